@@ -69,10 +69,13 @@ with opened as store:
 """
 _REPORT = f"""{_COMMON}
 from gua.report.collect import collect
-from gua.report.forms.json import report_json
-from gua.report.section_list import sections
+try:
+    from gua.report.forms.data import report_json
+except ModuleNotFoundError:  # the other version may have it there
+    from gua.report.forms.json import report_json
+from gua.report.section_list import section_names
 from gua.report.window import ReportRequest
-names = frozenset(section.name for section in sections())
+names = frozenset(section_names())
 with opened as store:
     print(json.dumps({{
         name: report_json(collect(store, ReportRequest(

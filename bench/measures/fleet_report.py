@@ -20,7 +20,7 @@ from measures.fleet_server import FleetServer
 from gua.core.durations import to_rfc3339
 from gua.core.ports import Row
 from gua.report.collect import collect
-from gua.report.forms.json import report_json
+from gua.report.forms.data import report_json
 from gua.report.window import ReportRequest
 from gua.store.database import Store, open_store
 from servers.gua import differences

@@ -28,7 +28,7 @@ def main() -> None:
     with stage("Python starts", (0.0, time.perf_counter() - time.process_time())):
         pass
     with stage("modules of the command"):
-        for name in ("gua.cli.main", "gua.cli.report", "gua.app.report_source"):
+        for name in ("gua.cli.main", "gua.cli.report", "gua.app.opening"):
             importlib.import_module(name)
     from gua.store.engine import engine_version  # noqa: PLC0415 - likewise
 

@@ -27,8 +27,8 @@ from gua.agent.sampler import QueueHealth, Sampler
 from gua.agent.status import Board, SpoolFigures
 from gua.allocation.sources import Sources
 from gua.app.agent_process import give_back_memory
-from gua.app.allocations import AllocationSettings, open_allocations
-from gua.app.owners import owners_of
+from gua.app.host import owners_of
+from gua.app.settings import AllocationSettings, open_allocations
 from gua.core.tick import Origin, Source  # Source is in core.words now; older versions are measured, too
 from gua.identity.process import ProcessIdentity
 from gua.nvml.reader import NvmlReader

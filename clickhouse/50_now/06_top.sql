@@ -1,12 +1,14 @@
 -- One row is one card as gua top lists it: as its newest tick found it, with its memory, power and heat then. now_ms is the
--- server's own clock.
+-- server's own clock. state_ms is how long it had been in its state by then, of one that went silent since its newest tick. free_ms is how
+-- long it had been truly-idle and promised to nobody, as far as the ticks from the UTC day before its newest tick on tell; NULL if it
+-- was not, or nobody knows.
 CREATE OR REPLACE VIEW gua_report.top_cards $ON_CLUSTER
 $DEFINER
 AS
 SELECT
     toString(cards.host) AS host,
     toString(cards.gpu) AS gpu,
-    cards.gpu_index AS gpu_index,
+    cards.gpu_index AS index,
     cards.name AS name,
     cards.mig AS mig,
     ifNull(cards.source, 'agent') AS source,
@@ -15,15 +17,20 @@ SELECT
     cards.state AS state,
     cards.reason AS reason,
     cards.last_state AS last_state,
-    cards.in_state_ms AS in_state_ms,
-    cards.busiest_utilization AS busiest_utilization,
+    greatest(if(cards.stale, cards.age_ms, cards.in_state_ms), 0) AS state_ms,
+    cards.busiest_utilization / 10000 AS utilization,
     cards.held_lower_bytes AS held_lower_bytes,
     CAST(cards.allocation, 'Nullable(String)') AS allocation,
     ticks.memory_used_bytes AS memory_used_bytes,
     ticks.memory_limit_bytes AS memory_limit_bytes,
-    ticks.power_mw AS power_mw,
+    ticks.power_mw / 1000 AS power_watts,
     ticks.temperature_celsius AS temperature_celsius,
     ticks.interval_ms AS interval_ms,
+    if(
+        cards.state = 'truly-idle' AND ifNull(cards.allocation != 'unknown', true) AND promised.until_ms < ts_ms,
+        least(cards.in_state_ms, ts_ms - promised.until_ms),
+        NULL
+    ) AS free_ms,
     toUnixTimestamp64Milli(now64(3, 'UTC')) AS now_ms
 FROM
 (
@@ -57,9 +64,40 @@ LEFT JOIN
         )
 ) AS ticks
     ON ticks.host = cards.host AND ticks.gpu = cards.gpu AND ticks.ts = cards.ts
+LEFT JOIN
+(
+    SELECT
+        host,
+        gpu,
+        max(toUnixTimestamp64Milli(least(ifNull(until, ts), ts))) AS until_ms
+    FROM gua.allocation_ticks
+    WHERE (host, gpu, toDate(ts)) GLOBAL IN
+        (
+            SELECT
+                host,
+                gpu,
+                arrayJoin([day, day - 1])
+            FROM
+            (
+                SELECT
+                    host,
+                    gpu,
+                    toDate(least(max(last_seen), now64(3, 'UTC'))) AS day
+                FROM gua.card_seen
+                WHERE ${OF_HOSTS}
+                GROUP BY
+                    host,
+                    gpu
+            )
+        )
+    GROUP BY
+        host,
+        gpu
+) AS promised
+    ON promised.host = cards.host AND promised.gpu = cards.gpu
 ORDER BY
     host,
-    gpu_index,
+    index,
     mig,
     gpu
 ;
@@ -70,8 +108,8 @@ AS
 SELECT
     toString(host) AS host,
     toString(gpu) AS gpu,
-    gpu_index,
-    name,
+    gpu_index AS index,
+    name AS card_name,
     age_ms,
     pid,
     nullIf(toUnixTimestamp64Milli(created), 0) AS created_ms,
@@ -83,13 +121,13 @@ SELECT
     slurm_job_id,
     systemd_unit,
     memory_bytes,
-    utilization,
+    utilization / 10000 AS utilization,
     state,
     idle_ms
 FROM gua.current_holders
 WHERE ${OF_HOSTS}
 ORDER BY
     host,
-    gpu_index,
+    index,
     gpu,
     pid

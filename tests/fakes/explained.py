@@ -8,8 +8,7 @@ from typing import Any
 
 from fakes.store import whole
 from gua.core.rules import Rules, classify, counted
-from gua.report.explain.rows import EXPLAIN_ALLOCATIONS, EXPLAIN_TICKS, TickRow
-from gua.report.explain.values import facts_of
+from gua.report.explain.model import EXPLAIN_ALLOCATIONS, EXPLAIN_TICKS, TickRow, facts_of
 
 GIB = 2**30
 NOON_MS = 1_774_440_000_000  # 2026-03-25T12:00:00Z

@@ -32,30 +32,22 @@ from gua.report.model import (
 )
 from gua.report.prices import CostsRow, Prices, PriceSpan
 from gua.report.section_list import section_names
-from gua.report.sections.allocation.model import Allocated, PromisedHours
-from gua.report.sections.allocation.query import worst_first
-from gua.report.sections.calendar.model import CalendarDay, DayHour, Days, Previous, TimeOfDay, Week, WeekHour
-from gua.report.sections.contention.model import Contention, Contentions
-from gua.report.sections.energy.model import CardEnergy, Energy, StateEnergy
-from gua.report.sections.groups.model import Group, Grouping, Groupings
-from gua.report.sections.headline.model import IdleSplit
-from gua.report.sections.money.model import Money
-from gua.report.sections.money.query import money
-from gua.report.sections.now.model import SILENT, CardNow, FreeCard, Holder, Now, OtherHolder, PromisedCard
-from gua.report.sections.right_size.fits import CardSize, Peak, fits_half, fits_slice
-from gua.report.sections.right_size.model import FitTime, ProgramOnCard, RightSize
-from gua.report.sections.slow_cards.model import SlowCard, SlowCards
-from gua.report.sections.streaks.model import (
-    LONGER_THAN_MS,
-    WHAT_IF_LIMITS_MS,
-    StreakClass,
-    Streaks,
-    WhatIf,
-    WhatIfEmpty,
-)
-from gua.report.sections.timeline.model import CardTimeline, Presence, Timeline
-from gua.report.sections.usage.model import BY_OWNER, BY_POD, BY_PROGRAM, OwnerUsage, Usage, UsageBy, UsageRow
-from gua.report.sections.usefulness.model import (
+from gua.report.sections.allocation import Allocated, PromisedHours, worst_first
+from gua.report.sections.calendar import CalendarDay, DayHour, Days, TimeOfDay, Week, WeekHour
+from gua.report.sections.card_streaks import IdleSplit
+from gua.report.sections.contention import Contention, Contentions
+from gua.report.sections.energy import CardEnergy, Energy, StateEnergy
+from gua.report.sections.groups import Group, Grouping, Groupings
+from gua.report.sections.money import Money, money
+from gua.report.sections.now_rows import SILENT, CardNow, FreeCard, Holder, Now, OtherHolder, PromisedCard
+from gua.report.sections.previous import Previous
+from gua.report.sections.right_size import FitTime, ProgramOnCard, RightSize
+from gua.report.sections.right_size_fits import CardSize, Peak, fits_half, fits_slice
+from gua.report.sections.slow_cards import SlowCard, SlowCards
+from gua.report.sections.streaks import LONGER_THAN_MS, WHAT_IF_LIMITS_MS, StreakClass, Streaks, WhatIf, WhatIfEmpty
+from gua.report.sections.timeline_rows import CardTimeline, Presence, Timeline
+from gua.report.sections.usage_rows import OwnerUsage, Usage, UsageBy, UsageRow
+from gua.report.sections.usefulness_rows import (
     BusyWithFewSms,
     CardIdleTime,
     IdleTime,
@@ -65,6 +57,7 @@ from gua.report.sections.usefulness.model import (
 )
 from gua.report.states import ACTIVE, IDLE_HELD, STATES, TRULY_IDLE, UNKNOWN, States, StateTime
 from gua.report.uses import PROMISED, USES, Uses, total
+from gua.report.window import BY_OWNER, BY_POD, BY_PROGRAM
 
 HOUR_MS: Final = 3_600_000
 MINUTE_MS: Final = 60_000

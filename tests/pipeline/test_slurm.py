@@ -35,7 +35,7 @@ from gua.allocation.slurm_conf import GresConf
 from gua.allocation.slurm_poll import PollAnswer, SlurmPoll
 from gua.allocation.sources import Sources
 from gua.app.destinations import ENDPOINT
-from gua.app.owners import owners_of
+from gua.app.host import owners_of
 from gua.core.allocation import parts
 from gua.core.facts import card_facts
 from gua.core.ports import Mark

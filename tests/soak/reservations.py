@@ -46,13 +46,13 @@ echo $$ > "$PLACE/job-$$"
 # A client that takes its time between grant and exec.
 _SLOW_CLIENT: Final = """
 import os, sys, time
-from gua.app import running
-become = running.become
+from gua.app import reserving
+become = reserving.become
 def late(*arguments, **options):
     open(os.path.join(os.environ["PLACE"], f"granted-{os.getpid()}"), "w").close()
     time.sleep(2)
     become(*arguments, **options)
-running.become = late
+reserving.become = late
 from gua.cli.main import run
 run()
 """

@@ -20,7 +20,7 @@ def test_cards_and_holders_of_now_are_shown_and_silent_ones_are_unobserved(engin
 
     shown, gone = told.cards
     assert (shown.gpu, shown.state, shown.utilization, shown.power_watts) == ("GPU-a", "idle-held", 0.0, 71.8)
-    assert (shown.used_bytes, shown.limit_bytes, shown.interval_ms) == (8 * GIB, 80 * GIB, 30_000)
+    assert (shown.memory_used_bytes, shown.memory_limit_bytes, shown.interval_ms) == (8 * GIB, 80 * GIB, 30_000)
     assert shown.state_ms is not None
     assert 85_000 < shown.state_ms < 95_000
     assert told.due_ms is not None
@@ -29,3 +29,43 @@ def test_cards_and_holders_of_now_are_shown_and_silent_ones_are_unobserved(engin
     assert gone.state_ms is not None
     assert 600_000 <= gone.state_ms < 660_000
     assert [(one.pid, one.state, one.idle_ms) for one in told.holders] == [(1, "idle", 90_000), (2, "unobserved", None)]
+
+
+def test_a_card_is_free_since_nobody_was_promised_it_any_more(engine: Engine) -> None:
+    times = {seconds: ago(seconds) for seconds in (100, 70, 40, 10)}
+    idle = {"memory_used_bytes": 0, "utilization": 0}
+    told = {
+        "GPU-given-back": ("allocated", "allocated", "unallocated", "unallocated"),
+        "GPU-within-the-tick": ("allocated", "allocated", "allocated", "allocated"),
+        "GPU-promised": ("allocated", "allocated", "allocated", "allocated"),
+        "GPU-of-nobody": ("unallocated",) * 4,
+        "GPU-unknown": ("allocated", "allocated", "unknown", "unknown"),
+        "GPU-not-looked-at": (None,) * 4,
+    }
+    ticks = [
+        {**card(seconds), **idle, "ts": ts, "gpu": gpu, "allocation": status}
+        for gpu, statuses in told.items()
+        for (seconds, ts), status in zip(times.items(), statuses, strict=True)
+    ]
+    insert_cards(engine, ticks)
+    promise = {"source": "gua", "allocation_id": "r", "relation": "nobody", "owner": "ana", "since": ago(20_000)}
+    until = {"GPU-within-the-tick": ago(15), "GPU-promised": ago(-3600)}
+    allocated = [tick for tick in ticks if tick["allocation"] == "allocated"]
+    engine.insert_rows(
+        "allocation_ticks",
+        [
+            {**promise, **{key: tick[key] for key in ("host", "gpu", "ts", "duration_ms", "gpu_time_ms")}}
+            | {"until": until.get(str(tick["gpu"]))}
+            for tick in allocated
+        ],
+    )
+    cards = snapshot_of_store(engine.reader, where="here").cards
+    assert {one.state_ms is not None and round(one.state_ms, -4) for one in cards} == {120_000}
+    assert {one.gpu: one.free_ms and round(one.free_ms / 1000) for one in cards} == {
+        "GPU-given-back": 60,
+        "GPU-within-the-tick": 5,
+        "GPU-promised": None,
+        "GPU-of-nobody": 120,
+        "GPU-unknown": None,
+        "GPU-not-looked-at": 120,
+    }

@@ -4,6 +4,8 @@
 -- answering it. Totals sum to the observed time in which allocation was looked at, to the microsecond. is_shared: others were there
 -- besides the owner. use_since_ms: since when it is what it is; an unknown tick, or a gap of up to twice the longer of the two ticks
 -- beside it, does not end a use. in_use_ms: how much of that was observed. An allocation that ended within the tick is none any more.
+-- Of a part that nobody was promised: promised_until_ms is when the card's last allocation in the window ended (0 if it had none), and
+-- promised_to is whose that was.
 CREATE OR REPLACE VIEW gua_report.promises $ON_CLUSTER
 $DEFINER
 AS
@@ -15,13 +17,17 @@ WITH
             *,
             -- A tick has up to two parts of no allocation, with different uses.
             if(source = '', use, 0) AS nobodys,
-            max(end_ms) OVER (PARTITION BY host, gpu) AS as_of_ms,
+            max(end_ms) OVER card AS as_of_ms,
+            max(if(source = '', toInt64(0), end_ms)) OVER card AS card_promised_until_ms,
+            -- In a tuple, as an owner that is not known counts, too.
+            argMax(tuple(toNullable(toString(owner))), if(source = '', toInt64(0), end_ms)) OVER card AS card_promised_to,
             max(if(use = USE_UNKNOWN, toInt64(0), end_ms)) OVER (
                 PARTITION BY host, gpu
                 ORDER BY start_ms
                 RANGE BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
             ) AS known_until_ms
         FROM ${INTERVALS_OF_ALLOCATIONS}
+        WINDOW card AS (PARTITION BY host, gpu)
     ),
     -- Backwards from the newest: ended counts what no longer belongs, of another use, or before a gap.
     streaks AS
@@ -65,7 +71,9 @@ SELECT
     toInt64(0) AS last_ms,
     toInt64(0) AS use_since_ms,
     toUInt64(0) AS in_use_ms,
-    false AS use_since_is_lower_bound
+    false AS use_since_is_lower_bound,
+    toInt64(0) AS promised_until_ms,
+    CAST(NULL, 'Nullable(String)') AS promised_to
 FROM parts
 LEFT JOIN ${PRICED_CARDS} AS priced
     ON priced.card_host = parts.host AND priced.card_gpu = parts.gpu
@@ -93,7 +101,9 @@ SELECT
     sumIf(observed_ms, is_current) AS in_use_ms,
     toBool(
         use_since_ms - argMinIf(known_until_ms, start_ms, is_current) > 2 * toInt64(argMinIf(first_span_ms, start_ms, is_current))
-    ) AS use_since_is_lower_bound
+    ) AS use_since_is_lower_bound,
+    if(streaks.source = '', any(card_promised_until_ms), toInt64(0)) AS promised_until_ms,
+    if(streaks.source = '', any(card_promised_to).1, NULL) AS promised_to
 FROM
 (
     SELECT

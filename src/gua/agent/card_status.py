@@ -16,7 +16,7 @@ from gua.core.facts import CardFacts, TypeTotals, card_facts, ratio
 from gua.core.rules import Rules, State, Verdict, classify, process_state
 from gua.core.tick import AllocationReading, CardReading, ProcessReading, Tick
 from gua.core.untrusted import is_count, is_moment, is_row_of, objects_in, or_unknown
-from gua.core.words import ProcessList, ProcessType, Relation, Use
+from gua.core.words import AllocationStatus, ProcessList, ProcessType, Relation, Use
 
 BREAK_INTERVALS: Final = 2
 MISSED_TICKS: Final = 2
@@ -65,6 +65,8 @@ _NUMBERS: Final = (
     "memory_reserved_bytes",
 )
 _FLAGS: Final = ("memory_shared", "failed")
+FREE: Final = ("free_since", "free_seconds", "free_is_lower_bound", "free_after")
+"""What is told of a card that is free."""
 _is_amount: Final = or_unknown(is_count)
 _is_totals: Final = is_row_of(is_count, is_count, is_count)
 
@@ -81,12 +83,24 @@ class UseSince(NamedTuple):
     known: UseSince | None = None
 
 
+class FreeSince(NamedTuple):
+    """Since when (Unix ms) a card is truly-idle and promised to nobody, and whether it may have been so before that.
+
+    ``after`` is the allocation whose end began it, ``None`` where it began otherwise.
+    """
+
+    since_ms: int
+    at_least: bool
+    after: AllocationReading | None = None
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Standing:
     """A card as it was last read, at ``ts_ms``, and the stretch (``since_ms``, ``ts_ms``] in its present state.
 
     With ``at_least`` the card may have been in that state before ``since_ms``, too: nobody looked.
-    ``uses`` are those of the allocations that have it, by source and id.
+    ``uses`` are those of the allocations that have it, by source and id. ``free`` is ``None`` of a card that is not
+    free; it is kept while nobody knows whether the card is promised.
     ``missed`` counts the ticks since then in which the card was not.
     """
 
@@ -97,6 +111,7 @@ class Standing:
     since_ms: int
     at_least: bool
     uses: Mapping[tuple[str, str], UseSince] = field(default_factory=dict)
+    free: FreeSince | None = None
     missed: int = 0
 
 
@@ -122,7 +137,7 @@ def _standing(before: Standing | None, card: CardReading, tick: Tick, rules: Rul
     longest_ms = BREAK_INTERVALS * tick.origin.interval_ms
     followed = before is not None and 0 <= start_ms - before.ts_ms <= longest_ms
     same = before is not None and followed and before.verdict.state is verdict.state
-    return Standing(
+    now = Standing(
         card=card,
         facts=facts,
         verdict=verdict,
@@ -131,6 +146,33 @@ def _standing(before: Standing | None, card: CardReading, tick: Tick, rules: Rul
         at_least=before.at_least if before is not None and same else not followed,
         uses=dict(_uses(before.uses if before is not None and followed else None, card, tick.ts_ms, verdict.state)),
     )
+    return replace(now, free=_free(before if followed else None, now))
+
+
+def _free(before: Standing | None, now: Standing) -> FreeSince | None:
+    """Return since when a card is free; without ``before`` nobody looked before this tick."""
+    card, start_ms = now.card, now.ts_ms - now.card.duration_ms
+    if now.verdict.state is not State.TRULY_IDLE or now.uses:
+        return None
+    lasting = before.free if before is not None and before.verdict.state is State.TRULY_IDLE else None
+    if card.allocation is AllocationStatus.UNKNOWN:
+        return lasting
+    # None has the card at the tick's end: all of them ended within it, or with the tick before.
+    ended = card.allocations or (() if before is None else _having(before))
+    if ended:
+        last = max(ended, key=lambda each: each.until_ms or 0)
+        until_ms = start_ms if last.until_ms is None else last.until_ms
+        return FreeSince(min(max(until_ms, start_ms), now.ts_ms), at_least=False, after=last)
+    if lasting is not None:
+        return lasting
+    if now.since_ms < start_ms:  # truly-idle before, and not known whether it was promised
+        return FreeSince(start_ms, at_least=True)
+    return FreeSince(now.since_ms, now.at_least)
+
+
+def _having(standing: Standing) -> list[AllocationReading]:
+    """Return the allocations that have the card at the end of its last tick."""
+    return [each for each in standing.card.allocations if (each.source, each.id) in standing.uses]
 
 
 def _uses(
@@ -167,11 +209,12 @@ def card_status(standing: Standing, rules: Rules, *, age_seconds: float) -> dict
 
     ``state_seconds`` ends at the card's last reading. Of many holders the largest 64 are listed,
     ``holders_total`` counts all. ``allocation`` is null where allocation is not looked at; ``allocations`` are those
-    that have the card, 64 at most, ``allocations_total`` counts all. ``facts`` is what the rules look at, for
-    :func:`facts_of`.
+    that have the card, 64 at most, ``allocations_total`` counts all. ``free_since`` is since when it is truly-idle and
+    promised to nobody as far as that is looked at, ``free_after`` whose allocation ended then. ``facts`` is what the
+    rules look at, for :func:`facts_of`.
     """
-    card, verdict = standing.card, standing.verdict
-    allocations = [each for each in card.allocations if (each.source, each.id) in standing.uses]
+    card, verdict, allocations = standing.card, standing.verdict, _having(standing)
+    free = None if card.allocation is AllocationStatus.UNKNOWN else standing.free
     return {
         **{name: getattr(card, name) for name in ("index", "uuid", "name", "mig", "parent")},
         "state": verdict.state,
@@ -190,6 +233,12 @@ def card_status(standing: Standing, rules: Rules, *, age_seconds: float) -> dict
         "allocation": card.allocation,
         "allocations": [_allocation(each, standing) for each in allocations[:MOST_ALLOCATIONS]],
         "allocations_total": len(allocations),
+        "free_since": None if free is None else to_rfc3339(free.since_ms),
+        "free_seconds": None if free is None else (standing.ts_ms - free.since_ms) / 1000,
+        "free_is_lower_bound": None if free is None else free.at_least,
+        "free_after": None
+        if free is None or free.after is None
+        else {name: getattr(free.after, name) for name in _ALLOCATION},
         "facts": facts_status(standing.facts),
     }
 
@@ -294,7 +343,7 @@ def judged_again(card: Mapping[str, Any], rules: Rules) -> dict[str, Any]:
         **{name: getattr(verdict, name) for name in _JUDGED},
     }
     if verdict.state != card.get("state"):
-        judged |= {"since": None, "state_seconds": None, "state_is_lower_bound": None}
+        judged |= dict.fromkeys(("since", "state_seconds", "state_is_lower_bound", *FREE))
     if "allocations" in card:  # an agent from before allocations tells none
         judged["allocations"] = [_used_again(each, verdict.state) for each in objects_in(card["allocations"])]
     return judged

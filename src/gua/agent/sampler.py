@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final, Self
 
 from gua.agent.coverage import Outcome, cover, coverage
-from gua.core import idle_time
+from gua.core import idleness
 from gua.core.allocation import AllocationLook, CardKey, CardTick, Promise, Promises, SourceHealth
 from gua.core.attribution import split_gpu_time
 from gua.core.idleness import GAP_MS, RESTART_GAP_MS, IdleCounter, IdleCounters, Key, advance, idle_ms, kept
@@ -246,14 +246,14 @@ class Sampler:
     def _card(self, raw: RawCard, tick: CardTick, promise: Promise, ts_ms: int, *, energy_known: bool) -> CardReading:
         reading = raw.reading
         used = cover(raw.samples, reading.utilization, start_ms=ts_ms - tick.duration_ms, end_ms=ts_ms)
-        tells_idle = used.idle_ms is not None and idle_time.is_told(
+        tells_idle = used.idle_ms is not None and idleness.is_told(
             used.mean,
             encoder=reading.utilization_encoder,
             decoder=reading.utilization_decoder,
             processes=tick.processes,
         )
         idle = (
-            idle_time.in_steps(used.idle_ms, used.idle_mj, used.powered_ms, interval_ms=self._origin.interval_ms)
+            idleness.in_steps(used.idle_ms, used.idle_mj, used.powered_ms, interval_ms=self._origin.interval_ms)
             if tells_idle and used.idle_ms is not None
             else _NO_IDLE_TIME
         )

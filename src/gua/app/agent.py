@@ -23,12 +23,11 @@ from gua.agent.outbox import MarkOnly, Outbox
 from gua.agent.sampler import QueueHealth, Sampler
 from gua.agent.status import ALLOCATION_NOTES, Board, SpoolFigures
 from gua.app import children
-from gua.app.agent_settings import Places
 from gua.app.asker import Askers
-from gua.app.destinations import Destination
-from gua.app.endpoints import open_agent_endpoint
+from gua.app.destinations import Destination, open_agent_endpoint
 from gua.app.host import Host
 from gua.app.reservations import IdleNotes, Reservations, WithReservations, refused
+from gua.app.settings import Places
 from gua.core.errors import UnavailableError
 from gua.core.idleness import IdleCounters
 from gua.core.ports import AllocationSources, Landing
@@ -314,6 +313,7 @@ def _reservations(
     allocations = WithReservations(host.allocations, desk)
     candidates.promised = allocations.promised
     idle = IdleNotes(desk)
+    candidates.last_used_ms = lambda: idle.last_used_ms
     answering = Reservations(desk, cards=candidates.read, askers=askers, beside=ruler, idle_cards=lambda: idle.cards)
     return _Reserving(
         allocations=allocations,

@@ -16,8 +16,8 @@ from importlib.metadata import version
 from typing import Final
 
 from gua.agent.background import Ready
-from gua.app.agent_settings import AgentSettings
 from gua.app.output import print_error
+from gua.app.settings import AgentSettings
 from gua.core.errors import GuaError, UnavailableError
 
 _SETTINGS: Final = "GUA_AGENT_SETTINGS"

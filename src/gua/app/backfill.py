@@ -13,8 +13,7 @@ from typing import Final
 
 from gua.agent.delivery import ENDPOINT_BATCH_TICKS
 from gua.app.delivery import PATIENCE_SECONDS
-from gua.app.destinations import Destination
-from gua.app.endpoints import open_agent_endpoint
+from gua.app.destinations import Destination, open_agent_endpoint
 from gua.app.host import agent_origin
 from gua.app.output import safe, say
 from gua.app.rebuilt_ticks import Rebuilt

@@ -13,8 +13,7 @@ from itertools import chain
 from pathlib import Path
 
 from gua.agent.delivery import BATCH_TICKS, DrainResult, drain
-from gua.app.destinations import Destination, more_explicit
-from gua.app.endpoints import open_agent_endpoint
+from gua.app.destinations import Destination, more_explicit, open_agent_endpoint
 from gua.app.opening import MERGE_TICKS, open_writer
 from gua.app.store_address import store_address
 from gua.core.errors import DataError, GuaError, TransientError, UnavailableError, UsageError

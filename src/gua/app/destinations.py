@@ -1,18 +1,23 @@
-"""Where ticks go: what the options and the environment name, worked out without opening anything."""
+"""Where ticks go: what the options and the environment name, and an agent's endpoint, opened with its token."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from gua.app.store_address import store_address, store_destination
-from gua.core.errors import UnavailableError
+from gua.core.errors import TransientError, UnavailableError
+from gua.core.ports import SpooledTick
 from gua.otlp.endpoint import configured_endpoint, read_settings
-from gua.state.enrollment import Enrollment, read_enrollment
+from gua.state.enrollment import Enrollment, Stamp, read_enrollment, stamp
 from gua.store.dsn import EmbeddedDsn, parse_dsn
 from gua.store.engine import install_command, is_installed
+
+if TYPE_CHECKING:
+    from gua.otlp.send import OtlpEndpoint
 
 ENDPOINT: Final = "endpoint"
 
@@ -81,3 +86,59 @@ def more_explicit(store: str | None, endpoint: str | None) -> tuple[str | None, 
         if store_by_environment != endpoint_by_environment:
             return (None, endpoint) if store_by_environment else (store, None)
     return store, endpoint
+
+
+class EnrolledEndpoint:
+    """The endpoint of the enrollment: a new token counts from the next request on, a removed one is sent nothing."""
+
+    def __init__(self, endpoint: OtlpEndpoint, destination: Destination, home: Path, opened: Stamp) -> None:
+        self._endpoint = endpoint
+        self._destination = destination
+        self._home = home
+        self._opened = opened
+
+    @property
+    def rejected_points(self) -> int:
+        """Points that the endpoint left out of requests that it otherwise took."""
+        return self._endpoint.rejected_points
+
+    def land(self, batch: Sequence[SpooledTick]) -> Sequence[SpooledTick]:
+        """Deliver the batch. Raises UnavailableError if the enrollment is not the one that it was opened with."""
+        if stamp(self._home) != self._opened:
+            _enrollment(self._destination, self._home)
+            msg = "the enrollment of this host changed: the endpoint is opened anew"
+            raise TransientError(msg)
+        return self._endpoint.land(batch)
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        self._endpoint.close()
+
+
+def open_agent_endpoint(
+    destination: Destination, home: Path, *, patience_seconds: float
+) -> OtlpEndpoint | EnrolledEndpoint:
+    """Return the endpoint that is a destination of the agent with its state in ``home``; nothing is sent yet.
+
+    Raises UsageError and UnavailableError; also if the enrollment it was named by is gone, or another's.
+    """
+    from gua.otlp.send import open_endpoint  # noqa: PLC0415 - an exporter, only for those who send
+
+    if not destination.enrolled:
+        return open_endpoint(destination.endpoint, environ=os.environ, patience_seconds=patience_seconds)
+    found = stamp(home)
+    enrollment = _enrollment(destination, home)
+    opened = open_endpoint(
+        enrollment.endpoint, environ=os.environ, enrollment=enrollment, patience_seconds=patience_seconds
+    )
+    return EnrolledEndpoint(opened, destination, home, found)
+
+
+def _enrollment(destination: Destination, home: Path) -> Enrollment:
+    """Return the enrollment that the destination is of. Raises UnavailableError if it is gone, or another's."""
+    enrollment = read_enrollment(home)
+    if enrollment is None or enrollment.endpoint != destination.endpoint:
+        how = "is no longer enrolled" if enrollment is None else "was enrolled with another endpoint"
+        msg = f"this host {how}, nothing is sent to {destination.where}: restart the agent to go on without it"
+        raise UnavailableError(msg)
+    return enrollment

@@ -1,26 +1,34 @@
-"""How this host joins a fleet, and leaves it."""
+"""How this host joins a fleet, and leaves it: the token, the proof that the endpoint takes a tick, what is kept."""
 
 from __future__ import annotations
 
 import ipaddress
 import os
-from collections.abc import Iterator
-from dataclasses import replace
+import re
+import stat
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass, replace
 from functools import partial
+from getpass import getpass
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
-from gua.app import probe
 from gua.app.destinations import ENDPOINT, agent_destinations
-from gua.app.host import open_host
+from gua.app.host import Host, open_host
 from gua.app.output import safe, say
+from gua.app.single_tick import sample_once, summary
 from gua.core.durations import format_duration
-from gua.core.errors import GuaError, UsageError
-from gua.core.tick import Origin
+from gua.core.errors import GuaError, UnavailableError, UsageError
+from gua.core.ports import Mark, SpooledTick
+from gua.core.tick import AgentReading, Origin, Tick
+from gua.otlp.encode import encode
 from gua.otlp.endpoint import Settings, configured_endpoint, read_settings
 from gua.spool.queue import Spool
 from gua.spool.waiting import destinations_of
+from gua.state.compression import compress, decompress
 from gua.state.directory import Home
 from gua.state.enrollment import Enrollment, enrollment_file, forget_enrollment, keep_enrollment, read_enrollment
 from gua.state.host_lock import HostLock, LockHolder
@@ -76,13 +84,11 @@ def join(
     lock = HostLock.of(os.environ)
     running = lock.holder()
     try:
-        proven = probe.prove(
-            partial(open_host, procfs, interval_ms=interval_ms, home=home, ignored=()), offered, home, lock
-        )
+        proven = prove(partial(open_host, procfs, interval_ms=interval_ms, home=home, ignored=()), offered, home, lock)
         kept = keep_enrollment(home.path, offered, authorities)
         usual = [one.name for one in agent_destinations(os.environ.get("GUA_STORE"), None, home.path)]
-        with Spool(home.spool, destinations=probe.registered(home, usual)) as spool:
-            probe.keep(proven, spool)
+        with Spool(home.spool, destinations=registered(home, usual)) as spool:
+            keep(proven, spool)
     finally:
         lock.release()
     say(safe(f"accepted: {proven.what}"))
@@ -165,3 +171,179 @@ def _readable(home: Path) -> Enrollment | None:
 
 def _set(name: str) -> bool:
     return any(os.environ.get(f"OTEL_EXPORTER_OTLP_{form}{name}", "").strip() for form in ("", "METRICS_"))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Proof:
+    """The tick that was accepted. ``what`` says which it was; ``to_spool`` stores it where it is new to the spool."""
+
+    what: str
+    ts_ms: int
+    to_spool: tuple[bytes, Mark] | None = None
+
+
+def prove(open_host: Callable[[], Host], offered: Enrollment, home: Home, lock: HostLock) -> Proof:
+    """Send one tick to the endpoint that is offered and return it once it was accepted.
+
+    Where no agent runs it is a reading of the cards that follows the last tick; hold ``lock`` until it is spooled.
+    Beside an agent, whose ticks cover this moment, it is its newest one. Where there is neither, no driver or an
+    empty spool, it is a tick without cards. Raises UnavailableError if it is not accepted.
+    """
+    holder = lock.holder()
+    if holder is None:
+        lock.acquire()
+        proof, raw = _read(open_host, home)
+    else:
+        proof, raw = _of_agent(open_host, home, holder)
+    _send(offered, raw, proof.ts_ms)
+    return proof
+
+
+def keep(proof: Proof, spool: Spool) -> None:
+    """Spool a tick that was read for the proof: other destinations lack it, and the next tick follows it."""
+    if proof.to_spool is not None:
+        raw, mark = proof.to_spool
+        spool.append(proof.ts_ms, raw, mark)
+
+
+def _read(open_host: Callable[[], Host], home: Home) -> tuple[Proof, bytes]:
+    host = open_host()
+    try:
+        tick, mark = sample_once(host, _mark(home))
+    except UnavailableError as error:
+        return _without_cards(host, str(error))
+    finally:
+        host.cards.close()
+    raw = encode(tick)
+    return Proof(what=summary(tick), ts_ms=tick.ts_ms, to_spool=(raw, mark)), raw
+
+
+def _of_agent(open_host: Callable[[], Host], home: Home, holder: LockHolder) -> tuple[Proof, bytes]:
+    for name in sorted(destinations_of(home.spool)):
+        with Spool(home.spool, destinations=None) as spool:
+            oldest = spool.peek(name, 1)
+            newest = spool.peek(name, 1, after=oldest[0].id + spool.depth(name) - 2) or oldest if oldest else []
+        if newest:
+            what = f"the newest tick of the agent that runs ({holder})"
+            return Proof(what=what, ts_ms=newest[0].ts_ms), decompress(newest[0].blob)
+    return _without_cards(open_host(), f"an agent runs ({holder}), and none of its ticks is here")
+
+
+def _mark(home: Home) -> Mark | None:
+    if not home.spool.exists():
+        return None
+    with Spool(home.spool, destinations=None) as spool:
+        return spool.mark()
+
+
+def _without_cards(host: Host, why: str) -> tuple[Proof, bytes]:
+    now_ms = host.clock.wall_ms()
+    tick = Tick(
+        ts_ms=now_ms,
+        origin=host.origin,
+        cards=(),
+        agent=AgentReading(started_ms=now_ms, tick_duration_seconds=0.0),  # one point, or there is nothing to accept
+    )
+    return Proof(what=f"1 tick of {host.origin.host} without cards ({why})", ts_ms=now_ms), encode(tick)
+
+
+def _send(offered: Enrollment, raw: bytes, ts_ms: int) -> None:
+    from gua.otlp.send import open_endpoint  # noqa: PLC0415 - an exporter, only for those who send
+
+    tick = SpooledTick(id=0, ts_ms=ts_ms, raw_length=len(raw), blob=compress(raw))
+    with closing(
+        open_endpoint(offered.endpoint, environ=os.environ, enrollment=offered, patience_seconds=0)
+    ) as endpoint:
+        try:
+            refused = endpoint.land([tick])
+        except UnavailableError as error:
+            msg = f"{error} (nothing was stored)"
+            raise UnavailableError(msg) from None
+        if refused or endpoint.rejected_points:
+            said = f" ({endpoint.rejected_reason})" if endpoint.rejected_reason else ""
+            msg = f"{endpoint.shown} does not take a tick{said}: check that it is for metrics (nothing was stored)"
+            raise UnavailableError(msg)
+
+
+def registered(home: Home, usual: list[str]) -> list[str]:
+    """Return the spool's destinations with the endpoint among them, those of ``usual`` where the spool has none.
+
+    The others stay: what waits for them is not lost because a host joins a fleet.
+    """
+    known = destinations_of(home.spool)
+    return sorted({*(known or usual), ENDPOINT})
+
+
+LONGEST: Final = 4096
+# One word of visible ASCII: what a header can carry, and what RFC 6750, 2.1, allows is less.
+_TOKEN: Final = re.compile(r"[\x21-\x7e]+")
+
+
+def read_token(path: Path | None) -> str:
+    """Return the token in the file at ``path``, ``-`` for stdin; without a path ask for it on the terminal.
+
+    One newline at the end is no part of it. Raises UsageError for what is no token, UnavailableError for a file
+    that cannot be read or that others can read; no message repeats any of it.
+    """
+    if path is None:
+        if not sys.stdin.isatty():
+            msg = "nobody is there to type the token: give --token-file FILE (- for stdin)"
+            raise UsageError(msg)
+        try:
+            return parse_token(getpass("Token (not shown): "), "what was typed")
+        except EOFError:
+            msg = "no token was typed: try again, or give --token-file FILE"
+            raise UsageError(msg) from None
+    if str(path) == "-":
+        return parse_token(_text(sys.stdin.buffer.read(LONGEST + 3), "stdin"), "stdin")
+    return parse_token(_text(_content(path), str(path)), str(path))
+
+
+def parse_token(text: str, where: str) -> str:
+    """Return the token that ``text`` is. Raises UsageError that names ``where`` it is from, and repeats nothing."""
+    token = text.removesuffix("\n").removesuffix("\r")
+    if not token:
+        fault = "is empty"
+    elif len(token) > LONGEST:
+        fault = f"is longer than {LONGEST} characters"
+    elif token.lower().startswith("bearer "):
+        fault = "begins with the word Bearer, which is no part of the token"
+    elif not _TOKEN.fullmatch(token):
+        fault = "holds spaces, line breaks, control characters or letters beyond ASCII"
+    else:
+        return token
+    msg = f"{where} {fault}: give the token alone, on one line"
+    raise UsageError(msg)
+
+
+def _content(path: Path) -> bytes:
+    try:
+        # Not held up by a pipe that nobody writes to.
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or error
+        msg = f"cannot read the token file {path} ({why}): check the path and its permissions"
+        raise UnavailableError(msg) from None
+    try:
+        found = os.fstat(descriptor)
+        mode = stat.S_IMODE(found.st_mode)
+        if not stat.S_ISREG(found.st_mode):
+            msg = f"the token file {path} is not a regular file: give one, or - to read stdin"
+            raise UsageError(msg)
+        if mode & 0o077:
+            msg = f"others can read or write the token file {path} (mode {mode:04o}): chmod 600 {path}, and try again"
+            raise UnavailableError(msg)
+        return os.read(descriptor, LONGEST + 3)
+    except OSError as error:
+        msg = f"cannot read the token file {path} ({error.strerror}): check its disk"
+        raise UnavailableError(msg) from None
+    finally:
+        os.close(descriptor)
+
+
+def _text(content: bytes, where: str) -> str:
+    try:
+        return content.decode("ascii")
+    except UnicodeDecodeError:
+        msg = f"{where} holds letters beyond ASCII: give the token alone, on one line"
+        raise UsageError(msg) from None

@@ -20,7 +20,7 @@ from gua.store.dsn import EmbeddedDsn
 from gua.store.engine import install_command, is_installed
 
 if TYPE_CHECKING:
-    from gua.app.agent_settings import AgentSettings
+    from gua.app.settings import AgentSettings
 
 LOOK: Final = "just looking: gua demo"
 

@@ -6,15 +6,20 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Collection, Iterator, Sequence
+import time
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from gua.app import delivery
+from gua.app.origins import origin_elsewhere
 from gua.app.output import print_error
 from gua.core.durations import format_duration, parse_duration_ms, to_rfc3339
 from gua.core.errors import GuaError, UsageError
-from gua.imports.recording import MAX_INTERVAL_MS, Recording, Survey
+from gua.core.tick import Origin, Tick
+from gua.core.words import Source
+from gua.imports.recording import MAX_INTERVAL_MS, Recording, Survey, check_not_ahead
 from gua.report.kit.figures import plural
 from gua.store.database import Store
 
@@ -49,6 +54,21 @@ def warn_of_cards_twice(store: Store, hosts: Collection[str]) -> None:
                 f"hosts {row['host']} and {row['other_host']} have {plural(row['cards'], 'card')} in common at the "
                 "same time in this store: a report on both counts those hours twice, choose one of them with --host"
             )
+
+
+def import_ticks(ticks: Iterable[Tick], hosts: Collection[str], *, store: str | None, endpoint: str | None) -> None:
+    """Deliver ticks as :func:`gua.app.delivery.deliver` does, and warn of cards that another host has in the store."""
+    delivery.deliver(ticks, store=store, endpoint=endpoint, on_landed=lambda landed: warn_of_cards_twice(landed, hosts))
+
+
+def origin_of_import(host: str, interval_ms: int) -> Origin:
+    """Return who makes the ticks of an import."""
+    return origin_elsewhere(Source.IMPORT, host, interval_ms, instance_id="import")
+
+
+def check_newest(files: Sequence[Path | str], newest_ms: int) -> None:
+    """Raise DataError where what the files tell is ahead of this host's clock."""
+    check_not_ahead(", ".join(map(str, files)), newest_ms, time.time_ns() // 1_000_000)
 
 
 def check_host(host: str | None) -> None:

@@ -392,6 +392,11 @@ class IdleNotes:
         """By UUID since when each card is held and idle; Unix ms."""
         return self._idle.cards
 
+    @property
+    def last_used_ms(self) -> Mapping[str, int]:
+        """By UUID until when somebody was on each card or was promised it; Unix ms."""
+        return self._idle.last_used_ms
+
     def ticked(self, tick: Tick, *, lateness_ms: int) -> None:  # noqa: ARG002 - a tick that came late says the same
         """Take note of a tick."""
         self._desk.note_idle(self._idle.ticked(tick))

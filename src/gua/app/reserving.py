@@ -1,4 +1,4 @@
-"""The asking end of commands that reserve cards: the request, the wait, and the command in its place."""
+"""The asking end of commands that reserve cards: the request, the wait, and the command of ``gua run`` in its place."""
 
 from __future__ import annotations
 
@@ -16,12 +16,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NoReturn, TypeVar
 
-from gua.app.local_agent import first_answer
+from gua.app.local_agent import first_answer, places
+from gua.app.output import say as print_line
 from gua.app.time_limit import KILL_AFTER_SECONDS, watch
 from gua.core.durations import parse_duration_ms
 from gua.core.errors import GuaError, TransientError, UnavailableError, UsageError
 from gua.core.plaintext import safe
+from gua.core.workloads import label_problem
 from gua.local_socket.client import BusyError, Conversation, NoAnswerError, NobodyError, NotAllowedError
+from gua.state.directory import asking_home
 
 T = TypeVar("T")
 LOST_SECONDS: Final = 60.0
@@ -30,6 +33,8 @@ _PAUSE_SECONDS: Final = 0.5
 _BUSY_SECONDS: Final = 60.0
 _OLDER: Final = "the agent answers "
 """How an agent begins that knows no such request."""
+LABELS: Final = ("kind", "model")
+"""What a reservation may be declared to be for."""
 _SHELL: Final = "/bin/sh"
 _NOT_FOUND: Final = 127
 _USUAL_DESCRIPTORS: Final = 1024
@@ -197,6 +202,66 @@ def patience(wait: str | None, *, nonblock: bool) -> int | None:
         msg = "--wait and --nonblock do not agree: give one of both"
         raise UsageError(msg)
     return 0 if nonblock else None if wait is None else parse_duration_ms(wait)
+
+
+def labels_of(given: Sequence[str]) -> dict[str, str]:
+    """Return labels by key, of texts like ``model=qwen-32b``. Raises UsageError for one that is none."""
+    labels: dict[str, str] = {}
+    for text in given:
+        key, equals, value = text.partition("=")
+        if not equals or key not in LABELS:
+            msg = f"--label {text!r}: give kind=… or model=…, as in --label model=qwen-32b"
+            raise UsageError(msg)
+        if key in labels:
+            msg = f"--label {key} is given twice: give it once"
+            raise UsageError(msg)
+        problem = label_problem(value)
+        if problem is not None:
+            msg = f"--label {key}: the {key} {problem}"
+            raise UsageError(msg)
+        labels[key] = value
+    return labels
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RunOptions:
+    """The options of ``gua run`` and its command, as they were given."""
+
+    program: tuple[str, ...]
+    gpus: int | None = None
+    gpu_ids: str | None = None
+    timeout: str | None = None
+    note: str | None = None
+    label: tuple[str, ...] | None = None
+    wait: str | None = None
+    nonblock: bool = False
+    visible: str = "index"
+    accept_unknown: bool = False
+    beside_scheduler: bool = False
+    socket: Path | None = None
+    state_dir: Path | None = None
+
+
+def run_with_cards(options: RunOptions) -> NoReturn:
+    """Reserve cards and become the command. Raises GuaError where that cannot be."""
+    if options.visible not in {"index", "uuid"}:
+        msg = f"--visible is {options.visible!r}: give index or uuid"
+        raise UsageError(msg)
+    timeout_ms = None if options.timeout is None else parse_duration_ms(options.timeout)
+    request = {
+        "kind": "run",
+        **wanted(options.gpus, options.gpu_ids),
+        "note": options.note,
+        "labels": labels_of(options.label or ()),
+        "wait_ms": patience(options.wait, nonblock=options.nonblock),
+        "accept_unknown": options.accept_unknown,
+        "beside_scheduler": options.beside_scheduler,
+    }
+    tried = places(options.socket, asking_home(options.state_dir, os.environ))
+    grant = reserve(tried, request, say=lambda line: print_line(f"gua: {line}", to_stderr=True))
+    print_line(f"gua: reserved {described(grant.reservation)}", to_stderr=True)
+    environ = environment(grant, os.environ, by_uuid=options.visible == "uuid")
+    become(options.program, grant, environ, timeout_ms=timeout_ms)
 
 
 def environment(grant: Grant, environ: Mapping[str, str], *, by_uuid: bool) -> dict[str, str]:

@@ -7,9 +7,10 @@ look at the card.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any, Final
 
-from gua.core.durations import to_rfc3339
+from gua.core.durations import to_ms, to_rfc3339
 from gua.core.plaintext import pad, safe
 from gua.core.words import Mig
 
@@ -67,9 +68,19 @@ def _row(
             "unreserved_users": sorted({_user(holder) for holder in holders}),
             "process_info": processes,
         }
-    free = "never used" if last_end_ms is None else f"free for {lasting(now_ms - last_end_ms)}"
+    free_since_ms = max(last_end_ms or 0, _idle_since_ms(card))
+    free = f"free for {lasting(now_ms - free_since_ms)}" if free_since_ms else "never used"
     row |= {"status": "AVAILABLE", "details": free, "validation": f"{used_mb}MB used"}
     return row if last_end_ms is None else row | {"last_released": to_rfc3339(last_end_ms)}
+
+
+def _idle_since_ms(card: Mapping[str, Any]) -> int:
+    """Return since when nobody is on a card or was promised it by another source (Unix ms), 0 if nobody saw it begin.
+
+    Its last reservation says nothing of who used it without one.
+    """
+    since = card.get("free_since")
+    return to_ms(datetime.fromisoformat(since)) if since and card.get("free_is_lower_bound") is False else 0
 
 
 def _promised(allocation: Mapping[str, Any], used_mb: int | None, holders: Sequence[Mapping[str, Any]]) -> Row:

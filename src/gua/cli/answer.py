@@ -1,17 +1,28 @@
-"""``gua answer``: one report for a user of this host. The agent starts it, not people."""
+"""``gua answer``: one report for a user of this host, over a connection that the agent hands on.
+
+The agent starts it, not people: a process of its own opens the store, answers the report's questions and ends, so that
+the agent never loads the engine.
+"""
 
 from __future__ import annotations
 
 import os
 import socket
-from typing import Annotated, Final
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager
+from typing import Annotated, Any, Final
 
 import typer
 
 from gua.agent import signals
-from gua.app.answer import converse
-from gua.app.opening import open_reader
-from gua.core.errors import UnavailableError
+from gua.app import opening
+from gua.core.errors import DataError, GuaError, UnavailableError
+from gua.core.ports import Row, ViewReader
+from gua.core.view import View
+from gua.local_socket.peer import LineError, Lines, complain, encoded, send_line
+from gua.local_socket.views import checked_question
+from gua.report.views import SHARED
 
 _POLITENESS: Final = 10
 
@@ -30,4 +41,54 @@ def command(*, fd: Annotated[int, typer.Option("--fd", help="The connection, inh
         msg = "gua answer is started by the agent: run gua report"
         raise UnavailableError(msg) from None
     with connection:
-        converse(connection, lambda: open_reader(None))
+        converse(connection, lambda: opening.open_reader(None))
+
+
+_REQUEST_BYTES: Final = 2 * 2**20
+# Between two questions of gua report pass milliseconds, and whoever is quiet keeps everybody else from the store.
+_QUIET_SECONDS: Final = 10.0
+_SEND_SECONDS: Final = 30.0
+_CHUNK_BYTES: Final = 256 * 1024
+
+
+def converse(connection: socket.socket, open_reader: Callable[[], AbstractContextManager[ViewReader]]) -> None:
+    """Open the store, say so, and answer one question after the other until the other end is content or gone."""
+    try:
+        with open_reader() as reader:
+            send_line(connection, {"ready": True}, seconds=_SEND_SECONDS)
+            lines = Lines(connection, longest_bytes=_REQUEST_BYTES)
+            while (question := lines.object(deadline=time.monotonic() + _QUIET_SECONDS)) is not None:
+                _answer(connection, reader, question)
+    except GuaError as error:
+        complain(connection, str(error), error.exit_code)
+    except LineError as error:
+        complain(connection, f"the agent got {error}", DataError.exit_code)
+    except OSError:
+        pass  # they are gone, or take too long
+    except Exception as error:  # noqa: BLE001 - the user is told in one line, whatever it is
+        complain(connection, f"the report failed ({type(error).__name__})", UnavailableError.exit_code)
+
+
+def _answer(connection: socket.socket, reader: ViewReader, question: Mapping[str, object]) -> None:
+    try:
+        view, parameters = checked_question(SHARED, question.get("view"), question.get("parameters"))
+    except ValueError as error:
+        complain(connection, str(error), DataError.exit_code)
+        return
+    connection.settimeout(_SEND_SECONDS)
+    for chunk in _chunks(view, reader.rows(view.name, parameters)):
+        connection.sendall(chunk)
+
+
+def _chunks(view: View[Any], rows: Iterable[Row]) -> Iterator[bytes]:
+    """Yield lines of bounded size with the view's public columns; all but the last say that there is more."""
+    part: list[bytes] = []
+    size = 0
+    for row in rows:
+        text = encoded({column: row[column] for column in view.columns}).rstrip(b"\n")
+        if part and size + len(text) > _CHUNK_BYTES:
+            yield b'{"rows":[' + b",".join(part) + b'],"more":true}\n'
+            part, size = [], 0
+        part.append(text)
+        size += len(text)
+    yield b'{"rows":[' + b",".join(part) + b'],"more":false}\n'

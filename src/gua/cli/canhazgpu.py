@@ -205,10 +205,10 @@ def main(arguments: Sequence[str]) -> int:
 def check_arguments(arguments: Sequence[str]) -> None:
     """Raise UsageError where ``run`` has no two dashes before its command."""
     if arguments[:1] == ["run"]:
-        from gua.cli.run import check_arguments as check  # noqa: PLC0415 - only for this
+        from gua.cli.reservations import check_run  # noqa: PLC0415 - only for this
 
         try:
-            check(arguments[1:])
+            check_run(arguments[1:])
         except UsageError as error:
             raise UsageError(str(error).replace("gua run", f"{NAME} run")) from None
 

@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import importlib
 import inspect
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     import typer
+    from typer.core import TyperArgument, TyperCommand, TyperOption
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Entry:
-    """One command: its module in ``cli``, whether it has commands of its own, and its line in ``gua --help``.
+    """One command: its module in ``cli``, and its function there, or ``app`` of a ``group`` of commands.
 
-    Without a line it is left out there: another name of a command, or one that the agent itself starts. One that
-    ``is_short`` asks a store once: it is over when its last line is out, and collects no garbage until then.
+    ``summary`` is its line in ``gua --help``. Without one it is left out there: another name of a command, or one that
+    the agent itself starts. One that ``is_short`` asks a store once: it is over when its last line is out, and collects
+    no garbage until then.
     """
 
     module: str
+    function: str = "command"
     group: bool = False
     is_short: bool = False
     summary: str = ""
@@ -27,30 +31,49 @@ class Entry:
 
 COMMANDS: Final = {
     "demo": Entry(module="demo", summary="Simulate a host with eight cards for a week and report on it."),
-    "daemon": Entry(module="daemon", summary="Sample this host's cards and who holds them."),
-    "start": Entry(module="daemon"),
+    "daemon": Entry(module="daemon", function="daemon", summary="Sample this host's cards and who holds them."),
+    "start": Entry(module="daemon", function="daemon"),
     "report": Entry(module="report", is_short=True, summary="Show where the GPU hours went, and who held idle cards."),
     "status": Entry(module="status", summary="Show whether the agent runs, and the cards as they are now."),
     "top": Entry(module="top", summary="Watch every card and who holds it, live."),
     "explain": Entry(module="explain", is_short=True, summary="Explain why a card was in its state at a moment."),
     "stop": Entry(module="stop", summary="Stop the agent of this host and release the driver."),
     "doctor": Entry(module="doctor", summary="Check everything that gua needs here, and say what to do."),
-    "run": Entry(module="run", summary="Run a command with cards of its own, and wait for them in order."),
-    "reserve": Entry(module="reserve", summary="Reserve cards for a time."),
-    "extend": Entry(module="extend", summary="Keep reserved cards for longer."),
-    "release": Entry(module="release", summary="Give reserved cards back."),
-    "queue": Entry(module="queue", summary="Show who waits for cards."),
+    "run": Entry(
+        module="reservations",
+        function="run",
+        summary="Run a command with cards of its own, and wait for them in order.",
+    ),
+    "reserve": Entry(module="reservations", function="reserve", summary="Reserve cards for a time."),
+    "extend": Entry(module="reservations", function="extend", summary="Keep reserved cards for longer."),
+    "release": Entry(module="reservations", function="release", summary="Give reserved cards back."),
+    "queue": Entry(module="reservations", function="queue", summary="Show who waits for cards."),
     "prices": Entry(
         module="prices", is_short=True, group=True, summary="Set what GPU time costs, for the costs in reports."
     ),
     "import": Entry(module="import_", group=True, summary="Import recordings that other tools made."),
-    "enroll": Entry(module="enroll", summary="Join a fleet: prove an endpoint with a tick and keep its token."),
-    "sync-once": Entry(module="sync_once", summary="Take one tick, keep it, and deliver what waits to the fleet."),
-    "exporter": Entry(module="exporter", summary="Serve this host's cards, and who idles on them, to Prometheus."),
-    "schema": Entry(module="schema", group=True, summary="Create, show and check the tables and views of a store."),
-    "rollup": Entry(module="rollup", summary="Count the hours that reports are read from, where they changed."),
-    "sql": Entry(module="sql", is_short=True, summary="Ask the views and tables of a store with SQL, read-only."),
-    "simulate": Entry(module="simulate", summary="Be a simulated host that sends ticks, its last days first."),
+    "enroll": Entry(
+        module="fleet", function="enroll", summary="Join a fleet: prove an endpoint with a tick and keep its token."
+    ),
+    "sync-once": Entry(
+        module="fleet", function="sync_once", summary="Take one tick, keep it, and deliver what waits to the fleet."
+    ),
+    "exporter": Entry(
+        module="daemon", function="exporter", summary="Serve this host's cards, and who idles on them, to Prometheus."
+    ),
+    "schema": Entry(module="store", group=True, summary="Create, show and check the tables and views of a store."),
+    "rollup": Entry(
+        module="store", function="rollup", summary="Count the hours that reports are read from, where they changed."
+    ),
+    "sql": Entry(
+        module="store",
+        function="sql",
+        is_short=True,
+        summary="Ask the views and tables of a store with SQL, read-only.",
+    ),
+    "simulate": Entry(
+        module="simulate", function="simulate", summary="Be a simulated host that sends ticks, its last days first."
+    ),
     "version": Entry(module="version", summary="Print the versions of gua, Python and the embedded engine."),
     "land": Entry(module="land"),
     "answer": Entry(module="answer"),
@@ -76,10 +99,9 @@ def load(name: str) -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     if not entry.group:
-        from gua.cli.help import grouped  # noqa: PLC0415 - as above
-
-        shape = grouped(getattr(module, "HELP_GROUPS", {}))
-        root.command(name, cls=shape, help=_help(module.command))(module.command)
+        shape = _grouped(getattr(module, "HELP_GROUPS", {}))
+        function = getattr(module, entry.function)
+        root.command(name, cls=shape, help=_help(function))(function)
         return root
     group: typer.Typer = module.app
     group.rich_markup_mode = None
@@ -88,6 +110,72 @@ def load(name: str) -> typer.Typer:
         info.help = _help(info.callback)
     root.add_typer(group, name=name)
     return root
+
+
+def made(name: str) -> Any:  # noqa: ANN401 - the library keeps its class private
+    """Return the command as the library runs it; a group is below one of no name."""
+    from typer.main import get_command  # noqa: PLC0415 - as above
+
+    command = get_command(load(name))
+    leave_plain_values(command)
+    return command
+
+
+def leave_plain_values(command: Any, parent: typer.Context | None = None) -> None:  # noqa: ANN401 - as above
+    """Let the parameters of a command, and of those below it, take what is as it is to be (text, a path, nothing).
+
+    The library takes every value through pydantic, and loading that takes longer than all the rest of a command.
+    """
+    from typer import Context  # noqa: PLC0415 - as above
+    from typer.core import TyperArgument, TyperOption  # noqa: PLC0415 - as above
+
+    context = Context(command, parent=parent, **command.context_settings)
+    for parameter in command.get_params(context):
+        if isinstance(parameter, TyperOption | TyperArgument):
+            _leave(parameter)
+    for below in getattr(command, "commands", {}).values():
+        leave_plain_values(below, context)
+
+
+def _leave(parameter: TyperOption | TyperArgument) -> None:
+    from pathlib import Path  # noqa: PLC0415 - gua --help needs none, and it takes as long as that
+
+    checked = parameter.process_value
+    wanted = parameter.type_descriptor
+    is_one = not parameter.multiple and parameter.nargs == 1
+    is_text = wanted.annotation is str and wanted.parameter_info.parser is None
+    is_path = wanted.annotation is Path and _is_taken_as_it_is(wanted.parameter_info)
+
+    def process_value(ctx: Any, value: Any) -> Any:  # noqa: ANN401 - of whatever type the option is
+        if parameter.required or not (value is None or (is_one and (is_text or is_path) and type(value) is str)):
+            return checked(ctx, value)
+        taken = () if not is_one else Path(value) if is_path and value is not None else value
+        return taken if parameter.callback is None else parameter.callback(ctx, parameter, taken)
+
+    parameter.process_value = process_value  # type: ignore[method-assign] # of this one alone
+
+
+def _is_taken_as_it_is(path: Any) -> bool:  # noqa: ANN401 - the library keeps its class private
+    """Return whether nothing is asked of a path, neither that it is there nor what it is."""
+    is_asked = path.exists or path.readable or path.writable or path.resolve_path
+    return path.parser is None and path.path_type is None and path.file_okay and path.dir_okay and not is_asked
+
+
+def _grouped(groups: Mapping[str, tuple[str, ...]]) -> type[TyperCommand]:
+    """Return a command whose help lists its parameters by name in these groups, and all others after them."""
+    from typer.core import TyperCommand  # noqa: PLC0415 - as above
+
+    class Grouped(TyperCommand):
+        def format_options(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401 - as above
+            left = {str(parameter.name): parameter for parameter in self.get_params(ctx)}
+            chosen = {title: [left.pop(name) for name in names if name in left] for title, names in groups.items()}
+            for title, parameters in {**chosen, "Options": list(left.values())}.items():
+                records = [record for parameter in parameters if (record := parameter.get_help_record(ctx))]
+                if records:
+                    with formatter.section(title):
+                        formatter.write_dl(records)
+
+    return Grouped if groups else TyperCommand
 
 
 def _help(function: object) -> str:

@@ -1,57 +1,164 @@
-"""``gua daemon``: the agent of this host, or a single tick of it."""
+"""``gua daemon`` and ``gua exporter``: the agent of this host, or a single tick of it."""
 
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
 from gua.agent.background import Launched, Ready, detach
 from gua.app.agent_process import become_agent
-from gua.app.agent_settings import AgentSettings, Places, require_procfs
-from gua.app.allocations import AllocationSettings
 from gua.app.destinations import agent_destinations
 from gua.app.first_steps import after_start
 from gua.app.local_agent import public_socket
-from gua.app.serving import DEFAULT, between, kubelet_of, serving
+from gua.app.settings import (
+    DEFAULT,
+    AgentSettings,
+    AllocationSettings,
+    Places,
+    between,
+    chosen_sources,
+    kubelet_of,
+    poll_seconds,
+    require_procfs,
+    serving,
+)
 from gua.cli.options import (
-    AgentSocketOption,
     AllocationFolderOption,
-    AllocationOption,
-    CompatibleOption,
     EndpointOption,
-    IgnoreProcessOption,
-    InsecureKubeletOption,
-    KubeletOption,
     PodResourcesOption,
     ProcfsOption,
-    PrometheusNameOption,
     SlurmJobMappingOption,
-    SlurmNodeOption,
-    SlurmPollOption,
     StateDirOption,
     StoreOption,
     flag,
     path_value,
     value,
+    with_groups,
 )
 from gua.core.durations import parse_duration_ms
 from gua.core.errors import UsageError
+from gua.exporter.address import Serving
+from gua.identity.kubelet import Kubelet
 from gua.otlp.endpoint import absolute_files
 from gua.state.directory import home_path, prepare_home
 from gua.state.host_lock import HostLock
 
-SHORTEST_INTERVAL_MS = 1_000
-LONGEST_INTERVAL_MS = 10 * 60 * 1_000
-ACTIVITY_GPM = "gpm"
-ACTIVITY_OFF = "off"
-OPTIONAL_VALUES = {"--prometheus": DEFAULT}
-"""Options whose value may be left out, and what it is then."""
+SHORTEST_INTERVAL_MS: Final = 1_000
+LONGEST_INTERVAL_MS: Final = 10 * 60 * 1_000
+ACTIVITY_GPM: Final = "gpm"
+ACTIVITY_OFF: Final = "off"
+OPTIONAL_VALUES: Final = {"daemon": {"--prometheus": DEFAULT}}
+"""Options whose value may be left out, by command, and what it is then."""
+
+IgnoreProcessOption = Annotated[
+    list[str] | None,
+    value(
+        "NAME",
+        "GUA_IGNORE_PROCESS",
+        "Do not count processes of this name as users of a card, besides display servers and monitors.",
+    ),
+]
+AgentSocketOption = Annotated[
+    Path | None,
+    path_value(
+        "PATH",
+        "GUA_SOCKET",
+        "Answer gua status and gua report of all users of this host here; root's agent does at /run/gua/agent.sock "
+        "if not given, and nowhere with off.",
+    ),
+]
 
 
-def command(
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ServingOptions:
+    """By which names Prometheus may ask, for which metrics, and which kubelet is asked for names of pods."""
+
+    prometheus_name: Annotated[
+        list[str] | None,
+        value(
+            "NAME",
+            "GUA_PROMETHEUS_NAME",
+            "Also answer Prometheus where it asks for the page by this name, or by any: *; repeatable.",
+        ),
+    ] = None
+    compatible: Annotated[
+        bool,
+        flag(
+            "--compatible/--no-compatible",
+            "GUA_COMPATIBLE",
+            "Also serve the metrics of gpu-idle-exporter, gpu_idle_….",
+        ),
+    ] = True
+    kubelet: Annotated[
+        str | None,
+        value(
+            "URL",
+            "GUA_KUBELET",
+            "Names of pods besides their ids, from this node's kubelet: https://NODE:10250/pods, with the service "
+            "account's token.",
+        ),
+    ] = None
+    kubelet_insecure: Annotated[
+        bool,
+        flag(
+            "--kubelet-insecure",
+            "GUA_KUBELET_INSECURE",
+            "Do not check the kubelet's certificate: whoever answers there gets the token.",
+        ),
+    ] = False
+
+    def at(self, address: str | None) -> Serving | None:
+        """Return what is served at the address that ``--prometheus`` names. Raises UsageError."""
+        names = self.prometheus_name or ()
+        return serving(address, os.environ, is_compatible=self.compatible, of="--prometheus", names=names)
+
+    def asked(self) -> Kubelet | None:
+        """Return the kubelet that is asked, ``None`` for none. Raises UsageError."""
+        return kubelet_of(self.kubelet, insecure=self.kubelet_insecure)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AllocationOptions:
+    """Which sources of allocations are looked at, and where each one is."""
+
+    allocation: Annotated[
+        list[str] | None,
+        value(
+            "SOURCE",
+            "GUA_ALLOCATION",
+            "To whom cards are promised: files, slurm, kubernetes, auto for what this host has, or off; auto if not "
+            "given, repeatable.",
+        ),
+    ] = None
+    allocation_folder: AllocationFolderOption = None
+    slurm_node: Annotated[
+        str | None, value("NAME", "GUA_SLURM_NODE", "What Slurm calls this node; asked of slurmd if not given.")
+    ] = None
+    slurm_poll: Annotated[
+        str | None,
+        value("DURATION", "GUA_SLURM_POLL", "How often Slurm is asked, 30s or more, or off; 60s if not given."),
+    ] = None
+    slurm_job_mapping: SlurmJobMappingOption = None
+    pod_resources: PodResourcesOption = None
+
+    def settings(self) -> AllocationSettings:
+        """Return what the options say; paths hold wherever the agent goes. Raises UsageError."""
+        return AllocationSettings(
+            sources=chosen_sources(self.allocation),
+            folder=self.allocation_folder and self.allocation_folder.absolute(),
+            slurm_node=self.slurm_node or None,
+            slurm_poll_seconds=poll_seconds(self.slurm_poll),
+            slurm_job_mapping=self.slurm_job_mapping and self.slurm_job_mapping.absolute(),
+            pod_resources=self.pod_resources and self.pod_resources.absolute(),
+        )
+
+
+@with_groups
+def daemon(
     *,
     foreground: Annotated[
         bool, flag("--foreground", "GUA_FOREGROUND", "Stay in the foreground, as under systemd.")
@@ -68,16 +175,8 @@ def command(
             "[HOST:PORT]", "GUA_PROMETHEUS", "Serve /metrics to Prometheus, at 127.0.0.1:9835 if no address is given."
         ),
     ] = None,
-    prometheus_name: PrometheusNameOption = None,
-    compatible: CompatibleOption = True,
-    kubelet: KubeletOption = None,
-    kubelet_insecure: InsecureKubeletOption = False,
-    allocation: AllocationOption = None,
-    allocation_folder: AllocationFolderOption = None,
-    slurm_node: SlurmNodeOption = None,
-    slurm_poll: SlurmPollOption = None,
-    slurm_job_mapping: SlurmJobMappingOption = None,
-    pod_resources: PodResourcesOption = None,
+    http: ServingOptions,
+    allocations: AllocationOptions,
     idle_release: Annotated[
         str | None,
         value(
@@ -126,18 +225,11 @@ def command(
         gua daemon --prometheus
         gua daemon --once
     """
-    served = serving(prometheus, os.environ, is_compatible=compatible, of="--prometheus", names=prometheus_name or ())
+    served = http.at(prometheus)
     text, of = between(interval, os.environ if served else {}, default="30s")
     interval_ms = parse_interval_ms(text, of=of)
-    asked = kubelet_of(kubelet, insecure=kubelet_insecure)
-    promises = AllocationSettings.of_options(
-        sources=allocation,
-        folder=allocation_folder,
-        slurm_node=slurm_node,
-        slurm_poll=slurm_poll,
-        slurm_job_mapping=slurm_job_mapping,
-        pod_resources=pod_resources,
-    )
+    asked = http.asked()
+    promises = allocations.settings()
     reads_activity = parse_activity(activity)
     idle_release_ms = None if idle_release is None else parse_duration_ms(idle_release)
     home = home_path(state_dir, os.environ)
@@ -187,6 +279,63 @@ def command(
             typer.echo(line)
         return
     become_agent(settings, launched)
+
+
+@with_groups
+def exporter(
+    *,
+    prometheus: Annotated[
+        str | None, value("HOST:PORT", "GUA_PROMETHEUS", "Where to serve; 127.0.0.1:9835 if not given.")
+    ] = None,
+    interval: Annotated[
+        str | None, value("DURATION", "GUA_INTERVAL", "Time between ticks, 1s to 10m; 5s if not given.")
+    ] = None,
+    http: ServingOptions,
+    allocations: AllocationOptions,
+    procfs: ProcfsOption = Path("/proc"),
+    ignore_process: IgnoreProcessOption = None,
+    state_dir: StateDirOption = None,
+    socket: AgentSocketOption = None,
+) -> None:
+    """Sample this host's cards in the foreground and serve them to Prometheus, and to nobody else.
+
+    No tick is kept or sent: for that, and this endpoint too, run gua daemon --prometheus. The state directory holds
+    for how long processes have idled, so that a restart does not set them back. POLL_INTERVAL, HTTP_PORT, NODE_NAME,
+    POD_NAME and POD_NAMESPACE count as they do for gpu-idle-exporter. Needs the NVIDIA driver.
+
+    Example:
+        gua exporter
+        gua exporter --prometheus 0.0.0.0:9835 --interval 15s --no-compatible
+    """
+    served = http.at(prometheus or DEFAULT)
+    if served is None:
+        msg = f"--prometheus {prometheus!r} turns off all that gua exporter does: give an address, or none"
+        raise UsageError(msg)
+    text, of = between(interval, os.environ, default="5s")
+    interval_ms = parse_interval_ms(text, of=of)
+    asked = http.asked()
+    promises = allocations.settings()
+    require_procfs(procfs)
+    os.umask(0o077)
+    home = prepare_home(home_path(state_dir, os.environ))
+    become_agent(
+        AgentSettings(
+            interval_ms=interval_ms,
+            procfs=procfs.absolute(),
+            ignored=tuple(ignore_process or ()),
+            destinations=(),
+            places=Places(
+                home=home,
+                pid_file=home.pid_file,
+                log_file=None,
+                public_socket=public_socket(socket, os.environ),
+            ),
+            serving=served,
+            kubelet=asked,
+            allocation=promises,
+        ),
+        Ready(),
+    )
 
 
 def parse_activity(text: str | None) -> bool:

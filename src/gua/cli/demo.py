@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gua.app.origins import origin_elsewhere
-from gua.cli.next_steps import steps_of_demo
+from gua.cli.completion import values
 from gua.cli.options import flag, path_value, value
-from gua.cli.output_options import Output, OutputOptions, choose_output
+from gua.cli.output_options import Output, OutputOptions, choose_output, steps_of_demo
 from gua.cli.report import render_report
 from gua.core.durations import format_duration, parse_duration_ms, to_rfc3339
 from gua.core.errors import UsageError
@@ -26,6 +26,7 @@ from gua.core.tick import Origin, Tick
 from gua.core.words import Source
 from gua.report.kit.figures import plural
 from gua.report.kit.style import NARROWEST, WIDEST
+from gua.report.section_list import ALL, section_names
 from gua.report.window import ReportRequest
 from gua.sim.host import DAY_MS, DEFAULT_CARDS, DEFAULT_DAYS, END_MS, HOST, INSTANCE_ID, Scenario, simulate
 
@@ -50,7 +51,13 @@ def command(
     endpoint: Annotated[str | None, value("URL", "GUA_DEMO_ENDPOINT", "Send to an OTLP/HTTP endpoint instead.")] = None,
     as_json: Annotated[bool, flag("--json", "GUA_DEMO_JSON", "Print the report as JSON.")] = False,
     section: Annotated[
-        list[str] | None, value("NAME", "GUA_DEMO_SECTION", "Only this section of the report, or all; repeatable.")
+        list[str] | None,
+        value(
+            "NAME",
+            "GUA_DEMO_SECTION",
+            "Only this section of the report, or all; repeatable.",
+            autocompletion=values(*section_names(), ALL),
+        ),
     ] = None,
     full: Annotated[
         bool,
@@ -72,7 +79,7 @@ def command(
         gua demo --html demo.html
     """
     options = OutputOptions(
-        sections=tuple(section or ()),
+        sections=section,
         full=full,
         brief=brief,
         as_json=as_json,

@@ -7,10 +7,9 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
-from gua.app.allocations import AllocationSettings
 from gua.app.doctor.checks import checks, run_checks
-from gua.app.doctor.finding import CheckState
-from gua.app.doctor.output import render_json, render_text, text_width
+from gua.app.doctor.finding import CheckState, render_json, render_text, text_width
+from gua.app.settings import AllocationSettings
 from gua.cli.options import (
     AgentStateOption,
     AllocationFolderOption,

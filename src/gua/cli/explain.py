@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from gua.app.local_zone import asked_zone
+from gua.cli.completion import host_or_card
 from gua.cli.options import SocketOption, StoreOption, TimezoneOption, WidthOption, flag, value
 from gua.cli.terminal import check_width, style_for
 from gua.report.explain.explain import ExplainRequest, check_explain, explain
@@ -26,6 +27,7 @@ def command(
             help="Host, as gua report names it, where there are several; index of the card, its UUID, or how that "
             "begins; an ISO 8601 time, now, or a duration (90m, 2d) before now, or before the newest tick where no "
             "agent samples the host. The newest tick if no time is given.",
+            autocompletion=host_or_card,
         ),
     ],
     around: Annotated[
@@ -59,9 +61,9 @@ def command(
         now_ms=clock.time_ns() // 1_000_000,
     )
     check_explain(request)
-    from gua.app.report_source import open_reader  # noqa: PLC0415 - not before all options are good
+    from gua.app.opening import open_report_source  # noqa: PLC0415 - not before all options are good
 
-    with open_reader(store, socket) as reader:
+    with open_report_source(store, socket) as reader:
         told = explain(reader, request)
     drawn = (
         render_explanation_json(told) if as_json else render_explanation(told, style_for(sys.stdout, width, os.environ))

@@ -3,37 +3,52 @@
 from __future__ import annotations
 
 import os
-import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from gua.app import delivery
-from gua.app.imported import check_host, row_interval_ms, summary, warn_of_cards_twice, with_stdin
-from gua.app.local_zone import asked_zone
-from gua.app.origins import origin_elsewhere
-from gua.cli import import_canhazgpu, import_dmon, import_gua_sqlite, import_otlp_json
-from gua.cli.options import (
-    EndpointOption,
-    RecordingsArgument,
-    RowIntervalOption,
-    RowZoneOption,
-    StoreOption,
-    value,
+from gua.app.imported import (
+    card_names,
+    check_host,
+    check_newest,
+    import_ticks,
+    origin_of_import,
+    row_interval_ms,
+    summary,
+    with_stdin,
 )
-from gua.core.words import Source
-from gua.core.zones import zone
+from gua.app.local_zone import asked_zone
+from gua.cli import import_histories
+from gua.cli.completion import zones
+from gua.cli.import_histories import CardsOption, HostOption
+from gua.cli.options import EndpointOption, StoreOption, value
+from gua.core.moments import zone
 from gua.identity.process import DEFAULT_IGNORED
-from gua.imports.recording import Recording, check_not_ahead
+from gua.imports.recording import Recording
 from gua.imports.rows import DEFAULT_HOST, Reading
 from gua.imports.values import parse_size
 
 app = typer.Typer(no_args_is_help=True)
-app.command("canhazgpu")(import_canhazgpu.command)
-app.command("dmon")(import_dmon.command)
-app.command("gua-sqlite")(import_gua_sqlite.command)
-app.command("otlp-json")(import_otlp_json.command)
+
+RecordingsArgument = Annotated[
+    list[Path],
+    typer.Argument(metavar="FILE", help="Recordings of one host's cards, in any order; - is stdin."),
+]
+RowIntervalOption = Annotated[
+    str | None,
+    value("DURATION", "GUA_INTERVAL", "What a row stands for; the median distance of a card's rows if not given."),
+]
+RowZoneOption = Annotated[
+    str | None,
+    value(
+        "ZONE",
+        "GUA_TIMEZONE",
+        "Zone of times without an offset: Europe/Berlin, UTC; the host's if not given.",
+        autocompletion=zones,
+    ),
+]
 
 
 @app.callback()
@@ -46,7 +61,6 @@ def group() -> None:
     """
 
 
-@app.command("nvidia-smi")
 def nvidia_smi(
     files: RecordingsArgument,
     *,
@@ -100,14 +114,74 @@ def nvidia_smi(
         ),
         ignored=DEFAULT_IGNORED,
     )
-    survey = recording.survey(row_interval_ms(interval))
-    check_not_ahead(", ".join(map(str, files)), survey.last_ms, time.time_ns() // 1_000_000)
-    made = origin_elsewhere(Source.IMPORT, host or DEFAULT_HOST, survey.interval_ms, instance_id="import")
-    delivery.deliver(
-        recording.ticks(survey, made),
-        store=store,
-        endpoint=endpoint,
-        on_landed=lambda landed: warn_of_cards_twice(landed, survey.hosts),
+    _deliver(recording, files, host, interval, store, endpoint, local, reserve, process_files=len(apps or ()))
+
+
+def dmon(
+    files: RecordingsArgument,
+    *,
+    host: HostOption = None,
+    interval: RowIntervalOption = None,
+    timezone: RowZoneOption = None,
+    cards: CardsOption = None,
+    reserve: Annotated[
+        str | None,
+        value("SIZE", "GUA_RESERVE", "Subtract the driver's reserve from fb: for drivers before 510."),
+    ] = None,
+    store: StoreOption = None,
+    endpoint: EndpointOption = None,
+) -> None:
+    """Import what nvidia-smi dmon -o DT or dcgmi dmon wrote, as text or CSV.
+
+    dcgmi prints no times: put them before its lines, as ts does. Neither tells who holds a card.
+
+    Record with nvidia-smi dmon -s um -o DT > dmon.log
+    or with dcgmi dmon -e 203,252,1002 -d 10000 | ts '%FT%T%z' > dcgm.log
+
+    All files together are one recording, checked as a whole. Importing it again changes nothing.
+
+    Example:
+        gua import dmon dmon.log
+        gua import dmon dcgm.log --interval 10s
+    """
+    check_host(host)
+    local = asked_zone(timezone, os.environ, or_fail=True)
+    recording = Recording(
+        with_stdin(files),
+        reading=Reading(
+            timezone=zone(local),
+            host=host,
+            reserve_bytes=None if reserve is None else parse_size(reserve),
+            is_dmon=True,
+            cards=card_names(cards),
+        ),
     )
-    for line in summary(recording, survey, timezone=local, reserve=reserve, process_files=len(apps or ())):
+    _deliver(recording, files, host, interval, store, endpoint, local, reserve)
+
+
+def _deliver(  # noqa: PLR0917 - what an import of a recording is made of
+    recording: Recording,
+    files: Sequence[Path],
+    host: str | None,
+    interval: str | None,
+    store: str | None,
+    endpoint: str | None,
+    timezone: str,
+    reserve: str | None,
+    *,
+    process_files: int = 0,
+) -> None:
+    """Check the whole recording, deliver its ticks, and say what they were and what had to be assumed."""
+    survey = recording.survey(row_interval_ms(interval))
+    check_newest(files, survey.last_ms)
+    made = origin_of_import(host or DEFAULT_HOST, survey.interval_ms)
+    import_ticks(recording.ticks(survey, made), survey.hosts, store=store, endpoint=endpoint)
+    for line in summary(recording, survey, timezone=timezone, reserve=reserve, process_files=process_files):
         typer.echo(line)
+
+
+app.command("canhazgpu")(import_histories.canhazgpu)
+app.command("dmon")(dmon)
+app.command("gua-sqlite")(import_histories.gua_sqlite)
+app.command("otlp-json")(import_histories.otlp_json)
+app.command("nvidia-smi")(nvidia_smi)

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from gua.app.output import open_standard_streams, print_error, silence_stdout
-from gua.cli.commands import COMMANDS, load, module_of
+from gua.cli.commands import COMMANDS, made, module_of
 from gua.core.errors import GuaError, UsageError
 
 INTERRUPTED: Final = 130
@@ -72,20 +72,20 @@ def main(arguments: Sequence[str]) -> int:
 
 def dispatch(arguments: Sequence[str]) -> int:
     """Import the command that ``arguments`` start with, run it with the rest and return its exit code."""
+    if "_GUA_COMPLETE" in os.environ:
+        from gua.cli.completion import complete  # noqa: PLC0415 - the shell asks for it, not people
+
+        return complete()
     if arguments[:1] == ["help"]:
         arguments = [*arguments[1:], "--help"]
     if not arguments or arguments[0] in {"--help", "-h"}:
         sys.stdout.write(overview())
         return 0
     name, *rest = arguments
-    if name == "complete":
-        from gua.cli.completion import print_completions  # noqa: PLC0415 - the shell asks for it, not people
+    if name in {"--install-completion", "--show-completion"}:
+        from gua.cli.completion import teach  # noqa: PLC0415 - once
 
-        return print_completions(rest)
-    if name == "--install-completion":
-        from gua.cli.install_completion import install  # noqa: PLC0415 - once
-
-        return install(rest)
+        return teach(name, rest)
     if name in {"--version", "-V"}:
         name = "version"
     if name == "run":
@@ -134,30 +134,24 @@ def _run_plainly(rest: Sequence[str]) -> None:
 
     options = plain_options(rest, os.environ)
     if options is not None:
-        from gua.app.running import run_with_cards  # noqa: PLC0415 - as above
+        from gua.app.reserving import run_with_cards  # noqa: PLC0415 - as above
 
         run_with_cards(options)
 
 
 def _invoke(name: str, rest: Sequence[str]) -> int:
-    app = load(name)
-    import typer.main  # noqa: PLC0415 - takes longer than all of gua --help
-    from typer.exceptions import Abort, TyperException  # noqa: PLC0415 - as above
+    from typer.exceptions import Abort, TyperException  # noqa: PLC0415 - takes longer than all of gua --help
 
-    from gua.cli.plain_values import leave_plain_values  # noqa: PLC0415 - as above
-
-    group = COMMANDS[name].group
+    entry = COMMANDS[name]
     module = module_of(name)
-    check = getattr(module, "check_arguments", None)
+    check = getattr(module, "CHECKS", {}).get(entry.function)
     if check is not None:
         check(rest)
-    rest = with_values(rest, getattr(module, "OPTIONAL_VALUES", {}))
-    command = typer.main.get_command(app)
-    leave_plain_values(command)
+    rest = with_values(rest, getattr(module, "OPTIONAL_VALUES", {}).get(entry.function, {}))
     try:
-        result = command.main(
-            args=[name, *rest] if group else list(rest),
-            prog_name="gua" if group else f"gua {name}",
+        result = made(name).main(
+            args=[name, *rest] if entry.group else list(rest),
+            prog_name="gua" if entry.group else f"gua {name}",
             standalone_mode=False,
         )
     except TyperException as error:

@@ -1,10 +1,11 @@
-"""In which form a report is printed, with which sections, and what makes its exit code 1."""
+"""In which form a report is printed, with which sections, what makes its exit code 1, and what may be typed next."""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+import shlex
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Final
@@ -12,15 +13,16 @@ from typing import Annotated, Final
 import typer
 
 from gua.app.output import print_error
+from gua.cli.completion import values
 from gua.cli.options import flag, path_value, value
 from gua.core.durations import parse_duration_ms
 from gua.core.errors import UnavailableError, UsageError
 from gua.report.conditions import Condition, judge, parse_condition
-from gua.report.forms.first_screen.more import Steps
-from gua.report.forms.first_screen.parts import BRIEF, SECTIONS
+from gua.report.forms.first_screen import BRIEF, SECTIONS, Steps
 from gua.report.kit.style import Style
 from gua.report.model import Report
-from gua.report.section_list import check_section, choose_sections, section_names
+from gua.report.section_list import ALL, check_section, choose_sections, section_names
+from gua.store.dsn import without_password
 
 CONDITION_MET: Final = 1
 _FAIL_ON: Final = "GUA_FAIL_ON"
@@ -28,80 +30,81 @@ ALSO_FULL: Final = ("usefulness",)  # more questions than a report takes unasked
 _ANSWERS: Final = frozenset({"now", "usage", "allocation"})  # what a page answers first is made of
 _BETWEEN: Final = re.compile(r"\s+(?=[a-z-]+\s*[<>])")
 
-SectionOption = Annotated[
-    list[str] | None,
-    value(
-        "NAME",
-        "GUA_SECTION",
-        f"Only these sections, as in now,usage, in that order. {', '.join(section_names())}, or all.",
-        "--section",
-    ),
-]
-FullOption = Annotated[
-    bool,
-    flag("--full", "GUA_FULL", "Every number of the sections shown unasked, what active hours were worth, the basis."),
-]
-BriefOption = Annotated[
-    bool, flag("--brief", "GUA_BRIEF", "The answers alone, in 24 lines at most; tables asked for come below.")
-]
-BasisOption = Annotated[bool, flag("--basis", "GUA_BASIS", "Also what every word means, and what the numbers rest on.")]
-WhatIfOption = Annotated[
-    bool,
-    flag(
-        "--what-if",
-        "GUA_WHAT_IF",
-        "Also how long idle streaks are, and what taking idle cards back after each LIMIT would have freed.",
-    ),
-]
-LimitsArgument = Annotated[
-    list[str] | None,
-    typer.Argument(metavar="LIMIT", help="With --what-if: durations (30m 2h); 5m to 1d in eight steps if not given."),
-]
-JsonOption = Annotated[bool, flag("--json", "GUA_JSON", 'One JSON object, schema "gua.report/1".')]
-CsvOption = Annotated[
-    str | None, value("SECTION", "GUA_CSV", "One section as CSV (RFC 4180), units in the header row.", "--csv")
-]
-MarkdownOption = Annotated[bool, flag("--markdown", "GUA_MARKDOWN", "Markdown, for chat and mail.")]
-HtmlOption = Annotated[
-    Path | None,
-    path_value(
-        "FILE",
-        "GUA_HTML",
-        "Write one self-contained web page instead: every section, if --section names none; - is standard output.",
-        "--html",
-    ),
-]
-SqlOption = Annotated[
-    bool, flag("--sql", "GUA_SQL", "Print the queries with their parameters, for clickhouse-client, instead.")
-]
-FailOnOption = Annotated[
-    list[str] | None,
-    value(
-        "CONDITION",
-        _FAIL_ON,
-        "Exit code 1 if met, after the report; repeatable: 'idle-held > 2h', 'idle-held > 20%', 'coverage < 90%', "
-        "'streak > 8h', 'idle-held-now > 3'.",
-        "--fail-on",
-    ),
-]
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class OutputOptions:
-    """The options about form, as written."""
+    """The options about form, as written; ``steps`` are the commands that go on from the report."""
 
-    sections: Sequence[str] = ()
-    full: bool = False
-    brief: bool = False
-    basis: bool = False
-    what_if: bool = False
-    limits: Sequence[str] = ()
-    as_json: bool = False
-    csv: str | None = None
-    markdown: bool = False
-    html: Path | None = None
-    sql: bool = False
-    fail_on: Sequence[str] = ()
+    sections: Annotated[
+        list[str] | None,
+        value(
+            "NAME",
+            "GUA_SECTION",
+            f"Only these sections, as in now,usage, in that order. {', '.join(section_names())}, or all.",
+            "--section",
+            autocompletion=values(*section_names(), ALL),
+        ),
+    ] = None
+    full: Annotated[
+        bool,
+        flag(
+            "--full", "GUA_FULL", "Every number of the sections shown unasked, what active hours were worth, the basis."
+        ),
+    ] = False
+    brief: Annotated[
+        bool, flag("--brief", "GUA_BRIEF", "The answers alone, in 24 lines at most; tables asked for come below.")
+    ] = False
+    basis: Annotated[
+        bool, flag("--basis", "GUA_BASIS", "Also what every word means, and what the numbers rest on.")
+    ] = False
+    what_if: Annotated[
+        bool,
+        flag(
+            "--what-if",
+            "GUA_WHAT_IF",
+            "Also how long idle streaks are, and what taking idle cards back after each LIMIT would have freed.",
+        ),
+    ] = False
+    limits: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="LIMIT", help="With --what-if: durations (30m 2h); 5m to 1d in eight steps if not given."
+        ),
+    ] = None
+    as_json: Annotated[bool, flag("--json", "GUA_JSON", 'One JSON object, schema "gua.report/1".')] = False
+    csv: Annotated[
+        str | None,
+        value(
+            "SECTION",
+            "GUA_CSV",
+            "One section as CSV (RFC 4180), units in the header row.",
+            "--csv",
+            autocompletion=values(*section_names()),
+        ),
+    ] = None
+    markdown: Annotated[bool, flag("--markdown", "GUA_MARKDOWN", "Markdown, for chat and mail.")] = False
+    html: Annotated[
+        Path | None,
+        path_value(
+            "FILE",
+            "GUA_HTML",
+            "Write one self-contained web page instead: every section, if --section names none; - is standard output.",
+            "--html",
+        ),
+    ] = None
+    sql: Annotated[
+        bool, flag("--sql", "GUA_SQL", "Print the queries with their parameters, for clickhouse-client, instead.")
+    ] = False
+    fail_on: Annotated[
+        list[str] | None,
+        value(
+            "CONDITION",
+            _FAIL_ON,
+            "Exit code 1 if met, after the report; repeatable: 'idle-held > 2h', 'idle-held > 20%', 'coverage < 90%', "
+            "'streak > 8h', 'idle-held-now > 3'.",
+            "--fail-on",
+        ),
+    ] = None
     steps: Steps = field(default_factory=Steps)
 
     def forms(self) -> list[str]:
@@ -168,14 +171,14 @@ class Output:
         """
         shown = replace(report, sections=self.shown)
         if self.options.as_json:
-            from gua.report.forms.json import json_pieces  # noqa: PLC0415 - a report has one form of several
+            from gua.report.forms.data import json_pieces  # noqa: PLC0415 - a report has one form of several
 
             return [*json_pieces(shown)]
         return [self._text(shown, style)]
 
     def _text(self, shown: Report, style: Style) -> str:
         if self.options.csv is not None:
-            from gua.report.forms.csv import render_csv  # noqa: PLC0415 - as above
+            from gua.report.forms.data import render_csv  # noqa: PLC0415 - as above
 
             return render_csv(shown, *self.shown)
         if self.options.markdown:
@@ -246,8 +249,8 @@ def choose_output(options: OutputOptions) -> Output:
         options=options,
         shown=shown,
         named=frozenset(named),
-        limits_ms=tuple(sorted({parse_duration_ms(limit) for limit in options.limits})),
-        conditions=tuple(parse_condition(text) for text in _conditions(options.fail_on)),
+        limits_ms=tuple(sorted({parse_duration_ms(limit) for limit in options.limits or ()})),
+        conditions=tuple(parse_condition(text) for text in _conditions(options.fail_on or ())),
     )
 
 
@@ -258,10 +261,54 @@ def _named(options: OutputOptions, more: tuple[str, ...]) -> tuple[str, ...]:
     if options.is_first_screen():
         return more
     also = ALSO_FULL if options.full else ()
-    return tuple(dict.fromkeys((*choose_sections(options.sections), *also, *more)))
+    return tuple(dict.fromkeys((*choose_sections(options.sections or ()), *also, *more)))
 
 
 def _conditions(written: Sequence[str]) -> Sequence[str]:
     """Return the conditions one by one: of the variable come its words, as conditions are written with spaces."""
     told = os.environ.get(_FAIL_ON, "")
     return _BETWEEN.split(told.strip()) if written and [*written] == told.split() else written
+
+
+_FORM: Final = frozenset(
+    {"sections", "full", "brief", "basis", "what_if", "limits", "as_json", "csv", "markdown", "html", "sql", "fail_on"}
+    | {"width", "rules", "by"}
+)
+_ELSEWHERE: Final = frozenset({"store", "socket", "timezone"})
+
+
+def steps_of(context: typer.Context) -> Steps:
+    """Return the commands that go on from ``gua report``, typed as in ``context``."""
+    explain = " ".join(["gua explain", *_typed(context, _ELSEWHERE)])
+    store = None if context.params["socket"] else " ".join(_typed(context, {"store"}))
+    return Steps(report=_again(context), explain=explain, store=store)
+
+
+def steps_of_demo(context: typer.Context, store: str | None) -> Steps:
+    """Return those that go on from ``gua demo``, whose ticks are gone unless they are kept in a store."""
+    if store is None:
+        return Steps(report=_again(context), explain=None, store=None, then="gua doctor")
+    kept = f"--store {shlex.quote(without_password(store))}"
+    return Steps(report=f"gua report {kept}", explain=f"gua explain {kept}", store=kept)
+
+
+def is_typed(context: typer.Context, name: str) -> bool:
+    """Return whether an option stands on the command line, and not in a variable."""
+    source = context.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
+
+
+def _again(context: typer.Context) -> str:
+    every = {str(parameter.name) for parameter in context.command.params}
+    return " ".join([str(context.info_name), *_typed(context, every - _FORM)])
+
+
+def _typed(context: typer.Context, names: Container[str]) -> Iterator[str]:
+    for parameter in context.command.params:
+        name = str(parameter.name)
+        if name not in names or not is_typed(context, name):
+            continue
+        value = context.params[name]
+        for one in value if isinstance(value, (list, tuple)) else [value]:
+            shown = without_password(one) if name == "store" else str(one)
+            yield parameter.opts[0] if isinstance(one, bool) else f"{parameter.opts[0]} {shlex.quote(shown)}"

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from gua.app.running import RunOptions
+from gua.app.reserving import RunOptions
 
 VALUED: Final = {
     "-g": "gpus",
@@ -31,25 +31,9 @@ FLAGS: Final = {
     "--accept-unknown": "accept_unknown",
     "--beside-scheduler": "beside_scheduler",
 }
-VARIABLES: Final = frozenset(
-    f"GUA_{name}"
-    for name in (
-        *(
-            "GPUS",
-            "GPU_IDS",
-            "NOTE",
-            "LABEL",
-            "TIMEOUT",
-            "WAIT",
-            "VISIBLE",
-            "NONBLOCK",
-            "ACCEPT_UNKNOWN",
-            "BESIDE_SCHEDULER",
-        ),
-    )
-)
-"""Variables that stand for options, besides the places, which many set for good."""
 _PATHS: Final = frozenset(("socket", "state_dir"))
+VARIABLES: Final = frozenset(f"GUA_{name.upper()}" for name in {*VALUED.values(), *FLAGS.values()} - _PATHS)
+"""Variables that stand for options, besides the places, which many set for good."""
 
 
 def plain_options(arguments: Sequence[str], environ: Mapping[str, str]) -> RunOptions | None:

@@ -12,45 +12,45 @@ from typing import Annotated, Final, TextIO
 import typer
 
 from gua.app.local_zone import asked_zone
-from gua.cli.next_steps import is_typed, steps_of
-from gua.cli.options import HostsOption, SocketOption, StoreOption, TimezoneOption, WidthOption, flag, value
+from gua.cli.completion import values
+from gua.cli.options import (
+    HostsOption,
+    SocketOption,
+    StoreOption,
+    TimezoneOption,
+    WidthOption,
+    flag,
+    value,
+    with_groups,
+)
 from gua.cli.output_options import (
-    BasisOption,
-    BriefOption,
-    CsvOption,
-    FailOnOption,
-    FullOption,
-    HtmlOption,
-    JsonOption,
-    LimitsArgument,
-    MarkdownOption,
     Output,
     OutputOptions,
-    SectionOption,
-    SqlOption,
-    WhatIfOption,
     choose_output,
+    is_typed,
+    steps_of,
 )
 from gua.cli.terminal import check_width, style_for
 from gua.core.errors import UsageError
+from gua.core.moments import WEEKDAYS
 from gua.core.ports import ViewReader
 from gua.report.collect import collect
-from gua.report.old_names import KEYS, split
 from gua.report.recording import RecordingReader
-from gua.report.window import THIS_MONTH, ReportRequest, check_request
+from gua.report.section_list import split
+from gua.report.window import THIS_MONTH, USAGE_BY, ReportRequest, check_request
 
-__all__ = ["command", "render_report", "style_for"]
-
-OPTIONAL_VALUES: Final = {"--month": THIS_MONTH}
+OPTIONAL_VALUES: Final = {"command": {"--month": THIS_MONTH}}
+_DAYS: Final = values("today", "yesterday", *WEEKDAYS)
 HELP_GROUPS: Final = {
     "Which time": ("since", "until", "month", "last_week", "timezone"),
     "Which hosts": ("host", "cluster", "where"),
-    "What is told": ("section", "full", "brief", "basis", "by", "what_if", "limits", "fail_on", "rules", "from_ticks"),
+    "What is told": ("sections", "full", "brief", "basis", "by", "what_if", "limits", "fail_on", "rules", "from_ticks"),
     "In which form": ("as_json", "csv", "markdown", "html", "sql", "width"),
     "From where": ("store", "socket"),
 }
 
 
+@with_groups
 def command(
     context: typer.Context,
     *,
@@ -62,6 +62,7 @@ def command(
             "Start: a time (2026-03-25T14:05), a day (2026-03-25, today, yesterday, monday), a month (2026-03), or a "
             "duration (7d, '12 hours') before now, or the newest tick where no agent samples the hosts. 7 days before "
             "the end if not given.",
+            autocompletion=_DAYS,
         ),
     ] = None,
     until: Annotated[
@@ -70,6 +71,7 @@ def command(
             "WHEN",
             "GUA_UNTIL",
             "End, written like --since. Now, or the newest tick where no agent samples the hosts, if not given.",
+            autocompletion=_DAYS,
         ),
     ] = None,
     month: Annotated[
@@ -104,6 +106,7 @@ def command(
             "Add cards up by host, cluster, model or a resource attribute (by host where there are several), or "
             "processes by owner (or user), program, container, pod, job, kind, served-model, host or model, "
             "promised time by kind or served-model; repeatable.",
+            autocompletion=values(*USAGE_BY, "user", "host", "model", "cluster"),
         ),
     ] = None,
     width: WidthOption = None,
@@ -127,18 +130,7 @@ def command(
             "card, and where and why ours differs.",
         ),
     ] = None,
-    section: SectionOption = None,
-    full: FullOption = False,
-    brief: BriefOption = False,
-    basis: BasisOption = False,
-    what_if: WhatIfOption = False,
-    limits: LimitsArgument = None,
-    as_json: JsonOption = False,
-    csv: CsvOption = None,
-    markdown: MarkdownOption = False,
-    html: HtmlOption = None,
-    sql: SqlOption = False,
-    fail_on: FailOnOption = None,
+    form: OutputOptions,
 ) -> int:
     """Show where the GPU hours went, and who held idle cards.
 
@@ -159,24 +151,10 @@ def command(
         gua report --rules gpu-usage-audit --since 30d
     """
     check_width(width)
-    output = OutputOptions(
-        sections=tuple(section or ()),
-        full=full,
-        brief=brief,
-        basis=basis,
-        what_if=what_if,
-        limits=tuple(limits or ()),
-        as_json=as_json,
-        csv=csv,
-        markdown=markdown,
-        html=html,
-        sql=sql,
-        fail_on=tuple(fail_on or ()),
-        steps=steps_of(context),
-    )
+    output = replace(form, steps=steps_of(context))
     chosen = choose_output(output)
     if rules is not None:
-        from gua.report.legacy_v1.rules import check_rules  # noqa: PLC0415 - most reports go by the own rules
+        from gua.report.legacy_v1 import check_rules  # noqa: PLC0415 - most reports go by the own rules
 
         check_rules(rules)
         if output.beyond_json():
@@ -194,23 +172,23 @@ def command(
         hosts=tuple(host or ()),
         clusters=tuple(cluster or ()),
         where=tuple(where or ()),
-        by=tuple(KEYS.get(key, key) for key in split(by or ())),
+        by=tuple("owner" if key == "user" else key for key in split(by or ())),
         # What programs read must not depend on the host that it was made on.
-        timezone="UTC" if timezone is None and (as_json or csv is not None) else clock,
+        timezone="UTC" if timezone is None and (output.as_json or output.csv is not None) else clock,
         clock=clock,
         from_ticks=from_ticks,
         now_ms=time.time_ns() // 1_000_000,
     )
     request = _without_variables(request, context)
     check_request(request)
-    from gua.app.report_source import counting, open_reader  # noqa: PLC0415 - not before all options are good
+    from gua.app.opening import counting, open_report_source  # noqa: PLC0415 - not before all options are good
 
-    with open_reader(store, socket) as reader:
+    with open_report_source(store, socket) as reader:
         if rules is not None:
-            from gua.report.legacy_v1.text import render_other_rules  # noqa: PLC0415 - as above
+            from gua.report.legacy_v1 import render_other_rules  # noqa: PLC0415 - as above
 
             style = style_for(sys.stdout, width, os.environ)
-            sys.stdout.write(render_other_rules(reader, request, style, as_json=as_json))
+            sys.stdout.write(render_other_rules(reader, request, style, as_json=output.as_json))
             return 0
         return render_report(reader, request, chosen, width=width, count=counting(reader))
 
@@ -254,7 +232,7 @@ def render_report(
     )
     stream = sys.stdout if out is None else out
     if recorded is not None:
-        from gua.app.sql_script import script  # noqa: PLC0415 - needs the store's own modules
+        from gua.app.sql_text import script  # noqa: PLC0415 - needs the store's own modules
 
         stream.write(script(recorded.questions, embedded=bool(getattr(reader, "is_embedded", True))))
         return 0

@@ -12,7 +12,15 @@ from pathlib import Path
 from typing import Annotated, Any, Final, NoReturn
 
 from gua.app.local_agent import first_answer, of_another, places
-from gua.cli.options import AgentStateOption, PidFileOption, SocketOption, StoreOption, WidthOption, flag, value
+from gua.cli.options import (
+    AgentStateOption,
+    PidFileOption,
+    SocketOption,
+    StoreOption,
+    WidthOption,
+    flag,
+    value,
+)
 from gua.cli.terminal import check_width, style_for
 from gua.core.errors import DataError, GuaError, UnavailableError, UsageError
 from gua.local_socket.client import NoAnswerError, NobodyError, ask_status

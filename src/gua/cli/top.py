@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 from gua.app.local_agent import first_answer, places
 from gua.app.output import print_error
+from gua.cli.completion import owners, values
 from gua.cli.options import HostsOption, SocketOption, StoreOption, WidthOption, flag, value
 from gua.cli.terminal import check_width, style_for
 from gua.core.durations import parse_duration_ms
 from gua.core.errors import UsageError
 from gua.local_socket.client import NobodyError, ask_status
 from gua.report.top.agent import snapshot_of_agent
-from gua.report.top.json_ import render_top_json
 from gua.report.top.model import Snapshot
-from gua.report.top.text import render_top
+from gua.report.top.text import render_top, render_top_json
 from gua.report.top.view import SORTS, TopView, chosen_cards, chosen_holders
 from gua.state.directory import asking_home
 
@@ -46,8 +46,13 @@ def command(
         ),
     ] = None,
     host: HostsOption = None,
-    sort: Annotated[str, value("KEY", "GUA_TOP_SORT", f"Sort holders by {', '.join(SORTS)}.")] = SORTS[0],
-    only: Annotated[str, value("TEXT", "GUA_TOP_FILTER", "Only rows with this text, of any column.", "--filter")] = "",
+    sort: Annotated[
+        str, value("KEY", "GUA_TOP_SORT", f"Sort holders by {', '.join(SORTS)}.", autocompletion=values(*SORTS))
+    ] = SORTS[0],
+    only: Annotated[
+        str,
+        value("TEXT", "GUA_TOP_FILTER", "Only rows with this text, of any column.", "--filter", autocompletion=owners),
+    ] = "",
     only_idle: Annotated[
         bool, flag("--only-idle", "GUA_TOP_ONLY_IDLE", "Only idle holders and idle-held cards.")
     ] = False,

@@ -194,9 +194,9 @@ def _belongs(whose: _Facts, allocation: Allocation) -> bool | None:
     if allocation.pod_name is not None or allocation.pod_uid is not None:
         return _is_of_pod(pod_uid, pod_name, namespace, allocation, is_read=uid is not None)
     if allocation.slurm_job_id is not None and job is not None:
-        return allocation.slurm_job_id == job
+        return bool(allocation.slurm_job_id == job)
     if allocation.uid is not None and uid is not None:
-        return allocation.uid == uid
+        return bool(allocation.uid == uid)
     return None if allocation.owner is None or owner is None else _is_of_owner(uid, owner, allocation.owner)
 
 

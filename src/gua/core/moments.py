@@ -1,10 +1,12 @@
-"""Moments as people name them: ``7d`` ago, an ISO 8601 time, ``yesterday``, ``monday``, ``2026-11``."""
+"""Moments as people name them: ``7d`` ago, an ISO 8601 time, ``yesterday``, ``monday``, ``2026-11``; and time zones."""
 
 from __future__ import annotations
 
+import difflib
 import re
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from typing import Final
+from zoneinfo import ZoneInfo, available_timezones
 
 from gua.core.durations import parse_duration_ms, to_ms
 from gua.core.errors import UsageError
@@ -13,6 +15,7 @@ WEEKDAYS: Final = ("monday", "tuesday", "wednesday", "thursday", "friday", "satu
 _MONTH: Final = re.compile(r"([0-9]{4})-(0[1-9]|1[0-2])", re.ASCII)
 # Beyond these the hours of a zone would soon be no times of Python's any more.
 _FIRST_YEAR, _LAST_YEAR = 1900, 2199
+UTC_NAMES: Final = frozenset({"Etc/UTC", "Etc/UCT", "Etc/Universal", "Etc/Zulu", "UCT", "Universal", "Zulu"})
 
 
 def parse_moment_ms(text: str, *, now_ms: int, timezone: tzinfo, newest_ms: int | None = None) -> int:
@@ -87,3 +90,37 @@ def _iso(word: str) -> datetime | None:
         return datetime.fromisoformat(word)
     except ValueError:
         return None
+
+
+def zone(name: str) -> tzinfo:
+    """Return a time zone by its IANA name. Raises UsageError."""
+    if name == "localtime":  # a file of some systems, and no zone's name
+        raise _unknown_zone(name)
+    try:
+        found = ZoneInfo(name)
+    except (KeyError, ValueError, OSError):  # a folder of the database is an OSError
+        raise _unknown_zone(name) from None
+    if name.startswith("right/"):
+        msg = f"time zone {name!r} counts leap seconds, which no tick does: leave right/ out"
+        raise UsageError(msg)
+    return found
+
+
+def zone_name(text: str) -> str:
+    """Return the IANA name that is meant, whatever its case; every name of UTC is UTC. Raises UsageError."""
+    name = text.strip().removeprefix("posix/")
+    try:
+        zone(name)
+    except UsageError:
+        others = available_timezones() - {name}
+        name = next((one for one in others if one.casefold() == name.casefold()), "")
+        if not name:
+            raise
+    return "UTC" if name in UTC_NAMES else name
+
+
+def _unknown_zone(name: str) -> UsageError:
+    by_case = {one.casefold(): one for one in available_timezones()}
+    near = difflib.get_close_matches(name.casefold(), by_case, n=1)
+    hint = f"did you mean {by_case[near[0]]}?" if near else "as in Europe/Berlin or America/New_York"
+    return UsageError(f"unknown time zone {name!r}: give an IANA name, {hint}, or UTC or local")

@@ -2,13 +2,13 @@
 
 A row is a class of typed fields (a NamedTuple or a dataclass), a field for each column that is read. Its annotations
 say what a column may hold: plain types, the kinds below, ``| None`` where it may be unknown, ``tuple[Row, ...]`` for an
-array of tuples.
+array of tuples. A field that has a default is none of the view's.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass, fields, is_dataclass
 from functools import cache
 from typing import Annotated, Any, Final, Generic, TypeVar, get_args, get_origin, get_type_hints
 
@@ -139,7 +139,9 @@ _PLAIN: Final[Mapping[object, Column]] = {
 
 @cache
 def _columns(row: Callable[..., object]) -> Mapping[str, Column]:
-    return {name: _column(annotation) for name, annotation in get_type_hints(row, include_extras=True).items()}
+    defaults = {one.name for one in fields(row) if one.default is not MISSING} if is_dataclass(row) else set()
+    hints = get_type_hints(row, include_extras=True)
+    return {name: _column(annotation) for name, annotation in hints.items() if name not in defaults}
 
 
 def _column(annotation: Any) -> Column:  # noqa: ANN401 - annotations have no type of their own
@@ -147,8 +149,9 @@ def _column(annotation: Any) -> Column:  # noqa: ANN401 - annotations have no ty
     if annotation in _PLAIN:
         return _PLAIN[annotation]
     if origin is Annotated:
-        plain, (kind,) = _PLAIN[arguments[0]], annotation.__metadata__
-        return Column(kind.check, plain.read, plain.types, plain.is_text)
+        plain = _column(arguments[0])
+        kind = next((one for one in annotation.__metadata__ if isinstance(one, ValueKind)), None)
+        return plain if kind is None else Column(kind.check, plain.read, plain.types, plain.is_text)
     if type(None) in arguments:
         known = _column(next(argument for argument in arguments if argument is not type(None)))
         read = _same if known.read is _same else lambda value: None if value is None else known.read(value)
@@ -158,10 +161,10 @@ def _column(annotation: Any) -> Column:  # noqa: ANN401 - annotations have no ty
         return Column(
             is_list_of(item.check), lambda values: tuple(map(item.read, values)), rf"Array\((?:{item.types})\)"
         )
-    fields = tuple(_columns(annotation).values())
+    parts = tuple(_columns(annotation).values())
     return Column(
-        is_row_of(*(field.check for field in fields)),
-        lambda values: annotation(*(field.read(value) for field, value in zip(fields, values, strict=True))),
-        r"Tuple\({}\)".format(", ".join(f"(?:{field.types})" for field in fields)),
-        all(field.is_text for field in fields),
+        is_row_of(*(part.check for part in parts)),
+        lambda values: annotation(*(part.read(value) for part, value in zip(parts, values, strict=True))),
+        r"Tuple\({}\)".format(", ".join(f"(?:{part.types})" for part in parts)),
+        all(part.is_text for part in parts),
     )

@@ -16,7 +16,7 @@ from functools import lru_cache
 from operator import mul, sub
 from typing import Final, NamedTuple, cast
 
-from gua.core.idle_time import ACTIVE_FROM
+from gua.core.idleness import ACTIVE_FROM
 from gua.core.ports import UtilizationSample
 from gua.nvml.calls import Calls
 from gua.nvml.driver import GPU_UTILIZATION_SAMPLES, TOTAL_POWER_SAMPLES, Code, Handle, Row

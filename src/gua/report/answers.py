@@ -10,9 +10,9 @@ from gua.core.words import Use
 from gua.report.costs import Cost, added
 from gua.report.costs import wasted as idle_held_cost
 from gua.report.model import IdleSeconds, Report
-from gua.report.sections.allocation.model import Allocated, PromisedHours
-from gua.report.sections.now.model import SILENT_AFTER, FreeCard, Holder, Now, OtherHolder, PromisedCard
-from gua.report.sections.usage.model import OwnerUsage, Usage
+from gua.report.sections.allocation import Allocated, PromisedHours
+from gua.report.sections.now_rows import SILENT_AFTER, FreeCard, Holder, Now, OtherHolder, PromisedCard
+from gua.report.sections.usage_rows import OwnerUsage, Usage
 from gua.report.states import IDLE_HELD, MS_PER_HOUR, TRULY_IDLE
 from gua.report.uses import share
 

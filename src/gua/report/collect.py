@@ -18,7 +18,7 @@ from gua.report.prices import PRICES, CostsRow, Prices, by_price_and_state, of_c
 from gua.report.questions import ask
 from gua.report.rows import EXTENT, OVERVIEW, RULES, OverviewRow, ReasonTotal, StateTotal
 from gua.report.section_list import default_sections, section_names, sections_of
-from gua.report.sections.groups.query import check_by, needs_labels
+from gua.report.sections.groups import check_by, needs_labels
 from gua.report.size_limit import MOST_CARD_HOURS_OF_A_PART, MOST_UNROLLED_TICKS, card_hours
 from gua.report.states import STATES, StateTime
 from gua.report.window import ReportRequest, choose_extents, choose_window, no_data

@@ -6,6 +6,7 @@ import operator
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Final
 
 from gua.core.durations import parse_duration_ms
@@ -13,9 +14,8 @@ from gua.core.errors import UsageError
 from gua.core.words import Use
 from gua.report.kit.figures import amount, percent, percents, span
 from gua.report.model import Report
-from gua.report.old_names import METRICS as METRICS_BEFORE
-from gua.report.sections.allocation.model import PromisedHours
-from gua.report.sections.now.model import Now
+from gua.report.sections.allocation import PromisedHours
+from gua.report.sections.now_rows import Now
 from gua.report.states import IDLE_HELD, MS_PER_HOUR, STATES
 from gua.report.uses import USES
 
@@ -75,9 +75,12 @@ class ConditionResult:
 def parse_condition(text: str) -> Condition:
     """Return a condition as the user wrote it. Raises UsageError, in one line, for anything else."""
     written = _WRITTEN.fullmatch(text)
-    metric = "" if written is None else METRICS_BEFORE.get(written[1], written[1])
-    if written is None or metric not in METRICS:
+    if written is None:
         raise _wrong(text, GRAMMAR)
+    metric = written[1]
+    if metric not in METRICS:
+        near = get_close_matches(metric, METRICS, n=1)
+        raise _wrong(text, f"{GRAMMAR}; did you mean {near[0]}?" if near else GRAMMAR)
     sign, value = written[2], written[3]
     number = _NUMBER.fullmatch(value)
     if number is not None and number[2]:

@@ -139,6 +139,16 @@ class Card:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class OfCard:
+    """What is about a card: by its host, its UUID, its index on the host, and what the driver calls it."""
+
+    host: str
+    gpu: str
+    index: int | None
+    model: str | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Overlap:
     """A host that claims to have observed more time than has passed outside holes: two agents, or a clock set back."""
 

@@ -18,7 +18,8 @@ class PromiseRow(NamedTuple):
     """GPU time [us] of a use, promised to an owner by a source (``""``: to nobody, or not known), at a price.
 
     Or (not ``is_total``) a part of a card's newest tick: whose it is, what became of it, and since when (Unix ms).
-    ``is_shared``: processes of others were there besides the owner's.
+    ``is_shared``: processes of others were there besides the owner's. Of a part that nobody was promised:
+    ``promised_until_ms`` is when the card's last allocation in the window ended (0: none), ``promised_to`` its owner.
     """
 
     is_total: bool
@@ -35,6 +36,8 @@ class PromiseRow(NamedTuple):
     use_since_ms: Moment
     in_use_ms: Count
     use_since_is_lower_bound: bool
+    promised_until_ms: Moment
+    promised_to: str | None
 
 
 class AllocationNameRow(NamedTuple):

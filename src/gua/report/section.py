@@ -1,20 +1,17 @@
-"""What a section of a report is: declared once in its folder, listed once in ``gua.report.sections``."""
+"""What a section of a report is: declared once in its module, listed once in ``gua.report.sections``."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from gua.report.asking import Collect
 from gua.report.kit.fields import Cells, Json, to_json
 from gua.report.kit.figures import HourFormat
+from gua.report.kit.html import Markup
 from gua.report.kit.tables import Body
 from gua.report.model import Report
-
-if TYPE_CHECKING:
-    from gua.report.kit.markup import Markup
 
 M = TypeVar("M")
 
@@ -27,17 +24,7 @@ class Csv(Generic[M]):
     rows: Callable[[M, Report], Iterable[Cells]]
 
 
-Html = Callable[[Report, HourFormat], "Markup | None"]
-
-
-def on_page(folder: str, name: str) -> Html:
-    """Return the function of this name in the folder's ``html.py``, which no other form has to import."""
-
-    def draw(report: Report, hours: HourFormat) -> Markup | None:
-        drawn: Html = getattr(import_module(f"{folder}.html"), name)
-        return drawn(report, hours)
-
-    return draw
+Html = Callable[[Report, HourFormat], Markup | None]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -48,7 +35,7 @@ class Section(Generic[M]):
     has it. ``drawn``: its text where that is more than ``text``, which Markdown has, too; ``html``: what a page has
     where that is more. ``json`` is made of the model where nothing else is said, below the section's name; ``spread``:
     the model's keys stand in the report's own object. Of more than ``most_card_hours`` it is made only where it is
-    asked for by name. ``part_of``: the section under whose number it stands where both are shown.
+    asked for by name.
     """
 
     name: str
@@ -62,9 +49,7 @@ class Section(Generic[M]):
     json: Callable[[M], object] = to_json
     spread: bool = False
     has: Callable[[Report], bool] | None = None
-    is_default: bool = False
     most_card_hours: int = 0
-    part_of: str | None = None
 
     def titled(self, report: Report) -> str:
         """Return the heading."""

@@ -1,26 +1,21 @@
 """The sections of a report by name: which there are, which are shown unless others are chosen.
 
-A section's folder is imported when the section is wanted: of 20 a report has seven unless others are chosen.
+A section's module is imported when the section is wanted: of 20 a report has eight unless others are chosen.
 """
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
+from difflib import get_close_matches
 from functools import cache
 from importlib import import_module
 from typing import Final
 
 from gua.core.errors import UsageError
-from gua.report import old_names
 from gua.report import sections as listed
 from gua.report.section import AnySection, Section
 
 ALL: Final = "all"
-
-
-def sections() -> tuple[AnySection, ...]:
-    """Return all sections in their order."""
-    return sections_of(listed.LISTED)
 
 
 def sections_of(names: Container[str]) -> tuple[AnySection, ...]:
@@ -31,10 +26,10 @@ def sections_of(names: Container[str]) -> tuple[AnySection, ...]:
 @cache
 def section_named(name: str) -> AnySection:
     """Return the section of this name."""
-    folder, declaration = listed.LISTED[name].split(".")
-    declared = getattr(import_module(f"{listed.__name__}.{folder}.section"), declaration)
+    module, declaration = listed.LISTED[name].module, f"{name.upper().replace('-', '_')}_SECTION"
+    declared = getattr(import_module(f"{listed.__name__}.{module}"), declaration)
     if not isinstance(declared, Section) or declared.name != name:
-        msg = f"{folder}.{declaration} is no Section of the name {name}"
+        msg = f"{module}.{declaration} is no Section of the name {name}"
         raise TypeError(msg)
     return declared
 
@@ -47,14 +42,19 @@ def section_names() -> tuple[str, ...]:
 def section_numbers() -> dict[str, int]:
     """Return each section's number, which is the same in every report; a part of a section has that one's."""
     numbers: dict[str, int] = {}
-    for section in sections():
-        numbers[section.name] = numbers[section.part_of] if section.part_of else len({*numbers.values()}) + 1
+    for name, one in listed.LISTED.items():
+        numbers[name] = numbers[one.part_of] if one.part_of else len({*numbers.values()}) + 1
     return numbers
+
+
+def is_part_of(name: str, others: Container[str]) -> bool:
+    """Return whether a section stands under the number of one of the others."""
+    return listed.LISTED[name].part_of in others
 
 
 def default_sections() -> tuple[str, ...]:
     """Return what a report has if nobody chooses."""
-    return tuple(section.name for section in sections() if section.is_default)
+    return tuple(name for name, one in listed.LISTED.items() if one.is_default)
 
 
 def choose_sections(names: Sequence[str]) -> tuple[str, ...]:
@@ -63,17 +63,25 @@ def choose_sections(names: Sequence[str]) -> tuple[str, ...]:
     ``all`` is every one. Raises UsageError.
     """
     chosen: list[str] = []
-    for name in old_names.split(names):
+    for name in split(names):
         chosen += section_names() if name == ALL else [check_section("--section", name)]
     return tuple(dict.fromkeys(chosen)) or default_sections()
 
 
 def check_section(option: str, name: str) -> str:
-    """Return the section of a name or another word for it. Raises UsageError, which says what there is."""
+    """Return the section of a name, which may have ``_`` for ``-``. Raises UsageError, which says what there is."""
     known = section_names()
-    found = old_names.SECTIONS.get(name, name.replace("_", "-"))
+    found = name.replace("_", "-")
     if found in known:
         return found
     every = f", and {ALL}" if option == "--section" else ""
-    msg = f"there is no section {name!r} for {option}: there are {', '.join(known)}{every}"
+    near = get_close_matches(found, known, n=1)
+    hint = f"; did you mean {near[0]}?" if near else ""
+    msg = f"there is no section {name!r} for {option}: there are {', '.join(known)}{every}{hint}"
     raise UsageError(msg)
+
+
+def split(words: Iterable[str]) -> Iterator[str]:
+    """Yield the words of an option that may be repeated or have commas, as in ``now,usage``."""
+    for several in words:
+        yield from filter(None, map(str.strip, several.split(",")))

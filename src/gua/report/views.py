@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from gua.core.view import View
 from gua.report.allocation_sources import SOURCES
-from gua.report.explain.rows import (
+from gua.report.explain.model import (
     EXPLAIN_ALLOCATIONS,
     EXPLAIN_CARDS,
     EXPLAIN_MOMENTS,
@@ -17,21 +17,20 @@ from gua.report.explain.rows import (
 )
 from gua.report.fleet import CLAIMS, FLEET, LABELS
 from gua.report.hours import HOUR_TICKS, HOURS
-from gua.report.legacy_v1.rules import OLDER_RULE
+from gua.report.legacy_v1 import OLDER_RULE
 from gua.report.prices import COSTS, PRICES
 from gua.report.promises import ALLOCATION_NAMES, PROMISED_WORK, PROMISES
 from gua.report.rows import EXTENT, OVERVIEW, RULES, TIME_OF_DAY
-from gua.report.sections.calendar.query import CALENDAR
-from gua.report.sections.contention.query import CONTENTION
-from gua.report.sections.energy.query import ENERGY
-from gua.report.sections.now.query import CARD_STREAKS
-from gua.report.sections.right_size.query import CARD_SIZES, RIGHT_SIZE_VIEW
-from gua.report.sections.slow_cards.query import SLOW_CARDS_VIEW
-from gua.report.sections.streaks.query import EMPTY_LIMITS, STREAKS
-from gua.report.sections.timeline.query import PRESENCES, TIMELINE
-from gua.report.sections.usage.query import HOLDERS, USAGE_VIEW
-from gua.report.sections.usefulness.activity import ACTIVITY, ACTIVITY_OWNERS, BUSY_WITH_FEW_SMS
-from gua.report.sections.usefulness.query import IDLE_TIME
+from gua.report.sections.calendar import CALENDAR
+from gua.report.sections.card_streaks import CARD_STREAKS
+from gua.report.sections.contention import CONTENTION
+from gua.report.sections.energy import ENERGY
+from gua.report.sections.right_size import CARD_SIZES, RIGHT_SIZE_VIEW
+from gua.report.sections.slow_cards import SLOW_CARDS_VIEW
+from gua.report.sections.streaks import EMPTY_LIMITS, STREAKS
+from gua.report.sections.timeline_rows import PRESENCES, TIMELINE
+from gua.report.sections.usage_rows import HOLDERS, USAGE_VIEW
+from gua.report.sections.usefulness_rows import ACTIVITY, ACTIVITY_OWNERS, BUSY_WITH_FEW_SMS, IDLE_TIME
 from gua.report.waits import RESERVATIONS, WAITS
 
 _VIEWS: Final[tuple[View[Any], ...]] = (

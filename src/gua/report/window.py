@@ -8,14 +8,23 @@ from typing import Final
 
 from gua.core.durations import to_rfc3339
 from gua.core.errors import NothingRecordedError, UnavailableError, UsageError
-from gua.core.moments import last_week_ms, local_day, month_ms, parse_moment_ms
-from gua.core.zones import zone
+from gua.core.moments import last_week_ms, local_day, month_ms, parse_moment_ms, zone
 from gua.report.filters import Selection
 from gua.report.model import Extent, Window
-from gua.report.sections.usage.model import BY_HOST, BY_MODEL, USAGE_BY
 
 DEFAULT_LENGTH_MS: Final = 7 * 24 * 3_600_000
 THIS_MONTH: Final = "this"
+BY_OWNER: Final = "owner"
+BY_PROGRAM: Final = "program"
+BY_CONTAINER: Final = "container"
+BY_POD: Final = "pod"
+BY_JOB: Final = "job"
+BY_KIND: Final = "kind"
+BY_SERVED_MODEL: Final = "served-model"
+BY_HOST: Final = "host"
+BY_MODEL: Final = "model"
+USAGE_BY: Final = (BY_OWNER, BY_PROGRAM, BY_CONTAINER, BY_POD, BY_JOB, BY_KIND, BY_SERVED_MODEL, BY_HOST, BY_MODEL)
+"""By what processes can be added up."""
 _NAMED_HOSTS = 5
 
 

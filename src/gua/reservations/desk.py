@@ -235,7 +235,9 @@ class Desk:
                 cards = self._host.probe()
             except UnavailableError as error:
                 return Waiting(position=1, ahead=0, missing=request.wish.size, trouble=str(error))
-            candidates = [replace(each, free_since_ms=ends.get(each.uuid)) for each in cards]
+            candidates = [
+                replace(each, free_since_ms=max(ends.get(each.uuid, 0), each.free_since_ms or 0)) for each in cards
+            ]
             with self._changed:
                 if self._closing or self._queue.position(place) != 0:
                     msg = "the agent is stopping"

@@ -19,6 +19,8 @@ from gua.core.words import Use
 from gua.reservations.model import Kind
 
 _IDLE: Final = frozenset({Use.HELD, Use.EMPTY})
+_USED: Final = frozenset({State.ACTIVE, State.IDLE_HELD})
+_REMEMBERED_MS: Final = 30 * 24 * 3_600_000  # UUIDs of instances come and go
 _RULES: Final = Rules()
 
 
@@ -34,7 +36,8 @@ class IdleStreak:
 class IdleReservations:
     """Follows the reservations of one source from tick to tick, and cards that somebody holds. For one thread.
 
-    ``cards`` are, by UUID, since when each card was idle-held in all ticks (Unix ms); it is replaced, never changed.
+    ``cards`` are, by UUID, since when each card was idle-held in all ticks (Unix ms), ``last_used_ms`` until
+    when somebody was on it or was promised it, as far as ticks tell. Both are replaced, never changed.
     """
 
     def __init__(self, source: str, rules: Rules = _RULES) -> None:
@@ -43,14 +46,20 @@ class IdleReservations:
         self._streaks: dict[str, IdleStreak] = {}
         self._held: dict[str, IdleStreak] = {}
         self.cards: Mapping[str, int] = {}
+        self.last_used_ms: Mapping[str, int] = {}
 
     def ticked(self, tick: Tick) -> dict[str, IdleStreak]:
         """Return the streaks of the reservations that are not used at the end of this tick, by their ids."""
         idle: dict[str, bool] = {}
         covered: dict[str, int] = {}
         held: dict[str, IdleStreak] = {}
+        used: dict[str, int] = {}
         for card in tick.cards:
             state = classify(card_facts(card), self._rules).state
+            if state in _USED:
+                used[card.uuid] = tick.ts_ms
+            elif card.allocations:  # that end with the tick, or within it
+                used[card.uuid] = max(min(each.until_ms or tick.ts_ms, tick.ts_ms) for each in card.allocations)
             if state is State.IDLE_HELD:
                 held[card.uuid] = _longer(self._held.get(card.uuid), tick.ts_ms, card.duration_ms)
             for each in card.allocations:
@@ -59,6 +68,8 @@ class IdleReservations:
                 idle[each.id] = idle.get(each.id, True) and _is_idle(each, state)
                 covered[each.id] = min(covered.get(each.id, each.duration_ms), each.duration_ms)
         self._held, self.cards = held, {uuid: streak.since_ms for uuid, streak in held.items()}
+        recent = {uuid: at_ms for uuid, at_ms in self.last_used_ms.items() if tick.ts_ms - at_ms < _REMEMBERED_MS}
+        self.last_used_ms = {**recent, **used}
         self._streaks = {
             identifier: _longer(self._streaks.get(identifier), tick.ts_ms, covered[identifier])
             for identifier, is_idle in idle.items()

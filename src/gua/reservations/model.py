@@ -126,9 +126,9 @@ class Candidate:
     """A card as it is now. ``refusal`` is why it cannot be granted, in plain words; ``None`` if it can.
 
     ``may_be_accepted`` is whether the refusal is only that its state is not known, which a request can accept.
-    ``free_since_ms`` is when its last reservation ended, ``None`` if it never had one; ``whole`` is whether it is a
-    whole GPU: what a count is given; ``parent`` is the GPU that an instance is a part of. ``uids`` are the users whose
-    processes are on it, ``containers`` where these run, and ``held_by`` names them.
+    ``free_since_ms`` is until when anybody was on it or was promised it, ``None`` if that is not known; ``whole`` is
+    whether it is a whole GPU: what a count is given; ``parent`` is the GPU that an instance is a part of. ``uids`` are
+    the users whose processes are on it, ``containers`` where these run, and ``held_by`` names them.
     """
 
     uuid: str

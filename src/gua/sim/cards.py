@@ -11,10 +11,9 @@ from uuid import UUID
 
 from gua.core.allocation import CardTick, Promise
 from gua.core.attribution import split_gpu_time
-from gua.core.clock_reasons import HEAT, IDLENESS, POWER_CAP
-from gua.core.idle_time import ACTIVE_FROM, is_told
+from gua.core.idleness import ACTIVE_FROM, is_told
 from gua.core.tick import CardReading, ReadError
-from gua.core.words import Mig, ProcessList
+from gua.core.words import HEAT, IDLENESS, POWER_CAP, Mig, ProcessList
 from gua.sim.calendar import TickSpan
 from gua.sim.habit import MIB, CardUsage, Habit
 

@@ -201,6 +201,44 @@ def test_all_that_is_known_of_an_allocation_is_told() -> None:
     }
 
 
+def free_of(*cards_: CardReading) -> tuple[float | None, bool | None, str | None]:
+    """Return for how many ticks a card is free after ticks in a row, whether at least, and after whose allocation."""
+    told = status_of(after(*((place, (reading,)) for place, reading in enumerate(cards_, 1)))["GPU-1"])
+    seconds, after_ = told["free_seconds"], told["free_after"]
+    assert (told["free_since"] is None) == (seconds is None)
+    return None if seconds is None else seconds / 30, told["free_is_lower_bound"], after_ and after_["owner"]
+
+
+def test_a_card_is_free_since_it_was_given_back_however_long_it_is_idle() -> None:
+    # Five hours promised to somebody who was never there, a tick every 30 s, and given back two minutes ago.
+    assert free_of(*[EMPTY] * 600, *[FREE] * 4) == (4, False, "ana")
+    assert free_of(*[USED] * 3, FREE) == (1, False, "ana")
+    assert free_of(*[card(busy=0.9, **promised())] * 3, FREE, FREE) == (2, False, None)
+    assert free_of(FREE, FREE) == (2, True, None)
+    assert free_of(FREE, EMPTY) == (None, None, None)
+    assert free_of(FREE, card(held=GIB, **promised())) == (None, None, None)
+    assert free_of(card(), card()) == (2, True, None)
+
+
+def test_a_card_is_free_from_the_end_of_what_ended_within_the_tick() -> None:
+    ended = card(**promised(allocation(until_ms=START_MS + INTERVAL_MS + 20_000, duration_ms=20_000)))
+    assert free_of(EMPTY, ended, FREE) == (1 + 10 / 30, False, "ana")
+    assert free_of(FREE, ended) == (10 / 30, False, "ana")
+
+
+def test_while_nobody_knows_whether_it_is_promised_a_card_is_not_told_as_free() -> None:
+    untold = card(allocation=AllocationStatus.UNKNOWN)
+    assert free_of(FREE, untold) == (None, None, None)
+    assert free_of(EMPTY, FREE, untold, FREE) == (3, False, "ana")
+    assert free_of(untold, untold, FREE) == (1, True, None)
+
+
+def test_another_threshold_does_not_know_since_when_a_card_is_free() -> None:
+    told = status_of(after((1, (EMPTY,)), (2, (FREE,)))["GPU-1"])
+    judged = judged_again({**told, "state": State.IDLE_HELD}, RULES)
+    assert (judged["free_since"], judged["free_after"]) == (None, None)
+
+
 @pytest.mark.parametrize("strange_ms", [None, -1, 10**18])
 def test_a_time_that_is_none_is_not_told(strange_ms: int | None) -> None:
     reading = card(**promised(allocation(since_ms=strange_ms, until_ms=10**18)))

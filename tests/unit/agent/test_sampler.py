@@ -10,7 +10,7 @@ from gua.agent.card_status import card_status, follow
 from gua.agent.coverage import Outcome
 from gua.agent.sampler import Sampler
 from gua.core.allocation import Allocation, AllocationLook, CardKey, SourceHealth
-from gua.core.idle_time import is_told
+from gua.core.idleness import is_told
 from gua.core.ports import Activity, AllocationSources, Mark, RawCard, RawProcess, UtilizationSample
 from gua.core.rules import Rules
 from gua.core.tick import AllocationSourceReading, CardReading, ErrorCount, Origin, ProcessReading, ReadError, Tick

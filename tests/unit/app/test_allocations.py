@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from gua.allocation.sources import ReaderLook, Sources
-from gua.app.allocations import (
+from gua.app.settings import (
     SOURCES,
     AllocationSettings,
     chosen_sources,

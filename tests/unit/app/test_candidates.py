@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gua.app.candidates import Candidates
+from gua.app.host import Candidates
 from gua.core.ports import RawCard
 from gua.core.tick import CardReading
 from gua.core.words import Mig, ProcessList
@@ -35,5 +35,6 @@ class Driver:
 def test_an_instance_of_a_gpu_that_a_scheduler_gave_to_somebody_is_refused(promised: str, refusal: str | None) -> None:
     cards = Candidates(Driver(), None, seen_by_host=True)  # type: ignore[arg-type]
     cards.promised = lambda: {promised: "is ana's"}
+    cards.last_used_ms = lambda: {"MIG-1": 7, "GPU-1": 8}
     (candidate,) = cards.read()
-    assert candidate.refusal == refusal
+    assert (candidate.refusal, candidate.free_since_ms) == (refusal, 7)

@@ -8,8 +8,8 @@ import pytest
 
 from gua.agent.delivery import Landed
 from gua.app import children
-from gua.app.agent_settings import AgentSettings, Places
 from gua.app.destinations import Destination, agent_destinations
+from gua.app.settings import AgentSettings, Places
 from gua.cli.main import main
 from gua.core.errors import TransientError
 from gua.core.tick import CardReading, Origin, Tick

@@ -9,7 +9,7 @@ from fakes.nvml import NO_PERMISSION, Card, FakeDriver, Process
 from gua.agent.sampler import Sampler
 from gua.app.host import agent_origin
 from gua.app.single_tick import notes, summary, tick_after
-from gua.cli.daemon import command, parse_activity, parse_interval_ms
+from gua.cli.daemon import daemon, parse_activity, parse_interval_ms
 from gua.core.errors import UnavailableError, UsageError
 from gua.core.ports import Mark
 from gua.core.tick import Origin
@@ -50,7 +50,7 @@ def test_activity_is_read_where_it_is_asked_for_and_anything_else_is_refused() -
 
 def test_a_place_without_proc_is_named(tmp_path: Path) -> None:
     with pytest.raises(UnavailableError, match="--procfs"):
-        command(once=True, procfs=tmp_path)
+        daemon(once=True, procfs=tmp_path)
 
 
 def test_one_tick_of_a_whole_host_is_summed_up_in_a_line() -> None:

@@ -21,11 +21,9 @@ from driver.scenario import Card, Fault, Process, Scenario, uuid
 from gua.app.doctor.checks import run_checks
 from gua.app.doctor.delivery import check_delivery, check_embedded, check_endpoint
 from gua.app.doctor.driver import check_driver
-from gua.app.doctor.finding import CheckState, Finding, failed, of_error, ok, skipped, warning
-from gua.app.doctor.output import render_json, render_text
-from gua.app.doctor.processes import check_processes
+from gua.app.doctor.finding import CheckState, Finding, failed, of_error, ok, render_json, render_text, skipped, warning
 from gua.app.doctor.state import check_agent, check_spool, check_state, check_unit
-from gua.app.doctor.system import check_clock, check_system, kernel_synchronized
+from gua.app.doctor.system import check_clock, check_processes, check_system, kernel_synchronized
 from gua.core.errors import UnavailableError
 from gua.core.ports import RawCard, RawProcess
 from gua.core.tick import CardReading, ReadError

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from gua.allocation.sources import Opener, ReaderLook
-from gua.app.allocations import AllocationSettings, openers_of
 from gua.app.doctor.allocation import cards_of, check_allocation
 from gua.app.doctor.finding import CheckState, Finding
+from gua.app.settings import AllocationSettings, openers_of
 from gua.core.allocation import CardKey
 from gua.core.errors import UnavailableError
 

@@ -16,10 +16,8 @@ from driver.scenario import Scenario, Unload
 from fakes.otlp import Answer, HttpReceiver, Received
 from fakes.spooled import spooled
 from gua.app import backfill
-from gua.app.destinations import agent_destinations
-from gua.app.endpoints import open_agent_endpoint
-from gua.app.enrolling import is_loopback
-from gua.app.token import parse_token, read_token
+from gua.app.destinations import agent_destinations, open_agent_endpoint
+from gua.app.enrolling import is_loopback, parse_token, read_token
 from gua.cli.main import main
 from gua.core.errors import GuaError, TransientError, UnavailableError, UsageError
 from gua.otlp.endpoint import read_settings

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from gua.app.agent_settings import AgentSettings, Places
 from gua.app.destinations import Destination, agent_destinations
 from gua.app.first_steps import after_start, nothing_recorded, older_history
 from gua.app.local_agent import host_socket, places, public_socket
+from gua.app.settings import AgentSettings, Places
 from gua.app.store_address import store_address
 from gua.core.errors import NothingRecordedError, UnavailableError
 from gua.procfs.reader import ProcFs

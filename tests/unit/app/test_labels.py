@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gua.app.labels import labels_of
+from gua.app.reserving import labels_of
 from gua.core.errors import UsageError
 
 

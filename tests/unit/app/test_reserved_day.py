@@ -15,14 +15,14 @@ from gua.core.tick import Tick
 from gua.core.words import Use
 from gua.otlp.encode import encode
 from gua.report.collect import collect
+from gua.report.forms.data import render_json
 from gua.report.forms.html import render_html
-from gua.report.forms.json import render_json
 from gua.report.forms.text import render_text
 from gua.report.kit.style import Style
 from gua.report.model import Report
 from gua.report.section_list import section_names
-from gua.report.sections.allocation.model import PromisedHours
-from gua.report.sections.contention.model import Contentions
+from gua.report.sections.allocation import PromisedHours
+from gua.report.sections.contention import Contentions
 from gua.report.window import ReportRequest
 from gua.state.compression import compress
 from gua.store.database import open_store

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from gua.canhazgpu.status import lasting, rows, table
 from gua.canhazgpu.usage import table as usage_table
 from gua.canhazgpu.usage import usage
@@ -101,6 +103,21 @@ def test_json_has_the_fields_of_its_status_page() -> None:
         "validation": "no usage detected",
         "expiry_time": "2025-07-07T22:02:12Z",
     }
+
+
+@pytest.mark.parametrize(
+    ("free", "details"),
+    [
+        ({"free_since": "2025-07-07T18:44:27Z", "free_is_lower_bound": False}, "free for 0h 2m 0s"),
+        ({"free_since": "2025-07-07T13:46:27Z", "free_is_lower_bound": False}, "free for 0h 30m 15s"),
+        ({"free_since": "2025-07-07T18:44:27Z", "free_is_lower_bound": True}, "free for 0h 30m 15s"),
+        ({"free_since": None, "free_is_lower_bound": None}, "free for 0h 30m 15s"),
+    ],
+)
+def test_a_card_that_somebody_used_without_a_reservation_is_free_since_then(free: dict[str, Any], details: str) -> None:
+    status = {"cards": [{**card(0, 4, state="truly-idle"), **free}]}
+    (told,) = rows(status, now_ms=NOW_MS, last_ends_ms={"GPU-0": NOW_MS - 1_815_000})
+    assert (told["details"], told["last_released"]) == (details, "2025-07-07T18:16:12Z")
 
 
 def test_what_cannot_be_read_is_an_error_and_others_on_a_reserved_card_are_named() -> None:

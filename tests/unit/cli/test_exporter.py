@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gua.app.agent_settings import AgentSettings, Places
-from gua.app.serving import between, serving
+from gua.app.settings import AgentSettings, Places, between, serving
 from gua.cli.daemon import OPTIONAL_VALUES
 from gua.cli.main import main, with_values
 from gua.core.errors import UsageError
@@ -61,7 +60,7 @@ def test_what_is_no_address_is_refused_in_one_line(text: str) -> None:
     ],
 )
 def test_the_address_may_be_left_out(arguments: list[str], read: list[str]) -> None:
-    assert with_values(arguments, OPTIONAL_VALUES) == read
+    assert with_values(arguments, OPTIONAL_VALUES["daemon"]) == read
 
 
 def test_the_variables_of_the_older_exporter_count_and_ours_come_first() -> None:

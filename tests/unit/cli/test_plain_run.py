@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import typer.main
 
-from gua.app.running import RunOptions
+from gua.app.reserving import RunOptions
 from gua.cli.commands import load
 from gua.cli.plain_run import FLAGS, VALUED, VARIABLES, plain_options
 

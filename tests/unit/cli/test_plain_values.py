@@ -11,7 +11,7 @@ import pytest
 import typer.main
 from typer.exceptions import TyperException
 
-from gua.cli.plain_values import leave_plain_values
+from gua.cli.commands import leave_plain_values
 
 SEEN: list[object] = []
 PROGRAM = """

@@ -15,7 +15,7 @@ from fakes.store import HOUR_MS, SINCE_MS, FakeStore, behind_report, lab
 from gua.cli import main
 from gua.cli.output_options import OutputOptions, choose_output
 from gua.core.errors import UsageError
-from gua.report.forms.first_screen.parts import SECTIONS
+from gua.report.forms.first_screen import SECTIONS
 from gua.report.section_list import default_sections, section_named, section_names
 
 EMPTY = (
@@ -145,16 +145,6 @@ def test_a_page_is_written_and_nothing_else_is_printed(tmp_path: Path, capsys: p
     assert unescape(capsys.readouterr().out) == unescape(written)
 
 
-def test_a_text_imports_nothing_that_draws_a_page() -> None:
-    code = (
-        "import sys; from gua.cli import report; from gua.report.forms import text;"
-        "from gua.report.section_list import sections; sections(); print(*sys.modules)"
-    )
-    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
-    assert "gua.report.sections.now.text" in loaded
-    assert [name for name in loaded if name.endswith((".html", ".markup"))] == []
-
-
 def test_a_report_imports_the_sections_that_it_shows_alone(capsys: pytest.CaptureFixture[str]) -> None:
     section_named.cache_clear()
     assert main.main(WINDOW) == 0
@@ -163,7 +153,7 @@ def test_a_report_imports_the_sections_that_it_shows_alone(capsys: pytest.Captur
 
 
 def test_who_only_reads_a_store_imports_nothing_that_fills_one() -> None:
-    code = "import sys; from gua.app import opening, report_source; print(*sys.modules)"
+    code = "import sys; from gua.app import opening; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     assert "gua.store.database" in loaded
     fill = (
@@ -227,16 +217,17 @@ def test_one_that_is_met_wins_over_one_that_nobody_can_tell(capsys: pytest.Captu
         (["--json", "--brief"], "give only one of --json and --brief"),
         (["--full", "--section", "now"], "--full has its own sections: leave --section out"),
         (["--markdown", "--basis"], "--basis is a part of the text: leave it out with --markdown"),
-        (["--csv", "cars"], "there is no section 'cars' for --csv"),
+        (["--csv", "cars"], "right-size, slow-cards; did you mean cards?"),
         (["--csv", "all"], "there is no section 'all' for --csv"),
         (["--csv", "cards", "--section", "cards"], "leave --section out"),
-        (["--section", "cars"], "there is no section 'cars'"),
+        (["--section", "cars"], "slow-cards, and all; did you mean cards?"),
         (["--sql", "--fail-on", "active > 1h"], "leave --fail-on out"),
         (["--sql", "--html", "x.html"], "give only one of --html and --sql"),
         (["--json", "--html", "x.html"], "give only one of --json and --html"),
         (["30m"], "'30m' belongs to no option: limits go with --what-if"),
         (["--what-if", "soon"], "'soon' is not a duration"),
         (["--fail-on", "idle-held"], "is no condition"),
+        (["--fail-on", "idle-hold > 2h"], "did you mean idle-held?"),
         (["--rules", "gpu-usage-audit", "--csv", "cards"], "leave --csv out"),
         (["--width", "19"], "is too narrow: give 20 or more"),
     ],
@@ -291,14 +282,9 @@ def test_sections_come_in_the_order_asked_for_under_numbers_that_stay(capsys: py
     assert titles == ["7. Time of day (UTC)", "1. Where the GPU-hours went", "3. Idle capacity"]
 
 
-def test_other_words_for_sections_keys_and_conditions_are_understood(
-    store: FakeStore, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_user_is_an_owner(store: FakeStore, capsys: pytest.CaptureFixture[str]) -> None:
     store.views["hours"] = [{"hour": SINCE_MS // HOUR_MS, "is_counted": True, "card_ticks": 12}]
-    assert choose_output(OutputOptions(sections=("who,before", "rollups"))).shown == ("usage", "previous", "groups")
-    assert choose_output(OutputOptions(csv="who")).shown == ("usage",)
-    assert choose_output(OutputOptions(fail_on=("episode > 8h",))).conditions[0].metric == "streak"
-    assert main.main([*WINDOW, "--section", "who", "--by", "user,program"]) == 0
+    assert main.main([*WINDOW, "--section", "usage", "--by", "user,program"]) == 0
     out = capsys.readouterr().out
     assert [line.strip() for line in out.splitlines() if "Per " in line] == ["Per owner", "Per program"]
 

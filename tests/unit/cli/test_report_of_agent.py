@@ -20,9 +20,10 @@ import pytest
 
 from fakes.sockets import connected
 from fakes.store import UNTIL_MS, FakeStore, lab
-from gua.app import answer, children, opening, report_source
-from gua.app.answer import converse
+from gua.app import children, opening
 from gua.app.children import answer_in_child
+from gua.cli import answer
+from gua.cli.answer import converse
 from gua.cli.main import main
 from gua.cli.report import render_report
 from gua.core.errors import DataError, GuaError, TransientError, UnavailableError, UsageError
@@ -426,7 +427,7 @@ class TestWithTheEngine:
             crowd = [threading.Thread(target=ask) for _ in range(3)]  # one more than a user may have at a time
             for each in crowd:
                 each.start()
-            with report_source.open_reader(None, None) as own:  # the owner reports at the same time
+            with opening.open_report_source(None, None) as own:  # the owner reports at the same time
                 expected = self.report(own)
             for each in crowd:
                 each.join()

@@ -30,7 +30,7 @@ from gua.core.words import AllocationStatus, Mig, ProcessList, ProcessType, Rela
 from gua.local_socket.server import PUBLIC_MODE, Listen, LocalServer
 from gua.procfs.reader import ProcFs
 from gua.report.kit.style import Style
-from gua.report.status.span import span
+from gua.report.status.allocation import promise_in_words, span
 from gua.report.status.text import render_status
 from gua.state.pid_file import PidFile
 from servers.user import as_user, other_uid, shared_folder
@@ -195,6 +195,24 @@ def test_an_allocation_in_words(status: dict[str, Any], change: dict[str, object
     one = status["cards"][2]
     changed = {**one, "allocations": [{**one["allocations"][0], **change}]}
     assert text in render_status({**status, "cards": [changed]}, Style(width=100))
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        ({}, "free for 2m, before that promised to ana"),
+        ({"free_is_lower_bound": True, "free_after": None}, "free for ≥2m"),
+        ({"free_seconds": None}, ""),
+        ({"free_seconds": 18_060.0}, ""),
+        ({"state_seconds": None}, ""),
+        ({"free_after": {"owner": "\x1b[2J"}}, "free for 2m, before that promised to [2J"),
+        ({"free_after": "ana"}, "free for 2m"),
+    ],
+)
+def test_a_card_that_is_idle_for_longer_than_it_is_free(change: dict[str, object], text: str) -> None:
+    free = {"state": "truly-idle", "state_seconds": 18_060.0, "free_seconds": 120.0, "free_is_lower_bound": False}
+    one = {**free, "allocation": "unallocated", "free_after": {"owner": "ana"}, **change}
+    assert promise_in_words(one, Style(unicode=True), 80) == text
 
 
 def test_a_process_that_serves_a_model_says_which(status: dict[str, Any]) -> None:

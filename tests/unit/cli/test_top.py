@@ -190,7 +190,7 @@ def test_a_signal_gives_the_terminal_back(folder: Path, number: signal.Signals, 
 
 
 def test_a_fault_of_our_own_gives_the_terminal_back() -> None:
-    code = "from gua.report.top.screen import Screen\nwith Screen() as one:\n one.draw(['here'])\n raise RuntimeError"
+    code = "from gua.report.top.live import Screen\nwith Screen() as one:\n one.draw(['here'])\n raise RuntimeError"
     with terminal(command=(sys.executable, "-c", code)) as held:
         assert held.end() == 1
         assert "here" in held.written

@@ -15,12 +15,11 @@ from gua.procfs.parse import Stat
 
 from fakes.recorded import RecordedDriver
 from gua.agent.sampler import Sampler
-from gua.core.clock_reasons import IDLENESS
 from gua.core.facts import card_facts
 from gua.core.ports import Mark
 from gua.core.rules import Rules, State, classify
 from gua.core.tick import CardReading, Origin, Tick
-from gua.core.words import Mig, ProcessList, Source
+from gua.core.words import IDLENESS, Mig, ProcessList, Source
 from gua.identity.owner import Owners
 from gua.identity.process import ProcessIdentity
 from gua.imports.recording import Recording

@@ -16,8 +16,6 @@ from typing import Any
 
 import pytest
 
-from unit.report.test_new_section import FOLDER
-
 ROOT = Path(__file__).resolve().parents[3]
 HOW_TO_ADD = (ROOT / "CONTRIBUTING.md").read_text("utf-8").partition("## How to add\n")[2].partition("\n## ")[0]
 
@@ -233,7 +231,7 @@ def test_an_import_format_is_a_parser_a_command_and_a_line(copy: Copy) -> None:
     copy.write("src/gua/cli/import_minutes.py", FORMAT)
     copy.put("src/gua/cli/import_.py", "from gua.cli import import_minutes", before="from gua.cli.options")
     line = 'app.command("minutes")(import_minutes.command)'
-    copy.put("src/gua/cli/import_.py", line, after='app.command("otlp-json")(import_otlp_json.command)')
+    copy.put("src/gua/cli/import_.py", line, after='app.command("otlp-json")(import_histories.otlp_json)')
     (copy.root / "minutes.txt").write_text("1774396800 GPU-1 80\n1774396860 GPU-1 80\n", "utf-8")
     assert "minutes" in copy.run("-m", "gua", "import", "--help")
     store = f"chdb://{copy.root}/store"
@@ -304,8 +302,7 @@ def test_a_vendor_is_a_package_on_its_floor_and_a_line_where_the_host_is_opened(
     assert copy.touched == {each.replace("<vendor>", "acme") for each in files_of("A vendor")}
 
 
-def test_a_section_is_the_folder_that_its_own_test_makes_and_a_line() -> None:
+def test_a_section_is_the_file_that_its_own_test_makes_and_a_line() -> None:
     folder = "src/gua/report/sections"
     assert "tests/unit/report/test_new_section.py" in recipe("A section of the report")
-    made = {f"{folder}/<name>/{name}" for name in FOLDER}
-    assert files_of("A section of the report") == {*made, f"{folder}/__init__.py"}
+    assert files_of("A section of the report") == {f"{folder}/<name>.py", f"{folder}/__init__.py"}

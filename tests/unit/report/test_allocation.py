@@ -21,12 +21,10 @@ from gua.report.allocation_sources import SourceRow
 from gua.report.answers import AskedOfEmpty, answers
 from gua.report.collect import collect
 from gua.report.conditions import judge, parse_condition
-from gua.report.forms.csv import render_csv
-from gua.report.forms.first_screen.more import Steps
-from gua.report.forms.first_screen.parts import BRIEF, SECTIONS
+from gua.report.forms.data import render_csv, render_json
+from gua.report.forms.first_screen import BRIEF, SECTIONS, Steps
 from gua.report.forms.first_screen.screen import render_first_screen
 from gua.report.forms.html import render_html
-from gua.report.forms.json import render_json
 from gua.report.forms.markdown import render_markdown
 from gua.report.forms.text import render_text
 from gua.report.kit.figures import HourFormat
@@ -34,14 +32,11 @@ from gua.report.kit.style import Style
 from gua.report.model import Report
 from gua.report.prices import Prices, PriceSpan
 from gua.report.promises import PROMISES, PromiseRow
-from gua.report.sections.allocation.model import PromisedHours
-from gua.report.sections.allocation.query import allocation
-from gua.report.sections.allocation.text import allocation_name
-from gua.report.sections.contention.model import Contentions
-from gua.report.sections.contention.query import ContentionRow, contention
-from gua.report.sections.contention.text import contention as contention_text
-from gua.report.sections.now.model import Now
-from gua.report.sections.usage.model import Usage
+from gua.report.section_list import section_named
+from gua.report.sections.allocation import PromisedHours, allocation, allocation_name
+from gua.report.sections.contention import ContentionRow, Contentions, contention
+from gua.report.sections.now_rows import Now
+from gua.report.sections.usage_rows import Usage
 from gua.report.states import observed_ms
 from gua.report.uses import USES, total
 from gua.report.waits import UNTOLD, ReservationsRow, WaitsRow
@@ -250,6 +245,14 @@ class TestTheFirstScreen:
         assert "Nobody was promised them." in flat(two)
         assert "3 that nothing holds are promised, of 1 that is not known." in flat(week, brief=True)
 
+    def test_who_gave_a_free_card_back_is_told(self, week: Report) -> None:
+        (card,) = week[Now].free
+        given_back = replace(card, free_ms=120_000, is_lower_bound=False, previous_owner="ana")
+        told = having(week, replace(week[Now], free=(given_back,)))
+        assert "GPU 1 for 2m (before that promised to ana). Nobody was promised it." in flat(told)
+        assert " for 2m<bdi> (before that promised to ana)</bdi>" in render_html(told)
+        assert "before that promised" not in render_html(week)
+
     def test_of_a_host_that_nobody_looks_at_that_is_said(self, week: Report) -> None:
         now = week[Now]
         unlooked = tuple(replace(one, allocation=None) for one in now.free)
@@ -408,13 +411,14 @@ def test_of_hosts_all_of_whose_ticks_are_gone_it_is_said_that_nobody_knows_who_w
         SourceRow(host, source, ok_ms, HOUR_MS, None, 9 * HOUR_MS, None)
         for host, source, ok_ms in (("kept", "gua", 8), ("gone", "gua", 3 * HOUR_MS), ("slurm", "slurm", 8))
     ]
-    kept = WaitsRow("kept", 0, 0, 0, 2 * HOUR_MS, 0, 0, 0, 0, 0, 0, 0)
+    kept = WaitsRow("kept", 0, 0, 0, 2 * HOUR_MS, 0, 0, 0, 0, 0)
     told = {one.host: one for one in contention(rows, prices, [kept], sources)}
     unknown = {host: one.waits_unknown_ms for host, one in told.items()}
     assert unknown == {None: 6 * HOUR_MS, "kept": 2 * HOUR_MS, "gone": 4 * HOUR_MS, "slurm": None}
     assert [told["kept"].wait_ms, told["gone"].wait_ms, told["slurm"].wait_ms] == [0, None, None]
 
     shown = having(week_report(), Contentions([told["gone"]]))
-    said = [part for part in contention_text(shown, Style(width=100), HourFormat(1)) if isinstance(part, str)]
+    text = section_named("contention").text
+    said = [part for part in text(shown, Style(width=100), HourFormat(1)) if isinstance(part, str)]
     assert said[1] == "Who waited is not known of 4.0 hours: no tick that is kept tells it."
     assert not any("Nobody waited" in part for part in said)

@@ -10,7 +10,8 @@ import pytest
 from fakes.store import whole
 from gua.core.ports import Row
 from gua.report.model import Window
-from gua.report.sections.calendar.query import CALENDAR, before, calendar, calendar_of, ms_of_days
+from gua.report.sections.calendar import CALENDAR, calendar, calendar_of, ms_of_days
+from gua.report.sections.previous import before
 from gua.report.states import STATES, StateTime
 from gua.report.views import SHARED
 
@@ -154,7 +155,7 @@ def test_the_window_before_is_as_long_and_chooses_its_own_hours() -> None:
         hours=[{"hour": 3, "is_counted": 0, "card_ticks": 2}, {"hour": 4, "is_counted": 1, "card_ticks": 9}],
         overview=[TOTAL],
     )
-    asked = before(store, {"since_ms": 1_000, "until_ms": 1_100, "hosts": ["a"]})
+    asked = before(store, Window(since_ms=1_000, until_ms=1_100, timezone="UTC"), ["a"])
     found = asked()
     earlier = {"since_ms": 900, "until_ms": 1_000, "hosts": ["a"]}
     assert store.asked == [("hours", earlier), ("overview", {**earlier, "tick_hours": [3], "use_hourly": 1})]
@@ -166,7 +167,7 @@ def test_the_window_before_is_as_long_and_chooses_its_own_hours() -> None:
 
 def test_from_ticks_the_window_before_takes_nothing_that_was_counted() -> None:
     store = Store(hours=[{"hour": 4, "is_counted": 1, "card_ticks": 9}], overview=[TOTAL])
-    before(store, {"since_ms": 1_000, "until_ms": 1_100, "hosts": []}, from_ticks=True)()
+    before(store, Window(since_ms=1_000, until_ms=1_100, timezone="UTC"), [], from_ticks=True)()
     assert store.asked[1][1]["tick_hours"] == [4]
     assert store.asked[1][1]["use_hourly"] == 0
 
@@ -178,7 +179,7 @@ def test_before_any_card_was_expected_there_is_no_coverage() -> None:
         "ratio": None,
         "states": [(state, 0, 0.0, None, None) for state in STATES],
     }
-    found = before(Store(hours=[], overview=[nothing]), {"since_ms": 1_000, "until_ms": 5_000, "hosts": []})()
+    found = before(Store(hours=[], overview=[nothing]), Window(since_ms=1_000, until_ms=5_000, timezone="UTC"), [])()
     assert found.coverage is None
     assert (found.since_ms, found.until_ms) == (-3_000, 1_000)
     assert all(found.states[state].gpu_ms == 0 for state in STATES)

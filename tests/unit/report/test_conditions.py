@@ -10,7 +10,7 @@ from fakes.reports import HOUR_MS, empty_report, having, lacking, week_report
 from gua.core.errors import UsageError
 from gua.report.conditions import judge, parse_condition
 from gua.report.model import Report
-from gua.report.sections.now.model import Now
+from gua.report.sections.now_rows import Now
 
 
 @pytest.fixture(scope="module")

@@ -10,10 +10,10 @@ from collections.abc import Callable
 import pytest
 
 from fakes.reports import HOSTILE, LONG, bare_report, week_report
-from gua.report.forms.csv import render_csv
+from gua.report.forms.data import render_csv
 from gua.report.model import Report
 from gua.report.section_list import section_names
-from gua.report.sections.now.model import Now
+from gua.report.sections.now_rows import Now
 from gua.report.states import MS_PER_HOUR, STATES
 
 

@@ -19,9 +19,15 @@ from gua.core.rules import State
 from gua.core.words import Relation, Use
 from gua.report.explain.explain import ExplainedPart, ExplainRequest, Explanation, explain
 from gua.report.explain.json_ import render_explanation_json
-from gua.report.explain.rows import EXPLAIN_ALLOCATIONS, ExplainedPartRow
+from gua.report.explain.model import (
+    CARD_VALUES,
+    EXPLAIN_ALLOCATIONS,
+    JUDGED_VALUES,
+    PROCESS_FACTS,
+    PROCESS_VALUES,
+    ExplainedPartRow,
+)
 from gua.report.explain.text import render_explanation
-from gua.report.explain.values import CARD_VALUES, JUDGED_VALUES, PROCESS_FACTS, PROCESS_VALUES
 from gua.report.kit.style import Style
 from gua.store import statements, tokens
 

@@ -14,8 +14,8 @@ from fakes.explained import tick_row
 from gua.core.facts import CardFacts, TypeTotals
 from gua.core.rules import Rules, classify
 from gua.core.words import ProcessList, ProcessType
-from gua.report.explain.branches import branches
-from gua.report.explain.values import facts_of
+from gua.report.explain.lines import branches
+from gua.report.explain.model import facts_of
 
 CASES = sorted((Path(__file__).parents[2] / "cases" / "rules").glob("*.json"))
 MIB = 2**20

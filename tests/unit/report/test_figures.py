@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gua.report.kit.figures import HourFormat, apportion, gpus, percent, percents, plural, ranges
+from gua.report.kit.figures import HourFormat, amount, apportion, percent, percents, plural, ranges
 
 HOUR_MS = 3_600_000
 amounts = st.lists(st.floats(0, 1e12), min_size=1, max_size=8)
@@ -55,7 +55,13 @@ def test_hours_of_parts_add_up_to_those_of_the_whole() -> None:
 
 
 def test_gpus_have_two_decimals() -> None:
-    assert [gpus(value) for value in (None, 0.0, 0.001, 1.909, 1024.0)] == ["-", "0.00", "<0.01", "1.91", "1,024.00"]
+    assert [amount(value, 2) for value in (None, 0.0, 0.001, 1.909, 1024.0)] == [
+        "-",
+        "0.00",
+        "<0.01",
+        "1.91",
+        "1,024.00",
+    ]
 
 
 def test_one_is_not_many() -> None:

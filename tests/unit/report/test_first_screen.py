@@ -14,17 +14,16 @@ import pytest
 
 from fakes.reports import HOUR_MS, MINUTE_MS, UNTIL_MS, empty_report, fleet_report, having, lacking, week_report
 from gua.core.plaintext import cells
-from gua.report.forms.first_screen.more import Steps
-from gua.report.forms.first_screen.parts import SECTIONS
+from gua.report.forms.data import render_json
+from gua.report.forms.first_screen import SECTIONS, Steps
 from gua.report.forms.first_screen.screen import render_first_screen
-from gua.report.forms.json import render_json
 from gua.report.kit.basis import at
 from gua.report.kit.style import Style
 from gua.report.model import Headline, IdleSeconds, MostIdle, Report, UnknownReason, Window
-from gua.report.sections.groups.model import Groupings
-from gua.report.sections.headline.model import IdleSplit
-from gua.report.sections.now.model import Now
-from gua.report.sections.usage.model import Usage
+from gua.report.sections.card_streaks import IdleSplit
+from gua.report.sections.groups import Groupings
+from gua.report.sections.now_rows import Now
+from gua.report.sections.usage_rows import Usage
 from gua.report.states import STATES, StateTime
 
 Golden = Callable[[str, str], None]

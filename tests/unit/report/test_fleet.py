@@ -13,13 +13,12 @@ from fakes.store import DAY_MS, HOUR_MS, SINCE_MS, UNTIL_MS, FakeStore, card, ex
 from gua.core.errors import UsageError
 from gua.core.plaintext import cells
 from gua.report.collect import collect
-from gua.report.forms.json import render_json
+from gua.report.forms.data import render_json
 from gua.report.forms.text import render_text
 from gua.report.kit.style import Style
 from gua.report.model import Report
-from gua.report.sections.cards.text import MOST_OF_A_FLEET
-from gua.report.sections.groups.model import Groupings
-from gua.report.sections.groups.text import MOST_GROUPS
+from gua.report.sections.cards import MOST_OF_A_FLEET
+from gua.report.sections.groups import MOST_GROUPS, Groupings
 from gua.report.states import STATES
 from gua.report.window import ReportRequest
 

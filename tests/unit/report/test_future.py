@@ -15,7 +15,8 @@ from gua.report.collect import collect
 from gua.report.conditions import judge, parse_condition
 from gua.report.model import Report
 from gua.report.section_list import section_names
-from gua.report.sections.calendar.model import Days, Previous
+from gua.report.sections.calendar import Days
+from gua.report.sections.previous import Previous
 from gua.report.window import ReportRequest
 from gua.sim.host import END_MS, Scenario, simulate
 from gua.state.compression import compress

@@ -6,11 +6,11 @@ import pytest
 
 from fakes.store import UNTIL_MS, card, lab, whole
 from gua.report.collect import _card, collect
-from gua.report.kit.gpu_counts import PartOfGpu, cards_in_words, gpus_in_words, parts
+from gua.report.kit.words import PartOfGpu, cards_in_words, gpus_in_words, parts
 from gua.report.model import Card
 from gua.report.prices import Prices
 from gua.report.rows import OVERVIEW
-from gua.report.sections.groups.query import added, group_of
+from gua.report.sections.groups import added, group_of
 from gua.report.window import ReportRequest
 
 WHOLE: list[PartOfGpu] = [("a", "none", None), ("b", None, None)]

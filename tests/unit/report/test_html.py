@@ -24,11 +24,11 @@ from fakes.reports import (
 from gua.report.forms.html import POLICY, render_html
 from gua.report.model import Report
 from gua.report.section_list import section_names
-from gua.report.sections.calendar.model import TimeOfDay
-from gua.report.sections.energy.model import Energy
-from gua.report.sections.money.model import Money
-from gua.report.sections.now.model import Now
-from gua.report.sections.usage.model import Usage
+from gua.report.sections.calendar import TimeOfDay
+from gua.report.sections.energy import Energy
+from gua.report.sections.money import Money
+from gua.report.sections.now_rows import Now
+from gua.report.sections.usage_rows import Usage
 from gua.report.states import IDLE_HELD, STATES, StateTime
 
 TAGS = {

@@ -9,7 +9,7 @@ import pytest
 
 from fakes.store import HOUR_MS, UNTIL_MS, lab
 from gua.report.collect import collect
-from gua.report.forms.json import render_json
+from gua.report.forms.data import render_json
 from gua.report.window import ReportRequest
 
 STATES = ["active", "idle-held", "truly-idle", "unknown"]

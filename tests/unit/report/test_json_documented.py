@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from fakes.reports import having, week_report
-from gua.report.forms.json import report_json
-from gua.report.sections.allocation.model import PromisedHours, PromisedWork, PromisedWorkBy
+from gua.report.forms.data import report_json
+from gua.report.sections.allocation import PromisedHours, PromisedWork, PromisedWorkBy
 from gua.report.states import STATES
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "report-json.md"

@@ -11,8 +11,14 @@ from fakes.store import HOUR_MS, SINCE_MS, UNTIL_MS, FakeStore, extent
 from gua.core.errors import UnavailableError, UsageError
 from gua.core.plaintext import cells
 from gua.report.kit.style import Style
-from gua.report.legacy_v1.rules import WHY, check_rules, collect_older_rules
-from gua.report.legacy_v1.text import render_older_json, render_older_text, render_other_rules
+from gua.report.legacy_v1 import (
+    WHY,
+    check_rules,
+    collect_older_rules,
+    render_older_json,
+    render_older_text,
+    render_other_rules,
+)
 from gua.report.window import ReportRequest
 
 REQUEST = ReportRequest(since="2d", now_ms=UNTIL_MS)

@@ -9,10 +9,8 @@ import pytest
 from gua.core.ports import Row
 from gua.report.model import Card
 from gua.report.prices import COSTS, Prices, PriceSpan
-from gua.report.sections.energy.model import StateEnergy
-from gua.report.sections.energy.query import ENERGY, energy, energy_of
-from gua.report.sections.money.model import Money
-from gua.report.sections.money.query import money
+from gua.report.sections.energy import ENERGY, StateEnergy, energy, energy_of
+from gua.report.sections.money import Money, money
 from gua.report.states import STATES, StateTime
 
 HOUR_MS = 3_600_000

@@ -1,4 +1,4 @@
-"""A section is one folder and one line: declared there, it is in every form, without anything else to write."""
+"""A section is one file and one line: declared there, it is in every form, without anything else to write."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from textwrap import dedent
+from typing import get_type_hints
 
 import pytest
 
@@ -19,91 +20,76 @@ from fakes.store import UNTIL_MS, lab
 from gua.cli import output_options
 from gua.report import section_list, sections
 from gua.report.collect import collect
-from gua.report.forms.csv import render_csv
+from gua.report.forms.data import render_csv, render_json
 from gua.report.forms.html import render_html
-from gua.report.forms.json import render_json
 from gua.report.forms.markdown import render_markdown
 from gua.report.forms.text import render_text
 from gua.report.kit.style import Style
 from gua.report.model import Report
 from gua.report.window import ReportRequest
 
-FOLDER = {
-    "__init__.py": '"""Noise of fans."""\n',
-    "model.py": '''
-        """Noise of fans."""
+SECTION = dedent(
+    '''
+    """Noise of fans."""
 
-        from __future__ import annotations
+    from __future__ import annotations
 
-        from dataclasses import dataclass
+    from dataclasses import dataclass
 
-        from gua.report.kit.fields import Hours, Timestamp, Ratio
-
-
-        @dataclass(frozen=True, kw_only=True, slots=True)
-        class HostNoise:
-            """A host, how long it was loud [ms], and since when (Unix ms)."""
-
-            host: str
-            loud_ms: Hours[float]
-            since_ms: Timestamp[int | None]
-            share: Ratio[float | None]
+    from gua.report.kit.fields import Hours, Ratio, Timestamp, cells, columns
+    from gua.report.kit.tables import Table, TableColumn
+    from gua.report.section import Csv, Section
 
 
-        class Noise(tuple[HostNoise, ...]):
-            """Every host."""
+    @dataclass(frozen=True, kw_only=True, slots=True)
+    class HostNoise:
+        """A host, how long it was loud [ms], and since when (Unix ms)."""
 
-            __slots__ = ()
-        ''',
-    "section.py": '''
-        """Noise of fans."""
-
-        from __future__ import annotations
-
-        from gua.report.kit.fields import cells, columns
-        from gua.report.kit.tables import TableColumn, Table
-        from gua.report.section import Csv, Section
-
-        from .model import HostNoise, Noise
+        host: str
+        loud_ms: Hours[float]
+        since_ms: Timestamp[int | None]
+        share: Ratio[float | None]
 
 
-        def _collect(asking):
-            hosts = sorted({extent.host for extent in asking.extents})
-            return lambda headline, cards: Noise(
-                HostNoise(host=host, loud_ms=5_400_000, since_ms=None, share=1 / 3) for host in hosts
-            )
+    class Noise(tuple[HostNoise, ...]):
+        """Every host."""
+
+        __slots__ = ()
 
 
-        def _text(report, style, hours):
-            rows = [[style.name(row.host), hours.of(row.loud_ms)] for row in report[Noise]]
-            yield Table(columns=[TableColumn(title="host", left=True), TableColumn(title="loud hours")], rows=rows)
-
-
-        NOISE = Section(
-            name="fan-noise",
-            title="How loud it was",
-            model=Noise,
-            collect=_collect,
-            text=_text,
-            csv=Csv(columns(HostNoise), lambda noise, report: map(cells, noise)),
+    def _collect(asking):
+        hosts = sorted({extent.host for extent in asking.extents})
+        return lambda headline, cards: Noise(
+            HostNoise(host=host, loud_ms=5_400_000, since_ms=None, share=1 / 3) for host in hosts
         )
-        ''',
-}
+
+
+    def _text(report, style, hours):
+        rows = [[style.name(row.host), hours.of(row.loud_ms)] for row in report[Noise]]
+        yield Table(columns=[TableColumn(title="host", left=True), TableColumn(title="loud hours")], rows=rows)
+
+
+    FAN_NOISE_SECTION = Section(
+        name="fan-noise",
+        title="How loud it was",
+        model=Noise,
+        collect=_collect,
+        text=_text,
+        csv=Csv(columns(HostNoise), lambda noise, report: map(cells, noise)),
+    )
+    '''
+)
 
 
 @pytest.fixture(autouse=True)
 def new_section(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Put a folder among those of the sections, and its line into their list."""
-    folder = tmp_path / "noise"
-    folder.mkdir()
-    for file, text in FOLDER.items():
-        folder.joinpath(file).write_text(dedent(text), encoding="utf-8")
+    """Put a file among those of the sections, and its line into their list."""
+    tmp_path.joinpath("fan_noise.py").write_text(SECTION, encoding="utf-8")
     monkeypatch.setattr(sections, "__path__", [*sections.__path__, str(tmp_path)])
-    monkeypatch.setattr(sections, "LISTED", {**sections.LISTED, "fan-noise": "noise.NOISE"})
+    monkeypatch.setattr(sections, "LISTED", {**sections.LISTED, "fan-noise": sections.Listed("fan_noise")})
     yield
     section_list.section_named.cache_clear()
-    for name in [name for name in sys.modules if name.startswith("gua.report.sections.noise")]:
-        del sys.modules[name]
+    sys.modules.pop("gua.report.sections.fan_noise", None)
 
 
 @pytest.fixture
@@ -116,7 +102,8 @@ def test_it_is_named_with_the_others_and_shown_where_it_is_chosen() -> None:
     assert section_list.section_names()[-1] == "fan-noise"
     assert "fan-noise" in section_list.choose_sections(["all"])
     assert "fan-noise" not in section_list.default_sections()
-    option = importlib.reload(output_options).SectionOption.__metadata__[0]  # type: ignore[attr-defined] # Annotated
+    options = get_type_hints(importlib.reload(output_options).OutputOptions, include_extras=True)
+    option = options["sections"].__metadata__[0]
     assert "slow-cards, fan-noise, or all" in option.help
 
 
@@ -149,6 +136,6 @@ def test_a_report_that_has_nothing_of_it_leaves_it_out(report: Report) -> None:
 
 
 def test_it_stands_beside_all_others() -> None:
-    noise = importlib.import_module("gua.report.sections.noise.model")
+    noise = importlib.import_module("gua.report.sections.fan_noise")
     whole = having(week_report(), noise.Noise((noise.HostNoise(host="gpu-1", loud_ms=1, since_ms=None, share=None),)))
     assert render_text(whole, Style(width=80)).count("How loud it was") == 1

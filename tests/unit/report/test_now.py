@@ -14,9 +14,9 @@ from gua.report.model import Extent, Window
 from gua.report.prices import Prices, PriceSpan
 from gua.report.promises import ALLOCATION_NAMES, PROMISES
 from gua.report.rows import OVERVIEW
-from gua.report.sections.now.model import Now
-from gua.report.sections.now.query import CARD_STREAKS, now
-from gua.report.sections.usage.query import USAGE_VIEW
+from gua.report.sections.card_streaks import CARD_STREAKS
+from gua.report.sections.now_rows import Now, now_of
+from gua.report.sections.usage_rows import USAGE_VIEW
 
 TICK_MS = 30_000
 MINUTE_MS = 60_000
@@ -85,7 +85,7 @@ def told(
     **of_card: object,
 ) -> Now:
     cards = [card("node-1", row["gpu"], (0.0, 24.0, 0.0, 0.0), **of_card) for row in rows]
-    return now(
+    return now_of(
         CARD_STREAKS.parsed(whole(CARD_STREAKS, row) for row in rows),
         USAGE_VIEW.parsed([whole(USAGE_VIEW, {"holders": processes})])[0].holders,
         PROMISES.parsed(whole(PROMISES, {"host": "node-1", "is_total": False, **row}) for row in promises),
@@ -162,6 +162,38 @@ def test_what_was_promised_when_somebody_looked_is_not_of_now(ticks_ago: int) ->
     else:  # no source has been read since
         assert free == [("GPU-a", None), ("GPU-b", None)]
         assert found.allocations == ()
+
+
+FREE = {"gpu": "GPU-a", "last_ms": UNTIL_MS, "source": "", "use": "free"}
+
+
+@pytest.mark.parametrize(
+    ("part", "free_ms", "is_lower_bound", "previous_owner"),
+    [
+        # Five hours idle, promised all the time, and given back two minutes ago: the rest of that tick was nobody's.
+        pytest.param({"use_since_ms": UNTIL_MS - 2 * MINUTE_MS - TICK_MS, "in_use_ms": 2 * MINUTE_MS + TICK_MS,
+                      "promised_until_ms": UNTIL_MS - 2 * MINUTE_MS, "promised_to": "bo"},
+                     2 * MINUTE_MS, False, "bo", id="given-back"),
+        pytest.param({"use_since_ms": UNTIL_MS - 2 * MINUTE_MS, "in_use_ms": 2 * MINUTE_MS, "promised_to": None,
+                      "promised_until_ms": UNTIL_MS - 2 * MINUTE_MS},
+                     2 * MINUTE_MS, False, None, id="given-back-by-somebody-unknown"),
+        # Promised for a single tick: the time before and after it is one streak of nobody's parts.
+        pytest.param({"use_since_ms": UNTIL_MS - HOUR_MS, "in_use_ms": HOUR_MS - TICK_MS, "promised_to": "bo",
+                      "promised_until_ms": UNTIL_MS - MINUTE_MS}, MINUTE_MS, False, "bo", id="a-tick-between"),
+        pytest.param({"use_since_ms": UNTIL_MS - MINUTE_MS, "in_use_ms": MINUTE_MS, "use_since_is_lower_bound": True},
+                     MINUTE_MS, True, None, id="not-known-whether-it-was-promised"),
+        pytest.param({"use_since_ms": UNTIL_MS - 8 * HOUR_MS, "in_use_ms": 8 * HOUR_MS, "promised_to": "bo",
+                      "promised_until_ms": UNTIL_MS - 8 * HOUR_MS}, 5 * HOUR_MS, False, None, id="used-since"),
+    ],
+)  # fmt: skip
+def test_a_card_is_free_since_nobody_was_promised_it_any_more(
+    part: dict[str, object], free_ms: int, *, is_lower_bound: bool, previous_owner: str | None
+) -> None:
+    row = streak("truly-idle", since_ms=UNTIL_MS - 5 * HOUR_MS, in_state_ms=5 * HOUR_MS)
+    (card,) = told([row], promises=[{**FREE, **part}]).free
+
+    assert (card.free_since_ms, card.free_ms) == (UNTIL_MS - free_ms, free_ms)
+    assert (card.is_lower_bound, card.previous_owner) == (is_lower_bound, previous_owner)
 
 
 def test_an_allocation_has_the_names_that_were_told_of_it_on_this_card() -> None:

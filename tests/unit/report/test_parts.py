@@ -9,16 +9,16 @@ import pytest
 
 from fakes.reports import lacking, week_report
 from fakes.store import extent
-from gua.report.forms.warnings import warnings
+from gua.report.forms.text import warnings
 from gua.report.hours import PART_CARD_TICKS, Hour
 from gua.report.kit.figures import HourFormat
 from gua.report.kit.style import Style
 from gua.report.model import Extent
 from gua.report.parts import in_parts, parts_of, parts_of_ticks
 from gua.report.prices import PricedTime, Prices
-from gua.report.sections.contention.model import Contentions
-from gua.report.sections.right_size.model import RightSize
-from gua.report.sections.streaks.query import EmptyLimitsRow, StreaksRow, ask_streaks, streaks, what_if_empty
+from gua.report.sections.contention import Contentions
+from gua.report.sections.right_size import RightSize
+from gua.report.sections.streaks import EmptyLimitsRow, StreaksRow, ask_streaks, streaks, what_if_empty
 
 NO_PRICES = Prices.within((), since_ms=0, until_ms=1)
 

@@ -10,7 +10,7 @@ import pytest
 from fakes.reports import HOSTILE, week_report
 from gua.report.costs import Cost
 from gua.report.model import Card
-from gua.report.sections.money.command import price_command
+from gua.report.sections.money import price_command
 from gua.report.states import STATES, StateTime
 
 CARD = week_report().cards[0]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -13,32 +12,25 @@ from fakes.reports import having, week_report
 from gua.core.words import Use
 from gua.report.answers import Asked, AskedOfEmpty, EmptyPromise, Unowned, answers
 from gua.report.costs import Cost, added_by_state
-from gua.report.forms.first_screen.ask import amounts, other_people
-from gua.report.forms.first_screen.day import day
-from gua.report.forms.first_screen.idle_seconds import sentence
+from gua.report.forms.first_screen.answers import amounts, other_people
 from gua.report.forms.first_screen.lines import places
-from gua.report.forms.first_screen.verdict import sentences
+from gua.report.forms.first_screen.overview import day
+from gua.report.forms.first_screen.screen import idle_seconds_in_words, sentences
 from gua.report.kit.figures import HourFormat
 from gua.report.kit.style import Style
-from gua.report.kit.tables import Table
+from gua.report.kit.tables import Part, Table
 from gua.report.model import IdleSeconds, Report
-from gua.report.sections.allocation.model import PromisedHours
-from gua.report.sections.allocation.text import allocation
-from gua.report.sections.calendar.model import Previous, TimeOfDay
-from gua.report.sections.calendar.previous import previous
-from gua.report.sections.calendar.time_of_day import time_of_day
-from gua.report.sections.energy.text import JOULES_PER_KWH
-from gua.report.sections.groups.model import Grouping, Groupings
-from gua.report.sections.groups.text import groups
-from gua.report.sections.headline.model import IdleSplit
-from gua.report.sections.headline.text import headline, state_hours
-from gua.report.sections.money.model import ModelCost, Money
-from gua.report.sections.money.text import money
-from gua.report.sections.right_size.model import FitTime, RightSize
-from gua.report.sections.right_size.text import right_size
-from gua.report.sections.usage.text import drawn as drawn_usage
-from gua.report.sections.usefulness.model import IdleTime, Usefulness
-from gua.report.sections.usefulness.text import usefulness
+from gua.report.section_list import section_named
+from gua.report.sections.allocation import PromisedHours
+from gua.report.sections.calendar import TimeOfDay
+from gua.report.sections.card_streaks import IdleSplit
+from gua.report.sections.energy import JOULES_PER_KWH
+from gua.report.sections.groups import Grouping, Groupings
+from gua.report.sections.headline import state_hours
+from gua.report.sections.money import ModelCost, Money
+from gua.report.sections.previous import Previous
+from gua.report.sections.right_size import FitTime, RightSize
+from gua.report.sections.usefulness_rows import IdleTime, Usefulness
 from gua.report.states import ACTIVE, IDLE_HELD, STATES, UNKNOWN, StateTime
 
 HOUR_MS = 3_600_000
@@ -48,9 +40,12 @@ SIXTHS = 0.16 * HOUR_MS
 NOT_THERE: dict[str, Any] = {"cost": None, "holds": (), "last_ms": None, "is_gone": True}
 
 
-def first_table(body: Callable[..., object], report: Report) -> list[list[str]]:
-    parts = body(report, STYLE, HourFormat(1))
-    return next([list(row) for row in part.rows] for part in parts if isinstance(part, Table))  # type: ignore[attr-defined]
+def parts_of(section: str, report: Report) -> list[Part]:
+    return [*section_named(section).text(report, STYLE, HourFormat(1))]
+
+
+def first_table(section: str, report: Report) -> list[list[str]]:
+    return next([list(row) for row in part.rows] for part in parts_of(section, report) if isinstance(part, Table))
 
 
 def fit(gpu_ms: float, whole_ms: float) -> FitTime:
@@ -85,7 +80,7 @@ def test_what_fits_what_does_not_and_what_is_not_known_are_all_that_is_told(half
         none=fit(SIXTHS, whole),
         not_known=fit(SIXTHS, whole),
     )
-    rows = {row[0]: row[1:3] for row in first_table(right_size, having(report, found))}
+    rows = {row[0]: row[1:3] for row in first_table("right-size", having(report, found))}
     last = [rows[name] for name in ("any of these", "none of these", "not known")]
     assert sum(float(hours) for hours, _ in last) == pytest.approx(0.5)
     assert sum(float(share) for _, share in last) == pytest.approx(100)
@@ -100,7 +95,7 @@ def test_idle_seconds_of_both_states_are_those_of_each() -> None:
     found = replace(report[Usefulness], states={ACTIVE: part, IDLE_HELD: part}, loaded=both)
     states = {state: StateTime(gpu_ms=1.04 * HOUR_MS) for state in STATES}
     shown = replace(having(report, found), headline=replace(report.headline, states=states))
-    active, held, together = first_table(usefulness, shown)
+    active, held, together = first_table("usefulness", shown)
     assert together == ["both", "2.2", "1.3", "0.7", "53.1", "0.05", "0.5"]
     for place in (1, 2, 3, 5, 6):
         assert float(active[place]) + float(held[place]) == pytest.approx(float(together[place]))
@@ -111,7 +106,7 @@ def test_idle_seconds_of_both_states_are_those_of_each() -> None:
         idle_share=part.idle_share or 0,
         most_idle=None,
     )
-    said = sentence(shown, told, places(shown, STYLE), HourFormat(1))
+    said = idle_seconds_in_words(shown, told, places(shown, STYLE), HourFormat(1))
     assert re.findall(r"[0-9]+\.[0-9]", said) == [active[1], active[3], active[4], active[2]]
 
 
@@ -120,7 +115,7 @@ def test_of_a_state_of_which_nothing_is_told_nothing_is_said() -> None:
     told, untold = idle_time(1, 1, 1), idle_time(1)
     found = replace(report[Usefulness], states={ACTIVE: told, IDLE_HELD: untold}, loaded=told)
     states = {state: StateTime(gpu_ms=HOUR_MS) for state in STATES}
-    rows = first_table(usefulness, replace(having(report, found), headline=replace(report.headline, states=states)))
+    rows = first_table("usefulness", replace(having(report, found), headline=replace(report.headline, states=states)))
     assert rows[1][1:] == ["1.0", "0.0", "-", "-", "-", "0.0"]
 
 
@@ -132,7 +127,7 @@ def test_a_change_is_the_difference_of_the_shares_beside_it() -> None:
     )
     found = replace(report[Previous], states=before)
     shown = replace(having(report, found), headline=replace(report.headline, states=states))
-    rows = first_table(previous, shown)
+    rows = first_table("previous", shown)
     assert [row[-1] for row in rows] == ["+33.4", "-0.1", "+0.0", "-33.3"]
     for _, _, share, _, share_before, changed in rows:
         assert float(share) - float(share_before) == pytest.approx(float(changed))
@@ -145,8 +140,8 @@ def test_what_models_cost_is_what_the_currency_s_sum_says() -> None:
         for model in ("A30", "H100", "L4")
     )
     shown = having(report, replace(report[Money], costs=costs))
-    texts = [part for part in money(shown, STYLE, HourFormat(1)) if isinstance(part, str)]
-    rows = first_table(money, shown)
+    texts = [part for part in parts_of("money", shown) if isinstance(part, str)]
+    rows = first_table("money", shown)
     assert texts[0] == "idle-held: 0.07 EUR (estimated)"
     for place in range(2, 6):
         assert sum(float(row[place]) for row in rows) == pytest.approx(0.07)
@@ -155,7 +150,11 @@ def test_what_models_cost_is_what_the_currency_s_sum_says() -> None:
 def test_long_streaks_are_those_never_used_and_the_low_ones() -> None:
     report = week_report()
     split = replace(report[IdleSplit], never_used_long_gpu_ms=0.14 * HOUR_MS, low_long_gpu_ms=0.14 * HOUR_MS)
-    told = next(part for part in headline(having(report, split), STYLE, HourFormat(1)) if isinstance(part, str))
+    told = next(
+        part
+        for part in section_named("headline").text(having(report, split), STYLE, HourFormat(1))
+        if isinstance(part, str)
+    )
     assert re.findall(r"[0-9]\.[0-9]", told) == ["0.3", "0.2", "0.1"]
 
 
@@ -170,7 +169,7 @@ def test_whom_to_ask_the_others_and_nobody_add_up_to_what_was_held_and_what_was_
     empty = [AskedOfEmpty(owner=f"e{n}", gpu_ms=SIXTHS, wasted_gpu_ms=SIXTHS, cost=None, holds=()) for n in range(3)]
     nobody = Unowned(wasted_gpu_ms=SIXTHS, cost=None, holds=())
     hours = HourFormat(1)
-    uses = first_table(allocation, shown)
+    uses = first_table("allocation", shown)
     (of_empty,) = (float(row[1]) for row in uses if row[0] == Use.EMPTY)
     together = float(state_hours(shown, hours)[IDLE_HELD]) + of_empty
     for most in range(1, 4):
@@ -186,13 +185,15 @@ def test_the_hour_in_which_a_state_is_most_is_written_as_in_its_section() -> Non
     report = week_report()
     thirds = {state: StateTime(gpu_ms=0 if state == UNKNOWN else HOUR_MS) for state in STATES}
     shown = having(report, TimeOfDay(replace(hour, states=thirds) for hour in report[TimeOfDay]))
-    first = first_table(time_of_day, shown)[0]
+    first = first_table("time-of-day", shown)[0]
     assert first == ["00-01", "33.4", "33.3", "33.3", "0.0"]
     assert re.findall(r"most 00: ([\d.]+) %", "\n".join(day(shown, STYLE))) == first[1:4]
 
 
 def test_what_the_hours_of_owners_are_is_said_once_where_currencies_leave_room_for_a_plain_table_alone() -> None:
-    told = [part for part in drawn_usage(week_report(), Style(width=80), HourFormat(1)) if isinstance(part, str)]
+    drawn = section_named("usage").drawn
+    assert drawn is not None
+    told = [part for part in drawn(week_report(), Style(width=80), HourFormat(1)) if isinstance(part, str)]
     assert len(told) == len(set(told))
 
 
@@ -200,7 +201,11 @@ def test_of_busy_cards_with_few_sms_unknown_owners_are_unknown() -> None:
     report = week_report()
     run = replace(report[Usefulness].busy_with_few_sms[0], owners=("ann", None), programs=(None,))
     shown = having(report, replace(report[Usefulness], busy_with_few_sms=(run,)))
-    last = [list(part.rows) for part in usefulness(shown, STYLE, HourFormat(1)) if isinstance(part, Table)][-1]
+    last = [
+        list(part.rows)
+        for part in section_named("usefulness").text(shown, STYLE, HourFormat(1))
+        if isinstance(part, Table)
+    ][-1]
     assert list(last[0])[-2:] == ["ann, (unknown)", "(unknown)"]
 
 
@@ -212,7 +217,7 @@ def test_what_groups_cost_is_what_the_currency_s_sum_says() -> None:
     every = [*(replace(group, name=name) for name in ("a", "b", "c")), replace(group, name="d", costs=unpriced)]
     headline = replace(report.headline, costs=added_by_state(one.costs for one in every))
     shown = replace(having(report, Groupings([Grouping(by="host", groups=tuple(every))])), headline=headline)
-    rows = [row[7] for row in first_table(groups, shown)]
+    rows = [row[7] for row in first_table("groups", shown)]
     assert rows[-1] == "-"
     assert sum(float(cost) for cost in rows[:-1]) == pytest.approx(0.07)
 

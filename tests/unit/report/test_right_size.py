@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from gua.report.prices import PricedTime, Prices, PriceSpan
-from gua.report.sections.right_size.fits import (
+from gua.report.sections.right_size import CardSizeRow, RightSizeRow, right_size_of
+from gua.report.sections.right_size_fits import (
     CardSize,
     ModelSize,
     Peak,
@@ -15,7 +16,6 @@ from gua.report.sections.right_size.fits import (
     models_of,
     usable,
 )
-from gua.report.sections.right_size.query import CardSizeRow, RightSizeRow, right_size_of
 
 GIB = 1 << 30
 H100 = CardSize(0, "NVIDIA H100 80GB HBM3", 80 * GIB, 79 * GIB)

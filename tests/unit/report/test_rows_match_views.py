@@ -35,6 +35,10 @@ LOOSE = {
     ("extent", "interval_ms"),
     ("overview", "effective_since_ms"),
     ("overview", "effective_until_ms"),
+    # What an agent does not tell.
+    ("top_cards", "state_ms"),
+    ("top_cards", "held_lower_bytes"),
+    ("top_holders", "pid"),
 }
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from gua.app.sql_script import parameter, quoted
+from gua.app.sql_text import parameter, quoted
 from gua.cli.output_options import OutputOptions, choose_output
 from gua.cli.report import render_report
 from gua.core.ports import SpooledTick

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from gua.report.kit.style import Style
-from gua.report.status.queue import queue_in_words
+from gua.report.status.text import queue_in_words
 
 STYLE = Style(width=80, unicode=True, colour=False)
 

@@ -10,9 +10,10 @@ from gua.core.durations import to_rfc3339
 from gua.report.collect import collect
 from gua.report.hours import choose_hours, tick_hours
 from gua.report.model import Window
-from gua.report.sections.calendar.query import before, calendar
-from gua.report.sections.energy.query import energy
-from gua.report.sections.money.model import Money
+from gua.report.sections.calendar import calendar
+from gua.report.sections.energy import energy
+from gua.report.sections.money import Money
+from gua.report.sections.previous import before
 from gua.report.states import STATES
 from gua.report.window import ReportRequest
 from gua.store.database import Store, open_store
@@ -91,9 +92,9 @@ def test_the_window_before_is_what_a_report_on_it_says(store: Store) -> None:
     earlier: dict[str, object] = {"since_ms": UNTIL_MS - 2 * DAY_MS, "until_ms": UNTIL_MS - DAY_MS, "hosts": []}
     read = {**earlier, "tick_hours": tick_hours(choose_hours(store, earlier)), "use_hourly": 1}
     (total,) = [row for row in store.rows("overview", read) if row["is_total"]]
-    found = before(store, {"since_ms": UNTIL_MS - DAY_MS, "until_ms": UNTIL_MS, "hosts": []})()
+    found = before(store, Window(since_ms=UNTIL_MS - DAY_MS, until_ms=UNTIL_MS, timezone="UTC"), [])()
     assert found.coverage is not None
     assert found.coverage.expected_gpu_ms == total["expected_gpu_ms"] > 0
     assert {state: found.states[state].gpu_ms for state in STATES} == {one[0]: one[2] for one in total["states"]}
-    longer = before(store, {"since_ms": UNTIL_MS - 5 * DAY_MS, "until_ms": UNTIL_MS, "hosts": []})()
+    longer = before(store, Window(since_ms=UNTIL_MS - 5 * DAY_MS, until_ms=UNTIL_MS, timezone="UTC"), [])()
     assert longer.coverage is None

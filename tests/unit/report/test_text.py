@@ -10,16 +10,14 @@ import pytest
 from fakes.reports import MINUTE_MS, having, week_report
 from fakes.store import SINCE_MS, UNTIL_MS, FakeStore, card, extent, identity, lab, rules, store_of
 from gua.report.collect import collect
-from gua.report.forms.text import render_text
-from gua.report.forms.warnings import warnings
-from gua.report.kit.draw import draw
+from gua.report.forms.text import render_text, warnings
 from gua.report.kit.figures import HourFormat
 from gua.report.kit.style import Style
-from gua.report.kit.tables import Table, TableColumn
-from gua.report.sections.cards.text import MOST_CARDS
-from gua.report.sections.energy.model import Energy, StateEnergy
-from gua.report.sections.usage.model import Usage
-from gua.report.sections.usage.text import usage_by
+from gua.report.kit.tables import Table, TableColumn, draw
+from gua.report.sections.cards import MOST_CARDS
+from gua.report.sections.energy import Energy, StateEnergy
+from gua.report.sections.usage import usage_by
+from gua.report.sections.usage_rows import Usage
 from gua.report.window import ReportRequest
 
 

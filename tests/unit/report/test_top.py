@@ -31,13 +31,12 @@ from gua.core.errors import UnavailableError, UsageError
 from gua.core.plaintext import cells
 from gua.report.allocation_sources import SOURCES
 from gua.report.kit.style import Style
-from gua.report.top import tables
+from gua.report.top import text as drawing
 from gua.report.top.agent import snapshot_of_agent
-from gua.report.top.json_ import render_top_json
+from gua.report.top.live import keys_of
 from gua.report.top.model import Snapshot, aged
-from gua.report.top.screen import keys_of
 from gua.report.top.store import CURRENT_ALLOCATIONS, TOP_CARDS, snapshot_of_store
-from gua.report.top.text import render_top
+from gua.report.top.text import render_top, render_top_json
 from gua.report.top.view import SORTS, TopView, chosen_cards, chosen_holders, press
 
 Golden = Callable[[str, str], None]
@@ -91,9 +90,12 @@ class TestDrawing:
         ("values", "text"),
         [
             (promised(), "nobody"),
+            ({**promised(), "free_ms": 2 * MINUTE_MS}, "nobody 2m"),
+            ({**promised(), "free_ms": 2 * MINUTE_MS, "free_is_lower_bound": True}, "nobody ≥2m"),
+            ({**promised(), "free_ms": HOUR_MS}, "nobody"),
             ({"allocation": "unknown"}, "unknown"),
             (promised(allocation()), "ana: empty 1h"),
-            (promised(allocation(at_least=True)), "ana: empty ≥1h"),
+            (promised(allocation(use_is_lower_bound=True)), "ana: empty ≥1h"),
             (promised(allocation(use="used-by-others")), "ana: used by others 1h"),
             (promised(allocation(use="unknown")), "ana: use unknown 1h"),
             (promised(allocation(use_ms=None, owner=None)), "?: empty"),
@@ -108,7 +110,7 @@ class TestDrawing:
     def test_until_when_a_card_is_promised_stands_where_somebody_said_so(self, monkeypatch: pytest.MonkeyPatch) -> None:
         now = time.mktime((2026, 12, 31, 23, 59, 59, 0, 0, -1))
         clock = SimpleNamespace(localtime=lambda seconds=now: time.localtime(seconds), strftime=time.strftime)
-        monkeypatch.setattr(tables, "time", clock)
+        monkeypatch.setattr(drawing, "time", clock)
         until = [round(now * 1000) + each for each in (0, 2_000, 84 * 24 * HOUR_MS, -2 * 24 * HOUR_MS)]
         promises = [promised(allocation(use="used", until_ms=each)) for each in (*until, 2**80, None)]
         cards = [card(number, **each) for number, each in enumerate(promises)]
@@ -311,11 +313,22 @@ class TestSilence:
 
 
 class TestTheAgent:
+    def test_a_card_that_was_given_back_is_free_since_then(self) -> None:
+        told = status()
+        told["cards"][0] |= {"free_seconds": 120.0, "free_is_lower_bound": True}
+        (card,) = snapshot_of_agent(told, where="").cards
+        assert (card.free_ms, card.free_is_lower_bound) == (2 * MINUTE_MS, True)
+
     def test_its_cards_and_holders_are_shown_without_ignored_processes(self) -> None:
         told = snapshot_of_agent(status(), where="/run/gua/agent.sock")
         (shown,), (held,) = told.cards, told.holders
-        assert (shown.host, shown.state, shown.state_ms, shown.at_least) == ("gpu-1", "idle-held", 3_600_000, True)
-        assert (held.pid, held.slurm_job_id, held.idle_ms, held.at_least) == (1, "7", 3_600_000, True)
+        assert (shown.host, shown.state, shown.state_ms, shown.state_is_lower_bound) == (
+            "gpu-1",
+            "idle-held",
+            3_600_000,
+            True,
+        )
+        assert (held.pid, held.slurm_job_id, held.idle_ms, held.idle_is_lower_bound) == (1, "7", 3_600_000, True)
 
     def test_a_process_that_came_after_the_card_fell_idle_is_idle_no_longer_than_it_lives(self) -> None:
         told = status()
@@ -352,7 +365,7 @@ class TestTheAgent:
         }
         shown = snapshot_of_agent(told, where="")
         assert shown.cards[0].allocation == "allocated"
-        assert [(one.id, one.use, one.use_ms, one.at_least) for one in shown.cards[0].allocations] == [
+        assert [(one.id, one.use, one.use_ms, one.use_is_lower_bound) for one in shown.cards[0].allocations] == [
             ("78", "empty", 60_000, True),
             ("77", "used", 60_000, False),
             ("79", "unknown", 60_000, False),

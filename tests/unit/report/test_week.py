@@ -12,13 +12,13 @@ import pytest
 
 from fakes.reports import HOSTILE, bare_report, empty_report, having, lacking, week_report
 from gua.core.plaintext import cells
-from gua.report.forms.json import render_json
+from gua.report.forms.data import render_json
 from gua.report.forms.text import render_text
 from gua.report.kit.style import NARROWEST, Style
 from gua.report.model import Report
 from gua.report.section_list import section_named, section_names
-from gua.report.sections.headline.model import IdleSplit
-from gua.report.sections.now.model import Now
+from gua.report.sections.card_streaks import IdleSplit
+from gua.report.sections.now_rows import Now
 
 Golden = Callable[[str, str], None]
 BARS = "█▉▊▋▌▍▎▏▒·░▓"

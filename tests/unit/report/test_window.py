@@ -9,7 +9,7 @@ from gua.core.durations import to_rfc3339
 from gua.core.errors import UnavailableError, UsageError
 from gua.report.collect import collect
 from gua.report.model import Report
-from gua.report.sections.usage.model import Usage
+from gua.report.sections.usage_rows import Usage
 from gua.report.window import ReportRequest, check_request
 
 NOW_MS = UNTIL_MS + 3 * DAY_MS

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fakes.desks import asked, got, opened
+from fakes.desks import CARDS, asked, got, opened
 from gua.core.tick import AllocationReading, CardReading, Origin, ProcessReading, Tick
 from gua.core.words import AllocationStatus, ProcessList, ProcessType, Relation, Source
 from gua.reservations.idleness import IdleReservations, IdleStreak
@@ -99,6 +99,34 @@ def test_cards_that_are_held_and_idle_say_since_when() -> None:
     for minute in (1, 2, 3):
         of.ticked(Tick(ts_ms=START + minute * MINUTE, origin=ORIGIN, cards=(IDLE, replace(EMPTY, uuid="b"))))
     assert of.cards == {"a": START}
+
+
+def test_cards_say_until_when_somebody_was_on_them_or_was_promised_them() -> None:
+    of = IdleReservations("gua")
+    free = replace(EMPTY, allocation=AllocationStatus.UNALLOCATED, allocations=())
+    by_slurm = replace(EMPTY.allocations[0], source="slurm")
+    promised = replace(free, uuid="promised", allocation=AllocationStatus.ALLOCATED, allocations=(by_slurm,))
+    ended = replace(promised, uuid="ended", allocations=(replace(by_slurm, until_ms=START + 2 * MINUTE - 20_000),))
+    used = replace(IDLE, uuid="used", allocation=AllocationStatus.UNALLOCATED, allocations=())
+    unknown = replace(free, uuid="unknown", utilization=None, process_list=ProcessList.FAILED, failed=True)
+    of.ticked(Tick(ts_ms=START + MINUTE, origin=ORIGIN, cards=(used, promised, free, unknown)))
+    of.ticked(Tick(ts_ms=START + 2 * MINUTE, origin=ORIGIN, cards=(promised, ended, free)))
+    of.ticked(Tick(ts_ms=START + 3 * MINUTE, origin=ORIGIN, cards=(free,)))
+    assert of.last_used_ms == {
+        "used": START + MINUTE,
+        "promised": START + 2 * MINUTE,
+        "ended": START + 2 * MINUTE - 20_000,
+    }
+
+
+def test_of_free_cards_those_come_first_that_nobody_has_been_on_for_the_longest(tmp_path: Path) -> None:
+    # GPU-0 was used without a reservation a moment ago, or by a scheduler's job.
+    desk = opened(
+        tmp_path / "reservations", probe=lambda: [replace(CARDS[0], free_since_ms=4_000_000_000_000), *CARDS[1:]]
+    )
+    given = [got(desk, asked(uid=uid)).reservation.cards for uid in (1, 2, 3, 4)]
+    assert given == [("GPU-1",), ("GPU-2",), ("GPU-3",), ("GPU-0",)]
+    desk.close()
 
 
 def test_a_reservation_ends_once_it_idled_for_too_long_and_not_while_its_owner_extends_it(tmp_path: Path) -> None:

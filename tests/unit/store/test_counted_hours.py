@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from gua.app.report_source import counting
+from gua.app.opening import counting
 from gua.core.errors import UnavailableError
 from gua.core.ports import SpooledTick
 from gua.core.tick import Origin, Tick
@@ -19,7 +19,7 @@ from gua.otlp.encode import encode
 from gua.report import collect as collecting
 from gua.report import hours as report_hours
 from gua.report.collect import collect
-from gua.report.forms.json import report_json
+from gua.report.forms.data import report_json
 from gua.report.hours import choose_hours
 from gua.report.window import ReportRequest
 from gua.sim.host import END_MS, Scenario, simulate

@@ -18,7 +18,7 @@ from fakes.fleet import spooled_ticks
 from gua.core.durations import to_rfc3339
 from gua.core.words import Source
 from gua.report.collect import collect
-from gua.report.forms.json import report_json
+from gua.report.forms.data import report_json
 from gua.report.model import Card, Report
 from gua.report.window import ReportRequest
 from gua.sim.host import END_MS

@@ -13,7 +13,7 @@ import pytest
 from fakes.fleet import agent_tick, spooled_ticks
 from gua.core.tick import Tick
 from gua.report.collect import collect
-from gua.report.forms.json import report_json
+from gua.report.forms.data import report_json
 from gua.report.section_list import section_names
 from gua.report.window import ReportRequest
 from gua.sim.host import END_MS

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from gua.allocation.sources import Opener, look_around, open_sources
-from gua.app.allocations import PATIENCE_SECONDS, settle
 from gua.app.doctor.finding import Finding, ok, skipped, warning
 from gua.app.local_agent import first_answer, places
+from gua.app.settings import PATIENCE_SECONDS, settle
 from gua.core.allocation import CardKey
 from gua.core.errors import GuaError
 from gua.core.ports import CardReader

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from gua.app.allocations import AllocationSettings, openers_of
-from gua.app.doctor import allocation, delivery, driver, processes, state, system
+from gua.app.doctor import allocation, delivery, driver, state, system
 from gua.app.doctor.finding import Finding, failed
+from gua.app.settings import AllocationSettings, openers_of
 from gua.core.ports import CardReader
 from gua.procfs.reader import ProcFs
 from gua.state.directory import Home
@@ -34,7 +34,7 @@ def checks(
     return [
         ("system", system.check_system),
         ("driver", lambda: driver.check_driver(Path("/dev"), lambda: _reader(host, with_activity=True))),
-        ("processes", lambda: processes.check_processes(host)),
+        ("processes", lambda: system.check_processes(host)),
         ("clock", lambda: system.check_clock(time.time(), host.boot_id(), system.kernel_synchronized())),
         ("state", lambda: state.check_state(home)),
         ("delivery", lambda: delivery.check_delivery(store, endpoint, home, os.environ)),
@@ -47,7 +47,7 @@ def checks(
                 lambda: allocation.cards_of(lambda: _reader(host)),
             ),
         ),
-        ("models", lambda: processes.check_models(allocation.status_of_agent(home))),
+        ("models", lambda: system.check_models(allocation.status_of_agent(home))),
         ("systemd", lambda: [state.check_unit(Path("/"), user=_own_home())]),
     ]
 

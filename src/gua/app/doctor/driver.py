@@ -17,7 +17,7 @@ from gua.core.ports import CardReader, RawCard
 from gua.core.tick import CardReading, ReadError
 from gua.core.words import Mig, ProcessList
 from gua.report.kit.figures import plural
-from gua.report.kit.gpu_counts import gpus_in_words
+from gua.report.kit.words import gpus_in_words
 
 LIBRARY: Final = "libnvidia-ml.so.1"
 _DEVICE: Final = re.compile(r"nvidia(ctl|[0-9]+)")

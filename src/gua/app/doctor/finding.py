@@ -1,11 +1,19 @@
-"""What one check found, and what to do about it."""
+"""What one check found and what to do about it; as text and as JSON, schema "gua.doctor/1"."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+import re
+import shutil
+import textwrap
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import Final
 
 from gua.core.errors import GuaError
+from gua.core.plaintext import safe
+from gua.report.kit.figures import plural, ranges
 
 
 class CheckState(StrEnum):
@@ -61,3 +69,90 @@ def of_error(name: str, title: str, error: GuaError | str, *, state: CheckState 
         detail=detail if colon else text,
         remedy=remedy if colon else "correct what it names",
     )
+
+
+SCHEMA: Final = "gua.doctor/1"
+_CARD: Final = re.compile(r"card ([0-9]+)( MIG)?", re.ASCII)
+_NARROWEST: Final = 40
+_WIDEST: Final = 120
+_MARKS: Final = {
+    CheckState.OK: "ok",
+    CheckState.WARNING: "warning",
+    CheckState.FAILED: "FAILED",
+    CheckState.SKIPPED: "-",
+}
+
+
+def render_json(findings: Sequence[Finding]) -> str:
+    """Return the findings as one object."""
+    return (
+        json.dumps(
+            {
+                "schema": SCHEMA,
+                "healthy": all(one.state is not CheckState.FAILED for one in findings),
+                "checks": [
+                    {
+                        "id": safe(one.id),
+                        "title": safe(one.title),
+                        "state": one.state.value,
+                        "detail": safe(one.detail),
+                        "remedy": None if one.remedy is None else safe(one.remedy),
+                    }
+                    for one in findings
+                ],
+            },
+            indent=2,
+        )
+        + "\n"
+    )
+
+
+def render_text(findings: Sequence[Finding], width: int) -> str:
+    """Return a line a check, what to do below it, and the sum of it."""
+    marks = max(map(len, _MARKS.values()))
+    shown = folded(findings)
+    titles = max((len(safe(one.title)) for one in shown), default=0)
+    margin = " " * (marks + titles + 4)
+    lines: list[str] = []
+    for one in shown:
+        head = f"{_MARKS[one.state]:<{marks}}  {safe(one.title):<{titles}}  "
+        lines += _wrapped(safe(one.detail), width, first=head, rest=margin)
+        if one.remedy and one.state in {CheckState.WARNING, CheckState.FAILED}:
+            lines += _wrapped(safe(one.remedy), width, first=f"{margin}-> ", rest=f"{margin}   ")
+    count = {kind: sum(one.state is kind for one in findings) for kind in CheckState}
+    warnings = plural(count[CheckState.WARNING], "warning")
+    verdict = f"{count[CheckState.FAILED]} failed" if count[CheckState.FAILED] else "nothing failed"
+    return "\n".join([*lines, "", f"{verdict}, {warnings}"]) + "\n"
+
+
+def folded(findings: Sequence[Finding]) -> list[Finding]:
+    """Return the findings with one for all cards of which the same is said, at the place of the first."""
+    alike: dict[Hashable, list[Finding]] = {}
+    for one in findings:
+        card = _CARD.fullmatch(one.title)
+        said = one.detail.replace(f" ({one.id.removeprefix('card.')})", "")
+        key = (card[2], one.state, said, one.remedy) if card else one
+        alike.setdefault(key, []).append(one)
+    return [same[0] if len(same) == 1 else _of_all(same) for same in alike.values()]
+
+
+def _of_all(cards: Sequence[Finding]) -> Finding:
+    first = cards[0]
+    found = [match for match in (_CARD.fullmatch(one.title) for one in cards) if match]
+    return replace(
+        first,
+        title=f"cards {ranges(int(match[1]) for match in found)}{found[0][2] or ''}",
+        detail=first.detail.replace(f" ({first.id.removeprefix('card.')})", f" ({len(cards)} cards)"),
+    )
+
+
+def _wrapped(text: str, width: int, *, first: str, rest: str) -> list[str]:
+    # A path or a uuid is worth more in one piece than within the margin.
+    return textwrap.wrap(
+        text, width, initial_indent=first, subsequent_indent=rest, break_long_words=False, break_on_hyphens=False
+    ) or [first.rstrip()]
+
+
+def text_width() -> int:
+    """Return how wide text is to be: as the terminal, within reason."""
+    return min(max(shutil.get_terminal_size((100, 24)).columns, _NARROWEST), _WIDEST)

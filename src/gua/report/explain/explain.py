@@ -15,30 +15,34 @@ from typing import Final
 
 from gua.core.durations import parse_duration_ms, to_rfc3339
 from gua.core.errors import UnavailableError, UsageError
-from gua.core.moments import parse_moment_ms
+from gua.core.moments import parse_moment_ms, zone
+from gua.core.plaintext import safe
 from gua.core.ports import ViewReader
 from gua.core.rules import Rules, State
-from gua.core.zones import zone
-from gua.report.explain.branches import Branch, branches
-from gua.report.explain.card import ExplainedCard, choose_card
-from gua.report.explain.rows import (
+from gua.core.words import Mig
+from gua.report.explain.lines import Branch, UseLine, branches, decided, use_lines
+from gua.report.explain.model import (
     EXPLAIN_ALLOCATIONS,
     EXPLAIN_CARDS,
     EXPLAIN_MOMENTS,
     EXPLAIN_PROCESSES,
     EXPLAIN_TICKS,
+    ExplainedCard,
     ExplainedPartRow,
     ExplainedProcessRow,
     TickRow,
+    facts_of,
 )
-from gua.report.explain.uses import UseLine, decided, use_lines
-from gua.report.explain.values import facts_of
 from gua.report.model import Setting
 from gua.report.questions import ask
 from gua.report.rows import EXTENT, RULES
 from gua.report.window import choose_extents, names
 
 MOST_TICKS: Final = 1000
+# How a report names a card; a beginning of a UUID as short as an index is none.
+_NUMBERED: Final = re.compile(r"(?:gpu[ -]?)?([0-9]{1,4})", re.ASCII | re.IGNORECASE)
+_MOST_NAMED: Final = 16
+_LONGEST: Final = 60
 _INDEX: Final = re.compile("[0-9]{1,4}", re.ASCII)  # a time has more digits
 _NEAR_MS: Final = 86_400_000
 _FIRST_MS: Final = 172_800_000  # the bounds of gua.idle_streaks: days that every engine's Date can hold
@@ -209,6 +213,54 @@ def _addressed(words: tuple[str, ...], hosts: Sequence[str]) -> tuple[str, str, 
         msg = f"say of which host, of {names(hosts)}: as in gua explain {shlex.quote(hosts[0])} {shlex.quote(first)}"
         raise UsageError(msg)
     return hosts[0], first, second
+
+
+def choose_card(cards: Sequence[ExplainedCard], text: str, *, at_ms: int) -> ExplainedCard:
+    """Return the card that is meant. Raises UsageError where it is none of them, or could be several.
+
+    An index, also as reports write it (``GPU 3``), is the card's of that moment where several had it one after the
+    other, and the whole card's rather than those of its MIG instances. A UUID may be cut short, with or without its
+    ``GPU-`` or ``MIG-``.
+    """
+    numbered = _NUMBERED.fullmatch(text.strip())
+    wanted = numbered[1] if numbered else text.strip()
+    found = [card for card in cards if numbered and card.gpu_index == int(wanted)]
+    if found:
+        found = _of_the_time(_whole(found), at_ms)
+    elif wanted and not numbered:
+        found = [card for card in cards if _begins(card.gpu, wanted)]
+        found = [card for card in found if card.gpu.casefold() == wanted.casefold()] or found
+    if len(found) == 1:
+        return found[0]
+    host = cards[0].host if cards else "that host"
+    shown = safe(wanted, _LONGEST)
+    if not found:
+        msg = f"{host} has no card {shown!r}: there are {_named(cards)}"
+        raise UsageError(msg)
+    msg = f"{shown!r} may be any of {len(found)} cards of {host}: write more of its UUID, of {_named(found)}"
+    raise UsageError(msg)
+
+
+def _begins(uuid: str, wanted: str) -> bool:
+    whole, asked = uuid.casefold(), wanted.casefold()
+    return whole.startswith(asked) or whole.partition("-")[2].startswith(asked)
+
+
+def _whole(cards: Sequence[ExplainedCard]) -> list[ExplainedCard]:
+    return [card for card in cards if card.mig != Mig.INSTANCE] or list(cards)
+
+
+def _of_the_time(cards: Sequence[ExplainedCard], at_ms: int) -> list[ExplainedCard]:
+    return [card for card in cards if card.first_ms < at_ms <= card.last_ms] or list(cards)
+
+
+def _named(cards: Sequence[ExplainedCard]) -> str:
+    told = [
+        f"{'-' if card.gpu_index is None else card.gpu_index} ({safe(card.gpu, _LONGEST)})"
+        for card in cards[:_MOST_NAMED]
+    ]
+    rest = len(cards) - _MOST_NAMED
+    return ", ".join(told) + (f" and {rest} more" if rest > 0 else "") if told else "none"
 
 
 def rules_of(settings: Iterable[Setting]) -> Rules:

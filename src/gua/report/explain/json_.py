@@ -4,23 +4,26 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from dataclasses import asdict
 from typing import Any, Final
 
 from gua.core.durations import to_rfc3339
-from gua.report.explain.branches import Branch
 from gua.report.explain.explain import ExplainedPart, ExplainedTick, Explanation
-from gua.report.explain.rows import ExplainedProcessRow, TickRow
-from gua.report.explain.text import UNOBSERVED
-from gua.report.explain.values import (
+from gua.report.explain.model import (
     CARD_VALUES,
     FLAG,
     JUDGED_VALUES,
     PROCESS_FACTS,
     PROCESS_VALUES,
+    ExplainedProcessRow,
+    TickRow,
     Value,
 )
+from gua.report.explain.text import UNOBSERVED
 
 SCHEMA: Final = "gua.explain/1"
+_OF_CARD: Final = ("name", "mig", "parent", "driver_version", "pci", "source")
+_WHOSE: Final = ("owner", "uid", "kind", "job_name", "pod_uid", "pod_name", "pod_namespace")
 
 
 def render_explanation_json(told: Explanation) -> str:
@@ -32,12 +35,7 @@ def render_explanation_json(told: Explanation) -> str:
         "card": {
             "gpu": card.gpu,
             "index": card.gpu_index,
-            "name": card.name,
-            "mig": card.mig,
-            "parent": card.parent,
-            "driver_version": card.driver_version,
-            "pci": card.pci,
-            "source": card.source,
+            **{name: getattr(card, name) for name in _OF_CARD},
             "interval_seconds": None if card.interval_ms is None else card.interval_ms / 1000,
             "first_seen": to_rfc3339(card.first_ms),
             "last_seen": to_rfc3339(card.last_ms),
@@ -47,7 +45,7 @@ def render_explanation_json(told: Explanation) -> str:
         "state": UNOBSERVED if tick is None else tick.row.state,
         "reason": None if tick is None else tick.row.reason,
         "rule": None if tick is None else tick.branches[-1].line,
-        "rules": [{"key": one.key, "value": one.value, "is_default": one.is_default} for one in told.settings],
+        "rules": [asdict(one) for one in told.settings],
         "covered_by": None if tick is None else to_rfc3339(tick.ts_ms),
         "before": _span(told.before),
         "after": _span(told.after),
@@ -68,7 +66,7 @@ def _tick(tick: ExplainedTick) -> dict[str, Any]:
         "reason": tick.row.reason,
         "rule": tick.branches[-1].line,
         "rules_agree": tick.agrees,
-        "lines": [_branch(branch) for branch in tick.branches],
+        "lines": [branch._asdict() for branch in tick.branches],
         "judged": _values(JUDGED_VALUES, tick.row),
         "values": _values(CARD_VALUES, tick.row),
         "processes": [_process(process) for process in tick.processes],
@@ -81,32 +79,16 @@ def _part(part: ExplainedPart) -> dict[str, Any]:
     return {
         "source": row.source or None,
         "allocation_id": row.allocation_id or None,
-        "owner": row.owner,
-        "uid": row.uid,
-        "kind": row.kind,
-        "job_name": row.job_name,
-        "pod_uid": row.pod_uid,
-        "pod_name": row.pod_name,
-        "pod_namespace": row.pod_namespace,
+        **{name: getattr(row, name) for name in _WHOSE},
         "since": None if row.since_ms is None else to_rfc3339(row.since_ms),
         "until": None if row.until_ms is None else to_rfc3339(row.until_ms),
         "relation": row.relation if row.source else None,
         "use": row.use,
         "line": part.lines[-1].line,
         "rules_agree": part.agrees,
-        "lines": [{"line": one.line, "fits": one.fits, "text": one.text} for one in part.lines],
+        "lines": [one._asdict() for one in part.lines],
         "covered_seconds": row.duration_ms / 1000,
         "gpu_seconds": row.gpu_time_ms / 1000,
-    }
-
-
-def _branch(branch: Branch) -> dict[str, Any]:
-    return {
-        "line": branch.line,
-        "state": branch.state,
-        "reason": branch.reason,
-        "fits": branch.fits,
-        "text": branch.text,
     }
 
 

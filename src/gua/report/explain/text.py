@@ -6,26 +6,28 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from gua.core.clock_reasons import HARDWARE, HEAT, POWER_CAP, ROW_REMAPS, held_down_by
+from gua.core.moments import zone
 from gua.core.plaintext import cells, pad
 from gua.core.rules import State
-from gua.core.zones import zone
-from gua.report.explain.branches import NOT_KNOWN, ratio_text
+from gua.core.words import HARDWARE, HEAT, POWER_CAP, ROW_REMAPS, held_down_by
 from gua.report.explain.explain import ExplainedPart, ExplainedTick, Explanation
-from gua.report.explain.rows import ExplainedPartRow, ExplainedProcessRow, TickRow
-from gua.report.explain.uses import is_promise_known
-from gua.report.explain.values import (
+from gua.report.explain.lines import is_promise_known
+from gua.report.explain.model import (
     CARD_VALUES,
     JUDGED_VALUES,
     NO,
+    NOT_KNOWN,
     PROCESS_FACTS,
     PROCESS_VALUES,
     YES,
+    ExplainedPartRow,
+    ExplainedProcessRow,
+    TickRow,
     Value,
+    ratio_text,
 )
 from gua.report.kit.basis import REASONS, SOURCES, moment, size
-from gua.report.kit.figures import plural
-from gua.report.kit.lengths import span
+from gua.report.kit.figures import plural, span
 from gua.report.kit.style import Style
 
 UNOBSERVED: Final = "unobserved"

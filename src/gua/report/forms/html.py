@@ -1,22 +1,197 @@
-"""The whole page: one file, no script, nothing that it would have to fetch."""
+"""The report as a page: one file, no script, nothing that it would have to fetch."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.resources import files
 from typing import Final
 
-from gua.report.forms.first_screen.heading import window
-from gua.report.forms.html_answers import first
-from gua.report.forms.html_basis import STYLE, basis, heading
-from gua.report.kit.bars import patterns
-from gua.report.kit.figures import HourFormat
-from gua.report.kit.html_parts import draw_parts, has_figures
-from gua.report.kit.markup import Markup, join, tag
+from gua.report.answers import Answers, Asked, AskedOfEmpty, ToAsk, answers
+from gua.report.costs import added
+from gua.report.forms.first_screen.answers import (
+    amounts,
+    before,
+    other_people,
+    promised_to,
+    sentences_of_free,
+    told_of,
+    unowned,
+    when,
+)
+from gua.report.forms.first_screen.lines import Places, places
+from gua.report.forms.first_screen.screen import SECTION, idle_seconds_in_words, sentences, window
+from gua.report.forms.text import warnings, whereabouts
+from gua.report.kit.basis import at, chosen, evidence, meanings, since, size
+from gua.report.kit.figures import HourFormat, at_least
+from gua.report.kit.html import CLASSES, Markup, draw_parts, has_figures, join, name, paragraph, patterns, swatch, tag
+from gua.report.kit.style import WIDEST, Style
 from gua.report.kit.tables import Table
+from gua.report.kit.words import NOT_KNOWN
 from gua.report.model import Report
 from gua.report.section import AnySection
 from gua.report.section_list import section_named
+from gua.report.sections.allocation import allocation_name
+from gua.report.sections.headline import state_hours
+from gua.report.sections.now_rows import FreeCard, OtherHolder
+from gua.report.states import IDLE_HELD
+
+STYLE: Final = Style(width=WIDEST, times=5)
+
+
+def heading(report: Report, hours: HourFormat) -> Markup:
+    """Return the head of the page with its warnings."""
+    doubts = [tag("li", words) for words in warnings(report, STYLE, hours)]
+    return tag(
+        "header",
+        tag("h1", "GPU usage report"),
+        tag("p", window(report), class_="window"),
+        tag("p", whereabouts(report, STYLE)),
+        tag("p", f"Only {chosen(report, STYLE)}") if report.filters else None,
+        tag("ul", *doubts, class_="warnings", aria_label="What makes this report doubtful") if doubts else None,
+    )
+
+
+def basis(report: Report, hours: HourFormat) -> Markup:
+    """Return how to read the report and how far to trust it."""
+    return tag(
+        "div",
+        _terms("What the words mean", list(meanings(report))),
+        _terms("What the numbers rest on", list(evidence(report, STYLE, hours))),
+        class_="two",
+    )
+
+
+def _terms(head: str, terms: list[tuple[str, str]]) -> Markup:
+    rows = [
+        join([tag("dt", swatch(CLASSES[label]) if label in CLASSES else None, label), tag("dd", words)])
+        for label, words in terms
+    ]
+    return tag("div", tag("h3", head), tag("dl", *rows))
+
+
+MOST: Final = 3
+_NAME_WIDTH: Final = 28
+
+
+def first(report: Report, hours: HourFormat) -> Markup:
+    """Return what was wasted, whom to ask and what is free, side by side."""
+    told, where = answers(report), places(report, STYLE)
+    blocks = {
+        "Wasted": _wasted(report, told, where, hours),
+        "Whom to ask": _ask(report, told, where, hours),
+        f"Free {when(report)}": _free(report, told, where),
+    }
+    return tag("div", *(tag("div", tag("h2", title), body) for title, body in blocks.items()), class_="answers")
+
+
+def _wasted(report: Report, told: Answers, where: Places, hours: HourFormat) -> Markup:
+    wasted = told.wasted
+    cost = tag("bdi", told_of(wasted.cost, STYLE))
+    amount = (
+        tag("p", tag("strong", state_hours(report, hours)[IDLE_HELD]), " GPU-hours", cost) if wasted.gpu_ms else None
+    )
+    return join(
+        [amount, tag("p", " ".join(sentences(report, told, STYLE, hours))), _idle_seconds(report, told, where, hours)]
+    )
+
+
+def _idle_seconds(report: Report, told: Answers, where: Places, hours: HourFormat) -> Markup | None:
+    """Return the sentence, which leads to its section where the page has that."""
+    if told.idle_seconds is None:
+        return None
+    words = tag("bdi", idle_seconds_in_words(report, told.idle_seconds, where, hours))
+    if SECTION not in report.sections:
+        return tag("p", words, f": gua report --section {SECTION}")
+    return tag("p", words, ": ", tag("a", SECTION, href=f"#{SECTION}"))
+
+
+def _ask(report: Report, told: Answers, where: Places, hours: HourFormat) -> Markup:
+    shown, rest = told.ask[:MOST], told.ask[MOST:]
+    written, of_rest, of_unowned = amounts(report, shown, rest, told.unowned, hours)
+    owners = [tag("li", *_owner(report, one, wasted, where)) for one, wasted in zip(shown, written, strict=True)]
+    of_others = told_of(added(one.cost for one in rest), STYLE)
+    left = None if told.unowned is None else tag("bdi", unowned(report, told.unowned, of_unowned, where, STYLE))
+    return join(
+        [
+            tag("ol", *owners) if owners else tag("p", "Nobody is known to have wasted any."),
+            paragraph(f"And {other_people(shown, rest)}: {of_rest}{of_others}." if rest else None),
+            paragraph(left),
+        ]
+    )
+
+
+def _owner(report: Report, one: ToAsk, wasted: str, where: Places) -> Iterator[str]:
+    yield tag("b", NOT_KNOWN if one.owner is None else name(one.owner, _NAME_WIDTH))
+    yield f" {wasted} GPU-hours"
+    if cost := told_of(one.cost, STYLE):
+        yield tag("bdi", cost)
+    held = _promised(report, one, where) if isinstance(one, AskedOfEmpty) else _holds(report, one, where)
+    yield tag("span", *held, class_="sub")
+
+
+def _promised(report: Report, one: AskedOfEmpty, where: Places) -> Iterator[str]:
+    """Yield where its longest empty allocation is, and since when nobody is there."""
+    if not one.holds:
+        yield "allocated, and nobody was there"
+        return
+    worst, rest = one.holds[0], len(one.holds) - 1
+    yield "allocated, nobody there"
+    yield f" since {'before ' if worst.is_lower_bound else ''}{since(worst.use_since_ms, report.window)}"
+    yield ": "
+    yield tag("bdi", where(worst.host, worst.gpu))
+    yield " ("
+    yield tag("bdi", allocation_name(worst, STYLE))
+    yield ")"
+    if rest:
+        yield f"; and {rest:,} more"
+
+
+def _holds(report: Report, one: Asked, where: Places) -> Iterator[str]:
+    """Yield where its worst is and for how long it idles; when it was seen if it left."""
+    if not one.holds:
+        if one.is_gone is not None:
+            yield "gone" if one.is_gone else f"holds nothing {when(report)}"
+            yield "" if one.last_ms is None else f"; last seen {at(one.last_ms, report.window)}"
+        return
+    worst, rest = one.holds[0], len(one.holds) - 1
+    yield f"{when(report)} on "
+    yield tag("bdi", where(worst.host, worst.gpu))
+    if worst.program is not None:
+        yield ": "
+        yield name(worst.program, _NAME_WIDTH)
+    if worst.memory_bytes is not None:
+        yield f", {size(worst.memory_bytes)}"
+    if isinstance(worst, OtherHolder):
+        yield f", since {at(worst.since_ms, report.window)}"
+    else:
+        yield f", idle for {at_least(worst.idle_ms, is_lower_bound=worst.is_lower_bound)}"
+    if rest:
+        yield f"; and {rest:,} more"
+
+
+def _free(report: Report, told: Answers, where: Places) -> Markup:
+    if told.free is None:
+        return tag("p", "Not looked at.")
+    rest = len(told.free) - MOST
+    _, *others = sentences_of_free(report, told, where, STYLE)
+    return join(
+        [
+            tag("p", tag("strong", f"{len(told.free):,}"), " card" if len(told.free) == 1 else " cards"),
+            tag("ul", *(tag("li", *_free_card(card, where)) for card in told.free[:MOST])) if told.free else None,
+            paragraph(f"And {rest:,} more." if rest > 0 else None),
+            paragraph(promised_to(told.free) if told.free else None),
+            *(paragraph(tag("bdi", text)) for text in others),
+        ]
+    )
+
+
+def _free_card(card: FreeCard, where: Places) -> Iterator[str]:
+    yield tag("bdi", where(card.host, card.gpu))
+    yield f" for {at_least(card.free_ms, is_lower_bound=card.is_lower_bound)}"
+    if told := before(card, STYLE):
+        yield tag("bdi", told)
+
 
 POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 _BASIS: Final = "basis"

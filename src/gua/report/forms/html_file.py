@@ -6,7 +6,7 @@ import os
 import stat
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -14,6 +14,7 @@ from gua.core.errors import UnavailableError, UsageError
 from gua.core.plaintext import safe
 from gua.report.kit.basis import size
 from gua.report.model import Report
+from gua.state.directory import replace_private
 
 _MODE: Final = 0o644
 
@@ -35,7 +36,9 @@ def write_html(path: Path, report: Report) -> str:
     check_target(path)
     content = page.encode("utf-8")
     with _told(path):
-        _replace(path.resolve(), content)
+        target = path.resolve()
+        replace_private(target, content)
+        target.chmod(_MODE & ~_umask())
     return f"wrote {safe(str(path), 200)} ({size(len(content))})\n"
 
 
@@ -78,21 +81,6 @@ def _check(target: Path, shown: str) -> None:
     if not stat.S_ISREG(mode):  # it would be replaced by a file: nobody wants that of a device
         msg = f"{shown} is no regular file: name one, as in report.html"
         raise UsageError(msg)
-
-
-def _replace(path: Path, content: bytes) -> None:
-    descriptor, scratch = tempfile.mkstemp(prefix=".gua-report.", suffix=".tmp", dir=path.parent)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fchmod(file.fileno(), _MODE & ~_umask())
-            os.fsync(file.fileno())
-        Path(scratch).replace(path)
-    except BaseException:
-        with suppress(OSError):
-            Path(scratch).unlink()
-        raise
 
 
 def _umask() -> int:

@@ -7,9 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from gua.core.plaintext import safe
-from gua.report.forms.text import numbered
-from gua.report.forms.text_heading import sentences
-from gua.report.forms.warnings import warnings
+from gua.report.forms.text import numbered, sentences, warnings
 from gua.report.kit.basis import evidence, meanings
 from gua.report.kit.figures import HourFormat
 from gua.report.kit.style import Style

@@ -1,17 +1,199 @@
-"""The report as text: the sections asked for, then what they rest on. Every bar has its number."""
+"""The report as text: what it is about, what makes it doubtful, the sections asked for, what they rest on."""
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterator, Sequence
+from typing import Final
 
-from gua.report.forms.text_basis import basis
-from gua.report.forms.text_heading import heading
-from gua.report.kit.draw import draw
-from gua.report.kit.figures import HourFormat
+from gua.report.kit.basis import at, chosen, evidence, length, meanings
+from gua.report.kit.figures import HourFormat, percent, plural, span
 from gua.report.kit.style import Style
-from gua.report.model import Report
+from gua.report.kit.tables import draw
+from gua.report.kit.words import gpus_in_words, parts
+from gua.report.model import Claim, Claimant, Report, ReportedSource, Skew, shortened
 from gua.report.section import AnySection
-from gua.report.section_list import section_named, section_numbers
+from gua.report.section_list import is_part_of, section_named, section_numbers, sections_of
+from gua.report.sections.now_rows import SILENT_AFTER
+from gua.report.window import names
+
+MOST_NAMED: Final = 5
+_LOW_COVERAGE: Final = 0.9
+_NAME_WIDTH: Final = 32
+_FIRST_TIME_MS: Final = 3_600_000
+_NEAR_MS: Final = 5 * 60_000
+
+
+def warnings(report: Report, style: Style, hours: HourFormat, *, says_since: bool = False) -> Iterator[str]:
+    """Yield what makes the report doubtful, a sentence each.
+
+    ``says_since`` is whether the report says elsewhere since when it was recorded.
+    """
+    coverage = report.coverage
+    if any(extent.source == "simulator" for extent in report.extents):
+        yield "Simulated: no real machine was measured."
+    began_ms = just_begun_ms(report)
+    if began_ms is not None and not says_since:
+        yield f"Recording since {at(began_ms, report.window)}, for {span(report.window.until_ms - began_ms)} so far."
+    if began_ms is None and coverage.ratio is not None and coverage.ratio < _LOW_COVERAGE:
+        yield (
+            f"Only {percent(coverage.ratio)} % of the expected time was observed: "
+            f"{hours.of(coverage.unobserved_gpu_ms)} GPU-hours are unobserved, and nothing below says what happened "
+            "in them."
+        )
+    for overlap in report.overlaps:
+        observed, elapsed = hours.of(overlap.observed_ms), hours.of(overlap.elapsed_ms)
+        yield (
+            f"Host {style.name(overlap.host, 32)} has {observed} observed hours of a card in {elapsed} hours of time: "
+            "two agents run under this name, or its clock was set back. Its numbers are too high."
+        )
+    yield from _left_out(report)
+    yield from troubles(report, style)
+
+
+def _left_out(report: Report) -> Iterator[str]:
+    """Yield which sections are not there, as they are made of too many intervals or ticks."""
+    names = [
+        section.name
+        for section in sections_of(report.sections)
+        if section.most_card_hours and report.get(section.model) is None
+    ]
+    if names and report.streaks_skipped is not None:
+        yield (
+            f"Left out for size, {plural(report.streaks_skipped, 'card-hour')}: {', '.join(names)}. Ask for one by "
+            f"name (--section {names[0]}), or choose a shorter window or fewer hosts."
+        )
+
+
+def just_begun_ms(report: Report) -> int | None:
+    """Return when the agents began to record, if that is so short ago that ticks which are still to come weigh much."""
+    agents = [extent.first_ms for extent in report.extents if extent.source == "agent"]
+    first_ms = min(agents, default=0)
+    return first_ms if report.window.until_ms - first_ms < _FIRST_TIME_MS else None
+
+
+def troubles(report: Report, style: Style) -> Iterator[str]:
+    """Yield a sentence for hosts that are silent, one for each clock that is wrong and name that is disputed."""
+    yield from _silent(report, style)
+    yield from _allocation_sources(report, style)
+    named = [_skew(skew, style) for skew in sorted(report.skewed, key=_badness)]
+    yield from _few(named, "host whose clock and the server's disagree", "hosts whose clocks and the server's disagree")
+    claims = [_claim(claim, style) for claim in report.claimed]
+    yield from _few(claims, "host named by several agents at a time", "hosts named by several agents at a time")
+
+
+def _silent(report: Report, style: Style) -> Iterator[str]:
+    if not report.silent:
+        return
+    newest_first = sorted(report.silent, key=lambda one: (-one.since_ms, one.host))
+    told = [
+        f"{style.name(one.host, _NAME_WIDTH)} since {at(one.since_ms, report.window)}"
+        for one in newest_first[:MOST_NAMED]
+    ]
+    rest = len(newest_first) - len(told)
+    more = f" and {rest} more (--json has all)" if rest else ""
+    yield f"{plural(len(newest_first), 'host is silent', 'hosts are silent')}: {', '.join(told)}{more}."
+
+
+def _allocation_sources(report: Report, style: Style) -> Iterator[str]:
+    """Yield which sources of allocations cannot be read, and why the first of them."""
+    failed = sorted(
+        (one for one in report.allocation_sources if not one.ok and _is_read(one, report)),
+        key=lambda one: -one.failed_ms,
+    )
+    if not failed:
+        return
+    names = [f"{style.name(one.source, _NAME_WIDTH)} on {style.name(one.host, _NAME_WIDTH)}" for one in failed]
+    rest = len(names) - MOST_NAMED
+    more = f" and {rest} more (--json has all)" if rest > 0 else ""
+    why = f" ({style.name(failed[0].reason, 2 * _NAME_WIDTH)})" if failed[0].reason else ""
+    yield (
+        f"To whom cards are promised cannot be read from {', '.join(names[:MOST_NAMED])}{more}{why}: what no other "
+        "source tells of is unknown, never free."
+    )
+
+
+def _is_read(source: ReportedSource, report: Report) -> bool:
+    """Return whether a source may be read still: one that failed until its host's agent was told to leave it is not."""
+    extents = [extent for extent in report.extents if extent.host == source.host]
+    newest_ms = max((extent.last_ms for extent in extents), default=0)
+    near_ms = max([_NEAR_MS, *(SILENT_AFTER * (extent.interval_ms or 0) for extent in extents)])
+    return newest_ms > report.window.until_ms or source.last_ms >= newest_ms - near_ms
+
+
+def _few(sentences: Sequence[str], one: str, many: str) -> Iterator[str]:
+    yield from sentences[:MOST_NAMED]
+    rest = len(sentences) - MOST_NAMED
+    if rest > 0:
+        yield f"And {plural(rest, f'more {one}', f'more {many}')} (--json has all)."
+
+
+def _badness(skew: Skew) -> tuple[int, str]:
+    return (-max(skew.ahead_ms or 0, skew.behind_ms or 0), skew.host)
+
+
+def _skew(skew: Skew, style: Style) -> str:
+    host = style.name(skew.host, _NAME_WIDTH)
+    if skew.ahead_ms is not None:
+        by = length(skew.ahead_ms)
+        return f"The clock of {host} is at least {by} ahead of the server's: its hours are placed that much too late."
+    by = length(skew.behind_ms or 0)
+    return (
+        f"The clock of {host} is behind the server's by {by}, or all its ticks come that late: if it is the clock, its "
+        "hours are placed that much too early."
+    )
+
+
+def _claim(claim: Claim, style: Style) -> str:
+    agents = ", ".join(_agent(agent, style) for agent in claim.agents[:MOST_NAMED])
+    rest = len(claim.agents) - MOST_NAMED
+    more = f" and {rest} more" if rest > 0 else ""
+    host = style.name(claim.host, _NAME_WIDTH)
+    return (
+        f"{plural(len(claim.agents), 'agent')} called their host {host} at the same time: {agents}{more}. Give each "
+        "host a name of its own with GUA_HOST_NAME."
+    )
+
+
+def _agent(agent: Claimant, style: Style) -> str:
+    instance = style.name(shortened(agent.instance) or "unknown agent")
+    return f"{instance} on machine {style.name(shortened(agent.host_id) or 'unknown')}"
+
+
+def sentences(report: Report, style: Style) -> Iterator[str]:
+    """Yield which time, which cards and hosts, and how they were chosen."""
+    window = report.window
+    yield (
+        f"GPU usage from {at(window.since_ms, window)} to "
+        f"{at(window.until_ms, window)} {window.timezone} ({length(window.until_ms - window.since_ms)})"
+    )
+    yield whereabouts(report, style)
+    if report.filters:
+        yield f"only {chosen(report, style)}"
+
+
+def whereabouts(report: Report, style: Style) -> str:
+    """Return how many GPUs a report is about, and on which hosts they are."""
+    where = names(style.name(host, 24) for host in report.hosts)
+    return f"{gpus_in_words(parts(report.cards))} on {plural(len(report.hosts), 'host')}: {where}"
+
+
+def heading(report: Report, style: Style, hours: HourFormat) -> Iterator[str]:
+    """Yield what the report is about, and what makes it doubtful."""
+    for text in sentences(report, style):
+        yield from style.wrap(text, indent=0)
+    for text in warnings(report, style, hours):
+        for line in style.wrap(f"! {text}", indent=0, hanging=2):
+            yield style.paint("warning", line)
+
+
+def basis(report: Report, style: Style, hours: HourFormat) -> Iterator[str]:
+    """Yield what the words mean, then what the numbers were made of."""
+    yield style.title("Basis")
+    for label, text in meanings(report):
+        yield from style.term(label, text)
+    yield ""
+    for label, text in evidence(report, style, hours):
+        yield from style.term(label, text)
 
 
 def render_text(report: Report, style: Style, *, with_basis: bool = True) -> str:
@@ -26,10 +208,10 @@ def render_text(report: Report, style: Style, *, with_basis: bool = True) -> str
 
 def numbered(report: Report, *, without: Container[str] = ()) -> Iterator[tuple[str, AnySection]]:
     """Yield the sections that the report has, each with its number, which one below that it is part of lacks."""
-    before: set[str | None] = set()
+    before: set[str] = set()
     for section in (section_named(name) for name in report.sections if name not in without):
         if section.is_shown(report):
-            yield "  " if section.part_of in before else f"{section_numbers()[section.name]}.", section
+            yield "  " if is_part_of(section.name, before) else f"{section_numbers()[section.name]}.", section
             before.add(section.name)
 
 

@@ -8,10 +8,10 @@ from types import MappingProxyType
 from typing import Final
 
 from gua.core.durations import format_duration
-from gua.core.zones import zone
-from gua.report.kit.figures import HourFormat, percent, plural
-from gua.report.kit.gpu_counts import gpus_in_words, parts
+from gua.core.moments import zone
+from gua.report.kit.figures import NONE, HourFormat, percent, plural
 from gua.report.kit.style import Style
+from gua.report.kit.words import gpus_in_words, parts
 from gua.report.model import Report, Window
 from gua.report.states import ACTIVE, IDLE_HELD, TRULY_IDLE, UNKNOWN
 from gua.report.window import names
@@ -41,8 +41,10 @@ def moment(unix_ms: int, timezone: str) -> str:
     return local.strftime("%Y-%m-%d %H:%M:%S" if local.second else "%Y-%m-%d %H:%M")
 
 
-def at(unix_ms: int, window: Window) -> str:
-    """Return a moment in the zone of a window; of one that is longer than a day without seconds."""
+def at(unix_ms: int | None, window: Window) -> str:
+    """Return a moment in the zone of a window; of one that is longer than a day without seconds; ``-`` for none."""
+    if unix_ms is None:
+        return NONE
     whole = unix_ms - unix_ms % _MINUTE_MS if window.until_ms - window.since_ms > _DAY_MS else unix_ms
     return moment(whole, window.timezone)
 

@@ -6,13 +6,13 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from gua.report.kit import lengths
 from gua.report.states import MS_PER_HOUR
 
 NONE = "-"
 NOT_ZERO = "<0.1"
 _SHARE_PARTS = 1000
 _FLOAT_NOISE = 1e-9
+_SPAN_UNITS = (("d", 86_400, "h", 3_600), ("h", 3_600, "m", 60), ("m", 60, "s", 1))
 
 
 def apportion(values: Sequence[float], parts: int) -> list[int]:
@@ -126,16 +126,14 @@ class HourFormat:
         return f"{units / 10**self.decimals:,.{self.decimals}f}"
 
 
-def gpus(value: float | None) -> str:
-    """Return a number of GPUs with two decimals; ``<0.01`` instead of a zero that is none."""
-    if value is None:
-        return NONE
-    return "<0.01" if 0 < value < 0.005 else f"{value:,.2f}"
-
-
 def plural(count: int, one: str, many: str | None = None) -> str:
     """Return ``1 card``, ``2,000 cards``."""
     return f"{count:,} {one if count == 1 else many or one + 's'}"
+
+
+def count(number: int | None) -> str:
+    """Return a whole number with thousands separators, ``-`` if it is not known."""
+    return NONE if number is None else f"{number:,}"
 
 
 def ranges(numbers: Iterable[int]) -> str:
@@ -150,8 +148,20 @@ def ranges(numbers: Iterable[int]) -> str:
 
 
 def span(milliseconds: float | None) -> str:
-    """Return a length of time in its two largest units, rounded down, ``-`` if it is not known."""
-    return NONE if milliseconds is None else lengths.span(milliseconds)
+    """Return a length of time rounded down, in two units at most: ``4ms``, ``12s``, ``3h 12m``, ``2d 4h``.
+
+    Below zero it is 0, and ``-`` where it is not known.
+    """
+    if milliseconds is None:
+        return NONE
+    if 0 < milliseconds < 1000:
+        return f"{int(milliseconds)}ms"
+    whole = max(int(milliseconds // 1000), 0)
+    for unit, unit_seconds, part, part_seconds in _SPAN_UNITS:
+        if whole >= unit_seconds:
+            rest = whole % unit_seconds // part_seconds
+            return f"{whole // unit_seconds}{unit}" + (f" {rest}{part}" if rest else "")
+    return f"{whole}s"
 
 
 def at_least(milliseconds: float, *, is_lower_bound: bool) -> str:

@@ -1,30 +1,42 @@
-"""The sections of a report, a folder each; listed here, once, in the order in which they are printed and numbered."""
+"""The sections of a report; listed here, once, in the order in which they are printed and numbered."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, NamedTuple
 
-LISTED: Final[Mapping[str, str]] = {
-    "headline": "headline.HEADLINE",
-    "now": "now.NOW",
-    "idle-capacity": "headline.IDLE_CAPACITY",
-    "groups": "groups.GROUPS",
-    "cards": "cards.CARDS",
-    "usage": "usage.USAGE",
-    "allocation": "allocation.ALLOCATION",
-    "time-of-day": "calendar.TIME_OF_DAY",
-    "streaks": "streaks.STREAKS",
-    "what-if": "streaks.WHAT_IF",
-    "contention": "contention.CONTENTION",
-    "money": "money.MONEY",
-    "energy": "energy.ENERGY",
-    "week": "calendar.WEEK",
-    "days": "calendar.DAYS",
-    "previous": "calendar.PREVIOUS",
-    "timeline": "timeline.TIMELINE",
-    "usefulness": "usefulness.USEFULNESS",
-    "right-size": "right_size.RIGHT_SIZE",
-    "slow-cards": "slow_cards.SLOW_CARDS",
+
+class Listed(NamedTuple):
+    """The module of this package that declares a section, and what is told of the section without importing that.
+
+    The declaration of ``idle-capacity`` is ``IDLE_CAPACITY_SECTION``. ``is_default``: it is shown unless others are
+    chosen. ``part_of``: the section under whose number it stands.
+    """
+
+    module: str
+    is_default: bool = False
+    part_of: str | None = None
+
+
+LISTED: Final[Mapping[str, Listed]] = {
+    "headline": Listed("headline", is_default=True),
+    "now": Listed("now", is_default=True),
+    "idle-capacity": Listed("headline", is_default=True),
+    "groups": Listed("groups", is_default=True),
+    "cards": Listed("cards", is_default=True, part_of="groups"),
+    "usage": Listed("usage", is_default=True),
+    "allocation": Listed("allocation", is_default=True),
+    "time-of-day": Listed("calendar", is_default=True),
+    "streaks": Listed("streaks"),
+    "what-if": Listed("streaks"),
+    "contention": Listed("contention"),
+    "money": Listed("money"),
+    "energy": Listed("energy"),
+    "week": Listed("calendar"),
+    "days": Listed("calendar"),
+    "previous": Listed("previous"),
+    "timeline": Listed("timeline"),
+    "usefulness": Listed("usefulness"),
+    "right-size": Listed("right_size"),
+    "slow-cards": Listed("slow_cards"),
 }
-"""By name ``folder.NAME``: the declaration ``NAME`` in the folder's ``section.py``, imported where it is wanted."""

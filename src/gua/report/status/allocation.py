@@ -1,25 +1,43 @@
-"""To whom cards are promised, in words: of a status object, which came over a socket and may hold anything."""
+"""To whom cards are promised, in words: of a status object, which came over a socket and may hold anything.
+
+Allocations are those of the last tick; :func:`cards_now` adds what was reserved since then, and takes out what ended.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from gua.core.durations import to_rfc3339
 from gua.core.plaintext import cells
 from gua.core.rules import State
-from gua.core.untrusted import number_in, objects_in, text_in
+from gua.core.untrusted import is_moment, list_in, number_in, object_in, objects_in, text_in
 from gua.core.words import AllocationStatus, Use
+from gua.report.kit import figures
 from gua.report.kit.figures import NONE, plural
 from gua.report.kit.style import Style
 from gua.report.kit.words import COMMANDS, GUA
-from gua.report.status.reservations import NEW
-from gua.report.status.span import span
 
 WORST_FIRST: Final = (Use.EMPTY, Use.USED_BY_OTHERS, Use.UNKNOWN, Use.HELD, Use.USED)
 _LONGEST: Final = 40
 _LONGEST_REASON: Final = 160
 _MOST_SOURCES: Final = 8
+NEW: Final = "new"
+"""The use of a reservation that began after the last tick."""
+
+
+def span(seconds: float | None) -> str:
+    """Return how long something took or is ago: ``4ms``, ``12s``, ``3h 12m``, ``2d 4h``; rounded down."""
+    if seconds is None:
+        return NONE
+    return f"{int(seconds * 1000)}ms" if seconds < 1 else figures.span(seconds * 1000)
+
+
+def lasting(seconds: float | None, style: Style, *, is_lower_bound: object) -> str:
+    """Return how long something lasts, marked where it may be longer; an agent that says nothing of that does not."""
+    mark = ("≥" if style.unicode else ">=") if is_lower_bound is True and seconds is not None else ""
+    return mark + span(seconds)
 
 
 def sources_in_words(status: Mapping[str, Any], style: Style) -> str | None:
@@ -41,8 +59,12 @@ def _source(source: Mapping[str, Any], style: Style) -> str:
 def promise_in_words(card: Mapping[str, Any], style: Style, width: int) -> str:
     """Return to whom a card is promised and what they do with it, in ``width`` columns; empty if nobody looked.
 
-    Of a card that is promised to nobody only what is not as it should be is told.
+    Of a card that is promised to nobody only what is not as it should be is told, and since when it is free where it
+    has been idle for longer.
     """
+    free = _free(card, style)
+    if free:
+        return free
     match card.get("allocation"):
         case AllocationStatus.ALLOCATED:
             return _fitting(objects_in(card.get("allocations")), number_in(card.get("allocations_total")), style, width)
@@ -51,6 +73,16 @@ def promise_in_words(card: Mapping[str, Any], style: Style, width: int) -> str:
         case AllocationStatus.UNALLOCATED if card.get("state") in {State.ACTIVE, State.IDLE_HELD}:
             return "unallocated"
     return ""
+
+
+def _free(card: Mapping[str, Any], style: Style) -> str:
+    """Return for how long a card is free, and to whom it was promised before; empty where its state tells as much."""
+    seconds, state_seconds = number_in(card.get("free_seconds")), number_in(card.get("state_seconds"))
+    if seconds is None or state_seconds is None or seconds >= state_seconds:
+        return ""
+    owner = owner_of(object_in(card.get("free_after")))
+    before = "" if owner is None else f", before that promised to {style.name(owner, _LONGEST)}"
+    return f"free for {lasting(seconds, style, is_lower_bound=card.get('free_is_lower_bound'))}{before}"
 
 
 def _fitting(allocations: Sequence[Mapping[str, Any]], total: float | None, style: Style, width: int) -> str:
@@ -116,13 +148,51 @@ def use_in_words(allocation: Mapping[str, Any], style: Style) -> str:
         return "newer than the last tick"
     if used not in WORST_FIRST or used == Use.UNKNOWN:
         return "use unknown"
-    seconds = number_in(allocation.get("use_seconds"))
-    at_least = ("≥" if style.unicode else ">=") if allocation.get("use_is_lower_bound") is True else ""
-    return str(used).replace("-", " ") + ("" if seconds is None else f" for {at_least}{span(seconds)}")
+    seconds, is_lower_bound = number_in(allocation.get("use_seconds")), allocation.get("use_is_lower_bound")
+    length = "" if seconds is None else f" for {lasting(seconds, style, is_lower_bound=is_lower_bound)}"
+    return str(used).replace("-", " ") + length
 
 
-def lines_below(card: Mapping[str, Any], style: Style, indent: str) -> Iterator[str]:
-    """Yield the line that stands below a card, if there is something to tell."""
-    told = promise_in_words(card, style, style.width - len(indent))
-    if told:
-        yield indent + told
+def cards_now(status: Mapping[str, Any], now_ms: int) -> list[Mapping[str, Any]]:
+    """Return the cards of a status object as far as reservations go with those of now, Unix ms."""
+    cards = objects_in(status.get("cards"))
+    if not isinstance(status.get("reservations"), list):
+        return list(cards)
+    reservations = objects_in(status["reservations"])
+    return [_now(card, [one for one in reservations if _has(one, card)], now_ms) for card in cards]
+
+
+def _has(reservation: Mapping[str, Any], card: Mapping[str, Any]) -> bool:
+    """Return whether a reservation has a card, or the GPU that it is a part of."""
+    cards = list_in(reservation.get("cards"))
+    return any(uuid in cards for uuid in (card.get("uuid"), card.get("parent")) if isinstance(uuid, str))
+
+
+def _now(card: Mapping[str, Any], reservations: Sequence[Mapping[str, Any]], now_ms: int) -> Mapping[str, Any]:
+    told = objects_in(card.get("allocations"))
+    ids = [one.get("id") for one in reservations]
+    there = [one for one in told if one.get("source") != GUA or one.get("id") in ids]
+    known = [one.get("id") for one in there if one.get("source") == GUA]
+    new = [_new(one, now_ms) for one in reservations if one.get("id") not in known]
+    if not new and len(there) == len(told):
+        return card
+    ended = len(told) - len(there)
+    total = card.get("allocations_total")
+    return {
+        **{name: value for name, value in card.items() if not name.startswith("free_")},
+        # Of a card that was given back a moment ago the next tick tells what it is.
+        "allocation": AllocationStatus.ALLOCATED if there or new else None,
+        "allocations": [*there, *new],
+        "allocations_total": (total if isinstance(total, int) else len(told)) - ended + len(new),
+    }
+
+
+def _new(reservation: Mapping[str, Any], now_ms: int) -> dict[str, Any]:
+    since_ms, until_ms = reservation.get("since_ms"), reservation.get("until_ms")
+    return {
+        "source": GUA,
+        **{name: reservation.get(name) for name in ("id", "owner", "uid", "kind", "workload_kind", "workload_model")},
+        "until": to_rfc3339(until_ms) if isinstance(until_ms, int) and is_moment(until_ms) else None,
+        "allocated_seconds": max(0, now_ms - since_ms) / 1000 if isinstance(since_ms, int) else None,
+        "use": NEW,
+    }

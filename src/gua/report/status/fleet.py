@@ -15,7 +15,7 @@ from gua.report.kit.figures import NONE, plural
 from gua.report.kit.style import Style
 from gua.report.model import ReportedSource
 from gua.report.states import ACTIVE, IDLE_HELD, STATES, TRULY_IDLE, UNKNOWN
-from gua.report.status.span import span
+from gua.report.status.allocation import span
 
 SCHEMA: Final = "gua.status.all/1"
 SILENT: Final = 1

@@ -9,16 +9,13 @@ from typing import Any, Final
 
 from gua.core.plaintext import cells, pad
 from gua.core.rules import Reason
-from gua.core.untrusted import list_in, number_in, object_in, objects_in
+from gua.core.untrusted import count_in, list_in, number_in, object_in, objects_in, text_in
 from gua.core.words import Mig, ProcessList, ProcessType
 from gua.report.kit.basis import size
 from gua.report.kit.figures import NONE, percent, plural, ranges
 from gua.report.kit.style import Style
 from gua.report.kit.words import LEFT_OVER
-from gua.report.status.allocation import lines_below, promise_in_words, sources_in_words
-from gua.report.status.queue import queue_in_words
-from gua.report.status.reservations import cards_now
-from gua.report.status.span import span
+from gua.report.status.allocation import cards_now, lasting, promise_in_words, sources_in_words, span
 
 _GIB: Final = 2**30
 _NAME_WIDTH: Final = 24
@@ -30,6 +27,7 @@ _LEAST_NEEDED: Final = ("age", "util %", "memory")
 _HOLDERS_BESIDE: Final = 34
 _MOST_ERRORS: Final = 5
 _MOST_CARDS: Final = 1000
+_MOST_WAITING: Final = 3
 _LISTS: Final[Mapping[str, str]] = {
     ProcessList.FAILED: "processes cannot be read",
     ProcessList.PID_NAMESPACE: "processes hidden (PID namespace)",
@@ -170,6 +168,21 @@ def _rules(rules: Mapping[str, Any]) -> str:
     )
 
 
+def queue_in_words(status: Mapping[str, Any], style: Style) -> str | None:
+    """Return who waits, the first ones by name; ``None`` where nobody does."""
+    waiting = objects_in(status.get("queue"))
+    if not waiting:
+        return None
+    named = ", ".join(_waiting_request(each, style) for each in waiting[:_MOST_WAITING])
+    more = f" and {len(waiting) - _MOST_WAITING} more" if len(waiting) > _MOST_WAITING else ""
+    return f"{len(waiting)} wait{'s' if len(waiting) == 1 else ''} for cards: {named}{more}"
+
+
+def _waiting_request(request: Mapping[str, Any], style: Style) -> str:
+    count = count_in(request.get("count")) or 0
+    return f"{style.name(text_in(request.get('owner')) or NONE, 20)} ({plural(count, 'GPU')})"
+
+
 def _cards(cards: Sequence[Mapping[str, Any]], style: Style) -> Iterator[str]:
     if not cards:
         yield from style.wrap("no card was read yet", indent=0)
@@ -202,7 +215,9 @@ def _cards(cards: Sequence[Mapping[str, Any]], style: Style) -> Iterator[str]:
             told = holders.fitting(style.width - len(below))
             if told:
                 yield below + told
-        yield from lines_below(cards[place - 1], style, below)
+        promise = promise_in_words(cards[place - 1], style, style.width - len(below))
+        if promise:
+            yield below + promise
 
 
 def _alike(cards: Sequence[Mapping[str, Any]], style: Style) -> list[list[Mapping[str, Any]]]:
@@ -226,20 +241,13 @@ def _cell(column: str, text: str, width: int, style: Style) -> str:
     return " " * (width - cells(text)) + text
 
 
-def state_is_lower_bound(card: Mapping[str, Any]) -> bool:
-    """Return whether a card has been in its state for longer than the agent knows."""
-    # An agent that was started before an upgrade goes on with the key of then.
-    return card.get("state_is_lower_bound", card.get("state_is_at_least")) is True
-
-
 def _figures(card: Mapping[str, Any], style: Style) -> dict[str, str]:
     index, seconds = card.get("index"), number_in(card.get("state_seconds"))
-    at_least = ("≥" if style.unicode else ">=") if state_is_lower_bound(card) and seconds is not None else ""
     return {
         "gpu": _text(index, style, 6),
         "name": _label(card, style),
         "state": _text(card.get("state"), style, 10),
-        "for": at_least + span(seconds),
+        "for": lasting(seconds, style, is_lower_bound=card.get("state_is_lower_bound")),
         "util %": percent(number_in(card.get("utilization"))),
         "memory": _memory(card),
         "age": span(number_in(card.get("sample_age_seconds"))),
@@ -247,23 +255,28 @@ def _figures(card: Mapping[str, Any], style: Style) -> dict[str, str]:
 
 
 def _label(card: Mapping[str, Any], style: Style) -> str:
-    """Return what a card is called, as in the report: the profile of a MIG instance, what is left of its parent."""
+    """Return what a card is called, as in the report."""
     name = card.get("name")
     if not isinstance(name, str):
         return _text(card.get("uuid"), style, _NAME_WIDTH)
-    _, _, profile = name.partition("MIG ")
-    if card.get("mig") == Mig.INSTANCE and profile:
-        name = profile
-    short = name.removeprefix("NVIDIA ")
-    return style.name(LEFT_OVER if card.get("mig") == Mig.PARENT else short, _NAME_WIDTH)
+    return style.name(short_name(name, card.get("mig")), _NAME_WIDTH)
+
+
+def short_name(name: str, mig: object) -> str:
+    """Return a card's name without the vendor: the profile of a MIG instance, what is left of its parent."""
+    if mig == Mig.PARENT:
+        return LEFT_OVER
+    profile = name.partition("MIG ")[2] if mig == Mig.INSTANCE else ""
+    return (profile or name).removeprefix("NVIDIA ")
 
 
 def _memory(card: Mapping[str, Any]) -> str:
     used, limit = number_in(card.get("memory_used_bytes")), number_in(card.get("memory_limit_bytes"))
-    return f"{_gib(used)}/{_gib(limit)} GiB"
+    return f"{gib(used)}/{gib(limit)} GiB"
 
 
-def _gib(value: float | None) -> str:
+def gib(value: float | None) -> str:
+    """Return bytes in GiB, ``-`` if they are not known."""
     if value is None:
         return NONE
     return "<0.1" if 0 < value < _GIB / 20 else f"{value / _GIB:.1f}"

@@ -13,7 +13,6 @@ from gua.core.rules import ProcessState, State
 from gua.core.untrusted import count_in, list_in, number_in, object_in, objects_in, text_in
 from gua.core.words import AllocationStatus, ProcessType, Use
 from gua.report.status.allocation import owner_of, rank
-from gua.report.status.text import state_is_lower_bound
 from gua.report.top.model import Snapshot, TopAllocation, TopCard, TopHolder, aged
 
 _NOBODY_WORKS = {State.IDLE_HELD, State.TRULY_IDLE}
@@ -27,7 +26,7 @@ def snapshot_of_agent(status: Mapping[str, Any], *, where: str) -> Snapshot:
     interval_ms = None if interval_seconds is None else round(interval_seconds * 1000)
     now_ms = time.time_ns() // 1_000_000
     told = objects_in(status.get("cards"))
-    cards = tuple(_card(one, host, interval_ms) for one in told)
+    cards = tuple(_card(one, host, interval_ms, now_ms) for one in told)
     conditions = [one for one in map(text_in, list_in(status.get("conditions"))) if one]
     if status.get("stalled") is True:
         conditions.insert(0, "the agent is stalled: its last tick is older than two intervals; see its log")
@@ -50,7 +49,7 @@ def snapshot_of_agent(status: Mapping[str, Any], *, where: str) -> Snapshot:
     )
 
 
-def _card(one: Mapping[str, Any], host: str, interval_ms: int | None) -> TopCard:
+def _card(one: Mapping[str, Any], host: str, interval_ms: int | None, now_ms: int) -> TopCard:
     state = text_in(one.get("state"))
     age_seconds = number_in(one.get("sample_age_seconds")) or 0.0
     allocation = text_in(one.get("allocation"))
@@ -64,17 +63,20 @@ def _card(one: Mapping[str, Any], host: str, interval_ms: int | None) -> TopCard
         last_state=state if state in set(State) else State.UNKNOWN,
         reason=text_in(one.get("reason")),
         state_ms=_milliseconds(one.get("state_seconds")),
-        at_least=state_is_lower_bound(one),
+        state_is_lower_bound=one.get("state_is_lower_bound") is True,
         utilization=number_in(one.get("utilization")),
-        held_bytes=count_in(one.get("held_lower_bytes")),
-        used_bytes=count_in(one.get("memory_used_bytes")),
-        limit_bytes=count_in(one.get("memory_limit_bytes")),
+        held_lower_bytes=count_in(one.get("held_lower_bytes")),
+        memory_used_bytes=count_in(one.get("memory_used_bytes")),
+        memory_limit_bytes=count_in(one.get("memory_limit_bytes")),
         power_watts=number_in(one.get("power_watts")),
         temperature_celsius=number_in(one.get("temperature_celsius")),
         interval_ms=interval_ms,
+        now_ms=now_ms,
         age_ms=round(age_seconds * 1000),
         allocation=allocation if allocation in set(AllocationStatus) else None,
         allocations=tuple(_allocations(one)),
+        free_ms=_milliseconds(one.get("free_seconds")),
+        free_is_lower_bound=one.get("free_is_lower_bound") is True,
     )
 
 
@@ -88,7 +90,7 @@ def _allocations(one: Mapping[str, Any]) -> Iterator[TopAllocation]:
             job_name=text_in(each.get("job_name")),
             use=use if use in set(Use) else Use.UNKNOWN,
             use_ms=_milliseconds(each.get("use_seconds")),
-            at_least=each.get("use_is_lower_bound") is True,
+            use_is_lower_bound=each.get("use_is_lower_bound") is True,
             until_ms=_moment(each.get("until")),
         )
 
@@ -116,7 +118,7 @@ def _holders(card: TopCard, one: Mapping[str, Any], now_ms: int) -> Iterator[Top
             type=text_in(holder.get("type")),
             state=state if state in set(ProcessState) else ProcessState.UNKNOWN,
             idle_ms=idle_ms,
-            at_least=idle_ms is not None,
+            idle_is_lower_bound=idle_ms is not None,
             memory_bytes=count_in(holder.get("memory_bytes")),
             utilization=number_in(holder.get("utilization")),
             container_id=text_in(holder.get("container_id")),

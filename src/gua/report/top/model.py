@@ -8,7 +8,9 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from gua.core.rules import ProcessState
+from gua.core.view import Count, Moment
 from gua.core.words import AllocationStatus, Mig, Use
+from gua.report.kit.fields import Seconds, Timestamp
 from gua.report.states import STATES
 
 UNOBSERVED: Final = "unobserved"
@@ -20,8 +22,8 @@ STALE_INTERVALS: Final = 3  # as in gua.current_cards
 class TopAllocation:
     """Whom a card is promised to: ``owner`` is a user, a pod or a user id. ``use`` is one of the seven.
 
-    ``use_ms`` is for how long it has been so, ``None`` if nobody knows, with ``at_least`` maybe longer. ``until_ms`` is
-    when it ends (Unix ms), ``None`` if nobody said.
+    ``use_ms`` is for how long it has been so, ``None`` if nobody knows, maybe longer where that is a lower bound.
+    ``until_ms`` is when it ends (Unix ms), ``None`` if nobody said.
     """
 
     source: str
@@ -29,39 +31,44 @@ class TopAllocation:
     owner: str | None
     job_name: str | None
     use: str
-    use_ms: int | None
-    at_least: bool
-    until_ms: int | None = None
+    use_ms: Seconds[int | None]
+    use_is_lower_bound: bool
+    until_ms: Timestamp[int | None] = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TopCard:
-    """A card at its newest tick, ``age_ms`` ago. Utilization is a ratio; unknown is ``None``.
+    """A card at its newest tick, ``age_ms`` ago: a row of ``gua_report.top_cards``. Unknown is ``None``.
 
-    ``state_ms`` is how long it had been in its state by then, and with ``at_least`` maybe longer. A card that is
-    unobserved was in ``last_state`` then. ``allocation`` is whether it is promised (allocated, unallocated or
-    unknown), ``None`` where nobody looks; ``allocations`` are those that have it, the worst use first.
+    ``now_ms`` is when it was asked for (Unix ms), ``state_ms`` how long it had been in its state by its newest tick,
+    maybe longer where that is a lower bound. A card that is unobserved was in ``last_state`` then. ``free_ms`` is how
+    long it had been truly-idle and promised to nobody by then, ``None`` if it was not or nobody knows. ``allocation``
+    is whether it is promised (allocated, unallocated or unknown), ``None`` where nobody looks; ``allocations`` are
+    those that have it, the worst use first. Utilization is a ratio.
     """
 
     host: str
     gpu: str
-    index: int | None
+    index: Count | None
     name: str | None
     mig: str | None
     state: str
     last_state: str
     reason: str | None
-    state_ms: int | None
-    at_least: bool
+    state_ms: Seconds[Count | None]
+    state_is_lower_bound: bool = False
+    age_ms: Seconds[int]
     utilization: float | None
-    held_bytes: int | None
-    used_bytes: int | None
-    limit_bytes: int | None
+    held_lower_bytes: Count | None
+    memory_used_bytes: Count | None
+    memory_limit_bytes: Count | None
     power_watts: float | None
     temperature_celsius: float | None
-    interval_ms: int | None
-    age_ms: int
-    allocation: str | None = None
+    interval_ms: Count | None
+    now_ms: Moment
+    free_ms: Seconds[Count | None]
+    free_is_lower_bound: bool = False
+    allocation: str | None
     allocations: tuple[TopAllocation, ...] = ()
 
     @property
@@ -72,24 +79,25 @@ class TopCard:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TopHolder:
-    """A process on a card at the card's newest tick; ``state`` is active, idle, unknown or unobserved.
+    """A process on a card at the card's newest tick: a row of ``gua_report.top_holders``.
 
-    ``idle_ms`` is for how long it is idle, ``None`` if it is not or nobody knows, with ``at_least`` maybe longer.
+    ``state`` is active, idle, unknown or unobserved. ``idle_ms`` is for how long it is idle, ``None`` if it is not or
+    nobody knows, maybe longer where that is a lower bound.
     """
 
     host: str
     gpu: str
-    index: int | None
+    index: Count | None
     card_name: str | None
-    pid: int | None
-    created_ms: int | None
+    pid: Count | None
+    created_ms: Timestamp[Moment | None]
     owner: str | None
     program: str | None
     type: str | None
     state: str
-    idle_ms: int | None
-    at_least: bool
-    memory_bytes: int | None
+    idle_ms: Seconds[Count | None]
+    idle_is_lower_bound: bool = False
+    memory_bytes: Count | None
     utilization: float | None
     container_id: str | None
     pod_uid: str | None
@@ -157,7 +165,15 @@ def _aged(card: TopCard, elapsed_ms: int) -> TopCard:
     age_ms = card.age_ms + elapsed_ms
     if card.state != UNOBSERVED and (card.interval_ms is None or age_ms <= STALE_INTERVALS * card.interval_ms):
         return replace(card, age_ms=age_ms)
-    return replace(card, age_ms=age_ms, state=UNOBSERVED, reason="silent", state_ms=age_ms, at_least=False)
+    return replace(
+        card,
+        age_ms=age_ms,
+        state=UNOBSERVED,
+        reason="silent",
+        state_ms=age_ms,
+        state_is_lower_bound=False,
+        free_ms=None,
+    )
 
 
 def is_idle(holder: TopHolder) -> bool:

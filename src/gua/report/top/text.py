@@ -1,18 +1,29 @@
-"""The screen of ``gua top`` as lines: of any width from 20 columns on, and of any height."""
+"""What ``gua top`` shows: a screen of lines of any width from 20 columns on, its two tables, and one JSON object.
+
+Columns that have no room are left out.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import json
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
-from gua.core.plaintext import cells
-from gua.report.kit.figures import apportion, plural
-from gua.report.kit.gpu_counts import cards_in_words
+from gua.core.durations import to_rfc3339
+from gua.core.plaintext import cells, pad
+from gua.core.rules import Reason
+from gua.core.words import AllocationStatus, Use
+from gua.report.kit.basis import size
+from gua.report.kit.fields import Json, json_of
+from gua.report.kit.figures import NONE, apportion, percent, plural, span
 from gua.report.kit.style import Style
-from gua.report.top.model import ALL_STATES, UNOBSERVED, Snapshot
-from gua.report.top.tables import card_lines, holder_lines, painted
+from gua.report.kit.words import cards_in_words
+from gua.report.status.text import gib, short_name
+from gua.report.top.model import ALL_STATES, UNOBSERVED, Snapshot, TopCard, TopHolder
 from gua.report.top.view import SORTS, TopView, chosen_cards, chosen_holders
 
+SCHEMA: Final = "gua.top/1"
 _HOST_WIDTH: Final = 28
 _FILTER_WIDTH: Final = 22
 _SORT_NAMES: Final = dict(zip(SORTS, ("idle for", "memory", "utilization", "owner", "program", "card"), strict=True))
@@ -29,6 +40,29 @@ _HELP: Final = (
     ("h, ?", "this help; any key leaves it"),
     ("q", "quit"),
 )
+_BAR: Final = 10
+_NAME_WIDTH: Final = 22
+_LONGEST: Final = 200  # a longer name is cut twice
+_MOST: Final[Mapping[str, int]] = {"card": 36, "promised to": 30, "name": _NAME_WIDTH, "owner/program": 28, "in": 64}
+_CUT: Final = {"note", "name", "promised to"}
+_SHORTEST_CARD: Final = 8
+_SHORTEST_WHO: Final = 11
+_SHORTEST_WHERE: Final = 12
+_SHORT_ID: Final = 12
+_GAP: Final = " "
+_NOT_PROMISED: Final[Mapping[str, str]] = {
+    AllocationStatus.UNALLOCATED: "nobody",
+    AllocationStatus.UNKNOWN: "unknown",
+}
+_REASONS: Final[Mapping[str, str]] = {
+    Reason.LOST: "lost, or needs a reset",
+    Reason.UTILIZATION: "utilization cannot be read",
+    Reason.PID_NAMESPACE: "processes hidden (PID namespace)",
+    Reason.PROCESSES: "processes cannot be read",
+    Reason.MEMORY: "held memory cannot be told",
+}
+
+Row = Mapping[str, str]
 
 
 def render_top(
@@ -139,3 +173,224 @@ def _help(style: Style) -> Iterator[str]:
     yield style.title("Keys")
     for keys, text in _HELP:
         yield from style.term(keys, text)
+
+
+def render_top_json(snapshot: Snapshot, cards: Iterable[TopCard], holders: Iterable[TopHolder]) -> str:
+    """Return the cards and holders as JSON; seconds, bytes, ratios, watts, unknown is null, times RFC 3339 UTC."""
+    promised = snapshot.promised
+    told = {
+        "schema": SCHEMA,
+        "source": snapshot.source,
+        "where": snapshot.where,
+        "time": to_rfc3339(snapshot.taken_ms),
+        "conditions": list(snapshot.conditions),
+        "states": dict(snapshot.states),
+        "promised": None if promised is None else {"allocated_cards": promised[0], "empty_cards": promised[1]},
+        "cards": [
+            {
+                **_json(card, "interval_ms", "now_ms"),
+                "last_state": card.last_state if card.state == UNOBSERVED else None,
+            }
+            for card in cards
+        ],
+        "holders": [_json(holder, "card_name") for holder in holders],
+    }
+    return json.dumps(told, indent=2, allow_nan=False) + "\n"
+
+
+def _json(one: TopCard | TopHolder, *without: str) -> Json:
+    return {name: value for name, value in json_of(one).items() if name not in without}
+
+
+def card_lines(cards: Sequence[TopCard], snapshot: Snapshot, style: Style) -> Iterator[str]:
+    """Yield a line of names and a line a card; a host.s name stands above its cards where there is no room beside."""
+    several = len(snapshot.hosts) > 1
+    rows, widths = _card_table(cards, style, several=several)
+    if several and widths["card"] < _SHORTEST_CARD:
+        hosts = list(dict.fromkeys(card.host for card in cards))
+        cards = sorted(cards, key=lambda card: hosts.index(card.host))
+        rows, widths = _card_table(cards, style, several=False)
+        head, *lines = _table(rows, widths, [None, *cards], style)
+        yield head
+        for card, line, before in zip(cards, lines, [None, *cards], strict=False):
+            if before is None or before.host != card.host:
+                yield style.title(style.name(card.host, style.width))
+            yield line
+        return
+    yield from _table(rows, widths, [None, *cards], style)
+
+
+def _card_table(cards: Sequence[TopCard], style: Style, *, several: bool) -> tuple[list[Row], dict[str, int]]:
+    """Return the rows, the line of names first, and the width of each column that has room."""
+    heat = "°C" if style.unicode else "C"
+    names = ("card", "state", "for", "promised to", "until", "name", "util %", "busy", "memory", "W", heat, "note")
+    rows: list[Row] = [
+        {**dict(zip(names, names, strict=True)), "busy": "", "card": "card" if several else "#"},
+        *(_card(card, names, several=several, style=style) for card in cards),
+    ]
+    widths = {name: min(max(cells(row[name]) for row in rows), _MOST.get(name, style.width)) for name in names}
+    for name in ("promised to", "until"):
+        if not any(row[name] for row in rows[1:]):
+            del widths[name]
+    for name in ("note", heat, "W", "busy", "until", "name", "promised to", "memory", "util %"):
+        over = _needed(widths) - style.width
+        if over > 0 and name in widths:
+            widths[name] -= over
+            if name not in _CUT or widths[name] < _SHORTEST_WHERE:
+                del widths[name]
+    widths["card"] = max(widths["card"] - max(_needed(widths) - style.width, 0), 1)
+    return rows, widths
+
+
+def _needed(widths: Mapping[str, int]) -> int:
+    return sum(widths.values()) + len(_GAP) * (len(widths) - 1)
+
+
+def _table(
+    rows: Sequence[Row], widths: Mapping[str, int], of: Sequence[TopCard | TopHolder | None], style: Style
+) -> Iterator[str]:
+    for row, one in zip(rows, of, strict=True):
+        line = ""
+        for name, width in widths.items():
+            text = style.name(row[name], width) if cells(row[name]) > width else row[name]
+            aligned = pad(text, width) if name in _LEFT else " " * (width - cells(text)) + text
+            if one is not None and name in {"state", "busy", "does"}:
+                aligned = painted(one.state, aligned, style)
+            line += (_GAP if line else "") + aligned
+        yield style.title(line.rstrip()) if one is None else line.rstrip()
+
+
+_LEFT: Final = {"card", "state", "does", "promised to", "until", "name", "note", "owner/program", "in", "busy"}
+
+
+def _card(card: TopCard, names: Sequence[str], *, several: bool, style: Style) -> Row:
+    now = card.state != UNOBSERVED  # what was read at a tick long ago is no news
+    known = now and card.utilization is not None
+    told = (
+        _place(card, style, several=several),
+        card.state,
+        _length(card.state_ms, style, at_least=card.state_is_lower_bound),
+        _promise(card, style),
+        _until(card),
+        _name(card, style),
+        percent(card.utilization if now else None),
+        style.bar(min(card.utilization or 0.0, 1.0), _BAR) if known else "",
+        f"{gib(card.memory_used_bytes if now else None)}/{gib(card.memory_limit_bytes)} GiB",
+        NONE if card.power_watts is None or not now else f"{card.power_watts:.0f}",
+        NONE if card.temperature_celsius is None or not now else f"{card.temperature_celsius:.0f}",
+        _why(card),
+    )
+    return dict(zip(names, told, strict=True))
+
+
+def _promise(card: TopCard, style: Style) -> str:
+    """Return whom a card is promised to and what became of it: ``ana: empty 1h 5m``; of several the worst.
+
+    Of a free card since when nobody was promised it, where it has been idle for longer: ``nobody 2m``.
+    """
+    if card.state == UNOBSERVED or card.allocation is None:
+        return ""
+    if not card.allocations:
+        nobody = _NOT_PROMISED.get(card.allocation, "")
+        if card.free_ms is None or card.state_ms is None or card.free_ms >= card.state_ms:
+            return nobody
+        return f"nobody {_length(card.free_ms, style, at_least=card.free_is_lower_bound)}"
+    worst, more = card.allocations[0], len(card.allocations) - 1
+    use = "use unknown" if worst.use == Use.UNKNOWN else worst.use.replace("-", " ")
+    length = "" if worst.use_ms is None else f" {_length(worst.use_ms, style, at_least=worst.use_is_lower_bound)}"
+    return f"{style.name(worst.owner or '?', _LONGEST)}: {use}{length}" + (f" +{more}" if more else "")
+
+
+def _until(card: TopCard) -> str:
+    """Return when the promise that is shown ends, by this host's clock, with the day where it is not today."""
+    until_ms = card.allocations[0].until_ms if card.allocations and card.state != UNOBSERVED else None
+    if until_ms is None:
+        return ""
+    try:
+        until, today = time.localtime(until_ms / 1000), time.localtime()
+    except (OverflowError, OSError, ValueError):  # what an agent told may be no moment
+        return ""
+    form = "%H:%M" if until[:3] == today[:3] else "%m-%d %H:%M" if until[0] == today[0] else "%Y-%m-%d"
+    return time.strftime(form, until)
+
+
+def _why(card: TopCard) -> str:
+    if card.state == UNOBSERVED:
+        return f"was {card.last_state}"
+    return _REASONS.get(card.reason or "", "")
+
+
+def _place(one: TopCard | TopHolder, style: Style, *, several: bool) -> str:
+    """Return where a card is: its index, or how its UUID begins; of many hosts with the host's name."""
+    place = style.name(one.gpu, _SHORT_ID) if one.index is None else str(one.index)
+    return f"{style.name(one.host, _LONGEST)}/{place}" if several else place
+
+
+def _name(card: TopCard, style: Style) -> str:
+    return style.name(short_name(card.name or card.gpu, card.mig), _LONGEST)
+
+
+def holder_lines(holders: Sequence[TopHolder], snapshot: Snapshot, style: Style) -> Iterator[str]:
+    """Yield a line of names and a line a holder."""
+    several = len(snapshot.hosts) > 1
+    names = ("idle for", "does", "owner/program", "memory", "util %", "card", "pid", "in")
+    rows = [
+        dict(zip(names, names, strict=True)),
+        *(_holder(one, names, several=several, style=style) for one in holders),
+    ]
+    widths = {name: min(max(cells(row[name]) for row in rows), _MOST.get(name, style.width)) for name in names}
+    if not any(row["in"] for row in rows[1:]):
+        del widths["in"]
+    for name in ("in", "util %", "pid", "does", "memory", "card"):
+        if name not in widths:
+            continue
+        over = _needed(widths) - style.width
+        who = widths["owner/program"]
+        if name == "in" and over > 0:
+            widths[name] = max(widths[name] - over, _SHORTEST_WHERE)
+            over = _needed(widths) - style.width
+        if over > who - min(who, _SHORTEST_WHO):
+            del widths[name]
+    over = _needed(widths) - style.width
+    widths["owner/program"] = max(widths["owner/program"] - max(over, 0), 1)
+    yield from _table(rows, widths, [None, *holders], style)
+    if not holders:
+        yield from style.wrap("no process holds any of these cards", indent=0)
+
+
+def _holder(one: TopHolder, names: Sequence[str], *, several: bool, style: Style) -> Row:
+    who = "/".join("?" if name is None else style.name(name, _LONGEST) for name in (one.owner, one.program))
+    told = (
+        _length(one.idle_ms, style, at_least=one.idle_is_lower_bound),
+        one.state,
+        who,
+        "?" if one.memory_bytes is None else size(one.memory_bytes),
+        percent(None if one.state == UNOBSERVED else one.utilization),
+        _place(one, style, several=several),
+        NONE if one.pid is None else str(one.pid),
+        _where(one, style),
+    )
+    return dict(zip(names, told, strict=True))
+
+
+def _where(one: TopHolder, style: Style) -> str:
+    """Return in what a process runs, the job first: what somebody would end."""
+    known = (
+        ("job", one.slurm_job_id),
+        ("pod", one.pod_uid),
+        ("container", one.container_id and one.container_id[:_SHORT_ID]),
+        ("unit", one.systemd_unit),
+    )
+    return ", ".join(f"{what} {style.name(name, _LONGEST)}" for what, name in known if name)
+
+
+def _length(milliseconds: int | None, style: Style, *, at_least: bool) -> str:
+    if milliseconds is None:
+        return NONE
+    return (("≥" if style.unicode else ">=") if at_least else "") + span(milliseconds)
+
+
+def painted(state: str, text: str, style: Style) -> str:
+    """Return text in the colour of a card's or a process's state."""
+    colours = {UNOBSERVED: "dim", "idle": "idle-held"}
+    return style.paint(colours.get(state, state), text)

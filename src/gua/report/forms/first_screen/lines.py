@@ -1,4 +1,4 @@
-"""What several parts of the screen are laid out with: items in a row, and where a card is."""
+"""What several parts of the screen are laid out with: items in a row, commands, and where a card is."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from gua.core.words import Mig
-from gua.report.kit.draw import draw, fits, shown_width
 from gua.report.kit.style import Style
-from gua.report.kit.tables import Table
+from gua.report.kit.tables import Table, draw, fits, shown_width
 from gua.report.kit.words import NAME_WIDTH, index
 from gua.report.model import Card, Report
 

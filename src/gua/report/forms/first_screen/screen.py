@@ -2,33 +2,317 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import shlex
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import Final
 
-from gua.report.answers import answers
-from gua.report.forms.first_screen.ask import MOST_ASKED, MOST_BRIEFLY, whom_to_ask
-from gua.report.forms.first_screen.basis import basis
-from gua.report.forms.first_screen.cards import cards
-from gua.report.forms.first_screen.day import day
-from gua.report.forms.first_screen.free import free
-from gua.report.forms.first_screen.heading import heading
-from gua.report.forms.first_screen.idle_seconds import idle_seconds
-from gua.report.forms.first_screen.more import Steps, more, price_step
-from gua.report.forms.first_screen.parts import SECTIONS
-from gua.report.forms.first_screen.verdict import verdict
-from gua.report.forms.text import numbered, section_lines
-from gua.report.forms.text_basis import basis as whole_basis
-from gua.report.kit.draw import draw
-from gua.report.kit.figures import HourFormat
+from gua.core.durations import format_duration, to_rfc3339
+from gua.core.plaintext import cells
+from gua.core.words import Use
+from gua.report.answers import Answers, EmptyPromise, Wasted, answers
+from gua.report.forms.first_screen import SECTIONS, Steps
+from gua.report.forms.first_screen.answers import MOST_ASKED, MOST_BRIEFLY, free, whom_to_ask
+from gua.report.forms.first_screen.lines import Places, flow, places, uncut
+from gua.report.forms.first_screen.overview import cards, day
+from gua.report.forms.text import basis as whole_basis
+from gua.report.forms.text import just_begun_ms, numbered, section_lines, warnings, whereabouts
+from gua.report.kit.amounts import sentence, written
+from gua.report.kit.basis import REASONS, at, chosen, length, size
+from gua.report.kit.figures import NONE, HourFormat, percent, percents, plural
 from gua.report.kit.style import Style
-from gua.report.model import Report
+from gua.report.kit.tables import draw, shown_width
+from gua.report.model import Card, IdleSeconds, Report
 from gua.report.section_list import section_named
-from gua.report.sections.allocation.text import promised_work
-from gua.report.sections.groups.model import Groupings
-from gua.report.sections.usage.model import Usage
-from gua.report.sections.usage.text import usage_by
+from gua.report.sections.allocation import promised_work, use_share, use_units
+from gua.report.sections.groups import Groupings
+from gua.report.sections.headline import state_hours
+from gua.report.sections.money import price_command
+from gua.report.sections.usage import usage_by
+from gua.report.sections.usage_rows import Usage
+from gua.report.states import ACTIVE, IDLE_HELD, STATES, TRULY_IDLE, UNKNOWN, observed_ms
+
+MOST_WARNINGS: Final = 3
+MOST_WARNINGS_BRIEFLY: Final = 2
+_MUCH_OF_WINDOW: Final = 0.01  # of the window
+
+
+def _heading(report: Report, style: Style, hours: HourFormat, *, brief: bool) -> Iterator[str]:
+    """Yield the warnings, the window, and the GPUs."""
+    for text in _warnings(report, style, hours, MOST_WARNINGS_BRIEFLY if brief else MOST_WARNINGS):
+        for line in style.wrap(f"! {text}", indent=0, hanging=2):
+            yield style.paint("warning", line)
+    yield from style.wrap(window(report), indent=0)
+    yield from style.wrap(whereabouts(report, style), indent=0)
+    if report.filters:
+        yield from style.wrap(f"only {chosen(report, style)}", indent=0)
+
+
+def _warnings(report: Report, style: Style, hours: HourFormat, most: int) -> Iterator[str]:
+    """Yield the warnings; of one that takes more than a line what is wrong, without what follows from it."""
+    every = list(warnings(report, style, hours, says_since=True))
+    shown = every if len(every) <= most else every[: most - 1]
+    for text in shown:
+        yield text if cells(text) + 2 <= style.width else text.partition(": ")[0]
+    if rest := len(every) - len(shown):
+        yield f"and {plural(rest, 'more warning')}: --full has them"
+
+
+def window(report: Report) -> str:
+    """Return which time the report is about, or what of it is recorded where that is much less."""
+    chosen, zone = report.window, report.window.timezone
+    since_ms, until_ms = report.coverage.effective_since_ms, recorded_until_ms(report)
+    if since_ms is None or since_ms - chosen.since_ms < _much_ms(report):
+        since_ms = chosen.since_ms
+    whole = f"GPU usage of {length(until_ms - since_ms)}"
+    if (since_ms, until_ms) == (chosen.since_ms, chosen.until_ms):
+        return f"{whole}: {at(since_ms, chosen)} to {at(until_ms, chosen)} {zone}"
+    end = "" if report.ends_now else f" to {at(until_ms, chosen)}"
+    return f"{whole}, recorded since {at(since_ms, chosen)}{end} {zone}"
+
+
+def recorded_until_ms(report: Report) -> int:
+    """Return when the window ends (Unix ms), or its recording, where that ended much earlier."""
+    until_ms, recorded_ms = report.window.until_ms, report.coverage.effective_until_ms
+    is_over = recorded_ms is not None and not report.ends_now and until_ms - recorded_ms >= _much_ms(report)
+    return recorded_ms if is_over and recorded_ms is not None else until_ms
+
+
+def _much_ms(report: Report) -> float:
+    return _MUCH_OF_WINDOW * (report.window.until_ms - report.window.since_ms)
+
+
+_MUCH_UNKNOWN: Final = 0.1  # of the expected time
+_MUCH_EMPTY: Final = 0.05  # of the time in which allocation was looked at
+_BESIDE_FROM: Final = 44
+_COLOURED_FROM: Final = 36
+
+
+def _verdict(report: Report, told: Answers, style: Style, hours: HourFormat) -> Iterator[str]:
+    """Yield the sentence, the bar of all expected time, and each state's part."""
+    for line in style.wrap(" ".join(sentences(report, told, style, hours)), indent=0):
+        yield style.title(line)
+    if observed_ms(report.headline.states):
+        covered = f"{percent(report.coverage.ratio)} % observed"
+        beside = style.width >= _BESIDE_FROM
+        yield _bar(report, style, f"  {covered}" if beside else "")
+        # Colours are no words to break lines at.
+        plain = style if style.width >= _COLOURED_FROM else replace(style, colour=False)
+        yield from flow([*_states(report, plain, hours), *([] if beside else [covered])], style)
+
+
+def sentences(report: Report, told: Answers, style: Style, hours: HourFormat) -> Iterator[str]:
+    """Yield what was held and did nothing, what was promised and empty where that is much, and what nobody knows.
+
+    The larger of the first two comes first.
+    """
+    wasted = told.wasted
+    states = report.headline.states
+    observed = observed_ms(states)
+    if not observed:
+        expected = hours.of(report.coverage.expected_gpu_ms)
+        yield f"Nothing was observed: nobody knows what happened in the {expected} GPU-hours expected."
+        return
+    written, shares = _written(report, hours)
+    if states[UNKNOWN].gpu_ms == observed:
+        yield f"Nothing is known of the {hours.of(observed)} GPU-hours observed: {_reason(report)}."
+    elif states[IDLE_HELD].gpu_ms:
+        held = (
+            f"{written[IDLE_HELD]} of {hours.of(observed)} GPU-hours observed ({shares[IDLE_HELD]} %) were "
+            f"held and did nothing{_gpus(wasted)}{_money(wasted, style, hours)}."
+        )
+        yield from _worst_first(held, report, told, style, hours)
+    elif told.empty is not None and _is_much(told.empty):
+        yield _empty(report, told.empty, style, hours)
+    else:
+        yield (
+            f"No GPU was held without being used: of {hours.of(observed)} GPU-hours observed, "
+            f"{written[ACTIVE]} were active and {written[TRULY_IDLE]} truly-idle."
+        )
+    # In the first hour the ticks that are still to come weigh much.
+    unobserved_ms = 0 if just_begun_ms(report) is not None else report.coverage.unobserved_gpu_ms
+    dark_ms = unobserved_ms + states[UNKNOWN].gpu_ms
+    expected_ms = report.coverage.expected_gpu_ms
+    if expected_ms and dark_ms >= _MUCH_UNKNOWN * expected_ms and states[UNKNOWN].gpu_ms < observed:
+        yield (
+            f"Nobody knows what happened in {percent(dark_ms / expected_ms)} % of the expected time: it counts as no "
+            "state."
+        )
+
+
+def _worst_first(held: str, report: Report, told: Answers, style: Style, hours: HourFormat) -> Iterator[str]:
+    empty, is_more = told.empty, told.empty is not None and told.empty.gpu_ms > told.wasted.gpu_ms
+    if empty is None or not (_is_much(empty) or is_more):
+        yield held
+        return
+    both = [held, _empty(report, empty, style, hours)]
+    yield from reversed(both) if is_more else both
+
+
+def _is_much(empty: EmptyPromise) -> bool:
+    return (empty.share or 0) >= _MUCH_EMPTY
+
+
+def _empty(report: Report, empty: EmptyPromise, style: Style, hours: HourFormat) -> str:
+    cost = "" if empty.cost is None or not empty.cost.amounts else f": {written(empty.cost, style.name)}"
+    told, share = hours.written(empty.gpu_ms, use_units(report, hours)[Use.EMPTY]), use_share(report, Use.EMPTY)
+    return f"{told} GPU-hours ({share} %) were allocated and nobody was there{cost}."
+
+
+def _gpus(wasted: Wasted) -> str:
+    if wasted.gpus is None or wasted.of_gpus is None:
+        return ""
+    whole = _tenths(wasted.of_gpus)
+    return f": as much as {_tenths(wasted.gpus)} of {whole} GPU{'' if whole == '1' else 's'}"
+
+
+def _money(wasted: Wasted, style: Style, hours: HourFormat) -> str:
+    cost = sentence(wasted.cost, style.name, hours)
+    return "" if cost is None else f", {cost}"
+
+
+def _tenths(value: float) -> str:
+    return "<0.1" if 0 < value < 0.05 else f"{value:,.1f}".removesuffix(".0")
+
+
+def _reason(report: Report) -> str:
+    reasons = [REASONS.get(one.reason) for one in sorted(report.unknown, key=lambda one: -one.gpu_ms)]
+    return next(filter(None, reasons), "the values that decide could not be read")
+
+
+def _bar(report: Report, style: Style, label: str) -> str:
+    ratio = report.coverage.ratio
+    width = style.width - 2 - len(label)
+    # What was not observed is blank; of what was, every state is seen.
+    filled = max(len(STATES), width if ratio is None else round(width * min(ratio, 1)))
+    return f"  {style.split(report.headline.states, filled)}{' ' * (width - filled)}{label}".rstrip()
+
+
+def _states(report: Report, style: Style, hours: HourFormat) -> Iterator[str]:
+    written, shares = _written(report, hours)
+    for state in STATES:
+        share = "" if shares[state] == NONE else f" ({shares[state]} %)"
+        yield f"{style.paint(state, style.fill[state])} {style.paint(state, state)} {written[state]}{share}"
+    if report.coverage.unobserved_gpu_ms > 0:
+        yield f"unobserved {hours.of(report.coverage.unobserved_gpu_ms)}"
+
+
+def _written(report: Report, hours: HourFormat) -> tuple[dict[str, str], dict[str, str]]:
+    """Return the hours and the share of each state as they are written everywhere in the report."""
+    values = [report.headline.states[state].gpu_ms for state in STATES]
+    return dict(zip(STATES, hours.parts(values), strict=True)), dict(zip(STATES, percents(values), strict=True))
+
+
+SECTION: Final = "usefulness"
+"""Has the rest: each card, and what counters tell."""
+
+
+def _idle_seconds(report: Report, told: Answers, style: Style, hours: HourFormat, steps: Steps) -> Iterator[str]:
+    """Yield the sentence and the command that says more, where there is something to say."""
+    if told.idle_seconds is None:
+        return
+    words = f"{idle_seconds_in_words(report, told.idle_seconds, places(report, style), hours)}:".split()
+    command = f"{steps.report} --section {SECTION}"
+    if style.name(command) != command:  # what cannot be typed as it is written is not written
+        yield from flow([*words[:-1], words[-1].replace(":", ".")], style, indent=0, gap=" ")
+    elif shown_width(command) <= style.width:
+        yield from flow([*words, command], style, indent=0, gap=" ")
+    else:
+        yield from flow(words, style, indent=0, gap=" ")
+        yield from typed(command, style)
+
+
+def idle_seconds_in_words(report: Report, found: IdleSeconds, where: Places, hours: HourFormat) -> str:
+    """Return how much it is, of what, and where most of it is; without a full stop."""
+    worst = found.most_idle
+    active, idle = state_hours(report, hours)[ACTIVE], hours.of(found.idle_gpu_ms)
+    on = ""
+    if worst is not None and len(report.cards) > 1:
+        most = f"the most on {where(worst.host, worst.gpu)} ({hours.of(worst.idle_gpu_ms)})"
+        on = f", all on {where(worst.host, worst.gpu)}" if worst.idle_gpu_ms == found.idle_gpu_ms else f", {most}"
+    return (
+        f"Of {active} active GPU-hours {idle} did nothing ({percent(found.idle_share)} % of the "
+        f"{hours.of(found.sampled_gpu_ms)} that samples tell of){on}"
+    )
+
+
+_MOST_INTERVALS: Final = 3
+
+
+def _basis(report: Report, style: Style) -> Iterator[str]:
+    """Yield three sentences."""
+    for text in _basis_sentences(report):
+        yield from style.wrap(text, indent=0, hanging=2)
+
+
+def _basis_sentences(report: Report) -> Iterator[str]:
+    settings = {setting.key: setting for setting in report.rules}
+    utilization, memory = settings["active_utilization"], settings["held_memory_bytes"]
+    ratio = settings["held_memory_ratio"]
+    held = size(memory.value) + (f" or {ratio.value * 100:.4g} % of it" if ratio.value else "")
+    changed = "" if all(setting.is_default for setting in settings.values()) else " (not the defaults)"
+    yield f"Basis: idle-held is below {utilization.value * 100:.4g} % utilization with over {held} held{changed}."
+    yield "Unknown and unobserved time is never idle; active time need not be useful."
+    intervals = sorted({extent.interval_ms for extent in report.extents if extent.interval_ms})
+    told = " or ".join(map(format_duration, intervals)) if len(intervals) <= _MOST_INTERVALS else _range(intervals)
+    every = f", one every {told}" if told else ""
+    yield f"{report.headline.card_ticks:,} card ticks{every}; who shares a card shares its hours."
+
+
+def _range(intervals: Sequence[int]) -> str:
+    return f"{format_duration(intervals[0])} to {format_duration(intervals[-1])}"
+
+
+def _more(report: Report, style: Style, steps: Steps) -> Iterator[str]:
+    """Yield the commands."""
+    told = [f"{steps.report} --full", f"{steps.report} --section what-if"]
+    if steps.explain is not None and (card := worst(report)):
+        words = [steps.explain, *map(shlex.quote, (card.host, _named(card, report)))]
+        if not report.ends_now:
+            words.append(to_rfc3339(recorded_until_ms(report) // 1000 * 1000))
+        told.insert(1, " ".join(words))
+    safe = [command for command in told if style.name(command) == command]
+    if steps.then:
+        safe.append(steps.then)
+    items = [f"{command};" for command in safe[:-1]] + safe[-1:]
+    items[0] = f"more: {items[0]}"
+    if all(shown_width(item) <= style.width for item in items):
+        yield from flow(items, style, indent=0, gap=" ")
+        return
+    for item in items:
+        yield from typed(item, style)
+
+
+def price_step(report: Report, style: Style, steps: Steps) -> Iterator[str]:
+    """Yield the command that sets a price, where some card has none."""
+    command = None if steps.store is None else price_command(report.cards)
+    if command is not None:
+        priced = any(cost.amounts for cost in (report.headline.costs or {}).values())
+        head = "Some cards have no price" if priced else "To see its cost"
+        yield from typed(f"{head}: {f'{command} {steps.store}'.rstrip()}", style)
+
+
+def worst(report: Report) -> Card | None:
+    """Return the card that wasted most."""
+    return max(report.cards, key=lambda card: card.states[IDLE_HELD].gpu_ms, default=None)
+
+
+def _named(card: Card, report: Report) -> str:
+    """Return a card's index, or its UUID where another has that too: an instance, or who had it before or since."""
+    alike = sum((one.host, one.index) == (card.host, card.index) for one in report.cards)
+    return card.gpu if card.index is None or alike > 1 else str(card.index)
+
+
+def typed(command: str, style: Style) -> Iterator[str]:
+    """Yield a command, over several lines so that a shell takes them as one: half of it may mean something else."""
+    if shown_width(command) <= style.width:
+        yield command
+        return
+    *before, last = uncut(command, replace(style, width=style.width - 2), hanging=2)
+    yield from (f"{line} \\" for line in before)
+    yield last
+
 
 LINES: Final = 50
 LINES_BRIEFLY: Final = 24
@@ -44,13 +328,13 @@ def render_first_screen(
     """
     hours = HourFormat.fitting(report.coverage.expected_gpu_ms)
     told = answers(report)
-    head = _block(heading(report, style, hours, brief=brief))
-    active = () if brief else idle_seconds(report, told, style, hours, steps)
-    said = _block(chain(verdict(report, told, style, hours), active, price_step(report, style, steps)))
+    head = _block(_heading(report, style, hours, brief=brief))
+    active = () if brief else _idle_seconds(report, told, style, hours, steps)
+    said = _block(chain(_verdict(report, told, style, hours), active, price_step(report, style, steps)))
     free_now = _block(free(report, told, style, brief=brief))
     below = [] if brief else [_block(cards(report, style, hours)), _block(day(report, style))]
-    last = whole_basis(report, style, hours) if with_basis else () if brief else basis(report, style)
-    end = _block(chain(last, more(report, style, steps)))
+    last = whole_basis(report, style, hours) if with_basis else () if brief else _basis(report, style)
+    end = _block(chain(last, _more(report, style, steps)))
     shown: list[str] = []
     for most in range(MOST_BRIEFLY if brief else MOST_ASKED, 0, -1):
         asked = _block(whom_to_ask(report, told, style, hours, most=most))

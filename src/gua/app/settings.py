@@ -1,0 +1,240 @@
+"""What the command line and the environment said, as the agent's process gets it."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from gua.app.destinations import Destination
+from gua.core.durations import parse_duration_ms
+from gua.core.errors import UnavailableError, UsageError
+from gua.exporter.address import DEFAULT_PORT, Address, Serving, parse_address, parse_port
+from gua.identity.kubelet import Kubelet, parse_kubelet
+from gua.procfs.reader import ProcFs
+from gua.state.directory import Home
+
+if TYPE_CHECKING:
+    from gua.allocation.kubelet import Place, PodList
+    from gua.allocation.sources import Opener, Sources
+    from gua.core.allocation import CardKey
+
+AUTO: Final = "auto"
+OFF: Final = "off"
+SOURCES: Final = ("files", "slurm", "kubernetes")
+LEAST_POLL_SECONDS: Final = 30.0
+PATIENCE_SECONDS: Final = 3.0
+_PAUSE_SECONDS: Final = 0.1
+DEFAULT: Final = "on"
+"""What ``--prometheus`` without an address stands for."""
+_ON: Final = frozenset({DEFAULT, "true", "yes", "1"})
+_NOT_SERVED: Final = frozenset({"", "off", "false", "no", "0"})
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AllocationSettings:
+    """What is looked at, and where it is; ``None`` is where a source looks by itself.
+
+    Without ``sources`` allocation is not looked at. ``slurm_poll_seconds`` is 0 for never.
+    """
+
+    sources: tuple[str, ...] = (AUTO,)
+    folder: Path | None = None
+    slurm_node: str | None = None
+    slurm_poll_seconds: float | None = None
+    slurm_job_mapping: Path | None = None
+    pod_resources: Path | None = None
+
+    @classmethod
+    def from_json(cls, found: Mapping[str, Any]) -> AllocationSettings:
+        """Return the settings of an object that holds them as text and numbers."""
+        paths = {
+            name: None if found[name] is None else Path(found[name])
+            for name in ("folder", "slurm_job_mapping", "pod_resources")
+        }
+        return cls(**{**found, **paths, "sources": tuple(found["sources"])})
+
+
+def chosen_sources(names: Sequence[str] | None) -> tuple[str, ...]:
+    """Return the sources that options name: auto where they name none, nothing for off. Raises UsageError."""
+    chosen = tuple(dict.fromkeys(name.strip().lower() for name in names or (AUTO,)))
+    unknown = [name for name in chosen if name not in {*SOURCES, AUTO, OFF}]
+    if unknown:
+        msg = f"--allocation {unknown[0]!r} is no source: take {', '.join(SOURCES)}, {AUTO} or {OFF}"
+        raise UsageError(msg)
+    if OFF in chosen and len(chosen) > 1:
+        msg = f"--allocation {OFF} says that nothing is looked at: leave the others out, or it"
+        raise UsageError(msg)
+    return () if OFF in chosen else chosen
+
+
+def poll_seconds(text: str | None) -> float | None:
+    """Return how often Slurm is asked [s], 0 for never, ``None`` where nobody says. Raises UsageError."""
+    if text is None:
+        return None
+    if text.strip().lower() in {OFF, "0"}:
+        return 0.0
+    try:
+        seconds = parse_duration_ms(text) / 1000
+    except UsageError as error:
+        msg = f"--slurm-poll: {error}"
+        raise UsageError(msg) from None
+    if seconds < LEAST_POLL_SECONDS:
+        msg = f"--slurm-poll {text!r} asks Slurm more often than every {LEAST_POLL_SECONDS:g}s: give more, or {OFF}"
+        raise UsageError(msg)
+    return seconds
+
+
+def openers_of(settings: AllocationSettings, pods: PodList | None = None) -> list[Opener]:
+    """Return how each source is found and opened; ``pods`` is the list of this node's pods, if it is read."""
+    from gua.allocation import kubernetes, pod_resources, slurm  # noqa: PLC0415 - only for those who look
+    from gua.allocation.files import AllocationFolder  # noqa: PLC0415 - as above
+
+    asked = slurm.SlurmSettings(node=settings.slurm_node, job_mapping=settings.slurm_job_mapping)
+    if settings.slurm_poll_seconds is not None:
+        asked = replace(asked, poll_seconds=settings.slurm_poll_seconds)
+    folder = AllocationFolder() if settings.folder is None else AllocationFolder(settings.folder)
+    socket = pod_resources.SOCKET if settings.pod_resources is None else settings.pod_resources
+    of_pods = kubernetes.kubernetes_opener(pods, socket, own_pod=own_pod(os.environ))
+    return [*slurm.openers(folder, asked), of_pods]
+
+
+def own_pod(environ: Mapping[str, str]) -> Place | None:
+    """Return namespace and name of the pod that this is, by the manifests' variables; ``None`` where they are not."""
+    place = environ.get("POD_NAMESPACE", ""), environ.get("POD_NAME", "")
+    return place if all(place) else None
+
+
+def open_allocations(settings: AllocationSettings, pods: PodList | None = None) -> Sources | None:
+    """Return the sources that are to be looked at, ``None`` where there are none. Raises GuaError."""
+    if not settings.sources:
+        return None
+    from gua.allocation.sources import open_sources  # noqa: PLC0415 - only for those who look
+
+    return open_sources(settings.sources, openers_of(settings, pods))
+
+
+def settle(sources: Sources, cards: Sequence[CardKey] = (), *, patience_seconds: float = PATIENCE_SECONDS) -> None:
+    """Wait until the sources that are asked in the background have answered, for a single look at them."""
+    deadline = time.monotonic() + patience_seconds
+    now_ms = time.time_ns() // 1_000_000
+    while any(source.reason is not None for source in sources.look(now_ms, now_ms, cards).sources):
+        if time.monotonic() >= deadline:
+            return
+        time.sleep(_PAUSE_SECONDS)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Places:
+    """Where the agent keeps and shows itself. ``log_file`` is None for stderr, ``public_socket`` for none."""
+
+    home: Home
+    pid_file: Path
+    log_file: Path | None
+    public_socket: Path | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AgentSettings:
+    """Everything that ``gua daemon`` hands on; ``ignored`` are process names besides the usual ones.
+
+    Without destinations ticks are only served. Reservations that were not used for ``idle_release_ms`` end.
+    ``detect_models``: arguments of processes are looked at for the model that they serve. ``activity``: performance
+    counters of cards are read.
+    """
+
+    interval_ms: int
+    procfs: Path
+    ignored: tuple[str, ...]
+    destinations: tuple[Destination, ...]
+    places: Places
+    serving: Serving | None = None
+    kubelet: Kubelet | None = None
+    allocation: AllocationSettings = field(default_factory=AllocationSettings)
+    idle_release_ms: int | None = None
+    detect_models: bool = False
+    activity: bool = False
+
+    def to_json(self) -> str:
+        """Return the settings as text for :meth:`from_json`."""
+        return json.dumps(asdict(self), default=str)
+
+    @classmethod
+    def from_json(cls, text: str) -> AgentSettings:
+        """Return the settings that :meth:`to_json` wrote."""
+        found: dict[str, Any] = json.loads(text)
+        places, serving, kubelet = found["places"], found["serving"], found["kubelet"]
+        return cls(
+            interval_ms=found["interval_ms"],
+            procfs=Path(found["procfs"]),
+            ignored=tuple(found["ignored"]),
+            destinations=tuple(Destination(**one) for one in found["destinations"]),
+            places=Places(
+                home=Home(Path(places["home"]["path"])),
+                pid_file=Path(places["pid_file"]),
+                log_file=_path(places["log_file"]),
+                public_socket=_path(places["public_socket"]),
+            ),
+            serving=serving
+            and Serving(
+                address=Address(**serving["address"]), constant=serving["constant"], names=tuple(serving["names"])
+            ),
+            kubelet=kubelet and Kubelet(**kubelet),
+            allocation=AllocationSettings.from_json(found["allocation"]),
+            idle_release_ms=found["idle_release_ms"],
+            detect_models=found["detect_models"],
+            activity=found["activity"],
+        )
+
+
+def require_procfs(procfs: Path) -> None:
+    """Raise UnavailableError unless a /proc is there."""
+    if not ProcFs(procfs).is_there():
+        msg = f"cannot read {procfs}/stat: mount the host's /proc there, or name the place with --procfs"
+        raise UnavailableError(msg)
+
+
+def _path(text: str | None) -> Path | None:
+    return None if text is None else Path(text)
+
+
+def serving(
+    text: str | None, environ: Mapping[str, str], *, is_compatible: bool, of: str, names: Sequence[str] = ()
+) -> Serving | None:
+    """Return what is to be served, ``None`` for nothing.
+
+    ``text`` is an address, or whether there is to be an endpoint at all; then HTTP_PORT may name its port. ``names``
+    are those by which it may be asked for, besides its own.
+    Raises UsageError.
+    """
+    said = (text or "").strip().lower()
+    if said in _NOT_SERVED:
+        return None
+    from gua.exporter.address import CONSTANT  # noqa: PLC0415 - not in agents that serve nothing
+
+    port = parse_port(environ["HTTP_PORT"], "HTTP_PORT") if environ.get("HTTP_PORT") else DEFAULT_PORT
+    address = Address(port=port) if said in _ON else parse_address(said, port=port, of=of)
+    constant = {label: environ[name] for name, label in CONSTANT.items() if environ.get(name)}
+    return Serving(address=address, constant=constant if is_compatible else None, names=tuple(names))
+
+
+def between(text: str | None, environ: Mapping[str, str], *, default: str) -> tuple[str, str]:
+    """Return the time between ticks, and what says so: the option or GUA_INTERVAL, else POLL_INTERVAL."""
+    if text is not None:
+        return text, "--interval"
+    polled = environ.get("POLL_INTERVAL")
+    return (polled, "POLL_INTERVAL") if polled else (default, "--interval")
+
+
+def kubelet_of(url: str | None, *, insecure: bool) -> Kubelet | None:
+    """Return the kubelet to ask, ``None`` for none. Raises UsageError."""
+    if url is not None and url.strip():
+        return parse_kubelet(url, insecure=insecure)
+    if insecure:
+        msg = "--kubelet-insecure says nothing without --kubelet"
+        raise UsageError(msg)
+    return None

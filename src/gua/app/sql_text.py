@@ -1,0 +1,155 @@
+"""SQL as text: a report's queries as a script for clickhouse-client, and the answer to a statement of a user's own."""
+
+from __future__ import annotations
+
+import csv
+import datetime as dt
+import io
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from gua.core.plaintext import cells, pad, safe
+from gua.report.recording import Question
+from gua.store.asking import Answer
+from gua.store.database import REPORT_SETTINGS, call_of
+from gua.store.report_views import report_views
+
+SCHEMA: Final = "gua.sql/1"
+_WIDEST: Final = 60
+_NUMBERS: Final = ("UInt", "Int", "Float", "Decimal")
+_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
+
+
+def to_text(answer: Answer) -> str:
+    """Return the rows below their names, numbers to the right; long values lose their middle, NULL is a dash."""
+    heads = [safe(name, _WIDEST) for name in answer.names]
+    rows = [[_shown(value) for value in row] for row in answer.rows]
+    widths = [max([cells(head), *(cells(row[at]) for row in rows)]) for at, head in enumerate(heads)]
+    right = [_is_number(kind) for kind in answer.types]
+    lines = ["  ".join(_aligned(*each) for each in zip(line, widths, right, strict=True)) for line in (heads, *rows)]
+    count = f"{len(rows)} row{'' if len(rows) == 1 else 's'}"
+    return "".join(f"{line.rstrip()}\n" for line in (*lines, count))
+
+
+def to_csv(answer: Answer) -> str:
+    """Return RFC 4180 with a header row; NULL is nothing, and text that a spreadsheet would calculate begins with '."""
+    written = io.StringIO()
+    writer = csv.writer(written)
+    writer.writerow([safe(name) for name in answer.names])
+    writer.writerows([_cell(value) for value in row] for row in answer.rows)
+    return written.getvalue()
+
+
+def to_json(answer: Answer) -> str:
+    """Return one object: the columns with their types, and each row as an object; times are RFC 3339 in UTC."""
+    columns = [{"name": name, "type": kind} for name, kind in zip(answer.names, answer.types, strict=True)]
+    rows = [dict(zip(answer.names, map(_plain, row), strict=True)) for row in answer.rows]
+    return json.dumps({"schema": SCHEMA, "columns": columns, "rows": rows}, ensure_ascii=True, allow_nan=False) + "\n"
+
+
+def _is_number(kind: str) -> bool:
+    return kind.removeprefix("LowCardinality(").removeprefix("Nullable(").startswith(_NUMBERS)
+
+
+def _aligned(text: str, width: int, right: bool) -> str:
+    return " " * (width - cells(text)) + text if right else pad(text, width)
+
+
+def _shown(value: object) -> str:
+    return "-" if value is None else safe(_text(value), _WIDEST)
+
+
+def _cell(value: object) -> str | int | float:
+    if value is None:
+        return ""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return value
+    text = safe(_text(value))
+    return f"'{text}" if text.startswith(_FORMULA) and isinstance(value, str) else text
+
+
+def _text(value: object) -> str:
+    plain = _plain(value)
+    if isinstance(plain, str):
+        return plain
+    return f"{plain:.15g}" if isinstance(plain, float) else json.dumps(plain, ensure_ascii=False)
+
+
+def _plain(value: object) -> object:
+    """Return a value as JSON has it: numbers that are none are null, what JSON does not know is text."""
+    match value:
+        case None | bool() | int() | str():
+            plain: object = value
+        case float():
+            plain = value if math.isfinite(value) else None
+        case dt.datetime():
+            moment = value.replace(tzinfo=dt.UTC) if value.tzinfo is None else value.astimezone(dt.UTC)
+            timespec = "milliseconds" if moment.microsecond else "seconds"
+            plain = moment.isoformat(timespec=timespec).replace("+00:00", "Z")
+        case bytes():
+            plain = value.decode(errors="replace")
+        case Mapping():
+            plain = {_text(key): _plain(each) for key, each in value.items()}
+        case Sequence():
+            plain = [_plain(each) for each in value]
+        case _:
+            plain = str(value)
+    return plain
+
+
+_HEAD = """\
+-- What this report asks of its store, in this order. Save it as report.sql, then, on a server:
+--   clickhouse-client --host HOST --queries-file report.sql
+-- on an embedded store, while nothing else uses it:
+--   clickhouse local --path STORE/data --queries-file report.sql
+"""
+
+
+def script(questions: Sequence[Question], *, embedded: bool) -> str:
+    """Return the questions as SQL; an embedded store needs the views, too, and the settings of a server's user."""
+    return _HEAD + "\n" + "\n".join(_lines(questions, embedded=embedded))
+
+
+def _lines(questions: Sequence[Question], *, embedded: bool) -> Iterator[str]:
+    if embedded:
+        yield f"SET {', '.join(f'{name} = {quoted(str(value))}' for name, value in REPORT_SETTINGS.items())};\n"
+        yield from (f"{sql};\n" for sql in report_views().statements())
+    known: dict[str, str] = {}
+    for view, parameters in questions:
+        sql, values = call_of(view, parameters)
+        yield from _changed(known, values)
+        yield f"{sql};\n"
+
+
+def _changed(known: dict[str, str], values: Mapping[str, object]) -> Iterator[str]:
+    """Yield what must be set for the next query, and keep it in mind."""
+    for name, value in values.items():
+        text = parameter(value)
+        if known.get(name) != text:
+            known[name] = text
+            yield f"SET param_{name} = {quoted(text)};"
+
+
+def parameter(value: object) -> str:
+    """Return a value as ClickHouse reads a query parameter: TabSeparated, a list as ``['a', 'b']``."""
+    if isinstance(value, (list, tuple)):
+        return f"[{', '.join(quoted(one) if isinstance(one, str) else str(one) for one in value)}]"
+    return _escaped(value) if isinstance(value, str) else str(value)
+
+
+def quoted(text: str) -> str:
+    """Return text as a string of SQL."""
+    return "'" + _escaped(text).replace("'", "\\'") + "'"
+
+
+def _escaped(text: str) -> str:
+    for character, written in (("\\", "\\\\"), ("\t", "\\t"), ("\n", "\\n"), ("\r", "\\r"), ("\0", "\\0")):
+        text = text.replace(character, written)
+    # A host's name may hold what a terminal obeys.
+    return text if text.isprintable() else "".join(one if one.isprintable() else _bytes(one) for one in text)
+
+
+def _bytes(character: str) -> str:
+    return "".join(f"\\x{byte:02X}" for byte in character.encode())

@@ -1,0 +1,186 @@
+"""The lines of the rules that were looked at for a card's tick and for its parts, in words with what decided.
+
+:func:`gua.core.rules.classify` and :func:`gua.core.allocation.use` decide; nothing is decided here. The lines stand in
+docs/rules.md by the same numbers and letters.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from gua.core.allocation import use
+from gua.core.facts import CardFacts
+from gua.core.rules import UNKNOWN_RESERVE_BYTES, Line, Reason, Rules, State, Why, classify, ignored
+from gua.core.words import ProcessList, Relation, Use
+from gua.report.explain.model import ExplainedPartRow, ratio_text
+from gua.report.kit.basis import size
+from gua.report.kit.figures import plural
+
+_STATUS: Final = {None: "not known, which is no failure", False: "ok", True: "failed: lost, or needs a reset"}
+
+
+class Branch(NamedTuple):
+    """One line of the rules: its number in docs/rules.md, the state it gives, whether it fits, and why."""
+
+    line: str
+    state: State
+    reason: Reason | None
+    fits: bool
+    text: str
+
+
+def branches(facts: CardFacts, rules: Rules) -> tuple[Branch, ...]:
+    """Return the lines in their order up to the first that fits, which decides: the last one always does."""
+    return tuple(
+        Branch(line.number, line.state, line.reason, line.fits, line_text(line, facts))
+        for line in classify(facts, rules).lines
+    )
+
+
+_TEXTS: Final = {
+    ("1", Why.STATUS): "the card's status is {status}",
+    ("2", Why.UTILIZATION_UNKNOWN): "no utilization is known",
+    ("2", Why.COMPARED): "utilization {utilizations}",
+    ("3", Why.COUNTED_MEMORY_UNKNOWN): "{counted} not tell how much memory: somebody is there",
+    ("3a", Why.HELD_UPPER_UNKNOWN): "held at most is not known: {why_no_upper}",
+    ("3a", Why.COMPARED): "held at most {comparison}",
+    ("3b", Why.HELD_UPPER_UNKNOWN): "held at most is not known",
+    ("3b", Why.RESERVE_KNOWN): "the driver tells its reserve, so what is above the threshold is not that",
+    ("3b", Why.LIST_UNKNOWN): "{no_list}",
+    ("3b", Why.IGNORED_MEMORY_UNKNOWN): "{ignored}",
+    ("3b", Why.COMPARED): (
+        "the driver does not tell its reserve, which may be up to {reserve}: held at least {comparison}"
+    ),
+    ("3c", Why.HELD_UPPER_KNOWN): "held at most is known, so it decides",
+    ("3c", Why.LIST_UNKNOWN): "{no_list}",
+    ("3c", Why.UTILIZATION_UNKNOWN): "counted processes hold {comparison}, but general utilization is not known",
+    ("3c", Why.COMPARED): "counted processes hold {comparison}",
+    ("4", Why.UTILIZATION_UNKNOWN): "general utilization is not known, so it cannot be called low",
+    ("4a", Why.COMPARED): "held at least {comparison}{why_no_more}",
+    ("4b", Why.COUNTED_MEMORY_UNKNOWN): "{counted} not tell how much memory: one is there",
+    ("4b", Why.COUNTED_MEMORY_KNOWN): "every counted process tells its memory",
+    ("4b", Why.LIST_UNKNOWN): "{no_list}",
+    ("4c", Why.LIST_KNOWN): "the list of processes is known, so held at least decides",
+    ("4c", Why.RESERVE_UNKNOWN): (
+        "neither the list of processes nor the driver's reserve is known: what is in use may be the reserve"
+    ),
+    ("4c", Why.HELD_UPPER_UNKNOWN): "held at most is not known: {why_no_upper}",
+    ("4c", Why.COMPARED): "held at most {comparison}: it is somebody's, whoever that is",
+    ("5", Why.UTILIZATION_UNKNOWN): "general utilization is not known while something may be held",
+    ("5", Why.LIST_UNKNOWN): "{no_list}",
+    ("5", Why.IGNORED_MEMORY_UNKNOWN): "{ignored}",
+}
+
+
+def line_text(line: Line, facts: CardFacts) -> str:
+    """Return why a line fits, or does not."""
+    comparison = "" if line.value is None or line.limit is None else compared(line.value, line.limit)
+    return _TEXTS[line.number, line.why].format(
+        status=_STATUS[facts.failed],
+        utilizations=_utilizations(line, facts),
+        comparison=comparison,
+        counted=plural(line.value or 0, "counted process does", "counted processes do"),
+        ignored=_ignored_of_unknown_memory(facts),
+        reserve=size(UNKNOWN_RESERVE_BYTES),
+        no_list=_no_list(facts),
+        why_no_upper=_why_no_upper(facts),
+        why_no_more=_why_no_more(facts),
+    )
+
+
+def compared(amount: int, threshold: int) -> str:
+    """Return how bytes compare with the threshold: ``1.2 GiB > threshold 100 MiB``; to the byte where it takes that."""
+    relation = ">" if amount > threshold else "<="
+    left, right = size(amount), size(threshold)
+    if left == right and amount != threshold:
+        left, right = f"{amount:,} bytes", f"{threshold:,} bytes"
+    return f"{left} {relation} threshold {right}"
+
+
+def _utilizations(line: Line, facts: CardFacts) -> str:
+    each = {
+        "general": facts.utilization,
+        "encoder": facts.utilization_encoder,
+        "decoder": facts.utilization_decoder,
+        "busiest process": facts.process_utilization_max,
+    }
+    told = ", ".join(f"{what} {ratio_text(value)}" for what, value in each.items() if value != 0)
+    largest = f"the largest of {told}" if told else "no engine and no process above 0"
+    return f"{ratio_text(line.value)} {'>=' if line.fits else '<'} {ratio_text(line.limit)}, {largest}"
+
+
+def _why_no_upper(facts: CardFacts) -> str:
+    if facts.memory_used_bytes is None:
+        return "the card's memory usage is not"
+    return "the card shares its memory with the host, whose usage is everybody's"
+
+
+def _why_no_more(facts: CardFacts) -> str:
+    if facts.process_list is not ProcessList.KNOWN:
+        return f" ({_no_list(facts)})"
+    return f" ({_ignored_of_unknown_memory(facts)})" if ignored(facts).unknown else ""
+
+
+def _no_list(facts: CardFacts) -> str:
+    if facts.process_list is ProcessList.PID_NAMESPACE:
+        return "the agent does not see the host's processes (PID namespace)"
+    return f"the list of processes is not known ({facts.process_list})"
+
+
+def _ignored_of_unknown_memory(facts: CardFacts) -> str:
+    processes = plural(ignored(facts).unknown, "ignored process does", "ignored processes do")
+    return f"{processes} not tell how much memory, which may be all that is in use"
+
+
+THERE: Final = {
+    Relation.OWNER: "its owner is there",
+    Relation.BOTH: "its owner is there, and others are, too",
+    Relation.OTHERS: "only others are there",
+    Relation.CO_OWNERS: "only those are there with whom it shares the card",
+    Relation.NOBODY: "nobody is there",
+    Relation.UNKNOWN: "whose processes are there is not known",
+}
+NOBODYS: Final = "promised to nobody"
+_PROMISE_NOT_KNOWN: Final = "whether it was promised is not known"
+
+
+class UseLine(NamedTuple):
+    """One line of the rule: its letter in docs/rules.md, whether it fits, and why."""
+
+    line: str
+    fits: bool
+    text: str
+
+
+def is_promise_known(row: ExplainedPartRow) -> bool:
+    """Return whether it is known to whom the part was promised, or that it was to nobody."""
+    return bool(row.source) or row.relation is None
+
+
+def use_lines(state: State, row: ExplainedPartRow) -> tuple[UseLine, ...]:
+    """Return the lines in their order up to the first that fits, which decides: the last one always does."""
+    is_known = is_promise_known(row)
+    relation = Relation(row.relation) if row.source and row.relation in set(Relation) else None
+    there = THERE[relation or Relation.UNKNOWN]
+    every = (
+        UseLine("a", state is State.UNKNOWN, f"the card is {state}"),
+        UseLine("b", not is_known, "whether it was promised is known" if is_known else _PROMISE_NOT_KNOWN),
+        UseLine("c", not row.source, "promised to an owner" if row.source else f"{NOBODYS}, and the card is {state}"),
+        UseLine("d", relation in {Relation.OWNER, Relation.BOTH}, f"{there}, and the card is {state}"),
+        UseLine("e", relation is Relation.OTHERS, there),
+        UseLine(
+            "f",
+            relation is Relation.CO_OWNERS or (relation is Relation.NOBODY and state is State.TRULY_IDLE),
+            there if relation is Relation.CO_OWNERS else f"{there}, and the card is {state}",
+        ),
+        UseLine("g", True, f"{there}, though the card is {state}" if relation is Relation.NOBODY else there),  # noqa: FBT003 - the last line fits
+    )
+    decides = next(place for place, one in enumerate(every) if one.fits)
+    return every[: decides + 1]
+
+
+def decided(state: State, row: ExplainedPartRow) -> Use:
+    """Return the use by the rule in Python."""
+    if not row.source:
+        return use(state, None) if is_promise_known(row) else Use.UNKNOWN
+    return use(state, Relation(row.relation) if row.relation in set(Relation) else Relation.UNKNOWN)

@@ -1,0 +1,287 @@
+"""What the store tells of a card's ticks, and its values as people and as JSON read them.
+
+Rows are those of the views that explain a card's state: times in Unix ms, ratios in 1/10,000, ``None`` is unknown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Final, NamedTuple
+
+from gua.core.facts import CardFacts, TypeTotals
+from gua.core.metrics import ACTIVITY_SCALE
+from gua.core.stored import CardValues, ProcessValues
+from gua.core.view import Count, Moment, ProcessStateName, StateName, View
+from gua.core.words import ROW_REMAPS, ProcessList, ProcessType, held_down_by
+from gua.report.kit.basis import size
+from gua.report.uses import UseName
+
+NOT_KNOWN: Final = "not known"
+_CARD: Final = ("host", "gpu", "since_ms", "until_ms")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ExplainedCard:
+    """A card of a host as the store knows it; moments in Unix ms, interval in ms, unknown is ``None``."""
+
+    host: str
+    gpu: str
+    gpu_index: Count | None
+    name: str | None
+    mig: str | None
+    parent: str | None
+    driver_version: str | None
+    pci: str | None
+    source: str
+    interval_ms: Count | None
+    first_ms: Moment
+    last_ms: Moment
+
+
+class MomentRow(NamedTuple):
+    """Where a tick ends, and how long it is."""
+
+    ts_ms: Moment
+    duration_ms: Count
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TickRow(CardValues):
+    """A card's tick: every value that it came with, and what the rules made of them."""
+
+    ts_ms: Moment
+    duration_ms: Count
+    gpu_time_ms: Count
+    state: StateName
+    reason: str | None
+    busiest_utilization: Count | None
+    threshold_bytes: Count
+    held_lower_bytes: Count
+    held_upper_bytes: Count | None
+    unattributed_lower_bytes: Count
+    allocation: str | None
+    unallocated_gpu_time_ms: Count | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ExplainedProcessRow(ProcessValues):
+    """A process of a card's tick."""
+
+    ts_ms: Moment
+    created_ms: Moment | None
+    uid: Count | None
+    workload_kind: str | None
+    workload_model: str | None
+    duration_ms: Count
+    gpu_time_ms: Count | None
+    state: ProcessStateName
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ExplainedPartRow:
+    """A part of a card's tick: an allocation's, or (source ``""``) of what nobody was promised, or nobody knows."""
+
+    ts_ms: Moment
+    source: str
+    allocation_id: str
+    owner: str | None
+    uid: Count | None
+    kind: str | None
+    job_name: str | None
+    pod_uid: str | None
+    pod_name: str | None
+    pod_namespace: str | None
+    since_ms: Moment | None
+    until_ms: Moment | None
+    relation: str | None
+    use: UseName
+    duration_ms: Count
+    gpu_time_ms: Count
+
+
+EXPLAIN_CARDS: Final = View("explain_cards", ExplainedCard, ("hosts",))
+EXPLAIN_MOMENTS: Final = View("explain_moments", MomentRow, (*_CARD, "at_ms", "limit"))
+EXPLAIN_TICKS: Final = View("explain_ticks", TickRow, _CARD)
+EXPLAIN_PROCESSES: Final = View("explain_processes", ExplainedProcessRow, _CARD)
+EXPLAIN_ALLOCATIONS: Final = View("explain_allocations", ExplainedPartRow, _CARD)
+
+YES: Final = "yes"
+NO: Final = "no"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Value:
+    """A value of a tick: its column in the store, its words, its unit in JSON and how many of it the column counts.
+
+    ``is_optional``: where no tick has it, nobody looked.
+    """
+
+    column: str
+    label: str
+    unit: str | None = None
+    parts: int = 1
+    is_optional: bool = False
+
+    def of(self, row: TickRow | ExplainedProcessRow) -> object:
+        """Return the value as the row has it."""
+        return getattr(row, self.column)
+
+    def text(self, stored: object) -> str:
+        """Return the value with its unit, ``not known`` if it is not."""
+        if stored is None:
+            return NOT_KNOWN
+        return _TEXTS.get(self.unit, _plain)(self.number(stored))
+
+    def number(self, stored: object) -> object:
+        """Return the value in its unit: a number, a truth value or text; ``None`` if it is not known."""
+        if self.unit is None or stored is None:
+            return stored
+        assert isinstance(stored, int)  # noqa: S101 - what has a unit is a whole number of parts of it
+        if self.unit == FLAG:
+            return bool(stored)
+        return stored if self.parts == 1 else stored / self.parts
+
+
+FLAG: Final = "flag"
+CLOCKS: Final = "clock reasons"
+REMAP: Final = "row remap"
+_MEGA: Final = 1_000_000
+
+
+def ratio_text(ten_thousandths: int | None) -> str:
+    """Return a ratio of 1/10,000 in percent, exactly: ``3.2 %``."""
+    if ten_thousandths is None:
+        return NOT_KNOWN
+    return f"{ten_thousandths / 100:.2f}".rstrip("0").rstrip(".") + " %"
+
+
+def _plain(value: object) -> str:
+    return str(value)
+
+
+def _seconds(value: Any) -> str:  # noqa: ANN401 - a number, as its unit says
+    return f"{value:.3f}".rstrip("0").rstrip(".") + " s"
+
+
+_TEXTS: Final[Mapping[str | None, Callable[[Any], str]]] = {
+    "1": lambda value: ratio_text(round(value * 10_000)),
+    "By": size,
+    "s": _seconds,
+    "W": lambda value: f"{value:.1f} W",
+    "J": lambda value: f"{value:,.1f} J" if value < _MEGA / 10 else f"{value / _MEGA:,.3f} MJ",
+    "Cel": lambda value: f"{value} °C",
+    FLAG: lambda value: YES if value else NO,
+    CLOCKS: lambda value: ", ".join(held_down_by(value)) or "nothing",
+    REMAP: lambda value: ROW_REMAPS.get(value, str(value)),
+}
+
+CARD_VALUES: Final = (
+    Value(column="duration_ms", label="covers", unit="s", parts=1000),
+    Value(column="gpu_time_ms", label="GPU time", unit="s", parts=1000),
+    Value(column="interval_ms", label="interval", unit="s", parts=1000),
+    Value(column="utilization", label="utilization, general", unit="1", parts=10_000),
+    Value(column="utilization_encoder", label="encoder", unit="1", parts=10_000),
+    Value(column="utilization_decoder", label="decoder", unit="1", parts=10_000),
+    Value(column="process_utilization_max", label="busiest process", unit="1", parts=10_000),
+    Value(column="utilization_max", label="largest sample", unit="1", parts=10_000),
+    Value(column="utilization_coverage_ms", label="samples cover", unit="s", parts=1000),
+    Value(column="idle_time_ms", label="of that below active", unit="s", parts=1000),
+    Value(column="idle_energy_mj", label="energy of it", unit="J", parts=1000, is_optional=True),
+    Value(column="idle_energy_coverage_ms", label="told of", unit="s", parts=1000, is_optional=True),
+    Value(column="memory_used_bytes", label="memory in use", unit="By"),
+    Value(column="memory_limit_bytes", label="of the card", unit="By"),
+    Value(column="memory_reserved_bytes", label="driver's reserve", unit="By"),
+    Value(column="memory_shared", label="shared with the host", unit=FLAG),
+    Value(column="process_list", label="list of processes"),
+    *(
+        value
+        for kind in ProcessType
+        for value in (
+            Value(column=f"process_count_{kind}", label=f"{kind} processes", unit="{process}"),
+            Value(column=f"process_memory_{kind}_bytes", label="their known memory", unit="By"),
+            Value(column=f"process_unknown_{kind}", label="of unknown memory", unit="{process}"),
+        )
+    ),
+    Value(column="failed", label="lost or needs reset", unit=FLAG),
+    Value(column="power_mw", label="power", unit="W", parts=1000),
+    Value(column="temperature_celsius", label="temperature", unit="Cel"),
+    Value(column="energy_mj", label="energy of the tick", unit="J", parts=1000),
+    Value(column="energy_total_mj", label="energy in all", unit="J", parts=1000),
+    Value(column="clock_reasons", label="clocks held down by", unit=CLOCKS, is_optional=True),
+    Value(column="xid_errors", label="XID events", is_optional=True),
+    Value(column="xid", label="newest XID", is_optional=True),
+    Value(column="ecc_errors", label="uncorrected ECC errors", is_optional=True),
+    Value(column="row_remap", label="row remapping", unit=REMAP, is_optional=True),
+    Value(column="sm_utilization", label="SMs at work", unit="1", parts=ACTIVITY_SCALE, is_optional=True),
+    Value(column="sm_occupancy", label="SM occupancy", unit="1", parts=ACTIVITY_SCALE, is_optional=True),
+    Value(column="tensor_utilization", label="tensor operations", unit="1", parts=ACTIVITY_SCALE, is_optional=True),
+    Value(
+        column="memory_bandwidth_utilization",
+        label="memory bandwidth",
+        unit="1",
+        parts=ACTIVITY_SCALE,
+        is_optional=True,
+    ),
+    Value(column="mig", label="MIG"),
+    Value(column="source", label="source"),
+    Value(column="allocation", label="allocation", is_optional=True),
+    Value(column="unallocated_gpu_time_ms", label="promised to nobody", unit="s", parts=1000, is_optional=True),
+)
+"""Every value of a card tick, in the order in which they are shown."""
+
+JUDGED_VALUES: Final = (
+    Value(column="busiest_utilization", label="utilization, largest", unit="1", parts=10_000),
+    Value(column="threshold_bytes", label="threshold", unit="By"),
+    Value(column="held_lower_bytes", label="held, at least", unit="By"),
+    Value(column="held_upper_bytes", label="held, at most", unit="By"),
+    Value(column="unattributed_lower_bytes", label="of nobody on the list", unit="By"),
+)
+"""What the rules made of them."""
+
+PROCESS_VALUES: Final = (
+    Value(column="utilization", label="utilization", unit="1", parts=10_000),
+    Value(column="memory_bytes", label="memory", unit="By"),
+    Value(column="gpu_time_ms", label="GPU time", unit="s", parts=1000),
+    Value(column="duration_ms", label="on the card", unit="s", parts=1000),
+)
+"""What changes from tick to tick about a process."""
+
+PROCESS_FACTS: Final = (
+    Value(column="owner", label="owner"),
+    Value(column="uid", label="user id"),
+    Value(column="program", label="program"),
+    Value(column="type", label="type"),
+    Value(column="container_id", label="container"),
+    Value(column="pod_uid", label="pod"),
+    Value(column="slurm_job_id", label="Slurm job"),
+    Value(column="systemd_unit", label="systemd unit"),
+    Value(column="workload_kind", label="kind of work"),
+    Value(column="workload_model", label="served model"),
+)
+"""Who a process is."""
+
+
+_AS_STORED: Final = tuple({one.name for one in fields(CardFacts)} - {"process_list", "processes", "failed"})
+
+
+def facts_of(row: TickRow) -> CardFacts:
+    """Return what the rules look at, of a row of ``gua_report.explain_ticks``, as ``gua.card_states`` reads it."""
+    listed = _list_of(row.process_list)
+    processes = None
+    if listed is ProcessList.KNOWN:
+        processes = {
+            kind: TypeTotals(count=count or 0, memory_bytes=memory_bytes or 0, unknown=unknown or 0)
+            for kind, (count, memory_bytes, unknown) in row.totals.items()
+        }
+    return CardFacts(
+        **{name: getattr(row, name) for name in _AS_STORED},
+        process_list=listed,
+        processes=processes,
+        failed=None if row.failed is None else row.failed > 0,
+    )
+
+
+def _list_of(told: object) -> ProcessList:
+    """Return what is told of the list; anything that is no word of ours is as good as nothing told."""
+    return ProcessList(str(told)) if told in set(ProcessList) else ProcessList.ABSENT

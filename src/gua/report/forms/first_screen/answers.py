@@ -1,0 +1,268 @@
+"""Whom to ask, and what is free: the owners by what they wasted in the window and what they hold now; free cards."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+from gua.core.words import Use
+from gua.report.answers import Answers, Asked, AskedOfEmpty, ToAsk, Unowned
+from gua.report.costs import Cost, added
+from gua.report.forms.first_screen.lines import Places, places, rows
+from gua.report.kit.amounts import Amounts, written
+from gua.report.kit.basis import since, size
+from gua.report.kit.figures import NONE, HourFormat, apportion, at_least, percent, plural, span
+from gua.report.kit.style import Style
+from gua.report.kit.tables import Rows, Table
+from gua.report.kit.words import NOT_KNOWN, known, skipped
+from gua.report.model import Report
+from gua.report.sections.allocation import allocation_name, use_units
+from gua.report.sections.headline import state_units
+from gua.report.sections.now_rows import FreeCard, PromisedCard
+from gua.report.states import IDLE_HELD
+
+MOST_ASKED: Final = 5
+MOST_BRIEFLY: Final = 3
+NOBODY: Final = "(nobody)"  # is there; short enough never to be cut
+
+
+def whom_to_ask(report: Report, told: Answers, style: Style, hours: HourFormat, *, most: int) -> Iterator[str]:
+    """Yield a line an owner, ``most`` of them, and what no listed process owns; nothing where nothing was held idle."""
+    shown = told.ask if len(told.ask) <= most + 1 else told.ask[:most]
+    rest = told.ask[len(shown) :]
+    hours_of, of_rest, of_unowned = amounts(report, shown, rest, told.unowned, hours)
+    where = places(report, style)
+    if shown:
+        yield from rows(_owners(report, told, [*zip(shown, hours_of, strict=True)], where, style), style)
+    elif told.wasted.gpu_ms:
+        yield from style.wrap("Whom to ask: nobody; no listed process held a card without using it.", indent=0)
+    if rest:
+        cost = told_of(added(one.cost for one in rest), style)
+        yield from style.wrap(f"and {other_people(shown, rest)}: {of_rest}{cost}")
+    if told.unowned is not None:
+        yield from style.wrap(unowned(report, told.unowned, of_unowned, where, style), hanging=4)
+    if told.free is None and report.streaks_skipped is not None:
+        yield from style.wrap(skipped(report, "Who holds cards now"), indent=0)
+
+
+def _owners(report: Report, told: Answers, wasted: Sequence[tuple[ToAsk, str]], where: Places, style: Style) -> Table:
+    """Return a row an owner: what it wasted, and where anybody looked, what it holds now."""
+    money = Amounts.of_report(report)
+    lines = Rows([(one, gpu_hours, _holds(report, one, where, style)) for one, gpu_hours in wasted])
+    lines.add("Whom to ask", lambda row: _whom(row[0], told, style), left=True, shortest=11)
+    lines.add("wasted GPU-h", lambda row: row[1])
+    lines.add(money.titles("", style.name), lambda row: money.cells(row[0].cost, 0))
+    lines.add("idle %", lambda row: percent(row[0].wasted_gpu_ms / row[0].gpu_ms if row[0].gpu_ms else None), leaves=2)
+    if told.free is not None:
+        lines.add(f"holds {when(report)}", lambda row: row[2][0], left=True)
+        lines.add("idle for", lambda row: row[2][1])
+        lines.add("memory", lambda row: row[2][2], leaves=1)
+        lines.add("program", lambda row: row[2][3], left=True, shortest=8)
+        if any(isinstance(one, AskedOfEmpty) for one, _ in wasted):
+            lines.add("allocation", lambda row: row[2][4], left=True, shortest=10, leaves=3)
+    return lines.table()
+
+
+def other_people(shown: Sequence[ToAsk], rest: Sequence[ToAsk]) -> str:
+    """Return how many people are in the rest alone, each once; the rest may have more of those who are shown."""
+    already = {one.owner for one in shown}
+    count = len({one.owner for one in rest} - already)
+    more = "more of those above" if any(one.owner in already for one in rest) else ""
+    return ", and ".join(part for part in (plural(count, "other") if count else "", more) if part)
+
+
+def _whom(one: ToAsk, told: Answers, style: Style) -> str:
+    """Return who it is, and where no other column tells that, that it was not there."""
+    is_told = isinstance(one, Asked) or told.free is not None
+    return known(one.owner, style) + ("" if is_told else f" {NOBODY}")
+
+
+def amounts(
+    report: Report, shown: Sequence[ToAsk], rest: Sequence[ToAsk], unowned: Unowned | None, hours: HourFormat
+) -> tuple[list[str], str, str]:
+    """Return the hours of each owner shown, of the rest and of nobody.
+
+    Those that were held together are what the verdict says was held, those that were empty what it says was empty.
+    """
+    held = [one for one in shown if isinstance(one, Asked)]
+    empty = [one for one in shown if isinstance(one, AskedOfEmpty)]
+    rest_held_ms = sum(one.wasted_gpu_ms for one in rest if isinstance(one, Asked))
+    rest_empty_ms = sum(one.wasted_gpu_ms for one in rest if isinstance(one, AskedOfEmpty))
+    unowned_ms = unowned.wasted_gpu_ms if unowned else 0
+    *of_held, rest_held, of_unowned = apportion(
+        [*(one.wasted_gpu_ms for one in held), rest_held_ms, unowned_ms], state_units(report, hours)[IDLE_HELD]
+    )
+    *of_empty, rest_empty = apportion(
+        [*(one.wasted_gpu_ms for one in empty), rest_empty_ms], use_units(report, hours).get(Use.EMPTY, 0)
+    )
+    units = {id(one): each for one, each in zip((*held, *empty), (*of_held, *of_empty), strict=True)}
+    return (
+        [hours.written(one.wasted_gpu_ms, units[id(one)]) for one in shown],
+        hours.written(rest_held_ms + rest_empty_ms, rest_held + rest_empty),
+        hours.written(unowned_ms, of_unowned),
+    )
+
+
+def when(report: Report) -> str:
+    """Return ``now``, or for a window that ended earlier that its end is meant."""
+    return "now" if report.ends_now else "at the end"
+
+
+def told_of(cost: Cost | None, style: Style) -> str:
+    """Return ``, 12 EUR`` where a price matches."""
+    return f", {written(cost, style.name, 0)}" if cost is not None and cost.amounts else ""
+
+
+def _holds(report: Report, one: ToAsk, where: Places, style: Style) -> list[str]:
+    """Return where an owner's worst is, for how long that idles, its memory, its program, and by which allocation.
+
+    Of one that left it says how long ago; of one that was promised cards and is not there, by which allocation.
+    """
+    if isinstance(one, AskedOfEmpty):
+        return _holds_of_empty(one, where, style)
+    if not one.holds:
+        if one.is_gone is None:
+            return [NONE, "", "", "", ""]
+        if not one.is_gone:
+            return ["nothing", "", "", "", ""]
+        ago = "" if one.last_ms is None else f"{span(report.window.until_ms - one.last_ms)} ago"
+        return ["gone", ago, "", "", ""]
+    worst = one.holds[0]
+    others = len({(each.host, each.gpu) for each in one.holds}) - 1
+    return [
+        where(worst.host, worst.gpu) + (f", {others} more" if others else ""),
+        "not idle" if worst.idle_ms is None else at_least(worst.idle_ms, is_lower_bound=worst.is_lower_bound),
+        "" if worst.memory_bytes is None else size(worst.memory_bytes),
+        known(worst.program, style),
+        "",
+    ]
+
+
+def _holds_of_empty(one: AskedOfEmpty, where: Places, style: Style) -> list[str]:
+    if not one.holds:
+        return ["none empty", "", "", NOBODY, ""]
+    worst, others = one.holds[0], len(one.holds) - 1
+    return [
+        where(worst.host, worst.gpu) + (f", {others} more" if others else ""),
+        at_least(worst.in_use_ms, is_lower_bound=worst.is_lower_bound),
+        "",
+        NOBODY,
+        allocation_name(worst, style),
+    ]
+
+
+def unowned(report: Report, found: Unowned, wasted: str, where: Places, style: Style) -> str:
+    """Return how much memory that nobody owns wasted, where there is some, and how to look for who holds it."""
+    told = f"{wasted}{told_of(found.cost, style)} in memory that no listed process owns"
+    if not found.holds:
+        return f"{told}, none of it {when(report)}."
+    worst = found.holds[0]
+    others = f" and {plural(len(found.holds) - 1, 'other')}" if len(found.holds) > 1 else ""
+    since = at_least(worst.idle_ms or 0, is_lower_bound=worst.is_lower_bound)
+    # Where there are several hosts, the place of the card says which one is meant.
+    return (
+        f"{told}, {when(report)} on {where(worst.host, worst.gpu)}{others} for {since}. Next, there: sudo fuser -v "
+        "/dev/nvidia*"
+    )
+
+
+MOST_FREE: Final = 4
+MOST_PROMISED: Final = 2
+_NAME_WIDTH: Final = 14
+NOT_LOOKED_AT: Final = "Allocation is not looked at: it may be promised to somebody."
+
+
+def free(report: Report, told: Answers, style: Style, *, brief: bool = False) -> Iterator[str]:
+    """Yield the free cards as a sentence, and whether anybody asked to whom they are promised.
+
+    Then those that nothing holds either, and that are promised or may be; nothing where nobody looked.
+    """
+    if told.free is None:
+        return
+    where = places(report, style)
+    first, *others = sentences_of_free(report, told, where, style)
+    yield from style.wrap(f"{first}{_counted(told)}" if brief else " ".join([first, *others]), indent=0)
+
+
+def sentences_of_free(report: Report, told: Answers, where: Places, style: Style) -> Iterator[str]:
+    """Yield what is free, what is promised and held by nothing, and of what that is not known."""
+    if not told.free:
+        yield f"Free {when(report)}: none."
+    else:
+        shown = [
+            f"{where(one.host, one.gpu)} for {at_least(one.free_ms, is_lower_bound=one.is_lower_bound)}"
+            f"{before(one, style)}"
+            for one in told.free[:MOST_FREE]
+        ]
+        yield f"Free {when(report)}: {_listed(shown, len(told.free))}. {promised_to(told.free)}"
+    if told.promised:
+        cards = _by_card(told.promised)
+        most = MOST_PROMISED if len(report.hosts) == 1 else 1  # there the names are longer
+        promised = [_promised(report, of_card, where, style) for of_card in cards[:most]]
+        yield f"Not free: {_listed(promised, len(cards), '; ')}."
+    if told.maybe_promised:
+        names = [where(one.host, one.gpu) for one in told.maybe_promised[:MOST_FREE]]
+        yield f"Not known whether promised: {_listed(names, len(told.maybe_promised))}."
+
+
+def _counted(told: Answers) -> str:
+    """Return how many cards look free and are not, or may not be."""
+    promised, maybe = len(_by_card(told.promised)), len(told.maybe_promised)
+    parts = [
+        *([f"{promised:,} that nothing holds {'is' if promised == 1 else 'are'} promised"] if promised else []),
+        *([f"of {maybe:,} that is not known"] if maybe else []),
+    ]
+    return f" {', '.join(parts).capitalize()}." if parts else ""
+
+
+def promised_to(cards: Sequence[FreeCard]) -> str:
+    """Return whether anybody was promised free cards, as far as somebody looked."""
+    unlooked = sum(one.allocation is None for one in cards)
+    if unlooked == len(cards):
+        return NOT_LOOKED_AT
+    if unlooked:
+        return f"Of {unlooked:,} of them allocation is not looked at; nobody was promised the others."
+    return "Nobody was promised it." if len(cards) == 1 else "Nobody was promised them."
+
+
+def _listed(shown: Iterable[str], total: int, between: str = ", ") -> str:
+    every = list(shown)
+    rest = total - len(every)
+    return between.join(every) + (f"{between.rstrip(', ')} and {rest:,} more" if rest else "")
+
+
+def _by_card(promised: Sequence[PromisedCard]) -> list[list[PromisedCard]]:
+    """Return the allocations of each card, first the cards on which nobody is, the longest first."""
+    cards: dict[tuple[str, str], list[PromisedCard]] = {}
+    for one in promised:
+        cards.setdefault((one.host, one.gpu), []).append(one)
+
+    def order(of_card: Sequence[PromisedCard]) -> tuple[bool, int]:
+        empty = [one.in_use_ms for one in of_card if one.use == Use.EMPTY]
+        return (not empty, -max(empty, default=0))
+
+    return sorted(cards.values(), key=order)
+
+
+def before(card: FreeCard, style: Style) -> str:
+    """Return to whom a free card was promised until it became free, in brackets; empty where that is not known."""
+    owner = card.previous_owner
+    return "" if owner is None else f" (before that promised to {style.name(owner, _NAME_WIDTH)})"
+
+
+def _owner(one: PromisedCard, style: Style) -> str:
+    return NOT_KNOWN if one.owner is None else style.name(one.owner, _NAME_WIDTH)
+
+
+def _promised(report: Report, of_card: Sequence[PromisedCard], where: Places, style: Style) -> str:
+    """Return ``GPU 3, promised to alice (slurm 1234), nobody there since 09:10``."""
+    first, rest = of_card[0], len(of_card) - 1
+    text = (
+        f"{where(first.host, first.gpu)}, promised to {_owner(first, style)} "
+        f"({allocation_name(first, style, _NAME_WIDTH)})"
+        f"{f' and {rest:,} more' if rest else ''}"
+    )
+    if all(one.use == Use.EMPTY for one in of_card):
+        before = "before " if first.is_lower_bound else ""
+        return f"{text}, nobody there since {before}{since(first.use_since_ms, report.window)}"
+    return text

@@ -1,0 +1,307 @@
+"""What a page is made of: markup that escapes every string, bars of states as SVG, tables with captions and heads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from itertools import zip_longest
+from types import MappingProxyType
+from typing import Final, TypeVar
+
+from gua.core.plaintext import safe
+from gua.report.kit.figures import NONE, percents
+from gua.report.kit.tables import Drawn, Heading, Part, Table
+from gua.report.states import ACTIVE, IDLE_HELD, STATES, TRULY_IDLE, UNKNOWN, States, observed_ms
+
+_VOID: Final = frozenset(("meta", "link", "br"))
+_SHAPES: Final = frozenset(("rect", "path"))
+_LONGEST_TITLE: Final = 200
+T = TypeVar("T")
+Value = str | int | float | None
+
+
+class Markup(str):
+    """Text that is HTML already. To join it with a string makes a plain string again, which will be escaped."""
+
+    __slots__ = ()
+
+
+EMPTY: Final = Markup()
+
+
+def text(written: str) -> Markup:
+    """Return text escaped for an element or a quoted attribute, without control and BiDi characters.
+
+    One space at either end is kept, as sentences are put together from parts.
+    """
+    if isinstance(written, Markup):
+        return written
+    if not written or written.isspace():
+        return Markup(" " if written else "")
+    before, after = (" " if end.isspace() else "" for end in (written[0], written[-1]))
+    return Markup(f"{before}{escape(safe(written), quote=True)}{after}")
+
+
+def join(parts: Iterable[str | None], between: str = "") -> Markup:
+    """Return parts side by side, those that are strings escaped, ``None`` left out."""
+    return Markup(text(between).join(text(part) for part in parts if part is not None))
+
+
+def tag(element: str, *children: str | None, **attributes: Value) -> Markup:
+    """Return an element with its children and attributes; ``class_`` is ``class``, ``aria_label`` ``aria-label``.
+
+    Attributes of ``None`` are left out.
+    """
+    written = "".join(
+        f' {name.rstrip("_").replace("_", "-")}="{text(str(value))}"'
+        for name, value in attributes.items()
+        if value is not None
+    )
+    if element in _VOID:
+        return Markup(f"<{element}{written}>")
+    if element in _SHAPES and not children:
+        return Markup(f"<{element}{written}/>")
+    return Markup(f"<{element}{written}>{join(children)}</{element}>")
+
+
+def name(written: str, width: int = 40) -> Markup:
+    """Return a name of unknown origin, cut in its middle to ``width`` columns; more of it shows where one points.
+
+    It is isolated, so that right-to-left letters do not move what stands beside it.
+    """
+    clean = safe(written)
+    cut = safe(written, width)
+    return tag("bdi", cut or '""', title=safe(written, _LONGEST_TITLE) if cut != clean else None)
+
+
+UNOBSERVED: Final = "unobserved"
+CLASSES: Final[Mapping[str, str]] = MappingProxyType(
+    {ACTIVE: "a", IDLE_HELD: "h", TRULY_IDLE: "t", UNKNOWN: "u", UNOBSERVED: "n"}
+)
+BarPart = tuple[str, str, float]  # the class of its fill, what it tells, its size
+
+
+def patterns() -> Markup:
+    """Return the patterns that all bars of a page are filled with: states differ without colour too."""
+    return tag(
+        "svg",
+        tag(
+            "defs",
+            _pattern("h", 6, "M-1 1l2-2M0 6l6-6M5 7l2-2"),
+            _pattern("t", 6, "M1 1.5h1M4 4.5h1"),
+            _pattern("u", 6, "M0 0l6 6M6 0l-6 6"),
+            _pattern("n", 8, "M-1 7l2 2M0 0l8 8M7-1l2 2"),
+        ),
+        class_="defs",
+        width=0,
+        height=0,
+        aria_hidden="true",
+    )
+
+
+def _pattern(kind: str, size: int, path: str) -> Markup:
+    return tag(
+        "pattern",
+        tag("rect", width=size, height=size, class_=f"b-{kind}"),
+        tag("path", d=path, class_=f"s-{kind}"),
+        id=f"p-{kind}",
+        width=size,
+        height=size,
+        patternUnits="userSpaceOnUse",
+    )
+
+
+def swatch(kind: str) -> Markup:
+    """Return a small square of a fill, for legends and heads of columns."""
+    return tag(
+        "svg",
+        tag("rect", width="100%", height="100%", class_=f"f-{kind}"),
+        class_="swatch",
+        aria_hidden="true",
+    )
+
+
+def of_state(state: str) -> Markup:
+    """Return a state's name behind its swatch, on one line."""
+    return tag("span", swatch(CLASSES[state]), state, class_="state")
+
+
+def stacked(parts: Sequence[BarPart], label: str, *, of: float | None = None, class_: str = "bar") -> Markup:
+    """Return one bar of parts side by side, as wide as their share of ``of`` (their sum); each tells its figure."""
+    total = sum(size for _, _, size in parts) if of is None else of
+    return tag("svg", join(_rects(parts, total)), class_=class_, role="img", aria_label=label)
+
+
+def _rects(parts: Sequence[BarPart], total: float) -> Iterator[Markup]:
+    start = 0.0
+    for kind, called, size in parts:
+        if size <= 0 or total <= 0:
+            continue
+        wide = 100 * size / total
+        told = (tag("title", called),) if called else ()
+        yield tag("rect", *told, x=f"{start:.2f}%", width=f"{wide:.2f}%", height="100%", class_=f"f-{kind}")
+        start += wide
+
+
+def states_bar(states: States, *, of: float) -> Markup:
+    """Return the bar of a split; its label has every state's percent."""
+    return stacked([(CLASSES[state], "", states[state].gpu_ms) for state in STATES], split_in_words(states), of=of)
+
+
+def split_in_words(states: States) -> str:
+    """Return ``active 21.4 %, idle-held …``, of what was observed."""
+    values = [states[state].gpu_ms for state in STATES]
+    total = sum(values)
+    told = ", ".join(f"{state} {part} %" for state, part in zip(STATES, percents(values), strict=True))
+    return told if total else "nothing observed"
+
+
+def single(kind: str, part: float | None, label: str, *, class_: str = "bar") -> Markup:
+    """Return a bar that fills ``part`` (0 to 1) of its width; ``None`` draws nothing."""
+    return EMPTY if part is None else stacked([(kind, "", part)], label, of=1.0, class_=class_)
+
+
+TEXT: Final = None
+NUMBER: Final = "n"
+BAR: Final = "b"
+
+
+@dataclass(frozen=True, slots=True)
+class HtmlColumn:
+    """A column's head, what is in it (text, number, bar), and the fill that stands beside its name.
+
+    ``leaves``: it is left out where the page is narrow.
+    """
+
+    label: str
+    kind: str | None = TEXT
+    fill: str | None = None
+    title: str | None = None
+    leaves: bool = False
+
+    @property
+    def class_(self) -> str | None:
+        """Return the class of its cells."""
+        return " ".join(filter(None, (self.kind, "l" if self.leaves else None))) or None
+
+
+def table(
+    caption: str,
+    columns: Sequence[HtmlColumn],
+    rows: Sequence[Sequence[str]],
+    *,
+    note: str | None = None,
+    is_named_above: bool = False,
+) -> Markup:
+    """Return a table whose rows' first cells are their heads; ``note`` below it says what is left out.
+
+    ``is_named_above``: a heading just above has the words of the caption, which only screen readers need again.
+    """
+    body = tag(
+        "table",
+        tag("caption", caption, class_="unseen") if is_named_above else caption_of(caption),
+        tag("thead", tag("tr", *(_head(column) for column in columns))),
+        tag("tbody", *(_row(columns, row) for row in rows)),
+    )
+    # What scrolls must be reachable by keyboard.
+    return join([tag("div", body, class_="scroll", role="region", aria_label=caption, tabindex=0), paragraph(note)])
+
+
+def table_of(
+    things: Sequence[T], columns: Sequence[tuple[HtmlColumn, Callable[[T], str]]], caption: str, note: str | None
+) -> Markup:
+    """Return a table with a row a thing: each column with what a thing has in it."""
+    rows = [[cell(thing) for _, cell in columns] for thing in things]
+    return table(caption, [column for column, _ in columns], rows, note=note)
+
+
+def caption_of(words: str) -> Markup:
+    """Return the caption of a table, which stays in sight where the table is scrolled."""
+    return tag("caption", tag("span", words))
+
+
+def paragraph(words: str | None, class_: str = "note") -> Markup | None:
+    """Return a small paragraph, nothing of nothing."""
+    return tag("p", words, class_=class_) if words else None
+
+
+def two_lines(first: str, second: str | None) -> Markup:
+    """Return a cell's main words and quieter ones below them."""
+    return join([first, tag("span", second, class_="sub") if second else None])
+
+
+def _head(column: HtmlColumn) -> Markup:
+    return tag(
+        "th",
+        swatch(column.fill) if column.fill else None,
+        column.label,
+        scope="col",
+        class_=column.class_,
+        title=column.title,
+    )
+
+
+def _row(columns: Sequence[HtmlColumn], row: Sequence[str]) -> Markup:
+    cells = [
+        tag("td" if place else "th", cell, class_=column.class_, scope=None if place else "row")
+        for place, (column, cell) in enumerate(zip(columns, row, strict=True))
+    ]
+    return tag("tr", *cells)
+
+
+def draw_parts(parts: Iterable[Part], title: str) -> Markup:
+    """Return a section's parts; a sentence just above a table is its caption, else the heading above is."""
+    return join(_drawn(parts, title))
+
+
+def has_figures(drawn: Table) -> bool:
+    """Return whether a table tells anything beside what its rows are about, in a column that always stays."""
+    stay = [place for place, column in enumerate(drawn.columns) if place >= drawn.heads and not column.leaves]
+    return any(row[place] not in {"", NONE} for row in drawn.rows for place in stay)
+
+
+def _drawn(parts: Iterable[Part], title: str) -> Iterator[Markup]:
+    sentence: str | None = None
+    for part in parts:
+        if isinstance(part, Table):
+            if part.rows:
+                yield _table_of(part, sentence or title, is_named_above=sentence is None)
+                sentence = None
+            continue
+        if sentence is not None:
+            yield tag("p", sentence)
+        sentence = None
+        match part:
+            case str():
+                sentence = part
+            case Heading():
+                title = part.text
+                yield tag("h3", title)
+            case Drawn():
+                sentence = part.line
+    if sentence is not None:
+        yield tag("p", sentence)
+
+
+def _table_of(drawn: Table, caption: str, *, is_named_above: bool) -> Markup:
+    columns = [
+        HtmlColumn(column.title, None if column.left else NUMBER, CLASSES.get(column.title), leaves=column.leaves > 0)
+        for column in drawn.columns
+    ]
+    rows = [
+        [_cell(text) if column.left else text for column, text in zip(drawn.columns, row, strict=True)]
+        for row in drawn.rows
+    ]
+    if drawn.bars:
+        columns.insert(drawn.heads, HtmlColumn("", BAR))
+        longest = max(map(observed_ms, drawn.bars))
+        for row, states in zip_longest(rows, drawn.bars):
+            row.insert(drawn.heads, states_bar(states, of=longest) if states else "")
+    notes = "; ".join(f"{title}: {note}" for title, note in drawn.notes)
+    return table(caption, columns, rows, note=notes, is_named_above=is_named_above)
+
+
+def _cell(text: str) -> Markup:
+    """Return a name, isolated, so that right-to-left letters do not move what stands beside it."""
+    return of_state(text) if text in STATES else tag("bdi", text)

@@ -1,0 +1,305 @@
+"""What gpu-usage-audit 1.0 to 1.8 would say of the stored ticks, by its own rule, beside what the rules here say."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Final, NamedTuple
+
+from gua.core.durations import to_rfc3339
+from gua.core.errors import UsageError
+from gua.core.parameters import BOUNDS
+from gua.core.plaintext import cells
+from gua.core.ports import ViewReader
+from gua.core.untrusted import is_word_of
+from gua.core.view import Count, StateName, ValueKind, View
+from gua.report import fleet
+from gua.report.filters import Selection
+from gua.report.hours import Hour, choose_hours, read_of
+from gua.report.kit.figures import NONE, HourFormat, plural
+from gua.report.kit.style import Style, table
+from gua.report.model import Window
+from gua.report.rows import EXTENT, OVERVIEW
+from gua.report.states import ACTIVE, IDLE_HELD, MS_PER_HOUR, STATES, TRULY_IDLE
+from gua.report.window import ReportRequest, choose_extents, choose_window, no_data
+
+RULES: Final = ("gpu-usage-audit",)
+"""The names that ``--rules`` takes."""
+THEIRS: Final = (ACTIVE, IDLE_HELD, TRULY_IDLE)
+NOT_COUNTED: Final = "not-counted"
+# A question for 450,000 went beyond the 300 MB that the embedded engine lets it have.
+PART_CARD_TICKS: Final = 100_000
+SCHEMA: Final = "gua.older-rules/1"
+_RULE: Final = (
+    "Its rule, tick by tick: a general utilization of 10 % or more is active; else more than 100 MiB held by listed "
+    "processes is idle-held; else truly-idle. Every tick counts once, however long."
+)
+_NAME_WIDTH: Final = 30
+WHY: Final = {
+    "ignored": "the memory is of programs that are no users of a card, such as Xorg: its rule counts them",
+    "unknown-memory": "a process of unknown memory is there: its rule takes that for 0",
+    "unattributed": "the card holds memory that no listed process owns: its rule looks at processes alone",
+    "mps": "MPS clients hold it: its list has none of them",
+    "rounding": "whole MiB of each process add up to 100 or less, their bytes to more",
+    "encoder": "the encoder was busy: its rule looks at the general utilization alone",
+    "decoder": "the decoder was busy: its rule looks at the general utilization alone",
+    "process-utilization": "a process was busy, by the driver's count for each process",
+    "settings": "thresholds were set that are not 10 % and 100 MiB",
+    "list": "the process list could not be read: its rule takes what is there for all of it",
+    "lost": "the driver lost the card, or it needs a reset",
+    "utilization": "utilization could not be read while something may be held",
+    "pid_namespace": "the agent saw the processes of its own container alone",
+    "processes": "the process list could not be read, or nothing tells whether it could: its rule takes that for empty",
+    "memory": "what is held is not known",
+    "not-read": "utilization could not be read: its rule has no such tick",
+    "instance": "a MIG instance: its rule looks at whole cards alone",
+}
+"""Why the rules here say something else, by the reason of the view ``gua_report.legacy_v1_rule``."""
+
+
+class OlderRow(NamedTuple):
+    """Ticks of a card that both rules judge alike."""
+
+    host: str
+    gpu: str
+    theirs: Annotated[str, ValueKind(is_word_of(*THEIRS, NOT_COUNTED))]
+    ours: StateName
+    why: str
+    card_ticks: Count
+    gpu_time_ms: Count
+
+
+OLDER_RULE: Final = View("legacy_v1_rule", OlderRow, BOUNDS)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Difference:
+    """Ticks of one state by its rule and one by ours; ``why`` is a key of ``WHY``, empty where both say the same."""
+
+    theirs: str
+    ours: str
+    why: str
+    card_ticks: int
+    gpu_ms: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OlderCard:
+    """One card: its ticks by state, as its rule has them (also ``not-counted``) and as ours."""
+
+    host: str
+    gpu: str
+    index: int | None
+    name: str | None
+    theirs: Mapping[str, int]
+    ours: Mapping[str, int]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OlderRules:
+    """The ticks that end in the window (since, until], by both rules: card by card and together."""
+
+    window: Window
+    cards: tuple[OlderCard, ...]
+    cells: tuple[Difference, ...]
+
+    @property
+    def card_ticks(self) -> int:
+        """Return how many card ticks there are."""
+        return sum(cell.card_ticks for cell in self.cells)
+
+
+def check_rules(name: str) -> None:
+    """Raise UsageError for rules that nobody knows."""
+    if name not in RULES:
+        msg = f"no rules {name!r}: there are {', '.join(RULES)}"
+        raise UsageError(msg)
+
+
+def collect_older_rules(reader: ViewReader, request: ReportRequest) -> OlderRules:
+    """Return what both rules say of the window and hosts asked for.
+
+    Raises UsageError for a host, moment or zone that means nothing, UnavailableError where there is no data.
+    """
+    hosts = list(request.hosts)
+    extents = choose_extents(EXTENT.rows(reader, {"hosts": []}), hosts)
+    conditions = Selection.of(request.clusters, request.where)
+    if conditions:
+        hosts = list(conditions.choose({extent.host for extent in extents}, fleet.labels(reader)))
+        extents = choose_extents(extents, hosts)
+    window = choose_window(extents, request)
+    bounds = {"since_ms": window.since_ms, "until_ms": window.until_ms, "hosts": hosts}
+    hours = choose_hours(reader, bounds, from_ticks=request.from_ticks)
+    cells: Counter[tuple[str, str, str]] = Counter()
+    gpu_ms: Counter[tuple[str, str, str]] = Counter()
+    theirs: defaultdict[tuple[str, str], Counter[str]] = defaultdict(Counter)
+    ours: defaultdict[tuple[str, str], Counter[str]] = defaultdict(Counter)
+    for since_ms, until_ms in _windows(window, hours):
+        for row in OLDER_RULE.rows(reader, {**bounds, "since_ms": since_ms, "until_ms": until_ms}):
+            key, count = (row.theirs, row.ours, row.why), row.card_ticks
+            cells[key] += count
+            gpu_ms[key] += row.gpu_time_ms
+            theirs[row.host, row.gpu][row.theirs] += count
+            ours[row.host, row.gpu][row.ours] += count
+    if not cells:
+        raise no_data(window, extents)
+    read = read_of(bounds, hours)
+    labels = {(row.host, row.gpu): (row.gpu_index, row.name) for row in OVERVIEW.rows(reader, read) if not row.is_total}
+    cards = [
+        OlderCard(
+            host=host,
+            gpu=gpu,
+            index=labels.get((host, gpu), (None, None))[0],
+            name=labels.get((host, gpu), (None, None))[1],
+            theirs={state: counts[state] for state in (*THEIRS, NOT_COUNTED)},
+            ours={state: ours[host, gpu][state] for state in STATES},
+        )
+        for (host, gpu), counts in theirs.items()
+    ]
+    return OlderRules(
+        window=window,
+        cards=tuple(sorted(cards, key=lambda card: (card.host, card.index is None, card.index or 0, card.gpu))),
+        cells=tuple(
+            Difference(theirs=key[0], ours=key[1], why=key[2], card_ticks=count, gpu_ms=gpu_ms[key])
+            for key, count in sorted(cells.items(), key=lambda cell: (-cell[1], cell[0]))
+        ),
+    )
+
+
+def _windows(window: Window, hours: list[Hour]) -> Iterator[tuple[int, int]]:
+    """Yield the window in parts of a bounded number of card ticks: a tick belongs to the hour of its end less 1 ms."""
+    first, card_ticks = None, 0
+    for hour in hours:
+        if first is not None and card_ticks + hour.card_ticks > PART_CARD_TICKS:
+            yield _within(window, first, hour.hour)
+            first, card_ticks = None, 0
+        first = hour.hour if first is None else first
+        card_ticks += hour.card_ticks
+    if first is not None:
+        yield _within(window, first, hours[-1].hour + 1)
+
+
+def _within(window: Window, first: int, beyond: int) -> tuple[int, int]:
+    return max(first * MS_PER_HOUR, window.since_ms), min(beyond * MS_PER_HOUR, window.until_ms)
+
+
+def render_other_rules(reader: ViewReader, request: ReportRequest, style: Style, *, as_json: bool) -> str:
+    """Return the comparison of the window and hosts asked for, as text or JSON.
+
+    Raises UsageError for what cannot be understood, UnavailableError where there is no data.
+    """
+    found = collect_older_rules(reader, request)
+    return render_older_json(found) if as_json else render_older_text(found, style)
+
+
+def render_older_json(found: OlderRules) -> str:
+    """Return one JSON object: counts and hours as numbers, times RFC 3339 in UTC, what is not known ``null``."""
+    document = {
+        "schema": SCHEMA,
+        "window": {"since": to_rfc3339(found.window.since_ms), "until": to_rfc3339(found.window.until_ms)},
+        "card_ticks": found.card_ticks,
+        "cards": [
+            {
+                "host": card.host,
+                "gpu": card.gpu,
+                "index": card.index,
+                "name": card.name,
+                "gpu-usage-audit": dict(card.theirs),
+                "gua": dict(card.ours),
+            }
+            for card in found.cards
+        ],
+        "cross": [
+            {
+                "gpu-usage-audit": cell.theirs,
+                "gua": cell.ours,
+                "reason": cell.why or None,
+                "card_ticks": cell.card_ticks,
+                "gpu_hours": round(cell.gpu_ms / MS_PER_HOUR, 6),
+            }
+            for cell in found.cells
+        ],
+    }
+    return json.dumps(document, allow_nan=False, indent=2) + "\n"
+
+
+def render_older_text(found: OlderRules, style: Style) -> str:
+    """Return the comparison for a terminal or a file, no line wider than the style's width."""
+    blocks = (_heading(found, style), _cards(found, style), _cross(found, style), _differences(found, style))
+    return "\n\n".join("\n".join(block) for block in blocks) + "\n"
+
+
+def _heading(found: OlderRules, style: Style) -> Iterator[str]:
+    window = found.window
+    span = f"{to_rfc3339(window.since_ms)} to {to_rfc3339(window.until_ms)}"
+    yield from style.wrap(f"The rule of gpu-usage-audit 1.0 to 1.8 over the ticks from {span}", indent=0)
+    yield from style.wrap(_RULE, indent=0)
+
+
+def _cards(found: OlderRules, style: Style) -> Iterator[str]:
+    yield from _title("1. Card ticks by its rule", style)
+    several = len({card.host for card in found.cards}) > 1
+    columns = THEIRS if not any(card.theirs[NOT_COUNTED] for card in found.cards) else (*THEIRS, NOT_COUNTED)
+    rows = [
+        (_label(card, style, with_host=several), *(f"{card.theirs[state]:,}" for state in columns))
+        for card in found.cards
+    ]
+    yield from _table((("card", *columns), *rows), style)
+
+
+def _cross(found: OlderRules, style: Style) -> Iterator[str]:
+    yield from _title("2. Its states (rows) and ours (columns), in card ticks", style)
+    sums = {
+        (theirs, ours): sum(cell.card_ticks for cell in found.cells if (cell.theirs, cell.ours) == (theirs, ours))
+        for theirs in (*THEIRS, NOT_COUNTED)
+        for ours in STATES
+    }
+    shown = [
+        theirs for theirs in (*THEIRS, NOT_COUNTED) if theirs in THEIRS or any(sums[theirs, one] for one in STATES)
+    ]
+    rows = [(theirs, *(f"{sums[theirs, ours]:,}" for ours in STATES)) for theirs in shown]
+    yield from _table((("", *STATES), *rows), style)
+    same = sum(cell.card_ticks for cell in found.cells if not cell.why)
+    share = f"{100 * same / found.card_ticks:.2f}" if same in {0, found.card_ticks} else f"{_inexact(same, found):.2f}"
+    yield from style.wrap(f"{same:,} of {plural(found.card_ticks, 'card tick')} are the same by both ({share} %).")
+
+
+def _inexact(same: int, found: OlderRules) -> float:
+    """Return a share in percent that does not round to all or nothing."""
+    return min(max(100 * same / found.card_ticks, 0.01), 99.99)
+
+
+def _differences(found: OlderRules, style: Style) -> Iterator[str]:
+    yield from _title("3. Where ours differs, and why", style)
+    different = [cell for cell in found.cells if cell.why]
+    if not different:
+        yield from style.wrap("Nowhere.")
+    hours = HourFormat.fitting(sum(cell.gpu_ms for cell in found.cells))
+    for cell in different:
+        first = f"{cell.theirs} by it, {cell.ours} by ours: {plural(cell.card_ticks, 'card tick')}"
+        because = WHY.get(cell.why, cell.why)
+        yield from style.wrap(f"{first}, {hours.of(cell.gpu_ms)} GPU-hours: {because}.", indent=2, hanging=4)
+
+
+def _title(text: str, style: Style) -> Iterator[str]:
+    yield from (style.title(line) for line in style.wrap(text, indent=0))
+
+
+def _table(rows: Sequence[Sequence[str]], style: Style) -> Iterator[str]:
+    """Yield a table, or where it does not fit a sentence for each row."""
+    lines = table(rows, left=1)
+    if max(map(cells, lines)) <= style.width:
+        yield from lines
+        return
+    head, *body = rows
+    for row in body:
+        written = ", ".join(f"{name} {cell}" for name, cell in zip(head[1:], row[1:], strict=True))
+        yield from style.wrap(f"{row[0]}: {written}", indent=2, hanging=4)
+
+
+def _label(card: OlderCard, style: Style, *, with_host: bool) -> str:
+    index = NONE if card.index is None else str(card.index)
+    host = f"{style.name(card.host, _NAME_WIDTH)} " if with_host else ""
+    return f"{host}{index} {style.name(card.gpu, _NAME_WIDTH)}"

@@ -1,1 +1,0 @@
-"""The report by the rules of gpu-usage-audit 1.8."""

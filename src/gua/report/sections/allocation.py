@@ -1,0 +1,435 @@
+"""To whom cards were promised, by which source, and what became of the promise."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Final
+
+from gua.core.words import Use
+from gua.report.allocation_sources import ask_sources, sources_of
+from gua.report.asking import Asking, Finish
+from gua.report.costs import COST_COLUMNS, Cost, added, with_currencies
+from gua.report.kit.amounts import Amounts
+from gua.report.kit.basis import at
+from gua.report.kit.fields import Cells, Hours, Json, cells, columns, json_of
+from gua.report.kit.figures import NONE, HourFormat, at_least, count, percents, span
+from gua.report.kit.style import Style
+from gua.report.kit.tables import Heading, Part, Rows, Table, more
+from gua.report.kit.words import COMMANDS, GUA, NAME_WIDTH, index, known, named
+from gua.report.model import Card, Headline, Report, ReportedSource
+from gua.report.prices import Prices
+from gua.report.promises import PromisedWorkRow, PromiseRow, ask_promised_work
+from gua.report.section import Csv, Section
+from gua.report.sections.now_rows import Now, PromisedCard
+from gua.report.states import MS_PER_HOUR, observed_ms
+from gua.report.uses import PROMISED, UNUSED, USES, ByPromisedUse, ByUse, CostByUse, CostsByUse, Uses, share, total
+from gua.report.waits import COUNTED, UNTOLD, ReservationsRow, ask_reservations
+from gua.report.window import BY_KIND, BY_SERVED_MODEL
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Allocated:
+    """GPU time promised by a source, in ms: all of it, or (``owner``) what one owner was promised.
+
+    ``shared_gpu_ms``: the part in which processes of the owner and of others were on the cards.
+    ``costs`` is ``None`` without prices. Of the source gua, ``runs`` and ``manuals`` count an owner's reservations that
+    were there at a tick of the window: of commands, and by hand; ``None`` where ticks that told that are gone.
+    """
+
+    source: str
+    owner: str | None
+    allocated_gpu_ms: Hours[float]
+    shared_gpu_ms: Hours[float]
+    uses: ByPromisedUse
+    costs: CostByUse = None
+    runs: int | None = None
+    manuals: int | None = None
+
+    @property
+    def unused_gpu_ms(self) -> float:
+        """Return what was held, used by others or empty."""
+        return total(self.uses, UNUSED)
+
+    @property
+    def unused_cost(self) -> Cost | None:
+        """Return what that cost, ``None`` without prices."""
+        return None if self.costs is None else added(self.costs[use] for use in UNUSED)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PromisedWork:
+    """GPU time promised for one kind of work or one served model; ``name`` is ``None`` where nothing tells it."""
+
+    name: str | None
+    allocated_gpu_ms: Hours[float]
+    uses: ByPromisedUse
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PromisedWorkBy:
+    """All promised GPU time by kind of work (``kind``) or by served model (``served-model``), the largest first."""
+
+    by: str
+    rows: tuple[PromisedWork, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PromisedHours:
+    """GPU time in ms by what became of it, of the time in which somebody looked at who was promised what.
+
+    The seven ``uses`` sum to ``looked_at_gpu_ms``; with ``not_looked_at_gpu_ms`` that is all observed time. ``owners``
+    are the worst first: by what was held, used by others or empty. ``promised`` are the same by source; ``work_by``
+    what it was for, where that was asked for.
+    """
+
+    looked_at_gpu_ms: Hours[float]
+    not_looked_at_gpu_ms: Hours[float]
+    uses: ByUse
+    costs: CostByUse = None
+    owners: tuple[Allocated, ...] = ()
+    promised: tuple[Allocated, ...] = ()
+    sources: tuple[ReportedSource, ...] = ()
+    work_by: tuple[PromisedWorkBy, ...] = ()
+
+    @property
+    def looked_at(self) -> bool:
+        """Return whether any source of allocations was looked at."""
+        return bool(self.sources) or self.looked_at_gpu_ms > 0
+
+
+_NOBODYS: Final = ""
+_NOISE_MS: Final = 1  # what sums of ticks that are cut at the window's edges may differ by
+
+
+def allocation(  # noqa: PLR0913 - the answer to each of the section's questions
+    rows: Iterable[PromiseRow],
+    sources: Sequence[ReportedSource],
+    headline: Headline,
+    prices: Prices,
+    reservations: Sequence[ReservationsRow] = (),
+    *,
+    work: Mapping[str, Sequence[PromisedWorkRow]] = MappingProxyType({}),
+) -> PromisedHours:
+    """Return the uses of all time, of each owner and of each source."""
+    counts = Counter({(row.source, row.owner, row.kind): row.reservations for row in reservations})
+    whole = _Sums()
+    owners: dict[tuple[str, str | None], _Sums] = {}
+    promised: dict[str, _Sums] = {}
+    for row in rows:
+        if not row.is_total:
+            continue
+        whole.add(row)
+        if row.source != _NOBODYS:
+            owners.setdefault((row.source, row.owner), _Sums()).add(row)
+            promised.setdefault(row.source, _Sums()).add(row)
+    uses = whole.uses
+    rest_ms = observed_ms(headline.states) - total(uses)
+    return PromisedHours(
+        looked_at_gpu_ms=total(uses),
+        not_looked_at_gpu_ms=rest_ms if rest_ms >= _NOISE_MS else 0,
+        uses=uses,
+        costs=whole.costs(prices),
+        owners=worst_first(
+            (_counted(_allocated(source, owner, sums, prices), counts) for (source, owner), sums in owners.items()),
+            prices,
+        ),
+        promised=worst_first((_allocated(source, None, sums, prices) for source, sums in promised.items()), prices),
+        sources=tuple(sources),
+        work_by=tuple(PromisedWorkBy(by=by, rows=_work(found)) for by, found in work.items()),
+    )
+
+
+def _work(rows: Iterable[PromisedWorkRow]) -> tuple[PromisedWork, ...]:
+    uses: dict[str | None, dict[Use, float]] = {}
+    for row in rows:
+        uses.setdefault(row.name, {})[Use(row.use)] = row.gpu_us / 1000
+    found = (PromisedWork(name=name, allocated_gpu_ms=total(of), uses=of) for name, of in uses.items())
+    return tuple(sorted(found, key=lambda one: (-one.allocated_gpu_ms, one.name or "")))
+
+
+def worst_first(every: Iterable[Allocated], prices: Prices) -> tuple[Allocated, ...]:
+    """Order by what was not used: by what it cost where all of it has a price in one currency, else by GPU time."""
+    found = list(every)
+    costs = [one.unused_cost for one in found]
+    is_priced = len({row.currency for row in prices.rows}) == 1 and not any(
+        cost is None or cost.unpriced_gpu_ms for cost in costs
+    )
+
+    def order(one: Allocated) -> tuple[float, float, str, str]:
+        cost = one.unused_cost
+        amount = sum(cost.amounts.values()) if is_priced and cost is not None else 0
+        return (-amount, -one.unused_gpu_ms, one.source, one.owner or "")
+
+    return tuple(sorted(found, key=order))
+
+
+@dataclass(slots=True)
+class _Sums:
+    """GPU time [us] by use and price, and the shared part of it."""
+
+    us: Counter[tuple[Use, int]] = field(default_factory=Counter)
+    shared_us: int = 0
+
+    def add(self, row: PromiseRow) -> None:
+        self.us[Use(row.use), row.price] += row.gpu_us
+        self.shared_us += row.gpu_us if row.is_shared else 0
+
+    @property
+    def uses(self) -> Uses:
+        return {use: self._of(use) / 1000 for use in USES}
+
+    def costs(self, prices: Prices) -> CostsByUse | None:
+        costs = {
+            use: prices.cost(self._of(use), [(price, us) for (of, price), us in self.us.items() if of == use and price])
+            for use in USES
+        }
+        return {use: cost for use, cost in costs.items() if cost is not None} or None
+
+    def _of(self, use: Use) -> int:
+        return sum(us for (of, _), us in self.us.items() if of == use)
+
+
+def _counted(one: Allocated, counts: Counter[tuple[str, str | None, str]]) -> Allocated:
+    if one.source not in COUNTED or counts[one.source, one.owner, UNTOLD]:
+        return one
+    return replace(one, runs=counts[one.source, one.owner, "run"], manuals=counts[one.source, one.owner, "manual"])
+
+
+def _allocated(source: str, owner: str | None, sums: _Sums, prices: Prices) -> Allocated:
+    return Allocated(
+        source=source,
+        owner=owner,
+        allocated_gpu_ms=total(sums.uses),
+        shared_gpu_ms=sums.shared_us / 1000,
+        uses=sums.uses,
+        costs=sums.costs(prices),
+    )
+
+
+NONE_KNOWN: Final = "(not told)"
+MOST_OWNERS: Final = 10
+MOST_EMPTY: Final = 10
+MOST_SOURCES: Final = 20
+MEANINGS: Final[Mapping[Use, str]] = {
+    Use.USED: "allocated, its owner active",
+    Use.HELD: "allocated, its owner idle",
+    Use.USED_BY_OTHERS: "allocated, only others there",
+    Use.EMPTY: "allocated, nobody there",
+    Use.UNALLOCATED_USE: "not allocated, not free",
+    Use.FREE: "not allocated, nothing there",
+    Use.UNKNOWN: "whose, or who there, unknown",
+}
+_SHORT: Final[Mapping[Use, str]] = {
+    Use.USED: "used",
+    Use.HELD: "held",
+    Use.USED_BY_OTHERS: "by others",
+    Use.EMPTY: "empty",
+    Use.UNKNOWN: "unknown",
+}
+
+
+def _text(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
+    """Yield the uses, what each source promised, the owners worst first, what is empty now, and sources that failed."""
+    found = report[PromisedHours]
+    yield from _uses(found, report, style, hours)
+    if len(found.promised) > 1:
+        yield Heading("By source")
+        yield _allocated_table(found.promised, report, style, hours, by_source=True)
+    yield Heading("Owners, the worst first: by what was held, used by others or empty")
+    if found.owners:
+        most = MOST_OWNERS * style.times
+        yield _allocated_table(found.owners[:most], report, style, hours, by_source=False)
+        yield from more(len(found.owners) - most, "owner", _EVERY)
+        yield "by others: allocated to this owner, and only others were there."
+        if Amounts.of_report(report).currencies:
+            yield "Amounts: what held, by others and empty cost together, estimated."
+    else:
+        yield "No card was promised to anybody."
+    yield from promised_work(report, style, hours)
+    yield from _empty_now(report, style)
+    yield from _health(found.sources, style)
+
+
+_EVERY: Final = "--csv allocation and --json have all of them"
+
+
+def use_units(report: Report, hours: HourFormat) -> dict[Use, int]:
+    """Return how many of the last decimal the section writes of each use, none where nobody looked."""
+    found = report.get(PromisedHours)
+    if found is None:
+        return {}
+    return dict(zip(USES, hours.units([found.uses.get(use, 0) for use in USES]), strict=True))
+
+
+def use_share(report: Report, use: Use) -> str:
+    """Return the share of a use in percent as the section writes it."""
+    found = report.get(PromisedHours)
+    values = [found.uses.get(one, 0) for one in USES] if found else []
+    return dict(zip(USES, percents(values), strict=False)).get(use, NONE)
+
+
+def _uses(found: PromisedHours, report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
+    values = [found.uses.get(use, 0) for use in USES]
+    money = Amounts.of_report(report)
+    rows = Rows([*zip(USES, hours.parts(values), percents(values), strict=True)])
+    rows.add("use", lambda one: one[0], left=True)
+    rows.add(("GPU-hours", "share %"), lambda one: one[1:])
+    costs = found.costs or {}
+    rows.add(money.titles("", style.name), lambda one: money.cells(costs.get(one[0])), leaves=2)
+    rows.add("that is", lambda one: MEANINGS[one[0]], left=True, leaves=1)
+    yield rows.table()
+    if found.not_looked_at_gpu_ms:
+        yield (
+            f"Of {hours.of(found.not_looked_at_gpu_ms)} GPU-hours more nobody looked at allocation: they are in none "
+            "of these."
+        )
+
+
+def _allocated_table(
+    every: Sequence[Allocated], report: Report, style: Style, hours: HourFormat, *, by_source: bool
+) -> Table:
+    rows = Rows(every)
+    if not by_source:
+        rows.add("owner", lambda one: known(one.owner, style), left=True, shortest=10, is_head=True)
+    if by_source or len({one.source for one in every}) > 1:
+        rows.add("source", lambda one: style.name(one.source, NAME_WIDTH), left=True, shortest=6, is_head=True)
+    _add_hours(rows, hours)
+    if any(one.runs is not None for one in every):
+        rows.add("runs", lambda one: count(one.runs), leaves=3)
+        rows.add("by hand", lambda one: count(one.manuals), leaves=4)
+    money = Amounts.of_report(report)
+    rows.add(money.titles("", style.name), lambda one: money.cells(one.unused_cost), leaves=1)
+    return rows.table()
+
+
+def _add_hours(rows: Rows[Allocated] | Rows[PromisedWork], hours: HourFormat) -> None:
+    """Add what was promised, and its uses; where there is no room, what is unknown of it leaves."""
+
+    def parts(one: Allocated | PromisedWork) -> list[float]:
+        return [one.uses.get(use, 0) for use in PROMISED]
+
+    rows.add("allocated", lambda one: hours.of(sum(parts(one))))
+    *titles, unknown = (_SHORT[use] for use in PROMISED)
+    rows.add(titles, lambda one: hours.parts(parts(one))[:-1])
+    rows.add(unknown, lambda one: hours.parts(parts(one))[-1], leaves=2)
+
+
+def promised_work(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
+    """Yield what promised time was for, by each key that was asked for."""
+    found = report.get(PromisedHours)
+    for work in () if found is None else found.work_by:
+        if not work.rows:
+            continue
+        yield Heading(f"Allocated per {work.by}")
+        rows = Rows(work.rows, MOST_OWNERS * style.times)
+        rows.add(
+            work.by,
+            lambda one: NONE_KNOWN if one.name is None else style.name(one.name, NAME_WIDTH),
+            left=True,
+            shortest=9,
+        )
+        _add_hours(rows, hours)
+        yield rows.table()
+        yield from more(rows.rest, "row", _EVERY)
+
+
+def _empty_now(report: Report, style: Style) -> Iterator[Part]:
+    now = report.get(Now)
+    if now is None:
+        return
+    yield Heading("Allocated, and nobody there, the longest first")
+    if not now.empty:
+        yield "none"
+        return
+
+    rows = Rows(now.empty, MOST_EMPTY * style.times)
+    rows.add_host(report, style, lambda one: one.host)
+    rows.add("gpu", lambda one: index(one.index, one.gpu, style), is_head=True)
+    rows.add("owner", lambda one: known(one.owner, style), left=True, shortest=8, is_head=True)
+    rows.add("allocation", lambda one: allocation_name(one, style), left=True, shortest=16)
+    rows.add("since", lambda one: at(one.promised_since_ms, report.window), left=True)
+    rows.add("nobody there for", lambda one: at_least(one.in_use_ms, is_lower_bound=one.is_lower_bound))
+    rows.add("until", lambda one: at(one.promised_until_ms, report.window), left=True, leaves=1)
+    rows.add("name", lambda one: named(one.job_name, style), left=True, shortest=6, leaves=2)
+    yield rows.table()
+    yield from more(rows.rest, "allocation", _EVERY)
+
+
+def allocation_name(one: PromisedCard, style: Style, width: int = NAME_WIDTH) -> str:
+    """Return an allocation by its source and id: ``slurm 1234``; a reservation by its command: ``gua run, 4f0e…``."""
+    command = COMMANDS.get(one.allocation_kind or "") if one.source == GUA else None
+    if command is not None:
+        return f"{command}, {style.name(one.allocation_id, width)}"
+    return f"{style.name(one.source, width)} {style.name(one.allocation_id, width)}"
+
+
+def _health(sources: Sequence[ReportedSource], style: Style) -> Iterator[Part]:
+    failed = sorted((one for one in sources if not one.ok or one.failed_ms), key=lambda one: (one.ok, -one.failed_ms))
+    yield Heading("Sources of allocations")
+    names = ", ".join(dict.fromkeys(style.name(one.source, NAME_WIDTH) for one in sources))
+    if not failed:
+        yield f"{names or 'none'}: read at every tick."
+        return
+    rows = Rows(failed, MOST_SOURCES * style.times)
+    rows.add("host", lambda one: style.name(one.host, NAME_WIDTH), left=True, shortest=8, is_head=True)
+    rows.add("source", lambda one: style.name(one.source, NAME_WIDTH), left=True, shortest=6, is_head=True)
+    rows.add("at the end", lambda one: "ok" if one.ok else "failed", left=True)
+    rows.add("failed for", lambda one: span(one.failed_ms))
+    rows.add("why", lambda one: named(one.reason, style, 2 * NAME_WIDTH), left=True, shortest=10)
+    yield rows.table()
+    yield from more(rows.rest, "source", _EVERY)
+    yield "While a source could not be read, no card counts as free: cards of which no other one tells are unknown."
+
+
+WORK_BY: Final = frozenset({BY_KIND, BY_SERVED_MODEL})
+"""The keys by which promised time can be added up: what it is for."""
+
+
+def _collect(asking: Asking) -> Finish:
+    rows, sources = asking.promises(), asking.once(ask_sources)
+    counts = asking.once(ask_reservations, sources)
+    work = {by: asking.once(ask_promised_work, by, sources) for by in asking.request.usage_by if by in WORK_BY}
+
+    def finish(headline: Headline, _cards: Sequence[Card]) -> PromisedHours:
+        of_work = {by: answer() for by, answer in work.items()}
+        return allocation(rows(), sources_of(sources()), headline, asking.prices, counts(), work=of_work)
+
+    return finish
+
+
+def _json(found: PromisedHours) -> Json:
+    return {"looked_at": found.looked_at, **json_of(found)}
+
+
+def _rows(found: PromisedHours, _report: Report) -> Iterator[Cells]:
+    if not found.looked_at:
+        return
+    for use in USES:
+        gpu_ms = found.uses.get(use, 0)
+        row: Cells = {"kind": "use", "use": use, "gpu_hours": gpu_ms / MS_PER_HOUR, "share": share(found.uses, use)}
+        yield from with_currencies(row, None if found.costs is None else found.costs[use], ("kind", "use"))
+    for kind, allocated in (("source", found.promised), ("owner", found.owners)):
+        for one in allocated:
+            yield from with_currencies({"kind": kind, **cells(one)}, one.unused_cost, ("kind", "source", "owner"))
+    for work in found.work_by:
+        for each in work.rows:
+            yield {"kind": work.by, **cells(each)}
+    for health in found.sources:
+        yield {"kind": "health", **cells(health)}
+
+
+_OF_ALL = ("use", "gpu_hours", "share")
+_OF_HEALTH = tuple(column for column in columns(ReportedSource) if column != "source")
+ALLOCATION_SECTION = Section(
+    name="allocation",
+    title="Allocation: what became of promised cards",
+    model=PromisedHours,
+    collect=_collect,
+    text=_text,
+    json=_json,
+    csv=Csv(("kind", *columns(Allocated), *_OF_ALL, *COST_COLUMNS, *_OF_HEALTH, "name"), _rows),
+    has=lambda report: (found := report.get(PromisedHours)) is not None and found.looked_at,
+)

@@ -1,1 +1,0 @@
-"""To whom cards were promised, and what became of the promise."""

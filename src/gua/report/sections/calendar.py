@@ -1,0 +1,397 @@
+"""Time: hours of the day, hours of the week, days."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime, tzinfo
+from types import MappingProxyType
+from typing import Annotated, Any, Final, NamedTuple
+
+from gua.core.moments import zone
+from gua.core.parameters import READ
+from gua.core.ports import ViewReader
+from gua.core.view import Count, Date, HourOfDay, StateName, View, Weekday
+from gua.report.asking import Asking, Finish
+from gua.report.kit.fields import (
+    AS_IS,
+    ByState,
+    Cells,
+    cells,
+    columns,
+    shares,
+    state_columns,
+)
+from gua.report.kit.figures import NONE, HourFormat, percents
+from gua.report.kit.html import CLASSES, Markup, caption_of, join, paragraph, split_in_words, swatch, tag
+from gua.report.kit.style import Style
+from gua.report.kit.tables import STACKED_BELOW, Drawn, Part, Rows
+from gua.report.model import Report, Window
+from gua.report.questions import ask
+from gua.report.rows import TIME_OF_DAY, TimeOfDayRow
+from gua.report.section import Csv, Section, zoned
+from gua.report.states import IDLE_HELD, STATES, TRULY_IDLE, States, StateTime, observed_ms, share
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DayHour:
+    """An hour of the day in the window's zone, 0 to 23."""
+
+    hour: int
+    states: ByState
+
+
+class TimeOfDay(tuple[DayHour, ...]):
+    """All 24 hours."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WeekHour:
+    """An hour of the week in the window's zone. Weekday 0 (Monday) to 6, hour 0 to 23."""
+
+    weekday: Annotated[int, replace(AS_IS, column="weekday_from_monday_0")]
+    hour: int
+    states: ByState
+
+
+class Week(tuple[WeekHour, ...]):
+    """All 168 hours, Monday's first."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CalendarDay:
+    """A day in the window's zone, as ``2026-03-29``.
+
+    ``seconds`` of it lie in the window (82,800 where an hour was skipped).
+    """
+
+    date: str
+    seconds: float
+    states: ByState
+
+
+class Days(tuple[CalendarDay, ...]):
+    """Every day of which something lies in the window, oldest first."""
+
+    __slots__ = ()
+
+
+Calendar = tuple[tuple[WeekHour, ...], tuple[CalendarDay, ...]]
+
+_DAYS_OF_WEEK: Final = 7
+_HOURS_OF_DAY: Final = 24
+_QUARTER_MS: Final = 15 * 60_000
+_STRIDE_MS: Final = 6 * 3_600_000
+# Stores take no tick of before 2000, and hold hours up to 2106.
+_FIRST_MS: Final = 946_684_800_000
+_LAST_MS: Final = 4_294_967_295_000
+
+
+class CalendarRow(NamedTuple):
+    """A state's time in an hour of the week (``is_week``), or on a day."""
+
+    is_week: bool
+    weekday: Weekday | None
+    hour: HourOfDay | None
+    date: Date | None
+    state: StateName
+    gpu_ms: float
+    card_ticks: Count
+
+
+CALENDAR: Final = View("calendar", CalendarRow, (*READ, "timezone"))
+
+
+def calendar(reader: ViewReader, read: Mapping[str, object], window: Window) -> Callable[[], Calendar]:
+    """Ask for hours of the week and days; call what is returned for them.
+
+    ``read`` is {since_ms, until_ms, hosts, tick_hours, use_hourly}. All 168 hours of the week come, Monday's first, and
+    every day of which something lies in the window, those without ticks as well.
+    """
+    answer = ask(reader, CALENDAR, {**read, "timezone": window.timezone})
+    return lambda: calendar_of(answer(), window)
+
+
+def calendar_of(rows: Iterable[CalendarRow], window: Window) -> Calendar:
+    """Return the rows of ``gua_report.calendar`` as hours of the week and days."""
+    hours: dict[tuple[int, int], dict[str, StateTime]] = {}
+    days: dict[str, dict[str, StateTime]] = {}
+    for row in rows:
+        states: dict[str, StateTime] = {}
+        if row.is_week and row.weekday is not None and row.hour is not None:
+            states = hours.setdefault((row.weekday - 1, row.hour), {})
+        elif row.date is not None:
+            states = days.setdefault(row.date, {})
+        states[row.state] = StateTime(gpu_ms=row.gpu_ms, card_ticks=row.card_ticks)
+    week = tuple(
+        WeekHour(weekday=weekday, hour=hour, states=_all_states(hours.get((weekday, hour), {})))
+        for weekday in range(_DAYS_OF_WEEK)
+        for hour in range(_HOURS_OF_DAY)
+    )
+    # Of a day that only the store's time zones know, none is lost.
+    lengths = dict.fromkeys(days, 0) | ms_of_days(window)
+    return week, tuple(
+        CalendarDay(date=date, seconds=lengths[date] / 1000, states=_all_states(days.get(date, {})))
+        for date in sorted(lengths)
+    )
+
+
+def ms_of_days(window: Window) -> dict[str, int]:
+    """Return how many milliseconds of each day, as ``2026-03-29``, lie in the window, oldest first.
+
+    A day has 23 or 25 hours where clocks change, and a date that a zone leaves out (Samoa, 2011-12-30) none.
+    """
+    local = zone(window.timezone)
+    days: dict[str, int] = {}
+    for since_ms, until_ms in _pieces(max(window.since_ms, _FIRST_MS), min(window.until_ms, _LAST_MS), local):
+        date = _local(since_ms, local).date().isoformat()
+        days[date] = days.get(date, 0) + until_ms - since_ms
+    return days
+
+
+def _pieces(since_ms: int, until_ms: int, local: tzinfo) -> Iterator[tuple[int, int]]:
+    """Yield the time from one moment to another in pieces, each of them of one date.
+
+    In strides, and by the quarter only where the date or the offset changes: the view puts whole quarters on a date.
+    """
+    while since_ms < until_ms:
+        end_ms = min(since_ms + _STRIDE_MS, until_ms)
+        first, last = _local(since_ms, local), _local(end_ms - 1, local)
+        if first.date() != last.date() or first.utcoffset() != last.utcoffset():
+            end_ms = min(since_ms - since_ms % _QUARTER_MS + _QUARTER_MS, until_ms)
+        yield since_ms, end_ms
+        since_ms = end_ms
+
+
+def _local(unix_ms: int, local: tzinfo) -> datetime:
+    return datetime.fromtimestamp(unix_ms // 1000, UTC).astimezone(local)
+
+
+def _all_states(states: States) -> States:
+    return {state: states.get(state, StateTime(card_ticks=0)) for state in STATES}
+
+
+_SHADE_WIDTH: Final = 3
+_CELL: Final = max(map(len, STATES))
+_APART: Final = "   "
+_TWO_HALVES_FROM: Final = 118
+_SHADE_WORDS: Final = ("below 25", "below 50", "below 75", "75 or more")
+
+
+def legend(style: Style) -> str:
+    """Return what the shades mean."""
+    return ", ".join(f"{shade} {words}" for shade, words in zip(style.shades, _SHADE_WORDS, strict=True))
+
+
+def _hours_of_day_text(report: Report, _style: Style, _hours: HourFormat) -> Iterator[Part]:
+    """Yield a line an hour."""
+    yield "% of what was observed in the hour"
+    rows = Rows(report[TimeOfDay])
+    rows.add("hour", lambda one: _label(one.hour), left=True)
+    rows.add(STATES, _parts)
+    yield rows.table(bars=[one.states for one in report[TimeOfDay]])
+
+
+def _hours_of_day_drawn(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
+    """Yield the same, each number with a shade, in two halves where there is room."""
+    if style.width < STACKED_BELOW:
+        yield from _hours_of_day_text(report, style, hours)
+        return
+    yield f"% of what was observed in the hour; {legend(style)}"
+    header = "  hour   " + "  ".join(" " * (_CELL - len(state)) + style.paint(state, state) for state in STATES)
+    rows = [_hour(hour, style) for hour in report[TimeOfDay]]
+    if style.width < _TWO_HALVES_FROM:
+        yield from map(Drawn, (header, *rows))
+        return
+    half = len(rows) // 2
+    yield Drawn(header + _APART + header)
+    yield from (Drawn(left + _APART + right) for left, right in zip(rows[:half], rows[half:], strict=True))
+
+
+def _label(hour: int) -> str:
+    return f"{hour:02d}-{(hour + 1) % 24:02d}"
+
+
+def _parts(hour: DayHour) -> list[str]:
+    return percents([hour.states[state].gpu_ms for state in STATES])
+
+
+def _hour(hour: DayHour, style: Style) -> str:
+    shown = (
+        f"{style.paint(state, style.shade(share(hour.states, state), _SHADE_WIDTH))}{part:>{_CELL - _SHADE_WIDTH}}"
+        for state, part in zip(STATES, _parts(hour), strict=True)
+    )
+    return f"  {_label(hour.hour)}  " + "  ".join(shown)
+
+
+WEEKDAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+_WEEK_SHADE_WIDTH: Final = 1
+
+
+def _week_text(report: Report, _style: Style, _hours: HourFormat) -> Iterator[Part]:
+    """Yield the idle-held share of every hour of the week, a line an hour."""
+    yield _SAYS
+    found = _by_hour(report)
+    rows = Rows(range(_HOURS_OF_DAY))
+    rows.add("hour", _label, left=True)
+    rows.add(WEEKDAYS, lambda hour: [whole(found.get((day, hour))) for day in range(len(WEEKDAYS))])
+    yield rows.table()
+
+
+_SAYS: Final = "idle-held in % of what was observed in the hour; other states with --csv week or --json"
+
+
+def _week_drawn(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
+    """Yield the same, each number with a shade."""
+    if style.width < STACKED_BELOW:
+        yield from _week_text(report, style, hours)
+        return
+    yield f"{_SAYS}; {legend(style)}"
+    found = _by_hour(report)
+    yield Drawn("  hour   " + "  ".join(f"{day:>5}" for day in WEEKDAYS))
+    for hour in range(_HOURS_OF_DAY):
+        shown = []
+        for day in range(len(WEEKDAYS)):
+            part = found.get((day, hour))
+            shown.append(f"{style.paint(IDLE_HELD, style.shade(part, _WEEK_SHADE_WIDTH))}{whole(part):>4}")
+        yield Drawn((f"  {_label(hour)}  " + "  ".join(shown)).rstrip())
+
+
+def whole(part: float | None) -> str:
+    """Return a share in whole percent: ``<1`` for what is no zero, ``>99`` for what is not all."""
+    if part is None:
+        return NONE
+    rounded = round(part * 100)
+    if rounded == 0 and part > 0:
+        return "<1"
+    return ">99" if rounded == 100 and part < 1 else str(rounded)
+
+
+def _by_hour(report: Report) -> dict[tuple[int, int], float | None]:
+    return {(one.weekday, one.hour): share(one.states, IDLE_HELD) for one in report[Week]}
+
+
+SECONDS_PER_HOUR: Final = 3600
+
+
+def _days_text(report: Report, _style: Style, hours: HourFormat) -> Iterator[Part]:
+    """Yield a line a day of the window's zone; a day in which the clock changed has 23 or 25 hours."""
+    yield "% of what was observed on the day"
+    rows = Rows(report[Days])
+    rows.add("day", lambda one: f"{one.date} {WEEKDAYS[date.fromisoformat(one.date).weekday()]}", left=True)
+    rows.add(STATES, lambda one: percents([one.states[state].gpu_ms for state in STATES]))
+    rows.add("GPU-hours", lambda one: hours.of(observed_ms(one.states)), leaves=2)
+    rows.add(
+        "day's hours",
+        lambda one: f"{one.seconds / SECONDS_PER_HOUR:.2f}".rstrip("0").rstrip("."),
+        leaves=1,
+        note="how much of it is in the window; 23 or 25 where the clock changed",
+    )
+    yield rows.table(bars=[one.states for one in report[Days]])
+
+
+_HEATMAPS: Final[Mapping[str, str]] = MappingProxyType(
+    {IDLE_HELD: "held without being used", TRULY_IDLE: "held by nobody"}
+)
+
+
+def _week_page(report: Report, _hours: HourFormat) -> Markup:
+    """Return a heatmap for each kind of idle: weekday by hour, shaded, with its number."""
+    by_hour = {(hour.weekday, hour.hour): hour.states for hour in report[Week]}
+    return join(
+        [
+            tag("div", *(_heatmap(state, by_hour, report) for state in _HEATMAPS), class_="two"),
+            paragraph(
+                join([swatch("n"), "hatched: nothing was observed in that hour of the week. A 0 was observed to be 0."])
+            ),
+        ]
+    )
+
+
+def _heatmap(state: str, by_hour: Mapping[tuple[int, int], States], report: Report) -> Markup:
+    caption = join(
+        [swatch(CLASSES[state]), f"{state}: {_HEATMAPS[state]}, % of the observed hour, {report.window.timezone}"]
+    )
+    head = tag("tr", tag("td"), *(tag("th", f"{hour:02d}", scope="col") for hour in range(24)))
+    rows = [
+        tag(
+            "tr",
+            tag("th", WEEKDAYS[weekday], scope="row"),
+            *(_heat(state, weekday, hour, by_hour.get((weekday, hour))) for hour in range(24)),
+        )
+        for weekday in range(7)
+    ]
+    body = tag("table", caption_of(caption), tag("thead", head), tag("tbody", *rows), class_="heat")
+    label = f"Heatmap of {state} by weekday and hour"
+    return tag("div", body, class_="scroll", role="region", aria_label=label, tabindex=0)
+
+
+def _heat(state: str, weekday: int, hour: int, states: States | None) -> Markup:
+    when = f"{WEEKDAYS[weekday]} {_label(hour)}: "
+    part = None if states is None else share(states, state)
+    if states is None or part is None:
+        return tag("td", NONE, class_="f-n", title=f"{when}unobserved")
+    level = min(10, round(part * 10) or int(part > 0))
+    return tag("td", whole(part), class_=f"{CLASSES[state]}{level}", title=when + split_in_words(states))
+
+
+def _time_of_day(rows: Iterable[TimeOfDayRow]) -> TimeOfDay:
+    hours = [dict.fromkeys(STATES, StateTime(card_ticks=0)) for _ in range(_HOURS_OF_DAY)]
+    for row in rows:
+        hours[row.hour][row.state] = StateTime(gpu_ms=row.gpu_ms, card_ticks=row.card_ticks)
+    return TimeOfDay(DayHour(hour=hour, states=states) for hour, states in enumerate(hours))
+
+
+def _collect_time_of_day(asking: Asking) -> Finish:
+    answer = ask(asking.reader, TIME_OF_DAY, {**asking.read, "timezone": asking.window.timezone})
+    return lambda _headline, _cards: _time_of_day(answer())
+
+
+def _collect_week(asking: Asking) -> Finish:
+    answer = asking.once(calendar, asking.window)
+    return lambda _headline, _cards: Week(answer()[0])
+
+
+def _collect_days(asking: Asking) -> Finish:
+    answer = asking.once(calendar, asking.window)
+    return lambda _headline, _cards: Days(answer()[1])
+
+
+def _with_shares(kind: type) -> Csv[Any]:
+    def rows(model: Iterable[DayHour | WeekHour | CalendarDay], _report: Report) -> Iterator[Cells]:
+        return ({**cells(row), **shares(row.states)} for row in model)
+
+    return Csv((*columns(kind), *state_columns("share")), rows)
+
+
+TIME_OF_DAY_SECTION = Section(
+    name="time-of-day",
+    title=zoned("Time of day"),
+    model=TimeOfDay,
+    collect=_collect_time_of_day,
+    text=_hours_of_day_text,
+    drawn=_hours_of_day_drawn,
+    csv=_with_shares(DayHour),
+)
+WEEK_SECTION = Section(
+    name="week",
+    title=zoned("Hours of the week"),
+    model=Week,
+    collect=_collect_week,
+    text=_week_text,
+    drawn=_week_drawn,
+    html=_week_page,
+    csv=_with_shares(WeekHour),
+)
+DAYS_SECTION = Section(
+    name="days",
+    title=zoned("Days"),
+    model=Days,
+    collect=_collect_days,
+    text=_days_text,
+    csv=_with_shares(CalendarDay),
+)

@@ -1,1 +1,0 @@
-"""Hours of the day, of the week, days, and the window before."""

@@ -1,0 +1,241 @@
+"""Contention: time in which nobody could get a card while cards were held that did nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Any, Final, NamedTuple
+
+from gua.core.parameters import PRICED, READ
+from gua.core.ports import ViewReader
+from gua.core.view import Count, View
+from gua.report.allocation_sources import SourceRow, ask_sources
+from gua.report.asking import Asking, Finish
+from gua.report.costs import OneCost, with_currencies
+from gua.report.kit.amounts import Amounts
+from gua.report.kit.fields import RATIO, Cells, Hours, cells, columns
+from gua.report.kit.figures import HourFormat, percent, percents
+from gua.report.kit.style import Style
+from gua.report.kit.tables import Part, Rows
+from gua.report.kit.words import NAME_WIDTH
+from gua.report.model import Report
+from gua.report.prices import PricedTime, Prices
+from gua.report.questions import Answer, ask
+from gua.report.section import Csv, Section
+from gua.report.size_limit import MOST_CARD_HOURS_AT_ONCE
+from gua.report.waits import WaitsRow, ask_waits
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Contention:
+    """What somebody in want of a card found, in ms of the effective window of a host (``None``: of all cards).
+
+    ``free_ms``: some card was truly-idle, and promised to nobody as far as allocation is looked at. ``contended_ms``:
+    every card was observed and known, none was free, at least one idle-held, or truly-idle and promised: waiting that
+    could have been avoided. ``busy_ms``: all were active. ``unknown_ms``: no card was seen free, and of some it is not
+    known (unknown or unobserved, or whether they were promised). ``contended_gpu_ms``: idle-held GPU time in
+    ``contended_ms``, ``cost`` what that cost; ``contended_promised_gpu_ms``: GPU time in it of cards that were
+    truly-idle and promised. ``share``: the contended part of all this time, 0 to 1. A GPU counts while it is whole.
+
+    Where a source tells who waits for cards: the ``most_waiting`` requests at once, ``wait_ms`` of all of them
+    together, ``waited_ms`` in which any waited; of that time the GPU time that was promised and ``empty``, ``held`` or
+    used by ``others`` alone, and of cards that were ``free``. ``None`` where none tells. ``waits_unknown_ms``: how long
+    cards were given out while no tick that is kept tells who waited; ``None`` where nobody gave any out.
+    """
+
+    host: str | None
+    cards: int
+    share: Annotated[float | None, replace(RATIO, column="contended_share")] = field(init=False)
+    contended_ms: Hours[int]
+    free_ms: Hours[int]
+    busy_ms: Hours[int]
+    unknown_ms: Hours[int]
+    contended_gpu_ms: Hours[float]
+    contended_promised_gpu_ms: Hours[float] = 0
+    cost: OneCost = None
+    most_waiting: int | None = None
+    wait_ms: Hours[int | None] = None
+    waited_ms: Hours[int | None] = None
+    waited_empty_gpu_ms: Hours[float | None] = None
+    waited_held_gpu_ms: Hours[float | None] = None
+    waited_others_gpu_ms: Hours[float | None] = None
+    waited_free_gpu_ms: Hours[float | None] = None
+    waits_unknown_ms: Hours[int | None] = None
+
+    def __post_init__(self) -> None:
+        total = self.free_ms + self.contended_ms + self.busy_ms + self.unknown_ms
+        object.__setattr__(self, "share", self.contended_ms / total if total else None)
+
+
+class Contentions(tuple[Contention, ...]):
+    """All cards together first, then each host where there are several."""
+
+    __slots__ = ()
+
+
+class ContentionRow(NamedTuple):
+    """What somebody in want of a card found on a host, or on all of them (``is_total``)."""
+
+    is_total: bool
+    host: str
+    cards: Count
+    free_ms: Count
+    contended_ms: Count
+    busy_ms: Count
+    unknown_ms: Count
+    contended_us: Count
+    contended_promised_us: Count
+    contended_priced: tuple[PricedTime, ...]
+
+
+CONTENTION: Final = View("contention", ContentionRow, (*READ, *PRICED))
+
+
+def ask_contention(reader: ViewReader, read: Mapping[str, object], prices: Prices) -> Answer[ContentionRow]:
+    """Query what somebody in want of a card found."""
+    return ask(reader, CONTENTION, {**read, **prices.parameters})
+
+
+def contention(
+    rows: Iterable[ContentionRow], prices: Prices, waits: Sequence[WaitsRow] = (), sources: Sequence[SourceRow] = ()
+) -> tuple[Contention, ...]:
+    """Return all cards together first, then each host where there are several."""
+    told = {row.host for row in waits}
+    untold = {row.host: row.ok_ms + row.failed_ms for row in sources if row.source == "gua" and row.host not in told}
+    found = [
+        Contention(
+            host=None if row.is_total else row.host,
+            cards=row.cards,
+            free_ms=row.free_ms,
+            contended_ms=row.contended_ms,
+            busy_ms=row.busy_ms,
+            unknown_ms=row.unknown_ms,
+            contended_gpu_ms=row.contended_us / 1000,
+            contended_promised_gpu_ms=row.contended_promised_us / 1000,
+            cost=prices.cost(row.contended_us, row.contended_priced),
+            **_waited(
+                [each for each in waits if row.is_total or each.host == row.host],
+                sum(ms for host, ms in untold.items() if row.is_total or host == row.host),
+            ),
+        )
+        for row in rows
+    ]
+    hosts = sorted((one for one in found if one.host is not None), key=lambda one: one.host or "")
+    return tuple(hosts) if len(hosts) == 1 else (*(one for one in found if one.host is None), *hosts)
+
+
+def _waited(of: Sequence[WaitsRow], untold_ms: int) -> dict[str, Any]:
+    """Return the waits of some hosts as fields; at the same time there may have waited fewer than the sum.
+
+    ``untold_ms``: how long cards were given out on those of which no tick tells.
+    """
+    if not of:
+        return {"waits_unknown_ms": untold_ms} if untold_ms else {}
+    return {
+        "most_waiting": max(row.waiting for row in of),
+        "wait_ms": sum(row.wait_ms for row in of),
+        "waited_ms": sum(row.waited_ms for row in of),
+        "waited_empty_gpu_ms": sum(row.empty_us for row in of) / 1000,
+        "waited_held_gpu_ms": sum(row.held_us for row in of) / 1000,
+        "waited_others_gpu_ms": sum(row.used_by_others_us for row in of) / 1000,
+        "waited_free_gpu_ms": sum(row.free_us for row in of) / 1000,
+        "waits_unknown_ms": sum(row.untold_ms for row in of) + untold_ms,
+    }
+
+
+MOST_HOSTS: Final = 20
+
+
+def _text(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
+    """Yield a line for all cards and one for each host, the most contended first."""
+    every = [one for one in report[Contentions] if one.host is None]
+    hosts = sorted((one for one in report[Contentions] if one.host is not None), key=lambda one: -one.contended_ms)
+    looked_at = report.is_allocation_looked_at
+    held = "idle-held or promised ones" if looked_at else "idle-held ones"
+    for one in every or hosts[:1]:
+        yield (
+            f"No card was free while {held} existed for {percent(one.share)} % of the time "
+            f"({hours.of(one.contended_ms)} hours): whoever waited then need not have."
+        )
+        yield from _waits(one, hours)
+    most = MOST_HOSTS * style.times
+    rows = Rows([*every, *(hosts[:most] if len(hosts) > 1 or not every else [])])
+    rows.add(
+        "host",
+        lambda one: "(all GPUs)" if one.host is None else style.name(one.host, NAME_WIDTH),
+        left=True,
+        shortest=8,
+    )
+    rows.add("GPUs", lambda one: f"{one.cards:,}", leaves=1, note=_GPUS)
+    rows.add("contended %", lambda one: _shares(one)[0])
+    rows.add("hours", lambda one: hours.of(one.contended_ms), leaves=2)
+    rows.add(("some free %", "all active %", "not known %"), lambda one: _shares(one)[1:])
+    rows.add(
+        "idle-held GPU-h",
+        lambda one: hours.of(one.contended_gpu_ms),
+        leaves=4,
+        note="what the idle-held cards were worth in the contended hours",
+    )
+    if looked_at:
+        rows.add(
+            "promised GPU-h",
+            lambda one: hours.of(one.contended_promised_gpu_ms),
+            leaves=3,
+            note="the same of promised cards that nothing held: free for nobody",
+        )
+    amounts = Amounts.of_report(report)
+    rows.add(amounts.titles("", style.name), lambda one: amounts.cells(one.cost), leaves=5)
+    yield rows.table()
+    if len(hosts) > most:
+        yield f"and {len(hosts) - most:,} hosts with less of it: --csv contention has every one."
+
+
+_GPUS: Final = "those that are not partitioned, the most at a time; a MIG instance is no GPU for who wants one"
+
+
+def _shares(one: Contention) -> list[str]:
+    return percents([one.contended_ms, one.free_ms, one.busy_ms, one.unknown_ms])
+
+
+def _waits(one: Contention, hours: HourFormat) -> Iterator[str]:
+    """Yield how long people really waited, and for what."""
+    if one.waits_unknown_ms:
+        yield f"Who waited is not known of {hours.of(one.waits_unknown_ms)} hours: no tick that is kept tells it."
+    if one.wait_ms is None or one.waited_ms is None:
+        return
+    if not one.wait_ms:
+        when = " in the others" if one.waits_unknown_ms else ""
+        yield f"Nobody waited in the queue of gua run and gua reserve{when}."
+        return
+    most = one.most_waiting or 1
+    yield (
+        f"In the queue of gua run and gua reserve requests waited {hours.of(one.wait_ms)} hours together, up to {most} "
+        f"at a tick. In the {hours.of(one.waited_ms)} hours in which anybody waited, "
+        f"{hours.of(one.waited_empty_gpu_ms or 0)} GPU-hours were reserved and empty, "
+        f"{hours.of(one.waited_held_gpu_ms or 0)} held, {hours.of(one.waited_others_gpu_ms or 0)} used by others, and "
+        f"{hours.of(one.waited_free_gpu_ms or 0)} free, and could not be given to the first of them."
+    )
+
+
+def _collect(asking: Asking) -> Finish:
+    sources = asking.once(ask_sources)
+    answer = asking.once(ask_contention, asking.prices)
+    waits = asking.once(ask_waits, sources)
+    return lambda _headline, _cards: Contentions(contention(answer(), asking.prices, waits(), sources()))
+
+
+def _rows(found: Contentions, _report: Report) -> Iterator[Cells]:
+    for row in found:
+        told = {"of": "all cards" if row.host is None else "host", **cells(row)}
+        yield from with_currencies(told, row.cost, ("of", "host"))
+
+
+CONTENTION_SECTION = Section(
+    name="contention",
+    title="Contention",
+    model=Contentions,
+    collect=_collect,
+    text=_text,
+    csv=Csv(("of", *columns(Contention)), _rows),
+    most_card_hours=MOST_CARD_HOURS_AT_ONCE,
+)

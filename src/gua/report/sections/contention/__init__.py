@@ -1,1 +1,0 @@
-"""Time in which nobody could get a card while cards were held that did nothing."""

@@ -1,0 +1,188 @@
+"""Measured energy by state, and what holding a card added over the same card's bare idle draw."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Annotated, Final, NamedTuple
+
+from gua.core.parameters import READ
+from gua.core.ports import ViewReader
+from gua.core.view import Count, StateName, View
+from gua.report.asking import answer_of
+from gua.report.kit.fields import RATIO, Cells, Number, Seconds, cells, columns
+from gua.report.kit.figures import NONE, HourFormat, amount, plural
+from gua.report.kit.style import Style
+from gua.report.kit.tables import Heading, Part, Rows, Table, card_rows, more
+from gua.report.model import OfCard, Report
+from gua.report.questions import ask
+from gua.report.section import Csv, Section
+from gua.report.states import STATES
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StateEnergy:
+    """One state's energy of a card.
+
+    ``measured``: from the card's energy counter; ``estimated``: power at the tick times its seconds, of ticks of
+    which the counter tells nothing (a reset, no counter); ``unknown_ms``: observed time with neither.
+    """
+
+    measured_joules: Number[float]
+    measured_ms: Seconds[int]
+    estimated_joules: Number[float]
+    estimated_ms: Seconds[int]
+    unknown_ms: Seconds[int]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CardEnergy(OfCard):
+    """One card's energy by state.
+
+    ``bare_watts`` and ``held_watts``: mean draw while truly-idle and while idle-held, of measured energy, ``None``
+    where that state was not seen with a counter. ``added_joules``: (held - bare) times the measured idle-held time,
+    where both were seen: what holding it cost in electricity; below 0 if it drew less.
+    """
+
+    states: Mapping[str, StateEnergy]
+    bare_watts: Annotated[float | None, replace(RATIO, column="card_bare_watts")]
+    held_watts: Annotated[float | None, replace(RATIO, column="card_held_watts")]
+    added_joules: Annotated[float | None, replace(RATIO, column="card_added_joules")]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Energy:
+    """All cards. MIG instances have no energy of their own: it is their parent's."""
+
+    cards: tuple[CardEnergy, ...]
+
+
+class StateAmounts(NamedTuple):
+    """A state's energy of a card, in mJ, and the ms that it was measured and estimated for."""
+
+    state: StateName
+    measured_mj: Count
+    measured_ms: Count
+    estimated_mj: Count
+    estimated_ms: Count
+    unknown_ms: Count
+
+
+class EnergyRow(NamedTuple):
+    """A card's energy by state."""
+
+    host: str
+    gpu: str
+    gpu_index: Count | None
+    model: str | None
+    states: tuple[StateAmounts, ...]
+    bare_watts: float | None
+    held_watts: float | None
+    added_joules: float | None
+
+
+ENERGY: Final = View("energy", EnergyRow, READ)
+_NONE: Final = StateEnergy(measured_joules=0, measured_ms=0, estimated_joules=0, estimated_ms=0, unknown_ms=0)
+
+
+def energy(reader: ViewReader, read: Mapping[str, object]) -> Callable[[], Energy]:
+    """Ask for the energy of each card; call what is returned for it.
+
+    ``read`` is {since_ms, until_ms, hosts, tick_hours, use_hourly}.
+    """
+    answer = ask(reader, ENERGY, read)
+    return lambda: energy_of(answer())
+
+
+def energy_of(rows: Iterable[EnergyRow]) -> Energy:
+    """Return the rows of ``gua_report.energy`` as cards, in the order of their indexes; all four states of each."""
+    cards = [
+        CardEnergy(
+            host=row.host,
+            gpu=row.gpu,
+            index=row.gpu_index,
+            model=row.model,
+            states=dict.fromkeys(STATES, _NONE) | {amounts.state: _state_energy(amounts) for amounts in row.states},
+            bare_watts=row.bare_watts,
+            held_watts=row.held_watts,
+            added_joules=row.added_joules,
+        )
+        for row in rows
+    ]
+    return Energy(
+        cards=tuple(sorted(cards, key=lambda card: (card.host, card.index is None, card.index or 0, card.gpu)))
+    )
+
+
+def _state_energy(amounts: StateAmounts) -> StateEnergy:
+    return StateEnergy(
+        measured_joules=amounts.measured_mj / 1000,
+        measured_ms=amounts.measured_ms,
+        estimated_joules=amounts.estimated_mj / 1000,
+        estimated_ms=amounts.estimated_ms,
+        unknown_ms=amounts.unknown_ms,
+    )
+
+
+JOULES_PER_KWH: Final = 3_600_000
+
+
+def _text(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
+    """Yield the energy of each state over all cards, and each card's draw while bare and while held."""
+    found = report[Energy]
+    if not found.cards:
+        yield "No card told its energy or its power."
+        return
+    yield (
+        "measured: from the cards' energy counters. estimated: power at the tick x its length, where the counter tells "
+        "nothing."
+    )
+    yield _by_state(found.cards, hours)
+    added = [card.added_joules for card in found.cards if card.added_joules is not None]
+    yield Heading("What holding added to the bare idle draw of the same card (measured)")
+    if not added:
+        yield "Not known: no card was seen both truly-idle and idle-held with an energy counter."
+        return
+    yield f"{amount(sum(added) / JOULES_PER_KWH, 2)} kWh on {plural(len(added), 'card')} that were seen in both states."
+    rows = card_rows(report, style, sorted(found.cards, key=lambda card: -(card.added_joules or 0)))
+    rows.add("truly-idle W", lambda card: amount(card.bare_watts))
+    rows.add("idle-held W", lambda card: amount(card.held_watts))
+    rows.add("added kWh", lambda card: NONE if card.added_joules is None else _kwh(card.added_joules))
+    yield rows.table()
+    yield from more(rows.rest, "card", "--csv energy has every one")
+
+
+def _by_state(cards: Sequence[CardEnergy], hours: HourFormat) -> Table:
+    """Return the energy of each state over all cards; that of no hours at all is not 0."""
+    rows = Rows([(state, [card.states[state] for card in cards if state in card.states]) for state in STATES])
+
+    def add(title: str, joules: Callable[[StateEnergy], float], ms: Callable[[StateEnergy], int]) -> None:
+        rows.add(title, lambda one: _kwh(sum(map(joules, one[1]))) if sum(map(ms, one[1])) else NONE)
+        rows.add("of hours", lambda one: hours.of(sum(map(ms, one[1]))), leaves=2)
+
+    rows.add("", lambda one: one[0], left=True)
+    add("measured kWh", lambda part: part.measured_joules, lambda part: part.measured_ms)
+    add("estimated kWh", lambda part: part.estimated_joules, lambda part: part.estimated_ms)
+    rows.add("not known, hours", lambda one: hours.of(sum(part.unknown_ms for part in one[1])), leaves=1)
+    return rows.table()
+
+
+def _kwh(joules: float) -> str:
+    return amount(joules / JOULES_PER_KWH, 2)
+
+
+def _rows(found: Energy, _report: Report) -> Iterator[Cells]:
+    for card in found.cards:
+        for state, part in card.states.items():
+            yield {**cells(card), "state": state, **cells(part)}
+
+
+_CARD = columns(CardEnergy)
+ENERGY_SECTION = Section(
+    name="energy",
+    title="Energy",
+    model=Energy,
+    collect=answer_of(energy),
+    text=_text,
+    csv=Csv((*_CARD[:4], "state", *columns(StateEnergy), *_CARD[4:]), _rows),
+)

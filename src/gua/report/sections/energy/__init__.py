@@ -1,1 +1,0 @@
-"""What energy the cards took."""

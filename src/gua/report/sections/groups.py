@@ -1,0 +1,252 @@
+"""Groups: cards added up by host, cluster, model or a label."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Final
+
+from gua.core.plaintext import safe
+from gua.core.words import Mig
+from gua.report.asking import Asking, Finish
+from gua.report.costs import CostByState, added_by_state, wasted, with_currencies
+from gua.report.filters import CLUSTER_KEY, Labels, check_key
+from gua.report.kit.amounts import AMOUNT_WIDTH, WASTED, Amounts
+from gua.report.kit.fields import AS_IS, RATIO, ByState, Cells, Hours, cells, columns
+from gua.report.kit.figures import HourFormat, percent, percents, plural
+from gua.report.kit.style import Style
+from gua.report.kit.tables import STACKED_BELOW, Drawn, Heading, Part, Rows, Table, lay, most_idle
+from gua.report.kit.words import gpu_numbers, parts
+from gua.report.model import Card, Report
+from gua.report.section import Csv, Section
+from gua.report.states import STATES, StateTime
+from gua.report.window import BY_HOST, BY_MODEL
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Group:
+    """Cards added up; times in ms of GPU time.
+
+    ``name`` is ``None`` for those of which it is not known; ``cards`` are GPUs that are not partitioned and MIG
+    instances; ``ratio`` is observed / expected, ``None`` if nothing was.
+    """
+
+    name: Annotated[str | None, AS_IS.named("group")]
+    hosts: int
+    cards: int
+    expected_gpu_ms: Hours[float]
+    observed_gpu_ms: Hours[float]
+    unobserved_gpu_ms: Hours[float]
+    ratio: Annotated[float | None, replace(RATIO, column="observed_ratio")] = field(init=False)
+    gaps: int
+    states: ByState
+    gpus: int
+    costs: CostByState = None
+
+    def __post_init__(self) -> None:
+        ratio = self.observed_gpu_ms / self.expected_gpu_ms if self.expected_gpu_ms > 0 else None
+        object.__setattr__(self, "ratio", ratio)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Grouping:
+    """All cards of a report in groups ``by`` host, model, cluster or a label's key."""
+
+    by: str
+    groups: tuple[Group, ...]
+
+
+class Groupings(tuple[Grouping, ...]):
+    """The sums asked for, in that order, and by host where there are several."""
+
+    __slots__ = ()
+
+
+BY_CLUSTER: Final = "cluster"
+_DECIMALS: Final = 3
+
+
+def needs_labels(by: Iterable[str]) -> bool:
+    """Return whether groups can only be told by the hosts' labels."""
+    return any(one not in {BY_HOST, BY_MODEL} for one in by)
+
+
+def check_by(by: Iterable[str], hosts: Iterable[str], labels: Labels) -> None:
+    """Raise UsageError, naming the labels that exist, for a group that none of the hosts is told by."""
+    among = {host: labels.get(host, {}) for host in hosts}
+    for one in by:
+        if one not in {BY_HOST, BY_MODEL}:
+            check_key(_label(one), among)
+
+
+def rollups(cards: Sequence[Card], by: Sequence[str], labels: Labels) -> tuple[Grouping, ...]:
+    """Return the sums asked for, and those of the hosts where there are several."""
+    several = len({card.host for card in cards}) > 1
+    every = dict.fromkeys([*by, *([BY_HOST] if several else [])])
+    return tuple(rollup(cards, one, labels) for one in every)
+
+
+def rollup(cards: Sequence[Card], by: str, labels: Labels) -> Grouping:
+    """Return the cards in groups of one value of ``by``: ``host``, ``model``, ``cluster`` or a label's key.
+
+    A card of which that is not known belongs to the group ``None``.
+    """
+    groups: dict[str | None, list[Card]] = {}
+    key_of = _key(by, labels)
+    for card in cards:
+        groups.setdefault(key_of(card), []).append(card)
+    ordered = sorted(groups, key=lambda name: (name is None, name or ""))
+    return Grouping(by=by, groups=tuple(group_of(name, groups[name]) for name in ordered))
+
+
+def group_of(name: str | None, cards: Sequence[Card]) -> Group:
+    """Return the sum of cards, exact to a thousandth of a millisecond as the store's rows are."""
+    return _added(
+        name,
+        cards,
+        hosts=len({card.host for card in cards}),
+        gpus=gpu_numbers(parts(cards))[0],
+        cards=sum(card.mig != Mig.PARENT for card in cards),
+    )
+
+
+def added(groups: Sequence[Group]) -> Group:
+    """Return the sum of groups that share no card; hosts of several groups count in each."""
+    return _added(
+        None,
+        groups,
+        hosts=sum(group.hosts for group in groups),
+        gpus=sum(group.gpus for group in groups),
+        cards=sum(group.cards for group in groups),
+    )
+
+
+def _added(name: str | None, every: Sequence[Card] | Sequence[Group], *, hosts: int, gpus: int, cards: int) -> Group:
+    return Group(
+        name=name,
+        hosts=hosts,
+        gpus=gpus,
+        cards=cards,
+        expected_gpu_ms=_sum(one.expected_gpu_ms for one in every),
+        observed_gpu_ms=_sum(one.observed_gpu_ms for one in every),
+        unobserved_gpu_ms=_sum(one.unobserved_gpu_ms for one in every),
+        gaps=sum(one.gaps for one in every),
+        states={
+            state: StateTime(
+                gpu_ms=_sum(one.states[state].gpu_ms for one in every),
+                card_ticks=sum(one.states[state].card_ticks or 0 for one in every),
+            )
+            for state in STATES
+        },
+        costs=added_by_state(one.costs for one in every),
+    )
+
+
+def _sum(values: Iterable[float]) -> float:
+    """Return a sum that does not depend on the order: the values have three decimals at most."""
+    return round(math.fsum(values), _DECIMALS)
+
+
+def _key(by: str, labels: Labels) -> Callable[[Card], str | None]:
+    if by == BY_HOST:
+        return lambda card: card.host
+    if by == BY_MODEL:
+        return lambda card: card.model or card.name
+    return lambda card: labels.get(card.host, {}).get(_label(by))
+
+
+def _label(by: str) -> str:
+    return CLUSTER_KEY if by == BY_CLUSTER else by
+
+
+MOST_GROUPS: Final = 40
+UNKNOWN_NAME: Final = "(unknown)"
+_NAME_WIDTH: Final = 40
+_SHORTEST_NAME: Final = 12
+
+
+def _title(report: Report) -> str:
+    """Return the heading of the first groups."""
+    return f"Per {safe(report[Groupings][0].by, _NAME_WIDTH)}"
+
+
+def _text(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
+    """Yield a table for each key; of very many groups those that stood idle longest, and the rest as one."""
+    for number, grouping in enumerate(report[Groupings]):
+        if number:
+            yield Heading(f"Per {style.name(grouping.by, _NAME_WIDTH)}")
+        yield f"% of each {'host' if grouping.by == BY_HOST else 'group'}'s observed GPU-hours"
+        table, rest = _table(report, grouping, style, hours)
+        yield table
+        if rest:
+            yield _REST
+
+
+def _drawn(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
+    """Yield the same with a bar a group, where there is room."""
+    is_narrow = style.width - AMOUNT_WIDTH * len(Amounts.of_report(report).currencies) < STACKED_BELOW
+    for part in _text(report, style, hours):
+        if is_narrow or not isinstance(part, Table):
+            yield part
+        else:
+            yield from map(Drawn, lay(_without_hosts(part) if part.columns[0].title == BY_HOST else part, style)[0])
+
+
+def _without_hosts(table: Table) -> Table:
+    return replace(
+        table, columns=[table.columns[0], *table.columns[2:]], rows=[[row[0], *row[2:]] for row in table.rows]
+    )
+
+
+def _table(report: Report, grouping: Grouping, style: Style, hours: HourFormat) -> tuple[Table, int]:
+    """Return the table of a key, and how many groups its last row adds up."""
+    amounts = Amounts.of_report(report)
+    shown, rest = _shown(grouping, style)
+    costs = amounts.rows([wasted(group.costs) for _, group in shown])
+    rows = Rows([(name, group, cost) for (name, group), cost in zip(shown, costs, strict=True)])
+    rows.add(style.name(grouping.by, _NAME_WIDTH), lambda one: one[0], left=True, shortest=_SHORTEST_NAME)
+    rows.add("hosts", lambda one: f"{one[1].hosts:,}", leaves=3)
+    rows.add("GPUs", lambda one: f"{one[1].gpus:,}")
+    rows.add(STATES, lambda one: percents([one[1].states[state].gpu_ms for state in STATES]))
+    rows.add(amounts.titles(WASTED, style.name), lambda one: one[2])
+    rows.add("GPU-hours", lambda one: hours.of(one[1].observed_gpu_ms), leaves=1)
+    rows.add("observed %", lambda one: percent(one[1].ratio), leaves=2)
+    return rows.table(bars=[group.states for _, group in shown]), rest
+
+
+_REST: Final = "others: those with less idle time; --json has every one."
+
+
+def _shown(grouping: Grouping, style: Style) -> tuple[list[tuple[str, Group]], int]:
+    """Return the groups that are shown, each with its name, and how many others the last one adds up."""
+    most = MOST_GROUPS * style.times
+    is_whole = len(grouping.groups) <= most
+    shown, rest = most_idle(grouping.groups, lambda group: group.states, most if is_whole else most - 1)
+    rows = [(_name(group, style), group) for group in shown]
+    return [*rows, (plural(len(rest), "other"), added(rest))] if rest else rows, len(rest)
+
+
+def _name(group: Group, style: Style) -> str:
+    return UNKNOWN_NAME if group.name is None else style.name(group.name, _NAME_WIDTH) or '""'
+
+
+def _collect(asking: Asking) -> Finish:
+    return lambda _headline, cards: Groupings(rollups(cards, asking.request.groups_by, asking.labels))
+
+
+def _rows(groupings: Groupings, _report: Report) -> Iterator[Cells]:
+    for grouping in groupings:
+        for group in grouping.groups:
+            yield from with_currencies({"by": grouping.by, **cells(group)}, group.costs, ("by", "group"))
+
+
+GROUPS_SECTION = Section(
+    name="groups",
+    title=_title,
+    model=Groupings,
+    collect=_collect,
+    text=_text,
+    drawn=_drawn,
+    csv=Csv(("by", *columns(Group)), _rows),
+)

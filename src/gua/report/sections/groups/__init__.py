@@ -1,1 +1,0 @@
-"""Cards added up by host, cluster, model or label."""

@@ -1,0 +1,290 @@
+"""Where the GPU-hours went: the split of all observed time, and what the idle-held hours are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from gua.report.asking import Asking, Finish
+from gua.report.costs import COST_COLUMNS, Cost, cost_json, costs_json, wasted, with_currencies
+from gua.report.kit.amounts import Amounts, sentence
+from gua.report.kit.fields import Cell, Cells, Json, hours, json_of, ratio, states_json
+from gua.report.kit.figures import HourFormat, amount, percent, percents, plural, within
+from gua.report.kit.html import CLASSES, UNOBSERVED, Markup, draw_parts, join, stacked
+from gua.report.kit.style import Style, table
+from gua.report.kit.tables import STACKED_BELOW, Drawn, Part, Rows, Table, TableColumn
+from gua.report.kit.words import skipped
+from gua.report.model import Report
+from gua.report.section import Csv, Section
+from gua.report.sections.card_streaks import LONG_STREAK_MS, IdleSplit, ask_split
+from gua.report.states import IDLE_HELD, MS_PER_HOUR, STATES, TRULY_IDLE, observed_ms
+
+_COLUMNS: Final = (
+    TableColumn(title="", left=True),
+    TableColumn(title="GPU-hours"),
+    TableColumn(title="share %"),
+    TableColumn(title="card ticks"),
+)
+NEVER_USED: Final = "never used"
+LOW: Final = "low"
+STREAKS_UNKNOWN: Final = "not known"
+
+
+def _text(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
+    """Yield the split of all observed time."""
+    yield Table(columns=_COLUMNS, rows=rows(report, hours, before=f"{IDLE_HELD}: "))
+    yield from _sentences(report, style, hours)
+
+
+def _drawn(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
+    """Yield the same, each state with a bar."""
+    if style.width < STACKED_BELOW:
+        yield from _text(report, style, hours)
+        return
+    written = rows(report, hours, before="  ")
+    lines = table([[column.title for column in _COLUMNS], *written], left=1)
+    width = style.width - max(map(len, lines)) - 2
+    yield Drawn(lines[0])
+    for (state, *_), line in zip(written, lines[1:], strict=True):
+        if state not in STATES:
+            yield Drawn(line)
+            continue
+        room = " " * (max(map(len, lines)) - len(line))
+        bar = style.paint(state, style.bar(report.headline.shares[state] or 0, width))
+        yield Drawn(f"{style.state(line, state)}{room}  {bar}".rstrip())
+    yield from _sentences(report, style, hours)
+
+
+def rows(report: Report, hours: HourFormat, *, before: str) -> list[list[str]]:
+    """Return a row a state, and below idle-held its parts, marked by what stands before their names.
+
+    Parts add up to their state as written.
+    """
+    split = report.headline
+    values = [split.states[state].gpu_ms for state in STATES]
+    written = zip(STATES, hours.parts(values), percents(values), strict=True)
+    found = []
+    for state, of_state, part in written:
+        found.append([state, of_state, part, f"{split.states[state].card_ticks or 0:,}"])
+        if state == IDLE_HELD:
+            found += [[f"{before}{name}", *figures, ""] for name, *figures in _idle_parts(report, hours)]
+    return found
+
+
+def _idle_parts(report: Report, hours: HourFormat) -> list[tuple[str, str, str]]:
+    split = report.get(IdleSplit)
+    if split is None:
+        return []
+    parts = {NEVER_USED: split.never_used_gpu_ms, LOW: split.low_gpu_ms}
+    if split.unknown_gpu_ms > 0:
+        parts[STREAKS_UNKNOWN] = split.unknown_gpu_ms
+    values = [report.headline.states[state].gpu_ms for state in STATES]
+    place, of_parts = STATES.index(IDLE_HELD), list(parts.values())
+    return list(zip(parts, hours.within(values, place, of_parts), within(values, place, of_parts), strict=True))
+
+
+def _sentences(report: Report, style: Style, hours: HourFormat) -> Iterator[str]:
+    split = report.get(IdleSplit)
+    if split is not None:
+        never_used, low = hours.parts((split.never_used_long_gpu_ms, split.low_long_gpu_ms))
+        yield (
+            f"{hours.of(split.long_gpu_ms)} idle-held GPU-hours lie in streaks of 30 minutes and more: "
+            f"{never_used} never used (no engine or process above 0 in the whole streak), "
+            f"{low} low"
+        )
+        if split.unknown_gpu_ms > 0:
+            yield f"{STREAKS_UNKNOWN}: hours whose ticks are gone and whose streaks nobody kept"
+    elif report.streaks_skipped is not None:
+        yield skipped(report, "How much of idle-held was never used")
+    if (cost := sentence(wasted(report.headline.costs), style.name, hours)) is not None:
+        yield f"idle-held time cost {cost}"
+    coverage = report.coverage
+    yield (
+        f"observed {hours.of(coverage.observed_gpu_ms)} GPU-hours, {percent(coverage.ratio)} % of what was expected; "
+        f"unobserved {hours.of(coverage.unobserved_gpu_ms)}, {plural(coverage.gaps, 'gap')}"
+    )
+
+
+def state_hours(report: Report, hours: HourFormat) -> dict[str, str]:
+    """Return each state's hours, written so that they add up to the observed hours, the same in every section."""
+    units = state_units(report, hours)
+    return {state: hours.written(report.headline.states[state].gpu_ms, units[state]) for state in STATES}
+
+
+def state_units(report: Report, hours: HourFormat) -> dict[str, int]:
+    """Return the same as how many of the last decimal are written."""
+    return dict(zip(STATES, hours.units([report.headline.states[state].gpu_ms for state in STATES]), strict=True))
+
+
+def _idle_text(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
+    """Yield idle-held and truly-idle, each with what it means."""
+    rows, meanings = _idle_rows_of(report, style, hours), _meanings(report)
+    rows.add("that is", lambda state: meanings[state], left=True)
+    yield rows.table()
+    yield _whole(report)
+
+
+def _idle_rows_of(report: Report, style: Style, hours: HourFormat) -> Rows[str]:
+    written, amounts, costs = state_hours(report, hours), Amounts.of_report(report), report.headline.costs
+    rows = Rows((IDLE_HELD, TRULY_IDLE))
+    rows.add("", lambda state: state, left=True)
+    rows.add("GPU-hours", lambda state: written[state])
+    rows.add("GPUs", lambda state: amount(report.headline.equivalent_gpus[state], 2))
+    rows.add(amounts.titles("", style.name), lambda state: amounts.cells(costs[state] if costs else None))
+    return rows
+
+
+def _idle_drawn(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
+    """Yield the same, the meanings wrapped beside their lines."""
+    if style.width < STACKED_BELOW:
+        yield from _idle_text(report, style, hours)
+        return
+    figures = _idle_rows_of(report, style, hours).table()
+    lines = table([[column.title for column in figures.columns], *figures.rows], left=1)
+    yield Drawn(lines[0])
+    for (state, meaning), line in zip(_meanings(report).items(), lines[1:], strict=True):
+        first, *rest = style.wrap(meaning, indent=len(line) + 2)
+        yield Drawn(f"{style.state(line, state)}  {first.lstrip()}")
+        yield from map(Drawn, rest)
+    yield _whole(report)
+
+
+def _meanings(report: Report) -> dict[str, str]:
+    threshold = next(setting.value for setting in report.rules if setting.key == "active_utilization")
+    return {
+        IDLE_HELD: f"memory held, utilization below {threshold * 100:.4g} %",
+        TRULY_IDLE: (
+            "nothing holds them; some may be promised"
+            if report.is_allocation_looked_at
+            else "nothing holds them; allocation is not looked at"
+        ),
+    }
+
+
+def _whole(report: Report) -> str:
+    whole = sum(value for value in report.headline.equivalent_gpus.values() if value is not None)
+    return f"GPUs: as many as if they had been idle all the time, of {amount(whole, 2)} expected."
+
+
+def _page(report: Report, hours: HourFormat) -> Markup:
+    """Return the bar of all expected time, and the split with its numbers."""
+    written = state_hours(report, hours)
+    unobserved_ms = report.coverage.unobserved_gpu_ms
+    parts = [
+        *(
+            (CLASSES[state], f"{state}: {written[state]} GPU-hours", report.headline.states[state].gpu_ms)
+            for state in STATES
+        ),
+        (CLASSES[UNOBSERVED], f"{UNOBSERVED}: {hours.of(unobserved_ms)} GPU-hours", unobserved_ms),
+    ]
+    label = "All expected GPU time. " + ", ".join(called for _, called, _ in parts)
+    return join(
+        [
+            stacked(parts, label, class_="bar tall"),
+            draw_parts(_text(report, Style(), hours), "Share of what was observed, by state"),
+        ]
+    )
+
+
+def _collect(asking: Asking) -> Finish:
+    split = ask_split(asking)
+    return lambda _headline, _cards: split()
+
+
+def _json(report: Report) -> Json:
+    costs = report.headline.costs
+    return {
+        "card_ticks": report.headline.card_ticks,
+        "states": states_json(report.headline.states),
+        "costs": None if costs is None else costs_json(costs),
+        "idle_held": _idle_held(report),
+        "idle_seconds": None if report.headline.idle_seconds is None else json_of(report.headline.idle_seconds),
+    }
+
+
+def _idle_held(report: Report) -> Json | None:
+    split = report.get(IdleSplit)
+    if split is None:
+        return None
+    total = observed_ms(report.headline.states)
+
+    def part(gpu_ms: float, long_gpu_ms: float | None) -> Json:
+        return {
+            "gpu_hours": hours(gpu_ms),
+            "share": ratio(gpu_ms / total) if total else None,
+            "gpu_hours_in_long_streaks": None if long_gpu_ms is None else hours(long_gpu_ms),
+        }
+
+    return {
+        "never_used": part(split.never_used_gpu_ms, split.never_used_long_gpu_ms),
+        "low": part(split.low_gpu_ms, split.low_long_gpu_ms),
+        "unknown": part(split.unknown_gpu_ms, None),
+        "gpu_hours_in_long_streaks": hours(split.long_gpu_ms),
+        "long_streak_seconds": LONG_STREAK_MS // 1000,
+    }
+
+
+def _rows(report: Report, _report: Report) -> Iterator[Cells]:
+    split = report.get(IdleSplit)
+    for state, part in report.headline.states.items():
+        row: dict[str, Cell] = {
+            "state": state,
+            "gpu_hours": part.gpu_ms / MS_PER_HOUR,
+            "share": report.headline.shares[state],
+            "card_ticks": part.card_ticks,
+        }
+        if split is not None and state == IDLE_HELD:
+            row |= {
+                "never_used_gpu_hours": split.never_used_gpu_ms / MS_PER_HOUR,
+                "low_gpu_hours": split.low_gpu_ms / MS_PER_HOUR,
+                "unknown_gpu_hours": split.unknown_gpu_ms / MS_PER_HOUR,
+                "in_long_streaks_gpu_hours": split.long_gpu_ms / MS_PER_HOUR,
+            }
+        yield from with_currencies(row, _cost(report, state), ["state"])
+
+
+def _cost(report: Report, state: str) -> Cost | None:
+    return None if report.headline.costs is None else report.headline.costs[state]
+
+
+_OF_IDLE_HELD = ("never_used_gpu_hours", "low_gpu_hours", "unknown_gpu_hours", "in_long_streaks_gpu_hours")
+HEADLINE_SECTION = Section(
+    name="headline",
+    title="Where the GPU-hours went",
+    model=Report,
+    collect=_collect,
+    text=_text,
+    drawn=_drawn,
+    html=_page,
+    json=_json,
+    csv=Csv(("state", "gpu_hours", "share", "card_ticks", *_OF_IDLE_HELD, *COST_COLUMNS), _rows),
+)
+
+
+def _idle_json(report: Report) -> Json:
+    return {
+        state: {
+            "gpu_hours": hours(report.headline.states[state].gpu_ms),
+            "equivalent_gpus": ratio(report.headline.equivalent_gpus[state]),
+            "cost": None if report.headline.costs is None else cost_json(report.headline.costs[state]),
+        }
+        for state in (IDLE_HELD, TRULY_IDLE)
+    }
+
+
+def _idle_rows(report: Report, _report: Report) -> Iterator[Cells]:
+    for state in (IDLE_HELD, TRULY_IDLE):
+        gpu_hours = report.headline.states[state].gpu_ms / MS_PER_HOUR
+        row = {"state": state, "gpu_hours": gpu_hours, "equivalent_gpus": report.headline.equivalent_gpus[state]}
+        yield from with_currencies(row, _cost(report, state), ["state"])
+
+
+IDLE_CAPACITY_SECTION = Section(
+    name="idle-capacity",
+    title="Idle capacity",
+    model=Report,
+    text=_idle_text,
+    drawn=_idle_drawn,
+    json=_idle_json,
+    csv=Csv(("state", "gpu_hours", "equivalent_gpus", *COST_COLUMNS), _idle_rows),
+)

@@ -1,1 +1,0 @@
-"""Where the GPU-hours went, and what idle capacity they were."""

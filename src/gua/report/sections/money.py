@@ -1,0 +1,212 @@
+"""What GPU time cost, by the prices that were valid then."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from gua.report.asking import Asking, Finish
+from gua.report.kit.amounts import CENTS
+from gua.report.kit.basis import at
+from gua.report.kit.fields import Cells, Json, Number, Timestamp, hours, number, to_json
+from gua.report.kit.figures import NONE, HourFormat, amount, amounts
+from gua.report.kit.style import Style
+from gua.report.kit.tables import Heading, Part, Rows, Table
+from gua.report.kit.words import NAME_WIDTH, known, named
+from gua.report.model import Card, Report
+from gua.report.prices import CostsRow, Prices, PriceSpan, of_cards
+from gua.report.section import Csv, Section
+from gua.report.states import IDLE_HELD, MS_PER_HOUR, STATES
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Price:
+    """What an hour of a whole GPU of a model costs from a moment (Unix ms) on, and who says so."""
+
+    model: str
+    currency: str
+    per_gpu_hour: Number[float]
+    valid_from_ms: Timestamp[int]
+    source: str | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ModelCost:
+    """One model's GPU time in the window by state [ms], and its cost in one currency.
+
+    ``gpu_ms`` is the priced part. What no price counted for is a cost of its own, without a ``currency``:
+    ``unpriced_gpu_ms``.
+    """
+
+    model: str | None
+    currency: str | None
+    gpu_ms: Mapping[str, float]
+    cost: Mapping[str, float]
+    unpriced_gpu_ms: Mapping[str, float]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Money:
+    """Costs by model and currency, and the prices they were made with.
+
+    They are estimates, as prices are what somebody entered.
+    """
+
+    costs: tuple[ModelCost, ...]
+    prices: tuple[Price, ...]
+
+
+_EXAMPLE: Final = "2.50 --currency EUR"
+# What a shell, a terminal and a person take as it stands: names come from drivers and recordings.
+_TYPEABLE: Final = re.compile(r"[A-Za-z0-9][ -~]{0,79}")
+
+
+def price_command(cards: Iterable[Card]) -> str | None:
+    """Return how to set a price of the model that wasted most without any, ``None`` where every card has one."""
+    wasted_ms: Counter[str] = Counter()
+    for card in cards:
+        if card.costs is None or not any(cost.amounts for cost in card.costs.values()):
+            wasted_ms[card.model or card.name or ""] += round(card.states[IDLE_HELD].gpu_ms)
+    if not wasted_ms:
+        return None
+    for model, _ in sorted(wasted_ms.items(), key=lambda one: (-one[1], one[0])):
+        if _TYPEABLE.fullmatch(model):
+            return f"gua prices set {shlex.quote(model)} {_EXAMPLE}"
+    return f"gua prices set MODEL {_EXAMPLE}"
+
+
+def money(rows: Sequence[CostsRow], cards: Iterable[Card], prices: Prices) -> Money:
+    """Return the costs of each model by currency, from its cards' GPU time by price, and the prices that counted.
+
+    Priced and unpriced GPU time of all costs together is the headline's. What no price counted for is a cost of its
+    own, without a currency.
+    """
+    by_card = of_cards(rows)
+    models: dict[str | None, Counter[tuple[int, str]]] = defaultdict(Counter)
+    for card in cards:
+        for row in by_card.get((card.host, card.gpu)) or [_unpriced(card)]:
+            models[card.model or card.name].update({(row.price, state): us for state, us in row.by_state.items() if us})
+    costs = [
+        cost
+        for model in sorted(models, key=lambda name: (name is None, name or ""))
+        for cost in _costs_of(model, models[model], prices)
+    ]
+    used = sorted({price for of_model in models.values() for price, _ in of_model if price})
+    return Money(costs=tuple(costs), prices=tuple(_price(prices.rows[number - 1]) for number in used))
+
+
+def _costs_of(model: str | None, gpu_us: Mapping[tuple[int, str], int], prices: Prices) -> Iterable[ModelCost]:
+    """Yield a cost for each currency, in the order in which they came into force, and one without for the rest."""
+    numbers = sorted({number for number, _ in gpu_us}, key=lambda number: (not number, number))
+    every = {number: prices.rows[number - 1].currency if number else None for number in numbers}
+    for currency in dict.fromkeys(every.values()):
+        of_currency = [number for number in numbers if every[number] == currency]
+        gpu_ms = {state: sum(gpu_us.get((number, state), 0) for number in of_currency) / 1000 for state in STATES}
+        nothing = dict.fromkeys(STATES, 0.0)
+        if currency is None:
+            yield ModelCost(model=model, currency=None, gpu_ms=nothing, cost=nothing, unpriced_gpu_ms=gpu_ms)
+            continue
+        cost = {
+            state: sum(
+                gpu_us.get((number, state), 0) / 1000 / MS_PER_HOUR * prices.rows[number - 1].per_gpu_hour
+                for number in of_currency
+            )
+            for state in STATES
+        }
+        yield ModelCost(model=model, currency=currency, gpu_ms=gpu_ms, cost=cost, unpriced_gpu_ms=nothing)
+
+
+def _unpriced(card: Card) -> CostsRow:
+    return CostsRow(card.host, card.gpu, 0, *(round(card.states[state].gpu_ms * 1000) for state in STATES))
+
+
+def _price(row: PriceSpan) -> Price:
+    """Return a price without its end, which is where the next one begins."""
+    return Price(**{name: value for name, value in row._asdict().items() if name != "until_ms"})
+
+
+def _text(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
+    """Yield the cost of idle-held time in each currency, of each model by state, and the prices used."""
+    found = report[Money]
+    currencies = sorted({cost.currency for cost in found.costs if cost.currency is not None})
+    for currency in currencies:
+        held = sum(cost.cost.get(IDLE_HELD, 0) for cost in found.costs if cost.currency == currency)
+        yield f"idle-held: {amount(held, CENTS)} {style.name(currency, NAME_WIDTH)} (estimated)"
+    if (command := price_command(report.cards)) is not None:
+        yield f"{'Some cards' if currencies else 'These cards'} have no price. Set one: {command}"
+    yield _costs_table(found.costs, style, hours)
+    if not found.prices:
+        return
+    yield Heading("Prices: estimated from what somebody entered, valid from a moment on")
+    rows = Rows(found.prices)
+    rows.add("model", lambda price: style.name(price.model, NAME_WIDTH), left=True, shortest=10)
+    rows.add("per GPU-hour", lambda price: amount(price.per_gpu_hour, 4))
+    rows.add("currency", lambda price: style.name(price.currency, NAME_WIDTH), left=True)
+    rows.add("valid from", lambda price: at(price.valid_from_ms, report.window), left=True)
+    rows.add("source", lambda price: named(price.source, style), left=True, shortest=10, leaves=1)
+    yield rows.table()
+
+
+def _costs_table(costs: Sequence[ModelCost], style: Style, hours: HourFormat) -> Table:
+    """Return a row for each model and currency; what a currency's rows cost adds up as its sum is written."""
+    written: dict[tuple[int, str], str] = {}
+    for currency in {cost.currency for cost in costs if cost.currency is not None}:
+        places = [place for place, cost in enumerate(costs) if cost.currency == currency]
+        for state in STATES:
+            told = amounts([costs[place].cost.get(state, 0) for place in places], CENTS)
+            written.update(((place, state), one) for place, one in zip(places, told, strict=True))
+    rows = Rows([*enumerate(costs)])
+    rows.add("model", lambda one: known(one[1].model, style), left=True, shortest=10, is_head=True)
+    rows.add("currency", lambda one: named(one[1].currency, style), left=True, is_head=True)
+    rows.add(STATES, lambda one: [written.get((one[0], state), NONE) for state in STATES])
+    rows.add("unpriced GPU-h", lambda one: hours.of(sum(one[1].unpriced_gpu_ms.values())), leaves=1)
+    return rows.table()
+
+
+def _collect(asking: Asking) -> Finish:
+    costs = asking.costs()
+    return lambda _headline, cards: money(costs(), cards, asking.prices)
+
+
+def _json(found: Money) -> Json:
+    return {"costs": [_cost(cost) for cost in found.costs], "prices": to_json(found.prices)}
+
+
+def _cost(cost: ModelCost) -> Json:
+    states = {
+        state: {
+            "gpu_hours": hours(cost.gpu_ms.get(state, 0)),
+            "cost": None if cost.currency is None else number(cost.cost.get(state, 0)),
+            "unpriced_gpu_hours": hours(cost.unpriced_gpu_ms.get(state, 0)),
+        }
+        for state in STATES
+    }
+    return {"model": cost.model, "currency": cost.currency, "states": states}
+
+
+def _rows(found: Money, _report: Report) -> Iterator[Cells]:
+    for cost in found.costs:
+        for state in STATES:
+            yield {
+                "model": cost.model,
+                "currency": cost.currency,
+                "state": state,
+                "gpu_hours": cost.gpu_ms.get(state, 0) / MS_PER_HOUR,
+                "cost": None if cost.currency is None else cost.cost.get(state, 0),
+                "unpriced_gpu_hours": cost.unpriced_gpu_ms.get(state, 0) / MS_PER_HOUR,
+            }
+
+
+MONEY_SECTION = Section(
+    name="money",
+    title="Money",
+    model=Money,
+    collect=_collect,
+    text=_text,
+    json=_json,
+    csv=Csv(("model", "currency", "state", "gpu_hours", "cost", "unpriced_gpu_hours"), _rows),
+)

@@ -1,1 +1,0 @@
-"""What to do now: who is idle on which card, and which cards are free."""

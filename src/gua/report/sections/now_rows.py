@@ -1,0 +1,457 @@
+"""What to do now, from each card's streaks and the processes on it: who holds a card and does nothing, what is free."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, ClassVar, Final
+
+from gua.core.words import AllocationStatus, Mig, Use
+from gua.report.costs import OneCost
+from gua.report.kit.fields import Hours, Ratio, Seconds, Timestamp, Unit
+from gua.report.model import Card, Extent, Window
+from gua.report.prices import Prices
+from gua.report.promises import AllocationNameRow, PromiseRow
+from gua.report.sections.card_streaks import CardStreaksRow
+from gua.report.sections.usage_rows import CardProcess
+from gua.report.states import IDLE_HELD, MS_PER_HOUR, STATES, TRULY_IDLE
+
+BYTES_PER_GB: Final = 10**9
+SILENT: Final = "silent"
+SILENT_AFTER: Final = 3
+"""A card whose newest tick is older than so many intervals is silent, as in gua.current_cards."""
+
+
+def gigabyte_hours(byte_ms: float) -> float:
+    """Return bytes times milliseconds as GB-hours, of 10^9 bytes."""
+    return byte_ms / BYTES_PER_GB / MS_PER_HOUR
+
+
+_GB_HOURS: Final = Unit(
+    json=lambda byte_ms: round(gigabyte_hours(byte_ms), 6), cell=gigabyte_hours, name="wasted_gigabyte_hours"
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _NamedCard:
+    """A card, and what the driver calls it."""
+
+    host: str
+    gpu: str
+    index: int | None
+    card_name: str | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _HeldCard(_NamedCard):
+    """What the card's newest tick found, and when that was (Unix ms)."""
+
+    card_state: str
+    as_of_ms: Timestamp[int]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Holder(_HeldCard):
+    """A process that is idle on a card at the card's newest tick; times in ms, Unix ms for moments.
+
+    ``pid`` is ``None`` where the card is idle-held and no listed process owns the memory. ``idle_ms`` is the idle
+    time of the current streak (gaps and unknown ticks in it do not count); ``is_lower_bound``: nothing tells what it
+    did just before, so it may be longer. ``active_24h_ms``: its active ticks in the last 24 h before ``as_of_ms``,
+    ``None`` where its utilization was known at no tick of them, or the window begins later than they and the process.
+    ``wasted_gpu_ms``: GPU time attributed to it in the window while the card was idle-held (without a ``pid``: of the
+    card, in the current streak); ``wasted_byte_ms``: its memory times that time, ``None`` where its memory is known at
+    no tick of it; ``wasted_cost``: what the GPU time cost, ``None`` without prices, and of memory without a ``pid``
+    where a price changed meanwhile. ``is_alone``: no other counted process is listed on the card.
+    """
+
+    owner: str | None = None
+    program: str | None = None
+    pid: int | None = None
+    created_ms: Timestamp[int | None] = None
+    memory_bytes: int | None = None
+    idle_since_ms: Timestamp[int]
+    idle_ms: Seconds[int]
+    is_lower_bound: bool
+    is_alone: bool
+    active_24h_ms: Seconds[int | None] = None
+    wasted_gpu_ms: Hours[float]
+    wasted_byte_ms: Annotated[float | None, _GB_HOURS] = None
+    wasted_cost: OneCost = None
+    container_id: str | None = None
+    pod_uid: str | None = None
+    slurm_job_id: str | None = None
+    systemd_unit: str | None = None
+
+    @property
+    def is_unlisted(self) -> bool:
+        """Return whether it is memory that no listed process owns."""
+        return self.pid is None and self.owner is None and self.program is None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OtherHolder(_HeldCard):
+    """A process on a card at the card's newest tick that is active, or of which that is not known.
+
+    ``since_ms``: when it was first seen on the card in the window (Unix ms). Its idle time is not known.
+    """
+
+    owner: str | None
+    program: str | None
+    pid: int
+    memory_bytes: int | None
+    since_ms: Timestamp[int]
+    idle_ms: ClassVar[None] = None
+    is_lower_bound: ClassVar[bool] = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FreeCard(_NamedCard):
+    """A card that nothing holds at its newest tick, and that is promised to nobody, as far as anybody looked.
+
+    ``free_since_ms`` is since when nothing holds it and nobody was promised it, ``free_ms`` how much of that was
+    observed. ``previous_owner``: whose allocation ended then, ``None`` where none did or its owner is not known.
+    ``allocation`` is ``unallocated``, or of a card of which it is not known whether it is promised ``unknown``;
+    ``None`` where allocation is not looked at.
+
+    ``free_ratio_at_this_hour``: the part of the observed time in this hour of the day, in the window, in which the
+    card was truly-idle, 0 to 1; ``None`` if it was never observed then.
+    """
+
+    as_of_ms: Timestamp[int]
+    free_since_ms: Timestamp[int]
+    free_ms: Seconds[int]
+    is_lower_bound: bool
+    free_ratio_at_this_hour: Ratio[float | None]
+    allocation: str | None = None
+    previous_owner: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PromisedCard(_HeldCard):
+    """An allocation of a card at the card's newest tick: whose it is, by which source, and what became of it.
+
+    ``promised_since_ms`` and ``promised_until_ms`` are what the source says (Unix ms). Its ``use`` is what it is since
+    ``use_since_ms``, ``in_use_ms`` of which were observed; ``is_lower_bound``: nobody saw that begin.
+    """
+
+    source: str
+    allocation_id: str
+    owner: str | None
+    allocation_kind: str | None
+    job_name: str | None
+    promised_since_ms: Timestamp[int | None]
+    promised_until_ms: Timestamp[int | None]
+    use: str
+    use_since_ms: Timestamp[int]
+    in_use_ms: Seconds[int]
+    is_lower_bound: bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CardNow:
+    """A card's state by its newest tick, or that it is :data:`SILENT`.
+
+    Of an idle-held or truly-idle one since when, and how much of that was observed; ``is_lower_bound``: nobody saw it
+    begin.
+    """
+
+    host: str
+    gpu: str
+    index: int | None
+    state: str
+    since_ms: Timestamp[int | None] = None
+    in_state_ms: Seconds[int | None] = None
+    is_lower_bound: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Now:
+    """As of ``as_of_ms``, the window's end: holders that are idle, worst first, free cards, and the other holders.
+
+    Worst first: by how long it is idle, then by memory. ``cards``: how many GPUs that are not partitioned and MIG
+    instances are in each state by their newest tick, and how many are :data:`SILENT`, without a tick within three
+    intervals of it: what they do is not known, and none of them is listed. ``maybe_promised`` are cards that nothing
+    holds of which it is not known whether they are promised; ``allocations`` the promises, by card.
+    """
+
+    as_of_ms: Timestamp[int]
+    cards: Mapping[str, int]
+    holders: tuple[Holder, ...]
+    free: tuple[FreeCard, ...]
+    others: tuple[OtherHolder, ...] = ()
+    by_card: tuple[CardNow, ...] = ()
+    maybe_promised: tuple[FreeCard, ...] = ()
+    allocations: tuple[PromisedCard, ...] = ()
+
+    @property
+    def empty(self) -> tuple[PromisedCard, ...]:
+        """Return the allocations of which nobody is there, the longest first."""
+        found = (one for one in self.allocations if one.use == Use.EMPTY)
+        return tuple(sorted(found, key=lambda one: (-one.in_use_ms, one.host, one.index or 0, one.gpu)))
+
+
+_LANDING_TICKS: Final = 1.5
+_BYTES_PER_KIB: Final = 1024
+_DAY_MS: Final = 24 * 3_600_000
+Key = tuple[str, str]
+
+
+def now_of(  # noqa: PLR0913 - what is known of the cards comes from six questions
+    card_rows: Sequence[CardStreaksRow],
+    listed: Iterable[CardProcess],
+    promise_rows: Iterable[PromiseRow] = (),
+    name_rows: Iterable[AllocationNameRow] = (),
+    *,
+    cards: Sequence[Card],
+    extents: Sequence[Extent],
+    window: Window,
+    now_ms: int,
+    prices: Prices,
+) -> Now:
+    """Return holders and free cards as of the window's end, or of ``now_ms`` (Unix ms) where that lies ahead."""
+    as_of_ms = min(window.until_ms, now_ms)
+    # What is left of a partitioned card is nobody's to hold, and cannot be had as it is.
+    known = {(card.host, card.gpu): card for card in cards if card.mig != Mig.PARENT}
+    interval_ms: dict[str, int] = {}
+    for extent in extents:
+        interval_ms[extent.host] = max(interval_ms.get(extent.host, 0), extent.interval_ms or 0)
+    newest = {
+        key: row
+        for row in card_rows
+        if (key := (row.host, row.gpu)) in known
+        and row.as_of_ms
+        and as_of_ms - row.as_of_ms <= SILENT_AFTER * max(interval_ms.get(row.host, 0), row.newest_span_ms)
+    }
+    processes = _by_card(listed)
+    holders = sorted(
+        (
+            one
+            for key, row in newest.items()
+            for one in _holders(known[key], row, processes.get(key, []), window.since_ms, prices)
+        ),
+        key=_worst_first,
+    )
+    others = (
+        other
+        for key, row in newest.items()
+        for other in _others(known[key], row, processes.get(key, []))
+        if row.state != TRULY_IDLE
+    )
+    parts: dict[Key, list[PromiseRow]] = {}
+    for part in promise_rows:
+        # Where nobody looks any longer, what was promised when somebody did is not of now.
+        row = None if part.is_total else newest.get((part.host, part.gpu))
+        if row is not None and part.last_ms >= _landed_since_ms(row):
+            parts.setdefault((part.host, part.gpu), []).append(part)
+    idle = [_free(known[key], row, parts.get(key, ())) for key, row in newest.items() if row.state == TRULY_IDLE]
+    idle.sort(key=lambda one: (-one.free_ms, one.host, one.index or 0, one.gpu))
+    names = {(name.host, name.gpu, name.source, name.allocation_id): name for name in name_rows}
+    allocations = (
+        _promised(known[key], row, part, names.get((*key, part.source, part.allocation_id)))
+        for key, row in newest.items()
+        for part in parts.get(key, ())
+        if part.source
+    )
+    states = [row.state for row in newest.values()]
+    return Now(
+        as_of_ms=as_of_ms,
+        holders=tuple(holders),
+        free=tuple(one for one in idle if one.allocation in {None, AllocationStatus.UNALLOCATED}),
+        maybe_promised=tuple(one for one in idle if one.allocation == AllocationStatus.UNKNOWN),
+        allocations=tuple(
+            sorted(allocations, key=lambda one: (one.host, one.index or 0, one.gpu, one.source, one.allocation_id))
+        ),
+        others=tuple(sorted(others, key=lambda one: (one.host, one.index or 0, one.gpu, one.pid))),
+        by_card=tuple(_card_now(card, newest.get(key)) for key, card in known.items()),
+        cards={**{state: states.count(state) for state in STATES}, SILENT: len(known) - len(newest)},
+    )
+
+
+def _named(card: Card) -> dict[str, Any]:
+    """Return the fields of :class:`_NamedCard`."""
+    return {"host": card.host, "gpu": card.gpu, "index": card.index, "card_name": card.name}
+
+
+def _held(card: Card, row: CardStreaksRow) -> dict[str, Any]:
+    """Return the fields of :class:`_HeldCard`."""
+    return {**_named(card), "card_state": row.state, "as_of_ms": row.as_of_ms}
+
+
+def _card_now(card: Card, row: CardStreaksRow | None) -> CardNow:
+    found = CardNow(host=card.host, gpu=card.gpu, index=card.index, state=SILENT)
+    if row is None:
+        return found
+    return replace(
+        found,
+        state=row.state,
+        since_ms=row.since_ms,
+        in_state_ms=row.in_state_ms,
+        is_lower_bound=row.is_lower_bound,
+    )
+
+
+def _by_card(listed: Iterable[CardProcess]) -> dict[Key, list[CardProcess]]:
+    found: dict[Key, list[CardProcess]] = {}
+    for process in listed:
+        found.setdefault((process.host, process.gpu), []).append(process)
+    return found
+
+
+def _worst_first(holder: Holder) -> tuple[bool, int, int, str, str, int]:
+    """Order by whether the card would be free without it, how long it is idle, and what it holds."""
+    on_idle_card = holder.card_state == IDLE_HELD
+    return (
+        not on_idle_card,
+        -holder.idle_ms,
+        -(holder.memory_bytes or 0),
+        holder.host,
+        holder.gpu,
+        holder.pid or 0,
+    )
+
+
+def _holders(
+    card: Card, row: CardStreaksRow, listed: Sequence[CardProcess], since_ms: int, prices: Prices
+) -> Iterator[Holder]:
+    if row.state == TRULY_IDLE:  # what is too small to hold a card is nobody to be asked
+        return
+    present = _present(row, listed)
+    for process in present:
+        if process.is_idle and process.idle_ms is not None and process.idle_since_ms is not None:
+            holder = _holder(card, row, process, since_ms, is_alone=len(present) == 1)
+            yield replace(holder, wasted_cost=prices.cost(process.idle_held_us, process.idle_held_priced))
+    if row.state == IDLE_HELD and not present:
+        yield _unlisted(card, row, prices)
+
+
+def _others(card: Card, row: CardStreaksRow, listed: Sequence[CardProcess]) -> Iterator[OtherHolder]:
+    for process in _present(row, listed):
+        if not process.is_idle:
+            yield OtherHolder(
+                **_held(card, row),
+                owner=process.owner.owner,
+                program=process.owner.program,
+                pid=process.pid,
+                memory_bytes=process.memory_bytes,
+                since_ms=process.first_ms,
+            )
+
+
+def _whole_day(process: CardProcess, row: CardStreaksRow, since_ms: int) -> bool:
+    """Return whether the window has all of the 24 hours before the card's newest tick that the process was there."""
+    return max(row.as_of_ms - _DAY_MS, process.created_ms) >= since_ms
+
+
+def _began_unseen(process: CardProcess, watched_since_ms: int) -> bool:
+    """Return whether a process may have idled before its streak: nothing tells what it did just before.
+
+    A process that was just created, or came to a card that had been watched for a while, did not idle there before.
+    """
+    near_ms = 2 * (process.idle_first_span_ms or 0)
+    known_ms = process.known_before_ms or 0
+    if not known_ms and max(process.created_ms + near_ms, process.first_ms - near_ms) > watched_since_ms:
+        known_ms = process.first_ms
+    return (process.idle_since_ms or 0) - known_ms > near_ms
+
+
+def _present(row: CardStreaksRow, listed: Sequence[CardProcess]) -> list[CardProcess]:
+    """Return the processes of the newest tick, or of the one before where the newest has none.
+
+    Of a tick that has not landed whole yet there may be the card and not the processes: that memory belongs to nobody
+    is only said of a card that had none for longer than a tick.
+    """
+    newest_ms = max((process.last_ms for process in listed), default=0)
+    return [process for process in listed if process.last_ms == newest_ms >= _landed_since_ms(row)]
+
+
+def _landed_since_ms(row: CardStreaksRow) -> float:
+    """Return since when (Unix ms) something is of the newest tick, or of the one before, which landed whole."""
+    return row.as_of_ms - _LANDING_TICKS * row.newest_span_ms
+
+
+def _holder(card: Card, row: CardStreaksRow, process: CardProcess, since_ms: int, *, is_alone: bool) -> Holder:
+    return Holder(
+        **_held(card, row),
+        owner=process.owner.owner,
+        program=process.owner.program,
+        pid=process.pid,
+        created_ms=process.created_ms or None,
+        memory_bytes=process.memory_bytes,
+        idle_since_ms=process.idle_since_ms or 0,
+        idle_ms=process.idle_ms or 0,
+        is_lower_bound=_began_unseen(process, row.watched_since_ms),
+        is_alone=is_alone,
+        active_24h_ms=process.active_24h_ms if _whole_day(process, row, since_ms) else None,
+        wasted_gpu_ms=process.idle_held_us / 1000,
+        wasted_byte_ms=float(process.idle_held_kib_ms * _BYTES_PER_KIB) if process.idle_held_known_ms else None,
+        container_id=process.owner.container_id,
+        pod_uid=process.owner.pod_uid,
+        slurm_job_id=process.owner.slurm_job_id,
+        systemd_unit=process.owner.systemd_unit,
+    )
+
+
+def _unlisted(card: Card, row: CardStreaksRow, prices: Prices) -> Holder:
+    """Return the memory that no process owns up to: of it only the card's own streak is known."""
+    return Holder(
+        **_held(card, row),
+        idle_since_ms=row.since_ms or 0,
+        idle_ms=row.in_state_ms or 0,
+        is_lower_bound=row.is_lower_bound,
+        is_alone=True,
+        wasted_gpu_ms=(row.in_state_us or 0) / 1000,
+        wasted_cost=prices.cost_throughout(
+            row.in_state_us or 0, card.model or card.name, row.since_ms or 0, row.as_of_ms
+        ),
+    )
+
+
+def _status(parts: Sequence[PromiseRow]) -> AllocationStatus | None:
+    """Return whether a card is promised: by its newest tick, ``None`` where nobody looked."""
+    if not parts:
+        return None
+    if any(part.source for part in parts):
+        return AllocationStatus.ALLOCATED
+    is_known = all(part.use in {Use.FREE, Use.UNALLOCATED_USE} for part in parts)
+    return AllocationStatus.UNALLOCATED if is_known else AllocationStatus.UNKNOWN
+
+
+def _promised(card: Card, row: CardStreaksRow, part: PromiseRow, name: AllocationNameRow | None) -> PromisedCard:
+    return PromisedCard(
+        **_held(card, row),
+        source=part.source,
+        allocation_id=part.allocation_id,
+        owner=part.owner,
+        allocation_kind=None if name is None else name.kind,
+        job_name=None if name is None else name.job_name,
+        promised_since_ms=None if name is None else name.since_ms,
+        promised_until_ms=None if name is None else name.until_ms,
+        use=part.use,
+        use_since_ms=part.use_since_ms,
+        in_use_ms=part.in_use_ms,
+        is_lower_bound=part.use_since_is_lower_bound,
+    )
+
+
+def _free(card: Card, row: CardStreaksRow, parts: Sequence[PromiseRow]) -> FreeCard:
+    """Return a truly-idle card: where allocation is looked at it is free from when its last allocation ended."""
+    begins = [(row.since_ms or 0, row.is_lower_bound)]
+    observed_ms = [row.in_state_ms or 0]
+    owners: dict[int, str | None] = {}
+    for part in parts:
+        if part.use == Use.FREE:
+            begins += [(part.use_since_ms, part.use_since_is_lower_bound), (part.promised_until_ms, False)]
+            observed_ms.append(part.in_use_ms)
+            owners[part.promised_until_ms] = part.promised_to
+    since_ms = max(begin_ms for begin_ms, _ in begins)
+    observed_ms.append(max(row.as_of_ms - since_ms, 0))  # what was asked later may tell of a newer tick
+    return FreeCard(
+        **_named(card),
+        as_of_ms=row.as_of_ms,
+        free_since_ms=since_ms,
+        free_ms=min(observed_ms),
+        is_lower_bound=all(is_lower_bound for begin_ms, is_lower_bound in begins if begin_ms == since_ms),
+        free_ratio_at_this_hour=row.free_ratio_at_this_hour,
+        allocation=_status(parts),
+        previous_owner=owners.get(since_ms),
+    )

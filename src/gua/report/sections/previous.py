@@ -1,0 +1,152 @@
+"""This window against the one of the same length before it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Final
+
+from gua.core.durations import to_rfc3339
+from gua.core.ports import Row, ViewReader
+from gua.report.asking import Asking, Finish
+from gua.report.hours import choose_hours, read_of
+from gua.report.kit.basis import at, length
+from gua.report.kit.fields import (
+    AS_IS,
+    ByState,
+    Cell,
+    Cells,
+    Json,
+    Timestamp,
+    Unit,
+    gpu_hours,
+    json_of,
+    shares,
+    state_columns,
+)
+from gua.report.kit.figures import HourFormat, percent, percents, points
+from gua.report.kit.style import Style
+from gua.report.kit.tables import Part, Table, TableColumn
+from gua.report.model import Coverage, Report, Window
+from gua.report.questions import ask
+from gua.report.rows import OVERVIEW
+from gua.report.section import Csv, Section
+from gua.report.states import STATES, States, StateTime, observed_ms
+
+
+def _observed(coverage: Coverage) -> Json:
+    """Return how much was observed; when cards were expected is not said of a window that is only compared with."""
+    return {key: value for key, value in json_of(coverage).items() if not key.startswith("effective_")}
+
+
+_OBSERVED = Unit(json=_observed, cell=AS_IS.cell)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Previous:
+    """The window of the same length just before this one: (since, until] in Unix ms; nothing of it may be observed."""
+
+    since_ms: Timestamp[int]
+    until_ms: Timestamp[int]
+    coverage: Annotated[Coverage | None, _OBSERVED]
+    states: ByState
+
+
+def before(reader: ViewReader, window: Window, hosts: object, *, from_ticks: bool = False) -> Callable[[], Previous]:
+    """Ask for the window of the same length just before this one, of some hosts; call what is returned for it.
+
+    Its coverage is ``None`` where no card was expected in it.
+    """
+    earlier_ms = window.since_ms - (window.until_ms - window.since_ms)
+    bounds = {"since_ms": max(earlier_ms, 0), "until_ms": window.since_ms, "hosts": hosts}
+    answer = ask(_Totals(reader, from_ticks=from_ticks), OVERVIEW, bounds)
+
+    def told() -> Previous:
+        total = next((row for row in answer() if row.is_total), None)
+        known = total if total is not None and total.expected_gpu_ms else None
+        by_state = dict.fromkeys(STATES, StateTime(card_ticks=0))
+        for one in known.states if known else ():
+            by_state[one.state] = StateTime(card_ticks=one.card_ticks, gpu_ms=one.gpu_ms)
+        coverage = None if known is None else known.coverage
+        return Previous(since_ms=earlier_ms, until_ms=window.since_ms, coverage=coverage, states=by_state)
+
+    return told
+
+
+class _Totals:
+    """Views as of a window that has hours of its own to choose, so that both questions go to a server in one thread."""
+
+    def __init__(self, reader: ViewReader, *, from_ticks: bool) -> None:
+        self._reader = reader
+        self._from_ticks = from_ticks
+
+    @property
+    def is_concurrent(self) -> bool:
+        return self._reader.is_concurrent
+
+    def rows(self, view: str, parameters: Mapping[str, object]) -> Iterable[Row]:
+        hours = choose_hours(self._reader, parameters, from_ticks=self._from_ticks)
+        return self._reader.rows(view, read_of(parameters, hours))
+
+
+_COLUMNS: Final = (
+    TableColumn(title="", left=True),
+    TableColumn(title="GPU-hours", leaves=2),
+    TableColumn(title="share %"),
+    TableColumn(title="before", leaves=1),
+    TableColumn(title="before %"),
+    TableColumn(title="change, points"),
+)
+
+
+def _text(report: Report, _style: Style, hours: HourFormat) -> Iterator[Part]:
+    """Yield each state's share now and then, and by how many points of a hundred it changed."""
+    found = report[Previous]
+    yield (
+        f"Against the {length(found.until_ms - found.since_ms)} before: {at(found.since_ms, report.window)} to "
+        f"{at(found.until_ms, report.window)} {report.window.timezone}."
+    )
+    if not observed_ms(found.states):
+        yield "Nothing of that time was observed."
+        return
+    if found.coverage is not None:
+        yield (
+            f"observed {percent(found.coverage.ratio)} % of what was expected then, "
+            f"{percent(report.coverage.ratio)} % now"
+        )
+    here = [report.headline.states[state].gpu_ms for state in STATES]
+    there = [found.states[state].gpu_ms for state in STATES]
+    columns = (
+        STATES,
+        hours.parts(here),
+        percents(here),
+        hours.parts(there),
+        percents(there),
+        points(here, there),
+    )
+    yield Table(columns=_COLUMNS, rows=[list(row) for row in zip(*columns, strict=True)])
+
+
+def _collect(asking: Asking) -> Finish:
+    answer = before(asking.reader, asking.window, asking.bounds["hosts"], from_ticks=asking.request.from_ticks)
+    return lambda _headline, _cards: answer()
+
+
+def _rows(found: Previous, report: Report) -> Iterator[Cells]:
+    yield _window("this", report.window.since_ms, report.window.until_ms, report.headline.states)
+    yield _window("previous", found.since_ms, found.until_ms, found.states)
+
+
+def _window(name: str, since_ms: int, until_ms: int, states: States) -> dict[str, Cell]:
+    bounds: dict[str, Cell] = {"window": name, "since": to_rfc3339(since_ms), "until": to_rfc3339(until_ms)}
+    return {**bounds, **gpu_hours(states), **shares(states)}
+
+
+PREVIOUS_SECTION = Section(
+    name="previous",
+    title="This window and the one before",
+    model=Previous,
+    collect=_collect,
+    text=_text,
+    csv=Csv(("window", "since", "until", *state_columns("gpu_hours"), *state_columns("share")), _rows),
+)

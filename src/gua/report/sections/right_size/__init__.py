@@ -1,1 +1,0 @@
-"""Right size: which programs would have fitted less memory than the card that they held."""

@@ -1,0 +1,146 @@
+"""What may have slowed cards down, as their driver tells it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from gua.core.parameters import READ
+from gua.core.view import Count, View
+from gua.core.words import ROW_REMAPS
+from gua.report.asking import Asking, Finish
+from gua.report.kit.fields import Hours, cells, columns
+from gua.report.kit.figures import NONE, HourFormat, count, percent
+from gua.report.kit.style import Style
+from gua.report.kit.tables import Part, card_rows, more
+from gua.report.model import OfCard, Report
+from gua.report.questions import ask
+from gua.report.section import Csv, Section
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SlowCard(OfCard):
+    """A card's time in the window, and what of it the driver tells why clocks were held down (``told_ms``).
+
+    ``heat_ms``, ``power_cap_ms`` and ``hardware_ms`` are of ticks in which it was so when the card was read, and may
+    overlap; ``slowed_ms`` is heat or hardware. Errors are at least so many; ``None`` where nothing was told. ``xid`` is
+    the number of the newest XID event, ``row_remap`` the newest state: 0 nothing to do, 1 pending, 2 failed, 3 both.
+    """
+
+    observed_ms: Hours[int]
+    told_ms: Hours[int]
+    heat_ms: Hours[int]
+    power_cap_ms: Hours[int]
+    hardware_ms: Hours[int]
+    slowed_ms: Hours[int]
+    xid_errors: int | None
+    xid: int | None
+    ecc_errors: int | None
+    row_remap: int | None
+
+    @property
+    def is_noteworthy(self) -> bool:
+        """Return whether anything was told but nothing."""
+        told = (self.slowed_ms, self.power_cap_ms, self.xid_errors, self.ecc_errors, self.row_remap)
+        return any(told)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SlowCards:
+    """Every card, those that heat or hardware slowed the longest first."""
+
+    cards: tuple[SlowCard, ...]
+
+
+class SlowCardRow(NamedTuple):
+    """A card: times in ms, errors that were told."""
+
+    host: str
+    gpu: str
+    gpu_index: Count | None
+    model: str | None
+    observed_ms: Count
+    told_ms: Count
+    heat_ms: Count
+    power_cap_ms: Count
+    hardware_ms: Count
+    slowed_ms: Count
+    xid_errors: Count | None
+    xid: Count | None
+    ecc_errors: Count | None
+    row_remap: Count | None
+
+
+SLOW_CARDS_VIEW: Final = View("slow_cards", SlowCardRow, READ)
+
+
+def _collect(asking: Asking) -> Finish:
+    """Ask what each card's driver told."""
+    answer = ask(asking.reader, SLOW_CARDS_VIEW, asking.read)
+    return lambda _headline, _cards: slow_cards_of(answer())
+
+
+def slow_cards_of(rows: Iterable[SlowCardRow]) -> SlowCards:
+    """Return the rows of ``gua_report.slow_cards``, the most slowed first, then by their place."""
+    found = [
+        SlowCard(**{("index" if name == "gpu_index" else name): value for name, value in row._asdict().items()})
+        for row in rows
+    ]
+    return SlowCards(cards=tuple(sorted(found, key=_order)))
+
+
+def _order(card: SlowCard) -> tuple[object, ...]:
+    errors = (card.xid_errors or 0) + (card.ecc_errors or 0)
+    return (-card.slowed_ms, -errors, -card.power_cap_ms, card.host, card.index is None, card.index or 0, card.gpu)
+
+
+def _text(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
+    """Yield the cards of which the driver tells something, the most slowed first."""
+    found = report[SlowCards].cards
+    told_ms = sum(card.told_ms for card in found)
+    if not told_ms and not any(card.is_noteworthy for card in found):
+        yield "Not known: no tick tells why clocks were held down, or of errors."
+        return
+    share = told_ms / max(sum(card.observed_ms for card in found), 1)
+    yield (
+        "Hours in which clocks were held down when the card was read, which may overlap; a power cap is usual under "
+        f"full load. Told for {percent(share)} % of the cards' hours. Errors are asked for once a minute: at least "
+        "so many, and in brackets the newest XID number."
+    )
+    shown = [card for card in found if card.is_noteworthy]
+    if not shown:
+        yield "Nothing of the kind was told of any card."
+        return
+    rows = card_rows(report, style, shown)
+    rows.add("hours told", lambda card: hours.of(card.told_ms), leaves=3)
+    rows.add(
+        ("heat", "hardware", "power cap"),
+        lambda card: [
+            hours.of(ms) if card.told_ms else NONE for ms in (card.heat_ms, card.hardware_ms, card.power_cap_ms)
+        ],
+    )
+    rows.add("XID events", _xid_events)
+    rows.add("ECC errors", lambda card: count(card.ecc_errors), leaves=2)
+    rows.add("memory rows", _memory_rows, left=True, leaves=1)
+    yield rows.table()
+    yield from more(rows.rest, "card", "--csv slow-cards has every one")
+
+
+def _xid_events(card: SlowCard) -> str:
+    newest = "" if card.xid is None else f" ({card.xid})"
+    return NONE if card.xid_errors is None else f"{card.xid_errors:,}{newest}"
+
+
+def _memory_rows(card: SlowCard) -> str:
+    return NONE if card.row_remap is None else ROW_REMAPS.get(card.row_remap, str(card.row_remap))
+
+
+SLOW_CARDS_SECTION = Section(
+    name="slow-cards",
+    title="What slowed cards down",
+    model=SlowCards,
+    collect=_collect,
+    text=_text,
+    csv=Csv(columns(SlowCard), lambda found, _report: map(cells, found.cards)),
+)

@@ -1,1 +1,0 @@
-"""Slow cards: clocks that were held down, and errors."""

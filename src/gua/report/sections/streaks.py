@@ -1,0 +1,359 @@
+"""Streaks, not averages: idle streaks of processes, and what a rule that reclaims cards would give back."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final, NamedTuple, TypeVar
+
+from gua.core.parameters import PRICED, READ
+from gua.core.ports import ViewReader
+from gua.core.view import Count, View
+from gua.report.allocation_sources import SourceRow, ask_sources
+from gua.report.asking import Asking, Finish
+from gua.report.costs import OneCost, with_currencies
+from gua.report.kit.amounts import Amounts
+from gua.report.kit.fields import Cells, Hours, Json, Seconds, cells, columns, hours, to_json
+from gua.report.kit.figures import NONE, HourFormat, percent, span
+from gua.report.kit.style import Style
+from gua.report.kit.tables import Heading, Part, Rows
+from gua.report.model import Card, Headline, Report
+from gua.report.parts import PartReader
+from gua.report.prices import PricedTime, Prices
+from gua.report.questions import Answer, ask, ask_if
+from gua.report.section import Csv, Section
+from gua.report.sections.card_streaks import ask_split
+from gua.report.size_limit import MOST_CARD_HOURS_IN_PARTS
+from gua.report.states import IDLE_HELD
+
+LONGER_THAN_MS: Final = (0, 3_600_000, 8 * 3_600_000, 24 * 3_600_000)
+WHAT_IF_LIMITS_MS: Final = tuple(minutes * 60_000 for minutes in (5, 15, 30, 60, 120, 240, 480, 1440))
+FALSE_ALARM_MS: Final = 10 * 60_000
+"""A reclaim is a false alarm if the process would have been active again within this time [ms]."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StreakClass:
+    """Idle streaks longer than ``longer_than_ms``: how many, of how many holders, and the time in them [ms].
+
+    ``idle_ms`` is the processes' own idle time, ``idle_held_gpu_ms`` the GPU time attributed to them while the card
+    was idle-held, ``cost`` what that cost.
+    """
+
+    longer_than_ms: Seconds[int]
+    streaks: int
+    holders: int
+    idle_ms: Hours[int]
+    idle_held_gpu_ms: Hours[float]
+    cost: OneCost = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WhatIf:
+    """A rule "who is idle for more than ``limit_ms`` loses the card", played over the window.
+
+    ``gpu_ms``: GPU time given back, and what it ``cost``: that attributed to the process while the card was idle-held,
+    after the first ``limit_ms`` of each idle streak. ``reclaims``: streaks that reach the limit; ``holders``: of how
+    many holders (Slurm job, else pod, else container, else owner). ``false_alarms``: those whose process was active
+    again within :data:`FALSE_ALARM_MS` after the limit.
+    """
+
+    limit_ms: Seconds[int]
+    gpu_ms: Hours[float]
+    cost: OneCost = None
+    reclaims: int
+    holders: int
+    false_alarms: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WhatIfEmpty:
+    """A rule "what is allocated and empty for more than ``limit_ms`` is taken back", played over the window.
+
+    ``gpu_ms``: GPU time given back, and what it ``cost``: of each card of an allocation, after the first ``limit_ms``
+    of each streak in which nobody was there. ``reclaims``: streaks that reach the limit; ``allocations``: of how many.
+    ``false_alarms``: those whose owner came within :data:`FALSE_ALARM_MS` after the limit.
+    """
+
+    limit_ms: Seconds[int]
+    gpu_ms: Hours[float]
+    cost: OneCost = None
+    reclaims: int
+    allocations: int
+    false_alarms: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Streaks:
+    """The distribution, its classes one within the other, and the limits of what-if.
+
+    ``unknown_gpu_ms``: idle-held GPU time in hours of which no streaks were kept. ``what_if_empty`` are the same limits
+    for what is allocated and empty; none of them where nobody looks at allocation.
+    """
+
+    classes: tuple[StreakClass, ...]
+    what_if: tuple[WhatIf, ...]
+    unknown_gpu_ms: Hours[float]
+    what_if_empty: tuple[WhatIfEmpty, ...] = ()
+
+
+class StreaksRow(NamedTuple):
+    """Idle streaks of at least ``limit_ms``, and what a limit of that length would give back, GPU time in us.
+
+    ``holder_hashes``: a number for each holder, where hosts are asked for in several parts.
+    """
+
+    limit_ms: Count
+    streaks: Count
+    holders: Count
+    holder_hashes: tuple[int, ...]
+    idle_ms: Count
+    idle_held_us: Count
+    given_back_us: Count
+    false_alarms: Count
+    idle_held_priced: tuple[PricedTime, ...]
+    given_back_priced: tuple[PricedTime, ...]
+
+
+class EmptyLimitsRow(NamedTuple):
+    """Streaks of more than ``limit_ms`` in which allocations were empty, and what such a limit would give back [us]."""
+
+    limit_ms: Count
+    streaks: Count
+    allocations: Count
+    given_back_us: Count
+    false_alarms: Count
+    given_back_priced: tuple[PricedTime, ...]
+
+
+R = TypeVar("R", StreaksRow, EmptyLimitsRow)
+EMPTY_LIMITS: Final = View("empty_limits", EmptyLimitsRow, (*READ, "limits_ms", "false_alarm_ms", *PRICED))
+STREAKS: Final = View("streaks", StreaksRow, (*READ, "limits_ms", "false_alarm_ms", "in_parts", *PRICED))
+
+
+def ask_streaks(
+    reader: ViewReader, read: Mapping[str, object], limits_ms: Sequence[int], prices: Prices
+) -> Answer[StreaksRow]:
+    """Ask for the distribution of idle streaks and for what each limit would give back, a row a limit and part."""
+    parameters = {
+        **read,
+        **prices.parameters,
+        "limits_ms": sorted({*LONGER_THAN_MS, *(limits_ms or WHAT_IF_LIMITS_MS)}),
+        "false_alarm_ms": FALSE_ALARM_MS,
+        "in_parts": int(isinstance(reader, PartReader)),
+    }
+    return ask(reader, STREAKS, parameters)
+
+
+def ask_empty_limits(
+    reader: ViewReader,
+    read: Mapping[str, object],
+    limits_ms: Sequence[int],
+    prices: Prices,
+    sources: Callable[[], Sequence[SourceRow]],
+) -> Answer[EmptyLimitsRow]:
+    """Ask what taking back allocations that were empty for so long would have freed, where a source tells of any.
+
+    There is a row a limit and part; an allocation counts once on each host.
+    """
+    limits = sorted(limits_ms or WHAT_IF_LIMITS_MS)
+    parameters = {**read, **prices.parameters, "limits_ms": limits, "false_alarm_ms": FALSE_ALARM_MS}
+    return ask_if(reader, sources, EMPTY_LIMITS, parameters)
+
+
+def what_if_empty(rows: Iterable[EmptyLimitsRow], limits_ms: Sequence[int], prices: Prices) -> tuple[WhatIfEmpty, ...]:
+    """Return a limit each; one that no streak reaches has no row."""
+    parts = _by_limit(rows)
+    return tuple(
+        WhatIfEmpty(
+            limit_ms=limit,
+            allocations=sum(row.allocations for row in parts[limit]),
+            **_given_back(parts[limit], prices),
+        )
+        for limit in sorted(limits_ms or WHAT_IF_LIMITS_MS)
+    )
+
+
+def streaks(rows: Iterable[StreaksRow], limits_ms: Sequence[int], unknown_gpu_ms: float, prices: Prices) -> Streaks:
+    """Return both from the rows of all limits; a limit that no streak reaches has no row."""
+    parts = _by_limit(rows)
+    return Streaks(
+        classes=tuple(_class_of(limit, parts[limit], prices) for limit in LONGER_THAN_MS),
+        what_if=tuple(
+            WhatIf(limit_ms=limit, holders=_holders(parts[limit]), **_given_back(parts[limit], prices))
+            for limit in sorted(limits_ms or WHAT_IF_LIMITS_MS)
+        ),
+        unknown_gpu_ms=unknown_gpu_ms,
+    )
+
+
+def _by_limit(rows: Iterable[R]) -> Mapping[int, list[R]]:
+    """Return the rows of each limit, each of other hosts."""
+    found: dict[int, list[R]] = defaultdict(list)
+    for row in rows:
+        found[row.limit_ms].append(row)
+    return found
+
+
+def _class_of(limit_ms: int, parts: Sequence[StreaksRow], prices: Prices) -> StreakClass:
+    idle_held_us = sum(row.idle_held_us for row in parts)
+    return StreakClass(
+        longer_than_ms=limit_ms,
+        streaks=sum(row.streaks for row in parts),
+        holders=_holders(parts),
+        idle_ms=sum(row.idle_ms for row in parts),
+        idle_held_gpu_ms=idle_held_us / 1000,
+        cost=prices.cost(idle_held_us, _priced(row.idle_held_priced for row in parts)),
+    )
+
+
+def _holders(parts: Sequence[StreaksRow]) -> int:
+    """Return how many holders there are, each once, also where it is on hosts of several parts."""
+    return parts[0].holders if len(parts) == 1 else len({holder for row in parts for holder in row.holder_hashes})
+
+
+def _given_back(parts: Sequence[StreaksRow] | Sequence[EmptyLimitsRow], prices: Prices) -> dict[str, Any]:
+    """Return what a limit would give back as fields of :class:`WhatIf` and :class:`WhatIfEmpty`."""
+    given_back_us = sum(row.given_back_us for row in parts)
+    return {
+        "gpu_ms": given_back_us / 1000,
+        "cost": prices.cost(given_back_us, _priced(row.given_back_priced for row in parts)),
+        "reclaims": sum(row.streaks for row in parts),
+        "false_alarms": sum(row.false_alarms for row in parts),
+    }
+
+
+def _priced(parts: Iterable[tuple[PricedTime, ...]]) -> tuple[PricedTime, ...]:
+    """Return times by price, of several parts added up."""
+    added: Counter[int] = Counter()
+    for part in parts:
+        added.update(dict(part))
+    return tuple(PricedTime(*one) for one in sorted(added.items()))
+
+
+def _text(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
+    """Yield how many idle streaks are longer than some lengths, and the hours in them."""
+    amounts = Amounts.of_report(report)
+    yield (
+        "An idle streak is a process that holds a card and does nothing, until it is active again. Each line "
+        "counts those of the lines below it, too."
+    )
+    rows = Rows(report[Streaks].classes)
+    rows.add("longer than", lambda one: span(one.longer_than_ms) if one.longer_than_ms else "0 (all)", left=True)
+    rows.add("streaks", lambda one: f"{one.streaks:,}")
+    rows.add("holders", lambda one: f"{one.holders:,}", note="Slurm jobs, pods, containers or owners")
+    rows.add("idle hours", lambda one: hours.of(one.idle_ms), leaves=1, note="each process's own")
+    rows.add("GPU-hours", lambda one: hours.of(one.idle_held_gpu_ms), note="the idle-held time of cards that is theirs")
+    rows.add(amounts.titles("", style.name), lambda one: amounts.cells(one.cost))
+    yield rows.table()
+    yield from unknown(report, hours)
+
+
+def unknown(report: Report, hours: HourFormat) -> Iterator[str]:
+    """Yield how much idle-held time has no streaks, if any."""
+    unknown_gpu_ms = report[Streaks].unknown_gpu_ms
+    if unknown_gpu_ms > 0:
+        yield (
+            f"{hours.of(unknown_gpu_ms)} idle-held GPU-hours are not in this: their ticks are gone, "
+            "and no streaks were kept of them."
+        )
+
+
+def _what_if_text(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
+    """Yield a line a limit: GPU-hours given back, of how many holders, with how many false alarms."""
+    found = report[Streaks]
+    held_ms = report.headline.states[IDLE_HELD].gpu_ms
+    yield (
+        "A rule that takes the card from whoever is idle on it for more than a limit, played over this window. "
+        f"False alarm: active again within {span(FALSE_ALARM_MS)} after the limit."
+    )
+    rows = Rows(found.what_if)
+    _add_given_back(rows, "idle", report, style, hours)
+    rows.add("% of idle-held", lambda one: percent(one.gpu_ms / held_ms) if held_ms else NONE, leaves=1)
+    rows.add("reclaims", lambda one: f"{one.reclaims:,}")
+    rows.add("holders", lambda one: f"{one.holders:,}")
+    rows.add("false alarms", lambda one: f"{one.false_alarms:,}")
+    yield rows.table()
+    yield from unknown(report, hours)
+    if not found.what_if_empty:
+        return
+    yield Heading("What if empty allocations were taken back")
+    yield (
+        "A rule that takes a card from an allocation as soon as nobody has been there for more than a limit, played "
+        f"over this window. False alarm: its owner came within {span(FALSE_ALARM_MS)} after the limit."
+    )
+    empty = Rows(found.what_if_empty)
+    _add_given_back(empty, "empty", report, style, hours)
+    empty.add("reclaims", lambda one: f"{one.reclaims:,}")
+    empty.add("allocations", lambda one: f"{one.allocations:,}")
+    empty.add("false alarms", lambda one: f"{one.false_alarms:,}")
+    yield empty.table()
+
+
+def _add_given_back(
+    rows: Rows[WhatIf] | Rows[WhatIfEmpty], what: str, report: Report, style: Style, hours: HourFormat
+) -> None:
+    amounts = Amounts.of_report(report)
+    rows.add(f"{what} for more than", lambda one: span(one.limit_ms), left=True)
+    rows.add("GPU-hours back", lambda one: hours.of(one.gpu_ms))
+    rows.add(amounts.titles("", style.name), lambda one: amounts.cells(one.cost))
+
+
+def _collect(asking: Asking) -> Finish:
+    limits_ms = asking.request.what_if_limits_ms
+    split = ask_split(asking)
+    prices = asking.prices
+    answer = asking.once_in_parts(ask_streaks, limits_ms, prices)
+    sources = asking.once(ask_sources)
+    empty = asking.once_in_parts(ask_empty_limits, limits_ms, prices, sources)
+
+    def finish(_headline: Headline, _cards: Sequence[Card]) -> Streaks:
+        found = streaks(answer(), limits_ms, split().unknown_gpu_ms, prices)
+        return replace(found, what_if_empty=what_if_empty(empty(), limits_ms, prices)) if sources() else found
+
+    return finish
+
+
+def _rows(found: Iterable[StreakClass], whose: str) -> Iterator[Cells]:
+    for one in found:
+        yield from with_currencies(cells(one), one.cost, [whose])
+
+
+def _limits(found: Streaks) -> Iterator[Cells]:
+    for rule, limits in (("idle", found.what_if), ("empty", found.what_if_empty)):
+        for one in limits:
+            yield from with_currencies({"rule": rule, **cells(one)}, one.cost, ["rule", "limit_seconds"])
+
+
+STREAKS_SECTION = Section(
+    name="streaks",
+    title="Idle streaks",
+    model=Streaks,
+    collect=_collect,
+    text=_text,
+    json=lambda found: {"classes": to_json(found.classes), "unknown_gpu_hours": hours(found.unknown_gpu_ms)},
+    csv=Csv(columns(StreakClass), lambda found, _report: _rows(found.classes, "longer_than_seconds")),
+    most_card_hours=MOST_CARD_HOURS_IN_PARTS,
+)
+
+
+def _what_if_json(found: Streaks) -> Json:
+    return {
+        "limits": to_json(found.what_if),
+        "empty_limits": to_json(found.what_if_empty),
+        "false_alarm_seconds": FALSE_ALARM_MS // 1000,
+        "unknown_gpu_hours": hours(found.unknown_gpu_ms),
+    }
+
+
+WHAT_IF_SECTION = Section(
+    name="what-if",
+    title="What if idle cards were reclaimed",
+    model=Streaks,
+    collect=_collect,
+    text=_what_if_text,
+    json=_what_if_json,
+    csv=Csv(("rule", *columns(WhatIf), "allocations"), lambda found, _report: _limits(found)),
+    most_card_hours=MOST_CARD_HOURS_IN_PARTS,
+)

@@ -1,0 +1,301 @@
+"""Each card's states over time, one line a card, and who was longest on it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from gua.core.durations import to_rfc3339
+from gua.core.plaintext import safe
+from gua.core.words import Mig
+from gua.report.asking import Asking, Finish
+from gua.report.kit.basis import at
+from gua.report.kit.fields import Cells, cells, state_columns
+from gua.report.kit.figures import NONE, HourFormat, percent, percents, plural, span
+from gua.report.kit.html import CLASSES, UNOBSERVED, Markup, caption_of, join, name, paragraph, swatch, tag
+from gua.report.kit.style import Style
+from gua.report.kit.tables import Drawn, Part, Rows
+from gua.report.kit.words import LEFT_OVER, NAME_WIDTH, NOT_KNOWN, card_name, index, known
+from gua.report.model import Report, Window
+from gua.report.parts import in_parts
+from gua.report.section import Csv, Section, zoned
+from gua.report.sections.timeline_rows import CardTimeline, Presence, Timeline, ask_timeline, timeline
+from gua.report.sections.timeline_strip import HEIGHT, Strip, marks, strip_of
+from gua.report.size_limit import MOST_CARD_HOURS_IN_PARTS
+from gua.report.states import ACTIVE, IDLE_HELD, STATES, TRULY_IDLE, UNKNOWN
+
+MOST_CARDS: Final = 24
+MOST_HOLDERS: Final = 3
+BLANK: Final = " "
+
+
+def _text(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
+    """Yield a table of the cards with the split of their time and who was longest on them."""
+    shown = report[Timeline].cards[:MOST_CARDS]
+    rows = Rows([*zip(_labels(report, shown, style), shown, strict=True)])
+    rows.add("card", lambda one: one[0], left=True, shortest=8)
+    rows.add([f"{state} %" for state in STATES], lambda one: _split(one[1]))
+    rows.add("longest on it", lambda one: "; ".join(_holders(one[1], style, hours)), left=True, shortest=12)
+    yield rows.table()
+    yield from _rest(report, len(shown))
+
+
+def _drawn(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
+    """Yield each card's line of time: each character is the state that took most of what was observed of its time."""
+    found = report[Timeline]
+    room = max(style.width - 4, 8)
+    cell_ms = (found.until_ms - found.since_ms) / room
+    marks = ", ".join(f"{style.fill[state]} {state}" for state in STATES)
+    zone = report.window.timezone
+    yield (
+        f"{at(found.since_ms, report.window)} to {at(found.until_ms, report.window)} {zone} from left to right, "
+        f"{span(cell_ms)} a character: {marks}, blank mostly unobserved"
+    )
+    shown = found.cards[:MOST_CARDS]
+    for label, card in zip(_labels(report, shown, style), shown, strict=True):
+        shares = ", ".join(f"{state} {part} %" for state, part in zip(STATES, _split(card), strict=True))
+        yield f"{label}: {shares}"
+        yield Drawn(f"    {line_of(card, found, room, style)}".rstrip())
+        for text in _holders(card, style, hours):
+            yield from (Drawn(line) for line in style.wrap(text, indent=4, hanging=6))
+    yield from _rest(report, len(shown))
+
+
+def _rest(report: Report, shown: int) -> Iterator[str]:
+    rest = len(report[Timeline].cards) - shown
+    if rest > 0:
+        yield f"and {rest:,} more: --csv timeline and --html have every one."
+
+
+def line_of(card: CardTimeline, found: Timeline, room: int, style: Style) -> str:
+    """Return the window in ``room`` characters: the state of most of each; blank if more than half is missing."""
+    whole_ms = found.until_ms - found.since_ms
+    to_ms = whole_ms / room
+    sums = [[0.0] * len(STATES) for _ in range(room)]
+    for place, cell in enumerate(card.cells):
+        begin, end = place * found.cell_ms, min((place + 1) * found.cell_ms, whole_ms)
+        first, last = int(begin / to_ms), min(int(end / to_ms), room - 1)
+        for column in range(first, last + 1):
+            part = min(end, (column + 1) * to_ms) - max(begin, column * to_ms)
+            for state, milliseconds in enumerate(cell):
+                sums[column][state] += milliseconds * max(part, 0) / (end - begin)
+    return "".join(_character(column, to_ms, style) for column in sums)
+
+
+def _character(sums: Sequence[float], cell_ms: float, style: Style) -> str:
+    if 2 * sum(sums) < cell_ms - 1:  # ms, of sums of parts
+        return BLANK
+    state = STATES[max(range(len(STATES)), key=lambda place: sums[place])]
+    return style.paint(state, style.fill[state])
+
+
+def _split(card: CardTimeline) -> list[str]:
+    return percents([sum(cell[place] for cell in card.cells) for place in range(len(STATES))])
+
+
+def _labels(report: Report, cards: Sequence[CardTimeline], style: Style) -> Iterator[str]:
+    mig = {(card.host, card.gpu): card.mig for card in report.cards}
+    for card in cards:
+        host = f"{style.name(card.host, NAME_WIDTH)} " if len(report.hosts) > 1 else ""
+        called = card_name(card.card_name, card.gpu, style, mig.get((card.host, card.gpu)))
+        yield f"{host}gpu {index(card.index, card.gpu, style)} {called}"
+
+
+def _holders(card: CardTimeline, style: Style, hours: HourFormat) -> list[str]:
+    told = [_holder(one, style, hours) for one in card.holders[:MOST_HOLDERS]]
+    rest = len(card.holders) - len(told) + card.more_holders
+    return [*told, *([f"and {plural(rest, 'other')}"] if rest > 0 else [])]
+
+
+def _holder(one: Presence, style: Style, hours: HourFormat) -> str:
+    unknown = f", {hours.of(one.unknown_ms)} unknown" if one.unknown_ms else ""
+    return (
+        f"{known(one.owner, style)} {known(one.program, style)} (pid {one.pid}): "
+        f"{hours.of(one.observed_ms)} hours, {hours.of(one.idle_ms)} idle{unknown}"
+    )
+
+
+MOST_CARDS_ON_PAGE: Final = 128
+_FEW_CARDS: Final = 16
+_LANES: Final = 2  # a card, where there are many cards
+_MOST_COLUMNS: Final = 480  # of a strip: about a pixel and a half each on a wide screen
+_COLUMNS_IN_ALL: Final = 30_000  # keep the page of a large fleet below 3 MB
+_LANE_HEIGHT: Final = 6
+_LAST_WORDS: Final = 0.88  # a mark later than that has no room for its words
+_NUMBERS: Final = (ACTIVE, IDLE_HELD, TRULY_IDLE, UNKNOWN, UNOBSERVED)
+
+
+def _page(report: Report, _hours: object) -> Markup | None:
+    """Return a table with a strip and the percents of each card, and lanes of its holders below."""
+    drawn = report[Timeline]
+    if not drawn.cards:
+        return None
+    held = sorted(range(len(drawn.cards)), key=lambda place: -sum(cell[1] for cell in drawn.cards[place].cells))
+    shown = [drawn.cards[place] for place in sorted(held[:MOST_CARDS_ON_PAGE])]
+    places = marks(drawn.since_ms, drawn.until_ms, report.window.timezone)
+    axis = tag(
+        "div",
+        *(_mark(place, label) for place, label in places),
+        class_="axis",
+    )
+    numbers = [tag("th", swatch(CLASSES[state]), state, scope="col", class_="n") for state in _NUMBERS]
+    head = tag("tr", tag("th", "card, holders", scope="col"), tag("th", axis, scope="col", class_="strip"), *numbers)
+    mig = {(card.host, card.gpu): card.mig for card in report.cards}
+    pen = _Pen(drawn, _grid([place for place, _ in places]), report.window, mig)
+    lanes = None if len(shown) <= _FEW_CARDS else _LANES
+    cells_a_column = _cells_a_column(drawn, len(shown))
+    bodies = [pen.card(card, lanes, cells_a_column) for card in shown]
+    caption = (
+        f"States of each card from {at(drawn.since_ms, report.window)} to "
+        f"{at(drawn.until_ms, report.window)} {report.window.timezone}, % of the whole time"
+    )
+    body = tag("table", caption_of(caption), tag("thead", head), *bodies, class_="timeline")
+    rest = len(drawn.cards) - len(shown)
+    return join(
+        [
+            tag("div", body, class_="scroll", role="region", aria_label=caption, tabindex=0),
+            paragraph(
+                "A column that holds several states is split from the bottom up: active, idle-held, truly-idle, "
+                "unknown. Unobserved time is hatched. A thin bar is a process on the card, from its first tick there "
+                "to its last; beside it stands how long it was observed there and how much of that idle."
+            ),
+            paragraph(f"And {rest:,} more with less idle-held time." if rest else None),
+        ]
+    )
+
+
+def _cells_a_column(drawn: Timeline, cards: int) -> int:
+    """Return how many neighbouring cells make one column."""
+    cells = max(len(card.cells) for card in drawn.cards)
+    most_columns = max(24, min(_MOST_COLUMNS, _COLUMNS_IN_ALL // cards))
+    return -(-cells // most_columns) or 1
+
+
+@dataclass(frozen=True, slots=True)
+class _Pen:
+    """What all rows have in common: the window, the lines of its axis, and which cards are parts of others."""
+
+    drawn: Timeline
+    grid: Markup
+    window: Window
+    mig: Mapping[tuple[str, str], str | None]
+
+    def card(self, card: CardTimeline, lanes: int | None, cells_a_column: int) -> Markup:
+        """Return the rows of one card: its strip, and a lane for each of its first holders."""
+        told = self._percents(card)
+        words = ", ".join(f"{state} {part} %" for state, part in zip(_NUMBERS, told, strict=True))
+        shown_as = _card_label(card.index, card.card_name, card.gpu, self.mig.get((card.host, card.gpu)))
+        label = join([shown_as, tag("span", name(card.host, 28), class_="sub")])
+        row = tag(
+            "tr",
+            tag("th", label, scope="row"),
+            tag(
+                "td", _svg(strip_of(card, self.drawn, cells_a_column), f"Timeline: {words}"), self.grid, class_="strip"
+            ),
+            *(tag("td", part, class_="n") for part in told),
+        )
+        shown = card.holders[:lanes]
+        rows = [self._lane(holder) for holder in shown]
+        more = card.more_holders + len(card.holders) - len(shown)
+        if more:
+            words = f"and {plural(more, 'more process', 'more processes')}"
+            rows.append(tag("tr", tag("td", words, colspan=2 + len(_NUMBERS)), class_="lane"))
+        return tag("tbody", row, *rows)
+
+    def _percents(self, card: CardTimeline) -> list[str]:
+        """Return each state's part of the whole window, and what is unobserved of it."""
+        sums = [sum(cell[place] for cell in card.cells) for place in range(len(STATES))]
+        whole = self.drawn.until_ms - self.drawn.since_ms
+        return percents([*sums, max(whole - sum(sums), 0)])
+
+    def _lane(self, holder: Presence) -> Markup:
+        whole = self.drawn.until_ms - self.drawn.since_ms
+        since = max(holder.since_ms, self.drawn.since_ms)
+        there = max(min(holder.until_ms, self.drawn.until_ms) - since, 0)
+        start, wide = (100 * part / whole if whole else 0 for part in (since - self.drawn.since_ms, there))
+        observed = holder.observed_ms
+        idle = percent(holder.idle_ms / observed) if observed else NONE
+        seen = f"from {at(holder.since_ms, self.window)} to {at(holder.until_ms, self.window)}"
+        told = f"{span(observed)}, {idle} % idle"
+        if holder.unknown_ms and observed:
+            told += f", {percent(holder.unknown_ms / observed)} % unknown"
+        bar = tag("rect", x=f"{start:.2f}%", width=f"{wide:.2f}%", height=_LANE_HEIGHT)
+        owner = NOT_KNOWN if holder.owner is None else name(holder.owner, 16)
+        program = NOT_KNOWN if holder.program is None else name(holder.program, 20)
+        return tag(
+            "tr",
+            tag("td", owner, " · ", program, tag("span", f" {holder.pid}", class_="pid")),
+            tag("td", tag("svg", bar, role="img", aria_label=f"on the card {seen}, {told}"), self.grid, class_="strip"),
+            tag("td", told, colspan=len(_NUMBERS), title=seen),
+            class_="lane",
+        )
+
+
+def _svg(strip: Strip, label: str) -> Markup:
+    paths = (
+        tag("path", d=path, class_=f"f-{CLASSES[state]}")
+        for state, path in zip(STATES, strip.paths, strict=True)
+        if path
+    )
+    return tag(
+        "svg",
+        tag("rect", width=f"{strip.width:g}", height=HEIGHT, class_="f-n"),
+        *paths,
+        viewBox=f"0 0 {strip.width:g} {HEIGHT}",
+        preserveAspectRatio="none",
+        role="img",
+        aria_label=label,
+    )
+
+
+def _mark(place: float, label: str) -> Markup:
+    if place > _LAST_WORDS:
+        label = ""
+    weekday, _, rest = label.partition(" ")
+    words = join([tag("span", f"{weekday} ", class_="weekday"), rest]) if rest else label
+    return tag("span", words, class_="mark", style=f"left:{100 * place:.2f}%")
+
+
+def _grid(places: Sequence[float]) -> Markup:
+    """Return the lines below the marks of the axis."""
+    lines = (tag("i", style=f"left:{100 * place:.2f}%") for place in places)
+    return tag("span", *lines, class_="grid", aria_hidden="true")
+
+
+def _card_label(index: int | None, called: str | None, gpu: str, mig: str | None = None) -> Markup:
+    """Return ``0 H100 80GB HBM3``; the UUID shows where one points."""
+    shown = (called or gpu).removeprefix("NVIDIA ").removeprefix("GeForce ")
+    if mig == Mig.PARENT:
+        shown = LEFT_OVER
+    number = NONE if index is None else str(index)
+    return tag("span", tag("span", number, class_="index"), " ", name(shown, 28), title=safe(gpu, 80))
+
+
+_SECONDS = state_columns("seconds")
+
+
+def _collect(asking: Asking) -> Finish:
+    answers = ask_timeline(in_parts(asking.reader, asking.parts), asking.read, asking.window)
+    return lambda _headline, cards: timeline(answers, asking.window, cards)
+
+
+def _rows(found: Timeline, _report: Report) -> Iterator[Cells]:
+    for card in found.cards:
+        whose = cells(card)
+        for place, cell in enumerate(card.cells):
+            seconds = dict(zip(_SECONDS, (part / 1000 for part in cell), strict=True))
+            yield {**whose, "cell_begin": to_rfc3339(found.since_ms + place * found.cell_ms), **seconds}
+
+
+TIMELINE_SECTION = Section(
+    name="timeline",
+    title=zoned("Timeline"),
+    model=Timeline,
+    collect=_collect,
+    text=_text,
+    drawn=_drawn,
+    html=_page,
+    csv=Csv(("host", "gpu", "index", "cell_begin", *_SECONDS), _rows),
+    most_card_hours=MOST_CARD_HOURS_IN_PARTS,
+)

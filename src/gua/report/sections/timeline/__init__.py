@@ -1,1 +1,0 @@
-"""Each card over time, and who was on it."""

@@ -1,0 +1,314 @@
+"""Who held the cards that were not truly-idle, by owner and program, and by whatever else was asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import chain
+from typing import Final, NamedTuple
+
+from gua.core.plaintext import cells as width_of
+from gua.core.plaintext import pad
+from gua.report.asking import Asking, Finish
+from gua.report.costs import added, wasted, with_currencies
+from gua.report.kit.amounts import AMOUNT_WIDTH, WASTED, WASTED_NOTE, Amounts
+from gua.report.kit.basis import at
+from gua.report.kit.fields import Cells, cells
+from gua.report.kit.figures import HourFormat, count, percents, plural, span
+from gua.report.kit.style import Style, table
+from gua.report.kit.tables import STACKED_BELOW, Drawn, Heading, Part, Rows, Table
+from gua.report.kit.words import NOT_KNOWN, NOT_LISTED
+from gua.report.model import Card, Headline, Report
+from gua.report.prices import CostsRow, Prices, of_cards
+from gua.report.section import Csv, Section
+from gua.report.sections.usage_rows import (
+    OWNER_AND_PROGRAM,
+    OwnerUsage,
+    Usage,
+    UsageBy,
+    UsageRow,
+    Whole,
+    ask_usage,
+    owners_of,
+    usage_of,
+)
+from gua.report.states import ACTIVE, IDLE_HELD, UNKNOWN, observed_ms
+from gua.report.window import BY_CONTAINER, BY_HOST, BY_JOB, BY_MODEL, BY_POD, BY_SERVED_MODEL
+
+MOST_OWNERS: Final = 10
+MOST_ROWS: Final = 20
+NONE_OF_IT: Final = "(none)"
+UNLISTED: Final = "(unlisted)"
+_STREAKS_FROM: Final = 110
+_HAVE_NONE: Final = frozenset({BY_CONTAINER, BY_POD, BY_JOB, BY_SERVED_MODEL})
+_STATES: Final = (ACTIVE, IDLE_HELD, UNKNOWN)
+_PROCESS_HOURS_FROM: Final = 80
+_NAME_WIDTH: Final = 32
+_SHORTEST_NAME: Final = 9
+
+
+def _text(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
+    """Yield the ten largest owners' programs and the rest as one line, then whatever else was asked for."""
+    if report[Usage].owners:
+        yield from _owners_as_table(report, style, hours)
+    else:
+        yield _nobody(report)
+    yield from usage_by(report, style, hours)
+
+
+class _Line(NamedTuple):
+    """What is written of an owner's program, or of all others together, and whose figures stand there."""
+
+    owner: str
+    program: str
+    owners: Sequence[OwnerUsage]
+    streaks: Sequence[str]
+
+
+def _lines(every: Sequence[OwnerUsage], most: int, style: Style) -> list[_Line]:
+    """Return the largest and the rest as one line, so that they add up to the time that was not truly-idle."""
+    lines = [_Line(_owner(one, style), _program(one, style), [one], _streaks(one)) for one in every[:most]]
+    rest = every[most:]
+    return [*lines, _Line(plural(len(rest), "other"), "", rest, ["", ""])] if rest else lines
+
+
+def _add_figures(
+    rows: Rows[_Line], amounts: Amounts, style: Style, hours: HourFormat, *, with_process_hours: bool
+) -> None:
+    """Add hours, what was wasted where prices match, and what there is room for."""
+
+    def states(line: _Line) -> list[str]:
+        return hours.parts([sum(one.states[state].gpu_ms for one in line.owners) for state in _STATES])
+
+    rows.add("GPU-hours", lambda line: hours.of(sum(one.gpu_ms for one in line.owners)))
+    rows.add(_STATES[:-1], lambda line: states(line)[:-1])
+    rows.add(UNKNOWN, lambda line: states(line)[-1], leaves=4)
+    rows.add(
+        amounts.titles(WASTED, style.name),
+        lambda line: amounts.cells(added(wasted(one.costs) for one in line.owners)),
+    )
+    if with_process_hours:
+        rows.add("process-h", lambda line: hours.of(sum(one.process_ms for one in line.owners)), leaves=1)
+
+
+def _add_streaks(rows: Rows[_Line]) -> None:
+    rows.add("longest idle", lambda line: line.streaks[0], leaves=2)
+    rows.add("sessions", lambda line: line.streaks[1], leaves=3)
+
+
+def _notes(amounts: Amounts, *, with_process_hours: bool) -> Iterator[str]:
+    if amounts.currencies:
+        yield f"{WASTED}: {WASTED_NOTE}"
+    if with_process_hours:
+        yield f"process-h: {_OF_PROCESSES}"
+
+
+def _owners_as_table(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
+    yield _SAYS
+    most, amounts = MOST_OWNERS * style.times, Amounts.of_report(report)
+    rows = Rows(_lines(report[Usage].owners, most, style))
+    rows.add("owner", lambda line: line.owner, left=True, shortest=_SHORTEST_NAME, is_head=True)
+    rows.add("program", lambda line: line.program, left=True, shortest=_SHORTEST_NAME, is_head=True)
+    _add_figures(rows, amounts, style, hours, with_process_hours=True)
+    _add_streaks(rows)
+    yield rows.table(bars=[one.states for one in report[Usage].owners[:most]])
+    yield from _notes(amounts, with_process_hours=True)
+
+
+_SAYS: Final = "GPU-hours of cards that were active, idle-held or unknown, split among those on them"
+
+
+def _drawn(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
+    """Yield the same, with as many columns as fit."""
+    if style.width < STACKED_BELOW:
+        yield from _text(report, style, hours)
+        return
+    if report[Usage].owners:
+        yield from _owners(report, style, hours)
+    else:
+        yield _nobody(report)
+    yield from usage_by(report, style, hours)
+
+
+def _nobody(report: Report) -> str:
+    if not observed_ms(report.headline.states):
+        return "nobody: nothing was observed"
+    return "nobody: every card was truly-idle for all that was observed"
+
+
+def _streaks(one: OwnerUsage) -> list[str]:
+    return [span(one.longest_idle_ms), count(one.sessions)]
+
+
+def usage_by(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
+    """Yield a table for each key by which processes are added up; the last one explains the columns of all."""
+    for by in report[Usage].usage_by:
+        yield Heading(f"Per {style.name(by.by, _NAME_WIDTH)}")
+        table = _usage_by_table(by, report, style, hours)
+        yield table if by is report[Usage].usage_by[-1] else replace(table, notes=())
+        if rest := by.rows[MOST_ROWS * style.times :]:
+            yield (
+                f"and {plural(len(rest), 'other')} with {hours.of(sum(one.gpu_ms for one in rest))} GPU-hours "
+                "together: --csv usage and --json have every one."
+            )
+
+
+def _usage_by_table(by: UsageBy, report: Report, style: Style, hours: HourFormat) -> Table:
+    amounts = Amounts.of_report(report)
+    shares = percents([one.gpu_ms for one in by.rows])
+    rows = Rows([*zip(by.rows, shares, strict=True)], MOST_ROWS * style.times)
+
+    def states(one: UsageRow) -> list[str]:
+        return hours.parts([one.states[state].gpu_ms for state in _STATES])
+
+    rows.add(by.by, lambda one: _row_name(one[0], by.by, style), left=True, shortest=_SHORTEST_NAME)
+    rows.add("GPU-hours", lambda one: hours.of(one[0].gpu_ms))
+    rows.add("share %", lambda one: one[1], leaves=5, note="of all these GPU-hours")
+    rows.add(_STATES[:-1], lambda one: states(one[0])[:-1])
+    rows.add(UNKNOWN, lambda one: states(one[0])[-1], leaves=7)
+    wasted_titles = amounts.titles(WASTED, style.name)
+    rows.add(wasted_titles, lambda one: amounts.cells(wasted(one[0].costs)))
+    rows.add("process-h", lambda one: hours.of(one[0].process_ms), leaves=4, note=_OF_PROCESSES)
+    rows.add("longest idle", lambda one: span(one[0].longest_idle_ms), leaves=2, note=_LONGEST_IDLE)
+    rows.add("sessions", lambda one: count(one[0].sessions), leaves=3, note=_SESSIONS)
+    rows.add("first seen", lambda one: at(one[0].first_ms, report.window), leaves=8)
+    rows.add("last seen", lambda one: at(one[0].last_ms, report.window), leaves=6)
+    rows.explain(wasted_titles, WASTED_NOTE)
+    return rows.table()
+
+
+_LONGEST_IDLE: Final = "the longest idle streak of one process"
+_SESSIONS: Final = "processes, each counted once however many cards it was on"
+_OF_PROCESSES: Final = "the hours of each process on its cards, whoever shared them"
+
+
+def _row_name(one: UsageRow, by: str, style: Style) -> str:
+    if one.kind != "listed":
+        return UNLISTED if one.name is None else f"{style.name(one.name, _NAME_WIDTH)} {UNLISTED}"
+    if one.name is None:
+        return NONE_OF_IT if by in _HAVE_NONE else NOT_KNOWN
+    return style.name(one.name, _NAME_WIDTH) or '""'
+
+
+def _owners(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
+    """Yield the ten largest and the rest, with as many columns as fit."""
+    top, amounts = report[Usage].owners[:MOST_OWNERS], Amounts.of_report(report)
+    room = style.width - AMOUNT_WIDTH * len(amounts.currencies)
+    if room < STACKED_BELOW:
+        yield from _owners_as_table(report, style, hours)
+        return
+    yield _SAYS
+    with_process_hours = room >= _PROCESS_HOURS_FROM
+    with_streaks = room >= _STREAKS_FROM and any(one.sessions is not None for one in top)
+    rows = Rows(_lines(report[Usage].owners, MOST_OWNERS, style))
+    _add_figures(rows, amounts, style, hours, with_process_hours=with_process_hours)
+    if with_streaks:
+        _add_streaks(rows)
+    figures = rows.table()
+    written = [[column.title for column in figures.columns], *figures.rows]
+    lines = table(written, left=0, indent=2, gap=1 if style.width < _PROCESS_HOURS_FROM else 2)
+    owner_width, program_width = _name_widths(top, style, style.width - max(map(len, lines)) - 4)
+    names = [("owner", "program"), *((line.owner, line.program) for line in rows.things)]
+    for place, ((owner, program), line) in enumerate(zip(names, lines, strict=True)):
+        if program or place == 0:
+            label = f"{pad(style.name(owner, owner_width), owner_width)}  "
+            label += pad(style.name(program, program_width), program_width)
+        else:
+            label = pad(style.name(owner, owner_width + 2 + program_width), owner_width + 2 + program_width)
+        shown = f"  {label}{line}".rstrip()
+        if place == 0:
+            for state in _STATES:
+                shown = style.state(shown, state)
+        yield Drawn(shown)
+    yield from _notes(amounts, with_process_hours=with_process_hours)
+
+
+def _owner(one: OwnerUsage, style: Style) -> str:
+    if one.kind != "listed":
+        return NOT_LISTED
+    return NOT_KNOWN if one.owner is None else style.name(one.owner, _NAME_WIDTH)
+
+
+def _program(one: OwnerUsage, style: Style) -> str:
+    if one.kind != "listed":
+        return ""
+    return NOT_KNOWN if one.program is None else style.name(one.program, _NAME_WIDTH)
+
+
+def _name_widths(top: Sequence[OwnerUsage], style: Style, room: int) -> tuple[int, int]:
+    """Return the columns of owner and program: as wide as needed, the wider one gives way where room is short."""
+    listed = [one for one in top if one.kind == "listed"]
+    owner = max([_SHORTEST_NAME, *(width_of(_owner(one, style)) for one in listed)])
+    program = max([_SHORTEST_NAME, *(width_of(_program(one, style)) for one in listed)])
+    while owner + program > room and max(owner, program) > _SHORTEST_NAME:
+        if owner >= program:
+            owner -= 1
+        else:
+            program -= 1
+    if len(listed) < len(top):  # the words for no process take both columns
+        program = max(program, min(len(NOT_LISTED) - owner - 2, room - owner))
+    return owner, program
+
+
+def _collect(asking: Asking) -> Finish:
+    prices = asking.prices
+    processes = asking.once(ask_usage, OWNER_AND_PROGRAM, prices)
+    by = {key: asking.once(ask_usage, key, prices) for key in asking.request.usage_by}
+    costs = asking.costs()
+
+    def finish(headline: Headline, cards: Sequence[Card]) -> Usage:
+        whole = Whole.of([headline.states], prices, costs())
+        return Usage(
+            owners=owners_of(list(processes()), whole),
+            usage_by=tuple(
+                usage_of(key, list(answer()), whole, _groups(key, cards, prices, costs())) for key, answer in by.items()
+            ),
+        )
+
+    return finish
+
+
+def _groups(
+    by: str, cards: Iterable[Card], prices: Prices, costs: Iterable[CostsRow]
+) -> Mapping[str | None, Whole] | None:
+    """Return what the rows of each host, or model, must come to; ``None`` for a key that is none of cards."""
+    if by not in {BY_HOST, BY_MODEL}:
+        return None
+    named: dict[str | None, list[Card]] = {}
+    for card in cards:
+        named.setdefault(card.host if by == BY_HOST else card.model or card.name, []).append(card)
+    rows = of_cards(costs)
+    return {
+        name: Whole.of(
+            (card.states for card in of_name),
+            prices,
+            chain.from_iterable(rows.get((card.host, card.gpu), ()) for card in of_name),
+        )
+        for name, of_name in named.items()
+    }
+
+
+def _rows(usage: Usage, _report: Report) -> Iterator[Cells]:
+    for owner in usage.owners:
+        yield from with_currencies({"by": "owner and program", **cells(owner)}, owner.costs, _OWNER)
+    for by in usage.usage_by:
+        for row in by.rows:
+            yield from with_currencies({"by": by.by, **cells(row)}, row.costs, _NAMED)
+
+
+_OWNER = ("by", "kind", "owner", "program")
+_NAMED = ("by", "kind", "name")
+_WHOSE = ("by", "kind", "name", "owner", "program")
+_STATE_COLUMNS = ("active_gpu_hours", "idle_held_gpu_hours", "unknown_gpu_hours")
+_PROCESSES = ("process_hours", "longest_idle_hours", "sessions", "first_seen", "last_seen")
+_COSTS = ("currency", "active_cost", "idle_held_cost", "unknown_cost", "unpriced_gpu_hours")
+USAGE_SECTION = Section(
+    name="usage",
+    title="Top owners",
+    model=Usage,
+    collect=_collect,
+    text=_text,
+    drawn=_drawn,
+    spread=True,
+    csv=Csv((*_WHOSE, "gpu_hours", "share", *_STATE_COLUMNS, *_PROCESSES, *_COSTS), _rows),
+)
