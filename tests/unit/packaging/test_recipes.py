@@ -121,9 +121,9 @@ def test_a_metric_is_declared_once_and_is_sent_stored_and_documented(copy: Copy)
     line = '    _field("fan_ratio", metrics.FAN, PointForm.DOUBLE),'
     copy.put("src/gua/core/fields.py", line, before='    _field("temperature_celsius"')
     copy.put("clickhouse/10_ticks/01_card_ticks.sql", COLUMN, before="    temperature_celsius ")
-    copy.put("clickhouse/10_ticks/10_gauge_to_card_ticks.sql", ADMITTED, after=" AS temperature_celsius,")
+    copy.put("clickhouse/10_ticks/10_points_to_ticks.sql", ADMITTED, after=" AS temperature_celsius,")
     copy.put(
-        "clickhouse/10_ticks/10_gauge_to_card_ticks.sql", "        'hw.fan.speed_ratio',", before="        'hw.temp"
+        "clickhouse/10_ticks/10_points_to_ticks.sql", "        'hw.fan.speed_ratio',", before="        'hw.temp"
     )
     assert copy.run("-c", ROUND_TRIP) == "0.5\n"
     for page in ("metrics", "views"):
