@@ -37,7 +37,7 @@ def main() -> int:
         name: text.replace("CLUSTER 'lab'", "CLUSTER lab")
         for name, text in cluster_tokens("lab", raw_days=None).items()
     }
-    statements = [*load(EMBEDDED_TOKENS), *load(EMBEDDED_TOKENS, with_days=True), *load(on_cluster)]
+    statements = [*load(EMBEDDED_TOKENS), *load(on_cluster)]
     for statement, formatted in zip(statements, _formatted(statements), strict=True):
         faults.extend(f"{statement.name}: {fault}" for fault in of_form(statement.sql, formatted))
     sys.stdout.writelines(f"{fault}\n" for fault in dict.fromkeys(faults))

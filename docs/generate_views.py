@@ -50,8 +50,8 @@ written `active`, `idle-held`, `truly-idle` and `unknown`, and `unobserved` for 
 
 ## Connect a BI tool
 
-Let it read as `gua_bi` ([access](access.md)), who sees database `gua_public` and nothing else. Times are UTC, time is
-in hours, shares and utilization are ratios from 0 to 1, memory is in bytes.
+Let it read as `gua_bi` ([users](fleet.md#the-server)), who sees database `gua_public` and nothing else. Times are UTC,
+time is in hours, shares and utilization are ratios from 0 to 1, memory is in bytes.
 
 [Recipes](bi.md) for DBeaver, Metabase, Superset, Power BI, Excel, Jupyter and Grafana have the address and charts for
 each. The tests run them, and read every view through the JDBC driver and SQLAlchemy.

@@ -321,7 +321,7 @@ def test_who_may_read_the_views_of_reports_alone_has_the_same_report(gua: Gua, s
 
 @pytest.mark.parametrize("user", ["gua_owner", "gua_writer", "gua_reader"])
 def test_the_function_file_finds_nothing(served: ClickHouseServer, user: str) -> None:
-    # Where the server's version asks for no right (docs/access.md) there is nothing to be read.
+    # Where the server's version asks for no right (docs/fleet.md) there is nothing to be read.
     for name in ("a", "data.csv", "user_files/a"):
         assert refused(served, user, f"SELECT file('{name}')") in {ACCESS_DENIED, NO_SUCH_FILE}
     compose = (ROOT / "docker-compose.yml").read_text("utf-8")

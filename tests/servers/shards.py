@@ -30,7 +30,7 @@ class Shards:
             server.configure(self._configuration(number))
             for users in (server.folder / "users.d" / name for name in ("gua.xml", "gua-bi.xml")):
                 users.write_text(with_cluster_grants(users.read_text()))
-            # As docs/cluster.md has it: an insert is answered once it is on its shard.
+            # As docs/fleet.md has it: an insert is answered once it is on its shard.
             (server.folder / "users.d" / "insert.xml").write_text(
                 "<clickhouse><profiles><default>"
                 "<distributed_foreground_insert>1</distributed_foreground_insert>"

@@ -121,7 +121,7 @@ def beside(folder: Path, load: Load, *, minutes: float, say: Callable[[str], Non
     with fleet(folder, hosts=load.hosts, interval="2s") as made:
         (made.server.folder / "users.d" / "watcher.xml").write_text(_WATCHER, encoding="utf-8")
         made.server.configure(_QUERY_LOG)
-        # More than both readers may take, as docs/access.md asks for: else they take it from the writers.
+        # More than both readers may take, as docs/fleet.md asks for: else they take it from the writers.
         config = made.server.folder / "config.xml"
         config.write_text(config.read_text().replace(">3000000000<", ">14000000000<"))
         made.server.patience_seconds = 900.0

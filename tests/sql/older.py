@@ -66,7 +66,7 @@ class OldestEngine:
         return [{column: _moment(value) for column, value in line.items()} for line in lines]
 
     def count_hours(self) -> int:
-        return hours.count(self._rows_of, self.command)
+        return hours.roll_up(self._rows_of, self.command)
 
     def _rows_of(self, sql: str) -> list[Row]:
         return [json.loads(line) for line in self.ask(sql, "JSONEachRow").splitlines()]

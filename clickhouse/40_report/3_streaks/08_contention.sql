@@ -32,129 +32,104 @@ WITH
             AND NOT ifNull(mig = 'instance', false)
             AND since_ms < until_ms
     ),
-    observed AS
+    -- How many begin (or end, below 0) at a moment of a card: expected time, ticks in a state, promises.
+    events AS
     (
         SELECT
             toString(host) AS host,
             toString(gpu) AS gpu,
-            -- When it became whole, an even number, or partitioned, an odd one: twice the time.
-            arraySort(groupArray(start_ms * 2 + is_partitioned)) AS starts,
-            arrayFilter((one, before) -> one % 2 != before % 2, starts, arrayPushFront(arrayPopBack(starts), starts[1] + 1)) AS modes,
-            -- What rounding leaves between the ticks of a run is not observed either, and stands at its end.
-            groupArrayArrayIf(
-                [
-                    (start_ms, state, 1, gpu_us / 1000 / observed_ms, end_ms),
-                    (start_ms + toInt64(observed_ms), state, -1, -gpu_us / 1000 / observed_ms, end_ms)
-                ],
-                NOT is_partitioned AND state != UNKNOWN
-            ) AS changes
+            event.1 AS at_ms,
+            state,
+            event.2 AS count,
+            count * gpu_us / 1000 / observed_ms AS gpus,
+            end_ms,
+            -- Of a tick that begins: 0 while the GPU is whole, 1 while it is partitioned.
+            if(count > 0, toNullable(toUInt8(is_partitioned)), NULL) AS mode
         FROM ${INTERVALS_OF_CARDS}
-        GROUP BY
-            host,
-            gpu
-    ),
-    promised AS
-    (
-        -- From when to when somebody was promised a card, or nobody knows whether anybody was, as one change more and one less each.
+        -- What rounding leaves between the ticks of an interval is not observed either, and stands at its end.
+        ARRAY JOIN [(start_ms, 1), (start_ms + toInt64(observed_ms), -1)] AS event
+        UNION ALL
         SELECT
-            toString(host) AS host,
-            toString(gpu) AS gpu,
-            groupArrayArray([
-                (start_ms, if(source = '', MAYBE_PROMISED, PROMISED), 1, 0., toInt64(0)),
-                (end_ms, if(source = '', MAYBE_PROMISED, PROMISED), -1, 0., toInt64(0))
-            ]) AS changes
+            toString(host),
+            toString(gpu),
+            event.1,
+            if(source = '', MAYBE_PROMISED, PROMISED),
+            event.2,
+            0,
+            0,
+            NULL
         FROM ${INTERVALS_OF_ALLOCATIONS}
+        ARRAY JOIN [(start_ms, 1), (end_ms, -1)] AS event
         WHERE source != ''
             OR use = USE_UNKNOWN
-        GROUP BY
-            host,
-            gpu
-    ),
-    changes AS
-    (
-        -- How many cards are in a state from now on, or fewer, and whole GPUs of them; of state NOT_KEPT, how many are expected.
+        UNION ALL
         SELECT
             host,
-            change.at_ms AS at_ms,
-            change.state AS state,
-            change.cards AS cards,
-            change.gpus AS gpus,
-            arrayLast(number -> {price_starts:Array(Int64)}[number] < change.end_ms, prices) AS price
+            gpu,
+            event.1,
+            NOT_KEPT,
+            event.2,
+            0,
+            0,
+            NULL
+        FROM expected
+        ARRAY JOIN [(since_ms, 1), (until_ms, -1)] AS event
+    ),
+    -- Each card from a moment until the next: ticks that overlap are one card's time, in the state in which it does most.
+    cards AS
+    (
+        SELECT
+            host,
+            gpu,
+            at_ms,
+            -- A mode lasts until the next tick; before the first tick its mode counts, without ticks that of the newest.
+            sum(expecting) OVER so_far > 0
+                AND ifNull(anyLast(mode) OVER so_far, ifNull(any(mode) OVER card, expected.is_partitioned)) = 0 AS is_expected,
+            sum(idle) OVER so_far AS now_idle,
+            sum(held) OVER so_far AS now_held,
+            toUInt8(
+                multiIf(
+                    NOT is_expected, 0,
+                    sum(active) OVER so_far > 0, ACTIVE,
+                    now_held > 0, IDLE_HELD,
+                    now_idle <= 0, 0,
+                    sum(promised) OVER so_far > 0, PROMISED,
+                    sum(maybe_promised) OVER so_far > 0, MAYBE_PROMISED,
+                    TRULY_IDLE
+                )
+            ) AS state,
+            multiIf(
+                state = IDLE_HELD, sum(held_gpus) OVER so_far / now_held,
+                state = PROMISED, sum(idle_gpus) OVER so_far / now_idle,
+                0
+            ) AS gpus,
+            arrayLast(number -> {price_starts:Array(Int64)}[number] < max(held_until_ms) OVER so_far, expected.prices) AS price
         FROM
         (
             SELECT
-                expected.host AS host,
-                expected.prices AS prices,
-                -- A mode lasts until the next tick; of a card of which there is none, the newest counts.
-                if(empty(observed.modes), [toInt64(expected.is_partitioned)], observed.modes) AS modes,
-                CAST(
-                    arrayConcat(
-                        arrayMap(
-                            (mode, number) -> (
-                                if(number = 1, expected.since_ms, intDiv(mode, 2)),
-                                NOT_KEPT,
-                                multiIf(mode % 2 = 0, 1, number = 1, 0, -1),
-                                0.,
-                                toInt64(0)
-                            ),
-                            modes,
-                            arrayEnumerate(modes)
-                        ),
-                        [(expected.until_ms, NOT_KEPT, modes[-1] % 2 - 1, 0., toInt64(0))],
-                        arrayFilter(change -> empty(promised.changes) OR change.2 != TRULY_IDLE, observed.changes)
-                    ),
-                    'Array(Tuple(at_ms Int64, state UInt8, cards Int64, gpus Float64, end_ms Int64))'
-                ) AS others,
-                -- What changes whether the card is truly-idle or promised, in the order of time; at one moment one change more comes first.
-                arraySort(
-                    change -> (change.at_ms, -change.cards),
-                    CAST(
-                        if(
-                            empty(promised.changes),
-                            [],
-                            arrayConcat(arrayFilter(change -> change.2 = TRULY_IDLE, observed.changes), promised.changes)
-                        ),
-                        'Array(Tuple(at_ms Int64, state UInt8, cards Int64, gpus Float64, end_ms Int64))'
-                    )
-                ) AS mixed,
-                arrayCumSum(change -> if(change.state = TRULY_IDLE, change.cards, 0), mixed) AS idle,
-                arrayCumSum(change -> if(change.state = TRULY_IDLE, change.gpus, 0), mixed) AS idle_gpus,
-                arrayCumSum(change -> if(change.state = PROMISED, change.cards, 0), mixed) AS promises,
-                arrayCumSum(change -> if(change.state = MAYBE_PROMISED, change.cards, 0), mixed) AS maybes,
-                -- From each of them to the next it is in one of these, or (0) in none of them.
-                arrayMap(
-                    (is_idle, is_promised, may_be) -> toUInt8(
-                        multiIf(is_idle <= 0, 0, is_promised > 0, PROMISED, may_be > 0, MAYBE_PROMISED, TRULY_IDLE)
-                    ),
-                    idle,
-                    promises,
-                    maybes
-                ) AS found_states,
-                arrayConcat(
-                    others,
-                    arrayFilter(
-                        change -> change.state > 0,
-                        CAST(
-                            arrayFlatten(arrayMap(
-                                (change, found, gpus, before, before_gpus) -> [
-                                    (change.at_ms, before, -1, -before_gpus, change.end_ms),
-                                    (change.at_ms, found, 1, gpus, change.end_ms)
-                                ],
-                                mixed,
-                                found_states,
-                                idle_gpus,
-                                arrayResize(arrayPushFront(arrayPopBack(found_states), toUInt8(0)), length(mixed)),
-                                arrayResize(arrayPushFront(arrayPopBack(idle_gpus), 0.), length(mixed))
-                            )),
-                            'Array(Tuple(at_ms Int64, state UInt8, cards Int64, gpus Float64, end_ms Int64))'
-                        )
-                    )
-                ) AS changes
-            FROM expected
-            LEFT JOIN observed ON observed.host = expected.host AND observed.gpu = expected.gpu
-            LEFT JOIN promised ON promised.host = expected.host AND promised.gpu = expected.gpu
-        )
-        ARRAY JOIN changes AS change
+                host,
+                gpu,
+                at_ms,
+                sumIf(count, state = NOT_KEPT) AS expecting,
+                sumIf(count, state = ACTIVE) AS active,
+                sumIf(count, state = IDLE_HELD) AS held,
+                sumIf(count, state = TRULY_IDLE) AS idle,
+                sumIf(count, state = PROMISED) AS promised,
+                sumIf(count, state = MAYBE_PROMISED) AS maybe_promised,
+                sumIf(gpus, state = IDLE_HELD) AS held_gpus,
+                sumIf(gpus, state = TRULY_IDLE) AS idle_gpus,
+                maxIf(end_ms, state = IDLE_HELD) AS held_until_ms,
+                min(mode) AS mode
+            FROM events
+            GROUP BY
+                host,
+                gpu,
+                at_ms
+        ) AS moments
+        INNER JOIN expected ON expected.host = moments.host AND expected.gpu = moments.gpu
+        WINDOW
+            card AS (PARTITION BY host, gpu ORDER BY at_ms ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING),
+            so_far AS (PARTITION BY host, gpu ORDER BY at_ms ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)
     )
 SELECT
     toBool(scope = 0) AS is_total,
@@ -168,10 +143,13 @@ SELECT
     toInt64(round(sumIf(lasts_ms * greatest(now_promised_gpus, 0), found = 'contended') * 1000)) AS contended_promised_us,
     -- Of a card that is idle-held from one moment to another, the contended time until the one less that until the other.
     CAST(
-        arrayMap(
-            (price, gpu_ms) -> (price, greatest(round(gpu_ms * 1000), 0)),
-            (sumMap(priced.1, arrayMap(gpus -> -gpus * contended_before_ms, priced.2)) AS by_price).1,
-            by_price.2
+        arrayFilter(
+            one -> one.1 > 0,
+            arrayMap(
+                (price, gpu_ms) -> (price, greatest(round(gpu_ms * 1000), 0)),
+                (sumMap(priced.1, arrayMap(gpus -> -gpus * contended_before_ms, priced.2)) AS by_price).1,
+                by_price.2
+            )
         ),
         'Array(Tuple(UInt32, UInt64))'
     ) AS contended_priced
@@ -223,28 +201,32 @@ FROM
                     scope,
                     any(host) AS of_host,
                     at_ms,
-                    sumIf(cards, state = NOT_KEPT) AS expected,
-                    sumIf(cards, state = ACTIVE) AS active,
-                    sumIf(cards, state = IDLE_HELD) AS held,
-                    sumIf(cards, state = TRULY_IDLE) AS free,
-                    sumIf(cards, state = PROMISED) AS promised,
-                    sumIf(gpus, state = IDLE_HELD) AS held_gpus,
-                    sumIf(gpus, state = PROMISED) AS promised_gpus,
-                    sumMapIf([price], [gpus], state = IDLE_HELD AND price > 0) AS priced
-                FROM changes
+                    sum(toInt64(is_expected) - was_expected) AS expected,
+                    sum(toInt64(state = ACTIVE) - (previous.1 = ACTIVE)) AS active,
+                    sum(toInt64(state = IDLE_HELD) - (previous.1 = IDLE_HELD)) AS held,
+                    sum(toInt64(state = TRULY_IDLE) - (previous.1 = TRULY_IDLE)) AS free,
+                    sum(toInt64(state = PROMISED) - (previous.1 = PROMISED)) AS promised,
+                    sum(if(state = IDLE_HELD, gpus, 0) - if(previous.1 = IDLE_HELD, previous.2, 0)) AS held_gpus,
+                    sum(if(state = PROMISED, gpus, 0) - if(previous.1 = PROMISED, previous.2, 0)) AS promised_gpus,
+                    sumMap(
+                        [if(state = IDLE_HELD, price, 0), if(previous.1 = IDLE_HELD, previous.3, 0)],
+                        [gpus, -previous.2]
+                    ) AS priced
+                FROM
+                (
+                    SELECT
+                        *,
+                        lagInFrame(is_expected, 1, false) OVER before AS was_expected,
+                        lagInFrame((state, gpus, price), 1, (0, 0, 0)) OVER before AS previous
+                    FROM cards
+                    WINDOW before AS (PARTITION BY host, gpu ORDER BY at_ms ROWS BETWEEN 1 PRECEDING AND CURRENT ROW)
+                )
                 ARRAY JOIN [cityHash64(host), toUInt64(0)] AS scope
+                -- Where an hour ends, the next often goes on alike.
+                WHERE (is_expected, state, gpus, price) != (was_expected, previous.1, previous.2, previous.3)
                 GROUP BY
                     scope,
                     at_ms
-                -- None where an hour ends and the next goes on alike.
-                HAVING expected != 0
-                    OR active != 0
-                    OR held != 0
-                    OR free != 0
-                    OR promised != 0
-                    OR held_gpus != 0
-                    OR promised_gpus != 0
-                    OR notEmpty(priced.1)
             )
             WINDOW so_far AS (PARTITION BY scope ORDER BY at_ms ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)
         )

@@ -1,7 +1,7 @@
 """The shipped SQL as statements, rendered for the engine they go to. Lines of a semicolon part those of a file.
 
 Three forms come from the same files: the embedded store, one server, and a cluster, on which every table that keeps
-rows is ``gua.name_local`` on each server, and ``gua.name`` the Distributed table over them (docs/cluster.md).
+rows is ``gua.name_local`` on each server, and ``gua.name`` the Distributed table over them (docs/fleet.md).
 """
 
 from __future__ import annotations

@@ -122,9 +122,7 @@ def test_a_metric_is_declared_once_and_is_sent_stored_and_documented(copy: Copy)
     copy.put("src/gua/core/fields.py", line, before='    _field("temperature_celsius"')
     copy.put("clickhouse/10_ticks/01_card_ticks.sql", COLUMN, before="    temperature_celsius ")
     copy.put("clickhouse/10_ticks/10_points_to_ticks.sql", ADMITTED, after=" AS temperature_celsius,")
-    copy.put(
-        "clickhouse/10_ticks/10_points_to_ticks.sql", "        'hw.fan.speed_ratio',", before="        'hw.temp"
-    )
+    copy.put("clickhouse/10_ticks/10_points_to_ticks.sql", "        'hw.fan.speed_ratio',", before="        'hw.temp")
     assert copy.run("-c", ROUND_TRIP) == "0.5\n"
     for page in ("metrics", "views"):
         copy.run(f"docs/generate_{page}.py")
