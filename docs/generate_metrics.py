@@ -17,6 +17,7 @@ from gua.core.metrics import (
     SCOPE,
     SOURCE_ATTRIBUTES,
     Metric,
+    MetricKind,
     Subject,
 )
 
@@ -45,17 +46,30 @@ INTRODUCTION = f"""<!-- Written by docs/generate_metrics.py from src/gua/core/me
 
 # Metrics
 
-What gua sends over OTLP, scope `{SCOPE}`. One tick is one `ExportMetricsServiceRequest`; all its points have the tick's
-time. A value that is unknown has no point; zero is a value. Sums with delta temporality are the amounts of one tick:
-their start and time are the span that the tick covers. `stored in` names the columns that a point lands in and the
-scale: the column holds round(value x scale).
+For people who store or alert on gua's metrics. gua sends them over OTLP, scope `{SCOPE}`; the
+[page for Prometheus](prometheus.md) has most of them:
+
+```sh
+curl http://127.0.0.1:9835/metrics   # of gua daemon --prometheus
+```
+
+One tick is one `ExportMetricsServiceRequest`, and its points have the time of the tick. An unknown value has no point;
+zero is a value. A *delta sum* is the amount of one tick, between the point's start and time. *Cumulative sums* are
+totals, *up-down sums* are current amounts. `stored in` names columns of database `gua`: the column holds
+round(value x scale).
 
 Prometheus' own OTLP endpoint refuses delta sums: put the Collector's `deltatocumulative` processor before it.
 
-The resource carries `service.name` (`gua` unless OTEL_SERVICE_NAME or OTEL_RESOURCE_ATTRIBUTES say otherwise),
+Resource attributes: `service.name` (`gua` unless OTEL_SERVICE_NAME or OTEL_RESOURCE_ATTRIBUTES say otherwise),
 `service.version`, `service.instance.id`, `host.name`, `host.id`, `gua.sample.interval` (seconds), `gua.source`
-(`agent`, `import` or `simulator`), `k8s.*` in Kubernetes, and whatever OTEL_RESOURCE_ATTRIBUTES adds.
+(`agent`, `import` or `simulator`), `k8s.*` in Kubernetes, and those of OTEL_RESOURCE_ATTRIBUTES.
 """
+KINDS = {
+    MetricKind.GAUGE: "gauge",
+    MetricKind.DELTA: "delta sum",
+    MetricKind.COUNTER: "cumulative sum",
+    MetricKind.AMOUNT: "up-down sum",
+}
 
 
 def main() -> None:
@@ -79,8 +93,8 @@ def _section(subject: Subject) -> str:
     lines = [
         f"\n## {HEADINGS[subject]}\n",
         f"Attributes of every point: {common}.\n" if common else "",
-        "| metric | kind | unit | meaning | further attributes | stored in |",
-        "|---|---|---|---|---|---|",
+        "| metric | kind, unit | meaning | further attributes | stored in |",
+        "|---|---|---|---|---|",
         *(_row(metric) for metric in metrics),
     ]
     return "\n".join(line for line in lines if line) + "\n"
@@ -88,10 +102,11 @@ def _section(subject: Subject) -> str:
 
 def _row(metric: Metric) -> str:
     attributes = ", ".join(f"`{name}`" for name in metric.attributes)
-    columns = ", ".join(f"`{TABLES[metric.subject]}.{column.name}` x {column.scale:,}" for column in metric.columns)
-    return (
-        f"| `{metric.name}` | {metric.kind.value} | `{metric.unit}` | {metric.description} | {attributes} | {columns} |"
-    )
+    scales = {column.scale for column in metric.columns}
+    columns = ", ".join(f"`{TABLES[metric.subject]}.{column.name}`" for column in metric.columns)
+    stored = columns + "".join(f" x {scale:,}" for scale in scales if scale != 1)
+    kind = f"{KINDS[metric.kind]}, `{metric.unit}`"
+    return f"| `{metric.name}` | {kind} | {metric.description} | {attributes} | {stored} |"
 
 
 if __name__ == "__main__":

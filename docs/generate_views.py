@@ -8,10 +8,11 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from gua.store.statements import Statement, load
 from gua.store.tokens import server_tokens
@@ -32,8 +33,10 @@ VIEWS: Final = {
     "card_ticks": "tick_time",
     "idle_streaks": "idle_until",
 }
-_HIDDEN: Final = {"otlp_requests"}
-"""Where bytes only pass through, and what has the fields of another standard."""
+INTERNAL: Final = {"rules_fingerprint", "due_hours", "changed_hours"}
+"""Views of database ``gua`` without a table of columns: the rollup reads them, people do not."""
+READ_BY_PEOPLE: Final = {"prices"}
+"""Tables of database ``gua`` that have a table of columns."""
 _COLUMN: Final = re.compile(r"^    (\w+) ((?:(?!COMMENT ).)+?) COMMENT '((?:[^']|'')*)'", re.MULTILINE | re.DOTALL)
 _COMMENT: Final = re.compile(r"^COMMENT '((?:[^']|'')*)'$", re.MULTILINE)
 _UNIT: Final = re.compile(r"\s*\[([^\][]+)\]$")
@@ -43,42 +46,80 @@ INTRODUCTION: Final = """<!-- Written by docs/generate_views.py from the COMMENT
 
 # Views and tables
 
-What database `gua_public` holds for people and BI tools. Names, columns and units of its views are an interface: they
-grow, and do not change. Each row says all of itself: host, index, device name, model and labels of its card. States are
-written `active`, `idle-held`, `truly-idle` and `unknown`, and `unobserved` for time or cards without ticks
-([rules](rules.md)). An unknown value is NULL, never 0.
+For people who read the store with SQL or a BI tool. Read the views of database `gua_public`:
 
-## Connect a BI tool
+```sh
+clickhouse-client --host HOST --user gua_bi --ask-password \\
+  --query "SELECT state, sum(gpu_hours) FROM gua_public.card_hours WHERE hour >= now() - INTERVAL 7 DAY GROUP BY state"
+```
 
-Let it read as `gua_bi` ([users](fleet.md#the-server)), who sees database `gua_public` and nothing else. Times are UTC,
-time is in hours, shares and utilization are ratios from 0 to 1, memory is in bytes.
+These views are an interface: columns are added, never changed or removed. States are
+`active`, `idle-held`, `truly-idle` and `unknown`, and `unobserved` for time or cards without ticks
+([rules](rules.md)). An unknown value is NULL, never 0. Units stand in brackets behind the meaning. Times are UTC, and
+ratios are 0 to 1.
 
-[Recipes](bi.md) for DBeaver, Metabase, Superset, Power BI, Excel, Jupyter and Grafana have the address and charts for
-each. The tests run them, and read every view through the JDBC driver and SQLAlchemy.
+- User `gua_bi` sees `gua_public` and nothing else ([users](fleet.md#the-server)). [Recipes](bi.md) connect DBeaver, Metabase,
+  Superset, Power BI, Excel, Jupyter and Grafana.
+- Filter on the time column of a view: `hour >= …`, `hour BETWEEN … AND …` or `toStartOfMonth(hour) = …`. The server
+  then reads those months or days only.
+- GPU-hours are `sum(gpu_hours)`. Prefer `card_hours` and `usage_hours` to ticks.
+- Shares are of *observed* time. Time without ticks has no row: see `cards.first_seen`.
 
-- Filter on the time column named with each view: `hour >= …`, `hour BETWEEN … AND …` and `toStartOfMonth(hour) = …`
-  make the server read those months or days and no others.
-- GPU-hours are `sum(gpu_hours)`; over days read `card_hours` and `usage_hours`, not the ticks.
-- A share of time is of *observed* time. Time without ticks has no row: look at `cards.first_seen` before you say that
-  nothing happened.
-- `team` is the label `team` of a host, where it has one (`OTEL_RESOURCE_ATTRIBUTES=team=vision`). Of the others ask
-  `labels['rack']`.
+# Views
+
+## Columns of the card
+
+Every view but `hosts` begins with these columns.
+
 """
 TABLES: Final = """
 # How it is stored
 
-Tables and views of database `gua`. Read the tables that merge with `FINAL`, or see rows in parts. Utilization is in
-1/10,000, times of ticks are in milliseconds.
+Database `gua` holds the tables, and the views that `gua_public` is built on. Its columns have other units: utilization
+in 1/10,000, activity of SMs and memory in 1/200, time in milliseconds. The columns of the tick tables are listed with
+the [metrics](metrics.md) that fill them.
+
+## Hourly rollup
+
+Reports read whole hours from the hourly rollup, and ticks at the edges of the window and for the newest hour. The
+numbers are the same: `gua report --from-ticks` reads ticks only. An hour is one UTC hour of one host, and a tick
+belongs to the hour of its end.
+
+- `gua.hour_marks` counts the inserts per host and hour. A late, repeated or repaired tick makes the hour due again, and
+  so does a changed rule in `gua.settings`. Until an hour is rolled up, reports read its ticks.
+- A server checks `gua.due_hours` every minute. It rolls up hours that are over and got no insert for 10 seconds, the
+  newest first, at most 1,000 at a time. Rows inserted into `gua.due_rollups` start a chain of materialized views, which
+  fill the tables below; `gua.rollups` comes last. In the embedded store the agent and large imports do it, and reports
+  of more than 250,000 ticks without a rollup.
+- `gua rollup` does it now; `gua rollup --all` repeats it for every hour that still has its ticks.
+- An hour whose ticks have [expired](fleet.md#retention) keeps its rollup: new rules and late ticks do not
+  change it. It has no peaks, declared kinds of work or waiting requests. A window that cuts it leaves it out as
+  unobserved.
+
+## Tables and internal views
+
+Read the rollup's tables with `FINAL`.
+
+| table or internal view | holds |
+|---|---|
 """
+
+
+class Column(NamedTuple):
+    """A column: its meaning ends with the unit in brackets, where it has one."""
+
+    name: str
+    type: str
+    meaning: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Described:
-    """A table or view: its name, what it says of itself, and (column, type, unit, meaning)."""
+    """A table or view: its name, its comment and its columns."""
 
     name: str
     comment: str
-    columns: tuple[tuple[str, str, str, str], ...]
+    columns: tuple[Column, ...]
 
 
 def main() -> None:
@@ -94,16 +135,30 @@ def main() -> None:
 def render() -> str:
     """Return the whole page."""
     statements = load(server_tokens())
-    views = {each.name: each for each in _described(statements, "gua_public", "CREATE OR REPLACE VIEW")}
-    inner = [*_described(statements, "gua", "CREATE OR REPLACE VIEW")]
-    tables = [each for each in _described(statements, "gua", "CREATE TABLE") if each.name not in _HIDDEN]
+    public = {each.name: each for each in _described(statements, "gua_public", "CREATE OR REPLACE VIEW")}
+    views = [*_described(statements, "gua", "CREATE OR REPLACE VIEW")]
+    tables = [*_described(statements, "gua", "CREATE TABLE")]
+    shown = [*(each for each in tables if each.name in READ_BY_PEOPLE), *(each for each in views if _is_shown(each))]
+    named = [each for each in (*tables, *views) if each not in shown]
     return (
         INTRODUCTION
-        + "\n# Views\n"
-        + "".join(_section(views[name], time) for name, time in VIEWS.items())
+        + _table(card_columns(public))
+        + "".join(_section(public[name], time, common=card_columns(public)) for name, time in VIEWS.items())
         + TABLES
-        + "".join(_section(each, None, prefix="gua.") for each in (*tables, *inner))
+        + "".join(f"| `gua.{each.name}` | {each.comment} |\n" for each in named)
+        + "".join(_section(each, None, prefix="gua.") for each in shown)
     )
+
+
+def card_columns(public: Mapping[str, Described]) -> tuple[Column, ...]:
+    """Return the columns with which every public view of cards begins."""
+    begins = [views.columns for name, views in public.items() if name != "hosts"]
+    same = takewhile(lambda columns: len(set(columns)) == 1, zip(*begins, strict=False))
+    return tuple(columns[0] for columns in same)
+
+
+def _is_shown(view: Described) -> bool:
+    return view.name not in INTERNAL and any(column.meaning for column in view.columns)
 
 
 def _described(statements: list[Statement], database: str, kind: str) -> Iterator[Described]:
@@ -115,36 +170,37 @@ def _described(statements: list[Statement], database: str, kind: str) -> Iterato
         ):
             yield Described(
                 name=statement.creates[1],
-                comment=_plain(_COMMENT.findall(statement.sql)[-1]),
+                comment=_plain(next(iter(_COMMENT.findall(statement.sql)[-1:]), "Internal to gua_public")),
                 columns=tuple(_columns(statement.sql)),
             )
 
 
-def _columns(sql: str) -> Iterator[tuple[str, str, str, str]]:
+def _columns(sql: str) -> Iterator[Column]:
     _, _, after = sql.partition("\n(\n")
     inside, _, _ = after.partition("\n)\n")
     for name, declared, comment in _COLUMN.findall(inside):
         column_type = " ".join(declared.split()).partition(" DEFAULT ")[0].replace("( ", "(").replace(" )", ")")
         merged = re.fullmatch(r"SimpleAggregateFunction\(\w+, (.*)\)", column_type)
-        unit = _UNIT.search(comment)
-        by_name = next((unit for suffix, unit in _SUFFIXES.items() if name.endswith(suffix)), "")
-        meaning = _plain(_UNIT.sub("", comment))
-        yield name, merged[1] if merged else column_type, unit[1] if unit else by_name, meaning
+        stated = _UNIT.search(comment)
+        unit = stated[1] if stated else next((unit for suffix, unit in _SUFFIXES.items() if name.endswith(suffix)), "")
+        # What the page says of all columns needs no unit: times are UTC, counts are named by their column.
+        meaning = _plain(_UNIT.sub("", comment)) + (f" [{unit}]" if unit not in {"", "UTC", "0 to 1", name} else "")
+        yield Column(name, merged[1] if merged else column_type, meaning)
 
 
 def _plain(literal: str) -> str:
     return literal.replace("''", "'").replace("|", "\\|")
 
 
-def _section(described: Described, time: str | None, *, prefix: str = "") -> str:
-    lines = [
-        f"\n## {prefix}{described.name}\n",
-        f"{described.comment}.{f' Time column: `{time}`.' if time else ''}\n",
-        "| column | type | unit | meaning |",
-        "|---|---|---|---|",
-        *(f"| `{name}` | `{kind}` | {unit} | {meaning} |" for name, kind, unit, meaning in described.columns),
-    ]
-    return "\n".join(lines) + "\n"
+def _section(described: Described, time: str | None, *, prefix: str = "", common: Sequence[Column] = ()) -> str:
+    columns = [column for column in described.columns if described.name == "hosts" or column not in common]
+    filtered = f" Time column: `{time}`." if time else ""
+    return f"\n## {prefix}{described.name}\n\n{described.comment}.{filtered}\n\n{_table(columns)}"
+
+
+def _table(columns: Sequence[Column]) -> str:
+    rows = (f"| `{column.name}` | `{column.type}` | {column.meaning} |\n" for column in columns)
+    return "| column | type | meaning |\n|---|---|---|\n" + "".join(rows)
 
 
 if __name__ == "__main__":

@@ -65,7 +65,7 @@ CREATE TABLE IF NOT EXISTS gua.card_ticks${LOCAL} $ON_CLUSTER
         COMMENT 'Who made the tick: agent, import, simulator' CODEC(ZSTD(1)),
     interval_ms SimpleAggregateFunction(anyLast, Nullable(UInt32)) COMMENT 'Nominal sampling interval [ms]' CODEC(ZSTD(1)),
     allocation SimpleAggregateFunction(anyLast, LowCardinality(Nullable(String)))
-        COMMENT 'Whether anybody was promised the card: allocated, unallocated, unknown; NULL if not looked at' CODEC(ZSTD(1)),
+        COMMENT 'Allocation of the card: allocated, unallocated, unknown; NULL without a source of allocations' CODEC(ZSTD(1)),
     unallocated_gpu_time_ms SimpleAggregateFunction(anyLast, Nullable(UInt32))
         COMMENT 'GPU time of the tick that nobody was promised; NULL if not looked at or not known [ms]' CODEC(ZSTD(1)),
     idle_time_ms SimpleAggregateFunction(anyLast, Nullable(UInt32))

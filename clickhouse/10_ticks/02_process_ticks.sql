@@ -23,7 +23,7 @@ CREATE TABLE IF NOT EXISTS gua.process_ticks${LOCAL} $ON_CLUSTER
     slurm_job_id SimpleAggregateFunction(anyLast, LowCardinality(Nullable(String))) COMMENT 'Slurm job, from the cgroup' CODEC(ZSTD(1)),
     systemd_unit SimpleAggregateFunction(anyLast, LowCardinality(Nullable(String))) COMMENT 'systemd unit, from the cgroup' CODEC(ZSTD(1)),
     workload_kind SimpleAggregateFunction(anyLast, LowCardinality(Nullable(String)))
-        COMMENT 'Kind of work as declared or detected; NULL: what its name tells' CODEC(ZSTD(1)),
+        COMMENT 'Kind of work, declared or detected; NULL: by the name of the program' CODEC(ZSTD(1)),
     workload_model SimpleAggregateFunction(anyLast, LowCardinality(Nullable(String)))
         COMMENT 'Model that it serves, as declared or detected' CODEC(ZSTD(1))
 )

@@ -3,8 +3,8 @@
 CREATE TABLE IF NOT EXISTS gua.agents${LOCAL} $ON_CLUSTER
 (
     host LowCardinality(String) COMMENT 'host.name that the agent gives its ticks',
-    instance String COMMENT 'service.instance.id of the agent: one installation; empty if not told',
-    host_id String COMMENT 'host.id of the agent''s machine; empty if not told',
+    instance String COMMENT 'service.instance.id of the agent: one installation; empty if unknown',
+    host_id String COMMENT 'host.id of the agent''s machine; empty if unknown',
     day Date COMMENT 'UTC day of the ticks',
     first_seen SimpleAggregateFunction(min, DateTime64(3, 'UTC')) COMMENT 'Oldest tick of the day',
     last_seen SimpleAggregateFunction(max, DateTime64(3, 'UTC')) COMMENT 'Newest tick of the day',

@@ -7,4 +7,4 @@ CREATE TABLE IF NOT EXISTS gua.backfilled_days $ON_CLUSTER
 )
 ENGINE = ${REPLICATED}ReplacingMergeTree
 ORDER BY (landing, day)
-COMMENT 'What gua schema apply --landing-database need not read again'
+COMMENT 'Days of a landing database that gua schema apply has read'

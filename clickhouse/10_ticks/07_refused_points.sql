@@ -10,4 +10,4 @@ CREATE TABLE IF NOT EXISTS gua.refused_points${LOCAL} $ON_CLUSTER
 ENGINE = ${REPLICATED}AggregatingMergeTree
 ORDER BY (host, day, reason)
 $TABLE_SETTINGS
-COMMENT 'Points that were not taken, as their time cannot be; read with FINAL'
+COMMENT 'Rejected points with impossible times; read with FINAL'

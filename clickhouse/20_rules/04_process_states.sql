@@ -18,7 +18,7 @@ CREATE OR REPLACE VIEW gua.process_states${LOCAL} $ON_CLUSTER
     slurm_job_id Nullable(String) COMMENT 'Slurm job',
     systemd_unit Nullable(String) COMMENT 'systemd unit',
     state String COMMENT 'active, idle or unknown',
-    workload_kind Nullable(String) COMMENT 'Kind of work as declared or detected; NULL: what its name tells',
+    workload_kind Nullable(String) COMMENT 'Kind of work, declared or detected; NULL: by the name of the program',
     workload_model Nullable(String) COMMENT 'Model that it serves, as declared or detected'
 )
 $DEFINER

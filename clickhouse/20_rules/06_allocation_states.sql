@@ -6,7 +6,7 @@ CREATE OR REPLACE VIEW gua.allocation_states${LOCAL} $ON_CLUSTER
     gpu LowCardinality(String) COMMENT 'NVML UUID of the card or MIG instance',
     ts DateTime64(3, 'UTC') COMMENT 'When the card was read',
     source LowCardinality(String)
-        COMMENT 'Who promised it: slurm, kubernetes, gua, or what a file says; empty if nobody, or if that is not known',
+        COMMENT 'Source of the allocation: slurm, kubernetes, gua, or the name in a file; empty without one or if unknown',
     allocation_id LowCardinality(String) COMMENT 'What the source calls the allocation; empty if there is none',
     owner LowCardinality(Nullable(String)) COMMENT 'User that it belongs to',
     use String COMMENT 'used, held, used-by-others, empty, unallocated-use, free or unknown',
@@ -59,4 +59,4 @@ SELECT
     part_until_ms - part_since_ms AS duration_ms,
     intDiv(part_us, 1000) AS gpu_time_ms
 FROM use_ticks AS parts
-COMMENT 'Every card tick by what became of what was promised'
+COMMENT 'Every card tick by use of its allocation'

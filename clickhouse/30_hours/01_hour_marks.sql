@@ -13,4 +13,4 @@ PARTITION BY toYYYYMM(hour)
 ORDER BY (host, hour)
 $HOURS_TTL
 $TABLE_SETTINGS
-COMMENT 'Which hours have ticks, and which changed since they were counted'
+COMMENT 'Number of inserts per host and hour'

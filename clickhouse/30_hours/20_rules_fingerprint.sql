@@ -30,4 +30,4 @@ FROM
     FROM gua.rules
     ORDER BY key
 ) AS sorted
-COMMENT 'Which rules are in force, as one number'
+COMMENT 'Fingerprint of the rules in force'

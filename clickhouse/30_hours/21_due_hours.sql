@@ -88,4 +88,4 @@ FROM
 )
 -- A row goes to the partition of its month, and an insert takes 100 at most.
 WHERE month <= 100
-COMMENT 'Hours to count, again or for the first time'
+COMMENT 'Hours to roll up'

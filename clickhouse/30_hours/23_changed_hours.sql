@@ -27,4 +27,4 @@ FROM
 )
 GROUP BY hour
 HAVING sum(arrived) != sum(counted) OR max(others) > 0
-COMMENT 'Hours whose counted rows do not hold'
+COMMENT 'Hours whose rollup is out of date'

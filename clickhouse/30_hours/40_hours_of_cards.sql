@@ -66,7 +66,7 @@ CREATE OR REPLACE VIEW gua.execution_idle_hours${LOCAL} $ON_CLUSTER
     gpu LowCardinality(String) COMMENT 'NVML UUID of the card or MIG instance',
     hour DateTime('UTC') COMMENT 'Start of the hour',
     state String COMMENT 'active or idle-held',
-    sampled_gpu_us UInt64 COMMENT 'GPU time that samples tell busy from idle seconds of [us]',
+    sampled_gpu_us UInt64 COMMENT 'GPU time that samples cover [us]',
     idle_gpu_us UInt64 COMMENT 'Of that what lay below the threshold of active [us]',
     powered_gpu_us UInt64 COMMENT 'Of idle_gpu_us what power samples cover [us]',
     idle_energy_mj UInt64 COMMENT 'Energy of what power samples cover [mJ]'

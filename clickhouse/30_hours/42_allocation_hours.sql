@@ -7,7 +7,7 @@ CREATE OR REPLACE VIEW gua.allocation_hours${LOCAL} $ON_CLUSTER
     hour DateTime('UTC') COMMENT 'Start of the hour',
     use String COMMENT 'used, held, used-by-others, empty, unallocated-use, free or unknown',
     source LowCardinality(String)
-        COMMENT 'Who promised it: slurm, kubernetes, gua, or what a file says; empty if nobody, or if that is not known',
+        COMMENT 'Source of the allocation: slurm, kubernetes, gua, or the name in a file; empty without one or if unknown',
     owner LowCardinality(Nullable(String)) COMMENT 'User that the allocation belongs to',
     is_shared Bool COMMENT 'Whether others were there besides the owner',
     gpu_time_ms UInt64 COMMENT 'GPU time [ms]'
@@ -83,4 +83,4 @@ GROUP BY
     source,
     owner,
     is_shared
-COMMENT 'Hours of each card by what became of allocations'
+COMMENT 'Hours of each card by use of its allocation'

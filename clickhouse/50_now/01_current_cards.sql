@@ -12,7 +12,7 @@ CREATE OR REPLACE VIEW gua.current_cards $ON_CLUSTER
     source Nullable(String) COMMENT 'Who made its ticks: agent, import, simulator',
     ts DateTime64(3, 'UTC') COMMENT 'Newest tick',
     age_ms Int64 COMMENT 'Time since the newest tick; negative if the host''s clock is ahead of the server''s [ms]',
-    stale Bool COMMENT 'Whether the newest tick is older than three intervals: nobody knows what the card does now',
+    stale Bool COMMENT 'Whether the newest tick is older than three intervals',
     state String COMMENT 'active, idle-held, truly-idle or unknown at the newest tick; unobserved if that is stale',
     reason Nullable(String) COMMENT 'Why unknown: lost, utilization, pid_namespace, processes, memory; why unobserved: silent',
     last_state String COMMENT 'active, idle-held, truly-idle or unknown at the newest tick, however old that is',
@@ -24,7 +24,7 @@ CREATE OR REPLACE VIEW gua.current_cards $ON_CLUSTER
     held_upper_bytes Nullable(UInt64) COMMENT 'Memory held at the newest tick, at most; NULL if unknown [By]',
     unattributed_lower_bytes UInt64 COMMENT 'Memory held that no listed process owns, at least [By]',
     allocation LowCardinality(Nullable(String))
-        COMMENT 'Whether anybody was promised the card at the newest tick: allocated, unallocated, unknown; NULL if not looked at'
+        COMMENT 'Allocation at the newest tick: allocated, unallocated, unknown; NULL without a source of allocations'
 )
 $DEFINER
 AS

@@ -8,7 +8,7 @@ CREATE OR REPLACE VIEW gua.current_holders $ON_CLUSTER
     name Nullable(String) COMMENT 'Device name',
     ts DateTime64(3, 'UTC') COMMENT 'Newest tick of the card',
     age_ms Int64 COMMENT 'Time since the newest tick; negative if the host''s clock is ahead of the server''s [ms]',
-    stale Bool COMMENT 'Whether the newest tick is older than three intervals: nobody knows what the process does now',
+    stale Bool COMMENT 'Whether the newest tick is older than three intervals',
     card_state String COMMENT 'State of the card: active, idle-held, truly-idle, unknown, or unobserved if stale',
     pid UInt32 COMMENT 'Process id on the host',
     created DateTime64(3, 'UTC') COMMENT 'When the process started; 1970-01-01 if unknown',
@@ -19,7 +19,7 @@ CREATE OR REPLACE VIEW gua.current_holders $ON_CLUSTER
     pod_uid Nullable(String) COMMENT 'Kubernetes pod',
     slurm_job_id Nullable(String) COMMENT 'Slurm job',
     systemd_unit Nullable(String) COMMENT 'systemd unit',
-    memory_bytes Nullable(UInt64) COMMENT 'Device memory of the process; NULL if NVML does not tell [By]',
+    memory_bytes Nullable(UInt64) COMMENT 'Device memory of the process; NULL if unknown [By]',
     utilization Nullable(UInt16) COMMENT 'Utilization by the process; NULL if not known [1/10,000]',
     state String COMMENT 'State of the process at the newest tick: active, idle or unknown; unobserved if that is stale',
     idle_since Nullable(DateTime64(3, 'UTC'))

@@ -4,8 +4,8 @@
 CREATE OR REPLACE VIEW gua.agent_ticks${LOCAL} $ON_CLUSTER
 (
     host String COMMENT 'Host the agent is on',
-    instance String COMMENT 'service.instance.id of the agent: one installation; empty if not told',
-    version String COMMENT 'service.version of the agent; empty if not told',
+    instance String COMMENT 'service.instance.id of the agent: one installation; empty if unknown',
+    version String COMMENT 'service.version of the agent; empty if unknown',
     ts DateTime64(9, 'UTC') COMMENT 'Time of the tick',
     tick_duration_seconds Nullable(Float64) COMMENT 'Time it took to read the tick [s]',
     tick_lateness_seconds Nullable(Float64) COMMENT 'How far behind its grid point the tick was read [s]',
@@ -81,4 +81,4 @@ GROUP BY
     host,
     instance,
     ts
-COMMENT 'What agents said of themselves, as long as raw points are kept'
+COMMENT 'Metrics of agents about themselves, as long as raw points are kept'

@@ -6,9 +6,9 @@ CREATE OR REPLACE VIEW gua_public.hosts $ON_CLUSTER
     labels Map(String, String) COMMENT 'All labels of the host, as OTEL_RESOURCE_ATTRIBUTES names them',
     cards UInt64 COMMENT 'Cards in its newest ticks: GPUs that are not partitioned, and MIG instances [cards]',
     source String COMMENT 'Who makes its ticks: agent, import, simulator',
-    version String COMMENT 'Version of gua that made the newest; empty if not told',
+    version String COMMENT 'Version of gua that made the newest; empty if unknown',
     agents UInt64 COMMENT 'Agents that ever gave ticks this host''s name; 0 without agents'' own points [agents]',
-    interval_seconds Float64 COMMENT 'Nominal time from one tick to the next; 0 if not told [s]',
+    interval_seconds Float64 COMMENT 'Nominal time from one tick to the next; 0 if unknown [s]',
     first_seen DateTime64(3, 'UTC') COMMENT 'Start of its oldest tick [UTC]',
     last_seen DateTime64(3, 'UTC') COMMENT 'Newest tick [UTC]',
     last_received Nullable(DateTime64(3, 'UTC'))
@@ -17,9 +17,9 @@ CREATE OR REPLACE VIEW gua_public.hosts $ON_CLUSTER
         COMMENT 'From its newest tick to its reception; below 0 its clock is ahead; NULL in an embedded store [s]',
     least_delay_seconds Nullable(Float64)
         COMMENT 'Least delay of a tick on its newest UTC day: of a clock that is behind all are late; NULL in an embedded store [s]',
-    silent_after_seconds Float64 COMMENT 'How long it may say nothing before it counts as silent: 3 intervals, at least 5 minutes [s]',
+    silent_after_seconds Float64 COMMENT 'Time without a tick after which it is silent: 3 intervals, at least 5 minutes [s]',
     is_silent Bool
-        COMMENT 'Whether an agent''s host has said nothing for longer than that, by the server''s clock; false for imports and simulations'
+        COMMENT 'Whether its agent has sent no tick for longer than that, by the server''s clock; false for imports and simulations'
 )
 $DEFINER
 AS
@@ -40,4 +40,4 @@ SELECT
     told.silent_after_ms / 1000 AS silent_after_seconds,
     told.is_silent AS is_silent
 FROM gua.hosts AS told
-COMMENT 'Every host ever heard, and whether it still is'
+COMMENT 'Every host ever seen, and whether it is silent'

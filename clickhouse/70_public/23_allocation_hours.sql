@@ -6,7 +6,7 @@ ${CARD_COLUMNS},
     hour DateTime('UTC') COMMENT 'Start of the hour [UTC]',
     use String COMMENT 'used, held, used-by-others, empty, unallocated-use, free or unknown',
     allocation_source LowCardinality(String)
-        COMMENT 'Who promised it: slurm, kubernetes, gua, or what a file says; empty if nobody, or if that is not known',
+        COMMENT 'Source of the allocation: slurm, kubernetes, gua, or the name in a file; empty without one or if unknown',
     owner LowCardinality(Nullable(String)) COMMENT 'User that the allocation belongs to; NULL if unknown, or if there is none',
     is_shared Bool COMMENT 'Whether others were there besides the owner',
     gpu_hours Float64 COMMENT 'GPU time of the use [h]'
@@ -23,4 +23,4 @@ ${CARD_VALUES},
     told.gpu_time_ms / 3600000 AS gpu_hours
 FROM gua.allocation_hours AS told
 ${DESCRIBED}
-COMMENT 'Hours of each card by what became of what was promised'
+COMMENT 'Hours of each card by use of its allocation'

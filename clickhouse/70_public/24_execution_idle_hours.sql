@@ -5,7 +5,7 @@ CREATE OR REPLACE VIEW gua_public.execution_idle_hours $ON_CLUSTER
 ${CARD_COLUMNS},
     hour DateTime('UTC') COMMENT 'Start of the hour [UTC]',
     state String COMMENT 'active or idle-held',
-    sampled_gpu_hours Float64 COMMENT 'GPU time that samples tell busy from idle seconds of [h]',
+    sampled_gpu_hours Float64 COMMENT 'GPU time that samples cover [h]',
     idle_gpu_hours Float64 COMMENT 'Of that what lay below the threshold of active; over sampled_gpu_hours it is execution-idle [h]',
     powered_gpu_hours Float64 COMMENT 'Of idle_gpu_hours what power samples cover [h]',
     idle_energy_joules Float64 COMMENT 'Energy of powered_gpu_hours [J]'

@@ -6,7 +6,7 @@ ${CARD_COLUMNS},
     source Nullable(String) COMMENT 'Who made its ticks: agent, import, simulator',
     tick_time DateTime64(3, 'UTC') COMMENT 'Newest tick [UTC]',
     age_seconds Float64 COMMENT 'Time since the newest tick; negative if the host''s clock is ahead of the server''s [s]',
-    is_stale Bool COMMENT 'Whether the newest tick is older than three intervals: nobody knows what the card does now',
+    is_stale Bool COMMENT 'Whether the newest tick is older than three intervals',
     state String COMMENT 'active, idle-held, truly-idle or unknown at the newest tick; unobserved if that is stale',
     reason Nullable(String) COMMENT 'Why unknown: lost, utilization, pid_namespace, processes, memory; why unobserved: silent',
     last_state String COMMENT 'active, idle-held, truly-idle or unknown at the newest tick, however old that is',
@@ -18,7 +18,7 @@ ${CARD_COLUMNS},
     held_upper_bytes Nullable(UInt64) COMMENT 'Memory held at the newest tick, at most; NULL if unknown [By]',
     unattributed_lower_bytes UInt64 COMMENT 'Memory held that no listed process owns, at least [By]',
     allocation LowCardinality(Nullable(String))
-        COMMENT 'Whether anybody was promised the card at the newest tick: allocated, unallocated, unknown; NULL if not looked at'
+        COMMENT 'Allocation at the newest tick: allocated, unallocated, unknown; NULL without a source of allocations'
 )
 $DEFINER
 AS

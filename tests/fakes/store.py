@@ -31,7 +31,7 @@ def whole(view: View[Any], row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 _OFTEN_EMPTY = {
-    "held_days",
+    "card_streaks",
     "prices",
     "promises",
     "allocation_names",

@@ -27,7 +27,7 @@ EVERY_SECONDS: Final = 3600.0
 _FIRST_LANDING_BACK_OFF_SECONDS: Final = 60.0
 
 
-class Queue(Protocol):
+class TickQueue(Protocol):
     """The spool as the delivery sees it."""
 
     def peek(self, destination: str, limit: int, *, after: int = 0) -> Sequence[SpooledTick]:
@@ -60,7 +60,7 @@ def _nobody(_ticks: int, _refused: int) -> None:
 
 
 def drain(  # noqa: PLR0913 - the three ends of the way, and what a caller may watch or set
-    queue: Queue,
+    queue: TickQueue,
     destination: str,
     landing: Landing,
     *,
@@ -138,7 +138,7 @@ class Sender(DeliveryThread):
         self,
         destination: str,
         *,
-        queue: Callable[[], AbstractContextManager[Queue]],
+        queue: Callable[[], AbstractContextManager[TickQueue]],
         landing: Callable[[], AbstractContextManager[Landing]],
         watcher: Delivered,
         ticks_per_second: float = CATCH_UP_TICKS_PER_SECOND,

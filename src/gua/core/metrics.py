@@ -107,14 +107,14 @@ _agent_counter = partial(Metric, subject=Subject.AGENT, kind=MetricKind.COUNTER)
 SAMPLE_DURATION: Final = _card_delta(
     name="gua.gpu.sample.duration",
     unit="s",
-    description="Seconds that this tick covers; the card was looked at even if nothing else could be read.",
+    description="Seconds that this tick covers, even where nothing else of the card could be read.",
     columns=(StoredColumn(name="duration_ms", scale=1000, type="UInt32"),),
 )
 GPU_TIME: Final = _card_delta(
     name="gua.gpu.time",
     unit="s",
-    description="GPU time of the tick: its seconds times the card's share of a whole GPU (slices / all slices for MIG "
-    "instances; a partitioned parent stands for its slices left over only).",
+    description="GPU time of the tick: its seconds times the card's share of a whole GPU. Of a MIG instance its "
+    "slices / all slices, of a partitioned GPU its unallocated slices.",
     columns=(StoredColumn(name="gpu_time_ms", scale=1000, type="UInt32"),),
 )
 UTILIZATION: Final = _card_gauge(
@@ -144,8 +144,7 @@ IDLE_TIME: Final = _card_delta(
     name="gua.gpu.idle.time",
     unit="s",
     description="Seconds of the tick whose utilization samples lie below the agent's threshold of active (10 %), of "
-    "those that samples cover (gua.gpu.utilization.coverage); absent where samples tell nothing of seconds, or a video "
-    "engine was busy.",
+    "those that samples cover (gua.gpu.utilization.coverage). Absent without samples, or if a video engine was busy.",
     columns=(StoredColumn(name="idle_time_ms", scale=1000, type="UInt32"),),
 )
 IDLE_ENERGY: Final = _card_delta(
@@ -165,14 +164,14 @@ CLOCK_REASONS: Final = _card_gauge(
     name="gua.gpu.clock.reasons",
     unit="{bits}",
     description="Why the clocks were held down when the card was read, as the bits of NVML's clocks event reasons: 4 "
-    "power cap, 32 and 64 heat, 8 and 128 hardware slowdown; 0 for nothing. Absent where the driver does not tell.",
+    "power cap, 32 and 64 heat, 8 and 128 hardware slowdown; 0 for none. Absent if unknown.",
     columns=(StoredColumn(name="clock_reasons", scale=1, type="UInt32"),),
 )
 ERRORS: Final = _card_delta(
     name="hw.errors",
     unit="{error}",
-    description="Errors of the card that were told since the tick before, asked for once a minute: XID events (at "
-    "least so many in a storm) and uncorrected ECC errors.",
+    description="Errors of the card reported since the tick before, read once a minute: XID events (a lower bound in a "
+    "storm) and uncorrected ECC errors.",
     attributes=("error.type", "hw.type"),
     columns=(
         StoredColumn(name="xid_errors", scale=1, type="UInt32", attributes=(("error.type", "xid"), *_GPU)),
@@ -182,14 +181,14 @@ ERRORS: Final = _card_delta(
 XID: Final = _card_gauge(
     name="gua.gpu.xid",
     unit="{xid}",
-    description="Number of the newest XID event that was told since the tick before; absent where there was none.",
+    description="Number of the newest XID event reported since the tick before; absent if there was none.",
     columns=(StoredColumn(name="xid", scale=1, type="UInt16"),),
 )
 ROW_REMAP: Final = _card_gauge(
     name="gua.gpu.row.remap",
     unit="{state}",
     description="State of the remapping of the memory's rows: 0 nothing to do, 1 pending until the card is reset, 2 it "
-    "failed, 3 both; asked for once a minute. Absent where the driver does not tell.",
+    "failed, 3 both; read once a minute. Absent if unknown.",
     columns=(StoredColumn(name="row_remap", scale=1, type="UInt8"),),
 )
 ACTIVITY_SCALE: Final = 200
@@ -237,27 +236,27 @@ MEMORY_LIMIT: Final = _card_amount(
 MEMORY_RESERVED: Final = _card_amount(
     name="gua.gpu.memory.reserved",
     unit="By",
-    description="Memory the driver keeps for itself; absent where the driver cannot tell (then usage contains it).",
+    description="Memory that the driver reserves; absent if unknown (then usage contains it).",
     columns=(StoredColumn(name="memory_reserved_bytes", scale=1, type="UInt64"),),
 )
 PROCESS_COUNT: Final = _card_gauge(
     name="gua.gpu.process.count",
     unit="{process}",
-    description="Processes on the card by type; absent if the list is not known.",
+    description="Processes on the card by type; absent if the list is unknown.",
     attributes=("gua.process.type",),
     columns=_per_type("process_count_{type}", 1, "UInt32"),
 )
 PROCESS_MEMORY: Final = _card_amount(
     name="gua.gpu.process.memory.usage",
     unit="By",
-    description="Known device memory of the card's processes by type; absent if the list is not known.",
+    description="Known device memory of the card's processes by type; absent if the list is unknown.",
     attributes=("gua.process.type",),
     columns=_per_type("process_memory_{type}_bytes", 1, "UInt64"),
 )
 PROCESS_MEMORY_UNKNOWN: Final = _card_gauge(
     name="gua.gpu.process.memory.unknown",
     unit="{process}",
-    description="Processes whose memory NVML does not tell, by type; absent if the list is not known.",
+    description="Processes of unknown memory by type; absent if the list is unknown.",
     attributes=("gua.process.type",),
     columns=_per_type("process_unknown_{type}", 1, "UInt32"),
 )
@@ -296,7 +295,7 @@ ENERGY: Final = _card_delta(
 STATUS: Final = _card_amount(
     name="hw.status",
     unit="1",
-    description="1 for the state the card is in, 0 for the other; failed: lost, or needs a reset.",
+    description="1 for the state of the card, 0 for the other; failed: lost, or needs a reset.",
     attributes=("hw.state", "hw.type"),
     columns=(StoredColumn(name="failed", scale=1, type="UInt8", attributes=(("hw.state", "failed"), *_GPU)),),
 )
@@ -321,8 +320,8 @@ INFO: Final = _card_gauge(
 UNALLOCATED_TIME: Final = _card_delta(
     name="gua.gpu.unallocated.time",
     unit="s",
-    description="GPU time of the tick that nobody was promised, by every source; absent where allocation is not looked "
-    "at or a source cannot tell.",
+    description="Unallocated GPU time of the tick, by every source of allocations; absent without a source, or if one "
+    "is unreadable.",
     columns=(StoredColumn(name="unallocated_gpu_time_ms", scale=1000, type="UInt32"),),
 )
 PROCESS_SAMPLE_DURATION: Final = _process_delta(
@@ -353,9 +352,9 @@ PROCESS_GPU_UTILIZATION: Final = _process_gauge(
 PROCESS_IDLE_DURATION: Final = _process_gauge(
     name="gua.process.idle.duration",
     unit="s",
-    description="Time of the idle ticks in a row that end with this one, 0 if the process is active; goes on through "
-    "restarts of the agent. Absent while it is unknown whether the process idles, and for ignored processes. "
-    "Not stored: gua.idle_streaks tells it of the ticks.",
+    description="Time of the consecutive idle ticks that end with this one, 0 if the process is active; continues "
+    "across restarts of the agent. Absent if it is unknown whether the process idles, and for ignored processes. "
+    "Not stored: gua.idle_streaks has it.",
     is_stored=False,
 )
 PROCESS_INFO: Final = _process_gauge(
@@ -385,7 +384,7 @@ ALLOCATION_DURATION: Final = _allocation_delta(
 ALLOCATION_TIME: Final = _allocation_delta(
     name="gua.gpu.allocation.time",
     unit="s",
-    description="GPU time of the tick promised by it; where several allocations cover the same time, equal parts.",
+    description="GPU time of the tick allocated by it; where several allocations cover the same time, equal parts.",
     columns=(StoredColumn(name="gpu_time_ms", scale=1000, type="UInt32"),),
 )
 ALLOCATION_INFO: Final = _allocation_gauge(
@@ -418,13 +417,13 @@ ALLOCATION_SOURCE_DURATION: Final = _source_delta(
 QUEUE_WAITING: Final = _source_gauge(
     name="gua.queue.waiting",
     unit="{request}",
-    description="Requests that wait for cards at the tick's end; absent of a source that does not tell.",
+    description="Requests that wait for cards at the tick's end; absent if the source does not report them.",
     columns=(StoredColumn(name="waiting", scale=1, type="UInt32"),),
 )
 QUEUE_WAIT_TIME: Final = _source_delta(
     name="gua.queue.wait.time",
     unit="s",
-    description="How long requests for cards waited in the tick, all of them together.",
+    description="Waiting time of all requests for cards together in the tick.",
     columns=(StoredColumn(name="wait_ms", scale=1000, type="UInt64"),),
 )
 QUEUE_TIME: Final = _source_delta(

@@ -58,7 +58,7 @@ Where one of the three is no percentage, this is none either: the row is not bel
 
 
 @dataclass(kw_only=True, slots=True, unsafe_hash=True)
-class Listed:
+class ListedProcess:
     """A process as the lists tell it; ``instance`` is its MIG GPU instance."""
 
     pid: int
@@ -71,7 +71,7 @@ class Listed:
 class Listing:
     """All lists of one card; ``known`` only if every one could be read and made sense."""
 
-    processes: tuple[Listed, ...]
+    processes: tuple[ListedProcess, ...]
     known: bool
 
 
@@ -93,7 +93,7 @@ def list_processes(calls: Calls, handle: Handle, version: str | None, *, limit_b
         versions = (second,) if is_wide else (third, second)
         answers[name] = _ask(calls, handle, versions, _WITHOUT_MPS if name == "mps" else {})
     known = all(answer is not None for answer in answers.values())
-    by_pid: dict[int, Listed] = {}
+    by_pid: dict[int, ListedProcess] = {}
     for name, answer in answers.items():
         for info in answer or ():
             if not 0 < info.pid <= _LARGEST_PID:
@@ -108,16 +108,16 @@ def list_processes(calls: Calls, handle: Handle, version: str | None, *, limit_b
     return Listing(processes=tuple(by_pid.values()), known=known)
 
 
-def _merged(before: Listed | None, name: str, info: ProcessInfo, limit_bytes: int | None) -> Listed:
+def _merged(before: ListedProcess | None, name: str, info: ProcessInfo, limit_bytes: int | None) -> ListedProcess:
     memory = info.usedGpuMemory
     if memory == _ALL_ONES_64 or (memory is not None and limit_bytes is not None and memory > limit_bytes):
         memory = None
     instance = None if info.gpuInstanceId == _ALL_ONES_32 else info.gpuInstanceId
     if before is None:
-        return Listed(pid=info.pid, lists=_ON_ONE_LIST[name], memory_bytes=memory, instance=instance)
+        return ListedProcess(pid=info.pid, lists=_ON_ONE_LIST[name], memory_bytes=memory, instance=instance)
     # Each list tells the whole process's memory on this card, so two lists are not added up.
     known = [value for value in (before.memory_bytes, memory) if value is not None]
-    return Listed(
+    return ListedProcess(
         pid=info.pid,
         lists=before.lists | {name},
         memory_bytes=max(known, default=None),

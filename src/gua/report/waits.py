@@ -27,11 +27,9 @@ class WaitsRow(NamedTuple):
     wait_ms: Count
     waited_ms: Count
     untold_ms: Count
-    used_us: Count
     held_us: Count
     used_by_others_us: Count
     empty_us: Count
-    unallocated_use_us: Count
     free_us: Count
     unknown_us: Count
 

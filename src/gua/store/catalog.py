@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from gua.store.statements import Column, Statement, settings_of, type_on_one_line
+from gua.store.statements import DeclaredColumn, Statement, settings_of, type_on_one_line
 
 DATABASES: Final = ("gua", "gua_report", "gua_public")
 # Of a landing table that takes no rows yet (upgrade.py).
@@ -70,7 +70,7 @@ class CatalogEntry:
         """Whether a view runs with the rights of who made it."""
         return "SQL SECURITY DEFINER" in self.create
 
-    def missing_columns(self, wanted: Statement) -> list[Column]:
+    def missing_columns(self, wanted: Statement) -> list[DeclaredColumn]:
         """Return the declared columns that a table lacks; a nested one is there by its first part."""
         there = {name.partition(".")[0] for name in self.columns}
         return [column for column in wanted.columns if column.name not in there]

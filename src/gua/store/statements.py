@@ -45,7 +45,7 @@ _TARGET: Final = re.compile(r"\bTO (?P<target>gua\w*\.\w+)")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Column:
+class DeclaredColumn:
     """One declared column: ``type`` on one line, ``declared`` as written with its type, default, comment and codec."""
 
     name: str
@@ -94,7 +94,7 @@ class Statement:
         return f"ALTER TABLE {self.object_name}{self._head['on_cluster'] or ''}"
 
     @cached_property
-    def columns(self) -> list[Column]:
+    def columns(self) -> list[DeclaredColumn]:
         """The declared columns in their order; none where the engine works them out."""
         if not self._head["columns"]:
             return []
@@ -255,6 +255,8 @@ def type_on_one_line(text: str) -> str:
     return "Bool" if one_line == "Boolean" else one_line
 
 
-def _column(text: str) -> Column:
+def _column(text: str) -> DeclaredColumn:
     name, _, declared = text.partition(" ")
-    return Column(name=name.strip("`"), type=type_on_one_line(_TYPE_ENDS.split(declared, 1)[0]), declared=declared)
+    return DeclaredColumn(
+        name=name.strip("`"), type=type_on_one_line(_TYPE_ENDS.split(declared, 1)[0]), declared=declared
+    )

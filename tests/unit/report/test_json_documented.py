@@ -21,7 +21,16 @@ BY_STATE = ("states", "costs")
 BY_USE = "uses"
 # Of these the states have keys of their own; all others have those of `states.<state>`.
 OWN_STATES = ("money.costs[]", "energy.cards[]", "usefulness", "usefulness.cards[]")
-LIKE_NEVER_USED = re.compile(r"^headline\.idle_held\.(low|unknown)\b")
+# Objects that have the keys of another one.
+LIKE = {
+    r"headline\.idle_held\.(low|unknown)": "headline.idle_held.never_used",
+    r"now\.maybe_promised": "now.free",
+    r"allocation\.promised": "allocation.owners",
+    r"previous\.coverage": "coverage",
+    r"right_size\.(half|slice|smaller|any|none|not_known)": "right_size.every",
+    r"usefulness\.loaded": "usefulness.states.<state>",
+    r"usefulness\.cards\[\]\.(states|activity)": r"usefulness.\1",
+}
 
 
 def keys(value: Any, path: str = "") -> Iterator[str]:  # noqa: ANN401 - any JSON
@@ -34,10 +43,18 @@ def keys(value: Any, path: str = "") -> Iterator[str]:  # noqa: ANN401 - any JSO
             if path == "unknown":
                 continue
             name = "<state>" if key in STATES and path not in {"", "headline.idle_held"} else key
-            here = LIKE_NEVER_USED.sub("headline.idle_held.never_used", f"{path}.{name}".lstrip("."))
+            here = f"{path}.{name}".lstrip(".")
             if not here.endswith(".<state>") or path == "now.cards":
-                yield f"{path}.{name}".lstrip(".")
-            yield from _common(key, below) if _is_common(key, below, path) else keys(below, here)
+                yield here
+            yield from _common(key, below) if _is_common(key, below, path) else keys(below, _like(here))
+
+
+def _like(path: str) -> str:
+    """Return the path of the object that documents the keys of this one."""
+    for pattern, other in LIKE.items():
+        if match := re.fullmatch(pattern, path):
+            return match.expand(other)
+    return path
 
 
 def _is_common(key: str, below: object, path: str) -> bool:
@@ -48,8 +65,8 @@ def _is_common(key: str, below: object, path: str) -> bool:
 def _common(key: str, below: dict[str, Any]) -> set[str]:
     if key in COSTS:
         return {f"cost.{one}" for one in below}
-    of = "<use>" if key == BY_USE else "<state>"
-    return {f"{key}.{of}.{one}" for each in below.values() for one in each}
+    name = {"costs": "cost", BY_USE: "uses.<use>"}.get(key, f"{key}.<state>")
+    return {f"{name}.{one}" for each in below.values() for one in each}
 
 
 def documented() -> set[str]:

@@ -71,7 +71,7 @@ _FAULTS: Final = {
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Held:
+class RecordedHost:
     """A host that recorded into the database, from when to when (texts as the database has them)."""
 
     name: str
@@ -172,13 +172,13 @@ class Contents:
             for uuid, name, mib in rows
         }
 
-    def _hosts(self) -> tuple[tuple[Held, ...], str | None]:
+    def _hosts(self) -> tuple[tuple[RecordedHost, ...], str | None]:
         if not self._columns("host"):
             return (), None
         rows = list(
             self._database.rows("SELECT hostname, first_seen, last_seen, driver_version FROM host ORDER BY first_seen")
         )
-        hosts = tuple(Held(name=str(row[0]), first=str(row[1]), last=str(row[2])) for row in rows if row[0])
+        hosts = tuple(RecordedHost(name=str(row[0]), first=str(row[1]), last=str(row[2])) for row in rows if row[0])
         return hosts, str(rows[-1][3])[:256] if rows and rows[-1][3] else None
 
     def _intervals(self) -> dict[int | None, int]:

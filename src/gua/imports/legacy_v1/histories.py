@@ -17,7 +17,7 @@ from gua.core.attribution import split_gpu_time
 from gua.core.errors import UsageError
 from gua.core.tick import CardReading, Origin, ProcessReading, Tick
 from gua.core.words import ProcessList, ProcessType
-from gua.imports.legacy_v1.contents import Contents, Held
+from gua.imports.legacy_v1.contents import Contents, RecordedHost
 from gua.imports.legacy_v1.database import LegacyDatabase
 from gua.imports.rows import DEFAULT_HOST
 from gua.imports.values import MIB, Timestamps
@@ -271,7 +271,7 @@ class _Hosts:
 
     def __init__(self, contents: Contents, given: str | None) -> None:
         held = contents.hosts
-        self._starts: list[Held] = []
+        self._starts: list[RecordedHost] = []
         if given is not None or not held:
             self.names: tuple[str, ...] = (given or DEFAULT_HOST,)
             return
