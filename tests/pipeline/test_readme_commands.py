@@ -70,12 +70,6 @@ WAYS: Mapping[str, Mapping[str, Way]] = {
             "it runs the tests themselves", ".ci/run", 'step make test TESTS="not gpu and not wide"'
         ),
     },
-    "Install": {
-        'uv tool install "./[local]"': Elsewhere(
-            "it fetches 800 MB", "tests/pipeline/test_install.py", '"tool", "install"'
-        ),
-        'pip install ".[local]"': Elsewhere("as above", "tests/unit/packaging/test_wheel.py", '"pip", "install"'),
-    },
     "One host": {
         "gua doctor": Runs("version 575.57.08, 3 GPUs"),
         "gua daemon": Runs("gua agent started"),
@@ -83,7 +77,7 @@ WAYS: Mapping[str, Mapping[str, Way]] = {
         "gua top": Runs("3 GPUs of node-1: 1 active, 1 idle-held, 1 truly-idle"),
         "gua report": Runs("GPU-hours observed"),
         "gua report --brief": Runs("GPU-hours observed"),
-        "gua report --section now,usage --by user": Runs("Per owner"),
+        "gua report --section now,usage --by owner": Runs("Per owner"),
         "gua report --what-if 30m 2h 8h": Runs("What if"),
         "gua report --html report.html --timezone Europe/Berlin": Runs(
             "wrote report.html", writes=("report.html", "<!doctype html>")
@@ -128,7 +122,6 @@ WAYS: Mapping[str, Mapping[str, Way]] = {
         "SELECT host, gpu_index, card, owner, program, memory_bytes / 1e9 AS gb, idle_hours": Runs(
             "node-1\t1\t", soon=True
         ),
-        "SELECT toDate(hour) AS day, host, state, sum(gpu_hours) AS gpu_hours": Runs("node-1\tidle-held\t", soon=True),
     },
 }
 

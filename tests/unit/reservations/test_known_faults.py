@@ -1,6 +1,6 @@
 """What other tools that give out cards are known to do wrong: none of it happens here.
 
-The rest of docs/reservations.md's table: an exec that fails, sudo, children that outlive the leader, CUDA's order and
+Other cases: an exec that fails, sudo, children that outlive the leader, CUDA's order and
 USER are in tests/agent; newcomers and who notices an end in test_desk.
 """
 
