@@ -58,8 +58,8 @@ These views are an interface: columns are added, never changed or removed. State
 ([rules](rules.md)). An unknown value is NULL, never 0. Units stand in brackets behind the meaning. Times are UTC, and
 ratios are 0 to 1.
 
-- User `gua_bi` sees `gua_public` and nothing else ([users](fleet.md#the-server)). [Recipes](bi.md) connect DBeaver, Metabase,
-  Superset, Power BI, Excel, Jupyter and Grafana.
+- User `gua_bi` sees `gua_public` and nothing else ([users](fleet.md#the-server)). [Recipes](bi.md) connect DBeaver,
+  Metabase, Superset, Power BI, Excel, Jupyter and Grafana.
 - Filter on the time column of a view: `hour >= …`, `hour BETWEEN … AND …` or `toStartOfMonth(hour) = …`. The server
   then reads those months or days only.
 - GPU-hours are `sum(gpu_hours)`. Prefer `card_hours` and `usage_hours` to ticks.

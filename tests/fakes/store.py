@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from typing import Any
@@ -48,10 +48,7 @@ _OFTEN_EMPTY = {
 
 
 class FakeStore:
-    """Rows by view; ``identities`` by the day in whose first hour they are.
-
-    No hour has been counted, and there are so many ticks that no streaks are made of them.
-    """
+    """Rows by view. No hour is rolled up, and there are so many ticks that no streaks are made of them."""
 
     def __init__(self, views: Mapping[str, Any]) -> None:
         self.views: dict[str, Any] = deepcopy(dict(views))
@@ -70,10 +67,6 @@ class FakeStore:
             if view in _OFTEN_EMPTY
             else self.views[view]
         )
-        if view == "owners":
-            part = parameters["hours"]
-            assert isinstance(part, list)
-            found = [row for day_ms in found if day_ms // HOUR_MS in part for row in found[day_ms]]
         return (whole(SHARED[view], row) for row in found)
 
     def _overview(self) -> list[dict[str, Any]]:
@@ -134,14 +127,13 @@ def card(host: str, gpu: str, hours: tuple[float, float, float, float], **values
 
 
 def identity(
-    kind: str, owner: str | None, program: str | None, hours: tuple[float, float, float], unsplit: float | None = None
+    owner: str | None, program: str | None, hours: tuple[float, float, float], unsplit: float | None = None
 ) -> dict[str, Any]:
-    """Return a row of ``identities``: GPU-hours on cards that were active, idle-held and unknown."""
+    """Return a row of ``usage``: GPU-hours on cards that were active, idle-held and unknown."""
     active, idle_held, unknown = (round(value * HOUR_MS * 1000) for value in hours)
     durations_ms = sum(hours) * HOUR_MS if unsplit is None else unsplit * HOUR_MS
     return {
-        "kind": kind,
-        "owner": owner,
+        "name": owner,
         "program": program,
         "active_us": active,
         "idle_held_us": idle_held,
@@ -154,7 +146,7 @@ def store_of(
     cards: list[dict[str, Any]],
     *,
     extents: list[dict[str, Any]] | None = None,
-    identities: Mapping[int, list[dict[str, Any]]] | None = None,
+    identities: Sequence[dict[str, Any]] = (),
     **views: object,
 ) -> FakeStore:
     """Return a store of these cards whose other views agree with them."""
@@ -163,7 +155,6 @@ def store_of(
     expected = sum(row["expected_gpu_ms"] for row in cards)
     by_state = {state: sum(row[f"{column}_gpu_ms"] for row in cards) for state, column in columns.items()}
     ticks = {state: sum(row[f"{column}_card_ticks"] for row in cards) for state, column in columns.items()}
-    by_day = identities or {}
     return FakeStore(
         {
             "extent": extents or [extent(host) for host in sorted({row["host"] for row in cards})],
@@ -195,9 +186,9 @@ def store_of(
             "cards": cards,
             "hours": [
                 {"hour": day_ms // HOUR_MS, "is_counted": False, "card_ticks": A_FULL_PART}
-                for day_ms in by_day or [SINCE_MS]
+                for day_ms in (SINCE_MS, SINCE_MS + DAY_MS)
             ],
-            "owners": by_day,
+            "usage": list(identities),
             "time_of_day": [],
             "costs": [],
             "overlaps": [],
@@ -237,17 +228,12 @@ def lab() -> FakeStore:
         card("lab-2\u202e.example\x1b[31m", "GPU-cccccccc-0000-4000-8000-000000000002", (0.0, 0.0, 0.0, 0.0), name="L4")
         | {"expected_gpu_ms": 24 * HOUR_MS, "unobserved_gpu_ms": 24 * HOUR_MS, "gaps": 1},
     ]
-    first = [
-        identity("listed", "ana", "python3", (15.0, 30.0, 0.0), unsplit=48.0),
-        identity("listed", "ana", "python3\x1b]0;owned\x07", (0.25, 0.0, 0.0)),
-        identity("listed", None, None, (0.0, 0.0, 10.0), unsplit=20.0),
-        identity("unlisted", None, None, (0.0, 7.99, 10.0)),
-    ]
-    second = [
-        identity("listed", "ana", "python3", (10.0, 20.0, 0.0), unsplit=30.0),
-        identity("listed", "chen", "训练任务的一个很长的名字而已", (5.0, 0.0, 0.0)),
-        identity("unlisted", None, None, (0.0, 0.0, 0.571)),
-        identity("listed", "root", "tiny", (0.0, 0.0, 0.01)),
+    identities = [
+        identity("ana", "python3", (25.0, 50.0, 0.0), unsplit=78.0),
+        identity("ana", "python3\x1b]0;owned\x07", (0.25, 0.0, 0.0)),
+        identity(None, None, (0.0, 0.0, 10.0), unsplit=20.0),
+        identity("chen", "训练任务的一个很长的名字而已", (5.0, 0.0, 0.0)),
+        identity("root", "tiny", (0.0, 0.0, 0.01)),
     ]
     return store_of(
         cards,
@@ -255,7 +241,7 @@ def lab() -> FakeStore:
             extent("gpu-1", cards=4),
             extent("lab-2\u202e.example\x1b[31m", "import", cards=2, interval_ms=30_000, last_ms=SINCE_MS + DAY_MS),
         ],
-        identities={SINCE_MS: first, SINCE_MS + DAY_MS: second},
+        identities=identities,
         rules=rules(held_memory_bytes=536_870_912.0),
         unknown=[
             {"reason": "pid_namespace", "gpu_ms": 0.01 * HOUR_MS, "card_ticks": 1},

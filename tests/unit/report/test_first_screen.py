@@ -349,20 +349,6 @@ def test_of_a_window_that_is_over_nothing_is_said_to_be_now(week: Report) -> Non
     assert " now" in flat(week)
 
 
-def test_streaks_that_would_be_too_much_are_said_to_be_left_out(week: Report) -> None:
-    made = flat(replace(lacking(week, Now, IdleSplit), streaks_skipped=1_234_567))
-    assert "Who holds cards now was not looked at: the ticks of 1,234,567 card-hours would have to be read." in made
-    assert "or ask for it with --section now." in made
-    assert "Whom to ask wasted GPU-h" in made
-    assert "holds now" not in made
-    assert "Free" not in made
-    # By name they are refused then: what leads out is another.
-    waiting = flat(replace(lacking(week, Now, IdleSplit), streaks_skipped=12, uncounted_card_ticks=300_000))
-    assert "Who holds cards now was not looked at: 300,000 card ticks lie in hours that are not counted." in waiting
-    assert "count them with gua rollup" in waiting
-    assert "--section now" not in waiting
-
-
 def test_warnings_are_a_line_each_and_the_rest_is_counted(week: Report) -> None:
     warnings = [line for line in drawn(week, 120).splitlines() if line.startswith("! ")]
     assert warnings[0] == "! Simulated: no real machine was measured."

@@ -297,11 +297,6 @@ def test_sections_without_data_are_left_out(report: Report) -> None:
     assert ids == ["headline", "idle-capacity", "cards", "usage", "time-of-day", "basis"]
 
 
-def test_streaks_that_were_too_many_to_read_are_said_to_be_missing(report: Report) -> None:
-    page = render_html(replace(bare_report(report, "headline", "now"), streaks_skipped=61_440))
-    assert page.count("61,440 card-hours") == 3  # of headline once, of now beside its folded heading and below it
-
-
 def test_a_report_of_nothing_is_drawn_without_a_state(report: Report) -> None:
     text = Page(render_html(empty_report())).text
     assert "Nothing was observed: nobody knows" in text

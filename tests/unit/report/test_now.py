@@ -16,7 +16,7 @@ from gua.report.promises import ALLOCATION_NAMES, PROMISES
 from gua.report.rows import OVERVIEW
 from gua.report.sections.card_streaks import CARD_STREAKS
 from gua.report.sections.now_rows import Now, now_of
-from gua.report.sections.usage_rows import USAGE_VIEW
+from gua.report.sections.usage_rows import HOLDERS
 
 TICK_MS = 30_000
 MINUTE_MS = 60_000
@@ -87,7 +87,7 @@ def told(
     cards = [card("node-1", row["gpu"], (0.0, 24.0, 0.0, 0.0), **of_card) for row in rows]
     return now_of(
         CARD_STREAKS.parsed(whole(CARD_STREAKS, row) for row in rows),
-        USAGE_VIEW.parsed([whole(USAGE_VIEW, {"holders": processes})])[0].holders,
+        HOLDERS.parsed(dict(zip(HOLDERS.columns, one, strict=True)) for one in processes),
         PROMISES.parsed(whole(PROMISES, {"host": "node-1", "is_total": False, **row}) for row in promises),
         ALLOCATION_NAMES.parsed(whole(ALLOCATION_NAMES, {"host": "node-1", **row}) for row in names),
         cards=[_card(row, PRICES, ()) for row in OVERVIEW.parsed(whole(OVERVIEW, row) for row in cards)],

@@ -6,18 +6,16 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
-from fakes.reports import HOSTILE, bare_report, empty_report, having, lacking, week_report
+from fakes.reports import HOSTILE, bare_report, empty_report, having, week_report
 from gua.core.plaintext import cells
 from gua.report.forms.data import render_json
 from gua.report.forms.text import render_text
 from gua.report.kit.style import NARROWEST, Style
 from gua.report.model import Report
 from gua.report.section_list import section_named, section_names
-from gua.report.sections.card_streaks import IdleSplit
 from gua.report.sections.now_rows import Now
 
 Golden = Callable[[str, str], None]
@@ -110,17 +108,6 @@ def test_a_window_in_which_nothing_was_observed_draws(golden: Golden) -> None:
         assert [line for line in lines if cells(line) > width] == []
     assert json.loads(render_json(empty_report()))["headline"]["states"]["active"]["share"] is None
     golden("nothing-80.txt", render_text(empty_report(), Style(width=80)))
-
-
-def test_what_would_be_too_much_says_so(report: Report) -> None:
-    skipped = replace(lacking(report, Now, IdleSplit), streaks_skipped=1_234_567)
-    flat = " ".join(render_text(skipped, Style(width=80)).split())
-    assert "How much of idle-held was never used was not looked at: the ticks of 1,234,567 card-hours" in flat
-    assert "Who is idle at this moment was not looked at" in flat
-    made: dict[str, Any] = json.loads(render_json(skipped))
-    assert made["now"] is None
-    assert made["headline"]["idle_held"] is None
-    assert made["streaks_skipped_card_hours"] == 1_234_567
 
 
 def test_parts_of_idle_held_add_up_as_written(report: Report) -> None:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from fakes.store import DAY_MS, HOUR_MS, SINCE_MS, UNTIL_MS, FakeStore, card, extent, lab, store_of
+from fakes.store import DAY_MS, SINCE_MS, UNTIL_MS, FakeStore, card, extent, lab, store_of
 from gua.core.durations import to_rfc3339
 from gua.core.errors import UnavailableError, UsageError
 from gua.report.collect import collect
 from gua.report.model import Report
-from gua.report.sections.usage_rows import Usage
 from gua.report.window import ReportRequest, check_request
 
 NOW_MS = UNTIL_MS + 3 * DAY_MS
@@ -156,33 +155,22 @@ def test_every_view_is_asked_for_the_same_window_and_hosts() -> None:
     asked = lab()
     report(asked, since="2d", hosts=("gpu-1",), timezone="Asia/Tokyo")
     bounds = {"since_ms": NOW_MS - 2 * DAY_MS, "until_ms": NOW_MS, "hosts": ["gpu-1"]}
-    by_view = {view: parameters for view, parameters in asked.asked if view != "owners"}
+    by_view = dict(asked.asked)
     assert by_view.pop("extent") == {"hosts": []}
     assert by_view.pop("rules") == by_view.pop("prices") == {}
     read = {**bounds, "tick_hours": [row["hour"] for row in asked.views["hours"]], "use_hourly": 0}
     assert by_view.pop("time_of_day") == {**read, "timezone": "Asia/Tokyo"}
     assert by_view.pop("overview") == by_view.pop("allocation_sources") == read
+    priced = {**read, "price_models": [], "price_starts": []}
+    assert by_view.pop("holders") == priced
+    assert by_view.pop("usage") == {**priced, "by": "identity"}
+    assert by_view.pop("card_streaks") == {**read, "timezone": "Asia/Tokyo", "long_streak_ms": 1_800_000}
     assert set(by_view) == {"hours", "fleet", "host_name_conflicts"}
     assert all(parameters == bounds for parameters in by_view.values())
 
 
-def test_the_days_of_an_identity_add_up() -> None:
-    ana = report(lab())[Usage].owners[0]
-    assert (ana.owner, ana.program) == ("ana", "python3")
-    assert ana.gpu_ms == 75 * HOUR_MS
-    assert ana.process_ms == 78 * HOUR_MS
-    assert {state: time.gpu_ms / HOUR_MS for state, time in ana.states.items()} == {
-        "active": 25.0,
-        "idle-held": 50.0,
-        "truly-idle": 0,
-        "unknown": 0.0,
-    }
-
-
 def test_order_of_rows_does_not_change_the_report() -> None:
     turned = lab()
-    for view in ("extent", "rules", "headline", "unknown", "cards", "time_of_day", "hours"):
+    for view in ("extent", "rules", "headline", "unknown", "cards", "time_of_day", "hours", "usage"):
         turned.views[view].reverse()
-    for rows in turned.views["owners"].values():
-        rows.reverse()
     assert report(turned) == report(lab())

@@ -8,7 +8,7 @@ from typing import Final
 from gua.core.words import Mig
 from gua.report.kit.figures import NONE, plural
 from gua.report.kit.style import Style
-from gua.report.model import Card, Report
+from gua.report.model import Card
 
 NAME_WIDTH: Final = 32
 NOT_KNOWN: Final = "(unknown)"
@@ -43,15 +43,6 @@ def card_name(name: str | None, gpu: str, style: Style, mig: str | None = None) 
 def index(number: int | None, gpu: str, style: Style) -> str:
     """Return a card's index on its host, or where it has none the ends of its id."""
     return style.name(gpu, _ID_WIDTH) if number is None else str(number)
-
-
-def skipped(report: Report, what: str) -> str:
-    """Return why something was not looked at, and what to do."""
-    hours = plural(report.streaks_skipped or 0, "card-hour")
-    return (
-        f"{what} was not looked at: the ticks of {hours} would have to be read. Choose a shorter window or fewer "
-        "hosts, or ask for it with --section now."
-    )
 
 
 PartOfGpu = tuple[Hashable, str | None, Hashable]

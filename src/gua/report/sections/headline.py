@@ -13,7 +13,6 @@ from gua.report.kit.figures import HourFormat, amount, percent, percents, plural
 from gua.report.kit.html import CLASSES, UNOBSERVED, Markup, draw_parts, join, stacked
 from gua.report.kit.style import Style, table
 from gua.report.kit.tables import STACKED_BELOW, Drawn, Part, Rows, Table, TableColumn
-from gua.report.kit.words import skipped
 from gua.report.model import Report
 from gua.report.section import Csv, Section
 from gua.report.sections.card_streaks import LONG_STREAK_MS, IdleSplit, ask_split
@@ -94,8 +93,6 @@ def _sentences(report: Report, style: Style, hours: HourFormat) -> Iterator[str]
         )
         if split.unknown_gpu_ms > 0:
             yield f"{STREAKS_UNKNOWN}: hours whose ticks are gone and whose streaks nobody kept"
-    elif report.streaks_skipped is not None:
-        yield skipped(report, "How much of idle-held was never used")
     if (cost := sentence(wasted(report.headline.costs), style.name, hours)) is not None:
         yield f"idle-held time cost {cost}"
     coverage = report.coverage

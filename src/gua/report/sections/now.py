@@ -30,7 +30,7 @@ from gua.report.kit.html import (
 )
 from gua.report.kit.style import Style
 from gua.report.kit.tables import Heading, Part, Rows, more
-from gua.report.kit.words import NAME_WIDTH, NOT_KNOWN, NOT_LISTED, card_name, cards_in_words, index, known, skipped
+from gua.report.kit.words import NAME_WIDTH, NOT_KNOWN, NOT_LISTED, card_name, cards_in_words, index, known
 from gua.report.model import Report
 from gua.report.promises import ask_allocation_names
 from gua.report.section import Csv, Section
@@ -49,7 +49,6 @@ def _text(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
     """Yield how the cards are, the holders that are idle, and the free cards; at most ten rows each."""
     found = report.get(Now)
     if found is None:
-        yield skipped(report, "Who is idle at this moment")
         return
     yield counts(found, report)
     yield Heading("Holders that are idle, worst first")
@@ -169,10 +168,10 @@ MOST_FREE_ON_PAGE: Final = 50
 
 
 def _page(report: Report, hours: HourFormat) -> Markup | None:
-    """Return the list that ends the discussion, and the free cards; why there is none if it was too much."""
+    """Return the list that ends the discussion, and the free cards."""
     found = report.get(Now)
     if found is None:
-        return paragraph(skipped(report, "Who is idle at this moment"))
+        return None
     return join([tag("p", counts(found, report)), _holders_page(found, report, hours), _free_page(found, report)])
 
 

@@ -14,7 +14,7 @@ from gua.report.kit.basis import since, size
 from gua.report.kit.figures import NONE, HourFormat, apportion, at_least, percent, plural, span
 from gua.report.kit.style import Style
 from gua.report.kit.tables import Rows, Table
-from gua.report.kit.words import NOT_KNOWN, known, skipped
+from gua.report.kit.words import NOT_KNOWN, known
 from gua.report.model import Report
 from gua.report.sections.allocation import allocation_name, use_units
 from gua.report.sections.headline import state_units
@@ -41,8 +41,6 @@ def whom_to_ask(report: Report, told: Answers, style: Style, hours: HourFormat, 
         yield from style.wrap(f"and {other_people(shown, rest)}: {of_rest}{cost}")
     if told.unowned is not None:
         yield from style.wrap(unowned(report, told.unowned, of_unowned, where, style), hanging=4)
-    if told.free is None and report.streaks_skipped is not None:
-        yield from style.wrap(skipped(report, "Who holds cards now"), indent=0)
 
 
 def _owners(report: Report, told: Answers, wasted: Sequence[tuple[ToAsk, str]], where: Places, style: Style) -> Table:
