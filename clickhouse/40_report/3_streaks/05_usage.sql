@@ -7,6 +7,11 @@ $DEFINER
 AS
 WITH
     ${STATES},
+    its_intervals AS
+    (
+        SELECT *
+        FROM ${INTERVALS_OF_PROCESSES}
+    ),
     -- One row is a process on a card under one name, in the time of one price.
     named AS
     (

@@ -7,17 +7,7 @@ $DEFINER
 AS
 WITH
     ${STATES},
-    newest AS
-    (
-        SELECT
-            host,
-            gpu,
-            max(end_ms) AS card_last_ms
-        FROM ${INTERVALS_OF_PROCESSES}
-        GROUP BY
-            host,
-            gpu
-    ),
+    -- Read first, of few columns: of most processes no more is read.
     listed AS
     (
         SELECT
@@ -25,14 +15,29 @@ WITH
             gpu,
             pid,
             created_ms
-        FROM ${INTERVALS_OF_PROCESSES}
-        WHERE (host, gpu, end_ms) IN (
+        FROM
+        (
             SELECT
                 host,
                 gpu,
-                card_last_ms
-            FROM newest
+                pid,
+                created_ms,
+                max(end_ms) AS its_last_ms,
+                max(its_last_ms) OVER (PARTITION BY host, gpu) AS card_last_ms
+            FROM ${INTERVALS_OF_PROCESSES}
+            GROUP BY
+                host,
+                gpu,
+                pid,
+                created_ms
         )
+        WHERE its_last_ms = card_last_ms
+    ),
+    its_intervals AS
+    (
+        SELECT *
+        FROM ${INTERVALS_OF_PROCESSES}
+        WHERE (host, gpu, pid, created_ms) IN (SELECT * FROM listed)
     ),
     streaks AS
     (
@@ -45,7 +50,6 @@ WITH
         (
 ${PROCESS_STREAKS}
         )
-        WHERE (host, gpu, pid, created_ms) IN (SELECT * FROM listed)
         WINDOW process AS (PARTITION BY host, gpu, pid, created_ms)
     )
 SELECT
@@ -101,10 +105,3 @@ GROUP BY
     streaks.gpu,
     streaks.pid,
     streaks.created_ms
-HAVING (host, gpu, last_ms) IN (
-    SELECT
-        toString(host),
-        toString(gpu),
-        card_last_ms
-    FROM newest
-)
