@@ -51,18 +51,12 @@ WITH
     idle AS
     (
         SELECT
-            host,
-            gpu,
-            pid,
-            created_ms,
+            process,
             max(streak_ms) AS longest_ms
         FROM
         (
             SELECT
-                host,
-                gpu,
-                pid,
-                created_ms,
+                cityHash64(host, gpu, pid, created_ms) AS process,
                 streak,
                 sumIf(observed_ms, state = PROCESS_IDLE) AS streak_ms,
                 countIf(state != PROCESS_UNKNOWN) AS known
@@ -71,17 +65,10 @@ WITH
 ${PROCESS_STREAKS}
             )
             GROUP BY
-                host,
-                gpu,
-                pid,
-                created_ms,
+                process,
                 streak
         )
-        GROUP BY
-            host,
-            gpu,
-            pid,
-            created_ms
+        GROUP BY process
         HAVING sum(known) > 0
     )
 SELECT
@@ -115,7 +102,7 @@ SELECT
     uniqExact((named.host, named.pid, named.created_ms)) AS sessions,
     min(its_first_ms) AS first_ms,
     max(its_last_ms) AS last_ms,
-    maxOrNullIf(idle.longest_ms, is_newest AND idle.host != '') AS longest_idle_ms,
+    maxOrNullIf(idle.longest_ms, is_newest AND idle.process != 0) AS longest_idle_ms,
     CAST(
         arrayFilter(
             part -> part.1 > 0 AND part.3 > 0,
@@ -153,7 +140,7 @@ FROM
         ON cards.card_host = named.host AND cards.card_gpu = named.gpu
 ) AS named
 LEFT JOIN idle
-    ON idle.host = named.host AND idle.gpu = named.gpu AND idle.pid = named.pid AND idle.created_ms = named.created_ms
+    ON idle.process = cityHash64(named.host, named.gpu, named.pid, named.created_ms)
 LEFT JOIN
 (
     -- Kind of work and served model as declared or detected, the newest of a process.
