@@ -16,17 +16,27 @@ WITH
     named AS
     (
         SELECT
-            host,
-            gpu,
-            pid,
-            created_ms,
-            owner,
-            program,
-            container_id,
-            pod_uid,
-            slurm_job_id,
-            systemd_unit,
+            cityHash64(intervals.host, intervals.gpu, intervals.pid, intervals.created_ms) AS process,
+            -- The hash of NULL would be NULL; no name has a character 0.
+            cityHash64(
+                ifNull(intervals.owner, '\0'),
+                ifNull(intervals.program, '\0'),
+                ifNull(intervals.container_id, '\0'),
+                ifNull(intervals.pod_uid, '\0'),
+                ifNull(intervals.slurm_job_id, '\0'),
+                ifNull(intervals.systemd_unit, '\0')
+            ) AS who,
             arrayCount(price_start_ms -> price_start_ms < intervals.end_ms, {price_starts:Array(Int64)}) AS period,
+            any(intervals.host) AS host,
+            any(intervals.gpu) AS gpu,
+            any(intervals.pid) AS pid,
+            any(intervals.created_ms) AS created_ms,
+            any(intervals.owner) AS owner,
+            any(intervals.program) AS program,
+            any(intervals.container_id) AS container_id,
+            any(intervals.pod_uid) AS pod_uid,
+            any(intervals.slurm_job_id) AS slurm_job_id,
+            any(intervals.systemd_unit) AS systemd_unit,
             sumIf(gpu_us, card_state = ACTIVE) AS its_active_us,
             sumIf(gpu_us, card_state = IDLE_HELD) AS its_idle_held_us,
             sumIf(gpu_us, card_state = UNKNOWN) AS its_unknown_us,
@@ -35,16 +45,8 @@ WITH
             max(end_ms) AS its_last_ms
         FROM ${INTERVALS_OF_PROCESSES} AS intervals
         GROUP BY
-            host,
-            gpu,
-            pid,
-            created_ms,
-            owner,
-            program,
-            container_id,
-            pod_uid,
-            slurm_job_id,
-            systemd_unit,
+            process,
+            who,
             period
     ),
     -- One row is a process on a card whose state is not always unknown, and its longest idle streak.
@@ -118,7 +120,7 @@ FROM
 (
     SELECT
         *,
-        its_last_ms = max(its_last_ms) OVER (PARTITION BY host, gpu, pid, created_ms) AS is_newest,
+        its_last_ms = max(its_last_ms) OVER (PARTITION BY process) AS is_newest,
         [its_active_us, its_idle_held_us, its_unknown_us] AS its_us,
         -- Price and state of the card as one number.
         arrayMap(
@@ -140,7 +142,7 @@ FROM
         ON cards.card_host = named.host AND cards.card_gpu = named.gpu
 ) AS named
 LEFT JOIN idle
-    ON idle.process = cityHash64(named.host, named.gpu, named.pid, named.created_ms)
+    ON idle.process = named.process
 LEFT JOIN
 (
     -- Kind of work and served model as declared or detected, the newest of a process.

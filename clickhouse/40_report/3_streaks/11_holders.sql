@@ -7,29 +7,19 @@ $DEFINER
 AS
 WITH
     ${STATES},
-    -- Read first, of few columns: of most processes no more is read.
+    -- Processes of the newest tick with processes of each card, by a hash: groups of one number are made twice as fast.
     listed AS
     (
-        SELECT
-            host,
-            gpu,
-            pid,
-            created_ms
+        SELECT process
         FROM
         (
             SELECT
-                host,
-                gpu,
-                pid,
-                created_ms,
+                cityHash64(host, gpu, pid, created_ms) AS process,
+                cityHash64(any(host), any(gpu)) AS card,
                 max(end_ms) AS its_last_ms,
-                max(its_last_ms) OVER (PARTITION BY host, gpu) AS card_last_ms
+                max(its_last_ms) OVER (PARTITION BY card) AS card_last_ms
             FROM ${INTERVALS_OF_PROCESSES}
-            GROUP BY
-                host,
-                gpu,
-                pid,
-                created_ms
+            GROUP BY process
         )
         WHERE its_last_ms = card_last_ms
     ),
@@ -37,7 +27,7 @@ WITH
     (
         SELECT *
         FROM ${INTERVALS_OF_PROCESSES}
-        WHERE (host, gpu, pid, created_ms) IN (SELECT * FROM listed)
+        WHERE cityHash64(host, gpu, pid, created_ms) IN (SELECT process FROM listed)
     ),
     streaks AS
     (
