@@ -1,9 +1,8 @@
 """A fleet on one ClickHouse server: report time, storage, growth, beside gpu-usage-audit 1.8.0 on the same history.
 
 Run: python bench/bench_fleet.py [--cards 64] [--days 30] [--sizes 8x30 … 10000x90] [--only PART …]. Figures stand
-beside their limits. Ticks are made on the server with SQL (bench/fleet), hours are counted from them with ``gua
-rollup``; larger fleets get hours copied from those, on other days, with other cards and users, the largest days copied
-from days of such hours. Needs npm.
+beside their limits. Ticks are made on the server with SQL (bench/fleet) and rolled up with ``gua rollup``; larger
+fleets get hours copied from those, on other days, with other cards and users. Needs npm.
 By hand, 88 million card ticks: --only ticks --cards 1024 --days 30 --no-older.
 """
 
@@ -20,10 +19,9 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
 
 from measures import fleet_older  # noqa: E402 - found through the line above
-from measures.figures import machine, middle, show, title  # noqa: E402 - likewise
+from measures.figures import cpu_ms, machine, middle, show, title  # noqa: E402 - likewise
 from measures.fleet_allocation import show_allocation  # noqa: E402 - likewise
 from measures.fleet_charts import show_charts  # noqa: E402 - likewise
-from measures.fleet_idle import show_idle  # noqa: E402 - likewise
 from measures.fleet_report import (  # noqa: E402 - likewise
     asked,
     exponent,
@@ -37,16 +35,13 @@ from measures.fleet_report import (  # noqa: E402 - likewise
 from measures.fleet_seed import (  # noqa: E402 - likewise
     CARDS_A_HOST,
     Fleet,
-    copy_days,
-    count_days,
-    count_hours,
-    keep_hours,
+    roll_up,
     seed_hours,
-    seed_last_hours,
     seed_newest_hour,
     seed_ticks,
+    store_source,
 )
-from measures.fleet_server import TABLES, FleetServer, fleet_server  # noqa: E402 - likewise
+from measures.fleet_server import ROLLUPS, TABLES, FleetServer, fleet_server  # noqa: E402 - likewise
 from measures.fleet_storage import show_storage  # noqa: E402 - likewise
 
 from servers.older import VERSION, CannotInstallError, install  # noqa: E402 - likewise
@@ -61,8 +56,6 @@ SIZES = ("8x30", "64x30", "512x30", "2048x90", "10000x90")
 FASTER, SMALLER = 300, 15
 # Copied hours come from so many cards at most.
 SOURCE_CARDS, SOURCE_DAYS = 64, 30
-# Of a fleet with more days of hosts, some are added up from hours; those of the other hosts are copied.
-MOST_DAYS, ADDED_UP = 25_000, 5_000
 
 
 def limit_of(fleet: Fleet) -> float | None:
@@ -71,10 +64,10 @@ def limit_of(fleet: Fleet) -> float | None:
 
 
 def ticks(server: FleetServer, options: argparse.Namespace) -> None:
-    """Made, counted, stored and reported from ticks on."""
+    """Ticks rolled up, stored and reported."""
     fleet = Fleet(cards=options.cards, days=options.days)
     title(f"{fleet}, 30 s, 1 to 4 processes on a card in use")
-    fill_and_count(server, fleet, show_it=True)
+    fill(server, fleet, show_it=True)
     found = show_storage(server)
     show_report(server, asked(fleet), times=options.times, limit_s=limit_of(fleet))
     show_command(server, asked(fleet), times=options.times)
@@ -84,7 +77,7 @@ def ticks(server: FleetServer, options: argparse.Namespace) -> None:
     if options.older:
         beside_older(server, fleet, every_days=options.older_days or [fleet.days], ours=found.ticks + found.hours)
     if fleet.cards <= SOURCE_CARDS:
-        keep_hours(server)
+        store_source(server)
 
 
 def charts(server: FleetServer, options: argparse.Namespace) -> None:
@@ -92,7 +85,7 @@ def charts(server: FleetServer, options: argparse.Namespace) -> None:
     fleet = Fleet(cards=min(options.cards, SOURCE_CARDS), days=min(options.days, SOURCE_DAYS))
     title(f"Charts: {fleet}, 30 s, 1 to 4 processes on a card in use; time on the server")
     if server.query("SELECT count() FROM gua.card_ticks") == "0":
-        fill_and_count(server, fleet)
+        fill(server, fleet)
         for table in TABLES:
             server.merge(table)
     show_charts(server, times=options.times)
@@ -103,7 +96,7 @@ def storage(server: FleetServer, options: argparse.Namespace) -> None:
     fleet = Fleet(cards=min(options.cards, SOURCE_CARDS), days=min(options.days, options.storage_days))
     title(f"{fleet}, 30 s, 10 processes on a card in use")
     server.clear()
-    fill_and_count(server, fleet, processes=10)
+    fill(server, fleet, processes=10)
     show_storage(server, crowded=True)
 
 
@@ -118,35 +111,23 @@ def allocation(server: FleetServer, options: argparse.Namespace) -> None:
 def growth(server: FleetServer, options: argparse.Namespace) -> None:
     """Report time against cards x days."""
     source = Fleet(cards=min(options.cards, SOURCE_CARDS), days=min(options.days, SOURCE_DAYS))
-    if server.query("EXISTS TABLE gua.bench_hours") == "0":
+    if server.query("EXISTS TABLE gua.bench_rollups") == "0":
         server.clear()
-        fill_and_count(server, source)
-        keep_hours(server)
+        fill(server, source)
+        store_source(server)
     measured: dict[Fleet, float] = {}
     cpu_s: dict[Fleet, float] = {}
     for size in options.sizes:
         cards, days = map(int, size.split("x"))
         fleet = Fleet(cards=cards, days=days)
-        is_large = fleet.hosts * fleet.days > MOST_DAYS and not options.all_hours
-        added = fleet.with_days_of_hosts(ADDED_UP) if is_large else fleet
         title(f"{fleet}, hours copied from those of {source}")
         server.clear()
-        took = seed_hours(server, added, source)
-        server.merge("host_hours", "hour_marks")
-        _, rows, size_bytes = server.parts("host_hours")
-        show("hours of hosts", rows, note=f"made in {took:.1f} s; {size_bytes / rows:.0f} bytes each, merged")
-        took = count_days(server)
-        server.merge("host_days")
-        _, days, bytes_of_days = server.parts("host_days")
-        share = 100 * bytes_of_days / size_bytes
-        part = f"{bytes_of_days / (days or 1):.0f} bytes each, {share:.0f} % of those of hours"
-        show("days of hosts", days, note=f"added up in {took:.1f} s; {part}")
-        if added != fleet:
-            took = copy_days(server, fleet, added)
-            took += seed_last_hours(server, fleet, added, source)
-            server.merge("host_days", "hour_marks", "host_hours")
-            note = f"the others copied in {took:.1f} s, with hours of the last three days"
-            show("days of all hosts", server.parts("host_days")[1], note=note)
+        took = seed_hours(server, fleet, source)
+        server.merge(*ROLLUPS, "hour_marks")
+        rows, size_bytes = (sum(server.parts(table)[which] for table in ROLLUPS) for which in (1, 2))
+        hours = server.parts("rollups")[1]
+        note = f"made in {took:.1f} s; {rows / hours:.1f} rows and {size_bytes / hours:.0f} bytes each, merged"
+        show("hours of hosts", hours, note=note)
         # The first tick began before the first hour; of an hour that lies half outside, copies have no ticks.
         request = asked(fleet, early_ms=60_000)
         found = show_report(server, request, times=options.times, limit_s=limit_of(fleet))
@@ -154,7 +135,7 @@ def growth(server: FleetServer, options: argparse.Namespace) -> None:
         show_command(server, request, times=options.times)
         if options.newest_hour:
             seed_newest_hour(server, fleet)
-            print(f"  with one more hour, not counted yet: {server.parts('card_ticks')[1]:,} card ticks")
+            print(f"  with one more hour, not rolled up yet: {server.parts('card_ticks')[1]:,} card ticks")
             show_report(server, asked(fleet, early_ms=60_000, late_ms=3_600_000), times=options.times)
     if len(measured) > 1:
         title("Growth: all queries of a report, warm")
@@ -168,17 +149,18 @@ def growth(server: FleetServer, options: argparse.Namespace) -> None:
         show("CPU of the server grows to the power of", exponent(cpu_s), "", GROWTH_LIMIT)
 
 
-def fill_and_count(server: FleetServer, fleet: Fleet, *, processes: int = 0, show_it: bool = False) -> None:
-    """Fill an empty server with ticks, and count their hours."""
+def fill(server: FleetServer, fleet: Fleet, *, processes: int = 0, show_it: bool = False) -> None:
+    """Fill an empty server with ticks, and roll up their hours."""
     took = seed_ticks(server, fleet, processes=processes)
     card_ticks, process_ticks = server.parts("card_ticks")[1], server.parts("process_ticks")[1]
-    counting = count_hours(server)
-    count_days(server)
-    hours = server.parts("host_hours")[1]
+    took_rollup = roll_up(server)
+    hours = server.parts("rollups")[1]
     if show_it:
         show("card ticks", card_ticks, note=f"and {process_ticks:,} process ticks, made in {took:.0f} s")
-        show("gua rollup", hours / counting, "/s", note=f"{hours:,} hours of hosts in {counting:.1f} s")
-        show_idle(server)
+        show("gua rollup", hours / took_rollup, "/s", note=f"{hours:,} hours of hosts in {took_rollup:.1f} s")
+        begun = cpu_ms(server.pid)
+        server.query("INSERT INTO gua.due_rollups SELECT * FROM gua.due_hours")
+        show("CPU of a minute in which no hour is due", cpu_ms(server.pid) - begun, "ms")
 
 
 def beside_older(server: FleetServer, fleet: Fleet, *, every_days: Sequence[int], ours: int) -> None:
@@ -235,8 +217,7 @@ def main() -> None:
     parser.add_argument("--days", type=int, default=30, help="days of ticks")
     parser.add_argument("--storage-days", type=int, default=3, help="days of ticks with 10 processes a card")
     parser.add_argument("--sizes", nargs="*", default=SIZES, metavar="CARDSxDAYS", help="fleets of copied hours")
-    parser.add_argument("--all-hours", action="store_true", help="give every host of a large fleet hours of its own")
-    parser.add_argument("--newest-hour", action="store_true", help="also ask with an hour that is not counted yet")
+    parser.add_argument("--newest-hour", action="store_true", help="also report with an hour that is not rolled up")
     parser.add_argument("--times", type=int, default=5, help="how often a report is made")
     parser.add_argument("--no-older", dest="older", action="store_false", help=f"leave gpu-usage-audit {VERSION} out")
     parser.add_argument(

@@ -25,7 +25,7 @@ from measures.beside_agent import with_agent  # noqa: E402 - likewise
 from measures.child import Ran, ran  # noqa: E402 - likewise
 from measures.figures import machine, middle, show, spread, title  # noqa: E402 - likewise
 from measures.fleet_report import GUA, asked  # noqa: E402 - likewise
-from measures.fleet_seed import Fleet, count_hours, seed_ticks  # noqa: E402 - likewise
+from measures.fleet_seed import Fleet, roll_up, seed_ticks  # noqa: E402 - likewise
 from measures.fleet_server import FleetServer, fleet_server  # noqa: E402 - likewise
 
 from servers.older import VERSION, CannotInstallError  # noqa: E402 - likewise
@@ -116,7 +116,7 @@ def _seeded(options: argparse.Namespace, *, cards: int) -> Iterator[tuple[FleetS
     title(f"{fleet} at 30 s on a ClickHouse server, 1 to 4 processes on a card in use")
     with tempfile.TemporaryDirectory(prefix="gua-bench-") as folder, fleet_server(Path(folder)) as running:
         seed_ticks(running, fleet)
-        count_hours(running)
+        roll_up(running)
         request = asked(fleet)
         yield running, ("--since", str(request.since), "--until", str(request.until))
 

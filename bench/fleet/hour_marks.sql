@@ -4,4 +4,4 @@ SELECT
     hour,
     marks,
     toDateTime64(0, 3, 'UTC')
-FROM gua.host_hours
+FROM gua.rollups FINAL

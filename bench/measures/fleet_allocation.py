@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from measures.figures import middle, show, spread
 from measures.fleet_report import Timed, asked, timed
-from measures.fleet_seed import Fleet, count_hours, keep_hours, seed_hours, seed_ticks
-from measures.fleet_server import FleetServer
+from measures.fleet_seed import Fleet, copy_hours, roll_up, seed_hours, seed_ticks, store_source
+from measures.fleet_server import ROLLUPS, FleetServer
 
 BYTES_LIMIT, SLOWER_LIMIT = 4.0, 1.15
 TURNS = 3
@@ -19,7 +19,7 @@ SELECT sum(column_bytes_on_disk)
 FROM system.parts_columns
 WHERE active AND database = 'gua' AND table = 'card_ticks' AND column IN ({})
 """
-_UNTOLD = ("use_runs", "allocation_sources")
+_TABLES = ("allocation_intervals", "hourly_sources")
 
 
 def show_allocation(server: FleetServer, fleet: Fleet, source: Fleet, *, times: int) -> None:
@@ -29,17 +29,19 @@ def show_allocation(server: FleetServer, fleet: Fleet, source: Fleet, *, times: 
     for statement in ("idle_times", "health", "allocation_ticks", "allocation_sources", "allocation_cards"):
         server.run(statement)
     _show_bytes(server)
-    count_hours(server)
-    keep_hours(server)
+    roll_up(server)
+    store_source(server)
     server.clear()
     seed_hours(server, fleet, source)
-    server.query("DROP TABLE IF EXISTS gua.bench_told")
-    server.query("CREATE TABLE gua.bench_told AS gua.host_hours ENGINE = MergeTree ORDER BY (host, hour)")
-    server.query("INSERT INTO gua.bench_told SELECT * FROM gua.host_hours FINAL")
+    server.merge(*ROLLUPS)
     found: dict[bool, list[Timed]] = {False: [], True: []}
     for _ in range(TURNS):
         for is_told, made in found.items():
-            _put(server, is_told=is_told)
+            for table in _TABLES:
+                server.query(f"TRUNCATE TABLE gua.{table}")
+            if is_told:
+                copy_hours(server, fleet, source, _TABLES)
+                server.merge(*_TABLES)
             made.append(timed(server, asked(fleet, early_ms=60_000), times=times))
     for is_told, made in found.items():
         walls = [seconds for one in made for seconds in one.queries_s]
@@ -55,8 +57,8 @@ def show_allocation(server: FleetServer, fleet: Fleet, source: Fleet, *, times: 
         cpu_ms = [middle([one.cpu_ms_by_view.get(view, 0.0) for one in found[told]]) for told in (False, True)]
         if cpu_ms[1] - cpu_ms[0] > _SHOWN_MS:
             show(f"    {view}, CPU", cpu_ms[1], "ms", note=f"{cpu_ms[0]:,.0f} ms without")
-    server.query("DROP TABLE gua.bench_told")
-    server.query("DROP TABLE gua.bench_hours")
+    # The growth of other fleets has a source of its own.
+    server.query("DROP TABLE gua.bench_rollups")
 
 
 def _show_bytes(server: FleetServer) -> None:
@@ -79,19 +81,3 @@ def _show_bytes(server: FleetServer) -> None:
         BYTES_LIMIT,
         f"{of_activity / ticks:.2f} B of it",
     )
-
-
-def _put(server: FleetServer, *, is_told: bool) -> None:
-    """Let the hours tell of allocation, or not."""
-    columns = server.query(
-        "SELECT name FROM system.columns WHERE database = 'gua' AND table = 'host_hours' AND default_kind = ''",
-        user="watcher",
-    ).splitlines()
-    emptied = [name for name in columns if not is_told and name.split(".")[0] in _UNTOLD]
-    replaced = ", ".join(f"arrayResize(`{name}`, 0) AS `{name}`" for name in emptied)
-    server.query("TRUNCATE TABLE gua.host_hours")
-    named = ", ".join(f"`{name}`" for name in columns)
-    changed = f"REPLACE ({replaced})" if replaced else ""
-    told = f"SELECT * {changed} FROM gua.bench_told"  # noqa: S608 - names of columns, as below
-    server.query(f"INSERT INTO gua.host_hours ({named}) SELECT {named} FROM ({told})")  # noqa: S608
-    server.merge("host_hours")

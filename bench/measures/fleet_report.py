@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from gua.report.streak_limit import MOST_TICKED
 from measures.child import Ran, ran
 from measures.figures import cpu_ms, middle, show, spread
 from measures.fleet_seed import TICKS_AN_HOUR, Fleet
@@ -21,6 +20,7 @@ from gua.core.durations import to_rfc3339
 from gua.core.ports import Row
 from gua.report.collect import collect
 from gua.report.forms.data import report_json
+from gua.report.size_limit import MOST_UNROLLED_TICKS
 from gua.report.window import ReportRequest
 from gua.store.database import Store, open_store
 from servers.gua import differences
@@ -156,12 +156,11 @@ def report_command(server: FleetServer, request: ReportRequest, *options: str) -
 
 
 def show_equality(server: FleetServer, fleet: Fleet) -> None:
-    """Show that counted hours and ticks give the same report, and end the bench if they do not.
+    """Show that rolled up hours and ticks give the same report, and end the bench if they do not.
 
-    Of the whole time without what is made of streaks, which are not made of so many ticks, and all of the newest hours
-    of which they are.
+    Of the whole time three sections, as ticks of a month do not fit the memory of the others; of the newest hours all.
     """
-    newest_ms = MOST_TICKED // (fleet.cards * TICKS_AN_HOUR) * 3_600_000
+    newest_ms = MOST_UNROLLED_TICKS // (fleet.cards * TICKS_AN_HOUR) * 3_600_000
     since_ms = max(fleet.since_ms, fleet.until_ms - newest_ms)
     whole = replace(asked(fleet), sections=frozenset({"cards", "groups", "time-of-day"}))
     for what, request in (
@@ -175,9 +174,6 @@ def show_equality(server: FleetServer, fleet: Fleet) -> None:
             reader = TimedReader(store)
             from_ticks = report_json(collect(reader, replace(request, from_ticks=True)))
         ticks_s = reader.asking_s
-        # Why streaks are not made differs, and none are asked for.
-        for made in (from_hours, from_ticks) if request is whole else ():
-            made["streaks_skipped_card_hours"] = None
         unlike = list(differences(from_hours, from_ticks))
         show(f"{what}, from ticks", ticks_s, "s", note=f"{ticks_s / hours_s:.0f} times as long as from hours")
         show("  numbers that differ between the two", len(unlike), note=f"of {_leaves(from_hours):,}")

@@ -13,7 +13,6 @@ from servers.clickhouse import PASSWORDS, ClickHouseServer
 from servers.gua import Gua
 from servers.tools import ROOT
 
-# Of the version whose servers these are: they fit its schema.
 STATEMENTS = ROOT / "bench" / "fleet"
 PATIENCE_S = 3_600
 _PARTS = """
@@ -29,6 +28,14 @@ _WATCHER = """
     <grants><query>GRANT SELECT ON *.*</query></grants>
 </watcher></users></clickhouse>
 """
+ROLLUPS = (
+    "hourly_sources",
+    "allocation_intervals",
+    "process_intervals",
+    "card_intervals",
+    "hourly_cards",
+    "rollups",
+)
 TABLES = (
     "card_ticks",
     "process_ticks",
@@ -38,8 +45,7 @@ TABLES = (
     "card_seen",
     "agents",
     "hour_marks",
-    "host_hours",
-    "host_days",
+    *ROLLUPS,
 )
 
 
@@ -83,14 +89,13 @@ class FleetServer(ClickHouseServer):
             self.query(f"TRUNCATE TABLE IF EXISTS gua.{table}")
 
     def merge(self, *tables: str) -> None:
-        """Merge all parts of a partition into one, as the server does in time; older versions may lack a table."""
+        """Merge all parts of a partition into one, as the server does in time."""
         for table in tables:
-            if self.query(f"EXISTS TABLE gua.{table}") == "1":
-                self.query(f"OPTIMIZE TABLE gua.{table} FINAL")
+            self.query(f"OPTIMIZE TABLE gua.{table} FINAL")
 
 
 def statement(name: str, **values: int | str) -> str:
-    """Return a statement of bench/fleet; ``$OCCUPANCY``, ``$NAMES`` and ``$COPIES`` are what several have in common."""
+    """Return a statement of bench/fleet; ``$OCCUPANCY`` and ``$NAMES`` are what several have in common."""
     shared = {part.stem.upper(): part.read_text(encoding="utf-8") for part in STATEMENTS.glob("*.part")}
     text = Template((STATEMENTS / f"{name}.sql").read_text(encoding="utf-8"))
     return Template(text.safe_substitute(shared)).substitute({key.upper(): value for key, value in values.items()})
@@ -98,13 +103,12 @@ def statement(name: str, **values: int | str) -> str:
 
 @contextmanager
 def fleet_server(folder: Path) -> Iterator[FleetServer]:
-    """Yield a server with the schema, that counts hours only when it is told to."""
+    """Yield a server with the schema, which rolls up hours by ``gua rollup`` alone."""
     server = FleetServer(folder)
     server.start()
     try:
         server.gua.must("schema", "apply", "--store", server.dsn())
-        for view in ("look_for_due_hours", "look_for_due_days"):
-            server.query(f"DROP VIEW IF EXISTS gua.{view}")
+        server.query("DROP VIEW gua.look_for_due_hours")
         yield server
     finally:
         server.kill()

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from measures.figures import show
-from measures.fleet_server import FleetServer
+from measures.fleet_server import ROLLUPS, FleetServer
 
 CARD_LIMIT, PROCESS_LIMIT, HOURS_LIMIT = 18.0, 2.0, 5.0
-_HOURS = ("host_hours", "hour_marks", "host_days")
+_HOURS = (*ROLLUPS, "hour_marks")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +44,9 @@ def show_storage(server: FleetServer, *, crowded: bool = False) -> Stored:
         note = f"{size / 1e6:,.1f} MB, {rows:,} rows"
         show(f"bytes a row of {table}, merged", size / rows, "B", limit, note)
     share = 100 * found.hours / found.ticks
-    days = found.size["host_days"]
-    note = f"{found.hours / 1e6:,.2f} MB, {days / 1e6:,.2f} of it days"
-    show("tables of hours and days beside ticks", share, "%", HOURS_LIMIT, note)
+    show("hourly tables beside ticks", share, "%", HOURS_LIMIT, f"{found.hours / 1e6:,.2f} MB")
+    for table in _HOURS:
+        size, rows = found.size[table], found.rows[table]
+        note = f"{size / max(rows, 1):.1f} B a row, {rows:,} rows"
+        show(f"  {table}", 100 * size / found.ticks, "%", note=note)
     return found

@@ -22,8 +22,8 @@ from measures.child import Ran, ran
 from measures.cost import on_foot, tick_told
 from measures.figures import additions_ms, middle
 from measures.fleet_report import GUA, asked, report_command, together
-from measures.fleet_seed import Fleet, copy_days, count_days, count_hours, keep_hours, seed_hours, seed_ticks
-from measures.fleet_server import FleetServer, fleet_server
+from measures.fleet_seed import Fleet, roll_up, seed_hours, seed_ticks, store_source
+from measures.fleet_server import ROLLUPS, FleetServer, fleet_server
 from measures.fleet_storage import stored
 from measures.host import BENCH
 
@@ -31,8 +31,6 @@ from gua.store.database import open_store
 
 Figures = dict[str, float]
 Measure = Callable[[], Figures]
-# Of a fleet with more days of hosts, so many are added up from hours; those of the other hosts are copied.
-MOST_DAYS, ADDED_UP = 25_000, 5_000
 ADDITIONS = "a million additions, ms"
 
 
@@ -174,7 +172,7 @@ class Version:
             return {
                 **_asked(server, fleet, early_ms=0),
                 **_of("gua report", report_command(server, request, "--width", "80")),
-                "hours and days beside ticks, %": 100 * found.hours / found.ticks,
+                "hours beside ticks, %": 100 * found.hours / found.ticks,
             }
 
         return measured
@@ -193,22 +191,15 @@ class Version:
         return measured
 
     def large(self) -> Measure:
-        """Measure the default report of copied hours; where a version has days, of copied days."""
+        """Measure the default report of copied hours."""
         cards, days = map(int, self._settings.large.split("x"))
         fleet, source = Fleet(cards=cards, days=days), Fleet(cards=min(16, self._settings.cards), days=min(10, days))
         server = self._filled(source)
-        keep_hours(server)
+        store_source(server)
         self._has = None
-        has_days = server.query("EXISTS TABLE gua.host_days") == "1"
-        added = fleet.with_days_of_hosts(ADDED_UP) if has_days and fleet.hosts * fleet.days > MOST_DAYS else fleet
         server.clear()
-        seed_hours(server, added, source)
-        server.merge("host_hours", "hour_marks")
-        count_days(server)
-        server.merge("host_days")
-        if added != fleet:
-            copy_days(server, fleet, added)
-            server.merge("host_days", "hour_marks")
+        seed_hours(server, fleet, source)
+        server.merge(*ROLLUPS, "hour_marks")
         request = asked(fleet, early_ms=60_000)
         report_command(server, request)
 
@@ -229,13 +220,12 @@ class Version:
         return fleet, self._server
 
     def _filled(self, fleet: Fleet) -> FleetServer:
-        """Return this version's server with a fleet's ticks alone, their hours and days."""
+        """Return this version's server with a fleet's ticks alone, and their hours."""
         if self._server is None:
             self._server = self._held.enter_context(fleet_server(self._folder / "server"))
         self._server.clear()
         seed_ticks(self._server, fleet)
-        count_hours(self._server)
-        count_days(self._server)
+        roll_up(self._server)
         self._has = fleet
         return self._server
 

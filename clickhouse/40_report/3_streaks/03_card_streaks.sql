@@ -26,98 +26,56 @@ WITH
         WINDOW so_far AS (PARTITION BY host, gpu ORDER BY start_ms, end_ms ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)
     )
 SELECT
-    now.host AS host,
-    now.gpu AS gpu,
-    now.state AS state,
-    now.as_of_ms AS as_of_ms,
-    now.newest_span_ms AS newest_span_ms,
-    now.since_ms AS since_ms,
-    now.in_state_ms AS in_state_ms,
-    now.in_state_us AS in_state_us,
-    now.is_lower_bound AS is_lower_bound,
-    now.watched_since_ms AS watched_since_ms,
-    split.never_used_us AS never_used_us,
-    split.never_used_long_us AS never_used_long_us,
-    split.low_us AS low_us,
-    split.low_long_us AS low_long_us,
-    now.free_ratio_at_this_hour AS free_ratio_at_this_hour
+    host,
+    gpu,
+    STATE_NAMES[any(newest_state)] AS state,
+    any(newest_ms) AS as_of_ms,
+    argMax(last_span_ms, end_ms) AS newest_span_ms,
+    any(streak_since_ms) AS since_ms,
+    if(since_ms IS NULL, NULL, sumIf(observed_ms, is_current)) AS in_state_ms,
+    if(since_ms IS NULL, NULL, sumIf(gpu_us, is_current)) AS in_state_us,
+    ifNull(
+        since_ms - maxIf(end_ms, state_code != UNKNOWN AND start_ms < streak_since_ms)
+            > 2 * toInt64(argMinIf(first_span_ms, start_ms, is_current)),
+        false
+    ) AS is_lower_bound,
+    minIf(start_ms, watched = newest_watched) AS watched_since_ms,
+    sumIf(gpu_us, state_code = IDLE_HELD AND NOT was_used) AS never_used_us,
+    sumIf(gpu_us, state_code = IDLE_HELD AND NOT was_used AND held_ms >= {long_streak_ms:Int64}) AS never_used_long_us,
+    sumIf(gpu_us, state_code = IDLE_HELD AND was_used) AS low_us,
+    sumIf(gpu_us, state_code = IDLE_HELD AND was_used AND held_ms >= {long_streak_ms:Int64}) AS low_long_us,
+    sumIf(observed_ms, hour_of_day = newest_hour AND state_code = TRULY_IDLE)
+        / nullIf(sumIf(observed_ms, hour_of_day = newest_hour), 0) AS free_ratio_at_this_hour
 FROM
 (
     SELECT
-        host,
-        gpu,
-        STATE_NAMES[any(newest_state)] AS state,
-        any(newest_ms) AS as_of_ms,
-        argMax(last_span_ms, end_ms) AS newest_span_ms,
-        any(streak_since_ms) AS since_ms,
-        if(since_ms IS NULL, NULL, sumIf(observed_ms, is_current)) AS in_state_ms,
-        if(since_ms IS NULL, NULL, sumIf(gpu_us, is_current)) AS in_state_us,
-        ifNull(
-            since_ms - maxIf(end_ms, state_code != UNKNOWN AND start_ms < streak_since_ms)
-                > 2 * toInt64(argMinIf(first_span_ms, start_ms, is_current)),
-            false
-        ) AS is_lower_bound,
-        minIf(start_ms, watched = newest_watched) AS watched_since_ms,
-        sumIf(observed_ms, hour_of_day = newest_hour) AS this_hour_ms,
-        if(
-            this_hour_ms > 0,
-            sumIf(observed_ms, hour_of_day = newest_hour AND state_code = TRULY_IDLE) / this_hour_ms,
-            NULL
-        ) AS free_ratio_at_this_hour
+        *,
+        min(if(is_current, start_ms, NULL)) OVER (PARTITION BY host, gpu) AS streak_since_ms,
+        sum(if(state = IDLE_HELD, observed_ms, 0)) OVER of_streak AS held_ms,
+        max(is_used AND state = IDLE_HELD) OVER of_streak AS was_used
     FROM
     (
         SELECT
             *,
-            min(if(is_current, start_ms, NULL)) OVER (PARTITION BY host, gpu) AS streak_since_ms
-        FROM
-        (
-            SELECT
-                *,
-                state AS state_code,
-                -- Of hours of UTC, also in zones that differ from it by parts of an hour.
-                toHour(toDateTime(intDiv(end_ms - 1, 3600000) * 3600, 'UTC'), {timezone:String}) AS hour_of_day,
-                max(end_ms) OVER card AS newest_ms,
-                argMax(state, end_ms) OVER card AS newest_state,
-                max(held_streak) OVER card AS newest_held,
-                max(free_streak) OVER card AS newest_free,
-                max(watched) OVER card AS newest_watched,
-                toHour(toDateTime(intDiv(newest_ms - 1, 3600000) * 3600, 'UTC'), {timezone:String}) AS newest_hour,
-                state = newest_state AND multiIf(
-                    state = IDLE_HELD, held_streak = newest_held,
-                    state = TRULY_IDLE, free_streak = newest_free,
-                    false
-                ) AS is_current
-            FROM intervals
-            WINDOW card AS (PARTITION BY host, gpu)
-        )
-    )
-    GROUP BY
-        host,
-        gpu
-) AS now
-INNER JOIN
-(
-    SELECT
-        host,
-        gpu,
-        sumIf(held_us, NOT was_used) AS never_used_us,
-        sumIf(held_us, NOT was_used AND held_ms >= {long_streak_ms:Int64}) AS never_used_long_us,
-        sumIf(held_us, was_used) AS low_us,
-        sumIf(held_us, was_used AND held_ms >= {long_streak_ms:Int64}) AS low_long_us
-    FROM
-    (
-        SELECT
-            host,
-            gpu,
-            held_streak,
-            sumIf(gpu_us, state = IDLE_HELD) AS held_us,
-            toInt64(sumIf(observed_ms, state = IDLE_HELD)) AS held_ms,
-            maxIf(is_used, state = IDLE_HELD) AS was_used
+            state AS state_code,
+            -- Of hours of UTC, also in zones that differ from it by parts of an hour.
+            toHour(toDateTime(intDiv(end_ms - 1, 3600000) * 3600, 'UTC'), {timezone:String}) AS hour_of_day,
+            max(end_ms) OVER card AS newest_ms,
+            argMax(state, end_ms) OVER card AS newest_state,
+            max(held_streak) OVER card AS newest_held,
+            max(free_streak) OVER card AS newest_free,
+            max(watched) OVER card AS newest_watched,
+            toHour(toDateTime(intDiv(newest_ms - 1, 3600000) * 3600, 'UTC'), {timezone:String}) AS newest_hour,
+            state = newest_state AND multiIf(
+                state = IDLE_HELD, held_streak = newest_held,
+                state = TRULY_IDLE, free_streak = newest_free,
+                false
+            ) AS is_current
         FROM intervals
-        GROUP BY ALL
+        WINDOW card AS (PARTITION BY host, gpu)
     )
-    GROUP BY
-        host,
-        gpu
-) AS split
-    ON split.host = now.host AND split.gpu = now.gpu
+    WINDOW of_streak AS (PARTITION BY host, gpu, held_streak)
+)
+GROUP BY
+    host,
+    gpu

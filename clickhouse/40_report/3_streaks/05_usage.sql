@@ -7,21 +7,36 @@ $DEFINER
 AS
 WITH
     ${STATES},
+    its_intervals AS
+    (
+        SELECT *
+        FROM ${INTERVALS_OF_PROCESSES}
+    ),
     -- One row is a process on a card under one name, in the time of one price.
     named AS
     (
         SELECT
-            host,
-            gpu,
-            pid,
-            created_ms,
-            owner,
-            program,
-            container_id,
-            pod_uid,
-            slurm_job_id,
-            systemd_unit,
+            cityHash64(intervals.host, intervals.gpu, intervals.pid, intervals.created_ms) AS process,
+            -- The hash of NULL would be NULL; no name has a character 0.
+            cityHash64(
+                ifNull(intervals.owner, '\0'),
+                ifNull(intervals.program, '\0'),
+                ifNull(intervals.container_id, '\0'),
+                ifNull(intervals.pod_uid, '\0'),
+                ifNull(intervals.slurm_job_id, '\0'),
+                ifNull(intervals.systemd_unit, '\0')
+            ) AS who,
             arrayCount(price_start_ms -> price_start_ms < intervals.end_ms, {price_starts:Array(Int64)}) AS period,
+            any(intervals.host) AS host,
+            any(intervals.gpu) AS gpu,
+            any(intervals.pid) AS pid,
+            any(intervals.created_ms) AS created_ms,
+            any(intervals.owner) AS owner,
+            any(intervals.program) AS program,
+            any(intervals.container_id) AS container_id,
+            any(intervals.pod_uid) AS pod_uid,
+            any(intervals.slurm_job_id) AS slurm_job_id,
+            any(intervals.systemd_unit) AS systemd_unit,
             sumIf(gpu_us, card_state = ACTIVE) AS its_active_us,
             sumIf(gpu_us, card_state = IDLE_HELD) AS its_idle_held_us,
             sumIf(gpu_us, card_state = UNKNOWN) AS its_unknown_us,
@@ -35,18 +50,12 @@ WITH
     idle AS
     (
         SELECT
-            host,
-            gpu,
-            pid,
-            created_ms,
+            process,
             max(streak_ms) AS longest_ms
         FROM
         (
             SELECT
-                host,
-                gpu,
-                pid,
-                created_ms,
+                cityHash64(host, gpu, pid, created_ms) AS process,
                 streak,
                 sumIf(observed_ms, state = PROCESS_IDLE) AS streak_ms,
                 countIf(state != PROCESS_UNKNOWN) AS known
@@ -55,17 +64,10 @@ WITH
 ${PROCESS_STREAKS}
             )
             GROUP BY
-                host,
-                gpu,
-                pid,
-                created_ms,
+                process,
                 streak
         )
-        GROUP BY
-            host,
-            gpu,
-            pid,
-            created_ms
+        GROUP BY process
         HAVING sum(known) > 0
     )
 SELECT
@@ -99,7 +101,7 @@ SELECT
     uniqExact((named.host, named.pid, named.created_ms)) AS sessions,
     min(its_first_ms) AS first_ms,
     max(its_last_ms) AS last_ms,
-    maxOrNullIf(idle.longest_ms, is_newest AND idle.host != '') AS longest_idle_ms,
+    maxOrNullIf(idle.longest_ms, is_newest AND idle.process != 0) AS longest_idle_ms,
     CAST(
         arrayFilter(
             part -> part.1 > 0 AND part.3 > 0,
@@ -115,7 +117,7 @@ FROM
 (
     SELECT
         *,
-        its_last_ms = max(its_last_ms) OVER (PARTITION BY host, gpu, pid, created_ms) AS is_newest,
+        its_last_ms = max(its_last_ms) OVER (PARTITION BY process) AS is_newest,
         [its_active_us, its_idle_held_us, its_unknown_us] AS its_us,
         -- Price and state of the card as one number.
         arrayMap(
@@ -137,7 +139,7 @@ FROM
         ON cards.card_host = named.host AND cards.card_gpu = named.gpu
 ) AS named
 LEFT JOIN idle
-    ON idle.host = named.host AND idle.gpu = named.gpu AND idle.pid = named.pid AND idle.created_ms = named.created_ms
+    ON idle.process = named.process
 LEFT JOIN
 (
     -- Kind of work and served model as declared or detected, the newest of a process.

@@ -20,7 +20,7 @@ from gua.store.directory import PATIENCE_SECONDS, StoreDirectory, nobody
 from gua.store.dsn import EmbeddedDsn, ServerDsn, parse_dsn
 from gua.store.engine import check_engine, engine_version, require_addresses
 from gua.store.handles import Handles
-from gua.store.report_views import DATABASE, TickTables, ViewsOfServer, report_views
+from gua.store.report_views import DATABASE, TickTables, ViewsOfServer, report_views, without_ticks
 from gua.store.schema import Schema, this_version
 
 if TYPE_CHECKING:
@@ -208,6 +208,7 @@ class Store:
             return self._select(sql, parameters, self._report_settings)
         try:
             if query := self._server_views.query(view):
+                query = without_ticks(query, parameters)
                 return self._select(*bound_query(query, parameters, _PARAMETER_TYPES), self._report_settings)
         except QueryError as error:
             if not error.no_right:

@@ -33,6 +33,7 @@ _TABLE_OF: Final = {
     "tick_allocation_intervals": "allocation_intervals",
     "tick_sources": "hourly_sources",
 }
+_NO_HOURS: Final = [-1]  # as gua.report.hours says it: an empty list of numbers has no type in SQL
 _MOST_WINDOWS: Final = 4
 # Card ticks that are rolled up in one query, which may take 300 MB; those of few hours are not counted first.
 _MOST_CARD_TICKS: Final = 200_000
@@ -70,6 +71,16 @@ class ReportViews:
         yield _MAKE_DATABASE
         for one in self._statements.values():
             yield one.sql.replace("CREATE OR REPLACE VIEW", "CREATE VIEW IF NOT EXISTS", 1)
+
+
+def without_ticks(query: str, parameters: Parameters) -> str:
+    """Return a query that does not read views of ticks, if none of its hours is read from ticks.
+
+    To plan these views is most of the time of a small report.
+    """
+    if parameters.get("tick_hours") != _NO_HOURS:
+        return query
+    return _TICKS.sub(lambda call: f"(SELECT * FROM gua.{_TABLE_OF[call['view']]} WHERE false)", query)  # noqa: S608 - names of tables
 
 
 def without_report_views(statements: Sequence[Statement]) -> list[Statement]:
