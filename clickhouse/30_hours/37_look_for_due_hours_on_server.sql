@@ -8,4 +8,5 @@ SELECT
     marks,
     fingerprint
 FROM gua.due_hours
+ORDER BY hour
 COMMENT 'Finds due hours'

@@ -1,5 +1,13 @@
 -- One row is one card: what people call it, and the labels of its host. All views of gua_public say so beside each row.
 CREATE OR REPLACE VIEW gua.described_cards $ON_CLUSTER
+(
+    host LowCardinality(String) COMMENT 'Host the card is in',
+    gpu LowCardinality(String) COMMENT 'NVML UUID of the card or MIG instance',
+    gpu_index Nullable(UInt16) COMMENT 'NVML index of the GPU',
+    card LowCardinality(Nullable(String)) COMMENT 'Device name, with the MIG profile of an instance',
+    model Nullable(String) COMMENT 'Model of the whole GPU',
+    labels Map(String, String) COMMENT 'Labels of the host'
+)
 $DEFINER
 AS
 SELECT
@@ -33,3 +41,4 @@ LEFT JOIN
     GROUP BY host
 ) AS host_labels
     ON host_labels.host = card.host
+COMMENT 'Cards as people call them, with the labels of their hosts'

@@ -18,9 +18,11 @@ LITERAL = str.maketrans({"\\": "\\\\", "'": "\\'"})
 
 
 def written_by(engine: Engine, statements: list[Statement]) -> dict[str, str]:
-    """Return each statement by its name as the engine writes it once it has read it."""
+    """Return each statement by what it makes, as the engine writes it once it has read it."""
     return {
-        one.name: str(engine.select(f"SELECT formatQuerySingleLine('{one.sql.translate(LITERAL)}') AS sql")[0]["sql"])
+        one.object_name: str(
+            engine.select(f"SELECT formatQuerySingleLine('{one.sql.translate(LITERAL)}') AS sql")[0]["sql"]
+        )
         for one in statements
     }
 
@@ -32,26 +34,23 @@ def test_an_engine_reads_every_statement(engine: Engine, form: str) -> None:
     assert len(written) == len(loaded)
     cluster = "{cluster}" if form == "macro" else "lab"
     for one in loaded:
-        sql = written[one.name]
+        sql = written[one.object_name]
         assert sql.count(" ON CLUSTER ") == one.sql.count(" ON CLUSTER "), one.name
-        if one.name.endswith("_distributed.sql"):
+        if "ENGINE = Distributed(" in one.sql:
             assert sql.startswith("CREATE TABLE IF NOT EXISTS "), one.name
             assert f" ENGINE = Distributed('{cluster}', 'gua', " in sql, one.name
 
 
 def test_an_engine_finds_replicas_engine_and_settings_where_they_are_meant(engine: Engine) -> None:
     tables = written_by(engine, load(FORMS["tables"]))
-    card_info = tables["10_ticks/03_card_info.sql"]
+    card_info = tables["gua.card_info_local"]
     assert (
         "ENGINE = ReplicatedReplacingMergeTree('/clickhouse/tables/{shard}/{database}/{table}', '{replica}', ts) "
         in card_info
     )
-    card_ticks = tables["10_ticks/01_card_ticks.sql"]
+    card_ticks = tables["gua.card_ticks_local"]
     assert " TTL (toDate(ts) + 1) + toIntervalDay(90) SETTINGS replicated_deduplication_window = 0" in card_ticks
     assert "CREATE TABLE IF NOT EXISTS gua.card_ticks_local ON CLUSTER lab " in card_ticks
     database = written_by(engine, load(FORMS["database"]))
-    assert (
-        "ENGINE = Replicated('/clickhouse/databases/gua', '{shard}', '{replica}')"
-        in database["00_landing/01_database_gua.sql"]
-    )
-    assert " ENGINE = ReplicatedReplacingMergeTree(ts) " in database["10_ticks/03_card_info.sql"]
+    assert "ENGINE = Replicated('/clickhouse/databases/gua', '{shard}', '{replica}')" in database["gua"]
+    assert " ENGINE = ReplicatedReplacingMergeTree(ts) " in database["gua.card_info_local"]

@@ -6,7 +6,6 @@ import re
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from gua.store.report_views import report_views
 from sql.engine import Engine
 
 GIB = 2**30
@@ -145,15 +144,6 @@ def test_a_card_long_gone_does_not_make_the_days_between_be_read(engine: Engine)
     )
     read, there = parts_read(engine, "SELECT * FROM gua.current_cards", "gua.card_ticks")
     assert read <= 6 < there
-
-
-def test_a_window_of_episodes_reads_only_its_days_and_the_one_before(engine: Engine) -> None:
-    engine.insert_rows("process_ticks", [process(86_400 * day, 1) for day in range(20)])
-    now_ms = int(datetime.now(UTC).timestamp() * 1000)
-    window = f"since_ms = {now_ms - 86_400_000}, until_ms = {now_ms}, hosts = []"
-    query = report_views().written_out(f"SELECT * FROM gua_report.idle_streaks({window})")
-    read, there = parts_read(engine, query, "gua.process_ticks")
-    assert read <= 4 < there
 
 
 def point(metric: str, value: float, time: str, **attributes: str) -> dict[str, Any]:

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.pipeline
 
 
 # What each shard has to do for its own hosts.
-OF_EACH_SHARD = {"changed_hours", "counted_hours", "due_hours", "counted_days", "due_days"}
+OF_EACH_SHARD = {"changed_hours", "due_hours"}
 
 
 class ShardedEngine(Engine):

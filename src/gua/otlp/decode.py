@@ -29,6 +29,7 @@ from gua.core.tick import (
     Tick,
 )
 from gua.core.words import AllocationStatus, Mig, ProcessList, ProcessType, Relation, Source
+from gua.otlp.encode import count_points
 
 _NS_PER_MS: Final = 1_000_000
 _MOST_KEPT: Final = 8192
@@ -102,12 +103,31 @@ def decode(data: bytes) -> Tick:
     Metrics that are not in the catalogue, and those that are derived from the rest, are left out;
     ``errors`` is empty. Raises :class:`DataError` if the bytes are no request of exactly one tick.
     """
+    return tick_of(_request(data))
+
+
+def decode_whole(data: bytes) -> Tick | None:
+    """Return the tick of one request, ``None`` if :func:`~gua.otlp.encode.encode` writes other points of it.
+
+    A Collector may split a tick into several requests, and other senders may add points. Raises :class:`DataError` as
+    :func:`decode` does.
+    """
+    request = _request(data)
+    tick = tick_of(request)
+    points = sum(
+        len((metric.sum if metric.HasField("sum") else metric.gauge).data_points)
+        for scope_metrics in request.resource_metrics[0].scope_metrics
+        for metric in scope_metrics.metrics
+    )
+    return tick if points == count_points(tick) else None
+
+
+def _request(data: bytes) -> Any:  # noqa: ANN401 - the generated message classes have no types
     try:
-        request = ExportMetricsServiceRequest.FromString(data)
+        return ExportMetricsServiceRequest.FromString(data)
     except DecodeError as error:
         msg = f"{len(data)} bytes are not an OTLP metrics request: {error}"
         raise DataError(msg) from error
-    return tick_of(request)
 
 
 def tick_of(request: Any) -> Tick:  # noqa: ANN401 - the generated message classes have no types

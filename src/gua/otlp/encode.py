@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from operator import attrgetter
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.common.v1.common_pb2 import InstrumentationScope, KeyValue
@@ -55,18 +55,16 @@ def encode(tick: Tick) -> bytes:
     A value that is unknown, not finite or beyond an int64 has no point. ``tick.errors`` are not sent as
     such; the agent counts them in its reading. Attributes stand in the order of the catalogue.
     """
-    points = _Points(tick.ts_ms, tick.agent)
-    for card in tick.cards:
-        points.add_card(card)
-    for source in tick.allocation_sources:
-        points.add_source(source)
-    if tick.agent is not None:
-        points.add_agent(tick.agent)
     request = ExportMetricsServiceRequest()
     resource_metrics = request.resource_metrics.add(resource=_resource(tick.origin))
-    points.write(resource_metrics.scope_metrics.add(scope=_SCOPE))
+    _Points.of(tick).write(resource_metrics.scope_metrics.add(scope=_SCOPE))
     raw: bytes = request.SerializeToString()
     return raw
+
+
+def count_points(tick: Tick) -> int:
+    """Return how many points :func:`encode` writes of a tick."""
+    return _Points.of(tick).count()
 
 
 class _Points:
@@ -79,6 +77,22 @@ class _Points:
         self._ts_ms = ts_ms
         self._agent_start_ns = None if agent is None else min(max(agent.started_ms, 0), ts_ms) * _NS_PER_MS
         self._of_metric: dict[str, list[tuple[Any, int, float]]] = {metric.name: [] for metric in metrics.CATALOGUE}
+
+    @classmethod
+    def of(cls, tick: Tick) -> Self:
+        """Return all points of a tick."""
+        points = cls(tick.ts_ms, tick.agent)
+        for card in tick.cards:
+            points.add_card(card)
+        for source in tick.allocation_sources:
+            points.add_source(source)
+        if tick.agent is not None:
+            points.add_agent(tick.agent)
+        return points
+
+    def count(self) -> int:
+        """Return how many points there are."""
+        return sum(map(len, self._of_metric.values()))
 
     def add_card(self, card: CardReading) -> None:
         starts = self._starts(card.duration_ms)

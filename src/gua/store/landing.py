@@ -72,15 +72,17 @@ def _in_rows(
     batch: Sequence[SpooledTick], others: list[SpooledTick]
 ) -> Iterator[tuple[TickRows, Sequence[SpooledTick]]]:
     """Yield rows to be landed at once and the ticks in them; ticks that are in none are appended to ``others``."""
-    from gua.otlp.decode import decode  # noqa: PLC0415 - protobuf, which who lands ticks as they are made does not need
+    from gua.otlp.decode import decode_whole  # noqa: PLC0415 - protobuf, which who lands ticks as they are made does not need
 
     now_ms = time.time_ns() // 1_000_000
     rows, taken = TickRows(now_ms), list[SpooledTick]()
     for tick in batch:
         try:
-            is_taken = rows.add(decode(decompress(tick.blob)))
+            raw = decompress(tick.blob)
+            whole = decode_whole(raw) if len(raw) == tick.raw_length else None
         except (DataError, ValueError):
-            is_taken = False
+            whole = None
+        is_taken = whole is not None and rows.add(whole)
         (taken if is_taken else others).append(tick)
         if rows.characters >= _MOST_CHARACTERS:
             yield rows, taken
