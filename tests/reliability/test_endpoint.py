@@ -110,7 +110,8 @@ def sending(
         yield sender
     finally:
         sender.stop()
-        assert sender.join(60)
+        sender.join(60)
+        assert not sender.is_alive()
 
 
 def assert_sound(host: Host, ticks: Sequence[Tick]) -> None:
