@@ -241,7 +241,7 @@ def test_views_of_hours_are_the_same_before_and_after_they_were_counted(store: S
 
     cards, identities = "host, gpu, hour, state, reason", "host, gpu, hour, owner, program, state"
     counted = hours("card_hours", cards), hours("owner_hours", identities)
-    command(store, "TRUNCATE TABLE gua.host_hours")
+    command(store, "TRUNCATE TABLE gua.rollups")
     assert (hours("card_hours", cards), hours("owner_hours", identities)) == counted
     assert min(map(len, counted)) > 100
 
