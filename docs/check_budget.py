@@ -1,6 +1,6 @@
 """Check the size of the project against its budget: `.venv/bin/python docs/check_budget.py`.
 
-Prints each measure with its limit, and exits with 1 if one is exceeded. Counted are the files that git has or would add.
+Prints each measure with its limit, and exits with 1 if one is exceeded. It counts the files that git has or would add.
 """
 
 from __future__ import annotations

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Final
 
-from gua.core.allocation import Allocation, AllocationLook, Promises, SourceHealth
-from gua.core.tick import AllocationSourceReading, Tick
+from gua.core.allocation import Allocation, AllocationLook, CardTick, Promises, SourceHealth
+from gua.core.tick import AllocationSourceReading, CardReading, Tick
 
 SOURCES: Final = ("slurm", "kubernetes", "gua")
 _OWNERS: Final = ("ana", "bo", "chen", "zoe", None)
@@ -61,6 +61,13 @@ class _Scheduler:
         )
 
 
+def promised_card(promises: Promises, card: CardReading, look: AllocationLook, *, ts_ms: int) -> CardReading:
+    """Return the card with its allocations in the tick that ends at ``ts_ms``, as an agent makes it."""
+    tick = CardTick(*(getattr(card, name) for name in CardTick._fields))
+    promise = promises.of(tick, look, ts_ms=ts_ms)
+    return replace(card, processes=promises.labelled(tick), **promise._asdict())
+
+
 def promised(ticks: Iterable[Tick], *, seed: int, unlooked: int = 0) -> Iterator[Tick]:
     """Yield the ticks with their cards' allocations, as an agent makes them; without them the first ``unlooked``."""
     scheduler = _Scheduler(Random(f"promises {seed}"))  # noqa: S311 - a simulation, no secret
@@ -77,7 +84,7 @@ def promised(ticks: Iterable[Tick], *, seed: int, unlooked: int = 0) -> Iterator
         longest_ms = max(card.duration_ms for card in tick.cards)
         yield replace(
             tick,
-            cards=tuple(promises.promise(card, look, ts_ms=tick.ts_ms) for card in tick.cards),
+            cards=tuple(promised_card(promises, card, look, ts_ms=tick.ts_ms) for card in tick.cards),
             allocation_sources=tuple(
                 AllocationSourceReading(
                     source=one.source,

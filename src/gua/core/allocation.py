@@ -1,6 +1,6 @@
 """To whom cards were promised, and what became of the promise: the relation, the parts of a tick, and the seven uses.
 
-The agent applies :func:`promise` once, when it makes a tick. The uses are decided when a report is made, by
+The agent applies :class:`Promises` once, when it makes a tick. The uses are decided when a report is made, by
 :func:`use`; ``clickhouse/20_rules/06_allocation_states.sql`` says the same, and the cases in
 ``tests/cases/allocation`` run through both.
 """
@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from operator import attrgetter, itemgetter
-from typing import Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple, cast
 
 from gua.core.rules import State
 from gua.core.tick import AllocationReading, CardReading, ProcessReading
@@ -170,18 +170,7 @@ class _Whose(NamedTuple):
     workload_model: str | None
 
 
-_Facts = tuple[
-    str | None,
-    int | None,
-    str | None,
-    str | None,
-    str | None,
-    str | None,
-    str | None,
-    str | None,
-    str | None,
-    str | None,
-]
+_Facts = tuple[Any, ...]
 """The fields of :class:`_Whose`: a plain tuple, as one is made for each process at each tick."""
 _facts_of: Final = cast("Callable[[ProcessReading], _Facts]", attrgetter(*_Whose._fields))
 
@@ -217,13 +206,6 @@ def _is_of_owner(uid: int | None, owner: str, promised: str) -> bool | None:
     if owner == promised or (uid is not None and str(uid) == promised):
         return True
     return None if owner.isdecimal() or promised.isdecimal() else False
-
-
-def relation(card: CardReading, allocation: Allocation, beside: Sequence[Allocation]) -> Relation:
-    """Return whose processes are on a card by its list; ``beside`` are the other allocations that have it now."""
-    if card.process_list is not ProcessList.KNOWN:
-        return Relation.UNKNOWN
-    return _standings(_counted(card.processes), (allocation, *beside))[0].relation
 
 
 def _counted(processes: Sequence[ProcessReading]) -> frozenset[_Facts]:
@@ -297,9 +279,6 @@ class CardTick(NamedTuple):
     processes: tuple[ProcessReading, ...]
 
 
-_card_tick: Final = attrgetter(*CardTick._fields)
-
-
 class Promise(NamedTuple):
     """The fields of a card's reading that say whom it is promised to."""
 
@@ -346,17 +325,6 @@ class Promises:
     _allocations: tuple[Allocation, ...] = ()
     _by_card: dict[str, _Having] = field(default_factory=dict)
     _cards: dict[str, _Known] = field(default_factory=dict)
-
-    @property
-    def remembered(self) -> int:
-        """Of how many cards something is remembered."""
-        return len(self._cards)
-
-    def promise(self, card: CardReading, look: AllocationLook, *, ts_ms: int) -> CardReading:
-        """Return the card with its allocations in the tick that ends at ``ts_ms``, as :meth:`of` tells them."""
-        tick = CardTick(*_card_tick(card))
-        promise = self.of(tick, look, ts_ms=ts_ms)
-        return replace(card, processes=self.labelled(tick), **promise._asdict())
 
     def of(self, card: CardTick, look: AllocationLook, *, ts_ms: int) -> Promise:
         """Return whom a card is promised to in the tick that ends at ``ts_ms``.

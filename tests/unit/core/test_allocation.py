@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gua.core.allocation import Allocation, AllocationLook, Promises, SourceHealth, belongs, parts, relation, use
+from fakes.promises import promised_card
+from gua.core.allocation import Allocation, AllocationLook, Promises, SourceHealth, belongs, parts, use
 from gua.core.rules import State
 from gua.core.tick import AllocationReading, CardReading, ProcessReading
 from gua.core.words import AllocationStatus, Mig, ProcessList, ProcessType, Relation, Use
@@ -51,7 +52,13 @@ def look(*allocations: Allocation, reason: str | None = None, unknown: str | Non
 def promised(
     *allocations: Allocation, card: CardReading = CARD, promises: Promises | None = None, ts_ms: int = TS_MS
 ) -> CardReading:
-    return (promises or Promises()).promise(card, look(*allocations), ts_ms=ts_ms)
+    return promised_card(promises or Promises(), card, look(*allocations), ts_ms=ts_ms)
+
+
+def relation(card: CardReading, allocation: Allocation, beside: list[Allocation]) -> Relation:
+    """Return how an allocation stands on a card; ``beside`` are the other allocations that have it."""
+    found = promised(allocation, *beside, card=card).allocations
+    return next(each.relation for each in found if (each.source, each.id) == allocation.key)
 
 
 def told(card: CardReading) -> list[tuple[str, Relation, int, int]]:
@@ -66,7 +73,7 @@ def with_processes(*processes: ProcessReading, listed: ProcessList = ProcessList
 
 
 def test_without_a_source_a_card_stays_as_it_was() -> None:
-    assert Promises().promise(CARD, AllocationLook(), ts_ms=TS_MS) == CARD
+    assert promised_card(Promises(), CARD, AllocationLook(), ts_ms=TS_MS) == CARD
     assert parts(CARD, State.TRULY_IDLE) == ()
 
 
@@ -81,19 +88,19 @@ def test_a_card_that_every_source_leaves_out_is_unallocated() -> None:
 
 @pytest.mark.parametrize("found", [look(reason="cannot be read"), look(unknown="GPU-a")])
 def test_a_card_about_which_a_source_cannot_tell_is_unknown_and_never_free(found: AllocationLook) -> None:
-    card = Promises().promise(CARD, found, ts_ms=TS_MS)
+    card = promised_card(Promises(), CARD, found, ts_ms=TS_MS)
     assert (card.allocation, card.unallocated_gpu_time_ms) == (AllocationStatus.UNKNOWN, None)
     assert [(part.use, part.gpu_time_ms) for part in parts(card, State.TRULY_IDLE)] == [(Use.UNKNOWN, SPAN_MS)]
 
 
 def test_a_source_that_cannot_tell_of_one_card_tells_of_the_others() -> None:
-    card = Promises().promise(CARD, look(unknown="GPU-b"), ts_ms=TS_MS)
+    card = promised_card(Promises(), CARD, look(unknown="GPU-b"), ts_ms=TS_MS)
     assert card.allocation is AllocationStatus.UNALLOCATED
 
 
 def test_what_another_source_says_counts_while_one_has_failed_and_the_rest_of_the_tick_is_unknown() -> None:
     half = replace(JOB, since_ms=TS_MS - 10_000)
-    card = Promises().promise(CARD, look(half, reason="cannot be read"), ts_ms=TS_MS)
+    card = promised_card(Promises(), CARD, look(half, reason="cannot be read"), ts_ms=TS_MS)
     assert (card.allocation, card.unallocated_gpu_time_ms) == (AllocationStatus.ALLOCATED, None)
     assert [(part.use, part.gpu_time_ms) for part in parts(card, State.TRULY_IDLE)] == [
         (Use.EMPTY, 10_000),
@@ -246,8 +253,12 @@ def test_one_that_names_the_gpu_and_its_instance_counts_once_on_the_instance() -
 
 
 def test_a_source_that_cannot_tell_of_a_gpu_cannot_tell_of_its_instances() -> None:
-    assert Promises().promise(INSTANCE, look(unknown="GPU-a"), ts_ms=TS_MS).allocation is AllocationStatus.UNKNOWN
-    assert Promises().promise(PARENT, look(unknown="MIG-1"), ts_ms=TS_MS).allocation is AllocationStatus.UNALLOCATED
+    assert (
+        promised_card(Promises(), INSTANCE, look(unknown="GPU-a"), ts_ms=TS_MS).allocation is AllocationStatus.UNKNOWN
+    )
+    assert (
+        promised_card(Promises(), PARENT, look(unknown="MIG-1"), ts_ms=TS_MS).allocation is AllocationStatus.UNALLOCATED
+    )
 
 
 def test_a_card_without_gpu_time_is_told_too() -> None:
@@ -434,7 +445,7 @@ def test_the_parts_of_a_card_tick_sum_to_its_gpu_time(
             for place, (since, until) in enumerate(spans_)
         ]
         found = look(*allocations, reason=reason)
-        after = promises.promise(card, found, ts_ms=TS_MS + number * duration_ms)
+        after = promised_card(promises, card, found, ts_ms=TS_MS + number * duration_ms)
         assert sum(part.gpu_time_ms for part in parts(after, state)) == after.gpu_time_ms
         assert all(0 < each.duration_ms <= duration_ms for each in after.allocations)
         assert all(0 <= each.gpu_time_ms <= each.duration_ms for each in after.allocations)
@@ -466,7 +477,7 @@ def test_instances_that_came_and_went_are_forgotten() -> None:
     for number in range(5_000):
         uuid = f"MIG-{number}"
         promised(replace(JOB, cards=frozenset({uuid})), card=replace(CARD, uuid=uuid), promises=promises)
-    assert promises.remembered <= 4_096
+    assert len(promises._cards) <= 4_096  # noqa: SLF001 - memory is no behaviour that a caller sees
 
 
 def test_a_reading_says_all_that_is_known_of_the_allocation() -> None:

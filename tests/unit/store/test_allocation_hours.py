@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from fakes.promises import promised_card
 from gua.core.allocation import Allocation, AllocationLook, Promises, SourceHealth, parts
 from gua.core.facts import card_facts
 from gua.core.ports import SpooledTick
@@ -92,7 +93,7 @@ def history(seed: int) -> History:
             Tick(
                 ts_ms=ts_ms,
                 origin=origin,
-                cards=tuple(promises.promise(card, look, ts_ms=ts_ms) for card in cards),
+                cards=tuple(promised_card(promises, card, look, ts_ms=ts_ms) for card in cards),
                 allocation_sources=tuple(
                     AllocationSourceReading(source=one.source, duration_ms=duration_ms, reason=one.reason)
                     for one in sources
@@ -338,8 +339,8 @@ def test_states_are_the_same_number_for_number_without_sources(histories: list[H
                 overview = sorted(store.rows("overview", read), key=lambda row: (row["host"], row["gpu"]))
                 rows.append([amounts(row) for row in overview])
                 store.count_hours()
-            hours = store.select("SELECT count() AS runs FROM gua.allocation_intervals FINAL WHERE gpu != ''")[0]["runs"]
-            assert (hours > 0) == (name == "with")
+            found = store.select("SELECT count() AS intervals FROM gua.allocation_intervals FINAL WHERE gpu != ''")
+            assert (found[0]["intervals"] > 0) == (name == "with")
     from_ticks, counted = rows[:2]
     assert rows[2:] == [from_ticks, counted]
 
@@ -380,7 +381,7 @@ def test_by_hand_a_job_of_two_cards_that_uses_one_ends_within_a_tick_and_a_stran
             Tick(
                 ts_ms=ts_ms,
                 origin=origin,
-                cards=tuple(promises.promise(card, look, ts_ms=ts_ms) for card in cards),
+                cards=tuple(promised_card(promises, card, look, ts_ms=ts_ms) for card in cards),
                 allocation_sources=(AllocationSourceReading(source="slurm", duration_ms=60_000),),
             )
         )
