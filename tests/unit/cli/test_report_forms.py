@@ -96,7 +96,7 @@ def test_a_password_that_was_typed_is_in_no_command_that_goes_on(capsys: pytest.
 def test_no_more_is_asked_of_the_store_than_the_answers_say(store: FakeStore) -> None:
     store.views["hours"] = [{"hour": SINCE_MS // HOUR_MS, "is_counted": True, "card_ticks": 12}]
     always = {"extent", "hours", "fleet", "host_name_conflicts", "rules", "prices", "overview", "card_streaks", "usage"}
-    always |= {"allocation_sources"}
+    always |= {"allocation_sources", "holders"}
     for option, asked in (("--brief", always), ("--basis", {*always, "time_of_day"})):
         store.asked.clear()
         assert main.main([*WINDOW, option]) == 0
@@ -197,14 +197,14 @@ def test_conditions_that_are_not_met_are_silent(capsys: pytest.CaptureFixture[st
 
 
 def test_a_condition_that_nobody_can_tell_is_no_success(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main.main([*WINDOW, "--section", "cards", "--fail-on", "streak > 8h"]) == 3
+    assert main.main([*WINDOW, "--section", "cards", "--fail-on", "empty > 8h"]) == 3
     captured = capsys.readouterr()
     assert "Per card" in captured.out
-    assert "streak > 8h: cannot be told" in captured.err
+    assert "empty > 8h: cannot be told" in captured.err
 
 
 def test_one_that_is_met_wins_over_one_that_nobody_can_tell(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main.main([*WINDOW, "--fail-on", "streak > 8h", "--fail-on", "idle-held > 1h"]) == 1
+    assert main.main([*WINDOW, "--fail-on", "empty > 8h", "--fail-on", "idle-held > 1h"]) == 1
     assert len(capsys.readouterr().err.splitlines()) == 2
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Sequence
-from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -220,27 +218,16 @@ def test_a_process_of_another_start_under_the_same_pid_begins_at_zero() -> None:
     assert run(IDLE, before=clocks.get(("GPU-1", 1, 6))).idle_ms == 30_000
 
 
-def test_the_spool_keeps_clocks_with_the_mark_and_believes_them_with_no_other(tmp_path: Path) -> None:
+def test_the_spool_keeps_clocks_with_the_mark_and_replaces_them_with_the_next(tmp_path: Path) -> None:
     clocks: IdleCounters = {("GPU-1", 1, 5): run(IDLE, IDLE)}
     mark = Mark(ts_ms=7, monotonic_ms=8, boot_id="boot", clocks=clocks)
     with Spool(tmp_path / "spool.db") as spool:
         spool.append(7, b"tick", mark)
     with Spool(tmp_path / "spool.db") as spool:
         assert spool.mark() == mark
-        with_older = replace(mark, ts_ms=9, clocks={})
-        spool.append(9, b"tick", with_older)
-        assert spool.mark() == with_older
-
-
-def test_clocks_of_another_mark_are_not_believed(tmp_path: Path) -> None:
-    path = tmp_path / "spool.db"
-    with Spool(path) as spool:
-        spool.append(7, b"tick", Mark(ts_ms=7, monotonic_ms=8, boot_id="boot", clocks={("GPU-1", 1, 5): run(IDLE)}))
-    with closing(sqlite3.connect(path)) as older:  # a gua that knows of no clocks
-        older.execute("UPDATE mark SET ts_ms = 9")
-        older.commit()
-    with Spool(path) as spool:
-        assert spool.mark() == Mark(ts_ms=9, monotonic_ms=8, boot_id="boot")
+        without = replace(mark, ts_ms=9, clocks={})
+        spool.append(9, b"tick", without)
+        assert spool.mark() == without
 
 
 @pytest.mark.parametrize(
