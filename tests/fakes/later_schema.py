@@ -13,7 +13,7 @@ LATER: Final = SCHEMA_VERSION + 1
 _COLUMN: Final = "    serial Nullable(String) COMMENT 'Serial number of the card; NULL if unknown',\n"
 _ADDED: Final = {
     "03_card_info.sql": ("    parent Nullable(String)", f"{_COLUMN}    parent Nullable(String)"),
-    "14_gauge_to_card_info.sql": (
+    "10_points_to_ticks.sql": (
         "    nullIf(Attributes['hw.parent']",
         "    nullIf(Attributes['hw.serial_number'], '') AS serial,\n    nullIf(Attributes['hw.parent']",
     ),

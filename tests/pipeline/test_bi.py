@@ -350,9 +350,9 @@ OF_READER = [
 OF_BI = [
     "SELECT * FROM gua.cards",
     "SELECT * FROM gua.card_hours",
-    "SELECT * FROM gua.host_hours",
-    "SELECT * FROM gua_report.described_cards",
-    "SELECT * FROM gua_report.changed_hours",
+    "SELECT * FROM gua.hourly_cards",
+    "SELECT * FROM gua.described_cards",
+    "SELECT * FROM gua.changed_hours",
     "INSERT INTO gua_public.cards (host) VALUES ('a')",
     "CREATE VIEW gua_public.other AS SELECT 1",
     "DROP VIEW gua_public.cards",
@@ -437,26 +437,26 @@ def test_hours_that_are_counted_while_a_view_is_asked_are_told_once(server: Clic
         view: f"SELECT {total} FROM gua.{view} SETTINGS merge_tree_storage_snapshot_sleep_ms = 80"
         for view, total in HOUR_SUMS.items()
     }
-    server.query("CREATE TABLE gua.kept_hours AS gua.host_hours")
+    server.query("CREATE TABLE gua.kept_rollups AS gua.rollups")
     try:
         with open_store(server.dsn()) as store:  # what arrived within the last moments waits
-            while int(server.query("SELECT uniq(hour) FROM gua.host_hours")) < (DAYS - 1) * 24:
+            while int(server.query("SELECT uniq(hour) FROM gua.rollups")) < (DAYS - 1) * 24:
                 time.sleep(0.0 if store.count_hours() else 1.0)
-        server.query("INSERT INTO gua.kept_hours SELECT * FROM gua.host_hours FINAL")
+        server.query("INSERT INTO gua.kept_rollups SELECT * FROM gua.rollups FINAL")
         with ThreadPoolExecutor(len(asked)) as threads:
             begun = time.monotonic()
             told = dict(zip(asked, threads.map(server.query, asked.values()), strict=True))
             took = time.monotonic() - begun
             assert all(int(total) > 0 for total in told.values())
             for step in range(STEPS):
-                server.query("TRUNCATE TABLE gua.host_hours")
+                server.query("TRUNCATE TABLE gua.rollups")
                 answers = threads.map(server.query, asked.values())
                 time.sleep(took * step / STEPS)
-                server.query("INSERT INTO gua.host_hours SELECT * FROM gua.kept_hours")
+                server.query("INSERT INTO gua.rollups SELECT * FROM gua.kept_rollups")
                 assert dict(zip(asked, answers, strict=True)) == told, step
     finally:
-        server.query("INSERT INTO gua.host_hours SELECT * FROM gua.kept_hours")
-        server.query("DROP TABLE gua.kept_hours")
+        server.query("INSERT INTO gua.rollups SELECT * FROM gua.kept_rollups")
+        server.query("DROP TABLE gua.kept_rollups")
 
 
 def test_hostile_names_come_through_whole(server: ClickHouseServer, jdbc: Jdbc, alchemy: Alchemy) -> None:

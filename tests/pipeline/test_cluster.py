@@ -173,7 +173,7 @@ def test_hosts_are_spread_over_the_shards_and_the_report_is_that_of_one_node(
     # Each shard counts the hours of its own hosts.
     for server, hosts in zip(shards.servers, (first, second), strict=True):
         gua.must("rollup", "--store", server.dsn())
-        assert hosts_on(server, "host_hours") == hosts
+        assert hosts_on(server, "hourly_cards") == hosts
     assert_same(gua, shards.servers[1:], expected)
     assert_public_views_alike(shards.servers[0], one_node)
 

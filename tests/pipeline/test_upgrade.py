@@ -82,12 +82,11 @@ def test_a_server_counts_what_is_due_by_itself(clickhouse: ClickHouseServer) -> 
         f"SELECT 'h', 'g', {hour}, 'slurm', '7', 30000, 30000, 'nobody'"
     )
     # It looks once a minute.
-    for unit in ("hours", "days"):
-        clickhouse.query(f"ALTER TABLE gua.look_for_due_{unit} MODIFY REFRESH EVERY 1 SECOND APPEND")
-    hours = "SELECT toHour(hour), use_runs.use FROM gua.host_hours FINAL"
-    poll(lambda: clickhouse.query(hours) == "12\t[4]", "the hour to be counted", seconds=60)
-    added_up = "SELECT day, arraySum(cards.truly_idle_ticks) FROM gua.host_days FINAL"
-    poll(lambda: clickhouse.query(added_up) == "2026-03-01 00:00:00\t1", "its day to be added up", seconds=60)
+    clickhouse.query("ALTER TABLE gua.look_for_due_hours MODIFY REFRESH EVERY 1 SECOND APPEND")
+    rolled_up = "SELECT toHour(hour) FROM gua.rollups FINAL"
+    poll(lambda: clickhouse.query(rolled_up) == "12", "the hour to be rolled up", seconds=60)
+    hourly = "SELECT toHour(hour), use FROM gua.allocation_intervals FINAL WHERE gpu != ''"
+    assert clickhouse.query(hourly) == "12\t4"
     assert clickhouse.query("SELECT toHour(hour), use, gpu_time_ms FROM gua.allocation_hours") == "12\tempty\t30000"
 
 
@@ -139,7 +138,7 @@ def test_how_long_rows_are_kept_is_set_and_stays_set(gua: Gua, clickhouse: Click
     assert "kept: raw points 7d, ticks 90d, hours 728d" in gua.must("schema", "apply", *store)
     assert clickhouse.query(noted) == "90"
     gua.must("schema", "check", *store)
-    for table, days in {"card_ticks": 90, "process_ticks": 90, "host_hours": 728, "otel_metrics_sum": 7}.items():
+    for table, days in {"card_ticks": 90, "process_ticks": 90, "hourly_cards": 728, "otel_metrics_sum": 7}.items():
         engine = clickhouse.query(f"SHOW CREATE TABLE gua.{table}")
         assert f"toIntervalDay({days})" in engine, (table, engine)
     assert "ticks forever" in gua.must("schema", "apply", *store, "--keep-ticks", "forever", "--keep-hours", "forever")
