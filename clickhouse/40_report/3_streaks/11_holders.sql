@@ -26,8 +26,14 @@ WITH
     its_intervals AS
     (
         SELECT *
-        FROM ${INTERVALS_OF_PROCESSES}
-        WHERE cityHash64(host, gpu, pid, created_ms) IN (SELECT process FROM listed)
+        FROM
+        (
+            SELECT
+                *,
+                cityHash64(host, gpu, pid, created_ms) AS process
+            FROM ${INTERVALS_OF_PROCESSES}
+        ) AS intervals
+        INNER JOIN listed USING (process)
     ),
     streaks AS
     (
