@@ -46,7 +46,7 @@ WITH
         (
             SELECT
                 *,
-                first_value(use) OVER backwards AS newest_use,
+                any(use) OVER backwards AS newest_use,
                 lagInFrame(start_ms, 1, end_ms) OVER backwards AS later_start_ms,
                 lagInFrame(first_span_ms, 1, first_span_ms) OVER backwards AS later_first_span_ms
             FROM parts
