@@ -57,64 +57,68 @@ WITH
             )
         )
     )
-SELECT
-    true AS is_total,
-    '' AS host,
-    '' AS gpu,
-    toString(parts.source) AS source,
-    '' AS allocation_id,
-    toNullable(toString(parts.owner)) AS owner,
-    USE_NAMES[parts.use] AS use,
-    parts.is_shared AS is_shared,
-    toUInt32(arrayLast(number -> {price_starts:Array(Int64)}[number] < parts.end_ms, priced.prices)) AS price,
-    sum(parts.gpu_us) AS gpu_us,
-    toInt64(0) AS last_ms,
-    toInt64(0) AS use_since_ms,
-    toUInt64(0) AS in_use_ms,
-    false AS use_since_is_lower_bound,
-    toInt64(0) AS promised_until_ms,
-    CAST(NULL, 'Nullable(String)') AS promised_to
-FROM parts
-LEFT JOIN ${PRICED_CARDS} AS priced
-    ON priced.card_host = parts.host AND priced.card_gpu = parts.gpu
-GROUP BY
-    source,
-    owner,
-    use,
-    is_shared,
-    price
-HAVING gpu_us > 0
-UNION ALL
-SELECT
-    false AS is_total,
-    toString(streaks.host) AS host,
-    toString(streaks.gpu) AS gpu,
-    toString(streaks.source) AS source,
-    toString(streaks.allocation_id) AS allocation_id,
-    toNullable(toString(argMax(tuple(streaks.owner), end_ms).1)) AS owner,
-    USE_NAMES[any(newest_use)] AS use,
-    false AS is_shared,
-    toUInt32(0) AS price,
-    sum(streaks.gpu_us) AS gpu_us,
-    any(as_of_ms) AS last_ms,
-    minIf(start_ms, is_current) AS use_since_ms,
-    sumIf(observed_ms, is_current) AS in_use_ms,
-    toBool(
-        use_since_ms - argMinIf(known_until_ms, start_ms, is_current) > 2 * toInt64(argMinIf(first_span_ms, start_ms, is_current))
-    ) AS use_since_is_lower_bound,
-    if(streaks.source = '', any(card_promised_until_ms), toInt64(0)) AS promised_until_ms,
-    if(streaks.source = '', any(card_promised_to).1, NULL) AS promised_to
+SELECT *
 FROM
 (
     SELECT
-        *,
-        ended = 0 AND streaks.use = newest_use AS is_current
-    FROM streaks
-) AS streaks
-GROUP BY
-    streaks.host,
-    streaks.gpu,
-    streaks.source,
-    streaks.allocation_id,
-    streaks.nobodys
-HAVING max(end_ms) = last_ms
+        true AS is_total,
+        '' AS host,
+        '' AS gpu,
+        toString(parts.source) AS source,
+        '' AS allocation_id,
+        toNullable(toString(parts.owner)) AS owner,
+        USE_NAMES[parts.use] AS use,
+        parts.is_shared AS is_shared,
+        toUInt32(arrayLast(number -> {price_starts:Array(Int64)}[number] < parts.end_ms, priced.prices)) AS price,
+        sum(parts.gpu_us) AS gpu_us,
+        toInt64(0) AS last_ms,
+        toInt64(0) AS use_since_ms,
+        toUInt64(0) AS in_use_ms,
+        false AS use_since_is_lower_bound,
+        toInt64(0) AS promised_until_ms,
+        CAST(NULL, 'Nullable(String)') AS promised_to
+    FROM parts
+    LEFT JOIN ${PRICED_CARDS} AS priced
+        ON priced.card_host = parts.host AND priced.card_gpu = parts.gpu
+    GROUP BY
+        source,
+        owner,
+        use,
+        is_shared,
+        price
+    HAVING gpu_us > 0
+    UNION ALL
+    SELECT
+        false AS is_total,
+        toString(streaks.host) AS host,
+        toString(streaks.gpu) AS gpu,
+        toString(streaks.source) AS source,
+        toString(streaks.allocation_id) AS allocation_id,
+        toNullable(toString(argMax(tuple(streaks.owner), end_ms).1)) AS owner,
+        USE_NAMES[any(newest_use)] AS use,
+        false AS is_shared,
+        toUInt32(0) AS price,
+        sum(streaks.gpu_us) AS gpu_us,
+        any(as_of_ms) AS last_ms,
+        minIf(start_ms, is_current) AS use_since_ms,
+        sumIf(observed_ms, is_current) AS in_use_ms,
+        toBool(
+            use_since_ms - argMinIf(known_until_ms, start_ms, is_current) > 2 * toInt64(argMinIf(first_span_ms, start_ms, is_current))
+        ) AS use_since_is_lower_bound,
+        if(streaks.source = '', any(card_promised_until_ms), toInt64(0)) AS promised_until_ms,
+        if(streaks.source = '', any(card_promised_to).1, NULL) AS promised_to
+    FROM
+    (
+        SELECT
+            *,
+            ended = 0 AND streaks.use = newest_use AS is_current
+        FROM streaks
+    ) AS streaks
+    GROUP BY
+        streaks.host,
+        streaks.gpu,
+        streaks.source,
+        streaks.allocation_id,
+        streaks.nobodys
+    HAVING max(end_ms) = last_ms
+)

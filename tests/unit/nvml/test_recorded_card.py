@@ -11,7 +11,6 @@ from datetime import UTC
 from pathlib import Path
 
 import pytest
-from gua.procfs.parse import Stat
 
 from fakes.recorded import RecordedDriver
 from gua.agent.sampler import Sampler
@@ -25,7 +24,7 @@ from gua.identity.process import ProcessIdentity
 from gua.imports.recording import Recording
 from gua.imports.rows import Reading
 from gua.nvml.reader import NvmlReader
-from gua.procfs.reader import ProcessRecord
+from gua.procfs.reader import ProcessRecord, Stat
 
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
 READINGS = 4

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gua.store.retention import Retention
 
 from fakes.fleet import agent_tick, spooled_ticks
 from gua.core.errors import UnavailableError
@@ -15,7 +14,7 @@ from gua.store.database import open_store
 from gua.store.report_views import ReportViews, TickTables, ViewsOfServer, report_views
 from gua.store.schema import this_version
 from gua.store.statements import Statement
-from gua.store.topology import Topology
+from gua.store.topology import Retention, Topology
 
 CALL = (
     "(since_ms = {since_ms:Int64}, until_ms = {until_ms:Int64}, hosts = {hosts:Array(String)}, "
@@ -33,8 +32,8 @@ CARDS = f"CREATE OR REPLACE VIEW gua_report.cards\nAS\nSELECT count() FROM gua_r
 
 
 def made(sql: str) -> Statement:
-    database, _, name = sql.split("VIEW ")[1].split(maxsplit=1)[0].partition(".")
-    return Statement(name=name, sql=sql, creates=(database, name))
+    name = sql.split("VIEW ")[1].split(maxsplit=1)[0]
+    return Statement(name=name, sql=sql)
 
 
 VIEWS = ReportViews(map(made, (TICKS, CARDS)))
