@@ -79,7 +79,7 @@ def _uuid(name: str) -> str:
 
 
 def _dataset(view: str, described: Any, time: str) -> dict[str, Any]:  # noqa: ANN401 - of another script
-    names = [name for name, _, _, _ in described.columns]
+    names = [column.name for column in described.columns]
     return {
         "table_name": view,
         "schema": "gua_public",
@@ -101,9 +101,9 @@ def _dataset(view: str, described: Any, time: str) -> dict[str, Any]:  # noqa: A
                 "type": kind,
                 "groupby": True,
                 "filterable": True,
-                "description": f"{meaning} [{unit}]" if unit else meaning,
+                "description": meaning,
             }
-            for name, kind, unit, meaning in described.columns
+            for name, kind, meaning in described.columns
         ],
         "uuid": _uuid(f"dataset {view}"),
         "version": VERSION,

@@ -28,7 +28,7 @@ def code(statement: Statement) -> str:
 
 def made(tokens: dict[str, str]) -> dict[str, str]:
     """Return each statement's code by the name of what it makes."""
-    return {".".join(one.creates or (one.name,)): code(one) for one in load(tokens)}
+    return {one.object_name: code(one) for one in load(tokens)}
 
 
 def keeping_rows(tokens: dict[str, str]) -> dict[str, str]:
