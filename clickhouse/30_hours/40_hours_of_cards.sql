@@ -58,8 +58,8 @@ GROUP BY
 COMMENT 'Hours of each card by state'
 ;
 -- One row is one card in one UTC hour and one of the states active and idle-held, in which a program may be loaded: the GPU time that
--- samples of utilization tell busy from idle seconds of, and what of it was idle. What nothing tells of has no row. As in
--- gua.card_hours, changed hours come from ticks.
+-- utilization samples cover, and the part of it that was idle. Time without samples has no row. As in gua.card_hours, changed hours
+-- come from ticks.
 CREATE OR REPLACE VIEW gua.execution_idle_hours${LOCAL} $ON_CLUSTER
 (
     host LowCardinality(String) COMMENT 'Host the card is in',

@@ -26,7 +26,7 @@ ORDER BY
     host,
     source
 ;
--- One row is one UTC hour of those asked for, as a number since 1970, that has card ticks: how many, about.
+-- One row is one UTC hour of {hours} (hours since 1970) that has card ticks, with about how many it has.
 CREATE OR REPLACE VIEW gua_report.hour_ticks $ON_CLUSTER
 $DEFINER
 AS

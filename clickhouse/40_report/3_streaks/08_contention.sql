@@ -46,8 +46,9 @@ WITH
             -- Of a tick that begins: 0 while the GPU is whole, 1 while it is partitioned.
             if(count > 0, toNullable(toUInt8(is_partitioned)), NULL) AS mode
         FROM ${INTERVALS_OF_CARDS}
-        -- What rounding leaves between the ticks of an interval is not observed either, and stands at its end.
-        ARRAY JOIN [(start_ms, 1), (start_ms + toInt64(observed_ms), -1)] AS event
+        -- What rounding leaves between the ticks of an interval is not observed either, and stands at its end. Ticks that overlap
+        -- observe more than elapses: such an interval ends when its last tick does.
+        ARRAY JOIN [(start_ms, 1), (least(end_ms, start_ms + toInt64(observed_ms)), -1)] AS event
         UNION ALL
         SELECT
             toString(host),

@@ -66,7 +66,7 @@ _NUMBERS: Final = (
 )
 _FLAGS: Final = ("memory_shared", "failed")
 FREE: Final = ("free_since", "free_seconds", "free_is_lower_bound", "free_after")
-"""What is told of a card that is free."""
+"""The keys of a card that is free."""
 _is_amount: Final = or_unknown(is_count)
 _is_totals: Final = is_row_of(is_count, is_count, is_count)
 
