@@ -15,6 +15,14 @@ WITH
         WHERE gpu = ''
     ),
 ${DUE_SPANS},
+    gpu_of AS
+    (
+        SELECT
+            host,
+            toString(gpu) AS gpu,
+            toString(ifNull(parent, gpu)) AS whole
+        FROM gua.card_info${LOCAL} FINAL
+    ),
 ${HOURLY_CARD_ROWS}
 SELECT
     host,

@@ -393,7 +393,7 @@ def test_the_user_of_bi_tools_has_what_is_public_in_both_forms(gua: Gua, served:
     assert "ALTER USER gua_bi SETTINGS PROFILE 'gua_reader';" in sql
     shown = served.query("SELECT DISTINCT database FROM system.tables WHERE database LIKE 'gua%'", user="gua_bi")
     assert shown == "gua_public"
-    for hidden in ("gua.cards", "gua.card_ticks", "gua.otel_metrics_gauge", "gua_report.described_cards"):
+    for hidden in ("gua.cards", "gua.card_ticks", "gua.otel_metrics_gauge", "gua.described_cards"):
         assert refused(served, "gua_bi", f"SELECT * FROM {hidden}") == ACCESS_DENIED
     assert int(served.query("SELECT count() FROM gua_public.card_hours", user="gua_bi")) > 0
 

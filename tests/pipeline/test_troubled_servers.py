@@ -185,7 +185,7 @@ def attach_again(clickhouse: ClickHouseServer, table: str) -> None:
 @pytest.mark.usefixtures("applied")
 def test_half_a_schema_is_named(gua: Gua, clickhouse: ClickHouseServer) -> None:
     gua.must(*DEMO, "--store", clickhouse.dsn())
-    every = ("gua.card_states", "gua.cards", "gua_report.spans", "gua.card_ticks")
+    every = ("gua.card_states", "gua.cards", "gua_report.tick_cards", "gua.card_ticks")
     for lost in every:
         clickhouse.query(f"DETACH TABLE {lost}")
         line = refusal(gua, "report", "--store", clickhouse.dsn("gua_reader"))

@@ -5,6 +5,15 @@ AS
 WITH
     ${STATES},
 ${WINDOW_SPANS},
+    gpu_of AS
+    (
+        SELECT
+            host,
+            toString(gpu) AS gpu,
+            toString(ifNull(parent, gpu)) AS whole
+        FROM gua.card_info FINAL
+        WHERE ${OF_HOSTS}
+    ),
 ${HOURLY_CARD_ROWS}
 SELECT *
 FROM hourly_card_rows

@@ -56,6 +56,7 @@ class PriceRow(ModelPrice):
     """A price as the store has it: ``until_ms`` is when the next one of its model begins (Unix ms)."""
 
     until_ms: int | None
+    source: str | None  # without a default: View reads a field that has none
 
 
 def parse_amount(text: str) -> float:

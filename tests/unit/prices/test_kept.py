@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import asdict, replace
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -19,7 +20,7 @@ import pytest
 
 from gua.prices import book, listing
 from gua.prices.listing import PriceList
-from gua.prices.price import ModelPrice
+from gua.prices.price import ModelPrice, PriceRow
 from gua.store import table_files
 from gua.store.database import Store, open_store
 
@@ -49,6 +50,15 @@ def store(path: Path) -> Iterator[Store]:
 def put(store: Store, model: str, price: float, *, hour: int = 0, removed: bool = False) -> None:
     given = ModelPrice(model=model, currency="EUR", per_gpu_hour=price, valid_from_ms=hour * 3_600_000)
     book.write(store, [given], removed=removed)
+
+
+def test_every_field_of_a_price_is_read_back(store: Store) -> None:
+    given = ModelPrice(model="H100", currency="EUR", per_gpu_hour=2.49, valid_from_ms=3_600_000, source="contract 12")
+    book.write(store, [given, replace(given, valid_from_ms=7_200_000, source=None)], removed=False)
+    assert book.prices(store) == [
+        PriceRow(**asdict(given), until_ms=7_200_000),
+        PriceRow(**asdict(replace(given, valid_from_ms=7_200_000, source=None)), until_ms=None),
+    ]
 
 
 def see(store: Store, gpu: str, model: str, *, at: int = SEEN) -> None:
