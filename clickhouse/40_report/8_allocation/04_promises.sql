@@ -3,7 +3,8 @@
 -- allocation's, or (empty source) what nobody was promised, or nobody knows. Both in one question, as making its plan takes longer than
 -- answering it. Totals sum to the observed time in which allocation was looked at, to the microsecond. is_shared: others were there
 -- besides the owner. use_since_ms: since when it is what it is; an unknown tick, or a gap of up to twice the longer of the two ticks
--- beside it, does not end a use. in_use_ms: how much of that was observed. An allocation that ended within the tick is none any more.
+-- beside it, does not end a use. in_use_ms: how much of that was observed. An allocation that ended within
+-- the tick, or begins in it after the window's end, is none of the card's.
 -- Of a part that nobody was promised: promised_until_ms is when the card's last allocation in the window ended (0 if it had none), and
 -- promised_to is whose that was.
 CREATE OR REPLACE VIEW gua_report.promises $ON_CLUSTER
@@ -18,9 +19,11 @@ WITH
             -- A tick has up to two parts of no allocation, with different uses.
             if(source = '', use, 0) AS nobodys,
             max(end_ms) OVER card AS as_of_ms,
-            max(if(source = '', toInt64(0), end_ms)) OVER card AS card_promised_until_ms,
+            -- One that begins after the window has no time in it.
+            if(source = '' OR observed_ms = 0, toInt64(0), end_ms) AS promised_end_ms,
+            max(promised_end_ms) OVER card AS card_promised_until_ms,
             -- In a tuple, as an owner that is not known counts, too.
-            argMax(tuple(toNullable(toString(owner))), if(source = '', toInt64(0), end_ms)) OVER card AS card_promised_to,
+            argMax(tuple(toNullable(toString(owner))), promised_end_ms) OVER card AS card_promised_to,
             max(if(use = USE_UNKNOWN, toInt64(0), end_ms)) OVER (
                 PARTITION BY host, gpu
                 ORDER BY start_ms
@@ -120,5 +123,5 @@ FROM
         streaks.source,
         streaks.allocation_id,
         streaks.nobodys
-    HAVING max(end_ms) = last_ms
+    HAVING max(end_ms) = last_ms AND in_use_ms > 0
 )
