@@ -122,48 +122,11 @@ AGENT_FIELDS: Final = (
     _field("dropped_ticks", metrics.AGENT_DROPPED, PointForm.INTEGER),
 )
 
-CARD_INFO: Final = {
-    "hw.name": "name",
-    "hw.model": "model",
-    "hw.vendor": "vendor",
-    "hw.driver_version": "driver_version",
-    "hw.parent": "parent",
-    "gua.gpu.index": "index",
-    "gua.gpu.pci": "pci",
-    "gua.gpu.mig": "mig",
-    "gua.gpu.process.list": "process_list",
-    "gua.gpu.memory.shared": "memory_shared",
-    "gua.gpu.allocation": "allocation",
-}
-PROCESS_INFO: Final = {
-    "process.user.id": "uid",
-    "gua.process.type": "type",
-    "container.id": "container_id",
-    "k8s.pod.uid": "pod_uid",
-    "slurm.job.id": "slurm_job_id",
-    "systemd.unit": "systemd_unit",
-    "k8s.pod.name": "pod_name",
-    "k8s.namespace.name": "pod_namespace",
-    "k8s.container.name": "container_name",
-    "gua.workload.kind": "workload_kind",
-    "gua.workload.model": "workload_model",
-}
+CARD_INFO: Final = metrics.CARD_FACTS
+PROCESS_INFO: Final = metrics.PROCESS_FACTS
 
 
-ALLOCATION_INFO: Final = {
-    "gua.allocation.relation": "relation",
-    "gua.allocation.owner": "owner",
-    "gua.allocation.user.id": "uid",
-    "gua.allocation.kind": "kind",
-    "gua.allocation.since": "since_ms",
-    "gua.allocation.until": "until_ms",
-    "slurm.job.name": "job_name",
-    "k8s.pod.uid": "pod_uid",
-    "k8s.pod.name": "pod_name",
-    "k8s.namespace.name": "pod_namespace",
-    "gua.workload.kind": "workload_kind",
-    "gua.workload.model": "workload_model",
-}
+ALLOCATION_INFO: Final = metrics.ALLOCATION_FACTS
 
 
 MOMENTS: Final = frozenset({"created_ms", "since_ms", "until_ms"})
