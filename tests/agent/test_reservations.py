@@ -19,7 +19,7 @@ import pytest
 from driver.fixture import SimulatedDriver
 from driver.scenario import MIB, Card, Constant, Process, Scenario
 from fakes.sockets import listening
-from gua.app.reserving import NoAgentError, reserve
+from gua.app.reserving import reserve
 from servers.agent import GUA, Agent
 from servers.fixture import uuid
 from servers.process import poll

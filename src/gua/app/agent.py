@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
 
@@ -25,9 +26,9 @@ from gua.agent.status import ALLOCATION_NOTES, Board, SpoolFigures
 from gua.app import children
 from gua.app.asker import Askers
 from gua.app.destinations import Destination, open_agent_endpoint
-from gua.app.host import Host
+from gua.app.host import Host, open_host
 from gua.app.reservations import IdleNotes, Reservations, WithReservations, refused
-from gua.app.settings import Places
+from gua.app.settings import AgentSettings, Places
 from gua.core.errors import UnavailableError
 from gua.core.idleness import IdleCounters
 from gua.core.ports import AllocationSources, Landing
@@ -48,17 +49,7 @@ _JOIN_SECONDS: Final = 3.0
 _SCHEDULERS: Final = frozenset(("slurm", "kubernetes"))
 
 
-def run(
-    open_host: Callable[[], Host],
-    *,
-    places: Places,
-    destinations: Sequence[Destination],
-    ready: Ready,
-    version: str,
-    on_ready: Callable[[], None],
-    serving: Serving | None = None,
-    idle_release_ms: int | None = None,
-) -> None:
+def run(settings: AgentSettings, *, ready: Ready, on_ready: Callable[[], None]) -> None:
     """Be the agent until a signal asks to stop; then release the driver first of all.
 
     Without destinations no tick is kept: they are only served, and the spool holds the mark of the last one.
@@ -66,6 +57,8 @@ def run(
     Raises UnavailableError, and says so through ``ready``, where another agent runs, the places cannot be used or
     no card can be read at the start.
     """
+    places, destinations, serving = settings.places, settings.destinations, settings.serving
+    gua_version = version("gua-otel")
     started = time.time_ns() // 1_000_000
     notifier = Notifier(os.environ)
     with ready, ExitStack() as held:
@@ -75,18 +68,27 @@ def run(
         held.callback(lock.release)
         held.enter_context(home_held(places.home))
         log = open_log(places.log_file)
-        _hold_pid_file(held, places.pid_file, started_ms=started, version=version, supervised=notifier.supervised)
+        _hold_pid_file(held, places.pid_file, started_ms=started, version=gua_version, supervised=notifier.supervised)
         names = [destination.name for destination in destinations]
         spool = held.enter_context(Spool(places.home.spool, destinations=names or None))
         outbox = Outbox(spool) if names else MarkOnly(spool)
         # A second connection: who asks for the status must not wait for a tick that a slow disk takes seconds to keep.
         viewed = held.enter_context(Spool(places.home.spool, destinations=None))
         before = spool.stats()
-        host = open_host()
+        host = open_host(
+            settings.procfs,
+            interval_ms=settings.interval_ms,
+            home=places.home,
+            ignored=settings.ignored,
+            kubelet=settings.kubelet,
+            allocation=settings.allocation,
+            detect_models=settings.detect_models,
+            activity=settings.activity,
+        )
         held.callback(host.close)
         board = Board(
             pid=os.getpid(),
-            version=version,
+            version=gua_version,
             host=host.origin.host,
             started_ms=started,
             interval_ms=host.origin.interval_ms,
@@ -104,7 +106,7 @@ def run(
             for sender in senders:
                 sender.wake()
 
-        reserving = _reservations(held, places.home, host, log.warning, idle_release_ms)
+        reserving = _reservations(held, places.home, host, log.warning, settings.idle_release_ms)
         told = Listeners([_told(held, watcher, serving, host, outbox), *reserving.idle])
         loop = _loop(host, reserving.allocations, outbox, spool, watcher, told, before=before, on_tick=wake)
         loop.first()
@@ -115,7 +117,7 @@ def run(
         on_ready()
         log.info(
             "gua %s samples %s every %g s; ticks go to %s",
-            version,
+            gua_version,
             host.origin.host,
             host.origin.interval_ms / 1000,
             " and ".join(_where(destinations, serving)),

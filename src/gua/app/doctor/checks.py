@@ -61,7 +61,7 @@ def run_checks(named: Sequence[tuple[str, Check]]) -> Iterator[Finding]:
             what = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
             where = f" ({error.filename})" if isinstance(error, OSError) and error.filename else ""
             yield failed(
-                name, name, f"could not be checked: {type(error).__name__}: {what}{where}", "report it, with this line"
+                name, f"could not be checked: {type(error).__name__}: {what}{where}", "report it, with this line"
             )
 
 

@@ -54,10 +54,10 @@ def check_driver(
     except OSError as error:
         return [
             _devices(dev, permitted, works=False),
-            failed("library", "NVML library", f"{LIBRARY} cannot be loaded ({_first_line(error)})", _INSTALL),
-            skipped("driver", "driver", "not without its library"),
+            failed("library", f"{LIBRARY} cannot be loaded ({_first_line(error)})", _INSTALL),
+            skipped("driver", "not without its library"),
         ]
-    found = [ok("library", "NVML library", f"{LIBRARY} loads")]
+    found = [ok("library", f"{LIBRARY} loads")]
     cards = reader()
     try:
         read, errors = cards.read()
@@ -65,7 +65,7 @@ def check_driver(
             sleep(_BETWEEN_SECONDS)
             read, errors = cards.read()
     except UnavailableError as error:
-        return [_devices(dev, permitted, works=False), *found, of_error("driver", "driver", error)]
+        return [_devices(dev, permitted, works=False), *found, of_error("driver", error)]
     finally:
         cards.close()
     general = [error for error in errors if error.uuid is None]
@@ -82,17 +82,14 @@ def _devices(dev: Path, permitted: Callable[[Path], bool], *, works: bool) -> Fi
     if denied:
         return failed(
             "devices",
-            "device files",
             f"{dev}/{denied[0]} may not be read and written by this user ({len(denied)} of {len(names)})",
             f"run the agent as a user who may, or add it to the group that owns {dev}/{denied[0]}",
         )
     if names:
-        return ok("devices", "device files", f"{len(names)} in {dev}, all permitted")
+        return ok("devices", f"{len(names)} in {dev}, all permitted")
     if works:
-        return ok("devices", "device files", f"none in {dev}, and the driver works without")
-    return failed(
-        "devices", "device files", f"no {dev}/nvidiactl and no {dev}/nvidia0", f"{_INSTALL}; modprobe nvidia loads it"
-    )
+        return ok("devices", f"none in {dev}, and the driver works without")
+    return failed("devices", f"no {dev}/nvidiactl and no {dev}/nvidia0", f"{_INSTALL}; modprobe nvidia loads it")
 
 
 def _driver(cards: Sequence[RawCard], errors: Sequence[ReadError]) -> Finding:
@@ -102,10 +99,8 @@ def _driver(cards: Sequence[RawCard], errors: Sequence[ReadError]) -> Finding:
     if errors:
         lost = any(error.code in _LOST for error in errors)
         found = failed if lost else warning
-        return found(
-            "driver", "driver", f"{detail}; {_told(errors)}", _RESET if lost else "look at nvidia-smi and dmesg"
-        )
-    return ok("driver", "driver", detail)
+        return found("driver", f"{detail}; {_told(errors)}", _RESET if lost else "look at nvidia-smi and dmesg")
+    return ok("driver", detail)
 
 
 def _card(card: RawCard, errors: Sequence[ReadError]) -> Finding:
@@ -113,7 +108,7 @@ def _card(card: RawCard, errors: Sequence[ReadError]) -> Finding:
     name, title = f"card.{reading.uuid}", _title(reading)
     own = [error for error in errors if error.uuid == reading.uuid and not _is_of_activity(card, error)]
     if reading.failed:
-        return failed(name, title, f"{reading.uuid} is lost or needs a reset; {_told(own)}", _RESET)
+        return failed(name, f"{reading.uuid} is lost or needs a reset; {_told(own)}", _RESET, title=title)
     gaps = _gaps(card)
     detail = "; ".join(
         part
@@ -131,8 +126,8 @@ def _card(card: RawCard, errors: Sequence[ReadError]) -> Finding:
     )
     if gaps or own:
         remedy = "what cannot be read stays unknown; a newer driver, or root, may tell it"
-        return warning(name, title, detail, remedy)
-    return ok(name, title, detail)
+        return warning(name, detail, remedy, title=title)
+    return ok(name, detail, title=title)
 
 
 def _is_of_activity(card: RawCard, error: ReadError) -> bool:
@@ -151,10 +146,10 @@ def _activity(cards: Sequence[RawCard], errors: Sequence[ReadError]) -> Finding:
     )
     if failures:
         remedy = "gua works without; try it as root, or leave --activity off"
-        return warning("activity", "activity", f"{detail}; {_told(failures)}", remedy)
+        return warning("activity", f"{detail}; {_told(failures)}", remedy)
     if not told:
-        return ok("activity", "activity", "no card has performance counters (GPM, Hopper and newer)")
-    return ok("activity", "activity", f"{detail}: gua daemon --activity gpm reads it")
+        return ok("activity", "no card has performance counters (GPM, Hopper and newer)")
+    return ok("activity", f"{detail}: gua daemon --activity gpm reads it")
 
 
 def _gaps(card: RawCard) -> list[str]:

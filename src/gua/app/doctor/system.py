@@ -26,9 +26,9 @@ def check_system() -> list[Finding]:
     """Look at the operating system and the installed versions."""
     system = f"{_distribution()}, kernel {platform.release()}, {platform.machine()}"
     if platform.system() != "Linux":
-        return [failed("system", "system", system, "run the agent on Linux; gua report works anywhere")]
+        return [failed("system", system, "run the agent on Linux; gua report works anywhere")]
     versions = f"gua {metadata.version('gua-otel')}, Python {platform.python_version()}"
-    return [ok("system", "system", system), ok("versions", "versions", versions)]
+    return [ok("system", system), ok("versions", versions)]
 
 
 def check_clock(now_s: float, boot_id: str | None, synchronized: bool | None) -> list[Finding]:
@@ -36,23 +36,21 @@ def check_clock(now_s: float, boot_id: str | None, synchronized: bool | None) ->
     now = datetime.fromtimestamp(now_s, UTC)
     shown = f"{now:%Y-%m-%dT%H:%M:%SZ}"
     if not _FIRST_SANE_YEAR <= now.year < _LAST_SANE_YEAR:
-        found = [failed("clock", "clock", f"it says {shown}", "set the clock, then let NTP keep it (timedatectl)")]
+        found = [failed("clock", f"it says {shown}", "set the clock, then let NTP keep it (timedatectl)")]
     elif synchronized is False:
         found = [
             warning(
-                "clock",
                 "clock",
                 f"{shown}, not synchronized: ticks of several hosts do not fit together, and a step costs ticks",
                 "let NTP keep it (timedatectl set-ntp true, or chrony)",
             )
         ]
     else:
-        found = [ok("clock", "clock", shown + (", synchronized" if synchronized else ", NTP not known"))]
+        found = [ok("clock", shown + (", synchronized" if synchronized else ", NTP not known"))]
     if boot_id is None:
         found.append(
             warning(
                 "boot",
-                "boot id",
                 "not readable: after a restart of the agent no tick continues the one before",
                 "make <procfs>/sys/kernel/random/boot_id readable",
             )
@@ -92,7 +90,6 @@ def check_processes(host: ProcFs) -> list[Finding]:
         return [
             failed(
                 "proc",
-                "processes",
                 f"{host.root}/stat cannot be read",
                 "mount the host's /proc there, or name the place with --procfs",
             )
@@ -105,19 +102,18 @@ def check_models(status: Mapping[str, Any] | None) -> list[Finding]:
     if object_in((status or {}).get("agent")).get("detects_models") is not True:
         return []
     detail = "the agent reads arguments of processes on cards and keeps the model's name (--detect-models)"
-    return [ok("models", "models", detail)]
+    return [ok("models", detail)]
 
 
 def _proc(host: ProcFs) -> Finding:
     hidden = host.hidepid()
     if hidden is None:
-        return ok("proc", "processes", f"{host.root} shows the processes of all users")
+        return ok("proc", f"{host.root} shows the processes of all users")
     detail = f"{host.root} is mounted with hidepid={hidden}"
     if os.geteuid() == 0:
-        return ok("proc", "processes", f"{detail}, which does not concern root")
+        return ok("proc", f"{detail}, which does not concern root")
     return warning(
         "proc",
-        "processes",
         f"{detail}: other users' processes have no owner and no name here",
         "run the agent as root, or in the group of the mount's gid= option",
     )
@@ -125,10 +121,9 @@ def _proc(host: ProcFs) -> Finding:
 
 def _pid_namespace(host: ProcFs) -> Finding:
     if host.in_initial_pid_namespace():
-        return ok("pid_namespace", "PID namespace", "the host's own")
+        return ok("pid_namespace", "the host's own")
     return warning(
         "pid_namespace",
-        "PID namespace",
         "not the host's, or not known: who holds a card stays unknown, and so does much of what is idle",
         _HOST_PIDS,
     )
@@ -136,10 +131,9 @@ def _pid_namespace(host: ProcFs) -> Finding:
 
 def _user_namespace(host: ProcFs) -> Finding:
     if host.user_ids.are_the_hosts:
-        return ok("user_namespace", "user namespace", "the host's own")
+        return ok("user_namespace", "the host's own")
     return warning(
         "user_namespace",
-        "user namespace",
         "user ids are mapped: users without a place in the map are not known",
         "run the agent without PrivateUsers= or a rootless container",
     )
@@ -147,12 +141,11 @@ def _user_namespace(host: ProcFs) -> Finding:
 
 def _names(host: ProcFs) -> Finding:
     if host.shares_host_root():
-        return ok("user_names", "user names", "from this host's name service")
+        return ok("user_names", "from this host's name service")
     if os.access(host.host_passwd, os.R_OK):
-        return ok("user_names", "user names", f"from {host.host_passwd}, as this is another root file system")
+        return ok("user_names", f"from {host.host_passwd}, as this is another root file system")
     return warning(
         "user_names",
-        "user names",
         "owners are shown by number: this is not surely the host's root file system, "
         f"and {host.host_passwd} cannot be read",
         "run the agent on the host, or its container as root with CAP_SYS_PTRACE",
