@@ -6,7 +6,7 @@ import contextlib
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from importlib.metadata import version
@@ -30,8 +30,7 @@ from gua.app.host import Host, open_host
 from gua.app.reservations import IdleNotes, Reservations, WithReservations, refused
 from gua.app.settings import AgentSettings, Places
 from gua.core.errors import UnavailableError
-from gua.core.idleness import IdleCounters
-from gua.core.ports import AllocationSources, Landing
+from gua.core.ports import AllocationSources
 from gua.exporter.address import Serving
 from gua.local_socket.server import PUBLIC_MODE, Converse, Listen, LocalServer
 from gua.otlp.encode import encode
@@ -46,6 +45,7 @@ from gua.state.host_lock import HostLock
 from gua.state.pid_file import PidFile
 
 _JOIN_SECONDS: Final = 3.0
+_VERSION: Final = version("gua-otel")
 _SCHEDULERS: Final = frozenset(("slurm", "kubernetes"))
 
 
@@ -58,7 +58,6 @@ def run(settings: AgentSettings, *, ready: Ready, on_ready: Callable[[], None]) 
     no card can be read at the start.
     """
     places, destinations, serving = settings.places, settings.destinations, settings.serving
-    gua_version = version("gua-otel")
     started = time.time_ns() // 1_000_000
     notifier = Notifier(os.environ)
     with ready, ExitStack() as held:
@@ -68,7 +67,7 @@ def run(settings: AgentSettings, *, ready: Ready, on_ready: Callable[[], None]) 
         held.callback(lock.release)
         held.enter_context(home_held(places.home))
         log = open_log(places.log_file)
-        _hold_pid_file(held, places.pid_file, started_ms=started, version=gua_version, supervised=notifier.supervised)
+        _hold_pid_file(held, places.pid_file, started_ms=started, version=_VERSION, supervised=notifier.supervised)
         names = [destination.name for destination in destinations]
         spool = held.enter_context(Spool(places.home.spool, destinations=names or None))
         outbox = Outbox(spool) if names else MarkOnly(spool)
@@ -88,7 +87,7 @@ def run(settings: AgentSettings, *, ready: Ready, on_ready: Callable[[], None]) 
         held.callback(host.close)
         board = Board(
             pid=os.getpid(),
-            version=gua_version,
+            version=_VERSION,
             host=host.origin.host,
             started_ms=started,
             interval_ms=host.origin.interval_ms,
@@ -100,7 +99,11 @@ def run(settings: AgentSettings, *, ready: Ready, on_ready: Callable[[], None]) 
         )
         watcher = AgentEvents(board=board, changes=Changes(log), notifier=notifier, also_alive=lock.forget_callers)
         senders = [_sender(places.home, one, watcher) for one in destinations if one.endpoint]
-        landings = [_landing(places.home, one, watcher) for one in destinations if one.store]
+        landings = [
+            PeriodicLanding(one.name, land=partial(children.land, places.home, one), watcher=watcher)
+            for one in destinations
+            if one.store
+        ]
 
         def wake() -> None:
             for sender in senders:
@@ -110,17 +113,18 @@ def run(settings: AgentSettings, *, ready: Ready, on_ready: Callable[[], None]) 
         told = Listeners([_told(held, watcher, serving, host, outbox), *reserving.idle])
         loop = _loop(host, reserving.allocations, outbox, spool, watcher, told, before=before, on_tick=wake)
         loop.first()
-        held.enter_context(_answering(places, destinations, board, reserving))
+        _answer(held, places, destinations, board, reserving)
         held.enter_context(_delivering([*senders, *landings]))
         ready.ready(f"gua agent started: pid {os.getpid()}, every {host.origin.interval_ms / 1000:g} s")
         notifier.ready(f"sampling every {host.origin.interval_ms / 1000:g} s")
         on_ready()
+        served = [] if serving is None else [f"whoever asks at http://{serving.address}/metrics"]
         log.info(
             "gua %s samples %s every %g s; ticks go to %s",
-            gua_version,
+            _VERSION,
             host.origin.host,
             host.origin.interval_ms / 1000,
-            " and ".join(_where(destinations, serving)),
+            " and ".join([*(one.where for one in destinations), *served]),
         )
         if host.pods is not None:
             log.info("names of pods come from %s", host.pods.kubelet)
@@ -155,21 +159,18 @@ def _hold_pid_file(held: ExitStack, path: Path, *, started_ms: int, version: str
     held.callback(pid_file.release)
 
 
-def _where(destinations: Sequence[Destination], serving: Serving | None) -> list[str]:
-    served = [] if serving is None else [f"whoever asks at http://{serving.address}/metrics"]
-    return [*(destination.where for destination in destinations), *served]
-
-
 def _told(held: ExitStack, watcher: AgentEvents, serving: Serving | None, host: Host, outbox: MarkOnly) -> Watcher:
     """Return who is told what the loop does; with an endpoint it answers from here on."""
     if serving is None:
         return watcher
     from gua.exporter.endpoint import PrometheusEndpoint  # noqa: PLC0415 - only for those who serve
 
-    def clocks() -> IdleCounters:
-        return outbox.mark.clocks if outbox.mark is not None else {}
-
-    endpoint = PrometheusEndpoint(serving, clock=host.clock, origin=host.origin, clocks=clocks)
+    endpoint = PrometheusEndpoint(
+        serving,
+        clock=host.clock,
+        origin=host.origin,
+        clocks=lambda: outbox.mark.clocks if outbox.mark is not None else {},
+    )
     return Listeners([watcher, held.enter_context(endpoint)])
 
 
@@ -259,19 +260,12 @@ def _since(before: Mapping[str, int], now: Mapping[str, int]) -> Mapping[str, in
 
 
 def _sender(home: Home, destination: Destination, watcher: AgentEvents) -> Sender:
-    def landing() -> AbstractContextManager[Landing]:
-        return contextlib.closing(open_agent_endpoint(destination, home.path, patience_seconds=0))
-
     return Sender(
         destination.name,
         queue=lambda: Spool(home.spool, destinations=None),
-        landing=landing,
+        landing=lambda: contextlib.closing(open_agent_endpoint(destination, home.path, patience_seconds=0)),
         watcher=watcher,
     )
-
-
-def _landing(home: Home, destination: Destination, watcher: AgentEvents) -> PeriodicLanding:
-    return PeriodicLanding(destination.name, land=partial(children.land, home, destination), watcher=watcher)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -339,10 +333,10 @@ def _delivering(deliveries: Sequence[DeliveryThread]) -> Iterator[None]:
             each.join(max(0.0, deadline - time.monotonic()))  # one that still waits for its endpoint ends with us
 
 
-@contextmanager
-def _answering(
-    places: Places, destinations: Sequence[Destination], board: Board, reserving: _Reserving
-) -> Iterator[None]:
+def _answer(
+    held: ExitStack, places: Places, destinations: Sequence[Destination], board: Board, reserving: _Reserving
+) -> None:
+    """Answer at the local sockets until the end."""
     listen = [Listen(path=places.home.socket)]
     if places.public_socket is not None:
         listen.append(Listen(path=places.public_socket, mode=PUBLIC_MODE))
@@ -355,7 +349,4 @@ def _answering(
         conversations=reserving.conversations,
     )
     server.start()
-    try:
-        yield
-    finally:
-        server.close()
+    held.callback(server.close)

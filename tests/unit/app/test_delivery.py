@@ -91,7 +91,8 @@ def deliver_agent_tick(
 ) -> DrainResult:
     destinations = agent_destinations(store, endpoint, home)
     with Spool(home / "spool.db", destinations=[destination.name for destination in destinations]) as spool:
-        delivery.spool_tick(spool, sample)
+        made, mark = sample(spool.mark())
+        spool.append(made.ts_ms, encode(made), mark)
         drained = delivery.deliver_spooled(spool, destinations, Home(home)).values()
     return DrainResult(landed=sum(each.landed for each in drained), refused=sum(each.refused for each in drained))
 

@@ -83,7 +83,7 @@ def check_spool(path: Path) -> Finding:
     except (sqlite3.Error, DamagedError) as error:
         if trouble(error) is Trouble.OTHER:
             return warning("spool", f"{path} cannot be read now ({error})", "run gua doctor again in a moment")
-        return warning(name, f"{path} is damaged", "start the agent: it sets the file aside and begins a new one")
+        return warning("spool", f"{path} is damaged", "start the agent: it sets the file aside and begins a new one")
 
 
 def _address(path: Path) -> str:
