@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final
 
 from gua.agent.coverage import Outcome
@@ -35,16 +36,22 @@ def tick_once(host: Host, destinations: Sequence[Destination], home: Home) -> No
 
 def keep_tick(host: Host, spool: Spool) -> None:
     """Make one tick, spool it with its mark and print what it holds. Lets go of the driver."""
-    if spool.set_aside is not None:
-        os.write(2, f"note: the spool was damaged and is kept as {spool.set_aside}\n".encode())
     try:
-        tick, mark = sample_once(host, spool.mark())
-        spool.append(tick.ts_ms, encode(tick), mark)
+        tick = spool_tick(spool, partial(sample_once, host))
     finally:
         host.close()
     say(safe(summary(tick)))
     for line in notes(tick, seen_by_host=host.seen_by_host):
         say(safe(line), to_stderr=True)
+
+
+def spool_tick(spool: Spool, sample: Callable[[Mark | None], tuple[Tick, Mark]]) -> Tick:
+    """Sample one tick of this host, spool it with its mark and return it."""
+    if spool.set_aside is not None:
+        os.write(2, f"note: the spool was damaged and is kept as {spool.set_aside}\n".encode())
+    tick, mark = sample(spool.mark())
+    spool.append(tick.ts_ms, encode(tick), mark)
+    return tick
 
 
 def sample_once(host: Host, mark: Mark | None) -> tuple[Tick, Mark]:
