@@ -459,7 +459,7 @@ class TestWhatBecameOfAPromise:
     @pytest.mark.parametrize("relation", [None, *Relation])
     def test_the_lines_come_to_what_the_rule_decides(self, state: State, relation: Relation | None) -> None:
         decided_use = use(state, relation)
-        row = ExplainedPart.of(part_row("" if relation is None else "slurm", relation, decided_use), state)
+        row = ExplainedPart(part_row("" if relation is None else "slurm", relation, decided_use), state)
         assert row.agrees
         by_line = {
             "a": {Use.UNKNOWN},

@@ -20,7 +20,6 @@ from gua.report.explain.model import (
     PROCESS_FACTS,
     PROCESS_VALUES,
     YES,
-    ExplainedPartRow,
     ExplainedProcessRow,
     TickRow,
     Value,
@@ -155,17 +154,14 @@ def _promise(part: ExplainedPart, explanation: Explanation, style: Style) -> Ite
     row = part.row
     if row.source:
         yield f"of {NOT_KNOWN if row.owner is None else style.name(row.owner, _NAME_WIDTH)}"
-        for label, name in (("", row.kind), ("job ", row.job_name), ("pod ", _pod(row))):
+        pod = "/".join(filter(None, (row.pod_namespace, row.pod_name)))
+        for label, name in (("", row.kind), ("job ", row.job_name), ("pod ", pod or row.pod_uid)):
             if name:
                 yield f"{label}{style.name(name, _NAME_WIDTH)}"
         if row.since_ms is not None:
             yield f"since {_moment(row.since_ms, explanation)}"
         yield "until nobody says" if row.until_ms is None else f"until {_moment(row.until_ms, explanation)}"
     yield f"{row.gpu_time_ms / 1000:.1f} s of the tick's GPU time"
-
-
-def _pod(row: ExplainedPartRow) -> str | None:
-    return "/".join(filter(None, (row.pod_namespace, row.pod_name))) or row.pod_uid
 
 
 def _settings(explanation: Explanation, style: Style) -> Iterator[str]:
@@ -240,10 +236,15 @@ class _Columns:
         self._style = style
         days = {_local(tick.ts_ms, explanation).date() for tick in explanation.ticks}
         self._one_day = days <= {_local(explanation.at_ms, explanation).date()}
-        widths = [cells(text) for tick in explanation.ticks for text in _texts(tick)]
-        self._width = max([11 if self._one_day else 15, *widths])
+        values = [value for value in (*JUDGED_VALUES, *CARD_VALUES) if value.unit]
+        texts = [value.text(value.of(tick.row)) for tick in explanation.ticks for value in values]
+        states = [text or "" for tick in explanation.ticks for text in (tick.row.state, tick.row.reason)]
+        self._width = max([11 if self._one_day else 15, *map(cells, (*states, *texts))])
         room = max((style.width - 2 - _LABEL_WIDTH) // (self._width + 2), 1)
-        self.ticks = _nearest(explanation, room if style.width >= _SIDE_BY_SIDE_FROM else 1)
+        most = room if style.width >= _SIDE_BY_SIDE_FROM else 1
+        middle = explanation.at_ms if explanation.covering is None else explanation.covering.ts_ms
+        near = sorted(explanation.ticks, key=lambda tick: abs(tick.ts_ms - middle))[:most]
+        self.ticks = sorted(near, key=lambda tick: tick.ts_ms)
 
     def head(self, title: str) -> Iterator[str]:
         """Yield the title and above each column the end of its tick."""
@@ -287,25 +288,11 @@ class _Columns:
         return f"{mark}{local:%H:%M:%S}" if self._one_day else f"{mark}{local:%m-%d %H:%M:%S}"
 
 
-def _texts(tick: ExplainedTick) -> Iterator[str]:
-    yield tick.row.state
-    yield tick.row.reason or ""
-    for value in (*JUDGED_VALUES, *CARD_VALUES):
-        yield value.text(value.of(tick.row)) if value.unit else ""
-
-
 def _text(value: Value, row: TickRow | ExplainedProcessRow | None, style: Style) -> str:
     if row is None:
         return ""
     text = value.text(value.of(row))
     return text if value.unit else style.name(text, 13)
-
-
-def _nearest(explanation: Explanation, most: int) -> tuple[ExplainedTick, ...]:
-    """Return at most so many ticks next to the moment, in their order."""
-    middle = explanation.at_ms if explanation.covering is None else explanation.covering.ts_ms
-    near = sorted(explanation.ticks, key=lambda tick: abs(tick.ts_ms - middle))[:most]
-    return tuple(sorted(near, key=lambda tick: tick.ts_ms))
 
 
 def _labelled(label: str, text: str, style: Style) -> Iterator[str]:
