@@ -265,7 +265,11 @@ def _lines(card: _Card, busiest: int | None, active_from: int) -> Iterator[Line]
     if card.counted.unknown:
         yield Line("3", State.TRULY_IDLE, Why.COUNTED_MEMORY_UNKNOWN, value=card.counted.unknown)
     else:
-        yield _within_threshold(card)
+        upper, threshold = card.held_upper_bytes, card.threshold_bytes
+        if upper is None:
+            yield Line("3a", State.TRULY_IDLE, Why.HELD_UPPER_UNKNOWN)
+        else:
+            yield Line("3a", State.TRULY_IDLE, Why.COMPARED, upper <= threshold, upper, threshold)
         yield _within_reserve(card)
         yield _processes_within_threshold(card)
     if card.facts.utilization is None:
@@ -273,16 +277,12 @@ def _lines(card: _Card, busiest: int | None, active_from: int) -> Iterator[Line]
     else:
         lower, threshold = card.held_lower_bytes, card.threshold_bytes
         yield Line("4a", State.IDLE_HELD, Why.COMPARED, lower > threshold, lower, threshold)
-        yield _process_of_unknown_memory(card)
+        if unknown := card.counted.unknown:
+            yield Line("4b", State.IDLE_HELD, Why.COUNTED_MEMORY_UNKNOWN, fits=True, value=unknown)
+        else:
+            yield Line("4b", State.IDLE_HELD, Why.COUNTED_MEMORY_KNOWN if card.is_listed else Why.LIST_UNKNOWN)
         yield _held_by_unlisted(card)
     yield _unknown(card)
-
-
-def _within_threshold(card: _Card) -> Line:
-    upper, threshold = card.held_upper_bytes, card.threshold_bytes
-    if upper is None:
-        return Line("3a", State.TRULY_IDLE, Why.HELD_UPPER_UNKNOWN)
-    return Line("3a", State.TRULY_IDLE, Why.COMPARED, upper <= threshold, upper, threshold)
 
 
 def _within_reserve(card: _Card) -> Line:
@@ -307,12 +307,6 @@ def _processes_within_threshold(card: _Card) -> Line:
     if card.facts.utilization is None:
         return Line("3c", State.TRULY_IDLE, Why.UTILIZATION_UNKNOWN, value=known, limit=threshold)
     return Line("3c", State.TRULY_IDLE, Why.COMPARED, known <= threshold, known, threshold)
-
-
-def _process_of_unknown_memory(card: _Card) -> Line:
-    if unknown := card.counted.unknown:
-        return Line("4b", State.IDLE_HELD, Why.COUNTED_MEMORY_UNKNOWN, fits=True, value=unknown)
-    return Line("4b", State.IDLE_HELD, Why.COUNTED_MEMORY_KNOWN if card.is_listed else Why.LIST_UNKNOWN)
 
 
 def _held_by_unlisted(card: _Card) -> Line:
