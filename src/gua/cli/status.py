@@ -18,10 +18,11 @@ from gua.cli.options import (
     SocketOption,
     StoreOption,
     WidthOption,
+    check_width,
     flag,
+    style_for,
     value,
 )
-from gua.cli.terminal import check_width, style_for
 from gua.core.errors import DataError, GuaError, UnavailableError, UsageError
 from gua.local_socket.client import NoAnswerError, NobodyError, ask_status
 from gua.state.directory import Home, asking_home

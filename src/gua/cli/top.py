@@ -14,15 +14,13 @@ from typing import TYPE_CHECKING, Annotated, Final
 from gua.app.local_agent import first_answer, places
 from gua.app.output import print_error
 from gua.cli.completion import owners, values
-from gua.cli.options import HostsOption, SocketOption, StoreOption, WidthOption, flag, value
-from gua.cli.terminal import check_width, style_for
+from gua.cli.options import HostsOption, SocketOption, StoreOption, WidthOption, check_width, flag, style_for, value
 from gua.core.durations import parse_duration_ms
 from gua.core.errors import UsageError
 from gua.local_socket.client import NobodyError, ask_status
-from gua.report.top.agent import snapshot_of_agent
-from gua.report.top.model import Snapshot
+from gua.report.top.model import SORTS, Snapshot, TopView, chosen_cards, chosen_holders
+from gua.report.top.snapshots import snapshot_of_agent
 from gua.report.top.text import render_top, render_top_json
-from gua.report.top.view import SORTS, TopView, chosen_cards, chosen_holders
 from gua.state.directory import asking_home
 
 if TYPE_CHECKING:
@@ -151,7 +149,7 @@ class _StoreSource:
     def ask(self) -> Snapshot:
         """Return what the store has now."""
         from gua.app import opening  # noqa: PLC0415 - an agent is asked without any store
-        from gua.report.top.store import snapshot_of_store  # noqa: PLC0415 - as above
+        from gua.report.top.snapshots import snapshot_of_store  # noqa: PLC0415 - as above
         from gua.store.directory import nobody  # noqa: PLC0415 - as above
 
         if self._server is not None:

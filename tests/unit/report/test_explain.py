@@ -18,7 +18,6 @@ from gua.core.plaintext import cells
 from gua.core.rules import State
 from gua.core.words import Relation, Use
 from gua.report.explain.explain import ExplainedPart, ExplainRequest, Explanation, explain
-from gua.report.explain.json_ import render_explanation_json
 from gua.report.explain.model import (
     CARD_VALUES,
     EXPLAIN_ALLOCATIONS,
@@ -27,7 +26,7 @@ from gua.report.explain.model import (
     PROCESS_VALUES,
     ExplainedPartRow,
 )
-from gua.report.explain.text import render_explanation
+from gua.report.explain.text import render_explanation, render_explanation_json
 from gua.report.kit.style import Style
 from gua.store import statements, tokens
 

@@ -10,16 +10,17 @@ from typing import Final
 from gua.report.answers import Answers, Asked, AskedOfEmpty, ToAsk, answers
 from gua.report.costs import added
 from gua.report.forms.first_screen.answers import (
+    Places,
     amounts,
     before,
     other_people,
+    places,
     promised_to,
     sentences_of_free,
     told_of,
     unowned,
     when,
 )
-from gua.report.forms.first_screen.lines import Places, places
 from gua.report.forms.first_screen.screen import SECTION, idle_seconds_in_words, sentences, window
 from gua.report.forms.text import warnings, whereabouts
 from gua.report.kit.basis import at, chosen, evidence, meanings, since, size

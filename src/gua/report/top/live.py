@@ -25,9 +25,8 @@ from gua.core.errors import GuaError
 from gua.core.plaintext import safe
 from gua.report.kit.figures import span
 from gua.report.kit.style import Style
-from gua.report.top.model import Snapshot, aged
+from gua.report.top.model import Snapshot, TopView, aged, press
 from gua.report.top.text import render_top
-from gua.report.top.view import TopView, press
 
 Ask = Callable[[], Snapshot]
 _REDRAW_SECONDS: Final = 5.0

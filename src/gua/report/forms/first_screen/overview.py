@@ -8,8 +8,7 @@ from typing import Final
 
 from gua.core.plaintext import cells
 from gua.report.costs import wasted
-from gua.report.forms.first_screen.answers import when
-from gua.report.forms.first_screen.lines import places, rows
+from gua.report.forms.first_screen.answers import places, rows, when
 from gua.report.kit.amounts import Amounts
 from gua.report.kit.figures import NONE, HourFormat, at_least, percents, plural
 from gua.report.kit.style import Style

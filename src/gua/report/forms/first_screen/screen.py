@@ -13,8 +13,16 @@ from gua.core.plaintext import cells
 from gua.core.words import Use
 from gua.report.answers import Answers, EmptyPromise, Wasted, answers
 from gua.report.forms.first_screen import SECTIONS, Steps
-from gua.report.forms.first_screen.answers import MOST_ASKED, MOST_BRIEFLY, free, whom_to_ask
-from gua.report.forms.first_screen.lines import Places, flow, places, uncut
+from gua.report.forms.first_screen.answers import (
+    MOST_ASKED,
+    MOST_BRIEFLY,
+    Places,
+    flow,
+    free,
+    places,
+    uncut,
+    whom_to_ask,
+)
 from gua.report.forms.first_screen.overview import cards, day
 from gua.report.forms.text import basis as whole_basis
 from gua.report.forms.text import just_begun_ms, numbered, section_lines, warnings, whereabouts
