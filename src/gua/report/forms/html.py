@@ -34,7 +34,7 @@ from gua.report.section import AnySection
 from gua.report.section_list import section_named
 from gua.report.sections.allocation import allocation_name
 from gua.report.sections.headline import state_hours
-from gua.report.sections.now_rows import FreeCard, OtherHolder
+from gua.report.sections.now_rows import OtherHolder
 from gua.report.states import IDLE_HELD
 
 STYLE: Final = Style(width=WIDEST, times=5)
@@ -176,22 +176,24 @@ def _free(report: Report, told: Answers, where: Places) -> Markup:
         return tag("p", "Not looked at.")
     rest = len(told.free) - MOST
     _, *others = sentences_of_free(report, told, where, STYLE)
+    cards = [
+        tag(
+            "li",
+            tag("bdi", where(card.host, card.gpu)),
+            f" for {at_least(card.free_ms, is_lower_bound=card.is_lower_bound)}",
+            tag("bdi", words) if (words := before(card, STYLE)) else None,
+        )
+        for card in told.free[:MOST]
+    ]
     return join(
         [
             tag("p", tag("strong", f"{len(told.free):,}"), " card" if len(told.free) == 1 else " cards"),
-            tag("ul", *(tag("li", *_free_card(card, where)) for card in told.free[:MOST])) if told.free else None,
+            tag("ul", *cards) if cards else None,
             paragraph(f"And {rest:,} more." if rest > 0 else None),
             paragraph(promised_to(told.free) if told.free else None),
             *(paragraph(tag("bdi", text)) for text in others),
         ]
     )
-
-
-def _free_card(card: FreeCard, where: Places) -> Iterator[str]:
-    yield tag("bdi", where(card.host, card.gpu))
-    yield f" for {at_least(card.free_ms, is_lower_bound=card.is_lower_bound)}"
-    if told := before(card, STYLE):
-        yield tag("bdi", told)
 
 
 POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"

@@ -121,7 +121,15 @@ def _owners(report: Report, told: Answers, wasted: Sequence[tuple[ToAsk, str]], 
     """Return a row an owner: what it wasted, and where anybody looked, what it holds now."""
     money = Amounts.of_report(report)
     lines = Rows([(one, gpu_hours, _holds(report, one, where, style)) for one, gpu_hours in wasted])
-    lines.add("Whom to ask", lambda row: _whom(row[0], told, style), left=True, shortest=11)
+    # Where no other column tells that, it says here that one was not there.
+    lines.add(
+        "Whom to ask",
+        lambda row: (
+            known(row[0].owner, style) + ("" if isinstance(row[0], Asked) or told.free is not None else f" {NOBODY}")
+        ),
+        left=True,
+        shortest=11,
+    )
     lines.add("wasted GPU-h", lambda row: row[1])
     lines.add(money.titles("", style.name), lambda row: money.cells(row[0].cost, 0))
     lines.add("idle %", lambda row: percent(row[0].wasted_gpu_ms / row[0].gpu_ms if row[0].gpu_ms else None), leaves=2)
@@ -141,12 +149,6 @@ def other_people(shown: Sequence[ToAsk], rest: Sequence[ToAsk]) -> str:
     count = len({one.owner for one in rest} - already)
     more = "more of those above" if any(one.owner in already for one in rest) else ""
     return ", and ".join(part for part in (plural(count, "other") if count else "", more) if part)
-
-
-def _whom(one: ToAsk, told: Answers, style: Style) -> str:
-    """Return who it is, and where no other column tells that, that it was not there."""
-    is_told = isinstance(one, Asked) or told.free is not None
-    return known(one.owner, style) + ("" if is_told else f" {NOBODY}")
 
 
 def amounts(
@@ -322,15 +324,12 @@ def before(card: FreeCard, style: Style) -> str:
     return "" if owner is None else f" (before that promised to {style.name(owner, _NAME_WIDTH)})"
 
 
-def _owner(one: PromisedCard, style: Style) -> str:
-    return NOT_KNOWN if one.owner is None else style.name(one.owner, _NAME_WIDTH)
-
-
 def _promised(report: Report, of_card: Sequence[PromisedCard], where: Places, style: Style) -> str:
     """Return ``GPU 3, promised to alice (slurm 1234), nobody there since 09:10``."""
     first, rest = of_card[0], len(of_card) - 1
+    owner = NOT_KNOWN if first.owner is None else style.name(first.owner, _NAME_WIDTH)
     text = (
-        f"{where(first.host, first.gpu)}, promised to {_owner(first, style)} "
+        f"{where(first.host, first.gpu)}, promised to {owner} "
         f"({allocation_name(first, style, _NAME_WIDTH)})"
         f"{f' and {rest:,} more' if rest else ''}"
     )
