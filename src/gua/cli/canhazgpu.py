@@ -19,18 +19,10 @@ import typer
 
 from gua.app.local_agent import first_answer, places
 from gua.app.output import print_error
-from gua.app.reserving import (
-    Grant,
-    ask,
-    become,
-    clock,
-    environment,
-    patience,
-    reserve,
-    wanted,
-)
+from gua.app.reserving import Grant, ask, become, clock, environment, patience, reserve, wanted
 from gua.canhazgpu import status as of_status
 from gua.canhazgpu import usage as of_usage
+from gua.cli.reservations import check_run
 from gua.core.durations import parse_duration_ms, to_rfc3339
 from gua.core.errors import GuaError, NotNowError, UsageError
 from gua.core.plaintext import safe
@@ -190,7 +182,8 @@ def main(arguments: Sequence[str]) -> int:
     from typer.exceptions import Abort, TyperException  # noqa: PLC0415 - only for this
 
     try:
-        check_arguments(arguments)
+        if arguments[:1] == ["run"]:
+            check_run(arguments[1:], command=f"{NAME} run")
         typer.main.get_command(app).main(args=list(arguments), prog_name=NAME, standalone_mode=False)
     except TyperException as error:
         return _told(error.format_message())
@@ -200,17 +193,6 @@ def main(arguments: Sequence[str]) -> int:
         return _told("interrupted")
     sys.stdout.flush()
     return 0
-
-
-def check_arguments(arguments: Sequence[str]) -> None:
-    """Raise UsageError where ``run`` has no two dashes before its command."""
-    if arguments[:1] == ["run"]:
-        from gua.cli.reservations import check_run  # noqa: PLC0415 - only for this
-
-        try:
-            check_run(arguments[1:])
-        except UsageError as error:
-            raise UsageError(str(error).replace("gua run", f"{NAME} run")) from None
 
 
 def _told(words: str) -> int:

@@ -133,7 +133,7 @@ def _deliver(
     *,
     store: str | None = None,
     endpoint: str | None = None,
-    on_landed: Callable[[Store], None] | None = None,
+    on_landed: Callable[[Store], None] = lambda _: None,
     is_thrown_away: bool = False,
 ) -> delivery.Delivery:
     from gua.app import delivery  # noqa: PLC0415 - not before all options are good
@@ -147,8 +147,7 @@ def _deliver(
 
     def landed(opened: Store) -> None:
         progress.close()
-        if on_landed is not None:
-            on_landed(opened)
+        on_landed(opened)
 
     with closing(progress):
         return delivery.deliver(

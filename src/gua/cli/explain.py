@@ -63,7 +63,5 @@ def command(
 
     with open_report_source(store, socket) as reader:
         told = explain(reader, request)
-    drawn = (
-        render_explanation_json(told) if as_json else render_explanation(told, style_for(sys.stdout, width, os.environ))
-    )
-    sys.stdout.write(drawn)
+    style = style_for(sys.stdout, width, os.environ)
+    sys.stdout.write(render_explanation_json(told) if as_json else render_explanation(told, style))

@@ -99,14 +99,14 @@ _VALUED: Final = ("-g", "--gpus", "-G", "--gpu-ids", "-n", "--note", "--label", 
 _WITH_VALUE: Final = frozenset((*_VALUED, "--socket", "--state-dir"))
 
 
-def check_run(arguments: Sequence[str]) -> None:
+def check_run(arguments: Sequence[str], *, command: str = "gua run") -> None:
     """Raise UsageError, with the line as it should be, where the two dashes before the command are missing."""
     if "--" in arguments or {"-h", "--help"} & set(arguments):
         return
     at = 0
     while at < len(arguments) and arguments[at].startswith("-"):
         at += 2 if arguments[at] in _WITH_VALUE else 1
-    line = shlex.join(["gua", "run", *arguments[:at]])
+    line = shlex.join([*command.split(), *arguments[:at]])
     rest = shlex.join(arguments[at:]) or "COMMAND"
     msg = f"put -- before the command: {line} -- {rest}"
     raise UsageError(msg)

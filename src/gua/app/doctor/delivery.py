@@ -23,7 +23,10 @@ _PACKAGE = "chdb-core"
 
 def check_delivery(store: str | None, endpoint: str | None, home: Path, environ: Mapping[str, str]) -> list[Finding]:
     """Look at every place that ``gua daemon`` with these options would deliver to."""
-    engine = installed_engine()
+    try:
+        engine = metadata.version(_PACKAGE)  # without importing it
+    except metadata.PackageNotFoundError:
+        engine = None
     try:
         destinations = agent_destinations(store, endpoint, home)
     except (UnavailableError, UsageError) as error:
@@ -31,26 +34,15 @@ def check_delivery(store: str | None, endpoint: str | None, home: Path, environ:
     found = [ok("destination", " and ".join(one.where for one in destinations))]
     for one in destinations:
         if one.store:
-            found += _store(one.store, engine, environ)
+            parsed = parse_dsn(one.store, password=environ.get("GUA_STORE_PASSWORD"))
+            if isinstance(parsed, ServerDsn):
+                found.append(_server(one.store, environ))
+            else:
+                found += check_embedded(parsed, engine)
         if one.endpoint:
             enrollment = read_enrollment(home) if one.enrolled else None
             found.append(check_endpoint(one.endpoint, environ, enrollment))
     return found
-
-
-def installed_engine() -> str | None:
-    """Return the version of the embedded engine without importing it, ``None`` if there is none."""
-    try:
-        return metadata.version(_PACKAGE)
-    except metadata.PackageNotFoundError:
-        return None
-
-
-def _store(address: str, engine: str | None, environ: Mapping[str, str]) -> list[Finding]:
-    parsed = parse_dsn(address, password=environ.get("GUA_STORE_PASSWORD"))
-    if isinstance(parsed, ServerDsn):
-        return [_server(address, environ)]
-    return check_embedded(parsed, engine)
 
 
 def check_embedded(dsn: EmbeddedDsn, engine: str | None) -> list[Finding]:

@@ -67,6 +67,11 @@ def warning(name: str, detail: str, remedy: str, *, title: str | None = None) ->
     return _finding(CheckState.WARNING, name, detail, remedy, title)
 
 
+def ok_if(good: bool, name: str, detail: str, otherwise: str, remedy: str) -> Finding:
+    """Return a finding that all is well, or a warning with what to do."""
+    return ok(name, detail) if good else warning(name, otherwise, remedy)
+
+
 def failed(name: str, detail: str, remedy: str, *, title: str | None = None) -> Finding:
     """Return a finding about something that the agent needs."""
     return _finding(CheckState.FAILED, name, detail, remedy, title)

@@ -27,13 +27,17 @@ _SCARCE_BYTES: Final = 1024 * _MIB
 _NEEDED_BYTES: Final = 64 * _MIB
 # Reading all of a larger spool to see whether it is sound would take longer than everything else here.
 _CHECKED_BYTES: Final = 64 * _MIB
-UNIT_NAMES: Final = ("gua.service",)
+_UNIT: Final = "gua.service"
 UNIT_FOLDERS: Final = ("/etc/systemd/system", "/run/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system")
 
 
 def check_state(home: Path) -> list[Finding]:
     """Look at the state directory, the disk under it and the spool."""
-    return [_directory(home), _disk(home), check_spool(Home(home).spool), *_history()]
+    found = [_directory(home), _disk(home), check_spool(Home(home).spool)]
+    if (path := older_history()) is not None:
+        how = f"{import_command(path)} brings it over, and again changes nothing"
+        found.append(ok("history", f"of gpu-usage-audit 1.x, {path}; {how}"))
+    return found
 
 
 def _directory(home: Path) -> Finding:
@@ -59,14 +63,6 @@ def _disk(home: Path) -> Finding:
     return ok("disk_space", detail)
 
 
-def _history() -> list[Finding]:
-    path = older_history()
-    if path is None:
-        return []
-    detail = f"of gpu-usage-audit 1.x, {path}; {import_command(path)} brings it over, and again changes nothing"
-    return [ok("history", detail)]
-
-
 def check_spool(path: Path) -> Finding:
     """Look into the spool without changing it, or a file beside it."""
     try:
@@ -77,19 +73,16 @@ def check_spool(path: Path) -> Finding:
         return skipped("spool", f"{path} cannot be looked at ({error.strerror})")
     if not os.access(path, os.R_OK):
         return skipped("spool", f"{path} may not be read by this user: it is its owner's")
+    # Nothing is created: the log is only read if both its files are there.
+    logged = all(path.with_name(path.name + suffix).exists() for suffix in ("-wal", "-shm"))
+    address = f"{path.absolute().as_uri()}?mode=ro{'' if logged else '&immutable=1'}"
     try:
-        with closing(sqlite3.connect(_address(path), uri=True, timeout=1)) as connection:
+        with closing(sqlite3.connect(address, uri=True, timeout=1)) as connection:
             return _spooled(path, connection, size)
     except (sqlite3.Error, DamagedError) as error:
         if trouble(error) is Trouble.OTHER:
             return warning("spool", f"{path} cannot be read now ({error})", "run gua doctor again in a moment")
         return warning("spool", f"{path} is damaged", "start the agent: it sets the file aside and begins a new one")
-
-
-def _address(path: Path) -> str:
-    """Return how to open the file so that nothing is created: its log is only read if both its files are there."""
-    logged = all(path.with_name(path.name + suffix).exists() for suffix in ("-wal", "-shm"))
-    return f"{path.absolute().as_uri()}?mode=ro{'' if logged else '&immutable=1'}"
 
 
 def _spooled(path: Path, connection: sqlite3.Connection, size: int) -> Finding:
@@ -157,7 +150,6 @@ def check_unit(root: Path, *, user: Path | None) -> Finding:
     if user is not None:
         folders.append(user / ".config/systemd/user")
     for folder in folders:
-        for name in UNIT_NAMES:
-            if (folder / name).exists():
-                return ok("systemd_unit", str(folder / name))
+        if (folder / _UNIT).exists():
+            return ok("systemd_unit", str(folder / _UNIT))
     return skipped("systemd_unit", "none: nothing starts the agent after a boot (see deploy/systemd)")
