@@ -6,7 +6,7 @@ import contextlib
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from importlib.metadata import version
@@ -30,7 +30,7 @@ from gua.app.host import Host, open_host
 from gua.app.reservations import IdleNotes, Reservations, WithReservations, refused
 from gua.app.settings import AgentSettings, Places
 from gua.core.errors import UnavailableError
-from gua.core.ports import AllocationSources
+from gua.core.ports import AllocationSources, Landing
 from gua.exporter.address import Serving
 from gua.local_socket.server import PUBLIC_MODE, Converse, Listen, LocalServer
 from gua.otlp.encode import encode
@@ -98,7 +98,16 @@ def run(settings: AgentSettings, *, ready: Ready, on_ready: Callable[[], None]) 
             reads_activity=host.reads_activity,
         )
         watcher = AgentEvents(board=board, changes=Changes(log), notifier=notifier, also_alive=lock.forget_callers)
-        senders = [_sender(places.home, one, watcher) for one in destinations if one.endpoint]
+        senders = [
+            Sender(
+                one.name,
+                queue=lambda: Spool(places.home.spool, destinations=None),
+                landing=partial(_landing, one, places.home),
+                watcher=watcher,
+            )
+            for one in destinations
+            if one.endpoint
+        ]
         landings = [
             PeriodicLanding(one.name, land=partial(children.land, places.home, one), watcher=watcher)
             for one in destinations
@@ -193,7 +202,10 @@ def _loop(  # noqa: PLR0917 - what a loop is made of
         with contextlib.suppress(UnavailableError):
             stats = spool.stats()
             if stats.repairs > before.repairs or spool.set_aside is not None:
-                watcher.condition("spool repairs", _mended(stats))
+                lost = "none" if stats.lost == 0 else "an unknown number"
+                told_of = f"the spool was damaged or removed, and begun anew, {stats.repairs} x so far"
+                note = f"{told_of}: {lost} of its ticks lost; a damaged file lies beside it"
+                watcher.condition("spool repairs", note)
             return QueueHealth(
                 spool_ticks=stats.ticks + outbox.waiting,
                 spool_bytes=stats.bytes,
@@ -225,14 +237,6 @@ def _loop(  # noqa: PLR0917 - what a loop is made of
     )
 
 
-def _mended(stats: SpoolStats) -> str:
-    lost = "none" if stats.lost == 0 else "an unknown number"
-    return (
-        f"the spool was damaged or removed, and begun anew, {stats.repairs} x so far: {lost} of its ticks lost; "
-        "a damaged file lies beside it"
-    )
-
-
 def _figures(spool: Spool, outbox: MarkOnly, before: SpoolStats) -> SpoolFigures:
     try:
         stats = spool.stats()
@@ -259,13 +263,8 @@ def _since(before: Mapping[str, int], now: Mapping[str, int]) -> Mapping[str, in
     return {name: max(count - before.get(name, 0), 0) for name, count in now.items()}
 
 
-def _sender(home: Home, destination: Destination, watcher: AgentEvents) -> Sender:
-    return Sender(
-        destination.name,
-        queue=lambda: Spool(home.spool, destinations=None),
-        landing=lambda: contextlib.closing(open_agent_endpoint(destination, home.path, patience_seconds=0)),
-        watcher=watcher,
-    )
+def _landing(destination: Destination, home: Home) -> AbstractContextManager[Landing]:
+    return contextlib.closing(open_agent_endpoint(destination, home.path, patience_seconds=0))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -286,14 +285,11 @@ def _reservations(
     if candidates is None or owners is None:
         return _Reserving(allocations=host.allocations)
 
-    def name(uid: int) -> str:
-        return owners.name(uid) or str(uid)
-
     def ruler() -> str | None:
         ruling = () if host.allocations is None else [name for name in host.allocations.names if name in _SCHEDULERS]
         return f"{' and '.join(ruling)} gives out the cards of this host" if ruling else None
 
-    askers = Askers(processes, name)
+    askers = Askers(processes, lambda uid: owners.name(uid) or str(uid))
     surroundings = Surroundings(
         probe=candidates.read, start_ticks=askers.start_ticks, boot_id=processes.boot_id(), tell=tell
     )

@@ -95,7 +95,12 @@ def open_host(
     host = ProcFs(procfs)
     clock = SystemClock(host)
     seen_by_host = host.in_initial_pid_namespace()
-    pods = None if kubelet is None else _pod_names(kubelet)
+    pods = None
+    if kubelet is not None:
+        from gua.identity.pod_names import PodNames  # noqa: PLC0415 - TLS and HTTP, only for those who ask
+
+        pods = PodNames(kubelet)
+        pods.begin()
     limit_seconds = min(_CALL_LIMIT_SECONDS, _CALL_LIMIT_OF_INTERVAL * interval_ms / 1000)
     owners = owners_of(host)
     boot_time_ms = stored_boot_time_ms(host, home.boot_file)
@@ -139,14 +144,6 @@ def _served_models(host: ProcFs) -> ServedModels:
         return None if found is None else found.uid
 
     return ServedModels(CommandLines(host.root), uid)
-
-
-def _pod_names(kubelet: Kubelet) -> PodNames:
-    from gua.identity.pod_names import PodNames  # noqa: PLC0415 - TLS and HTTP, only for those who ask
-
-    pods = PodNames(kubelet)
-    pods.begin()
-    return pods
 
 
 def agent_origin(*, interval_ms: int, home: Path) -> Origin:

@@ -155,7 +155,9 @@ class Reservations:
                 send_line(connection, {"waiting": words}, seconds=_SEND_SECONDS)
                 said, said_at = words, time.monotonic()
             self._desk.wait(_LOOK_SECONDS if left is None else min(left, _LOOK_SECONDS))
-            if _went_away(connection) or self._desk.closing:
+            poll = select.poll()
+            poll.register(connection, select.POLLRDHUP)  # whatever they have sent and nobody read
+            if poll.poll(0) or self._desk.closing:  # they went away, or the agent ends
                 return None
 
     def _hand_over(self, connection: socket.socket, granted: Granted, lines: Lines) -> None:
@@ -437,10 +439,3 @@ def _amount(asked: Mapping[str, Any], name: str, *, most: int, least: int = 0) -
         msg = f"{name} is not within {least} and {most}"
         raise UsageError(msg)
     return value
-
-
-def _went_away(connection: socket.socket) -> bool:
-    """Return whether the other end has closed."""
-    poll = select.poll()
-    poll.register(connection, select.POLLRDHUP)  # whatever they have sent and nobody read
-    return bool(poll.poll(0))

@@ -150,14 +150,11 @@ def waiting_text(waiting: Mapping[str, Any]) -> str:
     missing = waiting.get("missing")
     told = (waiting.get(name) for name in ("reasons", "idle_since_ms"))
     reasons, idle = (each if isinstance(each, dict) else {} for each in told)
-    who = "; ".join(f"GPU {gpu} {why}{_idle_text(idle.get(gpu))}" for gpu, why in reasons.items())
+    unused = {gpu: f", not used since {clock(since)}" for gpu, since in idle.items() if isinstance(since, int)}
+    who = "; ".join(f"GPU {gpu} {why}{unused.get(gpu, '')}" for gpu, why in reasons.items())
     end = waiting.get("next_end_ms")
     at = f"; the next reservation ends at {clock(end)}" if isinstance(end, int) else ""
     return safe(f"waiting: you are first, {missing} more needed: {who}{at}", 400)
-
-
-def _idle_text(since_ms: object) -> str:
-    return f", not used since {clock(since_ms)}" if isinstance(since_ms, int) else ""
 
 
 def clock(unix_ms: int) -> str:
@@ -247,7 +244,9 @@ def become(command: Sequence[str], grant: Grant, environ: Mapping[str, str], *, 
         arguments = [timer, "--signal=INT", grace, f"{timeout_ms / 1000}", *arguments]
     if grant.lifeline is not None:
         # Scripts use small numbers as they like (exec 9>lock), and would close it unknowingly.
-        os.set_inheritable(fcntl.fcntl(grant.lifeline, fcntl.F_DUPFD, _high_descriptor()), True)
+        most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        usual = _USUAL_DESCRIPTORS if most == resource.RLIM_INFINITY else min(most, _USUAL_DESCRIPTORS)
+        os.set_inheritable(fcntl.fcntl(grant.lifeline, fcntl.F_DUPFD, max(3, usual - 24)), True)
     if timeout_ms is not None:
         watch(timeout_ms / 1000)
     for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores them, and what is ignored stays so
@@ -267,11 +266,6 @@ class CannotStartError(GuaError):
     def __init__(self, message: str, exit_code: int) -> None:
         super().__init__(message)
         self.exit_code = exit_code
-
-
-def _high_descriptor() -> int:
-    most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return max(3, (_USUAL_DESCRIPTORS if most == resource.RLIM_INFINITY else min(most, _USUAL_DESCRIPTORS)) - 24)
 
 
 def described(reservation: Mapping[str, Any]) -> str:
