@@ -53,7 +53,6 @@ def run(settings: AgentSettings, *, ready: Ready, on_ready: Callable[[], None]) 
     """Be the agent until a signal asks to stop; then release the driver first of all.
 
     Without destinations no tick is kept: they are only served, and the spool holds the mark of the last one.
-
     Raises UnavailableError, and says so through ``ready``, where another agent runs, the places cannot be used or
     no card can be read at the start.
     """

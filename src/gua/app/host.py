@@ -46,8 +46,6 @@ class Host:
 
     ``pods`` is where names of pods come from, if from anywhere; ``allocations`` says to whom cards are promised, if
     that is looked at. ``candidates`` are the cards as grants need them, and ``owners`` the names of users.
-    ``detects_models``: arguments of processes are looked at for the model that they serve. ``reads_activity``:
-    performance counters of cards are read.
     """
 
     cards: CardReader
@@ -87,10 +85,7 @@ def open_host(
 ) -> Host:
     """Return this host; the driver is opened with the first reading. ``ignored`` come besides the usual names.
 
-    With ``detect_models`` arguments of counted processes are looked at for the model that they serve, with ``activity``
-    performance counters of cards (GPM) are read.
-
-    Raises GuaError where a source of allocations cannot be opened.
+    The rest is as in AgentSettings. Raises GuaError where a source of allocations cannot be opened.
     """
     host = ProcFs(procfs)
     clock = SystemClock(host)

@@ -8,11 +8,11 @@ The agent applies :class:`Promises` once, when it makes a tick. The uses are dec
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from operator import attrgetter
-from typing import Any, Final, NamedTuple, cast
+from typing import Final, NamedTuple
 
 from gua.core.rules import State
 from gua.core.tick import AllocationReading, CardReading, ProcessReading
@@ -152,7 +152,7 @@ def parts(card: CardReading, state: State) -> tuple[Part, ...]:
 
 def belongs(process: ProcessReading, allocation: Allocation) -> bool | None:
     """Return whether a process belongs to an allocation; ``None`` if nothing that both sides know tells it."""
-    return _belongs(_facts_of(process), allocation)
+    return _belongs(_Whose(*_whose_is(process)), allocation)
 
 
 class _Whose(NamedTuple):
@@ -170,47 +170,34 @@ class _Whose(NamedTuple):
     workload_model: str | None
 
 
-_Facts = tuple[Any, ...]
-"""The fields of :class:`_Whose`: a plain tuple, as one is made for each process at each tick."""
-_facts_of: Final = cast("Callable[[ProcessReading], _Facts]", attrgetter(*_Whose._fields))
+_whose_is: Final = attrgetter(*_Whose._fields)
 
 
-def _belongs(whose: _Facts, allocation: Allocation) -> bool | None:
-    job, uid, owner, pod_uid, pod_name, namespace, container, *_ = whose
+def _belongs(whose: _Whose, allocation: Allocation) -> bool | None:
     if allocation.container_id is not None:
         # Root of a container is another one than the host's, and what could not be read may be in it.
-        return container == allocation.container_id if uid is not None else None
+        return whose.container_id == allocation.container_id if whose.uid is not None else None
     if allocation.pod_name is not None or allocation.pod_uid is not None:
-        return _is_of_pod(pod_uid, pod_name, namespace, allocation, is_read=uid is not None)
-    if allocation.slurm_job_id is not None and job is not None:
-        return bool(allocation.slurm_job_id == job)
-    if allocation.uid is not None and uid is not None:
-        return bool(allocation.uid == uid)
-    return None if allocation.owner is None or owner is None else _is_of_owner(uid, owner, allocation.owner)
+        return _is_of_pod(whose, allocation)
+    for promised, own in ((allocation.slurm_job_id, whose.slurm_job_id), (allocation.uid, whose.uid)):
+        if promised is not None and own is not None:
+            return promised == own
+    if allocation.owner is None or whose.owner is None:
+        return None
+    # A user without a name is a number on either side.
+    if allocation.owner in {whose.owner, str(whose.uid)}:
+        return True
+    return None if whose.owner.isdecimal() or allocation.owner.isdecimal() else False
 
 
-def _is_of_pod(
-    uid: str | None, name: str | None, namespace: str | None, allocation: Allocation, *, is_read: bool
-) -> bool | None:
-    if allocation.pod_uid is not None and uid is not None:
-        return uid == allocation.pod_uid
-    if allocation.pod_name is not None and name is not None:
-        return (namespace, name) == (allocation.pod_namespace, allocation.pod_name)
+def _is_of_pod(whose: _Whose, allocation: Allocation) -> bool | None:
+    if allocation.pod_uid is not None and whose.pod_uid is not None:
+        return whose.pod_uid == allocation.pod_uid
+    if allocation.pod_name is not None and whose.pod_name is not None:
+        return (whose.pod_namespace, whose.pod_name) == (allocation.pod_namespace, allocation.pod_name)
     # A process in no pod is not of this one; one in a pod that is known by its other name may be, and one that could
     # not be read, too.
-    return False if is_read and uid is None and name is None else None
-
-
-def _is_of_owner(uid: int | None, owner: str, promised: str) -> bool | None:
-    """Return whether a process's user is the one promised; a user without a name is a number on either side."""
-    if owner == promised or (uid is not None and str(uid) == promised):
-        return True
-    return None if owner.isdecimal() or promised.isdecimal() else False
-
-
-def _counted(processes: Sequence[ProcessReading]) -> frozenset[_Facts]:
-    """Return whose counted processes they are, each once: what a hundred of one job are is known from one."""
-    return frozenset([_facts_of(process) for process in processes if process.type is not ProcessType.IGNORED])
+    return False if whose.uid is not None and whose.pod_uid is None and whose.pod_name is None else None
 
 
 class _Standing(NamedTuple):
@@ -223,21 +210,21 @@ class _Standing(NamedTuple):
 _UNKNOWN: Final = _Standing(Relation.UNKNOWN)
 
 
-def _standings(on_card: frozenset[_Facts], allocations: Sequence[Allocation]) -> list[_Standing]:
+def _standings(on_card: frozenset[_Whose], allocations: Sequence[Allocation]) -> list[_Standing]:
     """Return how each of all allocations that have a card at one time stands, its list being known."""
     told = [(whose, [_belongs(whose, each) for each in allocations]) for whose in on_card]
     belongings = [belonging for _, belonging in told]
     return [
         _Standing(
-            _relation(belongings, place), together(_workload(whose) for whose, belonging in told if belonging[place])
+            _relation(belongings, place),
+            together(
+                Work(whose.workload_kind or workload_kind(whose.comm), whose.workload_model)
+                for whose, belonging in told
+                if belonging[place]
+            ),
         )
         for place in range(len(allocations))
     ]
-
-
-def _workload(facts: _Facts) -> Work:
-    whose = _Whose(*facts)
-    return Work(whose.workload_kind or workload_kind(whose.comm), whose.workload_model)
 
 
 def _relation(told: Sequence[Sequence[bool | None]], place: int) -> Relation:
@@ -291,7 +278,7 @@ class _Known:
     """How each allocation of a card stands, and what that was concluded from."""
 
     standings: dict[_Key, _Standing] = field(default_factory=dict)
-    on_card: frozenset[_Facts] | None = None
+    on_card: frozenset[_Whose] | None = None
     at_end: list[Allocation] = field(default_factory=list)
 
 
@@ -360,7 +347,10 @@ class Promises:
         known = self._cards.setdefault(card.uuid, _Known())
         if len(self._cards) > _MOST_CARDS:  # instances come and go, each with a UUID of its own
             del self._cards[next(iter(self._cards))]
-        on_card = _counted(card.processes) if card.process_list is ProcessList.KNOWN else None
+        on_card = None
+        if card.process_list is ProcessList.KNOWN:  # each once: what a hundred of one job are is known from one
+            counted = [process for process in card.processes if process.type is not ProcessType.IGNORED]
+            on_card = frozenset(_Whose(*whose) for whose in set(map(_whose_is, counted)))
         # The same people under the same allocations have the same relations, tick after tick.
         if on_card is None or on_card != known.on_card or at_end != known.at_end:
             newest = [_UNKNOWN] * len(at_end) if on_card is None else _standings(on_card, at_end)
