@@ -68,7 +68,13 @@ def open_reader(
     with open_writer(store, told=told) as reader:
         try:
             if waiting:
-                _land(spool, destination, reader)
+                from gua.agent.delivery import drain  # noqa: PLC0415 - where ticks wait
+                from gua.spool.queue import Spool  # noqa: PLC0415 - as above
+
+                with Spool(spool, destinations=None) as queue:
+                    drained = drain(queue, destination, reader, flush=reader.flush)
+                if reader.is_embedded and drained.landed >= MERGE_TICKS:
+                    reader.count_hours()
             yield reader
         except NothingRecordedError:
             if not isinstance(parsed, EmbeddedDsn):
@@ -76,17 +82,6 @@ def open_reader(
             from gua.app.first_steps import nothing_recorded  # noqa: PLC0415 - as above
 
             raise nothing_recorded(parsed, home_directory()) from None
-
-
-def _land(spool: Path, destination: str, store: Store) -> None:
-    """Land what waits in the spool."""
-    from gua.agent.delivery import drain  # noqa: PLC0415 - where ticks wait
-    from gua.spool.queue import Spool  # noqa: PLC0415 - as above
-
-    with Spool(spool, destinations=None) as queue:
-        drained = drain(queue, destination, store, flush=store.flush)
-    if store.is_embedded and drained.landed >= MERGE_TICKS:
-        store.count_hours()
 
 
 @contextmanager

@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from gua.agent.loop import Watcher
 from gua.app.asker import ADMIN_GROUP, Asker, Askers
 from gua.core.allocation import Allocation, AllocationLook, CardKey, SourceHealth
 from gua.core.errors import NotNowError, NotYoursError, UnavailableError, UsageError
@@ -374,8 +373,8 @@ class WithReservations:
         return self._promised
 
 
-class IdleNotes(Watcher):
-    """Tells the desk after each tick what is not used; what no tick covers is not known to be idle."""
+class IdleNotes:
+    """Tells the desk after each tick what is not used: a :class:`~gua.agent.loop.Watcher`."""
 
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
@@ -394,6 +393,15 @@ class IdleNotes(Watcher):
     def ticked(self, tick: Tick, *, lateness_ms: int) -> None:  # noqa: ARG002 - a tick that came late says the same
         """Take note of a tick."""
         self._desk.note_idle(self._idle.ticked(tick))
+
+    def skipped(self, reason: str, message: str, count: int = 1) -> None:
+        """Nothing: what no tick covers is not known to be idle."""
+
+    def condition(self, key: str, message: str | None) -> None:
+        """Nothing."""
+
+    def alive(self) -> None:
+        """Nothing."""
 
 
 def _allocation(reservation: Reservation) -> Allocation:

@@ -111,17 +111,12 @@ def _lines(questions: Sequence[Question], *, embedded: bool) -> Iterator[str]:
     known: dict[str, str] = {}
     for view, parameters in questions:
         sql, values = call_of(view, parameters)
-        yield from _changed(known, values)
+        for name, value in values.items():
+            text = parameter(value)
+            if known.get(name) != text:  # what the query before set stays
+                known[name] = text
+                yield f"SET param_{name} = {quoted(text)};"
         yield f"{sql};\n"
-
-
-def _changed(known: dict[str, str], values: Mapping[str, object]) -> Iterator[str]:
-    """Yield what must be set for the next query, and keep it in mind."""
-    for name, value in values.items():
-        text = parameter(value)
-        if known.get(name) != text:
-            known[name] = text
-            yield f"SET param_{name} = {quoted(text)};"
 
 
 def parameter(value: object) -> str:

@@ -77,11 +77,12 @@ def command(
     seconds = None if interval is None else parse_duration_ms(interval) / 1000
     view = TopView(sort=sort, text=only, only_idle=only_idle)
     style = partial(style_for, sys.stdout, width, os.environ)
+    is_live = sys.stdin.isatty() and sys.stdout.isatty() and os.environ.get("TERM") not in {None, "", "dumb"}
     with open_source(store, socket, tuple(host or ())) as source:
         first = source.ask()
         if as_json:
             sys.stdout.write(render_top_json(first, chosen_cards(first, view), chosen_holders(first, view)))
-        elif once or not _is_live():
+        elif once or not is_live:
             sys.stdout.write("\n".join(render_top(first, view, style())) + "\n")
         else:
             from gua.report.top.live import watch  # noqa: PLC0415 - only where there is a terminal
@@ -95,10 +96,6 @@ class SnapshotSource:
 
     ask: Callable[[], Snapshot]
     seconds: float
-
-
-def _is_live() -> bool:
-    return sys.stdin.isatty() and sys.stdout.isatty() and os.environ.get("TERM") not in {None, "", "dumb"}
 
 
 @contextmanager

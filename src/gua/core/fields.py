@@ -43,7 +43,7 @@ class PointForm(Enum):
         return round(value * 1000) if self is PointForm.MILLI else round(value)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Field:
     """One field of a reading that is sent as a point of its own; ``attributes`` tell its points from others'."""
 
@@ -58,68 +58,88 @@ class Field:
         return next((column for column in self.metric.columns if column.attributes == self.attributes), None)
 
 
-def _field(name: str, metric: Metric, form: PointForm, *attributes: tuple[str, str]) -> Field:
-    return Field(name=name, metric=metric, form=form, attributes=attributes)
-
-
 _GPU = ("hw.type", "gpu")
 
 CARD_FIELDS: Final = (
-    _field("duration_ms", metrics.SAMPLE_DURATION, PointForm.MILLI),
-    _field("gpu_time_ms", metrics.GPU_TIME, PointForm.MILLI),
-    _field("utilization", metrics.UTILIZATION, PointForm.DOUBLE, ("hw.gpu.task", "general")),
-    _field("utilization_encoder", metrics.UTILIZATION, PointForm.DOUBLE, ("hw.gpu.task", "encoder")),
-    _field("utilization_decoder", metrics.UTILIZATION, PointForm.DOUBLE, ("hw.gpu.task", "decoder")),
-    _field("utilization_max", metrics.UTILIZATION_MAX, PointForm.DOUBLE),
-    _field("utilization_coverage_ms", metrics.UTILIZATION_COVERAGE, PointForm.MILLI),
-    _field("idle_time_ms", metrics.IDLE_TIME, PointForm.MILLI),
-    _field("idle_energy_mj", metrics.IDLE_ENERGY, PointForm.MILLI),
-    _field("idle_energy_coverage_ms", metrics.IDLE_ENERGY_COVERAGE, PointForm.MILLI),
-    _field("memory_used_bytes", metrics.MEMORY_USAGE, PointForm.INTEGER),
-    _field("memory_limit_bytes", metrics.MEMORY_LIMIT, PointForm.INTEGER),
-    _field("memory_reserved_bytes", metrics.MEMORY_RESERVED, PointForm.INTEGER),
-    _field("power_watts", metrics.POWER, PointForm.DOUBLE, _GPU),
-    _field("temperature_celsius", metrics.TEMPERATURE, PointForm.DOUBLE),
-    _field("energy_total_mj", metrics.ENERGY_TOTAL, PointForm.MILLI, _GPU),
-    _field("energy_mj", metrics.ENERGY, PointForm.MILLI),
-    _field("failed", metrics.STATUS, PointForm.INTEGER, ("hw.state", "failed"), _GPU),
-    _field("clock_reasons", metrics.CLOCK_REASONS, PointForm.INTEGER),
-    _field("xid_errors", metrics.ERRORS, PointForm.INTEGER, ("error.type", "xid"), _GPU),
-    _field("ecc_errors", metrics.ERRORS, PointForm.INTEGER, ("error.type", "ecc_uncorrected"), _GPU),
-    _field("xid", metrics.XID, PointForm.INTEGER),
-    _field("row_remap", metrics.ROW_REMAP, PointForm.INTEGER),
-    _field("sm_utilization", metrics.SM_UTILIZATION, PointForm.DOUBLE),
-    _field("sm_occupancy", metrics.SM_OCCUPANCY, PointForm.DOUBLE),
-    _field("tensor_utilization", metrics.TENSOR_UTILIZATION, PointForm.DOUBLE),
-    _field("memory_bandwidth_utilization", metrics.MEMORY_BANDWIDTH_UTILIZATION, PointForm.DOUBLE),
-    _field("unallocated_gpu_time_ms", metrics.UNALLOCATED_TIME, PointForm.MILLI),
+    Field("duration_ms", metrics.SAMPLE_DURATION, PointForm.MILLI),
+    Field("gpu_time_ms", metrics.GPU_TIME, PointForm.MILLI),
+    Field("utilization", metrics.UTILIZATION, PointForm.DOUBLE, (("hw.gpu.task", "general"),)),
+    Field("utilization_encoder", metrics.UTILIZATION, PointForm.DOUBLE, (("hw.gpu.task", "encoder"),)),
+    Field("utilization_decoder", metrics.UTILIZATION, PointForm.DOUBLE, (("hw.gpu.task", "decoder"),)),
+    Field("utilization_max", metrics.UTILIZATION_MAX, PointForm.DOUBLE),
+    Field("utilization_coverage_ms", metrics.UTILIZATION_COVERAGE, PointForm.MILLI),
+    Field("idle_time_ms", metrics.IDLE_TIME, PointForm.MILLI),
+    Field("idle_energy_mj", metrics.IDLE_ENERGY, PointForm.MILLI),
+    Field("idle_energy_coverage_ms", metrics.IDLE_ENERGY_COVERAGE, PointForm.MILLI),
+    Field("memory_used_bytes", metrics.MEMORY_USAGE, PointForm.INTEGER),
+    Field("memory_limit_bytes", metrics.MEMORY_LIMIT, PointForm.INTEGER),
+    Field("memory_reserved_bytes", metrics.MEMORY_RESERVED, PointForm.INTEGER),
+    Field("power_watts", metrics.POWER, PointForm.DOUBLE, (_GPU,)),
+    Field("temperature_celsius", metrics.TEMPERATURE, PointForm.DOUBLE),
+    Field("energy_total_mj", metrics.ENERGY_TOTAL, PointForm.MILLI, (_GPU,)),
+    Field("energy_mj", metrics.ENERGY, PointForm.MILLI),
+    Field(
+        "failed",
+        metrics.STATUS,
+        PointForm.INTEGER,
+        (
+            ("hw.state", "failed"),
+            _GPU,
+        ),
+    ),
+    Field("clock_reasons", metrics.CLOCK_REASONS, PointForm.INTEGER),
+    Field(
+        "xid_errors",
+        metrics.ERRORS,
+        PointForm.INTEGER,
+        (
+            ("error.type", "xid"),
+            _GPU,
+        ),
+    ),
+    Field(
+        "ecc_errors",
+        metrics.ERRORS,
+        PointForm.INTEGER,
+        (
+            ("error.type", "ecc_uncorrected"),
+            _GPU,
+        ),
+    ),
+    Field("xid", metrics.XID, PointForm.INTEGER),
+    Field("row_remap", metrics.ROW_REMAP, PointForm.INTEGER),
+    Field("sm_utilization", metrics.SM_UTILIZATION, PointForm.DOUBLE),
+    Field("sm_occupancy", metrics.SM_OCCUPANCY, PointForm.DOUBLE),
+    Field("tensor_utilization", metrics.TENSOR_UTILIZATION, PointForm.DOUBLE),
+    Field("memory_bandwidth_utilization", metrics.MEMORY_BANDWIDTH_UTILIZATION, PointForm.DOUBLE),
+    Field("unallocated_gpu_time_ms", metrics.UNALLOCATED_TIME, PointForm.MILLI),
 )
 STATUS_OK: Final = (("hw.state", "ok"), _GPU)
 
 PROCESS_FIELDS: Final = (
-    _field("gpu_time_ms", metrics.PROCESS_GPU_TIME, PointForm.MILLI),
-    _field("memory_bytes", metrics.PROCESS_GPU_MEMORY, PointForm.INTEGER),
-    _field("utilization", metrics.PROCESS_GPU_UTILIZATION, PointForm.DOUBLE),
-    _field("idle_ms", metrics.PROCESS_IDLE_DURATION, PointForm.MILLI),
+    Field("gpu_time_ms", metrics.PROCESS_GPU_TIME, PointForm.MILLI),
+    Field("memory_bytes", metrics.PROCESS_GPU_MEMORY, PointForm.INTEGER),
+    Field("utilization", metrics.PROCESS_GPU_UTILIZATION, PointForm.DOUBLE),
+    Field("idle_ms", metrics.PROCESS_IDLE_DURATION, PointForm.MILLI),
 )
 
 ALLOCATION_FIELDS: Final = (
-    _field("duration_ms", metrics.ALLOCATION_DURATION, PointForm.MILLI),
-    _field("gpu_time_ms", metrics.ALLOCATION_TIME, PointForm.MILLI),
+    Field("duration_ms", metrics.ALLOCATION_DURATION, PointForm.MILLI),
+    Field("gpu_time_ms", metrics.ALLOCATION_TIME, PointForm.MILLI),
 )
 
 SOURCE_FIELDS: Final = (
-    _field("waiting", metrics.QUEUE_WAITING, PointForm.INTEGER),
-    _field("wait_ms", metrics.QUEUE_WAIT_TIME, PointForm.MILLI),
-    _field("waited_ms", metrics.QUEUE_TIME, PointForm.MILLI),
+    Field("waiting", metrics.QUEUE_WAITING, PointForm.INTEGER),
+    Field("wait_ms", metrics.QUEUE_WAIT_TIME, PointForm.MILLI),
+    Field("waited_ms", metrics.QUEUE_TIME, PointForm.MILLI),
 )
 
 AGENT_FIELDS: Final = (
-    _field("tick_duration_seconds", metrics.AGENT_TICK_DURATION, PointForm.DOUBLE),
-    _field("tick_lateness_seconds", metrics.AGENT_TICK_LATENESS, PointForm.DOUBLE),
-    _field("spool_ticks", metrics.AGENT_SPOOL_TICKS, PointForm.INTEGER),
-    _field("spool_bytes", metrics.AGENT_SPOOL_SIZE, PointForm.INTEGER),
-    _field("dropped_ticks", metrics.AGENT_DROPPED, PointForm.INTEGER),
+    Field("tick_duration_seconds", metrics.AGENT_TICK_DURATION, PointForm.DOUBLE),
+    Field("tick_lateness_seconds", metrics.AGENT_TICK_LATENESS, PointForm.DOUBLE),
+    Field("spool_ticks", metrics.AGENT_SPOOL_TICKS, PointForm.INTEGER),
+    Field("spool_bytes", metrics.AGENT_SPOOL_SIZE, PointForm.INTEGER),
+    Field("dropped_ticks", metrics.AGENT_DROPPED, PointForm.INTEGER),
 )
 
 CARD_INFO: Final = metrics.CARD_FACTS

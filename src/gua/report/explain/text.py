@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from typing import Any, Final
 
 from gua.core.durations import to_rfc3339
@@ -181,7 +182,9 @@ def _values(explanation: Explanation, style: Style) -> Iterator[str]:
     yield from columns.head("Values")
     yield from columns.row("state", [tick.row.state for tick in columns.ticks])
     yield from columns.row("why unknown", [tick.row.reason or "" for tick in columns.ticks])
-    yield from columns.row("unobserved before it", [_hole_before(tick, explanation) for tick in columns.ticks])
+    ends = {tick.ts_ms: before.ts_ms for before, tick in pairwise(explanation.ticks)}
+    holes = [tick.start_ms - ends.get(tick.ts_ms, tick.start_ms) for tick in columns.ticks]
+    yield from columns.row("unobserved before it", [span(hole) if hole >= _LEAST_HOLE_MS else "" for hole in holes])
     rows = [tick.row for tick in columns.ticks]
     values = [one for one in CARD_VALUES if not one.is_optional or any(one.of(row) is not None for row in rows)]
     zeros = [value for value in values if all(value.of(row) == 0 for row in rows)]
@@ -190,13 +193,6 @@ def _values(explanation: Explanation, style: Style) -> Iterator[str]:
         text = f"and {plural(len(zeros), 'value')} of 0 or no in all of these ticks, which --json has"
         yield from style.wrap(text, indent=2)
     yield from columns.left_out()
-
-
-def _hole_before(tick: ExplainedTick, explanation: Explanation) -> str:
-    """Return how much time before a tick no tick covers, as far as the ticks around tell."""
-    before = [other.ts_ms for other in explanation.ticks if other.ts_ms < tick.ts_ms]
-    hole_ms = tick.start_ms - before[-1] if before else 0
-    return span(hole_ms) if hole_ms >= _LEAST_HOLE_MS else ""
 
 
 def _processes(explanation: Explanation, style: Style) -> Iterator[str]:
@@ -365,7 +361,16 @@ def _tick_json(tick: ExplainedTick) -> dict[str, Any]:
         "lines": [branch._asdict() for branch in tick.branches],
         "judged": _values_json(JUDGED_VALUES, tick.row),
         "values": _values_json(CARD_VALUES, tick.row),
-        "processes": [_process_json(process) for process in tick.processes],
+        "processes": [
+            {
+                "pid": process.pid,
+                "created": None if process.created_ms is None else to_rfc3339(process.created_ms),
+                "state": process.state,
+                **{fact.column: fact.of(process) for fact in PROCESS_FACTS},
+                "values": _values_json(PROCESS_VALUES, process),
+            }
+            for process in tick.processes
+        ],
         "parts": [_part_json(part) for part in tick.parts],
     }
 
@@ -385,16 +390,6 @@ def _part_json(part: ExplainedPart) -> dict[str, Any]:
         "lines": [one._asdict() for one in part.lines],
         "covered_seconds": row.duration_ms / 1000,
         "gpu_seconds": row.gpu_time_ms / 1000,
-    }
-
-
-def _process_json(process: ExplainedProcessRow) -> dict[str, Any]:
-    return {
-        "pid": process.pid,
-        "created": None if process.created_ms is None else to_rfc3339(process.created_ms),
-        "state": process.state,
-        **{fact.column: fact.of(process) for fact in PROCESS_FACTS},
-        "values": _values_json(PROCESS_VALUES, process),
     }
 
 

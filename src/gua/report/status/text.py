@@ -84,11 +84,16 @@ def _agent(status: Mapping[str, Any], style: Style) -> Iterator[str]:
         if isinstance(name, str):
             name = name.partition(" ")[0]  # what follows is the address, which is shown beside it
         yield from style.term(_text(name, style, 11), _delivery(destination, style))
+    errors = objects_in(status.get("errors"))
+    shown = [
+        f"{_text(one.get('call'), style, 40)} {_text(one.get('code'), style, 30)} x {_count(one.get('count'))}"
+        for one in errors[:_MOST_ERRORS]
+    ]
     rest = {
         **_asked_for(agent, last, style),
         "allocation": sources_in_words(status, style),
         "queue": queue_in_words(status, style),
-        "errors": "; ".join(_errors(objects_in(status.get("errors")), style)),
+        "errors": "; ".join([*shown, f"and {more} more kinds"] if (more := len(errors) - _MOST_ERRORS) > 0 else shown),
         "rules": _rules(object_in(status.get("rules"))),
     }
     for label, words in rest.items():
@@ -131,14 +136,6 @@ def _delivery(one: Mapping[str, Any], style: Style) -> str:
         now = "failing now" if one.get("failing") is True else "last failure"
         text += f"; {now} ({_time(one.get('last_error_time'), style)}): {_text(one.get('last_error'), style, 200)}"
     return text
-
-
-def _errors(errors: Sequence[Mapping[str, Any]], style: Style) -> Iterator[str]:
-    for error in errors[:_MOST_ERRORS]:
-        call, code = _text(error.get("call"), style, 40), _text(error.get("code"), style, 30)
-        yield f"{call} {code} x {_count(error.get('count'))}"
-    if len(errors) > _MOST_ERRORS:
-        yield f"and {len(errors) - _MOST_ERRORS} more kinds"
 
 
 def _asked_for(agent: Mapping[str, Any], last: Mapping[str, Any], style: Style) -> dict[str, str]:

@@ -124,7 +124,9 @@ def sentences(report: Report, told: Answers, style: Style, hours: HourFormat) ->
         return
     written, shares = _written(report, hours)
     if states[UNKNOWN].gpu_ms == observed:
-        yield f"Nothing is known of the {hours.of(observed)} GPU-hours observed: {_reason(report)}."
+        reasons = [REASONS.get(one.reason) for one in sorted(report.unknown, key=lambda one: -one.gpu_ms)]
+        why = next(filter(None, reasons), "the values that decide could not be read")
+        yield f"Nothing is known of the {hours.of(observed)} GPU-hours observed: {why}."
     elif states[IDLE_HELD].gpu_ms:
         gpus, cost = "", sentence(wasted.cost, style.name, hours)
         if wasted.gpus is not None and wasted.of_gpus is not None:
@@ -174,11 +176,6 @@ def _empty(report: Report, empty: EmptyPromise, style: Style, hours: HourFormat)
 
 def _tenths(value: float) -> str:
     return "<0.1" if 0 < value < 0.05 else f"{value:,.1f}".removesuffix(".0")
-
-
-def _reason(report: Report) -> str:
-    reasons = [REASONS.get(one.reason) for one in sorted(report.unknown, key=lambda one: -one.gpu_ms)]
-    return next(filter(None, reasons), "the values that decide could not be read")
 
 
 def _bar(report: Report, style: Style, label: str) -> str:
