@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
@@ -139,4 +138,3 @@ def test_the_agents_process_is_told_all_of_it(served: Serving | None, kubelet: K
         kubelet=kubelet,
     )
     assert AgentSettings.from_text(settings.to_text()) == settings
-    assert os.sep in settings.to_json()
