@@ -137,15 +137,12 @@ def _promised(report: Report, one: AskedOfEmpty, where: Places) -> Iterator[str]
         yield "allocated, and nobody was there"
         return
     worst, rest = one.holds[0], len(one.holds) - 1
-    yield "allocated, nobody there"
-    yield f" since {'before ' if worst.is_lower_bound else ''}{since(worst.use_since_ms, report.window)}"
-    yield ": "
+    before_it = "before " if worst.is_lower_bound else ""
+    yield f"allocated, nobody there since {before_it}{since(worst.use_since_ms, report.window)}: "
     yield tag("bdi", where(worst.host, worst.gpu))
     yield " ("
     yield tag("bdi", allocation_name(worst, STYLE))
-    yield ")"
-    if rest:
-        yield f"; and {rest:,} more"
+    yield f"){f'; and {rest:,} more' if rest else ''}"
 
 
 def _holds(report: Report, one: Asked, where: Places) -> Iterator[str]:
@@ -167,8 +164,7 @@ def _holds(report: Report, one: Asked, where: Places) -> Iterator[str]:
         yield f", since {at(worst.since_ms, report.window)}"
     else:
         yield f", idle for {at_least(worst.idle_ms, is_lower_bound=worst.is_lower_bound)}"
-    if rest:
-        yield f"; and {rest:,} more"
+    yield f"; and {rest:,} more" if rest else ""
 
 
 def _free(report: Report, told: Answers, where: Places) -> Markup:
