@@ -58,82 +58,43 @@ class Field:
         return next((column for column in self.metric.columns if column.attributes == self.attributes), None)
 
 
-_GPU = ("hw.type", "gpu")
+_NAMES: Final = {"power_mw": "power_watts"}
+
+
+def _fields(form: PointForm, *stored: Metric) -> tuple[Field, ...]:
+    """Return the field of each column of these metrics, which is named as its column if :data:`_NAMES` has no other."""
+    return tuple(
+        Field(_NAMES.get(column.name, column.name), metric, form, column.attributes)
+        for metric in stored
+        for column in metric.columns
+    )
+
 
 CARD_FIELDS: Final = (
-    Field("duration_ms", metrics.SAMPLE_DURATION, PointForm.MILLI),
-    Field("gpu_time_ms", metrics.GPU_TIME, PointForm.MILLI),
-    Field("utilization", metrics.UTILIZATION, PointForm.DOUBLE, (("hw.gpu.task", "general"),)),
-    Field("utilization_encoder", metrics.UTILIZATION, PointForm.DOUBLE, (("hw.gpu.task", "encoder"),)),
-    Field("utilization_decoder", metrics.UTILIZATION, PointForm.DOUBLE, (("hw.gpu.task", "decoder"),)),
-    Field("utilization_max", metrics.UTILIZATION_MAX, PointForm.DOUBLE),
-    Field("utilization_coverage_ms", metrics.UTILIZATION_COVERAGE, PointForm.MILLI),
-    Field("idle_time_ms", metrics.IDLE_TIME, PointForm.MILLI),
-    Field("idle_energy_mj", metrics.IDLE_ENERGY, PointForm.MILLI),
-    Field("idle_energy_coverage_ms", metrics.IDLE_ENERGY_COVERAGE, PointForm.MILLI),
-    Field("memory_used_bytes", metrics.MEMORY_USAGE, PointForm.INTEGER),
-    Field("memory_limit_bytes", metrics.MEMORY_LIMIT, PointForm.INTEGER),
-    Field("memory_reserved_bytes", metrics.MEMORY_RESERVED, PointForm.INTEGER),
-    Field("power_watts", metrics.POWER, PointForm.DOUBLE, (_GPU,)),
-    Field("temperature_celsius", metrics.TEMPERATURE, PointForm.DOUBLE),
-    Field("energy_total_mj", metrics.ENERGY_TOTAL, PointForm.MILLI, (_GPU,)),
-    Field("energy_mj", metrics.ENERGY, PointForm.MILLI),
-    Field(
-        "failed",
-        metrics.STATUS,
-        PointForm.INTEGER,
-        (
-            ("hw.state", "failed"),
-            _GPU,
-        ),
-    ),
-    Field("clock_reasons", metrics.CLOCK_REASONS, PointForm.INTEGER),
-    Field(
-        "xid_errors",
-        metrics.ERRORS,
-        PointForm.INTEGER,
-        (
-            ("error.type", "xid"),
-            _GPU,
-        ),
-    ),
-    Field(
-        "ecc_errors",
-        metrics.ERRORS,
-        PointForm.INTEGER,
-        (
-            ("error.type", "ecc_uncorrected"),
-            _GPU,
-        ),
-    ),
-    Field("xid", metrics.XID, PointForm.INTEGER),
-    Field("row_remap", metrics.ROW_REMAP, PointForm.INTEGER),
-    Field("sm_utilization", metrics.SM_UTILIZATION, PointForm.DOUBLE),
-    Field("sm_occupancy", metrics.SM_OCCUPANCY, PointForm.DOUBLE),
-    Field("tensor_utilization", metrics.TENSOR_UTILIZATION, PointForm.DOUBLE),
-    Field("memory_bandwidth_utilization", metrics.MEMORY_BANDWIDTH_UTILIZATION, PointForm.DOUBLE),
-    Field("unallocated_gpu_time_ms", metrics.UNALLOCATED_TIME, PointForm.MILLI),
+    *_fields(PointForm.MILLI, metrics.SAMPLE_DURATION, metrics.GPU_TIME),
+    *_fields(PointForm.DOUBLE, metrics.UTILIZATION, metrics.UTILIZATION_MAX),
+    *_fields(PointForm.MILLI, metrics.UTILIZATION_COVERAGE, metrics.IDLE_TIME, metrics.IDLE_ENERGY),
+    *_fields(PointForm.MILLI, metrics.IDLE_ENERGY_COVERAGE),
+    *_fields(PointForm.INTEGER, metrics.MEMORY_USAGE, metrics.MEMORY_LIMIT, metrics.MEMORY_RESERVED),
+    *_fields(PointForm.DOUBLE, metrics.POWER, metrics.TEMPERATURE),
+    *_fields(PointForm.MILLI, metrics.ENERGY_TOTAL, metrics.ENERGY),
+    *_fields(PointForm.INTEGER, metrics.STATUS, metrics.CLOCK_REASONS, metrics.ERRORS, metrics.XID, metrics.ROW_REMAP),
+    *_fields(PointForm.DOUBLE, metrics.SM_UTILIZATION, metrics.SM_OCCUPANCY, metrics.TENSOR_UTILIZATION),
+    *_fields(PointForm.DOUBLE, metrics.MEMORY_BANDWIDTH_UTILIZATION),
+    *_fields(PointForm.MILLI, metrics.UNALLOCATED_TIME),
 )
-STATUS_OK: Final = (("hw.state", "ok"), _GPU)
-
+STATUS_OK: Final = (("hw.state", "ok"), ("hw.type", "gpu"))
 PROCESS_FIELDS: Final = (
-    Field("gpu_time_ms", metrics.PROCESS_GPU_TIME, PointForm.MILLI),
-    Field("memory_bytes", metrics.PROCESS_GPU_MEMORY, PointForm.INTEGER),
-    Field("utilization", metrics.PROCESS_GPU_UTILIZATION, PointForm.DOUBLE),
+    *_fields(PointForm.MILLI, metrics.PROCESS_GPU_TIME),
+    *_fields(PointForm.INTEGER, metrics.PROCESS_GPU_MEMORY),
+    *_fields(PointForm.DOUBLE, metrics.PROCESS_GPU_UTILIZATION),
     Field("idle_ms", metrics.PROCESS_IDLE_DURATION, PointForm.MILLI),
 )
-
-ALLOCATION_FIELDS: Final = (
-    Field("duration_ms", metrics.ALLOCATION_DURATION, PointForm.MILLI),
-    Field("gpu_time_ms", metrics.ALLOCATION_TIME, PointForm.MILLI),
-)
-
+ALLOCATION_FIELDS: Final = _fields(PointForm.MILLI, metrics.ALLOCATION_DURATION, metrics.ALLOCATION_TIME)
 SOURCE_FIELDS: Final = (
-    Field("waiting", metrics.QUEUE_WAITING, PointForm.INTEGER),
-    Field("wait_ms", metrics.QUEUE_WAIT_TIME, PointForm.MILLI),
-    Field("waited_ms", metrics.QUEUE_TIME, PointForm.MILLI),
+    *_fields(PointForm.INTEGER, metrics.QUEUE_WAITING),
+    *_fields(PointForm.MILLI, metrics.QUEUE_WAIT_TIME, metrics.QUEUE_TIME),
 )
-
 AGENT_FIELDS: Final = (
     Field("tick_duration_seconds", metrics.AGENT_TICK_DURATION, PointForm.DOUBLE),
     Field("tick_lateness_seconds", metrics.AGENT_TICK_LATENESS, PointForm.DOUBLE),
