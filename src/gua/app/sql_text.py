@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from gua.core.plaintext import cells, pad, safe
+from gua.core.plaintext import cells, pad, pad_left, safe
 from gua.report.recording import Question
 from gua.store.asking import Answer
 from gua.store.database import REPORT_SETTINGS, call_of
@@ -32,7 +32,7 @@ def to_text(answer: Answer) -> str:
         width = max(cells(row[at]) for row in rows)
         is_number = kind.removeprefix("LowCardinality(").removeprefix("Nullable(").startswith(_NUMBERS)
         for row in rows:
-            row[at] = " " * (width - cells(row[at])) + row[at] if is_number else pad(row[at], width)
+            row[at] = pad_left(row[at], width) if is_number else pad(row[at], width)
     count = f"{len(answer.rows)} row{'' if len(answer.rows) == 1 else 's'}"
     return "".join(f"{line.rstrip()}\n" for line in (*map("  ".join, rows), count))
 

@@ -158,7 +158,7 @@ def report(
     as_json: Annotated[bool, typer.Option("-j", "--json", help="As JSON.")] = False,
 ) -> None:
     """Show reserved hours by user."""
-    now_ms = _now_ms()
+    now_ms = time.time_ns() // 1_000_000
     answer = ask(_tried(), {"ask": "reservations", "since_ms": now_ms - days * 24 * 3_600_000})
     found = of_usage.usage(answer.get("reservations") or [], days=days, now_ms=now_ms)
     typer.echo(json.dumps(found, indent=2) if as_json else of_usage.table(found), nl=as_json)
@@ -236,7 +236,10 @@ def _not_enough(requested: int) -> str | None:
 def _rows(threshold_mb: int) -> list[of_status.Row]:
     told = first_answer(_tried(), ask_status)
     return of_status.rows(
-        told, now_ms=_now_ms(), last_ends_ms=told.get("reservations_ended_ms") or {}, threshold_mb=threshold_mb
+        told,
+        now_ms=time.time_ns() // 1_000_000,
+        last_ends_ms=told.get("reservations_ended_ms") or {},
+        threshold_mb=threshold_mb,
     )
 
 
@@ -254,7 +257,7 @@ def _queue_object(waiting: Sequence[dict[str, Any]]) -> dict[str, Any]:
                 "expiry_duration": None if each["for_ms"] is None else each["for_ms"] * _MS_PER_NS,
                 "note": each["note"] or "",
                 "enqueue_time": to_rfc3339(each["asked_ms"]),
-                "last_heartbeat": to_rfc3339(_now_ms()),
+                "last_heartbeat": to_rfc3339(time.time_ns() // 1_000_000),
                 "wait_timeout": None,
             }
             for each in waiting
@@ -272,7 +275,3 @@ def _label(note: str | None, user: str | None) -> str | None:
 
 def _bracketed(numbers: Sequence[int]) -> str:
     return f"[{' '.join(map(str, numbers))}]"
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000

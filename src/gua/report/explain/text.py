@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from gua.core.durations import to_rfc3339
 from gua.core.moments import zone
-from gua.core.plaintext import cells, pad
+from gua.core.plaintext import cells, pad, pad_left
 from gua.core.rules import State
 from gua.core.words import HARDWARE, HEAT, POWER_CAP, ROW_REMAPS, held_down_by
 from gua.report.explain.explain import ExplainedPart, ExplainedTick, Explanation
@@ -76,10 +76,15 @@ def _what(explanation: Explanation, style: Style) -> Iterator[str]:
     for line in lines:
         yield style.state(line, state)
     source = tick.row.source or NOT_KNOWN
-    length_seconds = (tick.ts_ms - tick.start_ms) / 1000
+    covered, length_seconds = tick.row.utilization_coverage_ms, (tick.ts_ms - tick.start_ms) / 1000
+    coverage = "utilization is one instant value, no sample covers the time before"
+    if covered is None:
+        coverage = "how much of it utilization samples cover is not known"
+    elif covered:
+        coverage = f"utilization samples cover {covered / 1000:.1f} of its {length_seconds:.1f} s"
     text = (
         f"It lies in the tick from {_moment(tick.start_ms, explanation)} to {_moment(tick.ts_ms, explanation)} "
-        f"({length_seconds:.1f} s); {_coverage(tick)}; {SOURCES.get(source) or style.name(source)}."
+        f"({length_seconds:.1f} s); {coverage}; {SOURCES.get(source) or style.name(source)}."
     )
     yield from style.wrap(text, indent=2)
     if troubles := list(_troubles(tick)):
@@ -102,15 +107,6 @@ def _troubles(tick: ExplainedTick) -> Iterator[str]:
         yield plural(row.ecc_errors, "uncorrected ECC error")
     if row.row_remap:
         yield f"remapping of memory rows {ROW_REMAPS.get(row.row_remap, str(row.row_remap))}"
-
-
-def _coverage(tick: ExplainedTick) -> str:
-    covered, length = tick.row.utilization_coverage_ms, tick.ts_ms - tick.start_ms
-    if covered is None:
-        return "how much of it utilization samples cover is not known"
-    if covered == 0:
-        return "utilization is one instant value, no sample covers the time before"
-    return f"utilization samples cover {covered / 1000:.1f} of its {length / 1000:.1f} s"
 
 
 def _hole(explanation: Explanation) -> str:
@@ -209,23 +205,19 @@ def _processes(explanation: Explanation, style: Style) -> Iterator[str]:
         yield ""
         began = f"started {_moment(created_ms, explanation)}" if created_ms is not None else "start not known"
         yield from columns.head(f"Process {pid}")
-        yield from style.wrap(", ".join([began, *_facts(newest, style)]), indent=2)
+        # Most run in no container, and do work that nobody tells.
+        unsaid = {*_SURROUNDINGS, *_WORK}
+        told = [fact for fact in PROCESS_FACTS if fact.of(newest) is not None or fact.column not in unsaid]
+        facts = [f"{fact.label} {style.name(fact.text(fact.of(newest)), _NAME_WIDTH)}" for fact in told]
+        if all(getattr(newest, column) is None for column in _SURROUNDINGS):
+            facts.append("no container, pod, job or unit known")
+        yield from style.wrap(", ".join([began, *facts]), indent=2)
         rows = [
             next((row for row in tick.processes if (row.pid, row.created_ms) == (pid, created_ms)), None)
             for tick in columns.ticks
         ]
         yield from columns.row("state", ["not there" if row is None else row.state for row in rows])
         yield from columns.rows(PROCESS_VALUES, rows)
-
-
-def _facts(process: ExplainedProcessRow, style: Style) -> Iterator[str]:
-    """Yield who a process is; where it runs only as far as that is known, since most run in no container."""
-    for fact in PROCESS_FACTS:
-        stored = fact.of(process)
-        if stored is not None or fact.column not in {*_SURROUNDINGS, *_WORK}:
-            yield f"{fact.label} {style.name(fact.text(stored), _NAME_WIDTH)}"
-    if all(getattr(process, column) is None for column in _SURROUNDINGS):
-        yield "no container, pod, job or unit known"
 
 
 class _Columns:
@@ -280,7 +272,7 @@ class _Columns:
 
     def _line(self, label: str, texts: Sequence[str], *, indent: int) -> str:
         head = pad(" " * indent + label, 2 + _LABEL_WIDTH)
-        return (head + "".join("  " + " " * (self._width - cells(text)) + text for text in texts)).rstrip()
+        return (head + "".join("  " + pad_left(text, self._width) for text in texts)).rstrip()
 
     def _time(self, tick: ExplainedTick) -> str:
         mark = ">" if self._explanation.covering is not None and tick.ts_ms == self._explanation.covering.ts_ms else ""

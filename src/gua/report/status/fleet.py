@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from gua.core.durations import to_rfc3339
-from gua.core.plaintext import cells, pad
+from gua.core.plaintext import cells, pad, pad_left
 from gua.core.ports import ViewReader
 from gua.core.view import Count, Moment, View
 from gua.report.allocation_sources import newest_sources
@@ -161,7 +161,7 @@ def _lines(hosts: Sequence[Host], style: Style) -> Iterator[str]:
             del widths[name]
     name_width = min(wanted, _room(style, widths, gap))
     for place, row in enumerate(rows):
-        cols = gap.join(" " * (width - cells(row[name])) + row[name] for name, width in widths.items())
+        cols = gap.join(pad_left(row[name], width) for name, width in widths.items())
         line = f"{pad(style.name(row['host'], name_width), name_width)}{gap}{cols}".rstrip()
         if place == 0:
             for state in STATES:

@@ -7,7 +7,7 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
-from gua.core.plaintext import cells, pad
+from gua.core.plaintext import cells, pad, pad_left
 from gua.core.rules import Reason
 from gua.core.untrusted import count_in, list_in, number_in, object_in, objects_in, text_in
 from gua.core.words import Mig, ProcessList, ProcessType
@@ -191,7 +191,10 @@ def _cards(cards: Sequence[Mapping[str, Any]], style: Style) -> Iterator[str]:
     widths["name"] = max(min(widths["name"], room), _SHORTEST_NAME)
     beside = room - widths["name"] - len(gap)
     for place, row in enumerate(rows):
-        line = gap.join(_cell(name, row[name], width, style) for name, width in widths.items()).rstrip()
+        line = gap.join(
+            pad(style.name(row[name], width), width) if name in {"name", "state"} else pad_left(row[name], width)
+            for name, width in widths.items()
+        ).rstrip()
         if place == 0:
             yield line + (f"{gap}holders" if beside >= _HOLDERS_BESIDE else "")
             continue
@@ -223,12 +226,6 @@ def _alike(cards: Sequence[Mapping[str, Any]], style: Style) -> list[list[Mappin
         }
         found.setdefault(tuple(texts.items()) if whole else place, []).append(card)
     return list(found.values())
-
-
-def _cell(column: str, text: str, width: int, style: Style) -> str:
-    if column in {"name", "state"}:
-        return pad(style.name(text, width), width)
-    return " " * (width - cells(text)) + text
 
 
 def _figures(card: Mapping[str, Any], style: Style) -> dict[str, str]:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from gua.core.durations import to_rfc3339
-from gua.core.plaintext import cells, pad
+from gua.core.plaintext import cells, pad, pad_left
 from gua.core.rules import Reason
 from gua.core.words import AllocationStatus, Use
 from gua.report.kit.basis import size
@@ -252,7 +252,7 @@ def _table(
         line = ""
         for name, width in widths.items():
             text = style.name(row[name], width) if cells(row[name]) > width else row[name]
-            aligned = pad(text, width) if name in _LEFT else " " * (width - cells(text)) + text
+            aligned = pad(text, width) if name in _LEFT else pad_left(text, width)
             if one is not None and name in {"state", "busy", "does"}:
                 aligned = painted(one.state, aligned, style)
             line += (_GAP if line else "") + aligned
@@ -348,6 +348,13 @@ def holder_lines(holders: Sequence[TopHolder], snapshot: Snapshot, style: Style)
 
 
 def _holder(one: TopHolder, names: Sequence[str], *, several: bool, style: Style) -> Row:
+    # The job first: what somebody would end.
+    runs_in = {
+        "job": one.slurm_job_id,
+        "pod": one.pod_uid,
+        "container": one.container_id and one.container_id[:_SHORT_ID],
+        "unit": one.systemd_unit,
+    }
     who = "/".join("?" if name is None else style.name(name, _LONGEST) for name in (one.owner, one.program))
     told = (
         _length(one.idle_ms, style, at_least=one.idle_is_lower_bound),
@@ -357,20 +364,9 @@ def _holder(one: TopHolder, names: Sequence[str], *, several: bool, style: Style
         percent(None if one.state == UNOBSERVED else one.utilization),
         _place(one, style, several=several),
         NONE if one.pid is None else str(one.pid),
-        _where(one, style),
+        ", ".join(f"{what} {style.name(name, _LONGEST)}" for what, name in runs_in.items() if name),
     )
     return dict(zip(names, told, strict=True))
-
-
-def _where(one: TopHolder, style: Style) -> str:
-    """Return in what a process runs, the job first: what somebody would end."""
-    known = (
-        ("job", one.slurm_job_id),
-        ("pod", one.pod_uid),
-        ("container", one.container_id and one.container_id[:_SHORT_ID]),
-        ("unit", one.systemd_unit),
-    )
-    return ", ".join(f"{what} {style.name(name, _LONGEST)}" for what, name in known if name)
 
 
 def _length(milliseconds: int | None, style: Style, *, at_least: bool) -> str:
