@@ -78,16 +78,12 @@ def command(
         gua demo --days 2 --interval 1m
         gua demo --html demo.html
     """
-    options = OutputOptions(
-        sections=section,
-        full=full,
-        brief=brief,
-        as_json=as_json,
-        markdown=markdown,
-        html=html,
-        steps=steps_of_demo(context, store),
+    steps = steps_of_demo(context, store)
+    output = choose_output(
+        OutputOptions(
+            sections=section, full=full, brief=brief, as_json=as_json, markdown=markdown, html=html, steps=steps
+        )
     )
-    output = choose_output(options)
     scenario = _scenario(seed=seed, gpus=gpus, ticks=ticks, interval=interval, days=days)
     if store is not None and endpoint is not None:
         msg = "--store and --endpoint exclude each other: give one of them"

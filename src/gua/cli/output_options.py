@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Final
@@ -225,12 +225,15 @@ def choose_output(options: OutputOptions) -> Output:
         shown: tuple[str, ...] = (*(BRIEF if options.brief else SECTIONS), *more)
     else:
         shown = section_names() if options.html is not None and not options.sections else named
+    written, told = options.fail_on or [], os.environ.get(_FAIL_ON, "")
+    if written and written == told.split():  # of the variable come words, as conditions are written with spaces
+        written = _BETWEEN.split(told.strip())
     return Output(
         options=options,
         shown=shown,
         named=frozenset(named),
         limits_ms=tuple(sorted({parse_duration_ms(limit) for limit in options.limits or ()})),
-        conditions=tuple(parse_condition(text) for text in _conditions(options.fail_on or ())),
+        conditions=tuple(map(parse_condition, written)),
     )
 
 
@@ -258,12 +261,6 @@ def _named(options: OutputOptions, more: tuple[str, ...]) -> tuple[str, ...]:
         return more
     also = ALSO_FULL if options.full else ()
     return tuple(dict.fromkeys((*choose_sections(options.sections or ()), *also, *more)))
-
-
-def _conditions(written: Sequence[str]) -> Sequence[str]:
-    """Return the conditions one by one: of the variable come its words, as conditions are written with spaces."""
-    told = os.environ.get(_FAIL_ON, "")
-    return _BETWEEN.split(told.strip()) if written and [*written] == told.split() else written
 
 
 _FORM: Final = frozenset(
