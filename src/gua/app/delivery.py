@@ -7,10 +7,9 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from itertools import chain
-from pathlib import Path
 
 from gua.agent.delivery import BATCH_TICKS, DrainResult, drain
 from gua.app.destinations import Destination, more_explicit, open_agent_endpoint
@@ -179,7 +178,12 @@ def deliver_spooled(
     failure: UnavailableError | None = None
     for destination in destinations:
         try:
-            with _agent_landing(destination, home.path, patience_seconds) as landing:
+            opened: AbstractContextManager[Landing] = (
+                closing(open_agent_endpoint(destination, home.path, patience_seconds=patience_seconds))
+                if destination.endpoint
+                else open_writer(destination.store)
+            )
+            with opened as landing:
                 flush = landing.flush if isinstance(landing, Store) else nobody
                 drained[destination.name] = drain(spool, destination.name, landing, flush=flush)
             told(destination, drained[destination.name].landed)
@@ -192,16 +196,6 @@ def deliver_spooled(
     if refused := sum(each.refused for each in drained.values()):
         say(f"note: {refused} ticks were refused for good and are kept in {safe(str(home.spool))}", to_stderr=True)
     return drained
-
-
-@contextmanager
-def _agent_landing(destination: Destination, home: Path, patience_seconds: float) -> Iterator[Landing]:
-    if destination.endpoint:
-        with closing(open_agent_endpoint(destination, home, patience_seconds=patience_seconds)) as opened:
-            yield opened
-        return
-    with open_writer(destination.store) as store:
-        yield store
 
 
 def destination_of(store: str | None, endpoint: str | None) -> tuple[str | None, str | None]:

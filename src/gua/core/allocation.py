@@ -340,7 +340,15 @@ class Promises:
         """
         known = self._cards.get(card.uuid, _Known())
         declared = [each for each in known.at_end if each.workload_kind is not None or each.workload_model is not None]
-        return tuple(_labelled(process, declared) for process in card.processes) if declared else card.processes
+        labelled = []
+        for process in card.processes if declared else ():
+            own = next((each for each in declared if belongs(process, each)), None)
+            if own is not None and process.type is not ProcessType.IGNORED:
+                kind, model = process.workload_kind or own.workload_kind, process.workload_model or own.workload_model
+                labelled.append(replace(process, workload_kind=kind, workload_model=model))
+            else:
+                labelled.append(process)
+        return tuple(labelled) if declared else card.processes
 
     def _standings(self, card: CardTick, at_end: list[Allocation]) -> Mapping[_Key, _Standing]:
         """Return how every allocation stands that the card has or had since the tick before."""
@@ -358,17 +366,6 @@ class Promises:
             known.standings = before | {each.key: of for each, of in zip(at_end, newest, strict=True)}
             known.on_card, known.at_end = on_card, at_end
         return known.standings
-
-
-def _labelled(process: ProcessReading, declared: Sequence[Allocation]) -> ProcessReading:
-    own = next((each for each in declared if belongs(process, each)), None)
-    if own is None or process.type is ProcessType.IGNORED:
-        return process
-    return replace(
-        process,
-        workload_kind=process.workload_kind or own.workload_kind,
-        workload_model=process.workload_model or own.workload_model,
-    )
 
 
 _FUTURE_MS: Final = 1000

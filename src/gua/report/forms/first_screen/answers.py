@@ -255,7 +255,12 @@ def free(report: Report, told: Answers, style: Style, *, brief: bool = False) ->
         return
     where = places(report, style)
     first, *others = sentences_of_free(report, told, where, style)
-    yield from style.wrap(f"{first}{_counted(told)}" if brief else " ".join([first, *others]), indent=0)
+    if brief:  # how many cards look free and are not, or may not be
+        promised, maybe = len(_by_card(told.promised)), len(told.maybe_promised)
+        is_promised = f"{promised:,} that nothing holds {'is' if promised == 1 else 'are'} promised" if promised else ""
+        parts = list(filter(None, (is_promised, f"of {maybe:,} that is not known" if maybe else "")))
+        others = [f"{', '.join(parts).capitalize()}."] if parts else []
+    yield from style.wrap(" ".join([first, *others]), indent=0)
 
 
 def sentences_of_free(report: Report, told: Answers, where: Places, style: Style) -> Iterator[str]:
@@ -277,16 +282,6 @@ def sentences_of_free(report: Report, told: Answers, where: Places, style: Style
     if told.maybe_promised:
         names = [where(one.host, one.gpu) for one in told.maybe_promised[:MOST_FREE]]
         yield f"Not known whether promised: {_listed(names, len(told.maybe_promised))}."
-
-
-def _counted(told: Answers) -> str:
-    """Return how many cards look free and are not, or may not be."""
-    promised, maybe = len(_by_card(told.promised)), len(told.maybe_promised)
-    parts = [
-        *([f"{promised:,} that nothing holds {'is' if promised == 1 else 'are'} promised"] if promised else []),
-        *([f"of {maybe:,} that is not known"] if maybe else []),
-    ]
-    return f" {', '.join(parts).capitalize()}." if parts else ""
 
 
 def promised_to(cards: Sequence[FreeCard]) -> str:

@@ -137,7 +137,7 @@ def sentences(report: Report, told: Answers, style: Style, hours: HourFormat) ->
             f"held and did nothing{gpus}{'' if cost is None else f', {cost}'}."
         )
         yield from _worst_first(held, report, told, style, hours)
-    elif told.empty is not None and _is_much(told.empty):
+    elif told.empty is not None and (told.empty.share or 0) >= _MUCH_EMPTY:
         yield _empty(report, told.empty, style, hours)
     else:
         yield (
@@ -157,15 +157,11 @@ def sentences(report: Report, told: Answers, style: Style, hours: HourFormat) ->
 
 def _worst_first(held: str, report: Report, told: Answers, style: Style, hours: HourFormat) -> Iterator[str]:
     empty, is_more = told.empty, told.empty is not None and told.empty.gpu_ms > told.wasted.gpu_ms
-    if empty is None or not (_is_much(empty) or is_more):
+    if empty is None or ((empty.share or 0) < _MUCH_EMPTY and not is_more):
         yield held
         return
     both = [held, _empty(report, empty, style, hours)]
     yield from reversed(both) if is_more else both
-
-
-def _is_much(empty: EmptyPromise) -> bool:
-    return (empty.share or 0) >= _MUCH_EMPTY
 
 
 def _empty(report: Report, empty: EmptyPromise, style: Style, hours: HourFormat) -> str:
