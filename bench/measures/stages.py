@@ -34,8 +34,8 @@ def main() -> None:
 
     with stage("the engine is loaded"):
         engine_version()
+    from gua.cli.options import style_for  # noqa: PLC0415 - as above
     from gua.cli.output_options import OutputOptions, choose_output  # noqa: PLC0415 - as above
-    from gua.cli.terminal import style_for  # noqa: PLC0415 - as above
     from gua.report.collect import collect  # noqa: PLC0415 - as above
     from gua.report.hours import tick_hours  # noqa: PLC0415 - as above
     from gua.report.recording import RecordingReader  # noqa: PLC0415 - as above

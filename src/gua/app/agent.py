@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
 
@@ -25,11 +26,10 @@ from gua.agent.status import ALLOCATION_NOTES, Board, SpoolFigures
 from gua.app import children
 from gua.app.asker import Askers
 from gua.app.destinations import Destination, open_agent_endpoint
-from gua.app.host import Host
+from gua.app.host import Host, open_host
 from gua.app.reservations import IdleNotes, Reservations, WithReservations, refused
-from gua.app.settings import Places
+from gua.app.settings import AgentSettings, Places
 from gua.core.errors import UnavailableError
-from gua.core.idleness import IdleCounters
 from gua.core.ports import AllocationSources, Landing
 from gua.exporter.address import Serving
 from gua.local_socket.server import PUBLIC_MODE, Converse, Listen, LocalServer
@@ -45,27 +45,18 @@ from gua.state.host_lock import HostLock
 from gua.state.pid_file import PidFile
 
 _JOIN_SECONDS: Final = 3.0
+_VERSION: Final = version("gua-otel")
 _SCHEDULERS: Final = frozenset(("slurm", "kubernetes"))
 
 
-def run(
-    open_host: Callable[[], Host],
-    *,
-    places: Places,
-    destinations: Sequence[Destination],
-    ready: Ready,
-    version: str,
-    on_ready: Callable[[], None],
-    serving: Serving | None = None,
-    idle_release_ms: int | None = None,
-) -> None:
+def run(settings: AgentSettings, *, ready: Ready, on_ready: Callable[[], None]) -> None:
     """Be the agent until a signal asks to stop; then release the driver first of all.
 
     Without destinations no tick is kept: they are only served, and the spool holds the mark of the last one.
-
     Raises UnavailableError, and says so through ``ready``, where another agent runs, the places cannot be used or
     no card can be read at the start.
     """
+    places, destinations, serving = settings.places, settings.destinations, settings.serving
     started = time.time_ns() // 1_000_000
     notifier = Notifier(os.environ)
     with ready, ExitStack() as held:
@@ -75,18 +66,27 @@ def run(
         held.callback(lock.release)
         held.enter_context(home_held(places.home))
         log = open_log(places.log_file)
-        _hold_pid_file(held, places.pid_file, started_ms=started, version=version, supervised=notifier.supervised)
+        _hold_pid_file(held, places.pid_file, started_ms=started, version=_VERSION, supervised=notifier.supervised)
         names = [destination.name for destination in destinations]
         spool = held.enter_context(Spool(places.home.spool, destinations=names or None))
         outbox = Outbox(spool) if names else MarkOnly(spool)
         # A second connection: who asks for the status must not wait for a tick that a slow disk takes seconds to keep.
         viewed = held.enter_context(Spool(places.home.spool, destinations=None))
         before = spool.stats()
-        host = open_host()
+        host = open_host(
+            settings.procfs,
+            interval_ms=settings.interval_ms,
+            home=places.home,
+            ignored=settings.ignored,
+            kubelet=settings.kubelet,
+            allocation=settings.allocation,
+            detect_models=settings.detect_models,
+            activity=settings.activity,
+        )
         held.callback(host.close)
         board = Board(
             pid=os.getpid(),
-            version=version,
+            version=_VERSION,
             host=host.origin.host,
             started_ms=started,
             interval_ms=host.origin.interval_ms,
@@ -97,28 +97,42 @@ def run(
             reads_activity=host.reads_activity,
         )
         watcher = AgentEvents(board=board, changes=Changes(log), notifier=notifier, also_alive=lock.forget_callers)
-        senders = [_sender(places.home, one, watcher) for one in destinations if one.endpoint]
-        landings = [_landing(places.home, one, watcher) for one in destinations if one.store]
+        senders = [
+            Sender(
+                one.name,
+                queue=lambda: Spool(places.home.spool, destinations=None),
+                landing=partial(_landing, one, places.home),
+                watcher=watcher,
+            )
+            for one in destinations
+            if one.endpoint
+        ]
+        landings = [
+            PeriodicLanding(one.name, land=partial(children.land, places.home, one), watcher=watcher)
+            for one in destinations
+            if one.store
+        ]
 
         def wake() -> None:
             for sender in senders:
                 sender.wake()
 
-        reserving = _reservations(held, places.home, host, log.warning, idle_release_ms)
+        reserving = _reservations(held, places.home, host, log.warning, settings.idle_release_ms)
         told = Listeners([_told(held, watcher, serving, host, outbox), *reserving.idle])
         loop = _loop(host, reserving.allocations, outbox, spool, watcher, told, before=before, on_tick=wake)
         loop.first()
-        held.enter_context(_answering(places, destinations, board, reserving))
+        _answer(held, places, destinations, board, reserving)
         held.enter_context(_delivering([*senders, *landings]))
         ready.ready(f"gua agent started: pid {os.getpid()}, every {host.origin.interval_ms / 1000:g} s")
         notifier.ready(f"sampling every {host.origin.interval_ms / 1000:g} s")
         on_ready()
+        served = [] if serving is None else [f"whoever asks at http://{serving.address}/metrics"]
         log.info(
             "gua %s samples %s every %g s; ticks go to %s",
-            version,
+            _VERSION,
             host.origin.host,
             host.origin.interval_ms / 1000,
-            " and ".join(_where(destinations, serving)),
+            " and ".join([*(one.where for one in destinations), *served]),
         )
         if host.pods is not None:
             log.info("names of pods come from %s", host.pods.kubelet)
@@ -153,21 +167,18 @@ def _hold_pid_file(held: ExitStack, path: Path, *, started_ms: int, version: str
     held.callback(pid_file.release)
 
 
-def _where(destinations: Sequence[Destination], serving: Serving | None) -> list[str]:
-    served = [] if serving is None else [f"whoever asks at http://{serving.address}/metrics"]
-    return [*(destination.where for destination in destinations), *served]
-
-
 def _told(held: ExitStack, watcher: AgentEvents, serving: Serving | None, host: Host, outbox: MarkOnly) -> Watcher:
     """Return who is told what the loop does; with an endpoint it answers from here on."""
     if serving is None:
         return watcher
     from gua.exporter.endpoint import PrometheusEndpoint  # noqa: PLC0415 - only for those who serve
 
-    def clocks() -> IdleCounters:
-        return outbox.mark.clocks if outbox.mark is not None else {}
-
-    endpoint = PrometheusEndpoint(serving, clock=host.clock, origin=host.origin, clocks=clocks)
+    endpoint = PrometheusEndpoint(
+        serving,
+        clock=host.clock,
+        origin=host.origin,
+        clocks=lambda: outbox.mark.clocks if outbox.mark is not None else {},
+    )
     return Listeners([watcher, held.enter_context(endpoint)])
 
 
@@ -190,7 +201,10 @@ def _loop(  # noqa: PLR0917 - what a loop is made of
         with contextlib.suppress(UnavailableError):
             stats = spool.stats()
             if stats.repairs > before.repairs or spool.set_aside is not None:
-                watcher.condition("spool repairs", _mended(stats))
+                lost = "none" if stats.lost == 0 else "an unknown number"
+                told_of = f"the spool was damaged or removed, and begun anew, {stats.repairs} x so far"
+                note = f"{told_of}: {lost} of its ticks lost; a damaged file lies beside it"
+                watcher.condition("spool repairs", note)
             return QueueHealth(
                 spool_ticks=stats.ticks + outbox.waiting,
                 spool_bytes=stats.bytes,
@@ -222,14 +236,6 @@ def _loop(  # noqa: PLR0917 - what a loop is made of
     )
 
 
-def _mended(stats: SpoolStats) -> str:
-    lost = "none" if stats.lost == 0 else "an unknown number"
-    return (
-        f"the spool was damaged or removed, and begun anew, {stats.repairs} x so far: {lost} of its ticks lost; "
-        "a damaged file lies beside it"
-    )
-
-
 def _figures(spool: Spool, outbox: MarkOnly, before: SpoolStats) -> SpoolFigures:
     try:
         stats = spool.stats()
@@ -256,20 +262,8 @@ def _since(before: Mapping[str, int], now: Mapping[str, int]) -> Mapping[str, in
     return {name: max(count - before.get(name, 0), 0) for name, count in now.items()}
 
 
-def _sender(home: Home, destination: Destination, watcher: AgentEvents) -> Sender:
-    def landing() -> AbstractContextManager[Landing]:
-        return contextlib.closing(open_agent_endpoint(destination, home.path, patience_seconds=0))
-
-    return Sender(
-        destination.name,
-        queue=lambda: Spool(home.spool, destinations=None),
-        landing=landing,
-        watcher=watcher,
-    )
-
-
-def _landing(home: Home, destination: Destination, watcher: AgentEvents) -> PeriodicLanding:
-    return PeriodicLanding(destination.name, land=partial(children.land, home, destination), watcher=watcher)
+def _landing(destination: Destination, home: Home) -> AbstractContextManager[Landing]:
+    return contextlib.closing(open_agent_endpoint(destination, home.path, patience_seconds=0))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -290,14 +284,11 @@ def _reservations(
     if candidates is None or owners is None:
         return _Reserving(allocations=host.allocations)
 
-    def name(uid: int) -> str:
-        return owners.name(uid) or str(uid)
-
     def ruler() -> str | None:
         ruling = () if host.allocations is None else [name for name in host.allocations.names if name in _SCHEDULERS]
         return f"{' and '.join(ruling)} gives out the cards of this host" if ruling else None
 
-    askers = Askers(processes, name)
+    askers = Askers(processes, lambda uid: owners.name(uid) or str(uid))
     surroundings = Surroundings(
         probe=candidates.read, start_ticks=askers.start_ticks, boot_id=processes.boot_id(), tell=tell
     )
@@ -337,10 +328,10 @@ def _delivering(deliveries: Sequence[DeliveryThread]) -> Iterator[None]:
             each.join(max(0.0, deadline - time.monotonic()))  # one that still waits for its endpoint ends with us
 
 
-@contextmanager
-def _answering(
-    places: Places, destinations: Sequence[Destination], board: Board, reserving: _Reserving
-) -> Iterator[None]:
+def _answer(
+    held: ExitStack, places: Places, destinations: Sequence[Destination], board: Board, reserving: _Reserving
+) -> None:
+    """Answer at the local sockets until the end."""
     listen = [Listen(path=places.home.socket)]
     if places.public_socket is not None:
         listen.append(Listen(path=places.public_socket, mode=PUBLIC_MODE))
@@ -353,7 +344,4 @@ def _answering(
         conversations=reserving.conversations,
     )
     server.start()
-    try:
-        yield
-    finally:
-        server.close()
+    held.callback(server.close)

@@ -92,7 +92,6 @@ def send_history(store: str | None, home: Path, destination: Destination, *, int
 def _part(address: str, origin: Origin, sent: Sent) -> Sequence[SpooledTick]:
     """Return the ticks that follow, encoded, with the time up to which they go noted; none at the end."""
     part: list[SpooledTick] = []
-    size = 0
     with open_store(address) as store:
         rebuilt = Rebuilt(origin, card_info(store, origin.host))
         for since_ms, until_ms in _slices(store, origin.host, sent.through_ms):
@@ -100,9 +99,8 @@ def _part(address: str, origin: Origin, sent: Sent) -> Sequence[SpooledTick]:
             for tick in rebuilt.ticks(*rows):
                 raw = encode(tick)
                 part.append(SpooledTick(id=0, ts_ms=tick.ts_ms, raw_length=len(raw), blob=compress(raw)))
-                size += len(part[-1].blob)
             sent.through_ms = until_ms
-            if size >= _PART_BYTES:
+            if sum(len(tick.blob) for tick in part) >= _PART_BYTES:
                 break
     sent.card_ticks += rebuilt.card_ticks
     sent.left_out += rebuilt.left_out

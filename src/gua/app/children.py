@@ -43,12 +43,10 @@ def land(home: Home, destination: Destination, stopping: threading.Event) -> Lan
     The child is ended when ``stopping`` is set, or after half an hour: what it has not acknowledged stays in the
     spool. Raises TransientError with the child's own words where it fails.
     """
-    arguments = ["land", "--spool", str(home.spool), "--destination", destination.name]
-    environ = _environment(destination.store)
     deadline = time.monotonic() + _LONGEST_LANDING_SECONDS
     with subprocess.Popen(  # noqa: S603 - our own command
-        gua(*arguments),
-        env=environ,
+        gua("land", "--spool", str(home.spool), "--destination", destination.name),
+        env=_environment(destination.store),
         cwd="/",
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,

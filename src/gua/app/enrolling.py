@@ -80,38 +80,41 @@ def join(
     procfs: Path,
 ) -> None:
     """Send a tick to the endpoint offered, and keep the enrollment once it was accepted. Raises UnavailableError."""
-    before = _readable(home.path)
+    try:
+        before = read_enrollment(home.path)
+    except GuaError:  # one that cannot be believed is about to be replaced
+        before = None
     lock = HostLock.of(os.environ)
     running = lock.holder()
     try:
         proven = prove(partial(open_host, procfs, interval_ms=interval_ms, home=home, ignored=()), offered, home, lock)
         kept = keep_enrollment(home.path, offered, authorities)
         usual = [one.name for one in agent_destinations(os.environ.get("GUA_STORE"), None, home.path)]
-        with Spool(home.spool, destinations=registered(home, usual)) as spool:
-            keep(proven, spool)
+        # What waits for the spool's other destinations is not lost because a host joins a fleet.
+        names = sorted({*(destinations_of(home.spool) or usual), ENDPOINT})
+        with Spool(home.spool, destinations=names) as spool:
+            if proven.to_spool is not None:  # other destinations lack it, and the next tick follows it
+                spool.append(proven.ts_ms, *proven.to_spool)
     finally:
         lock.release()
     say(safe(f"accepted: {proven.what}"))
     say(safe(f"enrolled: endpoint and token are in {enrollment_file(home.path)}, for this user alone"))
-    say(safe(_effect(running, same=before is not None and before.endpoint == kept.endpoint)))
+    effect = "next: gua daemon delivers there"
+    if running is not None and before is not None and before.endpoint == kept.endpoint:
+        effect = f"the agent ({running}) shows the new token with its next request"
+    elif running is not None:
+        how = "gua stop and gua daemon or systemctl restart gua; until then ticks wait"
+        effect = f"next: restart the agent ({running}), {how}"
+    say(safe(effect))
     for note in _notes(settings):
         say(safe(note), to_stderr=True)
 
 
-def _effect(running: LockHolder | None, *, same: bool) -> str:
-    if running is None:
-        return "next: gua daemon delivers there"
-    if same:
-        return f"the agent ({running}) shows the new token with its next request"
-    return (
-        f"next: restart the agent ({running}), gua stop and gua daemon or systemctl restart gua; until then ticks wait"
-    )
-
-
 def _notes(settings: Settings) -> Iterator[str]:
-    own = [name for name in _NOT_KEPT if _set(name)]
+    ways = ("OTEL_EXPORTER_OTLP_", "OTEL_EXPORTER_OTLP_METRICS_")
+    own = [name for name in _NOT_KEPT if any(os.environ.get(way + name, "").strip() for way in ways)]
     if own:
-        names = ", ".join(f"OTEL_EXPORTER_OTLP_{name}" for name in own)
+        names = ", ".join(ways[0] + name for name in own)
         yield f"note: {names} counted here and is not kept: set it for the agent too"
     other = configured_endpoint(os.environ)
     if other and read_settings(other, os.environ).url != settings.url:
@@ -161,18 +164,6 @@ def read_authorities(path: Path) -> bytes:
     return content
 
 
-def _readable(home: Path) -> Enrollment | None:
-    """Return the enrollment so far; one that cannot be believed is about to be replaced."""
-    try:
-        return read_enrollment(home)
-    except GuaError:
-        return None
-
-
-def _set(name: str) -> bool:
-    return any(os.environ.get(f"OTEL_EXPORTER_OTLP_{form}{name}", "").strip() for form in ("", "METRICS_"))
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Proof:
     """The tick that was accepted. ``what`` says which it was; ``to_spool`` stores it where it is new to the spool."""
@@ -199,17 +190,14 @@ def prove(open_host: Callable[[], Host], offered: Enrollment, home: Home, lock: 
     return proof
 
 
-def keep(proof: Proof, spool: Spool) -> None:
-    """Spool a tick that was read for the proof: other destinations lack it, and the next tick follows it."""
-    if proof.to_spool is not None:
-        raw, mark = proof.to_spool
-        spool.append(proof.ts_ms, raw, mark)
-
-
 def _read(open_host: Callable[[], Host], home: Home) -> tuple[Proof, bytes]:
     host = open_host()
     try:
-        tick, mark = sample_once(host, _mark(home))
+        mark = None
+        if home.spool.exists():
+            with Spool(home.spool, destinations=None) as spool:
+                mark = spool.mark()
+        tick, mark = sample_once(host, mark)
     except UnavailableError as error:
         return _without_cards(host, str(error))
     finally:
@@ -227,13 +215,6 @@ def _of_agent(open_host: Callable[[], Host], home: Home, holder: LockHolder) -> 
             what = f"the newest tick of the agent that runs ({holder})"
             return Proof(what=what, ts_ms=newest[0].ts_ms), decompress(newest[0].blob)
     return _without_cards(open_host(), f"an agent runs ({holder}), and none of its ticks is here")
-
-
-def _mark(home: Home) -> Mark | None:
-    if not home.spool.exists():
-        return None
-    with Spool(home.spool, destinations=None) as spool:
-        return spool.mark()
 
 
 def _without_cards(host: Host, why: str) -> tuple[Proof, bytes]:
@@ -263,15 +244,6 @@ def _send(offered: Enrollment, raw: bytes, ts_ms: int) -> None:
             said = f" ({endpoint.rejected_reason})" if endpoint.rejected_reason else ""
             msg = f"{endpoint.shown} does not take a tick{said}: check that it is for metrics (nothing was stored)"
             raise UnavailableError(msg)
-
-
-def registered(home: Home, usual: list[str]) -> list[str]:
-    """Return the spool's destinations with the endpoint among them, those of ``usual`` where the spool has none.
-
-    The others stay: what waits for them is not lost because a host joins a fleet.
-    """
-    known = destinations_of(home.spool)
-    return sorted({*(known or usual), ENDPOINT})
 
 
 LONGEST: Final = 4096

@@ -45,6 +45,11 @@ _LOOK_SECONDS: Final = 2.0
 _SAY_AGAIN_SECONDS: Final = 30.0
 
 
+_WHO: Final = ("id", "owner", "uid", "kind")
+_WHAT: Final = ("since_ms", "until_ms", "note", "workload_kind", "workload_model")
+_END: Final = ("ended_ms", "ending", "ended_by")
+
+
 class Reservations:
     """Answers users of the local socket about reservations.
 
@@ -78,28 +83,16 @@ class Reservations:
 
     def told(self, reservation: Reservation) -> dict[str, Any]:
         """Return a reservation as it is sent."""
+        streak = self._desk.idle().get(reservation.id)
         return {
-            "id": reservation.id,
-            "owner": reservation.owner,
-            "uid": reservation.uid,
-            "kind": reservation.kind.value,
+            **{name: getattr(reservation, name) for name in _WHO},
             "cards": list(reservation.cards),
             "gpus": [self._index.get(card) for card in reservation.cards],
-            "since_ms": reservation.since_ms,
-            "until_ms": reservation.until_ms,
-            "note": reservation.note,
-            "workload_kind": reservation.workload_kind,
-            "workload_model": reservation.workload_model,
-            "idle_since_ms": self._idle_since(reservation),
+            **{name: getattr(reservation, name) for name in _WHAT},
+            "idle_since_ms": None if streak is None else streak.since_ms,
             "raced": self._desk.raced().get(reservation.id),
-            "ended_ms": reservation.ended_ms,
-            "ending": None if reservation.ending is None else reservation.ending.value,
-            "ended_by": reservation.ended_by,
+            **{name: getattr(reservation, name) for name in _END},
         }
-
-    def _idle_since(self, reservation: Reservation) -> int | None:
-        streak = self._desk.idle().get(reservation.id)
-        return None if streak is None else streak.since_ms
 
     def _reserve(self, connection: socket.socket, peer: Peer, asked: Mapping[str, Any], lines: Lines) -> None:
         try:
@@ -161,7 +154,9 @@ class Reservations:
                 send_line(connection, {"waiting": words}, seconds=_SEND_SECONDS)
                 said, said_at = words, time.monotonic()
             self._desk.wait(_LOOK_SECONDS if left is None else min(left, _LOOK_SECONDS))
-            if _went_away(connection) or self._desk.closing:
+            poll = select.poll()
+            poll.register(connection, select.POLLRDHUP)  # whatever they have sent and nobody read
+            if poll.poll(0) or self._desk.closing:  # they went away, or the agent ends
                 return None
 
     def _hand_over(self, connection: socket.socket, granted: Granted, lines: Lines) -> None:
@@ -255,17 +250,13 @@ class Reservations:
 
     def _reservations(self, connection: socket.socket, _: Peer, asked: Mapping[str, Any], __: Lines) -> None:
         since_ms = _amount(asked, "since_ms", most=2**53)
-        found = self.now() if since_ms is None else [self.told(each) for each in self._desk.since(since_ms)]
-        send_line(connection, {"reservations": found}, seconds=_SEND_SECONDS)
-
-    def now(self) -> list[dict[str, Any]]:
-        """Return what is reserved now, as it is sent."""
-        return [self.told(each) for each in self._desk.reservations()]
+        found = self._desk.reservations() if since_ms is None else self._desk.since(since_ms)
+        send_line(connection, {"reservations": [self.told(each) for each in found]}, seconds=_SEND_SECONDS)
 
     def status(self) -> dict[str, Any]:
         """Return what the agent's status says of reservations."""
         return {
-            "reservations": self.now(),
+            "reservations": [self.told(each) for each in self._desk.reservations()],
             "queue": self.waiting(),
             "reservations_ended_ms": self._desk.last_ends(),
         }
@@ -369,7 +360,9 @@ class WithReservations:
         waits = self._desk.take_waits()
         if not self._desk.was_used:
             return look
-        reserved = tuple(_allocation(each) for each in self._desk.since(since_ms) if not _ended_ahead(each, now_ms))
+        # What ended at a time that has not come ended before the clock was set back.
+        latest_ms = now_ms + _LONGEST_LOOK_MS
+        reserved = tuple(_allocation(each) for each in self._desk.since(since_ms) if (each.ended_ms or 0) <= latest_ms)
         return AllocationLook(
             allocations=(*look.allocations, *reserved),
             sources=(*look.sources, SourceHealth(source=SOURCE, waits=waits)),
@@ -409,11 +402,6 @@ class IdleNotes:
 
     def alive(self) -> None:
         """Nothing."""
-
-
-def _ended_ahead(reservation: Reservation, now_ms: int) -> bool:
-    """Return whether a reservation ended at a time that has not come: since then the clock was set back."""
-    return reservation.ended_ms is not None and reservation.ended_ms > now_ms + _LONGEST_LOOK_MS
 
 
 def _allocation(reservation: Reservation) -> Allocation:
@@ -459,10 +447,3 @@ def _amount(asked: Mapping[str, Any], name: str, *, most: int, least: int = 0) -
         msg = f"{name} is not within {least} and {most}"
         raise UsageError(msg)
     return value
-
-
-def _went_away(connection: socket.socket) -> bool:
-    """Return whether the other end has closed."""
-    poll = select.poll()
-    poll.register(connection, select.POLLRDHUP)  # whatever they have sent and nobody read
-    return bool(poll.poll(0))

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import os
+import pickle
 import time
+from base64 import b64decode, b64encode
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from gua.app.destinations import Destination
 from gua.core.durations import parse_duration_ms
 from gua.core.errors import UnavailableError, UsageError
-from gua.exporter.address import DEFAULT_PORT, Address, Serving, parse_address, parse_port
+from gua.exporter.address import CONSTANT, DEFAULT_PORT, Address, Serving, parse_address, parse_port
 from gua.identity.kubelet import Kubelet, parse_kubelet
 from gua.procfs.reader import ProcFs
 from gua.state.directory import Home
@@ -48,15 +49,6 @@ class AllocationSettings:
     slurm_poll_seconds: float | None = None
     slurm_job_mapping: Path | None = None
     pod_resources: Path | None = None
-
-    @classmethod
-    def from_json(cls, found: Mapping[str, Any]) -> AllocationSettings:
-        """Return the settings of an object that holds them as text and numbers."""
-        paths = {
-            name: None if found[name] is None else Path(found[name])
-            for name in ("folder", "slurm_job_mapping", "pod_resources")
-        }
-        return cls(**{**found, **paths, "sources": tuple(found["sources"])})
 
 
 def chosen_sources(names: Sequence[str] | None) -> tuple[str, ...]:
@@ -159,36 +151,15 @@ class AgentSettings:
     detect_models: bool = False
     activity: bool = False
 
-    def to_json(self) -> str:
-        """Return the settings as text for :meth:`from_json`."""
-        return json.dumps(asdict(self), default=str)
+    def to_text(self) -> str:
+        """Return the settings as ASCII text for :meth:`from_text`."""
+        return b64encode(pickle.dumps(self)).decode()
 
-    @classmethod
-    def from_json(cls, text: str) -> AgentSettings:
-        """Return the settings that :meth:`to_json` wrote."""
-        found: dict[str, Any] = json.loads(text)
-        places, serving, kubelet = found["places"], found["serving"], found["kubelet"]
-        return cls(
-            interval_ms=found["interval_ms"],
-            procfs=Path(found["procfs"]),
-            ignored=tuple(found["ignored"]),
-            destinations=tuple(Destination(**one) for one in found["destinations"]),
-            places=Places(
-                home=Home(Path(places["home"]["path"])),
-                pid_file=Path(places["pid_file"]),
-                log_file=_path(places["log_file"]),
-                public_socket=_path(places["public_socket"]),
-            ),
-            serving=serving
-            and Serving(
-                address=Address(**serving["address"]), constant=serving["constant"], names=tuple(serving["names"])
-            ),
-            kubelet=kubelet and Kubelet(**kubelet),
-            allocation=AllocationSettings.from_json(found["allocation"]),
-            idle_release_ms=found["idle_release_ms"],
-            detect_models=found["detect_models"],
-            activity=found["activity"],
-        )
+    @staticmethod
+    def from_text(text: str) -> AgentSettings:
+        """Return the settings that :meth:`to_text` wrote: the process that becomes the agent, and nobody else."""
+        found: AgentSettings = pickle.loads(b64decode(text))  # noqa: S301 - of this very process
+        return found
 
 
 def require_procfs(procfs: Path) -> None:
@@ -196,10 +167,6 @@ def require_procfs(procfs: Path) -> None:
     if not ProcFs(procfs).is_there():
         msg = f"cannot read {procfs}/stat: mount the host's /proc there, or name the place with --procfs"
         raise UnavailableError(msg)
-
-
-def _path(text: str | None) -> Path | None:
-    return None if text is None else Path(text)
 
 
 def serving(
@@ -214,8 +181,6 @@ def serving(
     said = (text or "").strip().lower()
     if said in _NOT_SERVED:
         return None
-    from gua.exporter.address import CONSTANT  # noqa: PLC0415 - not in agents that serve nothing
-
     port = parse_port(environ["HTTP_PORT"], "HTTP_PORT") if environ.get("HTTP_PORT") else DEFAULT_PORT
     address = Address(port=port) if said in _ON else parse_address(said, port=port, of=of)
     constant = {label: environ[name] for name, label in CONSTANT.items() if environ.get(name)}

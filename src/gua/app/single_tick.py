@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -9,7 +10,7 @@ from typing import Final
 
 from gua.agent.coverage import Outcome
 from gua.agent.sampler import Sampler
-from gua.app import delivery
+from gua.app.delivery import deliver_spooled
 from gua.app.destinations import ENDPOINT, Destination
 from gua.app.host import Host
 from gua.app.output import safe, say
@@ -17,6 +18,7 @@ from gua.app.settings import settle
 from gua.core.errors import UnavailableError
 from gua.core.ports import Mark
 from gua.core.tick import Tick
+from gua.otlp.encode import encode
 from gua.report.kit.figures import plural
 from gua.report.kit.words import gpus_in_words
 from gua.spool.queue import Spool
@@ -29,13 +31,13 @@ def tick_once(host: Host, destinations: Sequence[Destination], home: Home) -> No
     """Make one tick, print what it holds, and deliver it with what waits."""
     with Spool(home.spool, destinations=[destination.name for destination in destinations]) as spool:
         keep_tick(host, spool)
-        deliver_waiting(spool, destinations, home)
+        deliver_spooled(spool, destinations, home)
 
 
 def keep_tick(host: Host, spool: Spool) -> None:
-    """Make one tick, spool it and print what it holds. Lets go of the driver."""
+    """Make one tick, spool it with its mark and print what it holds. Lets go of the driver."""
     try:
-        tick = delivery.spool_tick(spool, partial(sample_once, host))
+        tick = spool_tick(spool, partial(sample_once, host))
     finally:
         host.close()
     say(safe(summary(tick)))
@@ -43,19 +45,13 @@ def keep_tick(host: Host, spool: Spool) -> None:
         say(safe(line), to_stderr=True)
 
 
-def deliver_waiting(
-    spool: Spool,
-    destinations: Sequence[Destination],
-    home: Home,
-    *,
-    patience_seconds: float = delivery.PATIENCE_SECONDS,
-    told: Callable[[Destination, int], None] = delivery.nobody,
-) -> None:
-    """Deliver what the spool holds, as :func:`gua.app.delivery.deliver_spooled` does, and say what was refused."""
-    drained = delivery.deliver_spooled(spool, destinations, home, patience_seconds=patience_seconds, told=told)
-    refused = sum(each.refused for each in drained.values())
-    if refused:
-        say(f"note: {refused} ticks were refused for good and are kept in {safe(str(home.spool))}", to_stderr=True)
+def spool_tick(spool: Spool, sample: Callable[[Mark | None], tuple[Tick, Mark]]) -> Tick:
+    """Sample one tick of this host, spool it with its mark and return it."""
+    if spool.set_aside is not None:
+        os.write(2, f"note: the spool was damaged and is kept as {spool.set_aside}\n".encode())
+    tick, mark = sample(spool.mark())
+    spool.append(tick.ts_ms, encode(tick), mark)
+    return tick
 
 
 def sample_once(host: Host, mark: Mark | None) -> tuple[Tick, Mark]:
@@ -147,8 +143,7 @@ def sync_alone(host: Host, destinations: Sequence[Destination], home: Home) -> N
 
 
 def _deliver(spool: Spool, destinations: Sequence[Destination], home: Home) -> None:
-    deliver_waiting(spool, destinations, home, patience_seconds=_PATIENCE_SECONDS, told=_tell)
+    def told(destination: Destination, ticks: int) -> None:
+        say(safe(f"{ticks} {'tick' if ticks == 1 else 'ticks'} delivered to {destination.where}"))
 
-
-def _tell(destination: Destination, ticks: int) -> None:
-    say(safe(f"{ticks} {'tick' if ticks == 1 else 'ticks'} delivered to {destination.where}"))
+    deliver_spooled(spool, destinations, home, patience_seconds=_PATIENCE_SECONDS, told=told)

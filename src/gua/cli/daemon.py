@@ -318,24 +318,18 @@ def exporter(
     require_procfs(procfs)
     os.umask(0o077)
     home = prepare_home(home_path(state_dir, os.environ))
-    become_agent(
-        AgentSettings(
-            interval_ms=interval_ms,
-            procfs=procfs.absolute(),
-            ignored=tuple(ignore_process or ()),
-            destinations=(),
-            places=Places(
-                home=home,
-                pid_file=home.pid_file,
-                log_file=None,
-                public_socket=public_socket(socket, os.environ),
-            ),
-            serving=served,
-            kubelet=asked,
-            allocation=promises,
-        ),
-        Ready(),
+    shown_at = public_socket(socket, os.environ)
+    settings = AgentSettings(
+        interval_ms=interval_ms,
+        procfs=procfs.absolute(),
+        ignored=tuple(ignore_process or ()),
+        destinations=(),
+        places=Places(home=home, pid_file=home.pid_file, log_file=None, public_socket=shown_at),
+        serving=served,
+        kubelet=asked,
+        allocation=promises,
     )
+    become_agent(settings, Ready())
 
 
 def parse_activity(text: str | None) -> bool:

@@ -106,7 +106,9 @@ def set_(
         model=_named(model),
         currency=parse_currency(currency),
         per_gpu_hour=parse_amount(price),
-        valid_from_ms=ALWAYS_MS if valid_from is None else parse_valid_from(valid_from, now_ms=_now_ms()),
+        valid_from_ms=ALWAYS_MS
+        if valid_from is None
+        else parse_valid_from(valid_from, now_ms=time.time_ns() // 1_000_000),
         source=source or None,
     )
     with opening.open_writer(store) as opened:
@@ -134,7 +136,7 @@ def import_(
     from gua.app import opening  # noqa: PLC0415 - as for the list
     from gua.prices import book  # noqa: PLC0415 - as above
 
-    given = read_prices(file, now_ms=_now_ms())
+    given = read_prices(file, now_ms=time.time_ns() // 1_000_000)
     with opening.open_writer(store) as opened:
         try:
             new, _ = book.put(opened, given, unseen=_note, change_currency=change_currency)
@@ -170,7 +172,7 @@ def remove(
     from gua.app import opening  # noqa: PLC0415 - as for the list
     from gua.prices import book  # noqa: PLC0415 - as above
 
-    wanted_ms = None if valid_from is None else parse_valid_from(valid_from, now_ms=_now_ms())
+    wanted_ms = None if valid_from is None else parse_valid_from(valid_from, now_ms=time.time_ns() // 1_000_000)
     with opening.open_writer(store) as opened:
         there = book.prices(opened)
         name = known_model(_named(model), dict.fromkeys(price.model for price in there)) or model
@@ -204,7 +206,3 @@ def _refuse(text: str) -> None:
 
 def _note(text: str) -> None:
     typer.echo(safe(f"note: {text}"), err=True)
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000

@@ -19,7 +19,9 @@ from gua.cli.options import (
     StoreOption,
     TimezoneOption,
     WidthOption,
+    check_width,
     flag,
+    style_for,
     value,
     with_groups,
 )
@@ -30,7 +32,6 @@ from gua.cli.output_options import (
     is_typed,
     steps_of,
 )
-from gua.cli.terminal import check_width, style_for
 from gua.core.errors import UsageError
 from gua.core.moments import WEEKDAYS
 from gua.core.ports import ViewReader

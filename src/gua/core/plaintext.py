@@ -55,6 +55,11 @@ def pad(text: str, width: int) -> str:
     return text + " " * (width - cells(text))
 
 
+def pad_left(text: str, width: int) -> str:
+    """Return ``text`` with spaces before it to ``width`` columns."""
+    return " " * (width - cells(text)) + text
+
+
 def ascii_only(text: str) -> str:
     r"""Return ``text`` with everything outside ASCII written as ``\xe9`` or ``\u4e2d``, so that names stay distinct."""
     return text.encode("ascii", "backslashreplace").decode("ascii")

@@ -100,4 +100,4 @@ def test_what_the_options_said_reaches_the_agents_process_whole(home: Home) -> N
         ),
         places=Places(home=home, pid_file=home.pid_file, log_file=None, public_socket=Path("/run/gua/agent.sock")),
     )
-    assert AgentSettings.from_json(settings.to_json()) == settings
+    assert AgentSettings.from_text(settings.to_text()) == settings

@@ -12,8 +12,7 @@ from fakes.reports import having, week_report
 from gua.core.words import Use
 from gua.report.answers import Asked, AskedOfEmpty, EmptyPromise, Unowned, answers
 from gua.report.costs import Cost, added_by_state
-from gua.report.forms.first_screen.answers import amounts, other_people
-from gua.report.forms.first_screen.lines import places
+from gua.report.forms.first_screen.answers import amounts, other_people, places
 from gua.report.forms.first_screen.overview import day
 from gua.report.forms.first_screen.screen import idle_seconds_in_words, sentences
 from gua.report.kit.figures import HourFormat
