@@ -27,7 +27,7 @@ _ENVIRONMENT: Final = {"MALLOC_ARENA_MAX": "1"}
 
 def become_agent(settings: AgentSettings, ready: Ready) -> None:
     """Replace this process by the agent's. Only returns by raising OSError."""
-    environ = {**os.environ, **_ENVIRONMENT, _SETTINGS: settings.to_text()}
+    environ = {**os.environ, **_ENVIRONMENT, _SETTINGS: settings.to_json()}
     descriptor = ready.hand_on()
     if descriptor is not None:
         environ[_READY] = str(descriptor)
@@ -45,7 +45,7 @@ def main() -> int:
     from gua.app import agent  # noqa: PLC0415 - after the settings have left the environment
 
     try:
-        agent.run(AgentSettings.from_text(text), ready=Ready.handed_on(descriptor), on_ready=give_back_memory)
+        agent.run(AgentSettings.from_json(text), ready=Ready.handed_on(descriptor), on_ready=give_back_memory)
     except GuaError as error:
         print_error(str(error))
         return error.exit_code

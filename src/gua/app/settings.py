@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
-import pickle
 import time
-from base64 import b64decode, b64encode
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, is_dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from types import NoneType, UnionType
+from typing import TYPE_CHECKING, Any, Final, get_args, get_origin, get_type_hints
 
 from gua.app.destinations import Destination
 from gua.core.durations import parse_duration_ms
@@ -151,15 +151,29 @@ class AgentSettings:
     detect_models: bool = False
     activity: bool = False
 
-    def to_text(self) -> str:
-        """Return the settings as ASCII text for :meth:`from_text`."""
-        return b64encode(pickle.dumps(self)).decode()
+    def to_json(self) -> str:
+        """Return the settings as text for :meth:`from_json`."""
+        return json.dumps(asdict(self), default=str)
 
-    @staticmethod
-    def from_text(text: str) -> AgentSettings:
-        """Return the settings that :meth:`to_text` wrote: the process that becomes the agent, and nobody else."""
-        found: AgentSettings = pickle.loads(b64decode(text))  # noqa: S301 - of this very process
+    @classmethod
+    def from_json(cls, text: str) -> AgentSettings:
+        """Return the settings that :meth:`to_json` wrote."""
+        found: AgentSettings = _from_json(cls, json.loads(text))
         return found
+
+
+def _from_json(kind: Any, value: Any) -> Any:  # noqa: ANN401 - any field of the settings
+    """Return a value of JSON as the type that its field has: a dataclass, a tuple, a path, or what it is."""
+    if value is None:
+        return None
+    if is_dataclass(kind):
+        kinds = get_type_hints(kind)
+        return kind(**{name: _from_json(kinds[name], one) for name, one in value.items()})  # type: ignore[operator]
+    if isinstance(kind, UnionType):
+        return _from_json(next(one for one in get_args(kind) if one is not NoneType), value)
+    if get_origin(kind) is tuple:
+        return tuple(_from_json(get_args(kind)[0], one) for one in value)
+    return Path(value) if kind is Path else value
 
 
 def require_procfs(procfs: Path) -> None:

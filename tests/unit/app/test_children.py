@@ -9,11 +9,13 @@ import pytest
 from gua.agent.delivery import Landed
 from gua.app import children
 from gua.app.destinations import Destination, agent_destinations
-from gua.app.settings import AgentSettings, Places
+from gua.app.settings import AgentSettings, AllocationSettings, Places
 from gua.cli.main import main
 from gua.core.errors import TransientError
 from gua.core.tick import CardReading, Origin, Tick
 from gua.core.words import Source
+from gua.exporter.address import Address, Serving
+from gua.identity.kubelet import parse_kubelet
 from gua.otlp.encode import encode
 from gua.prices import listing
 from gua.spool.queue import Spool
@@ -99,5 +101,11 @@ def test_what_the_options_said_reaches_the_agents_process_whole(home: Home) -> N
             Destination(name="store", where="chdb:///x", store="chdb:///x"),
         ),
         places=Places(home=home, pid_file=home.pid_file, log_file=None, public_socket=Path("/run/gua/agent.sock")),
+        serving=Serving(address=Address(port=9835), constant={"cluster": "a"}, names=("gpu01",)),
+        kubelet=parse_kubelet("https://127.0.0.1:10250", insecure=False),
+        allocation=AllocationSettings(
+            sources=("slurm", "files"), folder=Path("/run/elsewhere"), slurm_node="n1", slurm_poll_seconds=0.0
+        ),
+        idle_release_ms=60_000,
     )
-    assert AgentSettings.from_text(settings.to_text()) == settings
+    assert AgentSettings.from_json(settings.to_json()) == settings

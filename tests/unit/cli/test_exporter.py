@@ -137,4 +137,4 @@ def test_the_agents_process_is_told_all_of_it(served: Serving | None, kubelet: K
         serving=served,
         kubelet=kubelet,
     )
-    assert AgentSettings.from_text(settings.to_text()) == settings
+    assert AgentSettings.from_json(settings.to_json()) == settings
