@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from gua.core.errors import GuaError, UsageError
+from gua.core.errors import UsageError
 from gua.core.view import Count, View
-from gua.prices import listing
-from gua.prices.listing import PriceList
 from gua.prices.price import ModelPrice, PriceRow, check_currencies, known_model
-from gua.store.dsn import EmbeddedDsn
 
 if TYPE_CHECKING:
     from gua.store.database import Store
@@ -82,26 +78,6 @@ def prices(store: Store) -> list[PriceRow]:
 def models(store: Store) -> dict[str, int]:
     """Return how many cards of each model the store has."""
     return {row.model: row.cards for row in MODELS.rows(store, {})}
-
-
-def listed(store: Store) -> PriceList:
-    """Return prices and models of a store; an embedded one's are kept, so that the next who asks needs no engine."""
-    if not isinstance(store.dsn, EmbeddedDsn):
-        return PriceList(prices(store), models(store))
-    path = store.dsn.path
-    state = listing.state(path)
-    found = PriceList(prices(store), models(store))
-    # Parts that were merged meanwhile have the same rows; the next who asks keeps the list.
-    if state is not None and state == listing.state(path):
-        listing.write(path, state, found)
-    return found
-
-
-def keep(store: Store) -> None:
-    """Keep the list of an embedded store that was changed. What is in the way is no fault of the change."""
-    if store.is_embedded:
-        with suppress(GuaError):
-            listed(store)
 
 
 def some(names: Iterable[str]) -> str:
