@@ -153,7 +153,7 @@ def _read_row_remap(calls: Calls, handle: Handle) -> int | None:
     rows = calls.ask_with(ABSENT, calls.driver.nvmlDeviceGetRemappedRows, handle)
     if rows is None:
         return None
-    pending, failed = rows[2], rows[3]
+    pending, failed = int(rows[2]), int(rows[3])
     if {pending, failed} <= {0, 1}:
         return pending + 2 * failed
     calls.note("nvmlDeviceGetRemappedRows", "neither yes nor no")

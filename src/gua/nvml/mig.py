@@ -132,7 +132,7 @@ def _read_slices(calls: Calls, handle: Handle) -> int:
             _NO_PROFILE, calls.driver.nvmlDeviceGetGpuInstanceProfileInfo, handle, profile, _FIRST_VERSION
         )
         if info is not None and info.sliceCount > 0:
-            return info.sliceCount
+            return int(info.sliceCount)
     calls.note("nvmlDeviceGetGpuInstanceProfileInfo", f"no whole-card profile, {_USUAL_SLICES} slices assumed")
     return _USUAL_SLICES
 

@@ -18,7 +18,7 @@ from typing import Final
 
 from gua.core.ports import RawProcess
 from gua.nvml.calls import Calls
-from gua.nvml.driver import Code, Handle, ProcessInfo, Row
+from gua.nvml.driver import Code, Handle, Row, Struct
 from gua.nvml.quirks import MOST_GPU_INSTANCE, DriverClock, has_wide_lists, ratio
 from gua.nvml.samples import LEISURE_MS
 
@@ -26,12 +26,12 @@ _ALL_ONES_32: Final = 2**32 - 1
 _ALL_ONES_64: Final = 2**64 - 1
 _LARGEST_PID: Final = 2**22  # PID_MAX_LIMIT: https://man7.org/linux/man-pages/man5/proc_sys_kernel.5.html
 
-List = Callable[[Handle], Sequence[ProcessInfo]]
+List = Callable[[Handle], Sequence[Struct]]
 
-_ABSENT: Final[Sequence[ProcessInfo]] = []
+_ABSENT: Final[Sequence[Struct]] = []
 _ON_ONE_LIST: Final = {name: frozenset({name}) for name in ("compute", "graphics", "mps")}
 # Without MPS there is no such list: nobody is on it.
-_WITHOUT_MPS: Final[Mapping[int, Sequence[ProcessInfo]]] = {Code.NOT_SUPPORTED: (), Code.FUNCTION_NOT_FOUND: ()}
+_WITHOUT_MPS: Final[Mapping[int, Sequence[Struct]]] = {Code.NOT_SUPPORTED: (), Code.FUNCTION_NOT_FOUND: ()}
 # A first look goes this far back, like the instant card utilization beside it. Samples are at most this apart.
 _FIRST_LOOK_US: Final = 1_000_000
 # The driver's buffer reaches back 100 samples of 1/6 s: an answer tells no more than that of a longer window.
@@ -88,7 +88,7 @@ def list_processes(calls: Calls, handle: Handle, version: str | None, *, limit_b
         ("graphics", driver.nvmlDeviceGetGraphicsRunningProcesses_v2, driver.nvmlDeviceGetGraphicsRunningProcesses_v3),
         ("mps", driver.nvmlDeviceGetMPSComputeRunningProcesses_v2, driver.nvmlDeviceGetMPSComputeRunningProcesses_v3),
     ]
-    answers: dict[str, Iterable[ProcessInfo] | None] = {}
+    answers: dict[str, Iterable[Struct] | None] = {}
     for name, second, third in lists:
         versions = (second,) if is_wide else (third, second)
         answers[name] = _ask(calls, handle, versions, _WITHOUT_MPS if name == "mps" else {})
@@ -108,7 +108,7 @@ def list_processes(calls: Calls, handle: Handle, version: str | None, *, limit_b
     return Listing(processes=tuple(by_pid.values()), known=known)
 
 
-def _merged(before: ListedProcess | None, name: str, info: ProcessInfo, limit_bytes: int | None) -> ListedProcess:
+def _merged(before: ListedProcess | None, name: str, info: Struct, limit_bytes: int | None) -> ListedProcess:
     memory = info.usedGpuMemory
     if memory == _ALL_ONES_64 or (memory is not None and limit_bytes is not None and memory > limit_bytes):
         memory = None
@@ -126,8 +126,8 @@ def _merged(before: ListedProcess | None, name: str, info: ProcessInfo, limit_by
 
 
 def _ask(
-    calls: Calls, handle: Handle, versions: Sequence[List], meanings: Mapping[int, Sequence[ProcessInfo]]
-) -> Sequence[ProcessInfo] | None:
+    calls: Calls, handle: Handle, versions: Sequence[List], meanings: Mapping[int, Sequence[Struct]]
+) -> Sequence[Struct] | None:
     """Return the answer of the newest version that the driver has (510 brought the third)."""
     for version in versions[:-1]:
         answer = calls.ask_with({**meanings, Code.FUNCTION_NOT_FOUND: _ABSENT}, version, handle)
