@@ -149,8 +149,7 @@ def drain(calls: Calls, index: int, handle: Handle | None, cache: CardCache) -> 
             if handle is None or calls.ask(calls.driver.nvmlDeviceGetUUID, handle) != cache.uuid:
                 return
         cache.samples.drain(calls, handle)
-        if cache.process_utilization.due:
-            cache.process_utilization.drain(calls, handle)
+        cache.process_utilization.drain(calls, handle)
     except (CardLostError, DriverGoneError):
         # The next reading meets the same, and reports it.
         return
@@ -193,7 +192,7 @@ def _read_card(calls: Calls, handle: Handle, cache: CardCache) -> list[RawCard]:
     cache.instance_uuids, cache.gpu_instance_ids = {}, {}
     # None of these answers in MIG mode, so they are only called for whole cards.
     values |= read_instant(calls, handle)
-    cache.samples.drain(calls, handle, is_last=True)
+    cache.samples.drain(calls, handle)
     cache.process_utilization.drain(calls, handle)
     values["failed"] = failed_since(calls, before)
     return [

@@ -1,8 +1,4 @@
-"""Why a card may be slow: clocks that are held down at each reading, and once a minute its errors.
-
-Between two askings no error was told, so that each tick has the same values: what a card's points have in common is
-kept from tick to tick (:mod:`gua.otlp.card_points`).
-"""
+"""Why a card may be slow: clocks that are held down at each reading, and once a minute its errors."""
 
 from __future__ import annotations
 

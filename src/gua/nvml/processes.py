@@ -20,7 +20,6 @@ from gua.core.ports import RawProcess
 from gua.nvml.calls import Calls
 from gua.nvml.driver import Code, Handle, Row, Struct
 from gua.nvml.quirks import MOST_GPU_INSTANCE, DriverClock, has_wide_lists, ratio
-from gua.nvml.samples import LEISURE_MS
 
 _ALL_ONES_32: Final = 2**32 - 1
 _ALL_ONES_64: Final = 2**64 - 1
@@ -161,11 +160,6 @@ class ProcessUtilization:
         self._unseen_ms: dict[int, int] = {}
         self._listed: frozenset[int] = frozenset()
         self._full = False
-
-    @property
-    def due(self) -> bool:
-        """Whether the driver's buffer may be full before the look after this one, 5 s from now."""
-        return self._answered_ms is None or self._clock.monotonic_ms() - self._answered_ms >= LEISURE_MS
 
     def drain(self, calls: Calls, handle: Handle) -> None:
         """Ask who used the card since the last answer; whoever is not in the answer used nothing."""

@@ -1,9 +1,8 @@
 """The driver's rings of samples: a card's utilization, stored until it is delivered, and the power of idle time.
 
 A ring of utilization may hold only 100 samples of 1/6 s (https://docs.nvidia.com/deploy/nvml-api/,
-nvmlDeviceGetSamples), on an H100 with driver 580 71 of 200 ms: 14 s. So it is emptied every 10 s, and one that reaches
-back less far than 16 s every 5 s. The ring of power samples reaches back 2.4 s there (119 of 20 ms), so that it may
-cover a part of the idle time only: the answer says how much.
+nvmlDeviceGetSamples), on an H100 with driver 580 71 of 200 ms: 14 s. So it is emptied every 5 s. The ring of power
+samples reaches back 2.4 s there (119 of 20 ms): it may cover a part of the idle time only; the answer says how much.
 """
 
 from __future__ import annotations
@@ -26,10 +25,6 @@ from gua.nvml.quirks import DriverClock, ratio
 # eight cards: they are read as the C structs that they are. By nvmlValueType_t: time stamp, then a union of 8 bytes.
 # https://docs.nvidia.com/deploy/nvml-api/structnvmlSample__t.html
 _LAYOUTS: Final = ("Qd", "QI4x", "QL", "QQ", "Qq", "Qi4x", "QH6x")
-LEISURE_MS: Final = 7_000
-"""With drains 5 s apart every other one is due after so long, and there is room left for one that comes late."""
-LEISURELY_REACH_US: Final = 16_000_000
-"""A ring of samples that reaches back so far is read at every other drain."""
 _NO_SAMPLES: Final[dict[int, tuple[int, Sequence[Row]]]] = {Code.NOT_FOUND: (1, ()), Code.NOT_SUPPORTED: (1, ())}
 # The driver's sampling period is 1/6 to 1 s by product (nvmlDeviceGetUtilizationRates in NVIDIA's reference):
 # a sample says nothing of what lies further back.
@@ -50,12 +45,6 @@ _Spans = list[tuple[int, int]]
 """Stretches of time without overlap, oldest first: start and end in microseconds of the driver's clock."""
 # No card draws ten times what the largest do today (1.4 kW).
 MOST_MILLIWATTS: Final = 14_000_000
-# The agent drains every 5 s, and may be late by a second; where all rings reach back far, every 10 s. One that reaches
-# back further is asked after every second or third of them.
-_NEXT_DRAIN_US: Final = 6_000_000
-_NEXT_LEISURELY_DRAIN_US: Final = 11_000_000
-# A ring that was not full when its reach was learned may tell of more later.
-_WHOLE_EACH: Final = 64
 _NJ_IN_MJ: Final = 1e6  # mW x us are nJ
 _US_IN_MS: Final = 1000
 
@@ -135,54 +124,30 @@ class PowerDraw(NamedTuple):
         return round(all_us / _US_IN_MS), nanojoules / _NJ_IN_MJ
 
 
-class PowerSamples:
-    """The power samples of one whole card; asked for only where somebody wants to know."""
-
-    def __init__(self, clock: DriverClock) -> None:
-        self._clock = clock
-        self._reach_us = 0
-        self._answers = 0
-
-    def is_due(self, since_us: int) -> bool:
-        """Return whether the ring may have forgotten a moment before it could be asked after another drain."""
-        next_us = _NEXT_LEISURELY_DRAIN_US if self.is_leisurely else _NEXT_DRAIN_US
-        return self._clock.now_us() - since_us + next_us > self._reach_us
-
-    @property
-    def is_leisurely(self) -> bool:
-        """Whether nobody asked yet, or the ring reaches back over two drains."""
-        return not self._answers or self._reach_us >= LEISURELY_REACH_US
-
-    def read(self, calls: Calls, handle: Handle, since_us: int) -> PowerDraw | None:
-        """Return what the card drew since a moment of the driver's clock; ``None`` where the driver does not tell."""
-        # All that the ring has tells how far it reaches back.
-        is_whole = self._answers % _WHOLE_EACH == 0
-        ring = read_ring(calls, handle, TOTAL_POWER_SAMPLES, 0 if is_whole else since_us)
-        if ring is None:
-            return None
-        stamps_us, milliwatts, apart_us, lengths_us = ring
-        now_us = self._clock.now_us()
-        if stamps_us and stamps_us[-1] > now_us:
-            count = bisect_right(stamps_us, now_us)
-            stamps_us, milliwatts, apart_us, lengths_us = Ring.of(stamps_us[:count], milliwatts[:count])
-        if not lengths_us:
-            return None
-        # Some 60 samples every few seconds for each card that is used: whole columns at a time, not one by one.
-        period_us = min(_LONGEST_PERIOD_US, max(1, lengths_us[len(lengths_us) // 2]))
-        self._answers += 1
-        if is_whole or stamps_us[0] - since_us > _LONGEST_PERIOD_US:
-            self._reach_us = len(stamps_us) * period_us
-        longest_us = period_us * _JITTER
-        if lengths_us[-1] > longest_us:
-            apart_us = [apart if apart <= longest_us else period_us for apart in apart_us]
-        # The first, and one after a hole, tell of their own period only.
-        told_us = [period_us, *apart_us]
-        if not (min(milliwatts) >= 0 and max(milliwatts) <= MOST_MILLIWATTS and sum(milliwatts) >= 0):  # nor a NaN
-            calls.note("nvmlDeviceGetSamples", "not a power")
-            believed = [0 <= value <= MOST_MILLIWATTS for value in milliwatts]
-            told_us = [told if good else 0 for told, good in zip(told_us, believed, strict=True)]
-            milliwatts = [value if good else 0.0 for value, good in zip(milliwatts, believed, strict=True)]
-        return PowerDraw(stamps_us, told_us, milliwatts)
+def read_power(calls: Calls, handle: Handle, since_us: int, now_us: int) -> PowerDraw | None:
+    """Return what the card drew since a moment of the driver's clock; ``None`` where the driver does not tell."""
+    ring = read_ring(calls, handle, TOTAL_POWER_SAMPLES, since_us)
+    if ring is None:
+        return None
+    stamps_us, milliwatts, apart_us, lengths_us = ring
+    if stamps_us and stamps_us[-1] > now_us:
+        count = bisect_right(stamps_us, now_us)
+        stamps_us, milliwatts, apart_us, lengths_us = Ring.of(stamps_us[:count], milliwatts[:count])
+    if not lengths_us:
+        return None
+    # Some 250 samples every few seconds for each card that is used: whole columns at a time, not one by one.
+    period_us = min(_LONGEST_PERIOD_US, max(1, lengths_us[len(lengths_us) // 2]))
+    longest_us = period_us * _JITTER
+    if lengths_us[-1] > longest_us:
+        apart_us = [apart if apart <= longest_us else period_us for apart in apart_us]
+    # The first, and one after a hole, tell of their own period only.
+    told_us = [period_us, *apart_us]
+    if not (min(milliwatts) >= 0 and max(milliwatts) <= MOST_MILLIWATTS and sum(milliwatts) >= 0):  # nor a NaN
+        calls.note("nvmlDeviceGetSamples", "not a power")
+        believed = [0 <= value <= MOST_MILLIWATTS for value in milliwatts]
+        told_us = [told if good else 0 for told, good in zip(told_us, believed, strict=True)]
+        milliwatts = [value if good else 0.0 for value, good in zip(milliwatts, believed, strict=True)]
+    return PowerDraw(stamps_us, told_us, milliwatts)
 
 
 class SampleBuffer:
@@ -191,8 +156,6 @@ class SampleBuffer:
     def __init__(self, clock: DriverClock) -> None:
         self._clock = clock
         self._since_us = 0
-        self._held = 0
-        self._drained_ms: int | None = None
         self._period_us = _LONGEST_PERIOD_US
         self._kept: deque[UtilizationSample] = deque(maxlen=MOST_SAMPLES)
         self._begun = False
@@ -200,36 +163,18 @@ class SampleBuffer:
         """When each of the kept samples was idle."""
         # Of so many of the last ones nobody has asked yet what that drew, and the first moment of these.
         self._unpowered, self._unpowered_since_us = 0, 0
-        self._power = PowerSamples(clock)
         self._is_used = self._was_used = False
 
-    @property
-    def due(self) -> bool:
-        """Whether a ring may have forgotten something by the drain after this one, 5 s from now."""
-        # A driver that samples more often than before fills its ring sooner.
-        reach_us = self._held * self._period_us
-        if reach_us < LEISURELY_REACH_US or self._drained_ms is None or not self._power.is_leisurely:
-            return True
-        return self._clock.monotonic_ms() - self._drained_ms >= LEISURE_MS
-
-    def drain(self, calls: Calls, handle: Handle, *, is_last: bool = False) -> None:
-        """Take what the ring gained; ``is_last`` is that :meth:`take` follows at once.
-
-        An idle card may answer NOT_FOUND for minutes: no samples, no error.
-        """
+    def drain(self, calls: Calls, handle: Handle) -> None:
+        """Take what the ring gained. An idle card may answer NOT_FOUND for minutes: no samples, no error."""
         if self._since_us > self._clock.now_us():
             self._start_over()
-        now_ms = self._clock.monotonic_ms()
         ring = read_ring(calls, handle, GPU_UTILIZATION_SAMPLES, self._since_us)
-        if ring is not None:
-            self._drained_ms = now_ms
         if ring is not None and ring.stamps_us:
-            if not self._since_us and ring.lengths_us:  # all that it has, holes in it left out
-                self._held = len(ring.lengths_us)
             self._clock.learn(ring.stamps_us[-1])
             self._keep(calls, ring)
         if self._unpowered:
-            self._ask_power(calls, handle, is_last=is_last)
+            self._ask_power(calls, handle)
 
     def take(self) -> tuple[UtilizationSample, ...]:
         """Return what was kept, oldest first and without overlap, and keep it no longer."""
@@ -340,14 +285,13 @@ class SampleBuffer:
             elif idle:
                 self._unpowered, self._unpowered_since_us = 1, idle[0][0]
 
-    def _ask_power(self, calls: Calls, handle: Handle, *, is_last: bool) -> None:
+    def _ask_power(self, calls: Calls, handle: Handle) -> None:
         """Add what idle time drew to the samples that lack it, before the ring of power samples forgets it."""
         first, since_us = len(self._kept) - self._unpowered, self._unpowered_since_us
-        if not (is_last or self._power.is_due(since_us)):
-            return
         self._unpowered = 0
         # Of a card that nobody uses its counter tells what idle seconds cost; this is of those between others.
-        draw = self._power.read(calls, handle, since_us) if self._is_used or self._was_used else None
+        is_wanted = self._is_used or self._was_used
+        draw = read_power(calls, handle, since_us, self._clock.now_us()) if is_wanted else None
         if draw is None:
             return
         kept = self._kept

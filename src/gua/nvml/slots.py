@@ -120,15 +120,11 @@ class Slots:
         return [raw for cache in order for raw in read_cards.get(cache.uuid) or cache.unread()]
 
     def drain(self, until: float) -> None:
-        """Empty the rings of every whole card that are due; what is slow goes on beside.
-
-        While a card is lost all are, as opening the driver again may take until the next drain.
-        """
-        is_lost = self.lost
+        """Empty the rings of every whole card; what is slow goes on beside."""
         jobs: list[Job] = []
         for slot in self._slots:
             cache = slot.cache
-            if cache is None or slot.busy or cache.partitioned or not (is_lost or cache.due):
+            if cache is None or slot.busy or cache.partitioned:
                 continue
             slot.read = None
             slot.job = self._drain_job(slot.index, slot.handle, cache)
