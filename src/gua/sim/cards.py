@@ -15,7 +15,7 @@ from gua.core.idleness import ACTIVE_FROM, is_told
 from gua.core.tick import CardReading, ReadError
 from gua.core.words import HEAT, IDLENESS, POWER_CAP, Mig, ProcessList
 from gua.sim.calendar import TickSpan
-from gua.sim.habit import MIB, CardUsage, Habit
+from gua.sim.habits import MIB, CardUsage, Habit
 
 # From the recording of one H100 in github.com/8bitai/gpu-parking-tax (MIT), h100_dose_response.jsonl;
 # the two powers are its means, arXiv 2605.23918.
@@ -109,7 +109,7 @@ class WholeCard:
 
     def read(self, span: TickSpan, errors: list[ReadError], promised: Promised) -> Sequence[CardReading]:
         """Return the card's reading, while it is lost no more than that; add the calls that failed to ``errors``."""
-        use = self._habit.at(span.ts_ms)
+        use = self._habit(span.ts_ms)
         if use.lost:
             self._heat.lose()
             errors.append(ReadError(call="nvmlDeviceGetHandleByIndex", code="GPU_IS_LOST", uuid=self._slot.uuid))
@@ -172,7 +172,7 @@ class PartitionedCard:
         promised: Promised,
     ) -> Sequence[CardReading]:
         """Return the parent, which stands for its slices left over, and its instances."""
-        uses = [(uuid, habit.at(span.ts_ms)) for uuid, habit in self._instances]
+        uses = [(uuid, habit(span.ts_ms)) for uuid, habit in self._instances]
         watts, celsius, energy_total_mj, energy_mj = self._heat.follow(_together([use for _, use in uses]), span)
         left_slices = SLICES - INSTANCE_SLICES * len(uses)
         parent = _reading(

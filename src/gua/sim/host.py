@@ -17,8 +17,18 @@ from gua.core.tick import AgentReading, AllocationSourceReading, CardReading, Er
 from gua.core.words import Source
 from gua.sim.calendar import MINUTE_MS, THU, TUE, Absence, Stretch, TickSpan, clock, spans
 from gua.sim.cards import CardSlot, PartitionedCard, Simulated, WholeCard, slot_of
-from gua.sim.habit import Empty, Habit, HabitSetting, ProgramHost
-from gua.sim.habits import Inference, InstanceKernel, Notebook, Orphan, Shared, Training, Workstation
+from gua.sim.habits import (
+    Habit,
+    HabitSetting,
+    empty,
+    inference,
+    instance_kernel,
+    notebook,
+    orphan,
+    shared,
+    training,
+    workstation,
+)
 from gua.sim.scheduler import ROLES, Scheduler
 
 DAY_MS: Final = 24 * 60 * MINUTE_MS
@@ -138,19 +148,19 @@ def _whole(habit: Callable[[HabitSetting], Habit]) -> _Builder:
 
 
 def _partitioned(slot: CardSlot, setting: HabitSetting, rng: Random) -> Simulated:
-    return PartitionedCard(slot, (InstanceKernel(setting), Empty()), rng)
+    return PartitionedCard(slot, (instance_kernel(setting), empty), rng)
 
 
 # The most telling first: a host of fewer cards has the first ones, a larger one begins anew.
 _ROLES: Final[Sequence[_Builder]] = (
-    _whole(Notebook),
-    _whole(Training),
-    _whole(Inference),
-    _whole(Orphan),
+    _whole(notebook),
+    _whole(training),
+    _whole(inference),
+    _whole(orphan),
     _partitioned,
-    _whole(Shared),
-    _whole(Training),
-    _whole(Workstation),
+    _whole(shared),
+    _whole(training),
+    _whole(workstation),
 )
 
 
@@ -160,7 +170,7 @@ def _card(seed: int, index: int) -> Simulated:
 
 def _setting(seed: int, index: int) -> HabitSetting:
     rng = _rng(seed, f"habit {index}")
-    return HabitSetting(host=ProgramHost(seed), rng=rng, name=f"{seed}:{index}", round=index // ROLES)
+    return HabitSetting(seed=seed, rng=rng, name=f"{seed}:{index}", round=index // ROLES)
 
 
 def _absences(interval_ms: int) -> tuple[Absence, ...]:
