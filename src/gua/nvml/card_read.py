@@ -149,7 +149,8 @@ def drain(calls: Calls, index: int, handle: Handle | None, cache: CardCache) -> 
             if handle is None or calls.ask(calls.driver.nvmlDeviceGetUUID, handle) != cache.uuid:
                 return
         cache.samples.drain(calls, handle)
-        cache.process_utilization.drain(calls, handle)
+        if cache.process_utilization.due:
+            cache.process_utilization.drain(calls, handle)
     except (CardLostError, DriverGoneError):
         # The next reading meets the same, and reports it.
         return

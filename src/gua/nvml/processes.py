@@ -35,6 +35,8 @@ _WITHOUT_MPS: Final[Mapping[int, Sequence[Struct]]] = {Code.NOT_SUPPORTED: (), C
 _FIRST_LOOK_US: Final = 1_000_000
 # The driver's buffer reaches back 100 samples of 1/6 s: an answer tells no more than that of a longer window.
 _LONGEST_WINDOW_MS: Final = 17_000
+# With drains 5 s apart every other one is due after so long, and there is room left for one that comes late.
+_LEISURE_MS: Final = 7_000
 # More processes than this in one interval are not told apart; those left out are unknown, not idle.
 MOST_PROCESSES: Final = 10_000
 # The driver may read its clock a little later than we read ours, and ours tells whole milliseconds only. Less than
@@ -160,6 +162,11 @@ class ProcessUtilization:
         self._unseen_ms: dict[int, int] = {}
         self._listed: frozenset[int] = frozenset()
         self._full = False
+
+    @property
+    def due(self) -> bool:
+        """Whether the driver's buffer may be full before the look after this one, 5 s from now."""
+        return self._answered_ms is None or self._clock.monotonic_ms() - self._answered_ms >= _LEISURE_MS
 
     def drain(self, calls: Calls, handle: Handle) -> None:
         """Ask who used the card since the last answer; whoever is not in the answer used nothing."""
