@@ -13,7 +13,7 @@ from gua.app.output import safe
 from gua.cli.options import StoreOption, flag, value
 from gua.core.durations import to_rfc3339
 from gua.core.errors import DataError, UsageError
-from gua.prices import listing
+from gua.prices import book
 from gua.prices.price import (
     ALWAYS_MS,
     ModelPrice,
@@ -56,11 +56,10 @@ def list_(*, as_json: JsonOption = False, store: StoreOption = None) -> None:
         gua prices list --json
     """
     from gua.app import opening  # noqa: PLC0415 - 0.1 s that wrong options do not take
-    from gua.prices import book  # noqa: PLC0415 - as above
 
     with opening.open_reader(store, needs_newest=False) as opened:
         prices, models = book.prices(opened), book.models(opened)
-    sys.stdout.write((listing.to_json if as_json else listing.to_text)(prices, models))
+    sys.stdout.write((book.to_json if as_json else book.to_text)(prices, models))
 
 
 @app.command("set")
@@ -94,7 +93,6 @@ def set_(
         gua prices set "H100 80GB HBM3" 2.49 --currency EUR --from 2026-01-01 --source "contract 12"
     """
     from gua.app import opening  # noqa: PLC0415 - as for the list
-    from gua.prices import book  # noqa: PLC0415 - as above
 
     given = ModelPrice(
         model=_named(model),
@@ -125,7 +123,6 @@ def import_(
         gua prices import prices.csv
     """
     from gua.app import opening  # noqa: PLC0415 - as for the list
-    from gua.prices import book  # noqa: PLC0415 - as above
 
     given = read_prices(file, now_ms=_now_ms())
     with opening.open_writer(store) as opened:
@@ -160,7 +157,6 @@ def remove(
         gua prices remove "H100 80GB HBM3" --from 2026-01-01
     """
     from gua.app import opening  # noqa: PLC0415 - as for the list
-    from gua.prices import book  # noqa: PLC0415 - as above
 
     wanted_ms = None if valid_from is None else parse_valid_from(valid_from, now_ms=_now_ms())
     with opening.open_writer(store) as opened:
