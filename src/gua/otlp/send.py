@@ -5,9 +5,10 @@ from __future__ import annotations
 import random
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, Protocol, TypeVar
 
+from gua.core.batches import in_batches
 from gua.core.errors import DataError, TransientError, UnavailableError
 from gua.core.ports import SpooledTick
 from gua.otlp.answer import Acceptance
@@ -82,7 +83,7 @@ class OtlpEndpoint:
         """
         refused: list[SpooledTick] = []
         self._probed = False
-        for part in _parts(batch, self._transport.max_request_bytes):
+        for part in in_batches(batch, self._transport.max_request_bytes, lambda tick: tick.raw_length):
             sound: list[SpooledTick] = []
             raw = b""
             for tick in part:
@@ -201,16 +202,3 @@ def _transport(settings: Settings) -> Transport:
     from gua.otlp.over_http import HttpTransport  # noqa: PLC0415 - see above
 
     return HttpTransport(settings)
-
-
-def _parts(batch: Sequence[SpooledTick], max_bytes: int) -> Iterator[list[SpooledTick]]:
-    part: list[SpooledTick] = []
-    length = 0
-    for tick in batch:
-        if part and length + tick.raw_length > max_bytes:
-            yield part
-            part, length = [], 0
-        part.append(tick)
-        length += tick.raw_length
-    if part:
-        yield part
