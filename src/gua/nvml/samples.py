@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from operator import mul, sub
-from typing import Final, NamedTuple, cast
+from typing import Final, NamedTuple
 
 from gua.core.idleness import ACTIVE_FROM
 from gua.core.ports import UtilizationSample
@@ -37,12 +37,10 @@ MOST_SAMPLES: Final = 3600
 # What a sample has to reach to be active.
 _ACTIVE_PERCENT: Final = ACTIVE_FROM * 100
 
-_IDLE: Final = b"\1"
-_BUSY: Final = b"\0"
-_BELOW_ACTIVE: Final = bytes(percent < _ACTIVE_PERCENT for percent in range(256))
-
 _Spans = list[tuple[int, int]]
 """Stretches of time without overlap, oldest first: start and end in microseconds of the driver's clock."""
+_Told = tuple[int, int, float]
+"""What a sample tells: start and end in microseconds of the driver's clock, percent."""
 # No card draws ten times what the largest do today (1.4 kW).
 MOST_MILLIWATTS: Final = 14_000_000
 _NJ_IN_MJ: Final = 1e6  # mW x us are nJ
@@ -206,84 +204,65 @@ class SampleBuffer:
     def _keep(self, calls: Calls, ring: Ring) -> None:
         # Samples from a clock that went ahead of this one are left in the ring until their time has come.
         now_us, since_us = self._clock.now_us(), self._since_us
-        times, percents, apart, lengths = ring
+        times, percents, _, lengths = ring
         if times[0] <= since_us or times[-1] > now_us:
             first, last = bisect_right(times, since_us), bisect_right(times, now_us)
-            times, percents, apart, lengths = Ring.of(times[first:last], percents[first:last])
+            times, percents, _, lengths = Ring.of(times[first:last], percents[first:last])
             if not times:
                 return
         if since_us:
-            before_us = times[0] - since_us
-            apart.insert(0, before_us)
-            insort(lengths, before_us)
+            insort(lengths, times[0] - since_us)
         self._learn_period(lengths)
-        if not since_us or lengths[-1] > min(_LONGEST_PERIOD_US, self._period_us * _JITTER):
-            self._one_by_one(calls, times, percents)
-        elif self._begun:
-            self._as_one(calls, times, percents, apart)
-        else:
-            # A tick's span begins within its first sample, and so that one stays by itself.
-            self._one_by_one(calls, times[:1], percents[:1])
-            if len(times) > 1:
-                self._as_one(calls, times[1:], percents[1:], apart[1:])
-        self._begun = True
-
-    def _as_one(self, calls: Calls, times: Sequence[int], percents: Sequence[float], apart: Sequence[int]) -> None:
-        """Keep samples that follow each other as one, with what each of them weighs."""
-        since_us, until_us = self._since_us, times[-1]
-        largest, least = max(percents), min(percents)
-        mean = sum(map(mul, percents, apart)) / (until_us - since_us)
-        if not (least >= 0 and largest <= 100 and mean >= 0):  # nor a NaN
-            self._one_by_one(calls, times, percents)
-            return
-        if least >= _ACTIVE_PERCENT:
-            idle = []
-        elif largest < _ACTIVE_PERCENT:
-            idle = [(since_us, until_us)]
-        else:
-            # Each of them tells since the one before: what follows each other is one stretch.
-            starts = (since_us, *times)
-            idle = []
-            is_idle, end = _below_active(percents) + _BUSY, 0
-            while (start := is_idle.find(_IDLE, end)) >= 0:
-                end = is_idle.find(_BUSY, start)
-                idle.append((starts[start], starts[end]))
-        self._add(since_us, until_us, mean / 100, largest / 100, idle)
-        self._since_us = until_us
-
-    def _one_by_one(self, calls: Calls, times: Sequence[int], percents: Sequence[float]) -> None:
         follows_within_us = self._period_us * _JITTER
+        # Samples that follow each other are kept as one.
+        is_one = bool(since_us) and lengths[-1] <= min(_LONGEST_PERIOD_US, follows_within_us)
+        run: list[_Told] = []
         for stamp_us, percent in zip(times, percents, strict=True):
             # A sample tells since the one before, but after a gap only its own period.
             apart_us = stamp_us - self._since_us
             told_us = min(apart_us, _LONGEST_PERIOD_US) if apart_us <= follows_within_us else self._period_us
-            utilization = ratio(percent)
-            if utilization is None:
+            is_percentage = ratio(percent) is not None
+            if not is_percentage:
                 calls.note("nvmlDeviceGetSamples", "not a percentage")
             elif self._since_us:
-                idle = [] if percent >= _ACTIVE_PERCENT else [(stamp_us - told_us, stamp_us)]
-                self._add(stamp_us - told_us, stamp_us, utilization, utilization, idle)
+                run.append((stamp_us - told_us, stamp_us, min(percent, 100)))
             # Else it is the ring's very first sample, which has none before it and only starts the next.
             self._since_us = stamp_us
+            # A tick's span begins within its first sample, and so that one stays by itself.
+            if not (is_one and is_percentage and self._begun):
+                self._add(run)
+                run = []
+            self._begun = True
+        self._add(run)
 
-    def _add(self, start_us: int, end_us: int, mean: float, largest: float, idle: _Spans) -> None:
-        """Keep the mean and the largest value of a stretch of time, of which ``idle`` was below active."""
+    def _add(self, run: Sequence[_Told]) -> None:
+        """Keep the mean and the largest value of samples that follow each other, and when they were below active."""
+        if not run:
+            return
         offset_us = self._clock.unix_offset_us()
+        start_us, end_us = run[0][0], run[-1][1]
         start_ms, end_ms = (start_us + offset_us) // 1000, (end_us + offset_us) // 1000
         if self._kept:
             start_ms = max(start_ms, self._kept[-1].end_ms)
-        if largest * 100 >= _ACTIVE_PERCENT:
+        largest = max(percent for _, _, percent in run)
+        if largest >= _ACTIVE_PERCENT:
             self._is_used = True
-        if end_ms > start_ms:
-            idle_us = sum([until_us - since_us for since_us, until_us in idle]) if idle else 0
-            # Of the whole milliseconds that are kept, so that idle time is never longer than its sample.
-            idle_ms = round((end_ms - start_ms) * idle_us / (end_us - start_us))
-            self._kept.append(UtilizationSample(start_ms, end_ms, mean, largest, idle_ms))
-            self._idle.append(idle)
-            if self._unpowered:
-                self._unpowered = min(self._unpowered + 1, MOST_SAMPLES)
-            elif idle:
-                self._unpowered, self._unpowered_since_us = 1, idle[0][0]
+        if end_ms <= start_ms:
+            return
+        mean = sum(percent * (until_us - since_us) for since_us, until_us, percent in run) / (end_us - start_us)
+        idle: _Spans = []
+        for since_us, until_us, percent in run:
+            if percent < _ACTIVE_PERCENT:
+                idle.append((idle.pop()[0] if idle and idle[-1][1] == since_us else since_us, until_us))
+        idle_us = sum(until_us - since_us for since_us, until_us in idle)
+        # Of the whole milliseconds that are kept, so that idle time is never longer than its sample.
+        idle_ms = round((end_ms - start_ms) * idle_us / (end_us - start_us))
+        self._kept.append(UtilizationSample(start_ms, end_ms, mean / 100, largest / 100, idle_ms))
+        self._idle.append(idle)
+        if self._unpowered:
+            self._unpowered = min(self._unpowered + 1, MOST_SAMPLES)
+        elif idle:
+            self._unpowered, self._unpowered_since_us = 1, idle[0][0]
 
     def _ask_power(self, calls: Calls, handle: Handle) -> None:
         """Add what idle time drew to the samples that lack it, before the ring of power samples forgets it."""
@@ -310,11 +289,3 @@ class SampleBuffer:
         count = len(lengths_us)
         if count > 1 or (count == 1 and self._period_us == _LONGEST_PERIOD_US):
             self._period_us = min(_LONGEST_PERIOD_US, max(1, lengths_us[count // 2]))
-
-
-def _below_active(percents: Sequence[float]) -> bytes:
-    """Return 1 for each percentage below active, else 0."""
-    try:
-        return bytes(cast("Sequence[int]", percents)).translate(_BELOW_ACTIVE)
-    except TypeError:  # a driver that answers floats
-        return bytes(map(_ACTIVE_PERCENT.__gt__, percents))
