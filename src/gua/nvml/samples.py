@@ -8,11 +8,11 @@ samples reaches back 2.4 s there (119 of 20 ms): it may cover a part of the idle
 from __future__ import annotations
 
 import struct
-from bisect import bisect_left, bisect_right, insort
+from bisect import bisect_right, insort
 from collections import deque
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from operator import mul, sub
+from operator import sub
 from typing import Final, NamedTuple
 
 from gua.core.idleness import ACTIVE_FROM
@@ -101,24 +101,14 @@ class PowerDraw(NamedTuple):
         """Return how much of these stretches is told of [ms], and the energy of that [mJ]."""
         stamps_us, told_us, milliwatts = self
         all_us, nanojoules = 0, 0.0
-        count = len(stamps_us)
         for since_us, until_us in spans:
-            first, last = bisect_right(stamps_us, since_us), bisect_left(stamps_us, until_us)
-            if last < count:  # the stretch ends within this one
-                start_us = stamps_us[last] - told_us[last]
-                part_us = until_us - max(start_us, since_us)
-                if part_us > 0:
-                    all_us += part_us
-                    nanojoules += part_us * milliwatts[last]
-            if first == last:
-                continue
-            within_us = told_us[first:last]
-            all_us += sum(within_us)
-            nanojoules += sum(map(mul, within_us, milliwatts[first:last]))
-            before_us = since_us - stamps_us[first] + told_us[first]
-            if before_us > 0:
-                all_us -= before_us
-                nanojoules -= before_us * milliwatts[first]
+            for place in range(bisect_right(stamps_us, since_us), len(stamps_us)):
+                start_us = max(stamps_us[place] - told_us[place], since_us)
+                if start_us >= until_us:
+                    break
+                part_us = min(stamps_us[place], until_us) - start_us
+                all_us += part_us
+                nanojoules += part_us * milliwatts[place]
         return round(all_us / _US_IN_MS), nanojoules / _NJ_IN_MJ
 
 
