@@ -8,11 +8,12 @@ samples reaches back 2.4 s there (119 of 20 ms): it may cover a part of the idle
 from __future__ import annotations
 
 import struct
-from bisect import bisect_right, insort
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from operator import sub
+from itertools import pairwise
+from operator import attrgetter
 from typing import Final, NamedTuple
 
 from gua.core.idleness import ACTIVE_FROM
@@ -47,30 +48,10 @@ _NJ_IN_MJ: Final = 1e6  # mW x us are nJ
 _US_IN_MS: Final = 1000
 
 
-class Ring(NamedTuple):
-    """Samples as columns, oldest first: time stamps of the driver's clock [us], and values.
+def read_ring(calls: Calls, handle: Handle, kind: int, since_us: int) -> list[tuple[int, float]] | None:
+    """Return the samples after ``since_us``, oldest first: stamp [us of the driver's clock] and value.
 
-    ``apart_us`` is how far each but the first is from the one before it, ``lengths_us`` the same by size.
-    """
-
-    stamps_us: Sequence[int]
-    values: Sequence[float]
-    apart_us: list[int]
-    lengths_us: list[int]
-
-    @classmethod
-    def of(cls, stamps_us: Sequence[int], values: Sequence[float]) -> Ring:
-        """Return samples with what lies between them, in whatever order they come."""
-        apart_us = list(map(sub, stamps_us[1:], stamps_us))
-        lengths_us = sorted(apart_us)
-        if lengths_us and lengths_us[0] < 0:
-            stamps_us, values = zip(*sorted(zip(stamps_us, values, strict=True)), strict=True)
-            return cls.of(stamps_us, values)
-        return cls(stamps_us, values, apart_us, lengths_us)
-
-
-def read_ring(calls: Calls, handle: Handle, kind: int, since_us: int) -> Ring | None:
-    """Return the samples after ``since_us``; ``None`` if that is unknown.
+    ``None`` if that is unknown.
 
     An idle card may answer NOT_FOUND for minutes: no samples, no error.
     """
@@ -82,7 +63,7 @@ def read_ring(calls: Calls, handle: Handle, kind: int, since_us: int) -> Ring | 
         calls.note("nvmlDeviceGetSamples", f"value type {value_type}")
         return None
     flat = _layout(value_type, len(taken)).unpack(b"".join(taken))
-    return Ring.of(flat[::2], flat[1::2])
+    return sorted(zip(flat[::2], flat[1::2], strict=True))
 
 
 @lru_cache(maxsize=256)
@@ -90,52 +71,55 @@ def _layout(kind: int, count: int) -> struct.Struct:
     return struct.Struct("@" + _LAYOUTS[kind] * count)
 
 
-class PowerDraw(NamedTuple):
-    """Power over time, by samples: each tells of ``told_us`` before its stamp, at ``milliwatts``."""
+class PowerSample(NamedTuple):
+    """A sample of power: it tells of ``told_us`` before its stamp [us of the driver's clock]."""
 
-    stamps_us: Sequence[int]
-    told_us: Sequence[int]
-    milliwatts: Sequence[float]
-
-    def over(self, spans: Iterable[tuple[int, int]]) -> tuple[int, float]:
-        """Return how much of these stretches is told of [ms], and the energy of that [mJ]."""
-        stamps_us, told_us, milliwatts = self
-        all_us, nanojoules = 0, 0.0
-        for since_us, until_us in spans:
-            for place in range(bisect_right(stamps_us, since_us), len(stamps_us)):
-                start_us = max(stamps_us[place] - told_us[place], since_us)
-                if start_us >= until_us:
-                    break
-                part_us = min(stamps_us[place], until_us) - start_us
-                all_us += part_us
-                nanojoules += part_us * milliwatts[place]
-        return round(all_us / _US_IN_MS), nanojoules / _NJ_IN_MJ
+    stamp_us: int
+    told_us: int
+    milliwatts: float
 
 
-def read_power(calls: Calls, handle: Handle, since_us: int, now_us: int) -> PowerDraw | None:
+def energy(samples: Sequence[PowerSample], spans: Iterable[tuple[int, int]]) -> tuple[int, float]:
+    """Return how much of these stretches the samples tell of [ms], and the energy of that [mJ]."""
+    all_us, nanojoules = 0, 0.0
+    for since_us, until_us in spans:
+        for sample in samples[bisect_right(samples, since_us, key=attrgetter("stamp_us")) :]:
+            start_us = max(sample.stamp_us - sample.told_us, since_us)
+            if start_us >= until_us:
+                break
+            part_us = min(sample.stamp_us, until_us) - start_us
+            all_us += part_us
+            nanojoules += part_us * sample.milliwatts
+    return round(all_us / _US_IN_MS), nanojoules / _NJ_IN_MJ
+
+
+def read_power(calls: Calls, handle: Handle, since_us: int, now_us: int) -> list[PowerSample] | None:
     """Return what the card drew since a moment of the driver's clock; ``None`` where the driver does not tell."""
     ring = read_ring(calls, handle, TOTAL_POWER_SAMPLES, since_us)
-    if ring is None:
+    samples = [sample for sample in ring or () if sample[0] <= now_us]
+    if len(samples) < 2:
         return None
-    stamps_us, milliwatts, apart_us, lengths_us = ring
-    if stamps_us and stamps_us[-1] > now_us:
-        count = bisect_right(stamps_us, now_us)
-        stamps_us, milliwatts, apart_us, lengths_us = Ring.of(stamps_us[:count], milliwatts[:count])
-    if not lengths_us:
-        return None
-    # Some 250 samples every few seconds for each card that is used: whole columns at a time, not one by one.
-    period_us = min(_LONGEST_PERIOD_US, max(1, lengths_us[len(lengths_us) // 2]))
-    longest_us = period_us * _JITTER
-    if lengths_us[-1] > longest_us:
-        apart_us = [apart if apart <= longest_us else period_us for apart in apart_us]
-    # The first, and one after a hole, tell of their own period only.
-    told_us = [period_us, *apart_us]
-    if not (min(milliwatts) >= 0 and max(milliwatts) <= MOST_MILLIWATTS and sum(milliwatts) >= 0):  # nor a NaN
+    period_us = _median(_lengths([stamp_us for stamp_us, _ in samples]))
+    draw: list[PowerSample] = []
+    before_us: int | None = None
+    for stamp_us, milliwatts in samples:
+        # The first, and one after a hole, tell of their own period only.
+        apart_us = period_us if before_us is None else stamp_us - before_us
+        told_us = apart_us if apart_us <= period_us * _JITTER else period_us
+        is_power = 0 <= milliwatts <= MOST_MILLIWATTS  # no NaN
+        draw.append(PowerSample(stamp_us, told_us if is_power else 0, milliwatts if is_power else 0.0))
+        before_us = stamp_us
+    if not all(0 <= milliwatts <= MOST_MILLIWATTS for _, milliwatts in samples):
         calls.note("nvmlDeviceGetSamples", "not a power")
-        believed = [0 <= value <= MOST_MILLIWATTS for value in milliwatts]
-        told_us = [told if good else 0 for told, good in zip(told_us, believed, strict=True)]
-        milliwatts = [value if good else 0.0 for value, good in zip(milliwatts, believed, strict=True)]
-    return PowerDraw(stamps_us, told_us, milliwatts)
+    return draw
+
+
+def _lengths(stamps_us: Sequence[int]) -> list[int]:
+    return [until_us - since_us for since_us, until_us in pairwise(stamps_us)]
+
+
+def _median(lengths_us: Sequence[int]) -> int:
+    return min(_LONGEST_PERIOD_US, max(1, sorted(lengths_us)[len(lengths_us) // 2]))
 
 
 class SampleBuffer:
@@ -158,8 +142,8 @@ class SampleBuffer:
         if self._since_us > self._clock.now_us():
             self._start_over()
         ring = read_ring(calls, handle, GPU_UTILIZATION_SAMPLES, self._since_us)
-        if ring is not None and ring.stamps_us:
-            self._clock.learn(ring.stamps_us[-1])
+        if ring:
+            self._clock.learn(ring[-1][0])
             self._keep(calls, ring)
         if self._unpowered:
             self._ask_power(calls, handle)
@@ -191,23 +175,22 @@ class SampleBuffer:
             self._idle.pop()
             self._unpowered = max(0, self._unpowered - 1)
 
-    def _keep(self, calls: Calls, ring: Ring) -> None:
+    def _keep(self, calls: Calls, ring: Sequence[tuple[int, float]]) -> None:
         # Samples from a clock that went ahead of this one are left in the ring until their time has come.
         now_us, since_us = self._clock.now_us(), self._since_us
-        times, percents, _, lengths = ring
-        if times[0] <= since_us or times[-1] > now_us:
-            first, last = bisect_right(times, since_us), bisect_right(times, now_us)
-            times, percents, _, lengths = Ring.of(times[first:last], percents[first:last])
-            if not times:
-                return
-        if since_us:
-            insort(lengths, times[0] - since_us)
-        self._learn_period(lengths)
+        samples = [(stamp_us, percent) for stamp_us, percent in ring if since_us < stamp_us <= now_us]
+        if not samples:
+            return
+        stamps_us = [stamp_us for stamp_us, _ in samples]
+        lengths_us = _lengths([since_us, *stamps_us] if since_us else stamps_us)
+        # A single length counts only where none was known.
+        if len(lengths_us) > 1 or (lengths_us and self._period_us == _LONGEST_PERIOD_US):
+            self._period_us = _median(lengths_us)
         follows_within_us = self._period_us * _JITTER
         # Samples that follow each other are kept as one.
-        is_one = bool(since_us) and lengths[-1] <= min(_LONGEST_PERIOD_US, follows_within_us)
+        is_one = bool(since_us) and max(lengths_us) <= min(_LONGEST_PERIOD_US, follows_within_us)
         run: list[_Told] = []
-        for stamp_us, percent in zip(times, percents, strict=True):
+        for stamp_us, percent in samples:
             # A sample tells since the one before, but after a gap only its own period.
             apart_us = stamp_us - self._since_us
             told_us = min(apart_us, _LONGEST_PERIOD_US) if apart_us <= follows_within_us else self._period_us
@@ -268,14 +251,8 @@ class SampleBuffer:
             idle = self._idle[place]
             if not idle:
                 continue
-            powered_ms, idle_mj = draw.over(idle)
+            powered_ms, idle_mj = energy(draw, idle)
             start_ms, end_ms, mean, largest, idle_ms, _, _ = kept[place]
             if powered_ms and idle_ms:
                 powered_ms = min(idle_ms, powered_ms)
                 kept[place] = UtilizationSample(start_ms, end_ms, mean, largest, idle_ms, powered_ms, idle_mj)
-
-    def _learn_period(self, lengths_us: Sequence[int]) -> None:
-        """Take the median of what lies between samples, shortest first; a single one only where there was none."""
-        count = len(lengths_us)
-        if count > 1 or (count == 1 and self._period_us == _LONGEST_PERIOD_US):
-            self._period_us = min(_LONGEST_PERIOD_US, max(1, lengths_us[count // 2]))
