@@ -58,21 +58,15 @@ Where one of the three is no percentage, this is none either: the row is not bel
 """
 
 
-@dataclass(kw_only=True, slots=True, unsafe_hash=True)
-class ListedProcess:
-    """A process as the lists tell it; ``instance`` is its MIG GPU instance."""
-
-    pid: int
-    lists: frozenset[str]
-    memory_bytes: int | None
-    instance: int | None
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Listing:
-    """All lists of one card; ``known`` only if every one could be read and made sense."""
+    """All lists of one card; ``known`` only if every one could be read and made sense.
 
-    processes: tuple[ListedProcess, ...]
+    ``instances`` are the MIG GPU instances by the processes that run on one.
+    """
+
+    processes: tuple[RawProcess, ...]
+    instances: Mapping[int, int]
     known: bool
 
 
@@ -94,7 +88,8 @@ def list_processes(calls: Calls, handle: Handle, version: str | None, *, limit_b
         versions = (second,) if is_wide else (third, second)
         answers[name] = _ask(calls, handle, versions, _WITHOUT_MPS if name == "mps" else {})
     known = all(answer is not None for answer in answers.values())
-    by_pid: dict[int, ListedProcess] = {}
+    by_pid: dict[int, RawProcess] = {}
+    instances: dict[int, int] = {}
     for name, answer in answers.items():
         for info in answer or ():
             if not 0 < info.pid <= _LARGEST_PID:
@@ -106,24 +101,21 @@ def list_processes(calls: Calls, handle: Handle, version: str | None, *, limit_b
                 known = False
                 continue
             by_pid[info.pid] = _merged(by_pid.get(info.pid), name, info, limit_bytes)
-    return Listing(processes=tuple(by_pid.values()), known=known)
+            if info.gpuInstanceId != _ALL_ONES_32:
+                instances[info.pid] = info.gpuInstanceId
+    return Listing(processes=tuple(by_pid.values()), instances=instances, known=known)
 
 
-def _merged(before: ListedProcess | None, name: str, info: Struct, limit_bytes: int | None) -> ListedProcess:
+def _merged(before: RawProcess | None, name: str, info: Struct, limit_bytes: int | None) -> RawProcess:
     memory = info.usedGpuMemory
     if memory == _ALL_ONES_64 or (memory is not None and limit_bytes is not None and memory > limit_bytes):
         memory = None
-    instance = None if info.gpuInstanceId == _ALL_ONES_32 else info.gpuInstanceId
-    if before is None:
-        return ListedProcess(pid=info.pid, lists=_ON_ONE_LIST[name], memory_bytes=memory, instance=instance)
-    # Each list tells the whole process's memory on this card, so two lists are not added up.
-    known = [value for value in (before.memory_bytes, memory) if value is not None]
-    return ListedProcess(
-        pid=info.pid,
-        lists=before.lists | {name},
-        memory_bytes=max(known, default=None),
-        instance=before.instance if instance is None else instance,
-    )
+    lists = _ON_ONE_LIST[name]
+    if before is not None:
+        # Each list tells the whole process's memory on this card, so two lists are not added up.
+        memory = max([value for value in (before.memory_bytes, memory) if value is not None], default=None)
+        lists |= before.lists
+    return RawProcess(pid=info.pid, lists=lists, memory_bytes=memory, utilization=None)
 
 
 def _ask(
@@ -135,19 +127,6 @@ def _ask(
         if answer is not _ABSENT:
             return answer
     return calls.ask_with(meanings, versions[-1], handle)
-
-
-def raw_processes(listing: Listing, use: Mapping[int, float | None]) -> tuple[RawProcess, ...]:
-    """Return the listed processes with their utilization; ``use`` lacks those of which it is not known."""
-    return tuple(
-        RawProcess(
-            pid=process.pid,
-            lists=process.lists,
-            memory_bytes=process.memory_bytes,
-            utilization=use.get(process.pid),
-        )
-        for process in listing.processes
-    )
 
 
 class ProcessUtilization:
