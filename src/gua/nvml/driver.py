@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 from enum import IntEnum
+from functools import cache
 from typing import Any, Final, TypeAlias
 
 TOTAL_POWER_SAMPLES: Final = 0
@@ -25,35 +26,23 @@ XID_EVENTS: Final = 8
 
 
 class Code(IntEnum):
-    """What a call may return (``nvmlReturn_t``), without ``NVML_ERROR_``."""
+    """What a call may return and means something here (``nvmlReturn_t``), without ``NVML_ERROR_``."""
 
     UNINITIALIZED = 1
     INVALID_ARGUMENT = 2
     NOT_SUPPORTED = 3
     NO_PERMISSION = 4
-    ALREADY_INITIALIZED = 5
     NOT_FOUND = 6
     INSUFFICIENT_SIZE = 7
-    INSUFFICIENT_POWER = 8
     DRIVER_NOT_LOADED = 9
     TIMEOUT = 10
-    IRQ_ISSUE = 11
     LIBRARY_NOT_FOUND = 12
     FUNCTION_NOT_FOUND = 13
-    CORRUPTED_INFOROM = 14
     GPU_IS_LOST = 15
     RESET_REQUIRED = 16
-    OPERATING_SYSTEM = 17
     LIB_RM_VERSION_MISMATCH = 18
-    IN_USE = 19
-    MEMORY = 20
-    NO_DATA = 21
-    INSUFFICIENT_RESOURCES = 23
     ARGUMENT_VERSION_MISMATCH = 25
-    DEPRECATED = 26
-    NOT_READY = 27
     GPU_NOT_FOUND = 28
-    INVALID_STATE = 29
     UNKNOWN = 999
 
 
@@ -86,8 +75,11 @@ def code_of(error: Exception) -> int:
 
 
 def code_name(code: int) -> str:
-    """Return the code's name without ``NVML_ERROR_``, or its number where the name is not known."""
-    try:
-        return Code(code).name
-    except ValueError:
-        return str(code)
+    """Return the code's name without ``NVML_ERROR_``, or its number where nvidia-ml-py does not name it."""
+    return _code_names().get(code, str(code))
+
+
+@cache
+def _code_names() -> dict[int, str]:
+    prefix = "NVML_ERROR_"
+    return {code: name.removeprefix(prefix) for name, code in vars(load()).items() if name.startswith(prefix)}
