@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from gua.core.ports import Clock, RawCard
 from gua.core.tick import ReadError
@@ -127,7 +128,8 @@ class Slots:
             if cache is None or slot.busy or cache.partitioned:
                 continue
             slot.read = None
-            slot.job = self._drain_job(slot.index, slot.handle, cache)
+            calls = Calls(self._driver, cache.uuid)
+            slot.job = Job(calls, partial(drain, calls, slot.index, slot.handle, cache))
             jobs.append(slot.job)
         self._executor.run(jobs, until)
 
@@ -147,12 +149,8 @@ class Slots:
     def _begin(self, slot: _Slot, version: str | None) -> CardRead:
         calls = Calls(self._driver, None if slot.cache is None else slot.cache.uuid)
         read = slot.read = CardRead(calls, slot.index, slot.handle, slot.cache, version)
-        slot.job = Job(calls, lambda: read.run(self._cache_of))
+        slot.job = Job(calls, partial(read.run, self._cache_of))
         return read
-
-    def _drain_job(self, index: int, handle: Handle | None, cache: CardCache) -> Job:
-        calls = Calls(self._driver, cache.uuid)
-        return Job(calls, lambda: drain(calls, index, handle, cache))
 
     def _abandon_optional(self, slot: _Slot, read: CardRead) -> None:
         """Take what a card has without the optional call that hangs."""
