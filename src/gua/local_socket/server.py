@@ -29,7 +29,6 @@ PRIVATE_MODE: Final = 0o600
 PUBLIC_MODE: Final = 0o666
 _BACKLOG: Final = 64
 _PAUSE_SECONDS: Final = 0.1
-_CANNOT: Final = UnavailableError.exit_code
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -269,8 +268,7 @@ def _is_owner(peer: Peer) -> bool:
 
 def _tell(connection: socket.socket, words: str, *, busy: bool = False) -> None:
     """Say what is wrong, without waiting for anybody; ``busy`` where the same request may do better soon."""
-    with contextlib.suppress(OSError):
-        send_line(connection, {"error": words, "exit_code": _CANNOT, "busy": busy}, seconds=0)
+    complain(connection, words, UnavailableError.exit_code, seconds=0, busy=busy)
 
 
 def _listening(where: Listen) -> tuple[socket.socket, tuple[int, int]]:
