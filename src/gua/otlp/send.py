@@ -85,17 +85,15 @@ class OtlpEndpoint:
         self._probed = False
         for part in in_batches(batch, self._transport.max_request_bytes, lambda tick: tick.raw_length):
             sound: list[SpooledTick] = []
-            raw = b""
             for tick in part:
                 try:
-                    raw = decompress(tick.blob)
+                    decompress(tick.blob)
                 except ValueError as error:
                     self.rejected_reason = str(error)
                     refused.append(tick)
                 else:
                     sound.append(tick)
-            # A tick alone, as between two of them, is not unpacked again; of many not all are held in memory at once.
-            refused += self._send(sound, [raw] if len(part) == len(sound) == 1 else None)
+            refused += self._send(sound)
         return refused
 
     def close(self) -> None:
@@ -103,11 +101,11 @@ class OtlpEndpoint:
         self._closed.set()
         self._transport.close()
 
-    def _send(self, ticks: Sequence[SpooledTick], raws: Sequence[bytes] | None = None) -> list[SpooledTick]:
+    def _send(self, ticks: Sequence[SpooledTick]) -> list[SpooledTick]:
         if not ticks:
             return []
         try:
-            self._deliver((decompress(tick.blob) for tick in ticks) if raws is None else raws)
+            self._deliver(decompress(tick.blob) for tick in ticks)  # unpacked again: not all are in memory at once
         except DataError as error:
             self._probe()
             self.rejected_reason = str(error)
