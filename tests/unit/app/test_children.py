@@ -17,7 +17,6 @@ from gua.core.words import Source
 from gua.exporter.address import Address, Serving
 from gua.identity.kubelet import parse_kubelet
 from gua.otlp.encode import encode
-from gua.prices import listing
 from gua.spool.queue import Spool
 from gua.state.directory import Home
 
@@ -54,21 +53,6 @@ def test_a_child_lands_the_spool_and_a_report_finds_it_there(home: Home, capsys:
         assert spool.depth(destination.name) == 0
     assert main(["report", "--json", "--since", "2026-03-20", "--until", "2026-03-21"]) == 0
     assert json.loads(capsys.readouterr().out)["headline"]["card_ticks"] == 7
-
-
-@pytest.mark.engine
-def test_a_child_keeps_the_list_of_prices_where_one_was_kept(home: Home, capsys: pytest.CaptureFixture[str]) -> None:
-    destination = spooled(home, 3)
-    children.land(home, destination, threading.Event())
-    assert not listing.is_there(home.store)
-    main(["prices", "list", "--json"])
-    told = capsys.readouterr().out
-    assert listing.read(home.store) is not None
-    spooled(home, 3)
-    children.land(home, destination, threading.Event())
-    assert listing.read(home.store) is not None
-    main(["prices", "list", "--json"])
-    assert capsys.readouterr().out == told
 
 
 def test_a_child_that_the_agent_ends_leaves_the_spool_as_it_was(home: Home) -> None:
