@@ -99,19 +99,18 @@ def _is_remark(text: str, heading: _Heading[R] | None) -> bool:
 
 def _layout(names: tuple[str, ...], source: RecordedFile) -> Layout:
     """Return where the cells of :func:`_cells` hold what. Raises DataError for times without dates."""
-    width = len(names)
     if names[0] != _ENTITY and not {"date", "time"} <= set(names):
         msg = f"{source.where}: there are no dates and times: record with nvidia-smi dmon -o DT"
         raise DataError(msg)
     # The time is put together, and stands after the others.
     shown = [name if name not in {"date", "time"} else f"{name} of a row" for name in names]
-    return layout((*shown, "timestamp"), DMON_COLUMNS, places=range(width + 1), missing=width + 1)
+    return layout((*shown, "timestamp"), DMON_COLUMNS)
 
 
 def _cells(line: str, heading: _Heading[R], source: RecordedFile) -> list[str] | None:
-    """Return the line's cells, its time, and the one place of every column that the file lacks.
+    """Return the line's cells and its time, ``None`` for what is no GPU.
 
-    ``None`` for what is no GPU. Raises CellError, and DataError where no time stands before the line.
+    Raises CellError, and DataError where no time stands before the line.
     """
     names = heading.names
     if names[0] == _ENTITY:
@@ -138,7 +137,7 @@ def _cells(line: str, heading: _Heading[R], source: RecordedFile) -> list[str] |
     if len(cells) != len(names):
         msg = f"the row has {len(cells)} fields, {len(names)} are expected"
         raise CellError(msg)
-    return [*cells, _moment(cells, names) if stamp is None else stamp, ""]
+    return [*cells, _moment(cells, names) if stamp is None else stamp]
 
 
 def _moment(cells: list[str], names: tuple[str, ...]) -> str:

@@ -15,7 +15,6 @@ from gua.imports.values import CellError
 
 R = TypeVar("R")
 _LAYOUTS = 1_000
-_MISSING = ""
 
 # What nvidia-smi prints between rows when the driver or a card goes away.
 _MESSAGES = (
@@ -55,7 +54,7 @@ def read_csv(
     """
     table: _Table[R] | None = None
     if given:
-        file_layout = _layout(given, columns)
+        file_layout = layout(given, columns)
         table = _Table(
             "", len(given), file_layout, make(file_layout, f"{source.path} with --columns {','.join(given)}")
         )
@@ -76,23 +75,16 @@ def read_csv(
                 continue
         names = _heading(text, columns, first=table is None)
         if names is not None:
-            file_layout = _layout(names, columns)
+            file_layout = layout(names, columns)
             table = _Table(text, len(names), file_layout, make(file_layout, source.where))
         else:
             leave_out(text, source, problem)
 
 
-def _layout(names: Sequence[str], columns: Mapping[str, Alias]) -> Layout:
-    return layout(names, columns, places=range(len(names)), missing=len(names))
-
-
 def _cells(text: str, table: _Table[R]) -> list[str]:
-    """Return the line's cells, and after them the one place of every column that the file lacks. Raises CellError."""
+    """Return the line's cells. Raises CellError."""
     cells = text.split(",") if '"' not in text else _quoted(text)
-    if len(cells) != table.width:
-        cells = _rejoined(cells, table)
-    cells.append("")
-    return cells
+    return cells if len(cells) == table.width else _rejoined(cells, table)
 
 
 def _heading(text: str, columns: Mapping[str, Alias], *, first: bool) -> list[str] | None:
@@ -101,7 +93,7 @@ def _heading(text: str, columns: Mapping[str, Alias], *, first: bool) -> list[st
         names = _quoted(text)
     except CellError:
         return None
-    known = len(_layout(names, columns).places)
+    known = len(layout(names, columns).places)
     # A program may be called "time"; two cells that are both names of columns are a header.
     return names if known >= (1 if first else 2) else None
 
@@ -156,9 +148,7 @@ def read_json_lines(
             if parse is None:
                 if len(parsers) >= _LAYOUTS:
                     parsers.clear()
-                file_layout = layout(names, columns, places=names, missing=_MISSING)
-                parse = parsers[names] = make(file_layout, source.where)
-            fields[_MISSING] = None  # the place of every field that the row lacks
+                parse = parsers[names] = make(layout(names, columns, names), source.where)
             row = parse(fields)
         except CellError as error:
             if not text.endswith("\n"):
