@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import secrets
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -30,7 +29,9 @@ from gua.reservations.model import (
     Taken,
     Waiting,
     Wish,
+    as_json,
     choose,
+    read_reservation,
 )
 from gua.reservations.queue import PLACE_SECONDS, Queue
 from gua.reservations.watch import TRY_SECONDS, Held, Watch
@@ -38,7 +39,6 @@ from gua.reservations.watch import TRY_SECONDS, Held, Watch
 _WORTH_TELLING: Final = frozenset({Ending.IDLE, Ending.ORPHANED})
 _RACE_SECONDS: Final = 1.0
 _STEP_MS: Final = 2_000
-_MOST_ENDED: Final = 1024
 _KEPT_MS: Final = 90 * 24 * 3600 * 1000
 
 
@@ -59,9 +59,6 @@ class Desk:
         self._ledger: Ledger
         self._held: dict[str, Held] = {}
         self._last_ends: dict[str, int] = {}
-        # What ended since, so that no tick has to ask the disk.
-        self._ended: list[Reservation] = []
-        self._ended_from_ms = 0
         self._idle: Mapping[str, IdleStreak] = {}
         self._forgiven: dict[str, int] = {}
         self._queue: Queue
@@ -87,7 +84,6 @@ class Desk:
             if not reservation.handed_over:
                 held.claim_until = time.monotonic() + PLACE_SECONDS
         self._last_ends = self._ledger.last_ends()
-        self._ended_from_ms = self._host.wall_ms()
         self._queue = Queue(self._ledger, self._host)
         self._was_used = bool(self._last_ends or self._held or self._queue.requests)
         self._watch = Watch(
@@ -95,7 +91,7 @@ class Desk:
             self._host,
             lock=self._changed,
             end=self._end,
-            hand_over=self._ledger.handed_over,
+            write=self._ledger.write,
             look_at_queue=self._look_at_queue,
         )
         self._watch.start()
@@ -157,10 +153,7 @@ class Desk:
     def since(self, since_ms: int) -> list[Reservation]:
         """Return what was reserved at any time since; what has not ended until when it lasts by the clock as it is."""
         with self._changed:
-            if since_ms < self._ended_from_ms:
-                ended = [each for each in self._ledger.since(since_ms) if each.id not in self._held]
-            else:
-                ended = [each for each in self._ended if each.ended_ms is not None and each.ended_ms > since_ms]
+            ended = [each for each in self._ledger.since(since_ms) if each.id not in self._held]
             return [*ended, *self.reservations()]
 
     def last_ends(self) -> dict[str, int]:
@@ -267,8 +260,9 @@ class Desk:
             held = self._held.get(granted.reservation.id)
             if held is None:
                 return False
-            self._ledger.handed_over(granted.reservation.id)
-            held.reservation = replace(held.reservation, handed_over=True)
+            handed = replace(held.reservation, handed_over=True)
+            self._ledger.write(handed)
+            held.reservation = handed
             held.claim_until = None
             return True
 
@@ -308,11 +302,11 @@ class Desk:
             if held is None:
                 return None
             due = self._host.boot_seconds() + (until_ms - self._host.wall_ms()) / 1000
-            until_boot_ms = round(due * 1000)
-            self._ledger.set_until(identifier, until_ms, until_boot_ms=until_boot_ms, boot_id=self._host.boot_id)
-            held.reservation = replace(
-                held.reservation, until_ms=until_ms, until_boot_ms=until_boot_ms, boot_id=self._host.boot_id
+            longer = replace(
+                held.reservation, until_ms=until_ms, until_boot_ms=round(due * 1000), boot_id=self._host.boot_id
             )
+            self._ledger.write(longer)
+            held.reservation = longer
             held.due = due
             streak = self._idle.get(identifier)
             if streak is not None:
@@ -385,8 +379,7 @@ class Desk:
             descriptor = lifeline.make(path)
             # What is in it finds the reservation again where the truth is damaged.
             path.chmod(0o600)
-            with path.open("w", encoding="ascii") as file:
-                json.dump(asdict(reservation), file)
+            path.write_text(as_json(reservation), encoding="ascii")
         except OSError as error:
             lifeline.remove(path)
             msg = f"cannot keep a reservation in {path.parent} ({error.strerror}): make room on its disk"
@@ -420,21 +413,21 @@ class Desk:
                 if not lifeline.is_held(path):
                     path.unlink()
                     continue
-                said = json.loads(path.read_text(encoding="ascii"))
-                said |= {name: tuple(said[name]) for name in ("cards", "parents")}
-                self._ledger.grant(Reservation(**{**said, "kind": Kind(said["kind"])}))
-                self._host.tell(f"the reservation {path.name} of {said['owner']} was found again by its command's lock")
+                found = read_reservation(path.read_text(encoding="ascii"))
+                self._ledger.grant(found)
+                self._host.tell(f"the reservation {path.name} of {found.owner} was found again by its command's lock")
 
     def _end(self, identifier: str, ending: Ending, *, by: str | None = None) -> Reservation | None:
         with self._changed:
             held = self._held.get(identifier)
             if held is None:
                 return None
-            now_ms = self._host.wall_ms()
-            self._ledger.end(identifier, ended_ms=now_ms, ending=ending, by=by)
+            reservation = held.reservation
+            ended_ms = max(self._host.wall_ms(), reservation.since_ms)
+            ended = replace(reservation, ended_ms=ended_ms, ending=ending, ended_by=by)
+            self._ledger.write(ended)
             del self._held[identifier]
             self._forgiven.pop(identifier, None)
-            reservation = held.reservation
             if ending in _WORTH_TELLING or by not in {None, reservation.owner}:
                 why = f"{ending.value} by {by}" if by is not None else ending.value
                 self._host.tell(
@@ -444,14 +437,7 @@ class Desk:
                 lifeline.remove(held.path)
             self._changed.notify_all()
             self._watch.stir()
-            ended_ms = max(now_ms, reservation.since_ms)
-            ended = replace(reservation, ended_ms=ended_ms, ending=ending, ended_by=by)
             self._last_ends |= dict.fromkeys(reservation.cards, ended_ms)
-            self._ended.append(ended)
-            if len(self._ended) > _MOST_ENDED:
-                dropped = self._ended[: _MOST_ENDED // 2]
-                self._ended = self._ended[_MOST_ENDED // 2 :]
-                self._ended_from_ms = max(self._ended_from_ms, *(each.ended_ms or 0 for each in dropped))
             return ended
 
 

@@ -3,45 +3,26 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import sqlite3
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, fields
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
 from gua.core.errors import UnavailableError
-from gua.reservations.model import CardRequest, Ending, Kind, Reservation, Wish
+from gua.reservations.model import CardRequest, Reservation, as_json, read_request, read_reservation
 
-_VERSION: Final = 1
+_VERSION: Final = 2
 _APPLICATION_ID: Final = 0x67756172  # "guar"
 _BUSY_SECONDS: Final = 5.0
 _TABLES: Final = """
 CREATE TABLE reservations (
     id TEXT PRIMARY KEY,
     uid INTEGER NOT NULL,
-    owner TEXT NOT NULL,
-    kind TEXT NOT NULL,
-    asked_ms INTEGER NOT NULL,
     since_ms INTEGER NOT NULL,
-    until_ms INTEGER,
-    note TEXT,
-    pid INTEGER,
-    start_ticks INTEGER,
     ended_ms INTEGER,
-    ending TEXT,
-    ended_by TEXT,
-    container TEXT,
-    parents TEXT NOT NULL DEFAULT '[]',
-    until_boot_ms INTEGER,
-    boot_id TEXT,
-    place TEXT,
-    handed_over INTEGER NOT NULL DEFAULT 0,
-    workload_kind TEXT,
-    workload_model TEXT
+    reservation TEXT NOT NULL
 ) STRICT;
 CREATE TABLE cards (
     reservation TEXT NOT NULL REFERENCES reservations (id) ON DELETE CASCADE,
@@ -60,10 +41,6 @@ CREATE TABLE waiting (
     left_boot_ms INTEGER
 ) STRICT;
 """
-_COLUMNS: Final = tuple(each.name for each in fields(Reservation) if each.name != "cards")
-_INSERT: Final = (
-    f"INSERT INTO reservations ({', '.join(_COLUMNS)}) VALUES ({', '.join(f':{name}' for name in _COLUMNS)})"  # noqa: S608 - names of ours
-)
 
 
 class TakenError(Exception):
@@ -102,7 +79,10 @@ class Ledger:
         Raises TakenError if somebody has one of its cards.
         """
         with self._change() as connection:
-            connection.execute(_INSERT, {**asdict(reservation), "parents": json.dumps(reservation.parents)})
+            connection.execute(
+                "INSERT INTO reservations VALUES (?, ?, ?, NULL, ?)",
+                (reservation.id, reservation.uid, reservation.since_ms, as_json(reservation)),
+            )
             try:
                 connection.executemany(
                     "INSERT INTO cards VALUES (?, ?, ?, NULL)",
@@ -112,35 +92,15 @@ class Ledger:
                 raise TakenError(reservation.id) from error
             connection.execute("DELETE FROM waiting WHERE place = ?", (reservation.place,))
 
-    def end(self, identifier: str, *, ended_ms: int, ending: Ending, by: str | None = None) -> None:
-        """End a reservation; nothing happens to one that has ended."""
-        with self._change() as connection:
-            ended = connection.execute(
-                "UPDATE reservations SET ended_ms = max(?, since_ms), ending = ?, ended_by = ?"
-                " WHERE id = ? AND ended_ms IS NULL",
-                (ended_ms, ending.value, by, identifier),
-            )
-            if ended.rowcount:
-                connection.execute(
-                    "UPDATE cards SET ended_ms = (SELECT ended_ms FROM reservations WHERE id = reservation)"
-                    " WHERE reservation = ?",
-                    (identifier,),
-                )
-
-    def handed_over(self, identifier: str) -> None:
-        """Take note that who asked for a reservation has it."""
-        with self._change() as connection:
-            connection.execute("UPDATE reservations SET handed_over = 1 WHERE id = ?", (identifier,))
-
-    def set_until(
-        self, identifier: str, until_ms: int | None, *, until_boot_ms: int | None, boot_id: str | None
-    ) -> None:
-        """Change when a reservation's time is over."""
+    def write(self, reservation: Reservation) -> None:
+        """Write what changed of a reservation: its end, its time, or that who asked for it has it."""
+        ended_ms = reservation.ended_ms
         with self._change() as connection:
             connection.execute(
-                "UPDATE reservations SET until_ms = ?, until_boot_ms = ?, boot_id = ? WHERE id = ?",
-                (until_ms, until_boot_ms, boot_id, identifier),
+                "UPDATE reservations SET ended_ms = ?, reservation = ? WHERE id = ?",
+                (ended_ms, as_json(reservation), reservation.id),
             )
+            connection.execute("UPDATE cards SET ended_ms = ? WHERE reservation = ?", (ended_ms, reservation.id))
 
     def knows(self, identifier: str) -> bool:
         """Return whether there is or was a reservation of this id."""
@@ -179,7 +139,7 @@ class Ledger:
         with self._change() as connection:
             connection.executemany(
                 "INSERT OR REPLACE INTO waiting VALUES (?, ?, ?, NULL)",
-                [(request.place, request.turn, json.dumps(asdict(request))) for request in requests],
+                [(request.place, request.turn, as_json(request)) for request in requests],
             )
 
     def dequeue(self, place: str) -> None:
@@ -204,8 +164,7 @@ class Ledger:
 
     def queue(self) -> list[CardRequest]:
         """Return the requests that wait, in their order."""
-        rows = self._all("SELECT request, number FROM waiting ORDER BY number")
-        return [_loaded(str(text), int(number)) for text, number in rows]
+        return [read_request(text) for (text,) in self._all("SELECT request FROM waiting ORDER BY number")]
 
     def forget_before(self, ended_ms: int) -> None:
         """Forget the reservations that ended before a time."""
@@ -213,13 +172,8 @@ class Ledger:
             connection.execute("DELETE FROM reservations WHERE ended_ms < ?", (ended_ms,))
 
     def _read(self, where: str, *values: object) -> list[Reservation]:
-        cards: defaultdict[str, list[str]] = defaultdict(list)
-        chosen = f"SELECT id FROM reservations {where}"  # noqa: S608 - no value in it
-        of_chosen = f"SELECT reservation, card FROM cards WHERE reservation IN ({chosen}) ORDER BY reservation, place"  # noqa: S608
-        for reservation, card in self._all(of_chosen, *values):
-            cards[str(reservation)].append(str(card))
-        rows = self._all(f"SELECT {', '.join(_COLUMNS)} FROM reservations {where}", *values)  # noqa: S608 - as above
-        return [_reservation(row, cards[str(row[0])]) for row in rows]
+        rows = self._all(f"SELECT reservation FROM reservations {where}", *values)  # noqa: S608 - no value in it
+        return [read_reservation(text) for (text,) in rows]
 
     def _all(self, sql: str, *values: object) -> list[Any]:
         try:
@@ -259,8 +213,6 @@ def _opened(path: Path) -> sqlite3.Connection:
                 f"BEGIN IMMEDIATE; {_TABLES} PRAGMA application_id = {_APPLICATION_ID};"
                 f" PRAGMA user_version = {_VERSION}; COMMIT;"
             )
-        there = {name for _, name, *_ in connection.execute("PRAGMA table_info(reservations)")}
-        _refuse_unless(there == {*_COLUMNS}, "it is of another version")
         (sound,) = connection.execute("PRAGMA quick_check(1)").fetchone()
         _refuse_unless(sound == "ok", str(sound))
     except BaseException:
@@ -293,23 +245,3 @@ def _put_aside(path: Path) -> Path:
 
 def _cannot(path: Path, error: sqlite3.Error) -> str:
     return f"cannot keep reservations in {path} ({error}): make room on its disk, and see that this user may write it"
-
-
-def _reservation(row: Sequence[Any], cards: Iterable[str]) -> Reservation:
-    values = dict(zip(_COLUMNS, row, strict=True))
-    return Reservation(
-        **{
-            **values,
-            "kind": Kind(values["kind"]),
-            "ending": None if values["ending"] is None else Ending(values["ending"]),
-            "parents": tuple(json.loads(values["parents"])),
-            "handed_over": bool(values["handed_over"]),
-        },
-        cards=tuple(cards),
-    )
-
-
-def _loaded(text: str, turn: int) -> CardRequest:
-    said = json.loads(text)
-    wish = Wish(count=said["wish"]["count"], cards=tuple(said["wish"]["cards"]))
-    return CardRequest(**{**said, "kind": Kind(said["kind"]), "wish": wish, "turn": turn})

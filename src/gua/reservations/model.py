@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Final, NamedTuple
@@ -119,6 +120,26 @@ class Reservation:
     handed_over: bool = False
     workload_kind: str | None = None
     workload_model: str | None = None
+
+
+def as_json(record: Reservation | CardRequest) -> str:
+    """Return a reservation or a request as text that its reader below takes."""
+    return json.dumps(asdict(record))
+
+
+def read_reservation(text: str) -> Reservation:
+    """Return the reservation of a text. Raises ValueError, TypeError or KeyError for anything else."""
+    said = json.loads(text)
+    ending = None if said["ending"] is None else Ending(said["ending"])
+    lists = {name: tuple(said[name]) for name in ("cards", "parents")}
+    return Reservation(**{**said, **lists, "kind": Kind(said["kind"]), "ending": ending})
+
+
+def read_request(text: str) -> CardRequest:
+    """Return the request of a text. Raises ValueError, TypeError or KeyError for anything else."""
+    said = json.loads(text)
+    wish = Wish(count=said["wish"]["count"], cards=tuple(said["wish"]["cards"]))
+    return CardRequest(**{**said, "kind": Kind(said["kind"]), "wish": wish})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

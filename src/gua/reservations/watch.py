@@ -47,8 +47,8 @@ class Held:
 class Watch:
     """Watches what is ``held``, by id, which is changed under ``lock`` alone.
 
-    ``end`` ends a reservation, ``hand_over`` writes down that who asked has one, ``look_at_queue`` gives up places for
-    good and returns until when (monotonic) others are kept.
+    ``end`` ends a reservation, ``write`` writes down what changed of one, ``look_at_queue`` gives up places for good
+    and returns until when (monotonic) others are kept.
     """
 
     def __init__(  # noqa: PLR0913 - what it watches, and what it does where something is over
@@ -58,14 +58,14 @@ class Watch:
         *,
         lock: threading.Condition,
         end: Callable[[str, Ending], object],
-        hand_over: Callable[[str], None],
+        write: Callable[[Reservation], None],
         look_at_queue: Callable[[float], Sequence[float]],
     ) -> None:
         self._held = held
         self._host = host
         self._lock = lock
         self._end = end
-        self._hand_over = hand_over
+        self._write = write
         self._look_at_queue = look_at_queue
         self._is_stopping = False
         # Used by the thread alone, which also closes the pidfds.
@@ -215,10 +215,10 @@ class Watch:
             # A client that was not told asks again, or ends: who lives is its command, which closed every descriptor.
             if held.leader is None:
                 return True
-        with contextlib.suppress(GuaError):  # a full disk: the next agent finds it out again
-            self._hand_over(held.reservation.id)
         held.reservation = replace(held.reservation, handed_over=True)
         held.claim_until = None
+        with contextlib.suppress(GuaError):  # a full disk: the next agent finds it out again
+            self._write(held.reservation)
         return False
 
 
