@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 from gua.core.errors import UsageError
 from gua.core.pods import ListedPod, is_name
 from gua.core.untrusted import LAST_MS, object_in, objects_in
-from gua.core.workloads import NO_WORK, Work, declared
+from gua.core.workloads import declared
 
 # Where Kubernetes puts a service account's token, which it replaces within the hour, and the cluster's authority.
 SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
@@ -72,19 +72,6 @@ def _bracketed(text: str) -> str:
     return f"{scheme}{separator}{netloc}{slash}{path}"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Pod:
-    """A pod's name; ``containers`` are names by container id, without the runtime's ``containerd://``.
-
-    ``workload`` is what its labels ``gua/kind`` and ``gua/model`` declare.
-    """
-
-    name: str
-    namespace: str
-    containers: Mapping[str, str] = field(default_factory=dict)
-    workload: Work = NO_WORK
-
-
 def items_of(body: bytes) -> list[dict[str, Any]]:
     """Return the pods of a list as they stand there. Raises ValueError for anything but a PodList."""
     try:
@@ -98,60 +85,33 @@ def items_of(body: bytes) -> list[dict[str, Any]]:
     return objects_in(pod_list.get("items"))
 
 
-def pods_of(items: Iterable[Mapping[str, Any]]) -> dict[str, Pod]:
-    """Return the pods by uid; those without a uid or a proper name are left out."""
-    pods: dict[str, Pod] = {}
-    for item in items:
-        metadata = object_in(item.get("metadata"))
-        name, namespace = _name(metadata.get("name")), _name(metadata.get("namespace"))
-        if name is None or namespace is None:
-            continue
-        pod = Pod(
-            name=name,
-            namespace=namespace,
-            containers=dict(_containers(object_in(item.get("status")))),
-            workload=_workload(metadata),
-        )
-        for uid in _uids(metadata):
-            pods[uid] = pod
-    return pods
-
-
-def promises_of(items: Iterable[Mapping[str, Any]]) -> tuple[ListedPod, ...]:
-    """Return what was promised to the pods of a list. Raises ValueError for one without a uid or a proper name."""
-    return tuple(map(_promise, items))
-
-
-def _promise(item: Mapping[str, Any]) -> ListedPod:
+def read_pod(item: Mapping[str, Any]) -> ListedPod | None:
+    """Return a pod of a list, ``None`` of one without a uid or a proper name."""
     metadata, spec, status = (object_in(item.get(part)) for part in ("metadata", "spec", "status"))
     name, namespace, uids = _name(metadata.get("name")), _name(metadata.get("namespace")), _uids(metadata)
     if name is None or namespace is None or not uids:
-        msg = "a pod without uid or name"
-        raise ValueError(msg)
-    told = (container for statuses in _STATUSES for container in objects_in(status.get(statuses)))
-    states = [object_in(container.get("state")) for container in told]
+        return None
+    containers = [container for statuses in _STATUSES for container in objects_in(status.get(statuses))]
+    states = [object_in(container.get("state")) for container in containers]
     # Removed, and none of its containers is left: only its entry is.
     is_gone = (
         metadata.get("deletionTimestamp") is not None and bool(states) and all("terminated" in each for each in states)
     )
     has_ended = status.get("phase") in _ENDED or is_gone
     ends = [_moment(object_in(state.get("terminated")).get("finishedAt")) for state in states]
+    labels = object_in(metadata.get("labels"))
     return ListedPod(
         name=name,
         namespace=namespace,
         uids=uids,
         limits=_limits(spec),
+        containers=dict(_named(containers)),
         has_claims=bool(objects_in(spec.get("resourceClaims"))),
         since_ms=_moment(status.get("startTime")),
-        workload=_workload(metadata),
+        workload=declared({key: labels.get(label) for key, label in _LABELS.items()}),
         has_ended=has_ended,
         ended_ms=max((end for end in ends if end is not None), default=None) if has_ended else None,
     )
-
-
-def _workload(metadata: Mapping[str, Any]) -> Work:
-    labels = object_in(metadata.get("labels"))
-    return declared({key: labels.get(name) for key, name in _LABELS.items()})
 
 
 def _uids(metadata: Mapping[str, Any]) -> tuple[str, ...]:
@@ -209,12 +169,11 @@ def _moment(value: object) -> int | None:
     return ms if 0 < ms <= LAST_MS else None
 
 
-def _containers(status: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    for statuses in _STATUSES:
-        for container in objects_in(status.get(statuses)):
-            name, identity = _name(container.get("name")), container.get("containerID")
-            if name is not None and isinstance(identity, str) and identity:
-                yield identity.rpartition("://")[2], name
+def _named(containers: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
+    for container in containers:
+        name, identity = _name(container.get("name")), container.get("containerID")
+        if name is not None and isinstance(identity, str) and identity:
+            yield identity.rpartition("://")[2], name
 
 
 def _name(value: object) -> str | None:

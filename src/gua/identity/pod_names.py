@@ -9,13 +9,14 @@ import ssl
 import threading
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 from gua.core.errors import GuaError, TransientError
 from gua.core.pods import ListedPod
 from gua.core.tick import ReadError
-from gua.identity.kubelet import SERVICE_ACCOUNT, Kubelet, Pod, items_of, pods_of, promises_of
+from gua.identity.kubelet import SERVICE_ACCOUNT, Kubelet, items_of, read_pod
 from gua.identity.process import NO_NAMES, Names
 
 MOST_BYTES: Final = 8 * 2**20
@@ -135,7 +136,7 @@ class PodNames:
         self._fetch = fetch
         self._monotonic = monotonic
         self._lock = threading.Lock()
-        self._pods: dict[str, Pod] = {}
+        self._pods: dict[str, ListedPod] = {}
         self._in_vain: set[_Key] = set()
         self._wanted: set[_Key] = set()
         self._asked_at = -math.inf
@@ -168,37 +169,33 @@ class PodNames:
 
     def ask(self) -> tuple[ListedPod, ...]:
         """Ask now, in the caller's thread; return what was promised to the pods of the list. Raises GuaError."""
-        pods: dict[str, Pod] = {}
-        items: list[dict[str, Any]] = []
-        failure: tuple[str, str] | None = None
         with self._lock:
             wanted, self._wanted = self._wanted, set()
         try:
             items = items_of(self._fetch(self.kubelet))
-            pods = pods_of(items)
+            pods = list(map(read_pod, items))
         except KubeletError as error:
-            failure = error.code, str(error)
-        except GuaError as error:
-            failure = "failed", str(error)
+            self._failed(error.code, str(error))
         except ValueError:
-            failure = "garbage", "its answer is no list of pods"
+            self._failed("garbage", "its answer is no list of pods")
         except Exception as error:  # noqa: BLE001 - names are an extra: whatever fails here, ids go on
-            failure = "fault", f"unexpected {type(error).__name__}"
+            self._failed("fault", f"unexpected {type(error).__name__}")
+        known = tuple(pod for pod in pods if pod is not None)
         with self._lock:
             self._asked_at = self._monotonic()
-            if failure is None:
-                self._trouble = None
-                self._learn(pods, wanted)
-            else:
-                code, message = failure
-                self._trouble = f"pods have ids but no names: {self.kubelet}: {message}"
-                self._errors.append(ReadError(call=CALL, code=code))
-        if failure is not None:
-            raise TransientError(failure[1])
-        try:
-            return promises_of(items)
-        except ValueError as error:
-            raise TransientError(str(error)) from None
+            self._trouble = None
+            self._learn(known, wanted)
+        if len(known) < len(pods):
+            msg = "a pod without uid or name"
+            raise TransientError(msg)
+        return known
+
+    def _failed(self, code: str, message: str) -> NoReturn:
+        with self._lock:
+            self._asked_at = self._monotonic()
+            self._trouble = f"pods have ids but no names: {self.kubelet}: {message}"
+            self._errors.append(ReadError(call=CALL, code=code))
+        raise TransientError(message) from None
 
     @property
     def trouble(self) -> str | None:
@@ -241,12 +238,12 @@ class PodNames:
         if is_new and self._listener is not None:
             self._listener()
 
-    def _learn(self, pods: dict[str, Pod], wanted: set[_Key]) -> None:
-        for uid, pod in pods.items():
+    def _learn(self, pods: Sequence[ListedPod], wanted: set[_Key]) -> None:
+        for uid, pod in [(uid, each) for each in pods for uid in each.uids]:
             before = self._pods.pop(uid, None)
             # A container that ended is no longer told, and may have left a process for a moment.
             kept = {} if before is None else dict(list(before.containers.items())[-_MOST_CONTAINERS:])
-            self._pods[uid] = Pod(name=pod.name, namespace=pod.namespace, containers={**kept, **pod.containers})
+            self._pods[uid] = replace(pod, containers={**kept, **pod.containers})
         for uid in list(self._pods)[: max(0, len(self._pods) - MOST_PODS)]:
             del self._pods[uid]
         if len(self._in_vain) > MOST_PODS:
