@@ -35,6 +35,7 @@ _UUID: Final = re.compile(r"(?:GPU|MIG)-[0-9A-Za-z/-]{1,120}")
 _LEAST_SECONDS: Final = 1_000_000_000
 _MOST_SECONDS: Final = 100_000_000_000
 _TEXTS: Final = {"owner": 256, "kind": 32, "job_name": 128, "node": 256}
+_SHARED: Final = ("source", "id", "since_ms", "until_ms", "owner", "uid", "kind", "job_name")
 _WORKLOAD: Final = {"workload_kind": "kind", "workload_model": "model"}
 
 
@@ -253,29 +254,25 @@ def merged(told: dict[str, FileAllocation], since_ms: int) -> tuple[dict[str, Fi
         if before.until_ms is None and each.until_ms is None:
             wrong = wrong or f"{other} and {name} tell of the same allocation"
             continue
-        going_on = each if each.until_ms is None else before
-        ends = [one.until_ms for one in (each, before) if one.until_ms is not None]
-        result[other] = replace(
-            going_on,
-            since_ms=min(before.since_ms, each.since_ms),
-            until_ms=max(ends) if len(ends) == 2 else None,
-            cards=tuple(dict.fromkeys((*before.cards, *each.cards))),
-        )
+        result[other] = joined(each, before) if each.until_ms is None else joined(before, each)
     return result, wrong
+
+
+def joined(one: FileAllocation, other: FileAllocation) -> FileAllocation:
+    """Return two parts of an allocation as one, by all else as the first tells it."""
+    return replace(
+        one,
+        cards=tuple(dict.fromkeys((*one.cards, *other.cards))),
+        since_ms=min(one.since_ms, other.since_ms),
+        until_ms=None if one.until_ms is None or other.until_ms is None else max(one.until_ms, other.until_ms),
+    )
 
 
 def allocation_of(told: FileAllocation, cards: frozenset[str]) -> Allocation:
     """Return what a file tells as an allocation of these cards."""
     return Allocation(
-        source=told.source,
-        id=told.id,
+        **{name: getattr(told, name) for name in _SHARED},
         cards=cards,
-        since_ms=told.since_ms,
-        until_ms=told.until_ms,
-        owner=told.owner,
-        uid=told.uid,
-        kind=told.kind,
-        job_name=told.job_name,
         slurm_job_id=told.id if told.source == SLURM else None,
         workload_kind=told.workload.kind,
         workload_model=told.workload.model,

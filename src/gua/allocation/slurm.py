@@ -18,11 +18,13 @@ from gua.allocation.files import (
     FolderLook,
     allocation_of,
     first_of,
+    joined,
     merged,
 )
+from gua.allocation.slurm_answers import Job
 from gua.allocation.slurm_conf import GresConf, found_node
 from gua.allocation.slurm_files import GPUSTAT, CardFiles, gpustat, job_mapping
-from gua.allocation.slurm_poll import PERIOD_SECONDS, PollAnswer, PolledJob, SlurmPoll
+from gua.allocation.slurm_poll import PERIOD_SECONDS, PollAnswer, SlurmPoll
 from gua.allocation.sources import Opener, ReaderLook
 from gua.core.allocation import Allocation, CardKey
 from gua.core.workloads import Work
@@ -189,7 +191,7 @@ class SlurmReader:
                 allocations.append(allocation_of(each, uuids))
         return allocations
 
-    def _has_ended(self, job: PolledJob, answer: PollAnswer | None) -> bool:
+    def _has_ended(self, job: Job, answer: PollAnswer | None) -> bool:
         """Return whether a file told after the poll, or just before it, that the job ended."""
         ended_ms = self._ends.get(job.id)
         return ended_ms is not None and answer is not None and answer.at_ms < ended_ms + _SLACK_MS
@@ -216,29 +218,22 @@ def _add_jobs(told: dict[str, FileAllocation], files: Iterable[FileAllocation]) 
         other = told.get(key)
         if other is None:
             told[key] = each
-            continue
-        both = (other.until_ms, each.until_ms)
-        told[key] = replace(
-            other,
-            cards=(*other.cards, *each.cards),
-            since_ms=min(other.since_ms, each.since_ms),
-            until_ms=None if None in both else max(until for until in both if until is not None),
-            uid=each.uid if other.uid is None else other.uid,
-        )
+        else:
+            told[key] = replace(joined(other, each), uid=each.uid if other.uid is None else other.uid)
 
 
-def _is_other(told: FileAllocation, job: PolledJob) -> bool:
+def _is_other(told: FileAllocation, job: Job) -> bool:
     """Return whether a file names other cards than Slurm, where both count them in the same way."""
     places = {name.value for name in told.cards if name.kind == "gres"}
     return len(places) == len(told.cards) and job.gres.is_clear and bool(job.gres.places) and places != job.gres.places
 
 
-def _should_be_told(job: PolledJob, answer: PollAnswer) -> bool:
+def _should_be_told(job: Job, answer: PollAnswer) -> bool:
     """Return whether a job has GPUs for so long that its prolog should have written its file."""
     return job.until_ms is None and bool(job.gres.places) and answer.at_ms > job.since_ms + _SLACK_MS
 
 
-def _of_job(job: PolledJob) -> FileAllocation:
+def _of_job(job: Job) -> FileAllocation:
     return FileAllocation(
         source=SLURM,
         id=job.id,
@@ -253,7 +248,7 @@ def _of_job(job: PolledJob) -> FileAllocation:
     )
 
 
-def _with_job(told: FileAllocation, job: PolledJob | None) -> FileAllocation:
+def _with_job(told: FileAllocation, job: Job | None) -> FileAllocation:
     """Return what a file tells, with what only Slurm tells of its job."""
     if job is None:
         return told

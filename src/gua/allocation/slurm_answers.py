@@ -13,8 +13,9 @@ from datetime import datetime
 from typing import Final
 
 from gua.allocation.slurm_conf import matches
+from gua.core.durations import to_ms
 from gua.core.plaintext import storable
-from gua.core.workloads import Work, declared_in
+from gua.core.workloads import NO_WORK, Work, declared_in
 
 SQUEUE_FORMAT: Final = "%A|%i|%U|%T|%S|%e|%u"
 _MOST_PLACES: Final = 1024
@@ -59,23 +60,6 @@ _COMMENT: Final = re.compile(r"\s(?:Admin)?Comment=(.*?)(?=\s[A-Z]\w*=|$)", re.D
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class ListedJob:
-    """A job of the node as squeue tells it, in Unix ms. ``until_ms`` is ``None`` while it goes on.
-
-    ``shown_by`` is what scontrol shows it by, alone: by the id of an array's last task, which is the array's own, and
-    by that of a heterogeneous job's first part it shows all of them.
-    """
-
-    id: str
-    shown_by: str
-    uid: int
-    user: str | None
-    since_ms: int | None
-    until_ms: int | None
-    is_live: bool
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class Gres:
     """GPUs by Slurm's numbers: ``places``, of which ``shared`` are given out in parts; ``kind`` is gpu, shard or mps.
 
@@ -90,25 +74,53 @@ class Gres:
     unplaced: int = 0
 
 
-def parse_jobs(answer: str) -> list[ListedJob]:
-    """Return the jobs of ``squeue -h -o`` with :data:`SQUEUE_FORMAT`. Raises ValueError for anything else."""
-    jobs: list[ListedJob] = []
+NO_GRES: Final = Gres()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Job:
+    """A job of a node in Unix ms, by squeue; ``until_ms`` is ``None`` while it goes on.
+
+    ``shown_by`` is what scontrol shows it by, alone: by the id of an array's last task, which is the array's own, and
+    by that of a heterogeneous job's first part it shows all of them. From it come ``name``, ``gres`` and ``workload``.
+    """
+
+    id: str
+    shown_by: str
+    uid: int
+    user: str | None
+    since_ms: int
+    until_ms: int | None
+    name: str | None = None
+    gres: Gres = NO_GRES
+    workload: Work = NO_WORK
+
+    @property
+    def key(self) -> tuple[str, int]:
+        """What tells it from an earlier run under the same id."""
+        return self.id, self.since_ms
+
+
+def parse_jobs(answer: str, at_ms: int) -> list[Job]:
+    """Return the jobs of ``squeue -h -o`` with :data:`SQUEUE_FORMAT`, ``at_ms`` for times that it does not tell.
+
+    Raises ValueError for anything else.
+    """
+    jobs: list[Job] = []
     for line in answer.splitlines():
         match = _JOB.fullmatch(line)
         if match is None:
             msg = "squeue answers in another form"
             raise ValueError(msg)
         number, part, uid, state, start, end, user = match.groups()
-        is_live = state not in _ENDED
         jobs.append(
-            ListedJob(
+            Job(
                 id=number,
                 shown_by=part if _PART.fullmatch(part) else number,
                 uid=int(uid),
                 user=storable(user) or None,
-                since_ms=_moment(start),
-                until_ms=None if is_live else _moment(end),
-                is_live=is_live,
+                since_ms=_moment(start) or at_ms,
+                until_ms=min(_moment(end) or at_ms, at_ms) if state in _ENDED else None,
             )
         )
     return jobs
@@ -119,7 +131,7 @@ def parse_job_gres(answer: str, node: str) -> Gres:
     details = [match[2] or "" for match in _DETAIL.finditer(answer) if matches(match[1], node)]
     if len(details) > 1:
         return Gres(is_clear=False)
-    return _gres(details[0]) if details else Gres()
+    return _gres(details[0]) if details else NO_GRES
 
 
 def parse_job_name(answer: str) -> str | None:
@@ -210,9 +222,7 @@ def _moment(text: str) -> int | None:
     if re.fullmatch(r"[0-9]{9,11}", text):
         return int(text) * 1000
     try:
-        if re.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}", text):
-            return round(datetime.fromisoformat(f"{text}+00:00").timestamp() * 1000)
-    except (ValueError, OverflowError):
-        pass
-    msg = "squeue answers times in another form"
-    raise ValueError(msg)
+        return to_ms(datetime.strptime(f"{text}+0000", "%Y-%m-%dT%H:%M:%S%z"))
+    except ValueError:
+        msg = "squeue answers times in another form"
+        raise ValueError(msg) from None

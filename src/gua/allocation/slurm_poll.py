@@ -7,14 +7,15 @@ import random
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from gua.allocation.commands import CommandError, ask
 from gua.allocation.slurm_answers import (
     SQUEUE_FORMAT,
     Gres,
-    ListedJob,
+    Job,
     parse_job_gres,
     parse_job_name,
     parse_job_workload,
@@ -23,27 +24,12 @@ from gua.allocation.slurm_answers import (
     parse_node_name,
     parse_slurmd,
 )
-from gua.core.workloads import NO_WORK, Work
 
 PERIOD_SECONDS: Final = 60.0
 _JITTER: Final = 0.1
 _MOST_ASKS: Final = 64
 _MOST_SECONDS: Final = 15.0
 _CLOSE_SECONDS: Final = 0.5
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class PolledJob:
-    """A job of this node, with its GPUs by Slurm's numbers, and what it is declared to be for. Times are Unix ms."""
-
-    id: str
-    uid: int
-    user: str | None
-    name: str | None
-    gres: Gres
-    since_ms: int
-    until_ms: int | None
-    workload: Work = NO_WORK
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -57,18 +43,11 @@ class PollAnswer:
 
     at_ms: int
     node: str | None = None
-    jobs: dict[str, PolledJob] = field(default_factory=dict)
+    jobs: dict[str, Job] = field(default_factory=dict)
     unexplained: frozenset[int] = frozenset()
     unplaced: int = 0
     unclear: tuple[str, ...] = ()
     reason: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class _Known:
-    gres: Gres
-    name: str | None
-    workload: Work = NO_WORK
 
 
 class SlurmPoll:
@@ -91,7 +70,7 @@ class SlurmPoll:
         self.period_seconds = period_seconds
         self._ask = ask
         self._wall_ms = wall_ms
-        self._known: dict[tuple[str, int | None], _Known] = {}
+        self._known: dict[tuple[str, int], Job] = {}
         self._answer: PollAnswer | None = None
         self._answered_at = time.monotonic()
         self._stop = threading.Event()
@@ -141,10 +120,10 @@ class SlurmPoll:
     def _poll(self, at_ms: int) -> PollAnswer:
         node = self._node = self._node or self._find_node()
         used = self._used(node)
-        listed = parse_jobs(self._ask(["squeue", "-h", "-t", "all", "-w", node, "-o", SQUEUE_FORMAT]))
-        keys = {(job.id, job.since_ms) for job in listed}
+        listed = parse_jobs(self._ask(["squeue", "-h", "-t", "all", "-w", node, "-o", SQUEUE_FORMAT]), at_ms)
+        keys = {job.key for job in listed}
         self._known = {key: known for key, known in self._known.items() if key in keys}
-        live = [job for job in listed if job.is_live]
+        live = [job for job in listed if job.until_ms is None]
         unclear = self._ask_for_gpus(live, used, node)
         unexplained = self._unexplained(live, used)
         if unexplained or self._unplaced(live, used):
@@ -153,7 +132,7 @@ class SlurmPoll:
             used = self._used(node)
             now = self._unexplained(live, used)
             unexplained = unexplained & now if was_placed else now
-        jobs = [self._with_gpus(job, at_ms) for job in listed]
+        jobs = [replace(self._known.get(job.key, job), until_ms=job.until_ms) for job in listed]
         # A job that runs again stands beside its earlier run, under one id: what goes on counts.
         jobs.sort(key=lambda job: (job.until_ms is None, job.since_ms))
         return PollAnswer(
@@ -180,58 +159,36 @@ class SlurmPoll:
             raise CommandError(msg)
         return node
 
-    def _ask_for_gpus(self, live: Sequence[ListedJob], used: Gres, node: str) -> tuple[str, ...]:
+    def _ask_for_gpus(self, live: Sequence[Job], used: Gres, node: str) -> tuple[str, ...]:
         """Ask for the GPUs of jobs of which they are not known, as long as some may have any."""
         deadline = time.monotonic() + _MOST_SECONDS
         unclear: list[str] = []
         asked = 0
         for job in live:
-            key = (job.id, job.since_ms)
-            if key in self._known:
-                if not self._known[key].gres.is_clear:
-                    unclear.append(job.id)
-                continue
-            if used.is_clear and not used.shared and not self._unexplained(live, used):
-                continue
-            if asked == _MOST_ASKS or time.monotonic() > deadline:
-                unclear.append(job.id)
-                continue
-            asked += 1
-            try:
-                answer = self._ask(["scontrol", "show", "job", "-d", "-o", job.shown_by])
-            except CommandError:
-                unclear.append(job.id)  # it may be gone already
-                continue
-            gres = parse_job_gres(answer, node)
-            self._known[key] = _Known(gres, parse_job_name(answer), parse_job_workload(answer))
-            if not gres.is_clear:
+            if job.key not in self._known:
+                if used.is_clear and not used.shared and not self._unexplained(live, used):
+                    continue
+                if asked < _MOST_ASKS and time.monotonic() <= deadline:
+                    asked += 1
+                    with suppress(CommandError):  # it may be gone already
+                        answer = self._ask(["scontrol", "show", "job", "-d", "-o", job.shown_by])
+                        self._known[job.key] = replace(
+                            job,
+                            gres=parse_job_gres(answer, node),
+                            name=parse_job_name(answer),
+                            workload=parse_job_workload(answer),
+                        )
+            if job.key not in self._known or not self._known[job.key].gres.is_clear:
                 unclear.append(job.id)
         return tuple(unclear)
 
-    def _unexplained(self, live: Sequence[ListedJob], used: Gres) -> set[int]:
+    def _unexplained(self, live: Sequence[Job], used: Gres) -> set[int]:
         return set(used.places).difference(*(each.places for each in self._known_gres(live)))
 
-    def _unplaced(self, live: Sequence[ListedJob], used: Gres) -> int:
+    def _unplaced(self, live: Sequence[Job], used: Gres) -> int:
         """Return how many GPUs are in use that no job shown has, of those of which the node says only how many."""
         placed = frozenset[int]().union(*(each.places for each in self._known_gres(live)))
         return max(0, used.unplaced - len(placed - used.places))
 
-    def _known_gres(self, live: Sequence[ListedJob]) -> list[Gres]:
-        known = [self._known.get((job.id, job.since_ms)) for job in live]
-        return [each.gres for each in known if each is not None]
-
-    def _with_gpus(self, job: ListedJob, at_ms: int) -> PolledJob:
-        known = self._known.get((job.id, job.since_ms), _Known(Gres(), None))
-        until_ms = job.until_ms
-        if not job.is_live:
-            until_ms = at_ms if until_ms is None else min(until_ms, at_ms)
-        return PolledJob(
-            id=job.id,
-            uid=job.uid,
-            user=job.user,
-            name=known.name,
-            workload=known.workload,
-            gres=known.gres,
-            since_ms=at_ms if job.since_ms is None else job.since_ms,
-            until_ms=until_ms,
-        )
+    def _known_gres(self, live: Sequence[Job]) -> list[Gres]:
+        return [self._known[job.key].gres for job in live if job.key in self._known]

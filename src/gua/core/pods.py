@@ -25,7 +25,8 @@ class ListedPod:
     ``uids`` are the uid of the list and, of a static pod, the one that its cgroup bears; the latter comes first.
     ``limits`` are whole devices by resource, as in ``nvidia.com/gpu``; ``None`` is a limit that cannot be read.
     ``containers`` are names by container id, without the runtime's ``containerd://``. ``has_claims``: it asks for
-    devices by claims, too, of which the list does not say what for. Times are Unix ms; ``ended_ms`` is when its last container ended, where that is known. ``workload`` is what its labels declare.
+    devices by claims, too, of which the list does not say what for. Times are Unix ms; ``ended_ms`` is when its last
+    container ended, where that is known. ``workload`` is what its labels declare.
     """
 
     name: str
