@@ -7,7 +7,7 @@ ticks follow each other; where it may have begun earlier, its length is "at leas
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final, NamedTuple
 
 from gua.core.allocation import use
@@ -17,6 +17,12 @@ from gua.core.rules import Rules, State, Verdict, classify, process_state
 from gua.core.tick import AllocationReading, CardReading, ProcessReading, Tick
 from gua.core.untrusted import is_count, is_moment, is_row_of, objects_in, or_unknown
 from gua.core.words import AllocationStatus, ProcessList, ProcessType, Relation, Use
+
+
+def names_of(kind: type, *others: str) -> tuple[str, ...]:
+    """Return the names of a dataclass's fields without some others."""
+    return tuple(each.name for each in fields(kind) if each.name not in others)
+
 
 BREAK_INTERVALS: Final = 2
 MISSED_TICKS: Final = 2
@@ -30,41 +36,10 @@ _READ: Final = (
     "memory_reserved_bytes",
 )
 _JUDGED: Final = ("held_lower_bytes", "held_upper_bytes", "threshold_bytes")
-_PROCESS: Final = ("pid", "owner", "uid", "comm", "type", "memory_bytes", "utilization")
-_SURROUNDINGS: Final = (
-    "container_id",
-    "pod_uid",
-    "slurm_job_id",
-    "systemd_unit",
-    "pod_name",
-    "pod_namespace",
-    "container_name",
-    "workload_kind",
-    "workload_model",
-)
-_ALLOCATION: Final = (
-    "source",
-    "id",
-    "owner",
-    "uid",
-    "kind",
-    "job_name",
-    "pod_uid",
-    "pod_name",
-    "pod_namespace",
-    "workload_kind",
-    "workload_model",
-)
-_NUMBERS: Final = (
-    "utilization",
-    "utilization_encoder",
-    "utilization_decoder",
-    "process_utilization_max",
-    "memory_used_bytes",
-    "memory_limit_bytes",
-    "memory_reserved_bytes",
-)
+_PROCESS: Final = names_of(ProcessReading, "created_ms", "gpu_time_ms", "idle_ms")
+_ALLOCATION: Final = names_of(AllocationReading, "relation", "duration_ms", "gpu_time_ms", "since_ms", "until_ms")
 _FLAGS: Final = ("memory_shared", "failed")
+_NUMBERS: Final = names_of(CardFacts, *_FLAGS, "process_list", "processes")
 FREE: Final = ("free_since", "free_seconds", "free_is_lower_bound", "free_after")
 """The keys of a card that is free."""
 _is_amount: Final = or_unknown(is_count)
@@ -255,7 +230,6 @@ def _holder(process: ProcessReading, rules: Rules) -> dict[str, Any]:
     return {
         **{name: getattr(process, name) for name in _PROCESS},
         "state": process_state(ratio(process.utilization), rules),
-        **{name: getattr(process, name) for name in _SURROUNDINGS},
         "since": None if process.created_ms is None else to_rfc3339(process.created_ms),
     }
 

@@ -47,11 +47,9 @@ FAULT: Final = "fault"
 MISSED: Final = "missed"
 WAITING: Final = Outcome.WAITING.value
 
-_MARK_DROPPED: Final = {
+_SAID: Final = {
     Outcome.RESTARTED: "the clock was set back by more than 10 minutes: ticks begin anew",
     Outcome.MARK_AHEAD: "the last tick was kept with a later time than this boot has reached: ticks begin anew",
-}
-_SAID: Final = {
     Outcome.WAITING: "the clock stands behind the last tick (it was set back): no tick until it has passed that one",
     Outcome.TOO_SOON: "less than a millisecond passed since the last tick",
 }
@@ -146,10 +144,9 @@ class Loop:
 
     def _make(self, *, lateness_ms: int) -> None:
         sample = self._sampler.sample(self._outbox.mark, lateness_ms=lateness_ms, health=self._health())
-        if sample.outcome in _MARK_DROPPED:
-            self._watcher.skipped(sample.outcome.value, _MARK_DROPPED[sample.outcome])
-        if sample.tick is None:
+        if sample.outcome in _SAID:
             self._watcher.skipped(sample.outcome.value, _SAID[sample.outcome])
+        if sample.tick is None:
             return
         self._outbox.put(sample.tick.ts_ms, self._encode(sample.tick), sample.mark)
         self._watcher.condition("spool", self._outbox.trouble)

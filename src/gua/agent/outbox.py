@@ -5,25 +5,14 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from itertools import islice
-from typing import Final, Protocol
+from typing import Final
 
 from gua.core.errors import UnavailableError
 from gua.core.ports import Mark
+from gua.spool.queue import Spool
 from gua.state.compression import compress
 
 _AT_ONCE: Final = 16
-
-
-class BlobQueue(Protocol):
-    """The spool as the outbox sees it."""
-
-    def append_blobs(self, ticks: Sequence[tuple[int, int, bytes]], mark: Mark | None = None) -> None:
-        """Store (time in ms, raw length, compressed tick) in order and the last one's mark, all or none."""
-        ...
-
-    def mark(self) -> Mark | None:
-        """Return the mark of the last tick that was stored with one."""
-        ...
 
 
 class MarkOnly:
@@ -33,7 +22,7 @@ class MarkOnly:
     ``trouble`` is why the spool did not take what was put last; ``None`` if it did. For one thread.
     """
 
-    def __init__(self, spool: BlobQueue) -> None:
+    def __init__(self, spool: Spool) -> None:
         self._spool = spool
         self._mark: Mark | None = None
         self.trouble: str | None = None
@@ -73,7 +62,7 @@ class Outbox(MarkOnly):
     For one thread.
     """
 
-    def __init__(self, spool: BlobQueue, *, max_ticks: int = 256, max_bytes: int = 4 * 2**20) -> None:
+    def __init__(self, spool: Spool, *, max_ticks: int = 256, max_bytes: int = 4 * 2**20) -> None:
         super().__init__(spool)
         self._max_ticks = max_ticks
         self._max_bytes = max_bytes

@@ -114,7 +114,6 @@ _CLOCK_FAULTS: Final = frozenset({Outcome.WAITING, Outcome.RESTARTED, Outcome.MA
 _UNKNOWN_HEALTH: Final = QueueHealth()
 _NOT_LOOKED_AT: Final = AllocationLook()
 _NO_SOURCE_YET: Final = "sources"  # where none has ever said what it is called
-_NOTHING: Final[dict[str, None]] = {}
 _NO_IDLE_TIME: Final = (None, None, None)
 _SPAN_SLACK_MS: Final = 250
 # Calls and codes are NVML's, so they are few; a driver that invents codes must not fill the memory.
@@ -252,12 +251,10 @@ class Sampler:
             decoder=reading.utilization_decoder,
             processes=tick.processes,
         )
-        idle = (
-            idleness.in_steps(used.idle_ms, used.idle_mj, used.powered_ms, interval_ms=self._origin.interval_ms)
-            if tells_idle and used.idle_ms is not None
-            else _NO_IDLE_TIME
-        )
-        activity = raw.activity if _is_of_tick(raw.activity_ms, tick.duration_ms) else None
+        idle = _NO_IDLE_TIME
+        if tells_idle and used.idle_ms is not None:
+            idle = idleness.in_steps(used.idle_ms, used.idle_mj, used.powered_ms, interval_ms=self._origin.interval_ms)
+        is_of_tick = raw.activity is not None and _is_of_tick(raw.activity_ms, tick.duration_ms)
         return replace(
             reading,
             duration_ms=tick.duration_ms,
@@ -270,7 +267,7 @@ class Sampler:
             idle_energy_mj=idle[1],
             idle_energy_coverage_ms=idle[2],
             energy_mj=self._energy_spent(reading) if energy_known else None,
-            **(_NOTHING if activity is None else activity._asdict()),
+            **(raw.activity._asdict() if raw.activity is not None and is_of_tick else {}),
             processes=tick.processes if promise.allocation is None else self._promises.labelled(tick),
             allocation=promise.allocation,
             unallocated_gpu_time_ms=promise.unallocated_gpu_time_ms,
@@ -335,7 +332,7 @@ def _source(source: SourceHealth, duration_ms: int) -> AllocationSourceReading:
         source=source.source,
         duration_ms=duration_ms,
         reason=source.reason,
-        waiting=None if waits is None else waits.waiting,
-        wait_ms=None if waits is None else waits.wait_ms,
-        waited_ms=None if waits is None else min(waits.waited_ms, duration_ms),
+        waiting=waits and waits.waiting,
+        wait_ms=waits and waits.wait_ms,
+        waited_ms=waits and min(waits.waited_ms, duration_ms),
     )

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from gua.core.ports import RawProcess
 from gua.core.tick import ProcessReading
@@ -49,13 +49,13 @@ class CachedProcess:
     comm: str
     start_ticks: int
     uid: int | None
-    workload: dict[str, str | None]
+    workload: dict[str, Any]
     refresh_at: float
     gone: bool = False
 
 
 @lru_cache(maxsize=256)
-def workload_of(cgroup: str) -> dict[str, str | None]:
+def workload_of(cgroup: str) -> dict[str, Any]:
     """Return what a process with this cgroup text is part of, as fields of a reading; many have the same text."""
     return {
         "container_id": container_id(cgroup),
