@@ -15,7 +15,7 @@ from gua.core.durations import to_rfc3339
 from gua.core.facts import CardFacts, TypeTotals, card_facts, ratio
 from gua.core.rules import Rules, State, Verdict, classify, process_state
 from gua.core.tick import AllocationReading, CardReading, ProcessReading, Tick
-from gua.core.untrusted import is_count, is_moment, is_row_of, objects_in, or_unknown
+from gua.core.untrusted import is_count, is_moment, is_number, is_row_of, object_in, objects_in, or_unknown, require
 from gua.core.words import AllocationStatus, ProcessList, ProcessType, Relation, Use
 
 
@@ -269,13 +269,11 @@ def facts_status(facts: CardFacts) -> dict[str, Any]:
 def facts_of(status: Mapping[str, Any]) -> CardFacts:
     """Return the facts that :func:`facts_status` told, whoever says so. Raises ValueError for anything else."""
     processes = status.get("processes")
-    if not (
-        all(_is_amount(status.get(name)) for name in _NUMBERS)
-        and all(status.get(name) is None or isinstance(status[name], bool) for name in _FLAGS)
-        and (processes is None or (isinstance(processes, dict) and all(map(_is_totals, processes.values()))))
-    ):
-        msg = "not the facts of a card"
-        raise ValueError(msg)
+    is_known = all(_is_amount(status.get(name)) for name in _NUMBERS) and all(
+        status.get(name) is None or isinstance(status[name], bool) for name in _FLAGS
+    )
+    are_totals = processes is None or (isinstance(processes, dict) and all(map(_is_totals, processes.values())))
+    require(is_known and are_totals, "not the facts of a card")
     return CardFacts(
         **{name: status.get(name) for name in (*_NUMBERS, *_FLAGS)},
         process_list=ProcessList(str(status.get("process_list"))),
@@ -290,13 +288,10 @@ def facts_of(status: Mapping[str, Any]) -> CardFacts:
 
 def rules_of(status: Mapping[str, Any]) -> Rules:
     """Return the rules that a status tells. Raises ValueError or UsageError for anything else."""
-    active, held, ratio_ = (
-        status.get(name) for name in ("active_utilization", "held_memory_bytes", "held_memory_ratio")
-    )
-    if not isinstance(active, (int, float)) or type(held) is not int or not isinstance(ratio_, (int, float)):
-        msg = "not the rules"
-        raise ValueError(msg)
-    return Rules(active_utilization=active, held_memory_bytes=held, held_memory_ratio=ratio_)
+    rules: dict[str, Any] = {name: status.get(name) for name in names_of(Rules, "active_from")}
+    are_numbers = all(map(is_number, rules.values())) and type(rules["held_memory_bytes"]) is int
+    require(are_numbers, "not the rules")
+    return Rules(**rules)
 
 
 def judged_again(card: Mapping[str, Any], rules: Rules) -> dict[str, Any]:
@@ -306,10 +301,8 @@ def judged_again(card: Mapping[str, Any], rules: Rules) -> dict[str, Any]:
     Raises ValueError if the card lacks what the rules look at.
     """
     facts = card.get("facts")
-    if not isinstance(facts, dict):
-        msg = "a card without facts"
-        raise ValueError(msg)  # noqa: TRY004 - one error for whatever is wrong in an answer
-    verdict = classify(facts_of(facts), rules)
+    require(isinstance(facts, dict), "a card without facts")
+    verdict = classify(facts_of(object_in(facts)), rules)
     judged = {
         **card,
         "state": verdict.state,

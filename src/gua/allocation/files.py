@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from gua.allocation.card_names import CardName, CardTable, plain_pci
 from gua.allocation.slurm_conf import GresConf
@@ -16,7 +16,7 @@ from gua.allocation.sources import ReaderLook
 from gua.allocation.trusted_files import TrustedFolder
 from gua.core.allocation import Allocation, CardKey
 from gua.core.plaintext import storable
-from gua.core.untrusted import is_like, is_number, is_within
+from gua.core.untrusted import is_like, is_number, is_within, list_in, require
 from gua.core.workloads import NO_WORK, Work, declared, declared_in
 
 # Not in /run/gua: that is the agent's, and systemd empties it whenever the agent stops.
@@ -68,26 +68,18 @@ class FileAllocation:
 def parse_file(content: bytes, written_ms: int) -> FileAllocation:
     """Return what a file tells. Raises ValueError, with what is wrong in a few plain words."""
     try:
-        found = json.loads(content.decode(errors="replace"))
+        found: Any = json.loads(content.decode(errors="replace"))
     except (ValueError, RecursionError):
         msg = "no JSON, or torn"
         raise ValueError(msg) from None
-    if not isinstance(found, dict):
-        msg = "no JSON object"
-        raise ValueError(msg)  # noqa: TRY004 - whatever is wrong with a file is one kind of error
-    source, identity = found.get("source"), found.get("id")
-    if not isinstance(source, str) or not _is_source(source):
-        msg = "source is not 1 to 32 of a-z, 0-9, _ and -"
-        raise ValueError(msg)
+    require(isinstance(found, dict), "no JSON object")
+    source, identity, uid = found.get("source"), found.get("id"), found.get("uid")
+    require(_is_source(source), "source is not 1 to 32 of a-z, 0-9, _ and -")
     if type(identity) is int:
         identity = str(identity)
-    if not isinstance(identity, str) or not identity.isprintable() or not 0 < len(identity) <= _MOST_ID:
-        msg = "id is not 1 to 128 printable characters"
-        raise ValueError(msg)
-    uid = found.get("uid")
-    if uid is not None and not _is_uid(uid):
-        msg = "uid is no user id"
-        raise ValueError(msg)
+    is_id = isinstance(identity, str) and identity.isprintable() and 0 < len(identity) <= _MOST_ID
+    require(is_id, "id is not 1 to 128 printable characters")
+    require(uid is None or _is_uid(uid), "uid is no user id")
     texts = {name: _text(found.get(name), name, most) for name, most in _TEXTS.items()}
     since_ms = _moment(found.get("since"), "since")
     return FileAllocation(
@@ -112,10 +104,8 @@ def _workload(found: dict[str, object]) -> Work:
 
 
 def _text(value: object, name: str, most: int) -> str | None:
-    if value is not None and not isinstance(value, str):
-        msg = f"{name} is no text"
-        raise ValueError(msg)
-    return storable(value, most) if value else None
+    require(value is None or isinstance(value, str), f"{name} is no text")
+    return storable(str(value), most) if value else None
 
 
 def _moment(value: object, name: str) -> int:
@@ -136,13 +126,10 @@ def _moment(value: object, name: str) -> int:
 
 
 def _cards(value: object) -> tuple[CardName, ...]:
-    if not isinstance(value, list) or not value:
-        msg = "cards is no list, or empty"
-        raise ValueError(msg)
-    if len(value) > MOST_CARDS:
-        msg = f"more than {MOST_CARDS} cards"
-        raise ValueError(msg)
-    return tuple(dict.fromkeys(map(_card, value)))
+    cards = list_in(value)
+    require(cards, "cards is no list, or empty")
+    require(len(cards) <= MOST_CARDS, f"more than {MOST_CARDS} cards")
+    return tuple(dict.fromkeys(map(_card, cards)))
 
 
 def _card(value: object) -> CardName:

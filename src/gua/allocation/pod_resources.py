@@ -15,6 +15,7 @@ from urllib.parse import quote
 
 from gua.core.errors import GuaError
 from gua.core.pods import is_name
+from gua.core.untrusted import require
 from gua.state.socket_address import address_of
 
 if TYPE_CHECKING:
@@ -137,9 +138,7 @@ def parse_pod_resources(answer: bytes) -> tuple[PodDevices, ...]:
         told = ListPodResourcesResponse.FromString(answer).pod_resources
     except DecodeError as error:
         raise ValueError(error) from None
-    if not all(is_name(pod.name) and is_name(pod.namespace) for pod in told):
-        msg = "a pod without a proper name"
-        raise ValueError(msg)
+    require(all(is_name(pod.name) and is_name(pod.namespace) for pod in told), "a pod without a proper name")
     return tuple(
         PodDevices(
             name=pod.name,

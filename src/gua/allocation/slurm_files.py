@@ -14,6 +14,7 @@ from typing import Final
 from gua.allocation.card_names import CardName
 from gua.allocation.files import SLURM, FileAllocation
 from gua.allocation.trusted_files import TrustedFolder
+from gua.core.untrusted import require
 
 GPUSTAT: Final = Path("/run/gpustat")
 _MOST_FILES: Final = 1024
@@ -99,8 +100,7 @@ def _owners_of_gpustat(text: str) -> tuple[Owner, ...]:
     job, uid, *_ = [*text.split(), "", ""]
     if not job:
         return ()
-    if not _JOB.fullmatch(job) or not (not uid or _UID.fullmatch(uid)):
-        raise ValueError(_NO_JOB)
+    require(_JOB.fullmatch(job) and (not uid or _UID.fullmatch(uid)), _NO_JOB)
     return ((job, int(uid) if uid else None),)
 
 
@@ -111,6 +111,5 @@ def _card_of_mapping(name: str) -> CardName | None:
 
 def _owners_of_mapping(text: str) -> tuple[Owner, ...]:
     jobs = text.split()
-    if len(jobs) > _MOST_JOBS or not all(map(_JOB.fullmatch, jobs)):
-        raise ValueError(_NO_JOB)
+    require(len(jobs) <= _MOST_JOBS and all(map(_JOB.fullmatch, jobs)), _NO_JOB)
     return tuple((job, None) for job in dict.fromkeys(jobs))

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 from gua.core.errors import UsageError
 from gua.core.pods import ListedPod, is_name
-from gua.core.untrusted import LAST_MS, object_in, objects_in
+from gua.core.untrusted import LAST_MS, object_in, objects_in, require
 from gua.core.workloads import declared
 
 # Where Kubernetes puts a service account's token, which it replaces within the hour, and the cluster's authority.
@@ -79,9 +79,7 @@ def items_of(body: bytes) -> list[dict[str, Any]]:
     except RecursionError:
         msg = "nested too deeply"
         raise ValueError(msg) from None
-    if not isinstance(pod_list, dict) or pod_list.get("kind") != "PodList":
-        msg = "no PodList"
-        raise ValueError(msg)
+    require(object_in(pod_list).get("kind") == "PodList", "no PodList")
     return objects_in(pod_list.get("items"))
 
 

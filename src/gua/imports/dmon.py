@@ -13,10 +13,10 @@ from itertools import islice
 from typing import Final, Generic, TypeVar
 
 from gua.core.errors import DataError
+from gua.core.untrusted import require
 from gua.imports.columns import DMON_COLUMNS, Layout, layout
 from gua.imports.formats import leave_out, read_csv
 from gua.imports.recorded_file import RecordedFile
-from gua.imports.values import CellError
 
 R = TypeVar("R")
 Make = Callable[[Layout, str], Callable[[list[str]], R]]
@@ -76,7 +76,7 @@ def read(source: RecordedFile, make: Make[R]) -> Iterator[R]:
                 if cells is not None:
                     yield heading.parse(cells)
                 continue
-            except CellError as error:
+            except ValueError as error:
                 problem = f"{error}: correct or remove the line"
         leave_out(text, source, problem)
 
@@ -110,14 +110,14 @@ def _layout(names: tuple[str, ...], source: RecordedFile) -> Layout:
 def _cells(line: str, heading: _Heading[R], source: RecordedFile) -> list[str] | None:
     """Return the line's cells and its time, ``None`` for what is no GPU.
 
-    Raises CellError, and DataError where no time stands before the line.
+    Raises ValueError, and DataError where no time stands before the line.
     """
     names = heading.names
     if names[0] == _ENTITY:
         row = _ROW.fullmatch(line)
         if row is None:
             msg = "the row does not begin with a time and GPU and its number"
-            raise CellError(msg)
+            raise ValueError(msg)
         stamp, kind, number, rest = row.groups()
         if kind != "GPU":
             source.leave_out(f"{kind} {number} is no whole GPU")
@@ -134,9 +134,7 @@ def _cells(line: str, heading: _Heading[R], source: RecordedFile) -> list[str] |
     else:
         cells = [cell.strip() for cell in (line.split(",") if heading.has_commas else line.split())]
         stamp = None
-    if len(cells) != len(names):
-        msg = f"the row has {len(cells)} fields, {len(names)} are expected"
-        raise CellError(msg)
+    require(len(cells) == len(names), f"the row has {len(cells)} fields, {len(names)} are expected")
     return [*cells, _moment(cells, names) if stamp is None else stamp]
 
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from gua.core.errors import DataError
+from gua.core.untrusted import require
 from gua.imports.columns import Alias, Layout, layout
 from gua.imports.recorded_file import RecordedFile
-from gua.imports.values import CellError
 
 R = TypeVar("R")
 _LAYOUTS = 1_000
@@ -68,7 +68,7 @@ def read_csv(
                 continue
             try:
                 row = table.parse(_cells(text, table))
-            except CellError as error:
+            except ValueError as error:
                 problem = f"{error}: correct or remove the line"
             else:
                 yield row
@@ -82,7 +82,7 @@ def read_csv(
 
 
 def _cells(text: str, table: _Table[R]) -> list[str]:
-    """Return the line's cells. Raises CellError."""
+    """Return the line's cells. Raises ValueError."""
     cells = text.split(",") if '"' not in text else _quoted(text)
     return cells if len(cells) == table.width else _rejoined(cells, table)
 
@@ -91,7 +91,7 @@ def _heading(text: str, columns: Mapping[str, Alias], *, first: bool) -> list[st
     """Return the cells of this line if it is a header: it names columns instead of holding values."""
     try:
         names = _quoted(text)
-    except CellError:
+    except ValueError:
         return None
     known = len(layout(names, columns).places)
     # A program may be called "time"; two cells that are both names of columns are a header.
@@ -114,16 +114,16 @@ def _quoted(text: str) -> list[str]:
         return next(csv.reader((text,), skipinitialspace=True, strict=True), [])
     except csv.Error as error:
         msg = f"the quoting is wrong ({error})"
-        raise CellError(msg) from None
+        raise ValueError(msg) from None
 
 
 def _rejoined(cells: list[str], table: _Table[R]) -> list[str]:
-    """Put a program's name with commas together again: nvidia-smi does not quote. Raises CellError."""
+    """Put a program's name with commas together again: nvidia-smi does not quote. Raises ValueError."""
     extra = len(cells) - table.width
     place = table.file_layout.places.get("program")
     if extra < 0 or not isinstance(place, int):
         msg = f"the row has {len(cells)} fields, {table.width} are expected"
-        raise CellError(msg)
+        raise ValueError(msg)
     return [*cells[:place], ",".join(cells[place : place + extra + 1]), *cells[place + extra + 1 :]]
 
 
@@ -150,7 +150,7 @@ def read_json_lines(
                     parsers.clear()
                 parse = parsers[names] = make(layout(names, columns, names), source.where)
             row = parse(fields)
-        except CellError as error:
+        except ValueError as error:
             if not text.endswith("\n"):
                 source.leave_out("the last line is cut off")
                 continue
@@ -159,13 +159,11 @@ def read_json_lines(
         yield row
 
 
-def _fields(decode: Callable[[str], Any], text: str) -> dict[str, Any]:
+def _fields(decode: Callable[[str], Any], text: str) -> Any:  # noqa: ANN401 - an object by then
     try:
         fields = decode(text)
     except (ValueError, RecursionError):
         msg = "the line is not a JSON object"
-        raise CellError(msg) from None
-    if not isinstance(fields, dict):
-        msg = "the line is JSON, but not an object with named fields"
-        raise CellError(msg)
+        raise ValueError(msg) from None
+    require(isinstance(fields, dict), "the line is JSON, but not an object with named fields")
     return fields

@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple
 
 from gua.core.ports import Activity
 from gua.core.tick import ProcessReading
+from gua.core.untrusted import require
 from gua.core.words import Mig, ProcessType
 from gua.imports import dmon
 from gua.imports.columns import (
@@ -26,7 +27,6 @@ from gua.imports.formats import read_csv, read_json_lines
 from gua.imports.recorded_file import RecordedFile
 from gua.imports.values import (
     Cell,
-    CellError,
     Timestamps,
     celsius,
     clock_reasons,
@@ -146,7 +146,7 @@ class CardRowReader:
                 values = identity | {field: parse(row[column]) for field, (column, parse) in parsers.items()}
             except TypeError:  # a list or an object inside the row cannot be looked up
                 msg = "a field holds a list or an object where a single value is needed"
-                raise CellError(msg) from None
+                raise ValueError(msg) from None
             used, free = values.get("memory_used_bytes"), values.pop("free", None)
             if subtracted is not None:
                 values["memory_used_bytes"] = None if used is None else max(0, used - subtracted)
@@ -210,7 +210,7 @@ class _Cards:
         self._card = lru_cache(maxsize=_MOST_KNOWN)(self._read)
 
     def parse(self, row: Mapping[str, Cell]) -> tuple[str, dict[str, Any]]:
-        """Return the host and what identifies the card in its reading. Raises CellError."""
+        """Return the host and what identifies the card in its reading. Raises ValueError."""
         return self._card(*map(row.get, _IDENTITY))
 
     def _read(  # noqa: PLR0913, PLR0917 - the cells of _IDENTITY
@@ -218,13 +218,10 @@ class _Cards:
     ) -> tuple[str, dict[str, Any]]:
         recorded_host = label(host, "host") or self._host or DEFAULT_HOST
         number, known = whole(index, "index", _MAX_INDEX), label(uuid, "uuid")
-        if known is None and number is None:
-            msg = "neither uuid nor index tells which card the row is about"
-            raise CellError(msg)
+        require((known, number) != (None, None), "neither uuid nor index tells which card the row is about")
         if known is None and number is not None and self._given:
-            if number >= len(self._given):
-                msg = f"GPU {number} is not among the {len(self._given)} of --cards (name it, too)"
-                raise CellError(msg)
+            given = len(self._given)
+            require(number < given, f"GPU {number} is not among the {given} of --cards (name it, too)")
             known = self._given[number]
         if known is None:
             # A lost card no longer tells its uuid; its index still does. Without any uuid, the index is all there is.
@@ -257,7 +254,7 @@ def read_apps(source: RecordedFile, timezone: tzinfo, ignored: Sequence[str] = (
             uuid, pid = label(row["uuid"], "gpu_uuid"), whole(row["pid"], "pid", _MAX_PID)
             if uuid is None or pid is None:
                 msg = "gpu_uuid or pid is missing"
-                raise CellError(msg)
+                raise ValueError(msg)
             name = program(row.get("program"))
             process = ProcessReading(
                 pid=pid,
@@ -276,7 +273,7 @@ def program(cell: Cell) -> str | None:
     """Return the base name of a process's path, without options that the program wrote into its name."""
     try:
         text = label(cell, "process_name")
-    except CellError:  # a process chooses its own name: a strange one is no reason to refuse the file
+    except ValueError:  # a process chooses its own name: a strange one is no reason to refuse the file
         text = "".join(char for char in str(cell)[:_LONGEST_PATH] if char.isprintable()).strip()
     if not text:
         return None
