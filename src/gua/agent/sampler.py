@@ -114,7 +114,7 @@ _CLOCK_FAULTS: Final = frozenset({Outcome.WAITING, Outcome.RESTARTED, Outcome.MA
 _UNKNOWN_HEALTH: Final = QueueHealth()
 _NOT_LOOKED_AT: Final = AllocationLook()
 _NO_SOURCE_YET: Final = "sources"  # where none has ever said what it is called
-_NO_IDLE_TIME: Final[idleness.ToldIdleTime] = (None, None, None)
+_NO_IDLE_TIME: Final = idleness.ToldIdleTime(None, None, None)
 _SPAN_SLACK_MS: Final = 250
 # Calls and codes are NVML's, so they are few; a driver that invents codes must not fill the memory.
 _MOST_ERRORS: Final = 200
@@ -251,7 +251,7 @@ class Sampler:
             decoder=reading.utilization_decoder,
             processes=tick.processes,
         )
-        idle: idleness.ToldIdleTime = _NO_IDLE_TIME
+        idle = _NO_IDLE_TIME
         if tells_idle and used.idle_ms is not None:
             idle = idleness.in_steps(used.idle_ms, used.idle_mj, used.powered_ms, interval_ms=self._origin.interval_ms)
         is_of_tick = raw.activity is not None and _is_of_tick(raw.activity_ms, tick.duration_ms)

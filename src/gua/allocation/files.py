@@ -172,7 +172,7 @@ class AllocationFolder:
 
     def __init__(self, path: Path = DEFAULT_FOLDER) -> None:
         self.path = path
-        self._files = TrustedFolder(path, _is_wanted, parse_file, most_files=MOST_FILES)
+        self._files = TrustedFolder(path, re.compile(r"[^.].*\.json").fullmatch, parse_file, most_files=MOST_FILES)
         self._told: dict[str, FileAllocation] = {}
         self._last_ms: int | None = None
         self._asked: tuple[int, int] | None = None
@@ -215,10 +215,6 @@ class AllocationFolder:
             for name, each in gone.items()
             if (each.source, each.id) not in keys
         }
-
-
-def _is_wanted(name: str) -> bool:
-    return name.endswith(".json") and not name.startswith(".")
 
 
 def merged(told: dict[str, FileAllocation], since_ms: int) -> tuple[dict[str, FileAllocation], str | None]:

@@ -181,31 +181,22 @@ class KubernetesReader:
         told = answer.devices, answer.listed, tuple(cards)
         if self._newest is not None and self._newest[0] == told:
             return self._newest[1]
-        self._remember(answer.listed, cards)
+        # A pod has the cards on which it was seen for as long as it runs.
+        live = frozenset(uid for pod in answer.listed if not pod.has_ended for uid in pod.uids)
+        self._seen = {card.uuid: (self._seen.get(card.uuid, frozenset()) | card.pods) & live for card in cards}
         if answer.devices is not None:
             found = found_by_devices(answer.devices, answer.listed, CardTable(cards), self._seen)
         else:
             found = found_by_limits(answer.listed, CardTable(cards), self._seen)
-        found.unknown |= self._of_unlisted(answer.listed, cards)
+        if answer.listed:  # what pods that are not in the list were promised is not told
+            uids = frozenset(uid for pod in answer.listed for uid in pod.uids)
+            found.unknown |= {card.uuid for card in cards if card.pods - uids}
         self._since_ms = {id_: self._since_ms.get(id_, asked_ms) for id_ in found.allocations}
         for id_, allocation in found.allocations.items():
             if allocation.since_ms == NOT_TOLD:
                 found.allocations[id_] = replace(allocation, since_ms=self._since_ms[id_])
         self._newest = told, found
         return found
-
-    def _remember(self, listed: Sequence[ListedPod], cards: Sequence[CardKey]) -> None:
-        """Keep on which cards a pod was seen: it has them for as long as it runs."""
-        live = frozenset(uid for pod in listed if not pod.has_ended for uid in pod.uids)
-        self._seen = {card.uuid: (self._seen.get(card.uuid, frozenset()) | card.pods) & live for card in cards}
-
-    @staticmethod
-    def _of_unlisted(listed: Sequence[ListedPod], cards: Sequence[CardKey]) -> set[str]:
-        """Return the cards with processes of pods that are not in the list: what those were promised is not told."""
-        if not listed:
-            return set()
-        uids = frozenset(uid for pod in listed for uid in pod.uids)
-        return {card.uuid for card in cards if card.pods - uids}
 
     def _ended(self, answer: KubeletAnswer, found: Found, since_ms: int, noticed_ms: int) -> list[Allocation]:
         """Return those that were there at the last look and are gone, until when they were, as exactly as is known."""

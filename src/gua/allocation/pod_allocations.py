@@ -96,7 +96,11 @@ def _tell(
         else:  # more than it was given: which of them it was given cannot be told
             takes_more = True
             told.unknown |= cards[uid]
-    of_more = list(_unaccounted(askers, cards, shares=shares))
+    of_more = [
+        asker
+        for asker in askers
+        if asker.count is None or (asker.count > 1 and shares) or len(cards[asker.pod.uids[0]]) < asker.count
+    ]
     missing = sum(max(0, asker.least - len(cards[asker.pod.uids[0]])) for asker in of_more)
     if not of_more:
         return
@@ -106,14 +110,6 @@ def _tell(
         told.owned[of_more[0].pod.uids[0]] |= left
     else:
         told.of_some_pod |= left
-
-
-def _unaccounted(askers: Sequence[_Asker], cards: Mapping[str, set[str]], *, shares: bool) -> Iterator[_Asker]:
-    """Return those of whose cards not all are known."""
-    for asker in askers:
-        seen = len(cards[asker.pod.uids[0]])
-        if asker.count is None or (asker.count > 1 and shares) or seen < asker.count:
-            yield asker
 
 
 @dataclass(slots=True)
@@ -157,14 +153,9 @@ def found_by_devices(
 
 def _candidates(pod: PodDevices, cards: CardTable, found: Found) -> Iterator[frozenset[str]]:
     """Return which cards each of a pod's devices may be."""
-    for device in pod.devices:
+    for device in (*pod.devices, *pod.claimed):
         try:
             yield cards.of_device(device)
-        except UnknownDeviceError as error:
-            found.reason = str(error)
-    for claimed in pod.claimed:
-        try:
-            yield cards.of_claim(claimed)
         except UnknownDeviceError as error:
             found.reason = str(error)
 

@@ -150,7 +150,11 @@ class SlurmReader:
             silent = [
                 job.id
                 for job in answer.jobs.values()
-                if job.id not in ids and _should_be_told(job, answer) and not self._has_ended(job, answer)
+                if job.until_ms is None
+                and job.gres.places
+                and job.id not in ids
+                and answer.at_ms > job.since_ms + _SLACK_MS
+                and not self._has_ended(job, answer)
             ]
             if silent:
                 gathered.notes.append(f"the hooks are silent: no file of job {_few(silent)} in {self._folder.path}")
@@ -226,11 +230,6 @@ def _is_other(told: FileAllocation, job: Job) -> bool:
     """Return whether a file names other cards than Slurm, where both count them in the same way."""
     places = {name.value for name in told.cards if name.kind == "gres"}
     return len(places) == len(told.cards) and job.gres.is_clear and bool(job.gres.places) and places != job.gres.places
-
-
-def _should_be_told(job: Job, answer: PollAnswer) -> bool:
-    """Return whether a job has GPUs for so long that its prolog should have written its file."""
-    return job.until_ms is None and bool(job.gres.places) and answer.at_ms > job.since_ms + _SLACK_MS
 
 
 def _of_job(job: Job) -> FileAllocation:

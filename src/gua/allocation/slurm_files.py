@@ -45,7 +45,7 @@ class CardFiles:
         self._card_of = card_of
         self._files = TrustedFolder(
             path,
-            lambda name: card_of(name) is not None,
+            card_of,
             lambda content, _changed_ms: owners_of(content.decode("ascii", "replace")),
             most_files=_MOST_FILES,
         )

@@ -39,7 +39,7 @@ class TrustedFolder(Generic[T]):
     """
 
     def __init__(
-        self, path: Path, wants: Callable[[str], bool], parse: Callable[[bytes, int], T], *, most_files: int
+        self, path: Path, wants: Callable[[str], object], parse: Callable[[bytes, int], T], *, most_files: int
     ) -> None:
         self.path = path
         self.changed_ms = 0
