@@ -8,7 +8,6 @@ and their sum never exceeds the time that really passed.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, NamedTuple
 
@@ -35,8 +34,7 @@ class Outcome(StrEnum):
     """Less than a millisecond passed: nothing to cover yet."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class TickCoverage:
+class TickCoverage(NamedTuple):
     """``duration_ms`` is 0 where there is no tick."""
 
     duration_ms: int
@@ -50,36 +48,25 @@ def coverage(now: Mark, mark: Mark | None, *, interval_ms: int, uptime_ms: int) 
     two intervals since the mark, is measured by the clock that passed more; a term that does not exist
     (no mark, other boot) is left out, and on the same boot the monotonic clock always bounds the span.
     """
-    if mark is None:
-        return _covering(min(interval_ms, uptime_ms), Outcome.RESUMED)
-    wall_ms = now.ts_ms - mark.ts_ms
-    monotonic_ms = now.monotonic_ms - mark.monotonic_ms if _same_boot(now, mark) else None
-    bounds_ms = [wall_ms] if monotonic_ms is None else [wall_ms, monotonic_ms]
-    fresh_ms = [interval_ms, uptime_ms]
-    if wall_ms < -SET_BACK_LIMIT_MS:
-        return _covering(min(fresh_ms + bounds_ms[1:]), Outcome.RESTARTED)
-    if wall_ms <= 0:
-        return TickCoverage(duration_ms=0, outcome=Outcome.WAITING)
-    if now.boot_id is not None and now.boot_id == mark.boot_id and monotonic_ms is None:
-        return _covering(min(fresh_ms + bounds_ms), Outcome.MARK_AHEAD)
-    if monotonic_ms is None or max(bounds_ms) > BREAK_INTERVALS * interval_ms:
-        return _covering(min(fresh_ms + bounds_ms), Outcome.RESUMED)
-    return _covering(min(bounds_ms), Outcome.CONTINUED)
-
-
-def _covering(duration_ms: int, outcome: Outcome) -> TickCoverage:
-    if duration_ms <= 0:
-        return TickCoverage(duration_ms=0, outcome=Outcome.TOO_SOON)
-    return TickCoverage(duration_ms=duration_ms, outcome=outcome)
-
-
-def _same_boot(now: Mark, mark: Mark) -> bool:
-    """Return whether both moments can be of one boot, in which the monotonic clock never goes back.
-
-    Where the system does not tell, a clock that went on counts as the same boot: after a restart it only bounds the
-    span more than needed.
-    """
-    return now.boot_id == mark.boot_id and now.monotonic_ms >= mark.monotonic_ms
+    bounds_ms, outcome = [interval_ms, uptime_ms], Outcome.RESUMED
+    if mark is not None:
+        wall_ms, monotonic_ms = now.ts_ms - mark.ts_ms, now.monotonic_ms - mark.monotonic_ms
+        # Where the system does not tell the boot, a clock that went on counts as the same one: after a restart it only
+        # bounds the span more than needed.
+        is_same_boot = now.boot_id == mark.boot_id
+        passed_ms = [monotonic_ms] if is_same_boot and monotonic_ms >= 0 else []
+        if wall_ms < -SET_BACK_LIMIT_MS:
+            bounds_ms, outcome = [*bounds_ms, *passed_ms], Outcome.RESTARTED
+        elif wall_ms <= 0:
+            return TickCoverage(0, Outcome.WAITING)
+        elif passed_ms and max(wall_ms, monotonic_ms) <= BREAK_INTERVALS * interval_ms:
+            bounds_ms, outcome = [wall_ms, monotonic_ms], Outcome.CONTINUED
+        else:
+            bounds_ms = [*bounds_ms, wall_ms, *passed_ms]
+            if is_same_boot and now.boot_id is not None and not passed_ms:
+                outcome = Outcome.MARK_AHEAD
+    duration_ms = min(bounds_ms)
+    return TickCoverage(duration_ms, outcome) if duration_ms > 0 else TickCoverage(0, Outcome.TOO_SOON)
 
 
 class Covered(NamedTuple):
@@ -140,13 +127,12 @@ def cover(samples: Iterable[UtilizationSample], instant: float | None, *, start_
         mean = weighted / coverage_ms
     else:
         return Covered(mean=None, largest=None, coverage_ms=None)
-    if not is_idle_told:
-        return Covered(mean, largest, coverage_ms)
+    is_powered = is_idle_told and powered_ms > 0
     return Covered(
         mean=mean,
         largest=largest,
         coverage_ms=coverage_ms,
-        idle_ms=idle_ms if coverage_ms else None,
-        idle_mj=round(idle_mj) if powered_ms else None,
-        powered_ms=powered_ms or None,
+        idle_ms=idle_ms if coverage_ms and is_idle_told else None,
+        idle_mj=round(idle_mj) if is_powered else None,
+        powered_ms=powered_ms if is_powered else None,
     )

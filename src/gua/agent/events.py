@@ -9,21 +9,19 @@ from gua.agent.logs import Changes
 from gua.agent.loop import Watcher
 from gua.agent.notify import Notifier
 from gua.agent.status import ALLOCATION_NOTES, Board
+from gua.core.plaintext import few
 from gua.core.tick import NO_ANSWER, Tick
 from gua.core.words import AllocationStatus, ProcessType
 
 PATIENCE_MS: Final = 3 * 60 * 1000
 """How long a job may be there before it is told: Slurm is asked once a minute."""
-_MOST_NAMES: Final = 3
-
-_Place = tuple[str, str]
 
 
 class SilentJobs:
     """Remembers since when each job has had a process on a card that is promised to nobody."""
 
     def __init__(self) -> None:
-        self._since_ms: dict[_Place, int] = {}
+        self._since_ms: dict[tuple[str, str], int] = {}
 
     def after(self, tick: Tick) -> str | None:
         """Return a sentence on such jobs after this tick, ``None`` where there are none."""
@@ -38,16 +36,11 @@ class SilentJobs:
         silent = [place for place, since_ms in self._since_ms.items() if abs(tick.ts_ms - since_ms) >= PATIENCE_MS]
         if not silent:
             return None
-        named = [f"job {job} on {_place(cards[uuid].index, uuid)}" for uuid, job in silent[:_MOST_NAMES]]
-        more = f" and {len(silent) - _MOST_NAMES} more" if len(silent) > _MOST_NAMES else ""
+        places = {uuid: uuid if card.index is None else f"card {card.index}" for uuid, card in cards.items()}
+        named = few([f"job {job} on {places[uuid]}" for uuid, job in silent])
         return (
-            f"Slurm's {', '.join(named)}{more}: no source of allocations tells of it; are the hooks installed, and is "
-            "Slurm looked at?"
+            f"Slurm's {named}: no source of allocations tells of it; are the hooks installed, and is Slurm looked at?"
         )
-
-
-def _place(index: int | None, uuid: str) -> str:
-    return uuid if index is None else f"card {index}"
 
 
 _CLOCK = "clock"

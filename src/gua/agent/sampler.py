@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final, Self
+from typing import Any, Final, Self
 
 from gua.agent.coverage import Outcome, cover, coverage
 from gua.core import idleness
 from gua.core.allocation import AllocationLook, CardKey, CardTick, Promise, Promises, SourceHealth
 from gua.core.attribution import split_gpu_time
 from gua.core.idleness import GAP_MS, RESTART_GAP_MS, IdleCounter, IdleCounters, Key, advance, idle_ms, kept
-from gua.core.ports import AllocationSources, CardReader, Clock, Mark, ProcessFacts, RawCard, RawProcess
+from gua.core.ports import AllocationSources, CardReader, Clock, Mark, ProcessFacts, RawCard
 from gua.core.rules import Rules
 from gua.core.tick import (
     AgentReading,
@@ -114,7 +114,6 @@ _CLOCK_FAULTS: Final = frozenset({Outcome.WAITING, Outcome.RESTARTED, Outcome.MA
 _UNKNOWN_HEALTH: Final = QueueHealth()
 _NOT_LOOKED_AT: Final = AllocationLook()
 _NO_SOURCE_YET: Final = "sources"  # where none has ever said what it is called
-_NO_IDLE_TIME: Final = idleness.ToldIdleTime(None, None, None)
 _SPAN_SLACK_MS: Final = 250
 # Calls and codes are NVML's, so they are few; a driver that invents codes must not fill the memory.
 _MOST_ERRORS: Final = 200
@@ -232,13 +231,20 @@ class Sampler:
         slices, all_slices = raw.gpu_fraction
         reading = raw.reading
         gpu_time_ms = duration_ms * slices // all_slices
-        people = [self._processes.identify(process) for process in self._told(raw.processes)]
+        listed, process_list = raw.processes, reading.process_list
+        if not self._initial_pid_namespace:
+            # There the driver may list them by the container's pids and answer who used the card by the host's, so that
+            # each seems to have used nothing (driver 560: https://github.com/Project-HAMi/HAMi-core/issues/112).
+            listed = tuple(replace(process, utilization=None) for process in listed)
+            if process_list is not ProcessList.ABSENT:
+                process_list = ProcessList.PID_NAMESPACE
+        people = [self._processes.identify(process) for process in listed]
         return CardTick(
             uuid=reading.uuid,
             parent=reading.parent,
             duration_ms=duration_ms,
             gpu_time_ms=gpu_time_ms,
-            process_list=self._believed(reading.process_list),
+            process_list=process_list,
             processes=split_gpu_time(gpu_time_ms, people, idling.idle_ms(reading.uuid, people, duration_ms)),
         )
 
@@ -251,10 +257,14 @@ class Sampler:
             decoder=reading.utilization_decoder,
             processes=tick.processes,
         )
-        idle = _NO_IDLE_TIME
+        told: dict[str, Any] = promise._asdict()
         if tells_idle and used.idle_ms is not None:
             idle = idleness.in_steps(used.idle_ms, used.idle_mj, used.powered_ms, interval_ms=self._origin.interval_ms)
-        is_of_tick = raw.activity is not None and _is_of_tick(raw.activity_ms, tick.duration_ms)
+            told |= zip(("idle_time_ms", "idle_energy_mj", "idle_energy_coverage_ms"), idle, strict=True)
+        # To a tenth: what is over another span, as after a pause or a break, is not of the tick.
+        slack_ms = max(_SPAN_SLACK_MS, tick.duration_ms // 10)
+        if raw.activity is not None and abs(raw.activity_ms - tick.duration_ms) <= slack_ms:
+            told |= raw.activity._asdict()
         return replace(
             reading,
             duration_ms=tick.duration_ms,
@@ -263,31 +273,10 @@ class Sampler:
             utilization=used.mean,
             utilization_max=used.largest,
             utilization_coverage_ms=used.coverage_ms,
-            idle_time_ms=idle[0],
-            idle_energy_mj=idle[1],
-            idle_energy_coverage_ms=idle[2],
             energy_mj=self._energy_spent(reading) if energy_known else None,
-            **(raw.activity._asdict() if raw.activity is not None and is_of_tick else {}),
             processes=tick.processes if promise.allocation is None else self._promises.labelled(tick),
-            allocation=promise.allocation,
-            unallocated_gpu_time_ms=promise.unallocated_gpu_time_ms,
-            allocations=promise.allocations,
+            **told,
         )
-
-    def _believed(self, listed: ProcessList) -> ProcessList:
-        if self._initial_pid_namespace or listed is ProcessList.ABSENT:
-            return listed
-        return ProcessList.PID_NAMESPACE
-
-    def _told(self, processes: Sequence[RawProcess]) -> Sequence[RawProcess]:
-        """Return the processes, in another PID namespace without their utilization.
-
-        There the driver may list them by the container's pids and answer who used the card by the host's, so that
-        each of them seems to have used nothing (driver 560: https://github.com/Project-HAMi/HAMi-core/issues/112).
-        """
-        if self._initial_pid_namespace:
-            return processes
-        return [replace(process, utilization=None) for process in processes]
 
     def _energy_spent(self, reading: CardReading) -> int | None:
         """Return what the counter gained since the last tick, ``None`` across a reset of it."""
@@ -313,11 +302,6 @@ class Sampler:
                 ErrorCount(call=call, code=code, count=count) for (call, code), count in sorted(self._errors.items())
             ),
         )
-
-
-def _is_of_tick(span_ms: int, duration_ms: int) -> bool:
-    """Return whether a mean over the last ``span_ms`` is one of the tick, to a tenth: not after a pause, or a break."""
-    return abs(span_ms - duration_ms) <= max(_SPAN_SLACK_MS, duration_ms // 10)
 
 
 def _key(raw: RawCard, tick: CardTick) -> CardKey:

@@ -27,13 +27,13 @@ from gua.allocation.slurm_files import GPUSTAT, CardFiles, gpustat, job_mapping
 from gua.allocation.slurm_poll import PERIOD_SECONDS, PollAnswer, SlurmPoll
 from gua.allocation.sources import Opener, ReaderLook
 from gua.core.allocation import Allocation, CardKey
+from gua.core.plaintext import few
 from gua.core.workloads import Work
 
 PREFIX: Final = "slurm-"
 # How much longer than its file a job may be unknown to Slurm, or known without a file: hooks take their time.
 _SLACK_MS: Final = 10_000
 _MOST_ENDS: Final = 4096
-_MOST_NOTES: Final = 3
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -157,9 +157,9 @@ class SlurmReader:
                 and not self._has_ended(job, answer)
             ]
             if silent:
-                gathered.notes.append(f"the hooks are silent: no file of job {_few(silent)} in {self._folder.path}")
+                gathered.notes.append(f"the hooks are silent: no file of job {few(silent)} in {self._folder.path}")
         if answer.unclear:
-            gathered.notes.append(f"Slurm does not tell clearly which GPUs job {_few(answer.unclear)} has")
+            gathered.notes.append(f"Slurm does not tell clearly which GPUs job {few(answer.unclear)} has")
 
     def _end_left_behind(self, gathered: _Gathered) -> None:
         """End what Slurm did not know any more when it was last asked, and name it."""
@@ -260,11 +260,6 @@ def _with_job(told: FileAllocation, job: Job | None) -> FileAllocation:
         job_name=told.job_name or job.name,
         workload=Work(work.kind or job.workload.kind, work.model or job.workload.model),
     )
-
-
-def _few(names: Sequence[str]) -> str:
-    rest = len(names) - _MOST_NOTES
-    return ", ".join(names[:_MOST_NOTES]) + (f" and {rest} more" if rest > 0 else "")
 
 
 def openers(folder: AllocationFolder, settings: SlurmSettings) -> tuple[Opener, Opener]:

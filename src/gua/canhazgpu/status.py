@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from gua.core.durations import to_ms, to_rfc3339
-from gua.core.plaintext import pad, safe
+from gua.core.plaintext import few, pad, safe
 from gua.core.words import Mig
 
 HELD_MB: Final = 1024
@@ -175,9 +175,7 @@ def _people(users: Sequence[str]) -> str:
 
 
 def _processes(holders: Sequence[Mapping[str, Any]]) -> str:
-    named = [f"PID {holder['pid']} ({holder.get('comm') or 'unknown process'})" for holder in holders[:_SHOWN]]
-    more = len(holders) - len(named)
-    return ", ".join(named) + (f" and {more} more" if more else "")
+    return few([f"PID {holder['pid']} ({holder.get('comm') or 'unknown process'})" for holder in holders], _SHOWN)
 
 
 def _user(holder: Mapping[str, Any]) -> str:

@@ -5,14 +5,17 @@ from __future__ import annotations
 import heapq
 import os
 import stat
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
 from typing import Protocol, TypeVar
 
 from gua.core.errors import DataError, UnavailableError, UsageError
+from gua.core.tick import CardReading, Origin, Tick
 
 _LINE_BYTES = 2**20
 _PROBE_BYTES = 2**16
@@ -162,3 +165,17 @@ def merged(first: Iterable[tuple[int, RecordedFile]], read: Read[R]) -> Iterator
     files = sorted(first, key=lambda file: (file[0], str(file[1].path)))
     rows = heapq.merge(*(timed(first_ms, source) for first_ms, source in files), key=itemgetter(0))
     return (row for _, row in rows if row is not None)
+
+
+def ticks_of(readings: Iterable[tuple[int, str, int, CardReading]], origin: Origin) -> Iterator[Tick]:
+    """Yield the ticks of readings by time, each with its time, host and interval: those that have all in common.
+
+    Each tick has the ``origin`` with the readings' own host and interval.
+    """
+    for ts_ms, moment in groupby(readings, key=itemgetter(0)):
+        cards: defaultdict[tuple[str, int], list[CardReading]] = defaultdict(list)
+        for _, host, interval_ms, card in moment:
+            cards[host, interval_ms].append(card)
+        for (host, interval_ms), together in cards.items():
+            own = replace(origin, host=host, interval_ms=interval_ms)
+            yield Tick(ts_ms=ts_ms, origin=own, cards=tuple(together))

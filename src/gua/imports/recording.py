@@ -5,10 +5,12 @@ Nothing is delivered of a recording that the first pass refuses. Both stream: me
 
 from __future__ import annotations
 
+from bisect import bisect
 from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
+from itertools import accumulate
 from pathlib import Path
 from typing import Final
 
@@ -17,7 +19,7 @@ from gua.core.durations import format_duration, to_rfc3339
 from gua.core.errors import DataError, UsageError
 from gua.core.tick import CardReading, Origin, ProcessReading, Tick
 from gua.core.words import ProcessList
-from gua.imports.recorded_file import RecordedFile, first_time, merged, open_source
+from gua.imports.recorded_file import RecordedFile, first_time, merged, open_source, ticks_of
 from gua.imports.rows import AppRow, Assumed, CardRow, CardRowReader, Reading, read_apps
 
 MAX_INTERVAL_MS: Final = 86_400_000
@@ -65,12 +67,9 @@ class Spacings:
         total = sum(self._counts.values())
         if total == 0:
             return None
-        middle, passed = [], 0
-        for spacing in sorted(self._counts):
-            reached = passed + self._counts[spacing]
-            middle += [spacing for position in ((total - 1) // 2, total // 2) if passed <= position < reached]
-            passed = reached
-        return sum(middle) // len(middle)
+        spacings = sorted(self._counts)
+        reached = list(accumulate(self._counts[spacing] for spacing in spacings))
+        return sum(spacings[bisect(reached, position)] for position in ((total - 1) // 2, total // 2)) // 2
 
 
 def nominal_interval_ms(spacings: Spacings) -> int:
@@ -260,31 +259,26 @@ class Recording:
     def ticks(self, found: Survey, origin: Origin) -> Iterator[Tick]:
         """Read the rows again and return them as ticks: those of one moment and host are one tick.
 
-        A row covers the nominal interval, but never back over the row before it of the same card. Each tick has
-        the ``origin`` with the rows' own host.
+        A row covers the nominal interval, but never back over the row before it of the same card.
         """
         lists = None
         if self._app_sources:
             lists = ProcessLists(merged(self._first_apps, self._read_apps), found.interval_ms)
-        origins = {host: replace(origin, host=host) for host in found.hosts}
-        last_ms: dict[tuple[str, str], int] = {}
-        moment = 0
-        cards: dict[str, list[CardReading]] = {}
         self.joined = 0
+        return ticks_of(self._readings(lists, found.interval_ms), origin)
+
+    def _readings(self, lists: ProcessLists | None, interval_ms: int) -> Iterator[tuple[int, str, int, CardReading]]:
+        last_ms: dict[tuple[str, str], int] = {}
         for row in merged(self._first, self._cards.read):
             ts_ms, key = row.ts_ms, (row.host, row.uuid)
-            if ts_ms != moment:
-                yield from _ticks(moment, origins, cards)
-                moment, cards = ts_ms, {}
             before_ms = last_ms.get(key)
             if before_ms == ts_ms:
                 continue
             last_ms[key] = ts_ms
-            duration_ms = found.interval_ms if before_ms is None else min(found.interval_ms, ts_ms - before_ms)
+            duration_ms = interval_ms if before_ms is None else min(interval_ms, ts_ms - before_ms)
             processes = None if lists is None else lists.at(row.uuid, ts_ms)
             self.joined += processes is not None
-            cards.setdefault(row.host, []).append(_reading(row, duration_ms, processes))
-        yield from _ticks(moment, origins, cards)
+            yield ts_ms, row.host, interval_ms, _reading(row, duration_ms, processes)
 
     @property
     def left_out(self) -> tuple[str, ...]:
@@ -300,11 +294,6 @@ class Recording:
     def assumed(self) -> Assumed:
         """Return what had to be assumed, as the files do not tell it."""
         return self._cards.assumed
-
-
-def _ticks(ts_ms: int, origins: dict[str, Origin], cards: dict[str, list[CardReading]]) -> Iterator[Tick]:
-    for host, readings in cards.items():
-        yield Tick(ts_ms=ts_ms, origin=origins[host], cards=tuple(readings))
 
 
 def _reading(row: CardRow, duration_ms: int, processes: tuple[ProcessReading, ...] | None) -> CardReading:

@@ -1,16 +1,8 @@
-"""What is in a database of gpu-usage-audit 1.0 to 1.8, and what of it is there in which version.
+"""What is in a database of gpu-usage-audit 1.0 to 1.8.
 
 Five schemas were released; a newer version adds columns to what an older one wrote, so one database may hold the rows
-of all of them:
-
-======== ===========================================================================================================
-1.0.0    time, card, utilization; process id, memory, login user; host. No interval.
-1.0.3    ``daemon_run``: the interval of each run of the daemon.
-1.1      Device memory, temperature, power, index and model of cards; process names.
-1.4      Graphics processes; processes of unknown memory; ``usage_state``, which is NULL where the list of compute
-         processes could not be read.
-1.7      The user that a process runs as, beside the one who logged in.
-======== ===========================================================================================================
+of all of them. From 1.0.3 on the interval of each run of the daemon is there. From 1.4 on ``usage_state`` is NULL where
+the list of compute processes could not be read.
 """
 
 from __future__ import annotations
@@ -20,7 +12,7 @@ from datetime import UTC
 from typing import Final
 
 from gua.core.errors import DataError, UsageError
-from gua.imports.legacy_v1.database import LegacyDatabase
+from gua.imports.legacy_v1.database import REMEDY, LegacyDatabase
 from gua.imports.recording import MAX_INTERVAL_MS, Spacings, nominal_interval_ms
 from gua.imports.values import Timestamps
 
@@ -121,7 +113,7 @@ class Contents:
         tables = {row[0] for row in self._database.rows("SELECT name FROM sqlite_schema WHERE type = 'table'")}
         missing = next((table for table in _COLUMNS if table not in tables), None)
         if missing is not None:
-            msg = f"{self.where} has no table {missing}: give the database of gpu-usage-audit 1.0 to 1.8"
+            msg = f"{self.where} has no table {missing}: {REMEDY}"
             raise DataError(msg)
         version = self._database.value("PRAGMA user_version")
         newer = f"user_version {version}" if version else None
@@ -129,7 +121,7 @@ class Contents:
             columns = self._columns(table)
             lacking = next((column for column in needed if column not in columns), None)
             if lacking is not None:
-                msg = f"{self.where} has no column {table}.{lacking}: give the database of gpu-usage-audit 1.0 to 1.8"
+                msg = f"{self.where} has no column {table}.{lacking}: {REMEDY}"
                 raise DataError(msg)
             newer = newer or next((f"column {table}.{name}" for name in columns if name not in {*needed, *later}), None)
             shown = ", ".join(name if name in columns else f"NULL AS {name}" for name in (*needed, *later))

@@ -25,6 +25,7 @@ _AT_ONCE: Final = 2_000
 # What SQLite says of a damaged schema may hold bytes of it, which Python then cannot read.
 _ERRORS: Final = (sqlite3.Error, UnicodeDecodeError)
 _LOCKED: Final = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+REMEDY: Final = "give the database of gpu-usage-audit 1.0 to 1.8"
 _REMEDY = ": repair it with sqlite3 FILE .recover | sqlite3 NEW and import that"
 
 
@@ -47,13 +48,9 @@ class LegacyDatabase:
             msg = f"{path} is cut short: it has {self._undisturbed[0]:,} of {_pages_bytes(header):,} bytes{_REMEDY}"
             raise DataError(msg)
         mode = "mode=ro" if self._undisturbed is None else "mode=ro&immutable=1"
+        uri = f"{path.absolute().as_uri()}?{mode}"
         try:
-            self._connection = sqlite3.connect(
-                f"{path.absolute().as_uri()}?{mode}",
-                uri=True,
-                timeout=_PATIENCE_SECONDS,
-                isolation_level=None,
-            )
+            self._connection = sqlite3.connect(uri, uri=True, timeout=_PATIENCE_SECONDS, isolation_level=None)
         except _ERRORS as error:
             raise self._error(error) from None
         self._connection.text_factory = partial(str, encoding="utf-8", errors="replace")
@@ -102,17 +99,13 @@ class LegacyDatabase:
 
     def _header(self) -> bytes:
         with opening(self._path, "give the path of a database, as in ~/.gua/gua.db"):
-            status = self._path.stat()
-            if not stat.S_ISREG(status.st_mode):
-                msg = f"{self._path} is not a regular file: give the database of gpu-usage-audit 1.0 to 1.8"
+            if not stat.S_ISREG(self._path.stat().st_mode):
+                msg = f"{self._path} is not a regular file: {REMEDY}"
                 raise UsageError(msg)
             with self._path.open("rb") as file:
                 header = file.read(_HEADER_BYTES)
-        if not status.st_size:
-            msg = f"{self._path} is empty: give the database of gpu-usage-audit 1.0 to 1.8"
-            raise DataError(msg)
         if not header.startswith(_MAGIC):
-            msg = f"{self._path} is not a SQLite database: give the database of gpu-usage-audit 1.0 to 1.8"
+            msg = f"{self._path} is {'not a SQLite database' if header else 'empty'}: {REMEDY}"
             raise DataError(msg)
         return header
 
