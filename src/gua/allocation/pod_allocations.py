@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from gua.allocation.card_names import CardTable, UnknownDeviceError
-from gua.allocation.pod_resources import PodDevices
+from gua.allocation.pod_resources import ClaimedDevice, Device, PodDevices
 from gua.core.allocation import Allocation, CardKey
 from gua.core.pods import ListedPod
 
@@ -153,7 +153,8 @@ def found_by_devices(
 
 def _candidates(pod: PodDevices, cards: CardTable, found: Found) -> Iterator[frozenset[str]]:
     """Return which cards each of a pod's devices may be."""
-    for device in (*pod.devices, *pod.claimed):
+    devices: list[Device | ClaimedDevice] = [*pod.devices, *pod.claimed]
+    for device in devices:
         try:
             yield cards.of_device(device)
         except UnknownDeviceError as error:

@@ -81,7 +81,7 @@ def merged(databases: Sequence[tuple[LegacyDatabase, Contents]]) -> Iterator[Row
 def _rows(database: LegacyDatabase, file: int, uuid: str) -> Iterator[Row]:
     processes = _Processes(database, uuid)
     for ts, run, *values in database.rows(_CARD_ROWS, (uuid,)):
-        yield Row(ts, file, uuid, run, *values, processes=processes.at(ts, run))
+        yield Row(ts, file, uuid, run, *values, processes.at(ts, run))
 
 
 class _Processes:
