@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
@@ -251,15 +251,29 @@ def joined(one: FileAllocation, other: FileAllocation) -> FileAllocation:
     )
 
 
-def allocation_of(told: FileAllocation, cards: frozenset[str]) -> Allocation:
-    """Return what a file tells as an allocation of these cards."""
-    return Allocation(
-        **{name: getattr(told, name) for name in _SHARED},
-        cards=cards,
-        slurm_job_id=told.id if told.source == SLURM else None,
-        workload_kind=told.workload.kind,
-        workload_model=told.workload.model,
-    )
+def find_cards(
+    told: dict[str, FileAllocation],
+    conf: GresConf,
+    table: CardTable,
+    troubles: list[str],
+    node: str | None = None,
+) -> Iterator[Allocation]:
+    """Yield what files tell, by their names, as allocations of the host's cards; adds to ``troubles`` what is missing.
+
+    ``node`` is this host's name in Slurm for those that tell none. Of Slurm's jobs that ended no card is missed.
+    """
+    for name, each in told.items():
+        cards, missing = conf.order(each.node or node).find(table, each.cards)
+        if missing is not None and (each.until_ms is None or each.source != SLURM):
+            troubles.append(f"{name}: {missing}")
+        if cards:
+            yield Allocation(
+                **{field: getattr(each, field) for field in _SHARED},
+                cards=cards,
+                slurm_job_id=each.id if each.source == SLURM else None,
+                workload_kind=each.workload.kind,
+                workload_model=each.workload.model,
+            )
 
 
 class FilesReader:
@@ -289,14 +303,7 @@ class FilesReader:
         told, wrong = merged(begun, since_ms)
         troubles = [f"{name}: {why}" for name, why in sorted(look.bad.items()) if not self._without(name)]
         troubles += [] if wrong is None else [wrong]
-        allocations: list[Allocation] = []
-        for name, each in told.items():
-            uuids, missing = self._conf.order(each.node).find(table, each.cards)
-            if missing is not None:
-                troubles.append(f"{name}: {missing}")
-            if uuids:
-                allocations.append(allocation_of(each, uuids))
-        return ReaderLook(allocations=tuple(allocations), reason=first_of(troubles))
+        return ReaderLook(allocations=tuple(find_cards(told, self._conf, table, troubles)), reason=first_of(troubles))
 
     def close(self) -> None:
         """Nothing goes on in the background."""

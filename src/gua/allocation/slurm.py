@@ -16,7 +16,7 @@ from gua.allocation.files import (
     FileAllocation,
     FilesReader,
     FolderLook,
-    allocation_of,
+    find_cards,
     first_of,
     joined,
     merged,
@@ -186,14 +186,7 @@ class SlurmReader:
         for job in jobs.values():
             if job.gres.places and job.id not in ids and not self._has_ended(job, answer):
                 told[f"job {job.id}"] = _of_job(job)
-        allocations: list[Allocation] = []
-        for name, each in told.items():
-            uuids, missing = self._conf.order(each.node or node).find(table, each.cards)
-            if missing is not None and each.until_ms is None:
-                gathered.troubles.append(f"{name}: {missing}")
-            if uuids:
-                allocations.append(allocation_of(each, uuids))
-        return allocations
+        return list(find_cards(told, self._conf, table, gathered.troubles, node))
 
     def _has_ended(self, job: Job, answer: PollAnswer | None) -> bool:
         """Return whether a file told after the poll, or just before it, that the job ended."""
