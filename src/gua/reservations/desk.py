@@ -354,9 +354,7 @@ class Desk:
             workload_kind=request.workload_kind,
             workload_model=request.workload_model,
         )
-        descriptor = None
-        if request.kind is Kind.RUN:
-            descriptor = self._lifeline(reservation)
+        descriptor = self._lifeline(reservation) if request.kind is Kind.RUN else None
         try:
             self._ledger.grant(reservation)
         except BaseException as error:

@@ -40,17 +40,6 @@ class Wish:
     count: int | None = None
     cards: tuple[str, ...] = ()
 
-    def __post_init__(self) -> None:
-        if (self.count is None) == (not self.cards):
-            msg = "a request names a number of cards or the cards"
-            raise ValueError(msg)
-        if self.count is not None and not 0 < self.count <= MOST_CARDS:
-            msg = f"a request is for 1 to {MOST_CARDS} cards, not {self.count}"
-            raise ValueError(msg)
-        if len(set(self.cards)) < len(self.cards):
-            msg = "a request names each card once"
-            raise ValueError(msg)
-
     @property
     def size(self) -> int:
         """How many cards it is for."""
