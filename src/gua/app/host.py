@@ -20,8 +20,8 @@ from gua.core.ports import CardReader, Clock, ProcessFacts, RawCard
 from gua.core.rules import Reason, Rules, State, classify
 from gua.core.tick import CardReading, Origin, ProcessReading
 from gua.core.words import Mig, ProcessType, Source
-from gua.identity.kubelet import Kubelet
 from gua.identity.owner import Owners, PasswdFile, passwd_name
+from gua.identity.pod_names import Kubelet
 from gua.identity.process import DEFAULT_IGNORED, ProcessIdentity
 from gua.nvml.reader import NvmlReader
 from gua.otlp.resource import origin

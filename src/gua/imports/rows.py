@@ -13,7 +13,6 @@ from gua.core.ports import Activity
 from gua.core.tick import ProcessReading
 from gua.core.untrusted import require
 from gua.core.words import Mig, ProcessType
-from gua.imports import dmon
 from gua.imports.columns import (
     APP_COLUMNS,
     CARD_COLUMNS,
@@ -23,7 +22,7 @@ from gua.imports.columns import (
     require_cards,
     require_dmon,
 )
-from gua.imports.formats import read_csv, read_json_lines
+from gua.imports.formats import read_csv, read_dmon, read_json_lines
 from gua.imports.recorded_file import RecordedFile
 from gua.imports.values import (
     Cell,
@@ -121,7 +120,7 @@ class CardRowReader:
         if source.json_lines:
             yield from read_json_lines(source, DMON_COLUMNS if is_dmon else CARD_COLUMNS, make)
         elif is_dmon:
-            yield from dmon.read(source, make)
+            yield from read_dmon(source, make)
         else:
             yield from read_csv(source, CARD_COLUMNS, make, self._reading.columns)
         self.assumed.times_without_offset |= stamps.without_offset

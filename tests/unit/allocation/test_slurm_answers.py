@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gua.allocation.slurm_answers import (
+from gua.allocation.slurm_conf import GresOrder, expand, matches, parse_gres_conf
+from gua.allocation.slurm_poll import (
     Gres,
     parse_job_gres,
     parse_job_name,
@@ -13,7 +14,6 @@ from gua.allocation.slurm_answers import (
     parse_node_gres,
     parse_node_name,
 )
-from gua.allocation.slurm_conf import GresOrder, expand, matches, parse_gres_conf
 
 
 def detail(gres: str, nodes: str = "node7") -> str:

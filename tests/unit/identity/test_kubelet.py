@@ -17,9 +17,19 @@ from gua.core.errors import UsageError
 from gua.core.ports import RawProcess
 from gua.core.tick import ProcessReading, ReadError
 from gua.exporter.catalogue import Catalogue
-from gua.identity.kubelet import Kubelet, items_of, parse_kubelet, read_pod
 from gua.identity.owner import Owners
-from gua.identity.pod_names import CALL, MOST_BYTES, MOST_PODS, KubeletError, PodNames, ask
+from gua.identity.pod_names import (
+    CALL,
+    MOST_BYTES,
+    MOST_PODS,
+    Kubelet,
+    KubeletError,
+    PodNames,
+    ask,
+    items_of,
+    parse_kubelet,
+    read_pod,
+)
 from gua.identity.process import Names, ProcessIdentity
 from gua.otlp.decode import decode
 from gua.otlp.encode import encode

@@ -10,8 +10,7 @@ import pytest
 from fakes.kubelet import pod, pod_list
 from gua.core.errors import GuaError
 from gua.core.pods import ListedPod
-from gua.identity.kubelet import Kubelet, items_of, read_pod
-from gua.identity.pod_names import KubeletError, PodNames
+from gua.identity.pod_names import Kubelet, KubeletError, PodNames, items_of, read_pod
 
 GPU = "nvidia.com/gpu"
 STARTED = 1_774_396_800_000  # 2026-03-25T00:00:00Z

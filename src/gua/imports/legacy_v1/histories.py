@@ -17,8 +17,7 @@ from gua.core.attribution import split_gpu_time
 from gua.core.errors import UsageError
 from gua.core.tick import CardReading, Origin, ProcessReading, Tick
 from gua.core.words import ProcessList, ProcessType
-from gua.imports.legacy_v1.contents import Contents
-from gua.imports.legacy_v1.database import LegacyDatabase
+from gua.imports.legacy_v1.contents import Contents, LegacyDatabase
 from gua.imports.recorded_file import ticks_of
 from gua.imports.rows import DEFAULT_HOST
 from gua.imports.values import MIB, Timestamps
@@ -57,13 +56,13 @@ class Row(NamedTuple):
     file: int
     uuid: str
     run: int | None
+    processes: Sequence[Process]
     util_pct: int | None
     gpu_index: int | None
     used_mib: int | None
     temperature_celsius: int | None
     power_watts: int | None
     usage_state: str | None
-    processes: Sequence[Process]
 
 
 def merged(databases: Sequence[tuple[LegacyDatabase, Contents]]) -> Iterator[Row]:
@@ -81,7 +80,7 @@ def merged(databases: Sequence[tuple[LegacyDatabase, Contents]]) -> Iterator[Row
 def _rows(database: LegacyDatabase, file: int, uuid: str) -> Iterator[Row]:
     processes = _Processes(database, uuid)
     for ts, run, *values in database.rows(_CARD_ROWS, (uuid,)):
-        yield Row(ts, file, uuid, run, *values, processes.at(ts, run))
+        yield Row(ts, file, uuid, run, processes.at(ts, run), *values)
 
 
 class _Processes:
