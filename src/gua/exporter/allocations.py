@@ -67,7 +67,10 @@ class AllocationSeries:
         if card.allocation is None:
             return
         _add_use_time(made, card, state, counters)
-        before = self._before(card, ts_ms, interval_ms)
+        seen = self._seen.get(card.uuid)
+        before: Mapping[_Key, int] = {}
+        if seen is not None and 0 <= ts_ms - card.duration_ms - seen.ts_ms <= _BREAK_INTERVALS * interval_ms:
+            before = seen.empty_ms
         # Of what a failed source does not tell any more, nobody knows that it has ended.
         is_known = card.unallocated_gpu_time_ms is not None
         empty_ms: dict[_Key, int] = {} if is_known else dict(before)
@@ -85,7 +88,9 @@ class AllocationSeries:
             key = allocation.source, allocation.id
             now = use(state, allocation.relation)
             add(made[_USE], labels | {"use": str(now)}, 1)
-            empty_ms[key] = _empty_ms(now, before.get(key, 0), allocation.duration_ms)
+            # What is unknown neither ends the time for which it has been empty nor counts for it.
+            empty_ms[key] = before.get(key, 0) if now in {Use.EMPTY, Use.UNKNOWN} else 0
+            empty_ms[key] += allocation.duration_ms if now is Use.EMPTY else 0
             if now is not Use.UNKNOWN:
                 add(made[_EMPTY_DURATION], labels, empty_ms[key] / 1000)
         self._seen[card.uuid] = _Seen(ts_ms, empty_ms)
@@ -94,12 +99,6 @@ class AllocationSeries:
         """Forget cards that have not been in a tick for so long that what they are at begins anew."""
         longest_ms = _BREAK_INTERVALS * interval_ms
         self._seen = {uuid: seen for uuid, seen in self._seen.items() if abs(ts_ms - seen.ts_ms) <= longest_ms}
-
-    def _before(self, card: CardReading, ts_ms: int, interval_ms: int) -> Mapping[_Key, int]:
-        seen = self._seen.get(card.uuid)
-        if seen is None or not 0 <= ts_ms - card.duration_ms - seen.ts_ms <= _BREAK_INTERVALS * interval_ms:
-            return {}
-        return seen.empty_ms
 
 
 def _add_use_time(made: Mapping[str, Family], card: CardReading, state: State, counters: Counters) -> None:
@@ -141,10 +140,3 @@ def _info(allocation: AllocationReading) -> Labels:
         if name not in _NAMED
         for value in [getattr(allocation, key)]
     )
-
-
-def _empty_ms(now: Use, before_ms: int, duration_ms: int) -> int:
-    """Return for how long an allocation has been empty: what is unknown neither ends that nor counts for it."""
-    if now is Use.EMPTY:
-        return before_ms + duration_ms
-    return before_ms if now is Use.UNKNOWN else 0

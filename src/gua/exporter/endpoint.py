@@ -50,22 +50,18 @@ class ServingHealth:
         self._failing: str | None = None
         self._skipped: str | None = None
 
-    def ticked(self, tick: Tick) -> None:
+    def served(self, tick: Tick) -> None:
         """Take note of a tick; one in which no card could be read is no good one."""
         failing = _failing(tick)
         self._failing = None if failing is None else f"{_UNREADABLE}: {failing}"
         self._skipped = None
         self._ticked = self._now()
 
-    def skipped(self, reason: str, message: str) -> None:
-        """Take note of a tick that could not be made, and why."""
+    def skipped(self, reason: str, message: str, count: int = 1) -> None:  # noqa: ARG002 - as the loop tells it
+        """Take note of ticks that were due and could not be made, and why."""
         self._skipped = message
         if reason == DRIVER:
             self._failing = f"{_UNREADABLE}: {message}"
-
-    def broken(self, message: str) -> None:
-        """Take note that a tick could not be served, and why."""
-        self._failing = message
 
     def alive(self) -> None:
         """Take note that the loop goes round."""
@@ -126,17 +122,10 @@ def _failing(tick: Tick) -> str | None:
 
 def _is_read(card: CardReading) -> bool:
     """Return whether a reading tells more than which card it is; that a card did not fail may just not be known."""
-    measurements = (
-        card.memory_used_bytes,
-        card.memory_limit_bytes,
-        card.utilization,
-        card.utilization_encoder,
-        card.utilization_decoder,
-        card.power_watts,
-        card.temperature_celsius,
-        card.energy_total_mj,
-    )
-    return card.process_list is ProcessList.KNOWN or any(value is not None for value in measurements)
+    memory = (card.memory_used_bytes, card.memory_limit_bytes)
+    use = (card.utilization, card.utilization_encoder, card.utilization_decoder)
+    others = (card.power_watts, card.temperature_celsius, card.energy_total_mj)
+    return card.process_list is ProcessList.KNOWN or {*memory, *use, *others} != {None}
 
 
 if TYPE_CHECKING:
@@ -189,7 +178,7 @@ def _plain(status: str, body: bytes, *headers: tuple[str, str]) -> _Answer:
 _NOT_ALLOWED: Final = _plain("405 Method Not Allowed", b"only GET and HEAD are answered here\n", ("Allow", "GET, HEAD"))
 
 
-class PrometheusEndpoint:
+class PrometheusEndpoint(ServingHealth):
     """What the loop tells its watcher is told here, too; ``clocks`` returns the idle clocks after the last tick.
 
     A WSGI application. The page is rendered in the loop's thread once the tick is safe, in the formats that were
@@ -200,7 +189,7 @@ class PrometheusEndpoint:
         self._constant = serving.constant
         self._clocks = clocks
         self._catalogue = Catalogue()
-        self._health = ServingHealth(clock, origin.interval_ms)
+        super().__init__(clock, origin.interval_ms)
         self._empty = self._page = Page([target_info(origin), _is_stale(1)])
         self._requested: dict[bool, int] = {}  # by whether it is OpenMetrics, how many ticks ago
         self._names = HostNames([serving.address.host, gethostname(), origin.host, *serving.names])
@@ -233,20 +222,12 @@ class PrometheusEndpoint:
                     page.packed(is_openmetrics=is_openmetrics)
             self._page = page
             self._empty = Page([target_info(tick.origin), tick_time, _is_stale(1)])
-            self._health.ticked(tick)
+            self.served(tick)
         except Exception as error:  # noqa: BLE001 - as above
-            self._health.broken(f"the page could not be made: unexpected {type(error).__name__}: {error}")
-
-    def skipped(self, reason: str, message: str, count: int = 1) -> None:  # noqa: ARG002 - as the loop tells it
-        """Take note of ticks that were due and could not be made."""
-        self._health.skipped(reason, message)
+            self._failing = f"the page could not be made: unexpected {type(error).__name__}: {error}"
 
     def condition(self, key: str, message: str | None) -> None:
         """Take note of nothing: what stands is for gua status."""
-
-    def alive(self) -> None:
-        """Take note that the loop goes round."""
-        self._health.alive()
 
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         """Answer a request (WSGI); HEAD gets no body."""
@@ -265,11 +246,10 @@ class PrometheusEndpoint:
             case "/metrics":
                 return self._metrics(environ.get("HTTP_ACCEPT", ""), environ.get("HTTP_ACCEPT_ENCODING", ""))
             case "/healthz":
-                trouble = self._health.trouble()
-                return _probe(is_well=trouble is None, text=trouble or "ok")
+                trouble = self.trouble()
+                return _probe(trouble)
             case "/readyz":
-                ready = self._health.is_ready
-                return _probe(is_well=ready, text="ok" if ready else "there was no tick yet")
+                return _probe(None if self.is_ready else "there was no tick yet")
             case "/":
                 return _plain("200 OK", _INDEX)
         return _plain("404 Not Found", _INDEX)
@@ -277,7 +257,7 @@ class PrometheusEndpoint:
     def _metrics(self, accept: str, accept_encoding: str) -> _Answer:
         is_openmetrics = _takes_openmetrics(accept)
         self._requested[is_openmetrics] = 0
-        page = self._empty if self._health.is_stale else self._page
+        page = self._empty if self.is_stale else self._page
         packed, length = page.packed(is_openmetrics=is_openmetrics)
         headers = (("Content-Type", _ENCODERS[is_openmetrics][1]), ("Vary", "Accept, Accept-Encoding"))
         if gzip_accepted(accept_encoding):
@@ -294,8 +274,8 @@ def _takes_openmetrics(accept: str) -> bool:
         return False
 
 
-def _probe(*, is_well: bool, text: str) -> _Answer:
-    return _plain("200 OK" if is_well else "503 Service Unavailable", f"{text}\n".encode())
+def _probe(trouble: str | None) -> _Answer:
+    return _plain("200 OK" if trouble is None else "503 Service Unavailable", f"{trouble or 'ok'}\n".encode())
 
 
 def _is_stale(value: int) -> Family:
