@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from gua.agent.coverage import Outcome
-from gua.agent.outbox import MarkOnly
+from gua.agent.outbox import Outbox
 from gua.agent.sampler import QueueHealth, Sampler
 from gua.core.errors import UnavailableError
 from gua.core.ports import CardReader, Clock
@@ -95,7 +95,7 @@ class Loop:
         *,
         sampler: Sampler,
         cards: CardReader,
-        outbox: MarkOnly,
+        outbox: Outbox,
         clock: Clock,
         schedule: Schedule,
         encode: Callable[[Tick], bytes],

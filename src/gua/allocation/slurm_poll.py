@@ -32,26 +32,9 @@ _JOB: Final = re.compile(
 # Of a running task of an array, and of a part of a heterogeneous job.
 _PART: Final = re.compile(r"[0-9]{1,10}[_+][0-9]{1,10}")
 # Everything else is taken as going on: a state that is not known must not free a card.
-_ENDED: Final = frozenset(
-    [
-        "BOOT_FAIL",
-        "CANCELLED",
-        "COMPLETED",
-        "DEADLINE",
-        "FAILED",
-        "LAUNCH_FAILED",
-        "NODE_FAIL",
-        "OUT_OF_MEMORY",
-        "PENDING",
-        "PREEMPTED",
-        "REQUEUED",
-        "REQUEUE_FED",
-        "REQUEUE_HOLD",
-        "RESV_DEL_HOLD",
-        "REVOKED",
-        "SPECIAL_EXIT",
-        "TIMEOUT",
-    ]
+_ENDED: Final = re.compile(
+    "BOOT_FAIL|CANCELLED|COMPLETED|DEADLINE|FAILED|LAUNCH_FAILED|NODE_FAIL|OUT_OF_MEMORY|PENDING|PREEMPTED|REQUEUED|"
+    "REQUEUE_FED|REQUEUE_HOLD|RESV_DEL_HOLD|REVOKED|SPECIAL_EXIT|TIMEOUT"
 )
 _DETAIL: Final = re.compile(r"\bNodes=(\S+) CPU_IDs=\S* Mem=\S*(?: GRES=(\S*))?")
 # The type is (null) of shards after the controller began anew.
@@ -127,7 +110,7 @@ def parse_jobs(answer: str, at_ms: int) -> list[Job]:
                 uid=int(uid),
                 user=storable(user) or None,
                 since_ms=_moment(start) or at_ms,
-                until_ms=min(_moment(end) or at_ms, at_ms) if state in _ENDED else None,
+                until_ms=min(_moment(end) or at_ms, at_ms) if _ENDED.fullmatch(state) else None,
             )
         )
     return jobs

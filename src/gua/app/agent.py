@@ -19,7 +19,7 @@ from gua.agent.events import AgentEvents, Listeners
 from gua.agent.logs import Changes, open_log
 from gua.agent.loop import Loop, Schedule, Watcher, phase_ms
 from gua.agent.notify import Notifier
-from gua.agent.outbox import MarkOnly, Outbox
+from gua.agent.outbox import Outbox
 from gua.agent.sampler import QueueHealth, Sampler
 from gua.agent.status import ALLOCATION_NOTES, Board, SpoolFigures
 from gua.app import children
@@ -78,7 +78,7 @@ def run(
         _hold_pid_file(held, places.pid_file, started_ms=started, version=version, supervised=notifier.supervised)
         names = [destination.name for destination in destinations]
         spool = held.enter_context(Spool(places.home.spool, destinations=names or None))
-        outbox = Outbox(spool) if names else MarkOnly(spool)
+        outbox = Outbox(spool, keeps_ticks=bool(names))
         # A second connection: who asks for the status must not wait for a tick that a slow disk takes seconds to keep.
         viewed = held.enter_context(Spool(places.home.spool, destinations=None))
         before = spool.stats()
@@ -158,7 +158,7 @@ def _where(destinations: Sequence[Destination], serving: Serving | None) -> list
     return [*(destination.where for destination in destinations), *served]
 
 
-def _told(held: ExitStack, watcher: AgentEvents, serving: Serving | None, host: Host, outbox: MarkOnly) -> Watcher:
+def _told(held: ExitStack, watcher: AgentEvents, serving: Serving | None, host: Host, outbox: Outbox) -> Watcher:
     """Return who is told what the loop does; with an endpoint it answers from here on."""
     if serving is None:
         return watcher
@@ -174,7 +174,7 @@ def _told(held: ExitStack, watcher: AgentEvents, serving: Serving | None, host: 
 def _loop(  # noqa: PLR0917 - what a loop is made of
     host: Host,
     allocations: AllocationSources | None,
-    outbox: MarkOnly,
+    outbox: Outbox,
     spool: Spool,
     watcher: AgentEvents,
     told: Watcher,
@@ -214,7 +214,7 @@ def _loop(  # noqa: PLR0917 - what a loop is made of
         schedule=Schedule(
             interval_ms=host.origin.interval_ms, phase_ms=phase_ms(host.origin.host, host.origin.interval_ms)
         ),
-        encode=encode if isinstance(outbox, Outbox) else lambda _: b"",
+        encode=encode if outbox.keeps_ticks else lambda _: b"",
         wait=signals.wait,
         watcher=told,
         health=health,
@@ -230,7 +230,7 @@ def _mended(stats: SpoolStats) -> str:
     )
 
 
-def _figures(spool: Spool, outbox: MarkOnly, before: SpoolStats) -> SpoolFigures:
+def _figures(spool: Spool, outbox: Outbox, before: SpoolStats) -> SpoolFigures:
     try:
         stats = spool.stats()
     except UnavailableError as error:

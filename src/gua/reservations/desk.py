@@ -8,7 +8,7 @@ import secrets
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Final
 
@@ -18,6 +18,7 @@ from gua.reservations import lifeline
 from gua.reservations.idleness import IdleStreak
 from gua.reservations.ledger import Ledger, TakenError
 from gua.reservations.model import (
+    Asked,
     Candidate,
     CardRequest,
     Ending,
@@ -334,25 +335,16 @@ class Desk:
     def _grant(self, request: CardRequest, cards: tuple[str, ...], candidates: Sequence[Candidate]) -> Granted:
         now_ms = self._host.wall_ms()
         known = {each.uuid: each for each in candidates}
+        asked = {each.name: getattr(request, each.name) for each in fields(Asked)}
         reservation = Reservation(
+            **(asked | {"asked_ms": min(request.asked_ms, now_ms)}),
             id=secrets.token_hex(6),
-            uid=request.uid,
-            owner=request.owner,
-            kind=request.kind,
             cards=cards,
-            asked_ms=min(request.asked_ms, now_ms),
             since_ms=now_ms,
             until_ms=None if request.for_ms is None else now_ms + request.for_ms,
-            note=request.note,
-            pid=request.pid,
-            start_ticks=request.start_ticks,
-            container=request.container,
             parents=tuple(sorted({parent for card in cards if (parent := known[card].parent) is not None})),
-            until_boot_ms=(None if request.for_ms is None else self._host.boot_ms() + request.for_ms),
+            until_boot_ms=None if request.for_ms is None else self._host.boot_ms() + request.for_ms,
             boot_id=self._host.boot_id,
-            place=request.place,
-            workload_kind=request.workload_kind,
-            workload_model=request.workload_model,
         )
         descriptor = self._lifeline(reservation) if request.kind is Kind.RUN else None
         try:
