@@ -18,8 +18,7 @@ from gua.core.tick import CardReading, Origin, Tick
 from gua.core.words import ProcessList
 from gua.exporter import gpu_idle_exporter
 from gua.exporter.address import HostNames, Serving
-from gua.exporter.catalogue import Catalogue, target_info
-from gua.exporter.families import add, new_family
+from gua.exporter.catalogue import Catalogue, add, new_family, target_info
 from gua.exporter.server import ARRIVED_AT, PageServer
 
 LATE_INTERVALS: Final = 2

@@ -16,7 +16,7 @@ from prometheus_client.core import Metric as Family
 from gua.core.idleness import IdleCounter, IdleCounters
 from gua.core.tick import CardReading, ProcessReading, Tick
 from gua.core.words import Mig, ProcessList, ProcessType
-from gua.exporter.families import Labels, add, clean, labels_of, new_family
+from gua.exporter.catalogue import Labels, add, clean, labels_of, new_family
 
 UNNAMED: Final = "unknown"
 """The name of a process that cannot be read, as gpu-idle-exporter has it."""

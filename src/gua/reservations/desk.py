@@ -16,7 +16,7 @@ from gua.core.allocation import QueueWaits
 from gua.core.errors import GuaError, UnavailableError
 from gua.reservations import lifeline
 from gua.reservations.idleness import IdleStreak
-from gua.reservations.ledger import Ledger, TakenError
+from gua.reservations.ledger import PLACE_SECONDS, Ledger, Queue, TakenError
 from gua.reservations.model import (
     Asked,
     Candidate,
@@ -34,7 +34,6 @@ from gua.reservations.model import (
     choose,
     read_reservation,
 )
-from gua.reservations.queue import PLACE_SECONDS, Queue
 from gua.reservations.watch import TRY_SECONDS, Held, Watch
 
 _WORTH_TELLING: Final = frozenset({Ending.IDLE, Ending.ORPHANED})

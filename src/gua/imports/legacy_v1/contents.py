@@ -11,11 +11,10 @@ import sqlite3
 import stat
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import UTC
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from gua.core.errors import DataError, GuaError, UnavailableError, UsageError
 from gua.imports.recorded_file import opening
@@ -206,8 +205,7 @@ _FAULTS: Final = {
 """By table and column: what no version from 1.0 to 1.8 wrote, as conditions of SQL."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class RecordedHost:
+class RecordedHost(NamedTuple):
     """A host that recorded into the database, from when to when (texts as the database has them)."""
 
     name: str
@@ -243,9 +241,7 @@ class Contents:
         """
         known = {run: self.intervals_ms[run] for run in self.runs & self.intervals_ms.keys()}
         unknown = self.runs - known.keys()
-        if not unknown:
-            return known
-        return {**known, **dict.fromkeys(unknown, given_ms or self._median_ms(unknown))}
+        return known | (dict.fromkeys(unknown, given_ms or self._median_ms(unknown)) if unknown else {})
 
     @property
     def without_interval(self) -> bool:
@@ -277,6 +273,11 @@ class Contents:
     def _columns(self, table: str) -> frozenset[str]:
         return frozenset(row[1] for row in self._database.rows(f"PRAGMA table_info({table})"))
 
+    def _later(self, sql: str) -> Iterator[tuple[Any, ...]]:
+        """Return the rows of a table that 1.0.0 did not have, none where it is missing."""
+        is_there = self._columns(sql.partition(" FROM ")[2].split()[0])
+        return self._database.rows(sql) if is_there else iter(())
+
     def _check_rows(self, table: str) -> int:
         """Return how many rows there are. Raises DataError for one that no version wrote."""
         self._database.check(table)
@@ -300,29 +301,21 @@ class Contents:
 
     def _models(self) -> dict[str, tuple[str | None, int | None]]:
         """Return model and memory in MiB by card, where the database has them."""
-        if not self._columns("gpu_device"):
-            return {}
-        rows = self._database.rows("SELECT gpu_uuid, name, memory_total_mb FROM gpu_device")
         return {
             uuid: (str(name)[:256] if name else None, mib if isinstance(mib, int) and 0 < mib <= _MOST_MIB else None)
-            for uuid, name, mib in rows
+            for uuid, name, mib in self._later("SELECT gpu_uuid, name, memory_total_mb FROM gpu_device")
         }
 
     def _hosts(self) -> tuple[tuple[RecordedHost, ...], str | None]:
-        if not self._columns("host"):
-            return (), None
-        rows = list(
-            self._database.rows("SELECT hostname, first_seen, last_seen, driver_version FROM host ORDER BY first_seen")
-        )
-        hosts = tuple(RecordedHost(name=str(row[0]), first=str(row[1]), last=str(row[2])) for row in rows if row[0])
+        columns = "hostname, first_seen, last_seen, driver_version"
+        rows = list(self._later(f"SELECT {columns} FROM host ORDER BY first_seen"))  # noqa: S608 - own text
+        hosts = tuple(RecordedHost(*map(str, row[:3])) for row in rows if row[0])
         return hosts, str(rows[-1][3])[:256] if rows and rows[-1][3] else None
 
     def _intervals(self) -> dict[int | None, int]:
         self.runs = self._runs("card_row")
-        if not self._columns("daemon_run"):
-            return {}
         intervals: dict[int | None, int] = {}
-        for run, seconds in self._database.rows("SELECT id, interval_seconds FROM daemon_run"):
+        for run, seconds in self._later("SELECT id, interval_seconds FROM daemon_run"):
             if not isinstance(seconds, int | float) or not 0.001 <= seconds <= MAX_INTERVAL_MS / 1000:
                 msg = f"{self.where}: the interval of run {run} is {seconds!r} seconds: nothing was imported"
                 raise DataError(msg)
