@@ -18,9 +18,8 @@ from pathlib import Path
 from measures.simulated import FileClock, MeteredDriver
 
 from gua.agent.delivery import Sender
-from gua.agent.events import AgentEvents
 from gua.agent.logs import Changes, open_log
-from gua.agent.loop import Loop, Schedule
+from gua.agent.loop import AgentEvents, Loop, Schedule
 from gua.agent.notify import Notifier
 from gua.agent.outbox import Outbox
 from gua.agent.sampler import QueueHealth, Sampler

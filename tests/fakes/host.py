@@ -11,9 +11,8 @@ from types import TracebackType
 from typing import Any, Self
 
 from fakes.clock import FakeClock
-from gua.agent.events import AgentEvents
 from gua.agent.logs import Changes
-from gua.agent.loop import Loop, Schedule
+from gua.agent.loop import AgentEvents, Loop, Schedule
 from gua.agent.notify import Notifier
 from gua.agent.outbox import Outbox
 from gua.agent.sampler import QueueHealth, Sampler

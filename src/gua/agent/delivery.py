@@ -18,7 +18,7 @@ from gua.core.ports import Landing
 from gua.spool.queue import Spool
 
 if TYPE_CHECKING:
-    from gua.agent.events import AgentEvents
+    from gua.agent.loop import AgentEvents
 
 BATCH_TICKS: Final = 480
 ENDPOINT_BATCH_TICKS: Final = 60

@@ -10,14 +10,13 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from gua.agent import signals
 from gua.agent.background import Ready
 from gua.agent.delivery import DeliveryThread, PeriodicLanding, Sender
-from gua.agent.events import AgentEvents, Listeners
 from gua.agent.logs import Changes, open_log
-from gua.agent.loop import Loop, Schedule, Watcher, phase_ms
+from gua.agent.loop import AgentEvents, Loop, Schedule, Watcher, phase_ms
 from gua.agent.notify import Notifier
 from gua.agent.outbox import Outbox
 from gua.agent.sampler import QueueHealth, Sampler
@@ -43,6 +42,9 @@ from gua.state.directory import Home
 from gua.state.directory import held as home_held
 from gua.state.host_lock import HostLock
 from gua.state.pid_file import PidFile
+
+if TYPE_CHECKING:
+    from gua.exporter.endpoint import PrometheusEndpoint
 
 _JOIN_SECONDS: Final = 3.0
 _SCHEDULERS: Final = frozenset(("slurm", "kubernetes"))
@@ -105,8 +107,10 @@ def run(
                 sender.wake()
 
         reserving = _reservations(held, places.home, host, log.warning, idle_release_ms)
-        told = Listeners([_told(held, watcher, serving, host, outbox), *reserving.idle])
-        loop = _loop(host, reserving.allocations, outbox, spool, watcher, told, before=before, on_tick=wake)
+        if serving is not None:
+            watcher.also.append(held.enter_context(_endpoint(serving, host, outbox)))
+        watcher.also += reserving.idle
+        loop = _loop(host, reserving.allocations, outbox, spool, watcher, before=before, on_tick=wake)
         loop.first()
         held.enter_context(_answering(places, destinations, board, reserving))
         held.enter_context(_delivering([*senders, *landings]))
@@ -158,35 +162,30 @@ def _where(destinations: Sequence[Destination], serving: Serving | None) -> list
     return [*(destination.where for destination in destinations), *served]
 
 
-def _told(held: ExitStack, watcher: AgentEvents, serving: Serving | None, host: Host, outbox: Outbox) -> Watcher:
-    """Return who is told what the loop does; with an endpoint it answers from here on."""
-    if serving is None:
-        return watcher
+def _endpoint(serving: Serving, host: Host, outbox: Outbox) -> PrometheusEndpoint:
     from gua.exporter.endpoint import PrometheusEndpoint  # noqa: PLC0415 - only for those who serve
 
     def clocks() -> IdleCounters:
         return outbox.mark.clocks if outbox.mark is not None else {}
 
-    endpoint = PrometheusEndpoint(serving, clock=host.clock, origin=host.origin, clocks=clocks)
-    return Listeners([watcher, held.enter_context(endpoint)])
+    return PrometheusEndpoint(serving, clock=host.clock, origin=host.origin, clocks=clocks)
 
 
-def _loop(  # noqa: PLR0917 - what a loop is made of
+def _loop(
     host: Host,
     allocations: AllocationSources | None,
     outbox: Outbox,
     spool: Spool,
     watcher: AgentEvents,
-    told: Watcher,
     *,
     before: SpoolStats,
     on_tick: Callable[[], None],
 ) -> Loop:
     def health() -> QueueHealth:
         if host.pods is not None:
-            told.condition("kubelet", host.pods.trouble)
+            watcher.condition("kubelet", host.pods.trouble)
         if host.allocations is not None:
-            told.condition(ALLOCATION_NOTES[0], "; ".join(host.allocations.notes) or None)
+            watcher.condition(ALLOCATION_NOTES[0], "; ".join(host.allocations.notes) or None)
         with contextlib.suppress(UnavailableError):
             stats = spool.stats()
             if stats.repairs > before.repairs or spool.set_aside is not None:
@@ -216,7 +215,7 @@ def _loop(  # noqa: PLR0917 - what a loop is made of
         ),
         encode=encode if outbox.keeps_ticks else lambda _: b"",
         wait=signals.wait,
-        watcher=told,
+        watcher=watcher,
         health=health,
         on_tick=on_tick,
     )

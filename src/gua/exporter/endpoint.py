@@ -225,9 +225,6 @@ class PrometheusEndpoint(ServingHealth):
         except Exception as error:  # noqa: BLE001 - as above
             self._failing = f"the page could not be made: unexpected {type(error).__name__}: {error}"
 
-    def condition(self, key: str, message: str | None) -> None:
-        """Take note of nothing: what stands is for gua status."""
-
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         """Answer a request (WSGI); HEAD gets no body."""
         try:
