@@ -1,7 +1,7 @@
 """The agent's loop: drains the driver's rings, and on each point of the grid makes a tick for the spool.
 
 Ticks are due on a grid of the wall clock, k x interval + a phase per host. The grid only schedules; what a tick covers
-is measured (:mod:`gua.agent.coverage`). The phase keeps a fleet's ticks from reaching the Collector all in one second.
+is measured (:mod:`gua.agent.sampler`). The phase keeps a fleet's ticks from reaching the Collector all in one second.
 Events go to the board that ``gua status`` shows, the log, and the service manager.
 """
 
@@ -10,15 +10,13 @@ from __future__ import annotations
 import hashlib
 import traceback
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
 
-from gua.agent.coverage import Outcome
 from gua.agent.logs import Changes
 from gua.agent.notify import Notifier
 from gua.agent.outbox import Outbox
-from gua.agent.sampler import QueueHealth, Sampler
+from gua.agent.sampler import Outcome, QueueHealth, Sampler
 from gua.agent.status import ALLOCATION_NOTES, Board
 from gua.core.errors import UnavailableError
 from gua.core.plaintext import few
@@ -206,19 +204,12 @@ _SAID: Final = {
 }
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Schedule:
-    """``interval_ms`` between ticks; ``phase_ms`` is this host's place in it."""
-
-    interval_ms: int
-    phase_ms: int
-
-
 class Loop:
     """Runs until ``wait`` says to stop.
 
-    ``wait(seconds)`` returns True as soon as the agent is to stop. ``encode`` makes the tick's OTLP request,
-    ``health`` tells what the agent reports of itself. ``on_tick`` is called after each tick that was put.
+    Ticks are ``interval_ms`` apart; ``phase`` is this host's place in that [ms]. ``wait(seconds)`` returns True as soon
+    as the agent is to stop. ``encode`` makes the tick's OTLP request, ``health`` tells what the agent says of itself.
+    ``on_tick`` is called after each tick that was put.
     """
 
     def __init__(  # noqa: PLR0913 - one argument for each end that the loop holds together
@@ -228,7 +219,8 @@ class Loop:
         cards: CardReader,
         outbox: Outbox,
         clock: Clock,
-        schedule: Schedule,
+        interval_ms: int,
+        phase: int,
         encode: Callable[[Tick], bytes],
         wait: Callable[[float], bool],
         watcher: AgentEvents,
@@ -239,7 +231,8 @@ class Loop:
         self._cards = cards
         self._outbox = outbox
         self._clock = clock
-        self._schedule = schedule
+        self._interval_ms = interval_ms
+        self._phase = phase
         self._encode = encode
         self._wait = wait
         self._watcher = watcher
@@ -253,7 +246,7 @@ class Loop:
     def run(self) -> None:
         """Make ticks until told to stop, and one last tick then, so that no time before a stop stays unobserved."""
         while True:
-            due_in = due_in_ms(self._clock.wall_ms(), self._schedule.interval_ms, self._schedule.phase_ms)
+            due_in = due_in_ms(self._clock.wall_ms(), self._interval_ms, self._phase)
             # Scheduled by the monotonic clock: a wall clock that is set meanwhile must not stall the loop.
             due_ms = self._clock.monotonic_ms() + due_in
             stopping = self._rest(due_ms)
@@ -261,7 +254,7 @@ class Loop:
             self.tick(lateness_ms=0 if stopping else max(0, self._clock.monotonic_ms() - due_ms))
             if stopping:
                 return
-            if missed := (self._clock.monotonic_ms() - due_ms) // self._schedule.interval_ms:
+            if missed := (self._clock.monotonic_ms() - due_ms) // self._interval_ms:
                 self._watcher.skipped(MISSED, f"{missed} ticks came due while the agent could not make them", missed)
 
     def tick(self, *, lateness_ms: int) -> None:

@@ -149,7 +149,7 @@ class Board:
             }
 
     def skipped(self, reason: str, times: int = 1) -> None:
-        """Count grid points without a tick: outcomes of :mod:`gua.agent.coverage`, driver, fault, missed."""
+        """Count grid points without a tick: outcomes of :mod:`gua.agent.sampler`, driver, fault, missed."""
         with self._lock:
             self._state.skipped[reason] += times
 

@@ -16,7 +16,7 @@ from gua.agent import signals
 from gua.agent.background import Ready
 from gua.agent.delivery import DeliveryThread, PeriodicLanding, Sender
 from gua.agent.logs import Changes, open_log
-from gua.agent.loop import AgentEvents, Loop, Schedule, Watcher, phase_ms
+from gua.agent.loop import AgentEvents, Loop, Watcher, phase_ms
 from gua.agent.notify import Notifier
 from gua.agent.outbox import Outbox
 from gua.agent.sampler import QueueHealth, Sampler
@@ -210,9 +210,8 @@ def _loop(
         cards=host.cards,
         outbox=outbox,
         clock=host.clock,
-        schedule=Schedule(
-            interval_ms=host.origin.interval_ms, phase_ms=phase_ms(host.origin.host, host.origin.interval_ms)
-        ),
+        interval_ms=host.origin.interval_ms,
+        phase=phase_ms(host.origin.host, host.origin.interval_ms),
         encode=encode if outbox.keeps_ticks else lambda _: b"",
         wait=signals.wait,
         watcher=watcher,

@@ -7,8 +7,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
 
-from gua.agent.coverage import Outcome
-from gua.agent.sampler import Sampler
+from gua.agent.sampler import Outcome, Sampler
 from gua.app import delivery
 from gua.app.destinations import ENDPOINT, Destination
 from gua.app.host import Host

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import Any, TypeVar
 
 from gua.core.errors import DataError, UnavailableError, UsageError
 from gua.core.tick import CardReading, Origin, Tick
@@ -136,19 +136,14 @@ def _is_json_lines(path: Path, head: bytes) -> bool:
     return text[:1] == b"{"
 
 
-class _Timed(Protocol):
-    @property
-    def ts_ms(self) -> int: ...
-
-
-R = TypeVar("R", bound=_Timed)
+R = TypeVar("R", bound=tuple[Any, ...])  # a row begins with its time
 Read = Callable[[RecordedFile], Iterator[R]]
 
 
 def first_time(source: RecordedFile, read: Read[R]) -> int | None:
     """Return when the file's first row was recorded, ``None`` if it has no rows."""
     first = next(read(source), None)
-    return None if first is None else first.ts_ms
+    return None if first is None else int(first[0])
 
 
 def merged(first: Iterable[tuple[int, RecordedFile]], read: Read[R]) -> Iterator[R]:
@@ -160,7 +155,7 @@ def merged(first: Iterable[tuple[int, RecordedFile]], read: Read[R]) -> Iterator
     def timed(first_ms: int, source: RecordedFile) -> Iterator[tuple[int, R | None]]:
         yield first_ms, None
         for row in read(source):
-            yield row.ts_ms, row
+            yield row[0], row
 
     files = sorted(first, key=lambda file: (file[0], str(file[1].path)))
     rows = heapq.merge(*(timed(first_ms, source) for first_ms, source in files), key=itemgetter(0))

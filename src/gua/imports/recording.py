@@ -31,7 +31,7 @@ _ONE_RUN_MS = 200
 _VENDOR = "NVIDIA"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(kw_only=True, slots=True)
 class Survey:
     """What the first pass found. Times are those of the first and the last row, Unix time in ms.
 
@@ -39,15 +39,15 @@ class Survey:
     ``inferred`` tells that the interval is the median distance of rows, not given.
     """
 
-    card_ticks: int
-    ticks: int
-    cards: int
-    hosts: tuple[str, ...]
-    first_ms: int
-    last_ms: int
-    interval_ms: int
-    inferred: bool
-    duplicates: int
+    card_ticks: int = 0
+    ticks: int = 0
+    cards: int = 0
+    hosts: tuple[str, ...] = ()
+    first_ms: int = 0
+    last_ms: int = 0
+    interval_ms: int = 0
+    inferred: bool = False
+    duplicates: int = 0
 
 
 class Spacings:
@@ -104,45 +104,36 @@ def survey(rows: Iterable[CardRow], *, interval_ms: int | None, in_order: bool) 
     back from card to card either, as process lists are joined on the way. Raises DataError for times of a card
     that go back and for two different rows of a card at one time, UsageError if nothing tells the interval.
     """
+    found = Survey(inferred=interval_ms is None)
     last: dict[tuple[str, str], CardRow] = {}
     spacings = Spacings()
-    moment = newest = 0
-    first = 2**62
-    card_ticks = ticks = duplicates = 0
+    moment = 0
     for row in rows:
         ts_ms, key = row.ts_ms, (row.host, row.uuid)
         before = last.get(key)
         if before is not None:
-            spacing = ts_ms - before.ts_ms
-            if spacing <= 0:
+            if ts_ms <= before.ts_ms:
                 _check_same(row, before)
-                duplicates += 1
+                found.duplicates += 1
                 continue
-            spacings.add(spacing)
+            spacings.add(ts_ms - before.ts_ms)
         last[key] = row
-        card_ticks += 1
+        found.card_ticks += 1
         if ts_ms != moment:
-            if in_order and ts_ms < newest:
+            if in_order and ts_ms < found.last_ms:
                 msg = (
                     f"{row.source.where}: the time goes back to {to_rfc3339(ts_ms)}: "
                     "sort the rows of all cards by time to join --apps to them"
                 )
                 raise DataError(msg)
-            ticks += 1
+            found.ticks += 1
             moment = ts_ms
-            newest = max(newest, ts_ms)
-            first = min(first, ts_ms)
-    return Survey(
-        card_ticks=card_ticks,
-        ticks=ticks,
-        cards=len(last),
-        hosts=tuple(sorted({host for host, _ in last})),
-        first_ms=first,
-        last_ms=newest,
-        interval_ms=interval_ms or nominal_interval_ms(spacings),
-        inferred=interval_ms is None,
-        duplicates=duplicates,
-    )
+            found.last_ms = max(found.last_ms, ts_ms)
+            found.first_ms = min(found.first_ms or ts_ms, ts_ms)
+    found.cards = len(last)
+    found.hosts = tuple(sorted({host for host, _ in last}))
+    found.interval_ms = interval_ms or nominal_interval_ms(spacings)
+    return found
 
 
 def _check_same(row: CardRow, before: CardRow) -> None:
