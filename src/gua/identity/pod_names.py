@@ -286,7 +286,7 @@ class PodNames:
 
     A uid never gets another name, so what was once told stays known, of the last 1,024 pods. The list is asked for when
     an id comes up that it has not told: at once, 2 s after the last time at the earliest, and every 30 s while it still
-    does not tell it, or fails.
+    does not tell it, or fails. ``trouble`` is why there are ids alone, ``None`` if the last answer was a list.
     """
 
     def __init__(
@@ -305,7 +305,7 @@ class PodNames:
         self._wanted: set[_Key] = set()
         self._asked_at = -math.inf
         self._working = False
-        self._trouble: str | None = None
+        self.trouble: str | None = None
         self._errors: list[ReadError] = []
         self._listener: Callable[[], None] | None = None
 
@@ -321,7 +321,7 @@ class PodNames:
         with self._lock:
             pod = self._pods.get(pod_uid)
             container = None if pod is None or container_id is None else pod.containers.get(container_id)
-            if pod is None or (container is None and container_id is not None) or self._trouble is not None:
+            if pod is None or (container is None and container_id is not None) or self.trouble is not None:
                 self._want((pod_uid, container_id))
             if pod is None:
                 return NO_NAMES
@@ -347,7 +347,7 @@ class PodNames:
         known = tuple(pod for pod in pods if pod is not None)
         with self._lock:
             self._asked_at = self._monotonic()
-            self._trouble = None
+            self.trouble = None
             self._learn(known, wanted)
         if len(known) < len(pods):
             msg = "a pod without uid or name"
@@ -357,14 +357,9 @@ class PodNames:
     def _failed(self, code: str, message: str) -> NoReturn:
         with self._lock:
             self._asked_at = self._monotonic()
-            self._trouble = f"pods have ids but no names: {self.kubelet}: {message}"
+            self.trouble = f"pods have ids but no names: {self.kubelet}: {message}"
             self._errors.append(ReadError(call=CALL, code=code))
         raise TransientError(message) from None
-
-    @property
-    def trouble(self) -> str | None:
-        """Why there are ids alone, ``None`` if the last answer was a list."""
-        return self._trouble
 
     def errors(self) -> Sequence[ReadError]:
         """Return what failed since the last call."""
@@ -377,7 +372,7 @@ class PodNames:
             self._wanted.add(key)
         if self._working:
             return
-        again = key in self._in_vain or self._trouble is not None
+        again = key in self._in_vain or self.trouble is not None
         if self._monotonic() - self._asked_at < (AGAIN_SECONDS if again else NEW_SECONDS):
             return
         self._start()

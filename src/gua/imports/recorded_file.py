@@ -158,6 +158,8 @@ def merged(first: Iterable[tuple[int, RecordedFile]], read: Read[R]) -> Iterator
             yield row[0], row
 
     files = sorted(first, key=lambda file: (file[0], str(file[1].path)))
+    if len(files) == 1:
+        return read(files[0][1])
     rows = heapq.merge(*(timed(first_ms, source) for first_ms, source in files), key=itemgetter(0))
     return (row for _, row in rows if row is not None)
 

@@ -20,7 +20,7 @@ from gua.core.errors import DataError, UsageError
 from gua.core.tick import CardReading, Origin, ProcessReading, Tick
 from gua.core.words import ProcessList
 from gua.imports.recorded_file import RecordedFile, first_time, merged, open_source, ticks_of
-from gua.imports.rows import AppRow, Assumed, CardRow, CardRowReader, Reading, read_apps
+from gua.imports.rows import AppRow, CardRow, CardRowReader, Reading, read_apps
 
 MAX_INTERVAL_MS: Final = 86_400_000
 MAX_AHEAD_MS: Final = 86_400_000
@@ -208,7 +208,7 @@ class Recording:
     """The files of one recording: of cards, and of the processes beside them.
 
     ``ignored`` names the programs that do not count as users of a card. ``joined`` counts the card ticks
-    of the last pass that found a process list.
+    of the last pass that found a process list, ``assumed`` is what had to be, as the files do not tell it.
     """
 
     def __init__(
@@ -221,6 +221,7 @@ class Recording:
     ) -> None:
         """Look at the files. Raises UsageError, UnavailableError or DataError for one that is no recording."""
         self._cards = CardRowReader(reading)
+        self.assumed = self._cards.assumed
         self._read_apps = partial(read_apps, timezone=reading.timezone, ignored=ignored)
         self._sources = [open_source(path) for path in dict.fromkeys(files)]
         self._app_sources = [open_source(path) for path in dict.fromkeys(apps)]
@@ -280,11 +281,6 @@ class Recording:
     def left_out_lines(self) -> int:
         """Return how many lines were not used."""
         return sum(source.left_out_lines for source in (*self._sources, *self._app_sources))
-
-    @property
-    def assumed(self) -> Assumed:
-        """Return what had to be assumed, as the files do not tell it."""
-        return self._cards.assumed
 
 
 def _reading(row: CardRow, duration_ms: int, processes: tuple[ProcessReading, ...] | None) -> CardReading:

@@ -128,21 +128,25 @@ class CardRowReader:
     def _parser(
         self, file_layout: Layout, source: RecordedFile, stamps: Timestamps, cards: _Cards
     ) -> Callable[[Any], CardRow]:
-        parsers = {
-            field: (column, remembered(parse))
+        places = file_layout.places
+        parsers = [
+            (field, places[column], remembered(parse))
             for field, (column, parse) in _parsers(file_layout.units).items()
-            if column in file_layout.places
-        }
-        tells_reserve = "reserved" in file_layout.places or {"total", "free"} <= file_layout.places.keys()
+            if column in places
+        ]
+        stamp, identity = places["timestamp"], [places.get(column) for column in _IDENTITY]
+        tells_reserve = "reserved" in places or {"total", "free"} <= places.keys()
         subtracted = self._reading.reserve_bytes
-        if not tells_reserve and subtracted is None and "used" in file_layout.places:
+        if not tells_reserve and subtracted is None and "used" in places:
             self.assumed.reserve_excluded = True
 
         def parse(cells: Any) -> CardRow:  # noqa: ANN401 - a list of CSV cells or a JSON object
-            row = file_layout.row(cells)
             try:
-                ts_ms, (host, identity) = stamps.parse(row["timestamp"]), cards.parse(row)
-                values = identity | {field: parse(row[column]) for field, (column, parse) in parsers.items()}
+                ts_ms = stamps.parse(cells[stamp])
+                host, card = cards.parse(*[None if place is None else cells[place] for place in identity])
+                values = card.copy()
+                for field, place, parse in parsers:
+                    values[field] = parse(cells[place])
             except TypeError:  # a list or an object inside the row cannot be looked up
                 msg = "a field holds a list or an object where a single value is needed"
                 raise ValueError(msg) from None
@@ -157,8 +161,10 @@ class CardRowReader:
                 values["memory_reserved_bytes"] = 0
             if values.get("utilization") is not None:
                 values["utilization_coverage_ms"] = 0
-            if used is None and _lost(row.get("used"), row.get("utilization")):
-                values["failed"] = True
+            if used is None:
+                row = file_layout.row(cells)
+                if _lost(row.get("used"), row.get("utilization")):
+                    values["failed"] = True
             return CardRow(ts_ms, host, values["uuid"], values, source)
 
         return parse
@@ -206,15 +212,12 @@ class _Cards:
         self._host = host
         self._given = given
         self._uuids: dict[tuple[str, int], str] = {}
-        self._card = lru_cache(maxsize=_MOST_KNOWN)(self._read)
-
-    def parse(self, row: Mapping[str, Cell]) -> tuple[str, dict[str, Any]]:
-        """Return the host and what identifies the card in its reading. Raises ValueError."""
-        return self._card(*map(row.get, _IDENTITY))
+        self.parse = lru_cache(maxsize=_MOST_KNOWN)(self._read)
 
     def _read(  # noqa: PLR0913, PLR0917 - the cells of _IDENTITY
         self, uuid: Cell, host: Cell, index: Cell, name: Cell, driver: Cell, pci: Cell, mig: Cell
     ) -> tuple[str, dict[str, Any]]:
+        """Return the host and what identifies the card in its reading. Raises ValueError."""
         recorded_host = label(host, "host") or self._host or DEFAULT_HOST
         number, known = whole(index, "index", _MAX_INDEX), label(uuid, "uuid")
         require((known, number) != (None, None), "neither uuid nor index tells which card the row is about")

@@ -94,13 +94,17 @@ def _number(cell: Cell, what: str) -> tuple[float, str] | None:
     else:
         msg = f"{what} is {cell.strip() if isinstance(cell, str) else cell!r}, not a number"
         raise ValueError(msg)
-    require(math.isfinite(number), f"{what} is {cell!r}, not a finite number")
-    return number, unit
+    if math.isfinite(number):
+        return number, unit
+    msg = f"{what} is {cell!r}, not a finite number"
+    raise ValueError(msg)
 
 
 def _within(number: float, low: float, high: float, what: str) -> float:
-    require(low <= number <= high, f"{what} is {number:g}, not within {low:g} and {high:g}")
-    return number
+    if low <= number <= high:  # one for each row: the message costs more than the check
+        return number
+    msg = f"{what} is {number:g}, not within {low:g} and {high:g}"
+    raise ValueError(msg)
 
 
 def _quantity_parser(

@@ -47,6 +47,7 @@ class Desk:
 
     Reservations whose cards were not used for ``idle_release_ms`` end; ``None`` for never. The truth is in ``folder``.
     :meth:`start` finds what was reserved before; :meth:`close` leaves everything as it is, for the next agent.
+    ``was_used`` is whether anybody has ever reserved a card here, or waited for one, as far back as is known.
     """
 
     def __init__(self, folder: Path, host: Surroundings, *, idle_release_ms: int | None = None) -> None:
@@ -62,8 +63,8 @@ class Desk:
         self._idle: Mapping[str, IdleStreak] = {}
         self._forgiven: dict[str, int] = {}
         self._queue: Queue
-        self._closing = False
-        self._was_used = False
+        self.closing = False
+        self.was_used = False
         self._watch: Watch
 
     def start(self) -> None:
@@ -85,7 +86,7 @@ class Desk:
                 held.claim_until = time.monotonic() + PLACE_SECONDS
         self._last_ends = self._ledger.last_ends()
         self._queue = Queue(self._ledger, self._host)
-        self._was_used = bool(self._last_ends or self._held or self._queue.requests)
+        self.was_used = bool(self._last_ends or self._held or self._queue.requests)
         self._watch = Watch(
             self._held,
             self._host,
@@ -99,21 +100,11 @@ class Desk:
     def close(self) -> None:
         """Stop watching. Reservations, and for a while places in the queue, outlast it."""
         with self._changed:
-            self._closing = True
+            self.closing = True
             self._changed.notify_all()
         self._watch.stop()
         with self._changed:
             self._ledger.close()
-
-    @property
-    def closing(self) -> bool:
-        """Whether it was told to close."""
-        return self._closing
-
-    @property
-    def was_used(self) -> bool:
-        """Whether anybody has ever reserved a card here, or waited for one, as far back as is known."""
-        return self._was_used
 
     def reservations(self) -> list[Reservation]:
         """Return what is reserved now, the oldest first, each until when it lasts by the clock as it is now."""
@@ -192,13 +183,13 @@ class Desk:
     def keep_place(self, request: CardRequest) -> None:
         """Write a place down, so that it outlasts the agent: for those who have to wait."""
         with self._changed:
-            self._was_used = True  # how long they wait counts, also where nobody has been given a card yet
+            self.was_used = True  # how long they wait counts, also where nobody has been given a card yet
             self._queue.keep(request.place)
 
     def leave(self, place: str) -> None:
         """Give up a place; nothing happens to one that is gone. While closing it is kept, for the next agent."""
         with self._changed:
-            if self._closing:
+            if self.closing:
                 return
             self._queue.leave(place)
             self._changed.notify_all()
@@ -232,7 +223,7 @@ class Desk:
                 replace(each, free_since_ms=max(ends.get(each.uuid, 0), each.free_since_ms or 0)) for each in cards
             ]
             with self._changed:
-                if self._closing or self._queue.position(place) != 0:
+                if self.closing or self._queue.position(place) != 0:
                     msg = "the agent is stopping"
                     raise UnavailableError(msg)
                 chosen = choose(
@@ -247,7 +238,7 @@ class Desk:
     def wait(self, seconds: float) -> None:
         """Return when anything changed, or after so many seconds."""
         with self._changed:
-            if not self._closing:
+            if not self.closing:
                 self._changed.wait(min(seconds, TRY_SECONDS))
 
     def cancel(self, granted: Granted) -> None:
@@ -390,7 +381,7 @@ class Desk:
                 with contextlib.suppress(OSError):
                     held.leader = lifeline.pidfd_of(reservation.pid, reservation.start_ticks, self._host.start_ticks)
         self._held[reservation.id] = held
-        self._was_used = True
+        self.was_used = True
         return held
 
     def _find_by_their_locks(self) -> None:

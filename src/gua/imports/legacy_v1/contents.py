@@ -214,7 +214,10 @@ class RecordedHost(NamedTuple):
 
 
 class Contents:
-    """What one database tells of all its rows: checked as a whole before anything of it is delivered."""
+    """What one database tells of all its rows: checked as a whole before anything of it is delivered.
+
+    ``without_interval`` is whether some rows belong to no run whose interval is known.
+    """
 
     def __init__(self, database: LegacyDatabase) -> None:
         """Read and check it once. Raises DataError for what no version from 1.0 to 1.8 wrote."""
@@ -232,6 +235,7 @@ class Contents:
         self.models = self._models()
         self.hosts, self.driver_version = self._hosts()
         self.intervals_ms = self._intervals()
+        self.without_interval = bool(self.runs - self.intervals_ms.keys())
         self._judge_lists()
 
     def interval_ms(self, given_ms: int | None) -> dict[int | None, int]:
@@ -242,11 +246,6 @@ class Contents:
         known = {run: self.intervals_ms[run] for run in self.runs & self.intervals_ms.keys()}
         unknown = self.runs - known.keys()
         return known | (dict.fromkeys(unknown, given_ms or self._median_ms(unknown)) if unknown else {})
-
-    @property
-    def without_interval(self) -> bool:
-        """Tell whether some rows belong to no run whose interval is known."""
-        return bool(self.runs - self.intervals_ms.keys())
 
     def _check_schema(self) -> None:
         """Check tables and columns, and make the views of all columns (in memory). Raises DataError."""

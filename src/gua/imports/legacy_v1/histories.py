@@ -121,7 +121,10 @@ class ImportCounts:
 
 
 class Histories:
-    """The databases of one import, read in two passes: the first checks all of them, the second makes the ticks."""
+    """The databases of one import, read in two passes: the first checks all of them, the second makes the ticks.
+
+    ``hosts`` are those whose cards are imported, ``cards`` is how many, ``intervals_ms`` are what rows stand for.
+    """
 
     def __init__(
         self, files: Sequence[Path], *, host: str | None, interval_ms: int | None, ignored: Sequence[str]
@@ -141,17 +144,15 @@ class Histories:
                 database = LegacyDatabase(path)
                 self._closing.callback(database.close)
                 self._databases.append((database, Contents(database)))
-            contents = self.contents
-            self._hosts = [_Hosts(database, host) for database in contents]
-            self._intervals = [database.interval_ms(interval_ms) for database in contents]
+            self.contents = tuple(contents for _, contents in self._databases)
+            self.cards = len({uuid for contents in self.contents for uuid in contents.cards})
+            self._hosts = [_Hosts(contents, host) for contents in self.contents]
+            self.hosts = tuple(sorted({name for hosts in self._hosts for name in hosts.names}))
+            self._intervals = [contents.interval_ms(interval_ms) for contents in self.contents]
+            self.intervals_ms = tuple(sorted({each for of_run in self._intervals for each in of_run.values()}))
         except BaseException:
             self.close()
             raise
-
-    @property
-    def contents(self) -> tuple[Contents, ...]:
-        """Return what each database holds."""
-        return tuple(contents for _, contents in self._databases)
 
     @property
     def newest_ms(self) -> tuple[tuple[str, int], ...]:
@@ -160,21 +161,6 @@ class Histories:
             (database.where, Timestamps(UTC).parse(database.value("SELECT max(ts) FROM gpu_sample")))
             for database, _ in self._databases
         )
-
-    @property
-    def hosts(self) -> tuple[str, ...]:
-        """Return the hosts whose cards are imported."""
-        return tuple(sorted({name for hosts in self._hosts for name in hosts.names}))
-
-    @property
-    def cards(self) -> int:
-        """Return how many cards there are."""
-        return len({uuid for contents in self.contents for uuid in contents.cards})
-
-    @property
-    def intervals_ms(self) -> tuple[int, ...]:
-        """Return the intervals that rows stand for, in ms."""
-        return tuple(sorted({interval for of_run in self._intervals for interval in of_run.values()}))
 
     def ticks(self, origin: Origin) -> Iterator[Tick]:
         """Return the ticks of all databases by time: rows of one moment, host and interval are one tick.
