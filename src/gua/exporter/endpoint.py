@@ -66,17 +66,6 @@ class ServingHealth:
         """Take note that the loop goes round."""
         self._alive = self._now()
 
-    @property
-    def is_ready(self) -> bool:
-        """Whether there was a tick."""
-        return self._ticked is not None
-
-    @property
-    def is_stale(self) -> bool:
-        """Whether the last tick is so old that nobody knows what is on the cards now."""
-        ticked = self._ticked
-        return ticked is None or self._age_ms(ticked) > max(STALE_MS, LATE_INTERVALS * self._interval_ms)
-
     def trouble(self) -> str | None:
         """Return in one line what is wrong, ``None`` if nothing is."""
         failing, skipped, ticked = self._failing, self._skipped, self._ticked
@@ -245,7 +234,7 @@ class PrometheusEndpoint(ServingHealth):
                 trouble = self.trouble()
                 return _probe(trouble)
             case "/readyz":
-                return _probe(None if self.is_ready else "there was no tick yet")
+                return _probe(None if self._ticked is not None else "there was no tick yet")
             case "/":
                 return _plain("200 OK", _INDEX)
         return _plain("404 Not Found", _INDEX)
@@ -253,7 +242,9 @@ class PrometheusEndpoint(ServingHealth):
     def _metrics(self, accept: str, accept_encoding: str) -> _Answer:
         is_openmetrics = _takes_openmetrics(accept)
         self._requested[is_openmetrics] = 0
-        page = self._empty if self.is_stale else self._page
+        ticked, longest_ms = self._ticked, max(STALE_MS, LATE_INTERVALS * self._interval_ms)
+        is_stale = ticked is None or self._age_ms(ticked) > longest_ms  # nobody knows what is on the cards now
+        page = self._empty if is_stale else self._page
         packed, length = page.packed(is_openmetrics=is_openmetrics)
         headers = (("Content-Type", _ENCODERS[is_openmetrics][1]), ("Vary", "Accept, Accept-Encoding"))
         if gzip_accepted(accept_encoding):
