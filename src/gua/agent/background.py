@@ -1,13 +1,4 @@
-"""Going into the background: the command that was typed stays until the agent is ready, or tells why it is not.
-
-launched = detach(home.log_file)
-if isinstance(launched, Launched):     # the process that was typed: the agent is another one now
-    print(launched.text)
-    return
-with launched:                         # the agent: what fails before it is ready is told by the other
-    ...
-    launched.ready(f"gua agent started: pid {os.getpid()}")
-"""
+"""Going into the background: the command that was typed stays until the agent is ready, or tells why it is not."""
 
 from __future__ import annotations
 
@@ -183,10 +174,8 @@ def _outcome(words: dict[str, object], log_file: Path, *, is_in_time: bool) -> L
     if "ready" in words:
         return Launched(text=str(words["ready"]), ready=True)
     if "failed" in words:
-        kinds: dict[object, type[GuaError]] = {
-            kind.exit_code: kind for kind in (UsageError, UnavailableError, DataError)
-        }
-        raise kinds.get(words.get("exit_code"), UnavailableError)(str(words["failed"]))
+        kinds = (each for each in (UsageError, DataError) if each.exit_code == words.get("exit_code"))
+        raise next(kinds, UnavailableError)(str(words["failed"]))
     if is_in_time:
         msg = f"the agent (pid {pid}) ended before it was ready: see the end of {log_file}"
         raise UnavailableError(msg)

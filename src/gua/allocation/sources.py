@@ -74,12 +74,8 @@ class Sources:
 
     def __init__(self, readers: Sequence[SourceReader]) -> None:
         self._readers = tuple(readers)
+        self.names = tuple(reader.name for reader in readers)
         self.notes: tuple[str, ...] = ()
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The readers by name."""
-        return tuple(reader.name for reader in self._readers)
 
     def look(self, since_ms: int, now_ms: int, cards: Sequence[CardKey]) -> AllocationLook:
         """Return all allocations that cover any time within (since_ms, now_ms], and the health of each reader."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -11,16 +12,15 @@ from dataclasses import dataclass, field
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from gua.agent import signals
 from gua.agent.background import Ready
 from gua.agent.delivery import DeliveryThread, PeriodicLanding, Sender
-from gua.agent.events import AgentEvents, Listeners
 from gua.agent.logs import Changes, open_log
-from gua.agent.loop import Loop, Schedule, Watcher, phase_ms
+from gua.agent.loop import AgentEvents, Loop, Watcher, phase_ms
 from gua.agent.notify import Notifier
-from gua.agent.outbox import MarkOnly, Outbox
+from gua.agent.outbox import Outbox
 from gua.agent.sampler import QueueHealth, Sampler
 from gua.agent.status import ALLOCATION_NOTES, Board, SpoolFigures
 from gua.app import children
@@ -30,6 +30,7 @@ from gua.app.host import Host, open_host
 from gua.app.reservations import IdleNotes, Reservations, WithReservations, refused
 from gua.app.settings import AgentSettings, Places
 from gua.core.errors import UnavailableError
+from gua.core.idleness import IdleCounters
 from gua.core.ports import AllocationSources, Landing
 from gua.exporter.address import Serving
 from gua.local_socket.server import PUBLIC_MODE, Converse, Listen, LocalServer
@@ -43,6 +44,9 @@ from gua.state.directory import Home
 from gua.state.directory import held as home_held
 from gua.state.host_lock import HostLock
 from gua.state.pid_file import PidFile
+
+if TYPE_CHECKING:
+    from gua.exporter.endpoint import PrometheusEndpoint
 
 _JOIN_SECONDS: Final = 3.0
 _VERSION: Final = version("gua-otel")
@@ -69,7 +73,7 @@ def run(settings: AgentSettings, *, ready: Ready, on_ready: Callable[[], None]) 
         _hold_pid_file(held, places.pid_file, started_ms=started, version=_VERSION, supervised=notifier.supervised)
         names = [destination.name for destination in destinations]
         spool = held.enter_context(Spool(places.home.spool, destinations=names or None))
-        outbox = Outbox(spool) if names else MarkOnly(spool)
+        outbox = Outbox(spool, keeps_ticks=bool(names))
         # A second connection: who asks for the status must not wait for a tick that a slow disk takes seconds to keep.
         viewed = held.enter_context(Spool(places.home.spool, destinations=None))
         before = spool.stats()
@@ -118,36 +122,43 @@ def run(settings: AgentSettings, *, ready: Ready, on_ready: Callable[[], None]) 
                 sender.wake()
 
         reserving = _reservations(held, places.home, host, log.warning, settings.idle_release_ms)
-        told = Listeners([_told(held, watcher, serving, host, outbox), *reserving.idle])
-        loop = _loop(host, reserving.allocations, outbox, spool, watcher, told, before=before, on_tick=wake)
+        if serving is not None:
+            watcher.also.append(held.enter_context(_endpoint(serving, host, outbox)))
+        watcher.also += reserving.idle
+        loop = _loop(host, reserving.allocations, outbox, spool, watcher, before=before, on_tick=wake)
         loop.first()
         _answer(held, places, destinations, board, reserving)
         held.enter_context(_delivering([*senders, *landings]))
         ready.ready(f"gua agent started: pid {os.getpid()}, every {host.origin.interval_ms / 1000:g} s")
         notifier.ready(f"sampling every {host.origin.interval_ms / 1000:g} s")
         on_ready()
-        served = [] if serving is None else [f"whoever asks at http://{serving.address}/metrics"]
-        log.info(
-            "gua %s samples %s every %g s; ticks go to %s",
-            _VERSION,
-            host.origin.host,
-            host.origin.interval_ms / 1000,
-            " and ".join([*(one.where for one in destinations), *served]),
-        )
-        if host.pods is not None:
-            log.info("names of pods come from %s", host.pods.kubelet)
-            if host.pods.kubelet.insecure:
-                log.warning("--kubelet-insecure: whoever answers there gets the service account's token")
-        if host.detects_models:
-            log.info("arguments of processes on cards are read for the model that they serve (--detect-models)")
-        if host.reads_activity:
-            log.info("performance counters of cards are read (--activity gpm)")
-        if host.allocations is not None:
-            log.info("allocations come from %s", " and ".join(host.allocations.names))
+        _log_start(log, host, destinations, serving)
         loop.run()
         host.cards.close()  # before anything that may take a moment: somebody may wait to unload the driver
         notifier.stopping()
         log.info("the agent was asked to stop and released the driver")
+
+
+def _log_start(log: logging.Logger, host: Host, destinations: Sequence[Destination], serving: Serving | None) -> None:
+    """Log what is sampled, where ticks go, and which optional sources are on."""
+    served = [] if serving is None else [f"whoever asks at http://{serving.address}/metrics"]
+    log.info(
+        "gua %s samples %s every %g s; ticks go to %s",
+        _VERSION,
+        host.origin.host,
+        host.origin.interval_ms / 1000,
+        " and ".join([*(one.where for one in destinations), *served]),
+    )
+    if host.pods is not None:
+        log.info("names of pods come from %s", host.pods.kubelet)
+        if host.pods.kubelet.insecure:
+            log.warning("--kubelet-insecure: whoever answers there gets the service account's token")
+    if host.detects_models:
+        log.info("arguments of processes on cards are read for the model that they serve (--detect-models)")
+    if host.reads_activity:
+        log.info("performance counters of cards are read (--activity gpm)")
+    if host.allocations is not None:
+        log.info("allocations come from %s", " and ".join(host.allocations.names))
 
 
 def _hold_pid_file(held: ExitStack, path: Path, *, started_ms: int, version: str, supervised: bool) -> None:
@@ -167,37 +178,30 @@ def _hold_pid_file(held: ExitStack, path: Path, *, started_ms: int, version: str
     held.callback(pid_file.release)
 
 
-def _told(held: ExitStack, watcher: AgentEvents, serving: Serving | None, host: Host, outbox: MarkOnly) -> Watcher:
-    """Return who is told what the loop does; with an endpoint it answers from here on."""
-    if serving is None:
-        return watcher
+def _endpoint(serving: Serving, host: Host, outbox: Outbox) -> PrometheusEndpoint:
     from gua.exporter.endpoint import PrometheusEndpoint  # noqa: PLC0415 - only for those who serve
 
-    endpoint = PrometheusEndpoint(
-        serving,
-        clock=host.clock,
-        origin=host.origin,
-        clocks=lambda: outbox.mark.clocks if outbox.mark is not None else {},
-    )
-    return Listeners([watcher, held.enter_context(endpoint)])
+    def clocks() -> IdleCounters:
+        return outbox.mark.clocks if outbox.mark is not None else {}
+
+    return PrometheusEndpoint(serving, clock=host.clock, origin=host.origin, clocks=clocks)
 
 
-def _loop(  # noqa: PLR0917 - what a loop is made of
+def _loop(
     host: Host,
     allocations: AllocationSources | None,
-    outbox: MarkOnly,
+    outbox: Outbox,
     spool: Spool,
     watcher: AgentEvents,
-    told: Watcher,
     *,
     before: SpoolStats,
     on_tick: Callable[[], None],
 ) -> Loop:
     def health() -> QueueHealth:
         if host.pods is not None:
-            told.condition("kubelet", host.pods.trouble)
+            watcher.condition("kubelet", host.pods.trouble)
         if host.allocations is not None:
-            told.condition(ALLOCATION_NOTES[0], "; ".join(host.allocations.notes) or None)
+            watcher.condition(ALLOCATION_NOTES[0], "; ".join(host.allocations.notes) or None)
         with contextlib.suppress(UnavailableError):
             stats = spool.stats()
             if stats.repairs > before.repairs or spool.set_aside is not None:
@@ -225,18 +229,17 @@ def _loop(  # noqa: PLR0917 - what a loop is made of
         cards=host.cards,
         outbox=outbox,
         clock=host.clock,
-        schedule=Schedule(
-            interval_ms=host.origin.interval_ms, phase_ms=phase_ms(host.origin.host, host.origin.interval_ms)
-        ),
-        encode=encode if isinstance(outbox, Outbox) else lambda _: b"",
+        interval_ms=host.origin.interval_ms,
+        phase=phase_ms(host.origin.host, host.origin.interval_ms),
+        encode=encode if outbox.keeps_ticks else lambda _: b"",
         wait=signals.wait,
-        watcher=told,
+        watcher=watcher,
         health=health,
         on_tick=on_tick,
     )
 
 
-def _figures(spool: Spool, outbox: MarkOnly, before: SpoolStats) -> SpoolFigures:
+def _figures(spool: Spool, outbox: Outbox, before: SpoolStats) -> SpoolFigures:
     try:
         stats = spool.stats()
     except UnavailableError as error:

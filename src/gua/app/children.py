@@ -15,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from gua.agent.delivery import Landed
+from gua.agent.delivery import DrainResult
 from gua.app.destinations import Destination
 from gua.core.errors import TransientError, UnavailableError
 from gua.core.plaintext import safe
@@ -37,7 +37,7 @@ def gua(*arguments: str) -> list[str]:
     return [sys.executable, "-P", "-m", "gua", *arguments]
 
 
-def land(home: Home, destination: Destination, stopping: threading.Event) -> Landed:
+def land(home: Home, destination: Destination, stopping: threading.Event) -> DrainResult:
     """Land the spool into the destination's store in a child, and return what it landed.
 
     The child is ended when ``stopping`` is set, or after half an hour: what it has not acknowledged stays in the
@@ -65,7 +65,7 @@ def land(home: Home, destination: Destination, stopping: threading.Event) -> Lan
                     raise TransientError(msg) from None
     try:
         counts = json.loads(answer)
-        return Landed(ticks=int(counts["landed"]), refused=int(counts["refused"]))
+        return DrainResult(landed=int(counts["landed"]), refused=int(counts["refused"]))
     except (ValueError, KeyError, TypeError):
         said = safe(complaint.strip().rpartition("\n")[2].removeprefix("gua: "))[:_LONGEST_WORDS]
         msg = said or f"landing into {destination.where} ended with code {child.returncode}: see gua doctor"

@@ -20,9 +20,9 @@ from gua.core.ports import CardReader, Clock, ProcessFacts, RawCard
 from gua.core.rules import Reason, Rules, State, classify
 from gua.core.tick import Origin, ProcessReading
 from gua.core.words import Mig, ProcessType, Source
-from gua.identity.kubelet import Kubelet
 from gua.identity.owner import Owners, PasswdFile, passwd_name
-from gua.identity.process import DEFAULT_IGNORED, NoProcesses, ProcessIdentity
+from gua.identity.pod_names import Kubelet
+from gua.identity.process import DEFAULT_IGNORED, ProcessIdentity
 from gua.nvml.reader import NvmlReader
 from gua.otlp.resource import origin
 from gua.procfs.clock import SystemClock, machine_id, stored_boot_time_ms
@@ -102,7 +102,7 @@ def open_host(
 
     def identity(models: ServedModels | None = None) -> ProcessIdentity:
         return ProcessIdentity(
-            host if seen_by_host else NoProcesses(),
+            host if seen_by_host else None,
             owners,
             boot_time_ms=boot_time_ms,
             ignored=(*DEFAULT_IGNORED, *ignored),

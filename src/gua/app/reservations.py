@@ -397,9 +397,6 @@ class IdleNotes:
     def skipped(self, reason: str, message: str, count: int = 1) -> None:
         """Nothing: what no tick covers is not known to be idle."""
 
-    def condition(self, key: str, message: str | None) -> None:
-        """Nothing."""
-
     def alive(self) -> None:
         """Nothing."""
 

@@ -15,12 +15,12 @@ from gua.app.destinations import Destination
 from gua.core.durations import parse_duration_ms
 from gua.core.errors import UnavailableError, UsageError
 from gua.exporter.address import CONSTANT, DEFAULT_PORT, Address, Serving, parse_address, parse_port
-from gua.identity.kubelet import Kubelet, parse_kubelet
+from gua.identity.pod_names import Kubelet, parse_kubelet
 from gua.procfs.reader import ProcFs
 from gua.state.directory import Home
 
 if TYPE_CHECKING:
-    from gua.allocation.kubelet import Place, PodList
+    from gua.allocation.kubernetes import Place, PodList
     from gua.allocation.sources import Opener, Sources
     from gua.core.allocation import CardKey
 

@@ -8,8 +8,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
 
-from gua.agent.coverage import Outcome
-from gua.agent.sampler import Sampler
+from gua.agent.sampler import Outcome, Sampler
 from gua.app.delivery import deliver_spooled
 from gua.app.destinations import ENDPOINT, Destination
 from gua.app.host import Host

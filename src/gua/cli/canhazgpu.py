@@ -21,7 +21,6 @@ from gua.app.local_agent import first_answer, places
 from gua.app.output import print_error
 from gua.app.reserving import Grant, ask, become, clock, environment, patience, reserve, wanted
 from gua.canhazgpu import status as of_status
-from gua.canhazgpu import usage as of_usage
 from gua.cli.reservations import check_run
 from gua.core.durations import parse_duration_ms, to_rfc3339
 from gua.core.errors import GuaError, NotNowError, UsageError
@@ -160,8 +159,8 @@ def report(
     """Show reserved hours by user."""
     now_ms = time.time_ns() // 1_000_000
     answer = ask(_tried(), {"ask": "reservations", "since_ms": now_ms - days * 24 * 3_600_000})
-    found = of_usage.usage(answer.get("reservations") or [], days=days, now_ms=now_ms)
-    typer.echo(json.dumps(found, indent=2) if as_json else of_usage.table(found), nl=as_json)
+    found = of_status.usage(answer.get("reservations") or [], days=days, now_ms=now_ms)
+    typer.echo(json.dumps(found, indent=2) if as_json else of_status.usage_table(found), nl=as_json)
 
 
 @app.command("admin", context_settings={"ignore_unknown_options": True, "allow_extra_args": True})

@@ -42,7 +42,7 @@ from gua.cli.options import (
 from gua.core.durations import parse_duration_ms
 from gua.core.errors import UsageError
 from gua.exporter.address import Serving
-from gua.identity.kubelet import Kubelet
+from gua.identity.pod_names import Kubelet
 from gua.otlp.endpoint import absolute_files
 from gua.state.directory import home_path, prepare_home
 from gua.state.host_lock import HostLock

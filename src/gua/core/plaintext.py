@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Sequence
 from typing import Final
 
 MOST_CHARACTERS: Final = 256
@@ -48,6 +49,12 @@ def storable(text: str, most: int = MOST_CHARACTERS) -> str:
     reaches Python as lone surrogates. Each becomes U+FFFD.
     """
     return _UNSTORABLE.sub("\ufffd", text[:most])
+
+
+def few(names: Sequence[str], most: int = 3) -> str:
+    """Return the first names and how many more there are."""
+    rest = len(names) - most
+    return ", ".join(names[:most]) + (f" and {rest} more" if rest > 0 else "")
 
 
 def pad(text: str, width: int) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gua.agent.delivery import Landed
+from gua.agent.delivery import DrainResult
 from gua.app import children
 from gua.app.destinations import Destination, agent_destinations
 from gua.app.settings import AgentSettings, AllocationSettings, Places
@@ -15,7 +15,7 @@ from gua.core.errors import TransientError
 from gua.core.tick import CardReading, Origin, Tick
 from gua.core.words import Source
 from gua.exporter.address import Address, Serving
-from gua.identity.kubelet import parse_kubelet
+from gua.identity.pod_names import parse_kubelet
 from gua.otlp.encode import encode
 from gua.spool.queue import Spool
 from gua.state.directory import Home
@@ -47,8 +47,8 @@ def spooled(home: Home, ticks: int) -> Destination:
 @pytest.mark.engine
 def test_a_child_lands_the_spool_and_a_report_finds_it_there(home: Home, capsys: pytest.CaptureFixture[str]) -> None:
     destination = spooled(home, 7)
-    assert children.land(home, destination, threading.Event()) == Landed(ticks=7, refused=0)
-    assert children.land(home, destination, threading.Event()) == Landed(ticks=0, refused=0)
+    assert children.land(home, destination, threading.Event()) == DrainResult(landed=7, refused=0)
+    assert children.land(home, destination, threading.Event()) == DrainResult(landed=0, refused=0)
     with Spool(home.spool, destinations=None) as spool:
         assert spool.depth(destination.name) == 0
     assert main(["report", "--json", "--since", "2026-03-20", "--until", "2026-03-21"]) == 0

@@ -11,7 +11,7 @@ from gua.cli.daemon import OPTIONAL_VALUES
 from gua.cli.main import main, with_values
 from gua.core.errors import UsageError
 from gua.exporter.address import Address, Serving, parse_address
-from gua.identity.kubelet import Kubelet
+from gua.identity.pod_names import Kubelet
 from gua.state.directory import Home
 
 

@@ -9,7 +9,7 @@ from pynvml import c_nvmlSample_t, c_nvmlValue_t
 
 from fakes.clock import FakeClock
 from fakes.nvml import FUNCTION_NOT_FOUND, NO_PERMISSION, NOT_SUPPORTED, Card, FakeDriver
-from gua.agent.coverage import Covered, cover
+from gua.agent.sampler import Covered, cover
 from gua.core.ports import UtilizationSample
 from gua.core.tick import CardReading
 from gua.nvml.reader import NvmlReader
