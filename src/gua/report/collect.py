@@ -8,15 +8,16 @@ from typing import Final, NamedTuple
 
 from gua.core.ports import ViewReader
 from gua.report import fleet
-from gua.report.allocation_sources import ask_sources, sources_of
+from gua.report.allocation_sources import sources_of
 from gua.report.asking import Asking, Finish
 from gua.report.filters import Selection, filters
 from gua.report.hours import HOURS, Hour, HourRow, hours_of, read_of, ticks_an_hour
+from gua.report.kit.fields import filled
 from gua.report.model import Card, Coverage, Headline, IdleSeconds, MostIdle, Overlap, Report, UnknownReason
 from gua.report.parts import parts_of
 from gua.report.prices import PRICES, CostsRow, Prices, by_price_and_state, of_cards
 from gua.report.questions import ask
-from gua.report.rows import EXTENT, OVERVIEW, RULES, OverviewRow, ReasonTotal, StateTotal
+from gua.report.rows import EXTENT, OVERVIEW, RULES, OverviewRow, StateTotal
 from gua.report.section_list import default_sections, section_names, sections_of
 from gua.report.sections.groups import check_by, needs_labels
 from gua.report.size_limit import MOST_CARD_HOURS_OF_A_PART, MOST_UNROLLED_TICKS, card_hours
@@ -80,7 +81,7 @@ def collect(reader: ViewReader, request: ReportRequest, *, count: Callable[[], N
     )
     # The longest first; what nothing else waits for last.
     overview_rows = ask(reader, OVERVIEW, read)
-    costs, allocation_sources = asking.costs(), asking.once(ask_sources)
+    costs, allocation_sources = asking.costs(), asking.sources()
     finishing = _ask(asking, wanted - left_out)
     # Hosts are silent by the window's end, or by now if that is earlier.
     fleet_rows = ask(reader, fleet.FLEET, {**bounds, "until_ms": min(window.until_ms, request.now_ms)})
@@ -147,7 +148,7 @@ def _from_overview(overview: Sequence[OverviewRow], prices: Prices, costs: Seque
         headline=replace(_headline(total.states, prices, costs), idle_seconds=_idle_seconds(total, overview)),
         cards=tuple(sorted(cards, key=_card_order)),
         coverage=total.coverage,
-        unknown=tuple(sorted(map(_reason, total.reasons), key=lambda r: _place(r.reason, _REASONS))),
+        unknown=tuple(sorted(total.reasons, key=lambda r: _place(r.reason, _REASONS))),
         overlaps=_overlaps(row for row in overview if not row.is_total),
     )
 
@@ -161,10 +162,6 @@ def _finished(finishing: list[Finish], told: _FromOverview) -> Iterator[object]:
 
 def _place(key: str, order: tuple[str, ...]) -> tuple[int, str]:
     return (order.index(key) if key in order else len(order), key)
-
-
-def _reason(total: ReasonTotal) -> UnknownReason:
-    return UnknownReason(reason=total.reason, gpu_ms=total.gpu_ms, card_ticks=total.card_ticks)
 
 
 def _headline(states: Iterable[StateTotal], prices: Prices, costs: Iterable[CostsRow]) -> Headline:
@@ -198,21 +195,7 @@ def _idle_seconds(total: OverviewRow, rows: Iterable[OverviewRow]) -> IdleSecond
 
 def _card(row: OverviewRow, prices: Prices, costs: Iterable[CostsRow]) -> Card:
     gpu_us = {state: time.gpu_ms * 1000 for state, time in row.state_times.items()}
-    return Card(
-        host=row.host,
-        gpu=row.gpu,
-        index=row.gpu_index,
-        name=row.name,
-        model=row.model,
-        mig=row.mig,
-        parent=row.parent,
-        expected_gpu_ms=row.expected_gpu_ms,
-        observed_gpu_ms=row.observed_gpu_ms,
-        unobserved_gpu_ms=row.unobserved_gpu_ms,
-        gaps=row.gaps,
-        states=row.state_times,
-        costs=prices.costs(gpu_us, by_price_and_state(costs)),
-    )
+    return filled(Card, row, states=row.state_times, costs=prices.costs(gpu_us, by_price_and_state(costs)))
 
 
 def _card_order(card: Card) -> tuple[str, bool, int, bool, str]:

@@ -110,13 +110,13 @@ class Headline:
         return sum(time.card_ticks or 0 for time in self.states.values())
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class UnknownReason:
     """Why cards were unknown for that GPU time (ms)."""
 
     reason: str
+    card_ticks: Count
     gpu_ms: float
-    card_ticks: int
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -146,6 +146,10 @@ class OfCard:
     gpu: str
     index: int | None
     model: str | None
+
+    def place(self) -> tuple[str, bool, int, str]:
+        """Return what orders cards by host and index, those without an index last."""
+        return (self.host, self.index is None, self.index or 0, self.gpu)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

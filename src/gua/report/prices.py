@@ -9,10 +9,8 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from gua.core.parameters import PRICED, READ
-from gua.core.ports import ViewReader
 from gua.core.view import Count, Moment, View
 from gua.report.costs import Cost, Costs
-from gua.report.questions import Answer, ask
 from gua.report.states import ACTIVE, IDLE_HELD, MS_PER_HOUR, STATES, TRULY_IDLE, UNKNOWN
 
 PricedUs = Mapping[tuple[int, str], int]
@@ -128,11 +126,6 @@ class Prices:
             for state in STATES
         }
         return {state: cost for state, cost in by_state.items() if cost is not None} or None
-
-
-def ask_costs(reader: ViewReader, read: Mapping[str, object], prices: Prices) -> Answer[CostsRow]:
-    """Ask for the GPU time of each card by state and price."""
-    return ask(reader, COSTS, {**read, **prices.parameters})
 
 
 def by_price_and_state(rows: Iterable[CostsRow]) -> PricedUs:

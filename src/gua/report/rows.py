@@ -6,7 +6,8 @@ from typing import Final, NamedTuple
 
 from gua.core.parameters import READ
 from gua.core.view import Count, HourOfDay, Moment, StateName, View
-from gua.report.model import Coverage, Extent, Setting
+from gua.report.kit.fields import filled
+from gua.report.model import Coverage, Extent, Setting, UnknownReason
 from gua.report.states import ACTIVE, IDLE_HELD, TRULY_IDLE, UNKNOWN, States, StateTime
 
 
@@ -18,14 +19,6 @@ class StateTotal(NamedTuple):
     gpu_ms: float
     share: float | None
     equivalent_gpus: float | None
-
-
-class ReasonTotal(NamedTuple):
-    """Why cards were unknown: card ticks, GPU time in ms."""
-
-    reason: str
-    card_ticks: Count
-    gpu_ms: float
 
 
 class OverviewRow(NamedTuple):
@@ -59,20 +52,12 @@ class OverviewRow(NamedTuple):
     truly_idle_card_ticks: Count
     unknown_card_ticks: Count
     states: tuple[StateTotal, ...]
-    reasons: tuple[ReasonTotal, ...]
+    reasons: tuple[UnknownReason, ...]
 
     @property
     def coverage(self) -> Coverage:
         """Return how much of it was observed."""
-        return Coverage(
-            expected_gpu_ms=self.expected_gpu_ms,
-            observed_gpu_ms=self.observed_gpu_ms,
-            unobserved_gpu_ms=self.unobserved_gpu_ms,
-            ratio=self.ratio,
-            gaps=self.gaps,
-            effective_since_ms=self.effective_since_ms,
-            effective_until_ms=self.effective_until_ms,
-        )
+        return filled(Coverage, self)
 
     @property
     def state_times(self) -> States:

@@ -19,7 +19,7 @@ from gua.report.fleet import CLAIMS, FLEET, LABELS
 from gua.report.hours import HOUR_TICKS, HOURS
 from gua.report.legacy_v1 import OLDER_RULE
 from gua.report.prices import COSTS, PRICES
-from gua.report.promises import ALLOCATION_NAMES, PROMISED_WORK, PROMISES
+from gua.report.promises import ALLOCATION_NAMES, PROMISED_WORK, PROMISES, RESERVATIONS, WAITS
 from gua.report.rows import EXTENT, OVERVIEW, RULES, TIME_OF_DAY
 from gua.report.sections.calendar import CALENDAR
 from gua.report.sections.card_streaks import CARD_STREAKS
@@ -31,7 +31,6 @@ from gua.report.sections.streaks import EMPTY_LIMITS, STREAKS
 from gua.report.sections.timeline_rows import PRESENCES, TIMELINE
 from gua.report.sections.usage_rows import HOLDERS, USAGE_VIEW
 from gua.report.sections.usefulness_rows import ACTIVITY, ACTIVITY_OWNERS, BUSY_WITH_FEW_SMS, IDLE_TIME
-from gua.report.waits import RESERVATIONS, WAITS
 
 _VIEWS: Final[tuple[View[Any], ...]] = (
     EXTENT,

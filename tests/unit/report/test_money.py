@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-
 import pytest
 
 from gua.core.ports import Row
 from gua.report.model import Card
 from gua.report.prices import COSTS, Prices, PriceSpan
-from gua.report.sections.energy import ENERGY, StateEnergy, energy, energy_of
+from gua.report.sections.energy import ENERGY, StateEnergy, energy_of
 from gua.report.sections.money import Money, money
 from gua.report.states import STATES, StateTime
 
@@ -152,21 +150,3 @@ def test_measured_and_estimated_energy_stay_apart_and_every_state_is_told() -> N
     assert set(known.states) == set(unknown.states) == set(STATES)
     assert known.states["active"].measured_ms == 0
     assert (unknown.bare_watts, unknown.held_watts, unknown.added_joules) == (None, None, None)
-
-
-@pytest.mark.parametrize(("view", "asking"), [("energy", energy)])
-def test_a_view_is_asked_with_what_the_report_reads(view: str, asking: object) -> None:
-    class Store:
-        is_concurrent = False
-
-        def rows(self, asked: str, parameters: Mapping[str, object]) -> Iterable[Row]:
-            assert (asked, parameters) == (view, read)
-            return []
-
-    read: dict[str, object] = {"since_ms": 1, "until_ms": 2, "hosts": [], "tick_hours": [-1], "use_hourly": 1}
-    assert callable(asking)
-    assert not any(vars_of(asking(Store(), read)()))
-
-
-def vars_of(part: object) -> list[object]:
-    return [getattr(part, name) for name in getattr(part, "__slots__", ())]

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Final
 
 from gua.core.words import Use
-from gua.report.allocation_sources import ask_sources, sources_of
+from gua.report.allocation_sources import sources_of
 from gua.report.asking import Asking, Finish
 from gua.report.costs import COST_COLUMNS, Cost, added, with_currencies
 from gua.report.kit.amounts import Amounts
@@ -21,12 +21,19 @@ from gua.report.kit.tables import Heading, Part, Rows, Table, more
 from gua.report.kit.words import COMMANDS, GUA, NAME_WIDTH, index, known, named
 from gua.report.model import Card, Headline, Report, ReportedSource
 from gua.report.prices import Prices
-from gua.report.promises import PromisedWorkRow, PromiseRow, ask_promised_work
+from gua.report.promises import (
+    COUNTED,
+    PROMISED_WORK,
+    RESERVATIONS,
+    UNTOLD,
+    PromisedWorkRow,
+    PromiseRow,
+    ReservationsRow,
+)
 from gua.report.section import Csv, Section
 from gua.report.sections.now_rows import Now, PromisedCard
 from gua.report.states import MS_PER_HOUR, observed_ms
 from gua.report.uses import PROMISED, UNUSED, USES, ByPromisedUse, ByUse, CostByUse, CostsByUse, Uses, share, total
-from gua.report.waits import COUNTED, UNTOLD, ReservationsRow, ask_reservations
 from gua.report.window import BY_KIND, BY_SERVED_MODEL
 
 
@@ -389,9 +396,9 @@ WORK_BY: Final = frozenset({BY_KIND, BY_SERVED_MODEL})
 
 
 def _collect(asking: Asking) -> Finish:
-    rows, sources = asking.promises(), asking.once(ask_sources)
-    counts = asking.once(ask_reservations, sources)
-    work = {by: asking.once(ask_promised_work, by, sources) for by in asking.request.usage_by if by in WORK_BY}
+    rows, sources = asking.promises(), asking.sources()
+    counts = asking.rows(RESERVATIONS, only_if=lambda: any(row.source in COUNTED for row in sources()))
+    work = {by: asking.rows(PROMISED_WORK, only_if=sources, by=by) for by in asking.request.usage_by if by in WORK_BY}
 
     def finish(headline: Headline, _cards: Sequence[Card]) -> PromisedHours:
         of_work = {by: answer() for by, answer in work.items()}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, tzinfo
 from types import MappingProxyType
@@ -10,7 +10,6 @@ from typing import Annotated, Any, Final, NamedTuple
 
 from gua.core.moments import zone
 from gua.core.parameters import READ
-from gua.core.ports import ViewReader
 from gua.core.view import Count, Date, HourOfDay, StateName, View, Weekday
 from gua.report.asking import Asking, Finish
 from gua.report.kit.fields import (
@@ -27,7 +26,6 @@ from gua.report.kit.html import CLASSES, Markup, caption_of, join, paragraph, sp
 from gua.report.kit.style import Style
 from gua.report.kit.tables import STACKED_BELOW, Drawn, Part, Rows
 from gua.report.model import Report, Window
-from gua.report.questions import ask
 from gua.report.rows import TIME_OF_DAY, TimeOfDayRow
 from gua.report.section import Csv, Section, zoned
 from gua.report.states import IDLE_HELD, STATES, TRULY_IDLE, States, StateTime, observed_ms, share
@@ -104,16 +102,6 @@ class CalendarRow(NamedTuple):
 
 
 CALENDAR: Final = View("calendar", CalendarRow, (*READ, "timezone"))
-
-
-def calendar(reader: ViewReader, read: Mapping[str, object], window: Window) -> Callable[[], Calendar]:
-    """Ask for hours of the week and days; call what is returned for them.
-
-    ``read`` is {since_ms, until_ms, hosts, tick_hours, use_hourly}. All 168 hours of the week come, Monday's first, and
-    every day of which something lies in the window, those without ticks as well.
-    """
-    answer = ask(reader, CALENDAR, {**read, "timezone": window.timezone})
-    return lambda: calendar_of(answer(), window)
 
 
 def calendar_of(rows: Iterable[CalendarRow], window: Window) -> Calendar:
@@ -347,18 +335,18 @@ def _time_of_day(rows: Iterable[TimeOfDayRow]) -> TimeOfDay:
 
 
 def _collect_time_of_day(asking: Asking) -> Finish:
-    answer = ask(asking.reader, TIME_OF_DAY, {**asking.read, "timezone": asking.window.timezone})
+    answer = asking.rows(TIME_OF_DAY)
     return lambda _headline, _cards: _time_of_day(answer())
 
 
 def _collect_week(asking: Asking) -> Finish:
-    answer = asking.once(calendar, asking.window)
-    return lambda _headline, _cards: Week(answer()[0])
+    answer = asking.rows(CALENDAR)
+    return lambda _headline, _cards: Week(calendar_of(answer(), asking.window)[0])
 
 
 def _collect_days(asking: Asking) -> Finish:
-    answer = asking.once(calendar, asking.window)
-    return lambda _headline, _cards: Days(answer()[1])
+    answer = asking.rows(CALENDAR)
+    return lambda _headline, _cards: Days(calendar_of(answer(), asking.window)[1])
 
 
 def _with_shares(kind: type) -> Csv[Any]:

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Final, NamedTuple
 
 from gua.core.parameters import READ
-from gua.core.ports import ViewReader
 from gua.core.rules import State
 from gua.core.untrusted import is_word_of
 from gua.core.view import Count, Moment, ValueKind, View
 from gua.report.asking import Asking
-from gua.report.model import Window
-from gua.report.questions import Answer, ask
+from gua.report.questions import Answer
 
 LONG_STREAK_MS: Final = 30 * 60_000
 """A streak of idle-held ticks of a card from this length on is a long one [ms]."""
@@ -65,14 +63,9 @@ class CardStreaksRow(NamedTuple):
 CARD_STREAKS: Final = View("card_streaks", CardStreaksRow, (*READ, "timezone", "long_streak_ms"))
 
 
-def ask_card_streaks(reader: ViewReader, read: Mapping[str, object], window: Window) -> Answer[CardStreaksRow]:
+def ask_cards(asking: Asking) -> Answer[CardStreaksRow]:
     """Query each card's newest state, since when it lasts, and what its idle-held time is made of."""
-    return ask(reader, CARD_STREAKS, {**read, "timezone": window.timezone, "long_streak_ms": LONG_STREAK_MS})
-
-
-def ask_cards(asking: Asking) -> Callable[[], Sequence[CardStreaksRow]]:
-    """Query the same once for all sections, in parts of a large fleet."""
-    return asking.once_in_parts(ask_card_streaks, asking.window)
+    return asking.rows_in_parts(CARD_STREAKS, long_streak_ms=LONG_STREAK_MS)
 
 
 def ask_split(asking: Asking) -> Callable[[], IdleSplit]:

@@ -12,13 +12,13 @@ from typing import Final
 from gua.report.asking import Asking, Finish
 from gua.report.kit.amounts import CENTS
 from gua.report.kit.basis import at
-from gua.report.kit.fields import Cells, Json, Number, Timestamp, hours, number, to_json
+from gua.report.kit.fields import Cells, Json, Number, Timestamp, filled, hours, number, to_json
 from gua.report.kit.figures import NONE, HourFormat, amount, amounts
 from gua.report.kit.style import Style
 from gua.report.kit.tables import Heading, Part, Rows, Table
 from gua.report.kit.words import NAME_WIDTH, known, named
 from gua.report.model import Card, Report
-from gua.report.prices import CostsRow, Prices, PriceSpan, of_cards
+from gua.report.prices import CostsRow, Prices, of_cards
 from gua.report.section import Csv, Section
 from gua.report.states import IDLE_HELD, MS_PER_HOUR, STATES
 
@@ -96,7 +96,7 @@ def money(rows: Sequence[CostsRow], cards: Iterable[Card], prices: Prices) -> Mo
         for cost in _costs_of(model, models[model], prices)
     ]
     used = sorted({price for of_model in models.values() for price, _ in of_model if price})
-    return Money(costs=tuple(costs), prices=tuple(_price(prices.rows[number - 1]) for number in used))
+    return Money(costs=tuple(costs), prices=tuple(filled(Price, prices.rows[number - 1]) for number in used))
 
 
 def _costs_of(model: str | None, gpu_us: Mapping[tuple[int, str], int], prices: Prices) -> Iterable[ModelCost]:
@@ -122,11 +122,6 @@ def _costs_of(model: str | None, gpu_us: Mapping[tuple[int, str], int], prices: 
 
 def _unpriced(card: Card) -> CostsRow:
     return CostsRow(card.host, card.gpu, 0, *(round(card.states[state].gpu_ms * 1000) for state in STATES))
-
-
-def _price(row: PriceSpan) -> Price:
-    """Return a price without its end, which is where the next one begins."""
-    return Price(**{name: value for name, value in row._asdict().items() if name != "until_ms"})
 
 
 def _text(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from gua.core.plaintext import safe
-from gua.report.allocation_sources import ask_sources
 from gua.report.asking import Asking, Finish
 from gua.report.costs import with_currencies
 from gua.report.kit.amounts import WASTED, WASTED_NOTE, Amounts
@@ -32,11 +31,11 @@ from gua.report.kit.style import Style
 from gua.report.kit.tables import Heading, Part, Rows, more
 from gua.report.kit.words import NAME_WIDTH, NOT_KNOWN, NOT_LISTED, card_name, cards_in_words, index, known
 from gua.report.model import Report
-from gua.report.promises import ask_allocation_names
+from gua.report.promises import ALLOCATION_NAMES
 from gua.report.section import Csv, Section
 from gua.report.sections.card_streaks import ask_cards
 from gua.report.sections.now_rows import SILENT, FreeCard, Holder, Now, gigabyte_hours, now_of
-from gua.report.sections.usage_rows import ask_holders
+from gua.report.sections.usage_rows import HOLDERS
 from gua.report.states import STATES, TRULY_IDLE
 
 MOST_HOLDERS: Final = 10
@@ -306,10 +305,8 @@ _OF_ALLOCATION = (
 
 
 def _collect(asking: Asking) -> Finish:
-    rows = ask_cards(asking)
-    listed = asking.once_in_parts(ask_holders, asking.prices)
-    promises = asking.promises()
-    names = asking.once(ask_allocation_names, asking.once(ask_sources))
+    rows, listed, promises = ask_cards(asking), asking.rows_in_parts(HOLDERS), asking.promises()
+    names = asking.rows(ALLOCATION_NAMES, only_if=asking.sources())
     return lambda _headline, cards: now_of(
         list(rows()),
         listed(),

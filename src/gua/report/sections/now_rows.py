@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Final
 
 from gua.core.words import AllocationStatus, Mig, Use
 from gua.report.costs import OneCost
-from gua.report.kit.fields import Hours, Ratio, Seconds, Timestamp, Unit
+from gua.report.kit.fields import Hours, Ratio, Seconds, Timestamp, Unit, filled
 from gua.report.model import Card, Extent, Window
 from gua.report.prices import Prices
 from gua.report.promises import AllocationNameRow, PromiseRow
@@ -278,16 +278,7 @@ def _held(card: Card, row: CardStreaksRow) -> dict[str, Any]:
 
 
 def _card_now(card: Card, row: CardStreaksRow | None) -> CardNow:
-    found = CardNow(host=card.host, gpu=card.gpu, index=card.index, state=SILENT)
-    if row is None:
-        return found
-    return replace(
-        found,
-        state=row.state,
-        since_ms=row.since_ms,
-        in_state_ms=row.in_state_ms,
-        is_lower_bound=row.is_lower_bound,
-    )
+    return filled(CardNow, card, state=SILENT) if row is None else filled(CardNow, card, row)
 
 
 def _by_card(listed: Iterable[CardProcess]) -> dict[Key, list[CardProcess]]:
@@ -299,9 +290,8 @@ def _by_card(listed: Iterable[CardProcess]) -> dict[Key, list[CardProcess]]:
 
 def _worst_first(holder: Holder) -> tuple[bool, int, int, str, str, int]:
     """Order by whether the card would be free without it, how long it is idle, and what it holds."""
-    on_idle_card = holder.card_state == IDLE_HELD
     return (
-        not on_idle_card,
+        holder.card_state != IDLE_HELD,
         -holder.idle_ms,
         -(holder.memory_bytes or 0),
         holder.host,
@@ -318,8 +308,19 @@ def _holders(
     present = _present(row, listed)
     for process in present:
         if process.is_idle and process.idle_ms is not None and process.idle_since_ms is not None:
-            holder = _holder(card, row, process, since_ms, is_alone=len(present) == 1)
-            yield replace(holder, wasted_cost=prices.cost(process.idle_held_us, process.idle_held_priced))
+            yield filled(
+                Holder,
+                process.owner,
+                process,
+                **_held(card, row),
+                created_ms=process.created_ms or None,
+                is_lower_bound=_began_unseen(process, row.watched_since_ms),
+                is_alone=len(present) == 1,
+                active_24h_ms=process.active_24h_ms if _whole_day(process, row, since_ms) else None,
+                wasted_gpu_ms=process.idle_held_us / 1000,
+                wasted_byte_ms=float(process.idle_held_kib_ms * _BYTES_PER_KIB) if process.idle_held_known_ms else None,
+                wasted_cost=prices.cost(process.idle_held_us, process.idle_held_priced),
+            )
     if row.state == IDLE_HELD and not present:
         yield _unlisted(card, row, prices)
 
@@ -327,14 +328,7 @@ def _holders(
 def _others(card: Card, row: CardStreaksRow, listed: Sequence[CardProcess]) -> Iterator[OtherHolder]:
     for process in _present(row, listed):
         if not process.is_idle:
-            yield OtherHolder(
-                **_held(card, row),
-                owner=process.owner.owner,
-                program=process.owner.program,
-                pid=process.pid,
-                memory_bytes=process.memory_bytes,
-                since_ms=process.first_ms,
-            )
+            yield filled(OtherHolder, process.owner, process, **_held(card, row), since_ms=process.first_ms)
 
 
 def _whole_day(process: CardProcess, row: CardStreaksRow, since_ms: int) -> bool:
@@ -369,28 +363,6 @@ def _landed_since_ms(row: CardStreaksRow) -> float:
     return row.as_of_ms - _LANDING_TICKS * row.newest_span_ms
 
 
-def _holder(card: Card, row: CardStreaksRow, process: CardProcess, since_ms: int, *, is_alone: bool) -> Holder:
-    return Holder(
-        **_held(card, row),
-        owner=process.owner.owner,
-        program=process.owner.program,
-        pid=process.pid,
-        created_ms=process.created_ms or None,
-        memory_bytes=process.memory_bytes,
-        idle_since_ms=process.idle_since_ms or 0,
-        idle_ms=process.idle_ms or 0,
-        is_lower_bound=_began_unseen(process, row.watched_since_ms),
-        is_alone=is_alone,
-        active_24h_ms=process.active_24h_ms if _whole_day(process, row, since_ms) else None,
-        wasted_gpu_ms=process.idle_held_us / 1000,
-        wasted_byte_ms=float(process.idle_held_kib_ms * _BYTES_PER_KIB) if process.idle_held_known_ms else None,
-        container_id=process.owner.container_id,
-        pod_uid=process.owner.pod_uid,
-        slurm_job_id=process.owner.slurm_job_id,
-        systemd_unit=process.owner.systemd_unit,
-    )
-
-
 def _unlisted(card: Card, row: CardStreaksRow, prices: Prices) -> Holder:
     """Return the memory that no process owns up to: of it only the card's own streak is known."""
     return Holder(
@@ -417,18 +389,14 @@ def _status(parts: Sequence[PromiseRow]) -> AllocationStatus | None:
 
 
 def _promised(card: Card, row: CardStreaksRow, part: PromiseRow, name: AllocationNameRow | None) -> PromisedCard:
-    return PromisedCard(
+    return filled(
+        PromisedCard,
+        part,
         **_held(card, row),
-        source=part.source,
-        allocation_id=part.allocation_id,
-        owner=part.owner,
-        allocation_kind=None if name is None else name.kind,
-        job_name=None if name is None else name.job_name,
-        promised_since_ms=None if name is None else name.since_ms,
-        promised_until_ms=None if name is None else name.until_ms,
-        use=part.use,
-        use_since_ms=part.use_since_ms,
-        in_use_ms=part.in_use_ms,
+        allocation_kind=name and name.kind,
+        job_name=name and name.job_name,
+        promised_since_ms=name and name.since_ms,
+        promised_until_ms=name and name.until_ms,
         is_lower_bound=part.use_since_is_lower_bound,
     )
 

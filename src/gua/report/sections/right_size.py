@@ -14,15 +14,15 @@ from gua.core.parameters import BOUNDS, PRICED, READ
 from gua.core.view import Count, View
 from gua.report.asking import Asking, Finish
 from gua.report.costs import OneCost, added, with_currencies
+from gua.report.hours import NO_HOUR
 from gua.report.kit.amounts import Amounts
-from gua.report.kit.fields import Cells, Hours, Ratio, cells, columns
+from gua.report.kit.fields import Cells, Hours, Ratio, cells, columns, filled
 from gua.report.kit.figures import NONE, HourFormat, amount, apportion_rest, percent, percents
 from gua.report.kit.style import Style
 from gua.report.kit.tables import Heading, Part, Rows, Table, more
 from gua.report.kit.words import card_name, known
 from gua.report.model import Card, Headline, OfCard, Report
 from gua.report.prices import PricedTime, Prices
-from gua.report.questions import Answer, ask
 from gua.report.section import Csv, Section
 from gua.report.sections.right_size_fits import (
     CardSize,
@@ -109,7 +109,6 @@ class RightSize:
 
 
 N = TypeVar("N", int, float)
-_NO_HOUR: Final = -1  # an empty list of numbers has no type in SQL
 _NOTHING_KNOWN: Final = CardSize(None, None, None, None)
 
 
@@ -148,7 +147,7 @@ class CardSizeRow(NamedTuple):
     limit_bytes: Count | None
     reserved_bytes: Count | None
     is_cut: Count
-    is_instance: Count
+    is_instance: bool
     whole_bytes: Count | None
     is_shared: Count
 
@@ -158,21 +157,14 @@ CARD_SIZES: Final = View("card_sizes", CardSizeRow, READ)
 
 
 def _collect(asking: Asking) -> Finish:
-    """Ask what programs took of cards, and what the cards have; a question for every few hosts of a large fleet."""
-    hours = [hour.hour for hour in asking.hours] or [_NO_HOUR]
-    every: list[Answer[RightSizeRow]] = []
-    for hosts in asking.hosts_of_ticks(asking.hours):
-        read = {**asking.bounds, "hosts": hosts, "tick_hours": hours}
-        every.append(ask(asking.reader, RIGHT_SIZE_VIEW, {**read, **asking.prices.parameters}))
-    from_ticks = [hour for hour in asking.hours if not hour.is_counted]
-    of_cards: list[Answer[CardSizeRow]] = [
-        ask(asking.reader, CARD_SIZES, {**asking.read, "hosts": hosts}) for hosts in asking.hosts_of_ticks(from_ticks)
-    ]
+    """Query what programs took of cards, and what the cards have; of a large fleet a few hosts at a time."""
+    hours = [hour.hour for hour in asking.hours] or [NO_HOUR]
+    rows = asking.rows_of_ticks(RIGHT_SIZE_VIEW, asking.hours, tick_hours=hours)
+    sizes = asking.rows_of_ticks(CARD_SIZES, [hour for hour in asking.hours if not hour.is_counted])
 
     def finish(headline: Headline, _cards: Sequence[Card]) -> RightSize:
         held_ms = sum(headline.states[state].gpu_ms for state in (ACTIVE, IDLE_HELD, UNKNOWN))
-        rows, sizes = [row for one in every for row in one()], [row for one in of_cards for row in one()]
-        return right_size_of(rows, sizes, asking.prices, held_ms)
+        return right_size_of(rows(), sizes(), asking.prices, held_ms)
 
     return finish
 
@@ -201,35 +193,20 @@ def right_size_of(
 
 
 def _size(row: CardSizeRow) -> CardSize:
-    return CardSize(
-        place=row.gpu_index,
-        model=row.model,
-        limit_bytes=row.limit_bytes,
-        usable_bytes=usable(row.limit_bytes, row.reserved_bytes, is_told=not row.is_cut and not row.is_shared),
-        is_instance=bool(row.is_instance),
-        whole_bytes=row.whole_bytes,
-    )
+    is_told = not row.is_cut and not row.is_shared
+    return filled(CardSize, row, usable_bytes=usable(row.limit_bytes, row.reserved_bytes, is_told=is_told))
 
 
 def _workload(row: RightSizeRow, card: CardSize, models: Mapping[str, ModelSize], prices: Prices) -> ProgramOnCard:
     peak = Peak(row.peak_bytes, is_whole=not row.unknown_ms)
     in_slice, part = fits_slice(peak, card)
     in_smaller, smaller = fits_smaller(peak, card, models)
-    return ProgramOnCard(
-        host=row.host,
-        gpu=row.gpu,
-        index=card.place,
-        model=card.model,
-        is_instance=card.is_instance,
-        owner=row.owner,
-        program=row.program,
-        job=row.job,
-        gpu_ms=row.gpu_us / 1000,
+    return filled(
+        ProgramOnCard,
+        row,
+        card,
         untold_gpu_ms=row.gpu_us / 1000 * row.unknown_ms / row.held_ms if row.held_ms else 0.0,
         cost=prices.cost(row.gpu_us, row.priced),
-        peak_bytes=row.peak_bytes,
-        p95_bytes=row.p95_bytes,
-        usable_bytes=card.usable_bytes,
         peak_utilization=_ratio(row.peak_utilization),
         p95_utilization=_ratio(row.p95_utilization),
         p95_sm_utilization=None if row.p95_sm_utilization is None else row.p95_sm_utilization / ACTIVITY_SCALE,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 RESERVE_DOUBT: Final = 1 << 30
@@ -21,13 +22,14 @@ _SLICES: Final = (
 )
 
 
-class CardSize(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class CardSize:
     """A card's memory: ``usable_bytes`` without the driver's reserve; ``None`` where nothing can be said of it.
 
-    ``place`` is its index on the host. Of a MIG instance ``whole_bytes`` is the memory of the GPU that it is a part of.
+    Of a MIG instance ``whole_bytes`` is the memory of the GPU that it is a part of.
     """
 
-    place: int | None
+    index: int | None
     model: str | None
     limit_bytes: int | None
     usable_bytes: int | None

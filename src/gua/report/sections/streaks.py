@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple, TypeVar
 
 from gua.core.parameters import PRICED, READ
-from gua.core.ports import ViewReader
 from gua.core.view import Count, View
-from gua.report.allocation_sources import SourceRow, ask_sources
 from gua.report.asking import Asking, Finish
 from gua.report.costs import OneCost, with_currencies
 from gua.report.kit.amounts import Amounts
@@ -19,9 +17,7 @@ from gua.report.kit.figures import NONE, HourFormat, percent, span
 from gua.report.kit.style import Style
 from gua.report.kit.tables import Heading, Part, Rows
 from gua.report.model import Card, Headline, Report
-from gua.report.parts import PartReader
 from gua.report.prices import PricedTime, Prices
-from gua.report.questions import Answer, ask, ask_if
 from gua.report.section import Csv, Section
 from gua.report.sections.card_streaks import ask_split
 from gua.report.size_limit import MOST_CARD_HOURS_IN_PARTS
@@ -132,36 +128,6 @@ EMPTY_LIMITS: Final = View("empty_limits", EmptyLimitsRow, (*READ, "limits_ms", 
 STREAKS: Final = View("streaks", StreaksRow, (*READ, "limits_ms", "false_alarm_ms", "in_parts", *PRICED))
 
 
-def ask_streaks(
-    reader: ViewReader, read: Mapping[str, object], limits_ms: Sequence[int], prices: Prices
-) -> Answer[StreaksRow]:
-    """Ask for the distribution of idle streaks and for what each limit would give back, a row a limit and part."""
-    parameters = {
-        **read,
-        **prices.parameters,
-        "limits_ms": sorted({*LONGER_THAN_MS, *(limits_ms or WHAT_IF_LIMITS_MS)}),
-        "false_alarm_ms": FALSE_ALARM_MS,
-        "in_parts": int(isinstance(reader, PartReader)),
-    }
-    return ask(reader, STREAKS, parameters)
-
-
-def ask_empty_limits(
-    reader: ViewReader,
-    read: Mapping[str, object],
-    limits_ms: Sequence[int],
-    prices: Prices,
-    sources: Callable[[], Sequence[SourceRow]],
-) -> Answer[EmptyLimitsRow]:
-    """Ask what taking back allocations that were empty for so long would have freed, where a source tells of any.
-
-    There is a row a limit and part; an allocation counts once on each host.
-    """
-    limits = sorted(limits_ms or WHAT_IF_LIMITS_MS)
-    parameters = {**read, **prices.parameters, "limits_ms": limits, "false_alarm_ms": FALSE_ALARM_MS}
-    return ask_if(reader, sources, EMPTY_LIMITS, parameters)
-
-
 def what_if_empty(rows: Iterable[EmptyLimitsRow], limits_ms: Sequence[int], prices: Prices) -> tuple[WhatIfEmpty, ...]:
     """Return a limit each; one that no streak reaches has no row."""
     parts = _by_limit(rows)
@@ -171,7 +137,7 @@ def what_if_empty(rows: Iterable[EmptyLimitsRow], limits_ms: Sequence[int], pric
             allocations=sum(row.allocations for row in parts[limit]),
             **_given_back(parts[limit], prices),
         )
-        for limit in sorted(limits_ms or WHAT_IF_LIMITS_MS)
+        for limit in limits_ms
     )
 
 
@@ -182,7 +148,7 @@ def streaks(rows: Iterable[StreaksRow], limits_ms: Sequence[int], unknown_gpu_ms
         classes=tuple(_class_of(limit, parts[limit], prices) for limit in LONGER_THAN_MS),
         what_if=tuple(
             WhatIf(limit_ms=limit, holders=_holders(parts[limit]), **_given_back(parts[limit], prices))
-            for limit in sorted(limits_ms or WHAT_IF_LIMITS_MS)
+            for limit in limits_ms
         ),
         unknown_gpu_ms=unknown_gpu_ms,
     )
@@ -301,12 +267,15 @@ def _add_given_back(
 
 
 def _collect(asking: Asking) -> Finish:
-    limits_ms = asking.request.what_if_limits_ms
-    split = ask_split(asking)
-    prices = asking.prices
-    answer = asking.once_in_parts(ask_streaks, limits_ms, prices)
-    sources = asking.once(ask_sources)
-    empty = asking.once_in_parts(ask_empty_limits, limits_ms, prices, sources)
+    limits_ms = sorted(asking.request.what_if_limits_ms or WHAT_IF_LIMITS_MS)
+    split, prices, sources = ask_split(asking), asking.prices, asking.sources()
+    answer = asking.rows_in_parts(
+        STREAKS,
+        limits_ms=sorted({*LONGER_THAN_MS, *limits_ms}),
+        false_alarm_ms=FALSE_ALARM_MS,
+        in_parts=int(bool(asking.parts)),
+    )
+    empty = asking.rows_in_parts(EMPTY_LIMITS, only_if=sources, limits_ms=limits_ms, false_alarm_ms=FALSE_ALARM_MS)
 
     def finish(_headline: Headline, _cards: Sequence[Card]) -> Streaks:
         found = streaks(answer(), limits_ms, split().unknown_gpu_ms, prices)

@@ -18,9 +18,17 @@ from gua.report.kit.style import Style
 from gua.report.kit.tables import Drawn, Part, Rows
 from gua.report.kit.words import LEFT_OVER, NAME_WIDTH, NOT_KNOWN, card_name, index, known
 from gua.report.model import Report, Window
-from gua.report.parts import in_parts
 from gua.report.section import Csv, Section, zoned
-from gua.report.sections.timeline_rows import CardTimeline, Presence, Timeline, ask_timeline, timeline
+from gua.report.sections.timeline_rows import (
+    MOST_PRESENCES,
+    PRESENCES,
+    TIMELINE,
+    CardTimeline,
+    Presence,
+    Timeline,
+    cell_ms,
+    timeline,
+)
 from gua.report.sections.timeline_strip import HEIGHT, Strip, marks, strip_of
 from gua.report.size_limit import MOST_CARD_HOURS_IN_PARTS
 from gua.report.states import ACTIVE, IDLE_HELD, STATES, TRULY_IDLE, UNKNOWN
@@ -45,12 +53,12 @@ def _drawn(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
     """Yield each card's line of time: each character is the state that took most of what was observed of its time."""
     found = report[Timeline]
     room = max(style.width - 4, 8)
-    cell_ms = (found.until_ms - found.since_ms) / room
+    character_ms = (found.until_ms - found.since_ms) / room
     marks = ", ".join(f"{style.fill[state]} {state}" for state in STATES)
     zone = report.window.timezone
     yield (
         f"{at(found.since_ms, report.window)} to {at(found.until_ms, report.window)} {zone} from left to right, "
-        f"{span(cell_ms)} a character: {marks}, blank mostly unobserved"
+        f"{span(character_ms)} a character: {marks}, blank mostly unobserved"
     )
     shown = found.cards[:MOST_CARDS]
     for label, card in zip(_labels(report, shown, style), shown, strict=True):
@@ -276,8 +284,9 @@ _SECONDS = state_columns("seconds")
 
 
 def _collect(asking: Asking) -> Finish:
-    answers = ask_timeline(in_parts(asking.reader, asking.parts), asking.read, asking.window)
-    return lambda _headline, cards: timeline(answers, asking.window, cards)
+    rows = asking.rows_in_parts(TIMELINE, cell_ms=cell_ms(asking.window))
+    presences = asking.rows_in_parts(PRESENCES, limit=MOST_PRESENCES)
+    return lambda _headline, cards: timeline(rows(), presences(), asking.window, cards)
 
 
 def _rows(found: Timeline, _report: Report) -> Iterator[Cells]:

@@ -23,12 +23,12 @@ from gua.report.prices import CostsRow, Prices, of_cards
 from gua.report.section import Csv, Section
 from gua.report.sections.usage_rows import (
     OWNER_AND_PROGRAM,
+    USAGE_VIEW,
     OwnerUsage,
     Usage,
     UsageBy,
     UsageRow,
     Whole,
-    ask_usage,
     owners_of,
     usage_of,
 )
@@ -252,8 +252,8 @@ def _name_widths(top: Sequence[OwnerUsage], style: Style, room: int) -> tuple[in
 
 def _collect(asking: Asking) -> Finish:
     prices = asking.prices
-    processes = asking.once(ask_usage, OWNER_AND_PROGRAM, prices)
-    by = {key: asking.once(ask_usage, key, prices) for key in asking.request.usage_by}
+    processes = asking.rows(USAGE_VIEW, by=OWNER_AND_PROGRAM)
+    by = {key: asking.rows(USAGE_VIEW, by=key) for key in asking.request.usage_by}
     costs = asking.costs()
 
     def finish(headline: Headline, cards: Sequence[Card]) -> Usage:

@@ -8,12 +8,10 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Any, Final, NamedTuple
 
 from gua.core.parameters import PRICED, READ
-from gua.core.ports import ViewReader
 from gua.core.view import Count, Moment, View
 from gua.report.costs import CostByState
 from gua.report.kit.fields import HOURS, SECONDS, ByState, FirstSeen, Hours, LastSeen, Ratio
 from gua.report.prices import CostsRow, PricedState, PricedTime, PricedUs, Prices, by_price_and_state, of_states
-from gua.report.questions import Answer, ask
 from gua.report.states import ACTIVE, IDLE_HELD, STATES, TRULY_IDLE, UNKNOWN, StateTime
 
 LongestIdle = Annotated[int | None, replace(SECONDS, column="longest_idle_hours", cell=HOURS.cell)]
@@ -165,16 +163,6 @@ class Whole:
         times = list(every)
         gpu_us = {state: sum(round(time[state].gpu_ms * 1000) for time in times) for state in STATES}
         return cls(gpu_us=gpu_us, prices=prices, priced=by_price_and_state(costs))
-
-
-def ask_usage(reader: ViewReader, read: Mapping[str, object], by: str, prices: Prices) -> Answer[OwnerSpanRow]:
-    """Ask for the owners and programs (``identity``), or for sums by another key."""
-    return ask(reader, USAGE_VIEW, {**read, "by": by, **prices.parameters})
-
-
-def ask_holders(reader: ViewReader, read: Mapping[str, object], prices: Prices) -> Answer[CardProcess]:
-    """Ask for the processes of each card's newest tick, where usage is told of days, which do not know them."""
-    return ask(reader, HOLDERS, {**read, **prices.parameters})
 
 
 def owners_of(rows: Sequence[OwnerSpanRow], whole: Whole) -> tuple[OwnerUsage, ...]:

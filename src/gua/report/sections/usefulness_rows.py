@@ -10,12 +10,11 @@ from typing import Final, NamedTuple
 
 from gua.core.metrics import ACTIVITY_SCALE
 from gua.core.parameters import BOUNDS, READ
-from gua.core.ports import ViewReader
 from gua.core.view import Count, Moment, StateName, View
 from gua.report.asking import Asking, Finish
-from gua.report.kit.fields import Hours, Number, Ratio, Timestamp
+from gua.report.hours import NO_HOUR
+from gua.report.kit.fields import Hours, Number, Ratio, Timestamp, filled
 from gua.report.model import Card, Headline, OfCard
-from gua.report.questions import Answer, ask, ask_if
 from gua.report.states import ACTIVE, IDLE_HELD
 
 METRICS: Final = ("sm", "occupancy", "tensor", "memory_bandwidth")
@@ -130,23 +129,14 @@ IDLE_TIME: Final = View("idle_time", IdleTimeRow, READ)
 
 
 def usefulness(asking: Asking) -> Finish:
-    """Ask for the idle seconds of each card, and for what its performance counters tell.
-
-    Of owners and runs none is asked for where no card tells anything, and of a large fleet a question for every few
-    hosts.
-    """
-    idle, told = ask(asking.reader, IDLE_TIME, asking.read), asking.once(_ask_activity)
-    hours = [hour.hour for hour in asking.hours] or [_NO_HOUR]
-    parts = [{**asking.bounds, "hosts": hosts, "tick_hours": hours} for hosts in asking.hosts_of_ticks(asking.hours)]
-    owners = [ask_if(asking.reader, told, ACTIVITY_OWNERS, part) for part in parts]
-    runs = [ask_if(asking.reader, told, BUSY_WITH_FEW_SMS, part) for part in parts]
+    """Query the idle seconds of each card, and what its performance counters tell: owners and runs where any does."""
+    idle, told = asking.rows(IDLE_TIME), asking.rows(ACTIVITY)
+    hours = [hour.hour for hour in asking.hours] or [NO_HOUR]
+    owners = asking.rows_of_ticks(ACTIVITY_OWNERS, asking.hours, only_if=told, tick_hours=hours)
+    runs = asking.rows_of_ticks(BUSY_WITH_FEW_SMS, asking.hours, only_if=told, tick_hours=hours)
 
     def finish(_headline: Headline, _cards: Sequence[Card]) -> Usefulness:
-        return replace(
-            usefulness_of(idle(), told()),
-            owners=owners_of(row for answer in owners for row in answer()),
-            busy_with_few_sms=runs_of(row for answer in runs for row in answer()),
-        )
+        return replace(usefulness_of(idle(), told()), owners=owners_of(owners()), busy_with_few_sms=runs_of(runs()))
 
     return finish
 
@@ -169,14 +159,7 @@ def usefulness_of(rows: Iterable[IdleTimeRow], activity: Sequence[ActivityRow] =
 
 
 def _card(rows: list[IdleTimeRow], activity: Sequence[ActivityRow]) -> CardIdleTime:
-    return CardIdleTime(
-        host=rows[0].host,
-        gpu=rows[0].gpu,
-        index=rows[0].gpu_index,
-        model=rows[0].model,
-        states=_by_state(rows),
-        activity=means_of(activity),
-    )
+    return filled(CardIdleTime, rows[0], states=_by_state(rows), activity=means_of(activity))
 
 
 def _by_state(rows: list[IdleTimeRow]) -> dict[str, IdleTime]:
@@ -195,9 +178,6 @@ def _added(rows: Iterable[IdleTimeRow], *states: str) -> IdleTime:
         measured_gpu_ms=powered_us / 1000,
         idle_joules=sum(row.idle_mj for row in chosen) / 1000 if powered_us else None,
     )
-
-
-_NO_HOUR: Final = -1  # an empty list of numbers has no type in SQL
 
 
 class ActivityRow(NamedTuple):
@@ -248,10 +228,6 @@ ACTIVITY_OWNERS: Final = View("activity_owners", OwnerActivityRow, (*BOUNDS, "ti
 BUSY_WITH_FEW_SMS: Final = View("busy_with_few_sms", BusyWithFewSmsRow, (*BOUNDS, "tick_hours"))
 
 
-def _ask_activity(reader: ViewReader, read: Mapping[str, object]) -> Answer[ActivityRow]:
-    return ask(reader, ACTIVITY, read)
-
-
 def means_of(rows: Iterable[ActivityRow]) -> tuple[MeanActivity, ...]:
     """Return each metric that is told, over all rows."""
     added: dict[int, list[int]] = defaultdict(lambda: [0, 0, 0])
@@ -293,15 +269,9 @@ def owners_of(rows: Iterable[OwnerActivityRow]) -> tuple[OwnerActivity, ...]:
 def runs_of(rows: Iterable[BusyWithFewSmsRow]) -> tuple[BusyWithFewSms, ...]:
     """Return the runs, the longest first."""
     found = [
-        BusyWithFewSms(
-            host=row.host,
-            gpu=row.gpu,
-            index=row.gpu_index,
-            model=row.model,
-            since_ms=row.since_ms,
-            until_ms=row.until_ms,
-            observed_ms=row.observed_ms,
-            gpu_ms=row.gpu_us / 1000,
+        filled(
+            BusyWithFewSms,
+            row,
             sm=_mean(row.sm_weighted, row.gpu_us),
             tensor=_mean(row.tensor_weighted, row.tensor_us) if row.tensor_us else None,
             owners=tuple(name or None for name in row.owners),
