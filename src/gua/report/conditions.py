@@ -81,25 +81,29 @@ def parse_condition(text: str) -> Condition:
     if metric not in METRICS:
         near = get_close_matches(metric, METRICS, n=1)
         raise _wrong(text, f"{GRAMMAR}; did you mean {near[0]}?" if near else GRAMMAR)
-    sign, value = written[2], written[3]
+    value, unit = _value(text, metric, written[3])
+    return Condition(text=text.strip(), metric=metric, operator=written[2], value=value, unit=unit)
+
+
+def _value(text: str, metric: str, value: str) -> tuple[float, str]:
+    """Return what a metric is compared with, and its unit."""
     number = _NUMBER.fullmatch(value)
     if number is not None and number[2]:
         if metric in {STREAK, *_NUMBERS}:
             raise _wrong(text, f"{metric} has no share: {_EXAMPLES[metric]}")
-        return Condition(text=text.strip(), metric=metric, operator=sign, value=float(number[1]) / 100, unit="%")
+        return float(number[1]) / 100, "%"
     if metric in _NUMBERS:
         if number is None:
             raise _wrong(text, f"it is a number of cards: {_EXAMPLES[metric]}")
-        return Condition(text=text.strip(), metric=metric, operator=sign, value=float(number[1]), unit="cards")
+        return float(number[1]), "cards"
     if metric == COVERAGE:
         raise _wrong(text, f"it is a share: {_EXAMPLES[metric]}")
     if number is not None and float(number[1]) == 0:
-        return Condition(text=text.strip(), metric=metric, operator=sign, value=0, unit="h")
+        return 0, "h"
     try:
-        milliseconds = parse_duration_ms(value)
+        return parse_duration_ms(value), "h"
     except UsageError:
         raise _wrong(text, f"give a unit: {_EXAMPLES.get(metric, _EXAMPLES[''])}") from None
-    return Condition(text=text.strip(), metric=metric, operator=sign, value=milliseconds, unit="h")
 
 
 _EXAMPLES: Final = {

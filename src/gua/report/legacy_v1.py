@@ -20,7 +20,7 @@ from gua.report.filters import Selection
 from gua.report.hours import Hour, choose_hours, read_of
 from gua.report.kit.figures import NONE, HourFormat, plural
 from gua.report.kit.style import Style, table
-from gua.report.model import Window
+from gua.report.model import Placed, Window
 from gua.report.rows import EXTENT, OVERVIEW
 from gua.report.states import ACTIVE, IDLE_HELD, MS_PER_HOUR, STATES, TRULY_IDLE
 from gua.report.window import ReportRequest, choose_extents, choose_window, no_data
@@ -86,12 +86,9 @@ class Difference:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class OlderCard:
+class OlderCard(Placed):
     """One card: its ticks by state, as its rule has them (also ``not-counted``) and as ours."""
 
-    host: str
-    gpu: str
-    index: int | None
     name: str | None
     theirs: Mapping[str, int]
     ours: Mapping[str, int]
@@ -160,7 +157,7 @@ def collect_older_rules(reader: ViewReader, request: ReportRequest) -> OlderRule
     ]
     return OlderRules(
         window=window,
-        cards=tuple(sorted(cards, key=lambda card: (card.host, card.index is None, card.index or 0, card.gpu))),
+        cards=tuple(sorted(cards, key=OlderCard.place)),
         cells=tuple(
             Difference(theirs=key[0], ours=key[1], why=key[2], card_ticks=count, gpu_ms=gpu_ms[key])
             for key, count in sorted(cells.items(), key=lambda cell: (-cell[1], cell[0]))

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from gua.core.parameters import PRICED, READ
 from gua.core.view import Count, Moment, View
 from gua.report.costs import Cost, Costs
-from gua.report.states import ACTIVE, IDLE_HELD, MS_PER_HOUR, STATES, TRULY_IDLE, UNKNOWN
+from gua.report.states import MS_PER_HOUR, STATES
 
 PricedUs = Mapping[tuple[int, str], int]
 """GPU time [us] by the number of its price and the card's state."""
@@ -42,12 +42,7 @@ class CostsRow(NamedTuple):
     @property
     def by_state(self) -> Mapping[str, int]:
         """Return it by state."""
-        return {
-            ACTIVE: self.active_us,
-            IDLE_HELD: self.idle_held_us,
-            TRULY_IDLE: self.truly_idle_us,
-            UNKNOWN: self.unknown_us,
-        }
+        return dict(zip(STATES, self[3:], strict=True))
 
 
 class PricedTime(NamedTuple):

@@ -18,15 +18,16 @@ Answer = Callable[[], Sequence[R]]
 def ask(
     reader: ViewReader, view: View[R], parameters: Mapping[str, object], only_if: Callable[[], object] | None = None
 ) -> Answer[R]:
-    """Query the rows of a view; there are none where the answer of ``only_if`` is empty.
+    """Query the rows of a view; there are none where the answer of ``only_if`` is empty."""
+    return start(reader, lambda: view.rows(reader, parameters) if only_if is None or only_if() else ())
 
-    A reader that takes one query at a time is read when the rows are wanted. A server spends most of a report's time on
-    making plans, one thread a query: queries that do not need each other's answers run at once.
+
+def start(reader: ViewReader, rows: Answer[R]) -> Answer[R]:
+    """Run a query in a thread; where a reader takes one query at a time, when the rows are wanted.
+
+    A server spends most of a report's time on making plans, one thread a query: queries that do not need each other's
+    answers run at once.
     """
-
-    def rows() -> Sequence[R]:
-        return view.rows(reader, parameters) if only_if is None or only_if() else ()
-
     if not reader.is_concurrent:
         return rows
     answer: Future[Sequence[R]] = Future()
@@ -38,5 +39,5 @@ def ask(
             answer.set_exception(error)
 
     # The thread holds up no exit: a report that was given up does not wait for the server.
-    threading.Thread(target=run, name=f"view-{view.name}", daemon=True).start()
+    threading.Thread(target=run, daemon=True).start()
     return answer.result

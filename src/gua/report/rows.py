@@ -8,7 +8,7 @@ from gua.core.parameters import READ
 from gua.core.view import Count, HourOfDay, Moment, StateName, View
 from gua.report.kit.fields import filled
 from gua.report.model import Coverage, Extent, Setting, UnknownReason
-from gua.report.states import ACTIVE, IDLE_HELD, TRULY_IDLE, UNKNOWN, States, StateTime
+from gua.report.states import STATES, States, StateTime
 
 
 class StateTotal(NamedTuple):
@@ -62,11 +62,11 @@ class OverviewRow(NamedTuple):
     @property
     def state_times(self) -> States:
         """Return a card's time by state."""
+        gpu_ms = (self.active_gpu_ms, self.idle_held_gpu_ms, self.truly_idle_gpu_ms, self.unknown_gpu_ms)
+        ticks = (self.active_card_ticks, self.idle_held_card_ticks, self.truly_idle_card_ticks, self.unknown_card_ticks)
         return {
-            ACTIVE: StateTime(gpu_ms=self.active_gpu_ms, card_ticks=self.active_card_ticks),
-            IDLE_HELD: StateTime(gpu_ms=self.idle_held_gpu_ms, card_ticks=self.idle_held_card_ticks),
-            TRULY_IDLE: StateTime(gpu_ms=self.truly_idle_gpu_ms, card_ticks=self.truly_idle_card_ticks),
-            UNKNOWN: StateTime(gpu_ms=self.unknown_gpu_ms, card_ticks=self.unknown_card_ticks),
+            state: StateTime(gpu_ms=ms, card_ticks=count)
+            for state, ms, count in zip(STATES, gpu_ms, ticks, strict=True)
         }
 
 

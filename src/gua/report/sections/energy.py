@@ -98,7 +98,7 @@ def energy_of(rows: Iterable[EnergyRow]) -> Energy:
         )
         for row in rows
     ]
-    return Energy(cards=tuple(sorted(cards, key=OfCard.place)))
+    return Energy(cards=tuple(sorted(cards, key=CardEnergy.place)))
 
 
 def _state_energy(amounts: StateAmounts) -> StateEnergy:

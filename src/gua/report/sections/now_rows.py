@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar, Final
 from gua.core.words import AllocationStatus, Mig, Use
 from gua.report.costs import OneCost
 from gua.report.kit.fields import Hours, Ratio, Seconds, Timestamp, Unit, filled
-from gua.report.model import Card, Extent, Window
+from gua.report.model import Card, Extent, Placed, Window
 from gua.report.prices import Prices
 from gua.report.promises import AllocationNameRow, PromiseRow
 from gua.report.sections.card_streaks import CardStreaksRow
@@ -33,12 +33,9 @@ _GB_HOURS: Final = Unit(
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class _NamedCard:
+class _NamedCard(Placed):
     """A card, and what the driver calls it."""
 
-    host: str
-    gpu: str
-    index: int | None
     card_name: str | None
 
 
@@ -148,16 +145,13 @@ class PromisedCard(_HeldCard):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class CardNow:
+class CardNow(Placed):
     """A card's state by its newest tick, or that it is :data:`SILENT`.
 
     Of an idle-held or truly-idle one since when, and how much of that was observed; ``is_lower_bound``: nobody saw it
     begin.
     """
 
-    host: str
-    gpu: str
-    index: int | None
     state: str
     since_ms: Timestamp[int | None] = None
     in_state_ms: Seconds[int | None] = None
@@ -267,14 +261,9 @@ def now_of(  # noqa: PLR0913 - what is known of the cards comes from six questio
     )
 
 
-def _named(card: Card) -> dict[str, Any]:
-    """Return the fields of :class:`_NamedCard`."""
-    return {"host": card.host, "gpu": card.gpu, "index": card.index, "card_name": card.name}
-
-
-def _held(card: Card, row: CardStreaksRow) -> dict[str, Any]:
-    """Return the fields of :class:`_HeldCard`."""
-    return {**_named(card), "card_state": row.state, "as_of_ms": row.as_of_ms}
+def _held(card: Card, row: CardStreaksRow, **others: object) -> dict[str, Any]:
+    """Return the fields of :class:`_HeldCard` that have other names in rows, and others."""
+    return {"index": card.index, "card_name": card.name, "card_state": row.state, "as_of_ms": row.as_of_ms, **others}
 
 
 def _card_now(card: Card, row: CardStreaksRow | None) -> CardNow:
@@ -328,7 +317,7 @@ def _holders(
 def _others(card: Card, row: CardStreaksRow, listed: Sequence[CardProcess]) -> Iterator[OtherHolder]:
     for process in _present(row, listed):
         if not process.is_idle:
-            yield filled(OtherHolder, process.owner, process, **_held(card, row), since_ms=process.first_ms)
+            yield filled(OtherHolder, process.owner, process, **_held(card, row, since_ms=process.first_ms))
 
 
 def _whole_day(process: CardProcess, row: CardStreaksRow, since_ms: int) -> bool:
@@ -365,7 +354,9 @@ def _landed_since_ms(row: CardStreaksRow) -> float:
 
 def _unlisted(card: Card, row: CardStreaksRow, prices: Prices) -> Holder:
     """Return the memory that no process owns up to: of it only the card's own streak is known."""
-    return Holder(
+    return filled(
+        Holder,
+        card,
         **_held(card, row),
         idle_since_ms=row.since_ms or 0,
         idle_ms=row.in_state_ms or 0,
@@ -413,8 +404,10 @@ def _free(card: Card, row: CardStreaksRow, parts: Sequence[PromiseRow]) -> FreeC
             owners[part.promised_until_ms] = part.promised_to
     since_ms = max(begin_ms for begin_ms, _ in begins)
     observed_ms.append(max(row.as_of_ms - since_ms, 0))  # what was asked later may tell of a newer tick
-    return FreeCard(
-        **_named(card),
+    return filled(
+        FreeCard,
+        card,
+        card_name=card.name,
         as_of_ms=row.as_of_ms,
         free_since_ms=since_ms,
         free_ms=min(observed_ms),

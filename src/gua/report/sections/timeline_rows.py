@@ -9,7 +9,7 @@ from typing import Annotated, Final, NamedTuple
 from gua.core.parameters import READ
 from gua.core.view import Count, Moment, View
 from gua.report.kit.fields import AS_IS, Seconds, Timestamp, Unit, filled
-from gua.report.model import Card, Window
+from gua.report.model import Card, Placed, Window
 from gua.report.states import STATES
 
 _CELLS = Unit(json=lambda cells: [[part / 1000 for part in cell] for cell in cells], cell=AS_IS.cell)
@@ -33,16 +33,13 @@ class Presence:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class CardTimeline:
+class CardTimeline(Placed):
     """One card.
 
     ``cells`` has for each cell of the window, oldest first, the milliseconds observed in each state, in the order of
     ``STATES``; what is missing of the cell is unobserved. ``holders``: the processes longest on it, longest first.
     """
 
-    host: str
-    gpu: str
-    index: int | None
     card_name: str | None
     cells: Annotated[tuple[tuple[int, int, int, int], ...], _CELLS]
     holders: tuple[Presence, ...]
