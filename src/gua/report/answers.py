@@ -9,8 +9,9 @@ from typing import ClassVar, Final
 from gua.core.words import Use
 from gua.report.costs import Cost, added
 from gua.report.costs import wasted as idle_held_cost
+from gua.report.kit.fields import grouped
 from gua.report.model import IdleSeconds, Report
-from gua.report.sections.allocation import Allocated, PromisedHours
+from gua.report.sections.allocation import PromisedHours
 from gua.report.sections.now_rows import SILENT_AFTER, FreeCard, Holder, Now, OtherHolder, PromisedCard
 from gua.report.sections.usage_rows import OwnerUsage, Usage
 from gua.report.states import IDLE_HELD, MS_PER_HOUR, TRULY_IDLE
@@ -127,10 +128,9 @@ def answers(report: Report) -> Answers:
     to the empty time.
     """
     now, usage = report.get(Now), report.get(Usage)
-    owners: dict[str | None, list[OwnerUsage]] = {}
-    unlisted: list[OwnerUsage] = []
-    for one in usage.owners if usage else ():
-        (owners.setdefault(one.owner, []) if one.kind == "listed" else unlisted).append(one)
+    every = usage.owners if usage else ()
+    owners = grouped((one for one in every if one.kind == "listed"), lambda one: one.owner)
+    unlisted = [one for one in every if one.kind != "listed"]
     holds, unowned = _holds(now)
     wasted, empty = _wasted(report), _empty(report)
     asked: list[ToAsk] = [
@@ -198,10 +198,7 @@ def _empty(report: Report) -> EmptyPromise | None:
 
 def _asked_of_empty(report: Report) -> Iterable[AskedOfEmpty]:
     found, now = report.get(PromisedHours), report.get(Now)
-    owners: dict[str | None, list[Allocated]] = {}
-    for one in found.owners if found else ():
-        owners.setdefault(one.owner, []).append(one)
-    for owner, rows in owners.items():
+    for owner, rows in grouped(found.owners if found else (), lambda one: one.owner).items():
         yield AskedOfEmpty(
             owner=owner,
             wasted_gpu_ms=sum(one.uses[Use.EMPTY] for one in rows),

@@ -133,14 +133,6 @@ def by_price_and_state(rows: Iterable[CostsRow]) -> PricedUs:
     return sums
 
 
-def of_cards(rows: Iterable[CostsRow]) -> Mapping[tuple[str, str], list[CostsRow]]:
-    """Return the rows of each card, by host and card."""
-    found: dict[tuple[str, str], list[CostsRow]] = defaultdict(list)
-    for row in rows:
-        found[row.host, row.gpu].append(row)
-    return found
-
-
 def of_states(priced: Iterable[PricedState]) -> PricedUs:
     """Return GPU time by price and state."""
     return {(one.price, STATES[one.state - 1]): one.gpu_us for one in priced}

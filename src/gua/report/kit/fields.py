@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cache
 from types import NoneType
-from typing import Annotated, Any, Final, TypeVar, cast, get_args, get_type_hints
+from typing import Annotated, Any, Final, Protocol, TypeVar, cast, get_args, get_type_hints
 
 from gua.core.durations import to_rfc3339
 from gua.report.states import MS_PER_HOUR, STATES, States, share
@@ -16,6 +16,14 @@ Cell = str | float | None
 Cells = Mapping[str, Cell]
 Json = dict[str, object]
 T = TypeVar("T")
+K = TypeVar("K", bound=Hashable)
+
+
+class _OnCard(Protocol):
+    @property
+    def host(self) -> str: ...
+    @property
+    def gpu(self) -> str: ...
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -201,6 +209,19 @@ def _found(name: str, rows: Iterable[Any]) -> dict[str, object]:
         if name == "index" and "gpu_index" in known:
             return {name: row.gpu_index}
     return {}
+
+
+def grouped(rows: Iterable[T], key: Callable[[T], K]) -> dict[K, list[T]]:
+    """Return the rows of each key, both in the order in which they come."""
+    found: dict[K, list[T]] = {}
+    for row in rows:
+        found.setdefault(key(row), []).append(row)
+    return found
+
+
+def of_card(row: _OnCard) -> tuple[str, str]:
+    """Return what a row is about as a key: the host and the card."""
+    return row.host, row.gpu
 
 
 def columns(kind: type) -> tuple[str, ...]:

@@ -12,13 +12,13 @@ from typing import Final
 from gua.report.asking import Asking, Finish
 from gua.report.kit.amounts import CENTS
 from gua.report.kit.basis import at
-from gua.report.kit.fields import Cells, Json, Number, Timestamp, filled, hours, number, to_json
+from gua.report.kit.fields import Cells, Json, Number, Timestamp, filled, grouped, hours, number, of_card, to_json
 from gua.report.kit.figures import NONE, HourFormat, amount, amounts
 from gua.report.kit.style import Style
 from gua.report.kit.tables import Heading, Part, Rows, Table
 from gua.report.kit.words import NAME_WIDTH, known, named
 from gua.report.model import Card, Report
-from gua.report.prices import CostsRow, Prices, of_cards
+from gua.report.prices import CostsRow, Prices
 from gua.report.section import Csv, Section
 from gua.report.states import IDLE_HELD, MS_PER_HOUR, STATES
 
@@ -85,7 +85,7 @@ def money(rows: Sequence[CostsRow], cards: Iterable[Card], prices: Prices) -> Mo
     Priced and unpriced GPU time of all costs together is the headline's. What no price counted for is a cost of its
     own, without a currency.
     """
-    by_card = of_cards(rows)
+    by_card = grouped(rows, of_card)
     models: dict[str | None, Counter[tuple[int, str]]] = defaultdict(Counter)
     for card in cards:
         for row in by_card.get((card.host, card.gpu)) or [_unpriced(card)]:

@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Final
 
 from gua.core.words import AllocationStatus, Mig, Use
 from gua.report.costs import OneCost
-from gua.report.kit.fields import Hours, Ratio, Seconds, Timestamp, Unit, filled
+from gua.report.kit.fields import Hours, Ratio, Seconds, Timestamp, Unit, filled, grouped, of_card
 from gua.report.model import Card, Extent, Placed, Window
 from gua.report.prices import Prices
 from gua.report.promises import AllocationNameRow, PromiseRow
@@ -216,7 +216,7 @@ def now_of(  # noqa: PLR0913 - what is known of the cards comes from six questio
         and row.as_of_ms
         and as_of_ms - row.as_of_ms <= SILENT_AFTER * max(interval_ms.get(row.host, 0), row.newest_span_ms)
     }
-    processes = _by_card(listed)
+    processes = grouped(listed, of_card)
     holders = sorted(
         (
             one
@@ -268,13 +268,6 @@ def _held(card: Card, row: CardStreaksRow, **others: object) -> dict[str, Any]:
 
 def _card_now(card: Card, row: CardStreaksRow | None) -> CardNow:
     return filled(CardNow, card, state=SILENT) if row is None else filled(CardNow, card, row)
-
-
-def _by_card(listed: Iterable[CardProcess]) -> dict[Key, list[CardProcess]]:
-    found: dict[Key, list[CardProcess]] = {}
-    for process in listed:
-        found.setdefault((process.host, process.gpu), []).append(process)
-    return found
 
 
 def _worst_first(holder: Holder) -> tuple[bool, int, int, str, str, int]:

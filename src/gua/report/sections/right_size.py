@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple, TypeVar
@@ -16,7 +15,7 @@ from gua.report.asking import Asking, Finish
 from gua.report.costs import OneCost, added, with_currencies
 from gua.report.hours import NO_HOUR
 from gua.report.kit.amounts import Amounts
-from gua.report.kit.fields import Cells, Hours, Ratio, cells, columns, filled
+from gua.report.kit.fields import Cells, Hours, Ratio, cells, columns, filled, grouped
 from gua.report.kit.figures import NONE, HourFormat, amount, apportion_rest, percent, percents
 from gua.report.kit.style import Style
 from gua.report.kit.tables import Heading, Part, Rows, Table, more
@@ -275,10 +274,8 @@ def _fits_table(found: RightSize, style: Style, hours: HourFormat, amounts: Amou
 
 def _programs(workloads: Sequence[ProgramOnCard]) -> list[list[ProgramOnCard]]:
     """Return what fits less, together by owner, program and model, the most GPU time first."""
-    groups: dict[tuple[object, ...], list[ProgramOnCard]] = defaultdict(list)
-    for one in workloads:
-        if one.fits:
-            groups[one.owner, one.program, one.model, one.is_instance].append(one)
+    fitting = (one for one in workloads if one.fits)
+    groups = grouped(fitting, lambda one: (one.owner, one.program, one.model, one.is_instance))
     return sorted(groups.values(), key=lambda group: -sum(one.gpu_ms for one in group))
 
 

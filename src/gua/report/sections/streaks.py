@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -12,7 +12,7 @@ from gua.core.view import Count, View
 from gua.report.asking import Asking, Finish
 from gua.report.costs import OneCost, with_currencies
 from gua.report.kit.amounts import Amounts
-from gua.report.kit.fields import Cells, Hours, Json, Seconds, cells, columns, hours, to_json
+from gua.report.kit.fields import Cells, Hours, Json, Seconds, cells, columns, grouped, hours, to_json
 from gua.report.kit.figures import NONE, HourFormat, percent, span
 from gua.report.kit.style import Style
 from gua.report.kit.tables import Heading, Part, Rows
@@ -124,18 +124,18 @@ class EmptyLimitsRow(NamedTuple):
 
 
 R = TypeVar("R", StreaksRow, EmptyLimitsRow)
-EMPTY_LIMITS: Final = View("empty_limits", EmptyLimitsRow, (*READ, "limits_ms", "false_alarm_ms", *PRICED))
-STREAKS: Final = View("streaks", StreaksRow, (*READ, "limits_ms", "false_alarm_ms", "in_parts", *PRICED))
+EMPTY_LIMITS: Final = View("empty_limits", EmptyLimitsRow, (*READ, *PRICED, "limits_ms", "false_alarm_ms"))
+STREAKS: Final = View("streaks", StreaksRow, (*READ, *PRICED, "limits_ms", "false_alarm_ms", "in_parts"))
 
 
 def what_if_empty(rows: Iterable[EmptyLimitsRow], limits_ms: Sequence[int], prices: Prices) -> tuple[WhatIfEmpty, ...]:
     """Return a limit each; one that no streak reaches has no row."""
-    parts = _by_limit(rows)
+    parts = grouped(rows, lambda row: row.limit_ms)
     return tuple(
         WhatIfEmpty(
             limit_ms=limit,
-            allocations=sum(row.allocations for row in parts[limit]),
-            **_given_back(parts[limit], prices),
+            allocations=sum(row.allocations for row in parts.get(limit, ())),
+            **_given_back(parts.get(limit, ()), prices),
         )
         for limit in limits_ms
     )
@@ -143,23 +143,15 @@ def what_if_empty(rows: Iterable[EmptyLimitsRow], limits_ms: Sequence[int], pric
 
 def streaks(rows: Iterable[StreaksRow], limits_ms: Sequence[int], unknown_gpu_ms: float, prices: Prices) -> Streaks:
     """Return both from the rows of all limits; a limit that no streak reaches has no row."""
-    parts = _by_limit(rows)
+    parts = grouped(rows, lambda row: row.limit_ms)
     return Streaks(
-        classes=tuple(_class_of(limit, parts[limit], prices) for limit in LONGER_THAN_MS),
+        classes=tuple(_class_of(limit, parts.get(limit, ()), prices) for limit in LONGER_THAN_MS),
         what_if=tuple(
-            WhatIf(limit_ms=limit, holders=_holders(parts[limit]), **_given_back(parts[limit], prices))
+            WhatIf(limit_ms=limit, holders=_holders(parts.get(limit, ())), **_given_back(parts.get(limit, ()), prices))
             for limit in limits_ms
         ),
         unknown_gpu_ms=unknown_gpu_ms,
     )
-
-
-def _by_limit(rows: Iterable[R]) -> Mapping[int, list[R]]:
-    """Return the rows of each limit, each of other hosts."""
-    found: dict[int, list[R]] = defaultdict(list)
-    for row in rows:
-        found[row.limit_ms].append(row)
-    return found
 
 
 def _class_of(limit_ms: int, parts: Sequence[StreaksRow], prices: Prices) -> StreakClass:

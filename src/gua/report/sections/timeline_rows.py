@@ -8,7 +8,7 @@ from typing import Annotated, Final, NamedTuple
 
 from gua.core.parameters import READ
 from gua.core.view import Count, Moment, View
-from gua.report.kit.fields import AS_IS, Seconds, Timestamp, Unit, filled
+from gua.report.kit.fields import AS_IS, Seconds, Timestamp, Unit, filled, grouped, of_card
 from gua.report.model import Card, Placed, Window
 from gua.report.states import STATES
 
@@ -116,9 +116,7 @@ def timeline(
     length = cell_ms(window)
     count = -(-(window.until_ms - window.since_ms) // length)
     cells = {(row.host, row.gpu): row.cells for row in rows}
-    present: dict[tuple[str, str], list[PresenceRow]] = {}
-    for row in presences:
-        present.setdefault((row.host, row.gpu), []).append(row)
+    present = grouped(presences, of_card)
     return filled(
         Timeline,
         window,

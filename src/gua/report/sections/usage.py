@@ -13,13 +13,13 @@ from gua.report.asking import Asking, Finish
 from gua.report.costs import added, wasted, with_currencies
 from gua.report.kit.amounts import AMOUNT_WIDTH, WASTED, WASTED_NOTE, Amounts
 from gua.report.kit.basis import at
-from gua.report.kit.fields import Cells, cells
+from gua.report.kit.fields import Cells, cells, grouped, of_card
 from gua.report.kit.figures import HourFormat, count, percents, plural, span
 from gua.report.kit.style import Style, table
 from gua.report.kit.tables import STACKED_BELOW, Drawn, Heading, Part, Rows, Table
 from gua.report.kit.words import NOT_KNOWN, NOT_LISTED
 from gua.report.model import Card, Headline, Report
-from gua.report.prices import CostsRow, Prices, of_cards
+from gua.report.prices import CostsRow, Prices
 from gua.report.section import Csv, Section
 from gua.report.sections.usage_rows import (
     OWNER_AND_PROGRAM,
@@ -49,10 +49,7 @@ _SHORTEST_NAME: Final = 9
 
 def _text(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
     """Yield the ten largest owners' programs and the rest as one line, then whatever else was asked for."""
-    if report[Usage].owners:
-        yield from _owners_as_table(report, style, hours)
-    else:
-        yield _nobody(report)
+    yield from _owners_as_table(report, style, hours) if report[Usage].owners else (_nobody(report),)
     yield from usage_by(report, style, hours)
 
 
@@ -120,13 +117,7 @@ _SAYS: Final = "GPU-hours of cards that were active, idle-held or unknown, split
 
 def _drawn(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
     """Yield the same, with as many columns as fit."""
-    if style.width < STACKED_BELOW:
-        yield from _text(report, style, hours)
-        return
-    if report[Usage].owners:
-        yield from _owners(report, style, hours)
-    else:
-        yield _nobody(report)
+    yield from _owners(report, style, hours) if report[Usage].owners else (_nobody(report),)
     yield from usage_by(report, style, hours)
 
 
@@ -274,10 +265,8 @@ def _groups(
     """Return what the rows of each host, or model, must come to; ``None`` for a key that is none of cards."""
     if by not in {BY_HOST, BY_MODEL}:
         return None
-    named: dict[str | None, list[Card]] = {}
-    for card in cards:
-        named.setdefault(card.host if by == BY_HOST else card.model or card.name, []).append(card)
-    rows = of_cards(costs)
+    named = grouped(cards, lambda card: card.host if by == BY_HOST else card.model or card.name)
+    rows = grouped(costs, of_card)
     return {
         name: Whole.of(
             (card.states for card in of_name),

@@ -13,7 +13,7 @@ from gua.core.parameters import BOUNDS, READ
 from gua.core.view import Count, Moment, StateName, View
 from gua.report.asking import Asking, Finish
 from gua.report.hours import NO_HOUR
-from gua.report.kit.fields import Hours, Number, Ratio, Timestamp, filled
+from gua.report.kit.fields import Hours, Number, Ratio, Timestamp, filled, grouped, of_card
 from gua.report.model import Card, Headline, OfCard
 from gua.report.states import ACTIVE, IDLE_HELD
 
@@ -144,9 +144,7 @@ def usefulness(asking: Asking) -> Finish:
 def usefulness_of(rows: Iterable[IdleTimeRow], activity: Sequence[ActivityRow] = ()) -> Usefulness:
     """Return the rows of ``gua_report.idle_time`` as cards, in the order of their indexes, and all of them together."""
     found = sorted(rows, key=lambda row: (row.host, row.gpu_index is None, row.gpu_index or 0, row.gpu))
-    told: dict[tuple[str, str], list[ActivityRow]] = {}
-    for row in activity:
-        told.setdefault((row.host, row.gpu), []).append(row)
+    told = grouped(activity, of_card)
     return Usefulness(
         states=_by_state(found),
         loaded=_added(found, ACTIVE, IDLE_HELD),
