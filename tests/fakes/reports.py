@@ -722,9 +722,8 @@ def _idle_split(totals: States) -> IdleSplit:
     return IdleSplit(
         never_used_gpu_ms=held * 0.55,
         never_used_long_gpu_ms=held * 0.5,
-        low_gpu_ms=held * 0.44,
+        low_gpu_ms=held * 0.45,
         low_long_gpu_ms=held * 0.06,
-        unknown_gpu_ms=held * 0.01,
     )
 
 
@@ -859,7 +858,6 @@ def _streaks(totals: States) -> Streaks:
             )
             for place, (limit, part) in enumerate(zip(WHAT_IF_LIMITS_MS, kept, strict=True))
         ),
-        unknown_gpu_ms=held * 0.02,
     )
 
 

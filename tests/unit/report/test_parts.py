@@ -87,7 +87,7 @@ def test_streaks_of_parts_are_added_up_and_a_holder_of_two_counts_once() -> None
         0, 4, 2, (12, 13), 1_000, 2_000, 1_500, 2, (PricedTime(1, 5), PricedTime(2, 7)), (PricedTime(2, 6),)
     )
 
-    found = streaks([first, second, first._replace(limit_ms=3_600_000, holders=9)], (), 0, NO_PRICES)
+    found = streaks([first, second, first._replace(limit_ms=3_600_000, holders=9)], (), NO_PRICES)
 
     whole = found.classes[0]
     assert (whole.streaks, whole.holders, whole.idle_ms, whole.idle_held_gpu_ms) == (7, 3, 6_000, 6)

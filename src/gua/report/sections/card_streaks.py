@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Final, NamedTuple
 
@@ -10,7 +10,7 @@ from gua.core.parameters import READ
 from gua.core.rules import State
 from gua.core.untrusted import is_word_of
 from gua.core.view import Count, Moment, ValueKind, View
-from gua.report.asking import Asking
+from gua.report.asking import Asking, Finish
 from gua.report.questions import Answer
 
 LONG_STREAK_MS: Final = 30 * 60_000
@@ -24,15 +24,13 @@ class IdleSplit:
     A streak is idle-held ticks of one card in a row: an active or truly-idle tick ends it; an unknown tick, or a gap of
     up to twice the longer of the two ticks beside it, does not. ``never_used``: no engine, process or sample of any
     tick of the streak was above 0. ``low``: some was, and stayed below ``active_utilization``. ``long`` is the part
-    in streaks of :data:`LONG_STREAK_MS` and more. ``unknown``: counted in hours whose ticks are gone and whose streaks
-    nobody kept. A streak is what lies of it in the window.
+    in streaks of :data:`LONG_STREAK_MS` and more. A streak is what lies of it in the window.
     """
 
     never_used_gpu_ms: float
     never_used_long_gpu_ms: float
     low_gpu_ms: float
     low_long_gpu_ms: float
-    unknown_gpu_ms: float
 
     @property
     def long_gpu_ms(self) -> float:
@@ -68,10 +66,10 @@ def ask_cards(asking: Asking) -> Answer[CardStreaksRow]:
     return asking.rows_in_parts(CARD_STREAKS, long_streak_ms=LONG_STREAK_MS)
 
 
-def ask_split(asking: Asking) -> Callable[[], IdleSplit]:
+def ask_split(asking: Asking) -> Finish:
     """Query what the idle-held time of all cards is made of."""
     cards = ask_cards(asking)
-    return lambda: idle_split(cards())
+    return lambda _headline, _cards: idle_split(cards())
 
 
 def idle_split(rows: Sequence[CardStreaksRow]) -> IdleSplit:
@@ -81,5 +79,4 @@ def idle_split(rows: Sequence[CardStreaksRow]) -> IdleSplit:
         never_used_long_gpu_ms=sum(row.never_used_long_us for row in rows) / 1000,
         low_gpu_ms=sum(row.low_us for row in rows) / 1000,
         low_long_gpu_ms=sum(row.low_long_us for row in rows) / 1000,
-        unknown_gpu_ms=0.0,
     )

@@ -12,7 +12,7 @@ from gua.core.view import Count, View
 from gua.report.asking import Asking, Finish
 from gua.report.costs import OneCost, with_currencies
 from gua.report.kit.amounts import Amounts
-from gua.report.kit.fields import Cells, Hours, Json, Seconds, cells, columns, grouped, hours, to_json
+from gua.report.kit.fields import Cells, Hours, Json, Seconds, cells, columns, grouped, to_json
 from gua.report.kit.figures import NONE, HourFormat, percent, span
 from gua.report.kit.style import Style
 from gua.report.kit.tables import Heading, Part, Rows
@@ -20,7 +20,6 @@ from gua.report.model import Card, Headline, Report
 from gua.report.parts import MOST_CARD_HOURS_IN_PARTS
 from gua.report.prices import PricedTime, Prices
 from gua.report.section import Csv, Section
-from gua.report.sections.card_streaks import ask_split
 from gua.report.states import IDLE_HELD
 
 LONGER_THAN_MS: Final = (0, 3_600_000, 8 * 3_600_000, 24 * 3_600_000)
@@ -84,13 +83,11 @@ class WhatIfEmpty:
 class Streaks:
     """The distribution, its classes one within the other, and the limits of what-if.
 
-    ``unknown_gpu_ms``: idle-held GPU time in hours of which no streaks were kept. ``what_if_empty`` are the same limits
-    for what is allocated and empty; none of them where nobody looks at allocation.
+    ``what_if_empty`` are the same limits for what is allocated and empty, none where nobody looks at allocation.
     """
 
     classes: tuple[StreakClass, ...]
     what_if: tuple[WhatIf, ...]
-    unknown_gpu_ms: Hours[float]
     what_if_empty: tuple[WhatIfEmpty, ...] = ()
 
 
@@ -141,7 +138,7 @@ def what_if_empty(rows: Iterable[EmptyLimitsRow], limits_ms: Sequence[int], pric
     )
 
 
-def streaks(rows: Iterable[StreaksRow], limits_ms: Sequence[int], unknown_gpu_ms: float, prices: Prices) -> Streaks:
+def streaks(rows: Iterable[StreaksRow], limits_ms: Sequence[int], prices: Prices) -> Streaks:
     """Return both from the rows of all limits; a limit that no streak reaches has no row."""
     parts = grouped(rows, lambda row: row.limit_ms)
     return Streaks(
@@ -150,7 +147,6 @@ def streaks(rows: Iterable[StreaksRow], limits_ms: Sequence[int], unknown_gpu_ms
             WhatIf(limit_ms=limit, holders=_holders(parts.get(limit, ())), **_given_back(parts.get(limit, ()), prices))
             for limit in limits_ms
         ),
-        unknown_gpu_ms=unknown_gpu_ms,
     )
 
 
@@ -205,17 +201,6 @@ def _text(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
     rows.add("GPU-hours", lambda one: hours.of(one.idle_held_gpu_ms), note="the idle-held time of cards that is theirs")
     rows.add(amounts.titles("", style.name), lambda one: amounts.cells(one.cost))
     yield rows.table()
-    yield from unknown(report, hours)
-
-
-def unknown(report: Report, hours: HourFormat) -> Iterator[str]:
-    """Yield how much idle-held time has no streaks, if any."""
-    unknown_gpu_ms = report[Streaks].unknown_gpu_ms
-    if unknown_gpu_ms > 0:
-        yield (
-            f"{hours.of(unknown_gpu_ms)} idle-held GPU-hours are not in this: their ticks are gone, "
-            "and no streaks were kept of them."
-        )
 
 
 def _what_if_text(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
@@ -233,7 +218,6 @@ def _what_if_text(report: Report, style: Style, hours: HourFormat) -> Iterator[P
     rows.add("holders", lambda one: f"{one.holders:,}")
     rows.add("false alarms", lambda one: f"{one.false_alarms:,}")
     yield rows.table()
-    yield from unknown(report, hours)
     if not found.what_if_empty:
         return
     yield Heading("What if empty allocations were taken back")
@@ -260,7 +244,7 @@ def _add_given_back(
 
 def _collect(asking: Asking) -> Finish:
     limits_ms = sorted(asking.request.what_if_limits_ms or WHAT_IF_LIMITS_MS)
-    split, prices, sources = ask_split(asking), asking.prices, asking.sources()
+    prices, sources = asking.prices, asking.sources()
     answer = asking.rows_in_parts(
         STREAKS,
         limits_ms=sorted({*LONGER_THAN_MS, *limits_ms}),
@@ -270,7 +254,7 @@ def _collect(asking: Asking) -> Finish:
     empty = asking.rows_in_parts(EMPTY_LIMITS, only_if=sources, limits_ms=limits_ms, false_alarm_ms=FALSE_ALARM_MS)
 
     def finish(_headline: Headline, _cards: Sequence[Card]) -> Streaks:
-        found = streaks(answer(), limits_ms, split().unknown_gpu_ms, prices)
+        found = streaks(answer(), limits_ms, prices)
         return replace(found, what_if_empty=what_if_empty(empty(), limits_ms, prices)) if sources() else found
 
     return finish
@@ -293,7 +277,7 @@ STREAKS_SECTION = Section(
     model=Streaks,
     collect=_collect,
     text=_text,
-    json=lambda found: {"classes": to_json(found.classes), "unknown_gpu_hours": hours(found.unknown_gpu_ms)},
+    json=lambda found: {"classes": to_json(found.classes), "unknown_gpu_hours": 0.0},
     csv=Csv(columns(StreakClass), lambda found, _report: _rows(found.classes, "longer_than_seconds")),
     most_card_hours=MOST_CARD_HOURS_IN_PARTS,
 )
@@ -304,7 +288,7 @@ def _what_if_json(found: Streaks) -> Json:
         "limits": to_json(found.what_if),
         "empty_limits": to_json(found.what_if_empty),
         "false_alarm_seconds": FALSE_ALARM_MS // 1000,
-        "unknown_gpu_hours": hours(found.unknown_gpu_ms),
+        "unknown_gpu_hours": 0.0,
     }
 
 
