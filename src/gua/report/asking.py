@@ -88,3 +88,13 @@ class Asking:
 
 Collect = Callable[[Asking], Finish | None]
 """Queries what a section is made of; ``None`` where it cannot be made."""
+
+
+def model_of(view: View[R], made: Callable[[Sequence[R], Window], object]) -> Collect:
+    """Return what queries one view, and makes a section's model of its rows."""
+
+    def collect(asking: Asking) -> Finish:
+        rows = asking.rows(view)
+        return lambda _headline, _cards: made(rows(), asking.window)
+
+    return collect

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final, NamedTuple
 from gua.core.moments import zone
 from gua.core.parameters import READ
 from gua.core.view import Count, Date, HourOfDay, StateName, View, Weekday
-from gua.report.asking import Asking, Finish
+from gua.report.asking import model_of
 from gua.report.kit.fields import (
     AS_IS,
     ByState,
@@ -334,21 +334,6 @@ def _time_of_day(rows: Iterable[TimeOfDayRow]) -> TimeOfDay:
     return TimeOfDay(DayHour(hour=hour, states=states) for hour, states in enumerate(hours))
 
 
-def _collect_time_of_day(asking: Asking) -> Finish:
-    answer = asking.rows(TIME_OF_DAY)
-    return lambda _headline, _cards: _time_of_day(answer())
-
-
-def _collect_week(asking: Asking) -> Finish:
-    answer = asking.rows(CALENDAR)
-    return lambda _headline, _cards: Week(calendar_of(answer(), asking.window)[0])
-
-
-def _collect_days(asking: Asking) -> Finish:
-    answer = asking.rows(CALENDAR)
-    return lambda _headline, _cards: Days(calendar_of(answer(), asking.window)[1])
-
-
 def _with_shares(kind: type) -> Csv[Any]:
     def rows(model: Iterable[DayHour | WeekHour | CalendarDay], _report: Report) -> Iterator[Cells]:
         return ({**cells(row), **shares(row.states)} for row in model)
@@ -360,7 +345,7 @@ TIME_OF_DAY_SECTION = Section(
     name="time-of-day",
     title=zoned("Time of day"),
     model=TimeOfDay,
-    collect=_collect_time_of_day,
+    collect=model_of(TIME_OF_DAY, lambda rows, _window: _time_of_day(rows)),
     text=_hours_of_day_text,
     drawn=_hours_of_day_drawn,
     csv=_with_shares(DayHour),
@@ -369,7 +354,7 @@ WEEK_SECTION = Section(
     name="week",
     title=zoned("Hours of the week"),
     model=Week,
-    collect=_collect_week,
+    collect=model_of(CALENDAR, lambda rows, window: Week(calendar_of(rows, window)[0])),
     text=_week_text,
     drawn=_week_drawn,
     html=_week_page,
@@ -379,7 +364,7 @@ DAYS_SECTION = Section(
     name="days",
     title=zoned("Days"),
     model=Days,
-    collect=_collect_days,
+    collect=model_of(CALENDAR, lambda rows, window: Days(calendar_of(rows, window)[1])),
     text=_days_text,
     csv=_with_shares(CalendarDay),
 )

@@ -8,7 +8,7 @@ from typing import Annotated, Final, NamedTuple
 
 from gua.core.parameters import READ
 from gua.core.view import Count, StateName, View
-from gua.report.asking import Asking, Finish
+from gua.report.asking import model_of
 from gua.report.kit.fields import RATIO, Cells, Number, Seconds, cells, columns, filled
 from gua.report.kit.figures import NONE, HourFormat, amount, plural
 from gua.report.kit.style import Style
@@ -81,11 +81,6 @@ class EnergyRow(NamedTuple):
 
 ENERGY: Final = View("energy", EnergyRow, READ)
 _NONE: Final = StateEnergy(measured_joules=0, measured_ms=0, estimated_joules=0, estimated_ms=0, unknown_ms=0)
-
-
-def _collect(asking: Asking) -> Finish:
-    answer = asking.rows(ENERGY)
-    return lambda _headline, _cards: energy_of(answer())
 
 
 def energy_of(rows: Iterable[EnergyRow]) -> Energy:
@@ -164,7 +159,7 @@ ENERGY_SECTION = Section(
     name="energy",
     title="Energy",
     model=Energy,
-    collect=_collect,
+    collect=model_of(ENERGY, lambda rows, _window: energy_of(rows)),
     text=_text,
     csv=Csv((*_CARD[:4], "state", *columns(StateEnergy), *_CARD[4:]), _rows),
 )

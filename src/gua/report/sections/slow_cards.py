@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from gua.core.parameters import READ
 from gua.core.view import Count, View
 from gua.core.words import ROW_REMAPS
-from gua.report.asking import Asking, Finish
+from gua.report.asking import model_of
 from gua.report.kit.fields import Hours, cells, columns, filled
 from gua.report.kit.figures import NONE, HourFormat, count, percent
 from gua.report.kit.style import Style
 from gua.report.kit.tables import Part, card_rows, more
-from gua.report.model import OfCard, Report
+from gua.report.model import OfCard, Report, Window
 from gua.report.section import Csv, Section
 
 
@@ -74,12 +74,9 @@ class SlowCardRow(NamedTuple):
 SLOW_CARDS_VIEW: Final = View("slow_cards", SlowCardRow, READ)
 
 
-def _collect(asking: Asking) -> Finish:
-    """Query what each card's driver told: the most slowed first, then by their place."""
-    answer = asking.rows(SLOW_CARDS_VIEW)
-    return lambda _headline, _cards: SlowCards(
-        cards=tuple(sorted((filled(SlowCard, row) for row in answer()), key=_order))
-    )
+def _made(rows: Iterable[SlowCardRow], _window: Window) -> SlowCards:
+    """Return the cards, the most slowed first, then by their place."""
+    return SlowCards(cards=tuple(sorted((filled(SlowCard, row) for row in rows), key=_order)))
 
 
 def _order(card: SlowCard) -> tuple[object, ...]:
@@ -132,7 +129,7 @@ SLOW_CARDS_SECTION = Section(
     name="slow-cards",
     title="What slowed cards down",
     model=SlowCards,
-    collect=_collect,
+    collect=model_of(SLOW_CARDS_VIEW, _made),
     text=_text,
     csv=Csv(columns(SlowCard), lambda found, _report: map(cells, found.cards)),
 )

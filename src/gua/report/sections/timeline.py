@@ -18,7 +18,7 @@ from gua.report.kit.figures import NONE, HourFormat, apportion, percent, percent
 from gua.report.kit.html import CLASSES, UNOBSERVED, Markup, caption_of, join, name, paragraph, swatch, tag
 from gua.report.kit.style import Style
 from gua.report.kit.tables import Drawn, Part, Rows
-from gua.report.kit.words import LEFT_OVER, NAME_WIDTH, NOT_KNOWN, card_name, index, known
+from gua.report.kit.words import LEFT_OVER, NAME_WIDTH, NOT_KNOWN, card_name, index, known, short_name
 from gua.report.model import Report, Window
 from gua.report.parts import MOST_CARD_HOURS_IN_PARTS
 from gua.report.section import Csv, Section, zoned
@@ -384,9 +384,7 @@ def _grid(places: Sequence[float]) -> Markup:
 
 def _card_label(index: int | None, called: str | None, gpu: str, mig: str | None = None) -> Markup:
     """Return ``0 H100 80GB HBM3``; the UUID shows where one points."""
-    shown = (called or gpu).removeprefix("NVIDIA ").removeprefix("GeForce ")
-    if mig == Mig.PARENT:
-        shown = LEFT_OVER
+    shown = LEFT_OVER if mig == Mig.PARENT else short_name(called or gpu)
     number = NONE if index is None else str(index)
     return tag("span", tag("span", number, class_="index"), " ", name(shown, 28), title=safe(gpu, 80))
 
