@@ -194,12 +194,12 @@ def _use(condition: Condition, report: Report) -> ConditionResult:
     whole_ms = found.looked_at_gpu_ms
     if condition.unit == "%" and not whole_ms:
         return _untold(condition, "nothing was observed")
-    bounds = [each / whole_ms if condition.unit == "%" else each for each in (least_ms, most_ms)]
     if condition.unit == "%":
+        bounds, tolerance = (least_ms / whole_ms, most_ms / whole_ms), _ROUNDING
         written = f"{percent(bounds[0])} % of what was looked at is {condition.metric}"
     else:
+        bounds, tolerance = (least_ms, most_ms), 0
         written = f"{amount(least_ms / MS_PER_HOUR, 3)} GPU-hours are {condition.metric}"
-    tolerance = _ROUNDING if condition.unit == "%" else 0
     least, most = (_compared(condition, bound, written, tolerance=tolerance) for bound in bounds)
     if least.is_met == most.is_met:
         return least

@@ -776,9 +776,11 @@ def test_costs_of_models(both: Both) -> None:
         expected = means.spent(counted, PRICES, ticks)
         of_model = [one for one in costs if one.model == model]
         for state in STATES:
-            amounts = {one.currency: one.cost[state] for one in of_model if one.currency and one.cost[state]}
+            amounts = {
+                one.currency: one.states[state].cost for one in of_model if one.currency and one.states[state].cost
+            }
             assert amounts == pytest.approx(expected[state].amounts, abs=1e-6)
-            assert sum(one.unpriced_gpu_ms[state] for one in of_model) == us(expected[state].unpriced_ms)
+            assert sum(one.states[state].unpriced_gpu_ms for one in of_model) == us(expected[state].unpriced_ms)
 
 
 def test_costs_of_cards_and_of_all(both: Both) -> None:

@@ -93,21 +93,23 @@ def test_a_model_has_a_cost_in_each_currency_and_one_without_for_what_has_no_pri
         (None, None),
     ]
     _, euros, dollars, rest, free, _ = costs
-    assert euros.gpu_ms["idle-held"] == 6 * HOUR_MS
-    assert euros.cost["idle-held"] == 2 * 2.5 + 4 * 2.0
-    assert rest.unpriced_gpu_ms["truly-idle"] == 7 * HOUR_MS
+    assert euros.states["idle-held"].gpu_ms == 6 * HOUR_MS
+    assert euros.states["idle-held"].cost == 2 * 2.5 + 4 * 2.0
+    assert rest.states["truly-idle"].unpriced_gpu_ms == 7 * HOUR_MS
     assert dollars.cost == {"active": 0, "idle-held": 3.0, "truly-idle": 0, "unknown": 0}
     assert sum(euros.unpriced_gpu_ms.values()) == sum(dollars.unpriced_gpu_ms.values()) == 0
     # A price of 0 is a price.
-    assert free.gpu_ms["idle-held"] == 3 * HOUR_MS
-    assert free.cost["idle-held"] == 0
+    assert free.states["idle-held"].gpu_ms == 3 * HOUR_MS
+    assert free.states["idle-held"].cost == 0
 
 
 @pytest.mark.parametrize("prices", [PRICES, Prices()])
 def test_priced_and_unpriced_time_together_is_all_there_was(prices: Prices) -> None:
     every = sum(one.states[state].gpu_ms for one in CARDS for state in STATES)
     costs = found(prices).costs
-    assert sum(one.gpu_ms[state] + one.unpriced_gpu_ms[state] for one in costs for state in STATES) == every
+    assert (
+        sum(one.states[state].gpu_ms + one.states[state].unpriced_gpu_ms for one in costs for state in STATES) == every
+    )
 
 
 def test_prices_come_in_the_order_in_which_they_count() -> None:

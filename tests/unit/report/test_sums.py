@@ -72,9 +72,11 @@ def test_parts_sum_to_the_headline(
     for state in STATES:
         assert sum(hour.states[state].gpu_ms for hour in week) == pytest.approx(headline[state], abs=1e-3)
         assert sum(day.states[state].gpu_ms for day in days) == pytest.approx(headline[state], abs=1e-3)
-        parts = [(cost.gpu_ms[state], cost.unpriced_gpu_ms[state]) for cost in costs]
+        parts = [(cost.states[state].gpu_ms, cost.states[state].unpriced_gpu_ms) for cost in costs]
         assert sum(map(sum, parts)) == pytest.approx(headline[state], abs=1e-3)
-        assert sum(cost.cost[state] for cost in costs) == pytest.approx(sum(one for one, _ in parts) / 3_600_000 * 2)
+        assert sum(cost.states[state].cost or 0 for cost in costs) == pytest.approx(
+            sum(one for one, _ in parts) / 3_600_000 * 2
+        )
     assert sum(day.seconds for day in days) == pytest.approx((until_ms - since_ms) / 1000)
     observed = {
         (row["host"], row["gpu"]): row["observed_ms"]

@@ -60,10 +60,10 @@ class UsageRow:
     gpu_ms: Hours[float]
     share: Ratio[float | None]
     process_ms: ProcessHours
-    longest_idle_ms: LongestIdle
-    sessions: int | None
-    first_ms: FirstSeen[int | None]
-    last_ms: LastSeen[int | None]
+    longest_idle_ms: LongestIdle = None
+    sessions: int | None = None
+    first_ms: FirstSeen[int | None] = None
+    last_ms: LastSeen[int | None] = None
     states: ByState
     costs: CostByState = None
 
@@ -215,8 +215,7 @@ def _unlisted(rows: Sequence[OwnerSpanRow], whole: Whole) -> dict[str, Any] | No
     if not sum(rests):
         return None
     priced = unlisted_priced(whole.priced, (of_states(row.priced) for row in rows))
-    nobodys = dict.fromkeys(("longest_idle_ms", "sessions", "first_ms", "last_ms"))
-    return {"kind": "unlisted", **_times(rests, priced, whole.prices), "process_ms": sum(rests) / 1000, **nobodys}
+    return {"kind": "unlisted", **_times(rests, priced, whole.prices), "process_ms": sum(rests) / 1000}
 
 
 def _times(us: Sequence[int], priced: PricedUs, prices: Prices) -> dict[str, Any]:
