@@ -41,13 +41,12 @@ from gua.report.sections.groups import Group, Grouping, Groupings
 from gua.report.sections.money import Money, money
 from gua.report.sections.now_rows import SILENT, CardNow, FreeCard, Holder, Now, OtherHolder, PromisedCard
 from gua.report.sections.previous import Previous
-from gua.report.sections.right_size import FitTime, ProgramOnCard, RightSize
-from gua.report.sections.right_size_fits import CardSize, Peak, fits_half, fits_slice
+from gua.report.sections.right_size import CardSize, FitTime, Peak, ProgramOnCard, RightSize, fits_half, fits_slice
 from gua.report.sections.slow_cards import SlowCard, SlowCards
 from gua.report.sections.streaks import LONGER_THAN_MS, WHAT_IF_LIMITS_MS, StreakClass, Streaks, WhatIf, WhatIfEmpty
 from gua.report.sections.timeline_rows import CardTimeline, Presence, Timeline
-from gua.report.sections.usage_rows import OwnerUsage, Usage, UsageBy, UsageRow
-from gua.report.sections.usefulness_rows import (
+from gua.report.sections.usage import OwnerUsage, Usage, UsageBy, UsageRow
+from gua.report.sections.usefulness import (
     BusyWithFewSms,
     CardIdleTime,
     IdleTime,

@@ -13,7 +13,7 @@ from gua.report.kit.fields import grouped
 from gua.report.model import IdleSeconds, Report
 from gua.report.sections.allocation import PromisedHours
 from gua.report.sections.now_rows import SILENT_AFTER, FreeCard, Holder, Now, OtherHolder, PromisedCard
-from gua.report.sections.usage_rows import OwnerUsage, Usage
+from gua.report.sections.usage import OwnerUsage, Usage
 from gua.report.states import IDLE_HELD, MS_PER_HOUR, TRULY_IDLE
 from gua.report.uses import share
 

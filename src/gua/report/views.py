@@ -14,18 +14,19 @@ from gua.report.sections import (
     card_streaks,
     contention,
     energy,
+    now_rows,
     right_size,
     slow_cards,
     streaks,
     timeline_rows,
-    usage_rows,
-    usefulness_rows,
+    usage,
+    usefulness,
 )
 
 _MODULES: Final = (
     *(allocation_sources, fleet, hours, legacy_v1, prices, promises, rows, explain),
-    *(calendar, card_streaks, contention, energy, right_size, slow_cards, streaks),
-    *(timeline_rows, usage_rows, usefulness_rows),
+    *(calendar, card_streaks, contention, energy, now_rows, right_size, slow_cards, streaks),
+    *(timeline_rows, usage, usefulness),
 )
 """Every view that these modules declare is shared."""
 SHARED: Final[Mapping[str, View[Any]]] = MappingProxyType(

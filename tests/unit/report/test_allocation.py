@@ -36,7 +36,7 @@ from gua.report.section_list import section_named
 from gua.report.sections.allocation import PromisedHours, allocation, allocation_name
 from gua.report.sections.contention import ContentionRow, Contentions, contention
 from gua.report.sections.now_rows import Now
-from gua.report.sections.usage_rows import Usage
+from gua.report.sections.usage import Usage
 from gua.report.states import observed_ms
 from gua.report.uses import USES, total
 from gua.report.window import ReportRequest

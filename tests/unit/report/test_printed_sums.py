@@ -30,7 +30,7 @@ from gua.report.sections.headline import state_hours
 from gua.report.sections.money import ModelCost, Money, StateCost
 from gua.report.sections.previous import Previous
 from gua.report.sections.right_size import FitTime, RightSize
-from gua.report.sections.usefulness_rows import IdleTime, Usefulness
+from gua.report.sections.usefulness import IdleTime, Usefulness
 from gua.report.states import ACTIVE, IDLE_HELD, STATES, UNKNOWN, StateTime
 
 HOUR_MS = 3_600_000

@@ -7,15 +7,17 @@ from dataclasses import replace
 import pytest
 
 from gua.report.prices import PricedTime, Prices, PriceSpan
-from gua.report.sections.right_size import CardSizeRow, RightSizeRow, right_size_of
-from gua.report.sections.right_size_fits import (
+from gua.report.sections.right_size import (
     CardSize,
+    CardSizeRow,
     ModelSize,
     Peak,
+    RightSizeRow,
     fits_half,
     fits_slice,
     fits_smaller,
     models_of,
+    right_size_of,
     usable,
 )
 

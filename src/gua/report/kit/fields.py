@@ -184,6 +184,7 @@ def json_of(model: object) -> Json:
 
 def filled(
     kind: Callable[..., T],
+    /,
     *rows: Any,  # noqa: ANN401 - rows of any view
     **given: object,
 ) -> T:

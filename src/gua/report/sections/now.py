@@ -34,8 +34,7 @@ from gua.report.model import Report
 from gua.report.promises import ALLOCATION_NAMES
 from gua.report.section import Csv, Section
 from gua.report.sections.card_streaks import ask_cards
-from gua.report.sections.now_rows import SILENT, FreeCard, Holder, Now, gigabyte_hours, now_of
-from gua.report.sections.usage_rows import HOLDERS
+from gua.report.sections.now_rows import HOLDERS, SILENT, FreeCard, Holder, Now, gigabyte_hours, now_of
 from gua.report.states import STATES, TRULY_IDLE
 
 MOST_HOLDERS: Final = 10

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Final
+from typing import Annotated, Any, ClassVar, Final, NamedTuple
 
+from gua.core.parameters import PRICED, READ
+from gua.core.view import Count, Moment, View
 from gua.core.words import AllocationStatus, Mig, Use
 from gua.report.costs import OneCost
 from gua.report.kit.fields import Hours, Ratio, Seconds, Timestamp, Unit, filled, grouped, of_card
 from gua.report.model import Card, Extent, Placed, Window
-from gua.report.prices import Prices
+from gua.report.prices import PricedTime, Prices
 from gua.report.promises import AllocationNameRow, PromiseRow
 from gua.report.sections.card_streaks import CardStreaksRow
-from gua.report.sections.usage_rows import CardProcess
 from gua.report.states import IDLE_HELD, MS_PER_HOUR, STATES, TRULY_IDLE
 
 BYTES_PER_GB: Final = 10**9
@@ -184,6 +185,41 @@ class Now:
         return tuple(sorted(found, key=lambda one: (-one.in_use_ms, one.host, one.index or 0, one.gpu)))
 
 
+class Owner(NamedTuple):
+    """Who a process belongs to, and what it is."""
+
+    owner: str | None
+    program: str | None
+    container_id: str | None
+    pod_uid: str | None
+    slurm_job_id: str | None
+    systemd_unit: str | None
+
+
+class CardProcess(NamedTuple):
+    """A process of a card's newest tick with processes; moments in Unix ms, ``created_ms`` is 0 where it is unknown."""
+
+    host: str
+    gpu: str
+    pid: Count
+    created_ms: int
+    owner: Owner
+    last_ms: Moment
+    is_idle: bool
+    memory_bytes: Count | None
+    idle_since_ms: Moment | None
+    idle_ms: Count | None
+    idle_first_span_ms: Count | None
+    known_before_ms: Count | None
+    first_ms: Moment
+    active_24h_ms: Count | None
+    idle_held_us: Count
+    idle_held_kib_ms: Count
+    idle_held_known_ms: Count
+    idle_held_priced: tuple[PricedTime, ...]
+
+
+HOLDERS: Final = View("holders", CardProcess, (*READ, *PRICED))
 _LANDING_TICKS: Final = 1.5
 _BYTES_PER_KIB: Final = 1024
 _DAY_MS: Final = 24 * 3_600_000
