@@ -1,13 +1,13 @@
-"""Asks a store several questions at the same time, where it takes them."""
+"""Reads several views of a store at the same time, where it takes that, and records which views a report reads."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import TypeVar
 
-from gua.core.ports import ViewReader
+from gua.core.ports import Row, ViewReader
 from gua.core.view import View
 
 R = TypeVar("R")
@@ -41,3 +41,25 @@ def start(reader: ViewReader, rows: Answer[R]) -> Answer[R]:
     # The thread holds up no exit: a report that was given up does not wait for the server.
     threading.Thread(target=run, daemon=True).start()
     return answer.result
+
+
+Question = tuple[str, Mapping[str, object]]
+"""A view and its parameters."""
+
+
+class RecordingReader:
+    """A store that answers as the one behind it does, and keeps the questions in the order in which they came."""
+
+    def __init__(self, reader: ViewReader) -> None:
+        self._reader = reader
+        self.questions: list[Question] = []
+
+    @property
+    def is_concurrent(self) -> bool:
+        """Whether several threads may ask at the same time: the order of questions would be another each time."""
+        return False
+
+    def rows(self, view: str, parameters: Mapping[str, object]) -> Iterable[Row]:
+        """Return the rows of a view, and remember that it was asked for."""
+        self.questions.append((view, dict(parameters)))
+        return self._reader.rows(view, parameters)

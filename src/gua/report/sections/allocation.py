@@ -17,8 +17,8 @@ from gua.report.kit.basis import at
 from gua.report.kit.fields import Cells, Hours, Json, cells, columns, grouped, json_of
 from gua.report.kit.figures import NONE, HourFormat, at_least, count, percents, span
 from gua.report.kit.style import Style
-from gua.report.kit.tables import Heading, Part, Rows, Table, more
-from gua.report.kit.words import COMMANDS, GUA, NAME_WIDTH, index, known, named
+from gua.report.kit.tables import Heading, Part, Rows, Table, more, placed_rows
+from gua.report.kit.words import COMMANDS, GUA, NAME_WIDTH, known, named
 from gua.report.model import Card, Headline, Report, ReportedSource
 from gua.report.prices import Prices
 from gua.report.promises import (
@@ -338,10 +338,7 @@ def _empty_now(report: Report, style: Style) -> Iterator[Part]:
     if not now.empty:
         yield "none"
         return
-
-    rows = Rows(now.empty, MOST_EMPTY * style.times)
-    rows.add_host(report, style, lambda one: one.host)
-    rows.add("gpu", lambda one: index(one.index, one.gpu, style), is_head=True)
+    rows = placed_rows(report, style, now.empty, MOST_EMPTY * style.times)
     rows.add("owner", lambda one: known(one.owner, style), left=True, shortest=8, is_head=True)
     rows.add("allocation", lambda one: allocation_name(one, style), left=True, shortest=16)
     rows.add("since", lambda one: at(one.promised_since_ms, report.window), left=True)

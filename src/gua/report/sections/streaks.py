@@ -13,7 +13,7 @@ from gua.report.asking import Asking, Finish
 from gua.report.costs import OneCost, with_currencies
 from gua.report.kit.amounts import Amounts
 from gua.report.kit.fields import Cells, Hours, Json, Seconds, cells, columns, grouped, to_json
-from gua.report.kit.figures import NONE, HourFormat, percent, span
+from gua.report.kit.figures import NONE, HourFormat, count, percent, span
 from gua.report.kit.style import Style
 from gua.report.kit.tables import Heading, Part, Rows
 from gua.report.model import Card, Headline, Report
@@ -214,9 +214,8 @@ def _what_if_text(report: Report, style: Style, hours: HourFormat) -> Iterator[P
     rows = Rows(found.what_if)
     _add_given_back(rows, "idle", report, style, hours)
     rows.add("% of idle-held", lambda one: percent(one.gpu_ms / held_ms) if held_ms else NONE, leaves=1)
-    rows.add("reclaims", lambda one: f"{one.reclaims:,}")
-    rows.add("holders", lambda one: f"{one.holders:,}")
-    rows.add("false alarms", lambda one: f"{one.false_alarms:,}")
+    numbers = ("reclaims", "holders", "false alarms")
+    rows.add(numbers, lambda one: [*map(count, (one.reclaims, one.holders, one.false_alarms))])
     yield rows.table()
     if not found.what_if_empty:
         return
@@ -227,9 +226,8 @@ def _what_if_text(report: Report, style: Style, hours: HourFormat) -> Iterator[P
     )
     empty = Rows(found.what_if_empty)
     _add_given_back(empty, "empty", report, style, hours)
-    empty.add("reclaims", lambda one: f"{one.reclaims:,}")
-    empty.add("allocations", lambda one: f"{one.allocations:,}")
-    empty.add("false alarms", lambda one: f"{one.false_alarms:,}")
+    numbers = ("reclaims", "allocations", "false alarms")
+    empty.add(numbers, lambda one: [*map(count, (one.reclaims, one.allocations, one.false_alarms))])
     yield empty.table()
 
 

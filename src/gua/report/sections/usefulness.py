@@ -17,8 +17,8 @@ from gua.report.kit.basis import moment
 from gua.report.kit.fields import Cells, Hours, Number, Ratio, Timestamp, cells, columns, filled, grouped, of_card
 from gua.report.kit.figures import NONE, HourFormat, amount, amounts, percent, plural
 from gua.report.kit.style import Style
-from gua.report.kit.tables import Heading, Part, Rows, Table, TableColumn, card_rows, more
-from gua.report.kit.words import NAME_WIDTH, NOT_KNOWN, index, known
+from gua.report.kit.tables import Heading, Part, Rows, Table, TableColumn, card_rows, more, placed_rows
+from gua.report.kit.words import NAME_WIDTH, NOT_KNOWN, known
 from gua.report.model import Card, Headline, OfCard, Report
 from gua.report.section import Csv, Section
 from gua.report.sections.energy import JOULES_PER_KWH
@@ -460,9 +460,7 @@ def _busy_with_few_sms(report: Report, style: Style, hours: HourFormat) -> Itera
     def names(several: Sequence[str | None]) -> str:
         return style.name(", ".join(name or NOT_KNOWN for name in several) or NONE, NAME_WIDTH)
 
-    rows = Rows(found, MOST_RUNS * style.times)
-    rows.add_host(report, style, lambda one: one.host)
-    rows.add("gpu", lambda one: index(one.index, one.gpu, style), is_head=True)
+    rows = placed_rows(report, style, found, MOST_RUNS * style.times)
     rows.add("from", lambda one: moment(one.since_ms, report.window.timezone), left=True)
     rows.add("hours", lambda one: hours.of(one.observed_ms))
     rows.add("SMs %", lambda one: percent(one.sm))
