@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
@@ -131,10 +131,12 @@ def answers(report: Report) -> Answers:
     every = usage.owners if usage else ()
     owners = grouped((one for one in every if one.kind == "listed"), lambda one: one.owner)
     unlisted = [one for one in every if one.kind != "listed"]
-    holds, unowned = _holds(now)
+    holding: tuple[Holding, ...] = (*now.holders, *now.others) if now else ()
+    holds = grouped((one for one in holding if one.pid is not None), lambda one: one.owner)
+    unowned = tuple(one for one in holding if one.pid is None)
     wasted, empty = _wasted(report), _empty(report)
     asked: list[ToAsk] = [
-        *(_asked(report, owner, rows, holds.get(owner, ())) for owner, rows in owners.items()),
+        *(_asked(report, owner, rows, tuple(holds.get(owner, ()))) for owner, rows in owners.items()),
         *_asked_of_empty(report),
     ]
     total = wasted.cost if empty is None else added([wasted.cost, empty.cost])
@@ -233,18 +235,3 @@ def _is_gone(report: Report, last_ms: int | None) -> bool | None:
     if any(last_ms >= silent.since_ms - near_ms for silent in report.silent):
         return None
     return last_ms < now.as_of_ms - near_ms
-
-
-def _holds(now: Now | None) -> tuple[Mapping[str | None, tuple[Holding, ...]], tuple[Holding, ...]]:
-    """Return what each owner holds, and what no listed process holds, in the order of the section now."""
-    by_owner: dict[str | None, tuple[Holding, ...]] = {}
-    unowned: tuple[Holding, ...] = ()
-    if now is None:
-        return by_owner, unowned
-    every: tuple[Holding, ...] = (*now.holders, *now.others)
-    for one in every:
-        if one.pid is None:
-            unowned += (one,)
-        else:
-            by_owner[one.owner] = (*by_owner.get(one.owner, ()), one)
-    return by_owner, unowned

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
@@ -46,6 +46,11 @@ class Table:
     heads: int = 1
     bars: Sequence[States] = ()
     notes: Sequence[tuple[str, str]] = ()
+
+
+def table_of(columns: Mapping[TableColumn, Sequence[str]]) -> Table:
+    """Return the table of columns with their cells."""
+    return Table(columns=[*columns], rows=[*zip(*columns.values(), strict=True)])
 
 
 class Rows(Generic[T]):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Annotated, Final
+from typing import Annotated
 
 from gua.core.durations import to_rfc3339
 from gua.core.ports import ViewReader
@@ -26,7 +26,7 @@ from gua.report.kit.fields import (
 )
 from gua.report.kit.figures import HourFormat, percent, percents, points
 from gua.report.kit.style import Style
-from gua.report.kit.tables import Part, Table, TableColumn
+from gua.report.kit.tables import Part, TableColumn, table_of
 from gua.report.model import Coverage, Report, Window
 from gua.report.questions import start
 from gua.report.rows import OVERVIEW, OverviewRow
@@ -77,16 +77,6 @@ def before(reader: ViewReader, window: Window, hosts: object, *, from_ticks: boo
     return told
 
 
-_COLUMNS: Final = (
-    TableColumn(title="", left=True),
-    TableColumn(title="GPU-hours", leaves=2),
-    TableColumn(title="share %"),
-    TableColumn(title="before", leaves=1),
-    TableColumn(title="before %"),
-    TableColumn(title="change, points"),
-)
-
-
 def _text(report: Report, _style: Style, hours: HourFormat) -> Iterator[Part]:
     """Yield each state's share now and then, and by how many points of a hundred it changed."""
     found = report[Previous]
@@ -104,15 +94,16 @@ def _text(report: Report, _style: Style, hours: HourFormat) -> Iterator[Part]:
         )
     here = [report.headline.states[state].gpu_ms for state in STATES]
     there = [found.states[state].gpu_ms for state in STATES]
-    columns = (
-        STATES,
-        hours.parts(here),
-        percents(here),
-        hours.parts(there),
-        percents(there),
-        points(here, there),
+    yield table_of(
+        {
+            TableColumn(title="", left=True): STATES,
+            TableColumn(title="GPU-hours", leaves=2): hours.parts(here),
+            TableColumn(title="share %"): percents(here),
+            TableColumn(title="before", leaves=1): hours.parts(there),
+            TableColumn(title="before %"): percents(there),
+            TableColumn(title="change, points"): points(here, there),
+        }
     )
-    yield Table(columns=_COLUMNS, rows=[list(row) for row in zip(*columns, strict=True)])
 
 
 def _collect(asking: Asking) -> Finish:

@@ -17,7 +17,7 @@ from gua.report.kit.basis import moment
 from gua.report.kit.fields import Cells, Hours, Number, Ratio, Timestamp, cells, columns, filled, grouped, of_card
 from gua.report.kit.figures import NONE, HourFormat, amount, amounts, percent, plural
 from gua.report.kit.style import Style
-from gua.report.kit.tables import Heading, Part, Rows, Table, TableColumn, card_rows, more, placed_rows
+from gua.report.kit.tables import Heading, Part, Rows, Table, TableColumn, card_rows, more, placed_rows, table_of
 from gua.report.kit.words import NAME_WIDTH, NOT_KNOWN, known
 from gua.report.model import Card, Headline, OfCard, Report
 from gua.report.section import Csv, Section
@@ -356,7 +356,7 @@ def _states_table(report: Report, hours: HourFormat) -> Table:
         ),
         TableColumn(title="of idle hours", leaves=2): told([part.measured_gpu_ms for part in parts]),
     }
-    return Table(columns=[*columns], rows=[*zip(*columns.values(), strict=True)])
+    return table_of(columns)
 
 
 def _known(written: Sequence[str], are_known: Iterable[bool]) -> list[str]:
