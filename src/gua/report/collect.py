@@ -14,12 +14,13 @@ from gua.report.filters import Selection, filters
 from gua.report.hours import HOURS, Hour, HourRow, hours_of, read_of, ticks_an_hour
 from gua.report.kit.fields import filled, grouped, of_card
 from gua.report.model import Card, Headline, IdleSeconds, MostIdle, Overlap, Report
-from gua.report.parts import MOST_CARD_HOURS_OF_A_PART, MOST_UNROLLED_TICKS, card_hours, parts_of
+from gua.report.parts import parts_of
 from gua.report.prices import PRICES, CostsRow, Prices, by_price_and_state
 from gua.report.questions import ask
 from gua.report.rows import EXTENT, OVERVIEW, RULES, OverviewRow, StateTotal
 from gua.report.section_list import default_sections, section_names, sections_of
 from gua.report.sections.groups import check_by, needs_labels
+from gua.report.size_limit import MOST_CARD_HOURS_OF_A_PART, MOST_UNROLLED_TICKS, card_hours
 from gua.report.states import STATES, StateTime
 from gua.report.window import ReportRequest, choose_extents, choose_window, no_data
 

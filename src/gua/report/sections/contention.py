@@ -18,10 +18,10 @@ from gua.report.kit.style import Style
 from gua.report.kit.tables import Part, Rows
 from gua.report.kit.words import NAME_WIDTH
 from gua.report.model import Report
-from gua.report.parts import MOST_CARD_HOURS_AT_ONCE
 from gua.report.prices import PricedTime, Prices
 from gua.report.promises import WAITS, WaitsRow
 from gua.report.section import Csv, Section
+from gua.report.size_limit import MOST_CARD_HOURS_AT_ONCE
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

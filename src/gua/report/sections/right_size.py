@@ -22,9 +22,9 @@ from gua.report.kit.style import Style
 from gua.report.kit.tables import Heading, Part, Rows, Table, more
 from gua.report.kit.words import card_name, known
 from gua.report.model import Card, Headline, OfCard, Report
-from gua.report.parts import MOST_CARD_HOURS_OF_TICKS
 from gua.report.prices import PricedTime, Prices
 from gua.report.section import Csv, Section
+from gua.report.size_limit import MOST_CARD_HOURS_OF_TICKS
 from gua.report.states import ACTIVE, IDLE_HELD, UNKNOWN
 
 RESERVE_DOUBT: Final = 1 << 30

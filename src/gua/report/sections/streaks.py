@@ -17,9 +17,9 @@ from gua.report.kit.figures import NONE, HourFormat, count, percent, span
 from gua.report.kit.style import Style
 from gua.report.kit.tables import Heading, Part, Rows
 from gua.report.model import Card, Headline, Report
-from gua.report.parts import MOST_CARD_HOURS_IN_PARTS
 from gua.report.prices import PricedTime, Prices
 from gua.report.section import Csv, Section
+from gua.report.size_limit import MOST_CARD_HOURS_IN_PARTS
 from gua.report.states import IDLE_HELD
 
 LONGER_THAN_MS: Final = (0, 3_600_000, 8 * 3_600_000, 24 * 3_600_000)

@@ -20,7 +20,6 @@ from gua.report.kit.style import Style
 from gua.report.kit.tables import Drawn, Part, Rows
 from gua.report.kit.words import LEFT_OVER, NAME_WIDTH, NOT_KNOWN, card_name, index, known, short_name
 from gua.report.model import Report, Window
-from gua.report.parts import MOST_CARD_HOURS_IN_PARTS
 from gua.report.section import Csv, Section, zoned
 from gua.report.sections.timeline_rows import (
     MOST_PRESENCES,
@@ -32,6 +31,7 @@ from gua.report.sections.timeline_rows import (
     cell_ms,
     timeline,
 )
+from gua.report.size_limit import MOST_CARD_HOURS_IN_PARTS
 from gua.report.states import ACTIVE, IDLE_HELD, STATES, TRULY_IDLE, UNKNOWN
 
 MOST_CARDS: Final = 24
