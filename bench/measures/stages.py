@@ -38,7 +38,7 @@ def main() -> None:
     from gua.cli.output_options import OutputOptions, choose_output  # noqa: PLC0415 - as above
     from gua.report.collect import collect  # noqa: PLC0415 - as above
     from gua.report.hours import tick_hours  # noqa: PLC0415 - as above
-    from gua.report.recording import RecordingReader  # noqa: PLC0415 - as above
+    from gua.report.questions import RecordingReader  # noqa: PLC0415 - as above
     from gua.report.window import ReportRequest  # noqa: PLC0415 - as above
     from gua.store.database import open_store  # noqa: PLC0415 - as above
     from gua.store.report_views import report_views, without_ticks  # noqa: PLC0415 - as above

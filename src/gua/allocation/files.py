@@ -70,8 +70,7 @@ def parse_file(content: bytes, written_ms: int) -> FileAllocation:
     try:
         found: Any = json.loads(content.decode(errors="replace"))
     except (ValueError, RecursionError):
-        msg = "no JSON, or torn"
-        raise ValueError(msg) from None
+        raise ValueError("no JSON, or torn") from None
     require(isinstance(found, dict), "no JSON object")
     source, identity, uid = found.get("source"), found.get("id"), found.get("uid")
     require(_is_source(source), "source is not 1 to 32 of a-z, 0-9, _ and -")
@@ -120,8 +119,7 @@ def _moment(value: object, name: str) -> int:
     elif isinstance(value, (int, float)) and is_number(value):
         seconds = value
     if seconds is None or not _LEAST_SECONDS <= seconds < _MOST_SECONDS:
-        msg = f"{name} is no time in Unix seconds"
-        raise ValueError(msg)
+        raise ValueError(f"{name} is no time in Unix seconds")
     return round(seconds * 1000)
 
 
@@ -153,8 +151,7 @@ def _card(value: object) -> CardName:
                 name = None
             if name is not None:
                 return CardName(kind, name, instance)
-    msg = 'a card is not "GPU-…", "MIG-…", an index, or one of {"minor": n}, {"pci": "…"}, {"gres": n}'
-    raise ValueError(msg)
+    raise ValueError('a card is not "GPU-…", "MIG-…", an index, or one of {"minor": n}, {"pci": "…"}, {"gres": n}')
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

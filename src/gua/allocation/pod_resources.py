@@ -81,16 +81,13 @@ def ask_pod_resources(socket: Path, *, seconds: float = CALL_SECONDS, most_bytes
             answer = _call(f"unix:{quote(address)}", seconds, most_bytes)
         pods = parse_pod_resources(answer)
     except PermissionError:
-        msg = f"{socket}: Permission denied"
-        raise NoSocketError(msg) from None
+        raise NoSocketError(f"{socket}: Permission denied") from None
     except (FileNotFoundError, NotADirectoryError) as error:
-        msg = f"{socket}: {error.strerror}"
-        raise NoSocketError(msg) from None
+        raise NoSocketError(f"{socket}: {error.strerror}") from None
     except OSError as error:
         raise CallError(error.strerror or str(error)) from None
     except ValueError as error:
-        msg = f"its answer is garbage: {error}"
-        raise CallError(msg) from None
+        raise CallError(f"its answer is garbage: {error}") from None
     try:
         age_seconds = time.time() - socket.stat().st_mtime
     except OSError:

@@ -100,8 +100,7 @@ def parse_jobs(answer: str, at_ms: int) -> list[Job]:
     for line in answer.splitlines():
         match = _JOB.fullmatch(line)
         if match is None:
-            msg = "squeue answers in another form"
-            raise ValueError(msg)
+            raise ValueError("squeue answers in another form")
         number, part, uid, state, start, end, user = match.groups()
         jobs.append(
             Job(
@@ -140,8 +139,7 @@ def parse_node_gres(answer: str, node: str) -> Gres:
     match = _NODE.match(answer)
     used = _USED.search(answer)
     if match is None or match[1] != node or used is None:
-        msg = "scontrol answers in another form"
-        raise ValueError(msg)
+        raise ValueError("scontrol answers in another form")
     return _gres(used[1])
 
 
@@ -214,8 +212,7 @@ def _moment(text: str) -> int | None:
     try:
         return to_ms(datetime.strptime(f"{text}+0000", "%Y-%m-%dT%H:%M:%S%z"))
     except ValueError:
-        msg = "squeue answers times in another form"
-        raise ValueError(msg) from None
+        raise ValueError("squeue answers times in another form") from None
 
 
 PERIOD_SECONDS: Final = 60.0
@@ -348,8 +345,7 @@ class SlurmPoll:
             node = None
         node = node or parse_node_name(self._ask(["scontrol", "show", "node", "-o"]), host)
         if node is None:
-            msg = "this host is no node of Slurm's: say which one with its name"
-            raise CommandError(msg)
+            raise CommandError("this host is no node of Slurm's: say which one with its name")
         return node
 
     def _ask_for_gpus(self, live: Sequence[Job], used: Gres, node: str) -> tuple[str, ...]:

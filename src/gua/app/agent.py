@@ -165,8 +165,7 @@ def _hold_pid_file(held: ExitStack, path: Path, *, started_ms: int, version: str
     own = ProcFs()  # the /proc of this PID namespace, whatever --procfs names
     process = own.process(os.getpid())
     if process is None:
-        msg = "cannot read /proc/self/stat: mount /proc here"
-        raise UnavailableError(msg)
+        raise UnavailableError("cannot read /proc/self/stat: mount /proc here")
     pid_file = PidFile(path)
     pid_file.acquire(
         start_ticks=process.start_ticks,

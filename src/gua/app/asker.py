@@ -79,8 +79,7 @@ class Askers:
         try:
             found = pidfd_of_peer(connection, peer.pid, self.start_ticks)
         except OSError as error:
-            msg = f"who asks cannot be told ({error.strerror}): try again"
-            raise TransientError(msg) from None
+            raise TransientError(f"who asks cannot be told ({error.strerror}): try again") from None
         if found is not None:
             handle, begun = found
             try:
@@ -91,8 +90,7 @@ class Askers:
                     return container_id(record.cgroup or ""), begun
             finally:
                 os.close(handle)
-        msg = "who asked has ended: ask again"
-        raise TransientError(msg)
+        raise TransientError("who asked has ended: ask again")
 
 
 def is_admin(peer: Peer) -> bool:

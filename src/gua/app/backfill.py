@@ -55,8 +55,7 @@ def send_history(store: str | None, home: Path, destination: Destination, *, int
     """
     parsed = parse_dsn(store_address(store, home), password=os.environ.get("GUA_STORE_PASSWORD"))
     if not isinstance(parsed, EmbeddedDsn):
-        msg = "history is sent from an embedded store, and this is a server: leave --with-history out"
-        raise UsageError(msg)
+        raise UsageError("history is sent from an embedded store, and this is a server: leave --with-history out")
     if not StoreDirectory(parsed.path).exists():
         say(f"history: none, there is no store at {safe(str(parsed.path))}")
         return

@@ -191,8 +191,7 @@ def deliver_spooled(
             failure = failure or error
     if failure is not None:
         kind = TransientError if isinstance(failure, TransientError) else UnavailableError
-        msg = f"{failure} (what was not delivered is kept in {home.spool} and goes with the next)"
-        raise kind(msg) from None
+        raise kind(f"{failure} (what was not delivered is kept in {home.spool} and goes with the next)") from None
     if refused := sum(each.refused for each in drained.values()):
         say(f"note: {refused} ticks were refused for good and are kept in {safe(str(home.spool))}", to_stderr=True)
     return drained
@@ -205,8 +204,7 @@ def destination_of(store: str | None, endpoint: str | None) -> tuple[str | None,
     """
     store, endpoint = more_explicit(store, endpoint)
     if store and endpoint:
-        msg = "ticks go to one place: give --store or --endpoint, not both"
-        raise UsageError(msg)
+        raise UsageError("ticks go to one place: give --store or --endpoint, not both")
     return store, endpoint
 
 

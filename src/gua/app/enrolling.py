@@ -53,20 +53,17 @@ def what_is_sent(origin: Origin, settings: Settings, interval_ms: int) -> Iterat
 def receiver(endpoint: str | None, certificate: Path | None, *, insecure: bool) -> Settings:
     """Return where the token will be sent. Raises UsageError where it must not be."""
     if not endpoint:
-        msg = "say where to: gua enroll --endpoint URL, as in https://collector.example:4318"
-        raise UsageError(msg)
+        raise UsageError("say where to: gua enroll --endpoint URL, as in https://collector.example:4318")
     settings = read_settings(endpoint, os.environ)
     if settings.secure:
         return settings if certificate is None else replace(settings, certificate=certificate)
     if certificate is not None:
-        msg = "--certificate is for https, and this endpoint is without TLS: correct one of both"
-        raise UsageError(msg)
+        raise UsageError("--certificate is for https, and this endpoint is without TLS: correct one of both")
     if not insecure and not is_loopback(settings.url):
-        msg = (
+        raise UsageError(
             f"{settings.shown} is another machine, and without TLS everybody on the way reads the token: "
             "give an https URL, or say --insecure"
         )
-        raise UsageError(msg)
     return replace(settings, certificate=None)
 
 
@@ -159,8 +156,7 @@ def read_authorities(path: Path) -> bytes:
         msg = f"cannot read the certificate {path} ({error.strerror}): check the path and its permissions"
         raise UsageError(msg) from None
     if len(content) > _LONGEST_AUTHORITIES:
-        msg = f"{path} is larger than 1 MiB: name a file with the authority's certificate in PEM format"
-        raise UsageError(msg)
+        raise UsageError(f"{path} is larger than 1 MiB: name a file with the authority's certificate in PEM format")
     return content
 
 
@@ -238,8 +234,7 @@ def _send(offered: Enrollment, raw: bytes, ts_ms: int) -> None:
         try:
             refused = endpoint.land([tick])
         except UnavailableError as error:
-            msg = f"{error} (nothing was stored)"
-            raise UnavailableError(msg) from None
+            raise UnavailableError(f"{error} (nothing was stored)") from None
         if refused or endpoint.rejected_points:
             said = f" ({endpoint.rejected_reason})" if endpoint.rejected_reason else ""
             msg = f"{endpoint.shown} does not take a tick{said}: check that it is for metrics (nothing was stored)"
@@ -259,13 +254,11 @@ def read_token(path: Path | None) -> str:
     """
     if path is None:
         if not sys.stdin.isatty():
-            msg = "nobody is there to type the token: give --token-file FILE (- for stdin)"
-            raise UsageError(msg)
+            raise UsageError("nobody is there to type the token: give --token-file FILE (- for stdin)")
         try:
             return parse_token(getpass("Token (not shown): "), "what was typed")
         except EOFError:
-            msg = "no token was typed: try again, or give --token-file FILE"
-            raise UsageError(msg) from None
+            raise UsageError("no token was typed: try again, or give --token-file FILE") from None
     if str(path) == "-":
         return parse_token(_text(sys.stdin.buffer.read(LONGEST + 3), "stdin"), "stdin")
     return parse_token(_text(_content(path), str(path)), str(path))
@@ -284,8 +277,7 @@ def parse_token(text: str, where: str) -> str:
         fault = "holds spaces, line breaks, control characters or letters beyond ASCII"
     else:
         return token
-    msg = f"{where} {fault}: give the token alone, on one line"
-    raise UsageError(msg)
+    raise UsageError(f"{where} {fault}: give the token alone, on one line")
 
 
 def _content(path: Path) -> bytes:
@@ -300,15 +292,13 @@ def _content(path: Path) -> bytes:
         found = os.fstat(descriptor)
         mode = stat.S_IMODE(found.st_mode)
         if not stat.S_ISREG(found.st_mode):
-            msg = f"the token file {path} is not a regular file: give one, or - to read stdin"
-            raise UsageError(msg)
+            raise UsageError(f"the token file {path} is not a regular file: give one, or - to read stdin")
         if mode & 0o077:
             msg = f"others can read or write the token file {path} (mode {mode:04o}): chmod 600 {path}, and try again"
             raise UnavailableError(msg)
         return os.read(descriptor, LONGEST + 3)
     except OSError as error:
-        msg = f"cannot read the token file {path} ({error.strerror}): check its disk"
-        raise UnavailableError(msg) from None
+        raise UnavailableError(f"cannot read the token file {path} ({error.strerror}): check its disk") from None
     finally:
         os.close(descriptor)
 
@@ -317,5 +307,4 @@ def _text(content: bytes, where: str) -> str:
     try:
         return content.decode("ascii")
     except UnicodeDecodeError:
-        msg = f"{where} holds letters beyond ASCII: give the token alone, on one line"
-        raise UsageError(msg) from None
+        raise UsageError(f"{where} holds letters beyond ASCII: give the token alone, on one line") from None

@@ -192,8 +192,7 @@ class Candidates:
                 for raw in raws
             ]
         if not found:
-            msg = "no card can be read now: see gua status"
-            raise UnavailableError(msg)
+            raise UnavailableError("no card can be read now: see gua status")
         return found
 
     def close(self) -> None:

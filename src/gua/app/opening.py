@@ -92,8 +92,7 @@ def open_report_source(store: str | None, socket: Path | None) -> Iterator[ViewR
     """
     named = socket is not None and str(socket) != os.environ.get("GUA_SOCKET")
     if store and named and store != os.environ.get("GUA_STORE"):
-        msg = "a report is made from one place: give --store or --socket, not both"
-        raise UsageError(msg)
+        raise UsageError("a report is made from one place: give --store or --socket, not both")
     home = asking_home(None, os.environ)
     own = False
     with suppress(PermissionError):  # a home that is not this user's, as where HOME was kept by sudo

@@ -105,8 +105,7 @@ class Rebuilt:
 
 def _process(row: ProcessRow) -> ProcessReading:
     if row.duration_ms is None:
-        msg = "the span of this process is not stored"
-        raise ValueError(msg)
+        raise ValueError("the span of this process is not stored")
     return ProcessReading(
         pid=row.pid,
         created_ms=row.created_ms or None,
@@ -119,8 +118,7 @@ def _process(row: ProcessRow) -> ProcessReading:
 
 def _allocation(row: AllocationRow) -> AllocationReading:
     if row.duration_ms is None or row.gpu_time_ms is None:
-        msg = "the time of this allocation is not stored"
-        raise ValueError(msg)
+        raise ValueError("the time of this allocation is not stored")
     return AllocationReading(
         source=row.source,
         id=row.allocation_id,

@@ -104,8 +104,7 @@ class Reservations:
     def _serve(self, connection: socket.socket, peer: Peer, asked: Mapping[str, Any], lines: Lines) -> None:
         ruler = None if asked.get("beside_scheduler") is True else self._beside()
         if ruler is not None:
-            msg = f"{ruler}: ask it for cards; --beside-scheduler reserves beside it"
-            raise NotNowError(msg)
+            raise NotNowError(f"{ruler}: ask it for cards; --beside-scheduler reserves beside it")
         request = self._request(self._askers.who(connection, peer), asked)
         wait_ms = _amount(asked, "wait_ms", most=LONGEST_MS)
         deadline = None if wait_ms is None else time.monotonic() + wait_ms / 1000
@@ -223,12 +222,10 @@ class Reservations:
         if isinstance(named, list) and named and len(named) <= MOST_CARDS:
             uuids = tuple(_named(str(name), cards) for name in named)
             if len(set(uuids)) < len(uuids):
-                msg = "a card is named twice: name each once"
-                raise UsageError(msg)
+                raise UsageError("a card is named twice: name each once")
             return Wish(cards=uuids)
         if not isinstance(count, int) or isinstance(count, bool) or not 0 < count <= MOST_CARDS:
-            msg = f"give a number of cards from 1 to {MOST_CARDS}, or name them"
-            raise UsageError(msg)
+            raise UsageError(f"give a number of cards from 1 to {MOST_CARDS}, or name them")
         return Wish(count=count)
 
     def _release(self, connection: socket.socket, peer: Peer, asked: Mapping[str, Any], _: Lines) -> None:
@@ -240,8 +237,7 @@ class Reservations:
     def _extend(self, connection: socket.socket, peer: Peer, asked: Mapping[str, Any], _: Lines) -> None:
         for_ms = _amount(asked, "for_ms", most=LONGEST_MS, least=1)
         if for_ms is None:
-            msg = "say for how long from now on, as in --for 2h"
-            raise UsageError(msg)
+            raise UsageError("say for how long from now on, as in --for 2h")
         asker = self._askers.who(connection, peer)
         found = [each for each in self._meant(asker, asked) if each.kind is Kind.MANUAL]
         until_ms = time.time_ns() // 1_000_000 + for_ms
@@ -299,10 +295,9 @@ class Reservations:
         others = [each for each in found if not asker.has(each)]
         if others and not asker.is_admin:
             gpus = ", ".join(str(self._index.get(card, card)) for card in others[0].cards)
-            msg = (
+            raise NotYoursError(
                 f"GPU {gpus} is reserved by {others[0].owner}: only they, root and the group {ADMIN_GROUP} may do that"
             )
-            raise NotYoursError(msg)
         return found
 
     def _waiting(self, request: CardRequest, answer: Waiting) -> dict[str, Any]:
@@ -432,8 +427,7 @@ def _named(name: str, cards: Sequence[Candidate]) -> str:
         if name in {card.uuid, str(card.index)}:
             return card.uuid
     known = ", ".join(str(card.index) for card in cards)
-    msg = f"there is no GPU {storable(name, 64)!r} here: there are {known or 'none'}"
-    raise UsageError(msg)
+    raise UsageError(f"there is no GPU {storable(name, 64)!r} here: there are {known or 'none'}")
 
 
 def _amount(asked: Mapping[str, Any], name: str, *, most: int, least: int = 0) -> int | None:
@@ -441,6 +435,5 @@ def _amount(asked: Mapping[str, Any], name: str, *, most: int, least: int = 0) -
     if value is None:
         return None
     if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
-        msg = f"{name} is not within {least} and {most}"
-        raise UsageError(msg)
+        raise UsageError(f"{name} is not within {least} and {most}")
     return value

@@ -95,8 +95,7 @@ def reserve(tried: Sequence[Path], request: Mapping[str, object], *, say: Callab
             if waiting.heard_at is None or isinstance(error, BusyError):
                 raise
             if time.monotonic() - waiting.heard_at > LOST_SECONDS:
-                msg = f"the agent went away while you waited: {error}"
-                raise NoAgentError(msg) from None
+                raise NoAgentError(f"the agent went away while you waited: {error}") from None
             time.sleep(_PAUSE_SECONDS)
 
 
@@ -169,19 +168,16 @@ def wanted(count: int | None, gpus: str | None) -> dict[str, object]:
         return {"count": 1 if count is None else count}
     names = [name.strip() for name in gpus.split(",") if name.strip()]
     if not names:
-        msg = "--gpu-ids names no card: give indices or UUIDs, as in --gpu-ids 0,3"
-        raise UsageError(msg)
+        raise UsageError("--gpu-ids names no card: give indices or UUIDs, as in --gpu-ids 0,3")
     if count not in {None, 1, len(names)}:
-        msg = f"--gpus {count} and --gpu-ids {gpus} do not agree: give one of both"
-        raise UsageError(msg)
+        raise UsageError(f"--gpus {count} and --gpu-ids {gpus} do not agree: give one of both")
     return {"cards": names}
 
 
 def patience(wait: str | None, *, nonblock: bool) -> int | None:
     """Return how long to wait in ms, ``None`` for as long as it takes. Raises UsageError."""
     if nonblock and wait is not None:
-        msg = "--wait and --nonblock do not agree: give one of both"
-        raise UsageError(msg)
+        raise UsageError("--wait and --nonblock do not agree: give one of both")
     return 0 if nonblock else None if wait is None else parse_duration_ms(wait)
 
 
@@ -191,15 +187,12 @@ def labels_of(given: Sequence[str]) -> dict[str, str]:
     for text in given:
         key, equals, value = text.partition("=")
         if not equals or key not in LABELS:
-            msg = f"--label {text!r}: give kind=… or model=…, as in --label model=qwen-32b"
-            raise UsageError(msg)
+            raise UsageError(f"--label {text!r}: give kind=… or model=…, as in --label model=qwen-32b")
         if key in labels:
-            msg = f"--label {key} is given twice: give it once"
-            raise UsageError(msg)
+            raise UsageError(f"--label {key} is given twice: give it once")
         problem = label_problem(value)
         if problem is not None:
-            msg = f"--label {key}: the {key} {problem}"
-            raise UsageError(msg)
+            raise UsageError(f"--label {key}: the {key} {problem}")
         labels[key] = value
     return labels
 

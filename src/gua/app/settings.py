@@ -56,11 +56,9 @@ def chosen_sources(names: Sequence[str] | None) -> tuple[str, ...]:
     chosen = tuple(dict.fromkeys(name.strip().lower() for name in names or (AUTO,)))
     unknown = [name for name in chosen if name not in {*SOURCES, AUTO, OFF}]
     if unknown:
-        msg = f"--allocation {unknown[0]!r} is no source: take {', '.join(SOURCES)}, {AUTO} or {OFF}"
-        raise UsageError(msg)
+        raise UsageError(f"--allocation {unknown[0]!r} is no source: take {', '.join(SOURCES)}, {AUTO} or {OFF}")
     if OFF in chosen and len(chosen) > 1:
-        msg = f"--allocation {OFF} says that nothing is looked at: leave the others out, or it"
-        raise UsageError(msg)
+        raise UsageError(f"--allocation {OFF} says that nothing is looked at: leave the others out, or it")
     return () if OFF in chosen else chosen
 
 
@@ -73,8 +71,7 @@ def poll_seconds(text: str | None) -> float | None:
     try:
         seconds = parse_duration_ms(text) / 1000
     except UsageError as error:
-        msg = f"--slurm-poll: {error}"
-        raise UsageError(msg) from None
+        raise UsageError(f"--slurm-poll: {error}") from None
     if seconds < LEAST_POLL_SECONDS:
         msg = f"--slurm-poll {text!r} asks Slurm more often than every {LEAST_POLL_SECONDS:g}s: give more, or {OFF}"
         raise UsageError(msg)
@@ -214,6 +211,5 @@ def kubelet_of(url: str | None, *, insecure: bool) -> Kubelet | None:
     if url is not None and url.strip():
         return parse_kubelet(url, insecure=insecure)
     if insecure:
-        msg = "--kubelet-insecure says nothing without --kubelet"
-        raise UsageError(msg)
+        raise UsageError("--kubelet-insecure says nothing without --kubelet")
     return None

@@ -77,8 +77,7 @@ def tick_after(sampler: Sampler, mark: Mark | None) -> tuple[Tick, Mark]:
         behind_s = (mark.ts_ms - sample.mark.ts_ms) / 1000
         msg = f"the clock is {behind_s:.3f} s behind the last tick (was it set back?): try again when it has passed"
         raise UnavailableError(msg)
-    msg = "less than a millisecond passed since the last tick: try again"
-    raise UnavailableError(msg)
+    raise UnavailableError("less than a millisecond passed since the last tick: try again")
 
 
 def summary(tick: Tick) -> str:
@@ -114,11 +113,10 @@ _PATIENCE_SECONDS: Final = 10.0
 def sync_beside(holder: LockHolder, fleet: Destination, home: Home) -> None:
     """Deliver what waits in the spool of the agent that runs. Raises UnavailableError."""
     if ENDPOINT not in destinations_of(home.spool):
-        msg = (
+        raise UnavailableError(
             f"an agent ({holder}) samples this host and does not deliver to {fleet.where}: gua stop, then gua daemon; "
             "no tick was taken"
         )
-        raise UnavailableError(msg)
     say(safe(f"an agent ({holder}) samples this host: no tick was taken"))
     with Spool(home.spool, destinations=None) as spool:
         _deliver(spool, [fleet], home)

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from gua.core.plaintext import cells, pad, pad_left, safe
-from gua.report.recording import Question
+from gua.report.questions import Question
 from gua.store.asking import Answer
 from gua.store.database import REPORT_SETTINGS, call_of
 from gua.store.report_views import report_views

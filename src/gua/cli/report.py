@@ -36,7 +36,7 @@ from gua.core.errors import UsageError
 from gua.core.moments import WEEKDAYS
 from gua.core.ports import ViewReader
 from gua.report.collect import collect
-from gua.report.recording import RecordingReader
+from gua.report.questions import RecordingReader
 from gua.report.section_list import split
 from gua.report.window import THIS_MONTH, USAGE_BY, ReportRequest, check_request
 

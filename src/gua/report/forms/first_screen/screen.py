@@ -37,8 +37,7 @@ from gua.report.sections.allocation import promised_work, use_share, use_units
 from gua.report.sections.groups import Groupings
 from gua.report.sections.headline import state_hours
 from gua.report.sections.money import price_command
-from gua.report.sections.usage import usage_by
-from gua.report.sections.usage_rows import Usage
+from gua.report.sections.usage import Usage, usage_by
 from gua.report.states import ACTIVE, IDLE_HELD, STATES, TRULY_IDLE, UNKNOWN, observed_ms
 
 MOST_WARNINGS: Final = 3
