@@ -38,8 +38,7 @@ def command(*, fd: Annotated[int, typer.Option("--fd", help="The connection, inh
     try:
         connection = socket.socket(fileno=fd)
     except OSError:
-        msg = "gua answer is started by the agent: run gua report"
-        raise UnavailableError(msg) from None
+        raise UnavailableError("gua answer is started by the agent: run gua report") from None
     with connection:
         converse(connection, lambda: opening.open_reader(None))
 

@@ -38,8 +38,7 @@ def teach(option: str, arguments: Sequence[str], environ: Mapping[str, str] = os
 
     shell = arguments[0] if arguments else Path(environ.get("SHELL", "")).name
     if shell not in SHELLS or len(arguments) > 1:
-        msg = f"completion is for {', '.join(SHELLS)}: name one, as in gua {option} bash"
-        raise UsageError(msg)
+        raise UsageError(f"completion is for {', '.join(SHELLS)}: name one, as in gua {option} bash")
     with typer.Context(TyperCommand(NAME), info_name=NAME) as context:
         for parameter in get_install_completion_arguments():
             if option in parameter.opts and parameter.callback is not None:

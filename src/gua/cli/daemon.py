@@ -309,8 +309,7 @@ def exporter(
     """
     served = http.at(prometheus or DEFAULT)
     if served is None:
-        msg = f"--prometheus {prometheus!r} turns off all that gua exporter does: give an address, or none"
-        raise UsageError(msg)
+        raise UsageError(f"--prometheus {prometheus!r} turns off all that gua exporter does: give an address, or none")
     text, of = between(interval, os.environ, default="5s")
     interval_ms = parse_interval_ms(text, of=of)
     asked = http.asked()
@@ -336,8 +335,7 @@ def parse_activity(text: str | None) -> bool:
     """Return whether performance counters are read. Raises UsageError for what is neither gpm nor off."""
     chosen = (text or ACTIVITY_OFF).strip().lower()
     if chosen not in {ACTIVITY_GPM, ACTIVITY_OFF}:
-        msg = f"--activity {text!r} is unknown: take {ACTIVITY_GPM} or {ACTIVITY_OFF}"
-        raise UsageError(msg)
+        raise UsageError(f"--activity {text!r} is unknown: take {ACTIVITY_GPM} or {ACTIVITY_OFF}")
     return chosen == ACTIVITY_GPM
 
 
@@ -346,9 +344,7 @@ def parse_interval_ms(text: str, *, of: str = "--interval") -> int:
     try:
         interval_ms = parse_duration_ms(text)
     except UsageError as error:
-        msg = f"{of}: {error}"
-        raise UsageError(msg) from None
+        raise UsageError(f"{of}: {error}") from None
     if not SHORTEST_INTERVAL_MS <= interval_ms <= LONGEST_INTERVAL_MS:
-        msg = f"{of} {text!r} is not within 1s and 10m: give another, as in 30s"
-        raise UsageError(msg)
+        raise UsageError(f"{of} {text!r} is not within 1s and 10m: give another, as in 30s")
     return interval_ms

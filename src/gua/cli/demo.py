@@ -86,8 +86,7 @@ def command(
     )
     scenario = _scenario(seed=seed, gpus=gpus, ticks=ticks, interval=interval, days=days)
     if store is not None and endpoint is not None:
-        msg = "--store and --endpoint exclude each other: give one of them"
-        raise UsageError(msg)
+        raise UsageError("--store and --endpoint exclude each other: give one of them")
     whence = origin_elsewhere(Source.SIMULATOR, HOST, scenario.interval_ms, instance_id=INSTANCE_ID)
     if endpoint:
         delivered = _deliver(scenario, whence, endpoint=endpoint)
@@ -113,11 +112,9 @@ def _scenario(*, seed: int, gpus: int, ticks: int | None, interval: str, days: i
     """Return what to simulate. Raises UsageError, of one line, for what does not make sense."""
     interval_ms = parse_duration_ms(interval)
     if ticks is not None and days is not None:
-        msg = "--ticks and --days exclude each other: give one of them"
-        raise UsageError(msg)
+        raise UsageError("--ticks and --days exclude each other: give one of them")
     if days is not None and days < 1:
-        msg = f"--days {days} is nothing to simulate: give 1 or more"
-        raise UsageError(msg)
+        raise UsageError(f"--days {days} is nothing to simulate: give 1 or more")
     if ticks is None:
         ticks = (DEFAULT_DAYS if days is None else days) * DAY_MS // interval_ms
     return Scenario(seed=seed, gpus=gpus, ticks=ticks, interval_ms=interval_ms)

@@ -94,8 +94,7 @@ def enroll(
         gua enroll --remove
     """
     if show and remove:
-        msg = "--show and --remove are two things: give one of them"
-        raise UsageError(msg)
+        raise UsageError("--show and --remove are two things: give one of them")
     home = home_path(state_dir, os.environ)
     if show:
         _show(home, as_json=as_json)
@@ -152,8 +151,7 @@ def sync_once(
     destinations = agent_destinations(store, endpoint, home)
     fleet = next((destination for destination in destinations if destination.endpoint), None)
     if fleet is None:
-        msg = "nothing says where to deliver: gua enroll --endpoint URL, or name it with --endpoint"
-        raise UnavailableError(msg)
+        raise UnavailableError("nothing says where to deliver: gua enroll --endpoint URL, or name it with --endpoint")
     require_procfs(procfs)
     os.umask(0o077)
     prepared = prepare_home(home)

@@ -71,8 +71,7 @@ def _uuids(cards: str | None, history: ReservedHistory, host: str) -> list[str]:
         return [f"canhazgpu-{host}-{index}" for index in range(most)]
     given = list(card_names(cards))
     if len(given) < most:
-        msg = f"--cards names {plural(len(given), 'card')}, and the history has GPU {most - 1}: give {most}"
-        raise UsageError(msg)
+        raise UsageError(f"--cards names {plural(len(given), 'card')}, and the history has GPU {most - 1}: give {most}")
     return given
 
 
@@ -188,8 +187,7 @@ def otlp_json(
     files = with_stdin(files)
     cut: list[str] = []
     if not sum(check_lines(path, cut) for path in files):
-        msg = f"no ticks of gua in {', '.join(map(str, files))}: nothing was imported"
-        raise DataError(msg)
+        raise DataError(f"no ticks of gua in {', '.join(map(str, files))}: nothing was imported")
     counted = _Counted()
     import_ticks(counted.ticks(files), counted.hosts, store=store, endpoint=endpoint)
     hosts = f"host {safe(next(iter(counted.hosts)))}" if len(counted.hosts) == 1 else f"{len(counted.hosts)} hosts"

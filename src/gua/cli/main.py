@@ -98,11 +98,9 @@ def dispatch(arguments: Sequence[str]) -> int:
         shown = [command for command, entry in COMMANDS.items() if entry.summary]
         near = difflib.get_close_matches(name, shown, n=1)
         hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(shown)}"
-        msg = f"no such {'option' if name.startswith('-') else 'command'}: {name}; {hint}: see gua --help"
-        raise UsageError(msg)
+        raise UsageError(f"no such {'option' if name.startswith('-') else 'command'}: {name}; {hint}: see gua --help")
     if COMMANDS[name].group and not rest:
-        msg = f"gua {name} needs to know what: see gua {name} --help"
-        raise UsageError(msg)
+        raise UsageError(f"gua {name} needs to know what: see gua {name} --help")
     return _invoke(name, rest)
 
 
@@ -142,8 +140,7 @@ def _invoke(name: str, rest: Sequence[str]) -> int:
             standalone_mode=False,
         )
     except TyperException as error:
-        msg = f"{error.format_message().rstrip('.')}. See gua {name} --help"
-        raise UsageError(msg) from error
+        raise UsageError(f"{error.format_message().rstrip('.')}. See gua {name} --help") from error
     except Abort:
         return INTERRUPTED
     except SystemExit as stop:

@@ -143,5 +143,4 @@ def style_for(stream: TextIO, width: int | None, environ: Mapping[str, str], *, 
 def check_width(width: int | None, *, narrowest: int = NARROWEST) -> None:
     """Raise UsageError for a width in which nothing can be drawn."""
     if width is not None and width < narrowest:
-        msg = f"--width {width} is too narrow: give {narrowest} or more"
-        raise UsageError(msg)
+        raise UsageError(f"--width {width} is too narrow: give {narrowest} or more")

@@ -131,8 +131,7 @@ def import_(
         try:
             new, _ = book.put(opened, given, unseen=_note, change_currency=change_currency)
         except UsageError as error:
-            msg = f"{file}: {error}"
-            raise DataError(msg) from None
+            raise DataError(f"{file}: {error}") from None
     typer.echo(f"{len(new)} prices of {len({price.model for price in new})} models set")
 
 
@@ -168,27 +167,23 @@ def remove(
         fitting = [price for price in of_model if wanted_ms in {None, price.valid_from_ms}]
         if not of_model:
             priced = book.some({price.model for price in there})
-            msg = f"there is no price of {name!r}: there are prices of {priced}"
-            raise UsageError(msg)
+            raise UsageError(f"there is no price of {name!r}: there are prices of {priced}")
         if len(fitting) != 1:
             moments = ", ".join(to_rfc3339(price.valid_from_ms) for price in of_model)
             which = "none from then" if wanted_ms is not None else "several"
-            msg = f"{name} has {which}: say which with --from, there are prices from {moments}"
-            raise UsageError(msg)
+            raise UsageError(f"{name} has {which}: say which with --from, there are prices from {moments}")
         book.write(opened, fitting, removed=True)
     typer.echo(safe(f"removed: {fitting[0]}"))
 
 
 def _named(model: str) -> str:
     if not model.strip():
-        msg = "the model is empty: write it as a report shows it, as in 'H100 80GB HBM3'"
-        raise UsageError(msg)
+        raise UsageError("the model is empty: write it as a report shows it, as in 'H100 80GB HBM3'")
     return model.strip()
 
 
 def _refuse(text: str) -> None:
-    msg = f"{text}; --force takes the name for cards to come"
-    raise UsageError(msg)
+    raise UsageError(f"{text}; --force takes the name for cards to come")
 
 
 def _note(text: str) -> None:

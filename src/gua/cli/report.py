@@ -159,11 +159,9 @@ def command(
 
         check_rules(rules)
         if output.beyond_json():
-            msg = f"--rules compares card by card, as text or --json: leave {output.beyond_json()[0]} out"
-            raise UsageError(msg)
+            raise UsageError(f"--rules compares card by card, as text or --json: leave {output.beyond_json()[0]} out")
         if by:
-            msg = "--rules compares card by card, and adds nothing up: leave --by out"
-            raise UsageError(msg)
+            raise UsageError("--rules compares card by card, and adds nothing up: leave --by out")
     clock = asked_zone(timezone, os.environ)
     request = ReportRequest(
         since=since,

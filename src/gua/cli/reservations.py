@@ -78,8 +78,7 @@ def run(
         gua run --wait 1h --timeout 8h -- ./job.sh
     """
     if visible not in {"index", "uuid"}:
-        msg = f"--visible is {visible!r}: give index or uuid"
-        raise UsageError(msg)
+        raise UsageError(f"--visible is {visible!r}: give index or uuid")
     timeout_ms = None if timeout is None else parse_duration_ms(timeout)
     request = {
         "kind": "run",
@@ -108,8 +107,7 @@ def check_run(arguments: Sequence[str], *, command: str = "gua run") -> None:
         at += 2 if arguments[at] in _WITH_VALUE else 1
     line = shlex.join([*command.split(), *arguments[:at]])
     rest = shlex.join(arguments[at:]) or "COMMAND"
-    msg = f"put -- before the command: {line} -- {rest}"
-    raise UsageError(msg)
+    raise UsageError(f"put -- before the command: {line} -- {rest}")
 
 
 CHECKS: Final = {"run": check_run}
@@ -174,8 +172,7 @@ def extend(
     request = {"ask": "extend", "for_ms": parse_duration_ms(lasts), **_named(ids, gpu_ids)}
     longer = ask(_tried(socket, state_dir), request).get("extended") or ()
     if not longer:
-        msg = "nothing of yours is reserved by hand: gua reserve takes cards"
-        raise UnavailableError(msg)
+        raise UnavailableError("nothing of yours is reserved by hand: gua reserve takes cards")
     for reservation in longer:
         typer.echo(f"reserved {described(reservation)}")
 

@@ -107,8 +107,7 @@ def command(
         style = style_for(sys.stdout, width, os.environ, narrowest=NARROWEST)
         text = json.dumps(status, indent=2) + "\n" if as_json else render_status(status, style)
     except (ValueError, TypeError, KeyError, AttributeError, OverflowError, UsageError):
-        msg = "the agent's answer is not what this gua understands: use the same version for both"
-        raise DataError(msg) from None
+        raise DataError("the agent's answer is not what this gua understands: use the same version for both") from None
     sys.stdout.write(text)
     return STALLED if status.get("stalled") else 0
 
@@ -140,8 +139,7 @@ def parse_threshold(text: str) -> Threshold:
         return Threshold(ratio=float(number) / 100)
     factor = _UNITS.get(unit, _UNITS.get(f"{unit}ib"))
     if factor is None or float(number) * factor > _LARGEST_BYTES:
-        msg = f"--memory-threshold {text!r} is no size of memory: write it as in 512MiB, 1.5GB or 5%"
-        raise UsageError(msg)
+        raise UsageError(f"--memory-threshold {text!r} is no size of memory: write it as in 512MiB, 1.5GB or 5%")
     return Threshold(bytes=round(float(number) * factor))
 
 

@@ -47,19 +47,17 @@ def command(
             how = "name its directory with --state-dir, or its file with --pid-file"
             if os.geteuid() not in {0, holder.uid}:
                 how = f"{user_name(holder.uid)} stops it with gua stop"
-            msg = (
+            raise UnavailableError(
                 f"no agent runs by {path}, but another one ({holder}) samples this host: {how}, or where systemd "
                 "started it, systemctl stop gua"
             )
-            raise UnavailableError(msg)
         typer.echo(f"no gua agent was running ({safe(str(path))})")
         return
     if not end(agent, path, processes, timeout_seconds=timeout_ms / 1000):
-        msg = (
+        raise UnavailableError(
             f"the agent (pid {agent.pid}) still runs after {format_duration(timeout_ms)}, a call to the driver may "
             f"hang: wait for it, or end it with kill -9 {agent.pid} (which loses at most the tick in progress)"
         )
-        raise UnavailableError(msg)
     typer.echo(f"gua agent stopped: pid {agent.pid}")
     if agent.supervised:
         typer.echo("note: systemd started it and may start it again: systemctl stop gua keeps it stopped", err=True)
@@ -80,10 +78,9 @@ def end(agent: RunningAgent, path: Path, processes: ProcFs, *, timeout_seconds: 
         except ProcessLookupError:
             return True
         except PermissionError:
-            msg = (
+            raise UnavailableError(
                 f"the agent (pid {agent.pid}) belongs to {user_name(agent.owner_uid)}: sudo gua stop --pid-file {path}"
-            )
-            raise UnavailableError(msg) from None
+            ) from None
         if descriptor is not None:
             poll = select.poll()
             poll.register(descriptor, select.POLLIN)  # readable when the process has ended

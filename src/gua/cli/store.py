@@ -78,8 +78,7 @@ def apply(
     keep = {f"{name}_days": parse_days(f"--keep-{name}", text) for name, text in given.items() if text is not None}
     parsed = parse_dsn(store_address(store))
     if isinstance(parsed, EmbeddedDsn) and "raw_days" in keep:
-        msg = f"{parsed} keeps no raw points: leave out --keep-raw"
-        raise UsageError(msg)
+        raise UsageError(f"{parsed} keeps no raw points: leave out --keep-raw")
     with open_store(store_address(store), password=os.environ.get("GUA_STORE_PASSWORD"), told=print_error) as opened:
         applied = opened.schema.apply(cluster=cluster, replication=replication, keep=keep)
         come_from = f" (was {applied.from_version})" if 0 < applied.from_version < SCHEMA_VERSION else ""
@@ -111,8 +110,7 @@ def grants(*, store: StoreOption = None, cluster: ClusterOption = None, replicat
     """
     form = _form(store, cluster, replication)
     if form.embedded:
-        msg = "an embedded store has no users: name a server with --store"
-        raise UsageError(msg)
+        raise UsageError("an embedded store has no users: name a server with --store")
     on_cluster = form.cluster is not None
     for title, lines in (
         ("the schema's owner: gua schema apply, gua rollup", owner_grants(cluster=on_cluster)),
@@ -141,16 +139,14 @@ def check(*, store: StoreOption = None) -> None:
             typer.echo(f"note: {safe(note)}")
         if found.lines:
             remedy = "upgrade gua" if found.newer else "run gua schema apply"
-            msg = f"{opened.dsn} differs from schema version {SCHEMA_VERSION}: {remedy}"
-            raise UnavailableError(msg)
+            raise UnavailableError(f"{opened.dsn} differs from schema version {SCHEMA_VERSION}: {remedy}")
         typer.echo(f"{opened.dsn}: schema version {SCHEMA_VERSION}, as it should be")
 
 
 def _form(store: str | None, cluster: str | None, replication: Replication | None) -> Topology:
     embedded = isinstance(parse_dsn(store_address(store)), EmbeddedDsn)
     if embedded and cluster:
-        msg = "an embedded store is no cluster: leave out --cluster, or name a server with --store"
-        raise UsageError(msg)
+        raise UsageError("an embedded store is no cluster: leave out --cluster, or name a server with --store")
     return Topology(embedded=embedded, cluster=cluster, replication=replication or Replication.TABLES)
 
 
@@ -208,8 +204,7 @@ def sql(
         gua sql "DESCRIBE gua_public.usage_hours"
     """
     if as_csv and as_json:
-        msg = "--csv and --json are two forms: choose one"
-        raise UsageError(msg)
+        raise UsageError("--csv and --json are two forms: choose one")
     text = asking.statement(sys.stdin.read() if sql == "-" else sql)
     with opening.open_reader(store) as opened:
         answer = opened.answer(text)

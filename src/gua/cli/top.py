@@ -72,8 +72,7 @@ def command(
     """
     check_width(width)
     if sort not in SORTS:
-        msg = f"--sort {sort!r} is none of {', '.join(SORTS)}"
-        raise UsageError(msg)
+        raise UsageError(f"--sort {sort!r} is none of {', '.join(SORTS)}")
     seconds = None if interval is None else parse_duration_ms(interval) / 1000
     view = TopView(sort=sort, text=only, only_idle=only_idle)
     style = partial(style_for, sys.stdout, width, os.environ)
@@ -103,8 +102,7 @@ def open_source(store: str | None, socket: Path | None, hosts: Sequence[str]) ->
     """Open what to ask. Raises UsageError where both are named, UnavailableError where there is none."""
     named = socket is not None and str(socket) != os.environ.get("GUA_SOCKET")
     if store and named and store != os.environ.get("GUA_STORE"):
-        msg = "cards are shown from one place: give --store or --socket, not both"
-        raise UsageError(msg)
+        raise UsageError("cards are shown from one place: give --store or --socket, not both")
     home = asking_home(None, os.environ)
     if named or not store:
         tried = places(socket, home)

@@ -28,16 +28,13 @@ def parse_duration_ms(text: str) -> int:
     """
     parts = list(_DURATION.finditer(text.strip()))
     if not parts or "".join(part.group(0) for part in parts) != text.strip():
-        msg = f"{text!r} is not a duration: write a number and ms, s, m, h, d or w, as in 30s, 12h or 7d"
-        raise UsageError(msg)
+        raise UsageError(f"{text!r} is not a duration: write a number and ms, s, m, h, d or w, as in 30s, 12h or 7d")
     units = ("ms" if part.group(2) == "ms" else part.group(2)[0] for part in parts)
     exact = sum(Decimal(part.group(1)) * _MILLISECONDS[unit] for part, unit in zip(parts, units, strict=True))
     if exact < 1:
-        msg = f"the duration {text!r} is shorter than 1 ms: write a longer one, as in 30s"
-        raise UsageError(msg)
+        raise UsageError(f"the duration {text!r} is shorter than 1 ms: write a longer one, as in 30s")
     if exact > _LIMIT_MS:
-        msg = f"the duration {text!r} is longer than 100 years: write a shorter one, as in 30d"
-        raise UsageError(msg)
+        raise UsageError(f"the duration {text!r} is longer than 100 years: write a shorter one, as in 30d")
     return int(exact)
 
 

@@ -37,14 +37,12 @@ def parse_moment_ms(text: str, *, now_ms: int, timezone: tzinfo, newest_ms: int 
         try:
             return (now_ms if newest_ms is None else newest_ms) - parse_duration_ms(word)
         except UsageError:
-            msg = (
+            raise UsageError(
                 f"{text!r} is no moment: write a duration before now (7d, '12 hours'), a time (2026-03-25, "
                 "2026-03-25T14:05), today, yesterday, a day of the week or a month (2026-03)"
-            )
-            raise UsageError(msg) from None
+            ) from None
     if not _FIRST_YEAR <= moment.year <= _LAST_YEAR:
-        msg = f"{text!r} is too far away: write a time from the year {_FIRST_YEAR} to {_LAST_YEAR}"
-        raise UsageError(msg)
+        raise UsageError(f"{text!r} is too far away: write a time from the year {_FIRST_YEAR} to {_LAST_YEAR}")
     return to_ms(moment if moment.tzinfo else moment.replace(tzinfo=timezone))
 
 
@@ -52,8 +50,7 @@ def month_ms(text: str, *, timezone: tzinfo) -> tuple[int, int]:
     """Return the begin and end, Unix ms, of a month such as ``2026-11``. Raises UsageError."""
     first = _month(text.strip())
     if first is None or not _FIRST_YEAR <= first.year <= _LAST_YEAR:
-        msg = f"{text!r} is no month: write it as in 2026-11"
-        raise UsageError(msg)
+        raise UsageError(f"{text!r} is no month: write it as in 2026-11")
     return begin_ms(first, timezone), begin_ms((first + timedelta(days=31)).replace(day=1), timezone)
 
 
@@ -98,8 +95,7 @@ def zone(name: str) -> tzinfo:
     except (KeyError, ValueError, OSError):  # a folder of the database is an OSError
         raise _unknown_zone(name) from None
     if name.startswith("right/"):
-        msg = f"time zone {name!r} counts leap seconds, which no tick does: leave right/ out"
-        raise UsageError(msg)
+        raise UsageError(f"time zone {name!r} counts leap seconds, which no tick does: leave right/ out")
     return found
 
 

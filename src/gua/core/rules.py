@@ -87,8 +87,7 @@ class Rules:
             msg = f"active_utilization is {self.active_utilization}: set a ratio from 0.0001 to 1, as in 0.1 for 10 %"
             raise UsageError(msg)
         if not self.held_memory_bytes >= 0:
-            msg = f"held_memory_bytes is {self.held_memory_bytes}: set a number of bytes, 0 or more"
-            raise UsageError(msg)
+            raise UsageError(f"held_memory_bytes is {self.held_memory_bytes}: set a number of bytes, 0 or more")
         if not 0 <= self.held_memory_ratio <= 1:
             msg = f"held_memory_ratio is {self.held_memory_ratio}: set a ratio of the card's memory from 0 to 1"
             raise UsageError(msg)

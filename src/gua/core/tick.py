@@ -157,14 +157,11 @@ class CardReading:
 
     def __post_init__(self) -> None:
         if not self.uuid:
-            msg = "a card reading needs the card's uuid"
-            raise ValueError(msg)
+            raise ValueError("a card reading needs the card's uuid")
         if self.duration_ms <= 0:
-            msg = f"card {self.uuid}: a reading covers more than 0 ms, not {self.duration_ms}"
-            raise ValueError(msg)
+            raise ValueError(f"card {self.uuid}: a reading covers more than 0 ms, not {self.duration_ms}")
         if not 0 <= self.gpu_time_ms <= self.duration_ms:
-            msg = f"card {self.uuid}: GPU time {self.gpu_time_ms} ms is not within 0 and {self.duration_ms}"
-            raise ValueError(msg)
+            raise ValueError(f"card {self.uuid}: GPU time {self.gpu_time_ms} ms is not within 0 and {self.duration_ms}")
 
 
 NO_ANSWER: Final = "NO_ANSWER"

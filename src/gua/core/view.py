@@ -95,11 +95,10 @@ class View(Generic[R]):
         except KeyError as error:
             if error.args[0] not in self.columns:
                 raise
-            msg = (
+            raise UnavailableError(
                 f"the view {self.name} is of another version of gua, it lacks {error.args[0]}: "
                 "on a server run gua schema apply with this version"
-            )
-            raise UnavailableError(msg) from None
+            ) from None
 
 
 def _same(value: object) -> object:

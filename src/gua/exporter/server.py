@@ -55,11 +55,10 @@ class PageServer(ThreadingMixIn, WSGIServer):
             self.address_family, host = _family(address)
             super().__init__((host, address.port), _Handler)
         except OSError as error:
-            msg = (
+            raise UnavailableError(
                 f"cannot serve Prometheus at {address} ({error.strerror or error}): "
                 "end what listens there, or name another address with --prometheus HOST:PORT"
-            )
-            raise UnavailableError(msg) from None
+            ) from None
         self.set_app(app)
 
     def server_bind(self) -> None:

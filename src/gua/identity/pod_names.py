@@ -63,8 +63,7 @@ def parse_kubelet(text: str, *, insecure: bool = False) -> Kubelet:
     except ValueError:
         url, port, plain = urlsplit(""), 0, False
     if url.scheme != "https" or not url.hostname or not port or not plain or url.query or "@" in url.netloc:
-        msg = f"--kubelet {text!r} is no address of a kubelet: write https://NODE:10250/pods"
-        raise UsageError(msg)
+        raise UsageError(f"--kubelet {text!r} is no address of a kubelet: write https://NODE:10250/pods")
     return Kubelet(host=url.hostname, port=port, path=url.path if url.path.strip("/") else "/pods", insecure=insecure)
 
 
@@ -82,8 +81,7 @@ def items_of(body: bytes) -> list[dict[str, Any]]:
     try:
         pod_list = json.loads(body)
     except RecursionError:
-        msg = "nested too deeply"
-        raise ValueError(msg) from None
+        raise ValueError("nested too deeply") from None
     require(object_in(pod_list).get("kind") == "PodList", "no PodList")
     return objects_in(pod_list.get("items"))
 
@@ -350,8 +348,7 @@ class PodNames:
             self.trouble = None
             self._learn(known, wanted)
         if len(known) < len(pods):
-            msg = "a pod without uid or name"
-            raise TransientError(msg)
+            raise TransientError("a pod without uid or name")
         return known
 
     def _failed(self, code: str, message: str) -> NoReturn:

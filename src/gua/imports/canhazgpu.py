@@ -95,8 +95,7 @@ def read(paths: Sequence[Path]) -> ReservedHistory:
             history.repeated += record in known
             known.add(record)
         if len(known) + history.repeated == before:
-            msg = f"{path} has no record: {_HOW}"
-            raise DataError(msg)
+            raise DataError(f"{path} has no record: {_HOW}")
     history.records = sorted(known, key=lambda one: (one.since_ms, one.gpu, one.user))
     return history
 
@@ -148,8 +147,7 @@ def _records(path: Path, history: ReservedHistory) -> Iterator[ReservedCard]:
             if number == len(lines):  # without its end it was cut off
                 history.cut += 1
                 continue
-            msg = f"{path}:{number}: {error}: {_HOW}"
-            raise DataError(msg) from None
+            raise DataError(f"{path}:{number}: {error}: {_HOW}") from None
 
 
 def _text(path: Path) -> str:
@@ -160,13 +158,11 @@ def _text(path: Path) -> str:
             with path.open("rb") as file:
                 raw = file.read(_MOST_BYTES + 1)
     if len(raw) > _MOST_BYTES:
-        msg = f"{path} is larger than {_MOST_BYTES // 2**20} MiB: {_HOW}"
-        raise DataError(msg)
+        raise DataError(f"{path} is larger than {_MOST_BYTES // 2**20} MiB: {_HOW}")
     try:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError:
-        msg = f"{path} is not UTF-8 text: {_HOW}"
-        raise DataError(msg) from None
+        raise DataError(f"{path} is not UTF-8 text: {_HOW}") from None
 
 
 def _record(line: str) -> ReservedCard:
@@ -191,5 +187,4 @@ def _moment(said: dict[str, Any], name: str) -> int:
         moment_ms = stamps.parse(said.get(name))
         if not stamps.without_offset:
             return moment_ms
-    msg = f"{name} is no time: RFC 3339 with an offset, or Unix seconds"
-    raise ValueError(msg)
+    raise ValueError(f"{name} is no time: RFC 3339 with an offset, or Unix seconds")

@@ -195,5 +195,4 @@ def _require(file_layout: Layout, where: str, query: str, *groups: tuple[str, ..
         if not any(field in file_layout.places for field in group)
     ]
     if lacking:
-        msg = f"{where}: there is no column {' and none '.join(lacking)}: record with {query}"
-        raise DataError(msg)
+        raise DataError(f"{where}: there is no column {' and none '.join(lacking)}: record with {query}")

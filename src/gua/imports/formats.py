@@ -109,16 +109,14 @@ def leave_out(text: str, source: RecordedFile, problem: str) -> None:
     if text.strip().startswith(_MESSAGES):
         source.leave_out("a message of nvidia-smi, no row")
     else:
-        msg = f"{source.where}: {problem}"
-        raise DataError(msg)
+        raise DataError(f"{source.where}: {problem}")
 
 
 def _quoted(text: str) -> list[str]:
     try:
         return next(csv.reader((text,), skipinitialspace=True, strict=True), [])
     except csv.Error as error:
-        msg = f"the quoting is wrong ({error})"
-        raise ValueError(msg) from None
+        raise ValueError(f"the quoting is wrong ({error})") from None
 
 
 def _rejoined(cells: list[str], table: _Table[R]) -> list[str]:
@@ -126,8 +124,7 @@ def _rejoined(cells: list[str], table: _Table[R]) -> list[str]:
     extra = len(cells) - table.width
     place = table.file_layout.places.get("program")
     if extra < 0 or not isinstance(place, int):
-        msg = f"the row has {len(cells)} fields, {table.width} are expected"
-        raise ValueError(msg)
+        raise ValueError(f"the row has {len(cells)} fields, {table.width} are expected")
     return [*cells[:place], ",".join(cells[place : place + extra + 1]), *cells[place + extra + 1 :]]
 
 
@@ -156,8 +153,7 @@ def read_json_lines(source: RecordedFile, columns: Mapping[str, Alias], make: Ma
             if not text.endswith("\n"):
                 source.leave_out("the last line is cut off")
                 continue
-            msg = f"{source.where}: {error}: correct or remove the line"
-            raise DataError(msg) from None
+            raise DataError(f"{source.where}: {error}: correct or remove the line") from None
         yield row
 
 
@@ -165,8 +161,7 @@ def _fields(decode: Callable[[str], Any], text: str) -> Any:  # noqa: ANN401 - a
     try:
         fields = decode(text)
     except (ValueError, RecursionError):
-        msg = "the line is not a JSON object"
-        raise ValueError(msg) from None
+        raise ValueError("the line is not a JSON object") from None
     require(isinstance(fields, dict), "the line is JSON, but not an object with named fields")
     return fields
 
@@ -250,8 +245,7 @@ def _is_remark(text: str, heading: _Heading[R] | None) -> bool:
 def _dmon_layout(names: tuple[str, ...], source: RecordedFile) -> Layout:
     """Return where the cells of :func:`_dmon_cells` hold what. Raises DataError for times without dates."""
     if names[0] != _ENTITY and not {"date", "time"} <= set(names):
-        msg = f"{source.where}: there are no dates and times: record with nvidia-smi dmon -o DT"
-        raise DataError(msg)
+        raise DataError(f"{source.where}: there are no dates and times: record with nvidia-smi dmon -o DT")
     # The time is put together, and stands after the others.
     shown = [name if name not in {"date", "time"} else f"{name} of a row" for name in names]
     return layout((*shown, "timestamp"), DMON_COLUMNS)
@@ -266,19 +260,17 @@ def _dmon_cells(line: str, heading: _Heading[R], source: RecordedFile) -> list[s
     if names[0] == _ENTITY:
         row = _ROW.fullmatch(line)
         if row is None:
-            msg = "the row does not begin with a time and GPU and its number"
-            raise ValueError(msg)
+            raise ValueError("the row does not begin with a time and GPU and its number")
         stamp, kind, number, rest = row.groups()
         if kind != "GPU":
             source.leave_out(f"{kind} {number} is no whole GPU")
             return None
         stamp = stamp.strip(_AROUND_TIMES)
         if not stamp:
-            msg = (
+            raise DataError(
                 f"{source.where}: there are no times, and dcgmi dmon prints none: "
                 "record with dcgmi dmon -e 203,252 | ts '%FT%T%z' (ts is in moreutils)"
             )
-            raise DataError(msg)
         rest = rest.strip(" \t,")
         cells = [number, *(rest.split(",") if heading.has_commas else rest.split())]
     else:

@@ -78,8 +78,7 @@ class RecordedFile:
 
     def _text(self, raw: bytes, *, last: bool) -> str:
         if len(raw) == _LINE_BYTES and not raw.endswith(b"\n"):
-            msg = f"{self.where}: the line is longer than 1 MiB: this is no recording of nvidia-smi"
-            raise DataError(msg)
+            raise DataError(f"{self.where}: the line is longer than 1 MiB: this is no recording of nvidia-smi")
         try:
             return raw.decode("utf-8-sig" if self.number == 1 else "utf-8")
         except UnicodeDecodeError:
@@ -95,12 +94,10 @@ def opening(path: Path, remedy: str) -> Iterator[None]:
     try:
         yield
     except FileNotFoundError:
-        msg = f"{path} does not exist: {remedy}"
-        raise UsageError(msg) from None
+        raise UsageError(f"{path} does not exist: {remedy}") from None
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
-        msg = f"{path} cannot be read: {reason}: check the path and its permissions"
-        raise UnavailableError(msg) from None
+        raise UnavailableError(f"{path} cannot be read: {reason}: check the path and its permissions") from None
 
 
 def open_source(path: Path) -> RecordedFile:
@@ -112,8 +109,7 @@ def open_source(path: Path) -> RecordedFile:
     with opening(path, "give the path of a recorded file"):
         status = path.stat()
         if not stat.S_ISREG(status.st_mode):
-            msg = f"{path} is not a regular file: it is read twice, so write the recording to a file first"
-            raise UsageError(msg)
+            raise UsageError(f"{path} is not a regular file: it is read twice, so write the recording to a file first")
         with path.open("rb") as file:
             head = file.read(_PROBE_BYTES)
     return RecordedFile(path=path, size=status.st_size, json_lines=_is_json_lines(path, head))
@@ -131,8 +127,7 @@ def _is_json_lines(path: Path, head: bytes) -> bool:
     elif reason is None and text[:1] == b"[" and text[1:].lstrip()[:1] == b"{":
         reason = "is one JSON array: write one object a line, for example with jq -c '.[]'"
     if reason is not None:
-        msg = f"{path} {reason}"
-        raise DataError(msg)
+        raise DataError(f"{path} {reason}")
     return text[:1] == b"{"
 
 

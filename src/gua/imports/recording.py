@@ -90,11 +90,10 @@ def nominal_interval_ms(spacings: Spacings) -> int:
 def check_not_ahead(where: str, newest_ms: int, now_ms: int) -> None:
     """Raise DataError if a recording ends more than a day ahead of the clock (Unix time in ms)."""
     if newest_ms > now_ms + MAX_AHEAD_MS:
-        msg = (
+        raise DataError(
             f"{where}: a row is of {to_rfc3339(newest_ms)}, more than a day ahead of this host's clock "
             f"({to_rfc3339(now_ms)}), and a store takes no such ticks: correct the times or the clock"
         )
-        raise DataError(msg)
 
 
 def survey(rows: Iterable[CardRow], *, interval_ms: int | None, in_order: bool) -> Survey:
@@ -121,11 +120,10 @@ def survey(rows: Iterable[CardRow], *, interval_ms: int | None, in_order: bool) 
         found.card_ticks += 1
         if ts_ms != moment:
             if in_order and ts_ms < found.last_ms:
-                msg = (
+                raise DataError(
                     f"{row.source.where}: the time goes back to {to_rfc3339(ts_ms)}: "
                     "sort the rows of all cards by time to join --apps to them"
                 )
-                raise DataError(msg)
             found.ticks += 1
             moment = ts_ms
             found.last_ms = max(found.last_ms, ts_ms)
@@ -140,17 +138,15 @@ def _check_same(row: CardRow, before: CardRow) -> None:
     """Raise DataError unless the row is the one before it once more."""
     where, uuid = row.source.where, row.uuid
     if row.ts_ms < before.ts_ms:
-        msg = (
+        raise DataError(
             f"{where}: the time of card {uuid} goes back by {format_duration(before.ts_ms - row.ts_ms)} to "
             f"{to_rfc3339(row.ts_ms)}: nothing was imported; sort the rows of each card by time"
         )
-        raise DataError(msg)
     if row[:-1] != before[:-1]:
-        msg = (
+        raise DataError(
             f"{where}: card {uuid} has two different rows at {to_rfc3339(row.ts_ms)}: "
             "nothing was imported; remove one of them"
         )
-        raise DataError(msg)
 
 
 @dataclass(slots=True)
@@ -199,8 +195,7 @@ def check_order(rows: Iterator[AppRow]) -> None:
     last_ms = 0
     for row in rows:
         if row.ts_ms < last_ms:
-            msg = f"{row.source.where}: the time goes back: sort the rows by time"
-            raise DataError(msg)
+            raise DataError(f"{row.source.where}: the time goes back: sort the rows by time")
         last_ms = row.ts_ms
 
 
@@ -239,8 +234,7 @@ class Recording:
             first_ms = first_time(source, self._cards.read)
             if first_ms is None:
                 named = f" ({source.left_out[0]})" if source.left_out else ""
-                msg = f"{source.path} has no rows{named}: give a recording with at least one"
-                raise DataError(msg)
+                raise DataError(f"{source.path} has no rows{named}: give a recording with at least one")
             self._first.append((first_ms, source))
         started = [(first_time(source, self._read_apps), source) for source in self._app_sources]
         # No row at all is a good process file: nothing ran.

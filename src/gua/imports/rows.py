@@ -148,8 +148,7 @@ class CardRowReader:
                 for field, place, parse in parsers:
                     values[field] = parse(cells[place])
             except TypeError:  # a list or an object inside the row cannot be looked up
-                msg = "a field holds a list or an object where a single value is needed"
-                raise ValueError(msg) from None
+                raise ValueError("a field holds a list or an object where a single value is needed") from None
             used, free = values.get("memory_used_bytes"), values.pop("free", None)
             if subtracted is not None:
                 values["memory_used_bytes"] = None if used is None else max(0, used - subtracted)
@@ -255,8 +254,7 @@ def read_apps(source: RecordedFile, timezone: tzinfo, ignored: Sequence[str] = (
             row = file_layout.row(cells)
             uuid, pid = label(row["uuid"], "gpu_uuid"), whole(row["pid"], "pid", _MAX_PID)
             if uuid is None or pid is None:
-                msg = "gpu_uuid or pid is missing"
-                raise ValueError(msg)
+                raise ValueError("gpu_uuid or pid is missing")
             name = program(row.get("program"))
             process = ProcessReading(
                 pid=pid,

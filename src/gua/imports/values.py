@@ -92,19 +92,16 @@ def _number(cell: Cell, what: str) -> tuple[float, str] | None:
     elif isinstance(cell, int | float) and not isinstance(cell, bool):
         number, unit = float(cell), ""
     else:
-        msg = f"{what} is {cell.strip() if isinstance(cell, str) else cell!r}, not a number"
-        raise ValueError(msg)
+        raise ValueError(f"{what} is {cell.strip() if isinstance(cell, str) else cell!r}, not a number")
     if math.isfinite(number):
         return number, unit
-    msg = f"{what} is {cell!r}, not a finite number"
-    raise ValueError(msg)
+    raise ValueError(f"{what} is {cell!r}, not a finite number")
 
 
 def _within(number: float, low: float, high: float, what: str) -> float:
     if low <= number <= high:  # one for each row: the message costs more than the check
         return number
-    msg = f"{what} is {number:g}, not within {low:g} and {high:g}"
-    raise ValueError(msg)
+    raise ValueError(f"{what} is {number:g}, not within {low:g} and {high:g}")
 
 
 def _quantity_parser(
@@ -124,8 +121,7 @@ def _quantity_parser(
         divisor = units.get(unit) if unit else 1
         if divisor is None:
             expected = next(iter(units)).upper() if units else "no unit"
-            msg = f"{what} has the unit {unit!r}: {expected} is expected"
-            raise ValueError(msg)
+            raise ValueError(f"{what} has the unit {unit!r}: {expected} is expected")
         return _within(number / divisor, low, high, what) / per
 
     return parse
@@ -192,8 +188,7 @@ def parse_size(text: str) -> int:
     match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]+)", text.strip(), re.ASCII)
     unit = BYTES_PER_UNIT.get(match.group(2).lower()) if match else None
     if match is None or unit is None or (size := int(Fraction(match.group(1)) * unit)) > _MAX_BYTES:
-        msg = f"{text!r} is not a size: write a number and B, KiB, MiB or GiB, as in 600MiB"
-        raise UsageError(msg)
+        raise UsageError(f"{text!r} is not a size: write a number and B, KiB, MiB or GiB, as in 600MiB")
     return size
 
 
@@ -241,8 +236,7 @@ class Timestamps:
                 moment = moment.replace(tzinfo=self._zone)
             bounds = to_ms(moment), to_ms(moment.replace(fold=1))
         except (ValueError, OverflowError):
-            msg = f"timestamp {minute!r} is not a date and time"
-            raise ValueError(msg) from None
+            raise ValueError(f"timestamp {minute!r} is not a date and time") from None
         require(_MIN_MS <= bounds[0] <= _MAX_MS, "timestamp is not between the years 2000 and 2200")
         # A gap in spring has fold=1 before fold=0; no clock ever showed those times.
         return bounds[0], max(bounds)
@@ -260,5 +254,4 @@ class Timestamps:
             if _MIN_MS <= number * scale / per_ms <= _MAX_MS:
                 unix_ms = number * scale // per_ms if isinstance(number, int) else int(number * scale / per_ms + 1e-4)
                 return unix_ms, unix_ms
-        msg = f"timestamp {cell!r} is not a Unix time between the years 2000 and 2200"
-        raise ValueError(msg)
+        raise ValueError(f"timestamp {cell!r} is not a Unix time between the years 2000 and 2200")

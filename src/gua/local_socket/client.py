@@ -164,14 +164,12 @@ class RemoteReader:
                 if len(found) > _MOST_ROWS:
                     raise DataError(_strange(self._path))
         except ValueError as error:
-            msg = f"{_strange(self._path)} ({error})"
-            raise DataError(msg) from None
+            raise DataError(f"{_strange(self._path)} ({error})") from None
         return found
 
     def _answers(self, view: str, parameters: Mapping[str, object]) -> Iterator[list[object]]:
         if self._conversation is None:
-            msg = "a reader is used within its with statement"
-            raise RuntimeError(msg)
+            raise RuntimeError("a reader is used within its with statement")
         deadline = time.monotonic() + VIEW_SECONDS
         self._conversation.say({"view": view, "parameters": dict(parameters)}, seconds=VIEW_SECONDS)
         answer: Mapping[str, Any] = {"more": True}
@@ -253,8 +251,7 @@ def _left(deadline: float) -> float:
 def _told(path: Path, answer: dict[str, Any] | None) -> dict[str, Any]:
     """Return an answer. Raises the error that it tells, or TransientError where there is none."""
     if answer is None:
-        msg = f"the agent at {path} ended the conversation: try again, or see its log"
-        raise TransientError(msg)
+        raise TransientError(f"the agent at {path} ended the conversation: try again, or see its log")
     if "error" not in answer:
         return answer
     words = safe(str(answer["error"]), _LONGEST_ERROR)
@@ -275,11 +272,9 @@ def _translated(path: Path) -> Iterator[None]:
         msg = f"the agent at {path} does not answer in time: it is stalled or very busy, see its log"
         raise NoAnswerError(msg) from None
     except LineError as error:
-        msg = f"{_strange(path)} ({error})"
-        raise DataError(msg) from None
+        raise DataError(f"{_strange(path)} ({error})") from None
     except (FileNotFoundError, NotADirectoryError, ConnectionRefusedError):
-        msg = f"no agent listens at {path}"
-        raise NobodyError(msg) from None
+        raise NobodyError(f"no agent listens at {path}") from None
     except PermissionError:
         msg = f"may not ask the agent at {path}: it answers its own user and root, try as that user or with sudo"
         raise NotAllowedError(msg) from None

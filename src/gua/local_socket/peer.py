@@ -73,22 +73,19 @@ class Lines:
         while (end := self._buffer.find(b"\n", searched)) < 0:
             searched = len(self._buffer)
             if searched > self._longest_bytes:
-                msg = f"a line of more than {self._longest_bytes} bytes"
-                raise LineError(msg)
+                raise LineError(f"a line of more than {self._longest_bytes} bytes")
             left = deadline - self._monotonic()
             if left <= 0:
                 raise TimeoutError
             self._connection.settimeout(left)
             received = self._receive(_CHUNK_BYTES)
             if not received and self._buffer:
-                msg = "half a line"
-                raise LineError(msg)
+                raise LineError("half a line")
             if not received:
                 return None
             self._buffer += received
         if end > self._longest_bytes:
-            msg = f"a line of more than {self._longest_bytes} bytes"
-            raise LineError(msg)
+            raise LineError(f"a line of more than {self._longest_bytes} bytes")
         line = bytes(self._buffer[:end])
         del self._buffer[: end + 1]
         return line
@@ -103,8 +100,7 @@ class Lines:
         except (ValueError, RecursionError):
             found = None
         if not isinstance(found, dict):
-            msg = "a line that is no JSON object"
-            raise LineError(msg)
+            raise LineError("a line that is no JSON object")
         return found
 
 

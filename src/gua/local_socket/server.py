@@ -330,5 +330,4 @@ def _replace_stale(path: Path) -> None:
             return
         except BlockingIOError:
             pass
-    msg = f"another agent answers at {path}: see gua status, or give another path with --socket"
-    raise UnavailableError(msg)
+    raise UnavailableError(f"another agent answers at {path}: see gua status, or give another path with --socket")

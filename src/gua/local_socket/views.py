@@ -18,16 +18,13 @@ Views = Mapping[str, View[Any]]
 def checked_question(views: Views, name: object, parameters: object) -> tuple[View[Any], dict[str, object]]:
     """Return a question's view and parameters. Raises ValueError, with the fault in words, for any other."""
     if not isinstance(name, str) or name not in views:
-        msg = "no such view for reports"
-        raise ValueError(msg)
+        raise ValueError("no such view for reports")
     view = views[name]
     if not isinstance(parameters, dict) or set(parameters) != set(view.parameters):
-        msg = f"the view {name} has the parameters {', '.join(sorted(view.parameters)) or 'none'}"
-        raise ValueError(msg)
+        raise ValueError(f"the view {name} has the parameters {', '.join(sorted(view.parameters)) or 'none'}")
     for parameter, value in parameters.items():
         if not PARAMETERS[parameter].check(value):
-            msg = f"the parameter {parameter} of {name} cannot be used"
-            raise ValueError(msg)
+            raise ValueError(f"the parameter {parameter} of {name} cannot be used")
     return view, parameters
 
 
@@ -38,6 +35,5 @@ def checked_row(view: View[Any], row: object) -> dict[str, Any]:
         raise ValueError(msg)  # noqa: TRY004 - one error for whatever is wrong in an answer
     for name, column in view.columns.items():
         if name not in row or not column.check(row[name]):
-            msg = f"the column {name} of {view.name} is not what it should be"
-            raise ValueError(msg)
+            raise ValueError(f"the column {name} of {view.name} is not what it should be")
     return {name: row[name] for name in view.columns}

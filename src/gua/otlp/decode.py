@@ -126,15 +126,13 @@ def _request(data: bytes) -> Any:  # noqa: ANN401 - the generated message classe
     try:
         return ExportMetricsServiceRequest.FromString(data)
     except DecodeError as error:
-        msg = f"{len(data)} bytes are not an OTLP metrics request: {error}"
-        raise DataError(msg) from error
+        raise DataError(f"{len(data)} bytes are not an OTLP metrics request: {error}") from error
 
 
 def tick_of(request: Any) -> Tick:  # noqa: ANN401 - the generated message classes have no types
     """Return the tick of a request, as :func:`decode` does; values and times are taken out of its points."""
     if len(request.resource_metrics) != 1:
-        msg = f"one tick is one resource, this request has {len(request.resource_metrics)}"
-        raise DataError(msg)
+        raise DataError(f"one tick is one resource, this request has {len(request.resource_metrics)}")
     (resource_metrics,) = request.resource_metrics
     try:
         found = _Found(resource_metrics)
@@ -146,8 +144,7 @@ def tick_of(request: Any) -> Tick:  # noqa: ANN401 - the generated message class
             allocation_sources=tuple(found.readings(AllocationSourceReading)),
         )
     except (KeyError, OverflowError, TypeError, ValueError) as error:
-        msg = f"an OTLP request is not a tick of {metrics.SCOPE}: {error!r}"
-        raise DataError(msg) from error
+        raise DataError(f"an OTLP request is not a tick of {metrics.SCOPE}: {error!r}") from error
 
 
 class _Found:
@@ -295,5 +292,4 @@ def _check(kind: type, values: _Values) -> None:
     types = _TYPES[kind]
     for name, value in values.items():
         if type(value) not in types[name]:
-            msg = f"{name} is {value!r}"
-            raise TypeError(msg)
+            raise TypeError(f"{name} is {value!r}")

@@ -131,8 +131,7 @@ def read_settings(url: str | None, environ: Mapping[str, str], enrollment: Enrol
     """
     url = url or configured_endpoint(environ)
     if not url:
-        msg = "no endpoint is named: give --endpoint URL, or set OTEL_EXPORTER_OTLP_ENDPOINT"
-        raise UsageError(msg)
+        raise UsageError("no endpoint is named: give --endpoint URL, or set OTEL_EXPORTER_OTLP_ENDPOINT")
     spoken: Protocol = protocol(environ) if enrollment is None else known_protocol(enrollment.protocol)
     if spoken == "grpc":
         target = grpc_url(url, insecure=_said(environ, "INSECURE")[1].lower() == "true")
@@ -170,8 +169,7 @@ def known_protocol(name: str, what: str = "the enrollment's protocol is unknown"
         case "grpc":
             return "grpc"
         case _:
-            msg = f"{what}: set it to http/protobuf or grpc, no other protocol is spoken"
-            raise UsageError(msg)
+            raise UsageError(f"{what}: set it to http/protobuf or grpc, no other protocol is spoken")
 
 
 def metrics_url(url: str) -> str:
@@ -189,8 +187,7 @@ def grpc_url(url: str, *, insecure: bool) -> str:
     parts = _parts(f"{'http' if insecure else 'https'}://{url}" if bare else url)
     port = parts.port or (None if bare else {"http": 80, "https": 443}[parts.scheme])
     if port is None:
-        msg = f"{url!r} names no port: gRPC needs one, as in http://localhost:4317"
-        raise UsageError(msg)
+        raise UsageError(f"{url!r} names no port: gRPC needs one, as in http://localhost:4317")
     host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
     return f"{parts.scheme}://{host}:{port}"
 
@@ -202,8 +199,7 @@ def headers(environ: Mapping[str, str], spoken: Protocol = "http/protobuf") -> d
     pairs = {key.lower(): value for key, value in parse_pairs(variable, environ).items()}
     for key, value in pairs.items():
         if not allowed.fullmatch(key) or not value.isprintable() or not value.isascii():
-            msg = f"{variable}: {key!r} cannot be sent as a header: correct or unset it"
-            raise UsageError(msg)
+            raise UsageError(f"{variable}: {key!r} cannot be sent as a header: correct or unset it")
     return pairs
 
 
@@ -216,8 +212,7 @@ def timeout_seconds(environ: Mapping[str, str]) -> float:
     if not text:
         return _TIMEOUT_SECONDS
     if not text.isascii() or not text.isdigit() or not 0 < int(text[:9]) <= _LONGEST_TIMEOUT_MS or len(text) > 9:
-        msg = f"{variable} is {text!r}: give a whole number of milliseconds up to an hour, as in 10000"
-        raise UsageError(msg)
+        raise UsageError(f"{variable} is {text!r}: give a whole number of milliseconds up to an hour, as in 10000")
     return int(text) / 1000
 
 
@@ -255,8 +250,7 @@ def _parts(url: str) -> SplitResult:
             msg = "the endpoint's URL holds a user or password: put them into OTEL_EXPORTER_OTLP_HEADERS instead"
             raise UsageError(msg)
     if not usable or not url.isprintable() or any(character.isspace() for character in url):
-        msg = f"{url!r} is not an endpoint: give an http(s) URL, as in http://localhost:4318"
-        raise UsageError(msg)
+        raise UsageError(f"{url!r} is not an endpoint: give an http(s) URL, as in http://localhost:4318")
     return parts
 
 
@@ -266,8 +260,7 @@ def check_files(settings: Settings) -> None:
     They are looked at before anything is sent: the transports' own words for a bad one help nobody.
     """
     if settings.client_key and not settings.client_certificate:
-        msg = "OTEL_EXPORTER_OTLP_CLIENT_KEY is set without OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE: set both"
-        raise UsageError(msg)
+        raise UsageError("OTEL_EXPORTER_OTLP_CLIENT_KEY is set without OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE: set both")
     import ssl  # noqa: PLC0415 - 4 MB for those who do not need it
 
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -285,12 +278,11 @@ def check_files(settings: Settings) -> None:
         try:
             context.load_cert_chain(path, settings.client_key, password="")
         except (ssl.SSLError, ValueError):
-            msg = (
+            raise UsageError(
                 f"{path} and {settings.client_key or path} are no client certificate and key that belong together, "
                 "in PEM format and without a passphrase: see OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE and "
                 "OTEL_EXPORTER_OTLP_CLIENT_KEY"
-            )
-            raise UsageError(msg) from None
+            ) from None
 
 
 def _require_readable(path: Path, name: str) -> None:

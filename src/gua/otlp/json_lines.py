@@ -69,14 +69,12 @@ def _lines(path: Path, cut: list[str]) -> Iterator[tuple[str, Json]]:
                 if line is not None:
                     yield where, line
     except FileNotFoundError:
-        msg = f"{path} does not exist: give a file that a Collector's file exporter wrote"
-        raise UsageError(msg) from None
+        raise UsageError(f"{path} does not exist: give a file that a Collector's file exporter wrote") from None
     except OSError as error:
         msg = f"{path} cannot be read: {error.strerror or error}: check the file and its permissions"
         raise UnavailableError(msg) from None
     if not number:
-        msg = f"{path} is empty: give a file that a Collector's file exporter wrote"
-        raise DataError(msg)
+        raise DataError(f"{path} is empty: give a file that a Collector's file exporter wrote")
 
 
 def _parsed(raw: bytes, where: str) -> Json:
@@ -86,8 +84,7 @@ def _parsed(raw: bytes, where: str) -> Json:
         msg = f"{where}: the line is no JSON: the file exporter writes it with format: json and no compression"
         raise DataError(msg) from None
     if not isinstance(line, dict) or not line.keys() & {"resourceMetrics", "resourceLogs", "resourceSpans"}:
-        msg = f"{where}: the line is no OTLP: it has no resourceMetrics"
-        raise DataError(msg)
+        raise DataError(f"{where}: the line is no OTLP: it has no resourceMetrics")
     return line
 
 
@@ -108,10 +105,9 @@ def _requests(resource: Json, where: str) -> Iterator[ExportMetricsServiceReques
             ignore_unknown_fields=True,
         )
     except (AttributeError, KeyError, OverflowError, TypeError, ValueError, json_format.ParseError) as error:
-        msg = (
+        raise DataError(
             f"{where}: the line is no OTLP: {error!r}: what came before it is imported, correct it and import it again"
-        )
-        raise DataError(msg) from None
+        ) from None
     by_time: defaultdict[int, defaultdict[tuple[str, str], list[NumberDataPoint]]]
     by_time = defaultdict(lambda: defaultdict(list))
     for scope in parsed.scope_metrics:

@@ -167,8 +167,7 @@ def _credentials(settings: Settings) -> Any:  # noqa: ANN401 - grpc has no types
             certificate_chain=certificate.read_bytes() if certificate else None,
         )
     except OSError as error:
-        msg = f"cannot read {error.filename} ({error.strerror}): it was there before, restore it"
-        raise UsageError(msg) from None
+        raise UsageError(f"cannot read {error.filename} ({error.strerror}): it was there before, restore it") from None
 
 
 def _last(details: str) -> str:

@@ -46,8 +46,7 @@ def origin(  # noqa: PLR0913 - by keyword only, one for each thing that the call
     kubernetes = {key: environ[name] for key, name in _KUBERNETES.items() if here and environ.get(name)}
     host_name = given.pop("host.name", None) or named
     if not host_name:
-        msg = "nothing names this host: set GUA_HOST_NAME"
-        raise UsageError(msg)
+        raise UsageError("nothing names this host: set GUA_HOST_NAME")
     service = given.pop("service.name", None)
     return Origin(
         host=host_name,
@@ -72,8 +71,7 @@ def parse_pairs(variable: str, environ: Mapping[str, str]) -> dict[str, str]:
         if not item.strip():
             continue
         if not key or not equals:
-            msg = f"{variable} has {item.strip()!r} where key=value is needed: correct or unset it"
-            raise UsageError(msg)
+            raise UsageError(f"{variable} has {item.strip()!r} where key=value is needed: correct or unset it")
         try:
             pairs[unquote(key, errors="strict")] = unquote(value, errors="strict")
         except UnicodeDecodeError:

@@ -131,8 +131,7 @@ class OtlpEndpoint:
 
     def _attempt(self, body: bytes) -> None:
         if self._closed.is_set():
-            msg = f"cannot reach {self.shown} (delivery was stopped)"
-            raise UnavailableError(msg)
+            raise UnavailableError(f"cannot reach {self.shown} (delivery was stopped)")
         taken = self._transport.send(body)
         self.rejected_points += taken.rejected_points
         if taken.rejected_points or taken.reason:

@@ -44,8 +44,7 @@ def put(
     known = dict.fromkeys((*found, *(price.model for price in there)))
     new = [replace(price, model=known_model(price.model, known) or price.model) for price in given]
     if len({(price.model, price.valid_from_ms) for price in new}) < len(new):
-        msg = "two names of one model have a price from the same moment: leave one out"
-        raise UsageError(msg)
+        raise UsageError("two names of one model have a price from the same moment: leave one out")
     if not change_currency:
         check_currencies(there, new)
     for name in dict.fromkeys(price.model for price in new):

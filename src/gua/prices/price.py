@@ -72,8 +72,7 @@ def parse_amount(text: str) -> float:
 def parse_currency(text: str) -> str:
     """Return an ISO 4217 code in capitals. Raises UsageError."""
     if not _CURRENCY.fullmatch(text.strip()):
-        msg = f"{text!r} is no currency: write three letters as in ISO 4217, EUR or USD"
-        raise UsageError(msg)
+        raise UsageError(f"{text!r} is no currency: write three letters as in ISO 4217, EUR or USD")
     return text.strip().upper()
 
 
@@ -88,8 +87,7 @@ def parse_valid_from(text: str, *, now_ms: int) -> int:
         msg = f"a price begins with a UTC hour, and {text!r} is {to_rfc3339(moment_ms)}: write {to_rfc3339(before_ms)}"
         raise UsageError(msg)
     if not ALWAYS_MS <= moment_ms <= _LAST_MS:
-        msg = f"a price begins between 1970 and 2106, not at {to_rfc3339(moment_ms)}"
-        raise UsageError(msg)
+        raise UsageError(f"a price begins between 1970 and 2106, not at {to_rfc3339(moment_ms)}")
     return moment_ms
 
 
@@ -103,8 +101,7 @@ def known_model(name: str, known: Iterable[str]) -> str | None:
         return name
     fitting = [model for model in models if _plain(model) == _plain(name)]
     if len(fitting) > 1:
-        msg = f"{name!r} may be {' or '.join(map(repr, sorted(fitting)))}: write one of them in full"
-        raise UsageError(msg)
+        raise UsageError(f"{name!r} may be {' or '.join(map(repr, sorted(fitting)))}: write one of them in full")
     return fitting[0] if fitting else None
 
 
@@ -115,11 +112,10 @@ def check_currencies(there: Iterable[ModelPrice], new: Sequence[ModelPrice]) -> 
     for price in (*there, *new):
         other = first.setdefault(price.model, price)
         if other.currency != price.currency and price in new:
-            msg = (
+            raise UsageError(
                 f"{price.model} has a price in {other.currency} from {other.since}, this one is in {price.currency}: "
                 "its costs would be in two currencies; give --change-currency if that is meant"
             )
-            raise UsageError(msg)
 
 
 def _plain(model: str) -> str:
@@ -137,12 +133,10 @@ def read_prices(path: Path, *, now_ms: int) -> list[ModelPrice]:
     for line, price in _rows(path, now_ms):
         before = lines.setdefault((price.model, price.valid_from_ms), line)
         if before != line:
-            msg = f"{path}:{line}: {price.model} has a price from {price.since} in line {before} already"
-            raise DataError(msg)
+            raise DataError(f"{path}:{line}: {price.model} has a price from {price.since} in line {before} already")
         prices.append(price)
     if not prices:
-        msg = f"{path}: holds no price: write a header, {_NAMES}, and a line for each"
-        raise DataError(msg)
+        raise DataError(f"{path}: holds no price: write a header, {_NAMES}, and a line for each")
     return prices
 
 
@@ -162,8 +156,7 @@ def _rows(path: Path, now_ms: int) -> Iterator[tuple[int, ModelPrice]]:
             msg = f"{path}: after line {reader.line_num} it is not UTF-8 text: save it as CSV in UTF-8"
             raise DataError(msg) from None
         except csv.Error as error:
-            msg = f"{path}:{reader.line_num}: is not CSV ({error})"
-            raise DataError(msg) from None
+            raise DataError(f"{path}:{reader.line_num}: is not CSV ({error})") from None
 
 
 def _read(path: Path) -> bytes:
@@ -171,15 +164,12 @@ def _read(path: Path) -> bytes:
         with path.open("rb") as file:
             content = file.read(_MOST_BYTES + 1)
     except (FileNotFoundError, IsADirectoryError) as error:
-        msg = f"{path}: {error.strerror}: give the path of a CSV file with the header {_NAMES}"
-        raise UsageError(msg) from None
+        raise UsageError(f"{path}: {error.strerror}: give the path of a CSV file with the header {_NAMES}") from None
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
-        msg = f"{path} cannot be read: {reason}: check the path and its permissions"
-        raise UnavailableError(msg) from None
+        raise UnavailableError(f"{path} cannot be read: {reason}: check the path and its permissions") from None
     if len(content) > _MOST_BYTES:
-        msg = f"{path}: is larger than {_MOST_BYTES // 2**20} MiB: give a CSV file with the header {_NAMES}"
-        raise DataError(msg)
+        raise DataError(f"{path}: is larger than {_MOST_BYTES // 2**20} MiB: give a CSV file with the header {_NAMES}")
     return content
 
 
@@ -187,8 +177,7 @@ def _header(path: Path, line: int, cells: list[str]) -> list[str]:
     names = [cell.strip().lower() for cell in cells]
     unknown = [name for name in names if name not in {*NEEDED, *OPTIONAL}]
     if unknown or not {*NEEDED} <= {*names} or len({*names}) < len(names):
-        msg = f"{path}:{line}: the header is {','.join(names)}: it must be {_NAMES}, each once"
-        raise DataError(msg)
+        raise DataError(f"{path}:{line}: the header is {','.join(names)}: it must be {_NAMES}, each once")
     return names
 
 
@@ -198,8 +187,7 @@ def _price(path: Path, line: int, names: list[str], cells: list[str], now_ms: in
         raise DataError(msg)
     row = {name: cell.strip() for name, cell in zip(names, cells, strict=True)}
     if not row["model"]:
-        msg = f"{path}:{line}: names no model"
-        raise DataError(msg)
+        raise DataError(f"{path}:{line}: names no model")
     try:
         return ModelPrice(
             model=row["model"],
@@ -209,5 +197,4 @@ def _price(path: Path, line: int, names: list[str], cells: list[str], now_ms: in
             source=row.get("source") or None,
         )
     except UsageError as error:
-        msg = f"{path}:{line}: {error}"
-        raise DataError(msg) from None
+        raise DataError(f"{path}:{line}: {error}") from None

@@ -48,8 +48,7 @@ class Selection:
         for key, values in sorted(self.wanted.items()):
             check_key(key, among)
             if not any(of_host.get(key) in values for of_host in among.values()):
-                msg = f"no host has {_or(key, values)}: {key} is {_values(key, among)}"
-                raise UsageError(msg)
+                raise UsageError(f"no host has {_or(key, values)}: {key} is {_values(key, among)}")
         chosen = tuple(
             sorted(
                 host
@@ -59,8 +58,7 @@ class Selection:
         )
         if not chosen:
             together = " and ".join(_or(key, values) for key, values in sorted(self.wanted.items()))
-            msg = f"no host has {together} together: leave one of them out"
-            raise UsageError(msg)
+            raise UsageError(f"no host has {together} together: leave one of them out")
         return chosen
 
 
@@ -78,15 +76,13 @@ def check_key(key: str, labels: Labels) -> None:
     if key not in known:
         ordered = sorted(known, key=lambda one: (one.startswith(_OWN), one))
         told = _named(ordered) or "none at all: set OTEL_RESOURCE_ATTRIBUTES for the agents"
-        msg = f"no host has a label {_short(key)!r}: there are {told}"
-        raise UsageError(msg)
+        raise UsageError(f"no host has a label {_short(key)!r}: there are {told}")
 
 
 def _pair(text: str) -> tuple[str, str]:
     key, equals, value = text.partition("=")
     if not equals or not key.strip():
-        msg = f"--where {_short(text)!r} is no label: write KEY=VALUE, as in team=vision"
-        raise UsageError(msg)
+        raise UsageError(f"--where {_short(text)!r} is no label: write KEY=VALUE, as in team=vision")
     return key.strip(), value
 
 

@@ -113,8 +113,7 @@ class OlderRules:
 def check_rules(name: str) -> None:
     """Raise UsageError for rules that nobody knows."""
     if name not in RULES:
-        msg = f"no rules {name!r}: there are {', '.join(RULES)}"
-        raise UsageError(msg)
+        raise UsageError(f"no rules {name!r}: there are {', '.join(RULES)}")
 
 
 def collect_older_rules(reader: ViewReader, request: ReportRequest) -> OlderRules:

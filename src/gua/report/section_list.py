@@ -29,8 +29,7 @@ def section_named(name: str) -> AnySection:
     module, declaration = listed.LISTED[name].module, f"{name.upper().replace('-', '_')}_SECTION"
     declared = getattr(import_module(f"{listed.__name__}.{module}"), declaration)
     if not isinstance(declared, Section) or declared.name != name:
-        msg = f"{module}.{declaration} is no Section of the name {name}"
-        raise TypeError(msg)
+        raise TypeError(f"{module}.{declaration} is no Section of the name {name}")
     return declared
 
 
@@ -77,8 +76,7 @@ def check_section(option: str, name: str) -> str:
     every = f", and {ALL}" if option == "--section" else ""
     near = get_close_matches(found, known, n=1)
     hint = f"; did you mean {near[0]}?" if near else ""
-    msg = f"there is no section {name!r} for {option}: there are {', '.join(known)}{every}{hint}"
-    raise UsageError(msg)
+    raise UsageError(f"there is no section {name!r} for {option}: there are {', '.join(known)}{every}{hint}")
 
 
 def split(words: Iterable[str]) -> Iterator[str]:

@@ -78,8 +78,7 @@ def choose_extents(extents: Sequence[Extent], hosts: Sequence[str]) -> tuple[Ext
     known = sorted({extent.host for extent in extents})
     for host in hosts:
         if host not in known:
-            msg = f"no host {host!r} in this store: it knows {names(known)}"
-            raise UsageError(msg)
+            raise UsageError(f"no host {host!r} in this store: it knows {names(known)}")
     return tuple(extent for extent in extents if not hosts or extent.host in hosts)
 
 
@@ -95,17 +94,15 @@ def choose_window(extents: Sequence[Extent], request: ReportRequest) -> Window:
     zone(request.timezone)
     since_ms, until_ms = _calendar_bounds(request) or _bounds(request, anchor_ms)
     if since_ms >= until_ms == anchor_ms and not live:
-        msg = (
+        raise UsageError(
             f"nothing is recorded after {to_rfc3339(anchor_ms)}, and the window begins at {to_rfc3339(since_ms)}: "
             "give an earlier --since, or leave it out for the last 7 days that were recorded"
         )
-        raise UsageError(msg)
     if since_ms >= until_ms:
-        msg = (
+        raise UsageError(
             f"the window from {to_rfc3339(since_ms)} to {to_rfc3339(until_ms)} is empty: --since must be before --until"
             f"{'' if until_ms < max(request.now_ms, anchor_ms) else ', which is now at the latest'}"
         )
-        raise UsageError(msg)
     return Window(since_ms=since_ms, until_ms=until_ms, timezone=request.timezone)
 
 
@@ -132,16 +129,14 @@ def _calendar_bounds(request: ReportRequest) -> tuple[int, int] | None:
     if request.month is None and not request.last_week:
         return None
     if (request.since or request.until) or (request.month and request.last_week):
-        msg = "--month, --last-week, and --since with --until each say which time: give one of them"
-        raise UsageError(msg)
+        raise UsageError("--month, --last-week, and --since with --until each say which time: give one of them")
     clock = zone(request.clock or request.timezone)
     if request.month is None:
         return last_week_ms(now_ms=request.now_ms, timezone=clock)
     month = f"{local_day(request.now_ms, clock):%Y-%m}" if request.month == THIS_MONTH else request.month
     since_ms, until_ms = month_ms(month, timezone=clock)
     if since_ms >= request.now_ms:
-        msg = f"--month {month} has not begun: give one that has"
-        raise UsageError(msg)
+        raise UsageError(f"--month {month} has not begun: give one that has")
     return since_ms, min(until_ms, request.now_ms)
 
 

@@ -224,8 +224,7 @@ class Desk:
             ]
             with self._changed:
                 if self.closing or self._queue.position(place) != 0:
-                    msg = "the agent is stopping"
-                    raise UnavailableError(msg)
+                    raise UnavailableError("the agent is stopping")
                 chosen = choose(
                     request.wish, candidates, self._taken(), last_cards=last_cards, accept_unknown=accept_unknown
                 )
@@ -270,8 +269,7 @@ class Desk:
             try:
                 descriptor = None if held.path is None else lifeline.make_again(held.path)
             except OSError as error:
-                msg = f"cannot hand a reservation over ({error.strerror}): try again"
-                raise UnavailableError(msg) from None
+                raise UnavailableError(f"cannot hand a reservation over ({error.strerror}): try again") from None
             reservation = held.reservation
         try:
             index = {card.uuid: card.index for card in self._host.probe()}
@@ -344,8 +342,7 @@ class Desk:
                 os.close(descriptor)
                 lifeline.remove(self._lock_path(reservation.id))
             if isinstance(error, TakenError):
-                msg = "a card was given to somebody else at the same moment: ask again"
-                raise UnavailableError(msg) from None
+                raise UnavailableError("a card was given to somebody else at the same moment: ask again") from None
             raise
         self._queue.granted(request.place)
         self._hold(reservation).race_at = time.monotonic() + _RACE_SECONDS

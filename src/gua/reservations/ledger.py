@@ -241,8 +241,7 @@ def _put_aside(path: Path) -> Path:
             with contextlib.suppress(FileNotFoundError):
                 path.with_name(path.name + ending).unlink()
     except OSError as error:
-        msg = f"{path} is damaged and cannot be set aside ({error.strerror}): remove it"
-        raise UnavailableError(msg) from None
+        raise UnavailableError(f"{path} is damaged and cannot be set aside ({error.strerror}): remove it") from None
     return aside
 
 
@@ -325,8 +324,7 @@ class Queue:
                 del self._absent[request.place]
                 self.requests[position] = replace(waiting, pid=request.pid, start_ticks=request.start_ticks)
                 return True
-            msg = "that place in the queue is taken"
-            raise UnavailableError(msg)
+            raise UnavailableError("that place in the queue is taken")
         self._turn += 1
         self.requests.append(replace(request, asked_ms=self._host.wall_ms(), turn=self._turn))
         self._waits.note(len(self.requests))
@@ -364,8 +362,7 @@ class Queue:
         for position, waiting in enumerate(self.requests):
             if waiting.place == place:
                 return position
-        msg = "this place in the queue is gone"
-        raise UnavailableError(msg)
+        raise UnavailableError("this place in the queue is gone")
 
     def given_up(self, now: float) -> list[str]:
         """Return the places that nobody comes back to any more, each once: their time is over, or who asked ended."""

@@ -65,14 +65,12 @@ class Scenario:
 
     def __post_init__(self) -> None:
         if not 1 <= self.gpus <= MOST_CARDS:
-            msg = f"--gpus {self.gpus} is not within 1 and {MOST_CARDS}: give another number of cards"
-            raise UsageError(msg)
+            raise UsageError(f"--gpus {self.gpus} is not within 1 and {MOST_CARDS}: give another number of cards")
         if not SHORTEST_INTERVAL_MS <= self.interval_ms <= LONGEST_INTERVAL_MS:
             msg = f"--interval {format_duration(self.interval_ms)} is not within 1s and 10m: give another, as in 5m"
             raise UsageError(msg)
         if self.ticks < 1:
-            msg = f"{self.ticks} ticks are nothing to simulate: give --ticks or --days of 1 or more"
-            raise UsageError(msg)
+            raise UsageError(f"{self.ticks} ticks are nothing to simulate: give --ticks or --days of 1 or more")
         if self.ticks * self.interval_ms > LONGEST_MS:
             msg = f"{self.ticks} ticks of {format_duration(self.interval_ms)} are longer than 366 days: give fewer"
             raise UsageError(msg)

@@ -100,8 +100,7 @@ class Database:
 
     def _run(self, work: Callable[[sqlite3.Connection], T], *, writing: bool) -> T:
         if self._closed:
-            msg = f"the spool {self._path} was closed"
-            raise UnavailableError(msg)
+            raise UnavailableError(f"the spool {self._path} was closed")
         tried: set[Trouble] = set()
         with translated(self._path):
             while True:
@@ -164,8 +163,7 @@ class Database:
         status = self._path.stat()
         self._identity = status.st_dev, status.st_ino
         if not stat.S_ISREG(status.st_mode):
-            msg = f"the spool {self._path} cannot be used: it is no regular file; give another path"
-            raise UnavailableError(msg)
+            raise UnavailableError(f"the spool {self._path} cannot be used: it is no regular file; give another path")
         if not status.st_size:
             raise DamagedError  # a spool gets its name when it is whole; SQLite would throw its log away
         if status.st_mode & 0o077 and status.st_uid == os.geteuid():
@@ -261,17 +259,15 @@ def _check(connection: sqlite3.Connection, path: Path) -> None:
     tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
     ours = pragma(connection, "application_id") == APPLICATION_ID
     if not ours and tables and 2 * len(tables & TABLES) <= len(TABLES):
-        msg = f"{path} belongs to another program and is left alone: give another path for the spool"
-        raise UnavailableError(msg)
+        raise UnavailableError(f"{path} belongs to another program and is left alone: give another path for the spool")
     if not ours or not tables >= TABLES:
         raise DamagedError
     version = pragma(connection, "user_version")
     if version != VERSION:
-        msg = (
+        raise UnavailableError(
             f"the spool {path} is of version {version}, and this gua reads version {VERSION}: deliver what waits in it "
             "with the gua that wrote it, or move the file away, and a new one is begun"
         )
-        raise UnavailableError(msg)
 
 
 def _identity(path: Path) -> _Identity | None:

@@ -61,5 +61,4 @@ def _opened(path: Path) -> int:
     except OSError as error:
         if error.errno != errno.ELOOP:
             raise
-        msg = f"{path} is a symbolic link, which gua does not follow here: remove it"
-        raise UnavailableError(msg) from None
+        raise UnavailableError(f"{path} is a symbolic link, which gua does not follow here: remove it") from None

@@ -56,8 +56,7 @@ class Spool:
         max_bytes: int | None = DEFAULT_MAX_BYTES,
     ) -> None:
         if destinations is not None and not destinations:
-            msg = "a spool needs a destination, or nothing would ever leave it"
-            raise ValueError(msg)
+            raise ValueError("a spool needs a destination, or nothing would ever leave it")
         self._path = path
         self._files = (path, path.with_name(path.name + "-wal"))
         self._destinations = destinations

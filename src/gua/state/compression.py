@@ -28,5 +28,4 @@ def decompress(blob: bytes) -> bytes:
     try:
         return zstd.decompress(blob)
     except zstd.ZstdError as error:
-        msg = f"damaged zstd data of {len(blob)} bytes: {error}"
-        raise ValueError(msg) from error
+        raise ValueError(f"damaged zstd data of {len(blob)} bytes: {error}") from error

@@ -92,8 +92,7 @@ def home_path(given: Path | None, environ: Mapping[str, str]) -> Path:
     try:
         str(path).encode()
     except UnicodeEncodeError:  # it could not be written into addresses and ids
-        msg = f"the state directory {str(path)!a} has a name that is no UTF-8: {_ELSEWHERE}"
-        raise UnavailableError(msg) from None
+        raise UnavailableError(f"the state directory {str(path)!a} has a name that is no UTF-8: {_ELSEWHERE}") from None
     return path
 
 
@@ -129,8 +128,7 @@ def prepare_home(path: Path) -> Home:
     except OSError as error:
         raise UnavailableError(_cannot(path, error)) from None
     if fault is not None:
-        msg = f"the state directory {path} {fault}"
-        raise UnavailableError(msg)
+        raise UnavailableError(f"the state directory {path} {fault}")
     return Home(path)
 
 
@@ -258,8 +256,7 @@ def open_private(path: Path, flags: int) -> int:
     fault = _fault_of_file(os.fstat(descriptor))
     if fault is not None:
         os.close(descriptor)
-        msg = f"{path} {fault}: gua leaves it alone; remove it, or name another file"
-        raise UnavailableError(msg)
+        raise UnavailableError(f"{path} {fault}: gua leaves it alone; remove it, or name another file")
     return descriptor
 
 

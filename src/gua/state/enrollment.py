@@ -89,8 +89,7 @@ def read_enrollment(home: Path) -> Enrollment | None:
             what = f"is an enrollment of another version of gua ({version}, this one knows {_VERSION})"
         case _:
             what = "is no enrollment that this gua understands"
-    msg = f"{path} {what}: run gua enroll again, or gua enroll --remove"
-    raise UnavailableError(msg)
+    raise UnavailableError(f"{path} {what}: run gua enroll again, or gua enroll --remove")
 
 
 def keep_enrollment(home: Path, enrollment: Enrollment, authorities: bytes | None) -> Enrollment:

@@ -75,11 +75,10 @@ class HostLock:
             holder = self.holder()
             if holder is not None:
                 who = "" if holder.uid == os.geteuid() else f"{user_name(holder.uid)} "
-                msg = (
+                raise UnavailableError(
                     f"another agent ({holder}) samples this host: leave sampling to it (gua status shows it), or "
                     f"{f'{who}stops' if who else 'stop'} it with gua stop"
                 )
-                raise UnavailableError(msg)
             sleep(_PAUSE_SECONDS)  # it has just ended, or has not yet begun to listen
         msg = "another process holds the lock of this host's agent and does not say who it is: see ss -xlp, @gua-agent"
         raise UnavailableError(msg)

@@ -117,8 +117,7 @@ class PidFile:
                 if descriptor >= 0:
                     os.close(descriptor)
             self._sleep(_PAUSE_SECONDS)  # somebody looks at it for a moment, or its last agent is just removing it
-        msg = f"{self.path} is replaced again and again by somebody: name another with --pid-file"
-        raise UnavailableError(msg)
+        raise UnavailableError(f"{self.path} is replaced again and again by somebody: name another with --pid-file")
 
     def release(self) -> None:
         """Remove the file, if it still is the one that was locked, and the lock; a second time does nothing."""
@@ -223,8 +222,7 @@ def _write(descriptor: int, record: AgentRecord, path: Path) -> None:
         os.fsync(descriptor)
     except OSError as error:
         what = "the disk is full" if error.errno in {errno.ENOSPC, errno.EDQUOT} else error.strerror
-        msg = f"cannot write {path} ({what}): make room, or name another with --pid-file"
-        raise UnavailableError(msg) from None
+        raise UnavailableError(f"cannot write {path} ({what}): make room, or name another with --pid-file") from None
 
 
 def _parse(content: bytes) -> AgentRecord | None:

@@ -40,11 +40,9 @@ def statement(sql: str) -> str:
     word = (found[1] or "").lower() if found else ""
     if word not in _ASKED | _TOLD:
         said = f"not with {word.upper()}" if word else "and this is none"
-        msg = f"a statement begins with SELECT, WITH, SHOW, DESCRIBE, EXPLAIN or EXISTS, {said}"
-        raise UsageError(msg)
+        raise UsageError(f"a statement begins with SELECT, WITH, SHOW, DESCRIBE, EXPLAIN or EXISTS, {said}")
     if _OUTFILE.search(text):
-        msg = "a statement writes no file: take INTO OUTFILE out, and use --csv or --json"
-        raise UsageError(msg)
+        raise UsageError("a statement writes no file: take INTO OUTFILE out, and use --csv or --json")
     return text
 
 

@@ -111,8 +111,7 @@ def check_version(dsn: ServerDsn, version: str) -> None:
     """Raise UnavailableError for a server that is older than the shipped SQL works on."""
     if version_number(version) < _LEAST_VERSION:
         least = ".".join(map(str, _LEAST_VERSION))
-        msg = f"{dsn} runs ClickHouse {version}, gua needs {least} or newer: upgrade the server"
-        raise UnavailableError(msg)
+        raise UnavailableError(f"{dsn} runs ClickHouse {version}, gua needs {least} or newer: upgrade the server")
 
 
 @contextmanager

@@ -154,8 +154,7 @@ class Store:
         from gua.store import landing  # noqa: PLC0415 - for those who land
 
         if self._directory is None:
-            msg = "rows of ticks are for an embedded store"
-            raise ValueError(msg)
+            raise ValueError("rows of ticks are for an embedded store")
         self._landed = True
         with translated(self.dsn):
             landing.insert_rows(self._client, parts, self._directory.path)

@@ -59,10 +59,9 @@ class StoreDirectory:
             # Not through a link: what it leads to would be emptied, and the directory may be another user's.
             lock = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         except OSError as error:
-            msg = (
+            raise UnavailableError(
                 f"the store {self.path} cannot be used ({error.strerror}): give a directory you may write, with --store"
-            )
-            raise UnavailableError(msg) from None
+            ) from None
         began = monotonic()
         while True:
             try:
@@ -72,8 +71,7 @@ class StoreDirectory:
                 in_use = f"the store {self.path} is in use by {_holder(lock)}"
                 if waited >= patience_seconds:
                     os.close(lock)
-                    msg = f"{in_use}, after {patience_seconds:g} s still: try later"
-                    raise TransientError(msg) from None
+                    raise TransientError(f"{in_use}, after {patience_seconds:g} s still: try later") from None
                 if waited >= _SILENT_SECONDS:
                     told(f"{in_use}: waiting for it, {patience_seconds:g} s at most")
                     told = nobody

@@ -58,14 +58,11 @@ def parse_dsn(text: str, *, password: str | None = None) -> EmbeddedDsn | Server
         return _embedded(parts)
     if parts.scheme not in {"clickhouse", "clickhouses"}:
         begins = f"begins with {parts.scheme!r}" if parts.scheme else "is no path, which begins with / or ./"
-        msg = f"the store's address {begins}: write {FORMS}"
-        raise UsageError(msg)
+        raise UsageError(f"the store's address {begins}: write {FORMS}")
     if not parts.hostname:
-        msg = f"the store's address names no host: write {FORMS}"
-        raise UsageError(msg)
+        raise UsageError(f"the store's address names no host: write {FORMS}")
     if parts.path not in {"", "/"} or parts.query or parts.fragment:
-        msg = f"the store's address ends with the port, the databases are gua and gua_report: write {FORMS}"
-        raise UsageError(msg)
+        raise UsageError(f"the store's address ends with the port, the databases are gua and gua_report: write {FORMS}")
     secure = parts.scheme == "clickhouses"
     return ServerDsn(
         host=parts.hostname,

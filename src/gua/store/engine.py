@@ -58,11 +58,10 @@ def check_engine(path: Path, *, stamped: str | None, running: str) -> None:
     Raises UnavailableError.
     """
     if stamped is not None and version_number(stamped) > version_number(running):
-        msg = (
+        raise UnavailableError(
             f"the store {path} was written by engine {stamped}, this is {running}, which would not see its rows: "
             "install a newer engine (pip install -U chdb-core)"
         )
-        raise UnavailableError(msg)
 
 
 def version_number(version: str) -> tuple[int, ...]:
@@ -74,8 +73,7 @@ def require_addresses(dsn: EmbeddedDsn) -> None:
     """Raise UnavailableError where the engine would run out of addresses, before its library takes most of them."""
     addresses, _ = resource.getrlimit(resource.RLIMIT_AS)
     if addresses != resource.RLIM_INFINITY and addresses < _ADDRESSES_BYTES:
-        msg = f"{dsn} needs 3 GiB of address space: allow more, as with ulimit -v unlimited"
-        raise UnavailableError(msg)
+        raise UnavailableError(f"{dsn} needs 3 GiB of address space: allow more, as with ulimit -v unlimited")
 
 
 def require_descriptors(dsn: EmbeddedDsn) -> None:

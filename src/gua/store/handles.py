@@ -46,8 +46,7 @@ class Handles:
                 self._waiting.remove(turn)
                 self._changed.notify_all()  # there may be another handle for who comes next
             if self._is_closed:
-                msg = "the store was closed before this was asked"
-                raise UnavailableError(msg)
+                raise UnavailableError("the store was closed before this was asked")
             handle = self._free.pop() if self._free else None
             self._lent += 1
             self._is_alone = turn == _ALONE

@@ -164,8 +164,7 @@ def _folder(directory: Path) -> Iterator[Path]:
         with tempfile.TemporaryDirectory(prefix=BATCH_PREFIX, dir=place) as folder:
             yield Path(folder)
     except OSError as error:
-        msg = f"cannot write a batch to {directory} ({error.strerror}): free some space"
-        raise UnavailableError(msg) from None
+        raise UnavailableError(f"cannot write a batch to {directory} ({error.strerror}): free some space") from None
 
 
 def insert_server(client: Client, batch: Sequence[SpooledTick]) -> None:

@@ -110,14 +110,12 @@ def _require_column(table: str, column: str, begins: str, types: Mapping[str, st
     if declared is not None and begins in declared:
         return
     if column == "AggregationTemporality" and "AggTemp" in types:
-        msg = (
+        raise UnavailableError(
             f"{table} was made by an exporter before v0.110 and has AggTemp: upgrade the Collector, then run "
             f"ALTER TABLE {table} RENAME COLUMN AggTemp TO AggregationTemporality"
         )
-        raise UnavailableError(msg)
     has = f"{column} {declared}" if declared else f"no column {column}"
-    msg = f"{table} has {has}: it is not a table of the Collector"
-    raise UnavailableError(msg)
+    raise UnavailableError(f"{table} has {has}: it is not a table of the Collector")
 
 
 def grants(database: str, select: Select) -> tuple[str, ...]:

@@ -57,8 +57,7 @@ class ReportViews:
     def query(self, view: str) -> str:
         """Return the query of a view. Raises UnavailableError where this version has no such view."""
         if view not in self._statements:
-            msg = f"there is no view {DATABASE}.{view} in this version"
-            raise UnavailableError(msg)
+            raise UnavailableError(f"there is no view {DATABASE}.{view} in this version")
         query = self._statements[view].select or ""
         return "\n".join(line for line in query.splitlines() if not line.lstrip().startswith("--"))
 

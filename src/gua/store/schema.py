@@ -88,11 +88,10 @@ class Schema:
         catalog = read_catalog(self._select)
         topology = self.topology(catalog)
         if topology.cluster:
-            msg = (
+            raise UsageError(
                 f"on the cluster {topology.cluster} shards have their hosts: let the Collector write to gua's own "
                 "tables"
             )
-            raise UsageError(msg)
         whole_seconds = landing_database.require_tables(database, self._select)
         views = landing_database.over(database, topology.statements(retained(catalog)))
         with translated(self._dsn):
@@ -174,16 +173,14 @@ class Schema:
         """Return what the schema stands on here, or is to stand on."""
         if self._embedded:
             if cluster:
-                msg = f"{self._dsn} is an embedded store, which is no cluster: leave out --cluster"
-                raise UsageError(msg)
+                raise UsageError(f"{self._dsn} is an embedded store, which is no cluster: leave out --cluster")
             return Topology(embedded=True)
         catalog = read_catalog(self._select) if catalog is None else catalog
         return topology_of(catalog, self._select, cluster=cluster, replication=replication)
 
     def _refuse_newer(self, version: int) -> None:
         if version > statements.SCHEMA_VERSION:
-            msg = f"{self._dsn}: {self._newer(version)}"
-            raise UnavailableError(msg)
+            raise UnavailableError(f"{self._dsn}: {self._newer(version)}")
 
     @staticmethod
     def _newer(version: int) -> str:
@@ -197,18 +194,16 @@ class Schema:
         each = [f"{kind} ON {where}" for kinds, _, where in rights for kind in kinds.split(", ")]
         lacking = [right for right in each if not self._granted(right)]
         if lacking and self._read_only():
-            msg = (
+            raise UnavailableError(
                 f"{self._dsn}: the user is read-only, by its profile: use the schema's owner, whose rights "
                 "gua schema grants prints"
             )
-            raise UnavailableError(msg)
         if lacking:
             more = f" and {len(lacking) - 1} more" if len(lacking) > 1 else ""
-            msg = (
+            raise UnavailableError(
                 f"{self._dsn}: the user may not apply the schema, it lacks {lacking[0]}{more}: use the schema's owner, "
                 "or have an administrator grant what gua schema grants prints"
             )
-            raise UnavailableError(msg)
 
     def _read_only(self) -> bool:
         return bool(int(self._select("SELECT getSetting('readonly') AS read_only", None)[0]["read_only"]))

@@ -68,8 +68,7 @@ class Statement:
     def _head(self) -> re.Match[str]:
         match = _HEAD.search(self.sql)
         if match is None:
-            msg = f"{self.name} creates nothing"
-            raise ValueError(msg)
+            raise ValueError(f"{self.name} creates nothing")
         return match
 
     @property
@@ -141,8 +140,7 @@ def schema_directory(candidates: tuple[Path, ...] = (_PACKAGED, _CHECKOUT)) -> P
     for directory in candidates:
         if (directory / "00_landing").is_dir():
             return directory
-    msg = f"the SQL that ships with gua is missing from {candidates[0]}: install gua-otel again"
-    raise UnavailableError(msg)
+    raise UnavailableError(f"the SQL that ships with gua is missing from {candidates[0]}: install gua-otel again")
 
 
 def load(tokens: Mapping[str, str], directory: Path | None = None) -> list[Statement]:

@@ -85,8 +85,7 @@ def cluster_tokens(
     Raises UsageError for a name that is none, and as server_tokens.
     """
     if not _CLUSTER.fullmatch(name):
-        msg = f"{name!r} is no cluster's name: take one that the server has in system.clusters"
-        raise UsageError(msg)
+        raise UsageError(f"{name!r} is no cluster's name: take one that the server has in system.clusters")
     tokens = {
         **server_tokens(raw_days=raw_days, ticks_days=ticks_days, hours_days=hours_days),
         "LOCAL": "_local",
@@ -130,8 +129,7 @@ def _ttl(moment: str, days: int | None) -> str:
     if days is None:
         return ""
     if not 1 <= days <= _MOST_DAYS:
-        msg = f"rows cannot be kept for {days} days: give 1 to {_MOST_DAYS}"
-        raise UsageError(msg)
+        raise UsageError(f"rows cannot be kept for {days} days: give 1 to {_MOST_DAYS}")
     return f"TTL {moment} + INTERVAL {days} DAY"
 
 

@@ -36,18 +36,16 @@ class Retention:
         """Return it with what was given. Raises UsageError where the three make no sense together."""
         changed = replace(self, **given)
         if changed.ticks_days is not None and changed.ticks_days < LEAST_TICKS_DAYS:
-            msg = (
+            raise UsageError(
                 f"--keep-ticks {changed.ticks_days}d is too short: hours are made from ticks that may come a day late, "
                 f"keep them {LEAST_TICKS_DAYS}d or longer"
             )
-            raise UsageError(msg)
         if changed.hours_days is not None and (changed.ticks_days is None or changed.hours_days < changed.ticks_days):
-            msg = (
+            raise UsageError(
                 f"hours would go ({changed.hours_days}d) before the ticks that they are made from "
                 f"({shown_days(changed.ticks_days)}): give --keep-ticks {changed.hours_days}d or less, "
                 f"or --keep-hours {shown_days(changed.ticks_days)}"
             )
-            raise UsageError(msg)
         return changed
 
     def __str__(self) -> str:
@@ -97,11 +95,10 @@ def topology_of(
     named = _CLUSTER.match(there.engine_full)
     is_on = named[1] if named else None
     if cluster is not None and cluster != is_on:
-        msg = (
+        raise UsageError(
             f"the schema stands {f'on the cluster {is_on}' if is_on else 'on one server'} already, and its rows would "
             f"not move to the cluster {cluster}: leave out --cluster, or apply to a server without it"
         )
-        raise UsageError(msg)
     return Topology(cluster=is_on, replication=_replication(catalog, select))
 
 

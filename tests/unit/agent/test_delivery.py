@@ -273,7 +273,7 @@ def test_a_landing_comes_every_hour_and_sooner_after_a_failure() -> None:
         if not outcomes:
             done.set()
             stopping.wait(PATIENCE_SECONDS)
-            raise TransientError("stopped")  # noqa: EM101 - nobody reads it
+            raise TransientError("stopped")
         outcome = outcomes.pop(0)
         if isinstance(outcome, Exception):
             raise outcome

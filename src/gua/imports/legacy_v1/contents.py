@@ -103,13 +103,11 @@ class LegacyDatabase:
     def _header(self) -> bytes:
         with opening(self._path, "give the path of a database, as in ~/.gua/gua.db"):
             if not stat.S_ISREG(self._path.stat().st_mode):
-                msg = f"{self._path} is not a regular file: {REMEDY}"
-                raise UsageError(msg)
+                raise UsageError(f"{self._path} is not a regular file: {REMEDY}")
             with self._path.open("rb") as file:
                 header = file.read(_HEADER_BYTES)
         if not header.startswith(_MAGIC):
-            msg = f"{self._path} is {'not a SQLite database' if header else 'empty'}: {REMEDY}"
-            raise DataError(msg)
+            raise DataError(f"{self._path} is {'not a SQLite database' if header else 'empty'}: {REMEDY}")
         return header
 
     def _state(self) -> tuple[int, int]:
@@ -226,8 +224,7 @@ class Contents:
         self._check_schema()
         self.card_rows = self._check_rows("gpu_sample")
         if not self.card_rows:
-            msg = f"{self.where} holds no samples: there is nothing to import"
-            raise DataError(msg)
+            raise DataError(f"{self.where} holds no samples: there is nothing to import")
         self.process_rows = self._check_rows("proc_sample")
         self.cards: tuple[str, ...] = tuple(
             str(row[0]) for row in database.rows("SELECT DISTINCT gpu_uuid FROM card_row ORDER BY gpu_uuid")
@@ -252,16 +249,14 @@ class Contents:
         tables = {row[0] for row in self._database.rows("SELECT name FROM sqlite_schema WHERE type = 'table'")}
         missing = next((table for table in _COLUMNS if table not in tables), None)
         if missing is not None:
-            msg = f"{self.where} has no table {missing}: {REMEDY}"
-            raise DataError(msg)
+            raise DataError(f"{self.where} has no table {missing}: {REMEDY}")
         version = self._database.value("PRAGMA user_version")
         newer = f"user_version {version}" if version else None
         for table, (view, needed, later) in _COLUMNS.items():
             columns = self._columns(table)
             lacking = next((column for column in needed if column not in columns), None)
             if lacking is not None:
-                msg = f"{self.where} has no column {table}.{lacking}: {REMEDY}"
-                raise DataError(msg)
+                raise DataError(f"{self.where} has no column {table}.{lacking}: {REMEDY}")
             newer = newer or next((f"column {table}.{name}" for name in columns if name not in {*needed, *later}), None)
             shown = ", ".join(name if name in columns else f"NULL AS {name}" for name in (*needed, *later))
             self._database.run(f"CREATE TEMP VIEW {view} AS SELECT rowid AS row, {shown} FROM main.{table}")  # noqa: S608 - own text
@@ -292,11 +287,10 @@ class Contents:
         shown = f"CASE WHEN typeof({column}) IN ('text', 'blob') THEN substr({column}, 1, 60) ELSE {column} END"
         row, value = self._database.row(f"SELECT row, {shown} FROM {view} WHERE {fault}")  # noqa: S608 - own text
         more = f", nor the like in {number - 1:,} more" if number > 1 else ""
-        msg = (
+        raise DataError(
             f"{self.where}: {table}.{column} is {value!r} in row {row}, which no version from 1.0 to 1.8 wrote{more}: "
             "nothing was imported"
         )
-        raise DataError(msg)
 
     def _models(self) -> dict[str, tuple[str | None, int | None]]:
         """Return model and memory in MiB by card, where the database has them."""
@@ -316,8 +310,7 @@ class Contents:
         intervals: dict[int | None, int] = {}
         for run, seconds in self._later("SELECT id, interval_seconds FROM daemon_run"):
             if not isinstance(seconds, int | float) or not 0.001 <= seconds <= MAX_INTERVAL_MS / 1000:
-                msg = f"{self.where}: the interval of run {run} is {seconds!r} seconds: nothing was imported"
-                raise DataError(msg)
+                raise DataError(f"{self.where}: the interval of run {run} is {seconds!r} seconds: nothing was imported")
             intervals[run] = round(seconds * 1000)
         return intervals
 
@@ -349,5 +342,4 @@ class Contents:
         try:
             return nominal_interval_ms(spacings)
         except UsageError as error:
-            msg = f"{self.where}: {error}"
-            raise UsageError(msg) from None
+            raise UsageError(f"{self.where}: {error}") from None

@@ -248,11 +248,10 @@ class _Hosts:
         self._starts = () if given is not None else contents.hosts
         self.names = tuple(_text(host.name) or DEFAULT_HOST for host in self._starts) or (given or DEFAULT_HOST,)
         if any(after.first <= before.last for before, after in pairwise(self._starts)):
-            msg = (
+            raise UsageError(
                 f"{contents.where} has the hosts {self.names[0]} and {self.names[1]} at the same time: "
                 "say with --host whose cards they are"
             )
-            raise UsageError(msg)
 
     def at(self, ts: str) -> str:
         """Return the host that recorded at this time."""

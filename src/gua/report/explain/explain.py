@@ -161,8 +161,7 @@ def explain(reader: ViewReader, request: ExplainRequest) -> Explanation:
     since_ms = request.now_ms if live else newest_ms
     at_ms = newest_ms if time is None else _moment_ms(request, time, since_ms)
     if at_ms > max(request.now_ms, newest_ms):
-        msg = f"{to_rfc3339(at_ms)} is in the future: it is {to_rfc3339(request.now_ms)} now"
-        raise UsageError(msg)
+        raise UsageError(f"{to_rfc3339(at_ms)} is in the future: it is {to_rfc3339(request.now_ms)} now")
     cards = EXPLAIN_CARDS.rows(reader, {"hosts": [host]})
     card = choose_card(cards, wanted, at_ms=at_ms)
 
@@ -173,11 +172,9 @@ def explain(reader: ViewReader, request: ExplainRequest) -> Explanation:
         around = _ask_moments(reader, card, at_ms, MOST_TICKS + 1, bounds)
         moments = sorted({*before[-1:], *after[:1], *around})
         if len(moments) > MOST_TICKS:
-            msg = f"--around {request.around} is more than {MOST_TICKS:,} ticks: ask for fewer"
-            raise UsageError(msg)
+            raise UsageError(f"--around {request.around} is more than {MOST_TICKS:,} ticks: ask for fewer")
     if not moments:
-        msg = f"there are no ticks of {card.gpu} of {host} any more: the store keeps its hours alone"
-        raise UnavailableError(msg)
+        raise UnavailableError(f"there are no ticks of {card.gpu} of {host} any more: the store keeps its hours alone")
     spans = [(end - duration, end) for end, duration in moments]
     settings = tuple(rule_rows())
     ticks = _explained(reader, card, moments, settings)
@@ -206,8 +203,7 @@ def _addressed(words: tuple[str, ...], hosts: Sequence[str]) -> tuple[str, str, 
     """Return host, card and time; a host that is not named is the only one, no time the newest tick's."""
     words = _joined(words)
     if len(words) > 3:
-        msg = f"{len(words)} words are too many: gua explain [HOST] CARD [TIME]"
-        raise UsageError(msg)
+        raise UsageError(f"{len(words)} words are too many: gua explain [HOST] CARD [TIME]")
     if len(words) == 3:
         return words[0], words[1], words[2]
     first, second = words[0], words[1] if len(words) == 2 else None
@@ -241,8 +237,7 @@ def choose_card(cards: Sequence[ExplainedCard], text: str, *, at_ms: int) -> Exp
     host = cards[0].host if cards else "that host"
     shown = safe(wanted, _LONGEST)
     if not found:
-        msg = f"{host} has no card {shown!r}: there are {_named(cards)}"
-        raise UsageError(msg)
+        raise UsageError(f"{host} has no card {shown!r}: there are {_named(cards)}")
     msg = f"{shown!r} may be any of {len(found)} cards of {host}: write more of its UUID, of {_named(found)}"
     raise UsageError(msg)
 

@@ -65,8 +65,7 @@ def _told(path: Path) -> Iterator[None]:
         msg = f"cannot write {shown}: {error.strerror or error}; nothing was written, choose another file or make room"
         raise UnavailableError(msg) from error
     except (ValueError, RuntimeError):  # a zero byte, a loop of links
-        msg = f"cannot write {shown}: that is no path of a file"
-        raise UsageError(msg) from None
+        raise UsageError(f"cannot write {shown}: that is no path of a file") from None
 
 
 def _check(target: Path, shown: str) -> None:
@@ -78,8 +77,6 @@ def _check(target: Path, shown: str) -> None:
             raise UsageError(msg) from None
         return
     if stat.S_ISDIR(mode):
-        msg = f"{shown} is a folder: name a file in it, as in {safe(str(target / 'report.html'), 200)}"
-        raise UsageError(msg)
+        raise UsageError(f"{shown} is a folder: name a file in it, as in {safe(str(target / 'report.html'), 200)}")
     if not stat.S_ISREG(mode):  # it would be replaced by a file: nobody wants that of a device
-        msg = f"{shown} is no regular file: name one, as in report.html"
-        raise UsageError(msg)
+        raise UsageError(f"{shown} is no regular file: name one, as in report.html")
