@@ -46,9 +46,8 @@ def look(jobs: int) -> None:
     before_kib = memory_kib()
     from gua.allocation.files import AllocationFolder, FilesReader
     from gua.allocation.slurm import SlurmReader
-    from gua.allocation.slurm_answers import Gres
     from gua.allocation.slurm_conf import GresConf
-    from gua.allocation.slurm_poll import PollAnswer, PolledJob, SlurmPoll
+    from gua.allocation.slurm_poll import Gres, PollAnswer, PolledJob, SlurmPoll
     from gua.allocation.sources import Sources
     from gua.core.allocation import CardKey
 

@@ -34,11 +34,11 @@ def main() -> None:
 
     with stage("the engine is loaded"):
         engine_version()
+    from gua.cli.options import style_for  # noqa: PLC0415 - as above
     from gua.cli.output_options import OutputOptions, choose_output  # noqa: PLC0415 - as above
-    from gua.cli.terminal import style_for  # noqa: PLC0415 - as above
     from gua.report.collect import collect  # noqa: PLC0415 - as above
     from gua.report.hours import tick_hours  # noqa: PLC0415 - as above
-    from gua.report.recording import RecordingReader  # noqa: PLC0415 - as above
+    from gua.report.questions import RecordingReader  # noqa: PLC0415 - as above
     from gua.report.window import ReportRequest  # noqa: PLC0415 - as above
     from gua.store.database import open_store  # noqa: PLC0415 - as above
     from gua.store.report_views import report_views, without_ticks  # noqa: PLC0415 - as above

@@ -18,9 +18,8 @@ from pathlib import Path
 from measures.simulated import FileClock, MeteredDriver
 
 from gua.agent.delivery import Sender
-from gua.agent.events import AgentEvents
 from gua.agent.logs import Changes, open_log
-from gua.agent.loop import Loop, Schedule
+from gua.agent.loop import AgentEvents, Loop
 from gua.agent.notify import Notifier
 from gua.agent.outbox import Outbox
 from gua.agent.sampler import QueueHealth, Sampler
@@ -147,7 +146,8 @@ class OnFoot:
             cards=cards,
             outbox=Outbox(spool),
             clock=self.clock,
-            schedule=Schedule(interval_ms=interval_ms, phase_ms=0),
+            interval_ms=interval_ms,
+            phase=0,
             encode=encode,
             wait=wait,
             watcher=self.told,

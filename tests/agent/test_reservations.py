@@ -19,7 +19,7 @@ import pytest
 from driver.fixture import SimulatedDriver
 from driver.scenario import MIB, Card, Constant, Process, Scenario
 from fakes.sockets import listening
-from gua.app.reserving import NoAgentError, reserve
+from gua.app.reserving import reserve
 from servers.agent import GUA, Agent
 from servers.fixture import uuid
 from servers.process import poll
@@ -222,25 +222,6 @@ def test_who_asks_an_agent_that_ends_before_it_answers_asks_the_next_one_for_the
         thread.join(60)
     assert len(places) == 2
     assert len(set(places)) == 1
-
-
-def test_an_agent_of_an_older_version_is_told_to_be_started_anew(tmp_path: Path) -> None:
-    """It answers as version 0.1.0 did, which knew no reservations."""
-
-    def answer(listener: socket.socket) -> None:
-        connection, _ = listener.accept()
-        with connection:
-            connection.recv(4096)
-            words = "the agent answers ping, status and report, nothing else"
-            connection.sendall(json.dumps({"error": words, "exit_code": 3, "busy": False}).encode() + b"\n")
-
-    with listening(tmp_path / "agent.sock") as listener:
-        thread = threading.Thread(target=answer, args=(listener,))
-        thread.start()
-        with pytest.raises(NoAgentError, match=r"is older than this gua .* gua stop && gua daemon") as told:
-            reserve([tmp_path / "agent.sock"], {"kind": "run", "count": 1}, say=print)
-        thread.join(60)
-    assert told.value.exit_code == 69
 
 
 def test_signals_are_the_commands_own(host: Agent) -> None:

@@ -17,7 +17,7 @@ from typing import Any
 
 from driver.agent import FileClock
 from fakes.pages import ask
-from gua.agent.outbox import MarkOnly
+from gua.agent.outbox import Outbox
 from gua.agent.sampler import Sampler
 from gua.core.errors import UnavailableError
 from gua.core.idleness import IdleCounters
@@ -84,7 +84,7 @@ class Exporter:
         self.clock = FileClock(clock)
         self.reader = NvmlReader(self.clock)
         self.named = Named()
-        self.outbox = MarkOnly(Spool(spool, destinations=None))
+        self.outbox = Outbox(Spool(spool, destinations=None), keeps_ticks=False)
         origin = Origin(host="host", source=Source.AGENT, interval_ms=1000 * interval_seconds)
         self.sampler = Sampler(
             cards=self.reader, processes=self.named, clock=self.clock, origin=origin, initial_pid_namespace=True

@@ -16,7 +16,7 @@ from gua.core.tick import AgentReading, CardReading, ErrorCount, Origin, Process
 from gua.core.words import Mig, ProcessList, ProcessType, Source
 from gua.sim.calendar import HOUR_MS, MINUTE_MS
 from gua.sim.cards import DRIVER, MEMORY_BYTES, NAME, RESERVED_BYTES, CardSlot, slot_of
-from gua.sim.habit import GIB, MIB, Program, ProgramHost, person
+from gua.sim.habits import GIB, MIB, Program, person, process
 from gua.sim.host import END_MS
 
 DAY_MS: Final = 24 * HOUR_MS
@@ -123,7 +123,6 @@ def _roster(
     slot: CardSlot, processes: int, interval_ms: int, begun_ms: int, seed: int
 ) -> list[Sequence[ProcessReading]]:
     """Return every process of a card in each of its levels of utilization, attributed."""
-    host = ProgramHost(seed)
     kinds = [ProcessType.IGNORED, ProcessType.GRAPHICS, ProcessType.MPS]
     started = []
     for number in range(processes):
@@ -139,7 +138,7 @@ def _roster(
             pod=True,
         )
         memory_bytes = (60 * GIB) // processes + number * 7 * MIB if number else 120 * MIB
-        started.append(host.process(program, begun_ms, memory_bytes=memory_bytes, utilization=0.0))
+        started.append(process(program, begun_ms, seed=seed, memory_bytes=memory_bytes, utilization=0.0))
     whole = attribute(
         CardReading(uuid=slot.uuid, duration_ms=interval_ms, gpu_time_ms=interval_ms, processes=tuple(started))
     )

@@ -11,9 +11,8 @@ from types import TracebackType
 from typing import Any, Self
 
 from fakes.clock import FakeClock
-from gua.agent.events import AgentEvents
 from gua.agent.logs import Changes
-from gua.agent.loop import Loop, Schedule
+from gua.agent.loop import AgentEvents, Loop
 from gua.agent.notify import Notifier
 from gua.agent.outbox import Outbox
 from gua.agent.sampler import QueueHealth, Sampler
@@ -149,7 +148,8 @@ class Host:
             cards=self.cards,
             outbox=self.outbox,
             clock=clock or self.clock,
-            schedule=Schedule(interval_ms=self.interval_ms, phase_ms=7_000 % self.interval_ms),
+            interval_ms=self.interval_ms,
+            phase=7_000 % self.interval_ms,
             encode=encode,
             wait=wait,
             watcher=self.watcher,

@@ -15,7 +15,7 @@ from typing import Any
 
 import trustme
 
-from gua.identity.kubelet import Kubelet
+from gua.identity.pod_names import Kubelet
 
 TOKEN = "the-first"  # noqa: S105 - of a fake
 POD_UID = "0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9"

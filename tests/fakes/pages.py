@@ -11,8 +11,8 @@ from wsgiref.util import setup_testing_defaults
 from prometheus_client.openmetrics import parser as openmetrics
 from prometheus_client.parser import text_string_to_metric_families
 
+from gua.exporter.catalogue import Family
 from gua.exporter.endpoint import Page
-from gua.exporter.families import Family
 from gua.exporter.server import ARRIVED_AT
 
 Series = dict[tuple[str, tuple[tuple[str, str], ...]], float]

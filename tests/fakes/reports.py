@@ -41,13 +41,12 @@ from gua.report.sections.groups import Group, Grouping, Groupings
 from gua.report.sections.money import Money, money
 from gua.report.sections.now_rows import SILENT, CardNow, FreeCard, Holder, Now, OtherHolder, PromisedCard
 from gua.report.sections.previous import Previous
-from gua.report.sections.right_size import FitTime, ProgramOnCard, RightSize
-from gua.report.sections.right_size_fits import CardSize, Peak, fits_half, fits_slice
+from gua.report.sections.right_size import CardSize, FitTime, Peak, ProgramOnCard, RightSize, fits_half, fits_slice
 from gua.report.sections.slow_cards import SlowCard, SlowCards
 from gua.report.sections.streaks import LONGER_THAN_MS, WHAT_IF_LIMITS_MS, StreakClass, Streaks, WhatIf, WhatIfEmpty
 from gua.report.sections.timeline_rows import CardTimeline, Presence, Timeline
-from gua.report.sections.usage_rows import OwnerUsage, Usage, UsageBy, UsageRow
-from gua.report.sections.usefulness_rows import (
+from gua.report.sections.usage import OwnerUsage, Usage, UsageBy, UsageRow
+from gua.report.sections.usefulness import (
     BusyWithFewSms,
     CardIdleTime,
     IdleTime,
@@ -722,9 +721,8 @@ def _idle_split(totals: States) -> IdleSplit:
     return IdleSplit(
         never_used_gpu_ms=held * 0.55,
         never_used_long_gpu_ms=held * 0.5,
-        low_gpu_ms=held * 0.44,
+        low_gpu_ms=held * 0.45,
         low_long_gpu_ms=held * 0.06,
-        unknown_gpu_ms=held * 0.01,
     )
 
 
@@ -859,7 +857,6 @@ def _streaks(totals: States) -> Streaks:
             )
             for place, (limit, part) in enumerate(zip(WHAT_IF_LIMITS_MS, kept, strict=True))
         ),
-        unknown_gpu_ms=held * 0.02,
     )
 
 

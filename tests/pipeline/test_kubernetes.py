@@ -14,7 +14,7 @@ from fakes.kubelet import pod as told_pod
 from fakes.kubelet import pod_list
 from gua.allocation.pod_resources import SOCKET
 from gua.cli.main import main
-from gua.identity.kubelet import parse_kubelet
+from gua.identity.pod_names import parse_kubelet
 from servers import kubernetes, promtool
 from servers.container import UID
 from servers.kubernetes import COMPONENTS, FOLDER, SETS, VERSIONS, Manifest

@@ -21,8 +21,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
-from gua.identity.kubelet import Kubelet
-from gua.identity.pod_names import KubeletError, PodNames, ask
+from gua.identity.pod_names import Kubelet, KubeletError, PodNames, ask
 from servers.process import ServerProcess, free_ports, poll
 from servers.tools import ROOT, built
 

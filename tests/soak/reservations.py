@@ -188,7 +188,9 @@ class Chaos:
     def _was_granted(self, process: subprocess.Popen[bytes]) -> bool:
         process.wait()
         with closing(sqlite3.connect(self._truth, timeout=30)) as connection:
-            found = connection.execute("SELECT 1 FROM reservations WHERE pid = ?", (process.pid,)).fetchone()
+            found = connection.execute(
+                "SELECT 1 FROM reservations WHERE reservation ->> 'pid' = ?", (process.pid,)
+            ).fetchone()
         return found is not None
 
     def _kill_agent(self) -> None:
@@ -219,7 +221,9 @@ class Chaos:
 
     def _open(self) -> list[dict[str, Any]]:
         with closing(sqlite3.connect(self._truth, timeout=5)) as connection:
-            rows = connection.execute("SELECT id, pid FROM reservations WHERE ended_ms IS NULL").fetchall()
+            rows = connection.execute(
+                "SELECT id, reservation ->> 'pid' FROM reservations WHERE ended_ms IS NULL"
+            ).fetchall()
         return [{"id": identifier, "pid": pid} for identifier, pid in rows]
 
     @property
@@ -241,7 +245,10 @@ class Chaos:
                 "SELECT card, since_ms, r.ended_ms, id FROM cards JOIN reservations AS r ON id = reservation"
                 " ORDER BY card, since_ms, r.ended_ms"
             ).fetchall()
-            order = connection.execute("SELECT asked_ms, since_ms, id FROM reservations ORDER BY since_ms, asked_ms")
+            order = connection.execute(
+                "SELECT reservation ->> 'asked_ms' AS asked_ms, since_ms, id FROM reservations"
+                " ORDER BY since_ms, asked_ms"
+            )
             grants = order.fetchall()
             ends = dict(connection.execute("SELECT id, ended_ms FROM reservations").fetchall())
         for (card, _, ended, first), (next_card, since, _, second) in pairwise(every):

@@ -20,8 +20,7 @@ from typing import NamedTuple
 import pytest
 
 from gua.agent.sampler import Sampler
-from gua.allocation.kubelet import pods_by_folders
-from gua.allocation.kubernetes import KubernetesReader
+from gua.allocation.kubernetes import KubernetesReader, pods_by_folders
 from gua.allocation.pod_resources import NoSocketError, PodResources, ask_pod_resources
 from gua.allocation.sources import Sources
 from gua.core.allocation import parts

@@ -1,13 +1,4 @@
-"""Going into the background: the command that was typed stays until the agent is ready, or tells why it is not.
-
-launched = detach(home.log_file)
-if isinstance(launched, Launched):     # the process that was typed: the agent is another one now
-    print(launched.text)
-    return
-with launched:                         # the agent: what fails before it is ready is told by the other
-    ...
-    launched.ready(f"gua agent started: pid {os.getpid()}")
-"""
+"""Going into the background: the command that was typed stays until the agent is ready, or tells why it is not."""
 
 from __future__ import annotations
 
@@ -108,8 +99,7 @@ def detach(log_file: Path, *, patience_seconds: float = PATIENCE_SECONDS) -> Rea
     Must be called before there is a second thread: a fork would take only one along.
     """
     if threading.active_count() != 1:
-        msg = "detach() must be called before any thread is started"
-        raise RuntimeError(msg)
+        raise RuntimeError("detach() must be called before any thread is started")
     log = _above_streams(open_private(log_file, os.O_WRONLY | os.O_APPEND | os.O_CREAT))
     hearing, telling = (_above_streams(end) for end in os.pipe())
     for stream in (sys.stdout, sys.stderr):
@@ -183,11 +173,8 @@ def _outcome(words: dict[str, object], log_file: Path, *, is_in_time: bool) -> L
     if "ready" in words:
         return Launched(text=str(words["ready"]), ready=True)
     if "failed" in words:
-        kinds: dict[object, type[GuaError]] = {
-            kind.exit_code: kind for kind in (UsageError, UnavailableError, DataError)
-        }
-        raise kinds.get(words.get("exit_code"), UnavailableError)(str(words["failed"]))
+        kinds = (each for each in (UsageError, DataError) if each.exit_code == words.get("exit_code"))
+        raise next(kinds, UnavailableError)(str(words["failed"]))
     if is_in_time:
-        msg = f"the agent (pid {pid}) ended before it was ready: see the end of {log_file}"
-        raise UnavailableError(msg)
+        raise UnavailableError(f"the agent (pid {pid}) ended before it was ready: see the end of {log_file}")
     return Launched(text=f"gua agent is still starting: pid {pid}; see gua status and {log_file}", ready=False)

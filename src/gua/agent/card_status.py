@@ -7,7 +7,7 @@ ticks follow each other; where it may have begun earlier, its length is "at leas
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final, NamedTuple
 
 from gua.core.allocation import use
@@ -15,8 +15,14 @@ from gua.core.durations import to_rfc3339
 from gua.core.facts import CardFacts, TypeTotals, card_facts, ratio
 from gua.core.rules import Rules, State, Verdict, classify, process_state
 from gua.core.tick import AllocationReading, CardReading, ProcessReading, Tick
-from gua.core.untrusted import is_count, is_moment, is_row_of, objects_in, or_unknown
+from gua.core.untrusted import is_count, is_moment, is_number, is_row_of, object_in, objects_in, or_unknown, require
 from gua.core.words import AllocationStatus, ProcessList, ProcessType, Relation, Use
+
+
+def names_of(kind: type, *others: str) -> tuple[str, ...]:
+    """Return the names of a dataclass's fields without some others."""
+    return tuple(each.name for each in fields(kind) if each.name not in others)
+
 
 BREAK_INTERVALS: Final = 2
 MISSED_TICKS: Final = 2
@@ -30,41 +36,10 @@ _READ: Final = (
     "memory_reserved_bytes",
 )
 _JUDGED: Final = ("held_lower_bytes", "held_upper_bytes", "threshold_bytes")
-_PROCESS: Final = ("pid", "owner", "uid", "comm", "type", "memory_bytes", "utilization")
-_SURROUNDINGS: Final = (
-    "container_id",
-    "pod_uid",
-    "slurm_job_id",
-    "systemd_unit",
-    "pod_name",
-    "pod_namespace",
-    "container_name",
-    "workload_kind",
-    "workload_model",
-)
-_ALLOCATION: Final = (
-    "source",
-    "id",
-    "owner",
-    "uid",
-    "kind",
-    "job_name",
-    "pod_uid",
-    "pod_name",
-    "pod_namespace",
-    "workload_kind",
-    "workload_model",
-)
-_NUMBERS: Final = (
-    "utilization",
-    "utilization_encoder",
-    "utilization_decoder",
-    "process_utilization_max",
-    "memory_used_bytes",
-    "memory_limit_bytes",
-    "memory_reserved_bytes",
-)
+_PROCESS: Final = names_of(ProcessReading, "created_ms", "gpu_time_ms", "idle_ms")
+_ALLOCATION: Final = names_of(AllocationReading, "relation", "duration_ms", "gpu_time_ms", "since_ms", "until_ms")
 _FLAGS: Final = ("memory_shared", "failed")
+_NUMBERS: Final = names_of(CardFacts, *_FLAGS, "process_list", "processes")
 FREE: Final = ("free_since", "free_seconds", "free_is_lower_bound", "free_after")
 """The keys of a card that is free."""
 _is_amount: Final = or_unknown(is_count)
@@ -255,7 +230,6 @@ def _holder(process: ProcessReading, rules: Rules) -> dict[str, Any]:
     return {
         **{name: getattr(process, name) for name in _PROCESS},
         "state": process_state(ratio(process.utilization), rules),
-        **{name: getattr(process, name) for name in _SURROUNDINGS},
         "since": None if process.created_ms is None else to_rfc3339(process.created_ms),
     }
 
@@ -295,13 +269,11 @@ def facts_status(facts: CardFacts) -> dict[str, Any]:
 def facts_of(status: Mapping[str, Any]) -> CardFacts:
     """Return the facts that :func:`facts_status` told, whoever says so. Raises ValueError for anything else."""
     processes = status.get("processes")
-    if not (
-        all(_is_amount(status.get(name)) for name in _NUMBERS)
-        and all(status.get(name) is None or isinstance(status[name], bool) for name in _FLAGS)
-        and (processes is None or (isinstance(processes, dict) and all(map(_is_totals, processes.values()))))
-    ):
-        msg = "not the facts of a card"
-        raise ValueError(msg)
+    is_known = all(_is_amount(status.get(name)) for name in _NUMBERS) and all(
+        status.get(name) is None or isinstance(status[name], bool) for name in _FLAGS
+    )
+    are_totals = processes is None or (isinstance(processes, dict) and all(map(_is_totals, processes.values())))
+    require(is_known and are_totals, "not the facts of a card")
     return CardFacts(
         **{name: status.get(name) for name in (*_NUMBERS, *_FLAGS)},
         process_list=ProcessList(str(status.get("process_list"))),
@@ -316,13 +288,10 @@ def facts_of(status: Mapping[str, Any]) -> CardFacts:
 
 def rules_of(status: Mapping[str, Any]) -> Rules:
     """Return the rules that a status tells. Raises ValueError or UsageError for anything else."""
-    active, held, ratio_ = (
-        status.get(name) for name in ("active_utilization", "held_memory_bytes", "held_memory_ratio")
-    )
-    if not isinstance(active, (int, float)) or type(held) is not int or not isinstance(ratio_, (int, float)):
-        msg = "not the rules"
-        raise ValueError(msg)
-    return Rules(active_utilization=active, held_memory_bytes=held, held_memory_ratio=ratio_)
+    rules: dict[str, Any] = {name: status.get(name) for name in names_of(Rules, "active_from")}
+    are_numbers = all(map(is_number, rules.values())) and type(rules["held_memory_bytes"]) is int
+    require(are_numbers, "not the rules")
+    return Rules(**rules)
 
 
 def judged_again(card: Mapping[str, Any], rules: Rules) -> dict[str, Any]:
@@ -332,10 +301,8 @@ def judged_again(card: Mapping[str, Any], rules: Rules) -> dict[str, Any]:
     Raises ValueError if the card lacks what the rules look at.
     """
     facts = card.get("facts")
-    if not isinstance(facts, dict):
-        msg = "a card without facts"
-        raise ValueError(msg)  # noqa: TRY004 - one error for whatever is wrong in an answer
-    verdict = classify(facts_of(facts), rules)
+    require(isinstance(facts, dict), "a card without facts")
+    verdict = classify(facts_of(object_in(facts)), rules)
     judged = {
         **card,
         "state": verdict.state,

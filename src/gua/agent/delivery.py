@@ -8,13 +8,17 @@ from __future__ import annotations
 import random
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from gua.core.errors import GuaError, TransientError
-from gua.core.ports import Landing, SpooledTick
+from gua.core.ports import Landing
+from gua.spool.queue import Spool
+
+if TYPE_CHECKING:
+    from gua.agent.loop import AgentEvents
 
 BATCH_TICKS: Final = 480
 ENDPOINT_BATCH_TICKS: Final = 60
@@ -27,22 +31,6 @@ EVERY_SECONDS: Final = 3600.0
 _FIRST_LANDING_BACK_OFF_SECONDS: Final = 60.0
 
 
-class TickQueue(Protocol):
-    """The spool as the delivery sees it."""
-
-    def peek(self, destination: str, limit: int, *, after: int = 0) -> Sequence[SpooledTick]:
-        """Return up to ``limit`` of the oldest ticks not acknowledged by ``destination``, after id ``after``."""
-        ...
-
-    def acknowledge(self, destination: str, up_to_id: int) -> None:
-        """Note that ``destination`` has every tick up to that id."""
-        ...
-
-    def refuse(self, destination: str, ticks: Sequence[SpooledTick], reason: str) -> None:
-        """Keep and count ticks that ``destination`` refused for good."""
-        ...
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DrainResult:
     """How many ticks arrived, and how many were refused for good (they are kept in the spool's ``refused``)."""
@@ -51,22 +39,14 @@ class DrainResult:
     refused: int = 0
 
 
-def _nothing() -> None:
-    """Make nothing durable: the landing's answer already is the promise."""
-
-
-def _nobody(_ticks: int, _refused: int) -> None:
-    """Tell nobody."""
-
-
 def drain(  # noqa: PLR0913 - the three ends of the way, and what a caller may watch or set
-    queue: TickQueue,
+    queue: Spool,
     destination: str,
     landing: Landing,
     *,
     batch_ticks: int = BATCH_TICKS,
-    on_batch: Callable[[int, int], None] = _nobody,
-    flush: Callable[[], None] = _nothing,
+    on_batch: Callable[[int, int], object] = lambda *_: None,
+    flush: Callable[[], object] = lambda: None,
 ) -> DrainResult:
     """Deliver everything that waits for ``destination``, oldest first, and return the counts.
 
@@ -95,18 +75,6 @@ def drain(  # noqa: PLR0913 - the three ends of the way, and what a caller may w
             flush()
             queue.acknowledge(destination, last)
     return DrainResult(landed=landed, refused=refused)
-
-
-class Delivered(Protocol):
-    """Who is told how the delivery goes."""
-
-    def delivered(self, destination: str, *, ticks: int, refused: int = 0) -> None:
-        """Take note of ticks that arrived, and of how many were refused for good."""
-        ...
-
-    def failed(self, destination: str, message: str) -> None:
-        """Take note that nothing arrives at present, and why."""
-        ...
 
 
 class _StoppingError(Exception):
@@ -138,9 +106,9 @@ class Sender(DeliveryThread):
         self,
         destination: str,
         *,
-        queue: Callable[[], AbstractContextManager[TickQueue]],
+        queue: Callable[[], AbstractContextManager[Spool]],
         landing: Callable[[], AbstractContextManager[Landing]],
-        watcher: Delivered,
+        watcher: AgentEvents,
         ticks_per_second: float = CATCH_UP_TICKS_PER_SECOND,
         jitter: Callable[[], float] = random.random,
         monotonic: Callable[[], float] = time.monotonic,
@@ -185,12 +153,9 @@ class Sender(DeliveryThread):
                         self._wake.wait()
             except _StoppingError:
                 return
-            except GuaError as error:
-                self._watcher.failed(self._destination, str(error))
-                asked = error.retry_after_seconds if isinstance(error, TransientError) else None
             except Exception as error:  # noqa: BLE001 - a fault in a library must not end the delivery of an agent
-                self._watcher.failed(self._destination, f"unexpected {type(error).__name__}: {error}")
-                asked = None
+                self._watcher.failed(self._destination, _words(error))
+                asked = error.retry_after_seconds if isinstance(error, TransientError) else None
             else:
                 return
             wait = max(back_off * self._jitter(), min(asked or 0.0, _LONGEST_RETRY_AFTER_SECONDS))
@@ -205,12 +170,8 @@ class Sender(DeliveryThread):
         self._batch_began = self._monotonic()
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Landed:
-    """What the child says it did."""
-
-    ticks: int
-    refused: int
+def _words(error: Exception) -> str:
+    return str(error) if isinstance(error, GuaError) else f"unexpected {type(error).__name__}: {error}"
 
 
 class PeriodicLanding(DeliveryThread):
@@ -225,8 +186,8 @@ class PeriodicLanding(DeliveryThread):
         self,
         destination: str,
         *,
-        land: Callable[[threading.Event], Landed],
-        watcher: Delivered,
+        land: Callable[[threading.Event], DrainResult],
+        watcher: AgentEvents,
         every_seconds: float = EVERY_SECONDS,
         jitter: Callable[[], float] = random.random,
     ) -> None:
@@ -247,11 +208,10 @@ class PeriodicLanding(DeliveryThread):
             except Exception as error:  # noqa: BLE001 - no room for a child now, say: the next try must not be lost
                 if self._stopping.is_set():
                     return
-                words = str(error) if isinstance(error, GuaError) else f"unexpected {type(error).__name__}: {error}"
-                self._watcher.failed(self._destination, words)
+                self._watcher.failed(self._destination, _words(error))
                 wait = min(back_off, self._every_seconds)
                 back_off *= 2
             else:
-                self._watcher.delivered(self._destination, ticks=landed.ticks, refused=landed.refused)
+                self._watcher.delivered(self._destination, ticks=landed.landed, refused=landed.refused)
                 wait = self._every_seconds
                 back_off = _FIRST_LANDING_BACK_OFF_SECONDS

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import math
 import os
 import sys
 import threading
@@ -11,6 +12,7 @@ import time
 import traceback
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from io import TextIOWrapper
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
@@ -99,14 +101,12 @@ class Changes:
             self._say(found, logging.INFO, message, self._monotonic())
 
     def _say(self, subject: _Subject, level: int, message: str, now: float) -> None:
-        lines = subject.lines
-        if len(lines) == LINES_PER_PERIOD and now - lines[0] < self._repeat_seconds:
+        if not subject.may_say(now, self._repeat_seconds):
             subject.left_out += 1
             return
         if subject.left_out:
             message = f"{message} ({subject.left_out} changes before this one were not logged)"
             subject.left_out = 0
-        lines.append(now)
         self._logger.log(level, "%s", message)
 
     def _subject(self, name: str) -> _Subject:
@@ -115,31 +115,32 @@ class Changes:
             return found
         if len(self._subjects) >= MAX_SUBJECTS:
             now = self._monotonic()
-            for other in [
-                other
+            self._subjects = {
+                other: subject
                 for other, subject in self._subjects.items()
-                if subject.failing is None and now - subject.told_at >= self._repeat_seconds
-            ]:
-                del self._subjects[other]
+                if subject.failing is not None or now - subject.told_at < self._repeat_seconds
+            }
         if len(self._subjects) >= MAX_SUBJECTS:
             name = _OTHERS
         return self._subjects.setdefault(name, _Subject())
 
 
+@dataclass(slots=True)
 class _Subject:
     """What was said of one thing: ``failing`` is the kind of its failure, ``None`` while it works."""
 
-    __slots__ = ("failing", "left_out", "lines")
+    failing: str | None = None
+    left_out: int = 0
+    told_at: float = -math.inf
+    lines: deque[float] = field(default_factory=lambda: deque(maxlen=LINES_PER_PERIOD))
 
-    def __init__(self) -> None:
-        self.failing: str | None = None
-        self.left_out = 0
-        self.lines: deque[float] = deque(maxlen=LINES_PER_PERIOD)
-
-    @property
-    def told_at(self) -> float:
-        """When the last line was written."""
-        return self.lines[-1] if self.lines else -float("inf")
+    def may_say(self, now: float, period_seconds: float) -> bool:
+        """Return whether there is room for a line in this period, and take it."""
+        is_full = len(self.lines) == LINES_PER_PERIOD and now - self.lines[0] < period_seconds
+        if not is_full:
+            self.told_at = now
+            self.lines.append(now)
+        return not is_full
 
 
 class _Line(logging.Formatter):
@@ -205,16 +206,12 @@ class _Libraries(logging.Handler):
     def __init__(self, target: logging.Handler) -> None:
         super().__init__(logging.WARNING)
         self._target = target
-        self._said: dict[tuple[str, str], deque[float]] = {}
+        self._said: dict[tuple[str, str], _Subject] = {}
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write the record unless the same message was written six times within the hour."""
         key = (record.name, str(record.msg)[:200])
         if key not in self._said and len(self._said) >= MAX_SUBJECTS:
             key = (_OTHERS, "")
-        said = self._said.setdefault(key, deque(maxlen=LINES_PER_PERIOD))
-        now = time.monotonic()
-        if len(said) == LINES_PER_PERIOD and now - said[0] < REPEAT_SECONDS:
-            return
-        said.append(now)
-        self._target.handle(record)
+        if self._said.setdefault(key, _Subject()).may_say(time.monotonic(), REPEAT_SECONDS):
+            self._target.handle(record)

@@ -5,37 +5,35 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from itertools import islice
-from typing import Final, Protocol
+from typing import Final
 
 from gua.core.errors import UnavailableError
 from gua.core.ports import Mark
+from gua.spool.queue import Spool
 from gua.state.compression import compress
 
 _AT_ONCE: Final = 16
 
 
-class BlobQueue(Protocol):
-    """The spool as the outbox sees it."""
+class Outbox:
+    """Takes every tick. What the spool cannot take waits here and goes, oldest first, as soon as it can.
 
-    def append_blobs(self, ticks: Sequence[tuple[int, int, bytes]], mark: Mark | None = None) -> None:
-        """Store (time in ms, raw length, compressed tick) in order and the last one's mark, all or none."""
-        ...
-
-    def mark(self) -> Mark | None:
-        """Return the mark of the last tick that was stored with one."""
-        ...
-
-
-class MarkOnly:
-    """The outbox of an agent without destinations: it keeps no tick, the spool only holds the last one's mark.
-
-    ``waiting`` is how many ticks wait in memory, ``dropped`` how many were dropped from there since the start.
-    ``trouble`` is why the spool did not take what was put last; ``None`` if it did. For one thread.
+    ``waiting`` is how many ticks wait in memory, ``dropped`` how many were dropped from there since the start: above
+    ``max_ticks`` or ``max_bytes`` (compressed) the oldest that wait are dropped; the newest stays. ``trouble`` is why
+    the spool did not take what was put last; ``None`` if it did. Without ``keeps_ticks``, as in an agent without
+    destinations, the spool only holds the last one's mark. For one thread.
     """
 
-    def __init__(self, spool: BlobQueue) -> None:
+    def __init__(
+        self, spool: Spool, *, keeps_ticks: bool = True, max_ticks: int = 256, max_bytes: int = 4 * 2**20
+    ) -> None:
         self._spool = spool
+        self.keeps_ticks = keeps_ticks
+        self._max_ticks = max_ticks
+        self._max_bytes = max_bytes
         self._mark: Mark | None = None
+        self._queue: deque[tuple[tuple[int, int, bytes], Mark | None]] = deque()
+        self._bytes = 0
         self.trouble: str | None = None
         self.waiting = 0
         self.dropped = 0
@@ -50,44 +48,16 @@ class MarkOnly:
                 self.trouble = str(error)
         return self._mark
 
-    def put(self, ts_ms: int, raw: bytes, mark: Mark | None = None) -> None:  # noqa: ARG002 - a tick is not kept here
-        """Take one encoded tick; never raises for trouble with the disk."""
-        self._mark = mark
-        self._store((), mark)
-
-    def _store(self, ticks: Sequence[tuple[int, int, bytes]], mark: Mark | None) -> bool:
-        """Store ticks and the last one's mark; return whether the spool took them."""
-        try:
-            self._spool.append_blobs(ticks, mark)
-        except UnavailableError as error:
-            self.trouble = str(error)
-            return False
-        self.trouble = None
-        return True
-
-
-class Outbox(MarkOnly):
-    """Takes every tick. What the spool cannot take waits here and goes, oldest first, as soon as it can.
-
-    Above ``max_ticks`` or ``max_bytes`` (compressed) the oldest that wait are dropped and counted; the newest stays.
-    For one thread.
-    """
-
-    def __init__(self, spool: BlobQueue, *, max_ticks: int = 256, max_bytes: int = 4 * 2**20) -> None:
-        super().__init__(spool)
-        self._max_ticks = max_ticks
-        self._max_bytes = max_bytes
-        self._queue: deque[tuple[tuple[int, int, bytes], Mark | None]] = deque()
-        self._bytes = 0
-
     def put(self, ts_ms: int, raw: bytes, mark: Mark | None = None) -> None:
         """Take one encoded tick; never raises for trouble with the disk."""
+        self._mark = mark or self._mark
+        if not self.keeps_ticks:
+            self._store((), mark)
+            return
         blob = compress(raw)
         self._queue.append(((ts_ms, len(raw), blob), mark))
         self._bytes += len(blob)
         self.waiting += 1
-        if mark is not None:
-            self._mark = mark
         self.flush()
         while self.waiting > 1 and (self.waiting > self._max_ticks or self._bytes > self._max_bytes):
             self._forget(1)
@@ -101,6 +71,16 @@ class Outbox(MarkOnly):
             if not self._store([tick for tick, _ in some], marks[-1] if marks else None):
                 return
             self._forget(len(some))
+
+    def _store(self, ticks: Sequence[tuple[int, int, bytes]], mark: Mark | None) -> bool:
+        """Store ticks and the last one's mark; return whether the spool took them."""
+        try:
+            self._spool.append_blobs(ticks, mark)
+        except UnavailableError as error:
+            self.trouble = str(error)
+            return False
+        self.trouble = None
+        return True
 
     def _forget(self, ticks: int) -> None:
         for _ in range(ticks):

@@ -1,18 +1,23 @@
-"""One tick of the real host: cards and processes read, spans set, GPU time attributed, idle clocks carried on."""
+"""One tick of the real host: cards and processes read, spans set, GPU time attributed, idle clocks carried on.
+
+The tick covers (ts - duration, ts] of the wall clock, by the last spooled tick's mark, the clocks and the agent's own
+age. Whatever restarts, stalls, suspends or clock steps happen, the spans of one agent never overlap, except after a
+counted set-back of more than 10 minutes, and their sum never exceeds the time that really passed.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final, Self
+from enum import StrEnum
+from typing import Any, Final, NamedTuple, Self
 
-from gua.agent.coverage import Outcome, cover, coverage
 from gua.core import idleness
 from gua.core.allocation import AllocationLook, CardKey, CardTick, Promise, Promises, SourceHealth
 from gua.core.attribution import split_gpu_time
 from gua.core.idleness import GAP_MS, RESTART_GAP_MS, IdleCounter, IdleCounters, Key, advance, idle_ms, kept
-from gua.core.ports import AllocationSources, CardReader, Clock, Mark, ProcessFacts, RawCard, RawProcess
+from gua.core.ports import AllocationSources, CardReader, Clock, Mark, ProcessFacts, RawCard, UtilizationSample
 from gua.core.rules import Rules
 from gua.core.tick import (
     AgentReading,
@@ -25,6 +30,131 @@ from gua.core.tick import (
     Tick,
 )
 from gua.core.words import AllocationStatus, ProcessList, ProcessType
+
+SET_BACK_LIMIT_MS: Final = 10 * 60 * 1000
+BREAK_INTERVALS: Final = 2
+
+
+class Outcome(StrEnum):
+    """What the clocks said about a tick."""
+
+    CONTINUED = "continued"
+    """The tick follows the mark: it covers what passed since then."""
+    RESUMED = "resumed"
+    """No mark, another boot or a break: it covers one interval at most, and no more than the agent's age."""
+    RESTARTED = "restarted"
+    """The clock was set back by more than 10 minutes: the mark is dropped. Count and show it."""
+    MARK_AHEAD = "mark_ahead"
+    """The mark says a later monotonic time than its own boot has reached: it is dropped. Count and show it."""
+    WAITING = "waiting"
+    """The clock stands at or before the mark: no tick until it passes. Count and show it."""
+    TOO_SOON = "too_soon"
+    """Less than a millisecond passed: nothing to cover yet."""
+
+
+class TickCoverage(NamedTuple):
+    """``duration_ms`` is 0 where there is no tick."""
+
+    duration_ms: int
+    outcome: Outcome
+
+
+def coverage(now: Mark, mark: Mark | None, *, interval_ms: int, uptime_ms: int) -> TickCoverage:
+    """Return what a tick read at ``now`` covers.
+
+    ``mark`` is the last tick that was spooled, ``uptime_ms`` the agent's own age. A break, more than
+    two intervals since the mark, is measured by the clock that passed more; a term that does not exist
+    (no mark, other boot) is left out, and on the same boot the monotonic clock always bounds the span.
+    """
+    bounds_ms, outcome = [interval_ms, uptime_ms], Outcome.RESUMED
+    if mark is not None:
+        wall_ms, monotonic_ms = now.ts_ms - mark.ts_ms, now.monotonic_ms - mark.monotonic_ms
+        # Where the system does not tell the boot, a clock that went on counts as the same one: after a restart it only
+        # bounds the span more than needed.
+        is_same_boot = now.boot_id == mark.boot_id
+        passed_ms = [monotonic_ms] if is_same_boot and monotonic_ms >= 0 else []
+        if wall_ms < -SET_BACK_LIMIT_MS:
+            bounds_ms, outcome = [*bounds_ms, *passed_ms], Outcome.RESTARTED
+        elif wall_ms <= 0:
+            return TickCoverage(0, Outcome.WAITING)
+        elif passed_ms and max(wall_ms, monotonic_ms) <= BREAK_INTERVALS * interval_ms:
+            bounds_ms, outcome = [wall_ms, monotonic_ms], Outcome.CONTINUED
+        else:
+            bounds_ms = [*bounds_ms, wall_ms, *passed_ms]
+            if is_same_boot and now.boot_id is not None and not passed_ms:
+                outcome = Outcome.MARK_AHEAD
+    duration_ms = min(bounds_ms)
+    return TickCoverage(duration_ms, outcome) if duration_ms > 0 else TickCoverage(0, Outcome.TOO_SOON)
+
+
+class Covered(NamedTuple):
+    """Ratios over a span, and how many of its milliseconds samples cover; ``None`` is unknown.
+
+    ``idle_ms`` is how much of what samples cover lay below active, ``idle_mj`` the energy of ``powered_ms`` of that.
+    """
+
+    mean: float | None
+    largest: float | None
+    coverage_ms: int | None
+    idle_ms: int | None = None
+    idle_mj: int | None = None
+    powered_ms: int | None = None
+
+
+def cover(samples: Iterable[UtilizationSample], instant: float | None, *, start_ms: int, end_ms: int) -> Covered:
+    """Return the utilization over (start_ms, end_ms], both Unix time.
+
+    The mean weighs each sample by the part of it inside the span; what no sample covers counts at the
+    instant value, or not at all where that is unknown. Samples come oldest first; where one begins before
+    the one before it ends, the time counts for the earlier one, so that coverage is never more than the span.
+    """
+    coverage_ms = idle_ms = powered_ms = 0
+    weighted = idle_mj = 0.0
+    largest = instant
+    covered_until_ms = start_ms
+    is_idle_told = True
+    for sample in samples:
+        sample_start_ms, sample_end_ms, utilization, sample_largest, sample_idle_ms, sample_powered_ms, sample_mj = (
+            sample
+        )
+        until_ms = min(sample_end_ms, end_ms)
+        length_ms = until_ms - max(sample_start_ms, covered_until_ms)
+        if length_ms <= 0:
+            continue
+        coverage_ms += length_ms
+        weighted += length_ms * utilization
+        covered_until_ms = until_ms
+        if largest is None or sample_largest > largest:
+            largest = sample_largest
+        if sample_idle_ms is None:
+            is_idle_told = False
+        elif sample_idle_ms:
+            whole_ms = sample_end_ms - sample_start_ms
+            if length_ms == whole_ms:
+                idle_ms += sample_idle_ms
+                powered_ms += sample_powered_ms
+                idle_mj += sample_mj
+            else:
+                part = length_ms / whole_ms
+                idle_ms += round(sample_idle_ms * part)
+                powered_ms += round(sample_powered_ms * part)
+                idle_mj += sample_mj * part
+    if instant is not None:
+        mean = (weighted + (end_ms - start_ms - coverage_ms) * instant) / (end_ms - start_ms)
+    elif coverage_ms:
+        mean = weighted / coverage_ms
+    else:
+        return Covered(mean=None, largest=None, coverage_ms=None)
+    is_powered = is_idle_told and powered_ms > 0
+    return Covered(
+        mean=mean,
+        largest=largest,
+        coverage_ms=coverage_ms,
+        idle_ms=idle_ms if coverage_ms and is_idle_told else None,
+        idle_mj=round(idle_mj) if is_powered else None,
+        powered_ms=powered_ms if is_powered else None,
+    )
+
 
 _SHIPPED: Final = Rules()
 _DRIFT_MS: Final = 1_000
@@ -114,8 +244,6 @@ _CLOCK_FAULTS: Final = frozenset({Outcome.WAITING, Outcome.RESTARTED, Outcome.MA
 _UNKNOWN_HEALTH: Final = QueueHealth()
 _NOT_LOOKED_AT: Final = AllocationLook()
 _NO_SOURCE_YET: Final = "sources"  # where none has ever said what it is called
-_NOTHING: Final[dict[str, None]] = {}
-_NO_IDLE_TIME: Final = (None, None, None)
 _SPAN_SLACK_MS: Final = 250
 # Calls and codes are NVML's, so they are few; a driver that invents codes must not fill the memory.
 _MOST_ERRORS: Final = 200
@@ -233,13 +361,20 @@ class Sampler:
         slices, all_slices = raw.gpu_fraction
         reading = raw.reading
         gpu_time_ms = duration_ms * slices // all_slices
-        people = [self._processes.identify(process) for process in self._told(raw.processes)]
+        listed, process_list = raw.processes, reading.process_list
+        if not self._initial_pid_namespace:
+            # There the driver may list them by the container's pids and answer who used the card by the host's, so that
+            # each seems to have used nothing (driver 560: https://github.com/Project-HAMi/HAMi-core/issues/112).
+            listed = tuple(replace(process, utilization=None) for process in listed)
+            if process_list is not ProcessList.ABSENT:
+                process_list = ProcessList.PID_NAMESPACE
+        people = [self._processes.identify(process) for process in listed]
         return CardTick(
             uuid=reading.uuid,
             parent=reading.parent,
             duration_ms=duration_ms,
             gpu_time_ms=gpu_time_ms,
-            process_list=self._believed(reading.process_list),
+            process_list=process_list,
             processes=split_gpu_time(gpu_time_ms, people, idling.idle_ms(reading.uuid, people, duration_ms)),
         )
 
@@ -252,12 +387,14 @@ class Sampler:
             decoder=reading.utilization_decoder,
             processes=tick.processes,
         )
-        idle = (
-            idleness.in_steps(used.idle_ms, used.idle_mj, used.powered_ms, interval_ms=self._origin.interval_ms)
-            if tells_idle and used.idle_ms is not None
-            else _NO_IDLE_TIME
-        )
-        activity = raw.activity if _is_of_tick(raw.activity_ms, tick.duration_ms) else None
+        told: dict[str, Any] = promise._asdict()
+        if tells_idle and used.idle_ms is not None:
+            idle = idleness.in_steps(used.idle_ms, used.idle_mj, used.powered_ms, interval_ms=self._origin.interval_ms)
+            told |= zip(("idle_time_ms", "idle_energy_mj", "idle_energy_coverage_ms"), idle, strict=True)
+        # To a tenth: what is over another span, as after a pause or a break, is not of the tick.
+        slack_ms = max(_SPAN_SLACK_MS, tick.duration_ms // 10)
+        if raw.activity is not None and abs(raw.activity_ms - tick.duration_ms) <= slack_ms:
+            told |= raw.activity._asdict()
         return replace(
             reading,
             duration_ms=tick.duration_ms,
@@ -266,31 +403,10 @@ class Sampler:
             utilization=used.mean,
             utilization_max=used.largest,
             utilization_coverage_ms=used.coverage_ms,
-            idle_time_ms=idle[0],
-            idle_energy_mj=idle[1],
-            idle_energy_coverage_ms=idle[2],
             energy_mj=self._energy_spent(reading) if energy_known else None,
-            **(_NOTHING if activity is None else activity._asdict()),
             processes=tick.processes if promise.allocation is None else self._promises.labelled(tick),
-            allocation=promise.allocation,
-            unallocated_gpu_time_ms=promise.unallocated_gpu_time_ms,
-            allocations=promise.allocations,
+            **told,
         )
-
-    def _believed(self, listed: ProcessList) -> ProcessList:
-        if self._initial_pid_namespace or listed is ProcessList.ABSENT:
-            return listed
-        return ProcessList.PID_NAMESPACE
-
-    def _told(self, processes: Sequence[RawProcess]) -> Sequence[RawProcess]:
-        """Return the processes, in another PID namespace without their utilization.
-
-        There the driver may list them by the container's pids and answer who used the card by the host's, so that
-        each of them seems to have used nothing (driver 560: https://github.com/Project-HAMi/HAMi-core/issues/112).
-        """
-        if self._initial_pid_namespace:
-            return processes
-        return [replace(process, utilization=None) for process in processes]
 
     def _energy_spent(self, reading: CardReading) -> int | None:
         """Return what the counter gained since the last tick, ``None`` across a reset of it."""
@@ -318,11 +434,6 @@ class Sampler:
         )
 
 
-def _is_of_tick(span_ms: int, duration_ms: int) -> bool:
-    """Return whether a mean over the last ``span_ms`` is one of the tick, to a tenth: not after a pause, or a break."""
-    return abs(span_ms - duration_ms) <= max(_SPAN_SLACK_MS, duration_ms // 10)
-
-
 def _key(raw: RawCard, tick: CardTick) -> CardKey:
     reading = raw.reading
     pods = frozenset([process.pod_uid for process in tick.processes if process.pod_uid is not None])
@@ -330,12 +441,8 @@ def _key(raw: RawCard, tick: CardTick) -> CardKey:
 
 
 def _source(source: SourceHealth, duration_ms: int) -> AllocationSourceReading:
-    waits = source.waits
-    return AllocationSourceReading(
-        source=source.source,
-        duration_ms=duration_ms,
-        reason=source.reason,
-        waiting=None if waits is None else waits.waiting,
-        wait_ms=None if waits is None else waits.wait_ms,
-        waited_ms=None if waits is None else min(waits.waited_ms, duration_ms),
-    )
+    waits, known = source.waits, dict[str, int]()
+    if waits is not None:
+        waited_ms = min(waits.waited_ms, duration_ms)
+        known = {"waiting": waits.waiting, "wait_ms": waits.wait_ms, "waited_ms": waited_ms}
+    return AllocationSourceReading(source=source.source, duration_ms=duration_ms, reason=source.reason, **known)

@@ -4,9 +4,7 @@ They are blocked in every thread and fetched with sigwait(3) by a thread that do
 middle of a tick is found at its end, and no handler runs at a moment when a lock is held. A child inherits the
 blocked mask: it calls :func:`release` before anything else.
 
-Not with sigtimedwait(2): in a process that is continued (SIGCONT) after the wait's time, CPython returns a siginfo
-that nobody has filled in, as if a signal had come (seen with 3.11; signal_sigtimedwait_impl in Modules/signalmodule.c
-leaves its loop with the deadline passed and nothing received).
+Not with sigtimedwait(2): after SIGCONT, CPython 3.11 returns a siginfo as if a signal had come.
 """
 
 from __future__ import annotations

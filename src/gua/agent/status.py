@@ -39,7 +39,7 @@ class SpoolFigures:
 
     ticks: int | None
     bytes: int | None
-    in_memory_ticks: int = 0
+    in_memory_ticks: int | None = 0
     dropped_ticks: int | None = 0
     trouble: str | None = None
     waiting: Mapping[str, int] = field(default_factory=dict)
@@ -149,7 +149,7 @@ class Board:
             }
 
     def skipped(self, reason: str, times: int = 1) -> None:
-        """Count grid points without a tick: outcomes of :mod:`gua.agent.coverage`, driver, fault, missed."""
+        """Count grid points without a tick: outcomes of :mod:`gua.agent.sampler`, driver, fault, missed."""
         with self._lock:
             self._state.skipped[reason] += times
 
@@ -177,7 +177,7 @@ class Board:
 
     def status(self) -> dict[str, Any]:
         """Return the status object "gua.status/1": times RFC 3339 UTC, ages in seconds, unknown as None."""
-        figures, trouble = self._spool_figures()
+        figures = self._spool_figures()
         with self._lock:  # what is shown is put together after it: the loop must not wait for that
             now = self._now()
             state = replace(self._state, skipped=self._state.skipped.copy(), conditions=dict(self._state.conditions))
@@ -196,14 +196,14 @@ class Board:
             "last_tick": None if state.last is None else self._last_tick(state.last, now),
             "ticks": {"made": state.made, "skipped": dict(sorted(state.skipped.items()))},
             "spool": {
-                "ticks": figures and figures.ticks,
-                "bytes": figures and figures.bytes,
-                "in_memory_ticks": figures and figures.in_memory_ticks,
-                "dropped_ticks": figures and figures.dropped_ticks,
+                "ticks": figures.ticks,
+                "bytes": figures.bytes,
+                "in_memory_ticks": figures.in_memory_ticks,
+                "dropped_ticks": figures.dropped_ticks,
             },
             "destinations": [self._delivery(one, figures, now) for one in destinations],
             "errors": _errors(state.last),
-            "conditions": list(dict.fromkeys([*state.conditions.values(), *trouble])),
+            "conditions": list(dict.fromkeys(filter(None, [*state.conditions.values(), figures.trouble]))),
             "rules": {
                 "active_utilization": self._rules.active_utilization,
                 "held_memory_bytes": self._rules.held_memory_bytes,
@@ -225,12 +225,12 @@ class Board:
         """Return the seconds since a moment, by the clock that passed more: the monotonic one stands in a suspend."""
         return max(now.monotonic_ms - then.monotonic_ms, now.wall_ms - then.wall_ms, 0) / 1000
 
-    def _spool_figures(self) -> tuple[SpoolFigures | None, list[str]]:
+    def _spool_figures(self) -> SpoolFigures:
         try:
             figures = self._spool()
-            return figures, [figures.trouble[:_LONGEST_TEXT]] if figures.trouble else []
         except GuaError as error:
-            return None, [str(error)[:_LONGEST_TEXT]]
+            figures = SpoolFigures(ticks=None, bytes=None, in_memory_ticks=None, dropped_ticks=None, trouble=str(error))
+        return replace(figures, trouble=figures.trouble and figures.trouble[:_LONGEST_TEXT])
 
     def _last_tick(self, last: _LastTick, now: _Moment) -> dict[str, Any]:
         return {
@@ -250,32 +250,25 @@ class Board:
             "seconds": self._age(source.since, now),
         }
 
-    def _delivery(self, destination: _Destination, figures: SpoolFigures | None, now: _Moment) -> dict[str, Any]:
+    def _delivery(self, destination: _Destination, figures: SpoolFigures, now: _Moment) -> dict[str, Any]:
         name, error_time = destination.name, destination.last_error_time
-        waiting = None if figures is None else figures.waiting.get(name)
-        delivered_ms = None if figures is None else figures.delivered_ms.get(name)
+        waiting, oldest_ms = figures.waiting.get(name), figures.oldest_ms.get(name)
+        lag_ms = 0 if waiting == 0 else None if waiting is None or oldest_ms is None else now.wall_ms - oldest_ms
+        delivered_ms = figures.delivered_ms.get(name)
         since = delivered_ms is not None and error_time is not None and delivered_ms > error_time.wall_ms
         return {
             "name": name,
             "where": destination.where,
             "failing": destination.failing and not since,
             "waiting_ticks": waiting,
-            "lag_seconds": self._lag(name, waiting, figures, now),
-            "delivered_ticks": figures and figures.delivered.get(name),
-            "refused_ticks": figures and figures.refused.get(name),
+            "lag_seconds": None if lag_ms is None else max(0, lag_ms) / 1000,
+            "delivered_ticks": figures.delivered.get(name),
+            "refused_ticks": figures.refused.get(name),
             "last_delivery": delivered_ms and to_rfc3339(delivered_ms),
             "last_delivery_age_seconds": delivered_ms and max(now.wall_ms - delivered_ms, 0) / 1000,
             "last_error": destination.last_error,
             "last_error_time": error_time and to_rfc3339(error_time.wall_ms),
         }
-
-    @staticmethod
-    def _lag(name: str, waiting: int | None, figures: SpoolFigures | None, now: _Moment) -> float | None:
-        """Return how old the oldest tick is that waits, 0 if none does, ``None`` where that is not known."""
-        if waiting == 0:
-            return 0.0
-        oldest_ms = None if figures is None else figures.oldest_ms.get(name)
-        return None if waiting is None or oldest_ms is None else max(0, now.wall_ms - oldest_ms) / 1000
 
 
 def _source(before: _Source | None, reason: str | None, now: _Moment) -> _Source:

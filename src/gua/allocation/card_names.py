@@ -93,8 +93,13 @@ class CardTable:
         gpus = frozenset[str]() if uuid is None else frozenset({uuid})
         return gpus if name.instance is None else self._instances_of(gpus, name.instance)
 
-    def of_device(self, device: Device) -> frozenset[str]:
-        """Return the card of a plugin's id; nothing for resources that are no GPUs. Raises UnknownDeviceError."""
+    def of_device(self, device: Device | ClaimedDevice) -> frozenset[str]:
+        """Return the card of a plugin's id, or that was claimed of a driver; nothing for what is no GPU.
+
+        Raises UnknownDeviceError.
+        """
+        if isinstance(device, ClaimedDevice):
+            return self._of_claim(device)
         id_ = _SLOT.sub("", device.id)
         found = self._of_id(id_)
         if _RESOURCE.fullmatch(device.resource):
@@ -104,8 +109,7 @@ class CardTable:
         # A plugin may call its resources anything: a UUID of one of the cards is that card.
         return found if _UUID.fullmatch(id_) else frozenset()
 
-    def of_claim(self, device: ClaimedDevice) -> frozenset[str]:
-        """Return the card of a claimed device; nothing for other drivers. Raises UnknownDeviceError."""
+    def _of_claim(self, device: ClaimedDevice) -> frozenset[str]:
         if device.driver != DRA_DRIVER:
             return frozenset()
         for uuid in (uuid for text in (device.name, *device.cdi) for uuid in _DRA_UUID.findall(text)):

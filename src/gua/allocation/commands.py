@@ -47,16 +47,14 @@ def ask(command: Sequence[str], *, seconds: float = SECONDS, most_bytes: int = M
             start_new_session=True,
         )
     except OSError as error:
-        msg = f"{name} cannot be started ({error.strerror})"
-        raise CommandError(msg) from None
+        raise CommandError(f"{name} cannot be started ({error.strerror})") from None
     try:
         answer, complaint = _collect(child, name, seconds, most_bytes)
     finally:
         _end(child)
     if child.returncode:
         said = complaint.decode(errors="replace").strip().rpartition("\n")[2]
-        msg = f"{name}: {_PREFIX.sub('', said) or f'ended with code {child.returncode}'}"
-        raise CommandError(msg)
+        raise CommandError(f"{name}: {_PREFIX.sub('', said) or f'ended with code {child.returncode}'}")
     return answer.decode(errors="replace")
 
 
@@ -80,8 +78,7 @@ def _collect(child: subprocess.Popen[bytes], name: str, seconds: float, most_byt
                     selector.unregister(key.fileobj)
             del complaint[_MOST_COMPLAINT:]
             if len(answer) > most_bytes:
-                msg = f"{name} says more than {most_bytes >> 20} MiB"
-                raise CommandError(msg)
+                raise CommandError(f"{name} says more than {most_bytes >> 20} MiB")
             if left <= 0:
                 raise late
     try:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from gua.allocation.card_names import CardName, CardTable, plain_pci
 from gua.allocation.slurm_conf import GresConf
@@ -16,7 +16,7 @@ from gua.allocation.sources import ReaderLook
 from gua.allocation.trusted_files import TrustedFolder
 from gua.core.allocation import Allocation, CardKey
 from gua.core.plaintext import storable
-from gua.core.untrusted import is_like, is_number, is_within
+from gua.core.untrusted import is_like, is_number, is_within, list_in, require
 from gua.core.workloads import NO_WORK, Work, declared, declared_in
 
 # Not in /run/gua: that is the agent's, and systemd empties it whenever the agent stops.
@@ -35,6 +35,7 @@ _UUID: Final = re.compile(r"(?:GPU|MIG)-[0-9A-Za-z/-]{1,120}")
 _LEAST_SECONDS: Final = 1_000_000_000
 _MOST_SECONDS: Final = 100_000_000_000
 _TEXTS: Final = {"owner": 256, "kind": 32, "job_name": 128, "node": 256}
+_SHARED: Final = ("source", "id", "since_ms", "until_ms", "owner", "uid", "kind", "job_name")
 _WORKLOAD: Final = {"workload_kind": "kind", "workload_model": "model"}
 
 
@@ -67,26 +68,17 @@ class FileAllocation:
 def parse_file(content: bytes, written_ms: int) -> FileAllocation:
     """Return what a file tells. Raises ValueError, with what is wrong in a few plain words."""
     try:
-        found = json.loads(content.decode(errors="replace"))
+        found: Any = json.loads(content.decode(errors="replace"))
     except (ValueError, RecursionError):
-        msg = "no JSON, or torn"
-        raise ValueError(msg) from None
-    if not isinstance(found, dict):
-        msg = "no JSON object"
-        raise ValueError(msg)  # noqa: TRY004 - whatever is wrong with a file is one kind of error
-    source, identity = found.get("source"), found.get("id")
-    if not isinstance(source, str) or not _is_source(source):
-        msg = "source is not 1 to 32 of a-z, 0-9, _ and -"
-        raise ValueError(msg)
+        raise ValueError("no JSON, or torn") from None
+    require(isinstance(found, dict), "no JSON object")
+    source, identity, uid = found.get("source"), found.get("id"), found.get("uid")
+    require(_is_source(source), "source is not 1 to 32 of a-z, 0-9, _ and -")
     if type(identity) is int:
         identity = str(identity)
-    if not isinstance(identity, str) or not identity.isprintable() or not 0 < len(identity) <= _MOST_ID:
-        msg = "id is not 1 to 128 printable characters"
-        raise ValueError(msg)
-    uid = found.get("uid")
-    if uid is not None and not _is_uid(uid):
-        msg = "uid is no user id"
-        raise ValueError(msg)
+    is_id = isinstance(identity, str) and identity.isprintable() and 0 < len(identity) <= _MOST_ID
+    require(is_id, "id is not 1 to 128 printable characters")
+    require(uid is None or _is_uid(uid), "uid is no user id")
     texts = {name: _text(found.get(name), name, most) for name, most in _TEXTS.items()}
     since_ms = _moment(found.get("since"), "since")
     return FileAllocation(
@@ -111,10 +103,8 @@ def _workload(found: dict[str, object]) -> Work:
 
 
 def _text(value: object, name: str, most: int) -> str | None:
-    if value is not None and not isinstance(value, str):
-        msg = f"{name} is no text"
-        raise ValueError(msg)
-    return storable(value, most) if value else None
+    require(value is None or isinstance(value, str), f"{name} is no text")
+    return storable(str(value), most) if value else None
 
 
 def _moment(value: object, name: str) -> int:
@@ -129,19 +119,15 @@ def _moment(value: object, name: str) -> int:
     elif isinstance(value, (int, float)) and is_number(value):
         seconds = value
     if seconds is None or not _LEAST_SECONDS <= seconds < _MOST_SECONDS:
-        msg = f"{name} is no time in Unix seconds"
-        raise ValueError(msg)
+        raise ValueError(f"{name} is no time in Unix seconds")
     return round(seconds * 1000)
 
 
 def _cards(value: object) -> tuple[CardName, ...]:
-    if not isinstance(value, list) or not value:
-        msg = "cards is no list, or empty"
-        raise ValueError(msg)
-    if len(value) > MOST_CARDS:
-        msg = f"more than {MOST_CARDS} cards"
-        raise ValueError(msg)
-    return tuple(dict.fromkeys(map(_card, value)))
+    cards = list_in(value)
+    require(cards, "cards is no list, or empty")
+    require(len(cards) <= MOST_CARDS, f"more than {MOST_CARDS} cards")
+    return tuple(dict.fromkeys(map(_card, cards)))
 
 
 def _card(value: object) -> CardName:
@@ -165,8 +151,7 @@ def _card(value: object) -> CardName:
                 name = None
             if name is not None:
                 return CardName(kind, name, instance)
-    msg = 'a card is not "GPU-…", "MIG-…", an index, or one of {"minor": n}, {"pci": "…"}, {"gres": n}'
-    raise ValueError(msg)
+    raise ValueError('a card is not "GPU-…", "MIG-…", an index, or one of {"minor": n}, {"pci": "…"}, {"gres": n}')
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -184,7 +169,7 @@ class AllocationFolder:
 
     def __init__(self, path: Path = DEFAULT_FOLDER) -> None:
         self.path = path
-        self._files = TrustedFolder(path, _is_wanted, parse_file, most_files=MOST_FILES)
+        self._files = TrustedFolder(path, re.compile(r"[^.].*\.json").fullmatch, parse_file, most_files=MOST_FILES)
         self._told: dict[str, FileAllocation] = {}
         self._last_ms: int | None = None
         self._asked: tuple[int, int] | None = None
@@ -229,10 +214,6 @@ class AllocationFolder:
         }
 
 
-def _is_wanted(name: str) -> bool:
-    return name.endswith(".json") and not name.startswith(".")
-
-
 def merged(told: dict[str, FileAllocation], since_ms: int) -> tuple[dict[str, FileAllocation], str | None]:
     """Return what had not ended at ``since_ms``, each (source, id) once, and what is wrong with two that both go on.
 
@@ -253,33 +234,43 @@ def merged(told: dict[str, FileAllocation], since_ms: int) -> tuple[dict[str, Fi
         if before.until_ms is None and each.until_ms is None:
             wrong = wrong or f"{other} and {name} tell of the same allocation"
             continue
-        going_on = each if each.until_ms is None else before
-        ends = [one.until_ms for one in (each, before) if one.until_ms is not None]
-        result[other] = replace(
-            going_on,
-            since_ms=min(before.since_ms, each.since_ms),
-            until_ms=max(ends) if len(ends) == 2 else None,
-            cards=tuple(dict.fromkeys((*before.cards, *each.cards))),
-        )
+        result[other] = joined(each, before) if each.until_ms is None else joined(before, each)
     return result, wrong
 
 
-def allocation_of(told: FileAllocation, cards: frozenset[str]) -> Allocation:
-    """Return what a file tells as an allocation of these cards."""
-    return Allocation(
-        source=told.source,
-        id=told.id,
-        cards=cards,
-        since_ms=told.since_ms,
-        until_ms=told.until_ms,
-        owner=told.owner,
-        uid=told.uid,
-        kind=told.kind,
-        job_name=told.job_name,
-        slurm_job_id=told.id if told.source == SLURM else None,
-        workload_kind=told.workload.kind,
-        workload_model=told.workload.model,
+def joined(one: FileAllocation, other: FileAllocation) -> FileAllocation:
+    """Return two parts of an allocation as one, by all else as the first tells it."""
+    return replace(
+        one,
+        cards=tuple(dict.fromkeys((*one.cards, *other.cards))),
+        since_ms=min(one.since_ms, other.since_ms),
+        until_ms=None if one.until_ms is None or other.until_ms is None else max(one.until_ms, other.until_ms),
     )
+
+
+def find_cards(
+    told: dict[str, FileAllocation],
+    conf: GresConf,
+    table: CardTable,
+    troubles: list[str],
+    node: str | None = None,
+) -> Iterator[Allocation]:
+    """Yield what files tell, by their names, as allocations of the host's cards; adds to ``troubles`` what is missing.
+
+    ``node`` is this host's name in Slurm for those that tell none. Of Slurm's jobs that ended no card is missed.
+    """
+    for name, each in told.items():
+        cards, missing = conf.order(each.node or node).find(table, each.cards)
+        if missing is not None and (each.until_ms is None or each.source != SLURM):
+            troubles.append(f"{name}: {missing}")
+        if cards:
+            yield Allocation(
+                **{field: getattr(each, field) for field in _SHARED},
+                cards=cards,
+                slurm_job_id=each.id if each.source == SLURM else None,
+                workload_kind=each.workload.kind,
+                workload_model=each.workload.model,
+            )
 
 
 class FilesReader:
@@ -309,14 +300,7 @@ class FilesReader:
         told, wrong = merged(begun, since_ms)
         troubles = [f"{name}: {why}" for name, why in sorted(look.bad.items()) if not self._without(name)]
         troubles += [] if wrong is None else [wrong]
-        allocations: list[Allocation] = []
-        for name, each in told.items():
-            uuids, missing = self._conf.order(each.node).find(table, each.cards)
-            if missing is not None:
-                troubles.append(f"{name}: {missing}")
-            if uuids:
-                allocations.append(allocation_of(each, uuids))
-        return ReaderLook(allocations=tuple(allocations), reason=first_of(troubles))
+        return ReaderLook(allocations=tuple(find_cards(told, self._conf, table, troubles)), reason=first_of(troubles))
 
     def close(self) -> None:
         """Nothing goes on in the background."""

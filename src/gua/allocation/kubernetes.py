@@ -3,20 +3,81 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import re
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 from gua.allocation.card_names import CardTable
-from gua.allocation.kubelet import KubeletAnswer, Place, PodList, Questions, pods_by_folders
 from gua.allocation.pod_allocations import NOT_TOLD, SOURCE, Found, found_by_devices, found_by_limits
-from gua.allocation.pod_resources import SOCKET, PodResources, ask_pod_resources
+from gua.allocation.pod_resources import SOCKET, NoSocketError, PodDevices, PodResources, ask_pod_resources
 from gua.allocation.sources import Opener, ReaderLook
 from gua.core.allocation import Allocation, CardKey
-from gua.core.pods import ListedPod
+from gua.core.errors import GuaError
+from gua.core.pods import ListedPod, is_name
+
+Place = tuple[str, str]
+"""Namespace and name of a pod."""
+POD_LOGS: Final = Path("/var/log/pods")
+# The API's uid, or the hash of a static pod's file; both are what the pod's cgroup bears.
+_UID: Final = re.compile(r"[0-9a-f]{32}|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+_MOST_FOLDERS: Final = 4096
+
+
+class PodList(Protocol):
+    """The list of a node's pods."""
+
+    def ask(self) -> Sequence[ListedPod]:
+        """Ask now and wait for the answer. Raises GuaError."""
+        ...
+
+    def listen(self, listener: Callable[[], None]) -> None:
+        """Call this whenever a new pod was listed."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class KubeletAnswer:
+    """What was asked last. ``devices`` is ``None`` where limits have to do; ``failure`` is why there is no answer.
+
+    ``doubt`` is why pods may have cards of which the answer does not tell.
+    """
+
+    asked_at: float
+    devices: tuple[PodDevices, ...] | None = None
+    listed: tuple[ListedPod, ...] = ()
+    failure: str | None = None
+    doubt: str | None = None
+    notes: tuple[str, ...] = ()
+
+
+def pods_by_folders(folder: Path = POD_LOGS) -> tuple[ListedPod, ...]:
+    """Return the pods that have a folder of logs, ``NAMESPACE_NAME_UID``, of each name the newest one.
+
+    No log is opened, and nothing else is told of them. Empty where the folder cannot be read.
+    """
+    found: list[tuple[float, ListedPod]] = []
+    try:
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                namespace, _, rest = entry.name.partition("_")
+                name, _, uid = rest.partition("_")
+                if not (is_name(namespace) and is_name(name) and _UID.fullmatch(uid)) or len(found) >= _MOST_FOLDERS:
+                    continue
+                made_at = entry.stat(follow_symlinks=False).st_mtime
+                found.append((made_at, ListedPod(name=name, namespace=namespace, uids=(uid,))))
+    except OSError:
+        return ()
+    newest: dict[tuple[str, str], ListedPod] = {}
+    for _, pod in sorted(found, key=lambda each: each[0]):
+        newest[pod.place] = pod
+    return tuple(newest.values())
+
 
 EVERY_SECONDS: Final = 30.0
 _OLD_SECONDS: Final = 3 * EVERY_SECONDS
@@ -24,13 +85,21 @@ _LEAD_SECONDS: Final = 2.0
 _LEAST_SECONDS: Final = 8.0
 _AGAIN_SECONDS: Final = 5.0
 _NEW_SECONDS: Final = 2.0
+_LIST_SECONDS: Final = 25.0
+# A kubelet that was started answers before it knows its pods: at first it has none.
+_YOUNG_SECONDS: Final = 30.0
+_NO_LIST: Final = "kubernetes: whose pod a process is of is not known, nor who uses a promised card: see --kubelet"
 
 
 class KubernetesReader:
     """Asks in a thread of its own, and tells what it last heard.
 
     It asks every 30 s, 2 s before the next tick is due, and when a new pod was listed; 8 s apart at least (5 s after a
-    failure, 2 s for a new pod). What it is made of is what :class:`~gua.allocation.kubelet.Questions` take.
+    failure, 2 s for a new pod).
+
+    ``ask_devices`` raises GuaError; where that is NoSocketError, limits in ``pods`` have to do. ``own_pod`` is the pod
+    that this process runs in: an answer that lacks it is not whole. ``folders`` tells uids of pods where there is no
+    list; empty where it cannot.
     """
 
     name = SOURCE
@@ -44,8 +113,10 @@ class KubernetesReader:
         folders: Callable[[], tuple[ListedPod, ...]] = tuple,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._questions = Questions(ask_devices, pods, own_pod, folders, monotonic)
+        self._ask_devices = ask_devices
         self._pods = pods
+        self._own_pod = own_pod
+        self._folders = folders
         self._monotonic = monotonic
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
@@ -56,6 +127,9 @@ class KubernetesReader:
         self._before: dict[str, Allocation] = {}
         self._since_ms: dict[str, int] = {}
         self._seen: dict[str, frozenset[str]] = {}
+        self._listed: tuple[ListedPod, ...] = ()
+        self._listed_at: float | None = None
+        self._listed_for: frozenset[Place] = frozenset()
 
     def begin(self) -> None:
         """Begin to ask, in a thread."""
@@ -79,9 +153,59 @@ class KubernetesReader:
 
     def ask(self) -> None:
         """Ask now, and keep the answer, or why there is none."""
-        answer = self._questions.ask()
+        answer = self._asked()
         with self._changed:
             self._answer = answer
+
+    def _asked(self) -> KubeletAnswer:
+        begun = self._monotonic()
+        try:
+            told, notes = self._devices()
+            devices = None if told is None else told.pods
+            listed = self._pod_list(devices)
+            if devices is not None and not listed and self._pods is None:
+                notes = (*notes, _NO_LIST)
+        except GuaError as error:
+            return KubeletAnswer(asked_at=begun, failure=f"the kubelet: {error}")
+        except Exception as error:  # noqa: BLE001 - whatever fails here, the next time may be better
+            return KubeletAnswer(asked_at=begun, failure=f"the kubelet: unexpected {type(error).__name__}")
+        places = {each.place for each in (listed if devices is None else devices)}
+        doubt = self._doubt(places, None if told is None else told.age_seconds)
+        return KubeletAnswer(asked_at=begun, devices=devices, listed=listed, doubt=doubt, notes=notes)
+
+    def _devices(self) -> tuple[PodResources | None, tuple[str, ...]]:
+        try:
+            return self._ask_devices(), ()
+        except NoSocketError as error:
+            if self._pods is None:
+                raise
+            return None, (f"kubernetes: {error}: promised cards are counted by limits of pods",)
+
+    def _doubt(self, places: AbstractSet[Place], age_seconds: float | None) -> str | None:
+        if self._own_pod is not None:
+            return None if self._own_pod in places else "the kubelet does not tell of all pods: the agent's is missing"
+        if age_seconds is not None and 0 <= age_seconds < _YOUNG_SECONDS:
+            return f"the kubelet was started {age_seconds:.0f} s ago: it may not know all pods yet"
+        return None
+
+    def _pod_list(self, devices: Sequence[PodDevices] | None) -> tuple[ListedPod, ...]:
+        """Return the list of pods: a new one where other pods have devices than before, or the last one is old.
+
+        With devices, names and ends are an extra: an old list is better than none. Without, there is nothing else.
+        """
+        now = self._monotonic()
+        places = frozenset(each.place for each in devices or () if each.devices or each.claimed)
+        is_old = self._listed_at is None or now - self._listed_at >= _LIST_SECONDS
+        is_whole = places <= {pod.place for pod in self._listed}
+        if devices is not None and places == self._listed_for and is_whole and not is_old:
+            return self._listed
+        try:
+            self._listed = self._folders() if self._pods is None else tuple(self._pods.ask())
+            self._listed_at, self._listed_for = now, places
+        except GuaError:
+            if devices is None:
+                raise
+        return self._listed
 
     def look(self, since_ms: int, now_ms: int, cards: Sequence[CardKey]) -> ReaderLook:
         """Return what pods were promised within (since_ms, now_ms], by the newest answer."""
@@ -116,31 +240,22 @@ class KubernetesReader:
         told = answer.devices, answer.listed, tuple(cards)
         if self._newest is not None and self._newest[0] == told:
             return self._newest[1]
-        self._remember(answer.listed, cards)
+        # A pod has the cards on which it was seen for as long as it runs.
+        live = frozenset(uid for pod in answer.listed if not pod.has_ended for uid in pod.uids)
+        self._seen = {card.uuid: (self._seen.get(card.uuid, frozenset()) | card.pods) & live for card in cards}
         if answer.devices is not None:
             found = found_by_devices(answer.devices, answer.listed, CardTable(cards), self._seen)
         else:
             found = found_by_limits(answer.listed, CardTable(cards), self._seen)
-        found.unknown |= self._of_unlisted(answer.listed, cards)
+        if answer.listed:  # what pods that are not in the list were promised is not told
+            uids = frozenset(uid for pod in answer.listed for uid in pod.uids)
+            found.unknown |= {card.uuid for card in cards if card.pods - uids}
         self._since_ms = {id_: self._since_ms.get(id_, asked_ms) for id_ in found.allocations}
         for id_, allocation in found.allocations.items():
             if allocation.since_ms == NOT_TOLD:
                 found.allocations[id_] = replace(allocation, since_ms=self._since_ms[id_])
         self._newest = told, found
         return found
-
-    def _remember(self, listed: Sequence[ListedPod], cards: Sequence[CardKey]) -> None:
-        """Keep on which cards a pod was seen: it has them for as long as it runs."""
-        live = frozenset(uid for pod in listed if not pod.has_ended for uid in pod.uids)
-        self._seen = {card.uuid: (self._seen.get(card.uuid, frozenset()) | card.pods) & live for card in cards}
-
-    @staticmethod
-    def _of_unlisted(listed: Sequence[ListedPod], cards: Sequence[CardKey]) -> set[str]:
-        """Return the cards with processes of pods that are not in the list: what those were promised is not told."""
-        if not listed:
-            return set()
-        uids = frozenset(uid for pod in listed for uid in pod.uids)
-        return {card.uuid for card in cards if card.pods - uids}
 
     def _ended(self, answer: KubeletAnswer, found: Found, since_ms: int, noticed_ms: int) -> list[Allocation]:
         """Return those that were there at the last look and are gone, until when they were, as exactly as is known."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from gua.allocation.card_names import CardTable, UnknownDeviceError
-from gua.allocation.pod_resources import PodDevices
+from gua.allocation.pod_resources import ClaimedDevice, Device, PodDevices
 from gua.core.allocation import Allocation, CardKey
 from gua.core.pods import ListedPod
 
@@ -28,95 +28,6 @@ PodsOn = Mapping[str, frozenset[str]]
 
 
 @dataclass(slots=True)
-class LimitsTold:
-    """What limits and processes tell: UUIDs of cards by the pod's first uid, and of those of which less is known.
-
-    ``of_some_pod`` are promised, but not known to whom; ``unknown`` may be promised or not.
-    """
-
-    owned: dict[str, set[str]] = field(default_factory=dict)
-    of_some_pod: set[str] = field(default_factory=set)
-    unknown: set[str] = field(default_factory=set)
-
-
-def by_limits(pods: Sequence[ListedPod], cards: CardTable, seen: Mapping[str, frozenset[str]]) -> LimitsTold:
-    """Return which cards pods have by their limits and processes; ``seen`` are uids of pods by the UUID of their card.
-
-    A limit says ``nvidia.com/gpu: 2``, not which two. That is enough where none is promised, where as many are promised
-    as there are, and where the processes of each pod are seen on as many cards as it has.
-    """
-    told = LimitsTold()
-    whole, instances = cards.whole(), cards.instances()
-    asking = [pod for pod in pods if not pod.has_ended]
-    if whole or not instances:
-        _tell(told, whole, [_Asker(pod, (_GPU,)) for pod in asking], seen)
-        _tell(told, instances, [_Asker(pod, (_INSTANCE,)) for pod in asking], seen)
-    else:  # a plugin that has instances alone may call them GPUs
-        _tell(told, instances, [_Asker(pod, (_GPU, _INSTANCE)) for pod in asking], seen)
-    return told
-
-
-class _Asker:
-    """A pod and how much of one kind of card it was promised; ``count`` is ``None`` where that is not known."""
-
-    def __init__(self, pod: ListedPod, resources: tuple[str, ...]) -> None:
-        names = [name for name in pod.limits if _is_of(name, resources)]
-        counts = [pod.limits[name] for name in names]
-        known = sum(count for count in counts if count is not None)
-        self.pod = pod
-        self.least = known
-        self.count = None if pod.has_claims or None in counts else known
-        self.is_sharing = any(name.endswith(_SHARED) for name in names)
-
-    def cards(self, pool: Sequence[CardKey], seen: Mapping[str, frozenset[str]]) -> set[str]:
-        """Return the cards on which its processes were seen."""
-        return {card.uuid for card in pool if not seen.get(card.uuid, frozenset()).isdisjoint(self.pod.uids)}
-
-
-def _is_of(name: str, resources: tuple[str, ...]) -> bool:
-    whole = name.removesuffix(_SHARED)
-    return any(whole.startswith(each) if each == _INSTANCE else whole == each for each in resources)
-
-
-def _tell(
-    told: LimitsTold, pool: Sequence[CardKey], askers: Sequence[_Asker], seen: Mapping[str, frozenset[str]]
-) -> None:
-    """Add what is known of cards of one kind."""
-    askers = [asker for asker in askers if asker.count != 0]
-    cards = {asker.pod.uids[0]: asker.cards(pool, seen) for asker in askers}
-    left = {card.uuid for card in pool}.difference(*cards.values())
-    # A card that is shared stands for several: counts are of shares, then, and say nothing of how many cards.
-    shares = any(asker.is_sharing for asker in askers) or sum(asker.least for asker in askers) > len(pool)
-    shares |= sum(map(len, cards.values())) > len(set().union(*cards.values()))
-    takes_more = False
-    for asker in askers:
-        uid = asker.pod.uids[0]
-        if asker.count is None or shares or len(cards[uid]) <= asker.count:
-            told.owned.setdefault(uid, set()).update(cards[uid])
-        else:  # more than it was given: which of them it was given cannot be told
-            takes_more = True
-            told.unknown |= cards[uid]
-    of_more = list(_unaccounted(askers, cards, shares=shares))
-    missing = sum(max(0, asker.least - len(cards[asker.pod.uids[0]])) for asker in of_more)
-    if not of_more:
-        return
-    if shares or takes_more or missing < len(left):
-        told.unknown |= left
-    elif len(of_more) == 1:
-        told.owned[of_more[0].pod.uids[0]] |= left
-    else:
-        told.of_some_pod |= left
-
-
-def _unaccounted(askers: Sequence[_Asker], cards: Mapping[str, set[str]], *, shares: bool) -> Iterator[_Asker]:
-    """Return those of whose cards not all are known."""
-    for asker in askers:
-        seen = len(cards[asker.pod.uids[0]])
-        if asker.count is None or (asker.count > 1 and shares) or seen < asker.count:
-            yield asker
-
-
-@dataclass(slots=True)
 class Found:
     """Allocations by id, UUIDs of cards that may be promised or not, and why nothing is known of any other card."""
 
@@ -128,7 +39,73 @@ class Found:
         """Add an allocation, or its cards to the one of this id."""
         before = self.allocations.get(allocation.id)
         cards = allocation.cards if before is None else allocation.cards | before.cards
-        self.allocations[allocation.id] = replace(allocation, cards=cards)
+        if cards:
+            self.allocations[allocation.id] = replace(allocation, cards=cards)
+
+
+def found_by_limits(pods: Sequence[ListedPod], cards: CardTable, pods_on: PodsOn) -> Found:
+    """Return which cards pods have by their limits and the processes that were seen.
+
+    A limit says ``nvidia.com/gpu: 2``, not which two. That is enough where none is promised, where as many are promised
+    as there are, and where the processes of each pod are seen on as many cards as it has.
+    """
+    found = Found()
+    whole, instances = cards.whole(), cards.instances()
+    asking = [pod for pod in pods if not pod.has_ended]
+    if whole or not instances:
+        _add_kind(found, whole, [_Asker(pod, (_GPU,), whole, pods_on) for pod in asking])
+        _add_kind(found, instances, [_Asker(pod, (_INSTANCE,), instances, pods_on) for pod in asking])
+    else:  # a plugin that has instances alone may call them GPUs
+        _add_kind(found, instances, [_Asker(pod, (_GPU, _INSTANCE), instances, pods_on) for pod in asking])
+    return found
+
+
+class _Asker:
+    """A pod, how much of one kind of card it was promised, and the cards of that kind on which it was seen.
+
+    ``count`` is ``None`` where it is not known.
+    """
+
+    def __init__(self, pod: ListedPod, resources: tuple[str, ...], pool: Sequence[CardKey], pods_on: PodsOn) -> None:
+        # A resource of instances goes on with their profile.
+        names = [name for name in pod.limits if name.removesuffix(_SHARED).startswith(resources)]
+        names = [name for name in names if name.startswith(_INSTANCE) or name.removesuffix(_SHARED) == _GPU]
+        counts = [pod.limits[name] for name in names]
+        self.pod = pod
+        self.least = sum(count for count in counts if count is not None)
+        self.count = None if pod.has_claims or None in counts else self.least
+        self.is_sharing = any(name.endswith(_SHARED) for name in names)
+        self.cards = {card.uuid for card in pool if not pods_on.get(card.uuid, frozenset()).isdisjoint(pod.uids)}
+
+
+def _add_kind(found: Found, pool: Sequence[CardKey], pods: Sequence[_Asker]) -> None:
+    """Add what is known of cards of one kind."""
+    askers = [asker for asker in pods if asker.count != 0]
+    seen = set[str]().union(*(asker.cards for asker in askers))
+    left = {card.uuid for card in pool} - seen
+    # A card that is shared stands for several: counts are of shares, then, and say nothing of how many cards.
+    shares = any(asker.is_sharing for asker in askers) or sum(asker.least for asker in askers) > len(pool)
+    shares |= sum(len(asker.cards) for asker in askers) > len(seen)
+    takes_more = False
+    of_more: list[_Asker] = []
+    for asker in askers:
+        if asker.count is None or shares or len(asker.cards) <= asker.count:
+            found.add(_allocation(asker.pod.namespace, asker.pod.name, asker.pod, asker.cards))
+        else:  # more than it was given: which of them it was given cannot be told
+            takes_more = True
+            found.unknown |= asker.cards
+        if asker.count is None or (asker.count > 1 and shares) or len(asker.cards) < asker.count:
+            of_more.append(asker)
+    missing = sum(max(0, asker.least - len(asker.cards)) for asker in of_more)
+    if not of_more:
+        return
+    if shares or takes_more or missing < len(left):
+        found.unknown |= left
+    elif len(of_more) == 1:
+        pod = of_more[0].pod
+        found.add(_allocation(pod.namespace, pod.name, pod, left))
+    else:
+        found.add(Allocation(source=SOURCE, id=OF_SOME_POD, cards=frozenset(left), since_ms=NOT_TOLD, kind=_KIND))
 
 
 def found_by_devices(
@@ -157,14 +134,10 @@ def found_by_devices(
 
 def _candidates(pod: PodDevices, cards: CardTable, found: Found) -> Iterator[frozenset[str]]:
     """Return which cards each of a pod's devices may be."""
-    for device in pod.devices:
+    devices: list[Device | ClaimedDevice] = [*pod.devices, *pod.claimed]
+    for device in devices:
         try:
             yield cards.of_device(device)
-        except UnknownDeviceError as error:
-            found.reason = str(error)
-    for claimed in pod.claimed:
-        try:
-            yield cards.of_claim(claimed)
         except UnknownDeviceError as error:
             found.reason = str(error)
 
@@ -175,21 +148,6 @@ def _narrowed(candidates: frozenset[str], pod: ListedPod, pods_on: PodsOn) -> fr
         return candidates
     on = frozenset(uuid for uuid in candidates if not pods_on.get(uuid, frozenset()).isdisjoint(pod.uids))
     return on if len(on) == 1 else candidates
-
-
-def found_by_limits(listed: Sequence[ListedPod], cards: CardTable, pods_on: PodsOn) -> Found:
-    """Return what limits tell, with the processes that were seen."""
-    told = by_limits(listed, cards, pods_on)
-    found = Found(unknown=told.unknown)
-    for pod in listed:
-        own = told.owned.get(pod.uids[0])
-        if own and not pod.has_ended:
-            found.add(_allocation(pod.namespace, pod.name, pod, own))
-    if told.of_some_pod:
-        found.add(
-            Allocation(source=SOURCE, id=OF_SOME_POD, cards=frozenset(told.of_some_pod), since_ms=NOT_TOLD, kind=_KIND)
-        )
-    return found
 
 
 def _allocation(namespace: str, name: str, pod: ListedPod | None, cards: set[str]) -> Allocation:

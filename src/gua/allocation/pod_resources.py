@@ -10,15 +10,13 @@ import os
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 from urllib.parse import quote
 
 from gua.core.errors import GuaError
 from gua.core.pods import is_name
+from gua.core.untrusted import require
 from gua.state.socket_address import address_of
-
-if TYPE_CHECKING:
-    from gua.allocation.pod_resources_pb2 import ContainerResources
 
 SOCKET: Final = Path("/var/lib/kubelet/pod-resources/kubelet.sock")
 LIST: Final = "/v1.PodResourcesLister/List"
@@ -45,7 +43,6 @@ class ClaimedDevice(NamedTuple):
     """One device that a DRA driver gave for a claim; ``cdi`` are its names for the container's runtime."""
 
     driver: str
-    pool: str
     name: str
     cdi: tuple[str, ...] = ()
 
@@ -84,16 +81,13 @@ def ask_pod_resources(socket: Path, *, seconds: float = CALL_SECONDS, most_bytes
             answer = _call(f"unix:{quote(address)}", seconds, most_bytes)
         pods = parse_pod_resources(answer)
     except PermissionError:
-        msg = f"{socket}: Permission denied"
-        raise NoSocketError(msg) from None
+        raise NoSocketError(f"{socket}: Permission denied") from None
     except (FileNotFoundError, NotADirectoryError) as error:
-        msg = f"{socket}: {error.strerror}"
-        raise NoSocketError(msg) from None
+        raise NoSocketError(f"{socket}: {error.strerror}") from None
     except OSError as error:
         raise CallError(error.strerror or str(error)) from None
     except ValueError as error:
-        msg = f"its answer is garbage: {error}"
-        raise CallError(msg) from None
+        raise CallError(f"its answer is garbage: {error}") from None
     try:
         age_seconds = time.time() - socket.stat().st_mtime
     except OSError:
@@ -137,27 +131,23 @@ def parse_pod_resources(answer: bytes) -> tuple[PodDevices, ...]:
         told = ListPodResourcesResponse.FromString(answer).pod_resources
     except DecodeError as error:
         raise ValueError(error) from None
-    if not all(is_name(pod.name) and is_name(pod.namespace) for pod in told):
-        msg = "a pod without a proper name"
-        raise ValueError(msg)
+    require(all(is_name(pod.name) and is_name(pod.namespace) for pod in told), "a pod without a proper name")
     return tuple(
         PodDevices(
             name=pod.name,
             namespace=pod.namespace,
-            devices=frozenset(device for container in pod.containers for device in _devices(container)),
-            claimed=frozenset(device for container in pod.containers for device in _claimed(container)),
+            devices=frozenset(
+                Device(each.resource_name, id_)
+                for container in pod.containers
+                for each in container.devices
+                for id_ in each.device_ids
+            ),
+            claimed=frozenset(
+                ClaimedDevice(each.driver_name, each.device_name, tuple(cdi.name for cdi in each.cdi_devices))
+                for container in pod.containers
+                for claim in container.dynamic_resources
+                for each in claim.claim_resources
+            ),
         )
         for pod in told
     )
-
-
-def _devices(container: ContainerResources) -> list[Device]:
-    return [Device(each.resource_name, id_) for each in container.devices for id_ in each.device_ids]
-
-
-def _claimed(container: ContainerResources) -> list[ClaimedDevice]:
-    return [
-        ClaimedDevice(each.driver_name, each.pool_name, each.device_name, tuple(cdi.name for cdi in each.cdi_devices))
-        for claim in container.dynamic_resources
-        for each in claim.claim_resources
-    ]

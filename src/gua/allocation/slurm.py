@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
@@ -16,22 +17,123 @@ from gua.allocation.files import (
     FileAllocation,
     FilesReader,
     FolderLook,
-    allocation_of,
+    find_cards,
     first_of,
+    joined,
     merged,
 )
 from gua.allocation.slurm_conf import GresConf, found_node
-from gua.allocation.slurm_files import GPUSTAT, CardFiles, gpustat, job_mapping
-from gua.allocation.slurm_poll import PERIOD_SECONDS, PollAnswer, PolledJob, SlurmPoll
+from gua.allocation.slurm_poll import PERIOD_SECONDS, Job, PollAnswer, SlurmPoll
 from gua.allocation.sources import Opener, ReaderLook
+from gua.allocation.trusted_files import TrustedFolder
 from gua.core.allocation import Allocation, CardKey
+from gua.core.plaintext import few
+from gua.core.untrusted import require
 from gua.core.workloads import Work
+
+GPUSTAT: Final = Path("/run/gpustat")
+_MOST_FILES: Final = 1024
+_MOST_JOBS: Final = 1024
+_NUMBER: Final = re.compile(r"[0-9]{1,4}")
+_MIG: Final = re.compile(r"MIG-[0-9A-Za-z/-]{1,120}")
+_INSTANCE: Final = re.compile(r"([0-9]{1,4})(?:\.([0-9]{1,4}))?")
+_JOB: Final = re.compile(r"[0-9]{1,10}")
+_UID: Final = re.compile(r"[0-9]{1,9}")
+
+_NO_JOB: Final = "no job id"
+
+Owner = tuple[str, int | None]
+
+
+class CardFiles:
+    """A folder with one file for each card that has a job. To be used from one thread.
+
+    ``card_of`` returns the card of a file's name, ``owners_of`` the jobs of its text, or raises ValueError.
+    A job's time on a card begins with the file's last change. A file that is gone, or empty, ended it at the last
+    change of the folder, or file, if that was since the last look, else at the last look.
+    """
+
+    def __init__(
+        self, path: Path, card_of: Callable[[str], CardName | None], owners_of: Callable[[str], tuple[Owner, ...]]
+    ) -> None:
+        self.path = path
+        self._card_of = card_of
+        self._files = TrustedFolder(
+            path,
+            card_of,
+            lambda content, _changed_ms: owners_of(content.decode("ascii", "replace")),
+            most_files=_MOST_FILES,
+        )
+        self._since: dict[tuple[str, Owner], int] = {}
+        self._last_ms: int | None = None
+
+    def look(self, now_ms: int) -> tuple[list[FileAllocation], str | None]:
+        """Return the jobs of each card, also those that have just ended, and why the folder cannot be read."""
+        before, self._since = self._since, {}
+        last_ms, self._last_ms = now_ms if self._last_ms is None else self._last_ms, None
+        try:
+            files = self._files.read()
+        except OSError as error:
+            return [], f"{self.path}: {error.strerror}"
+        current = {(name, owner): file.changed_ms for name, file in files.items() for owner in file.content or ()}
+        # What another job's line changed in a file did not begin this one anew.
+        self._since = {key: before.get(key, since_ms) for key, since_ms in current.items()}
+        self._last_ms = now_ms
+        told = [self._one(name, owner, since_ms, None) for (name, owner), since_ms in self._since.items()]
+        for (name, owner), since_ms in before.items():
+            if (name, owner) not in current:
+                ended_ms = files[name].changed_ms if name in files else self._files.changed_ms
+                ended_ms = ended_ms if last_ms < ended_ms <= now_ms else last_ms
+                told.append(self._one(name, owner, since_ms, max(since_ms, ended_ms)))
+        bad = [f"{self.path}/{name}: {file.bad}" for name, file in sorted(files.items()) if file.bad]
+        return told, bad[0] if bad else None
+
+    def _one(self, name: str, owner: Owner, since_ms: int, until_ms: int | None) -> FileAllocation:
+        card = self._card_of(name)
+        cards = () if card is None else (card,)
+        job, uid = owner
+        return FileAllocation(source=SLURM, id=job, cards=cards, since_ms=since_ms, until_ms=until_ms, uid=uid)
+
+
+def gpustat(path: Path = GPUSTAT) -> CardFiles:
+    """Return the files that jobstats', CEEMS' and others' prologs write."""
+    return CardFiles(path, _card_of_gpustat, _owners_of_gpustat)
+
+
+def job_mapping(path: Path) -> CardFiles:
+    """Return the files of dcgm-exporter's job mapping."""
+    return CardFiles(path, _card_of_mapping, _owners_of_mapping)
+
+
+def _card_of_gpustat(name: str) -> CardName | None:
+    if _MIG.fullmatch(name):
+        return CardName("uuid", name)
+    return CardName("gres", int(name)) if _NUMBER.fullmatch(name) else None
+
+
+def _owners_of_gpustat(text: str) -> tuple[Owner, ...]:
+    job, uid, *_ = [*text.split(), "", ""]
+    if not job:
+        return ()
+    require(_JOB.fullmatch(job) and (not uid or _UID.fullmatch(uid)), _NO_JOB)
+    return ((job, int(uid) if uid else None),)
+
+
+def _card_of_mapping(name: str) -> CardName | None:
+    match = _INSTANCE.fullmatch(name)
+    return None if match is None else CardName("index", int(match[1]), int(match[2]) if match[2] else None)
+
+
+def _owners_of_mapping(text: str) -> tuple[Owner, ...]:
+    jobs = text.split()
+    require(len(jobs) <= _MOST_JOBS and all(map(_JOB.fullmatch, jobs)), _NO_JOB)
+    return tuple((job, None) for job in dict.fromkeys(jobs))
+
 
 PREFIX: Final = "slurm-"
 # How much longer than its file a job may be unknown to Slurm, or known without a file: hooks take their time.
 _SLACK_MS: Final = 10_000
 _MOST_ENDS: Final = 4096
-_MOST_NOTES: Final = 3
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -148,12 +250,16 @@ class SlurmReader:
             silent = [
                 job.id
                 for job in answer.jobs.values()
-                if job.id not in ids and _should_be_told(job, answer) and not self._has_ended(job, answer)
+                if job.until_ms is None
+                and job.gres.places
+                and job.id not in ids
+                and answer.at_ms > job.since_ms + _SLACK_MS
+                and not self._has_ended(job, answer)
             ]
             if silent:
-                gathered.notes.append(f"the hooks are silent: no file of job {_few(silent)} in {self._folder.path}")
+                gathered.notes.append(f"the hooks are silent: no file of job {few(silent)} in {self._folder.path}")
         if answer.unclear:
-            gathered.notes.append(f"Slurm does not tell clearly which GPUs job {_few(answer.unclear)} has")
+            gathered.notes.append(f"Slurm does not tell clearly which GPUs job {few(answer.unclear)} has")
 
     def _end_left_behind(self, gathered: _Gathered) -> None:
         """End what Slurm did not know any more when it was last asked, and name it."""
@@ -180,16 +286,9 @@ class SlurmReader:
         for job in jobs.values():
             if job.gres.places and job.id not in ids and not self._has_ended(job, answer):
                 told[f"job {job.id}"] = _of_job(job)
-        allocations: list[Allocation] = []
-        for name, each in told.items():
-            uuids, missing = self._conf.order(each.node or node).find(table, each.cards)
-            if missing is not None and each.until_ms is None:
-                gathered.troubles.append(f"{name}: {missing}")
-            if uuids:
-                allocations.append(allocation_of(each, uuids))
-        return allocations
+        return list(find_cards(told, self._conf, table, gathered.troubles, node))
 
-    def _has_ended(self, job: PolledJob, answer: PollAnswer | None) -> bool:
+    def _has_ended(self, job: Job, answer: PollAnswer | None) -> bool:
         """Return whether a file told after the poll, or just before it, that the job ended."""
         ended_ms = self._ends.get(job.id)
         return ended_ms is not None and answer is not None and answer.at_ms < ended_ms + _SLACK_MS
@@ -216,29 +315,17 @@ def _add_jobs(told: dict[str, FileAllocation], files: Iterable[FileAllocation]) 
         other = told.get(key)
         if other is None:
             told[key] = each
-            continue
-        both = (other.until_ms, each.until_ms)
-        told[key] = replace(
-            other,
-            cards=(*other.cards, *each.cards),
-            since_ms=min(other.since_ms, each.since_ms),
-            until_ms=None if None in both else max(until for until in both if until is not None),
-            uid=each.uid if other.uid is None else other.uid,
-        )
+        else:
+            told[key] = replace(joined(other, each), uid=each.uid if other.uid is None else other.uid)
 
 
-def _is_other(told: FileAllocation, job: PolledJob) -> bool:
+def _is_other(told: FileAllocation, job: Job) -> bool:
     """Return whether a file names other cards than Slurm, where both count them in the same way."""
     places = {name.value for name in told.cards if name.kind == "gres"}
     return len(places) == len(told.cards) and job.gres.is_clear and bool(job.gres.places) and places != job.gres.places
 
 
-def _should_be_told(job: PolledJob, answer: PollAnswer) -> bool:
-    """Return whether a job has GPUs for so long that its prolog should have written its file."""
-    return job.until_ms is None and bool(job.gres.places) and answer.at_ms > job.since_ms + _SLACK_MS
-
-
-def _of_job(job: PolledJob) -> FileAllocation:
+def _of_job(job: Job) -> FileAllocation:
     return FileAllocation(
         source=SLURM,
         id=job.id,
@@ -253,7 +340,7 @@ def _of_job(job: PolledJob) -> FileAllocation:
     )
 
 
-def _with_job(told: FileAllocation, job: PolledJob | None) -> FileAllocation:
+def _with_job(told: FileAllocation, job: Job | None) -> FileAllocation:
     """Return what a file tells, with what only Slurm tells of its job."""
     if job is None:
         return told
@@ -266,11 +353,6 @@ def _with_job(told: FileAllocation, job: PolledJob | None) -> FileAllocation:
         job_name=told.job_name or job.name,
         workload=Work(work.kind or job.workload.kind, work.model or job.workload.model),
     )
-
-
-def _few(names: Sequence[str]) -> str:
-    rest = len(names) - _MOST_NOTES
-    return ", ".join(names[:_MOST_NOTES]) + (f" and {rest} more" if rest > 0 else "")
 
 
 def openers(folder: AllocationFolder, settings: SlurmSettings) -> tuple[Opener, Opener]:

@@ -120,7 +120,8 @@ class GresConf:
             file = folder / "gres.conf"
             with suppress(OSError):
                 now = stamp(file.stat())
-                self._read = before if before is not None and before[:2] == (file, now) else (file, now, _text(file))
+                is_same = before is not None and before[:2] == (file, now)
+                self._read = before if is_same else (file, now, _text(file) or "")
                 break
         if self._read is not before:
             self._orders.clear()
@@ -185,21 +186,16 @@ def lists_host(conf: str, host: str) -> bool | None:
 
 def _runs(procfs: Path) -> bool:
     """Return whether any process that can be seen is slurmd."""
-    for comm in procfs.glob("[0-9]*/comm"):
-        with suppress(OSError):
-            if comm.read_bytes() == b"slurmd\n":
-                return True
-    return False
+    return any(_text(comm) == "slurmd\n" for comm in procfs.glob("[0-9]*/comm"))
 
 
 def _slurm_conf() -> str | None:
     named = os.environ.get("SLURM_CONF")
-    for file in [Path(named)] if named else [place / "slurm.conf" for place in PLACES[:3]]:
-        with suppress(OSError):
-            return _text(file)
-    return None
+    files = [Path(named)] if named else [place / "slurm.conf" for place in PLACES[:3]]
+    return next((text for text in map(_text, files) if text is not None), None)
 
 
-def _text(file: Path) -> str:
-    with file.open("rb") as opened:
+def _text(file: Path) -> str | None:
+    with suppress(OSError), file.open("rb") as opened:
         return opened.read(_MOST_BYTES).decode(errors="replace")
+    return None

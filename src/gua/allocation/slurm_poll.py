@@ -1,49 +1,225 @@
-"""Slurm's own view of this node, asked in the background by its commands."""
+"""Slurm's own view of this node, asked in the background by its commands.
+
+Names of jobs, comments and paths are their owners' text and may hold line ends and anything that looks like a field.
+So who runs what since when comes from ``squeue`` with a format that has no such text in it, and ``scontrol`` is asked
+for the GPUs of one job at a time: what its owner wrote into it can spoil that answer alone.
+"""
 
 from __future__ import annotations
 
 import platform
 import random
+import re
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import Final
 
 from gua.allocation.commands import CommandError, ask
-from gua.allocation.slurm_answers import (
-    SQUEUE_FORMAT,
-    Gres,
-    ListedJob,
-    parse_job_gres,
-    parse_job_name,
-    parse_job_workload,
-    parse_jobs,
-    parse_node_gres,
-    parse_node_name,
-    parse_slurmd,
+from gua.allocation.slurm_conf import matches
+from gua.core.durations import to_ms
+from gua.core.plaintext import storable
+from gua.core.workloads import NO_WORK, Work, declared_in
+
+SQUEUE_FORMAT: Final = "%A|%i|%U|%T|%S|%e|%u"
+_MOST_PLACES: Final = 1024
+_JOB: Final = re.compile(
+    r"([0-9]{1,10})\|([0-9]{1,10}(?:[_+][^|\s]*)?)\|([0-9]{1,10})\|([A-Z_]{1,40})\|([^|\s]*)\|([^|\s]*)\|(.*)"
 )
-from gua.core.workloads import NO_WORK, Work
+# Of a running task of an array, and of a part of a heterogeneous job.
+_PART: Final = re.compile(r"[0-9]{1,10}[_+][0-9]{1,10}")
+# Everything else is taken as going on: a state that is not known must not free a card.
+_ENDED: Final = re.compile(
+    "BOOT_FAIL|CANCELLED|COMPLETED|DEADLINE|FAILED|LAUNCH_FAILED|NODE_FAIL|OUT_OF_MEMORY|PENDING|PREEMPTED|REQUEUED|"
+    "REQUEUE_FED|REQUEUE_HOLD|RESV_DEL_HOLD|REVOKED|SPECIAL_EXIT|TIMEOUT"
+)
+_DETAIL: Final = re.compile(r"\bNodes=(\S+) CPU_IDs=\S* Mem=\S*(?: GRES=(\S*))?")
+# The type is (null) of shards after the controller began anew.
+_GRES: Final = re.compile(r"(?:^|,)(gpu|shard|mps)(?::(?:\(null\)|[^(,]*?))??(?::([0-9]{1,9}))?(?:\(([^)]*)\))?(?=,|$)")
+_ANY_GRES: Final = re.compile(r"(?:^|,)(?:gpu|shard|mps)\b")
+_USED: Final = re.compile(r" GresUsed=(\S*)")
+_NODE: Final = re.compile(r"NodeName=(\S+) ")
+_HOSTNAME: Final = re.compile(r" NodeHostName=(\S+)")
+_SLURMD: Final = re.compile(r"^Hostname\s*= (\S+)$", re.MULTILINE)
+_NAME: Final = re.compile(r" JobName=(.*?) UserId=", re.DOTALL)
+_MOST_NAME: Final = 128
+_COMMENT: Final = re.compile(r"\s(?:Admin)?Comment=(.*?)(?=\s[A-Z]\w*=|$)", re.DOTALL)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Gres:
+    """GPUs by Slurm's numbers: ``places``, of which ``shared`` are given out in parts; ``kind`` is gpu, shard or mps.
+
+    ``is_clear`` is whether the places of all of them are told; ``unplaced`` is how many GPUs are in use at least of
+    which they are not.
+    """
+
+    places: frozenset[int] = frozenset()
+    shared: frozenset[int] = frozenset()
+    kind: str | None = None
+    is_clear: bool = True
+    unplaced: int = 0
+
+
+NO_GRES: Final = Gres()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Job:
+    """A job of a node in Unix ms, by squeue; ``until_ms`` is ``None`` while it goes on.
+
+    ``shown_by`` is what scontrol shows it by, alone: by the id of an array's last task, which is the array's own, and
+    by that of a heterogeneous job's first part it shows all of them. From it come ``name``, ``gres`` and ``workload``.
+    """
+
+    id: str
+    shown_by: str
+    uid: int
+    user: str | None
+    since_ms: int
+    until_ms: int | None
+    name: str | None = None
+    gres: Gres = NO_GRES
+    workload: Work = NO_WORK
+
+    @property
+    def key(self) -> tuple[str, int]:
+        """What tells it from an earlier run under the same id."""
+        return self.id, self.since_ms
+
+
+def parse_jobs(answer: str, at_ms: int) -> list[Job]:
+    """Return the jobs of ``squeue -h -o`` with :data:`SQUEUE_FORMAT`, ``at_ms`` for times that it does not tell.
+
+    Raises ValueError for anything else.
+    """
+    jobs: list[Job] = []
+    for line in answer.splitlines():
+        match = _JOB.fullmatch(line)
+        if match is None:
+            raise ValueError("squeue answers in another form")
+        number, part, uid, state, start, end, user = match.groups()
+        jobs.append(
+            Job(
+                id=number,
+                shown_by=part if _PART.fullmatch(part) else number,
+                uid=int(uid),
+                user=storable(user) or None,
+                since_ms=_moment(start) or at_ms,
+                until_ms=min(_moment(end) or at_ms, at_ms) if _ENDED.fullmatch(state) else None,
+            )
+        )
+    return jobs
+
+
+def parse_job_gres(answer: str, node: str) -> Gres:
+    """Return what ``scontrol show job -d`` of one job says that it has of a node; it may have none."""
+    details = [match[2] or "" for match in _DETAIL.finditer(answer) if matches(match[1], node)]
+    if len(details) > 1:
+        return Gres(is_clear=False)
+    return _gres(details[0]) if details else NO_GRES
+
+
+def parse_job_name(answer: str) -> str | None:
+    """Return the job's name, of which nothing but itself depends."""
+    match = _NAME.search(answer)
+    return None if match is None else storable(match[1], _MOST_NAME)
+
+
+def parse_job_workload(answer: str) -> Work:
+    """Return what the job's name or comment declares it to be for; a job can declare that of itself alone."""
+    return declared_in(" ".join([parse_job_name(answer) or "", *_COMMENT.findall(answer)]))
+
+
+def parse_node_gres(answer: str, node: str) -> Gres:
+    """Return what ``scontrol show node -d -o`` says is in use. Raises ValueError where it does not say it."""
+    match = _NODE.match(answer)
+    used = _USED.search(answer)
+    if match is None or match[1] != node or used is None:
+        raise ValueError("scontrol answers in another form")
+    return _gres(used[1])
+
+
+def parse_slurmd(answer: str) -> str | None:
+    """Return by which name this host's slurmd goes, by ``scontrol show slurmd``."""
+    match = _SLURMD.search(answer)
+    return None if match is None else match[1]
+
+
+def parse_node_name(answer: str, host: str) -> str | None:
+    """Return the only node of ``scontrol show node -o`` that is on this host."""
+    nodes: list[str] = []
+    for line in answer.splitlines():
+        name, hostname = _NODE.match(line), _HOSTNAME.search(line)
+        if name is not None and hostname is not None and hostname[1].partition(".")[0] == host.partition(".")[0]:
+            nodes.append(name[1])
+    return nodes[0] if len(nodes) == 1 else None
+
+
+def _gres(text: str) -> Gres:
+    places: set[int] = set()
+    shared: set[int] = set()
+    kinds: set[str] = set()
+    read = _GRES.findall(text)
+    unplaced = max(0, len(_ANY_GRES.findall(text)) - len(read))  # in a form that nobody here knows
+    is_clear = unplaced == 0
+    for kind, count, inside in read:
+        found = _places(inside)
+        if found is None:
+            # gpu:2 and gpu(CNT:2): which ones is not told. Shards say nothing of how many GPUs they are on.
+            is_clear = is_clear and count == "0"
+            number = count or inside.removeprefix("CNT:")
+            told = int(number) if number.isdecimal() else 1
+            unplaced += told if kind == "gpu" else min(told, 1)
+            continue
+        if found:
+            kinds.add(kind)
+        places |= found
+        if kind != "gpu":
+            shared |= found
+    kind = "gpu" if "gpu" in kinds else min(kinds, default=None)
+    return Gres(places=frozenset(places), shared=frozenset(shared), kind=kind, is_clear=is_clear, unplaced=unplaced)
+
+
+def _places(inside: str) -> set[int] | None:
+    """Return the numbers of ``IDX:0-2,4`` or, of parts that are given out, ``2/4,0/4``; ``None`` if none are told."""
+    if inside in {"IDX:N/A", "IDX:"}:
+        return set()
+    if inside.startswith("IDX:"):
+        places: set[int] = set()
+        for part in inside.removeprefix("IDX:").split(","):
+            first, _, last = part.partition("-")
+            last = last or first
+            if not (first.isdigit() and last.isdigit()) or int(last) >= _MOST_PLACES:
+                return None
+            places |= set(range(int(first), int(last) + 1))
+        return places
+    parts = inside.split(",")
+    if len(parts) > _MOST_PLACES or not all(re.fullmatch(r"(?:[0-9]+|-)/[0-9]+", part) for part in parts):
+        return None
+    return {place for place, part in enumerate(parts) if part.partition("/")[0] not in {"0", "-"}}
+
+
+def _moment(text: str) -> int | None:
+    """Return Unix ms of a time in UTC, ``None`` of Unknown and N/A. Raises ValueError for another form."""
+    if text in {"", "N/A", "Unknown", "NONE", "None"}:
+        return None
+    if re.fullmatch(r"[0-9]{9,11}", text):
+        return int(text) * 1000
+    try:
+        return to_ms(datetime.strptime(f"{text}+0000", "%Y-%m-%dT%H:%M:%S%z"))
+    except ValueError:
+        raise ValueError("squeue answers times in another form") from None
+
 
 PERIOD_SECONDS: Final = 60.0
 _JITTER: Final = 0.1
 _MOST_ASKS: Final = 64
 _MOST_SECONDS: Final = 15.0
 _CLOSE_SECONDS: Final = 0.5
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class PolledJob:
-    """A job of this node, with its GPUs by Slurm's numbers, and what it is declared to be for. Times are Unix ms."""
-
-    id: str
-    uid: int
-    user: str | None
-    name: str | None
-    gres: Gres
-    since_ms: int
-    until_ms: int | None
-    workload: Work = NO_WORK
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -57,18 +233,11 @@ class PollAnswer:
 
     at_ms: int
     node: str | None = None
-    jobs: dict[str, PolledJob] = field(default_factory=dict)
+    jobs: dict[str, Job] = field(default_factory=dict)
     unexplained: frozenset[int] = frozenset()
     unplaced: int = 0
     unclear: tuple[str, ...] = ()
     reason: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class _Known:
-    gres: Gres
-    name: str | None
-    workload: Work = NO_WORK
 
 
 class SlurmPoll:
@@ -91,7 +260,7 @@ class SlurmPoll:
         self.period_seconds = period_seconds
         self._ask = ask
         self._wall_ms = wall_ms
-        self._known: dict[tuple[str, int | None], _Known] = {}
+        self._known: dict[tuple[str, int], Job] = {}
         self._answer: PollAnswer | None = None
         self._answered_at = time.monotonic()
         self._stop = threading.Event()
@@ -141,10 +310,10 @@ class SlurmPoll:
     def _poll(self, at_ms: int) -> PollAnswer:
         node = self._node = self._node or self._find_node()
         used = self._used(node)
-        listed = parse_jobs(self._ask(["squeue", "-h", "-t", "all", "-w", node, "-o", SQUEUE_FORMAT]))
-        keys = {(job.id, job.since_ms) for job in listed}
+        listed = parse_jobs(self._ask(["squeue", "-h", "-t", "all", "-w", node, "-o", SQUEUE_FORMAT]), at_ms)
+        keys = {job.key for job in listed}
         self._known = {key: known for key, known in self._known.items() if key in keys}
-        live = [job for job in listed if job.is_live]
+        live = [job for job in listed if job.until_ms is None]
         unclear = self._ask_for_gpus(live, used, node)
         unexplained = self._unexplained(live, used)
         if unexplained or self._unplaced(live, used):
@@ -153,7 +322,7 @@ class SlurmPoll:
             used = self._used(node)
             now = self._unexplained(live, used)
             unexplained = unexplained & now if was_placed else now
-        jobs = [self._with_gpus(job, at_ms) for job in listed]
+        jobs = [replace(self._known.get(job.key, job), until_ms=job.until_ms) for job in listed]
         # A job that runs again stands beside its earlier run, under one id: what goes on counts.
         jobs.sort(key=lambda job: (job.until_ms is None, job.since_ms))
         return PollAnswer(
@@ -176,62 +345,39 @@ class SlurmPoll:
             node = None
         node = node or parse_node_name(self._ask(["scontrol", "show", "node", "-o"]), host)
         if node is None:
-            msg = "this host is no node of Slurm's: say which one with its name"
-            raise CommandError(msg)
+            raise CommandError("this host is no node of Slurm's: say which one with its name")
         return node
 
-    def _ask_for_gpus(self, live: Sequence[ListedJob], used: Gres, node: str) -> tuple[str, ...]:
+    def _ask_for_gpus(self, live: Sequence[Job], used: Gres, node: str) -> tuple[str, ...]:
         """Ask for the GPUs of jobs of which they are not known, as long as some may have any."""
         deadline = time.monotonic() + _MOST_SECONDS
         unclear: list[str] = []
         asked = 0
         for job in live:
-            key = (job.id, job.since_ms)
-            if key in self._known:
-                if not self._known[key].gres.is_clear:
-                    unclear.append(job.id)
-                continue
-            if used.is_clear and not used.shared and not self._unexplained(live, used):
-                continue
-            if asked == _MOST_ASKS or time.monotonic() > deadline:
-                unclear.append(job.id)
-                continue
-            asked += 1
-            try:
-                answer = self._ask(["scontrol", "show", "job", "-d", "-o", job.shown_by])
-            except CommandError:
-                unclear.append(job.id)  # it may be gone already
-                continue
-            gres = parse_job_gres(answer, node)
-            self._known[key] = _Known(gres, parse_job_name(answer), parse_job_workload(answer))
-            if not gres.is_clear:
+            if job.key not in self._known:
+                if used.is_clear and not used.shared and not self._unexplained(live, used):
+                    continue
+                if asked < _MOST_ASKS and time.monotonic() <= deadline:
+                    asked += 1
+                    with suppress(CommandError):  # it may be gone already
+                        answer = self._ask(["scontrol", "show", "job", "-d", "-o", job.shown_by])
+                        self._known[job.key] = replace(
+                            job,
+                            gres=parse_job_gres(answer, node),
+                            name=parse_job_name(answer),
+                            workload=parse_job_workload(answer),
+                        )
+            if job.key not in self._known or not self._known[job.key].gres.is_clear:
                 unclear.append(job.id)
         return tuple(unclear)
 
-    def _unexplained(self, live: Sequence[ListedJob], used: Gres) -> set[int]:
+    def _unexplained(self, live: Sequence[Job], used: Gres) -> set[int]:
         return set(used.places).difference(*(each.places for each in self._known_gres(live)))
 
-    def _unplaced(self, live: Sequence[ListedJob], used: Gres) -> int:
+    def _unplaced(self, live: Sequence[Job], used: Gres) -> int:
         """Return how many GPUs are in use that no job shown has, of those of which the node says only how many."""
         placed = frozenset[int]().union(*(each.places for each in self._known_gres(live)))
         return max(0, used.unplaced - len(placed - used.places))
 
-    def _known_gres(self, live: Sequence[ListedJob]) -> list[Gres]:
-        known = [self._known.get((job.id, job.since_ms)) for job in live]
-        return [each.gres for each in known if each is not None]
-
-    def _with_gpus(self, job: ListedJob, at_ms: int) -> PolledJob:
-        known = self._known.get((job.id, job.since_ms), _Known(Gres(), None))
-        until_ms = job.until_ms
-        if not job.is_live:
-            until_ms = at_ms if until_ms is None else min(until_ms, at_ms)
-        return PolledJob(
-            id=job.id,
-            uid=job.uid,
-            user=job.user,
-            name=known.name,
-            workload=known.workload,
-            gres=known.gres,
-            since_ms=at_ms if job.since_ms is None else job.since_ms,
-            until_ms=until_ms,
-        )
+    def _known_gres(self, live: Sequence[Job]) -> list[Gres]:
+        return [self._known[job.key].gres for job in live if job.key in self._known]

@@ -74,12 +74,8 @@ class Sources:
 
     def __init__(self, readers: Sequence[SourceReader]) -> None:
         self._readers = tuple(readers)
+        self.names = tuple(reader.name for reader in readers)
         self.notes: tuple[str, ...] = ()
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The readers by name."""
-        return tuple(reader.name for reader in self._readers)
 
     def look(self, since_ms: int, now_ms: int, cards: Sequence[CardKey]) -> AllocationLook:
         """Return all allocations that cover any time within (since_ms, now_ms], and the health of each reader."""
@@ -116,8 +112,7 @@ def open_sources(names: Sequence[str], openers: Sequence[Opener]) -> Sources | N
     by_name = {opener.name: opener for opener in openers}
     unknown = [name for name in names if name != AUTO and name not in by_name]
     if unknown:
-        msg = f"{unknown[0]!r} is no source of allocations: take one of {', '.join([*by_name, AUTO])}"
-        raise UsageError(msg)
+        raise UsageError(f"{unknown[0]!r} is no source of allocations: take one of {', '.join([*by_name, AUTO])}")
     found = dict(look_around(openers)) if AUTO in names else {}
     chosen = [opener for opener in openers if opener.name in names or opener.name in found]
     return Sources([opener.open() for opener in chosen]) if chosen else None

@@ -10,7 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Generic, TypeVar
 
+from gua.core.untrusted import require
+
 MOST_BYTES: Final = 64 * 1024
+_TOO_LONG: Final = f"longer than {MOST_BYTES // 1024} KiB"
 _OTHERS_MAY_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
 _FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 
@@ -36,7 +39,7 @@ class TrustedFolder(Generic[T]):
     """
 
     def __init__(
-        self, path: Path, wants: Callable[[str], bool], parse: Callable[[bytes, int], T], *, most_files: int
+        self, path: Path, wants: Callable[[str], object], parse: Callable[[bytes, int], T], *, most_files: int
     ) -> None:
         self.path = path
         self.changed_ms = 0
@@ -109,7 +112,7 @@ def _refusal(status: os.stat_result) -> str | None:
     if not stat.S_ISREG(status.st_mode):
         return "a link" if stat.S_ISLNK(status.st_mode) else "no regular file"
     if status.st_size > MOST_BYTES:
-        return f"longer than {MOST_BYTES // 1024} KiB"
+        return _TOO_LONG
     return _distrusted(status)
 
 
@@ -123,7 +126,5 @@ def _read_trusted(name: str, folder: int) -> bytes:
         content = os.read(descriptor, MOST_BYTES + 1)
     finally:
         os.close(descriptor)
-    if len(content) > MOST_BYTES:
-        msg = f"longer than {MOST_BYTES // 1024} KiB"
-        raise ValueError(msg)
+    require(len(content) <= MOST_BYTES, _TOO_LONG)
     return content

@@ -3,31 +3,32 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from gua.agent import signals
 from gua.agent.background import Ready
 from gua.agent.delivery import DeliveryThread, PeriodicLanding, Sender
-from gua.agent.events import AgentEvents, Listeners
 from gua.agent.logs import Changes, open_log
-from gua.agent.loop import Loop, Schedule, Watcher, phase_ms
+from gua.agent.loop import AgentEvents, Loop, Watcher, phase_ms
 from gua.agent.notify import Notifier
-from gua.agent.outbox import MarkOnly, Outbox
+from gua.agent.outbox import Outbox
 from gua.agent.sampler import QueueHealth, Sampler
 from gua.agent.status import ALLOCATION_NOTES, Board, SpoolFigures
 from gua.app import children
 from gua.app.asker import Askers
 from gua.app.destinations import Destination, open_agent_endpoint
-from gua.app.host import Host
+from gua.app.host import Host, open_host
 from gua.app.reservations import IdleNotes, Reservations, WithReservations, refused
-from gua.app.settings import Places
+from gua.app.settings import AgentSettings, Places
 from gua.core.errors import UnavailableError
 from gua.core.idleness import IdleCounters
 from gua.core.ports import AllocationSources, Landing
@@ -44,28 +45,22 @@ from gua.state.directory import held as home_held
 from gua.state.host_lock import HostLock
 from gua.state.pid_file import PidFile
 
+if TYPE_CHECKING:
+    from gua.exporter.endpoint import PrometheusEndpoint
+
 _JOIN_SECONDS: Final = 3.0
+_VERSION: Final = version("gua-otel")
 _SCHEDULERS: Final = frozenset(("slurm", "kubernetes"))
 
 
-def run(
-    open_host: Callable[[], Host],
-    *,
-    places: Places,
-    destinations: Sequence[Destination],
-    ready: Ready,
-    version: str,
-    on_ready: Callable[[], None],
-    serving: Serving | None = None,
-    idle_release_ms: int | None = None,
-) -> None:
+def run(settings: AgentSettings, *, ready: Ready, on_ready: Callable[[], None]) -> None:
     """Be the agent until a signal asks to stop; then release the driver first of all.
 
     Without destinations no tick is kept: they are only served, and the spool holds the mark of the last one.
-
     Raises UnavailableError, and says so through ``ready``, where another agent runs, the places cannot be used or
     no card can be read at the start.
     """
+    places, destinations, serving = settings.places, settings.destinations, settings.serving
     started = time.time_ns() // 1_000_000
     notifier = Notifier(os.environ)
     with ready, ExitStack() as held:
@@ -75,18 +70,27 @@ def run(
         held.callback(lock.release)
         held.enter_context(home_held(places.home))
         log = open_log(places.log_file)
-        _hold_pid_file(held, places.pid_file, started_ms=started, version=version, supervised=notifier.supervised)
+        _hold_pid_file(held, places.pid_file, started_ms=started, version=_VERSION, supervised=notifier.supervised)
         names = [destination.name for destination in destinations]
         spool = held.enter_context(Spool(places.home.spool, destinations=names or None))
-        outbox = Outbox(spool) if names else MarkOnly(spool)
+        outbox = Outbox(spool, keeps_ticks=bool(names))
         # A second connection: who asks for the status must not wait for a tick that a slow disk takes seconds to keep.
         viewed = held.enter_context(Spool(places.home.spool, destinations=None))
         before = spool.stats()
-        host = open_host()
+        host = open_host(
+            settings.procfs,
+            interval_ms=settings.interval_ms,
+            home=places.home,
+            ignored=settings.ignored,
+            kubelet=settings.kubelet,
+            allocation=settings.allocation,
+            detect_models=settings.detect_models,
+            activity=settings.activity,
+        )
         held.callback(host.close)
         board = Board(
             pid=os.getpid(),
-            version=version,
+            version=_VERSION,
             host=host.origin.host,
             started_ms=started,
             interval_ms=host.origin.interval_ms,
@@ -97,51 +101,71 @@ def run(
             reads_activity=host.reads_activity,
         )
         watcher = AgentEvents(board=board, changes=Changes(log), notifier=notifier, also_alive=lock.forget_callers)
-        senders = [_sender(places.home, one, watcher) for one in destinations if one.endpoint]
-        landings = [_landing(places.home, one, watcher) for one in destinations if one.store]
+        senders = [
+            Sender(
+                one.name,
+                queue=lambda: Spool(places.home.spool, destinations=None),
+                landing=partial(_landing, one, places.home),
+                watcher=watcher,
+            )
+            for one in destinations
+            if one.endpoint
+        ]
+        landings = [
+            PeriodicLanding(one.name, land=partial(children.land, places.home, one), watcher=watcher)
+            for one in destinations
+            if one.store
+        ]
 
         def wake() -> None:
             for sender in senders:
                 sender.wake()
 
-        reserving = _reservations(held, places.home, host, log.warning, idle_release_ms)
-        told = Listeners([_told(held, watcher, serving, host, outbox), *reserving.idle])
-        loop = _loop(host, reserving.allocations, outbox, spool, watcher, told, before=before, on_tick=wake)
+        reserving = _reservations(held, places.home, host, log.warning, settings.idle_release_ms)
+        if serving is not None:
+            watcher.also.append(held.enter_context(_endpoint(serving, host, outbox)))
+        watcher.also += reserving.idle
+        loop = _loop(host, reserving.allocations, outbox, spool, watcher, before=before, on_tick=wake)
         loop.first()
-        held.enter_context(_answering(places, destinations, board, reserving))
+        _answer(held, places, destinations, board, reserving)
         held.enter_context(_delivering([*senders, *landings]))
         ready.ready(f"gua agent started: pid {os.getpid()}, every {host.origin.interval_ms / 1000:g} s")
         notifier.ready(f"sampling every {host.origin.interval_ms / 1000:g} s")
         on_ready()
-        log.info(
-            "gua %s samples %s every %g s; ticks go to %s",
-            version,
-            host.origin.host,
-            host.origin.interval_ms / 1000,
-            " and ".join(_where(destinations, serving)),
-        )
-        if host.pods is not None:
-            log.info("names of pods come from %s", host.pods.kubelet)
-            if host.pods.kubelet.insecure:
-                log.warning("--kubelet-insecure: whoever answers there gets the service account's token")
-        if host.detects_models:
-            log.info("arguments of processes on cards are read for the model that they serve (--detect-models)")
-        if host.reads_activity:
-            log.info("performance counters of cards are read (--activity gpm)")
-        if host.allocations is not None:
-            log.info("allocations come from %s", " and ".join(host.allocations.names))
+        _log_start(log, host, destinations, serving)
         loop.run()
         host.cards.close()  # before anything that may take a moment: somebody may wait to unload the driver
         notifier.stopping()
         log.info("the agent was asked to stop and released the driver")
 
 
+def _log_start(log: logging.Logger, host: Host, destinations: Sequence[Destination], serving: Serving | None) -> None:
+    """Log what is sampled, where ticks go, and which optional sources are on."""
+    served = [] if serving is None else [f"whoever asks at http://{serving.address}/metrics"]
+    log.info(
+        "gua %s samples %s every %g s; ticks go to %s",
+        _VERSION,
+        host.origin.host,
+        host.origin.interval_ms / 1000,
+        " and ".join([*(one.where for one in destinations), *served]),
+    )
+    if host.pods is not None:
+        log.info("names of pods come from %s", host.pods.kubelet)
+        if host.pods.kubelet.insecure:
+            log.warning("--kubelet-insecure: whoever answers there gets the service account's token")
+    if host.detects_models:
+        log.info("arguments of processes on cards are read for the model that they serve (--detect-models)")
+    if host.reads_activity:
+        log.info("performance counters of cards are read (--activity gpm)")
+    if host.allocations is not None:
+        log.info("allocations come from %s", " and ".join(host.allocations.names))
+
+
 def _hold_pid_file(held: ExitStack, path: Path, *, started_ms: int, version: str, supervised: bool) -> None:
     own = ProcFs()  # the /proc of this PID namespace, whatever --procfs names
     process = own.process(os.getpid())
     if process is None:
-        msg = "cannot read /proc/self/stat: mount /proc here"
-        raise UnavailableError(msg)
+        raise UnavailableError("cannot read /proc/self/stat: mount /proc here")
     pid_file = PidFile(path)
     pid_file.acquire(
         start_ticks=process.start_ticks,
@@ -153,44 +177,37 @@ def _hold_pid_file(held: ExitStack, path: Path, *, started_ms: int, version: str
     held.callback(pid_file.release)
 
 
-def _where(destinations: Sequence[Destination], serving: Serving | None) -> list[str]:
-    served = [] if serving is None else [f"whoever asks at http://{serving.address}/metrics"]
-    return [*(destination.where for destination in destinations), *served]
-
-
-def _told(held: ExitStack, watcher: AgentEvents, serving: Serving | None, host: Host, outbox: MarkOnly) -> Watcher:
-    """Return who is told what the loop does; with an endpoint it answers from here on."""
-    if serving is None:
-        return watcher
+def _endpoint(serving: Serving, host: Host, outbox: Outbox) -> PrometheusEndpoint:
     from gua.exporter.endpoint import PrometheusEndpoint  # noqa: PLC0415 - only for those who serve
 
     def clocks() -> IdleCounters:
         return outbox.mark.clocks if outbox.mark is not None else {}
 
-    endpoint = PrometheusEndpoint(serving, clock=host.clock, origin=host.origin, clocks=clocks)
-    return Listeners([watcher, held.enter_context(endpoint)])
+    return PrometheusEndpoint(serving, clock=host.clock, origin=host.origin, clocks=clocks)
 
 
-def _loop(  # noqa: PLR0917 - what a loop is made of
+def _loop(
     host: Host,
     allocations: AllocationSources | None,
-    outbox: MarkOnly,
+    outbox: Outbox,
     spool: Spool,
     watcher: AgentEvents,
-    told: Watcher,
     *,
     before: SpoolStats,
     on_tick: Callable[[], None],
 ) -> Loop:
     def health() -> QueueHealth:
         if host.pods is not None:
-            told.condition("kubelet", host.pods.trouble)
+            watcher.condition("kubelet", host.pods.trouble)
         if host.allocations is not None:
-            told.condition(ALLOCATION_NOTES[0], "; ".join(host.allocations.notes) or None)
+            watcher.condition(ALLOCATION_NOTES[0], "; ".join(host.allocations.notes) or None)
         with contextlib.suppress(UnavailableError):
             stats = spool.stats()
             if stats.repairs > before.repairs or spool.set_aside is not None:
-                watcher.condition("spool repairs", _mended(stats))
+                lost = "none" if stats.lost == 0 else "an unknown number"
+                told_of = f"the spool was damaged or removed, and begun anew, {stats.repairs} x so far"
+                note = f"{told_of}: {lost} of its ticks lost; a damaged file lies beside it"
+                watcher.condition("spool repairs", note)
             return QueueHealth(
                 spool_ticks=stats.ticks + outbox.waiting,
                 spool_bytes=stats.bytes,
@@ -211,26 +228,17 @@ def _loop(  # noqa: PLR0917 - what a loop is made of
         cards=host.cards,
         outbox=outbox,
         clock=host.clock,
-        schedule=Schedule(
-            interval_ms=host.origin.interval_ms, phase_ms=phase_ms(host.origin.host, host.origin.interval_ms)
-        ),
-        encode=encode if isinstance(outbox, Outbox) else lambda _: b"",
+        interval_ms=host.origin.interval_ms,
+        phase=phase_ms(host.origin.host, host.origin.interval_ms),
+        encode=encode if outbox.keeps_ticks else lambda _: b"",
         wait=signals.wait,
-        watcher=told,
+        watcher=watcher,
         health=health,
         on_tick=on_tick,
     )
 
 
-def _mended(stats: SpoolStats) -> str:
-    lost = "none" if stats.lost == 0 else "an unknown number"
-    return (
-        f"the spool was damaged or removed, and begun anew, {stats.repairs} x so far: {lost} of its ticks lost; "
-        "a damaged file lies beside it"
-    )
-
-
-def _figures(spool: Spool, outbox: MarkOnly, before: SpoolStats) -> SpoolFigures:
+def _figures(spool: Spool, outbox: Outbox, before: SpoolStats) -> SpoolFigures:
     try:
         stats = spool.stats()
     except UnavailableError as error:
@@ -256,20 +264,8 @@ def _since(before: Mapping[str, int], now: Mapping[str, int]) -> Mapping[str, in
     return {name: max(count - before.get(name, 0), 0) for name, count in now.items()}
 
 
-def _sender(home: Home, destination: Destination, watcher: AgentEvents) -> Sender:
-    def landing() -> AbstractContextManager[Landing]:
-        return contextlib.closing(open_agent_endpoint(destination, home.path, patience_seconds=0))
-
-    return Sender(
-        destination.name,
-        queue=lambda: Spool(home.spool, destinations=None),
-        landing=landing,
-        watcher=watcher,
-    )
-
-
-def _landing(home: Home, destination: Destination, watcher: AgentEvents) -> PeriodicLanding:
-    return PeriodicLanding(destination.name, land=partial(children.land, home, destination), watcher=watcher)
+def _landing(destination: Destination, home: Home) -> AbstractContextManager[Landing]:
+    return contextlib.closing(open_agent_endpoint(destination, home.path, patience_seconds=0))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -290,14 +286,11 @@ def _reservations(
     if candidates is None or owners is None:
         return _Reserving(allocations=host.allocations)
 
-    def name(uid: int) -> str:
-        return owners.name(uid) or str(uid)
-
     def ruler() -> str | None:
         ruling = () if host.allocations is None else [name for name in host.allocations.names if name in _SCHEDULERS]
         return f"{' and '.join(ruling)} gives out the cards of this host" if ruling else None
 
-    askers = Askers(processes, name)
+    askers = Askers(processes, lambda uid: owners.name(uid) or str(uid))
     surroundings = Surroundings(
         probe=candidates.read, start_ticks=askers.start_ticks, boot_id=processes.boot_id(), tell=tell
     )
@@ -337,10 +330,10 @@ def _delivering(deliveries: Sequence[DeliveryThread]) -> Iterator[None]:
             each.join(max(0.0, deadline - time.monotonic()))  # one that still waits for its endpoint ends with us
 
 
-@contextmanager
-def _answering(
-    places: Places, destinations: Sequence[Destination], board: Board, reserving: _Reserving
-) -> Iterator[None]:
+def _answer(
+    held: ExitStack, places: Places, destinations: Sequence[Destination], board: Board, reserving: _Reserving
+) -> None:
+    """Answer at the local sockets until the end."""
     listen = [Listen(path=places.home.socket)]
     if places.public_socket is not None:
         listen.append(Listen(path=places.public_socket, mode=PUBLIC_MODE))
@@ -353,7 +346,4 @@ def _answering(
         conversations=reserving.conversations,
     )
     server.start()
-    try:
-        yield
-    finally:
-        server.close()
+    held.callback(server.close)

@@ -11,8 +11,6 @@ import ctypes
 import gc
 import os
 import sys
-from functools import partial
-from importlib.metadata import version
 from typing import Final
 
 from gua.agent.background import Ready
@@ -45,30 +43,9 @@ def main() -> int:
         print_error("this is the agent's own process: run gua daemon")
         return UnavailableError.exit_code
     from gua.app import agent  # noqa: PLC0415 - after the settings have left the environment
-    from gua.app.host import open_host  # noqa: PLC0415 - as above
 
-    settings = AgentSettings.from_json(text)
     try:
-        agent.run(
-            partial(
-                open_host,
-                settings.procfs,
-                interval_ms=settings.interval_ms,
-                home=settings.places.home,
-                ignored=settings.ignored,
-                kubelet=settings.kubelet,
-                allocation=settings.allocation,
-                detect_models=settings.detect_models,
-                activity=settings.activity,
-            ),
-            places=settings.places,
-            destinations=settings.destinations,
-            serving=settings.serving,
-            idle_release_ms=settings.idle_release_ms,
-            ready=Ready.handed_on(descriptor),
-            version=version("gua-otel"),
-            on_ready=give_back_memory,
-        )
+        agent.run(AgentSettings.from_json(text), ready=Ready.handed_on(descriptor), on_ready=give_back_memory)
     except GuaError as error:
         print_error(str(error))
         return error.exit_code

@@ -9,7 +9,7 @@ import pwd
 import select
 import socket
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from gua.core.errors import TransientError
@@ -67,21 +67,19 @@ class Askers:
         if peer.pid == 0:  # of another PID namespace: it cannot be told where it runs
             return Asker(pid=0, uid=peer.uid, owner=self._name(peer.uid), start_ticks=None)
         container, begun = self._place(connection, peer)
-        owner = self._name(peer.uid)
-        if container is not None and container != self._own_container:
-            if peer.uid != 0:
-                return Asker(pid=peer.pid, uid=peer.uid, owner=owner, start_ticks=begun)
-            owner = f"container:{container[:_SHOWN_DIGITS]}"
-            return Asker(pid=peer.pid, uid=0, owner=owner, start_ticks=begun, container=container)
-        return Asker(pid=peer.pid, uid=peer.uid, owner=owner, start_ticks=begun, is_admin=is_admin(peer))
+        asker = Asker(pid=peer.pid, uid=peer.uid, owner=self._name(peer.uid), start_ticks=begun)
+        if container is None or container == self._own_container:
+            return replace(asker, is_admin=is_admin(peer))
+        if peer.uid == 0:
+            return replace(asker, owner=f"container:{container[:_SHOWN_DIGITS]}", container=container)
+        return asker
 
     def _place(self, connection: socket.socket, peer: Peer) -> tuple[str | None, int]:
         """Return the container of the process that asks, and its start, of that process and no later one."""
         try:
             found = pidfd_of_peer(connection, peer.pid, self.start_ticks)
         except OSError as error:
-            msg = f"who asks cannot be told ({error.strerror}): try again"
-            raise TransientError(msg) from None
+            raise TransientError(f"who asks cannot be told ({error.strerror}): try again") from None
         if found is not None:
             handle, begun = found
             try:
@@ -92,8 +90,7 @@ class Askers:
                     return container_id(record.cgroup or ""), begun
             finally:
                 os.close(handle)
-        msg = "who asked has ended: ask again"
-        raise TransientError(msg)
+        raise TransientError("who asked has ended: ask again")
 
 
 def is_admin(peer: Peer) -> bool:

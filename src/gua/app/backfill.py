@@ -55,8 +55,7 @@ def send_history(store: str | None, home: Path, destination: Destination, *, int
     """
     parsed = parse_dsn(store_address(store, home), password=os.environ.get("GUA_STORE_PASSWORD"))
     if not isinstance(parsed, EmbeddedDsn):
-        msg = "history is sent from an embedded store, and this is a server: leave --with-history out"
-        raise UsageError(msg)
+        raise UsageError("history is sent from an embedded store, and this is a server: leave --with-history out")
     if not StoreDirectory(parsed.path).exists():
         say(f"history: none, there is no store at {safe(str(parsed.path))}")
         return
@@ -92,7 +91,6 @@ def send_history(store: str | None, home: Path, destination: Destination, *, int
 def _part(address: str, origin: Origin, sent: Sent) -> Sequence[SpooledTick]:
     """Return the ticks that follow, encoded, with the time up to which they go noted; none at the end."""
     part: list[SpooledTick] = []
-    size = 0
     with open_store(address) as store:
         rebuilt = Rebuilt(origin, card_info(store, origin.host))
         for since_ms, until_ms in _slices(store, origin.host, sent.through_ms):
@@ -100,9 +98,8 @@ def _part(address: str, origin: Origin, sent: Sent) -> Sequence[SpooledTick]:
             for tick in rebuilt.ticks(*rows):
                 raw = encode(tick)
                 part.append(SpooledTick(id=0, ts_ms=tick.ts_ms, raw_length=len(raw), blob=compress(raw)))
-                size += len(part[-1].blob)
             sent.through_ms = until_ms
-            if size >= _PART_BYTES:
+            if sum(len(tick.blob) for tick in part) >= _PART_BYTES:
                 break
     sent.card_ticks += rebuilt.card_ticks
     sent.left_out += rebuilt.left_out

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from gua.agent.delivery import Landed
+from gua.agent.delivery import DrainResult
 from gua.app.destinations import Destination
 from gua.core.errors import TransientError, UnavailableError
 from gua.core.plaintext import safe
@@ -37,18 +37,16 @@ def gua(*arguments: str) -> list[str]:
     return [sys.executable, "-P", "-m", "gua", *arguments]
 
 
-def land(home: Home, destination: Destination, stopping: threading.Event) -> Landed:
+def land(home: Home, destination: Destination, stopping: threading.Event) -> DrainResult:
     """Land the spool into the destination's store in a child, and return what it landed.
 
     The child is ended when ``stopping`` is set, or after half an hour: what it has not acknowledged stays in the
     spool. Raises TransientError with the child's own words where it fails.
     """
-    arguments = ["land", "--spool", str(home.spool), "--destination", destination.name]
-    environ = _environment(destination.store)
     deadline = time.monotonic() + _LONGEST_LANDING_SECONDS
     with subprocess.Popen(  # noqa: S603 - our own command
-        gua(*arguments),
-        env=environ,
+        gua("land", "--spool", str(home.spool), "--destination", destination.name),
+        env=_environment(destination.store),
         cwd="/",
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
@@ -67,7 +65,7 @@ def land(home: Home, destination: Destination, stopping: threading.Event) -> Lan
                     raise TransientError(msg) from None
     try:
         counts = json.loads(answer)
-        return Landed(ticks=int(counts["landed"]), refused=int(counts["refused"]))
+        return DrainResult(landed=int(counts["landed"]), refused=int(counts["refused"]))
     except (ValueError, KeyError, TypeError):
         said = safe(complaint.strip().rpartition("\n")[2].removeprefix("gua: "))[:_LONGEST_WORDS]
         msg = said or f"landing into {destination.where} ended with code {child.returncode}: see gua doctor"

@@ -7,17 +7,17 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from itertools import chain
-from pathlib import Path
 
 from gua.agent.delivery import BATCH_TICKS, DrainResult, drain
 from gua.app.destinations import Destination, more_explicit, open_agent_endpoint
 from gua.app.opening import MERGE_TICKS, open_writer
+from gua.app.output import safe, say
 from gua.app.store_address import store_address
 from gua.core.errors import DataError, GuaError, TransientError, UnavailableError, UsageError
-from gua.core.ports import Landing, Mark, SpooledTick
+from gua.core.ports import Landing, SpooledTick
 from gua.core.tick import Tick
 from gua.spool.queue import Spool
 from gua.state.compression import compress
@@ -62,8 +62,9 @@ class _Batch:
         from gua.otlp.encode import encode  # noqa: PLC0415 - who only reads a store makes no ticks
 
         raw = encode(tick)
-        number = len(self.spooled)
-        self.spooled.append(SpooledTick(id=number, ts_ms=tick.ts_ms, raw_length=len(raw), blob=compress(raw)))
+        self.spooled.append(
+            SpooledTick(id=len(self.spooled), ts_ms=tick.ts_ms, raw_length=len(raw), blob=compress(raw))
+        )
         self._bytes += len(raw)
 
     def is_due(self, is_idle: Callable[[], bool]) -> bool:
@@ -160,17 +161,6 @@ def _land(batch: _Batch, opening: Future[tuple[Landing, str]], on_tick: Callable
     return DrainResult(landed=landed, refused=refused)
 
 
-def spool_tick(spool: Spool, sample: Callable[[Mark | None], tuple[Tick, Mark]]) -> Tick:
-    """Sample one tick of this host, spool it with its mark and return it."""
-    if spool.set_aside is not None:
-        os.write(2, f"note: the spool was damaged and is kept as {spool.set_aside}\n".encode())
-    from gua.otlp.encode import encode  # noqa: PLC0415 - who only reads a store makes no ticks
-
-    tick, mark = sample(spool.mark())
-    spool.append(tick.ts_ms, encode(tick), mark)
-    return tick
-
-
 def deliver_spooled(
     spool: Spool,
     destinations: Sequence[Destination],
@@ -179,7 +169,7 @@ def deliver_spooled(
     patience_seconds: float = PATIENCE_SECONDS,
     told: Callable[[Destination, int], None] = nobody,
 ) -> dict[str, DrainResult]:
-    """Deliver what the spool holds to each destination and return the counts by its name.
+    """Deliver what the spool holds to each destination, say what was refused, and return the counts by its name.
 
     ``told`` hears of each one that has all its ticks, and how many arrived now. One that fails keeps no other from
     its ticks: the first failure is raised when all had their turn.
@@ -188,31 +178,23 @@ def deliver_spooled(
     failure: UnavailableError | None = None
     for destination in destinations:
         try:
-            with _agent_landing(destination, home.path, patience_seconds) as landing:
-                flush = landing.flush if isinstance(landing, Store) else _nothing
+            opened: AbstractContextManager[Landing] = (
+                closing(open_agent_endpoint(destination, home.path, patience_seconds=patience_seconds))
+                if destination.endpoint
+                else open_writer(destination.store)
+            )
+            with opened as landing:
+                flush = landing.flush if isinstance(landing, Store) else nobody
                 drained[destination.name] = drain(spool, destination.name, landing, flush=flush)
             told(destination, drained[destination.name].landed)
         except UnavailableError as error:
             failure = failure or error
     if failure is not None:
         kind = TransientError if isinstance(failure, TransientError) else UnavailableError
-        msg = f"{failure} (what was not delivered is kept in {home.spool} and goes with the next)"
-        raise kind(msg) from None
+        raise kind(f"{failure} (what was not delivered is kept in {home.spool} and goes with the next)") from None
+    if refused := sum(each.refused for each in drained.values()):
+        say(f"note: {refused} ticks were refused for good and are kept in {safe(str(home.spool))}", to_stderr=True)
     return drained
-
-
-@contextmanager
-def _agent_landing(destination: Destination, home: Path, patience_seconds: float) -> Iterator[Landing]:
-    if destination.endpoint:
-        with closing(open_agent_endpoint(destination, home, patience_seconds=patience_seconds)) as opened:
-            yield opened
-        return
-    with open_writer(destination.store) as store:
-        yield store
-
-
-def _nothing() -> None:
-    """Make nothing durable: the endpoint's answer is its promise."""
 
 
 def destination_of(store: str | None, endpoint: str | None) -> tuple[str | None, str | None]:
@@ -222,8 +204,7 @@ def destination_of(store: str | None, endpoint: str | None) -> tuple[str | None,
     """
     store, endpoint = more_explicit(store, endpoint)
     if store and endpoint:
-        msg = "ticks go to one place: give --store or --endpoint, not both"
-        raise UsageError(msg)
+        raise UsageError("ticks go to one place: give --store or --endpoint, not both")
     return store, endpoint
 
 

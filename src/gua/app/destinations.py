@@ -106,8 +106,7 @@ class EnrolledEndpoint:
         """Deliver the batch. Raises UnavailableError if the enrollment is not the one that it was opened with."""
         if stamp(self._home) != self._opened:
             _enrollment(self._destination, self._home)
-            msg = "the enrollment of this host changed: the endpoint is opened anew"
-            raise TransientError(msg)
+            raise TransientError("the enrollment of this host changed: the endpoint is opened anew")
         return self._endpoint.land(batch)
 
     def close(self) -> None:

@@ -53,20 +53,17 @@ def what_is_sent(origin: Origin, settings: Settings, interval_ms: int) -> Iterat
 def receiver(endpoint: str | None, certificate: Path | None, *, insecure: bool) -> Settings:
     """Return where the token will be sent. Raises UsageError where it must not be."""
     if not endpoint:
-        msg = "say where to: gua enroll --endpoint URL, as in https://collector.example:4318"
-        raise UsageError(msg)
+        raise UsageError("say where to: gua enroll --endpoint URL, as in https://collector.example:4318")
     settings = read_settings(endpoint, os.environ)
     if settings.secure:
         return settings if certificate is None else replace(settings, certificate=certificate)
     if certificate is not None:
-        msg = "--certificate is for https, and this endpoint is without TLS: correct one of both"
-        raise UsageError(msg)
+        raise UsageError("--certificate is for https, and this endpoint is without TLS: correct one of both")
     if not insecure and not is_loopback(settings.url):
-        msg = (
+        raise UsageError(
             f"{settings.shown} is another machine, and without TLS everybody on the way reads the token: "
             "give an https URL, or say --insecure"
         )
-        raise UsageError(msg)
     return replace(settings, certificate=None)
 
 
@@ -80,38 +77,41 @@ def join(
     procfs: Path,
 ) -> None:
     """Send a tick to the endpoint offered, and keep the enrollment once it was accepted. Raises UnavailableError."""
-    before = _readable(home.path)
+    try:
+        before = read_enrollment(home.path)
+    except GuaError:  # one that cannot be believed is about to be replaced
+        before = None
     lock = HostLock.of(os.environ)
     running = lock.holder()
     try:
         proven = prove(partial(open_host, procfs, interval_ms=interval_ms, home=home, ignored=()), offered, home, lock)
         kept = keep_enrollment(home.path, offered, authorities)
         usual = [one.name for one in agent_destinations(os.environ.get("GUA_STORE"), None, home.path)]
-        with Spool(home.spool, destinations=registered(home, usual)) as spool:
-            keep(proven, spool)
+        # What waits for the spool's other destinations is not lost because a host joins a fleet.
+        names = sorted({*(destinations_of(home.spool) or usual), ENDPOINT})
+        with Spool(home.spool, destinations=names) as spool:
+            if proven.to_spool is not None:  # other destinations lack it, and the next tick follows it
+                spool.append(proven.ts_ms, *proven.to_spool)
     finally:
         lock.release()
     say(safe(f"accepted: {proven.what}"))
     say(safe(f"enrolled: endpoint and token are in {enrollment_file(home.path)}, for this user alone"))
-    say(safe(_effect(running, same=before is not None and before.endpoint == kept.endpoint)))
+    effect = "next: gua daemon delivers there"
+    if running is not None and before is not None and before.endpoint == kept.endpoint:
+        effect = f"the agent ({running}) shows the new token with its next request"
+    elif running is not None:
+        how = "gua stop and gua daemon or systemctl restart gua; until then ticks wait"
+        effect = f"next: restart the agent ({running}), {how}"
+    say(safe(effect))
     for note in _notes(settings):
         say(safe(note), to_stderr=True)
 
 
-def _effect(running: LockHolder | None, *, same: bool) -> str:
-    if running is None:
-        return "next: gua daemon delivers there"
-    if same:
-        return f"the agent ({running}) shows the new token with its next request"
-    return (
-        f"next: restart the agent ({running}), gua stop and gua daemon or systemctl restart gua; until then ticks wait"
-    )
-
-
 def _notes(settings: Settings) -> Iterator[str]:
-    own = [name for name in _NOT_KEPT if _set(name)]
+    ways = ("OTEL_EXPORTER_OTLP_", "OTEL_EXPORTER_OTLP_METRICS_")
+    own = [name for name in _NOT_KEPT if any(os.environ.get(way + name, "").strip() for way in ways)]
     if own:
-        names = ", ".join(f"OTEL_EXPORTER_OTLP_{name}" for name in own)
+        names = ", ".join(ways[0] + name for name in own)
         yield f"note: {names} counted here and is not kept: set it for the agent too"
     other = configured_endpoint(os.environ)
     if other and read_settings(other, os.environ).url != settings.url:
@@ -156,21 +156,8 @@ def read_authorities(path: Path) -> bytes:
         msg = f"cannot read the certificate {path} ({error.strerror}): check the path and its permissions"
         raise UsageError(msg) from None
     if len(content) > _LONGEST_AUTHORITIES:
-        msg = f"{path} is larger than 1 MiB: name a file with the authority's certificate in PEM format"
-        raise UsageError(msg)
+        raise UsageError(f"{path} is larger than 1 MiB: name a file with the authority's certificate in PEM format")
     return content
-
-
-def _readable(home: Path) -> Enrollment | None:
-    """Return the enrollment so far; one that cannot be believed is about to be replaced."""
-    try:
-        return read_enrollment(home)
-    except GuaError:
-        return None
-
-
-def _set(name: str) -> bool:
-    return any(os.environ.get(f"OTEL_EXPORTER_OTLP_{form}{name}", "").strip() for form in ("", "METRICS_"))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -199,17 +186,14 @@ def prove(open_host: Callable[[], Host], offered: Enrollment, home: Home, lock: 
     return proof
 
 
-def keep(proof: Proof, spool: Spool) -> None:
-    """Spool a tick that was read for the proof: other destinations lack it, and the next tick follows it."""
-    if proof.to_spool is not None:
-        raw, mark = proof.to_spool
-        spool.append(proof.ts_ms, raw, mark)
-
-
 def _read(open_host: Callable[[], Host], home: Home) -> tuple[Proof, bytes]:
     host = open_host()
     try:
-        tick, mark = sample_once(host, _mark(home))
+        mark = None
+        if home.spool.exists():
+            with Spool(home.spool, destinations=None) as spool:
+                mark = spool.mark()
+        tick, mark = sample_once(host, mark)
     except UnavailableError as error:
         return _without_cards(host, str(error))
     finally:
@@ -227,13 +211,6 @@ def _of_agent(open_host: Callable[[], Host], home: Home, holder: LockHolder) -> 
             what = f"the newest tick of the agent that runs ({holder})"
             return Proof(what=what, ts_ms=newest[0].ts_ms), decompress(newest[0].blob)
     return _without_cards(open_host(), f"an agent runs ({holder}), and none of its ticks is here")
-
-
-def _mark(home: Home) -> Mark | None:
-    if not home.spool.exists():
-        return None
-    with Spool(home.spool, destinations=None) as spool:
-        return spool.mark()
 
 
 def _without_cards(host: Host, why: str) -> tuple[Proof, bytes]:
@@ -257,21 +234,11 @@ def _send(offered: Enrollment, raw: bytes, ts_ms: int) -> None:
         try:
             refused = endpoint.land([tick])
         except UnavailableError as error:
-            msg = f"{error} (nothing was stored)"
-            raise UnavailableError(msg) from None
+            raise UnavailableError(f"{error} (nothing was stored)") from None
         if refused or endpoint.rejected_points:
             said = f" ({endpoint.rejected_reason})" if endpoint.rejected_reason else ""
             msg = f"{endpoint.shown} does not take a tick{said}: check that it is for metrics (nothing was stored)"
             raise UnavailableError(msg)
-
-
-def registered(home: Home, usual: list[str]) -> list[str]:
-    """Return the spool's destinations with the endpoint among them, those of ``usual`` where the spool has none.
-
-    The others stay: what waits for them is not lost because a host joins a fleet.
-    """
-    known = destinations_of(home.spool)
-    return sorted({*(known or usual), ENDPOINT})
 
 
 LONGEST: Final = 4096
@@ -287,13 +254,11 @@ def read_token(path: Path | None) -> str:
     """
     if path is None:
         if not sys.stdin.isatty():
-            msg = "nobody is there to type the token: give --token-file FILE (- for stdin)"
-            raise UsageError(msg)
+            raise UsageError("nobody is there to type the token: give --token-file FILE (- for stdin)")
         try:
             return parse_token(getpass("Token (not shown): "), "what was typed")
         except EOFError:
-            msg = "no token was typed: try again, or give --token-file FILE"
-            raise UsageError(msg) from None
+            raise UsageError("no token was typed: try again, or give --token-file FILE") from None
     if str(path) == "-":
         return parse_token(_text(sys.stdin.buffer.read(LONGEST + 3), "stdin"), "stdin")
     return parse_token(_text(_content(path), str(path)), str(path))
@@ -312,8 +277,7 @@ def parse_token(text: str, where: str) -> str:
         fault = "holds spaces, line breaks, control characters or letters beyond ASCII"
     else:
         return token
-    msg = f"{where} {fault}: give the token alone, on one line"
-    raise UsageError(msg)
+    raise UsageError(f"{where} {fault}: give the token alone, on one line")
 
 
 def _content(path: Path) -> bytes:
@@ -328,15 +292,13 @@ def _content(path: Path) -> bytes:
         found = os.fstat(descriptor)
         mode = stat.S_IMODE(found.st_mode)
         if not stat.S_ISREG(found.st_mode):
-            msg = f"the token file {path} is not a regular file: give one, or - to read stdin"
-            raise UsageError(msg)
+            raise UsageError(f"the token file {path} is not a regular file: give one, or - to read stdin")
         if mode & 0o077:
             msg = f"others can read or write the token file {path} (mode {mode:04o}): chmod 600 {path}, and try again"
             raise UnavailableError(msg)
         return os.read(descriptor, LONGEST + 3)
     except OSError as error:
-        msg = f"cannot read the token file {path} ({error.strerror}): check its disk"
-        raise UnavailableError(msg) from None
+        raise UnavailableError(f"cannot read the token file {path} ({error.strerror}): check its disk") from None
     finally:
         os.close(descriptor)
 
@@ -345,5 +307,4 @@ def _text(content: bytes, where: str) -> str:
     try:
         return content.decode("ascii")
     except UnicodeDecodeError:
-        msg = f"{where} holds letters beyond ASCII: give the token alone, on one line"
-        raise UsageError(msg) from None
+        raise UsageError(f"{where} holds letters beyond ASCII: give the token alone, on one line") from None

@@ -39,17 +39,14 @@ def nothing_recorded(store: EmbeddedDsn, home: Path) -> UnavailableError:
     if store != default_store(home):
         start = f"gua daemon --store {shlex.quote(str(store.path))}"
         return NothingRecordedError(f"nothing is recorded in {store.path} yet: start with {start}", hints=(LOOK,))
-    failure = last_failure(Home(home).log_file)
-    history = older_history()
-    hints = () if history is None else (f"a history of gpu-usage-audit 1.x is there: {import_command(history)}",)
-    if failure is None:
-        return NothingRecordedError(
-            f"nothing is recorded in {store.path} yet: start with gua daemon", hints=(*hints, LOOK)
-        )
-    return NothingRecordedError(
-        f"nothing is recorded in {store.path} yet, as the last start of the agent failed ({failure})",
-        hints=("everything that it needs, checked: gua doctor", *hints, LOOK),
-    )
+    hints = [LOOK]
+    if (history := older_history()) is not None:
+        hints.insert(0, f"a history of gpu-usage-audit 1.x is there: {import_command(history)}")
+    why = ": start with gua daemon"
+    if (failure := last_failure(Home(home).log_file)) is not None:
+        why = f", as the last start of the agent failed ({failure})"
+        hints.insert(0, "everything that it needs, checked: gua doctor")
+    return NothingRecordedError(f"nothing is recorded in {store.path} yet{why}", hints=tuple(hints))
 
 
 def after_start(settings: AgentSettings, environ: Mapping[str, str]) -> Iterator[str]:

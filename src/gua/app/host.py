@@ -18,11 +18,11 @@ from gua.core.errors import UnavailableError
 from gua.core.facts import card_facts
 from gua.core.ports import CardReader, Clock, ProcessFacts, RawCard
 from gua.core.rules import Reason, Rules, State, classify
-from gua.core.tick import CardReading, Origin, ProcessReading
+from gua.core.tick import Origin, ProcessReading
 from gua.core.words import Mig, ProcessType, Source
-from gua.identity.kubelet import Kubelet
 from gua.identity.owner import Owners, PasswdFile, passwd_name
-from gua.identity.process import DEFAULT_IGNORED, NoProcesses, ProcessIdentity
+from gua.identity.pod_names import Kubelet
+from gua.identity.process import DEFAULT_IGNORED, ProcessIdentity
 from gua.nvml.reader import NvmlReader
 from gua.otlp.resource import origin
 from gua.procfs.clock import SystemClock, machine_id, stored_boot_time_ms
@@ -46,8 +46,6 @@ class Host:
 
     ``pods`` is where names of pods come from, if from anywhere; ``allocations`` says to whom cards are promised, if
     that is looked at. ``candidates`` are the cards as grants need them, and ``owners`` the names of users.
-    ``detects_models``: arguments of processes are looked at for the model that they serve. ``reads_activity``:
-    performance counters of cards are read.
     """
 
     cards: CardReader
@@ -87,22 +85,24 @@ def open_host(
 ) -> Host:
     """Return this host; the driver is opened with the first reading. ``ignored`` come besides the usual names.
 
-    With ``detect_models`` arguments of counted processes are looked at for the model that they serve, with ``activity``
-    performance counters of cards (GPM) are read.
-
-    Raises GuaError where a source of allocations cannot be opened.
+    The rest is as in AgentSettings. Raises GuaError where a source of allocations cannot be opened.
     """
     host = ProcFs(procfs)
     clock = SystemClock(host)
     seen_by_host = host.in_initial_pid_namespace()
-    pods = None if kubelet is None else _pod_names(kubelet)
+    pods = None
+    if kubelet is not None:
+        from gua.identity.pod_names import PodNames  # noqa: PLC0415 - TLS and HTTP, only for those who ask
+
+        pods = PodNames(kubelet)
+        pods.begin()
     limit_seconds = min(_CALL_LIMIT_SECONDS, _CALL_LIMIT_OF_INTERVAL * interval_ms / 1000)
     owners = owners_of(host)
     boot_time_ms = stored_boot_time_ms(host, home.boot_file)
 
     def identity(models: ServedModels | None = None) -> ProcessIdentity:
         return ProcessIdentity(
-            host if seen_by_host else NoProcesses(),
+            host if seen_by_host else None,
             owners,
             boot_time_ms=boot_time_ms,
             ignored=(*DEFAULT_IGNORED, *ignored),
@@ -141,14 +141,6 @@ def _served_models(host: ProcFs) -> ServedModels:
     return ServedModels(CommandLines(host.root), uid)
 
 
-def _pod_names(kubelet: Kubelet) -> PodNames:
-    from gua.identity.pod_names import PodNames  # noqa: PLC0415 - TLS and HTTP, only for those who ask
-
-    pods = PodNames(kubelet)
-    pods.begin()
-    return pods
-
-
 def agent_origin(*, interval_ms: int, home: Path) -> Origin:
     """Return where this host's ticks come from; an installation is one state directory on one machine."""
     machine = machine_id()
@@ -182,20 +174,12 @@ class Candidates:
     when anybody was on a card or was promised it (Unix ms); set them before anybody asks.
     """
 
-    def __init__(
-        self,
-        cards: CardReader,
-        processes: ProcessFacts,
-        *,
-        seen_by_host: bool,
-        rules: Rules = _RULES,
-    ) -> None:
+    def __init__(self, cards: CardReader, processes: ProcessFacts, *, seen_by_host: bool) -> None:
         self._cards = cards
         self._processes = processes
         self._seen_by_host = seen_by_host
         self.promised: Callable[[], Mapping[str, str]] = dict
         self.last_used_ms: Callable[[], Mapping[str, int]] = dict
-        self._rules = rules
         self._lock = threading.Lock()
 
     def read(self) -> Sequence[Candidate]:
@@ -203,10 +187,12 @@ class Candidates:
         with self._lock:
             raws, _ = self._cards.read()
             promised = self.promised()
-            found = [self._candidate(raw, _promised(raw.reading, promised)) for raw in raws]
+            found = [
+                self._candidate(raw, promised.get(raw.reading.uuid) or promised.get(raw.reading.parent or ""))
+                for raw in raws
+            ]
         if not found:
-            msg = "no card can be read now: see gua status"
-            raise UnavailableError(msg)
+            raise UnavailableError("no card can be read now: see gua status")
         return found
 
     def close(self) -> None:
@@ -218,7 +204,7 @@ class Candidates:
         card = raw.reading
         processes = tuple(self._processes.identify(process) for process in raw.processes)
         counted = [process for process in processes if process.type is not ProcessType.IGNORED]
-        verdict = classify(card_facts(_with(raw, processes)), self._rules)
+        verdict = classify(card_facts(replace(card, processes=processes)), _RULES)
         refusal, may_be_accepted = None, False
         if card.mig is Mig.PARENT:
             refusal = "is partitioned: name one of its instances"
@@ -250,31 +236,16 @@ class Candidates:
         )
 
 
-def _promised(card: CardReading, promised: Mapping[str, str]) -> str | None:
-    return next((promised[uuid] for uuid in (card.uuid, card.parent) if uuid is not None and uuid in promised), None)
-
-
-def _with(raw: RawCard, processes: tuple[ProcessReading, ...]) -> CardReading:
-    return replace(raw.reading, processes=processes)
-
-
 def _named(processes: Sequence[ProcessReading]) -> str:
     """Return who holds a card, the largest first."""
     ranked = sorted(processes, key=lambda process: -(process.memory_bytes or 0))
-    names = [
-        f"{_user(process)} ({process.comm or 'unknown'}{_size(process.memory_bytes)})"
-        for process in ranked[:_MOST_NAMED]
-    ]
+    names = []
+    for one in ranked[:_MOST_NAMED]:
+        user = one.owner or ("an unknown user" if one.uid is None else f"uid {one.uid}")
+        size = "" if one.memory_bytes is None else f" {one.memory_bytes / _GIB:.1f} GiB"
+        names.append(f"{user} ({one.comm or 'unknown'}{size})")
     more = len(ranked) - len(names)
     return ", ".join(names) + (f" and {more} more" if more else "")
-
-
-def _user(process: ProcessReading) -> str:
-    return process.owner or ("an unknown user" if process.uid is None else f"uid {process.uid}")
-
-
-def _size(memory_bytes: int | None) -> str:
-    return "" if memory_bytes is None else f" {memory_bytes / _GIB:.1f} GiB"
 
 
 def owners_of(host: ProcFs) -> Owners:

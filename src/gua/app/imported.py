@@ -74,8 +74,7 @@ def check_newest(files: Sequence[Path | str], newest_ms: int) -> None:
 def check_host(host: str | None) -> None:
     """Raise UsageError for a host that has no name."""
     if host is not None and not (host.strip() and host.isprintable()):
-        msg = "--host is empty or holds control characters: give the name of the cards' host"
-        raise UsageError(msg)
+        raise UsageError("--host is empty or holds control characters: give the name of the cards' host")
 
 
 def card_names(cards: str | None) -> tuple[str, ...]:
@@ -95,8 +94,7 @@ def row_interval_ms(text: str | None) -> int | None:
         return None
     interval_ms = parse_duration_ms(text)
     if interval_ms > MAX_INTERVAL_MS:
-        msg = f"--interval {text!r} is longer than a day: give what one row stands for, as in 30s"
-        raise UsageError(msg)
+        raise UsageError(f"--interval {text!r} is longer than a day: give what one row stands for, as in 30s")
     return interval_ms
 
 

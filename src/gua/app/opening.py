@@ -10,7 +10,7 @@ from typing import Final
 
 from gua.app.output import print_error
 from gua.app.store_address import STORE, home_directory, store_address, store_destination
-from gua.core.errors import GuaError, NothingRecordedError, UnavailableError, UsageError
+from gua.core.errors import GuaError, NothingRecordedError, UsageError
 from gua.core.ports import ViewReader
 from gua.spool.waiting import awaiting
 from gua.state.directory import asking_home
@@ -42,7 +42,9 @@ def require_store(store: str | None) -> None:
     """Raise UnavailableError where an embedded store is not there yet: opening it would make it."""
     parsed = parse_dsn(store_address(store), password=os.environ.get("GUA_STORE_PASSWORD"))
     if isinstance(parsed, EmbeddedDsn) and not StoreDirectory(parsed.path).exists():
-        raise _nothing_recorded(parsed)
+        from gua.app.first_steps import nothing_recorded  # noqa: PLC0415 - where nothing is recorded
+
+        raise nothing_recorded(parsed, home_directory())
 
 
 @contextmanager
@@ -66,29 +68,20 @@ def open_reader(
     with open_writer(store, told=told) as reader:
         try:
             if waiting:
-                _land(spool, destination, reader)
+                from gua.agent.delivery import drain  # noqa: PLC0415 - where ticks wait
+                from gua.spool.queue import Spool  # noqa: PLC0415 - as above
+
+                with Spool(spool, destinations=None) as queue:
+                    drained = drain(queue, destination, reader, flush=reader.flush)
+                if reader.is_embedded and drained.landed >= MERGE_TICKS:
+                    reader.count_hours()
             yield reader
         except NothingRecordedError:
             if not isinstance(parsed, EmbeddedDsn):
                 raise
-            raise _nothing_recorded(parsed) from None
+            from gua.app.first_steps import nothing_recorded  # noqa: PLC0415 - as above
 
-
-def _land(spool: Path, destination: str, store: Store) -> None:
-    """Land what waits in the spool."""
-    from gua.agent.delivery import drain  # noqa: PLC0415 - where ticks wait
-    from gua.spool.queue import Spool  # noqa: PLC0415 - as above
-
-    with Spool(spool, destinations=None) as queue:
-        drained = drain(queue, destination, store, flush=store.flush)
-    if store.is_embedded and drained.landed >= MERGE_TICKS:
-        store.count_hours()
-
-
-def _nothing_recorded(store: EmbeddedDsn) -> UnavailableError:
-    from gua.app.first_steps import nothing_recorded  # noqa: PLC0415 - where nothing is recorded
-
-    return nothing_recorded(store, home_directory())
+            raise nothing_recorded(parsed, home_directory()) from None
 
 
 @contextmanager
@@ -99,8 +92,7 @@ def open_report_source(store: str | None, socket: Path | None) -> Iterator[ViewR
     """
     named = socket is not None and str(socket) != os.environ.get("GUA_SOCKET")
     if store and named and store != os.environ.get("GUA_STORE"):
-        msg = "a report is made from one place: give --store or --socket, not both"
-        raise UsageError(msg)
+        raise UsageError("a report is made from one place: give --store or --socket, not both")
     home = asking_home(None, os.environ)
     own = False
     with suppress(PermissionError):  # a home that is not this user's, as where HOME was kept by sudo

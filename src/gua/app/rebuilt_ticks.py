@@ -12,7 +12,7 @@ from itertools import groupby
 from typing import Any, Final
 
 from gua.core import fields
-from gua.core.facts import busiest, ratio, totals_by_type
+from gua.core.facts import busiest, ratio, type_totals
 from gua.core.fields import Field, PointForm
 from gua.core.tick import AllocationReading, AllocationSourceReading, CardReading, Origin, ProcessReading, Tick
 from gua.core.words import AllocationStatus, Mig, ProcessList, ProcessType, Relation, Source
@@ -53,7 +53,8 @@ class Rebuilt:
         for looked in sources:
             looked_at[looked.ts_ms].append(looked)
         for (ts_ms, source, interval_ms), rows in groupby(
-            sorted(cards, key=_sender), key=lambda row: (row.ts_ms, row.source, row.interval_ms)
+            sorted(cards, key=lambda row: (row.ts_ms, row.source or "", row.interval_ms or 0)),
+            key=lambda row: (row.ts_ms, row.source, row.interval_ms),
         ):
             readings = []
             for row in rows:
@@ -98,17 +99,13 @@ class Rebuilt:
             Source(row.source or "")
         except ValueError:  # a part of the tick is missing: its list, a process's span or type
             return None
-        return reading if _derived(reading) == _stored(row) else None
-
-
-def _sender(row: CardRow) -> tuple[int, str, int]:
-    return row.ts_ms, row.source or "", row.interval_ms or 0
+        stored = (row.process_utilization_max, *(value for totals in row.totals.values() for value in totals))
+        return reading if _derived(reading) == stored else None
 
 
 def _process(row: ProcessRow) -> ProcessReading:
     if row.duration_ms is None:
-        msg = "the span of this process is not stored"
-        raise ValueError(msg)
+        raise ValueError("the span of this process is not stored")
     return ProcessReading(
         pid=row.pid,
         created_ms=row.created_ms or None,
@@ -121,8 +118,7 @@ def _process(row: ProcessRow) -> ProcessReading:
 
 def _allocation(row: AllocationRow) -> AllocationReading:
     if row.duration_ms is None or row.gpu_time_ms is None:
-        msg = "the time of this allocation is not stored"
-        raise ValueError(msg)
+        raise ValueError("the time of this allocation is not stored")
     return AllocationReading(
         source=row.source,
         id=row.allocation_id,
@@ -160,10 +156,4 @@ def _derived(card: CardReading) -> tuple[int | None, ...]:
     busy = ratio(busiest(card.processes))
     if card.process_list is not ProcessList.KNOWN:
         return (busy, *[None] * (3 * len(ProcessType)))
-    totals = totals_by_type(card.processes)
-    ordered = [totals[kind] for kind in ProcessType]
-    return (busy, *(value for one in ordered for value in (one.count, one.memory_bytes, one.unknown)))
-
-
-def _stored(row: CardRow) -> tuple[int | None, ...]:
-    return (row.process_utilization_max, *(value for totals in row.totals.values() for value in totals))
+    return (busy, *type_totals(card.processes))

@@ -45,6 +45,11 @@ _LOOK_SECONDS: Final = 2.0
 _SAY_AGAIN_SECONDS: Final = 30.0
 
 
+_WHO: Final = ("id", "owner", "uid", "kind")
+_WHAT: Final = ("since_ms", "until_ms", "note", "workload_kind", "workload_model")
+_END: Final = ("ended_ms", "ending", "ended_by")
+
+
 class Reservations:
     """Answers users of the local socket about reservations.
 
@@ -78,28 +83,16 @@ class Reservations:
 
     def told(self, reservation: Reservation) -> dict[str, Any]:
         """Return a reservation as it is sent."""
+        streak = self._desk.idle().get(reservation.id)
         return {
-            "id": reservation.id,
-            "owner": reservation.owner,
-            "uid": reservation.uid,
-            "kind": reservation.kind.value,
+            **{name: getattr(reservation, name) for name in _WHO},
             "cards": list(reservation.cards),
             "gpus": [self._index.get(card) for card in reservation.cards],
-            "since_ms": reservation.since_ms,
-            "until_ms": reservation.until_ms,
-            "note": reservation.note,
-            "workload_kind": reservation.workload_kind,
-            "workload_model": reservation.workload_model,
-            "idle_since_ms": self._idle_since(reservation),
+            **{name: getattr(reservation, name) for name in _WHAT},
+            "idle_since_ms": None if streak is None else streak.since_ms,
             "raced": self._desk.raced().get(reservation.id),
-            "ended_ms": reservation.ended_ms,
-            "ending": None if reservation.ending is None else reservation.ending.value,
-            "ended_by": reservation.ended_by,
+            **{name: getattr(reservation, name) for name in _END},
         }
-
-    def _idle_since(self, reservation: Reservation) -> int | None:
-        streak = self._desk.idle().get(reservation.id)
-        return None if streak is None else streak.since_ms
 
     def _reserve(self, connection: socket.socket, peer: Peer, asked: Mapping[str, Any], lines: Lines) -> None:
         try:
@@ -111,8 +104,7 @@ class Reservations:
     def _serve(self, connection: socket.socket, peer: Peer, asked: Mapping[str, Any], lines: Lines) -> None:
         ruler = None if asked.get("beside_scheduler") is True else self._beside()
         if ruler is not None:
-            msg = f"{ruler}: ask it for cards; --beside-scheduler reserves beside it"
-            raise NotNowError(msg)
+            raise NotNowError(f"{ruler}: ask it for cards; --beside-scheduler reserves beside it")
         request = self._request(self._askers.who(connection, peer), asked)
         wait_ms = _amount(asked, "wait_ms", most=LONGEST_MS)
         deadline = None if wait_ms is None else time.monotonic() + wait_ms / 1000
@@ -161,7 +153,9 @@ class Reservations:
                 send_line(connection, {"waiting": words}, seconds=_SEND_SECONDS)
                 said, said_at = words, time.monotonic()
             self._desk.wait(_LOOK_SECONDS if left is None else min(left, _LOOK_SECONDS))
-            if _went_away(connection) or self._desk.closing:
+            poll = select.poll()
+            poll.register(connection, select.POLLRDHUP)  # whatever they have sent and nobody read
+            if poll.poll(0) or self._desk.closing:  # they went away, or the agent ends
                 return None
 
     def _hand_over(self, connection: socket.socket, granted: Granted, lines: Lines) -> None:
@@ -228,12 +222,10 @@ class Reservations:
         if isinstance(named, list) and named and len(named) <= MOST_CARDS:
             uuids = tuple(_named(str(name), cards) for name in named)
             if len(set(uuids)) < len(uuids):
-                msg = "a card is named twice: name each once"
-                raise UsageError(msg)
+                raise UsageError("a card is named twice: name each once")
             return Wish(cards=uuids)
         if not isinstance(count, int) or isinstance(count, bool) or not 0 < count <= MOST_CARDS:
-            msg = f"give a number of cards from 1 to {MOST_CARDS}, or name them"
-            raise UsageError(msg)
+            raise UsageError(f"give a number of cards from 1 to {MOST_CARDS}, or name them")
         return Wish(count=count)
 
     def _release(self, connection: socket.socket, peer: Peer, asked: Mapping[str, Any], _: Lines) -> None:
@@ -245,8 +237,7 @@ class Reservations:
     def _extend(self, connection: socket.socket, peer: Peer, asked: Mapping[str, Any], _: Lines) -> None:
         for_ms = _amount(asked, "for_ms", most=LONGEST_MS, least=1)
         if for_ms is None:
-            msg = "say for how long from now on, as in --for 2h"
-            raise UsageError(msg)
+            raise UsageError("say for how long from now on, as in --for 2h")
         asker = self._askers.who(connection, peer)
         found = [each for each in self._meant(asker, asked) if each.kind is Kind.MANUAL]
         until_ms = time.time_ns() // 1_000_000 + for_ms
@@ -255,17 +246,13 @@ class Reservations:
 
     def _reservations(self, connection: socket.socket, _: Peer, asked: Mapping[str, Any], __: Lines) -> None:
         since_ms = _amount(asked, "since_ms", most=2**53)
-        found = self.now() if since_ms is None else [self.told(each) for each in self._desk.since(since_ms)]
-        send_line(connection, {"reservations": found}, seconds=_SEND_SECONDS)
-
-    def now(self) -> list[dict[str, Any]]:
-        """Return what is reserved now, as it is sent."""
-        return [self.told(each) for each in self._desk.reservations()]
+        found = self._desk.reservations() if since_ms is None else self._desk.since(since_ms)
+        send_line(connection, {"reservations": [self.told(each) for each in found]}, seconds=_SEND_SECONDS)
 
     def status(self) -> dict[str, Any]:
         """Return what the agent's status says of reservations."""
         return {
-            "reservations": self.now(),
+            "reservations": [self.told(each) for each in self._desk.reservations()],
             "queue": self.waiting(),
             "reservations_ended_ms": self._desk.last_ends(),
         }
@@ -308,10 +295,9 @@ class Reservations:
         others = [each for each in found if not asker.has(each)]
         if others and not asker.is_admin:
             gpus = ", ".join(str(self._index.get(card, card)) for card in others[0].cards)
-            msg = (
+            raise NotYoursError(
                 f"GPU {gpus} is reserved by {others[0].owner}: only they, root and the group {ADMIN_GROUP} may do that"
             )
-            raise NotYoursError(msg)
         return found
 
     def _waiting(self, request: CardRequest, answer: Waiting) -> dict[str, Any]:
@@ -369,7 +355,9 @@ class WithReservations:
         waits = self._desk.take_waits()
         if not self._desk.was_used:
             return look
-        reserved = tuple(_allocation(each) for each in self._desk.since(since_ms) if not _ended_ahead(each, now_ms))
+        # What ended at a time that has not come ended before the clock was set back.
+        latest_ms = now_ms + _LONGEST_LOOK_MS
+        reserved = tuple(_allocation(each) for each in self._desk.since(since_ms) if (each.ended_ms or 0) <= latest_ms)
         return AllocationLook(
             allocations=(*look.allocations, *reserved),
             sources=(*look.sources, SourceHealth(source=SOURCE, waits=waits)),
@@ -404,16 +392,8 @@ class IdleNotes:
     def skipped(self, reason: str, message: str, count: int = 1) -> None:
         """Nothing: what no tick covers is not known to be idle."""
 
-    def condition(self, key: str, message: str | None) -> None:
-        """Nothing."""
-
     def alive(self) -> None:
         """Nothing."""
-
-
-def _ended_ahead(reservation: Reservation, now_ms: int) -> bool:
-    """Return whether a reservation ended at a time that has not come: since then the clock was set back."""
-    return reservation.ended_ms is not None and reservation.ended_ms > now_ms + _LONGEST_LOOK_MS
 
 
 def _allocation(reservation: Reservation) -> Allocation:
@@ -447,8 +427,7 @@ def _named(name: str, cards: Sequence[Candidate]) -> str:
         if name in {card.uuid, str(card.index)}:
             return card.uuid
     known = ", ".join(str(card.index) for card in cards)
-    msg = f"there is no GPU {storable(name, 64)!r} here: there are {known or 'none'}"
-    raise UsageError(msg)
+    raise UsageError(f"there is no GPU {storable(name, 64)!r} here: there are {known or 'none'}")
 
 
 def _amount(asked: Mapping[str, Any], name: str, *, most: int, least: int = 0) -> int | None:
@@ -456,13 +435,5 @@ def _amount(asked: Mapping[str, Any], name: str, *, most: int, least: int = 0) -
     if value is None:
         return None
     if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
-        msg = f"{name} is not within {least} and {most}"
-        raise UsageError(msg)
+        raise UsageError(f"{name} is not within {least} and {most}")
     return value
-
-
-def _went_away(connection: socket.socket) -> bool:
-    """Return whether the other end has closed."""
-    poll = select.poll()
-    poll.register(connection, select.POLLRDHUP)  # whatever they have sent and nobody read
-    return bool(poll.poll(0))

@@ -16,23 +16,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NoReturn, TypeVar
 
-from gua.app.local_agent import first_answer, places
-from gua.app.output import say as print_line
+from gua.app.local_agent import first_answer
 from gua.app.time_limit import KILL_AFTER_SECONDS, watch
 from gua.core.durations import parse_duration_ms
-from gua.core.errors import GuaError, TransientError, UnavailableError, UsageError
+from gua.core.errors import GuaError, TransientError, UsageError
 from gua.core.plaintext import safe
 from gua.core.workloads import label_problem
 from gua.local_socket.client import BusyError, Conversation, NoAnswerError, NobodyError, NotAllowedError
-from gua.state.directory import asking_home
 
 T = TypeVar("T")
 LOST_SECONDS: Final = 60.0
 """How long an agent that restarts keeps a place in its queue."""
 _PAUSE_SECONDS: Final = 0.5
 _BUSY_SECONDS: Final = 60.0
-_OLDER: Final = "the agent answers "
-"""How an agent begins that knows no such request."""
 LABELS: Final = ("kind", "model")
 """What a reservation may be declared to be for."""
 _SHELL: Final = "/bin/sh"
@@ -41,19 +37,10 @@ _USUAL_DESCRIPTORS: Final = 1024
 _NOT_EXECUTABLE: Final = 126
 
 
-_AN_OLDER_ONE: Final = (
-    "the agent of this host is older than this gua and gives out no cards: who runs it types gua stop && gua daemon"
-)
-
-
 class NoAgentError(GuaError):
     """No agent answers here; EX_UNAVAILABLE of sysexits.h."""
 
     exit_code = 69
-
-
-class OlderAgentError(NoAgentError):
-    """The agent that answers knows nothing of reservations: to ask it again is of no use."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -71,12 +58,12 @@ class Grant:
 
 def ask(tried: Sequence[Path], request: Mapping[str, object]) -> dict[str, Any]:
     """Return the agent's one line to a request. Raises NoAgentError, and the error that the agent tells."""
-    return _asked(tried, lambda path: _one_line(path, request))
 
+    def one_line(path: Path) -> dict[str, Any]:
+        with Conversation(path, request) as conversation:
+            return conversation.next(seconds=5)
 
-def _one_line(path: Path, request: Mapping[str, object]) -> dict[str, Any]:
-    with Conversation(path, request) as conversation:
-        return conversation.next(seconds=5)
+    return _asked(tried, one_line)
 
 
 def _asked(tried: Sequence[Path], converse: Callable[[Path], T]) -> T:
@@ -90,11 +77,8 @@ def _asked(tried: Sequence[Path], converse: Callable[[Path], T]) -> T:
                 raise
             time.sleep(random.uniform(0.05, 0.5))  # noqa: S311 - so that many who were refused at once do not return at once
         except (NobodyError, NoAnswerError, NotAllowedError) as error:
-            raise NoAgentError(_no_agent(error)) from None
-        except UnavailableError as error:
-            if str(error).startswith(_OLDER):
-                raise OlderAgentError(_AN_OLDER_ONE) from None
-            raise
+            msg = f"{error}: cards are reserved through the agent; whoever runs this host starts it with gua daemon"
+            raise NoAgentError(msg) from None
 
 
 def reserve(tried: Sequence[Path], request: Mapping[str, object], *, say: Callable[[str], None]) -> Grant:
@@ -108,11 +92,10 @@ def reserve(tried: Sequence[Path], request: Mapping[str, object], *, say: Callab
         try:
             return _asked(tried, lambda path: _conversation(path, waiting, say))
         except (NoAgentError, TransientError) as error:
-            if waiting.heard_at is None or isinstance(error, (BusyError, OlderAgentError)):
+            if waiting.heard_at is None or isinstance(error, BusyError):
                 raise
             if time.monotonic() - waiting.heard_at > LOST_SECONDS:
-                msg = f"the agent went away while you waited: {error}"
-                raise NoAgentError(msg) from None
+                raise NoAgentError(f"the agent went away while you waited: {error}") from None
             time.sleep(_PAUSE_SECONDS)
 
 
@@ -166,14 +149,11 @@ def waiting_text(waiting: Mapping[str, Any]) -> str:
     missing = waiting.get("missing")
     told = (waiting.get(name) for name in ("reasons", "idle_since_ms"))
     reasons, idle = (each if isinstance(each, dict) else {} for each in told)
-    who = "; ".join(f"GPU {gpu} {why}{_idle_text(idle.get(gpu))}" for gpu, why in reasons.items())
+    unused = {gpu: f", not used since {clock(since)}" for gpu, since in idle.items() if isinstance(since, int)}
+    who = "; ".join(f"GPU {gpu} {why}{unused.get(gpu, '')}" for gpu, why in reasons.items())
     end = waiting.get("next_end_ms")
     at = f"; the next reservation ends at {clock(end)}" if isinstance(end, int) else ""
     return safe(f"waiting: you are first, {missing} more needed: {who}{at}", 400)
-
-
-def _idle_text(since_ms: object) -> str:
-    return f", not used since {clock(since_ms)}" if isinstance(since_ms, int) else ""
 
 
 def clock(unix_ms: int) -> str:
@@ -188,19 +168,16 @@ def wanted(count: int | None, gpus: str | None) -> dict[str, object]:
         return {"count": 1 if count is None else count}
     names = [name.strip() for name in gpus.split(",") if name.strip()]
     if not names:
-        msg = "--gpu-ids names no card: give indices or UUIDs, as in --gpu-ids 0,3"
-        raise UsageError(msg)
+        raise UsageError("--gpu-ids names no card: give indices or UUIDs, as in --gpu-ids 0,3")
     if count not in {None, 1, len(names)}:
-        msg = f"--gpus {count} and --gpu-ids {gpus} do not agree: give one of both"
-        raise UsageError(msg)
+        raise UsageError(f"--gpus {count} and --gpu-ids {gpus} do not agree: give one of both")
     return {"cards": names}
 
 
 def patience(wait: str | None, *, nonblock: bool) -> int | None:
     """Return how long to wait in ms, ``None`` for as long as it takes. Raises UsageError."""
     if nonblock and wait is not None:
-        msg = "--wait and --nonblock do not agree: give one of both"
-        raise UsageError(msg)
+        raise UsageError("--wait and --nonblock do not agree: give one of both")
     return 0 if nonblock else None if wait is None else parse_duration_ms(wait)
 
 
@@ -210,58 +187,14 @@ def labels_of(given: Sequence[str]) -> dict[str, str]:
     for text in given:
         key, equals, value = text.partition("=")
         if not equals or key not in LABELS:
-            msg = f"--label {text!r}: give kind=… or model=…, as in --label model=qwen-32b"
-            raise UsageError(msg)
+            raise UsageError(f"--label {text!r}: give kind=… or model=…, as in --label model=qwen-32b")
         if key in labels:
-            msg = f"--label {key} is given twice: give it once"
-            raise UsageError(msg)
+            raise UsageError(f"--label {key} is given twice: give it once")
         problem = label_problem(value)
         if problem is not None:
-            msg = f"--label {key}: the {key} {problem}"
-            raise UsageError(msg)
+            raise UsageError(f"--label {key}: the {key} {problem}")
         labels[key] = value
     return labels
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class RunOptions:
-    """The options of ``gua run`` and its command, as they were given."""
-
-    program: tuple[str, ...]
-    gpus: int | None = None
-    gpu_ids: str | None = None
-    timeout: str | None = None
-    note: str | None = None
-    label: tuple[str, ...] | None = None
-    wait: str | None = None
-    nonblock: bool = False
-    visible: str = "index"
-    accept_unknown: bool = False
-    beside_scheduler: bool = False
-    socket: Path | None = None
-    state_dir: Path | None = None
-
-
-def run_with_cards(options: RunOptions) -> NoReturn:
-    """Reserve cards and become the command. Raises GuaError where that cannot be."""
-    if options.visible not in {"index", "uuid"}:
-        msg = f"--visible is {options.visible!r}: give index or uuid"
-        raise UsageError(msg)
-    timeout_ms = None if options.timeout is None else parse_duration_ms(options.timeout)
-    request = {
-        "kind": "run",
-        **wanted(options.gpus, options.gpu_ids),
-        "note": options.note,
-        "labels": labels_of(options.label or ()),
-        "wait_ms": patience(options.wait, nonblock=options.nonblock),
-        "accept_unknown": options.accept_unknown,
-        "beside_scheduler": options.beside_scheduler,
-    }
-    tried = places(options.socket, asking_home(options.state_dir, os.environ))
-    grant = reserve(tried, request, say=lambda line: print_line(f"gua: {line}", to_stderr=True))
-    print_line(f"gua: reserved {described(grant.reservation)}", to_stderr=True)
-    environ = environment(grant, os.environ, by_uuid=options.visible == "uuid")
-    become(options.program, grant, environ, timeout_ms=timeout_ms)
 
 
 def environment(grant: Grant, environ: Mapping[str, str], *, by_uuid: bool) -> dict[str, str]:
@@ -289,7 +222,11 @@ def become(command: Sequence[str], grant: Grant, environ: Mapping[str, str], *, 
     """
     program = shutil.which(command[0], path=environ.get("PATH"))
     if program is None:
-        raise CannotStartError(*_cannot_start(command[0]))
+        if "/" in command[0] and Path(command[0]).exists():
+            msg = f"{command[0]} cannot be executed: chmod +x it, or name what runs it"
+            raise CannotStartError(msg, _NOT_EXECUTABLE)
+        msg = f"{command[0]}: no such command"
+        raise CannotStartError(msg, _NOT_FOUND)
     arguments = [program, *command[1:]]
     if timeout_ms is not None:
         timer = shutil.which("timeout")
@@ -300,7 +237,9 @@ def become(command: Sequence[str], grant: Grant, environ: Mapping[str, str], *, 
         arguments = [timer, "--signal=INT", grace, f"{timeout_ms / 1000}", *arguments]
     if grant.lifeline is not None:
         # Scripts use small numbers as they like (exec 9>lock), and would close it unknowingly.
-        os.set_inheritable(fcntl.fcntl(grant.lifeline, fcntl.F_DUPFD, _high_descriptor()), True)
+        most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        usual = _USUAL_DESCRIPTORS if most == resource.RLIM_INFINITY else min(most, _USUAL_DESCRIPTORS)
+        os.set_inheritable(fcntl.fcntl(grant.lifeline, fcntl.F_DUPFD, max(3, usual - 24)), True)
     if timeout_ms is not None:
         watch(timeout_ms / 1000)
     for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores them, and what is ignored stays so
@@ -322,24 +261,9 @@ class CannotStartError(GuaError):
         self.exit_code = exit_code
 
 
-def _high_descriptor() -> int:
-    most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return max(3, (_USUAL_DESCRIPTORS if most == resource.RLIM_INFINITY else min(most, _USUAL_DESCRIPTORS)) - 24)
-
-
-def _cannot_start(name: str) -> tuple[str, int]:
-    if "/" in name and Path(name).exists():
-        return f"{name} cannot be executed: chmod +x it, or name what runs it", _NOT_EXECUTABLE
-    return f"{name}: no such command", _NOT_FOUND
-
-
 def described(reservation: Mapping[str, Any]) -> str:
     """Return a reservation in one line."""
     gpus = ",".join(str(index) for index in reservation.get("gpus") or ())
     until = reservation.get("until_ms")
     end = f" until {clock(until)}" if isinstance(until, int) else ""
     return safe(f"GPU {gpus}{end} ({reservation.get('id')})", 200)
-
-
-def _no_agent(error: GuaError) -> str:
-    return f"{error}: cards are reserved through the agent; whoever runs this host starts it with gua daemon"

@@ -6,20 +6,21 @@ import json
 import os
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, is_dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from types import NoneType, UnionType
+from typing import TYPE_CHECKING, Any, Final, get_args, get_origin, get_type_hints
 
 from gua.app.destinations import Destination
 from gua.core.durations import parse_duration_ms
 from gua.core.errors import UnavailableError, UsageError
-from gua.exporter.address import DEFAULT_PORT, Address, Serving, parse_address, parse_port
-from gua.identity.kubelet import Kubelet, parse_kubelet
+from gua.exporter.address import CONSTANT, DEFAULT_PORT, Address, Serving, parse_address, parse_port
+from gua.identity.pod_names import Kubelet, parse_kubelet
 from gua.procfs.reader import ProcFs
 from gua.state.directory import Home
 
 if TYPE_CHECKING:
-    from gua.allocation.kubelet import Place, PodList
+    from gua.allocation.kubernetes import Place, PodList
     from gua.allocation.sources import Opener, Sources
     from gua.core.allocation import CardKey
 
@@ -49,26 +50,15 @@ class AllocationSettings:
     slurm_job_mapping: Path | None = None
     pod_resources: Path | None = None
 
-    @classmethod
-    def from_json(cls, found: Mapping[str, Any]) -> AllocationSettings:
-        """Return the settings of an object that holds them as text and numbers."""
-        paths = {
-            name: None if found[name] is None else Path(found[name])
-            for name in ("folder", "slurm_job_mapping", "pod_resources")
-        }
-        return cls(**{**found, **paths, "sources": tuple(found["sources"])})
-
 
 def chosen_sources(names: Sequence[str] | None) -> tuple[str, ...]:
     """Return the sources that options name: auto where they name none, nothing for off. Raises UsageError."""
     chosen = tuple(dict.fromkeys(name.strip().lower() for name in names or (AUTO,)))
     unknown = [name for name in chosen if name not in {*SOURCES, AUTO, OFF}]
     if unknown:
-        msg = f"--allocation {unknown[0]!r} is no source: take {', '.join(SOURCES)}, {AUTO} or {OFF}"
-        raise UsageError(msg)
+        raise UsageError(f"--allocation {unknown[0]!r} is no source: take {', '.join(SOURCES)}, {AUTO} or {OFF}")
     if OFF in chosen and len(chosen) > 1:
-        msg = f"--allocation {OFF} says that nothing is looked at: leave the others out, or it"
-        raise UsageError(msg)
+        raise UsageError(f"--allocation {OFF} says that nothing is looked at: leave the others out, or it")
     return () if OFF in chosen else chosen
 
 
@@ -81,8 +71,7 @@ def poll_seconds(text: str | None) -> float | None:
     try:
         seconds = parse_duration_ms(text) / 1000
     except UsageError as error:
-        msg = f"--slurm-poll: {error}"
-        raise UsageError(msg) from None
+        raise UsageError(f"--slurm-poll: {error}") from None
     if seconds < LEAST_POLL_SECONDS:
         msg = f"--slurm-poll {text!r} asks Slurm more often than every {LEAST_POLL_SECONDS:g}s: give more, or {OFF}"
         raise UsageError(msg)
@@ -166,29 +155,22 @@ class AgentSettings:
     @classmethod
     def from_json(cls, text: str) -> AgentSettings:
         """Return the settings that :meth:`to_json` wrote."""
-        found: dict[str, Any] = json.loads(text)
-        places, serving, kubelet = found["places"], found["serving"], found["kubelet"]
-        return cls(
-            interval_ms=found["interval_ms"],
-            procfs=Path(found["procfs"]),
-            ignored=tuple(found["ignored"]),
-            destinations=tuple(Destination(**one) for one in found["destinations"]),
-            places=Places(
-                home=Home(Path(places["home"]["path"])),
-                pid_file=Path(places["pid_file"]),
-                log_file=_path(places["log_file"]),
-                public_socket=_path(places["public_socket"]),
-            ),
-            serving=serving
-            and Serving(
-                address=Address(**serving["address"]), constant=serving["constant"], names=tuple(serving["names"])
-            ),
-            kubelet=kubelet and Kubelet(**kubelet),
-            allocation=AllocationSettings.from_json(found["allocation"]),
-            idle_release_ms=found["idle_release_ms"],
-            detect_models=found["detect_models"],
-            activity=found["activity"],
-        )
+        found: AgentSettings = _from_json(cls, json.loads(text))
+        return found
+
+
+def _from_json(kind: Any, value: Any) -> Any:  # noqa: ANN401 - any field of the settings
+    """Return a value of JSON as the type that its field has: a dataclass, a tuple, a path, or what it is."""
+    if value is None:
+        return None
+    if is_dataclass(kind):
+        kinds = get_type_hints(kind)
+        return kind(**{name: _from_json(kinds[name], one) for name, one in value.items()})  # type: ignore[operator]
+    if isinstance(kind, UnionType):
+        return _from_json(next(one for one in get_args(kind) if one is not NoneType), value)
+    if get_origin(kind) is tuple:
+        return tuple(_from_json(get_args(kind)[0], one) for one in value)
+    return Path(value) if kind is Path else value
 
 
 def require_procfs(procfs: Path) -> None:
@@ -196,10 +178,6 @@ def require_procfs(procfs: Path) -> None:
     if not ProcFs(procfs).is_there():
         msg = f"cannot read {procfs}/stat: mount the host's /proc there, or name the place with --procfs"
         raise UnavailableError(msg)
-
-
-def _path(text: str | None) -> Path | None:
-    return None if text is None else Path(text)
 
 
 def serving(
@@ -214,8 +192,6 @@ def serving(
     said = (text or "").strip().lower()
     if said in _NOT_SERVED:
         return None
-    from gua.exporter.address import CONSTANT  # noqa: PLC0415 - not in agents that serve nothing
-
     port = parse_port(environ["HTTP_PORT"], "HTTP_PORT") if environ.get("HTTP_PORT") else DEFAULT_PORT
     address = Address(port=port) if said in _ON else parse_address(said, port=port, of=of)
     constant = {label: environ[name] for name, label in CONSTANT.items() if environ.get(name)}
@@ -235,6 +211,5 @@ def kubelet_of(url: str | None, *, insecure: bool) -> Kubelet | None:
     if url is not None and url.strip():
         return parse_kubelet(url, insecure=insecure)
     if insecure:
-        msg = "--kubelet-insecure says nothing without --kubelet"
-        raise UsageError(msg)
+        raise UsageError("--kubelet-insecure says nothing without --kubelet")
     return None

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
 
-from gua.agent.coverage import Outcome
-from gua.agent.sampler import Sampler
-from gua.app import delivery
+from gua.agent.sampler import Outcome, Sampler
+from gua.app.delivery import deliver_spooled
 from gua.app.destinations import ENDPOINT, Destination
 from gua.app.host import Host
 from gua.app.output import safe, say
@@ -17,6 +17,7 @@ from gua.app.settings import settle
 from gua.core.errors import UnavailableError
 from gua.core.ports import Mark
 from gua.core.tick import Tick
+from gua.otlp.encode import encode
 from gua.report.kit.figures import plural
 from gua.report.kit.words import gpus_in_words
 from gua.spool.queue import Spool
@@ -29,13 +30,13 @@ def tick_once(host: Host, destinations: Sequence[Destination], home: Home) -> No
     """Make one tick, print what it holds, and deliver it with what waits."""
     with Spool(home.spool, destinations=[destination.name for destination in destinations]) as spool:
         keep_tick(host, spool)
-        deliver_waiting(spool, destinations, home)
+        deliver_spooled(spool, destinations, home)
 
 
 def keep_tick(host: Host, spool: Spool) -> None:
-    """Make one tick, spool it and print what it holds. Lets go of the driver."""
+    """Make one tick, spool it with its mark and print what it holds. Lets go of the driver."""
     try:
-        tick = delivery.spool_tick(spool, partial(sample_once, host))
+        tick = spool_tick(spool, partial(sample_once, host))
     finally:
         host.close()
     say(safe(summary(tick)))
@@ -43,19 +44,13 @@ def keep_tick(host: Host, spool: Spool) -> None:
         say(safe(line), to_stderr=True)
 
 
-def deliver_waiting(
-    spool: Spool,
-    destinations: Sequence[Destination],
-    home: Home,
-    *,
-    patience_seconds: float = delivery.PATIENCE_SECONDS,
-    told: Callable[[Destination, int], None] = delivery.nobody,
-) -> None:
-    """Deliver what the spool holds, as :func:`gua.app.delivery.deliver_spooled` does, and say what was refused."""
-    drained = delivery.deliver_spooled(spool, destinations, home, patience_seconds=patience_seconds, told=told)
-    refused = sum(each.refused for each in drained.values())
-    if refused:
-        say(f"note: {refused} ticks were refused for good and are kept in {safe(str(home.spool))}", to_stderr=True)
+def spool_tick(spool: Spool, sample: Callable[[Mark | None], tuple[Tick, Mark]]) -> Tick:
+    """Sample one tick of this host, spool it with its mark and return it."""
+    if spool.set_aside is not None:
+        os.write(2, f"note: the spool was damaged and is kept as {spool.set_aside}\n".encode())
+    tick, mark = sample(spool.mark())
+    spool.append(tick.ts_ms, encode(tick), mark)
+    return tick
 
 
 def sample_once(host: Host, mark: Mark | None) -> tuple[Tick, Mark]:
@@ -82,8 +77,7 @@ def tick_after(sampler: Sampler, mark: Mark | None) -> tuple[Tick, Mark]:
         behind_s = (mark.ts_ms - sample.mark.ts_ms) / 1000
         msg = f"the clock is {behind_s:.3f} s behind the last tick (was it set back?): try again when it has passed"
         raise UnavailableError(msg)
-    msg = "less than a millisecond passed since the last tick: try again"
-    raise UnavailableError(msg)
+    raise UnavailableError("less than a millisecond passed since the last tick: try again")
 
 
 def summary(tick: Tick) -> str:
@@ -119,11 +113,10 @@ _PATIENCE_SECONDS: Final = 10.0
 def sync_beside(holder: LockHolder, fleet: Destination, home: Home) -> None:
     """Deliver what waits in the spool of the agent that runs. Raises UnavailableError."""
     if ENDPOINT not in destinations_of(home.spool):
-        msg = (
+        raise UnavailableError(
             f"an agent ({holder}) samples this host and does not deliver to {fleet.where}: gua stop, then gua daemon; "
             "no tick was taken"
         )
-        raise UnavailableError(msg)
     say(safe(f"an agent ({holder}) samples this host: no tick was taken"))
     with Spool(home.spool, destinations=None) as spool:
         _deliver(spool, [fleet], home)
@@ -147,8 +140,7 @@ def sync_alone(host: Host, destinations: Sequence[Destination], home: Home) -> N
 
 
 def _deliver(spool: Spool, destinations: Sequence[Destination], home: Home) -> None:
-    deliver_waiting(spool, destinations, home, patience_seconds=_PATIENCE_SECONDS, told=_tell)
+    def told(destination: Destination, ticks: int) -> None:
+        say(safe(f"{ticks} {'tick' if ticks == 1 else 'ticks'} delivered to {destination.where}"))
 
-
-def _tell(destination: Destination, ticks: int) -> None:
-    say(safe(f"{ticks} {'tick' if ticks == 1 else 'ticks'} delivered to {destination.where}"))
+    deliver_spooled(spool, destinations, home, patience_seconds=_PATIENCE_SECONDS, told=told)

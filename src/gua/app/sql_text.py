@@ -10,8 +10,8 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from gua.core.plaintext import cells, pad, safe
-from gua.report.recording import Question
+from gua.core.plaintext import cells, pad, pad_left, safe
+from gua.report.questions import Question
 from gua.store.asking import Answer
 from gua.store.database import REPORT_SETTINGS, call_of
 from gua.store.report_views import report_views
@@ -24,13 +24,17 @@ _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
 
 def to_text(answer: Answer) -> str:
     """Return the rows below their names, numbers to the right; long values lose their middle, NULL is a dash."""
-    heads = [safe(name, _WIDEST) for name in answer.names]
-    rows = [[_shown(value) for value in row] for row in answer.rows]
-    widths = [max([cells(head), *(cells(row[at]) for row in rows)]) for at, head in enumerate(heads)]
-    right = [_is_number(kind) for kind in answer.types]
-    lines = ["  ".join(_aligned(*each) for each in zip(line, widths, right, strict=True)) for line in (heads, *rows)]
-    count = f"{len(rows)} row{'' if len(rows) == 1 else 's'}"
-    return "".join(f"{line.rstrip()}\n" for line in (*lines, count))
+    rows = [
+        [safe(name, _WIDEST) for name in answer.names],
+        *(["-" if value is None else safe(_text(value), _WIDEST) for value in row] for row in answer.rows),
+    ]
+    for at, kind in enumerate(answer.types):
+        width = max(cells(row[at]) for row in rows)
+        is_number = kind.removeprefix("LowCardinality(").removeprefix("Nullable(").startswith(_NUMBERS)
+        for row in rows:
+            row[at] = pad_left(row[at], width) if is_number else pad(row[at], width)
+    count = f"{len(answer.rows)} row{'' if len(answer.rows) == 1 else 's'}"
+    return "".join(f"{line.rstrip()}\n" for line in (*map("  ".join, rows), count))
 
 
 def to_csv(answer: Answer) -> str:
@@ -47,18 +51,6 @@ def to_json(answer: Answer) -> str:
     columns = [{"name": name, "type": kind} for name, kind in zip(answer.names, answer.types, strict=True)]
     rows = [dict(zip(answer.names, map(_plain, row), strict=True)) for row in answer.rows]
     return json.dumps({"schema": SCHEMA, "columns": columns, "rows": rows}, ensure_ascii=True, allow_nan=False) + "\n"
-
-
-def _is_number(kind: str) -> bool:
-    return kind.removeprefix("LowCardinality(").removeprefix("Nullable(").startswith(_NUMBERS)
-
-
-def _aligned(text: str, width: int, right: bool) -> str:
-    return " " * (width - cells(text)) + text if right else pad(text, width)
-
-
-def _shown(value: object) -> str:
-    return "-" if value is None else safe(_text(value), _WIDEST)
 
 
 def _cell(value: object) -> str | int | float:
@@ -119,17 +111,12 @@ def _lines(questions: Sequence[Question], *, embedded: bool) -> Iterator[str]:
     known: dict[str, str] = {}
     for view, parameters in questions:
         sql, values = call_of(view, parameters)
-        yield from _changed(known, values)
+        for name, value in values.items():
+            text = parameter(value)
+            if known.get(name) != text:  # what the query before set stays
+                known[name] = text
+                yield f"SET param_{name} = {quoted(text)};"
         yield f"{sql};\n"
-
-
-def _changed(known: dict[str, str], values: Mapping[str, object]) -> Iterator[str]:
-    """Yield what must be set for the next query, and keep it in mind."""
-    for name, value in values.items():
-        text = parameter(value)
-        if known.get(name) != text:
-            known[name] = text
-            yield f"SET param_{name} = {quoted(text)};"
 
 
 def parameter(value: object) -> str:
@@ -148,8 +135,4 @@ def _escaped(text: str) -> str:
     for character, written in (("\\", "\\\\"), ("\t", "\\t"), ("\n", "\\n"), ("\r", "\\r"), ("\0", "\\0")):
         text = text.replace(character, written)
     # A host's name may hold what a terminal obeys.
-    return text if text.isprintable() else "".join(one if one.isprintable() else _bytes(one) for one in text)
-
-
-def _bytes(character: str) -> str:
-    return "".join(f"\\x{byte:02X}" for byte in character.encode())
+    return "".join(one if one.isprintable() else "".join(f"\\x{byte:02X}" for byte in one.encode()) for one in text)

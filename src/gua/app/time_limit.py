@@ -1,8 +1,7 @@
 """What ends a command whose ``--timeout`` is over: timeout(1) its first process, this its whole process group.
 
-timeout(1) ends with the command that it started, though others of the group may ignore SIGINT, as jobs in the
-background of a shell do, and keep the cards. A process of the same group watches over that: as long as it is a member,
-the group's number cannot become strangers'.
+timeout(1) ends with the command that it started; others of its group may ignore SIGINT and keep the cards. A process of
+the same group watches over that: as long as it is a member, the group's number cannot become strangers'.
 """
 
 from __future__ import annotations
@@ -29,10 +28,9 @@ def watch(
 ) -> None:
     """Give this process a group of its own, and start what ends that group once the time is over.
 
-    To be called right before this process becomes timeout(1), which sends SIGINT at that time while it lives; where it
-    has ended before, what is left of the group gets SIGINT. Whoever is there after ``term_after`` gets SIGTERM, after
-    ``kill_after`` SIGKILL. The watching process is nobody's child, has no open files of this one, and ends with the
-    group's last other member.
+    To be called right before this process becomes timeout(1), which sends SIGINT while it lives; else the watcher does.
+    Whoever is there after ``term_after`` gets SIGTERM, after ``kill_after`` SIGKILL. The watcher is nobody's child, has
+    no open files of this process, and ends with the group's last other member.
     """
     leader = os.getpid()
     if os.getpgrp() != leader:

@@ -1,4 +1,4 @@
-"""What ``canhazgpu status`` prints, as a table and as JSON, from the agent's status.
+"""What ``canhazgpu status`` prints, as a table and as JSON, from the agent's status; and its report of reserved hours.
 
 Its fields are those that its status page lists. What it has and we do not need (heartbeats) is told of the agent's last
 look at the card.
@@ -6,12 +6,13 @@ look at the card.
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
 from gua.core.durations import to_ms, to_rfc3339
-from gua.core.plaintext import pad, safe
+from gua.core.plaintext import few, pad, safe
 from gua.core.words import Mig
 
 HELD_MB: Final = 1024
@@ -175,9 +176,7 @@ def _people(users: Sequence[str]) -> str:
 
 
 def _processes(holders: Sequence[Mapping[str, Any]]) -> str:
-    named = [f"PID {holder['pid']} ({holder.get('comm') or 'unknown process'})" for holder in holders[:_SHOWN]]
-    more = len(holders) - len(named)
-    return ", ".join(named) + (f" and {more} more" if more else "")
+    return few([f"PID {holder['pid']} ({holder.get('comm') or 'unknown process'})" for holder in holders], _SHOWN)
 
 
 def _user(holder: Mapping[str, Any]) -> str:
@@ -188,3 +187,55 @@ def lasting(length_ms: int) -> str:
     """Return a length as it writes them: ``1h 2m 15s``."""
     seconds = max(0, length_ms) // 1000
     return f"{seconds // 3600}h {seconds // 60 % 60}m {seconds % 60}s"
+
+
+_HOUR_MS: Final = 3_600_000
+_DAY_MS: Final = 24 * _HOUR_MS
+_LONGEST_NAME: Final = 64
+
+
+def usage(reservations: Sequence[Mapping[str, Any]], *, days: int, now_ms: int) -> dict[str, Any]:
+    """Return its JSON object: GPU-hours of reservations within the last days, by user, the most first."""
+    since_ms = now_ms - days * _DAY_MS
+    hours: defaultdict[str, float] = defaultdict(float)
+    counts: Counter[tuple[str, str]] = Counter()
+    for each in reservations:
+        begin, end = max(each["since_ms"], since_ms), min(each["ended_ms"] or now_ms, now_ms)
+        if begin < end:
+            hours[each["owner"]] += (end - begin) * len(each["cards"]) / _HOUR_MS
+            counts[each["owner"], each["kind"]] += 1
+    total = sum(hours.values())
+    return {
+        "users": [
+            {
+                "name": name,
+                "gpu_hours": gpu_hours,
+                "percentage": 100 * gpu_hours / total,
+                "run_count": counts[name, "run"],
+                "manual_count": counts[name, "manual"],
+            }
+            for name, gpu_hours in sorted(hours.items(), key=lambda item: (-item[1], item[0]))
+        ],
+        "total_gpu_hours": total,
+        "total_reservations": counts.total(),
+        "unique_users": len(hours),
+        "start_date": to_rfc3339(since_ms),
+        "end_date": to_rfc3339(now_ms),
+        "days": days,
+    }
+
+
+def usage_table(found: Mapping[str, Any]) -> str:
+    """Return the same as a table."""
+    lines = [("User", "GPU Hours", "Percentage", "Run", "Manual")] + [
+        (
+            safe(user["name"], _LONGEST_NAME),
+            f"{user['gpu_hours']:.2f}",
+            f"{user['percentage']:.2f}%",
+            str(user["run_count"]),
+            str(user["manual_count"]),
+        )
+        for user in found["users"]
+    ]
+    total = f"{found['total_gpu_hours']:.2f} GPU-hours, {found['total_reservations']} reservations"
+    return f"{columns(lines)}\nTotal: {total}, {found['unique_users']} users, last {found['days']} days\n"

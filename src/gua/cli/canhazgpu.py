@@ -19,18 +19,9 @@ import typer
 
 from gua.app.local_agent import first_answer, places
 from gua.app.output import print_error
-from gua.app.reserving import (
-    Grant,
-    ask,
-    become,
-    clock,
-    environment,
-    patience,
-    reserve,
-    wanted,
-)
+from gua.app.reserving import Grant, ask, become, clock, environment, patience, reserve, wanted
 from gua.canhazgpu import status as of_status
-from gua.canhazgpu import usage as of_usage
+from gua.cli.reservations import check_run
 from gua.core.durations import parse_duration_ms, to_rfc3339
 from gua.core.errors import GuaError, NotNowError, UsageError
 from gua.core.plaintext import safe
@@ -166,10 +157,10 @@ def report(
     as_json: Annotated[bool, typer.Option("-j", "--json", help="As JSON.")] = False,
 ) -> None:
     """Show reserved hours by user."""
-    now_ms = _now_ms()
+    now_ms = time.time_ns() // 1_000_000
     answer = ask(_tried(), {"ask": "reservations", "since_ms": now_ms - days * 24 * 3_600_000})
-    found = of_usage.usage(answer.get("reservations") or [], days=days, now_ms=now_ms)
-    typer.echo(json.dumps(found, indent=2) if as_json else of_usage.table(found), nl=as_json)
+    found = of_status.usage(answer.get("reservations") or [], days=days, now_ms=now_ms)
+    typer.echo(json.dumps(found, indent=2) if as_json else of_status.usage_table(found), nl=as_json)
 
 
 @app.command("admin", context_settings={"ignore_unknown_options": True, "allow_extra_args": True})
@@ -190,7 +181,8 @@ def main(arguments: Sequence[str]) -> int:
     from typer.exceptions import Abort, TyperException  # noqa: PLC0415 - only for this
 
     try:
-        check_arguments(arguments)
+        if arguments[:1] == ["run"]:
+            check_run(arguments[1:], command=f"{NAME} run")
         typer.main.get_command(app).main(args=list(arguments), prog_name=NAME, standalone_mode=False)
     except TyperException as error:
         return _told(error.format_message())
@@ -200,17 +192,6 @@ def main(arguments: Sequence[str]) -> int:
         return _told("interrupted")
     sys.stdout.flush()
     return 0
-
-
-def check_arguments(arguments: Sequence[str]) -> None:
-    """Raise UsageError where ``run`` has no two dashes before its command."""
-    if arguments[:1] == ["run"]:
-        from gua.cli.reservations import check_run  # noqa: PLC0415 - only for this
-
-        try:
-            check_run(arguments[1:])
-        except UsageError as error:
-            raise UsageError(str(error).replace("gua run", f"{NAME} run")) from None
 
 
 def _told(words: str) -> int:
@@ -254,7 +235,10 @@ def _not_enough(requested: int) -> str | None:
 def _rows(threshold_mb: int) -> list[of_status.Row]:
     told = first_answer(_tried(), ask_status)
     return of_status.rows(
-        told, now_ms=_now_ms(), last_ends_ms=told.get("reservations_ended_ms") or {}, threshold_mb=threshold_mb
+        told,
+        now_ms=time.time_ns() // 1_000_000,
+        last_ends_ms=told.get("reservations_ended_ms") or {},
+        threshold_mb=threshold_mb,
     )
 
 
@@ -272,7 +256,7 @@ def _queue_object(waiting: Sequence[dict[str, Any]]) -> dict[str, Any]:
                 "expiry_duration": None if each["for_ms"] is None else each["for_ms"] * _MS_PER_NS,
                 "note": each["note"] or "",
                 "enqueue_time": to_rfc3339(each["asked_ms"]),
-                "last_heartbeat": to_rfc3339(_now_ms()),
+                "last_heartbeat": to_rfc3339(time.time_ns() // 1_000_000),
                 "wait_timeout": None,
             }
             for each in waiting
@@ -290,7 +274,3 @@ def _label(note: str | None, user: str | None) -> str | None:
 
 def _bracketed(numbers: Sequence[int]) -> str:
     return f"[{' '.join(map(str, numbers))}]"
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000

@@ -141,24 +141,24 @@ def _leave(parameter: TyperOption | TyperArgument) -> None:
     from pathlib import Path  # noqa: PLC0415 - gua --help needs none, and it takes as long as that
 
     checked = parameter.process_value
-    wanted = parameter.type_descriptor
-    is_one = not parameter.multiple and parameter.nargs == 1
-    is_text = wanted.annotation is str and wanted.parameter_info.parser is None
-    is_path = wanted.annotation is Path and _is_taken_as_it_is(wanted.parameter_info)
+    kind, info = parameter.type_descriptor.annotation, parameter.type_descriptor.parameter_info
+    limits = ("parser", "path_type", "exists", "readable", "writable", "resolve_path")
+    is_free = info.file_okay and info.dir_okay and not any(getattr(info, name) for name in limits)
 
     def process_value(ctx: Any, value: Any) -> Any:  # noqa: ANN401 - of whatever type the option is
-        if parameter.required or not (value is None or (is_one and (is_text or is_path) and type(value) is str)):
+        if parameter.value_is_missing(value) and not parameter.required:
+            taken: Any = None if not parameter.multiple and parameter.nargs == 1 else ()
+        elif kind in {str, list[str]} and value and info.parser is None:
+            taken = value
+        elif kind is Path and is_free and type(value) is str:
+            taken = Path(value)
+        elif kind is int and info.min is None and info.max is None and str(value).isascii() and str(value).isdecimal():
+            taken = int(value)
+        else:
             return checked(ctx, value)
-        taken = () if not is_one else Path(value) if is_path and value is not None else value
         return taken if parameter.callback is None else parameter.callback(ctx, parameter, taken)
 
     parameter.process_value = process_value  # type: ignore[method-assign] # of this one alone
-
-
-def _is_taken_as_it_is(path: Any) -> bool:  # noqa: ANN401 - the library keeps its class private
-    """Return whether nothing is asked of a path, neither that it is there nor what it is."""
-    is_asked = path.exists or path.readable or path.writable or path.resolve_path
-    return path.parser is None and path.path_type is None and path.file_okay and path.dir_okay and not is_asked
 
 
 def _grouped(groups: Mapping[str, tuple[str, ...]]) -> type[TyperCommand]:

@@ -7,6 +7,7 @@ import re
 import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -49,10 +50,8 @@ def teach(option: str, arguments: Sequence[str], environ: Mapping[str, str] = os
 def complete() -> int:
     """Tell the shell that asks by the environment what may stand next; never an error."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
-    try:
+    with suppress(Exception):  # nothing to propose is no reason to disturb who is typing
         answer()
-    except Exception:  # noqa: BLE001 - nothing to propose is no reason to disturb who is typing
-        return 0
     return 0
 
 

@@ -42,7 +42,7 @@ from gua.cli.options import (
 from gua.core.durations import parse_duration_ms
 from gua.core.errors import UsageError
 from gua.exporter.address import Serving
-from gua.identity.kubelet import Kubelet
+from gua.identity.pod_names import Kubelet
 from gua.otlp.endpoint import absolute_files
 from gua.state.directory import home_path, prepare_home
 from gua.state.host_lock import HostLock
@@ -318,24 +318,18 @@ def exporter(
     require_procfs(procfs)
     os.umask(0o077)
     home = prepare_home(home_path(state_dir, os.environ))
-    become_agent(
-        AgentSettings(
-            interval_ms=interval_ms,
-            procfs=procfs.absolute(),
-            ignored=tuple(ignore_process or ()),
-            destinations=(),
-            places=Places(
-                home=home,
-                pid_file=home.pid_file,
-                log_file=None,
-                public_socket=public_socket(socket, os.environ),
-            ),
-            serving=served,
-            kubelet=asked,
-            allocation=promises,
-        ),
-        Ready(),
+    shown_at = public_socket(socket, os.environ)
+    settings = AgentSettings(
+        interval_ms=interval_ms,
+        procfs=procfs.absolute(),
+        ignored=tuple(ignore_process or ()),
+        destinations=(),
+        places=Places(home=home, pid_file=home.pid_file, log_file=None, public_socket=shown_at),
+        serving=served,
+        kubelet=asked,
+        allocation=promises,
     )
+    become_agent(settings, Ready())
 
 
 def parse_activity(text: str | None) -> bool:

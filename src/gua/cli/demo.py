@@ -78,16 +78,12 @@ def command(
         gua demo --days 2 --interval 1m
         gua demo --html demo.html
     """
-    options = OutputOptions(
-        sections=section,
-        full=full,
-        brief=brief,
-        as_json=as_json,
-        markdown=markdown,
-        html=html,
-        steps=steps_of_demo(context, store),
+    steps = steps_of_demo(context, store)
+    output = choose_output(
+        OutputOptions(
+            sections=section, full=full, brief=brief, as_json=as_json, markdown=markdown, html=html, steps=steps
+        )
     )
-    output = choose_output(options)
     scenario = _scenario(seed=seed, gpus=gpus, ticks=ticks, interval=interval, days=days)
     if store is not None and endpoint is not None:
         msg = "--store and --endpoint exclude each other: give one of them"
@@ -133,7 +129,7 @@ def _deliver(
     *,
     store: str | None = None,
     endpoint: str | None = None,
-    on_landed: Callable[[Store], None] | None = None,
+    on_landed: Callable[[Store], None] = lambda _: None,
     is_thrown_away: bool = False,
 ) -> delivery.Delivery:
     from gua.app import delivery  # noqa: PLC0415 - not before all options are good
@@ -147,8 +143,7 @@ def _deliver(
 
     def landed(opened: Store) -> None:
         progress.close()
-        if on_landed is not None:
-            on_landed(opened)
+        on_landed(opened)
 
     with closing(progress):
         return delivery.deliver(

@@ -53,17 +53,7 @@ def command(
     allocations = AllocationSettings(
         folder=allocation_folder, slurm_job_mapping=slurm_job_mapping, pod_resources=pod_resources
     )
-    findings = list(
-        run_checks(
-            checks(
-                store=store,
-                endpoint=endpoint,
-                home=home,
-                procfs=procfs,
-                pid_file=pid_file,
-                allocations=allocations,
-            )
-        )
-    )
+    every = checks(store=store, endpoint=endpoint, home=home, procfs=procfs, pid_file=pid_file, allocations=allocations)
+    findings = list(run_checks(every))
     sys.stdout.write(render_json(findings) if as_json else render_text(findings, text_width()))
     return UnavailableError.exit_code if any(one.state is CheckState.FAILED for one in findings) else 0

@@ -11,11 +11,9 @@ import typer
 
 from gua.app.local_zone import asked_zone
 from gua.cli.completion import host_or_card
-from gua.cli.options import SocketOption, StoreOption, TimezoneOption, WidthOption, flag, value
-from gua.cli.terminal import check_width, style_for
+from gua.cli.options import SocketOption, StoreOption, TimezoneOption, WidthOption, check_width, flag, style_for, value
 from gua.report.explain.explain import ExplainRequest, check_explain, explain
-from gua.report.explain.json_ import render_explanation_json
-from gua.report.explain.text import render_explanation
+from gua.report.explain.text import render_explanation, render_explanation_json
 
 
 def command(
@@ -65,7 +63,5 @@ def command(
 
     with open_report_source(store, socket) as reader:
         told = explain(reader, request)
-    drawn = (
-        render_explanation_json(told) if as_json else render_explanation(told, style_for(sys.stdout, width, os.environ))
-    )
-    sys.stdout.write(drawn)
+    style = style_for(sys.stdout, width, os.environ)
+    sys.stdout.write(render_explanation_json(told) if as_json else render_explanation(told, style))

@@ -177,19 +177,15 @@ def _show(home: Path, *, as_json: bool) -> None:
     found = read_enrollment(home)
     shown = None if found is None else read_settings(found.endpoint, os.environ, found).shown
     if as_json:
-        typer.echo(
-            json.dumps(
-                {
-                    "schema": SCHEMA,
-                    "enrolled": found is not None,
-                    "endpoint": shown,
-                    "protocol": None if found is None else found.protocol,
-                    "certificate": None if found is None else found.certificate,
-                    "since": None if found is None else to_rfc3339(found.since_ms),
-                },
-                indent=2,
-            )
-        )
+        told = {
+            "schema": SCHEMA,
+            "enrolled": found is not None,
+            "endpoint": shown,
+            "protocol": None if found is None else found.protocol,
+            "certificate": None if found is None else found.certificate,
+            "since": None if found is None else to_rfc3339(found.since_ms),
+        }
+        typer.echo(json.dumps(told, indent=2))
     elif found is None:
         typer.echo("this host is not enrolled: gua enroll --endpoint URL")
     else:

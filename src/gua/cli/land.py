@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -14,11 +13,7 @@ from gua.agent import signals
 from gua.agent.delivery import drain
 from gua.app import opening
 from gua.cli.options import StoreOption
-from gua.core.errors import GuaError
-from gua.prices import book, listing
 from gua.spool.queue import Spool
-from gua.store.database import open_store
-from gua.store.dsn import EmbeddedDsn
 
 _NICE = 10
 
@@ -40,8 +35,4 @@ def command(
         drained = drain(queue, destination, opened, flush=opened.flush)
         if opened.is_embedded:
             opened.count_hours()
-    if isinstance(opened.dsn, EmbeddedDsn) and listing.is_there(opened.dsn.path):
-        # Opened again: closing merged what was landed. Whoever waits for the store comes first.
-        with suppress(GuaError), open_store(str(opened.dsn), patience_seconds=0) as again:
-            book.keep(again)
     typer.echo(json.dumps({"landed": drained.landed, "refused": drained.refused}))

@@ -88,8 +88,6 @@ def dispatch(arguments: Sequence[str]) -> int:
         return teach(name, rest)
     if name in {"--version", "-V"}:
         name = "version"
-    if name == "run":
-        _run_plainly(rest)
     if name == "canhazgpu":
         from gua.cli.canhazgpu import main as as_canhazgpu  # noqa: PLC0415 - only for those who come from it
 
@@ -126,17 +124,6 @@ def overview() -> str:
         "  gua demo",
     ]
     return "\n".join(lines) + "\n"
-
-
-def _run_plainly(rest: Sequence[str]) -> None:
-    """Become the command of ``gua run`` if its options are in their usual form; else return."""
-    from gua.cli.plain_run import plain_options  # noqa: PLC0415 - for this command alone
-
-    options = plain_options(rest, os.environ)
-    if options is not None:
-        from gua.app.reserving import run_with_cards  # noqa: PLC0415 - as above
-
-        run_with_cards(options)
 
 
 def _invoke(name: str, rest: Sequence[str]) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Final
@@ -28,6 +28,7 @@ CONDITION_MET: Final = 1
 _FAIL_ON: Final = "GUA_FAIL_ON"
 ALSO_FULL: Final = ("usefulness",)  # more questions than a report takes unasked, which JSON does without
 _ANSWERS: Final = frozenset({"now", "usage", "allocation"})  # what a page answers first is made of
+_FORMS: Final = ("--json", "--csv", "--markdown", "--html", "--sql", "--full", "--brief")
 _BETWEEN: Final = re.compile(r"\s+(?=[a-z-]+\s*[<>])")
 
 
@@ -107,26 +108,10 @@ class OutputOptions:
     ] = None
     steps: Steps = field(default_factory=Steps)
 
-    def forms(self) -> list[str]:
-        """Return the options given that choose a form, by name."""
-        given = {
+    def given(self) -> list[str]:
+        """Return the options that are given, by name."""
+        values = {
             "--json": self.as_json,
-            "--csv": self.csv is not None,
-            "--markdown": self.markdown,
-            "--html": self.html is not None,
-            "--sql": self.sql,
-            "--full": self.full,
-            "--brief": self.brief,
-        }
-        return [name for name, value in given.items() if value]
-
-    def is_first_screen(self) -> bool:
-        """Return whether the answers are printed, not sections."""
-        return not self.sections and self.forms() in ([], ["--brief"])
-
-    def beyond_json(self) -> list[str]:
-        """Return the options given other than ``--json``, by name."""
-        given = {
             "--section": self.sections,
             "--full": self.full,
             "--brief": self.brief,
@@ -138,7 +123,19 @@ class OutputOptions:
             "--sql": self.sql,
             "--fail-on": self.fail_on,
         }
-        return [name for name, value in given.items() if value]
+        return [name for name, value in values.items() if value]
+
+    def forms(self) -> list[str]:
+        """Return the options given that choose a form, by name."""
+        return [name for name in _FORMS if name in self.given()]
+
+    def is_first_screen(self) -> bool:
+        """Return whether the answers are printed, not sections."""
+        return not self.sections and self.forms() in ([], ["--brief"])
+
+    def beyond_json(self) -> list[str]:
+        """Return the options given other than ``--json``, by name."""
+        return [name for name in self.given() if name != "--json"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -216,25 +213,8 @@ class Output:
 
 def choose_output(options: OutputOptions) -> Output:
     """Return the form that was asked for. Raises UsageError for options that exclude each other or mean nothing."""
-    given = options.forms()
-    if len(given) > 1:
-        msg = f"a report is printed in one form: give only one of {' and '.join(given)}"
-        raise UsageError(msg)
-    if options.sections and (options.full or options.brief):
-        msg = f"{given[0]} has its own sections: leave --section out"
-        raise UsageError(msg)
-    if options.basis and given not in ([], ["--full"], ["--brief"]):
-        msg = f"--basis is a part of the text: leave it out with {given[0]}"
-        raise UsageError(msg)
-    if options.sql and options.fail_on:
-        msg = "--sql prints queries, not what they answer: leave --fail-on out"
-        raise UsageError(msg)
-    if options.csv is not None and options.sections:
-        msg = "--csv prints the one section that it names: leave --section out"
-        raise UsageError(msg)
-    if options.limits and not options.what_if:
-        msg = f"{options.limits[0]!r} belongs to no option: limits go with --what-if, as in --what-if 30m 2h"
-        raise UsageError(msg)
+    for problem in _problems(options):
+        raise UsageError(problem)
     more = ("streaks", "what-if") if options.what_if else ()
     named = _named(options, more)
     if options.html is not None:
@@ -245,13 +225,32 @@ def choose_output(options: OutputOptions) -> Output:
         shown: tuple[str, ...] = (*(BRIEF if options.brief else SECTIONS), *more)
     else:
         shown = section_names() if options.html is not None and not options.sections else named
+    written, told = options.fail_on or [], os.environ.get(_FAIL_ON, "")
+    if written and written == told.split():  # of the variable come words, as conditions are written with spaces
+        written = _BETWEEN.split(told.strip())
     return Output(
         options=options,
         shown=shown,
         named=frozenset(named),
         limits_ms=tuple(sorted({parse_duration_ms(limit) for limit in options.limits or ()})),
-        conditions=tuple(parse_condition(text) for text in _conditions(options.fail_on or ())),
+        conditions=tuple(map(parse_condition, written)),
     )
+
+
+def _problems(options: OutputOptions) -> Iterator[str]:
+    given = options.forms()
+    if len(given) > 1:
+        yield f"a report is printed in one form: give only one of {' and '.join(given)}"
+    if options.sections and (options.full or options.brief):
+        yield f"{given[0]} has its own sections: leave --section out"
+    if options.basis and given not in ([], ["--full"], ["--brief"]):
+        yield f"--basis is a part of the text: leave it out with {given[0]}"
+    if options.sql and options.fail_on:
+        yield "--sql prints queries, not what they answer: leave --fail-on out"
+    if options.csv is not None and options.sections:
+        yield "--csv prints the one section that it names: leave --section out"
+    if options.limits and not options.what_if:
+        yield f"{options.limits[0]!r} belongs to no option: limits go with --what-if, as in --what-if 30m 2h"
 
 
 def _named(options: OutputOptions, more: tuple[str, ...]) -> tuple[str, ...]:
@@ -262,12 +261,6 @@ def _named(options: OutputOptions, more: tuple[str, ...]) -> tuple[str, ...]:
         return more
     also = ALSO_FULL if options.full else ()
     return tuple(dict.fromkeys((*choose_sections(options.sections or ()), *also, *more)))
-
-
-def _conditions(written: Sequence[str]) -> Sequence[str]:
-    """Return the conditions one by one: of the variable come its words, as conditions are written with spaces."""
-    told = os.environ.get(_FAIL_ON, "")
-    return _BETWEEN.split(told.strip()) if written and [*written] == told.split() else written
 
 
 _FORM: Final = frozenset(

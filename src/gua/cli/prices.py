@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 from pathlib import Path
@@ -11,11 +10,10 @@ from typing import Annotated
 import typer
 
 from gua.app.output import safe
-from gua.app.store_address import store_address
 from gua.cli.options import StoreOption, flag, value
 from gua.core.durations import to_rfc3339
 from gua.core.errors import DataError, UsageError
-from gua.prices import listing
+from gua.prices import book
 from gua.prices.price import (
     ALWAYS_MS,
     ModelPrice,
@@ -25,7 +23,6 @@ from gua.prices.price import (
     parse_valid_from,
     read_prices,
 )
-from gua.store.dsn import EmbeddedDsn, parse_dsn
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -58,15 +55,11 @@ def list_(*, as_json: JsonOption = False, store: StoreOption = None) -> None:
     Example:
         gua prices list --json
     """
-    parsed = parse_dsn(store_address(store), password=os.environ.get("GUA_STORE_PASSWORD"))
-    found = listing.read(parsed.path) if isinstance(parsed, EmbeddedDsn) else None
-    if found is None:
-        from gua.app import opening  # noqa: PLC0415 - 0.1 s that a list that was kept does not take
-        from gua.prices import book  # noqa: PLC0415 - as above
+    from gua.app import opening  # noqa: PLC0415 - 0.1 s that wrong options do not take
 
-        with opening.open_reader(store, needs_newest=False) as opened:
-            found = book.listed(opened)
-    sys.stdout.write(listing.to_json(*found) if as_json else listing.to_text(*found))
+    with opening.open_reader(store, needs_newest=False) as opened:
+        prices, models = book.prices(opened), book.models(opened)
+    sys.stdout.write((book.to_json if as_json else book.to_text)(prices, models))
 
 
 @app.command("set")
@@ -100,18 +93,18 @@ def set_(
         gua prices set "H100 80GB HBM3" 2.49 --currency EUR --from 2026-01-01 --source "contract 12"
     """
     from gua.app import opening  # noqa: PLC0415 - as for the list
-    from gua.prices import book  # noqa: PLC0415 - as above
 
     given = ModelPrice(
         model=_named(model),
         currency=parse_currency(currency),
         per_gpu_hour=parse_amount(price),
-        valid_from_ms=ALWAYS_MS if valid_from is None else parse_valid_from(valid_from, now_ms=_now_ms()),
+        valid_from_ms=ALWAYS_MS
+        if valid_from is None
+        else parse_valid_from(valid_from, now_ms=time.time_ns() // 1_000_000),
         source=source or None,
     )
     with opening.open_writer(store) as opened:
         (new,), there = book.put(opened, [given], unseen=_note if force else _refuse, change_currency=change_currency)
-        book.keep(opened)
     was = next((one for one in there if (one.model, one.valid_from_ms) == (new.model, new.valid_from_ms)), None)
     before = f"; was {was.per_gpu_hour:.10g} {was.currency}" if was else ""
     typer.echo(safe(f"{new}{before}"))
@@ -132,16 +125,14 @@ def import_(
         gua prices import prices.csv
     """
     from gua.app import opening  # noqa: PLC0415 - as for the list
-    from gua.prices import book  # noqa: PLC0415 - as above
 
-    given = read_prices(file, now_ms=_now_ms())
+    given = read_prices(file, now_ms=time.time_ns() // 1_000_000)
     with opening.open_writer(store) as opened:
         try:
             new, _ = book.put(opened, given, unseen=_note, change_currency=change_currency)
         except UsageError as error:
             msg = f"{file}: {error}"
             raise DataError(msg) from None
-        book.keep(opened)
     typer.echo(f"{len(new)} prices of {len({price.model for price in new})} models set")
 
 
@@ -168,9 +159,8 @@ def remove(
         gua prices remove "H100 80GB HBM3" --from 2026-01-01
     """
     from gua.app import opening  # noqa: PLC0415 - as for the list
-    from gua.prices import book  # noqa: PLC0415 - as above
 
-    wanted_ms = None if valid_from is None else parse_valid_from(valid_from, now_ms=_now_ms())
+    wanted_ms = None if valid_from is None else parse_valid_from(valid_from, now_ms=time.time_ns() // 1_000_000)
     with opening.open_writer(store) as opened:
         there = book.prices(opened)
         name = known_model(_named(model), dict.fromkeys(price.model for price in there)) or model
@@ -186,7 +176,6 @@ def remove(
             msg = f"{name} has {which}: say which with --from, there are prices from {moments}"
             raise UsageError(msg)
         book.write(opened, fitting, removed=True)
-        book.keep(opened)
     typer.echo(safe(f"removed: {fitting[0]}"))
 
 
@@ -204,7 +193,3 @@ def _refuse(text: str) -> None:
 
 def _note(text: str) -> None:
     typer.echo(safe(f"note: {text}"), err=True)
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000

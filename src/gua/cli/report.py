@@ -19,7 +19,9 @@ from gua.cli.options import (
     StoreOption,
     TimezoneOption,
     WidthOption,
+    check_width,
     flag,
+    style_for,
     value,
     with_groups,
 )
@@ -30,12 +32,11 @@ from gua.cli.output_options import (
     is_typed,
     steps_of,
 )
-from gua.cli.terminal import check_width, style_for
 from gua.core.errors import UsageError
 from gua.core.moments import WEEKDAYS
 from gua.core.ports import ViewReader
 from gua.report.collect import collect
-from gua.report.recording import RecordingReader
+from gua.report.questions import RecordingReader
 from gua.report.section_list import split
 from gua.report.window import THIS_MONTH, USAGE_BY, ReportRequest, check_request
 

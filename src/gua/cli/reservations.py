@@ -16,9 +16,8 @@ import typer
 from gua.app import reserving
 from gua.app.local_agent import places
 from gua.app.output import say
-from gua.app.reserving import RunOptions, ask, described, labels_of, patience, run_with_cards, wanted
+from gua.app.reserving import ask, become, described, environment, labels_of, patience, wanted
 from gua.cli.options import AgentStateOption, SocketOption, flag, value
-from gua.cli.plain_run import VALUED
 from gua.core.durations import format_duration, parse_duration_ms
 from gua.core.errors import UnavailableError, UsageError
 from gua.core.plaintext import pad, safe
@@ -78,33 +77,36 @@ def run(
         gua run -g 2 -- python train.py
         gua run --wait 1h --timeout 8h -- ./job.sh
     """
-    run_with_cards(
-        RunOptions(
-            program=tuple(program),
-            gpus=gpus,
-            gpu_ids=gpu_ids,
-            timeout=timeout,
-            note=note,
-            label=None if label is None else tuple(label),
-            wait=wait,
-            nonblock=nonblock,
-            visible=visible,
-            accept_unknown=accept_unknown,
-            beside_scheduler=beside_scheduler,
-            socket=socket,
-            state_dir=state_dir,
-        )
-    )
+    if visible not in {"index", "uuid"}:
+        msg = f"--visible is {visible!r}: give index or uuid"
+        raise UsageError(msg)
+    timeout_ms = None if timeout is None else parse_duration_ms(timeout)
+    request = {
+        "kind": "run",
+        **wanted(gpus, gpu_ids),
+        "note": note,
+        "labels": labels_of(label or ()),
+        "wait_ms": patience(wait, nonblock=nonblock),
+        "accept_unknown": accept_unknown,
+        "beside_scheduler": beside_scheduler,
+    }
+    grant = reserving.reserve(_tried(socket, state_dir), request, say=_note)
+    _note(f"reserved {described(grant.reservation)}")
+    become(program, grant, environment(grant, os.environ, by_uuid=visible == "uuid"), timeout_ms=timeout_ms)
 
 
-def check_run(arguments: Sequence[str]) -> None:
+_VALUED: Final = ("-g", "--gpus", "-G", "--gpu-ids", "-n", "--note", "--label", "--timeout", "--wait", "--visible")
+_WITH_VALUE: Final = frozenset((*_VALUED, "--socket", "--state-dir"))
+
+
+def check_run(arguments: Sequence[str], *, command: str = "gua run") -> None:
     """Raise UsageError, with the line as it should be, where the two dashes before the command are missing."""
     if "--" in arguments or {"-h", "--help"} & set(arguments):
         return
     at = 0
     while at < len(arguments) and arguments[at].startswith("-"):
-        at += 2 if arguments[at] in VALUED else 1
-    line = shlex.join(["gua", "run", *arguments[:at]])
+        at += 2 if arguments[at] in _WITH_VALUE else 1
+    line = shlex.join([*command.split(), *arguments[:at]])
     rest = shlex.join(arguments[at:]) or "COMMAND"
     msg = f"put -- before the command: {line} -- {rest}"
     raise UsageError(msg)
@@ -148,7 +150,7 @@ def reserve(
         "accept_unknown": accept_unknown,
         "beside_scheduler": beside_scheduler,
     }
-    grant = reserving.reserve(_tried(socket, state_dir), request, say=lambda line: say(f"gua: {line}", to_stderr=True))
+    grant = reserving.reserve(_tried(socket, state_dir), request, say=_note)
     if short:
         sys.stdout.write(grant.gpus)
         return
@@ -226,6 +228,10 @@ def queue(
         since = format_duration(max(0, (now_ms - each["asked_ms"]) // _SECOND_MS * _SECOND_MS))
         owner, note = safe(each["owner"], 16), safe(each["note"] or "", 60)
         typer.echo(f"{each['position']:>3}  {pad(owner, 16)}  {pad(what, 10)}  {since:>8}  {note}".rstrip())
+
+
+def _note(line: str) -> None:
+    say(f"gua: {line}", to_stderr=True)
 
 
 def _tried(socket: Path | None, state_dir: Path | None) -> list[Path]:

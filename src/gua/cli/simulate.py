@@ -87,18 +87,14 @@ def send_when_due(ticks: Iterator[Tick], spool: Spool, landing: Landing, alive: 
             due.append(upcoming)
             upcoming = next(ticks, None)
         if due:
-            _keep(due, spool)
+            raw = [(tick.ts_ms, encode(tick)) for tick in due]
+            # The mark has no boot: simulated time does not stop with this machine.
+            mark = Mark(ts_ms=due[-1].ts_ms, monotonic_ms=0, boot_id=None)
+            spool.append_blobs([(ts_ms, len(request), compress(request)) for ts_ms, request in raw], mark)
         trouble = _deliver(spool, landing, trouble)
         alive.touch()
         if upcoming is not None:
             signals.wait(min(_LONGEST_WAIT_MS, upcoming.ts_ms - now_ms()) / 1000)
-
-
-def _keep(ticks: list[Tick], spool: Spool) -> None:
-    raw = [(tick.ts_ms, encode(tick)) for tick in ticks]
-    # The mark has no boot: simulated time does not stop with this machine.
-    mark = Mark(ts_ms=ticks[-1].ts_ms, monotonic_ms=0, boot_id=None)
-    spool.append_blobs([(ts_ms, len(request), compress(request)) for ts_ms, request in raw], mark)
 
 
 def _deliver(spool: Spool, landing: Landing, trouble: str | None) -> str | None:

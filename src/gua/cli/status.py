@@ -18,12 +18,13 @@ from gua.cli.options import (
     SocketOption,
     StoreOption,
     WidthOption,
+    check_width,
     flag,
+    style_for,
     value,
 )
-from gua.cli.terminal import check_width, style_for
 from gua.core.errors import DataError, GuaError, UnavailableError, UsageError
-from gua.local_socket.client import NoAnswerError, NobodyError, ask_status
+from gua.local_socket.client import NobodyError, ask_status
 from gua.state.directory import Home, asking_home
 
 STALLED: Final = 1
@@ -99,9 +100,12 @@ def command(
         status = first_answer(tried, ask_status)
     except GuaError as error:
         _give_up(error, tried, Home(home), pid_file, as_json=as_json)
+    from gua.report.status.text import render_status  # noqa: PLC0415 - not before there is an answer
+
     try:
         status = status if threshold is None else with_threshold(status, threshold)
-        text = json.dumps(status, indent=2) + "\n" if as_json else _drawn(status, width)
+        style = style_for(sys.stdout, width, os.environ, narrowest=NARROWEST)
+        text = json.dumps(status, indent=2) + "\n" if as_json else render_status(status, style)
     except (ValueError, TypeError, KeyError, AttributeError, OverflowError, UsageError):
         msg = "the agent's answer is not what this gua understands: use the same version for both"
         raise DataError(msg) from None
@@ -123,19 +127,9 @@ def _all(store: str | None, width: int | None, *, as_json: bool) -> int:
 
     with opening.open_reader(store) as reader:
         hosts = fleet.hosts_now(reader)
-    drawn = (
-        fleet.to_json(hosts)
-        if as_json
-        else fleet.to_text(hosts, style_for(sys.stdout, width, os.environ, narrowest=NARROWEST))
-    )
-    sys.stdout.write(drawn)
+    style = style_for(sys.stdout, width, os.environ, narrowest=NARROWEST)
+    sys.stdout.write(fleet.to_json(hosts) if as_json else fleet.to_text(hosts, style))
     return fleet.SILENT if any(host["silent"] for host in hosts) else 0
-
-
-def _drawn(status: dict[str, Any], width: int | None) -> str:
-    from gua.report.status.text import render_status  # noqa: PLC0415 - only for those who want text
-
-    return render_status(status, style_for(sys.stdout, width, os.environ, narrowest=NARROWEST))
 
 
 def parse_threshold(text: str) -> Threshold:
@@ -160,13 +154,10 @@ def with_threshold(status: dict[str, Any], threshold: Threshold) -> dict[str, An
 
     own = rules_of(status["rules"])
     judged = replace(own, held_memory_bytes=threshold.bytes or 0, held_memory_ratio=threshold.ratio or 0.0)
+    held = {"held_memory_bytes": judged.held_memory_bytes, "held_memory_ratio": judged.held_memory_ratio}
     return {
         **status,
-        "rules": {
-            **status["rules"],
-            "held_memory_bytes": judged.held_memory_bytes,
-            "held_memory_ratio": judged.held_memory_ratio,
-        },
+        "rules": {**status["rules"], **held},
         "cards": [
             judged_again(card, own if threshold.bytes is None and card["memory_limit_bytes"] is None else judged)
             for card in status["cards"]
@@ -178,8 +169,6 @@ def _give_up(error: GuaError, tried: Sequence[Path], home: Home, pid_file: Path 
     """Tell an agent that does not answer from none. Raises UnavailableError (none), StatusUnknownError."""
     if isinstance(error, NobodyError):
         told = _agent_that_is_silent(tried, home, pid_file or home.pid_file)
-    elif isinstance(error, NoAnswerError):
-        told = StatusUnknownError(str(error))
     else:
         told = StatusUnknownError(str(error)) if isinstance(error, UnavailableError) else error
     if as_json:

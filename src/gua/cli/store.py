@@ -74,7 +74,8 @@ def apply(
     Example:
         gua schema apply --store clickhouse://owner@db.example:8123 --keep-raw 3d --keep-ticks 90d
     """
-    keep = _kept(keep_raw, keep_ticks, keep_hours)
+    given = {"raw": keep_raw, "ticks": keep_ticks, "hours": keep_hours}
+    keep = {f"{name}_days": parse_days(f"--keep-{name}", text) for name, text in given.items() if text is not None}
     parsed = parse_dsn(store_address(store))
     if isinstance(parsed, EmbeddedDsn) and "raw_days" in keep:
         msg = f"{parsed} keeps no raw points: leave out --keep-raw"
@@ -143,11 +144,6 @@ def check(*, store: StoreOption = None) -> None:
             msg = f"{opened.dsn} differs from schema version {SCHEMA_VERSION}: {remedy}"
             raise UnavailableError(msg)
         typer.echo(f"{opened.dsn}: schema version {SCHEMA_VERSION}, as it should be")
-
-
-def _kept(raw: str | None, ticks: str | None, hours: str | None) -> dict[str, int | None]:
-    given = {"raw": raw, "ticks": ticks, "hours": hours}
-    return {f"{name}_days": parse_days(f"--keep-{name}", text) for name, text in given.items() if text is not None}
 
 
 def _form(store: str | None, cluster: str | None, replication: Replication | None) -> Topology:

@@ -14,15 +14,13 @@ from typing import TYPE_CHECKING, Annotated, Final
 from gua.app.local_agent import first_answer, places
 from gua.app.output import print_error
 from gua.cli.completion import owners, values
-from gua.cli.options import HostsOption, SocketOption, StoreOption, WidthOption, flag, value
-from gua.cli.terminal import check_width, style_for
+from gua.cli.options import HostsOption, SocketOption, StoreOption, WidthOption, check_width, flag, style_for, value
 from gua.core.durations import parse_duration_ms
 from gua.core.errors import UsageError
 from gua.local_socket.client import NobodyError, ask_status
-from gua.report.top.agent import snapshot_of_agent
-from gua.report.top.model import Snapshot
+from gua.report.top.model import SORTS, Snapshot, TopView, chosen_cards, chosen_holders
+from gua.report.top.snapshots import snapshot_of_agent
 from gua.report.top.text import render_top, render_top_json
-from gua.report.top.view import SORTS, TopView, chosen_cards, chosen_holders
 from gua.state.directory import asking_home
 
 if TYPE_CHECKING:
@@ -79,11 +77,12 @@ def command(
     seconds = None if interval is None else parse_duration_ms(interval) / 1000
     view = TopView(sort=sort, text=only, only_idle=only_idle)
     style = partial(style_for, sys.stdout, width, os.environ)
+    is_live = sys.stdin.isatty() and sys.stdout.isatty() and os.environ.get("TERM") not in {None, "", "dumb"}
     with open_source(store, socket, tuple(host or ())) as source:
         first = source.ask()
         if as_json:
             sys.stdout.write(render_top_json(first, chosen_cards(first, view), chosen_holders(first, view)))
-        elif once or not _is_live():
+        elif once or not is_live:
             sys.stdout.write("\n".join(render_top(first, view, style())) + "\n")
         else:
             from gua.report.top.live import watch  # noqa: PLC0415 - only where there is a terminal
@@ -97,10 +96,6 @@ class SnapshotSource:
 
     ask: Callable[[], Snapshot]
     seconds: float
-
-
-def _is_live() -> bool:
-    return sys.stdin.isatty() and sys.stdout.isatty() and os.environ.get("TERM") not in {None, "", "dumb"}
 
 
 @contextmanager
@@ -151,7 +146,7 @@ class _StoreSource:
     def ask(self) -> Snapshot:
         """Return what the store has now."""
         from gua.app import opening  # noqa: PLC0415 - an agent is asked without any store
-        from gua.report.top.store import snapshot_of_store  # noqa: PLC0415 - as above
+        from gua.report.top.snapshots import snapshot_of_store  # noqa: PLC0415 - as above
         from gua.store.directory import nobody  # noqa: PLC0415 - as above
 
         if self._server is not None:

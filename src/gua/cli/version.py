@@ -16,13 +16,10 @@ def command() -> None:
     Example:
         gua version
     """
+    try:
+        engine = f"chdb-core {metadata.version('chdb-core')}"
+    except metadata.PackageNotFoundError:
+        engine = f"none on this machine; the embedded one: {install_command()}"
     typer.echo(f"gua     {metadata.version('gua-otel')}")
     typer.echo(f"python  {platform.python_version()}")
-    typer.echo(f"engine  {_engine()}")
-
-
-def _engine() -> str:
-    try:
-        return f"chdb-core {metadata.version('chdb-core')}"
-    except metadata.PackageNotFoundError:
-        return f"none on this machine; the embedded one: {install_command()}"
+    typer.echo(f"engine  {engine}")

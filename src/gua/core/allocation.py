@@ -8,11 +8,11 @@ The agent applies :class:`Promises` once, when it makes a tick. The uses are dec
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from operator import attrgetter, itemgetter
-from typing import Any, Final, NamedTuple, cast
+from operator import attrgetter
+from typing import Final, NamedTuple
 
 from gua.core.rules import State
 from gua.core.tick import AllocationReading, CardReading, ProcessReading
@@ -152,7 +152,7 @@ def parts(card: CardReading, state: State) -> tuple[Part, ...]:
 
 def belongs(process: ProcessReading, allocation: Allocation) -> bool | None:
     """Return whether a process belongs to an allocation; ``None`` if nothing that both sides know tells it."""
-    return _belongs(_facts_of(process), allocation)
+    return _belongs(_Whose(*_whose_is(process)), allocation)
 
 
 class _Whose(NamedTuple):
@@ -170,47 +170,34 @@ class _Whose(NamedTuple):
     workload_model: str | None
 
 
-_Facts = tuple[Any, ...]
-"""The fields of :class:`_Whose`: a plain tuple, as one is made for each process at each tick."""
-_facts_of: Final = cast("Callable[[ProcessReading], _Facts]", attrgetter(*_Whose._fields))
+_whose_is: Final = attrgetter(*_Whose._fields)
 
 
-def _belongs(whose: _Facts, allocation: Allocation) -> bool | None:
-    job, uid, owner, pod_uid, pod_name, namespace, container, *_ = whose
+def _belongs(whose: _Whose, allocation: Allocation) -> bool | None:
     if allocation.container_id is not None:
         # Root of a container is another one than the host's, and what could not be read may be in it.
-        return container == allocation.container_id if uid is not None else None
+        return whose.container_id == allocation.container_id if whose.uid is not None else None
     if allocation.pod_name is not None or allocation.pod_uid is not None:
-        return _is_of_pod(pod_uid, pod_name, namespace, allocation, is_read=uid is not None)
-    if allocation.slurm_job_id is not None and job is not None:
-        return bool(allocation.slurm_job_id == job)
-    if allocation.uid is not None and uid is not None:
-        return bool(allocation.uid == uid)
-    return None if allocation.owner is None or owner is None else _is_of_owner(uid, owner, allocation.owner)
+        return _is_of_pod(whose, allocation)
+    for promised, own in ((allocation.slurm_job_id, whose.slurm_job_id), (allocation.uid, whose.uid)):
+        if promised is not None and own is not None:
+            return promised == own
+    if allocation.owner is None or whose.owner is None:
+        return None
+    # A user without a name is a number on either side.
+    if allocation.owner in {whose.owner, str(whose.uid)}:
+        return True
+    return None if whose.owner.isdecimal() or allocation.owner.isdecimal() else False
 
 
-def _is_of_pod(
-    uid: str | None, name: str | None, namespace: str | None, allocation: Allocation, *, is_read: bool
-) -> bool | None:
-    if allocation.pod_uid is not None and uid is not None:
-        return uid == allocation.pod_uid
-    if allocation.pod_name is not None and name is not None:
-        return (namespace, name) == (allocation.pod_namespace, allocation.pod_name)
+def _is_of_pod(whose: _Whose, allocation: Allocation) -> bool | None:
+    if allocation.pod_uid is not None and whose.pod_uid is not None:
+        return whose.pod_uid == allocation.pod_uid
+    if allocation.pod_name is not None and whose.pod_name is not None:
+        return (whose.pod_namespace, whose.pod_name) == (allocation.pod_namespace, allocation.pod_name)
     # A process in no pod is not of this one; one in a pod that is known by its other name may be, and one that could
     # not be read, too.
-    return False if is_read and uid is None and name is None else None
-
-
-def _is_of_owner(uid: int | None, owner: str, promised: str) -> bool | None:
-    """Return whether a process's user is the one promised; a user without a name is a number on either side."""
-    if owner == promised or (uid is not None and str(uid) == promised):
-        return True
-    return None if owner.isdecimal() or promised.isdecimal() else False
-
-
-def _counted(processes: Sequence[ProcessReading]) -> frozenset[_Facts]:
-    """Return whose counted processes they are, each once: what a hundred of one job are is known from one."""
-    return frozenset([_facts_of(process) for process in processes if process.type is not ProcessType.IGNORED])
+    return False if whose.uid is not None and whose.pod_uid is None and whose.pod_name is None else None
 
 
 class _Standing(NamedTuple):
@@ -223,21 +210,21 @@ class _Standing(NamedTuple):
 _UNKNOWN: Final = _Standing(Relation.UNKNOWN)
 
 
-def _standings(on_card: frozenset[_Facts], allocations: Sequence[Allocation]) -> list[_Standing]:
+def _standings(on_card: frozenset[_Whose], allocations: Sequence[Allocation]) -> list[_Standing]:
     """Return how each of all allocations that have a card at one time stands, its list being known."""
     told = [(whose, [_belongs(whose, each) for each in allocations]) for whose in on_card]
     belongings = [belonging for _, belonging in told]
     return [
         _Standing(
-            _relation(belongings, place), together(_workload(whose) for whose, belonging in told if belonging[place])
+            _relation(belongings, place),
+            together(
+                Work(whose.workload_kind or workload_kind(whose.comm), whose.workload_model)
+                for whose, belonging in told
+                if belonging[place]
+            ),
         )
         for place in range(len(allocations))
     ]
-
-
-def _workload(facts: _Facts) -> Work:
-    whose = _Whose(*facts)
-    return Work(whose.workload_kind or workload_kind(whose.comm), whose.workload_model)
 
 
 def _relation(told: Sequence[Sequence[bool | None]], place: int) -> Relation:
@@ -262,10 +249,9 @@ def _relation(told: Sequence[Sequence[bool | None]], place: int) -> Relation:
 
 
 _Key = tuple[str, str]
-_Cover = tuple[_Key, "Allocation", int, int]
+_Cover = tuple["Allocation", int, int]
 """An allocation within a tick, from when to when (Unix ms)."""
 _MOST_CARDS: Final = 4096
-_MOST_READINGS: Final = 8  # ticks are a millisecond longer or shorter
 
 
 class CardTick(NamedTuple):
@@ -287,35 +273,13 @@ class Promise(NamedTuple):
     allocations: tuple[AllocationReading, ...] = ()
 
 
-_NOT_LOOKED_AT: Final = Promise()
-
-
-class _Having(NamedTuple):
-    """A card's allocations by source and id. ``open_since_ms``: since when all go on, ``None`` if one has an end."""
-
-    items: list[tuple[_Key, Allocation]]
-    open_since_ms: int | None
-
-    @classmethod
-    def of(cls, items: list[tuple[_Key, Allocation]]) -> _Having:
-        ends = any(each.until_ms is not None for _, each in items)
-        return cls(items, None if ends or not items else max(each.since_ms for _, each in items))
-
-
-_NOTHING: Final = _Having([], None)
-
-
 @dataclass(slots=True)
 class _Known:
-    """What is remembered of a card: how each of its allocations stands, and of what that was concluded.
-
-    ``readings`` are those of ticks that all of them cover, by duration and GPU time: most ticks are like one before.
-    """
+    """How each allocation of a card stands, and what that was concluded from."""
 
     standings: dict[_Key, _Standing] = field(default_factory=dict)
-    on_card: frozenset[_Facts] | None = None
-    at_end: list[tuple[_Key, Allocation]] = field(default_factory=list)
-    readings: dict[tuple[int, int], tuple[AllocationReading, ...]] = field(default_factory=dict)
+    on_card: frozenset[_Whose] | None = None
+    at_end: list[Allocation] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -323,7 +287,7 @@ class Promises:
     """Finds the allocations of cards; remembers from tick to tick the relation at the last look at each card."""
 
     _allocations: tuple[Allocation, ...] = ()
-    _by_card: dict[str, _Having] = field(default_factory=dict)
+    _by_card: dict[str, dict[_Key, Allocation]] = field(default_factory=dict)
     _cards: dict[str, _Known] = field(default_factory=dict)
 
     def of(self, card: CardTick, look: AllocationLook, *, ts_ms: int) -> Promise:
@@ -333,107 +297,75 @@ class Promises:
         One that ended within the tick keeps the relation of the tick before: nobody looked at its processes since.
         """
         if not look.sources:
-            return _NOT_LOOKED_AT
+            return Promise()
         start_ms = ts_ms - card.duration_ms
-        having = self._of_card(card, look)
         is_known = look.is_known(card.uuid) and (card.parent is None or look.is_known(card.parent))
-        if having.open_since_ms is not None and having.open_since_ms <= start_ms < ts_ms:
-            readings = self._whole_readings(card, having.items)
-            return Promise(AllocationStatus.ALLOCATED, 0 if is_known else None, readings)
-        covers: list[_Cover] = []
-        for key, allocation in having.items:
-            since_ms, until_ms = _cover(allocation, start_ms, ts_ms)
-            if since_ms < until_ms:
-                covers.append((key, allocation, since_ms, until_ms))
+        covers = [
+            (allocation, since_ms, until_ms)
+            for allocation in self._of_card(card, look)
+            for since_ms, until_ms in [_cover(allocation, start_ms, ts_ms)]
+            if since_ms < until_ms
+        ]
         if not covers:
             self._cards.pop(card.uuid, None)
             if is_known:
                 return Promise(AllocationStatus.UNALLOCATED, card.gpu_time_ms)
             return Promise(AllocationStatus.UNKNOWN)
-        times = _gpu_times(card, start_ms, [cover[2:] for cover in covers])
-        standings = self._standings(card, [(key, each) for key, each, _, until_ms in covers if until_ms == ts_ms])
+        times = _gpu_times(card, start_ms, covers)
+        standings = self._standings(card, [allocation for allocation, _, until_ms in covers if until_ms == ts_ms])
         return Promise(
             AllocationStatus.ALLOCATED,
             card.gpu_time_ms - sum(times) if is_known else None,
             tuple(
-                [
-                    _reading(each, standings.get(key, _UNKNOWN), until_ms - since_ms, gpu_time_ms)
-                    for (key, each, since_ms, until_ms), gpu_time_ms in zip(covers, times, strict=True)
-                ]
+                _reading(each, standings.get(each.key, _UNKNOWN), until_ms - since_ms, gpu_time_ms)
+                for (each, since_ms, until_ms), gpu_time_ms in zip(covers, times, strict=True)
             ),
         )
 
-    def _whole_readings(self, card: CardTick, having: list[tuple[_Key, Allocation]]) -> tuple[AllocationReading, ...]:
-        """Return the readings of a tick that all of these cover."""
-        standings = self._standings(card, having)
-        known, lasting = self._cards[card.uuid], (card.duration_ms, card.gpu_time_ms)
-        readings = known.readings.get(lasting)
-        if readings is None:
-            if len(known.readings) >= _MOST_READINGS:
-                known.readings.clear()
-            readings = known.readings[lasting] = tuple(
-                [
-                    _reading(each, standings.get(key, _UNKNOWN), card.duration_ms, gpu_time_ms)
-                    for (key, each), gpu_time_ms in zip(having, _shares(card.gpu_time_ms, len(having)), strict=True)
-                ]
-            )
-        return readings
-
-    def _of_card(self, card: CardTick, look: AllocationLook) -> _Having:
+    def _of_card(self, card: CardTick, look: AllocationLook) -> list[Allocation]:
         """Return the allocations of a card or of the GPU that it is a part of, by source and id, each once."""
         if look.allocations != self._allocations:
             by_card: defaultdict[str, dict[_Key, Allocation]] = defaultdict(dict)
-            for key, allocation in sorted([(each.key, each) for each in look.allocations], key=itemgetter(0)):
+            for allocation in look.allocations:
                 for uuid in allocation.cards:
-                    by_card[uuid][key] = allocation
-            self._by_card = {uuid: _Having.of(list(of_card.items())) for uuid, of_card in by_card.items()}
-            self._allocations = look.allocations
-        own = self._by_card.get(card.uuid, _NOTHING)
-        whole = _NOTHING if card.parent is None else self._by_card.get(card.parent, _NOTHING)
-        if own.items and whole.items:
-            return _Having.of(sorted(dict([*whole.items, *own.items]).items(), key=itemgetter(0)))
-        return own if own.items else whole
+                    by_card[uuid][allocation.key] = allocation
+            self._by_card, self._allocations = by_card, look.allocations
+        found = {**self._by_card.get(card.parent or "", {}), **self._by_card.get(card.uuid, {})}
+        return [found[key] for key in sorted(found)]
 
     def labelled(self, card: CardTick) -> tuple[ProcessReading, ...]:
         """Return the card's processes after :meth:`of`, with what was declared of the allocation that each belongs to.
 
         What is known of a process by itself comes first.
         """
-        known = self._cards.get(card.uuid)
-        having = () if known is None else known.at_end
-        declared = [each for _, each in having if each.workload_kind is not None or each.workload_model is not None]
-        if not declared:
-            return card.processes
-        return tuple(_labelled(process, declared) for process in card.processes)
+        known = self._cards.get(card.uuid, _Known())
+        declared = [each for each in known.at_end if each.workload_kind is not None or each.workload_model is not None]
+        labelled = []
+        for process in card.processes if declared else ():
+            own = next((each for each in declared if belongs(process, each)), None)
+            if own is not None and process.type is not ProcessType.IGNORED:
+                kind, model = process.workload_kind or own.workload_kind, process.workload_model or own.workload_model
+                labelled.append(replace(process, workload_kind=kind, workload_model=model))
+            else:
+                labelled.append(process)
+        return tuple(labelled) if declared else card.processes
 
-    def _standings(self, card: CardTick, at_end: list[tuple[_Key, Allocation]]) -> Mapping[_Key, _Standing]:
+    def _standings(self, card: CardTick, at_end: list[Allocation]) -> Mapping[_Key, _Standing]:
         """Return how every allocation stands that the card has or had since the tick before."""
         known = self._cards.setdefault(card.uuid, _Known())
         if len(self._cards) > _MOST_CARDS:  # instances come and go, each with a UUID of its own
             del self._cards[next(iter(self._cards))]
-        on_card = _counted(card.processes) if card.process_list is ProcessList.KNOWN else None
+        on_card = None
+        if card.process_list is ProcessList.KNOWN:  # each once: what a hundred of one job are is known from one
+            counted = [process for process in card.processes if process.type is not ProcessType.IGNORED]
+            on_card = frozenset(_Whose(*whose) for whose in set(map(_whose_is, counted)))
         # The same people under the same allocations have the same relations, tick after tick.
         if on_card is None or on_card != known.on_card or at_end != known.at_end:
-            newest = [_UNKNOWN] * len(at_end)
-            if on_card is not None:
-                newest = _standings(on_card, [each for _, each in at_end])
-            ended = {key for key, _ in known.at_end}
-            before = {key: of for key, of in known.standings.items() if key in ended}
-            known.standings = before | {key: of for (key, _), of in zip(at_end, newest, strict=True)}
+            newest = [_UNKNOWN] * len(at_end) if on_card is None else _standings(on_card, at_end)
+            before = {each.key: known.standings[each.key] for each in known.at_end}
+            known.standings = before | {each.key: of for each, of in zip(at_end, newest, strict=True)}
             known.on_card, known.at_end = on_card, at_end
-            known.readings.clear()
         return known.standings
-
-
-def _labelled(process: ProcessReading, declared: Sequence[Allocation]) -> ProcessReading:
-    own = next((each for each in declared if belongs(process, each)), None)
-    if own is None or process.type is ProcessType.IGNORED:
-        return process
-    return replace(
-        process,
-        workload_kind=process.workload_kind or own.workload_kind,
-        workload_model=process.workload_model or own.workload_model,
-    )
 
 
 _FUTURE_MS: Final = 1000
@@ -450,28 +382,23 @@ def _cover(allocation: Allocation, start_ms: int, end_ms: int) -> tuple[int, int
     return min(max(since, start_ms), end_ms), min(max(until, start_ms), end_ms)
 
 
-def _gpu_times(card: CardTick, start_ms: int, covers: Sequence[tuple[int, int]]) -> list[int]:
+def _gpu_times(card: CardTick, start_ms: int, covers: Sequence[_Cover]) -> list[int]:
     """Return the GPU time of each stretch [ms]: where several cover the same time, equal parts to the millisecond."""
     times = [0] * len(covers)
-    for since, until in pairwise(sorted({bound for cover in covers for bound in cover})):
-        inside = [place for place, cover in enumerate(covers) if cover[0] <= since and until <= cover[1]]
-        if not inside:
-            continue
+    for since, until in pairwise(sorted({bound for _, *bounds in covers for bound in bounds})):
+        inside = [place for place, cover in enumerate(covers) if cover[1] <= since and until <= cover[2]]
         whole = _until(card, until - start_ms) - _until(card, since - start_ms)
-        for place, share in zip(inside, _shares(whole, len(inside)), strict=True):
-            times[place] += share
+        for order, place in enumerate(inside):
+            times[place] += whole // len(inside) + (order < whole % len(inside))
     return times
-
-
-def _shares(whole_ms: int, count: int) -> list[int]:
-    """Return equal parts to the millisecond, the first ones the longer."""
-    share, left = divmod(whole_ms, count)
-    return [share + (order < left) for order in range(count)]
 
 
 def _until(card: CardTick, elapsed_ms: int) -> int:
     """Return the GPU time of the tick's first ``elapsed_ms``."""
     return card.gpu_time_ms * elapsed_ms // card.duration_ms
+
+
+_COPIED: Final = ("since_ms", "until_ms", "owner", "uid", "kind", "job_name", "pod_uid", "pod_name", "pod_namespace")
 
 
 def _reading(allocation: Allocation, of: _Standing, duration_ms: int, gpu_time_ms: int) -> AllocationReading:
@@ -483,13 +410,5 @@ def _reading(allocation: Allocation, of: _Standing, duration_ms: int, gpu_time_m
         workload_model=allocation.workload_model or of.workload.model,
         duration_ms=duration_ms,
         gpu_time_ms=gpu_time_ms,
-        since_ms=allocation.since_ms,
-        until_ms=allocation.until_ms,
-        owner=allocation.owner,
-        uid=allocation.uid,
-        kind=allocation.kind,
-        job_name=allocation.job_name,
-        pod_uid=allocation.pod_uid,
-        pod_name=allocation.pod_name,
-        pod_namespace=allocation.pod_namespace,
+        **{name: getattr(allocation, name) for name in _COPIED},
     )

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 RATIO_SCALE = 10_000
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class TypeTotals:
     """The processes of one type on one card: how many, their known memory, how many of unknown memory."""
 
@@ -22,7 +22,6 @@ class TypeTotals:
     unknown: int = 0
 
 
-_NOTHING = TypeTotals()
 _PLACES = {kind: 3 * number for number, kind in enumerate(ProcessType)}
 
 
@@ -68,12 +67,7 @@ def type_totals(processes: tuple[ProcessReading, ...]) -> list[int]:
 def totals_by_type(processes: tuple[ProcessReading, ...]) -> dict[ProcessType, TypeTotals]:
     """Return the totals of every process type, also of those with no process."""
     totals = type_totals(processes)
-    return {
-        kind: TypeTotals(count=totals[place], memory_bytes=totals[place + 1], unknown=totals[place + 2])
-        if totals[place]
-        else _NOTHING
-        for kind, place in _PLACES.items()
-    }
+    return {kind: TypeTotals(*totals[place : place + 3]) for kind, place in _PLACES.items()}
 
 
 def busiest(processes: tuple[ProcessReading, ...]) -> float | None:
@@ -88,11 +82,11 @@ def card_facts(card: CardReading) -> CardFacts:
         utilization_encoder=ratio(card.utilization_encoder),
         utilization_decoder=ratio(card.utilization_decoder),
         process_utilization_max=ratio(busiest(card.processes)),
+        processes=totals_by_type(card.processes) if card.process_list is ProcessList.KNOWN else None,
         memory_used_bytes=card.memory_used_bytes,
         memory_limit_bytes=card.memory_limit_bytes,
         memory_reserved_bytes=card.memory_reserved_bytes,
         memory_shared=card.memory_shared,
         process_list=card.process_list,
-        processes=totals_by_type(card.processes) if card.process_list is ProcessList.KNOWN else None,
         failed=card.failed,
     )

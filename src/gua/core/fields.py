@@ -43,7 +43,7 @@ class PointForm(Enum):
         return round(value * 1000) if self is PointForm.MILLI else round(value)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Field:
     """One field of a reading that is sent as a point of its own; ``attributes`` tell its points from others'."""
 
@@ -58,112 +58,56 @@ class Field:
         return next((column for column in self.metric.columns if column.attributes == self.attributes), None)
 
 
-def _field(name: str, metric: Metric, form: PointForm, *attributes: tuple[str, str]) -> Field:
-    return Field(name=name, metric=metric, form=form, attributes=attributes)
+_NAMES: Final = {"power_mw": "power_watts"}
 
 
-_GPU = ("hw.type", "gpu")
+def _fields(form: PointForm, *stored: Metric) -> tuple[Field, ...]:
+    """Return the field of each column of these metrics, which is named as its column if :data:`_NAMES` has no other."""
+    return tuple(
+        Field(_NAMES.get(column.name, column.name), metric, form, column.attributes)
+        for metric in stored
+        for column in metric.columns
+    )
+
 
 CARD_FIELDS: Final = (
-    _field("duration_ms", metrics.SAMPLE_DURATION, PointForm.MILLI),
-    _field("gpu_time_ms", metrics.GPU_TIME, PointForm.MILLI),
-    _field("utilization", metrics.UTILIZATION, PointForm.DOUBLE, ("hw.gpu.task", "general")),
-    _field("utilization_encoder", metrics.UTILIZATION, PointForm.DOUBLE, ("hw.gpu.task", "encoder")),
-    _field("utilization_decoder", metrics.UTILIZATION, PointForm.DOUBLE, ("hw.gpu.task", "decoder")),
-    _field("utilization_max", metrics.UTILIZATION_MAX, PointForm.DOUBLE),
-    _field("utilization_coverage_ms", metrics.UTILIZATION_COVERAGE, PointForm.MILLI),
-    _field("idle_time_ms", metrics.IDLE_TIME, PointForm.MILLI),
-    _field("idle_energy_mj", metrics.IDLE_ENERGY, PointForm.MILLI),
-    _field("idle_energy_coverage_ms", metrics.IDLE_ENERGY_COVERAGE, PointForm.MILLI),
-    _field("memory_used_bytes", metrics.MEMORY_USAGE, PointForm.INTEGER),
-    _field("memory_limit_bytes", metrics.MEMORY_LIMIT, PointForm.INTEGER),
-    _field("memory_reserved_bytes", metrics.MEMORY_RESERVED, PointForm.INTEGER),
-    _field("power_watts", metrics.POWER, PointForm.DOUBLE, _GPU),
-    _field("temperature_celsius", metrics.TEMPERATURE, PointForm.DOUBLE),
-    _field("energy_total_mj", metrics.ENERGY_TOTAL, PointForm.MILLI, _GPU),
-    _field("energy_mj", metrics.ENERGY, PointForm.MILLI),
-    _field("failed", metrics.STATUS, PointForm.INTEGER, ("hw.state", "failed"), _GPU),
-    _field("clock_reasons", metrics.CLOCK_REASONS, PointForm.INTEGER),
-    _field("xid_errors", metrics.ERRORS, PointForm.INTEGER, ("error.type", "xid"), _GPU),
-    _field("ecc_errors", metrics.ERRORS, PointForm.INTEGER, ("error.type", "ecc_uncorrected"), _GPU),
-    _field("xid", metrics.XID, PointForm.INTEGER),
-    _field("row_remap", metrics.ROW_REMAP, PointForm.INTEGER),
-    _field("sm_utilization", metrics.SM_UTILIZATION, PointForm.DOUBLE),
-    _field("sm_occupancy", metrics.SM_OCCUPANCY, PointForm.DOUBLE),
-    _field("tensor_utilization", metrics.TENSOR_UTILIZATION, PointForm.DOUBLE),
-    _field("memory_bandwidth_utilization", metrics.MEMORY_BANDWIDTH_UTILIZATION, PointForm.DOUBLE),
-    _field("unallocated_gpu_time_ms", metrics.UNALLOCATED_TIME, PointForm.MILLI),
+    *_fields(PointForm.MILLI, metrics.SAMPLE_DURATION, metrics.GPU_TIME),
+    *_fields(PointForm.DOUBLE, metrics.UTILIZATION, metrics.UTILIZATION_MAX),
+    *_fields(PointForm.MILLI, metrics.UTILIZATION_COVERAGE, metrics.IDLE_TIME, metrics.IDLE_ENERGY),
+    *_fields(PointForm.MILLI, metrics.IDLE_ENERGY_COVERAGE),
+    *_fields(PointForm.INTEGER, metrics.MEMORY_USAGE, metrics.MEMORY_LIMIT, metrics.MEMORY_RESERVED),
+    *_fields(PointForm.DOUBLE, metrics.POWER, metrics.TEMPERATURE),
+    *_fields(PointForm.MILLI, metrics.ENERGY_TOTAL, metrics.ENERGY),
+    *_fields(PointForm.INTEGER, metrics.STATUS, metrics.CLOCK_REASONS, metrics.ERRORS, metrics.XID, metrics.ROW_REMAP),
+    *_fields(PointForm.DOUBLE, metrics.SM_UTILIZATION, metrics.SM_OCCUPANCY, metrics.TENSOR_UTILIZATION),
+    *_fields(PointForm.DOUBLE, metrics.MEMORY_BANDWIDTH_UTILIZATION),
+    *_fields(PointForm.MILLI, metrics.UNALLOCATED_TIME),
 )
-STATUS_OK: Final = (("hw.state", "ok"), _GPU)
-
+STATUS_OK: Final = (("hw.state", "ok"), ("hw.type", "gpu"))
 PROCESS_FIELDS: Final = (
-    _field("gpu_time_ms", metrics.PROCESS_GPU_TIME, PointForm.MILLI),
-    _field("memory_bytes", metrics.PROCESS_GPU_MEMORY, PointForm.INTEGER),
-    _field("utilization", metrics.PROCESS_GPU_UTILIZATION, PointForm.DOUBLE),
-    _field("idle_ms", metrics.PROCESS_IDLE_DURATION, PointForm.MILLI),
+    *_fields(PointForm.MILLI, metrics.PROCESS_GPU_TIME),
+    *_fields(PointForm.INTEGER, metrics.PROCESS_GPU_MEMORY),
+    *_fields(PointForm.DOUBLE, metrics.PROCESS_GPU_UTILIZATION),
+    Field("idle_ms", metrics.PROCESS_IDLE_DURATION, PointForm.MILLI),
 )
-
-ALLOCATION_FIELDS: Final = (
-    _field("duration_ms", metrics.ALLOCATION_DURATION, PointForm.MILLI),
-    _field("gpu_time_ms", metrics.ALLOCATION_TIME, PointForm.MILLI),
-)
-
+ALLOCATION_FIELDS: Final = _fields(PointForm.MILLI, metrics.ALLOCATION_DURATION, metrics.ALLOCATION_TIME)
 SOURCE_FIELDS: Final = (
-    _field("waiting", metrics.QUEUE_WAITING, PointForm.INTEGER),
-    _field("wait_ms", metrics.QUEUE_WAIT_TIME, PointForm.MILLI),
-    _field("waited_ms", metrics.QUEUE_TIME, PointForm.MILLI),
+    *_fields(PointForm.INTEGER, metrics.QUEUE_WAITING),
+    *_fields(PointForm.MILLI, metrics.QUEUE_WAIT_TIME, metrics.QUEUE_TIME),
 )
-
 AGENT_FIELDS: Final = (
-    _field("tick_duration_seconds", metrics.AGENT_TICK_DURATION, PointForm.DOUBLE),
-    _field("tick_lateness_seconds", metrics.AGENT_TICK_LATENESS, PointForm.DOUBLE),
-    _field("spool_ticks", metrics.AGENT_SPOOL_TICKS, PointForm.INTEGER),
-    _field("spool_bytes", metrics.AGENT_SPOOL_SIZE, PointForm.INTEGER),
-    _field("dropped_ticks", metrics.AGENT_DROPPED, PointForm.INTEGER),
+    Field("tick_duration_seconds", metrics.AGENT_TICK_DURATION, PointForm.DOUBLE),
+    Field("tick_lateness_seconds", metrics.AGENT_TICK_LATENESS, PointForm.DOUBLE),
+    Field("spool_ticks", metrics.AGENT_SPOOL_TICKS, PointForm.INTEGER),
+    Field("spool_bytes", metrics.AGENT_SPOOL_SIZE, PointForm.INTEGER),
+    Field("dropped_ticks", metrics.AGENT_DROPPED, PointForm.INTEGER),
 )
 
-CARD_INFO: Final = {
-    "hw.name": "name",
-    "hw.model": "model",
-    "hw.vendor": "vendor",
-    "hw.driver_version": "driver_version",
-    "hw.parent": "parent",
-    "gua.gpu.index": "index",
-    "gua.gpu.pci": "pci",
-    "gua.gpu.mig": "mig",
-    "gua.gpu.process.list": "process_list",
-    "gua.gpu.memory.shared": "memory_shared",
-    "gua.gpu.allocation": "allocation",
-}
-PROCESS_INFO: Final = {
-    "process.user.id": "uid",
-    "gua.process.type": "type",
-    "container.id": "container_id",
-    "k8s.pod.uid": "pod_uid",
-    "slurm.job.id": "slurm_job_id",
-    "systemd.unit": "systemd_unit",
-    "k8s.pod.name": "pod_name",
-    "k8s.namespace.name": "pod_namespace",
-    "k8s.container.name": "container_name",
-    "gua.workload.kind": "workload_kind",
-    "gua.workload.model": "workload_model",
-}
+CARD_INFO: Final = metrics.CARD_FACTS
+PROCESS_INFO: Final = metrics.PROCESS_FACTS
 
 
-ALLOCATION_INFO: Final = {
-    "gua.allocation.relation": "relation",
-    "gua.allocation.owner": "owner",
-    "gua.allocation.user.id": "uid",
-    "gua.allocation.kind": "kind",
-    "gua.allocation.since": "since_ms",
-    "gua.allocation.until": "until_ms",
-    "slurm.job.name": "job_name",
-    "k8s.pod.uid": "pod_uid",
-    "k8s.pod.name": "pod_name",
-    "k8s.namespace.name": "pod_namespace",
-    "gua.workload.kind": "workload_kind",
-    "gua.workload.model": "workload_model",
-}
+ALLOCATION_INFO: Final = metrics.ALLOCATION_FACTS
 
 
 MOMENTS: Final = frozenset({"created_ms", "since_ms", "until_ms"})

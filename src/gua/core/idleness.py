@@ -1,12 +1,7 @@
 """For how long each process has idled: clocks that run from tick to tick, and on through a restart of the agent.
 
-Two kinds run side by side. Ours counts the idle ticks of :func:`gua.core.rules.process_state` in a row, as
-the view gua.idle_streaks does. The other is the rule of gpu-idle-exporter, for those who come from it: a process that
-holds memory and had 0 % in two polls in a row is idle, and idle since the second of them.
-
-And which seconds of a card's tick were idle, although the tick as a whole may be active. The driver's samples tell of
-kernels. They leave the video engines out, and so do not tell idle from busy seconds of a card on which one of those is
-at work.
+Two kinds run side by side: idle ticks in a row, as in the view gua.idle_streaks, and the rule of gpu-idle-exporter,
+two polls in a row at 0 % of a process that holds memory. Besides, which seconds of a card's tick were idle.
 """
 
 from __future__ import annotations

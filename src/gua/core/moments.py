@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
+from contextlib import suppress
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from typing import Final
 from zoneinfo import ZoneInfo, available_timezones
@@ -28,7 +29,10 @@ def parse_moment_ms(text: str, *, now_ms: int, timezone: tzinfo, newest_ms: int 
     word = text.strip()
     if word.lower() == "now":
         return now_ms
-    moment = _day(word.lower(), now_ms, timezone) or _iso(word)
+    moment = _day(word.lower(), now_ms, timezone)
+    if moment is None:
+        with suppress(ValueError):
+            moment = datetime.fromisoformat(word)
     if moment is None:
         try:
             return (now_ms if newest_ms is None else newest_ms) - parse_duration_ms(word)
@@ -83,13 +87,6 @@ def _day(word: str, now_ms: int, timezone: tzinfo) -> datetime | None:
 def _month(word: str) -> date | None:
     found = _MONTH.fullmatch(word)
     return date(int(found[1]), int(found[2]), 1) if found and int(found[1]) else None
-
-
-def _iso(word: str) -> datetime | None:
-    try:
-        return datetime.fromisoformat(word)
-    except ValueError:
-        return None
 
 
 def zone(name: str) -> tzinfo:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Sequence
 from typing import Final
 
 MOST_CHARACTERS: Final = 256
@@ -50,9 +51,20 @@ def storable(text: str, most: int = MOST_CHARACTERS) -> str:
     return _UNSTORABLE.sub("\ufffd", text[:most])
 
 
+def few(names: Sequence[str], most: int = 3) -> str:
+    """Return the first names and how many more there are."""
+    rest = len(names) - most
+    return ", ".join(names[:most]) + (f" and {rest} more" if rest > 0 else "")
+
+
 def pad(text: str, width: int) -> str:
     """Return ``text`` filled with spaces at its end to ``width`` columns."""
     return text + " " * (width - cells(text))
+
+
+def pad_left(text: str, width: int) -> str:
+    """Return ``text`` with spaces before it to ``width`` columns."""
+    return " " * (width - cells(text)) + text
 
 
 def ascii_only(text: str) -> str:

@@ -24,14 +24,16 @@ class ListedPod:
 
     ``uids`` are the uid of the list and, of a static pod, the one that its cgroup bears; the latter comes first.
     ``limits`` are whole devices by resource, as in ``nvidia.com/gpu``; ``None`` is a limit that cannot be read.
-    ``has_claims``: it asks for devices by claims, too, of which the list does not say what for. Times are Unix ms;
-    ``ended_ms`` is when its last container ended, where that is known. ``workload`` is what its labels declare.
+    ``containers`` are names by container id, without the runtime's ``containerd://``. ``has_claims``: it asks for
+    devices by claims, too, of which the list does not say what for. Times are Unix ms; ``ended_ms`` is when its last
+    container ended, where that is known. ``workload`` is what its labels declare.
     """
 
     name: str
     namespace: str
     uids: tuple[str, ...]
     limits: Mapping[str, int | None] = field(default_factory=dict)
+    containers: Mapping[str, str] = field(default_factory=dict)
     has_claims: bool = False
     since_ms: int | None = None
     has_ended: bool = False

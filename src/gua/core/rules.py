@@ -170,16 +170,10 @@ def ignored(facts: CardFacts) -> TypeTotals:
 
 
 def _held(facts: CardFacts, by_processes: TypeTotals, left_out: TypeTotals) -> tuple[int, int | None]:
-    """Return the range of what is held, in bytes.
+    """Return at least and at most how many bytes are held: by processes that are counted, or by nobody on the list.
 
-    - Upper device bound: usage less the known memory of ignored processes, not below 0. Unknown
-      without a usage, and where memory is shared with the host (its usage is then everybody's).
-      Where the list is not known no ignored process is either, so it is the usage.
-    - Lower device bound: the upper one, less 1 GiB if the driver does not tell its reserve, not below
-      0. It is 0 if the upper one is unknown, the list is not known, or an ignored process's memory is
-      unknown: any of these could explain all of the usage.
-    - Held: the larger of the counted processes' known memory and the bound. An unknown upper device
-      bound makes the upper one unknown, even though the processes' sum is known.
+    The card's usage less what ignored processes are known to hold bounds it from above. From below that is no bound
+    where the driver's reserve, an unknown list or an ignored process of unknown memory could explain the usage.
     """
     known = by_processes.memory_bytes
     if facts.memory_used_bytes is None or facts.memory_shared:
@@ -192,29 +186,7 @@ def _held(facts: CardFacts, by_processes: TypeTotals, left_out: TypeTotals) -> t
 
 
 def classify(facts: CardFacts, rules: Rules) -> Verdict:
-    """Return the state of a card for one tick: the first of these lines that fits.
-
-        1. ``unknown``, ``lost``: hw.status says failed. A status that was not sent is not a failure.
-        2. ``active``: the largest known utilization is at least ``active_utilization``.
-        3. ``truly-idle``: no counted process of unknown memory, and one of
-
-           a. held upper known and <= threshold (whatever the list, the reserve and the utilization are);
-           b. reserve unknown, list known, upper bound known, no ignored process of unknown memory, and
-              held lower <= threshold (what is above it may be the reserve; utilization need not be known);
-           c. no upper bound, list known, the counted processes' known memory <= threshold, and *general*
-              utilization known (low, else line 2 had fit).
-
-        4. ``idle-held``: *general* utilization known (and low, as above), and one of: held lower >
-           threshold; a counted process of unknown memory; list not known and reserve known and held
-           upper known and > threshold. A known encoder, decoder or process utilization does not
-           stand in for the general one here: a low codec says nothing of the rest of the card.
-        5. ``unknown``, first of: ``utilization`` if the general one is unknown (lines 3 and 4 did not fit,
-           so something may be held); ``pid_namespace`` if the list is in that state; ``processes`` if it
-           failed or is absent; else ``memory`` (an ignored process of unknown memory may own what is
-           above the threshold).
-
-    The last line always fits.
-    """
+    """Return the state of a card for one tick, by the first line of docs/rules.md that fits; the last always does."""
     totals = counted(facts)
     card = _Card(facts, totals, *_held(facts, totals, ignored(facts)), threshold_bytes(facts, rules))
     busiest = utilization(facts)
@@ -265,7 +237,11 @@ def _lines(card: _Card, busiest: int | None, active_from: int) -> Iterator[Line]
     if card.counted.unknown:
         yield Line("3", State.TRULY_IDLE, Why.COUNTED_MEMORY_UNKNOWN, value=card.counted.unknown)
     else:
-        yield _within_threshold(card)
+        upper, threshold = card.held_upper_bytes, card.threshold_bytes
+        if upper is None:
+            yield Line("3a", State.TRULY_IDLE, Why.HELD_UPPER_UNKNOWN)
+        else:
+            yield Line("3a", State.TRULY_IDLE, Why.COMPARED, upper <= threshold, upper, threshold)
         yield _within_reserve(card)
         yield _processes_within_threshold(card)
     if card.facts.utilization is None:
@@ -273,16 +249,12 @@ def _lines(card: _Card, busiest: int | None, active_from: int) -> Iterator[Line]
     else:
         lower, threshold = card.held_lower_bytes, card.threshold_bytes
         yield Line("4a", State.IDLE_HELD, Why.COMPARED, lower > threshold, lower, threshold)
-        yield _process_of_unknown_memory(card)
+        if unknown := card.counted.unknown:
+            yield Line("4b", State.IDLE_HELD, Why.COUNTED_MEMORY_UNKNOWN, fits=True, value=unknown)
+        else:
+            yield Line("4b", State.IDLE_HELD, Why.COUNTED_MEMORY_KNOWN if card.is_listed else Why.LIST_UNKNOWN)
         yield _held_by_unlisted(card)
     yield _unknown(card)
-
-
-def _within_threshold(card: _Card) -> Line:
-    upper, threshold = card.held_upper_bytes, card.threshold_bytes
-    if upper is None:
-        return Line("3a", State.TRULY_IDLE, Why.HELD_UPPER_UNKNOWN)
-    return Line("3a", State.TRULY_IDLE, Why.COMPARED, upper <= threshold, upper, threshold)
 
 
 def _within_reserve(card: _Card) -> Line:
@@ -307,12 +279,6 @@ def _processes_within_threshold(card: _Card) -> Line:
     if card.facts.utilization is None:
         return Line("3c", State.TRULY_IDLE, Why.UTILIZATION_UNKNOWN, value=known, limit=threshold)
     return Line("3c", State.TRULY_IDLE, Why.COMPARED, known <= threshold, known, threshold)
-
-
-def _process_of_unknown_memory(card: _Card) -> Line:
-    if unknown := card.counted.unknown:
-        return Line("4b", State.IDLE_HELD, Why.COUNTED_MEMORY_UNKNOWN, fits=True, value=unknown)
-    return Line("4b", State.IDLE_HELD, Why.COUNTED_MEMORY_KNOWN if card.is_listed else Why.LIST_UNKNOWN)
 
 
 def _held_by_unlisted(card: _Card) -> Line:

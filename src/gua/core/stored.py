@@ -61,17 +61,13 @@ class CardValues:
     @property
     def totals(self) -> dict[ProcessType, Totals]:
         """Return of each type how many processes there are, their known memory [bytes], and how many of unknown."""
-        memory = (
-            self.process_memory_compute_bytes,
-            self.process_memory_graphics_bytes,
-            self.process_memory_mps_bytes,
-            self.process_memory_ignored_bytes,
-        )
         return {
-            ProcessType.COMPUTE: (self.process_count_compute, memory[0], self.process_unknown_compute),
-            ProcessType.GRAPHICS: (self.process_count_graphics, memory[1], self.process_unknown_graphics),
-            ProcessType.MPS: (self.process_count_mps, memory[2], self.process_unknown_mps),
-            ProcessType.IGNORED: (self.process_count_ignored, memory[3], self.process_unknown_ignored),
+            kind: (
+                getattr(self, f"process_count_{kind}"),
+                getattr(self, f"process_memory_{kind}_bytes"),
+                getattr(self, f"process_unknown_{kind}"),
+            )
+            for kind in ProcessType
         }
 
 

@@ -13,6 +13,12 @@ LAST_MS: Final = 253_402_300_799_999  # the end of the year 9999, where calendar
 _LONGEST_NAME: Final = 1_024
 
 
+def require(condition: object, problem: str) -> None:
+    """Raise ValueError, with the problem in a few plain words, unless the condition holds."""
+    if not condition:
+        raise ValueError(problem)
+
+
 def is_within(least: int, most: int) -> Check:
     """Return a check of whole numbers from ``least`` to ``most``, both included."""
     return lambda value: type(value) is int and least <= value <= most

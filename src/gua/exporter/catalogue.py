@@ -1,34 +1,261 @@
-"""A tick as the catalogue's metrics, and the states that our rules give cards and processes."""
+"""A tick as the catalogue's metrics: names, labels, sums over ticks, states by our rules, and allocations.
+
+Names: https://opentelemetry.io/docs/specs/otel/compatibility/prometheus_and_openmetrics/ : dots become underscores, the
+unit and, for counters, ``_total`` come at the end. The Collector's prometheus exporter gives the same names.
+"""
 
 from __future__ import annotations
 
 import math
 import re
 from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Final
 
 from prometheus_client.core import Metric as Family
+from prometheus_client.core import Sample
 
 from gua.core import fields, metrics
+from gua.core.allocation import parts, use
 from gua.core.facts import busiest, card_facts, ratio, totals_by_type
 from gua.core.fields import Field, PointForm
-from gua.core.metrics import Metric
+from gua.core.metrics import Metric, MetricKind
+from gua.core.plaintext import storable
 from gua.core.rules import Rules, State, classify, process_state
-from gua.core.tick import AgentReading, CardReading, Origin, ProcessReading, Tick
-from gua.core.words import Mig, ProcessList, ProcessType
-from gua.exporter import allocations
-from gua.exporter.families import (
-    Counters,
-    Labels,
-    Series,
-    Sums,
-    add,
-    clean,
-    family_name,
-    is_counter,
-    labels_of,
-    new_family,
+from gua.core.tick import (
+    AgentReading,
+    AllocationReading,
+    AllocationSourceReading,
+    CardReading,
+    Origin,
+    ProcessReading,
+    Tick,
 )
+from gua.core.words import Mig, ProcessList, ProcessType, Use
+
+Labels = dict[str, str]
+Sums = dict[str, dict[str, float]]
+"""By a series' labels, as text, its sums by a name for each."""
+
+_UNITS: Final = {"s": "seconds", "By": "bytes", "J": "joules", "W": "watts", "Cel": "celsius"}
+_RATIO: Final = "ratio"
+
+clean: Final = lru_cache(maxsize=4096)(storable)
+"""Return a label's value without NUL and lone surrogates, of at most 256 characters, as OTLP has it."""
+
+
+def new_family(name: str, text: str, *, is_counter: bool = False) -> Family:
+    """Return a family without samples; ``name`` is without the ``_total`` that samples of counters have."""
+    return Family(name, text, "counter" if is_counter else "gauge")
+
+
+def add(family: Family, labels: Labels, value: float) -> None:
+    """Add a sample. The labels are not copied."""
+    family.samples.append(Sample(family.name + "_total" * (family.type == "counter"), labels, value))
+
+
+def labels_of(values: Iterable[tuple[str, object]]) -> Labels:
+    """Return attributes as labels; those that are ``None`` or empty are left out."""
+    return {label_name(name): clean(str(value)) for name, value in values if value not in {None, ""}}
+
+
+def is_counter(metric: Metric) -> bool:
+    """Return whether the metric only grows: Prometheus has no deltas, so the amounts of ticks are summed up."""
+    return metric.kind in {MetricKind.DELTA, MetricKind.COUNTER}
+
+
+def family_name(metric: Metric) -> str:
+    """Return the metric's name without the ``_total`` that samples of counters have."""
+    name = label_name(metric.name)
+    unit = _unit(metric)
+    return name if unit is None or unit in name.split("_") else f"{name}_{unit}"
+
+
+def label_name(attribute: str) -> str:
+    """Return an attribute's name as a label."""
+    return attribute.replace(".", "_")
+
+
+def _unit(metric: Metric) -> str | None:
+    if metric.unit == "1":
+        return _RATIO if metric.kind is MetricKind.GAUGE else None
+    return _UNITS.get(metric.unit)  # annotations as in {process} are no units
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """The labels of a card, process, allocation or source, and its sums by a name for each."""
+
+    labels: Labels = field(default_factory=dict)
+    sums: dict[str, float] = field(default_factory=dict)
+
+    def total(self, name: str, amount: float) -> float:
+        """Return the sum with the amount of this tick, to three decimals, which is how amounts are counted."""
+        total = self.sums[name] = round(amount + self.sums.get(name, 0), 3)
+        return total
+
+    def add_field(self, families: Mapping[str, Family], each: Field, value: float | None) -> None:
+        """Add a field to the family of its metric: an amount of the tick as the sum of all, the unknown not at all."""
+        number = each.form.to_wire(value)
+        if number is None or not math.isfinite(number):
+            return
+        if each.metric.kind is MetricKind.DELTA:
+            # By the field: a metric may have several that differ in attributes.
+            number = self.total(f"{each.metric.name} {each.name}", number)
+        labels = self.labels | labels_of(each.attributes) if each.attributes else self.labels
+        add(families[each.metric.name], labels, number)
+
+
+class Counters:
+    """The sums of a card and of what is on it, before and after a tick. A series keeps its sums while ticks name it."""
+
+    def __init__(self, before: Sums) -> None:
+        self.before = before
+        self.after: Sums = {}
+
+    def series(self, labels: Labels) -> Series:
+        """Return the series of these labels with its sums so far."""
+        key = str(labels)
+        sums = self.after[key] = dict(self.before.get(key, {}))
+        return Series(labels, sums)
+
+    def had(self, labels: Labels) -> bool:
+        """Return whether the last tick named the series."""
+        return str(labels) in self.before
+
+    def has(self, labels: Labels) -> bool:
+        """Return whether this tick named the series already: it may stand on a page once only."""
+        return str(labels) in self.after
+
+
+_USE_TIME: Final = "gua_gpu_use_time_seconds"
+_USE: Final = "gua_gpu_allocation_use"
+_EMPTY_DURATION: Final = "gua_gpu_allocation_empty_duration_seconds"
+_SOURCE_OK: Final = "gua_allocation_source_ok"
+_HELP: Final[Mapping[str, str]] = {
+    _USE_TIME: "GPU time of the card by what became of it: used, held, used-by-others and empty of what was promised, "
+    "unallocated-use and free of the rest, or unknown.",
+    _USE: "1 for what becomes of the allocation in the last tick; no sample for others.",
+    _EMPTY_DURATION: "For how long the allocation has been empty, in ticks in a row; 0 while it is not, no sample "
+    "while that is unknown.",
+    _SOURCE_OK: "1 while the source of allocations can be read, 0 while it cannot.",
+}
+# What names an allocation, and whose it is, on each of its series: alerts need no join.
+_NAMED: Final = ("gua.allocation.owner", "slurm.job.name", "k8s.pod.name", "k8s.namespace.name")
+_BREAK_INTERVALS: Final = 2
+
+_Key = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """A card at its last tick: for how long [ms] each of its allocations has been empty."""
+
+    ts_ms: int
+    empty_ms: Mapping[_Key, int]
+
+
+def new_families() -> dict[str, Family]:
+    """Return the families that are not metrics of the catalogue, by their names."""
+    return {name: new_family(name, text, is_counter=name == _USE_TIME) for name, text in _HELP.items()}
+
+
+class AllocationSeries:
+    """Adds what ticks say of allocations to families; remembers for how long each has been empty."""
+
+    def __init__(self) -> None:
+        self._seen: dict[str, _Seen] = {}
+
+    def add_card(  # noqa: PLR0913 - a card, its verdict, and where its samples go
+        self,
+        made: Mapping[str, Family],
+        card: CardReading,
+        state: State,
+        counters: Counters,
+        *,
+        ts_ms: int,
+        interval_ms: int,
+    ) -> None:
+        """Add a card's samples."""
+        if card.allocation is None:
+            return
+        _add_use_time(made, card, state, counters)
+        seen = self._seen.get(card.uuid)
+        before: Mapping[_Key, int] = {}
+        if seen is not None and 0 <= ts_ms - card.duration_ms - seen.ts_ms <= _BREAK_INTERVALS * interval_ms:
+            before = seen.empty_ms
+        # Of what a failed source does not tell any more, nobody knows that it has ended.
+        is_known = card.unallocated_gpu_time_ms is not None
+        empty_ms: dict[_Key, int] = {} if is_known else dict(before)
+        for allocation in card.allocations:
+            labels = _allocation_labels(card.uuid, allocation)
+            if counters.has(labels):
+                continue
+            series = counters.series(labels)
+            for each in fields.ALLOCATION_FIELDS:
+                series.add_field(made, each, getattr(allocation, each.name))
+            add(made[metrics.ALLOCATION_INFO.name], labels | _allocation_info(allocation), 1)
+            has_ended = allocation.until_ms is not None and allocation.until_ms <= ts_ms
+            if has_ended or card.mig is Mig.PARENT:  # nobody could come to slices that no instance has
+                continue
+            key = allocation.source, allocation.id
+            now = use(state, allocation.relation)
+            add(made[_USE], labels | {"use": str(now)}, 1)
+            # What is unknown neither ends the time for which it has been empty nor counts for it.
+            empty_ms[key] = before.get(key, 0) if now in {Use.EMPTY, Use.UNKNOWN} else 0
+            empty_ms[key] += allocation.duration_ms if now is Use.EMPTY else 0
+            if now is not Use.UNKNOWN:
+                add(made[_EMPTY_DURATION], labels, empty_ms[key] / 1000)
+        self._seen[card.uuid] = _Seen(ts_ms, empty_ms)
+
+    def forget(self, *, ts_ms: int, interval_ms: int) -> None:
+        """Forget cards that have not been in a tick for so long that what they are at begins anew."""
+        longest_ms = _BREAK_INTERVALS * interval_ms
+        self._seen = {uuid: seen for uuid, seen in self._seen.items() if abs(ts_ms - seen.ts_ms) <= longest_ms}
+
+
+def _add_use_time(made: Mapping[str, Family], card: CardReading, state: State, counters: Counters) -> None:
+    uses = {each: labels_of([("hw.id", card.uuid), ("use", each)]) for each in Use}
+    if card.mig is Mig.PARENT and not card.gpu_time_ms and not counters.had(uses[Use.FREE]):
+        return  # slices that no instance has: none at this tick, and none before
+    times = dict.fromkeys(Use, 0)
+    for part in parts(card, state):
+        times[part.use] += part.gpu_time_ms
+    for each, gpu_time_ms in times.items():
+        add(made[_USE_TIME], uses[each], counters.series(uses[each]).total(_USE_TIME, gpu_time_ms / 1000))
+
+
+def add_source(made: Mapping[str, Family], source: AllocationSourceReading, counters: Counters) -> None:
+    """Add whether a source can be read, and for how long it could and could not; why not is for gua status."""
+    labels = labels_of([("gua.allocation.source", source.source)])
+    add(made[_SOURCE_OK], labels, int(source.reason is None))
+    status, other = ("ok", "failed") if source.reason is None else ("failed", "ok")
+    duration = metrics.ALLOCATION_SOURCE_DURATION.name
+    for each, amount in ((status, source.duration_ms / 1000), (other, 0)):
+        with_status = labels | {"gua_allocation_source_status": each}
+        if each == status or counters.had(with_status):
+            add(made[duration], with_status, counters.series(with_status).total(duration, amount))
+    series = counters.series(labels)
+    for one in fields.SOURCE_FIELDS:
+        series.add_field(made, one, getattr(source, one.name))
+
+
+def _allocation_labels(uuid: str, allocation: AllocationReading) -> Labels:
+    names = [*zip(metrics.ALLOCATION_ATTRIBUTES, (uuid, allocation.source, allocation.id), strict=True)]
+    return labels_of([*names, *((name, getattr(allocation, fields.ALLOCATION_INFO[name])) for name in _NAMED)])
+
+
+def _allocation_info(allocation: AllocationReading) -> Labels:
+    """Return what of an allocation is not on each of its series."""
+    return labels_of(
+        (name, fields.moment(value) if key in fields.MOMENTS else value)
+        for name, key in fields.ALLOCATION_INFO.items()
+        if name not in _NAMED
+        for value in [getattr(allocation, key)]
+    )
+
 
 _SHIPPED: Final = Rules()
 # What names a process and who holds the card through it, on each of its series: alerts need no join.
@@ -60,7 +287,7 @@ class Catalogue:
     def __init__(self) -> None:
         self._sums: dict[str, Sums] = {}
         self._sources: Sums = {}
-        self._allocations = allocations.AllocationSeries()
+        self._allocations = AllocationSeries()
 
     def families(self, tick: Tick) -> list[Family]:
         """Return the families of a tick: cards, processes, agent, and what they come from.
@@ -72,7 +299,7 @@ class Catalogue:
             for each in metrics.CATALOGUE
         }
         made |= {name: new_family(name, text) for name, text in _STATE_HELP.items()}
-        made |= allocations.new_families()
+        made |= new_families()
         after: dict[str, Sums] = {}
         for card in tick.cards:
             uuid = clean(card.uuid)
@@ -83,7 +310,7 @@ class Catalogue:
         self._allocations.forget(ts_ms=tick.ts_ms, interval_ms=tick.origin.interval_ms)
         sources = Counters(self._sources)
         for source in {clean(each.source): each for each in tick.allocation_sources}.values():
-            allocations.add_source(made, source, sources)
+            add_source(made, source, sources)
         if tick.agent is not None:
             _add_agent(made, tick.agent)
         self._sums, self._sources = after, sources.after

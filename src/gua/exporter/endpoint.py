@@ -14,13 +14,107 @@ from prometheus_client.exposition import choose_encoder, gzip_accepted
 
 from gua.core.idleness import IdleCounters
 from gua.core.ports import Clock
-from gua.core.tick import Origin, Tick
+from gua.core.tick import CardReading, Origin, Tick
+from gua.core.words import ProcessList
 from gua.exporter import gpu_idle_exporter
 from gua.exporter.address import HostNames, Serving
-from gua.exporter.catalogue import Catalogue, target_info
-from gua.exporter.families import add, new_family
-from gua.exporter.health import ServingHealth
+from gua.exporter.catalogue import Catalogue, add, new_family, target_info
 from gua.exporter.server import ARRIVED_AT, PageServer
+
+LATE_INTERVALS: Final = 2
+STALE_MS: Final = 30_000
+HUNG_MS: Final = 30_000
+"""The loop goes round every 5 s, and a reading may wait as long for a call that hangs."""
+START_MS: Final = 90_000
+"""A driver without persistence mode takes long for its first answers; who kills the agent for it makes it longer."""
+DRIVER: Final = "driver"
+_UNREADABLE: Final = "the cards cannot be read"
+_LONGEST_REASON: Final = 300
+_TOLD_ERRORS: Final = 8
+
+
+class _Moment(NamedTuple):
+    wall_ms: int
+    monotonic_ms: int
+
+
+class ServingHealth:
+    """Written by the loop's thread and read by others; each attribute is replaced as a whole."""
+
+    def __init__(self, clock: Clock, interval_ms: int) -> None:
+        self._clock = clock
+        self._interval_ms = interval_ms
+        self._born = self._alive = self._now()
+        self._ticked: _Moment | None = None
+        self._failing: str | None = None
+        self._skipped: str | None = None
+
+    def served(self, tick: Tick) -> None:
+        """Take note of a tick; one in which no card could be read is no good one."""
+        failing = _failing(tick)
+        self._failing = None if failing is None else f"{_UNREADABLE}: {failing}"
+        self._skipped = None
+        self._ticked = self._now()
+
+    def skipped(self, reason: str, message: str, count: int = 1) -> None:  # noqa: ARG002 - as the loop tells it
+        """Take note of ticks that were due and could not be made, and why."""
+        self._skipped = message
+        if reason == DRIVER:
+            self._failing = f"{_UNREADABLE}: {message}"
+
+    def alive(self) -> None:
+        """Take note that the loop goes round."""
+        self._alive = self._now()
+
+    def trouble(self) -> str | None:
+        """Return in one line what is wrong, ``None`` if nothing is."""
+        failing, skipped, ticked = self._failing, self._skipped, self._ticked
+        why = f": {skipped}" if skipped else ""
+        if failing is not None:
+            message = failing
+        elif ticked is None:
+            age_ms = self._age_ms(self._born)
+            if age_ms <= max(START_MS, LATE_INTERVALS * self._interval_ms):
+                return None
+            message = f"no tick for {age_ms / 1000:.0f} s since the start{why}"
+        elif (age_ms := self._age_ms(ticked)) > LATE_INTERVALS * self._interval_ms:
+            due = f"one is due every {self._interval_ms / 1000:g} s"
+            message = f"the last tick is {age_ms / 1000:.0f} s old, {due}{why}"
+        elif (hung_ms := self._age_ms(self._alive)) > HUNG_MS:
+            message = f"the loop that samples has not moved for {hung_ms / 1000:.0f} s{why}"
+        else:
+            return None
+        return " ".join(message.split())[:_LONGEST_REASON]
+
+    def _now(self) -> _Moment:
+        return _Moment(self._clock.wall_ms(), self._clock.monotonic_ms())
+
+    def _age_ms(self, then: _Moment) -> int:
+        """Return the time since then by the clock that passed more: the monotonic one stands in a suspend."""
+        now = self._now()
+        return max(now.monotonic_ms - then.monotonic_ms, now.wall_ms - then.wall_ms)
+
+
+def _failing(tick: Tick) -> str | None:
+    """Return why no card of a tick could be read; ``None`` if one was, or the driver has none.
+
+    Without a driver the agent still tells of the cards that it has met, but of their state it knows nothing.
+    """
+    if any(_is_read(card) for card in tick.cards) or not (tick.cards or tick.errors):
+        return None
+    if tick.cards and all(card.failed for card in tick.cards):
+        return "every card is lost or needs a reset"
+    said = [f"{error.call} {error.code}" for error in tick.errors]
+    return ", ".join(list(dict.fromkeys(said))[:_TOLD_ERRORS]) or "the driver told nothing of any card"
+
+
+def _is_read(card: CardReading) -> bool:
+    """Return whether a reading tells more than which card it is; that a card did not fail may just not be known."""
+    memory = (card.memory_used_bytes, card.memory_limit_bytes)
+    use = (card.utilization, card.utilization_encoder, card.utilization_decoder)
+    others = (card.power_watts, card.temperature_celsius, card.energy_total_mj)
+    return card.process_list is ProcessList.KNOWN or {*memory, *use, *others} != {None}
+
 
 if TYPE_CHECKING:
     from wsgiref.types import StartResponse, WSGIEnvironment
@@ -72,7 +166,7 @@ def _plain(status: str, body: bytes, *headers: tuple[str, str]) -> _Answer:
 _NOT_ALLOWED: Final = _plain("405 Method Not Allowed", b"only GET and HEAD are answered here\n", ("Allow", "GET, HEAD"))
 
 
-class PrometheusEndpoint:
+class PrometheusEndpoint(ServingHealth):
     """What the loop tells its watcher is told here, too; ``clocks`` returns the idle clocks after the last tick.
 
     A WSGI application. The page is rendered in the loop's thread once the tick is safe, in the formats that were
@@ -83,7 +177,7 @@ class PrometheusEndpoint:
         self._constant = serving.constant
         self._clocks = clocks
         self._catalogue = Catalogue()
-        self._health = ServingHealth(clock, origin.interval_ms)
+        super().__init__(clock, origin.interval_ms)
         self._empty = self._page = Page([target_info(origin), _is_stale(1)])
         self._requested: dict[bool, int] = {}  # by whether it is OpenMetrics, how many ticks ago
         self._names = HostNames([serving.address.host, gethostname(), origin.host, *serving.names])
@@ -116,20 +210,9 @@ class PrometheusEndpoint:
                     page.packed(is_openmetrics=is_openmetrics)
             self._page = page
             self._empty = Page([target_info(tick.origin), tick_time, _is_stale(1)])
-            self._health.ticked(tick)
+            self.served(tick)
         except Exception as error:  # noqa: BLE001 - as above
-            self._health.broken(f"the page could not be made: unexpected {type(error).__name__}: {error}")
-
-    def skipped(self, reason: str, message: str, count: int = 1) -> None:  # noqa: ARG002 - as the loop tells it
-        """Take note of ticks that were due and could not be made."""
-        self._health.skipped(reason, message)
-
-    def condition(self, key: str, message: str | None) -> None:
-        """Take note of nothing: what stands is for gua status."""
-
-    def alive(self) -> None:
-        """Take note that the loop goes round."""
-        self._health.alive()
+            self._failing = f"the page could not be made: unexpected {type(error).__name__}: {error}"
 
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         """Answer a request (WSGI); HEAD gets no body."""
@@ -148,11 +231,10 @@ class PrometheusEndpoint:
             case "/metrics":
                 return self._metrics(environ.get("HTTP_ACCEPT", ""), environ.get("HTTP_ACCEPT_ENCODING", ""))
             case "/healthz":
-                trouble = self._health.trouble()
-                return _probe(is_well=trouble is None, text=trouble or "ok")
+                trouble = self.trouble()
+                return _probe(trouble)
             case "/readyz":
-                ready = self._health.is_ready
-                return _probe(is_well=ready, text="ok" if ready else "there was no tick yet")
+                return _probe(None if self._ticked is not None else "there was no tick yet")
             case "/":
                 return _plain("200 OK", _INDEX)
         return _plain("404 Not Found", _INDEX)
@@ -160,7 +242,9 @@ class PrometheusEndpoint:
     def _metrics(self, accept: str, accept_encoding: str) -> _Answer:
         is_openmetrics = _takes_openmetrics(accept)
         self._requested[is_openmetrics] = 0
-        page = self._empty if self._health.is_stale else self._page
+        ticked, longest_ms = self._ticked, max(STALE_MS, LATE_INTERVALS * self._interval_ms)
+        is_stale = ticked is None or self._age_ms(ticked) > longest_ms  # nobody knows what is on the cards now
+        page = self._empty if is_stale else self._page
         packed, length = page.packed(is_openmetrics=is_openmetrics)
         headers = (("Content-Type", _ENCODERS[is_openmetrics][1]), ("Vary", "Accept, Accept-Encoding"))
         if gzip_accepted(accept_encoding):
@@ -177,8 +261,8 @@ def _takes_openmetrics(accept: str) -> bool:
         return False
 
 
-def _probe(*, is_well: bool, text: str) -> _Answer:
-    return _plain("200 OK" if is_well else "503 Service Unavailable", f"{text}\n".encode())
+def _probe(trouble: str | None) -> _Answer:
+    return _plain("200 OK" if trouble is None else "503 Service Unavailable", f"{trouble or 'ok'}\n".encode())
 
 
 def _is_stale(value: int) -> Family:

@@ -16,7 +16,7 @@ from prometheus_client.core import Metric as Family
 from gua.core.idleness import IdleCounter, IdleCounters
 from gua.core.tick import CardReading, ProcessReading, Tick
 from gua.core.words import Mig, ProcessList, ProcessType
-from gua.exporter.families import Labels, add, clean, labels_of, new_family
+from gua.exporter.catalogue import Labels, add, clean, labels_of, new_family
 
 UNNAMED: Final = "unknown"
 """The name of a process that cannot be read, as gpu-idle-exporter has it."""
@@ -95,9 +95,7 @@ def _add_device(made: Made, of_gpu: Labels, card: CardReading, parts: Sequence[C
         card.power_watts,
         card.temperature_celsius,
     )
-    for name, value in zip(_DEVICE, values, strict=True):
-        if value is not None:
-            add(made[name], labels, value)
+    _add_known(made, _DEVICE, labels, values)
 
 
 def _add_processes(made: Made, of_gpu: Labels, parts: Sequence[CardReading], clocks: IdleCounters) -> None:
@@ -111,13 +109,15 @@ def _add_processes(made: Made, of_gpu: Labels, parts: Sequence[CardReading], clo
                 uses[key] = _together(uses[key], use) if key in uses else use
     for (pid, comm), use in uses.items():
         labels = {"pid": str(pid), "process": comm} | of_gpu
-        for name, value in zip(_PROCESS, use, strict=True):
-            if value is not None:
-                add(made[name], labels, value)
+        _add_known(made, _PROCESS, labels, use)
     if all(part.process_list is ProcessList.KNOWN for part in parts):
-        idle_bytes = _sum([use.idle_bytes for use in uses.values()])
-        if idle_bytes is not None:
-            add(made["gpu_idle_memory_total_bytes"], of_gpu, idle_bytes)
+        _add_known(made, _TOTAL, of_gpu, [_sum([use.idle_bytes for use in uses.values()])])
+
+
+def _add_known(made: Made, names: Iterable[str], labels: Labels, values: Iterable[float | None]) -> None:
+    for name, value in zip(names, values, strict=True):
+        if value is not None:
+            add(made[name], labels, value)
 
 
 def _use(process: ProcessReading, clock: IdleCounter | None) -> _Use:

@@ -4,19 +4,184 @@ from __future__ import annotations
 
 import contextlib
 import http.client
+import json
 import math
+import re
 import ssl
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NoReturn
+from urllib.parse import urlsplit
 
-from gua.core.errors import GuaError, TransientError
-from gua.core.pods import ListedPod
+from gua.core.errors import GuaError, TransientError, UsageError
+from gua.core.pods import ListedPod, is_name
 from gua.core.tick import ReadError
-from gua.identity.kubelet import SERVICE_ACCOUNT, Kubelet, Pod, items_of, pods_of, promises_of
+from gua.core.untrusted import LAST_MS, object_in, objects_in, require
+from gua.core.workloads import declared
 from gua.identity.process import NO_NAMES, Names
+
+# Where Kubernetes puts a service account's token, which it replaces within the hour, and the cluster's authority.
+SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+_STATUSES: Final = ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses")
+# A static pod's cgroup bears the hash of its file; its uid in the list may be that of its mirror.
+_HASH: Final = "kubernetes.io/config.hash"
+_ENDED: Final = ("Succeeded", "Failed")
+_COUNT: Final = re.compile(r"[0-9]{1,5}")
+_VENDOR: Final = "nvidia.com/"
+_LABELS: Final = {"kind": "gua/kind", "model": "gua/model"}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Kubelet:
+    """A kubelet at ``host``:``port``; with ``insecure`` whoever answers there is believed, and gets the token."""
+
+    host: str
+    port: int
+    path: str = "/pods"
+    insecure: bool = False
+
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"https://{host}:{self.port}{self.path}"
+
+
+def parse_kubelet(text: str, *, insecure: bool = False) -> Kubelet:
+    """Return the kubelet at ``https://HOST[:PORT][/PATH]``; the port is 10250, the path ``/pods`` if not given.
+
+    A host that is an IPv6 address may lack its brackets, as NODE_IP does in a manifest, if port and path are given.
+    Raises UsageError.
+    """
+    text = text.strip()
+    try:
+        url = urlsplit(_bracketed(text))
+        port = 10250 if url.port is None else url.port
+        plain = text.isascii() and text.isprintable() and " " not in text
+    except ValueError:
+        url, port, plain = urlsplit(""), 0, False
+    if url.scheme != "https" or not url.hostname or not port or not plain or url.query or "@" in url.netloc:
+        msg = f"--kubelet {text!r} is no address of a kubelet: write https://NODE:10250/pods"
+        raise UsageError(msg)
+    return Kubelet(host=url.hostname, port=port, path=url.path if url.path.strip("/") else "/pods", insecure=insecure)
+
+
+def _bracketed(text: str) -> str:
+    scheme, separator, rest = text.partition("://")
+    netloc, slash, path = rest.partition("/")
+    if netloc.count(":") > 1 and "[" not in netloc:
+        host, _, port = netloc.rpartition(":")
+        netloc = f"[{host}]:{port}"
+    return f"{scheme}{separator}{netloc}{slash}{path}"
+
+
+def items_of(body: bytes) -> list[dict[str, Any]]:
+    """Return the pods of a list as they stand there. Raises ValueError for anything but a PodList."""
+    try:
+        pod_list = json.loads(body)
+    except RecursionError:
+        msg = "nested too deeply"
+        raise ValueError(msg) from None
+    require(object_in(pod_list).get("kind") == "PodList", "no PodList")
+    return objects_in(pod_list.get("items"))
+
+
+def read_pod(item: Mapping[str, Any]) -> ListedPod | None:
+    """Return a pod of a list, ``None`` of one without a uid or a proper name."""
+    metadata, spec, status = (object_in(item.get(part)) for part in ("metadata", "spec", "status"))
+    name, namespace, uids = _name(metadata.get("name")), _name(metadata.get("namespace")), _uids(metadata)
+    if name is None or namespace is None or not uids:
+        return None
+    containers = [container for statuses in _STATUSES for container in objects_in(status.get(statuses))]
+    states = [object_in(container.get("state")) for container in containers]
+    # Removed, and none of its containers is left: only its entry is.
+    is_gone = (
+        metadata.get("deletionTimestamp") is not None and bool(states) and all("terminated" in each for each in states)
+    )
+    has_ended = status.get("phase") in _ENDED or is_gone
+    ends = [_moment(object_in(state.get("terminated")).get("finishedAt")) for state in states]
+    labels = object_in(metadata.get("labels"))
+    return ListedPod(
+        name=name,
+        namespace=namespace,
+        uids=uids,
+        limits=_limits(spec),
+        containers=dict(_named(containers)),
+        has_claims=bool(objects_in(spec.get("resourceClaims"))),
+        since_ms=_moment(status.get("startTime")),
+        workload=declared({key: labels.get(label) for key, label in _LABELS.items()}),
+        has_ended=has_ended,
+        ended_ms=max((end for end in ends if end is not None), default=None) if has_ended else None,
+    )
+
+
+def _uids(metadata: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return a pod's uids, the one that cgroups bear first."""
+    uids = (object_in(metadata.get("annotations")).get(_HASH), metadata.get("uid"))
+    return tuple(dict.fromkeys(uid for uid in uids if isinstance(uid, str) and uid))
+
+
+def _limits(spec: Mapping[str, Any]) -> dict[str, int | None]:
+    """Return how many devices of each of the vendor's resources a pod is promised.
+
+    Containers that only begin a pod give theirs on to the others; those that go on beside these (sidecars) do not:
+    https://kubernetes.io/docs/concepts/workloads/pods/sidecar-containers/#resource-sharing-within-containers.
+    """
+    lasting: dict[str, int | None] = {}
+    most: dict[str, int | None] = {}
+    for container in objects_in(spec.get("initContainers")):
+        own = _own_limits(container)
+        if container.get("restartPolicy") == "Always":
+            lasting = _combined(sum, lasting, own)
+        else:
+            most = _combined(max, most, _combined(sum, lasting, own))
+    for container in objects_in(spec.get("containers")):
+        lasting = _combined(sum, lasting, _own_limits(container))
+    return {name: count for name, count in _combined(max, most, lasting).items() if count != 0}
+
+
+def _own_limits(container: Mapping[str, Any]) -> dict[str, int | None]:
+    limits = object_in(object_in(container.get("resources")).get("limits"))
+    return {name: _count(value) for name, value in limits.items() if name.startswith(_VENDOR)}
+
+
+def _combined(
+    how: Callable[[tuple[int, int]], int], one: Mapping[str, int | None], other: Mapping[str, int | None]
+) -> dict[str, int | None]:
+    """Return both numbers of each name as one; ``None`` where one is not known."""
+    pairs = {name: (one.get(name, 0), other.get(name, 0)) for name in (*one, *other)}
+    return {name: None if a is None or b is None else how((a, b)) for name, (a, b) in pairs.items()}
+
+
+def _count(value: object) -> int | None:
+    text = str(value) if type(value) is int else value
+    return int(text) if isinstance(text, str) and _COUNT.fullmatch(text) else None
+
+
+def _moment(value: object) -> int | None:
+    """Return the Unix time [ms] of a moment as Kubernetes writes it, ``None`` if it is none."""
+    if not isinstance(value, str):
+        return None
+    try:
+        moment = datetime.fromisoformat(value)
+        ms = int(moment.timestamp() * 1000) if moment.tzinfo is not None else 0
+    except (ValueError, OverflowError):
+        return None
+    return ms if 0 < ms <= LAST_MS else None
+
+
+def _named(containers: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
+    for container in containers:
+        name, identity = _name(container.get("name")), container.get("containerID")
+        if name is not None and isinstance(identity, str) and identity:
+            yield identity.rpartition("://")[2], name
+
+
+def _name(value: object) -> str | None:
+    return value if isinstance(value, str) and is_name(value) else None
+
 
 MOST_BYTES: Final = 8 * 2**20
 _CALL_SECONDS: Final = 5.0
@@ -121,7 +286,7 @@ class PodNames:
 
     A uid never gets another name, so what was once told stays known, of the last 1,024 pods. The list is asked for when
     an id comes up that it has not told: at once, 2 s after the last time at the earliest, and every 30 s while it still
-    does not tell it, or fails.
+    does not tell it, or fails. ``trouble`` is why there are ids alone, ``None`` if the last answer was a list.
     """
 
     def __init__(
@@ -135,12 +300,12 @@ class PodNames:
         self._fetch = fetch
         self._monotonic = monotonic
         self._lock = threading.Lock()
-        self._pods: dict[str, Pod] = {}
+        self._pods: dict[str, ListedPod] = {}
         self._in_vain: set[_Key] = set()
         self._wanted: set[_Key] = set()
         self._asked_at = -math.inf
         self._working = False
-        self._trouble: str | None = None
+        self.trouble: str | None = None
         self._errors: list[ReadError] = []
         self._listener: Callable[[], None] | None = None
 
@@ -156,7 +321,7 @@ class PodNames:
         with self._lock:
             pod = self._pods.get(pod_uid)
             container = None if pod is None or container_id is None else pod.containers.get(container_id)
-            if pod is None or (container is None and container_id is not None) or self._trouble is not None:
+            if pod is None or (container is None and container_id is not None) or self.trouble is not None:
                 self._want((pod_uid, container_id))
             if pod is None:
                 return NO_NAMES
@@ -168,42 +333,33 @@ class PodNames:
 
     def ask(self) -> tuple[ListedPod, ...]:
         """Ask now, in the caller's thread; return what was promised to the pods of the list. Raises GuaError."""
-        pods: dict[str, Pod] = {}
-        items: list[dict[str, Any]] = []
-        failure: tuple[str, str] | None = None
         with self._lock:
             wanted, self._wanted = self._wanted, set()
         try:
             items = items_of(self._fetch(self.kubelet))
-            pods = pods_of(items)
+            pods = list(map(read_pod, items))
         except KubeletError as error:
-            failure = error.code, str(error)
-        except GuaError as error:
-            failure = "failed", str(error)
+            self._failed(error.code, str(error))
         except ValueError:
-            failure = "garbage", "its answer is no list of pods"
+            self._failed("garbage", "its answer is no list of pods")
         except Exception as error:  # noqa: BLE001 - names are an extra: whatever fails here, ids go on
-            failure = "fault", f"unexpected {type(error).__name__}"
+            self._failed("fault", f"unexpected {type(error).__name__}")
+        known = tuple(pod for pod in pods if pod is not None)
         with self._lock:
             self._asked_at = self._monotonic()
-            if failure is None:
-                self._trouble = None
-                self._learn(pods, wanted)
-            else:
-                code, message = failure
-                self._trouble = f"pods have ids but no names: {self.kubelet}: {message}"
-                self._errors.append(ReadError(call=CALL, code=code))
-        if failure is not None:
-            raise TransientError(failure[1])
-        try:
-            return promises_of(items)
-        except ValueError as error:
-            raise TransientError(str(error)) from None
+            self.trouble = None
+            self._learn(known, wanted)
+        if len(known) < len(pods):
+            msg = "a pod without uid or name"
+            raise TransientError(msg)
+        return known
 
-    @property
-    def trouble(self) -> str | None:
-        """Why there are ids alone, ``None`` if the last answer was a list."""
-        return self._trouble
+    def _failed(self, code: str, message: str) -> NoReturn:
+        with self._lock:
+            self._asked_at = self._monotonic()
+            self.trouble = f"pods have ids but no names: {self.kubelet}: {message}"
+            self._errors.append(ReadError(call=CALL, code=code))
+        raise TransientError(message) from None
 
     def errors(self) -> Sequence[ReadError]:
         """Return what failed since the last call."""
@@ -216,7 +372,7 @@ class PodNames:
             self._wanted.add(key)
         if self._working:
             return
-        again = key in self._in_vain or self._trouble is not None
+        again = key in self._in_vain or self.trouble is not None
         if self._monotonic() - self._asked_at < (AGAIN_SECONDS if again else NEW_SECONDS):
             return
         self._start()
@@ -241,12 +397,12 @@ class PodNames:
         if is_new and self._listener is not None:
             self._listener()
 
-    def _learn(self, pods: dict[str, Pod], wanted: set[_Key]) -> None:
-        for uid, pod in pods.items():
+    def _learn(self, pods: Sequence[ListedPod], wanted: set[_Key]) -> None:
+        for uid, pod in [(uid, each) for each in pods for uid in each.uids]:
             before = self._pods.pop(uid, None)
             # A container that ended is no longer told, and may have left a process for a moment.
             kept = {} if before is None else dict(list(before.containers.items())[-_MOST_CONTAINERS:])
-            self._pods[uid] = Pod(name=pod.name, namespace=pod.namespace, containers={**kept, **pod.containers})
+            self._pods[uid] = replace(pod, containers={**kept, **pod.containers})
         for uid in list(self._pods)[: max(0, len(self._pods) - MOST_PODS)]:
             del self._pods[uid]
         if len(self._in_vain) > MOST_PODS:

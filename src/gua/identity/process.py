@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from gua.core.ports import RawProcess
 from gua.core.tick import ProcessReading
@@ -17,9 +17,10 @@ from gua.core.words import ProcessType
 from gua.core.workloads import NO_WORK, Work
 from gua.identity.cgroup import container_id, pod_uid, slurm_job_id, systemd_unit
 from gua.identity.owner import Owners
-from gua.procfs.reader import ProcessRecord, Stat
+from gua.procfs.reader import ProcFs, Stat
 
 if TYPE_CHECKING:
+    from gua.identity.pod_names import PodNames
     from gua.identity.served_models import ServedModels
 
 # Two ticks are at least a second apart (the shortest interval); the questions of one tick come within milliseconds.
@@ -41,47 +42,6 @@ DEFAULT_IGNORED: Final = (
 _COMM_BYTES: Final = 15
 
 
-class ProcessTable(Protocol):
-    """Where processes are looked up."""
-
-    @property
-    def ticks_per_second(self) -> int:
-        """Return the kernel's clock ticks per second (USER_HZ)."""
-        ...
-
-    def stat(self, pid: int) -> Stat | None:
-        """Return the cheap part, asked for in every tick; ``None`` if nothing can be told about the process."""
-        ...
-
-    def process(self, pid: int) -> ProcessRecord | None:
-        """Return a process, ``None`` if nothing can be told about it."""
-        ...
-
-
-class NoProcesses:
-    """Knows nobody: for a PID namespace in which the driver's pids mean other processes, or none."""
-
-    ticks_per_second = 100
-
-    def stat(self, pid: int) -> None:  # noqa: ARG002 - whoever is asked for is not known
-        """Return ``None``."""
-        return
-
-    def process(self, pid: int) -> None:  # noqa: ARG002 - as above
-        """Return ``None``."""
-        return
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Workload:
-    """What a process is part of, from its cgroup."""
-
-    container_id: str | None = None
-    pod_uid: str | None = None
-    slurm_job_id: str | None = None
-    systemd_unit: str | None = None
-
-
 @dataclass(kw_only=True, slots=True)
 class CachedProcess:
     """What is known of one process; ``refresh_at`` is when more than its name is read again."""
@@ -89,20 +49,20 @@ class CachedProcess:
     comm: str
     start_ticks: int
     uid: int | None
-    workload: Workload
+    workload: dict[str, Any]
     refresh_at: float
     gone: bool = False
 
 
 @lru_cache(maxsize=256)
-def workload_of(cgroup: str) -> Workload:
-    """Return where a process with this cgroup text runs. Remembered: a process is asked again and seldom moves."""
-    return Workload(
-        container_id=container_id(cgroup),
-        pod_uid=pod_uid(cgroup),
-        slurm_job_id=slurm_job_id(cgroup),
-        systemd_unit=systemd_unit(cgroup),
-    )
+def workload_of(cgroup: str) -> dict[str, Any]:
+    """Return what a process with this cgroup text is part of, as fields of a reading; many have the same text."""
+    return {
+        "container_id": container_id(cgroup),
+        "pod_uid": pod_uid(cgroup),
+        "slurm_job_id": slurm_job_id(cgroup),
+        "systemd_unit": systemd_unit(cgroup),
+    }
 
 
 class ProcessCache:
@@ -112,7 +72,7 @@ class ProcessCache:
     first sight, after an ``exec`` (a new name), and every five minutes, not of all processes in one tick.
     """
 
-    def __init__(self, table: ProcessTable, *, monotonic: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, table: ProcFs | None, *, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._table = table
         self._monotonic = monotonic
         self._tick_began = -_ONE_TICK_SECONDS
@@ -140,8 +100,8 @@ class ProcessCache:
 
     def _look_again(self, pid: int, now: float) -> CachedProcess | None:
         before = self._before.get(pid)
-        stat = self._table.stat(pid)
-        if stat is None:
+        stat = None if self._table is None else self._table.stat(pid)
+        if self._table is None or stat is None:
             if before is None or before.gone:
                 return None
             before.gone = True
@@ -152,14 +112,15 @@ class ProcessCache:
             before.gone = False
         if before is not None and (stat.is_dead or (stat.comm == before.comm and now < before.refresh_at)):
             return before
-        return self._ask(pid, stat, before, now)
+        return self._ask(self._table, pid, stat, before, now)
 
-    def _ask(self, pid: int, stat: Stat, before: CachedProcess | None, now: float) -> CachedProcess:
-        record = self._table.process(pid)
+    @staticmethod
+    def _ask(table: ProcFs, pid: int, stat: Stat, before: CachedProcess | None, now: float) -> CachedProcess:
+        record = table.process(pid)
         if record is not None and record.start_ticks != stat.start_ticks:
             record = None  # the pid passed to another: the driver listed this one
         uid, cgroup = (None, None) if record is None else (record.uid, record.cgroup)
-        workload = Workload() if cgroup is None else workload_of(cgroup)
+        workload = workload_of(cgroup or "")
         refresh_seconds = _REFRESH_SECONDS
         if uid is None or cgroup is None:
             refresh_seconds = _RETRY_SECONDS
@@ -190,16 +151,10 @@ class Names:
 NO_NAMES: Final = Names()
 
 
-class Pods(Protocol):
-    """Where names of pods are looked up."""
-
-    def names(self, pod_uid: str | None, container_id: str | None) -> Names:
-        """Return what is known at once; never waits, never raises."""
-        ...
-
-
 class ProcessIdentity:
     """Identifies processes through a process table, a name service and the boot's moment.
+
+    ``table`` is ``None`` in a PID namespace in which the driver's pids mean other processes, or none.
 
     ``boot_time_ms`` (Unix time) must be the same for the whole boot: a process's start is counted from it, so
     that one process keeps one start however the clock moves. ``None``: starts stay unknown.
@@ -209,17 +164,17 @@ class ProcessIdentity:
 
     def __init__(  # noqa: PLR0913 - by keyword, one for each thing that names come from
         self,
-        table: ProcessTable,
+        table: ProcFs | None,
         owners: Owners,
         *,
         boot_time_ms: int | None,
         ignored: Iterable[str] = DEFAULT_IGNORED,
         monotonic: Callable[[], float] = time.monotonic,
-        pods: Pods | None = None,
+        pods: PodNames | None = None,
         models: ServedModels | None = None,
     ) -> None:
         self._cache = ProcessCache(table, monotonic=monotonic)
-        self._ticks_per_second = table.ticks_per_second
+        self._ticks_per_second = 1 if table is None else table.ticks_per_second
         self._owners = owners
         self._pods = pods
         self._models = models
@@ -235,7 +190,7 @@ class ProcessIdentity:
                 pid=process.pid, type=kind, memory_bytes=process.memory_bytes, utilization=process.utilization
             )
         workload = cached.workload
-        names = NO_NAMES if self._pods is None else self._pods.names(workload.pod_uid, workload.container_id)
+        names = NO_NAMES if self._pods is None else self._pods.names(workload["pod_uid"], workload["container_id"])
         is_ignored = cached.comm in self._ignored
         work = names.workload
         if self._models is not None and not is_ignored:
@@ -250,15 +205,12 @@ class ProcessIdentity:
             comm=cached.comm,
             memory_bytes=process.memory_bytes,
             utilization=process.utilization,
-            container_id=workload.container_id,
-            pod_uid=workload.pod_uid,
-            slurm_job_id=workload.slurm_job_id,
-            systemd_unit=workload.systemd_unit,
             pod_name=names.pod,
             pod_namespace=names.namespace,
             container_name=names.container,
             workload_kind=work.kind,
             workload_model=work.model,
+            **workload,
         )
 
     def __len__(self) -> int:

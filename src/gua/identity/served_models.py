@@ -9,9 +9,10 @@ from __future__ import annotations
 import re
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 from gua.core.workloads import LONGEST_LABEL, NO_WORK, Work
+from gua.procfs.command_line import CommandLines
 
 MOST_ANCESTORS: Final = 3
 _MOST_REMEMBERED: Final = 4_096
@@ -52,25 +53,13 @@ _SERVERS: Final = (
 )
 
 
-class Arguments(Protocol):
-    """Where arguments are read."""
-
-    def arguments(self, pid: int) -> list[str] | None:
-        """Return a process's arguments, ``None`` where they cannot be read."""
-        ...
-
-    def parent(self, pid: int) -> int | None:
-        """Return the pid of its parent, ``None`` of one that has none."""
-        ...
-
-
 class ServedModels:
     """Looks once at each process and, where that tells nothing, at most three ancestors of the same user.
 
     ``uid`` returns whose a process is, as the host numbers users; ``None`` where that is not known.
     """
 
-    def __init__(self, lines: Arguments, uid: Callable[[int], int | None]) -> None:
+    def __init__(self, lines: CommandLines, uid: Callable[[int], int | None]) -> None:
         self._lines = lines
         self._uid = uid
         self._known: OrderedDict[tuple[int, int, str], Work] = OrderedDict()

@@ -22,9 +22,10 @@ from gua.core.allocation import Allocation, AllocationLook, CardTick, Promises, 
 from gua.core.errors import DataError
 from gua.core.plaintext import storable
 from gua.core.tick import AllocationSourceReading, CardReading, Origin, Tick
+from gua.core.untrusted import is_within, require
 from gua.core.words import ProcessList
 from gua.imports.recorded_file import opening
-from gua.imports.values import CellError, Timestamps
+from gua.imports.values import Timestamps
 
 SOURCE: Final = "canhazgpu"
 HOUR_MS: Final = 3_600_000
@@ -170,36 +171,23 @@ def _text(path: Path) -> str:
 
 def _record(line: str) -> ReservedCard:
     """Return the record of a line. Raises ValueError, with why it is none."""
-    try:
+    said: Any = None
+    with suppress(ValueError, RecursionError):
         said = json.loads(line)
-    except (ValueError, RecursionError):
-        said = None
-    if not isinstance(said, dict):
-        msg = "the line is not a JSON object"
-        raise ValueError(msg)  # noqa: TRY004 - as everything that a line can be
+    require(isinstance(said, dict), "the line is not a JSON object")
     user, gpu, kind = said.get("user"), said.get("gpu_id"), said.get("reservation_type")
-    if not isinstance(user, str) or not user.strip():
-        msg = "user is not a name"
-        raise ValueError(msg)
-    if type(gpu) is not int or not 0 <= gpu < _MOST_CARDS:
-        msg = "gpu_id is not the index of a GPU"
-        raise ValueError(msg)
-    if kind not in _KINDS:
-        msg = "reservation_type is neither run nor manual"
-        raise ValueError(msg)
+    require(isinstance(user, str) and user.strip(), "user is not a name")
+    require(is_within(0, _MOST_CARDS - 1)(gpu), "gpu_id is not the index of a GPU")
+    require(kind in _KINDS, "reservation_type is neither run nor manual")
     since_ms, until_ms = _moment(said, "start_time"), _moment(said, "end_time")
-    if not since_ms < until_ms:
-        msg = "end_time is not after start_time"
-        raise ValueError(msg)
-    if until_ms - since_ms > _LONGEST_MS:
-        msg = "it is longer than a year"
-        raise ValueError(msg)
-    return ReservedCard(storable(user, _LONGEST_NAME), gpu, since_ms, until_ms, str(kind))
+    require(since_ms < until_ms, "end_time is not after start_time")
+    require(until_ms - since_ms <= _LONGEST_MS, "it is longer than a year")
+    return ReservedCard(storable(str(user), _LONGEST_NAME), gpu, since_ms, until_ms, kind)
 
 
 def _moment(said: dict[str, Any], name: str) -> int:
     stamps = Timestamps(UTC)
-    with suppress(CellError, TypeError):
+    with suppress(ValueError, TypeError):
         moment_ms = stamps.parse(said.get(name))
         if not stamps.without_offset:
             return moment_ms

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from itertools import count
+from typing import Any, Final
 
 from gua.core.errors import DataError
 
@@ -41,10 +42,11 @@ def _aliases(fields: Mapping[str, str]) -> dict[str, Alias]:
     }
 
 
-def _memory(stems: Iterable[str], kind: str) -> dict[str, Alias]:
+def _memory(fields: Iterable[str], names: str) -> dict[str, Alias]:
     return {
-        f"{stem}_{kind}{suffix}": Alias(field=kind, unit=unit)
-        for stem in stems
+        f"{name.format(field)}{suffix}": Alias(field=field, unit=unit)
+        for field in fields
+        for name in names.split()
         for suffix, unit in _MEMORY_SUFFIXES.items()
     }
 
@@ -69,11 +71,7 @@ CARD_COLUMNS: Final[Mapping[str, Alias]] = {
             "clock_reasons": "clocks_event_reasons_active clocks_throttle_reasons_active",
         }
     ),
-    **{
-        name: alias
-        for kind in ("used", "total", "free", "reserved")
-        for name, alias in _memory(("memory", "mem", "gpu_memory", "gpu_mem", "vram"), kind).items()
-    },
+    **_memory(("used", "total", "free", "reserved"), "memory_{} mem_{} gpu_memory_{} gpu_mem_{} vram_{}"),
 }
 """Columns of cards, by normalised name. nvidia-smi's own are listed by ``nvidia-smi --help-query-gpu``."""
 
@@ -90,18 +88,12 @@ DMON_COLUMNS: Final[Mapping[str, Alias]] = {
             "clock_reasons": "dvcctr dcgm_fi_dev_clocks_event_reasons dcgm_fi_dev_clock_throttle_reasons 112",
         }
     ),
-    **{
-        name: Alias(field=field, unit="mib", rank=rank)
-        for field, names in (
-            ("used", "fb fbusd dcgm_fi_dev_fb_used fb_used 252"),
-            ("total", "fbttl dcgm_fi_dev_fb_total fb_total 250"),
-            ("free", "fbfre dcgm_fi_dev_fb_free fb_free 251"),
-            ("reserved", "fbrsv dcgm_fi_dev_fb_reserved fb_resv 253"),
-        )
-        for rank, name in enumerate(names.split())
-    },
     **_aliases(
         {
+            "used": "fb fbusd dcgm_fi_dev_fb_used fb_used 252",
+            "total": "fbttl dcgm_fi_dev_fb_total fb_total 250",
+            "free": "fbfre dcgm_fi_dev_fb_free fb_free 251",
+            "reserved": "fbrsv dcgm_fi_dev_fb_reserved fb_resv 253",
             "sm_utilization": "smact dcgm_fi_prof_sm_active dcgm_fi_prof_sm_util_ratio sm_active 1002",
             "sm_occupancy": "smocc dcgm_fi_prof_sm_occupancy dcgm_fi_prof_sm_occupancy_ratio 1003",
             "tensor_utilization": "tenso dcgm_fi_prof_pipe_tensor_active dcgm_fi_prof_tensor_util_ratio "
@@ -111,45 +103,30 @@ DMON_COLUMNS: Final[Mapping[str, Alias]] = {
         }
     ),
     # What drivers call utilization is the share of time in which this was busy: taken where nothing else tells it.
-    **{
-        name: Alias(field="utilization", unit="ratio", rank=9)
-        for name in ("gract", "dcgm_fi_prof_gr_engine_active", "gr_engine_active", "1001")
-    },
+    **dict.fromkeys(
+        ("gract", "dcgm_fi_prof_gr_engine_active", "gr_engine_active", "1001"),
+        Alias(field="utilization", unit="ratio", rank=9),
+    ),
 }
 """Columns of ``nvidia-smi dmon``, and fields of DCGM by short name, by name and by id (``dcgmi dmon -l``)."""
 
 APP_COLUMNS: Final[Mapping[str, Alias]] = {
-    **_aliases(
-        {
-            "timestamp": _STAMP_NAMES,
-            "uuid": "gpu_uuid uuid",
-            "pid": "pid",
-            "program": "process_name name",
-        }
-    ),
-    **{
-        f"used_{stem}{suffix}": Alias(field="used", unit=unit)
-        for stem in ("gpu_memory", "memory")
-        for suffix, unit in _MEMORY_SUFFIXES.items()
-    },
+    **_aliases({"timestamp": _STAMP_NAMES, "uuid": "gpu_uuid uuid", "pid": "pid", "program": "process_name name"}),
+    **_memory(("used",), "{}_gpu_memory {}_memory"),
 }
 """Columns of processes (``nvidia-smi --help-query-compute-apps``)."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Layout:
-    """Where the fields of a file's rows are: positions in CSV, keys in JSON; and the units its names tell.
-
-    ``missing`` is the place that every row is given for what it lacks.
-    """
+    """Where the fields of a file's rows are: positions in CSV, keys in JSON; and the units its names tell."""
 
     places: Mapping[str, int | str]
     units: Mapping[str, str]
-    missing: int | str
 
-    def place(self, field: str) -> int | str:
-        """Return where a row has this field, or the place that holds nothing."""
-        return self.places.get(field, self.missing)
+    def row(self, cells: Any) -> dict[str, Any]:  # noqa: ANN401 - a list of CSV cells or a JSON object
+        """Return a row's cells by field."""
+        return {field: cells[place] for field, place in self.places.items()}
 
 
 def normalise(name: str) -> tuple[str, str]:
@@ -164,12 +141,13 @@ def normalise(name: str) -> tuple[str, str]:
     return re.sub(r"[\s.\-/]+", "_", text), unit
 
 
-def layout(
-    names: Iterable[str], columns: Mapping[str, Alias], *, places: Iterable[int | str], missing: int | str
-) -> Layout:
-    """Return which of the named columns hold the fields of ``columns``; names that it does not know are left out."""
+def layout(names: Iterable[str], columns: Mapping[str, Alias], places: Iterable[int | str] | None = None) -> Layout:
+    """Return which of the named columns hold the fields of ``columns``; names that it does not know are left out.
+
+    Without ``places`` the cells are in the order of the names.
+    """
     best: dict[str, tuple[int, int | str, str]] = {}
-    for name, place in zip(names, places, strict=True):
+    for name, place in zip(names, count() if places is None else places, strict=False):
         text, unit = normalise(name)
         alias = columns.get(text)
         if alias is None:
@@ -179,7 +157,6 @@ def layout(
     return Layout(
         places={field: place for field, (_, place, _) in best.items()},
         units={field: unit for field, (_, _, unit) in best.items()},
-        missing=missing,
     )
 
 

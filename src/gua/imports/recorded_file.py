@@ -5,13 +5,17 @@ from __future__ import annotations
 import heapq
 import os
 import stat
-from collections.abc import Callable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import Any, TypeVar
 
 from gua.core.errors import DataError, UnavailableError, UsageError
+from gua.core.tick import CardReading, Origin, Tick
 
 _LINE_BYTES = 2**20
 _PROBE_BYTES = 2**16
@@ -132,45 +136,43 @@ def _is_json_lines(path: Path, head: bytes) -> bool:
     return text[:1] == b"{"
 
 
-class _Timed(Protocol):
-    @property
-    def ts_ms(self) -> int: ...
-
-
-R = TypeVar("R", bound=_Timed)
+R = TypeVar("R", bound=tuple[Any, ...])  # a row begins with its time
 Read = Callable[[RecordedFile], Iterator[R]]
 
 
 def first_time(source: RecordedFile, read: Read[R]) -> int | None:
     """Return when the file's first row was recorded, ``None`` if it has no rows."""
     first = next(read(source), None)
-    return None if first is None else first.ts_ms
+    return None if first is None else int(first[0])
 
 
-def merged(first: Sequence[tuple[int, RecordedFile]], read: Read[R]) -> Iterator[R]:
+def merged(first: Iterable[tuple[int, RecordedFile]], read: Read[R]) -> Iterator[R]:
     """Return the rows of all files by time, those of one file in its own order.
 
     A file is opened when its first row is due, so daily files need one open file, not one for each day.
     """
-    waiting = sorted(first, key=lambda timed: (timed[0], str(timed[1].path)), reverse=True)
-    open_files: list[tuple[int, int, R, Iterator[R]]] = []
-    opened = 0
-    while waiting or open_files:
-        if waiting and (not open_files or waiting[-1][0] <= open_files[0][0]):
-            rows = read(waiting.pop()[1])
-            for row in rows:
-                heapq.heappush(open_files, (row.ts_ms, opened, row, rows))
-                opened += 1
-                break
-            continue
-        _, order, row, rows = heapq.heappop(open_files)
-        yield row
-        until = min(
-            waiting[-1][0] - 1 if waiting else row.ts_ms + 2**62,
-            open_files[0][0] if open_files else row.ts_ms + 2**62,
-        )
-        for following in rows:
-            if following.ts_ms > until:
-                heapq.heappush(open_files, (following.ts_ms, order, following, rows))
-                break
-            yield following
+
+    def timed(first_ms: int, source: RecordedFile) -> Iterator[tuple[int, R | None]]:
+        yield first_ms, None
+        for row in read(source):
+            yield row[0], row
+
+    files = sorted(first, key=lambda file: (file[0], str(file[1].path)))
+    if len(files) == 1:
+        return read(files[0][1])
+    rows = heapq.merge(*(timed(first_ms, source) for first_ms, source in files), key=itemgetter(0))
+    return (row for _, row in rows if row is not None)
+
+
+def ticks_of(readings: Iterable[tuple[int, str, int, CardReading]], origin: Origin) -> Iterator[Tick]:
+    """Yield the ticks of readings by time, each with its time, host and interval: those that have all in common.
+
+    Each tick has the ``origin`` with the readings' own host and interval.
+    """
+    for ts_ms, moment in groupby(readings, key=itemgetter(0)):
+        cards: defaultdict[tuple[str, int], list[CardReading]] = defaultdict(list)
+        for _, host, interval_ms, card in moment:
+            cards[host, interval_ms].append(card)
+        for (host, interval_ms), together in cards.items():
+            own = replace(origin, host=host, interval_ms=interval_ms)
+            yield Tick(ts_ms=ts_ms, origin=own, cards=tuple(together))

@@ -5,10 +5,12 @@ Nothing is delivered of a recording that the first pass refuses. Both stream: me
 
 from __future__ import annotations
 
+from bisect import bisect
 from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
+from itertools import accumulate
 from pathlib import Path
 from typing import Final
 
@@ -16,9 +18,9 @@ from gua.core.attribution import attribute
 from gua.core.durations import format_duration, to_rfc3339
 from gua.core.errors import DataError, UsageError
 from gua.core.tick import CardReading, Origin, ProcessReading, Tick
-from gua.core.words import ProcessList, ProcessType
-from gua.imports.recorded_file import RecordedFile, first_time, merged, open_source
-from gua.imports.rows import AppRow, Assumed, CardRowReader, Reading, RecordedCardRow, read_apps
+from gua.core.words import ProcessList
+from gua.imports.recorded_file import RecordedFile, first_time, merged, open_source, ticks_of
+from gua.imports.rows import AppRow, CardRow, CardRowReader, Reading, read_apps
 
 MAX_INTERVAL_MS: Final = 86_400_000
 MAX_AHEAD_MS: Final = 86_400_000
@@ -29,7 +31,7 @@ _ONE_RUN_MS = 200
 _VENDOR = "NVIDIA"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(kw_only=True, slots=True)
 class Survey:
     """What the first pass found. Times are those of the first and the last row, Unix time in ms.
 
@@ -37,15 +39,15 @@ class Survey:
     ``inferred`` tells that the interval is the median distance of rows, not given.
     """
 
-    card_ticks: int
-    ticks: int
-    cards: int
-    hosts: tuple[str, ...]
-    first_ms: int
-    last_ms: int
-    interval_ms: int
-    inferred: bool
-    duplicates: int
+    card_ticks: int = 0
+    ticks: int = 0
+    cards: int = 0
+    hosts: tuple[str, ...] = ()
+    first_ms: int = 0
+    last_ms: int = 0
+    interval_ms: int = 0
+    inferred: bool = False
+    duplicates: int = 0
 
 
 class Spacings:
@@ -65,12 +67,9 @@ class Spacings:
         total = sum(self._counts.values())
         if total == 0:
             return None
-        middle, passed = [], 0
-        for spacing in sorted(self._counts):
-            reached = passed + self._counts[spacing]
-            middle += [spacing for position in ((total - 1) // 2, total // 2) if passed <= position < reached]
-            passed = reached
-        return sum(middle) // len(middle)
+        spacings = sorted(self._counts)
+        reached = list(accumulate(self._counts[spacing] for spacing in spacings))
+        return sum(spacings[bisect(reached, position)] for position in ((total - 1) // 2, total // 2)) // 2
 
 
 def nominal_interval_ms(spacings: Spacings) -> int:
@@ -98,58 +97,48 @@ def check_not_ahead(where: str, newest_ms: int, now_ms: int) -> None:
         raise DataError(msg)
 
 
-def survey(rows: Iterable[RecordedCardRow], *, interval_ms: int | None, in_order: bool) -> Survey:
+def survey(rows: Iterable[CardRow], *, interval_ms: int | None, in_order: bool) -> Survey:
     """Read the merged rows once and check them.
 
     ``interval_ms`` is the nominal interval, inferred if it is ``None``. ``in_order`` asks that times never go
     back from card to card either, as process lists are joined on the way. Raises DataError for times of a card
     that go back and for two different rows of a card at one time, UsageError if nothing tells the interval.
     """
-    last: dict[tuple[str, str], RecordedCardRow] = {}
+    found = Survey(inferred=interval_ms is None)
+    last: dict[tuple[str, str], CardRow] = {}
     spacings = Spacings()
-    moment = newest = 0
-    first = 2**62
-    card_ticks = ticks = duplicates = 0
+    moment = 0
     for row in rows:
-        ts_ms, card = row.ts_ms, row.card
-        key = card.host, card.uuid
+        ts_ms, key = row.ts_ms, (row.host, row.uuid)
         before = last.get(key)
         if before is not None:
-            spacing = ts_ms - before.ts_ms
-            if spacing <= 0:
+            if ts_ms <= before.ts_ms:
                 _check_same(row, before)
-                duplicates += 1
+                found.duplicates += 1
                 continue
-            spacings.add(spacing)
+            spacings.add(ts_ms - before.ts_ms)
         last[key] = row
-        card_ticks += 1
+        found.card_ticks += 1
         if ts_ms != moment:
-            if in_order and ts_ms < newest:
+            if in_order and ts_ms < found.last_ms:
                 msg = (
                     f"{row.source.where}: the time goes back to {to_rfc3339(ts_ms)}: "
                     "sort the rows of all cards by time to join --apps to them"
                 )
                 raise DataError(msg)
-            ticks += 1
+            found.ticks += 1
             moment = ts_ms
-            newest = max(newest, ts_ms)
-            first = min(first, ts_ms)
-    return Survey(
-        card_ticks=card_ticks,
-        ticks=ticks,
-        cards=len(last),
-        hosts=tuple(sorted({host for host, _ in last})),
-        first_ms=first,
-        last_ms=newest,
-        interval_ms=interval_ms or nominal_interval_ms(spacings),
-        inferred=interval_ms is None,
-        duplicates=duplicates,
-    )
+            found.last_ms = max(found.last_ms, ts_ms)
+            found.first_ms = min(found.first_ms or ts_ms, ts_ms)
+    found.cards = len(last)
+    found.hosts = tuple(sorted({host for host, _ in last}))
+    found.interval_ms = interval_ms or nominal_interval_ms(spacings)
+    return found
 
 
-def _check_same(row: RecordedCardRow, before: RecordedCardRow) -> None:
+def _check_same(row: CardRow, before: CardRow) -> None:
     """Raise DataError unless the row is the one before it once more."""
-    where, uuid = row.source.where, row.card.uuid
+    where, uuid = row.source.where, row.uuid
     if row.ts_ms < before.ts_ms:
         msg = (
             f"{where}: the time of card {uuid} goes back by {format_duration(before.ts_ms - row.ts_ms)} to "
@@ -169,15 +158,14 @@ class _List:
     """What one run of nvidia-smi listed for one card."""
 
     ts_ms: int
-    rows: dict[int, AppRow] = field(default_factory=dict)
+    processes: dict[int, ProcessReading] = field(default_factory=dict)
 
 
 class ProcessLists:
     """The process lists of all cards, asked for in the order of time; only those near the time asked for are kept."""
 
-    def __init__(self, rows: Iterator[AppRow], interval_ms: int, ignored: frozenset[str]) -> None:
+    def __init__(self, rows: Iterator[AppRow], interval_ms: int) -> None:
         self._rows = rows
-        self._ignored = ignored
         self._interval_ms = interval_ms
         self._ahead: AppRow | None = next(rows, None)
         self._lists: defaultdict[str, deque[_List]] = defaultdict(deque)
@@ -193,24 +181,17 @@ class ProcessLists:
             key=lambda taken: abs(taken.ts_ms - ts_ms),
             default=None,
         )
-        return None if nearest is None else tuple(self._process(row) for row in nearest.rows.values())
+        return None if nearest is None else tuple(nearest.processes.values())
 
     def _add(self, row: AppRow, *, oldest_ms: int) -> None:
         lists = self._lists[row.uuid]
         while lists and lists[0].ts_ms < oldest_ms:
             lists.popleft()
         # A pid that comes again belongs to the next run, however soon that follows.
-        if not lists or row.pid in lists[-1].rows or row.ts_ms - lists[-1].ts_ms > _ONE_RUN_MS:
+        pid = row.process.pid
+        if not lists or pid in lists[-1].processes or row.ts_ms - lists[-1].ts_ms > _ONE_RUN_MS:
             lists.append(_List(ts_ms=row.ts_ms))
-        lists[-1].rows[row.pid] = row
-
-    def _process(self, row: AppRow) -> ProcessReading:
-        return ProcessReading(
-            pid=row.pid,
-            type=ProcessType.IGNORED if row.program in self._ignored else ProcessType.COMPUTE,
-            comm=row.program,
-            memory_bytes=row.memory_bytes,
-        )
+        lists[-1].processes[pid] = row.process
 
 
 def check_order(rows: Iterator[AppRow]) -> None:
@@ -227,7 +208,7 @@ class Recording:
     """The files of one recording: of cards, and of the processes beside them.
 
     ``ignored`` names the programs that do not count as users of a card. ``joined`` counts the card ticks
-    of the last pass that found a process list.
+    of the last pass that found a process list, ``assumed`` is what had to be, as the files do not tell it.
     """
 
     def __init__(
@@ -240,10 +221,10 @@ class Recording:
     ) -> None:
         """Look at the files. Raises UsageError, UnavailableError or DataError for one that is no recording."""
         self._cards = CardRowReader(reading)
-        self._read_apps = partial(read_apps, timezone=reading.timezone)
+        self.assumed = self._cards.assumed
+        self._read_apps = partial(read_apps, timezone=reading.timezone, ignored=ignored)
         self._sources = [open_source(path) for path in dict.fromkeys(files)]
         self._app_sources = [open_source(path) for path in dict.fromkeys(apps)]
-        self._ignored = frozenset(ignored)
         self._first: list[tuple[int, RecordedFile]] = []
         self._first_apps: list[tuple[int, RecordedFile]] = []
         self.joined = 0
@@ -270,34 +251,26 @@ class Recording:
     def ticks(self, found: Survey, origin: Origin) -> Iterator[Tick]:
         """Read the rows again and return them as ticks: those of one moment and host are one tick.
 
-        A row covers the nominal interval, but never back over the row before it of the same card. Each tick has
-        the ``origin`` with the rows' own host.
+        A row covers the nominal interval, but never back over the row before it of the same card.
         """
-        lists = (
-            ProcessLists(merged(self._first_apps, self._read_apps), found.interval_ms, self._ignored)
-            if self._app_sources
-            else None
-        )
-        origins = {host: replace(origin, host=host) for host in found.hosts}
-        last_ms: dict[tuple[str, str], int] = {}
-        moment = 0
-        cards: dict[str, list[CardReading]] = {}
+        lists = None
+        if self._app_sources:
+            lists = ProcessLists(merged(self._first_apps, self._read_apps), found.interval_ms)
         self.joined = 0
+        return ticks_of(self._readings(lists, found.interval_ms), origin)
+
+    def _readings(self, lists: ProcessLists | None, interval_ms: int) -> Iterator[tuple[int, str, int, CardReading]]:
+        last_ms: dict[tuple[str, str], int] = {}
         for row in merged(self._first, self._cards.read):
-            ts_ms, card = row.ts_ms, row.card
-            if ts_ms != moment:
-                yield from _ticks(moment, origins, cards)
-                moment, cards = ts_ms, {}
-            key = card.host, card.uuid
+            ts_ms, key = row.ts_ms, (row.host, row.uuid)
             before_ms = last_ms.get(key)
             if before_ms == ts_ms:
                 continue
             last_ms[key] = ts_ms
-            duration_ms = found.interval_ms if before_ms is None else min(found.interval_ms, ts_ms - before_ms)
-            processes = None if lists is None else lists.at(card.uuid, ts_ms)
+            duration_ms = interval_ms if before_ms is None else min(interval_ms, ts_ms - before_ms)
+            processes = None if lists is None else lists.at(row.uuid, ts_ms)
             self.joined += processes is not None
-            cards.setdefault(card.host, []).append(_reading(row, duration_ms, processes))
-        yield from _ticks(moment, origins, cards)
+            yield ts_ms, row.host, interval_ms, _reading(row, duration_ms, processes)
 
     @property
     def left_out(self) -> tuple[str, ...]:
@@ -309,43 +282,14 @@ class Recording:
         """Return how many lines were not used."""
         return sum(source.left_out_lines for source in (*self._sources, *self._app_sources))
 
-    @property
-    def assumed(self) -> Assumed:
-        """Return what had to be assumed, as the files do not tell it."""
-        return self._cards.assumed
 
-
-def _ticks(ts_ms: int, origins: dict[str, Origin], cards: dict[str, list[CardReading]]) -> Iterator[Tick]:
-    for host, readings in cards.items():
-        yield Tick(ts_ms=ts_ms, origin=origins[host], cards=tuple(readings))
-
-
-def _reading(row: RecordedCardRow, duration_ms: int, processes: tuple[ProcessReading, ...] | None) -> CardReading:
-    card = row.card
+def _reading(row: CardRow, duration_ms: int, processes: tuple[ProcessReading, ...] | None) -> CardReading:
     reading = CardReading(
-        uuid=card.uuid,
         duration_ms=duration_ms,
         gpu_time_ms=duration_ms,
         process_list=ProcessList.ABSENT if processes is None else ProcessList.KNOWN,
-        index=card.gpu_index,
-        name=card.name,
         vendor=_VENDOR,
-        driver_version=card.driver_version,
-        pci=card.pci,
-        mig=card.mig,
-        utilization=row.utilization,
-        utilization_encoder=row.encoder,
-        utilization_decoder=row.decoder,
-        utilization_coverage_ms=None if row.utilization is None else 0,
-        memory_used_bytes=row.used_bytes,
-        memory_limit_bytes=row.total_bytes,
-        memory_reserved_bytes=row.reserved_bytes,
-        power_watts=row.power_watts,
-        temperature_celsius=row.temperature_celsius,
-        clock_reasons=row.clock_reasons,
-        failed=row.failed,
         processes=processes or (),
+        **row.values,
     )
-    if row.activity is not None:
-        reading = replace(reading, **row.activity._asdict())
     return attribute(reading) if processes else reading

@@ -12,6 +12,7 @@ from typing import Final, TypeAlias, TypeVar
 
 from gua.core.durations import to_ms
 from gua.core.errors import UsageError
+from gua.core.untrusted import require
 
 Cell: TypeAlias = str | int | float | None
 """A value as the file has it: text in CSV, also a number or null in JSON."""
@@ -57,10 +58,6 @@ _DISORDER_MS: Final = 60_000
 _KEPT_MINUTES = 10_000
 
 
-class CellError(Exception):
-    """A cell or row that cannot be understood; the reader adds file and line."""
-
-
 def remembered(parse: Callable[[Cell], T]) -> Callable[[Cell], T]:
     """Return the parser with its answers kept: a recording repeats few values often. Lists raise TypeError."""
     return lru_cache(maxsize=_KEPT)(parse)
@@ -87,30 +84,27 @@ def says_error(cell: Cell) -> bool:
 
 
 def _number(cell: Cell, what: str) -> tuple[float, str] | None:
-    """Return number and lower-case unit of a cell, ``None`` if it is unknown. Raises CellError."""
+    """Return number and lower-case unit of a cell, ``None`` if it is unknown. Raises ValueError."""
     if is_unknown(cell):
         return None
-    if isinstance(cell, bool) or not isinstance(cell, str | int | float):
-        msg = f"{what} is {cell!r}, not a number"
-        raise CellError(msg)
-    if not isinstance(cell, str):
-        number, unit = float(cell), ""
-    elif len(cell) <= LONGEST_VALUE and (match := _NUMBER.fullmatch(cell.strip())):
+    if isinstance(cell, str) and len(cell) <= LONGEST_VALUE and (match := _NUMBER.fullmatch(cell.strip())):
         number, unit = float(match.group(1)), match.group(2).lower()
+    elif isinstance(cell, int | float) and not isinstance(cell, bool):
+        number, unit = float(cell), ""
     else:
-        msg = f"{what} is {cell.strip()!r}, not a number"
-        raise CellError(msg)
-    if not math.isfinite(number):
-        msg = f"{what} is {cell!r}, not a finite number"
-        raise CellError(msg)
-    return number, unit
+        msg = f"{what} is {cell.strip() if isinstance(cell, str) else cell!r}, not a number"
+        raise ValueError(msg)
+    if math.isfinite(number):
+        return number, unit
+    msg = f"{what} is {cell!r}, not a finite number"
+    raise ValueError(msg)
 
 
 def _within(number: float, low: float, high: float, what: str) -> float:
-    if low <= number <= high:
+    if low <= number <= high:  # one for each row: the message costs more than the check
         return number
     msg = f"{what} is {number:g}, not within {low:g} and {high:g}"
-    raise CellError(msg)
+    raise ValueError(msg)
 
 
 def _quantity_parser(
@@ -119,7 +113,7 @@ def _quantity_parser(
     """Return a parser of numbers from ``low`` to ``high`` in the first of the units, given as what makes one of it.
 
     A number without a unit is in the first one, too. What is returned is divided by ``per``. The parser raises
-    CellError.
+    ValueError.
     """
 
     def parse(cell: Cell) -> float | None:
@@ -131,7 +125,7 @@ def _quantity_parser(
         if divisor is None:
             expected = next(iter(units)).upper() if units else "no unit"
             msg = f"{what} has the unit {unit!r}: {expected} is expected"
-            raise CellError(msg)
+            raise ValueError(msg)
         return _within(number / divisor, low, high, what) / per
 
     return parse
@@ -159,41 +153,37 @@ def memory_parser(what: str, default_unit: str) -> Callable[[Cell], int | None]:
         if measured is None:
             return None
         number, unit = measured
-        if (unit or default_unit) not in BYTES_PER_UNIT:
-            msg = f"{what} has the unit {unit!r}: MiB is expected"
-            raise CellError(msg)
+        require((unit or default_unit) in BYTES_PER_UNIT, f"{what} has the unit {unit!r}: MiB is expected")
         return round(_within(number * BYTES_PER_UNIT[unit or default_unit], 0, _MAX_BYTES, what))
 
     return parse
 
 
 def clock_reasons(cell: Cell) -> int | None:
-    """Return a set of clock event reasons, as a number or in hexadecimal as nvidia-smi writes it. Raises CellError."""
+    """Return a set of clock event reasons, as a number or in hexadecimal as nvidia-smi writes it. Raises ValueError."""
     if isinstance(cell, str) and _HEX.fullmatch(cell.strip()):
         cell = int(cell, 16)
     return whole(cell, "clock event reasons", MOST_REASONS)
 
 
 def whole(cell: Cell, what: str, high: int) -> int | None:
-    """Return a cell that holds a whole number from 0 to ``high``, such as a pid. Raises CellError."""
+    """Return a cell that holds a whole number from 0 to ``high``, such as a pid. Raises ValueError."""
     measured = _number(cell, what)
     if measured is None:
         return None
     number, unit = measured
-    if unit or number != int(number) or not 0 <= number <= high:
-        msg = f"{what} is {cell!r}, not a whole number from 0 to {high}"
-        raise CellError(msg)
+    is_whole = not unit and number == int(number) and 0 <= number <= high
+    require(is_whole, f"{what} is {cell!r}, not a whole number from 0 to {high}")
     return int(number)
 
 
 def label(cell: Cell, what: str) -> str | None:
-    """Return a name or identifier without control characters around it. Raises CellError if it holds any."""
+    """Return a name or identifier without control characters around it. Raises ValueError if it holds any."""
     if is_unknown(cell):
         return None
     text = str(cell).strip()
-    if not text.isprintable() or len(text) > 256:
-        msg = f"{what} holds characters that are not text, or more than 256"
-        raise CellError(msg)
+    is_text = text.isprintable() and len(text) <= 256
+    require(is_text, f"{what} holds characters that are not text, or more than 256")
     return text
 
 
@@ -218,13 +208,13 @@ class Timestamps:
 
     def __init__(self, zone: tzinfo) -> None:
         self._zone = zone
-        self._minutes: dict[tuple[str, str | None], tuple[int, int]] = {}
+        self._minute = lru_cache(maxsize=_KEPT_MINUTES)(self._read_minute)
         self._cell: Cell = math.nan  # equals nothing, so the first cell is read
         self._last_ms = 0
         self.without_offset = False
 
     def parse(self, cell: Cell) -> int:
-        """Return Unix time in ms, rounded down. Raises CellError."""
+        """Return Unix time in ms, rounded down. Raises ValueError."""
         if cell == self._cell:
             return self._last_ms
         earlier, later = self._read(cell)
@@ -238,13 +228,11 @@ class Timestamps:
         if match is None:
             return self._unix(cell)
         minute, second, fraction, offset = match.groups()
-        bounds = self._minutes.get((minute, offset))
-        if bounds is None:
-            bounds = self._minute(minute, offset)
+        earlier, later = self._minute(minute, offset)
         within = int(second) * 1000 + int((fraction or "0").ljust(3, "0")[:3])
-        return bounds[0] + within, bounds[1] + within
+        return earlier + within, later + within
 
-    def _minute(self, minute: str, offset: str | None) -> tuple[int, int]:
+    def _read_minute(self, minute: str, offset: str | None) -> tuple[int, int]:
         """Return when the minute starts, at the first and at the second time that a clock shows it."""
         try:
             moment = datetime.fromisoformat(minute.replace("/", "-") + (offset or ""))
@@ -254,14 +242,10 @@ class Timestamps:
             bounds = to_ms(moment), to_ms(moment.replace(fold=1))
         except (ValueError, OverflowError):
             msg = f"timestamp {minute!r} is not a date and time"
-            raise CellError(msg) from None
-        _check_range(bounds[0])
+            raise ValueError(msg) from None
+        require(_MIN_MS <= bounds[0] <= _MAX_MS, "timestamp is not between the years 2000 and 2200")
         # A gap in spring has fold=1 before fold=0; no clock ever showed those times.
-        bounds = bounds[0], max(bounds)
-        if len(self._minutes) >= _KEPT_MINUTES:
-            self._minutes.clear()
-        self._minutes[minute, offset] = bounds
-        return bounds
+        return bounds[0], max(bounds)
 
     def _unix(self, cell: Cell) -> tuple[int, int]:
         number = cell
@@ -270,17 +254,11 @@ class Timestamps:
         if isinstance(number, bool) or not isinstance(number, int | float):
             shown = "missing" if is_unknown(cell) else repr(cell)
             msg = f"timestamp is {shown}, not a time such as 2026/03/25 04:47:19.043 or 2026-03-25T04:47:19Z"
-            raise CellError(msg)
+            raise ValueError(msg)  # noqa: TRY004 - one kind of error for whatever a cell is
         # Seconds, milli-, micro- or nanoseconds: only one of them lies in this century.
         for per_ms, scale in ((1, 1000), (1, 1), (1000, 1), (1_000_000, 1)):
             if _MIN_MS <= number * scale / per_ms <= _MAX_MS:
                 unix_ms = number * scale // per_ms if isinstance(number, int) else int(number * scale / per_ms + 1e-4)
                 return unix_ms, unix_ms
         msg = f"timestamp {cell!r} is not a Unix time between the years 2000 and 2200"
-        raise CellError(msg)
-
-
-def _check_range(unix_ms: int) -> None:
-    if not _MIN_MS <= unix_ms <= _MAX_MS:
-        msg = "timestamp is not between the years 2000 and 2200"
-        raise CellError(msg)
+        raise ValueError(msg)

@@ -119,7 +119,7 @@ def encoded(message: object) -> bytes:
     return json.dumps(message, separators=(",", ":")).encode("ascii") + b"\n"
 
 
-def complain(connection: socket.socket, words: str, exit_code: int) -> None:
-    """Say what is wrong, if the other end still listens."""
+def complain(connection: socket.socket, words: str, exit_code: int, *, seconds: float = 1, **more: object) -> None:
+    """Say what is wrong, if the other end still listens; ``more`` fields go with it."""
     with contextlib.suppress(OSError):
-        send_line(connection, {"error": words, "exit_code": exit_code}, seconds=1)
+        send_line(connection, {"error": words, "exit_code": exit_code, **more}, seconds=seconds)

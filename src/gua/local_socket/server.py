@@ -1,8 +1,7 @@
 """The local socket: what the agent tells the users of its host. Whatever they send, the agent goes on.
 
-One request a connection, a line of JSON: ``{"gua":1,"ask":"ping"}`` and ``{"gua":1,"ask":"status"}`` are answered
-with one line. ``{"gua":1,"ask":"report"}`` hands the connection on to ``answer``, other names to the conversation
-that has the name. Anything that is wrong gets
+A request is one line of JSON, ``{"gua":1,"ask":"status"}``: "ping" and "status" are answered with one line, "report"
+hands the connection on to ``answer``, other names to the conversation that has the name. Anything that is wrong gets
 ``{"error": words, "exit_code": number}`` and the end of the connection.
 """
 
@@ -16,8 +15,7 @@ import socket
 import stat
 import threading
 import time
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -31,7 +29,6 @@ PRIVATE_MODE: Final = 0o600
 PUBLIC_MODE: Final = 0o666
 _BACKLOG: Final = 64
 _PAUSE_SECONDS: Final = 0.1
-_CANNOT: Final = UnavailableError.exit_code
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -69,6 +66,23 @@ Converse = Callable[[socket.socket, Peer, Mapping[str, Any], Lines], None]
 """Has a conversation that began with this request, and returns when it is over; more may be read by the lines."""
 
 
+class _Room:
+    """The connections of one kind: ``most`` in all, where the agent's own user and root may come on top."""
+
+    def __init__(self, most: int, most_per_uid: int) -> None:
+        self._most = most
+        self._most_per_uid = most_per_uid
+        self.peers: dict[socket.socket, Peer] = {}
+
+    def enter(self, connection: socket.socket, peer: Peer) -> bool:
+        """Count a connection in; return False where there is no room for it."""
+        of_user = sum(one.uid == peer.uid for one in self.peers.values())
+        has_room = (len(self.peers) < self._most or _is_owner(peer)) and of_user < self._most_per_uid
+        if has_room:
+            self.peers[connection] = peer
+        return has_room
+
+
 class LocalServer:
     """Answers on unix sockets from a thread of its own, with a short-lived thread for each connection.
 
@@ -98,9 +112,9 @@ class LocalServer:
         self._thread = threading.Thread(target=self._serve, name="gua-socket", daemon=True)
         self._closing = False
         self._lock = threading.Lock()
-        self._open: dict[socket.socket, Peer] = {}
-        self._talking: dict[socket.socket, Peer] = {}
-        self._reports: Counter[int] = Counter()
+        self._open = _Room(limits.connections, limits.connections_per_uid)
+        self._talking = _Room(limits.conversations, limits.conversations_per_uid)
+        self._reports = _Room(limits.reports, limits.reports_per_uid)
 
     def start(self) -> None:
         """Make the sockets and begin to answer.
@@ -122,7 +136,7 @@ class LocalServer:
         """Stop answering, cut every connection, and remove the sockets that are still ours."""
         with self._lock:
             self._closing = True
-            open_now = [*self._open, *self._talking]
+            open_now = [*self._open.peers, *self._talking.peers]
         self._wake.close()
         for connection in open_now:
             with contextlib.suppress(OSError):
@@ -159,7 +173,7 @@ class LocalServer:
             peer = peer_of(connection)
             refusal = self._admit(connection, peer, where)
             if refusal is not None:
-                _tell(connection, refusal, busy=where.public or self._is_owner(peer))
+                _tell(connection, refusal, busy=where.public or _is_owner(peer))
                 connection.close()
                 return
             threading.Thread(target=self._converse, args=(connection, peer), name="gua-answer", daemon=True).start()
@@ -168,27 +182,19 @@ class LocalServer:
 
     def _admit(self, connection: socket.socket, peer: Peer, where: Listen) -> str | None:
         """Count a connection in, or return why not."""
-        if not where.public and not self._is_owner(peer):
+        if not where.public and not _is_owner(peer):
             return "this socket is private: only the agent's own user and root may ask here"
         with self._lock:
-            of_user = sum(one.uid == peer.uid for one in self._open.values())
-            full = len(self._open) >= self._limits.connections and not self._is_owner(peer)
-            if full or of_user >= self._limits.connections_per_uid:
-                return "the agent is answering others: try again in a moment"
             if self._closing:
                 return "the agent is stopping"
-            self._open[connection] = peer
+            if not self._open.enter(connection, peer):
+                return "the agent is answering others: try again in a moment"
         return None
-
-    @staticmethod
-    def _is_owner(peer: Peer) -> bool:
-        """Return whether it is the agent's own user or root, whom other users' connections must not keep out."""
-        return peer.uid in {0, os.geteuid()}
 
     def _forget(self, connection: socket.socket) -> None:
         with self._lock:
-            self._open.pop(connection, None)
-            self._talking.pop(connection, None)
+            for room in (self._open, self._talking, self._reports):
+                room.peers.pop(connection, None)
         connection.close()
 
     def _converse(self, connection: socket.socket, peer: Peer) -> None:
@@ -231,13 +237,10 @@ class LocalServer:
         self, connection: socket.socket, peer: Peer, converse: Converse, request: Mapping[str, Any], lines: Lines
     ) -> None:
         with self._lock:
-            of_user = sum(one.uid == peer.uid for one in self._talking.values())
-            room = len(self._talking) < self._limits.conversations or self._is_owner(peer)
-            if room and of_user < self._limits.conversations_per_uid and not self._closing:
-                # Who waits for cards takes no room from those who only ask how things are.
-                self._talking[connection] = peer
-                self._open.pop(connection, None)
-        if connection not in self._talking:
+            is_in = not self._closing and self._talking.enter(connection, peer)
+            if is_in:  # who waits for cards takes no room from those who only ask how things are
+                self._open.peers.pop(connection, None)
+        if not is_in:
             _tell(connection, "too many wait for cards here: try again in a moment", busy=True)
             return
         try:
@@ -249,32 +252,23 @@ class LocalServer:
         if self._answer is None:
             _tell(connection, "this agent keeps no store here: ask where its endpoint delivers")
             return
-        with self._report_slot(peer) as free:
-            if not free:
-                _tell(connection, "the agent is making other reports: try again in a moment", busy=True)
-                return
-            connection.settimeout(None)
-            self._answer(connection, peer)
-
-    @contextlib.contextmanager
-    def _report_slot(self, peer: Peer) -> Iterator[bool]:
-        uid = peer.uid
         with self._lock:
-            room = self._reports.total() < self._limits.reports or self._is_owner(peer)
-            free = room and self._reports[uid] < self._limits.reports_per_uid
-            self._reports[uid] += free
-        try:
-            yield free
-        finally:
-            with self._lock:
-                self._reports[uid] -= free
-                self._reports += Counter()  # forgets the users at 0
+            is_in = self._reports.enter(connection, peer)
+        if not is_in:
+            _tell(connection, "the agent is making other reports: try again in a moment", busy=True)
+            return
+        connection.settimeout(None)
+        self._answer(connection, peer)
+
+
+def _is_owner(peer: Peer) -> bool:
+    """Return whether it is the agent's own user or root, whom other users' connections must not keep out."""
+    return peer.uid in {0, os.geteuid()}
 
 
 def _tell(connection: socket.socket, words: str, *, busy: bool = False) -> None:
     """Say what is wrong, without waiting for anybody; ``busy`` where the same request may do better soon."""
-    with contextlib.suppress(OSError):
-        send_line(connection, {"error": words, "exit_code": _CANNOT, "busy": busy}, seconds=0)
+    complain(connection, words, UnavailableError.exit_code, seconds=0, busy=busy)
 
 
 def _listening(where: Listen) -> tuple[socket.socket, tuple[int, int]]:

@@ -21,6 +21,19 @@ from gua.nvml.quirks import DriverClock, ratio
 from gua.nvml.samples import SampleBuffer
 
 VENDOR: Final = "NVIDIA"
+_IDENTITY: Final = (
+    "uuid",
+    "index",
+    "name",
+    "model",
+    "vendor",
+    "driver_version",
+    "pci",
+    "mig",
+    "parent",
+    "memory_shared",
+)
+"""What is known of a card also while it cannot be read."""
 # Drivers before 510 lack version 2 and say so in one of these ways; version 1 then decides.
 _OLDER_DRIVER: Final[dict[int, None]] = dict.fromkeys(
     (Code.FUNCTION_NOT_FOUND, Code.ARGUMENT_VERSION_MISMATCH, Code.INVALID_ARGUMENT, Code.NOT_SUPPORTED)
@@ -79,11 +92,6 @@ class CardCache:
         self.health = Health(self._clock)
 
     @property
-    def due(self) -> bool:
-        """Whether a drain has anything to read: the driver's rings may be full before the next one."""
-        return self.samples.due or self.process_utilization.due
-
-    @property
     def partitioned(self) -> bool:
         """Whether the card was cut into instances at the last reading; it then has no rings."""
         return bool(self._last) and self._last[0][0].mig is Mig.PARENT
@@ -110,19 +118,10 @@ class CardCache:
     def _unread(self, reading: CardReading, gpu_fraction: tuple[int, int], *, failed: bool | None) -> RawCard:
         return RawCard(
             reading=CardReading(
-                uuid=reading.uuid,
+                **{name: getattr(reading, name) for name in _IDENTITY},
                 duration_ms=1,  # a placeholder: the sampler knows the span
                 gpu_time_ms=0,
                 process_list=ProcessList.FAILED,
-                index=reading.index,
-                name=reading.name,
-                model=reading.model,
-                vendor=reading.vendor,
-                driver_version=reading.driver_version,
-                pci=reading.pci,
-                mig=reading.mig,
-                parent=reading.parent,
-                memory_shared=reading.memory_shared,
                 failed=failed,
             ),
             gpu_fraction=gpu_fraction,

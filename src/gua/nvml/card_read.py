@@ -16,7 +16,7 @@ from gua.nvml.driver import ADDRESSING_MODE_ATS, TEMPERATURE_GPU, Code, Handle
 from gua.nvml.gpm import GpmMeans, add_activity
 from gua.nvml.health import HealthValues
 from gua.nvml.mig import ReadParent, read_mode, read_partitioned
-from gua.nvml.processes import list_processes, raw_processes
+from gua.nvml.processes import list_processes
 
 # A handle that was good and is no longer: the cards were counted anew.
 _INVALID: Final[dict[int, None]] = dict.fromkeys((Code.INVALID_ARGUMENT, Code.GPU_NOT_FOUND, Code.NOT_FOUND))
@@ -193,14 +193,15 @@ def _read_card(calls: Calls, handle: Handle, cache: CardCache) -> list[RawCard]:
     cache.instance_uuids, cache.gpu_instance_ids = {}, {}
     # None of these answers in MIG mode, so they are only called for whole cards.
     values |= read_instant(calls, handle)
-    cache.samples.drain(calls, handle, is_last=True)
+    cache.samples.drain(calls, handle)
     cache.process_utilization.drain(calls, handle)
     values["failed"] = failed_since(calls, before)
+    use = cache.process_utilization.take([process.pid for process in listing.processes])
     return [
         RawCard(
             reading=read_with(identity, memory, listing, **values),
             gpu_fraction=(1, 1),
-            processes=raw_processes(listing, cache.process_utilization.take([one.pid for one in listing.processes])),
+            processes=tuple(replace(process, utilization=use[process.pid]) for process in listing.processes),
             samples=cache.samples.take(),
             minor=cache.minor,
         )

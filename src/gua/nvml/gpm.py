@@ -21,10 +21,9 @@ from gua.nvml.driver import (
     GPM_GRAPHICS_UTILIZATION,
     GPM_SM_OCCUPANCY,
     GPM_SM_UTILIZATION,
-    GpmMetric,
-    GpmMetrics,
     GpmSample,
     Handle,
+    Struct,
     code_name,
 )
 from gua.nvml.quirks import ratio
@@ -71,7 +70,7 @@ class Gpm:
         self._clock = clock
         self._supported: bool | None = None
         self._counters: dict[tuple[int | None, frozenset[str]], _Counters] = {}
-        self._request: GpmMetrics | None = None
+        self._request: Struct | None = None
         self._with_utilization = with_utilization
         self._with_activity = with_activity
         self._metrics = (*((GPM_GRAPHICS_UTILIZATION,) * with_utilization), *(ACTIVITY * with_activity))
@@ -137,7 +136,7 @@ class Gpm:
         request.sample2 = counters.spare
         if calls.ask(calls.driver.nvmlGpmMetricsGet, request) is None:
             return None
-        answers: Sequence[GpmMetric] = [request.metrics[place] for place in range(len(self._metrics))]
+        answers: Sequence[Struct] = [request.metrics[place] for place in range(len(self._metrics))]
         utilization = _utilization(calls, answers[0]) if self._with_utilization else None
         if not self._with_activity:
             return utilization, None
@@ -150,7 +149,7 @@ def _take(calls: Calls, handle: Handle, instance: int | None, sample: GpmSample)
     return calls.ask(calls.driver.nvmlGpmMigSampleGet, handle, instance, sample)
 
 
-def _utilization(calls: Calls, metric: GpmMetric) -> float | None:
+def _utilization(calls: Calls, metric: Struct) -> float | None:
     if metric.nvmlReturn != 0:
         calls.note("nvmlGpmMetricsGet", code_name(metric.nvmlReturn))
         return None
@@ -160,7 +159,7 @@ def _utilization(calls: Calls, metric: GpmMetric) -> float | None:
     return mean
 
 
-def _part(calls: Calls, metric: GpmMetric) -> float | None:
+def _part(calls: Calls, metric: Struct) -> float | None:
     """Return a metric as a ratio, ``None`` where it is not told, or is nothing that it can be."""
     code, percent = metric.nvmlReturn, metric.value
     if code != 0:
@@ -168,7 +167,7 @@ def _part(calls: Calls, metric: GpmMetric) -> float | None:
             calls.note("nvmlGpmMetricsGet", code_name(code))
         return None
     if 0 <= percent <= 100 + _ROUNDING_PERCENT:  # NaN is in no range
-        return min(percent / 100, 1.0)
+        return float(min(percent / 100, 1.0))
     calls.note("nvmlGpmMetricsGet", "not a percentage")
     return None
 

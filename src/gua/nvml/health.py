@@ -1,8 +1,4 @@
-"""Why a card may be slow: clocks that are held down at each reading, and once a minute its errors.
-
-Between two askings no error was told, so that each tick has the same values: what a card's points have in common is
-kept from tick to tick (:mod:`gua.otlp.card_points`).
-"""
+"""Why a card may be slow: clocks that are held down at each reading, and once a minute its errors."""
 
 from __future__ import annotations
 
@@ -45,10 +41,7 @@ class Health:
         self._asked_ms: int | None = None
         self._asks_reasons = True
         self._events: EventSet | None = None
-        self._xid_errors: int | None = None
-        self._xid: int | None = None
-        self._ecc_errors: int | None = None
-        self._row_remap: int | None = None
+        self._values = HealthValues(clock_reasons=None, xid_errors=None, xid=None, ecc_errors=None, row_remap=None)
 
     def read(self, calls: Calls, handle: Handle) -> HealthValues:
         """Return what there is to tell since the last reading. Raises CardLostError and DriverGoneError."""
@@ -61,7 +54,7 @@ class Health:
         if is_due:
             self._read_events(calls, handle)
             self._read_ecc(calls, handle)
-            self._row_remap = _read_row_remap(calls, handle)
+            self._values["row_remap"] = _read_row_remap(calls, handle)
         return self._take(reasons)
 
     def read_last_events(self, calls: Calls, handle: Handle) -> None:
@@ -79,16 +72,13 @@ class Health:
         return told
 
     def _take(self, reasons: int | None) -> HealthValues:
-        told = HealthValues(
-            clock_reasons=reasons,
-            xid_errors=self._xid_errors,
-            xid=self._xid,
-            ecc_errors=self._ecc_errors,
-            row_remap=self._row_remap,
-        )
-        self._xid = None
-        self._xid_errors = None if self._xid_errors is None else 0
-        self._ecc_errors = None if self._ecc_errors is None else 0
+        """Return what was told, each error once."""
+        told = self._values.copy()
+        told["clock_reasons"] = reasons
+        self._values = told.copy()
+        self._values["xid"] = None
+        self._values["xid_errors"] = None if told["xid_errors"] is None else 0
+        self._values["ecc_errors"] = None if told["ecc_errors"] is None else 0
         return told
 
     def _read_reasons(self, calls: Calls, handle: Handle) -> int | None:
@@ -102,7 +92,7 @@ class Health:
 
     def _read_events(self, calls: Calls, handle: Handle) -> None:
         """Count the XID events that wait, of those after the first asking."""
-        self._xid_errors = None
+        self._values["xid_errors"] = None
         if self._events is None and not self._register(calls, handle):
             return
         count = 0
@@ -115,10 +105,10 @@ class Health:
                     return
                 break
             count += 1
-            self._xid = event.eventData if 0 < event.eventData <= _MOST_XID else self._xid
+            self._values["xid"] = event.eventData if 0 < event.eventData <= _MOST_XID else self._values["xid"]
         else:
             self._drop(calls)
-        self._xid_errors = count
+        self._values["xid_errors"] = count
 
     def _register(self, calls: Calls, handle: Handle) -> bool:
         events = calls.ask_with(ABSENT, calls.driver.nvmlEventSetCreate)
@@ -137,7 +127,7 @@ class Health:
 
     def _read_ecc(self, calls: Calls, handle: Handle) -> None:
         """Set how many uncorrected errors came since the last asking; unknown at the first, and across a reset."""
-        before, self._ecc_errors = self._ecc_total, None
+        before, self._values["ecc_errors"] = self._ecc_total, None
         total = calls.ask_with(
             ABSENT, calls.driver.nvmlDeviceGetTotalEccErrors, handle, UNCORRECTED_ECC, ECC_SINCE_LOAD
         )
@@ -146,14 +136,14 @@ class Health:
             total = None
         self._ecc_total = total
         if total is not None and before is not None and total >= before:
-            self._ecc_errors = total - before
+            self._values["ecc_errors"] = total - before
 
 
 def _read_row_remap(calls: Calls, handle: Handle) -> int | None:
     rows = calls.ask_with(ABSENT, calls.driver.nvmlDeviceGetRemappedRows, handle)
     if rows is None:
         return None
-    pending, failed = rows[2], rows[3]
+    pending, failed = int(rows[2]), int(rows[3])
     if {pending, failed} <= {0, 1}:
         return pending + 2 * failed
     calls.note("nvmlDeviceGetRemappedRows", "neither yes nor no")

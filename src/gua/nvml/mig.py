@@ -6,14 +6,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from gua.core.ports import Activity, RawCard, UtilizationSample
+from gua.core.ports import Activity, RawCard, RawProcess, UtilizationSample
 from gua.core.tick import CardReading
 from gua.core.words import Mig
 from gua.nvml.calls import ABSENT, Calls
 from gua.nvml.card import CardCache, DeviceMemory, failed_since, read_memory, read_with
 from gua.nvml.driver import Code, Handle
 from gua.nvml.gpm import Gpm, GpmMeans, add_activity
-from gua.nvml.processes import Listing, list_processes, raw_processes
+from gua.nvml.processes import Listing, list_processes
 
 # nvmlDeviceGetGpuInstanceProfileInfo: the profiles that span a whole card, largest first (8, 7, 6, 4 slices).
 _WHOLE_CARD_PROFILES: Final = (5, 4, 6, 3)
@@ -96,7 +96,7 @@ def read_partitioned(calls: Calls, handle: Handle, cache: CardCache, parent: Rea
         RawCard(
             reading=read_with(parent.card, memory, listing),
             gpu_fraction=(slices - allocated, slices),
-            processes=raw_processes(_outside(listing, [instance.listing for instance in present.values()]), {}),
+            processes=_outside(listing, [instance.listing for instance in present.values()]),
             minor=cache.minor,
         ),
         *instances,
@@ -132,7 +132,7 @@ def _read_slices(calls: Calls, handle: Handle) -> int:
             _NO_PROFILE, calls.driver.nvmlDeviceGetGpuInstanceProfileInfo, handle, profile, _FIRST_VERSION
         )
         if info is not None and info.sliceCount > 0:
-            return info.sliceCount
+            return int(info.sliceCount)
     calls.note("nvmlDeviceGetGpuInstanceProfileInfo", f"no whole-card profile, {_USUAL_SLICES} slices assumed")
     return _USUAL_SLICES
 
@@ -166,7 +166,7 @@ def _read_instance(
     )
     calls.uuid = parent.uuid
     reading = read_with(identity, memory, listing)
-    raw = RawCard(reading=reading, gpu_fraction=gpu_fraction, processes=raw_processes(listing, {}))
+    raw = RawCard(reading=reading, gpu_fraction=gpu_fraction, processes=listing.processes)
     return _Instance(handle=handle, raw=raw, listing=listing)
 
 
@@ -241,12 +241,7 @@ def _rest(parent: DeviceMemory, instances: Iterable[CardReading]) -> DeviceMemor
     return DeviceMemory(used=used, limit=limit, reserved=parent.reserved)
 
 
-def _outside(listing: Listing, instances: Iterable[Listing]) -> Listing:
+def _outside(listing: Listing, instances: Iterable[Listing]) -> tuple[RawProcess, ...]:
     """Return those of a parent's processes that run on none of its instances."""
-    inside = {process.pid for instance in instances for process in instance.processes}
-    return replace(
-        listing,
-        processes=tuple(
-            process for process in listing.processes if process.instance is None and process.pid not in inside
-        ),
-    )
+    inside = {process.pid for instance in instances for process in instance.processes} | listing.instances.keys()
+    return tuple(process for process in listing.processes if process.pid not in inside)

@@ -18,24 +18,25 @@ from typing import Final
 
 from gua.core.ports import RawProcess
 from gua.nvml.calls import Calls
-from gua.nvml.driver import Code, Handle, ProcessInfo, Row
+from gua.nvml.driver import Code, Handle, Row, Struct
 from gua.nvml.quirks import MOST_GPU_INSTANCE, DriverClock, has_wide_lists, ratio
-from gua.nvml.samples import LEISURE_MS
 
 _ALL_ONES_32: Final = 2**32 - 1
 _ALL_ONES_64: Final = 2**64 - 1
 _LARGEST_PID: Final = 2**22  # PID_MAX_LIMIT: https://man7.org/linux/man-pages/man5/proc_sys_kernel.5.html
 
-List = Callable[[Handle], Sequence[ProcessInfo]]
+List = Callable[[Handle], Sequence[Struct]]
 
-_ABSENT: Final[Sequence[ProcessInfo]] = []
+_ABSENT: Final[Sequence[Struct]] = []
 _ON_ONE_LIST: Final = {name: frozenset({name}) for name in ("compute", "graphics", "mps")}
 # Without MPS there is no such list: nobody is on it.
-_WITHOUT_MPS: Final[Mapping[int, Sequence[ProcessInfo]]] = {Code.NOT_SUPPORTED: (), Code.FUNCTION_NOT_FOUND: ()}
+_WITHOUT_MPS: Final[Mapping[int, Sequence[Struct]]] = {Code.NOT_SUPPORTED: (), Code.FUNCTION_NOT_FOUND: ()}
 # A first look goes this far back, like the instant card utilization beside it. Samples are at most this apart.
 _FIRST_LOOK_US: Final = 1_000_000
 # The driver's buffer reaches back 100 samples of 1/6 s: an answer tells no more than that of a longer window.
 _LONGEST_WINDOW_MS: Final = 17_000
+# With drains 5 s apart every other one is due after so long, and there is room left for one that comes late.
+_LEISURE_MS: Final = 7_000
 # More processes than this in one interval are not told apart; those left out are unknown, not idle.
 MOST_PROCESSES: Final = 10_000
 # The driver may read its clock a little later than we read ours, and ours tells whole milliseconds only. Less than
@@ -57,21 +58,15 @@ Where one of the three is no percentage, this is none either: the row is not bel
 """
 
 
-@dataclass(kw_only=True, slots=True, unsafe_hash=True)
-class ListedProcess:
-    """A process as the lists tell it; ``instance`` is its MIG GPU instance."""
-
-    pid: int
-    lists: frozenset[str]
-    memory_bytes: int | None
-    instance: int | None
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Listing:
-    """All lists of one card; ``known`` only if every one could be read and made sense."""
+    """All lists of one card; ``known`` only if every one could be read and made sense.
 
-    processes: tuple[ListedProcess, ...]
+    ``instances`` are the MIG GPU instances by the processes that run on one.
+    """
+
+    processes: tuple[RawProcess, ...]
+    instances: Mapping[int, int]
     known: bool
 
 
@@ -88,12 +83,13 @@ def list_processes(calls: Calls, handle: Handle, version: str | None, *, limit_b
         ("graphics", driver.nvmlDeviceGetGraphicsRunningProcesses_v2, driver.nvmlDeviceGetGraphicsRunningProcesses_v3),
         ("mps", driver.nvmlDeviceGetMPSComputeRunningProcesses_v2, driver.nvmlDeviceGetMPSComputeRunningProcesses_v3),
     ]
-    answers: dict[str, Iterable[ProcessInfo] | None] = {}
+    answers: dict[str, Iterable[Struct] | None] = {}
     for name, second, third in lists:
         versions = (second,) if is_wide else (third, second)
         answers[name] = _ask(calls, handle, versions, _WITHOUT_MPS if name == "mps" else {})
     known = all(answer is not None for answer in answers.values())
-    by_pid: dict[int, ListedProcess] = {}
+    by_pid: dict[int, RawProcess] = {}
+    instances: dict[int, int] = {}
     for name, answer in answers.items():
         for info in answer or ():
             if not 0 < info.pid <= _LARGEST_PID:
@@ -105,48 +101,32 @@ def list_processes(calls: Calls, handle: Handle, version: str | None, *, limit_b
                 known = False
                 continue
             by_pid[info.pid] = _merged(by_pid.get(info.pid), name, info, limit_bytes)
-    return Listing(processes=tuple(by_pid.values()), known=known)
+            if info.gpuInstanceId != _ALL_ONES_32:
+                instances[info.pid] = info.gpuInstanceId
+    return Listing(processes=tuple(by_pid.values()), instances=instances, known=known)
 
 
-def _merged(before: ListedProcess | None, name: str, info: ProcessInfo, limit_bytes: int | None) -> ListedProcess:
+def _merged(before: RawProcess | None, name: str, info: Struct, limit_bytes: int | None) -> RawProcess:
     memory = info.usedGpuMemory
     if memory == _ALL_ONES_64 or (memory is not None and limit_bytes is not None and memory > limit_bytes):
         memory = None
-    instance = None if info.gpuInstanceId == _ALL_ONES_32 else info.gpuInstanceId
-    if before is None:
-        return ListedProcess(pid=info.pid, lists=_ON_ONE_LIST[name], memory_bytes=memory, instance=instance)
-    # Each list tells the whole process's memory on this card, so two lists are not added up.
-    known = [value for value in (before.memory_bytes, memory) if value is not None]
-    return ListedProcess(
-        pid=info.pid,
-        lists=before.lists | {name},
-        memory_bytes=max(known, default=None),
-        instance=before.instance if instance is None else instance,
-    )
+    lists = _ON_ONE_LIST[name]
+    if before is not None:
+        # Each list tells the whole process's memory on this card, so two lists are not added up.
+        memory = max([value for value in (before.memory_bytes, memory) if value is not None], default=None)
+        lists |= before.lists
+    return RawProcess(pid=info.pid, lists=lists, memory_bytes=memory, utilization=None)
 
 
 def _ask(
-    calls: Calls, handle: Handle, versions: Sequence[List], meanings: Mapping[int, Sequence[ProcessInfo]]
-) -> Sequence[ProcessInfo] | None:
+    calls: Calls, handle: Handle, versions: Sequence[List], meanings: Mapping[int, Sequence[Struct]]
+) -> Sequence[Struct] | None:
     """Return the answer of the newest version that the driver has (510 brought the third)."""
     for version in versions[:-1]:
         answer = calls.ask_with({**meanings, Code.FUNCTION_NOT_FOUND: _ABSENT}, version, handle)
         if answer is not _ABSENT:
             return answer
     return calls.ask_with(meanings, versions[-1], handle)
-
-
-def raw_processes(listing: Listing, use: Mapping[int, float | None]) -> tuple[RawProcess, ...]:
-    """Return the listed processes with their utilization; ``use`` lacks those of which it is not known."""
-    return tuple(
-        RawProcess(
-            pid=process.pid,
-            lists=process.lists,
-            memory_bytes=process.memory_bytes,
-            utilization=use.get(process.pid),
-        )
-        for process in listing.processes
-    )
 
 
 class ProcessUtilization:
@@ -165,7 +145,7 @@ class ProcessUtilization:
     @property
     def due(self) -> bool:
         """Whether the driver's buffer may be full before the look after this one, 5 s from now."""
-        return self._answered_ms is None or self._clock.monotonic_ms() - self._answered_ms >= LEISURE_MS
+        return self._answered_ms is None or self._clock.monotonic_ms() - self._answered_ms >= _LEISURE_MS
 
     def drain(self, calls: Calls, handle: Handle) -> None:
         """Ask who used the card since the last answer; whoever is not in the answer used nothing."""

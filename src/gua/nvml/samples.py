@@ -1,20 +1,20 @@
 """The driver's rings of samples: a card's utilization, stored until it is delivered, and the power of idle time.
 
 A ring of utilization may hold only 100 samples of 1/6 s (https://docs.nvidia.com/deploy/nvml-api/,
-nvmlDeviceGetSamples), on an H100 with driver 580 71 of 200 ms: 14 s. So it is emptied every 10 s, and one that reaches
-back less far than 16 s every 5 s. The ring of power samples reaches back 2.4 s there (119 of 20 ms), so that it may
-cover a part of the idle time only: the answer says how much.
+nvmlDeviceGetSamples), on an H100 with driver 580 71 of 200 ms: 14 s. So it is emptied every 5 s. The ring of power
+samples reaches back 2.4 s there (119 of 20 ms): it may cover a part of the idle time only; the answer says how much.
 """
 
 from __future__ import annotations
 
 import struct
-from bisect import bisect_left, bisect_right, insort
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from operator import mul, sub
-from typing import Final, NamedTuple, cast
+from itertools import pairwise
+from operator import attrgetter
+from typing import Final, NamedTuple
 
 from gua.core.idleness import ACTIVE_FROM
 from gua.core.ports import UtilizationSample
@@ -26,10 +26,6 @@ from gua.nvml.quirks import DriverClock, ratio
 # eight cards: they are read as the C structs that they are. By nvmlValueType_t: time stamp, then a union of 8 bytes.
 # https://docs.nvidia.com/deploy/nvml-api/structnvmlSample__t.html
 _LAYOUTS: Final = ("Qd", "QI4x", "QL", "QQ", "Qq", "Qi4x", "QH6x")
-LEISURE_MS: Final = 7_000
-"""With drains 5 s apart every other one is due after so long, and there is room left for one that comes late."""
-LEISURELY_REACH_US: Final = 16_000_000
-"""A ring of samples that reaches back so far is read at every other drain."""
 _NO_SAMPLES: Final[dict[int, tuple[int, Sequence[Row]]]] = {Code.NOT_FOUND: (1, ()), Code.NOT_SUPPORTED: (1, ())}
 # The driver's sampling period is 1/6 to 1 s by product (nvmlDeviceGetUtilizationRates in NVIDIA's reference):
 # a sample says nothing of what lies further back.
@@ -42,48 +38,20 @@ MOST_SAMPLES: Final = 3600
 # What a sample has to reach to be active.
 _ACTIVE_PERCENT: Final = ACTIVE_FROM * 100
 
-_IDLE: Final = b"\1"
-_BUSY: Final = b"\0"
-_BELOW_ACTIVE: Final = bytes(percent < _ACTIVE_PERCENT for percent in range(256))
-
 _Spans = list[tuple[int, int]]
 """Stretches of time without overlap, oldest first: start and end in microseconds of the driver's clock."""
+_Told = tuple[int, int, float]
+"""What a sample tells: start and end in microseconds of the driver's clock, percent."""
 # No card draws ten times what the largest do today (1.4 kW).
 MOST_MILLIWATTS: Final = 14_000_000
-# The agent drains every 5 s, and may be late by a second; where all rings reach back far, every 10 s. One that reaches
-# back further is asked after every second or third of them.
-_NEXT_DRAIN_US: Final = 6_000_000
-_NEXT_LEISURELY_DRAIN_US: Final = 11_000_000
-# A ring that was not full when its reach was learned may tell of more later.
-_WHOLE_EACH: Final = 64
 _NJ_IN_MJ: Final = 1e6  # mW x us are nJ
 _US_IN_MS: Final = 1000
 
 
-class Ring(NamedTuple):
-    """Samples as columns, oldest first: time stamps of the driver's clock [us], and values.
+def read_ring(calls: Calls, handle: Handle, kind: int, since_us: int) -> list[tuple[int, float]] | None:
+    """Return the samples after ``since_us``, oldest first: stamp [us of the driver's clock] and value.
 
-    ``apart_us`` is how far each but the first is from the one before it, ``lengths_us`` the same by size.
-    """
-
-    stamps_us: Sequence[int]
-    values: Sequence[float]
-    apart_us: list[int]
-    lengths_us: list[int]
-
-    @classmethod
-    def of(cls, stamps_us: Sequence[int], values: Sequence[float]) -> Ring:
-        """Return samples with what lies between them, in whatever order they come."""
-        apart_us = list(map(sub, stamps_us[1:], stamps_us))
-        lengths_us = sorted(apart_us)
-        if lengths_us and lengths_us[0] < 0:
-            stamps_us, values = zip(*sorted(zip(stamps_us, values, strict=True)), strict=True)
-            return cls.of(stamps_us, values)
-        return cls(stamps_us, values, apart_us, lengths_us)
-
-
-def read_ring(calls: Calls, handle: Handle, kind: int, since_us: int) -> Ring | None:
-    """Return the samples after ``since_us``; ``None`` if that is unknown.
+    ``None`` if that is unknown.
 
     An idle card may answer NOT_FOUND for minutes: no samples, no error.
     """
@@ -95,7 +63,7 @@ def read_ring(calls: Calls, handle: Handle, kind: int, since_us: int) -> Ring | 
         calls.note("nvmlDeviceGetSamples", f"value type {value_type}")
         return None
     flat = _layout(value_type, len(taken)).unpack(b"".join(taken))
-    return Ring.of(flat[::2], flat[1::2])
+    return sorted(zip(flat[::2], flat[1::2], strict=True))
 
 
 @lru_cache(maxsize=256)
@@ -103,86 +71,55 @@ def _layout(kind: int, count: int) -> struct.Struct:
     return struct.Struct("@" + _LAYOUTS[kind] * count)
 
 
-class PowerDraw(NamedTuple):
-    """Power over time, by samples: each tells of ``told_us`` before its stamp, at ``milliwatts``."""
+class PowerSample(NamedTuple):
+    """A sample of power: it tells of ``told_us`` before its stamp [us of the driver's clock]."""
 
-    stamps_us: Sequence[int]
-    told_us: Sequence[int]
-    milliwatts: Sequence[float]
-
-    def over(self, spans: Iterable[tuple[int, int]]) -> tuple[int, float]:
-        """Return how much of these stretches is told of [ms], and the energy of that [mJ]."""
-        stamps_us, told_us, milliwatts = self
-        all_us, nanojoules = 0, 0.0
-        count = len(stamps_us)
-        for since_us, until_us in spans:
-            first, last = bisect_right(stamps_us, since_us), bisect_left(stamps_us, until_us)
-            if last < count:  # the stretch ends within this one
-                start_us = stamps_us[last] - told_us[last]
-                part_us = until_us - max(start_us, since_us)
-                if part_us > 0:
-                    all_us += part_us
-                    nanojoules += part_us * milliwatts[last]
-            if first == last:
-                continue
-            within_us = told_us[first:last]
-            all_us += sum(within_us)
-            nanojoules += sum(map(mul, within_us, milliwatts[first:last]))
-            before_us = since_us - stamps_us[first] + told_us[first]
-            if before_us > 0:
-                all_us -= before_us
-                nanojoules -= before_us * milliwatts[first]
-        return round(all_us / _US_IN_MS), nanojoules / _NJ_IN_MJ
+    stamp_us: int
+    told_us: int
+    milliwatts: float
 
 
-class PowerSamples:
-    """The power samples of one whole card; asked for only where somebody wants to know."""
+def energy(samples: Sequence[PowerSample], spans: Iterable[tuple[int, int]]) -> tuple[int, float]:
+    """Return how much of these stretches the samples tell of [ms], and the energy of that [mJ]."""
+    all_us, nanojoules = 0, 0.0
+    for since_us, until_us in spans:
+        for sample in samples[bisect_right(samples, since_us, key=attrgetter("stamp_us")) :]:
+            start_us = max(sample.stamp_us - sample.told_us, since_us)
+            if start_us >= until_us:
+                break
+            part_us = min(sample.stamp_us, until_us) - start_us
+            all_us += part_us
+            nanojoules += part_us * sample.milliwatts
+    return round(all_us / _US_IN_MS), nanojoules / _NJ_IN_MJ
 
-    def __init__(self, clock: DriverClock) -> None:
-        self._clock = clock
-        self._reach_us = 0
-        self._answers = 0
 
-    def is_due(self, since_us: int) -> bool:
-        """Return whether the ring may have forgotten a moment before it could be asked after another drain."""
-        next_us = _NEXT_LEISURELY_DRAIN_US if self.is_leisurely else _NEXT_DRAIN_US
-        return self._clock.now_us() - since_us + next_us > self._reach_us
-
-    @property
-    def is_leisurely(self) -> bool:
-        """Whether nobody asked yet, or the ring reaches back over two drains."""
-        return not self._answers or self._reach_us >= LEISURELY_REACH_US
-
-    def read(self, calls: Calls, handle: Handle, since_us: int) -> PowerDraw | None:
-        """Return what the card drew since a moment of the driver's clock; ``None`` where the driver does not tell."""
-        # All that the ring has tells how far it reaches back.
-        is_whole = self._answers % _WHOLE_EACH == 0
-        ring = read_ring(calls, handle, TOTAL_POWER_SAMPLES, 0 if is_whole else since_us)
-        if ring is None:
-            return None
-        stamps_us, milliwatts, apart_us, lengths_us = ring
-        now_us = self._clock.now_us()
-        if stamps_us and stamps_us[-1] > now_us:
-            count = bisect_right(stamps_us, now_us)
-            stamps_us, milliwatts, apart_us, lengths_us = Ring.of(stamps_us[:count], milliwatts[:count])
-        if not lengths_us:
-            return None
-        # Some 60 samples every few seconds for each card that is used: whole columns at a time, not one by one.
-        period_us = min(_LONGEST_PERIOD_US, max(1, lengths_us[len(lengths_us) // 2]))
-        self._answers += 1
-        if is_whole or stamps_us[0] - since_us > _LONGEST_PERIOD_US:
-            self._reach_us = len(stamps_us) * period_us
-        longest_us = period_us * _JITTER
-        if lengths_us[-1] > longest_us:
-            apart_us = [apart if apart <= longest_us else period_us for apart in apart_us]
+def read_power(calls: Calls, handle: Handle, since_us: int, now_us: int) -> list[PowerSample] | None:
+    """Return what the card drew since a moment of the driver's clock; ``None`` where the driver does not tell."""
+    ring = read_ring(calls, handle, TOTAL_POWER_SAMPLES, since_us)
+    samples = [sample for sample in ring or () if sample[0] <= now_us]
+    if len(samples) < 2:
+        return None
+    period_us = _median(_lengths([stamp_us for stamp_us, _ in samples]))
+    draw: list[PowerSample] = []
+    before_us: int | None = None
+    for stamp_us, milliwatts in samples:
         # The first, and one after a hole, tell of their own period only.
-        told_us = [period_us, *apart_us]
-        if not (min(milliwatts) >= 0 and max(milliwatts) <= MOST_MILLIWATTS and sum(milliwatts) >= 0):  # nor a NaN
-            calls.note("nvmlDeviceGetSamples", "not a power")
-            believed = [0 <= value <= MOST_MILLIWATTS for value in milliwatts]
-            told_us = [told if good else 0 for told, good in zip(told_us, believed, strict=True)]
-            milliwatts = [value if good else 0.0 for value, good in zip(milliwatts, believed, strict=True)]
-        return PowerDraw(stamps_us, told_us, milliwatts)
+        apart_us = period_us if before_us is None else stamp_us - before_us
+        told_us = apart_us if apart_us <= period_us * _JITTER else period_us
+        is_power = 0 <= milliwatts <= MOST_MILLIWATTS  # no NaN
+        draw.append(PowerSample(stamp_us, told_us if is_power else 0, milliwatts if is_power else 0.0))
+        before_us = stamp_us
+    if not all(0 <= milliwatts <= MOST_MILLIWATTS for _, milliwatts in samples):
+        calls.note("nvmlDeviceGetSamples", "not a power")
+    return draw
+
+
+def _lengths(stamps_us: Sequence[int]) -> list[int]:
+    return [until_us - since_us for since_us, until_us in pairwise(stamps_us)]
+
+
+def _median(lengths_us: Sequence[int]) -> int:
+    return min(_LONGEST_PERIOD_US, max(1, sorted(lengths_us)[len(lengths_us) // 2]))
 
 
 class SampleBuffer:
@@ -191,8 +128,6 @@ class SampleBuffer:
     def __init__(self, clock: DriverClock) -> None:
         self._clock = clock
         self._since_us = 0
-        self._held = 0
-        self._drained_ms: int | None = None
         self._period_us = _LONGEST_PERIOD_US
         self._kept: deque[UtilizationSample] = deque(maxlen=MOST_SAMPLES)
         self._begun = False
@@ -200,36 +135,18 @@ class SampleBuffer:
         """When each of the kept samples was idle."""
         # Of so many of the last ones nobody has asked yet what that drew, and the first moment of these.
         self._unpowered, self._unpowered_since_us = 0, 0
-        self._power = PowerSamples(clock)
         self._is_used = self._was_used = False
 
-    @property
-    def due(self) -> bool:
-        """Whether a ring may have forgotten something by the drain after this one, 5 s from now."""
-        # A driver that samples more often than before fills its ring sooner.
-        reach_us = self._held * self._period_us
-        if reach_us < LEISURELY_REACH_US or self._drained_ms is None or not self._power.is_leisurely:
-            return True
-        return self._clock.monotonic_ms() - self._drained_ms >= LEISURE_MS
-
-    def drain(self, calls: Calls, handle: Handle, *, is_last: bool = False) -> None:
-        """Take what the ring gained; ``is_last`` is that :meth:`take` follows at once.
-
-        An idle card may answer NOT_FOUND for minutes: no samples, no error.
-        """
+    def drain(self, calls: Calls, handle: Handle) -> None:
+        """Take what the ring gained. An idle card may answer NOT_FOUND for minutes: no samples, no error."""
         if self._since_us > self._clock.now_us():
             self._start_over()
-        now_ms = self._clock.monotonic_ms()
         ring = read_ring(calls, handle, GPU_UTILIZATION_SAMPLES, self._since_us)
-        if ring is not None:
-            self._drained_ms = now_ms
-        if ring is not None and ring.stamps_us:
-            if not self._since_us and ring.lengths_us:  # all that it has, holes in it left out
-                self._held = len(ring.lengths_us)
-            self._clock.learn(ring.stamps_us[-1])
+        if ring:
+            self._clock.learn(ring[-1][0])
             self._keep(calls, ring)
         if self._unpowered:
-            self._ask_power(calls, handle, is_last=is_last)
+            self._ask_power(calls, handle)
 
     def take(self) -> tuple[UtilizationSample, ...]:
         """Return what was kept, oldest first and without overlap, and keep it no longer."""
@@ -258,96 +175,75 @@ class SampleBuffer:
             self._idle.pop()
             self._unpowered = max(0, self._unpowered - 1)
 
-    def _keep(self, calls: Calls, ring: Ring) -> None:
+    def _keep(self, calls: Calls, ring: Sequence[tuple[int, float]]) -> None:
         # Samples from a clock that went ahead of this one are left in the ring until their time has come.
         now_us, since_us = self._clock.now_us(), self._since_us
-        times, percents, apart, lengths = ring
-        if times[0] <= since_us or times[-1] > now_us:
-            first, last = bisect_right(times, since_us), bisect_right(times, now_us)
-            times, percents, apart, lengths = Ring.of(times[first:last], percents[first:last])
-            if not times:
-                return
-        if since_us:
-            before_us = times[0] - since_us
-            apart.insert(0, before_us)
-            insort(lengths, before_us)
-        self._learn_period(lengths)
-        if not since_us or lengths[-1] > min(_LONGEST_PERIOD_US, self._period_us * _JITTER):
-            self._one_by_one(calls, times, percents)
-        elif self._begun:
-            self._as_one(calls, times, percents, apart)
-        else:
-            # A tick's span begins within its first sample, and so that one stays by itself.
-            self._one_by_one(calls, times[:1], percents[:1])
-            if len(times) > 1:
-                self._as_one(calls, times[1:], percents[1:], apart[1:])
-        self._begun = True
-
-    def _as_one(self, calls: Calls, times: Sequence[int], percents: Sequence[float], apart: Sequence[int]) -> None:
-        """Keep samples that follow each other as one, with what each of them weighs."""
-        since_us, until_us = self._since_us, times[-1]
-        largest, least = max(percents), min(percents)
-        mean = sum(map(mul, percents, apart)) / (until_us - since_us)
-        if not (least >= 0 and largest <= 100 and mean >= 0):  # nor a NaN
-            self._one_by_one(calls, times, percents)
+        samples = [(stamp_us, percent) for stamp_us, percent in ring if since_us < stamp_us <= now_us]
+        if not samples:
             return
-        if least >= _ACTIVE_PERCENT:
-            idle = []
-        elif largest < _ACTIVE_PERCENT:
-            idle = [(since_us, until_us)]
-        else:
-            # Each of them tells since the one before: what follows each other is one stretch.
-            starts = (since_us, *times)
-            idle = []
-            is_idle, end = _below_active(percents) + _BUSY, 0
-            while (start := is_idle.find(_IDLE, end)) >= 0:
-                end = is_idle.find(_BUSY, start)
-                idle.append((starts[start], starts[end]))
-        self._add(since_us, until_us, mean / 100, largest / 100, idle)
-        self._since_us = until_us
-
-    def _one_by_one(self, calls: Calls, times: Sequence[int], percents: Sequence[float]) -> None:
+        stamps_us = [stamp_us for stamp_us, _ in samples]
+        lengths_us = _lengths([since_us, *stamps_us] if since_us else stamps_us)
+        # A single length counts only where none was known.
+        if len(lengths_us) > 1 or (lengths_us and self._period_us == _LONGEST_PERIOD_US):
+            self._period_us = _median(lengths_us)
         follows_within_us = self._period_us * _JITTER
-        for stamp_us, percent in zip(times, percents, strict=True):
+        # Samples that follow each other are kept as one.
+        is_one = bool(since_us) and max(lengths_us) <= min(_LONGEST_PERIOD_US, follows_within_us)
+        run: list[_Told] = []
+        for stamp_us, percent in samples:
             # A sample tells since the one before, but after a gap only its own period.
             apart_us = stamp_us - self._since_us
             told_us = min(apart_us, _LONGEST_PERIOD_US) if apart_us <= follows_within_us else self._period_us
-            utilization = ratio(percent)
-            if utilization is None:
+            is_percentage = ratio(percent) is not None
+            if not is_percentage:
                 calls.note("nvmlDeviceGetSamples", "not a percentage")
             elif self._since_us:
-                idle = [] if percent >= _ACTIVE_PERCENT else [(stamp_us - told_us, stamp_us)]
-                self._add(stamp_us - told_us, stamp_us, utilization, utilization, idle)
+                run.append((stamp_us - told_us, stamp_us, min(percent, 100)))
             # Else it is the ring's very first sample, which has none before it and only starts the next.
             self._since_us = stamp_us
+            # A tick's span begins within its first sample, and so that one stays by itself.
+            if not (is_one and is_percentage and self._begun):
+                self._add(run)
+                run = []
+            self._begun = True
+        self._add(run)
 
-    def _add(self, start_us: int, end_us: int, mean: float, largest: float, idle: _Spans) -> None:
-        """Keep the mean and the largest value of a stretch of time, of which ``idle`` was below active."""
+    def _add(self, run: Sequence[_Told]) -> None:
+        """Keep the mean and the largest value of samples that follow each other, and when they were below active."""
+        if not run:
+            return
         offset_us = self._clock.unix_offset_us()
+        start_us, end_us = run[0][0], run[-1][1]
         start_ms, end_ms = (start_us + offset_us) // 1000, (end_us + offset_us) // 1000
         if self._kept:
             start_ms = max(start_ms, self._kept[-1].end_ms)
-        if largest * 100 >= _ACTIVE_PERCENT:
+        largest = max(percent for _, _, percent in run)
+        if largest >= _ACTIVE_PERCENT:
             self._is_used = True
-        if end_ms > start_ms:
-            idle_us = sum([until_us - since_us for since_us, until_us in idle]) if idle else 0
-            # Of the whole milliseconds that are kept, so that idle time is never longer than its sample.
-            idle_ms = round((end_ms - start_ms) * idle_us / (end_us - start_us))
-            self._kept.append(UtilizationSample(start_ms, end_ms, mean, largest, idle_ms))
-            self._idle.append(idle)
-            if self._unpowered:
-                self._unpowered = min(self._unpowered + 1, MOST_SAMPLES)
-            elif idle:
-                self._unpowered, self._unpowered_since_us = 1, idle[0][0]
+        if end_ms <= start_ms:
+            return
+        mean = sum(percent * (until_us - since_us) for since_us, until_us, percent in run) / (end_us - start_us)
+        idle: _Spans = []
+        for since_us, until_us, percent in run:
+            if percent < _ACTIVE_PERCENT:
+                idle.append((idle.pop()[0] if idle and idle[-1][1] == since_us else since_us, until_us))
+        idle_us = sum(until_us - since_us for since_us, until_us in idle)
+        # Of the whole milliseconds that are kept, so that idle time is never longer than its sample.
+        idle_ms = round((end_ms - start_ms) * idle_us / (end_us - start_us))
+        self._kept.append(UtilizationSample(start_ms, end_ms, mean / 100, largest / 100, idle_ms))
+        self._idle.append(idle)
+        if self._unpowered:
+            self._unpowered = min(self._unpowered + 1, MOST_SAMPLES)
+        elif idle:
+            self._unpowered, self._unpowered_since_us = 1, idle[0][0]
 
-    def _ask_power(self, calls: Calls, handle: Handle, *, is_last: bool) -> None:
+    def _ask_power(self, calls: Calls, handle: Handle) -> None:
         """Add what idle time drew to the samples that lack it, before the ring of power samples forgets it."""
         first, since_us = len(self._kept) - self._unpowered, self._unpowered_since_us
-        if not (is_last or self._power.is_due(since_us)):
-            return
         self._unpowered = 0
         # Of a card that nobody uses its counter tells what idle seconds cost; this is of those between others.
-        draw = self._power.read(calls, handle, since_us) if self._is_used or self._was_used else None
+        is_wanted = self._is_used or self._was_used
+        draw = read_power(calls, handle, since_us, self._clock.now_us()) if is_wanted else None
         if draw is None:
             return
         kept = self._kept
@@ -355,22 +251,8 @@ class SampleBuffer:
             idle = self._idle[place]
             if not idle:
                 continue
-            powered_ms, idle_mj = draw.over(idle)
+            powered_ms, idle_mj = energy(draw, idle)
             start_ms, end_ms, mean, largest, idle_ms, _, _ = kept[place]
             if powered_ms and idle_ms:
                 powered_ms = min(idle_ms, powered_ms)
                 kept[place] = UtilizationSample(start_ms, end_ms, mean, largest, idle_ms, powered_ms, idle_mj)
-
-    def _learn_period(self, lengths_us: Sequence[int]) -> None:
-        """Take the median of what lies between samples, shortest first; a single one only where there was none."""
-        count = len(lengths_us)
-        if count > 1 or (count == 1 and self._period_us == _LONGEST_PERIOD_US):
-            self._period_us = min(_LONGEST_PERIOD_US, max(1, lengths_us[count // 2]))
-
-
-def _below_active(percents: Sequence[float]) -> bytes:
-    """Return 1 for each percentage below active, else 0."""
-    try:
-        return bytes(cast("Sequence[int]", percents)).translate(_BELOW_ACTIVE)
-    except TypeError:  # a driver that answers floats
-        return bytes(map(_ACTIVE_PERCENT.__gt__, percents))

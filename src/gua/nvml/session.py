@@ -123,7 +123,9 @@ class DriverSession:
             if results:
                 when_done(results[0])
             elif codes or not self.usable:
-                self._fail(call, codes[0] if codes else Code.UNKNOWN)
+                self.usable = False
+                self.code = codes[0] if codes else Code.UNKNOWN
+                self.failure = ReadError(call=call, code=code_name(self.code))
 
         self._job, self._when_done = Job(calls, run), settle
         self._executor.run([self._job], until)
@@ -131,8 +133,3 @@ class DriverSession:
             self.settle(until)
         else:
             self.failure, self.code = self._job.no_answer(), None
-
-    def _fail(self, call: str, code: int) -> None:
-        self.usable = False
-        self.failure = ReadError(call=call, code=code_name(code))
-        self.code = code

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from gua.core.ports import Clock, RawCard
 from gua.core.tick import ReadError
@@ -120,18 +121,15 @@ class Slots:
         return [raw for cache in order for raw in read_cards.get(cache.uuid) or cache.unread()]
 
     def drain(self, until: float) -> None:
-        """Empty the rings of every whole card that are due; what is slow goes on beside.
-
-        While a card is lost all are, as opening the driver again may take until the next drain.
-        """
-        is_lost = self.lost
+        """Empty the rings of every whole card; what is slow goes on beside."""
         jobs: list[Job] = []
         for slot in self._slots:
             cache = slot.cache
-            if cache is None or slot.busy or cache.partitioned or not (is_lost or cache.due):
+            if cache is None or slot.busy or cache.partitioned:
                 continue
             slot.read = None
-            slot.job = self._drain_job(slot.index, slot.handle, cache)
+            calls = Calls(self._driver, cache.uuid)
+            slot.job = Job(calls, partial(drain, calls, slot.index, slot.handle, cache))
             jobs.append(slot.job)
         self._executor.run(jobs, until)
 
@@ -151,12 +149,8 @@ class Slots:
     def _begin(self, slot: _Slot, version: str | None) -> CardRead:
         calls = Calls(self._driver, None if slot.cache is None else slot.cache.uuid)
         read = slot.read = CardRead(calls, slot.index, slot.handle, slot.cache, version)
-        slot.job = Job(calls, lambda: read.run(self._cache_of))
+        slot.job = Job(calls, partial(read.run, self._cache_of))
         return read
-
-    def _drain_job(self, index: int, handle: Handle | None, cache: CardCache) -> Job:
-        calls = Calls(self._driver, cache.uuid)
-        return Job(calls, lambda: drain(calls, index, handle, cache))
 
     def _abandon_optional(self, slot: _Slot, read: CardRead) -> None:
         """Take what a card has without the optional call that hangs."""

@@ -140,13 +140,16 @@ def read_settings(url: str | None, environ: Mapping[str, str], enrollment: Enrol
         target = urlunsplit(_parts(url))
     else:
         target = metrics_url(url)
+    # RFC 6750, 2.1
+    token = {} if enrollment is None else {"authorization": f"Bearer {enrollment.token}"}
+    kept = Path(enrollment.certificate) if enrollment is not None and enrollment.certificate else None
     return Settings(
         protocol=spoken,
         url=target,
-        headers=headers(environ, spoken) | ({} if enrollment is None else bearer(enrollment)),
+        headers=headers(environ, spoken) | token,
         timeout_seconds=timeout_seconds(environ),
         compression=_compression(environ, spoken),
-        certificate=_kept_certificate(enrollment) or _path(environ, "CERTIFICATE"),
+        certificate=kept or _path(environ, "CERTIFICATE"),
         client_certificate=_path(environ, "CLIENT_CERTIFICATE"),
         client_key=_path(environ, "CLIENT_KEY"),
         enrolled=enrollment is not None,
@@ -169,11 +172,6 @@ def known_protocol(name: str, what: str = "the enrollment's protocol is unknown"
         case _:
             msg = f"{what}: set it to http/protobuf or grpc, no other protocol is spoken"
             raise UsageError(msg)
-
-
-def bearer(enrollment: Enrollment) -> dict[str, str]:
-    """Return the header that shows the enrollment's token (RFC 6750, 2.1)."""
-    return {"authorization": f"Bearer {enrollment.token}"}
 
 
 def metrics_url(url: str) -> str:
@@ -246,10 +244,6 @@ def _path(environ: Mapping[str, str], name: str) -> Path | None:
     return Path(text) if text else None
 
 
-def _kept_certificate(enrollment: Enrollment | None) -> Path | None:
-    return Path(enrollment.certificate) if enrollment is not None and enrollment.certificate else None
-
-
 def _parts(url: str) -> SplitResult:
     try:
         parts = urlsplit(url)
@@ -289,7 +283,7 @@ def check_files(settings: Settings) -> None:
         if settings.client_key:
             _require_readable(settings.client_key, "CLIENT_KEY")
         try:
-            context.load_cert_chain(path, settings.client_key, password=_nobody_to_ask)
+            context.load_cert_chain(path, settings.client_key, password="")
         except (ssl.SSLError, ValueError):
             msg = (
                 f"{path} and {settings.client_key or path} are no client certificate and key that belong together, "
@@ -305,7 +299,3 @@ def _require_readable(path: Path, name: str) -> None:
     except OSError as error:
         msg = f"OTEL_EXPORTER_OTLP_{name}: cannot read {path} ({error.strerror}): correct or unset it"
         raise UsageError(msg) from None
-
-
-def _nobody_to_ask() -> str:
-    return ""

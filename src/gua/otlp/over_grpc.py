@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 import re
 import threading
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -38,14 +37,6 @@ _NOT_GRPC: Final = re.compile(r"failed parsing http/2|http1", re.IGNORECASE)
 _TLS: Final = re.compile(r"handshake failed|ssl_error_ssl|wrong.version", re.IGNORECASE)
 
 
-@dataclass(frozen=True, slots=True)
-class _Client:
-    """``export`` calls with bytes, metadata and timeout, and returns the answer's bytes or raises ``grpc.RpcError``."""
-
-    export: Callable[..., bytes]
-    close: Callable[[], None]
-
-
 class GrpcTransport:
     """A :class:`~gua.otlp.send.Transport`; one channel, a new one after a failed connection."""
 
@@ -56,7 +47,7 @@ class GrpcTransport:
         self._settings = settings
         self._lock = threading.Lock()
         self._closed = False
-        self._client: _Client | None = _client(settings)
+        self._channel: Any = _opened(settings)
 
     def pack(self, raws: Iterable[bytes]) -> bytes:
         """Return the message; the channel compresses it."""
@@ -64,10 +55,11 @@ class GrpcTransport:
 
     def send(self, body: bytes) -> Acceptance:
         """Call once; see the port for what it raises."""
-        from grpc import RpcError  # noqa: PLC0415 - set up by _client
+        from grpc import RpcError  # noqa: PLC0415 - set up by _opened
 
         try:
-            said = self._opened().export(
+            call = self._connected().unary_unary(_METHOD)
+            said: bytes = call(
                 body, metadata=tuple(self._settings.headers.items()), timeout=self._settings.timeout_seconds
             )
         except RpcError as error:
@@ -81,19 +73,19 @@ class GrpcTransport:
         self._closed = True
         self._disconnect()
 
-    def _opened(self) -> _Client:
+    def _connected(self) -> Any:  # noqa: ANN401 - grpc has no types
         with self._lock:
             if self._closed:
                 raise self._stopped()
-            if self._client is None:
-                self._client = _client(self._settings)
-            return self._client
+            if self._channel is None:
+                self._channel = _opened(self._settings)
+            return self._channel
 
     def _disconnect(self) -> None:
         with self._lock:
-            client, self._client = self._client, None
-        if client is not None:
-            client.close()
+            channel, self._channel = self._channel, None
+        if channel is not None:
+            channel.close()
 
     def _stopped(self) -> TransientError:
         return TransientError(f"cannot reach {self._settings.shown} (delivery was stopped)")
@@ -149,8 +141,8 @@ class GrpcTransport:
         return TransientError(msg, retry_after_seconds=_retry_after_seconds(error))
 
 
-def _client(settings: Settings) -> _Client:
-    """Return a client on a channel of its own. Raises :class:`UsageError` if its certificates cannot be read."""
+def _opened(settings: Settings) -> Any:  # noqa: ANN401 - grpc has no types
+    """Return a channel. Raises :class:`UsageError` if its certificates cannot be read."""
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # else its core writes to stderr what the errors say, too
     import grpc  # noqa: PLC0415 - after its variable is set
 
@@ -159,10 +151,8 @@ def _client(settings: Settings) -> _Client:
     options = (("grpc.primary_user_agent", USER_AGENT), ("grpc.use_local_subchannel_pool", 1))
     compression = grpc.Compression.Gzip if settings.compression == "gzip" else grpc.Compression.NoCompression
     if settings.secure:
-        channel = grpc.secure_channel(target, _credentials(settings), options=options, compression=compression)
-    else:
-        channel = grpc.insecure_channel(target, options=options, compression=compression)
-    return _Client(export=channel.unary_unary(_METHOD), close=channel.close)
+        return grpc.secure_channel(target, _credentials(settings), options=options, compression=compression)
+    return grpc.insecure_channel(target, options=options, compression=compression)
 
 
 def _credentials(settings: Settings) -> Any:  # noqa: ANN401 - grpc has no types

@@ -13,7 +13,8 @@ import threading
 import time
 import weakref
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from http import HTTPStatus
 from http.client import BadStatusLine, RemoteDisconnected
 from pathlib import Path
@@ -51,8 +52,8 @@ class HttpTransport:
     max_request_bytes = 4 * 2**20
 
     def __init__(self, settings: Settings) -> None:
+        """Connect to nothing yet."""
         self._settings = settings
-        self._pool = _Pool(settings)
         self._headers = {
             **settings.headers,
             "content-type": "application/x-protobuf",
@@ -60,7 +61,10 @@ class HttpTransport:
             "accept-encoding": "identity",
             **({} if settings.compression == "none" else {"content-encoding": settings.compression}),
         }
-        self._late = False
+        self._sockets: weakref.WeakSet[socket.socket] = weakref.WeakSet()
+        self._files: list[tuple[str, int]] | None = None
+        self._manager: urllib3.PoolManager | None = None
+        self._late = self._stopped = False
 
     def pack(self, raws: Iterable[bytes]) -> bytes:
         """Return the body; compressed piece by piece, so that no more than that is in memory."""
@@ -81,12 +85,22 @@ class HttpTransport:
             deadline.cancel()
 
     def close(self) -> None:
-        """End the request in progress and close the connection."""
-        self._pool.stop()
+        """End the request in progress, refuse any other, and close the connection."""
+        self._stopped = True
+        self._cut()
+        if self._manager is not None:
+            self._manager.clear()
 
     def _give_up(self) -> None:
         self._late = True
-        self._pool.cut()
+        self._cut()
+
+    def _cut(self) -> None:
+        """End the request in progress, as the peer would; callable from any thread."""
+        for opened in self._sockets.copy():
+            # The plain socket's, also under TLS: the thread that reads is in the middle of it.
+            with suppress(OSError):
+                socket.socket.shutdown(opened, socket.SHUT_RDWR)
 
     def _post(self, body: bytes) -> urllib3.BaseHTTPResponse:
         """Return the answer; a second attempt where a connection that was kept open turns out to be closed."""
@@ -100,11 +114,35 @@ class HttpTransport:
         raise self._unreachable(answered)
 
     def _attempt(self, body: bytes, timeout_seconds: float) -> urllib3.BaseHTTPResponse | Exception:
+        """Return the answer, its body not read yet, or the error; redirects are not followed."""
         try:
-            return self._pool.post(self._headers, body, timeout_seconds)
+            if self._stopped:
+                msg = "delivery was stopped"
+                return urllib3.exceptions.HTTPError(msg)
+            return self._connections().urlopen(
+                "POST",
+                self._settings.url,
+                body=body,
+                headers=self._headers,
+                redirect=False,
+                retries=False,
+                timeout=timeout_seconds,
+                preload_content=False,
+            )
         except Exception as error:  # noqa: BLE001 - urllib3 lets through what ssl and http.client raise
             # Without the frames that it went through: they hold the body.
             return error.with_traceback(None)
+
+    def _connections(self) -> urllib3.PoolManager:
+        """Return what makes connections, anew where the files of certificates have changed."""
+        settings = self._settings
+        certificates = [
+            path for path in (settings.certificate, settings.client_certificate, settings.client_key) if path
+        ]
+        files = [(str(path), path.stat().st_mtime_ns) for path in certificates]
+        if self._manager is None or files != self._files:
+            self._manager, self._files = _manager(settings, self._sockets), files
+        return self._manager
 
     def _answered(self, response: urllib3.BaseHTTPResponse) -> Acceptance:
         try:
@@ -193,81 +231,25 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
         below = next((inner for inner in wrapped if isinstance(inner, BaseException) and inner not in seen), None)
 
 
-class _Pool:
-    """One connection to an endpoint, kept open between requests."""
-
-    def __init__(self, settings: Settings) -> None:
-        """Connect to nothing yet. Proxies are those of the environment now."""
-        self._settings = settings
-        self._sockets: weakref.WeakSet[socket.socket] = weakref.WeakSet()
-        self._stopped = False
-        self._files: list[tuple[str, int]] | None = None
-        self._manager: urllib3.PoolManager | None = None
-
-    def post(self, headers: Mapping[str, str], body: bytes, timeout_seconds: float) -> urllib3.BaseHTTPResponse:
-        """Return the answer, its body not read yet; redirects are not followed.
-
-        Raises what `urllib3`, ssl and http.client raise, and OSError for a certificate that cannot be read.
-        """
-        if self._stopped:
-            msg = "delivery was stopped"
-            raise urllib3.exceptions.HTTPError(msg)
-        return self._current().urlopen(
-            "POST",
-            self._settings.url,
-            body=body,
-            headers=headers,
-            redirect=False,
-            retries=False,
-            timeout=timeout_seconds,
-            preload_content=False,
-        )
-
-    def cut(self) -> None:
-        """End the request in progress, as the peer would; callable from any thread."""
-        for opened in self._sockets.copy():
-            try:
-                # The plain socket's, also under TLS: the thread that reads is in the middle of it.
-                socket.socket.shutdown(opened, socket.SHUT_RDWR)
-            except OSError:
-                continue
-
-    def stop(self) -> None:
-        """End the request in progress, refuse any other, and close the connection."""
-        self._stopped = True
-        self.cut()
-        if self._manager is not None:
-            self._manager.clear()
-
-    def _current(self) -> urllib3.PoolManager:
-        """Return what makes connections, anew where the files of certificates have changed."""
-        files = [(str(path), path.stat().st_mtime_ns) for path in self._certificates()]
-        if self._manager is None or files != self._files:
-            self._manager, self._files = self._made(), files
-        return self._manager
-
-    def _made(self) -> urllib3.PoolManager:
-        keywords: dict[str, Any] = {"num_pools": 1, "maxsize": 1}
-        if self._settings.secure:
-            keywords["ssl_context"] = _context(self._settings)
-        proxy = _proxy(self._settings.url)
-        if proxy is None:
-            manager = urllib3.PoolManager(**keywords)
-        else:
-            parts = urlsplit(proxy)
-            user = None if parts.username is None else f"{unquote(parts.username)}:{unquote(parts.password or '')}"
-            headers = urllib3.make_headers(proxy_basic_auth=user)
-            manager = urllib3.ProxyManager(proxy, proxy_headers=headers, **keywords)
-        pools: dict[str, Any] = manager.pool_classes_by_scheme
-        manager.pool_classes_by_scheme = {
-            scheme: type(pool.__name__, (pool,), {"ConnectionCls": _watched(pool.ConnectionCls, self._sockets)})
-            for scheme, pool in pools.items()
-        }
-        return manager
-
-    def _certificates(self) -> list[Path]:
-        settings = self._settings
-        return [path for path in (settings.certificate, settings.client_certificate, settings.client_key) if path]
+def _manager(settings: Settings, sockets: weakref.WeakSet[socket.socket]) -> urllib3.PoolManager:
+    """Return what makes one connection, which lies in ``sockets``, by the proxies of the environment now."""
+    keywords: dict[str, Any] = {"num_pools": 1, "maxsize": 1}
+    if settings.secure:
+        keywords["ssl_context"] = _context(settings)
+    proxy = _proxy(settings.url)
+    if proxy is None:
+        manager = urllib3.PoolManager(**keywords)
+    else:
+        parts = urlsplit(proxy)
+        user = None if parts.username is None else f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+        headers = urllib3.make_headers(proxy_basic_auth=user)
+        manager = urllib3.ProxyManager(proxy, proxy_headers=headers, **keywords)
+    pools: dict[str, Any] = manager.pool_classes_by_scheme
+    manager.pool_classes_by_scheme = {
+        scheme: type(pool.__name__, (pool,), {"ConnectionCls": _watched(pool.ConnectionCls, sockets)})
+        for scheme, pool in pools.items()
+    }
+    return manager
 
 
 def _watched(base: Any, sockets: weakref.WeakSet[socket.socket]) -> type:  # noqa: ANN401 - urllib3's connection classes

@@ -5,9 +5,10 @@ from __future__ import annotations
 import random
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, Protocol, TypeVar
 
+from gua.core.batches import in_batches
 from gua.core.errors import DataError, TransientError, UnavailableError
 from gua.core.ports import SpooledTick
 from gua.otlp.answer import Acceptance
@@ -82,19 +83,17 @@ class OtlpEndpoint:
         """
         refused: list[SpooledTick] = []
         self._probed = False
-        for part in _parts(batch, self._transport.max_request_bytes):
+        for part in in_batches(batch, self._transport.max_request_bytes, lambda tick: tick.raw_length):
             sound: list[SpooledTick] = []
-            raw = b""
             for tick in part:
                 try:
-                    raw = decompress(tick.blob)
+                    decompress(tick.blob)
                 except ValueError as error:
                     self.rejected_reason = str(error)
                     refused.append(tick)
                 else:
                     sound.append(tick)
-            # A tick alone, as between two of them, is not unpacked again; of many not all are held in memory at once.
-            refused += self._send(sound, [raw] if len(part) == len(sound) == 1 else None)
+            refused += self._send(sound)
         return refused
 
     def close(self) -> None:
@@ -102,11 +101,11 @@ class OtlpEndpoint:
         self._closed.set()
         self._transport.close()
 
-    def _send(self, ticks: Sequence[SpooledTick], raws: Sequence[bytes] | None = None) -> list[SpooledTick]:
+    def _send(self, ticks: Sequence[SpooledTick]) -> list[SpooledTick]:
         if not ticks:
             return []
         try:
-            self._deliver((decompress(tick.blob) for tick in ticks) if raws is None else raws)
+            self._deliver(decompress(tick.blob) for tick in ticks)  # unpacked again: not all are in memory at once
         except DataError as error:
             self._probe()
             self.rejected_reason = str(error)
@@ -201,16 +200,3 @@ def _transport(settings: Settings) -> Transport:
     from gua.otlp.over_http import HttpTransport  # noqa: PLC0415 - see above
 
     return HttpTransport(settings)
-
-
-def _parts(batch: Sequence[SpooledTick], max_bytes: int) -> Iterator[list[SpooledTick]]:
-    part: list[SpooledTick] = []
-    length = 0
-    for tick in batch:
-        if part and length + tick.raw_length > max_bytes:
-            yield part
-            part, length = [], 0
-        part.append(tick)
-        length += tick.raw_length
-    if part:
-        yield part

@@ -1,23 +1,23 @@
-"""The prices of a store: read, written, and held to one currency a model."""
+"""The prices of a store: read, written, held to one currency a model, and listed as a table and as JSON."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from gua.core.errors import GuaError, UsageError
+from gua.core.durations import to_rfc3339
+from gua.core.errors import UsageError
+from gua.core.plaintext import cells, pad, safe
 from gua.core.view import Count, View
-from gua.prices import listing
-from gua.prices.listing import PriceList
 from gua.prices.price import ModelPrice, PriceRow, check_currencies, known_model
-from gua.store.dsn import EmbeddedDsn
 
 if TYPE_CHECKING:
     from gua.store.database import Store
 
 _NAMED: Final = 5
+_WIDEST: Final = 60
 
 
 class ModelRow(NamedTuple):
@@ -84,28 +84,52 @@ def models(store: Store) -> dict[str, int]:
     return {row.model: row.cards for row in MODELS.rows(store, {})}
 
 
-def listed(store: Store) -> PriceList:
-    """Return prices and models of a store; an embedded one's are kept, so that the next who asks needs no engine."""
-    if not isinstance(store.dsn, EmbeddedDsn):
-        return PriceList(prices(store), models(store))
-    path = store.dsn.path
-    state = listing.state(path)
-    found = PriceList(prices(store), models(store))
-    # Parts that were merged meanwhile have the same rows; the next who asks keeps the list.
-    if state is not None and state == listing.state(path):
-        listing.write(path, state, found)
-    return found
-
-
-def keep(store: Store) -> None:
-    """Keep the list of an embedded store that was changed. What is in the way is no fault of the change."""
-    if store.is_embedded:
-        with suppress(GuaError):
-            listed(store)
-
-
 def some(names: Iterable[str]) -> str:
     """Return some of the names for a message that stays short."""
     every = sorted(names)
     rest = len(every) - _NAMED
     return ", ".join(every[:_NAMED]) + (f" and {rest} more" if rest > 0 else "") if every else "none"
+
+
+def to_json(rows: Sequence[PriceRow], models: Mapping[str, int]) -> str:
+    """Return rows of ``gua_report.prices`` and cards by model as one object, schema ``gua.prices/1``."""
+    shown = [
+        {
+            "model": row.model,
+            "currency": row.currency,
+            "per_gpu_hour": row.per_gpu_hour,
+            "valid_from": to_rfc3339(row.valid_from_ms),
+            "valid_until": None if row.until_ms is None else to_rfc3339(row.until_ms),
+            "source": row.source,
+        }
+        for row in rows
+    ]
+    unpriced = [{"model": model, "cards": count} for model, count in _unpriced(rows, models).items()]
+    return json.dumps({"schema": "gua.prices/1", "prices": shown, "unpriced": unpriced}, indent=2) + "\n"
+
+
+def to_text(rows: Sequence[PriceRow], models: Mapping[str, int]) -> str:
+    """Return the same as a table for people."""
+    table = [("model", "per GPU-hour", "from", "until", "source")] + [
+        (
+            safe(row.model, _WIDEST),
+            f"{row.per_gpu_hour:.10g} {safe(row.currency)}",
+            row.since,
+            "" if row.until_ms is None else to_rfc3339(row.until_ms),
+            safe(row.source or "", _WIDEST),
+        )
+        for row in rows
+    ]
+    widths = [max(map(cells, column)) for column in zip(*table, strict=True)]
+    lines = ["  ".join(pad(cell, width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in table]
+    if not rows:
+        lines = ["there are no prices yet: set one with gua prices set MODEL PRICE --currency EUR"]
+    unpriced = [f"{model} ({count})" for model, count in _unpriced(rows, models).items()]
+    if unpriced:
+        lines.append(safe(f"without a price (cards): {', '.join(unpriced)}"))
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _unpriced(rows: Sequence[PriceRow], models: Mapping[str, int]) -> dict[str, int]:
+    priced = {row.model for row in rows}
+    return {model: count for model, count in models.items() if model not in priced}

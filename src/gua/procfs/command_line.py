@@ -5,9 +5,10 @@ What is read goes to :mod:`gua.identity.served_models`, which keeps a model's na
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Final
+
+from gua.procfs.reader import read_once
 
 _MOST_BYTES: Final = 16_384
 
@@ -20,7 +21,7 @@ class CommandLines:
 
     def arguments(self, pid: int) -> list[str] | None:
         """Return a process's arguments, of the first 16 KiB those that are there whole; ``None`` if there are none."""
-        content = self._bytes(pid, "cmdline")
+        content = read_once(f"{self._root}/{pid}/cmdline", _MOST_BYTES)
         if not content:
             return None
         *whole, _ = content.split(b"\0")  # each ends with a zero; what ends without one was cut, or is a title
@@ -28,19 +29,7 @@ class CommandLines:
 
     def parent(self, pid: int) -> int | None:
         """Return the pid of a process's parent, ``None`` of one that has none here."""
-        content = self._bytes(pid, "stat") or b""
+        content = read_once(f"{self._root}/{pid}/stat", _MOST_BYTES) or b""
         fields = content[content.rfind(b")") + 1 :].split()
         parent = int(fields[1]) if len(fields) > 1 and fields[1].isdigit() else 0
         return parent or None
-
-    def _bytes(self, pid: int, name: str) -> bytes | None:
-        try:
-            descriptor = os.open(f"{self._root}/{pid}/{name}", os.O_RDONLY | os.O_CLOEXEC)
-        except OSError:
-            return None
-        try:
-            return os.read(descriptor, _MOST_BYTES)
-        except OSError:
-            return None
-        finally:
-            os.close(descriptor)

@@ -115,23 +115,21 @@ def parse_root_mount(text: str) -> tuple[str, str] | None:
     Mount ids differ from one mount namespace to the next, device and directory do not: a service with
     ``PrivateTmp=yes`` has the host's, a container has its own.
     """
-    root = None
-    for line in text.splitlines():
-        fields = line.split(" ")
-        if len(fields) > 5 and fields[4] == "/":
-            root = fields[2], fields[3]  # a later one lies on top
-    return root
+    fields = _mount(text, "/")
+    return None if fields is None else (fields[2], fields[3])
 
 
 def parse_hidepid(text: str) -> str | None:
     """Return the ``hidepid`` option of the procfs at ``/proc`` in a ``mountinfo``, ``None`` if nothing is hidden."""
-    hidden = None
-    for line in text.splitlines():
-        fields = line.split(" ")
-        if len(fields) > 5 and fields[4] == "/proc":
-            options = dict(option.partition("=")[::2] for option in fields[-1].split(","))
-            hidden = options.get("hidepid")
+    fields = _mount(text, "/proc") or [""]
+    hidden = dict(option.partition("=")[::2] for option in fields[-1].split(",")).get("hidepid")
     return None if hidden in {None, "0", "off"} else hidden
+
+
+def _mount(text: str, path: str) -> list[str] | None:
+    """Return the fields of the last line of a ``mountinfo`` for a path, which lies on top of those before."""
+    lines = [line.split(" ") for line in text.splitlines()]
+    return next((fields for fields in reversed(lines) if len(fields) > 5 and fields[4] == path), None)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -143,6 +141,20 @@ class ProcessRecord:
     start_ticks: int
     uid: int | None
     cgroup: str | None
+
+
+def read_once(path: str, most_bytes: int) -> bytes | None:
+    """Return what one read of a file gives, ``None`` where it cannot be read."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        return os.read(descriptor, most_bytes)
+    except OSError:
+        return None
+    finally:
+        os.close(descriptor)
 
 
 class ProcFs:
@@ -159,17 +171,9 @@ class ProcFs:
 
     def stat(self, pid: int) -> Stat | None:
         """Return a process's name and start: one file, cheap enough for every tick."""
-        try:
-            descriptor = os.open(f"{self._prefix}{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
-        except OSError:
-            return None
-        try:
-            # One line of at most a few hundred bytes, which the kernel hands out at once.
-            return parse_stat(os.read(descriptor, _STAT_BYTES).decode("utf-8", "replace"))
-        except OSError:
-            return None
-        finally:
-            os.close(descriptor)
+        # One line of at most a few hundred bytes, which the kernel hands out at once.
+        content = read_once(f"{self._prefix}{pid}/stat", _STAT_BYTES)
+        return None if content is None else parse_stat(content.decode("utf-8", "replace"))
 
     def process(self, pid: int) -> ProcessRecord | None:
         """Return a process, ``None`` if it is not there, is hidden, or its pid passed to another while it was read."""
@@ -239,19 +243,11 @@ class ProcFs:
 
     def _text(self, path: str) -> str | None:
         try:
-            descriptor = os.open(self._prefix + path, os.O_RDONLY | os.O_CLOEXEC)
+            with open(self._prefix + path, "rb", buffering=0) as file:  # noqa: PTH123 - in half the time of Path.open
+                content = file.read(_CHUNK_BYTES)
+                while len(content) < _MOST_BYTES and (more := file.read(_CHUNK_BYTES)):
+                    content += more
         except OSError:
             return None
-        try:
-            content = os.read(descriptor, _CHUNK_BYTES)
-            while len(content) < _MOST_BYTES:
-                more = os.read(descriptor, _CHUNK_BYTES)
-                if not more:
-                    break
-                content += more
-        except OSError:
-            return None
-        finally:
-            os.close(descriptor)
         # Names are bytes to the kernel: whatever is not UTF-8 is shown, and does not stop the tick.
         return content.decode("utf-8", "replace")

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 from gua.core.parameters import READ
 from gua.core.ports import ViewReader
 from gua.core.view import Count, Moment, View
+from gua.report.kit.fields import filled
 from gua.report.model import ReportedSource
-from gua.report.questions import Answer, ask
 from gua.report.states import MS_PER_HOUR
 
 _NEWEST_MS: Final = 15 * 60_000
@@ -30,30 +30,17 @@ class SourceRow(NamedTuple):
 SOURCES: Final = View("allocation_sources", SourceRow, READ)
 
 
-def ask_sources(reader: ViewReader, read: Mapping[str, object]) -> Answer[SourceRow]:
-    """Ask which sources could be read."""
-    return ask(reader, SOURCES, read)
-
-
 def newest_sources(reader: ViewReader, now_ms: int, hosts: Sequence[str] = ()) -> tuple[ReportedSource, ...]:
     """Return the sources of the last minutes before ``now_ms`` (Unix ms), from ticks that are not counted yet."""
     since_ms = now_ms - _NEWEST_MS
     hours = sorted({since_ms // MS_PER_HOUR, now_ms // MS_PER_HOUR})
     bounds = {"since_ms": since_ms, "until_ms": now_ms, "hosts": list(hosts)}
-    return sources_of(ask_sources(reader, {**bounds, "tick_hours": hours, "use_hourly": 0})())
+    return sources_of(SOURCES.rows(reader, {**bounds, "tick_hours": hours, "use_hourly": 0}))
 
 
 def sources_of(rows: Iterable[SourceRow]) -> tuple[ReportedSource, ...]:
     """Return them by host and name."""
     return tuple(
-        ReportedSource(
-            host=row.host,
-            source=row.source,
-            ok=row.last_failed_ms is None or row.last_failed_ms < row.last_ms,
-            reason=row.reason,
-            failed_ms=row.failed_ms,
-            ok_ms=row.ok_ms,
-            last_ms=row.last_ms,
-        )
+        filled(ReportedSource, row, ok=row.last_failed_ms is None or row.last_failed_ms < row.last_ms)
         for row in sorted(rows, key=lambda row: (row.host, row.source))
     )

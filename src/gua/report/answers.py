@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from gua.core.words import Use
 from gua.report.costs import Cost, added
 from gua.report.costs import wasted as idle_held_cost
+from gua.report.kit.fields import grouped
 from gua.report.model import IdleSeconds, Report
-from gua.report.sections.allocation import Allocated, PromisedHours
+from gua.report.sections.allocation import PromisedHours
 from gua.report.sections.now_rows import SILENT_AFTER, FreeCard, Holder, Now, OtherHolder, PromisedCard
-from gua.report.sections.usage_rows import OwnerUsage, Usage
+from gua.report.sections.usage import OwnerUsage, Usage
 from gua.report.states import IDLE_HELD, MS_PER_HOUR, TRULY_IDLE
 from gua.report.uses import share
 
@@ -127,14 +128,15 @@ def answers(report: Report) -> Answers:
     to the empty time.
     """
     now, usage = report.get(Now), report.get(Usage)
-    owners: dict[str | None, list[OwnerUsage]] = {}
-    unlisted: list[OwnerUsage] = []
-    for one in usage.owners if usage else ():
-        (owners.setdefault(one.owner, []) if one.kind == "listed" else unlisted).append(one)
-    holds, unowned = _holds(now)
+    every = usage.owners if usage else ()
+    owners = grouped((one for one in every if one.kind == "listed"), lambda one: one.owner)
+    unlisted = [one for one in every if one.kind != "listed"]
+    holding: tuple[Holding, ...] = (*now.holders, *now.others) if now else ()
+    holds = grouped((one for one in holding if one.pid is not None), lambda one: one.owner)
+    unowned = tuple(one for one in holding if one.pid is None)
     wasted, empty = _wasted(report), _empty(report)
     asked: list[ToAsk] = [
-        *(_asked(report, owner, rows, holds.get(owner, ())) for owner, rows in owners.items()),
+        *(_asked(report, owner, rows, tuple(holds.get(owner, ()))) for owner, rows in owners.items()),
         *_asked_of_empty(report),
     ]
     total = wasted.cost if empty is None else added([wasted.cost, empty.cost])
@@ -198,10 +200,7 @@ def _empty(report: Report) -> EmptyPromise | None:
 
 def _asked_of_empty(report: Report) -> Iterable[AskedOfEmpty]:
     found, now = report.get(PromisedHours), report.get(Now)
-    owners: dict[str | None, list[Allocated]] = {}
-    for one in found.owners if found else ():
-        owners.setdefault(one.owner, []).append(one)
-    for owner, rows in owners.items():
+    for owner, rows in grouped(found.owners if found else (), lambda one: one.owner).items():
         yield AskedOfEmpty(
             owner=owner,
             wasted_gpu_ms=sum(one.uses[Use.EMPTY] for one in rows),
@@ -236,18 +235,3 @@ def _is_gone(report: Report, last_ms: int | None) -> bool | None:
     if any(last_ms >= silent.since_ms - near_ms for silent in report.silent):
         return None
     return last_ms < now.as_of_ms - near_ms
-
-
-def _holds(now: Now | None) -> tuple[Mapping[str | None, tuple[Holding, ...]], tuple[Holding, ...]]:
-    """Return what each owner holds, and what no listed process holds, in the order of the section now."""
-    by_owner: dict[str | None, tuple[Holding, ...]] = {}
-    unowned: tuple[Holding, ...] = ()
-    if now is None:
-        return by_owner, unowned
-    every: tuple[Holding, ...] = (*now.holders, *now.others)
-    for one in every:
-        if one.pid is None:
-            unowned += (one,)
-        else:
-            by_owner[one.owner] = (*by_owner.get(one.owner, ()), one)
-    return by_owner, unowned

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Final, NamedTuple
+from typing import Any, Final
 
 from gua.core.ports import ViewReader
 from gua.report import fleet
-from gua.report.allocation_sources import ask_sources, sources_of
+from gua.report.allocation_sources import sources_of
 from gua.report.asking import Asking, Finish
 from gua.report.filters import Selection, filters
 from gua.report.hours import HOURS, Hour, HourRow, hours_of, read_of, ticks_an_hour
-from gua.report.model import Card, Coverage, Headline, IdleSeconds, MostIdle, Overlap, Report, UnknownReason
+from gua.report.kit.fields import filled, grouped, of_card
+from gua.report.model import Card, Headline, IdleSeconds, MostIdle, Overlap, Report
 from gua.report.parts import parts_of
-from gua.report.prices import PRICES, CostsRow, Prices, by_price_and_state, of_cards
+from gua.report.prices import PRICES, CostsRow, Prices, by_price_and_state
 from gua.report.questions import ask
-from gua.report.rows import EXTENT, OVERVIEW, RULES, OverviewRow, ReasonTotal, StateTotal
+from gua.report.rows import EXTENT, OVERVIEW, RULES, OverviewRow, StateTotal
 from gua.report.section_list import default_sections, section_names, sections_of
 from gua.report.sections.groups import check_by, needs_labels
 from gua.report.size_limit import MOST_CARD_HOURS_OF_A_PART, MOST_UNROLLED_TICKS, card_hours
@@ -80,7 +81,7 @@ def collect(reader: ViewReader, request: ReportRequest, *, count: Callable[[], N
     )
     # The longest first; what nothing else waits for last.
     overview_rows = ask(reader, OVERVIEW, read)
-    costs, allocation_sources = asking.costs(), asking.once(ask_sources)
+    costs, allocation_sources = asking.costs(), asking.sources()
     finishing = _ask(asking, wanted - left_out)
     # Hosts are silent by the window's end, or by now if that is earlier.
     fleet_rows = ask(reader, fleet.FLEET, {**bounds, "until_ms": min(window.until_ms, request.now_ms)})
@@ -89,9 +90,10 @@ def collect(reader: ViewReader, request: ReportRequest, *, count: Callable[[], N
     # Of many cards the answers take much memory: each goes once the last that is made of it is there.
     told = _from_overview(overview_rows(), prices, costs())
     del overview_rows
-    if not told.headline.card_ticks:
+    headline, cards = told["headline"], told["cards"]
+    if not headline.card_ticks:
         raise no_data(window, extents)
-    reported = {card.host for card in told.cards}
+    reported = {card.host for card in cards}
     silent, skewed = fleet.troubles(fleet_rows())
     asking.asked.clear()
     return Report(
@@ -99,11 +101,7 @@ def collect(reader: ViewReader, request: ReportRequest, *, count: Callable[[], N
         hosts=tuple(sorted(reported)),
         extents=tuple(extent for extent in extents if extent.host in reported),
         rules=tuple(sorted(rule_rows(), key=lambda s: _place(s.key, _RULES))),
-        coverage=told.coverage,
-        unknown=told.unknown,
-        headline=told.headline,
-        cards=told.cards,
-        overlaps=told.overlaps,
+        **told,
         filters=filters(request.hosts, selection, known={extent.host for extent in known}),
         silent=silent,
         skewed=skewed,
@@ -113,7 +111,7 @@ def collect(reader: ViewReader, request: ReportRequest, *, count: Callable[[], N
         streaks_skipped=size if left_out else None,
         asked_ms=request.now_ms,
         groups_by=request.groups_by,
-        models={type(model): model for model in _finished(finishing, told)},
+        models={type(model): model for model in _finished(finishing, headline, cards)},
     )
 
 
@@ -129,42 +127,30 @@ def _ask(asking: Asking, wanted: frozenset[str]) -> list[Finish]:
     return [finish for finish in asked if finish is not None]
 
 
-class _FromOverview(NamedTuple):
-    """What the overview tells: of each card, and of all of them together."""
-
-    headline: Headline
-    cards: tuple[Card, ...]
-    coverage: Coverage
-    unknown: tuple[UnknownReason, ...]
-    overlaps: tuple[Overlap, ...]
-
-
-def _from_overview(overview: Sequence[OverviewRow], prices: Prices, costs: Sequence[CostsRow]) -> _FromOverview:
+def _from_overview(overview: Sequence[OverviewRow], prices: Prices, costs: Sequence[CostsRow]) -> dict[str, Any]:
+    """Return what the overview tells as fields of a report: of each card, and of all of them together."""
     total = next(row for row in overview if row.is_total)
-    by_card = of_cards(costs)
-    cards = (_card(row, prices, by_card.get((row.host, row.gpu), ())) for row in overview if not row.is_total)
-    return _FromOverview(
-        headline=replace(_headline(total.states, prices, costs), idle_seconds=_idle_seconds(total, overview)),
-        cards=tuple(sorted(cards, key=_card_order)),
-        coverage=total.coverage,
-        unknown=tuple(sorted(map(_reason, total.reasons), key=lambda r: _place(r.reason, _REASONS))),
-        overlaps=_overlaps(row for row in overview if not row.is_total),
-    )
+    of_cards = [row for row in overview if not row.is_total]
+    by_card = grouped(costs, of_card)
+    cards = (_card(row, prices, by_card.get((row.host, row.gpu), ())) for row in of_cards)
+    return {
+        "headline": replace(_headline(total.states, prices, costs), idle_seconds=_idle_seconds(total, of_cards)),
+        "cards": tuple(sorted(cards, key=_card_order)),
+        "coverage": total.coverage,
+        "unknown": tuple(sorted(total.reasons, key=lambda reason: _place(reason.reason, _REASONS))),
+        "overlaps": _overlaps(of_cards),
+    }
 
 
-def _finished(finishing: list[Finish], told: _FromOverview) -> Iterator[object]:
+def _finished(finishing: list[Finish], headline: Headline, cards: Sequence[Card]) -> Iterator[object]:
     """Make each section's model, and keep nothing of what it was made of; ``finishing`` is empty then."""
     finishing.reverse()
     while finishing:
-        yield finishing.pop()(told.headline, told.cards)
+        yield finishing.pop()(headline, cards)
 
 
 def _place(key: str, order: tuple[str, ...]) -> tuple[int, str]:
     return (order.index(key) if key in order else len(order), key)
-
-
-def _reason(total: ReasonTotal) -> UnknownReason:
-    return UnknownReason(reason=total.reason, gpu_ms=total.gpu_ms, card_ticks=total.card_ticks)
 
 
 def _headline(states: Iterable[StateTotal], prices: Prices, costs: Iterable[CostsRow]) -> Headline:
@@ -184,35 +170,19 @@ def _idle_seconds(total: OverviewRow, rows: Iterable[OverviewRow]) -> IdleSecond
     """Return the idle seconds of active time; the first in order of several cards that have the most."""
     if not total.active_sampled_gpu_ms:
         return None
-    cards = (row for row in rows if not row.is_total and row.active_idle_gpu_ms)
+    cards = (row for row in rows if row.active_idle_gpu_ms)
     worst = min(cards, key=lambda row: (-row.active_idle_gpu_ms, row.host, row.gpu_index or 0, row.gpu), default=None)
     return IdleSeconds(
         sampled_gpu_ms=total.active_sampled_gpu_ms,
         idle_gpu_ms=total.active_idle_gpu_ms,
         idle_share=total.active_idle_gpu_ms / total.active_sampled_gpu_ms,
-        most_idle=None
-        if worst is None
-        else MostIdle(host=worst.host, gpu=worst.gpu, index=worst.gpu_index, idle_gpu_ms=worst.active_idle_gpu_ms),
+        most_idle=None if worst is None else filled(MostIdle, worst, idle_gpu_ms=worst.active_idle_gpu_ms),
     )
 
 
 def _card(row: OverviewRow, prices: Prices, costs: Iterable[CostsRow]) -> Card:
     gpu_us = {state: time.gpu_ms * 1000 for state, time in row.state_times.items()}
-    return Card(
-        host=row.host,
-        gpu=row.gpu,
-        index=row.gpu_index,
-        name=row.name,
-        model=row.model,
-        mig=row.mig,
-        parent=row.parent,
-        expected_gpu_ms=row.expected_gpu_ms,
-        observed_gpu_ms=row.observed_gpu_ms,
-        unobserved_gpu_ms=row.unobserved_gpu_ms,
-        gaps=row.gaps,
-        states=row.state_times,
-        costs=prices.costs(gpu_us, by_price_and_state(costs)),
-    )
+    return filled(Card, row, states=row.state_times, costs=prices.costs(gpu_us, by_price_and_state(costs)))
 
 
 def _card_order(card: Card) -> tuple[str, bool, int, bool, str]:

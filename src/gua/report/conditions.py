@@ -81,25 +81,29 @@ def parse_condition(text: str) -> Condition:
     if metric not in METRICS:
         near = get_close_matches(metric, METRICS, n=1)
         raise _wrong(text, f"{GRAMMAR}; did you mean {near[0]}?" if near else GRAMMAR)
-    sign, value = written[2], written[3]
+    value, unit = _value(text, metric, written[3])
+    return Condition(text=text.strip(), metric=metric, operator=written[2], value=value, unit=unit)
+
+
+def _value(text: str, metric: str, value: str) -> tuple[float, str]:
+    """Return what a metric is compared with, and its unit."""
     number = _NUMBER.fullmatch(value)
     if number is not None and number[2]:
         if metric in {STREAK, *_NUMBERS}:
             raise _wrong(text, f"{metric} has no share: {_EXAMPLES[metric]}")
-        return Condition(text=text.strip(), metric=metric, operator=sign, value=float(number[1]) / 100, unit="%")
+        return float(number[1]) / 100, "%"
     if metric in _NUMBERS:
         if number is None:
             raise _wrong(text, f"it is a number of cards: {_EXAMPLES[metric]}")
-        return Condition(text=text.strip(), metric=metric, operator=sign, value=float(number[1]), unit="cards")
+        return float(number[1]), "cards"
     if metric == COVERAGE:
         raise _wrong(text, f"it is a share: {_EXAMPLES[metric]}")
     if number is not None and float(number[1]) == 0:
-        return Condition(text=text.strip(), metric=metric, operator=sign, value=0, unit="h")
+        return 0, "h"
     try:
-        milliseconds = parse_duration_ms(value)
+        return parse_duration_ms(value), "h"
     except UsageError:
         raise _wrong(text, f"give a unit: {_EXAMPLES.get(metric, _EXAMPLES[''])}") from None
-    return Condition(text=text.strip(), metric=metric, operator=sign, value=milliseconds, unit="h")
 
 
 _EXAMPLES: Final = {
@@ -118,9 +122,10 @@ def _wrong(text: str, hint: str) -> UsageError:
 
 def judge(condition: Condition, report: Report) -> ConditionResult:
     """Return whether a report meets a condition."""
-    special = _SPECIAL.get(condition.metric)
-    if special is not None:
-        return special(condition, report)
+    if condition.section == _NOW:
+        return _now(condition, report)
+    if condition.metric in OF_USES:
+        return _use(condition, report)
     if condition.metric == COVERAGE:
         return _ratio(
             condition, report.coverage.ratio, percent(report.coverage.ratio), "of what was expected was observed"
@@ -138,9 +143,6 @@ def judge(condition: Condition, report: Report) -> ConditionResult:
     return _compared(condition, gpu_ms, f"{amount(gpu_ms / MS_PER_HOUR, 3)} GPU-hours are {condition.metric}")
 
 
-_NOT_LOOKED_AT: Final = "who is idle now was not looked at, choose a shorter window or fewer hosts"
-
-
 def _ratio(condition: Condition, part: float | None, written: str, of: str) -> ConditionResult:
     """Judge a share, and say it as the report writes it."""
     if part is None:
@@ -153,10 +155,17 @@ def _compared(condition: Condition, found: float, told: str, *, tolerance: float
     return ConditionResult(is_met=_OPERATORS[condition.operator](found, bound), why=f"{condition.text}: {told}")
 
 
-def _streak(condition: Condition, report: Report) -> ConditionResult:
+def _now(condition: Condition, report: Report) -> ConditionResult:
+    """Judge what is so at the window's end."""
     now = report.get(Now)
     if now is None:
-        return _untold(condition, _NOT_LOOKED_AT)
+        return _untold(condition, "who is idle now was not looked at, choose a shorter window or fewer hosts")
+    if condition.metric == EMPTY_NOW:
+        return _empty_now(condition, now, report)
+    return (_streak if condition.metric == STREAK else _idle_now)(condition, now)
+
+
+def _streak(condition: Condition, now: Now) -> ConditionResult:
     holders = now.holders
     longest = max((one.idle_ms for one in holders), default=0)
     verdict = _compared(condition, longest, f"the longest current idle streak is {span(longest)}")
@@ -168,10 +177,7 @@ def _streak(condition: Condition, report: Report) -> ConditionResult:
     return verdict
 
 
-def _idle_now(condition: Condition, report: Report) -> ConditionResult:
-    now = report.get(Now)
-    if now is None:
-        return _untold(condition, _NOT_LOOKED_AT)
+def _idle_now(condition: Condition, now: Now) -> ConditionResult:
     cards = now.cards[IDLE_HELD]
     return _compared(condition, cards, f"{cards:,} cards are idle-held now")
 
@@ -190,12 +196,12 @@ def _use(condition: Condition, report: Report) -> ConditionResult:
     whole_ms = found.looked_at_gpu_ms
     if condition.unit == "%" and not whole_ms:
         return _untold(condition, "nothing was observed")
-    bounds = [each / whole_ms if condition.unit == "%" else each for each in (least_ms, most_ms)]
     if condition.unit == "%":
+        bounds, tolerance = (least_ms / whole_ms, most_ms / whole_ms), _ROUNDING
         written = f"{percent(bounds[0])} % of what was looked at is {condition.metric}"
     else:
+        bounds, tolerance = (least_ms, most_ms), 0
         written = f"{amount(least_ms / MS_PER_HOUR, 3)} GPU-hours are {condition.metric}"
-    tolerance = _ROUNDING if condition.unit == "%" else 0
     least, most = (_compared(condition, bound, written, tolerance=tolerance) for bound in bounds)
     if least.is_met == most.is_met:
         return least
@@ -203,10 +209,7 @@ def _use(condition: Condition, report: Report) -> ConditionResult:
     return _untold(condition, f"at least {written}, and of {unknown} GPU-hours that is not known")
 
 
-def _empty_now(condition: Condition, report: Report) -> ConditionResult:
-    now = report.get(Now)
-    if now is None:
-        return _untold(condition, _NOT_LOOKED_AT)
+def _empty_now(condition: Condition, now: Now, report: Report) -> ConditionResult:
     if not report.is_allocation_looked_at:
         return _untold(condition, _NOBODY_LOOKS)
     cards = len({(one.host, one.gpu) for one in now.empty})
@@ -222,11 +225,3 @@ _NOBODY_LOOKS: Final = "no source of allocations is looked at: gua daemon --allo
 
 def _untold(condition: Condition, why: str) -> ConditionResult:
     return ConditionResult(is_met=None, why=f"{condition.text}: cannot be told ({why})")
-
-
-_SPECIAL: Final[Mapping[str, Callable[[Condition, Report], ConditionResult]]] = {
-    STREAK: _streak,
-    IDLE_NOW: _idle_now,
-    EMPTY_NOW: _empty_now,
-    **dict.fromkeys(OF_USES, _use),
-}

@@ -10,6 +10,7 @@ from gua.core.parameters import BOUNDS
 from gua.core.ports import ViewReader
 from gua.core.view import Moment, View
 from gua.report.filters import Labels
+from gua.report.kit.fields import filled
 from gua.report.model import Claim, Claimant, Silent, Skew
 
 
@@ -54,13 +55,8 @@ def troubles(found: Iterable[FleetRow]) -> tuple[tuple[Silent, ...], tuple[Skew,
     """Return hosts that fell silent, and clocks that differ, from the rows of the view ``fleet``."""
     rows = sorted(found, key=lambda row: row.host)
     silent = tuple(Silent(host=row.host, since_ms=row.last_ms) for row in rows if row.is_silent)
-    return silent, tuple(_skews(rows))
-
-
-def _skews(rows: Iterable[FleetRow]) -> Iterable[Skew]:
-    for row in rows:
-        if row.ahead_ms is not None or row.behind_ms is not None:
-            yield Skew(host=row.host, ahead_ms=row.ahead_ms, behind_ms=row.behind_ms)
+    skewed = (row for row in rows if row.ahead_ms is not None or row.behind_ms is not None)
+    return silent, tuple(filled(Skew, row) for row in skewed)
 
 
 def claims(found: Iterable[ClaimRow]) -> tuple[Claim, ...]:
@@ -70,13 +66,7 @@ def claims(found: Iterable[ClaimRow]) -> tuple[Claim, ...]:
         Claim(
             host=host,
             agents=tuple(
-                Claimant(
-                    instance=row.instance or None,
-                    host_id=row.host_id or None,
-                    first_ms=row.first_ms,
-                    last_ms=row.last_ms,
-                )
-                for row in group
+                filled(Claimant, row, instance=row.instance or None, host_id=row.host_id or None) for row in group
             ),
         )
         for host, group in groupby(rows, key=lambda row: row.host)

@@ -14,7 +14,7 @@ from gua.report.states import MS_PER_HOUR
 PART_CARD_TICKS: Final = 450_000
 FEW_CARD_TICKS: Final = 25_000
 """A tenth of the smallest number that anything is decided by."""
-_NO_HOUR: Final = -1  # an empty list of numbers has no type in SQL
+NO_HOUR: Final = -1  # an empty list of numbers has no type in SQL
 
 
 class HourRow(NamedTuple):
@@ -86,7 +86,7 @@ def ticks_an_hour(extents: Iterable[Extent]) -> int | None:
 
 def tick_hours(hours: Sequence[Hour]) -> list[int]:
     """Return the numbers of the hours that are read from their ticks, as the parameter ``tick_hours`` of the views."""
-    return [hour.hour for hour in hours if not hour.is_counted] or [_NO_HOUR]
+    return [hour.hour for hour in hours if not hour.is_counted] or [NO_HOUR]
 
 
 def read_of(bounds: Mapping[str, object], hours: Sequence[Hour]) -> dict[str, object]:
@@ -110,4 +110,4 @@ def parts(hours: Sequence[Hour]) -> Iterator[list[int]]:
             part, card_ticks = [], 0
         part.append(hour.hour)
         card_ticks += hour.card_ticks
-    yield part or [_NO_HOUR]
+    yield part or [NO_HOUR]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Annotated, Final, NamedTuple
 
 from gua.core.durations import to_rfc3339
@@ -18,9 +18,10 @@ from gua.core.view import Count, StateName, ValueKind, View
 from gua.report import fleet
 from gua.report.filters import Selection
 from gua.report.hours import Hour, choose_hours, read_of
+from gua.report.kit.fields import AS_IS, Hours, Unit, filled, to_json
 from gua.report.kit.figures import NONE, HourFormat, plural
 from gua.report.kit.style import Style, table
-from gua.report.model import Window
+from gua.report.model import Placed, Window
 from gua.report.rows import EXTENT, OVERVIEW
 from gua.report.states import ACTIVE, IDLE_HELD, MS_PER_HOUR, STATES, TRULY_IDLE
 from gua.report.window import ReportRequest, choose_extents, choose_window, no_data
@@ -29,6 +30,7 @@ RULES: Final = ("gpu-usage-audit",)
 """The names that ``--rules`` takes."""
 THEIRS: Final = (ACTIVE, IDLE_HELD, TRULY_IDLE)
 NOT_COUNTED: Final = "not-counted"
+ALL_THEIRS: Final = (*THEIRS, NOT_COUNTED)
 # A question for 450,000 went beyond the 300 MB that the embedded engine lets it have.
 PART_CARD_TICKS: Final = 100_000
 SCHEMA: Final = "gua.older-rules/1"
@@ -64,7 +66,7 @@ class OlderRow(NamedTuple):
 
     host: str
     gpu: str
-    theirs: Annotated[str, ValueKind(is_word_of(*THEIRS, NOT_COUNTED))]
+    theirs: Annotated[str, ValueKind(is_word_of(*ALL_THEIRS))]
     ours: StateName
     why: str
     card_ticks: Count
@@ -78,23 +80,20 @@ OLDER_RULE: Final = View("legacy_v1_rule", OlderRow, BOUNDS)
 class Difference:
     """Ticks of one state by its rule and one by ours; ``why`` is a key of ``WHY``, empty where both say the same."""
 
-    theirs: str
-    ours: str
-    why: str
+    theirs: Annotated[str, AS_IS.named("gpu-usage-audit")]
+    ours: Annotated[str, AS_IS.named("gua")]
+    why: Annotated[str, Unit(json=lambda why: why or None, name="reason")]
     card_ticks: int
-    gpu_ms: int
+    gpu_ms: Hours[int]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class OlderCard:
+class OlderCard(Placed):
     """One card: its ticks by state, as its rule has them (also ``not-counted``) and as ours."""
 
-    host: str
-    gpu: str
-    index: int | None
     name: str | None
-    theirs: Mapping[str, int]
-    ours: Mapping[str, int]
+    theirs: Annotated[Counter[str], AS_IS.named("gpu-usage-audit")]
+    ours: Annotated[Counter[str], AS_IS.named("gua")]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -134,33 +133,24 @@ def collect_older_rules(reader: ViewReader, request: ReportRequest) -> OlderRule
     hours = choose_hours(reader, bounds, from_ticks=request.from_ticks)
     cells: Counter[tuple[str, str, str]] = Counter()
     gpu_ms: Counter[tuple[str, str, str]] = Counter()
-    theirs: defaultdict[tuple[str, str], Counter[str]] = defaultdict(Counter)
-    ours: defaultdict[tuple[str, str], Counter[str]] = defaultdict(Counter)
+    cards: dict[tuple[str, str], OlderCard] = {}
     for since_ms, until_ms in _windows(window, hours):
         for row in OLDER_RULE.rows(reader, {**bounds, "since_ms": since_ms, "until_ms": until_ms}):
             key, count = (row.theirs, row.ours, row.why), row.card_ticks
             cells[key] += count
             gpu_ms[key] += row.gpu_time_ms
-            theirs[row.host, row.gpu][row.theirs] += count
-            ours[row.host, row.gpu][row.ours] += count
+            nothing = {"theirs": Counter(dict.fromkeys(ALL_THEIRS, 0)), "ours": Counter(dict.fromkeys(STATES, 0))}
+            card = cards.setdefault((row.host, row.gpu), filled(OlderCard, row, index=None, name=None, **nothing))
+            card.theirs[row.theirs] += count
+            card.ours[row.ours] += count
     if not cells:
         raise no_data(window, extents)
-    read = read_of(bounds, hours)
-    labels = {(row.host, row.gpu): (row.gpu_index, row.name) for row in OVERVIEW.rows(reader, read) if not row.is_total}
-    cards = [
-        OlderCard(
-            host=host,
-            gpu=gpu,
-            index=labels.get((host, gpu), (None, None))[0],
-            name=labels.get((host, gpu), (None, None))[1],
-            theirs={state: counts[state] for state in (*THEIRS, NOT_COUNTED)},
-            ours={state: ours[host, gpu][state] for state in STATES},
-        )
-        for (host, gpu), counts in theirs.items()
-    ]
+    for one in OVERVIEW.rows(reader, read_of(bounds, hours)):
+        if (card_of := cards.get((one.host, one.gpu))) is not None and not one.is_total:
+            cards[one.host, one.gpu] = replace(card_of, index=one.gpu_index, name=one.name)
     return OlderRules(
         window=window,
-        cards=tuple(sorted(cards, key=lambda card: (card.host, card.index is None, card.index or 0, card.gpu))),
+        cards=tuple(sorted(cards.values(), key=OlderCard.place)),
         cells=tuple(
             Difference(theirs=key[0], ours=key[1], why=key[2], card_ticks=count, gpu_ms=gpu_ms[key])
             for key, count in sorted(cells.items(), key=lambda cell: (-cell[1], cell[0]))
@@ -200,27 +190,8 @@ def render_older_json(found: OlderRules) -> str:
         "schema": SCHEMA,
         "window": {"since": to_rfc3339(found.window.since_ms), "until": to_rfc3339(found.window.until_ms)},
         "card_ticks": found.card_ticks,
-        "cards": [
-            {
-                "host": card.host,
-                "gpu": card.gpu,
-                "index": card.index,
-                "name": card.name,
-                "gpu-usage-audit": dict(card.theirs),
-                "gua": dict(card.ours),
-            }
-            for card in found.cards
-        ],
-        "cross": [
-            {
-                "gpu-usage-audit": cell.theirs,
-                "gua": cell.ours,
-                "reason": cell.why or None,
-                "card_ticks": cell.card_ticks,
-                "gpu_hours": round(cell.gpu_ms / MS_PER_HOUR, 6),
-            }
-            for cell in found.cells
-        ],
+        "cards": to_json(found.cards),
+        "cross": to_json(found.cells),
     }
     return json.dumps(document, allow_nan=False, indent=2) + "\n"
 
@@ -241,7 +212,7 @@ def _heading(found: OlderRules, style: Style) -> Iterator[str]:
 def _cards(found: OlderRules, style: Style) -> Iterator[str]:
     yield from _title("1. Card ticks by its rule", style)
     several = len({card.host for card in found.cards}) > 1
-    columns = THEIRS if not any(card.theirs[NOT_COUNTED] for card in found.cards) else (*THEIRS, NOT_COUNTED)
+    columns = THEIRS if not any(card.theirs[NOT_COUNTED] for card in found.cards) else ALL_THEIRS
     rows = [
         (_label(card, style, with_host=several), *(f"{card.theirs[state]:,}" for state in columns))
         for card in found.cards
@@ -253,22 +224,17 @@ def _cross(found: OlderRules, style: Style) -> Iterator[str]:
     yield from _title("2. Its states (rows) and ours (columns), in card ticks", style)
     sums = {
         (theirs, ours): sum(cell.card_ticks for cell in found.cells if (cell.theirs, cell.ours) == (theirs, ours))
-        for theirs in (*THEIRS, NOT_COUNTED)
+        for theirs in ALL_THEIRS
         for ours in STATES
     }
-    shown = [
-        theirs for theirs in (*THEIRS, NOT_COUNTED) if theirs in THEIRS or any(sums[theirs, one] for one in STATES)
-    ]
+    shown = [theirs for theirs in ALL_THEIRS if theirs in THEIRS or any(sums[theirs, one] for one in STATES)]
     rows = [(theirs, *(f"{sums[theirs, ours]:,}" for ours in STATES)) for theirs in shown]
     yield from _table((("", *STATES), *rows), style)
     same = sum(cell.card_ticks for cell in found.cells if not cell.why)
-    share = f"{100 * same / found.card_ticks:.2f}" if same in {0, found.card_ticks} else f"{_inexact(same, found):.2f}"
-    yield from style.wrap(f"{same:,} of {plural(found.card_ticks, 'card tick')} are the same by both ({share} %).")
-
-
-def _inexact(same: int, found: OlderRules) -> float:
-    """Return a share in percent that does not round to all or nothing."""
-    return min(max(100 * same / found.card_ticks, 0.01), 99.99)
+    share = 100 * same / found.card_ticks
+    if same not in {0, found.card_ticks}:  # what is neither all nor nothing does not round to either
+        share = min(max(share, 0.01), 99.99)
+    yield from style.wrap(f"{same:,} of {plural(found.card_ticks, 'card tick')} are the same by both ({share:.2f} %).")
 
 
 def _differences(found: OlderRules, style: Style) -> Iterator[str]:

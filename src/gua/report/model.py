@@ -35,6 +35,19 @@ class Window:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Placed:
+    """What is about a card: by its host, its UUID, its index on the host."""
+
+    host: str
+    gpu: str
+    index: int | None
+
+    def place(self) -> tuple[str, bool, int, str]:
+        """Return what orders cards by host and index, those without an index last."""
+        return (self.host, self.index is None, self.index or 0, self.gpu)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Extent:
     """What a store has of one host from one source: its cards, first and newest moment (Unix ms), nominal interval."""
 
@@ -69,12 +82,9 @@ class Coverage:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class MostIdle:
+class MostIdle(Placed):
     """The card with the most idle seconds in active time, in ms of GPU time."""
 
-    host: str
-    gpu: str
-    index: int | None
     idle_gpu_ms: Hours[float]
 
 
@@ -110,22 +120,19 @@ class Headline:
         return sum(time.card_ticks or 0 for time in self.states.values())
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class UnknownReason:
     """Why cards were unknown for that GPU time (ms)."""
 
     reason: str
+    card_ticks: Count
     gpu_ms: float
-    card_ticks: int
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Card:
+class Card(Placed):
     """One card in the window; times in ms of GPU time."""
 
-    host: str
-    gpu: str
-    index: int | None
     name: str | None
     model: str | None
     mig: str | None
@@ -139,12 +146,9 @@ class Card:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class OfCard:
-    """What is about a card: by its host, its UUID, its index on the host, and what the driver calls it."""
+class OfCard(Placed):
+    """What is about a card, and what the driver calls it."""
 
-    host: str
-    gpu: str
-    index: int | None
     model: str | None
 
 

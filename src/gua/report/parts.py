@@ -1,4 +1,4 @@
-"""Questions of a large fleet in several parts, each of some hosts, so that each fits into the memory of a query."""
+"""Queries of a large fleet in several parts, each of some hosts, so that each fits into the memory of a query."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ def parts_of_ticks(extents: Sequence[Extent], hours: Iterable[Hour]) -> Parts:
 
 def in_parts(reader: ViewReader, parts: Parts) -> ViewReader:
     """Return a reader that asks each question once for each part, one after the other, and gives the rows of all."""
-    return PartReader(reader, parts) if parts else reader
+    return _PartReader(reader, parts) if parts else reader
 
 
 @dataclass(frozen=True)
-class PartReader:
+class _PartReader:
     """A reader of several parts of a fleet."""
 
     reader: ViewReader

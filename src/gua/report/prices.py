@@ -9,11 +9,9 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from gua.core.parameters import PRICED, READ
-from gua.core.ports import ViewReader
 from gua.core.view import Count, Moment, View
 from gua.report.costs import Cost, Costs
-from gua.report.questions import Answer, ask
-from gua.report.states import ACTIVE, IDLE_HELD, MS_PER_HOUR, STATES, TRULY_IDLE, UNKNOWN
+from gua.report.states import MS_PER_HOUR, STATES
 
 PricedUs = Mapping[tuple[int, str], int]
 """GPU time [us] by the number of its price and the card's state."""
@@ -44,12 +42,7 @@ class CostsRow(NamedTuple):
     @property
     def by_state(self) -> Mapping[str, int]:
         """Return it by state."""
-        return {
-            ACTIVE: self.active_us,
-            IDLE_HELD: self.idle_held_us,
-            TRULY_IDLE: self.truly_idle_us,
-            UNKNOWN: self.unknown_us,
-        }
+        return dict(zip(STATES, self[3:], strict=True))
 
 
 class PricedTime(NamedTuple):
@@ -130,11 +123,6 @@ class Prices:
         return {state: cost for state, cost in by_state.items() if cost is not None} or None
 
 
-def ask_costs(reader: ViewReader, read: Mapping[str, object], prices: Prices) -> Answer[CostsRow]:
-    """Ask for the GPU time of each card by state and price."""
-    return ask(reader, COSTS, {**read, **prices.parameters})
-
-
 def by_price_and_state(rows: Iterable[CostsRow]) -> PricedUs:
     """Return the priced GPU time of cards together."""
     sums: dict[tuple[int, str], int] = defaultdict(int)
@@ -143,14 +131,6 @@ def by_price_and_state(rows: Iterable[CostsRow]) -> PricedUs:
             for state, us in row.by_state.items():
                 sums[row.price, state] += us
     return sums
-
-
-def of_cards(rows: Iterable[CostsRow]) -> Mapping[tuple[str, str], list[CostsRow]]:
-    """Return the rows of each card, by host and card."""
-    found: dict[tuple[str, str], list[CostsRow]] = defaultdict(list)
-    for row in rows:
-        found[row.host, row.gpu].append(row)
-    return found
 
 
 def of_states(priced: Iterable[PricedState]) -> PricedUs:

@@ -1,17 +1,16 @@
-"""To whom cards are promised: GPU time by what became of it, the newest tick of each card, what promises are called."""
+"""To whom cards are promised, what became of them, what promises are called; where gua gives cards out, who waited."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from gua.core.parameters import BOUNDS, PRICED, READ
-from gua.core.ports import ViewReader
 from gua.core.view import Count, Moment, View
-from gua.report.allocation_sources import SourceRow
-from gua.report.prices import Prices
-from gua.report.questions import Answer, ask_if
 from gua.report.uses import UseName
+
+COUNTED: Final = frozenset(("gua", "canhazgpu"))
+"""Sources whose allocations are reservations of people, by kind."""
+UNTOLD: Final = ""
 
 
 class PromiseRow(NamedTuple):
@@ -61,27 +60,38 @@ class PromisedWorkRow(NamedTuple):
     gpu_us: Count
 
 
+class WaitsRow(NamedTuple):
+    """A host that tells who waits: the most ``waiting`` at once, how long all did and any did, and GPU time [us].
+
+    ``untold_ms``: how long cards were given out while nothing that is kept tells who waited.
+    """
+
+    host: str
+    waiting: Count
+    wait_ms: Count
+    waited_ms: Count
+    untold_ms: Count
+    held_us: Count
+    used_by_others_us: Count
+    empty_us: Count
+    free_us: Count
+    unknown_us: Count
+
+
+class ReservationsRow(NamedTuple):
+    """How many reservations of one kind an owner had that were there at a tick of the window.
+
+    Of kind :data:`UNTOLD` are those whose ticks are gone.
+    """
+
+    source: str
+    owner: str | None
+    kind: str
+    reservations: Count
+
+
 ALLOCATION_NAMES: Final = View("allocation_names", AllocationNameRow, BOUNDS)
 PROMISED_WORK: Final = View("promised_work", PromisedWorkRow, (*READ, "by"))
 PROMISES: Final = View("promises", PromiseRow, (*READ, *PRICED))
-
-
-def ask_promises(
-    reader: ViewReader, read: Mapping[str, object], prices: Prices, sources: Callable[[], Sequence[SourceRow]]
-) -> Answer[PromiseRow]:
-    """Ask to whom cards are promised, where any of the ``sources`` tells: of most stores none does."""
-    return ask_if(reader, sources, PROMISES, {**read, **prices.parameters})
-
-
-def ask_allocation_names(
-    reader: ViewReader, read: Mapping[str, object], sources: Callable[[], Sequence[SourceRow]]
-) -> Answer[AllocationNameRow]:
-    """Ask what allocations are called, where any of the ``sources`` tells of them."""
-    return ask_if(reader, sources, ALLOCATION_NAMES, {name: read[name] for name in BOUNDS})
-
-
-def ask_promised_work(
-    reader: ViewReader, read: Mapping[str, object], by: str, sources: Callable[[], Sequence[SourceRow]]
-) -> Answer[PromisedWorkRow]:
-    """Ask for what work cards were promised, where any of the ``sources`` tells to whom they were."""
-    return ask_if(reader, sources, PROMISED_WORK, {**read, "by": by})
+WAITS: Final = View("waits", WaitsRow, READ)
+RESERVATIONS: Final = View("reservations", ReservationsRow, READ)

@@ -1,12 +1,13 @@
-"""Asks a store several questions at the same time, where it takes them."""
+"""Reads several views of a store at the same time, where it takes that, and records which views a report reads."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from typing import Generic, TypeVar
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future
+from typing import TypeVar
 
-from gua.core.ports import ViewReader
+from gua.core.ports import Row, ViewReader
 from gua.core.view import View
 
 R = TypeVar("R")
@@ -14,53 +15,51 @@ R = TypeVar("R")
 Answer = Callable[[], Sequence[R]]
 
 
-def ask(reader: ViewReader, view: View[R], parameters: Mapping[str, object]) -> Answer[R]:
-    """Ask for the rows of a view; a reader that takes one question at a time is asked when the rows are wanted.
+def ask(
+    reader: ViewReader, view: View[R], parameters: Mapping[str, object], only_if: Callable[[], object] | None = None
+) -> Answer[R]:
+    """Query the rows of a view; there are none where the answer of ``only_if`` is empty."""
+    return start(reader, lambda: view.rows(reader, parameters) if only_if is None or only_if() else ())
 
-    A server spends most of a report's time on making plans, one thread a question: questions that do not need each
-    other's answers are asked at once.
+
+def start(reader: ViewReader, rows: Answer[R]) -> Answer[R]:
+    """Run a query in a thread; where a reader takes one query at a time, when the rows are wanted.
+
+    A server spends most of a report's time on making plans, one thread a query: queries that do not need each other's
+    answers run at once.
     """
     if not reader.is_concurrent:
-        return lambda: view.rows(reader, parameters)
-    return _Asked(reader, view, parameters)
+        return rows
+    answer: Future[Sequence[R]] = Future()
 
-
-def ask_if(
-    reader: ViewReader, wanted: Callable[[], object], view: View[R], parameters: Mapping[str, object]
-) -> Answer[R]:
-    """Ask for the rows of a view once another question's answer is there and not empty; else there are none."""
-    if not reader.is_concurrent:
-        return lambda: view.rows(reader, parameters) if wanted() else ()
-    return _Asked(reader, view, parameters, wanted)
-
-
-class _Asked(Generic[R]):
-    """A question under way. Its thread holds up no exit: a report that was given up does not wait for the server."""
-
-    def __init__(
-        self,
-        reader: ViewReader,
-        view: View[R],
-        parameters: Mapping[str, object],
-        wanted: Callable[[], object] = lambda: True,
-    ) -> None:
-        self._wanted = wanted
-        self._rows: Sequence[R] = ()
-        self._error: BaseException | None = None
-        self._thread = threading.Thread(
-            target=self._ask, args=(reader, view, parameters), name=f"view-{view.name}", daemon=True
-        )
-        self._thread.start()
-
-    def __call__(self) -> Sequence[R]:
-        self._thread.join()
-        if self._error is not None:
-            raise self._error
-        return self._rows
-
-    def _ask(self, reader: ViewReader, view: View[R], parameters: Mapping[str, object]) -> None:
+    def run() -> None:
         try:
-            if self._wanted():
-                self._rows = view.rows(reader, parameters)
+            answer.set_result(rows())
         except BaseException as error:  # noqa: BLE001 - raised where the rows are wanted
-            self._error = error
+            answer.set_exception(error)
+
+    # The thread holds up no exit: a report that was given up does not wait for the server.
+    threading.Thread(target=run, daemon=True).start()
+    return answer.result
+
+
+Question = tuple[str, Mapping[str, object]]
+"""A view and its parameters."""
+
+
+class RecordingReader:
+    """A store that answers as the one behind it does, and keeps the questions in the order in which they came."""
+
+    def __init__(self, reader: ViewReader) -> None:
+        self._reader = reader
+        self.questions: list[Question] = []
+
+    @property
+    def is_concurrent(self) -> bool:
+        """Whether several threads may ask at the same time: the order of questions would be another each time."""
+        return False
+
+    def rows(self, view: str, parameters: Mapping[str, object]) -> Iterable[Row]:
+        """Return the rows of a view, and remember that it was asked for."""
+        self.questions.append((view, dict(parameters)))
+        return self._reader.rows(view, parameters)

@@ -6,8 +6,9 @@ from typing import Final, NamedTuple
 
 from gua.core.parameters import READ
 from gua.core.view import Count, HourOfDay, Moment, StateName, View
-from gua.report.model import Coverage, Extent, Setting
-from gua.report.states import ACTIVE, IDLE_HELD, TRULY_IDLE, UNKNOWN, States, StateTime
+from gua.report.kit.fields import filled
+from gua.report.model import Coverage, Extent, Setting, UnknownReason
+from gua.report.states import STATES, States, StateTime
 
 
 class StateTotal(NamedTuple):
@@ -18,14 +19,6 @@ class StateTotal(NamedTuple):
     gpu_ms: float
     share: float | None
     equivalent_gpus: float | None
-
-
-class ReasonTotal(NamedTuple):
-    """Why cards were unknown: card ticks, GPU time in ms."""
-
-    reason: str
-    card_ticks: Count
-    gpu_ms: float
 
 
 class OverviewRow(NamedTuple):
@@ -59,29 +52,21 @@ class OverviewRow(NamedTuple):
     truly_idle_card_ticks: Count
     unknown_card_ticks: Count
     states: tuple[StateTotal, ...]
-    reasons: tuple[ReasonTotal, ...]
+    reasons: tuple[UnknownReason, ...]
 
     @property
     def coverage(self) -> Coverage:
         """Return how much of it was observed."""
-        return Coverage(
-            expected_gpu_ms=self.expected_gpu_ms,
-            observed_gpu_ms=self.observed_gpu_ms,
-            unobserved_gpu_ms=self.unobserved_gpu_ms,
-            ratio=self.ratio,
-            gaps=self.gaps,
-            effective_since_ms=self.effective_since_ms,
-            effective_until_ms=self.effective_until_ms,
-        )
+        return filled(Coverage, self)
 
     @property
     def state_times(self) -> States:
         """Return a card's time by state."""
+        gpu_ms = (self.active_gpu_ms, self.idle_held_gpu_ms, self.truly_idle_gpu_ms, self.unknown_gpu_ms)
+        ticks = (self.active_card_ticks, self.idle_held_card_ticks, self.truly_idle_card_ticks, self.unknown_card_ticks)
         return {
-            ACTIVE: StateTime(gpu_ms=self.active_gpu_ms, card_ticks=self.active_card_ticks),
-            IDLE_HELD: StateTime(gpu_ms=self.idle_held_gpu_ms, card_ticks=self.idle_held_card_ticks),
-            TRULY_IDLE: StateTime(gpu_ms=self.truly_idle_gpu_ms, card_ticks=self.truly_idle_card_ticks),
-            UNKNOWN: StateTime(gpu_ms=self.unknown_gpu_ms, card_ticks=self.unknown_card_ticks),
+            state: StateTime(gpu_ms=ms, card_ticks=count)
+            for state, ms, count in zip(STATES, gpu_ms, ticks, strict=True)
         }
 
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import secrets
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Final
 
@@ -17,8 +16,9 @@ from gua.core.allocation import QueueWaits
 from gua.core.errors import GuaError, UnavailableError
 from gua.reservations import lifeline
 from gua.reservations.idleness import IdleStreak
-from gua.reservations.ledger import Ledger, TakenError
+from gua.reservations.ledger import PLACE_SECONDS, Ledger, Queue, TakenError
 from gua.reservations.model import (
+    Asked,
     Candidate,
     CardRequest,
     Ending,
@@ -30,15 +30,15 @@ from gua.reservations.model import (
     Taken,
     Waiting,
     Wish,
+    as_json,
     choose,
+    read_reservation,
 )
-from gua.reservations.queue import PLACE_SECONDS, Queue
 from gua.reservations.watch import TRY_SECONDS, Held, Watch
 
 _WORTH_TELLING: Final = frozenset({Ending.IDLE, Ending.ORPHANED})
 _RACE_SECONDS: Final = 1.0
 _STEP_MS: Final = 2_000
-_MOST_ENDED: Final = 1024
 _KEPT_MS: Final = 90 * 24 * 3600 * 1000
 
 
@@ -47,6 +47,7 @@ class Desk:
 
     Reservations whose cards were not used for ``idle_release_ms`` end; ``None`` for never. The truth is in ``folder``.
     :meth:`start` finds what was reserved before; :meth:`close` leaves everything as it is, for the next agent.
+    ``was_used`` is whether anybody has ever reserved a card here, or waited for one, as far back as is known.
     """
 
     def __init__(self, folder: Path, host: Surroundings, *, idle_release_ms: int | None = None) -> None:
@@ -59,14 +60,11 @@ class Desk:
         self._ledger: Ledger
         self._held: dict[str, Held] = {}
         self._last_ends: dict[str, int] = {}
-        # What ended since, so that no tick has to ask the disk.
-        self._ended: list[Reservation] = []
-        self._ended_from_ms = 0
         self._idle: Mapping[str, IdleStreak] = {}
         self._forgiven: dict[str, int] = {}
         self._queue: Queue
-        self._closing = False
-        self._was_used = False
+        self.closing = False
+        self.was_used = False
         self._watch: Watch
 
     def start(self) -> None:
@@ -87,15 +85,14 @@ class Desk:
             if not reservation.handed_over:
                 held.claim_until = time.monotonic() + PLACE_SECONDS
         self._last_ends = self._ledger.last_ends()
-        self._ended_from_ms = self._host.wall_ms()
         self._queue = Queue(self._ledger, self._host)
-        self._was_used = bool(self._last_ends or self._held or self._queue.requests)
+        self.was_used = bool(self._last_ends or self._held or self._queue.requests)
         self._watch = Watch(
             self._held,
             self._host,
             lock=self._changed,
             end=self._end,
-            hand_over=self._ledger.handed_over,
+            write=self._ledger.write,
             look_at_queue=self._look_at_queue,
         )
         self._watch.start()
@@ -103,21 +100,11 @@ class Desk:
     def close(self) -> None:
         """Stop watching. Reservations, and for a while places in the queue, outlast it."""
         with self._changed:
-            self._closing = True
+            self.closing = True
             self._changed.notify_all()
         self._watch.stop()
         with self._changed:
             self._ledger.close()
-
-    @property
-    def closing(self) -> bool:
-        """Whether it was told to close."""
-        return self._closing
-
-    @property
-    def was_used(self) -> bool:
-        """Whether anybody has ever reserved a card here, or waited for one, as far back as is known."""
-        return self._was_used
 
     def reservations(self) -> list[Reservation]:
         """Return what is reserved now, the oldest first, each until when it lasts by the clock as it is now."""
@@ -157,10 +144,7 @@ class Desk:
     def since(self, since_ms: int) -> list[Reservation]:
         """Return what was reserved at any time since; what has not ended until when it lasts by the clock as it is."""
         with self._changed:
-            if since_ms < self._ended_from_ms:
-                ended = [each for each in self._ledger.since(since_ms) if each.id not in self._held]
-            else:
-                ended = [each for each in self._ended if each.ended_ms is not None and each.ended_ms > since_ms]
+            ended = [each for each in self._ledger.since(since_ms) if each.id not in self._held]
             return [*ended, *self.reservations()]
 
     def last_ends(self) -> dict[str, int]:
@@ -199,13 +183,13 @@ class Desk:
     def keep_place(self, request: CardRequest) -> None:
         """Write a place down, so that it outlasts the agent: for those who have to wait."""
         with self._changed:
-            self._was_used = True  # how long they wait counts, also where nobody has been given a card yet
+            self.was_used = True  # how long they wait counts, also where nobody has been given a card yet
             self._queue.keep(request.place)
 
     def leave(self, place: str) -> None:
         """Give up a place; nothing happens to one that is gone. While closing it is kept, for the next agent."""
         with self._changed:
-            if self._closing:
+            if self.closing:
                 return
             self._queue.leave(place)
             self._changed.notify_all()
@@ -239,7 +223,7 @@ class Desk:
                 replace(each, free_since_ms=max(ends.get(each.uuid, 0), each.free_since_ms or 0)) for each in cards
             ]
             with self._changed:
-                if self._closing or self._queue.position(place) != 0:
+                if self.closing or self._queue.position(place) != 0:
                     msg = "the agent is stopping"
                     raise UnavailableError(msg)
                 chosen = choose(
@@ -254,7 +238,7 @@ class Desk:
     def wait(self, seconds: float) -> None:
         """Return when anything changed, or after so many seconds."""
         with self._changed:
-            if not self._closing:
+            if not self.closing:
                 self._changed.wait(min(seconds, TRY_SECONDS))
 
     def cancel(self, granted: Granted) -> None:
@@ -267,8 +251,9 @@ class Desk:
             held = self._held.get(granted.reservation.id)
             if held is None:
                 return False
-            self._ledger.handed_over(granted.reservation.id)
-            held.reservation = replace(held.reservation, handed_over=True)
+            handed = replace(held.reservation, handed_over=True)
+            self._ledger.write(handed)
+            held.reservation = handed
             held.claim_until = None
             return True
 
@@ -308,11 +293,11 @@ class Desk:
             if held is None:
                 return None
             due = self._host.boot_seconds() + (until_ms - self._host.wall_ms()) / 1000
-            until_boot_ms = round(due * 1000)
-            self._ledger.set_until(identifier, until_ms, until_boot_ms=until_boot_ms, boot_id=self._host.boot_id)
-            held.reservation = replace(
-                held.reservation, until_ms=until_ms, until_boot_ms=until_boot_ms, boot_id=self._host.boot_id
+            longer = replace(
+                held.reservation, until_ms=until_ms, until_boot_ms=round(due * 1000), boot_id=self._host.boot_id
             )
+            self._ledger.write(longer)
+            held.reservation = longer
             held.due = due
             streak = self._idle.get(identifier)
             if streak is not None:
@@ -340,29 +325,18 @@ class Desk:
     def _grant(self, request: CardRequest, cards: tuple[str, ...], candidates: Sequence[Candidate]) -> Granted:
         now_ms = self._host.wall_ms()
         known = {each.uuid: each for each in candidates}
+        asked = {each.name: getattr(request, each.name) for each in fields(Asked)}
         reservation = Reservation(
+            **(asked | {"asked_ms": min(request.asked_ms, now_ms)}),
             id=secrets.token_hex(6),
-            uid=request.uid,
-            owner=request.owner,
-            kind=request.kind,
             cards=cards,
-            asked_ms=min(request.asked_ms, now_ms),
             since_ms=now_ms,
             until_ms=None if request.for_ms is None else now_ms + request.for_ms,
-            note=request.note,
-            pid=request.pid,
-            start_ticks=request.start_ticks,
-            container=request.container,
             parents=tuple(sorted({parent for card in cards if (parent := known[card].parent) is not None})),
-            until_boot_ms=(None if request.for_ms is None else self._host.boot_ms() + request.for_ms),
+            until_boot_ms=None if request.for_ms is None else self._host.boot_ms() + request.for_ms,
             boot_id=self._host.boot_id,
-            place=request.place,
-            workload_kind=request.workload_kind,
-            workload_model=request.workload_model,
         )
-        descriptor = None
-        if request.kind is Kind.RUN:
-            descriptor = self._lifeline(reservation)
+        descriptor = self._lifeline(reservation) if request.kind is Kind.RUN else None
         try:
             self._ledger.grant(reservation)
         except BaseException as error:
@@ -385,8 +359,7 @@ class Desk:
             descriptor = lifeline.make(path)
             # What is in it finds the reservation again where the truth is damaged.
             path.chmod(0o600)
-            with path.open("w", encoding="ascii") as file:
-                json.dump(asdict(reservation), file)
+            path.write_text(as_json(reservation), encoding="ascii")
         except OSError as error:
             lifeline.remove(path)
             msg = f"cannot keep a reservation in {path.parent} ({error.strerror}): make room on its disk"
@@ -408,7 +381,7 @@ class Desk:
                 with contextlib.suppress(OSError):
                     held.leader = lifeline.pidfd_of(reservation.pid, reservation.start_ticks, self._host.start_ticks)
         self._held[reservation.id] = held
-        self._was_used = True
+        self.was_used = True
         return held
 
     def _find_by_their_locks(self) -> None:
@@ -420,21 +393,21 @@ class Desk:
                 if not lifeline.is_held(path):
                     path.unlink()
                     continue
-                said = json.loads(path.read_text(encoding="ascii"))
-                said |= {name: tuple(said[name]) for name in ("cards", "parents")}
-                self._ledger.grant(Reservation(**{**said, "kind": Kind(said["kind"])}))
-                self._host.tell(f"the reservation {path.name} of {said['owner']} was found again by its command's lock")
+                found = read_reservation(path.read_text(encoding="ascii"))
+                self._ledger.grant(found)
+                self._host.tell(f"the reservation {path.name} of {found.owner} was found again by its command's lock")
 
     def _end(self, identifier: str, ending: Ending, *, by: str | None = None) -> Reservation | None:
         with self._changed:
             held = self._held.get(identifier)
             if held is None:
                 return None
-            now_ms = self._host.wall_ms()
-            self._ledger.end(identifier, ended_ms=now_ms, ending=ending, by=by)
+            reservation = held.reservation
+            ended_ms = max(self._host.wall_ms(), reservation.since_ms)
+            ended = replace(reservation, ended_ms=ended_ms, ending=ending, ended_by=by)
+            self._ledger.write(ended)
             del self._held[identifier]
             self._forgiven.pop(identifier, None)
-            reservation = held.reservation
             if ending in _WORTH_TELLING or by not in {None, reservation.owner}:
                 why = f"{ending.value} by {by}" if by is not None else ending.value
                 self._host.tell(
@@ -444,14 +417,7 @@ class Desk:
                 lifeline.remove(held.path)
             self._changed.notify_all()
             self._watch.stir()
-            ended_ms = max(now_ms, reservation.since_ms)
-            ended = replace(reservation, ended_ms=ended_ms, ending=ending, ended_by=by)
             self._last_ends |= dict.fromkeys(reservation.cards, ended_ms)
-            self._ended.append(ended)
-            if len(self._ended) > _MOST_ENDED:
-                dropped = self._ended[: _MOST_ENDED // 2]
-                self._ended = self._ended[_MOST_ENDED // 2 :]
-                self._ended_from_ms = max(self._ended_from_ms, *(each.ended_ms or 0 for each in dropped))
             return ended
 
 

@@ -1,20 +1,20 @@
-"""The truth about reservations: one SQLite file, in which a card cannot be given twice."""
+"""The truth about reservations, one SQLite file in which a card cannot be given twice; and the queue before it."""
 
 from __future__ import annotations
 
 import contextlib
-import json
 import sqlite3
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, fields
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from gua.core.errors import UnavailableError
-from gua.reservations.model import CardRequest, Ending, Kind, Reservation, Wish
+from gua.core.allocation import QueueWaits
+from gua.core.errors import GuaError, UnavailableError
+from gua.reservations.model import CardRequest, Reservation, Surroundings, Wish, as_json, read_request, read_reservation
 
 _VERSION: Final = 1
 _APPLICATION_ID: Final = 0x67756172  # "guar"
@@ -23,25 +23,9 @@ _TABLES: Final = """
 CREATE TABLE reservations (
     id TEXT PRIMARY KEY,
     uid INTEGER NOT NULL,
-    owner TEXT NOT NULL,
-    kind TEXT NOT NULL,
-    asked_ms INTEGER NOT NULL,
     since_ms INTEGER NOT NULL,
-    until_ms INTEGER,
-    note TEXT,
-    pid INTEGER,
-    start_ticks INTEGER,
     ended_ms INTEGER,
-    ending TEXT,
-    ended_by TEXT,
-    container TEXT,
-    parents TEXT NOT NULL DEFAULT '[]',
-    until_boot_ms INTEGER,
-    boot_id TEXT,
-    place TEXT,
-    handed_over INTEGER NOT NULL DEFAULT 0,
-    workload_kind TEXT,
-    workload_model TEXT
+    reservation TEXT NOT NULL
 ) STRICT;
 CREATE TABLE cards (
     reservation TEXT NOT NULL REFERENCES reservations (id) ON DELETE CASCADE,
@@ -60,10 +44,6 @@ CREATE TABLE waiting (
     left_boot_ms INTEGER
 ) STRICT;
 """
-_COLUMNS: Final = tuple(each.name for each in fields(Reservation) if each.name != "cards")
-_INSERT: Final = (
-    f"INSERT INTO reservations ({', '.join(_COLUMNS)}) VALUES ({', '.join(f':{name}' for name in _COLUMNS)})"  # noqa: S608 - names of ours
-)
 
 
 class TakenError(Exception):
@@ -102,7 +82,10 @@ class Ledger:
         Raises TakenError if somebody has one of its cards.
         """
         with self._change() as connection:
-            connection.execute(_INSERT, {**asdict(reservation), "parents": json.dumps(reservation.parents)})
+            connection.execute(
+                "INSERT INTO reservations VALUES (?, ?, ?, NULL, ?)",
+                (reservation.id, reservation.uid, reservation.since_ms, as_json(reservation)),
+            )
             try:
                 connection.executemany(
                     "INSERT INTO cards VALUES (?, ?, ?, NULL)",
@@ -112,35 +95,15 @@ class Ledger:
                 raise TakenError(reservation.id) from error
             connection.execute("DELETE FROM waiting WHERE place = ?", (reservation.place,))
 
-    def end(self, identifier: str, *, ended_ms: int, ending: Ending, by: str | None = None) -> None:
-        """End a reservation; nothing happens to one that has ended."""
-        with self._change() as connection:
-            ended = connection.execute(
-                "UPDATE reservations SET ended_ms = max(?, since_ms), ending = ?, ended_by = ?"
-                " WHERE id = ? AND ended_ms IS NULL",
-                (ended_ms, ending.value, by, identifier),
-            )
-            if ended.rowcount:
-                connection.execute(
-                    "UPDATE cards SET ended_ms = (SELECT ended_ms FROM reservations WHERE id = reservation)"
-                    " WHERE reservation = ?",
-                    (identifier,),
-                )
-
-    def handed_over(self, identifier: str) -> None:
-        """Take note that who asked for a reservation has it."""
-        with self._change() as connection:
-            connection.execute("UPDATE reservations SET handed_over = 1 WHERE id = ?", (identifier,))
-
-    def set_until(
-        self, identifier: str, until_ms: int | None, *, until_boot_ms: int | None, boot_id: str | None
-    ) -> None:
-        """Change when a reservation's time is over."""
+    def write(self, reservation: Reservation) -> None:
+        """Write what changed of a reservation: its end, its time, or that who asked for it has it."""
+        ended_ms = reservation.ended_ms
         with self._change() as connection:
             connection.execute(
-                "UPDATE reservations SET until_ms = ?, until_boot_ms = ?, boot_id = ? WHERE id = ?",
-                (until_ms, until_boot_ms, boot_id, identifier),
+                "UPDATE reservations SET ended_ms = ?, reservation = ? WHERE id = ?",
+                (ended_ms, as_json(reservation), reservation.id),
             )
+            connection.execute("UPDATE cards SET ended_ms = ? WHERE reservation = ?", (ended_ms, reservation.id))
 
     def knows(self, identifier: str) -> bool:
         """Return whether there is or was a reservation of this id."""
@@ -179,7 +142,7 @@ class Ledger:
         with self._change() as connection:
             connection.executemany(
                 "INSERT OR REPLACE INTO waiting VALUES (?, ?, ?, NULL)",
-                [(request.place, request.turn, json.dumps(asdict(request))) for request in requests],
+                [(request.place, request.turn, as_json(request)) for request in requests],
             )
 
     def dequeue(self, place: str) -> None:
@@ -204,8 +167,7 @@ class Ledger:
 
     def queue(self) -> list[CardRequest]:
         """Return the requests that wait, in their order."""
-        rows = self._all("SELECT request, number FROM waiting ORDER BY number")
-        return [_loaded(str(text), int(number)) for text, number in rows]
+        return [read_request(text) for (text,) in self._all("SELECT request FROM waiting ORDER BY number")]
 
     def forget_before(self, ended_ms: int) -> None:
         """Forget the reservations that ended before a time."""
@@ -213,13 +175,8 @@ class Ledger:
             connection.execute("DELETE FROM reservations WHERE ended_ms < ?", (ended_ms,))
 
     def _read(self, where: str, *values: object) -> list[Reservation]:
-        cards: defaultdict[str, list[str]] = defaultdict(list)
-        chosen = f"SELECT id FROM reservations {where}"  # noqa: S608 - no value in it
-        of_chosen = f"SELECT reservation, card FROM cards WHERE reservation IN ({chosen}) ORDER BY reservation, place"  # noqa: S608
-        for reservation, card in self._all(of_chosen, *values):
-            cards[str(reservation)].append(str(card))
-        rows = self._all(f"SELECT {', '.join(_COLUMNS)} FROM reservations {where}", *values)  # noqa: S608 - as above
-        return [_reservation(row, cards[str(row[0])]) for row in rows]
+        rows = self._all(f"SELECT reservation FROM reservations {where}", *values)  # noqa: S608 - no value in it
+        return [read_reservation(text) for (text,) in rows]
 
     def _all(self, sql: str, *values: object) -> list[Any]:
         try:
@@ -259,8 +216,6 @@ def _opened(path: Path) -> sqlite3.Connection:
                 f"BEGIN IMMEDIATE; {_TABLES} PRAGMA application_id = {_APPLICATION_ID};"
                 f" PRAGMA user_version = {_VERSION}; COMMIT;"
             )
-        there = {name for _, name, *_ in connection.execute("PRAGMA table_info(reservations)")}
-        _refuse_unless(there == {*_COLUMNS}, "it is of another version")
         (sound,) = connection.execute("PRAGMA quick_check(1)").fetchone()
         _refuse_unless(sound == "ok", str(sound))
     except BaseException:
@@ -295,21 +250,136 @@ def _cannot(path: Path, error: sqlite3.Error) -> str:
     return f"cannot keep reservations in {path} ({error}): make room on its disk, and see that this user may write it"
 
 
-def _reservation(row: Sequence[Any], cards: Iterable[str]) -> Reservation:
-    values = dict(zip(_COLUMNS, row, strict=True))
-    return Reservation(
-        **{
-            **values,
-            "kind": Kind(values["kind"]),
-            "ending": None if values["ending"] is None else Ending(values["ending"]),
-            "parents": tuple(json.loads(values["parents"])),
-            "handed_over": bool(values["handed_over"]),
-        },
-        cards=tuple(cards),
-    )
+PLACE_SECONDS: Final = 60.0
+"""How long a place in the queue outlasts the agent that kept it."""
 
 
-def _loaded(text: str, turn: int) -> CardRequest:
-    said = json.loads(text)
-    wish = Wish(count=said["wish"]["count"], cards=tuple(said["wish"]["cards"]))
-    return CardRequest(**{**said, "kind": Kind(said["kind"]), "wish": wish, "turn": turn})
+@dataclass(slots=True)
+class WaitMeter:
+    """Adds up waiting between looks, whatever came and went meanwhile; to be used under the lock of the queue.
+
+    ``now_ms`` is a clock that nobody sets, in ms.
+    """
+
+    now_ms: Callable[[], int]
+    _waiting: int = 0
+    _since_ms: int | None = None
+    _wait_ms: int = 0
+    _waited_ms: int = 0
+
+    def note(self, waiting: int) -> None:
+        """Take note that so many requests wait from now on."""
+        now_ms = self.now_ms()
+        if self._since_ms is not None and self._waiting:
+            passed_ms = max(0, now_ms - self._since_ms)
+            self._wait_ms += self._waiting * passed_ms
+            self._waited_ms += passed_ms
+        self._waiting, self._since_ms = waiting, now_ms
+
+    def take(self) -> QueueWaits:
+        """Return what was waited since it was taken last, and begin anew."""
+        self.note(self._waiting)
+        taken = QueueWaits(waiting=self._waiting, wait_ms=self._wait_ms, waited_ms=self._waited_ms)
+        self._wait_ms = self._waited_ms = 0
+        return taken
+
+
+class Queue:
+    """The requests that wait, in their order; to be used under the lock of the desk.
+
+    It begins with the places of the last agent, but of those who have ended meanwhile: nobody comes back to these.
+    Methods raise UnavailableError where the ledger cannot be written.
+    """
+
+    def __init__(self, ledger: Ledger, host: Surroundings) -> None:
+        self._ledger = ledger
+        self._host = host
+        self._waits = WaitMeter(host.boot_ms)
+        self._turn = self._kept_to = 0
+        self.requests: list[CardRequest] = []
+        for request in ledger.queue():
+            if host.is_running(request):
+                self.requests.append(request)
+                self._turn = self._kept_to = request.turn
+            else:
+                ledger.dequeue(request.place)
+        now_ms = host.boot_ms()
+        # By place, until when (monotonic) somebody may come back: from the first agent on that they did not come back
+        # to, however often it is started anew.
+        self._absent = {
+            place: time.monotonic() + PLACE_SECONDS - (now_ms - left_ms) / 1000
+            for place, left_ms in ledger.left(now_ms).items()
+        }
+        self._waits.note(len(self.requests))
+
+    def enter(self, request: CardRequest) -> bool:
+        """Take a place at the end, or the one that was kept; return whether it was kept.
+
+        A place belongs to the user who took it.
+        """
+        for position, waiting in enumerate(self.requests):
+            if waiting.place != request.place:
+                continue
+            if waiting.uid == request.uid and request.place in self._absent:
+                self._ledger.come_back(request.place)
+                del self._absent[request.place]
+                self.requests[position] = replace(waiting, pid=request.pid, start_ticks=request.start_ticks)
+                return True
+            msg = "that place in the queue is taken"
+            raise UnavailableError(msg)
+        self._turn += 1
+        self.requests.append(replace(request, asked_ms=self._host.wall_ms(), turn=self._turn))
+        self._waits.note(len(self.requests))
+        return False
+
+    def absent_wish(self, place: str, uid: int) -> Wish | None:
+        """Return what a user who comes back to a place waits for; ``None`` if nobody is awaited."""
+        known = (each for each in self.requests if (each.place, each.uid) == (place, uid) and place in self._absent)
+        return next((each.wish for each in known), None)
+
+    def keep(self, place: str) -> None:
+        """Write a place down, so that it outlasts the agent.
+
+        With it those before it of whom that is not known yet: the first may be looking at the cards, and none who came
+        later is to stand before it where the agent is killed meanwhile.
+        """
+        turn = next((waiting.turn for waiting in self.requests if waiting.place == place), 0)
+        if turn > self._kept_to:
+            self._ledger.enqueue(waiting for waiting in self.requests if self._kept_to < waiting.turn <= turn)
+            self._kept_to = turn
+
+    def leave(self, place: str) -> None:
+        """Give up a place; nothing happens to one that is gone."""
+        self.granted(place)
+        with contextlib.suppress(GuaError):
+            self._ledger.dequeue(place)
+
+    def granted(self, place: str) -> None:
+        """Take out the request of a place, which the ledger has taken out with its grant."""
+        self.requests = [waiting for waiting in self.requests if waiting.place != place]
+        self._waits.note(len(self.requests))
+
+    def position(self, place: str) -> int:
+        """Return how many requests stand before a place. Raises UnavailableError where it is gone."""
+        for position, waiting in enumerate(self.requests):
+            if waiting.place == place:
+                return position
+        msg = "this place in the queue is gone"
+        raise UnavailableError(msg)
+
+    def given_up(self, now: float) -> list[str]:
+        """Return the places that nobody comes back to any more, each once: their time is over, or who asked ended."""
+        absent = [waiting for waiting in self.requests if waiting.place in self._absent]
+        ended = {waiting.place for waiting in absent if not self._host.is_running(waiting)}
+        places = [place for place, until in self._absent.items() if until <= now or place in ended]
+        for place in places:
+            del self._absent[place]
+        return places
+
+    def absent_until(self) -> list[float]:
+        """Return until when (monotonic) those who are absent may come back."""
+        return list(self._absent.values())
+
+    def take_waits(self) -> QueueWaits:
+        """Return who waits, and how long requests waited since this was called last."""
+        return self._waits.take()

@@ -68,28 +68,21 @@ def pidfd_of_peer(
     Raises OSError if there is no way to have one.
     """
     begun = start_ticks(pid)
-    if begun is None:
-        return None
-    try:
-        handle: int = connection.getsockopt(socket.SOL_SOCKET, _SO_PEERPIDFD)
-    except OSError:
-        try:
-            handle = os.pidfd_open(pid)
-        except ProcessLookupError:
-            return None
-    if start_ticks(pid) != begun:
-        os.close(handle)
-        return None
-    return handle, begun
+    handle = None if begun is None else pidfd_of(pid, begun, start_ticks, connection)
+    return None if handle is None or begun is None else (handle, begun)
 
 
-def pidfd_of(pid: int, begun: int, start_ticks: Callable[[int], int | None]) -> int | None:
+def pidfd_of(
+    pid: int, begun: int, start_ticks: Callable[[int], int | None], peer: socket.socket | None = None
+) -> int | None:
     """Return a handle on the process that began at that time, ``None`` if it has ended. Raises OSError."""
-    try:
-        handle = os.pidfd_open(pid)
-    except ProcessLookupError:
-        return None
-    if start_ticks(pid) != begun:
+    handle: int | None = None
+    if peer is not None:
+        with contextlib.suppress(OSError):
+            handle = peer.getsockopt(socket.SOL_SOCKET, _SO_PEERPIDFD)
+    with contextlib.suppress(ProcessLookupError):
+        handle = os.pidfd_open(pid) if handle is None else handle
+    if handle is not None and start_ticks(pid) != begun:
         os.close(handle)
         return None
     return handle

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Final, NamedTuple
@@ -39,17 +40,6 @@ class Wish:
     count: int | None = None
     cards: tuple[str, ...] = ()
 
-    def __post_init__(self) -> None:
-        if (self.count is None) == (not self.cards):
-            msg = "a request names a number of cards or the cards"
-            raise ValueError(msg)
-        if self.count is not None and not 0 < self.count <= MOST_CARDS:
-            msg = f"a request is for 1 to {MOST_CARDS} cards, not {self.count}"
-            raise ValueError(msg)
-        if len(set(self.cards)) < len(self.cards):
-            msg = "a request names each card once"
-            raise ValueError(msg)
-
     @property
     def size(self) -> int:
         """How many cards it is for."""
@@ -62,23 +52,19 @@ def new_place() -> str:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class CardRequest:
-    """Somebody's request for cards. ``place`` names it in the queue. Times are Unix ms, ``for_ms`` a length in ms.
+class Asked:
+    """Who wants cards: what a request and the reservation that it becomes have in common.
 
-    ``asked_ms`` is when it took its place, ``turn`` the number of that place: the queue goes by it. ``pid`` and
-    ``start_ticks`` are the process that asks, and later the leader of the reservation's command. ``container`` is where
-    it runs if that container, and no user of the host, asks. ``workload_kind`` and ``workload_model`` are what it is
-    declared to be for.
+    ``place`` names it in the queue, taken at ``asked_ms`` (Unix ms). ``pid`` and ``start_ticks`` are the process that
+    asks, and later the leader of the reservation's command. ``container`` is where it runs if that container, and
+    no user of the host, asks. ``workload_kind`` and ``workload_model`` are what it is declared to be for.
     """
 
     uid: int
     owner: str
     kind: Kind
-    wish: Wish
     place: str = field(default_factory=new_place)
     asked_ms: int = 0
-    turn: int = 0
-    for_ms: int | None = None
     note: str | None = None
     pid: int | None = None
     start_ticks: int | None = None
@@ -88,37 +74,54 @@ class CardRequest:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Reservation:
+class CardRequest(Asked):
+    """Somebody's request for cards. The queue goes by ``turn``, the number of its place."""
+
+    wish: Wish
+    turn: int = 0
+    for_ms: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Reservation(Asked):
     """Cards that somebody has. ``cards`` are UUIDs in the order of the cards' indices. Times are Unix ms.
 
     From ``asked_ms`` to ``since_ms`` it waited. ``until_ms`` is when its time is over, ``None`` for a command without a
-    time limit; ``until_boot_ms`` is the same on the boot clock, which nobody can set, of the boot ``boot_id``. ``pid``
-    and ``start_ticks`` name the leader of its command. ``parents`` are the GPUs that its instances were parts of.
-    ``place`` is the place in the queue that it was granted for, ``handed_over`` whether who asked is known to have it.
+    time limit; ``until_boot_ms`` is the same on the boot clock, which nobody can set, of the boot ``boot_id``.
+    ``parents`` are the GPUs that its instances were parts of; ``handed_over`` is whether who asked is known to have it.
     """
 
     id: str
-    uid: int
-    owner: str
-    kind: Kind
     cards: tuple[str, ...]
-    asked_ms: int
     since_ms: int
     until_ms: int | None = None
-    note: str | None = None
-    pid: int | None = None
-    start_ticks: int | None = None
     ended_ms: int | None = None
     ending: Ending | None = None
     ended_by: str | None = None
-    container: str | None = None
     parents: tuple[str, ...] = ()
     until_boot_ms: int | None = None
     boot_id: str | None = None
-    place: str | None = None
     handed_over: bool = False
-    workload_kind: str | None = None
-    workload_model: str | None = None
+
+
+def as_json(record: Asked) -> str:
+    """Return a reservation or a request as text that its reader below takes."""
+    return json.dumps(asdict(record))
+
+
+def read_reservation(text: str) -> Reservation:
+    """Return the reservation of a text. Raises ValueError, TypeError or KeyError for anything else."""
+    said = json.loads(text)
+    ending = None if said["ending"] is None else Ending(said["ending"])
+    lists = {name: tuple(said[name]) for name in ("cards", "parents")}
+    return Reservation(**{**said, **lists, "kind": Kind(said["kind"]), "ending": ending})
+
+
+def read_request(text: str) -> CardRequest:
+    """Return the request of a text. Raises ValueError, TypeError or KeyError for anything else."""
+    said = json.loads(text)
+    wish = Wish(count=said["wish"]["count"], cards=tuple(said["wish"]["cards"]))
+    return CardRequest(**{**said, "kind": Kind(said["kind"]), "wish": wish})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -187,7 +190,7 @@ class Surroundings:
         """Return the time on the boot clock in ms."""
         return round(self.boot_seconds() * 1000)
 
-    def is_running(self, asker: Reservation | CardRequest) -> bool:
+    def is_running(self, asker: Asked) -> bool:
         """Return whether the process that asked still runs; who asks without one is always there."""
         return asker.pid is None or self.start_ticks(asker.pid) == asker.start_ticks
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
-import selectors
+import select
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -47,8 +48,8 @@ class Held:
 class Watch:
     """Watches what is ``held``, by id, which is changed under ``lock`` alone.
 
-    ``end`` ends a reservation, ``hand_over`` writes down that who asked has one, ``look_at_queue`` gives up places for
-    good and returns until when (monotonic) others are kept.
+    ``end`` ends a reservation, ``write`` writes down what changed of one, ``look_at_queue`` gives up places for good
+    and returns until when (monotonic) others are kept.
     """
 
     def __init__(  # noqa: PLR0913 - what it watches, and what it does where something is over
@@ -58,38 +59,33 @@ class Watch:
         *,
         lock: threading.Condition,
         end: Callable[[str, Ending], object],
-        hand_over: Callable[[str], None],
+        write: Callable[[Reservation], None],
         look_at_queue: Callable[[float], Sequence[float]],
     ) -> None:
         self._held = held
         self._host = host
         self._lock = lock
         self._end = end
-        self._hand_over = hand_over
+        self._write = write
         self._look_at_queue = look_at_queue
         self._is_stopping = False
-        # Used by the thread alone, which also closes the pidfds.
-        self._selector = selectors.DefaultSelector()
-        self._leaders: dict[int, str] = {}
+        self._leaders: set[int] = set()
         self._woken, self._wake = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         self._thread = threading.Thread(target=self._run, name="gua-reservations", daemon=True)
 
     def start(self) -> None:
         """Begin to watch."""
-        self._selector.register(self._woken, selectors.EVENT_READ, None)
         self._thread.start()
 
     def stop(self) -> None:
         """Stop watching, and close the handles on leaders."""
         self._is_stopping = True
         self.stir()
-        if self._thread.ident is not None:
-            self._thread.join(timeout=5)
+        self._thread.join(timeout=5)
         with self._lock:
-            for leader in {*self._leaders, *(held.leader for held in self._held.values() if held.leader is not None)}:
-                os.close(leader)
+            self._forget_leaders()
             self._held.clear()
-        self._selector.close()
+            self._forget_leaders()
         os.close(self._woken)
         os.close(self._wake)
 
@@ -100,31 +96,28 @@ class Watch:
 
     def _run(self) -> None:
         while not self._is_stopping:
-            wait = self._look()
-            for key, _ in self._selector.select(wait):
-                if key.fd == self._woken:
+            wait_seconds = self._look()
+            leaders = self._forget_leaders()
+            poll = select.poll()
+            for descriptor in (self._woken, *leaders):
+                poll.register(descriptor, select.POLLIN)
+            for descriptor, _ in poll.poll(math.ceil(wait_seconds * 1000)):
+                if descriptor == self._woken:
                     with contextlib.suppress(OSError):
                         os.read(self._woken, 4096)
                 else:
-                    self._leader_ended(key.fd)
+                    with self._lock:
+                        leaders[descriptor].leader = None
+                        leaders[descriptor].last_there = time.monotonic()
 
-    def _leader_ended(self, leader: int) -> None:
+    def _forget_leaders(self) -> dict[int, Held]:
+        """Close the handles on leaders that ended, or of what is held no more; return what is held by its leader."""
         with self._lock:
-            held = self._held.get(self._leaders[leader])
-            if held is not None and held.leader == leader:
-                held.leader = None
-                held.last_there = time.monotonic()
-
-    def _watch_leaders(self) -> None:
-        """Watch the leaders of what is held, and close the handles of the others."""
-        leaders = {held.leader: held.reservation.id for held in self._held.values() if held.leader is not None}
-        for leader in self._leaders.keys() - leaders.keys():
-            self._selector.unregister(leader)
-            del self._leaders[leader]
-            os.close(leader)
-        for leader in leaders.keys() - self._leaders.keys():
-            self._selector.register(leader, selectors.EVENT_READ)
-            self._leaders[leader] = leaders[leader]
+            leaders = {held.leader: held for held in self._held.values() if held.leader is not None}
+            for gone in self._leaders - leaders.keys():
+                os.close(gone)
+            self._leaders = set(leaders)
+            return leaders
 
     def _look(self) -> float:
         """End what is over, and return after how many seconds to look again."""
@@ -144,7 +137,6 @@ class Watch:
                     waits.append(held.due - boot_now)
                 if held.race_at is not None:
                     waits.append(held.race_at - now)
-            self._watch_leaders()
             left_alone = any(held.path is not None and held.leader is None for held in self._held.values())
         return max(0.0, min([*waits, _LOOK_SECONDS if left_alone else TRY_SECONDS]))
 
@@ -196,9 +188,7 @@ class Watch:
             return Ending.CANCELLED
         if held.due is not None and held.due <= boot_now and held.path is None:
             return Ending.EXPIRED
-        if held.path is None:
-            return None
-        if held.leader is not None:
+        if held.path is None or held.leader is not None:
             return None  # children may have closed the descriptor: while the leader lives, the cards are its
         if not held.is_used and not lifeline.is_held(held.path):
             return Ending.COMMAND
@@ -208,17 +198,16 @@ class Watch:
     def _is_unclaimed(self, held: Held, is_time_over: bool) -> bool:  # noqa: FBT001 - of the one call above
         """Return whether nobody has what an agent granted that was killed before it knew that who asked was told."""
         if held.path is None or not lifeline.is_held(held.path):
-            if not self._host.is_running(held.reservation):
-                return True
-            if not is_time_over:
+            is_running = self._host.is_running(held.reservation)
+            if is_running and not is_time_over:
                 return False
             # A client that was not told asks again, or ends: who lives is its command, which closed every descriptor.
-            if held.leader is None:
+            if not is_running or held.leader is None:
                 return True
-        with contextlib.suppress(GuaError):  # a full disk: the next agent finds it out again
-            self._hand_over(held.reservation.id)
         held.reservation = replace(held.reservation, handed_over=True)
         held.claim_until = None
+        with contextlib.suppress(GuaError):  # a full disk: the next agent finds it out again
+            self._write(held.reservation)
         return False
 
 

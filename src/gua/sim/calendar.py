@@ -72,9 +72,9 @@ def daily(days: tuple[int, ...], start: int, end: int) -> tuple[Stretch, ...]:
     return tuple(Stretch(day + start, day + end) for day in days)
 
 
-def inside(stretches: tuple[Stretch, ...], ts_ms: int) -> bool:
-    """Return whether a moment (Unix ms) is in any of the stretches."""
-    return any(stretch.begun_ms(ts_ms) is not None for stretch in stretches)
+def begun(stretches: tuple[Stretch, ...], ts_ms: int) -> int | None:
+    """Return when the first of the stretches that is around ``ts_ms`` began (Unix ms), ``None`` outside of all."""
+    return next((at for stretch in stretches if (at := stretch.begun_ms(ts_ms)) is not None), None)
 
 
 _BREAK_INTERVALS = 2

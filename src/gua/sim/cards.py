@@ -15,7 +15,7 @@ from gua.core.idleness import ACTIVE_FROM, is_told
 from gua.core.tick import CardReading, ReadError
 from gua.core.words import HEAT, IDLENESS, POWER_CAP, Mig, ProcessList
 from gua.sim.calendar import TickSpan
-from gua.sim.habit import MIB, CardUsage, Habit
+from gua.sim.habits import MIB, CardUsage, Habit
 
 # From the recording of one H100 in github.com/8bitai/gpu-parking-tax (MIT), h100_dose_response.jsonl;
 # the two powers are its means, arXiv 2605.23918.
@@ -73,8 +73,8 @@ class Heat:
         self._energy_mj = rng.randrange(10**11, 10**12)
         self._seen_ms: int | None = None
 
-    def follow(self, use: CardUsage, span: TickSpan) -> tuple[float, float, int, int | None]:
-        """Return watts, Celsius, mJ since driver load, and mJ of the tick (``None`` if not known) after a tick."""
+    def follow(self, use: CardUsage, span: TickSpan) -> dict[str, Any]:
+        """Return fields of a reading after a tick: power, temperature, energy since driver load and of the tick."""
         base = CONTEXT_WATTS if use.context else BARE_WATTS
         watts = base + use.utilization * (BUSY_WATTS - base) + self._rng.uniform(-0.4, 0.4)
         elapsed_ms = span.duration_ms if self._seen_ms is None else span.ts_ms - self._seen_ms
@@ -84,7 +84,12 @@ class Heat:
         self._seen_ms = span.ts_ms
         target = CELSIUS_AT_0_WATTS + CELSIUS_PER_WATT * watts
         self._celsius = target + (self._celsius - target) * exp(-elapsed_ms / WARM_UP_MS)
-        return round(watts, 3), float(round(self._celsius)), self._energy_mj, spent_mj if known else None
+        return {
+            "power_watts": round(watts, 3),
+            "temperature_celsius": float(round(self._celsius)),
+            "energy_total_mj": self._energy_mj,
+            "energy_mj": spent_mj if known else None,
+        }
 
     def lose(self) -> None:
         """Forget the last reading: the card was away, and its next tick's energy is not known."""
@@ -109,7 +114,7 @@ class WholeCard:
 
     def read(self, span: TickSpan, errors: list[ReadError], promised: Promised) -> Sequence[CardReading]:
         """Return the card's reading, while it is lost no more than that; add the calls that failed to ``errors``."""
-        use = self._habit.at(span.ts_ms)
+        use = self._habit(span.ts_ms)
         if use.lost:
             self._heat.lose()
             errors.append(ReadError(call="nvmlDeviceGetHandleByIndex", code="GPU_IS_LOST", uuid=self._slot.uuid))
@@ -121,7 +126,7 @@ class WholeCard:
         if not listed:
             call = "nvmlDeviceGetComputeRunningProcesses_v3"
             errors.append(ReadError(call=call, code="UNKNOWN", uuid=self._slot.uuid))
-        watts, celsius, energy_total_mj, energy_mj = self._heat.follow(use, span)
+        heat = self._heat.follow(use, span)
         card = _reading(
             self._slot,
             span,
@@ -138,12 +143,9 @@ class WholeCard:
             memory_used_bytes=BARE_BYTES + use.held_bytes,
             memory_limit_bytes=MEMORY_BYTES,
             memory_reserved_bytes=RESERVED_BYTES,
-            power_watts=watts,
-            temperature_celsius=celsius,
-            energy_total_mj=energy_total_mj,
-            energy_mj=energy_mj,
+            **heat,
             failed=False,
-            clock_reasons=_clock_reasons(use, watts, celsius),
+            clock_reasons=_clock_reasons(use, **heat),
             xid_errors=0,
             ecc_errors=0,
             row_remap=0,
@@ -172,8 +174,8 @@ class PartitionedCard:
         promised: Promised,
     ) -> Sequence[CardReading]:
         """Return the parent, which stands for its slices left over, and its instances."""
-        uses = [(uuid, habit.at(span.ts_ms)) for uuid, habit in self._instances]
-        watts, celsius, energy_total_mj, energy_mj = self._heat.follow(_together([use for _, use in uses]), span)
+        uses = [(uuid, habit(span.ts_ms)) for uuid, habit in self._instances]
+        heat = self._heat.follow(_together([use for _, use in uses]), span)
         left_slices = SLICES - INSTANCE_SLICES * len(uses)
         parent = _reading(
             self._slot,
@@ -186,10 +188,7 @@ class PartitionedCard:
             memory_used_bytes=BARE_BYTES,
             memory_limit_bytes=MEMORY_BYTES - INSTANCE_BYTES * len(uses),
             memory_reserved_bytes=RESERVED_BYTES,
-            power_watts=watts,
-            temperature_celsius=celsius,
-            energy_total_mj=energy_total_mj,
-            energy_mj=energy_mj,
+            **heat,
             failed=False,
         )
         return (parent, *(self._instance(uuid, use, span, promised) for uuid, use in uses))
@@ -245,9 +244,9 @@ def _reading(slot: CardSlot, span: TickSpan, promised: Promised, **values: Any) 
     )
 
 
-def _clock_reasons(use: CardUsage, watts: float, celsius: float) -> int:
+def _clock_reasons(use: CardUsage, *, power_watts: float, temperature_celsius: float, **_: object) -> int:
     """Return why clocks are held down: heat and power of a card that computes hard, idleness of one at rest."""
-    slowed = HEAT * (celsius >= HOT_CELSIUS) | POWER_CAP * (watts >= CAPPED_WATTS)
+    slowed = HEAT * (temperature_celsius >= HOT_CELSIUS) | POWER_CAP * (power_watts >= CAPPED_WATTS)
     return slowed or IDLENESS * (use.utilization == 0)
 
 

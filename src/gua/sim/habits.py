@@ -1,11 +1,19 @@
 """The habits of the simulated cards: people at work, jobs, what a crashed one leaves behind, a server, a desktop.
 
-Every figure is invented unless it names its source; the week is told in UTC.
+Every figure, person and program is invented unless it names its source; the week is in UTC.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from random import Random
+from typing import Any, Final, NamedTuple, TypeAlias
+from uuid import UUID
+
 from gua.core.ports import Activity
+from gua.core.tick import ProcessReading
 from gua.core.words import ProcessType
 from gua.sim.calendar import (
     FRI,
@@ -19,243 +27,357 @@ from gua.sim.calendar import (
     TUE,
     WED,
     Stretch,
+    begun,
     clock,
     daily,
-    inside,
 )
-from gua.sim.habit import FREE, GIB, LOST, MIB, WEEKDAYS, CardUsage, Draw, HabitSetting, Program, at_work, percent
+
+PEOPLE: Final = (
+    "ana",
+    "bo",
+    "chen",
+    "dana",
+    "erin",
+    "fay",
+    "gil",
+    "hugo",
+    "ines",
+    "jun",
+    "kofi",
+    "lena",
+    "mara",
+    "noor",
+    "otto",
+    "priya",
+)
+WEEKDAYS: Final = (MON, TUE, WED, THU, FRI)
+MIB: Final = 2**20
+GIB: Final = 2**30
+_FIRST_UID: Final = 1001
+_PIDS: Final = (2_000, 4_194_304)  # to the largest pid of a 64-bit Linux: man 5 proc, kernel.pid_max
 
 
-class Notebook:
-    """A kernel that somebody starts on Monday and leaves there: it computes now and then in working hours.
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Program:
+    """A program as somebody starts it; each start is a process of its own.
+
+    ``place`` tells programs of one name apart (a card, a rank). ``slurm`` and ``container`` say through
+    what it was started; a pod's process is in a container too.
+    """
+
+    comm: str
+    owner: str
+    uid: int
+    place: str
+    type: ProcessType = ProcessType.COMPUTE
+    unit: str | None = None
+    slurm: bool = False
+    container: bool = False
+    pod: bool = False
+
+
+class Start(NamedTuple):
+    """What the system gave to a program that was started."""
+
+    pid: int
+    container_id: str | None
+    pod_uid: str | None
+    slurm_job_id: str | None
+
+
+@lru_cache(maxsize=4096)
+def start(program: Program, begun_ms: int, seed: int) -> Start:
+    """Return what ``program``, begun at ``begun_ms``, was given: the same for the same seed."""
+    rng = Random(f"{seed}:{program.place}:{program.comm}:{begun_ms}")  # noqa: S311 - a simulation, no secret
+    pid = rng.randrange(*_PIDS)
+    container_id = f"{rng.getrandbits(256):064x}" if program.container or program.pod else None
+    pod_uid = str(UUID(int=rng.getrandbits(128), version=4)) if program.pod else None
+    # Job numbers rise with time, and the ranks of one job on several cards began together.
+    slurm_job_id = str(begun_ms // HOUR_MS) if program.slurm else None
+    return Start(pid, container_id, pod_uid, slurm_job_id)
+
+
+def process(
+    program: Program, begun_ms: int, *, seed: int, memory_bytes: int | None, utilization: float | None
+) -> ProcessReading:
+    """Return the process that ``program`` has been since ``begun_ms``, not yet attributed."""
+    given = start(program, begun_ms, seed)
+    return ProcessReading(
+        pid=given.pid,
+        type=program.type,
+        created_ms=begun_ms,
+        owner=program.owner,
+        uid=program.uid,
+        comm=program.comm,
+        memory_bytes=memory_bytes,
+        utilization=utilization,
+        systemd_unit=program.unit,
+        container_id=given.container_id,
+        pod_uid=given.pod_uid,
+        slurm_job_id=given.slurm_job_id,
+    )
+
+
+def person(number: int) -> tuple[str, int]:
+    """Return the name and user id of the lab's ``number``-th person; after the last the first comes again."""
+    return PEOPLE[number % len(PEOPLE)], _FIRST_UID + number % len(PEOPLE)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CardUsage:
+    """One card's use over one tick.
+
+    ``held_bytes`` is all device memory beyond the bare card's, listed or not; ``context``: some process
+    keeps a CUDA context, which costs power. Utilizations are ratios, 0 to 1. ``activity`` is what performance counters
+    tell, ``None`` where this habit's card has none.
+    """
+
+    utilization: float = 0.0
+    largest: float = 0.0
+    decoder: float = 0.0
+    held_bytes: int = 0
+    context: bool = False
+    lost: bool = False
+    processes: tuple[ProcessReading, ...] = ()
+    activity: Activity | None = None
+
+
+Habit: TypeAlias = Callable[[int], CardUsage]
+"""Returns the use of one card over the tick that ends at a time (Unix ms); called once a tick, oldest first."""
+FREE: Final = CardUsage()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class HabitSetting:
+    """What a habit is given: the host's seed, random numbers, which round of the roles it is, and its card's name."""
+
+    seed: int
+    rng: Random
+    name: str
+    round: int
+
+    def person(self, number: int) -> tuple[str, int]:
+        """Return the name and user id of who plays a part in this round."""
+        return person(number + 5 * self.round)
+
+    def program(self, number: int, comm: str, **how: Any) -> Program:  # noqa: ANN401 - fields of a program
+        """Return a program of who plays a part in this round."""
+        owner, uid = self.person(number)
+        return Program(**{"comm": comm, "owner": owner, "uid": uid, "place": self.name, **how})
+
+    def kernel(self, number: int) -> Program:
+        """Return a notebook's kernel of who plays a part in this round."""
+        return self.program(number, "python", unit=f"jupyter-{self.person(number)[0]}.service")
+
+    def late(self, *stretches: Stretch) -> tuple[Stretch, ...]:
+        """Return stretches of the week as this round has them."""
+        return tuple(stretch.later(37 * self.round) for stretch in stretches)
+
+    def mood(self, name: str, ts_ms: int, *, minutes: int) -> float:
+        """Return a random number, 0 to 1, that stays the same for some minutes: moods outlast ticks."""
+        return _drawn(f"{self.name}:{name}:{ts_ms // (minutes * MINUTE_MS)}")
+
+    def process(
+        self, program: Program, begun_ms: int, memory_bytes: int | None, utilization: float | None
+    ) -> ProcessReading:
+        """Return the process of a program; its utilization is in whole percent, as NVML reports it."""
+        percent = None if utilization is None else round(utilization, 2)
+        return process(program, begun_ms, seed=self.seed, memory_bytes=memory_bytes, utilization=percent)
+
+
+def used(  # noqa: PLR0913 - one for each thing that a card shows
+    utilization: float,
+    *processes: ProcessReading,
+    largest: float,
+    held_bytes: int | None = None,
+    decoder: float = 0.0,
+    context: bool = True,
+    activity: Activity | None = None,
+) -> CardUsage:
+    """Return the use of a card by processes, which hold all that is held if nothing else is given.
+
+    Counters tell of ``activity`` while the card is at work, for a part of the time.
+    """
+    return CardUsage(
+        utilization=utilization,
+        largest=round(min(1.0, largest), 2),
+        decoder=decoder,
+        held_bytes=sum(one.memory_bytes or 0 for one in processes) if held_bytes is None else held_bytes,
+        context=context,
+        processes=processes,
+        activity=None
+        if activity is None
+        else Activity(*(None if part is None else round(part * utilization, 4) for part in activity)),
+    )
+
+
+@lru_cache(maxsize=1024)
+def _drawn(seed: str) -> float:
+    return Random(seed).random()  # noqa: S311 - a simulation, no secret
+
+
+def empty(_ts_ms: int) -> CardUsage:
+    """Return no use, ever."""
+    return FREE
+
+
+def notebook(setting: HabitSetting) -> Habit:
+    """Return a kernel that somebody starts on Monday and leaves there; it computes at times in working hours.
 
     Its model is small: it uses a tenth of the card's SMs.
     """
+    program = setting.kernel(0)
+    (kernel,) = setting.late(Stretch(MON + clock(9, 12), NEXT_WEEK + MON + clock(8, 55)))
+    work = setting.late(*daily(WEEKDAYS, clock(9, 20), clock(12, 10)), *daily(WEEKDAYS, clock(13), clock(17, 40)))
+    activity = Activity(0.1, 0.04, 0.02, 0.05)
 
-    HELD = 8 * GIB
-    AT_WORK = Activity(0.1, 0.04, 0.02, 0.05)
-
-    def __init__(self, setting: HabitSetting) -> None:
-        owner, uid = setting.person(0)
-        self._setting = setting
-        self._program = Program(
-            comm="python", owner=owner, uid=uid, place=setting.name, unit=f"jupyter-{owner}.service"
-        )
-        (self._kernel,) = setting.late(Stretch(MON + clock(9, 12), NEXT_WEEK + MON + clock(8, 55)))
-        self._work = setting.late(
-            *daily(WEEKDAYS, clock(9, 20), clock(12, 10)), *daily(WEEKDAYS, clock(13), clock(17, 40))
-        )
-        self._busy = Draw(f"{setting.name}:busy", minutes=25)
-
-    def at(self, ts_ms: int) -> CardUsage:
-        """Return the kernel, at work or forgotten."""
-        begun_ms = self._kernel.begun_ms(ts_ms)
+    def at(ts_ms: int) -> CardUsage:
+        begun_ms = kernel.begun_ms(ts_ms)
         if begun_ms is None:
             return FREE
         utilization = 0.0
-        if inside(self._work, ts_ms) and self._busy.at(ts_ms) < 0.42:
-            utilization = self._setting.rng.uniform(0.15, 0.85)
-        return self._setting.running(
-            self._program,
-            begun_ms,
-            self.HELD,
-            utilization,
-            largest=1.3 * utilization,
-            activity=at_work(utilization, self.AT_WORK),
-        )
+        if begun(work, ts_ms) is not None and setting.mood("busy", ts_ms, minutes=25) < 0.42:
+            utilization = setting.rng.uniform(0.15, 0.85)
+        running = setting.process(program, begun_ms, 8 * GIB, utilization)
+        return used(utilization, running, largest=1.3 * utilization, activity=activity)
+
+    return at
 
 
-class Shared:
-    """Two people's experiments, at times on the card together; free on most nights, lost on Wednesday morning."""
+def shared(setting: HabitSetting) -> Habit:
+    """Return two people's experiments, at times together; free on most nights, lost on Wednesday morning."""
+    experiments = setting.late(
+        *daily((MON, TUE, THU, FRI), clock(10, 5), clock(18, 10)),
+        Stretch(WED + clock(10, 40), THU + clock(6, 30)),
+    )
+    debugging = setting.late(
+        *daily((TUE, THU), clock(13, 30), clock(17)), Stretch(FRI + clock(14), FRI + clock(16, 30))
+    )
+    off_the_bus = setting.late(Stretch(WED + clock(9, 20), WED + clock(9, 40)))
+    parts = (
+        (setting.program(5, "python"), experiments, 23 * GIB, 0.7, (0.3, 0.9)),
+        (
+            setting.program(3, "python3", place=f"{setting.name}:second"),
+            debugging,
+            3 * GIB,
+            0.5,
+            (0.0, 0.05),
+        ),
+    )
 
-    HELD = (23 * GIB, 3 * GIB)
-
-    def __init__(self, setting: HabitSetting) -> None:
-        self._setting = setting
-        owner, uid = setting.person(5)
-        self._first = Program(comm="python", owner=owner, uid=uid, place=setting.name)
-        owner, uid = setting.person(3)
-        self._second = Program(comm="python3", owner=owner, uid=uid, place=f"{setting.name}:second")
-        self._experiments = setting.late(
-            *daily((MON, TUE, THU, FRI), clock(10, 5), clock(18, 10)),
-            Stretch(WED + clock(10, 40), THU + clock(6, 30)),
-        )
-        self._debugging = setting.late(
-            *daily((TUE, THU), clock(13, 30), clock(17)), Stretch(FRI + clock(14), FRI + clock(16, 30))
-        )
-        (self._off_the_bus,) = setting.late(Stretch(WED + clock(9, 20), WED + clock(9, 40)))
-        self._running = Draw(f"{setting.name}:running", minutes=30)
-
-    def at(self, ts_ms: int) -> CardUsage:
-        """Return whoever is at work."""
-        if self._off_the_bus.begun_ms(ts_ms) is not None:
-            return LOST
-        rng, host = self._setting.rng, self._setting.host
-        at_work = (
-            (self._first, self._experiments, self.HELD[0], 0.7, (0.3, 0.9)),
-            (self._second, self._debugging, self.HELD[1], 0.5, (0.0, 0.05)),
-        )
+    def at(ts_ms: int) -> CardUsage:
+        if begun(off_the_bus, ts_ms) is not None:
+            return CardUsage(lost=True)
         processes = []
-        for program, stretches, memory_bytes, chance, (least, most) in at_work:
-            begun_ms = next((at for stretch in stretches if (at := stretch.begun_ms(ts_ms)) is not None), None)
+        for program, stretches, memory_bytes, chance, (least, most) in parts:
+            begun_ms = begun(stretches, ts_ms)
             if begun_ms is not None:
-                utilization = rng.uniform(least, most) if self._running.at(ts_ms) < chance else 0.0
-                processes.append(
-                    host.process(program, begun_ms, memory_bytes=memory_bytes, utilization=percent(utilization))
-                )
+                is_running = setting.mood("running", ts_ms, minutes=30) < chance
+                utilization = setting.rng.uniform(least, most) if is_running else 0.0
+                processes.append(setting.process(program, begun_ms, memory_bytes, utilization))
         if not processes:
             return FREE
-        utilization = min(1.0, sum(process.utilization or 0.0 for process in processes))
-        return CardUsage(
-            utilization=utilization,
-            largest=percent(min(1.0, 1.2 * utilization)),
-            held_bytes=sum(process.memory_bytes or 0 for process in processes),
-            context=True,
-            processes=tuple(processes),
-        )
+        utilization = min(1.0, sum(one.utilization or 0.0 for one in processes))
+        return used(utilization, *processes, largest=1.2 * utilization)
+
+    return at
 
 
-class Workstation:
-    """A desktop's display server, a container whose memory the driver does not tell, a film on Saturday."""
+def workstation(setting: HabitSetting) -> Habit:
+    """Return a desktop: a display server, a container whose memory the driver does not report, a film on Saturday."""
+    root: dict[str, Any] = {"owner": "root", "uid": 0}
+    display = setting.program(6, "Xorg", type=ProcessType.IGNORED, unit="gdm.service", **root)
+    service = setting.program(6, "uvicorn", container=True, **root)
+    film = setting.program(6, "ffmpeg")
+    (up,) = setting.late(Stretch(SUN + clock(5), NEXT_WEEK + SUN + clock(4, 58)))
+    serving = setting.late(*daily(WEEKDAYS, clock(13), clock(22)))
+    (watching,) = setting.late(Stretch(SAT + clock(10), SAT + clock(12)))
 
-    DISPLAY = 120 * MIB
-    CONTAINER = 14 * GIB
-    FILM = 420 * MIB
-
-    def __init__(self, setting: HabitSetting) -> None:
-        self._setting = setting
-        owner, uid = setting.person(6)
-        self._display = Program(
-            comm="Xorg", owner="root", uid=0, place=setting.name, type=ProcessType.IGNORED, unit="gdm.service"
-        )
-        self._service = Program(comm="uvicorn", owner="root", uid=0, place=setting.name, container=True)
-        self._film = Program(comm="ffmpeg", owner=owner, uid=uid, place=setting.name)
-        (self._up,) = setting.late(Stretch(SUN + clock(5), NEXT_WEEK + SUN + clock(4, 58)))
-        self._serving = setting.late(*daily(WEEKDAYS, clock(13), clock(22)))
-        (self._watching,) = setting.late(Stretch(SAT + clock(10), SAT + clock(12)))
-
-    def at(self, ts_ms: int) -> CardUsage:
-        """Return the display and what else runs."""
-        up_ms = self._up.begun_ms(ts_ms)
+    def at(ts_ms: int) -> CardUsage:
+        up_ms = up.begun_ms(ts_ms)
         if up_ms is None:
             return FREE
-        rng, host = self._setting.rng, self._setting.host
-        processes = [host.process(self._display, up_ms, memory_bytes=self.DISPLAY, utilization=0.0)]
-        held_bytes, utilization, decoder = self.DISPLAY, 0.0, 0.0
-        serving_ms = next((at for stretch in self._serving if (at := stretch.begun_ms(ts_ms)) is not None), None)
+        processes = [setting.process(display, up_ms, 120 * MIB, 0.0)]
+        held_bytes, utilization, decoder = 120 * MIB, 0.0, 0.0
+        serving_ms, watching_ms = begun(serving, ts_ms), watching.begun_ms(ts_ms)
         if serving_ms is not None:
-            utilization = rng.uniform(0.0, 0.06)
-            held_bytes += self.CONTAINER
-            processes.append(
-                host.process(self._service, serving_ms, memory_bytes=None, utilization=percent(utilization))
-            )
-        watching_ms = self._watching.begun_ms(ts_ms)
+            utilization = setting.rng.uniform(0.0, 0.06)
+            held_bytes += 14 * GIB
+            processes.append(setting.process(service, serving_ms, None, utilization))
         if watching_ms is not None:
-            utilization, decoder = 0.03, rng.uniform(0.3, 0.5)
-            held_bytes += self.FILM
-            processes.append(host.process(self._film, watching_ms, memory_bytes=self.FILM, utilization=0.03))
-        return CardUsage(
-            utilization=utilization,
-            largest=percent(2 * utilization),
-            decoder=decoder,
+            utilization, decoder = 0.03, setting.rng.uniform(0.3, 0.5)
+            held_bytes += 420 * MIB
+            processes.append(setting.process(film, watching_ms, 420 * MIB, utilization))
+        return used(
+            utilization,
+            *processes,
+            largest=2 * utilization,
             held_bytes=held_bytes,
+            decoder=decoder,
             context=len(processes) > 1,
-            processes=tuple(processes),
         )
 
+    return at
 
-class InstanceKernel:
-    """A kernel on a MIG instance, Monday to Friday: what it computes nobody can read."""
 
-    HELD = 9 * GIB
+def instance_kernel(setting: HabitSetting) -> Habit:
+    """Return a kernel on a MIG instance, Monday to Friday: what it computes nobody can read."""
+    program = setting.kernel(7)
+    (kernel,) = setting.late(Stretch(MON + clock(9, 40), FRI + clock(19)))
 
-    def __init__(self, setting: HabitSetting) -> None:
-        self._setting = setting
-        owner, uid = setting.person(7)
-        self._program = Program(
-            comm="python", owner=owner, uid=uid, place=setting.name, unit=f"jupyter-{owner}.service"
-        )
-        (self._kernel,) = setting.late(Stretch(MON + clock(9, 40), FRI + clock(19)))
-
-    def at(self, ts_ms: int) -> CardUsage:
-        """Return the kernel; its utilization is the truth, which the driver will not tell."""
-        begun_ms = self._kernel.begun_ms(ts_ms)
+    def at(ts_ms: int) -> CardUsage:
+        begun_ms = kernel.begun_ms(ts_ms)
         if begun_ms is None:
             return FREE
-        process = self._setting.host.process(self._program, begun_ms, memory_bytes=self.HELD, utilization=None)
         worked = (ts_ms - begun_ms) % (24 * HOUR_MS) < 9 * HOUR_MS
-        return CardUsage(utilization=0.2 if worked else 0.0, held_bytes=self.HELD, context=True, processes=(process,))
+        return used(0.2 if worked else 0.0, setting.process(program, begun_ms, 9 * GIB, None), largest=0.0)
+
+    return at
 
 
-class Training:
-    """Slurm jobs of a trainer and an evaluator a card, for days.
+def training(setting: HabitSetting) -> Habit:
+    """Return Slurm jobs of a trainer and an evaluator a card, for days.
 
     On Monday night their collective is stuck: kernels wait for each other, at full utilization and with next to no SM
     at work. On Thursday evening one of them hangs, and nothing runs.
     """
+    jobs = (
+        (1, setting.late(Stretch(MON + clock(10, 20), WED + clock(6, 40)))),
+        (2, setting.late(Stretch(WED + clock(9, 15), THU + clock(23, 50)))),
+        (1, setting.late(Stretch(FRI + clock(8, 5), SAT + clock(19, 30)))),
+    )
+    hung = setting.late(Stretch(THU + clock(18, 5), THU + clock(23, 50)))
+    stuck = setting.late(Stretch(MON + clock(21, 30), TUE + clock(6, 40)))
+    at_work, at_stuck = Activity(0.66, 0.28, 0.41, 0.37), Activity(0.03, 0.02, 0.0, 0.01)
 
-    TRAINER = 61 * GIB
-    EVALUATOR = 9 * GIB
-    LOADING_MS = 12 * MINUTE_MS
-    AT_WORK = Activity(0.66, 0.28, 0.41, 0.37)
-    STUCK = Activity(0.03, 0.02, 0.0, 0.01)
-
-    def __init__(self, setting: HabitSetting) -> None:
-        self._setting = setting
-        self._jobs = tuple(
-            zip(
-                setting.late(
-                    Stretch(MON + clock(10, 20), WED + clock(6, 40)),
-                    Stretch(WED + clock(9, 15), THU + clock(23, 50)),
-                    Stretch(FRI + clock(8, 5), SAT + clock(19, 30)),
-                ),
-                (setting.person(1), setting.person(2), setting.person(1)),
-                strict=True,
-            )
-        )
-        self._hung = setting.late(Stretch(THU + clock(18, 5), THU + clock(23, 50)))
-        self._stuck = setting.late(Stretch(MON + clock(21, 30), TUE + clock(6, 40)))
-        self._validating = Draw(f"{setting.name}:validating", minutes=20)
-
-    def at(self, ts_ms: int) -> CardUsage:
-        """Return the running job's part on this card."""
-        for stretch, (owner, uid) in self._jobs:
-            begun_ms = stretch.begun_ms(ts_ms)
-            if begun_ms is not None:
-                return self._run(owner, uid, begun_ms, ts_ms)
-        return FREE
-
-    def _run(self, owner: str, uid: int, begun_ms: int, ts_ms: int) -> CardUsage:
-        loading = ts_ms - begun_ms < self.LOADING_MS
-        utilization = self._utilization(ts_ms, loading=loading)
-        parts = [("python3", 2 * GIB if loading else self.TRAINER, 0.9)]
-        if not loading:
-            parts.append(("evaluate", self.EVALUATOR, 0.08))
-        return CardUsage(
-            utilization=utilization,
-            largest=percent(min(1.0, utilization + 0.03)),
-            held_bytes=sum(memory_bytes for _, memory_bytes, _ in parts),
-            context=True,
-            activity=at_work(utilization, self.STUCK if inside(self._stuck, ts_ms) else self.AT_WORK),
-            processes=tuple(
-                self._setting.host.process(
-                    Program(comm=comm, owner=owner, uid=uid, place=self._setting.name, slurm=True),
-                    begun_ms,
-                    memory_bytes=memory_bytes,
-                    utilization=percent(utilization * share),
-                )
-                for comm, memory_bytes, share in parts
-            ),
-        )
-
-    def _utilization(self, ts_ms: int, *, loading: bool) -> float:
-        if inside(self._hung, ts_ms):
+    def busy(ts_ms: int, *, loading: bool) -> float:
+        if begun(hung, ts_ms) is not None:
             return 0.0
         if loading:
-            return self._setting.rng.uniform(0.0, 0.04)
-        if self._validating.at(ts_ms) < 0.06:
-            return self._setting.rng.uniform(0.35, 0.6)
-        return self._setting.rng.uniform(0.94, 0.99)
+            return setting.rng.uniform(0.0, 0.04)
+        if setting.mood("validating", ts_ms, minutes=20) < 0.06:
+            return setting.rng.uniform(0.35, 0.6)
+        return setting.rng.uniform(0.94, 0.99)
+
+    def at(ts_ms: int) -> CardUsage:
+        for number, stretches in jobs:
+            begun_ms = begun(stretches, ts_ms)
+            if begun_ms is None:
+                continue
+            loading = ts_ms - begun_ms < 12 * MINUTE_MS
+            utilization = busy(ts_ms, loading=loading)
+            parts = (
+                [("python3", 2 * GIB, 0.9)] if loading else [("python3", 61 * GIB, 0.9), ("evaluate", 9 * GIB, 0.08)]
+            )
+            running = [
+                setting.process(setting.program(number, comm, slurm=True), begun_ms, memory_bytes, utilization * share)
+                for comm, memory_bytes, share in parts
+            ]
+            activity = at_work if begun(stuck, ts_ms) is None else at_stuck
+            return used(utilization, *running, largest=utilization + 0.03, activity=activity)
+        return FREE
+
+    return at
 
 
 def server(setting: HabitSetting) -> Program:
@@ -264,57 +386,41 @@ def server(setting: HabitSetting) -> Program:
     return Program(comm="VLLM::EngineCor", owner="svc-llm", uid=990, place=setting.name, pod=True)
 
 
-class Inference:
-    """A server that took nine tenths of the card for itself and waits for requests; now and then some come."""
+def inference(setting: HabitSetting) -> Habit:
+    """Return a server that took nine tenths of the card and waits for requests; now and then some come."""
+    program = server(setting)
+    (deployed,) = setting.late(Stretch(SUN + clock(4), NEXT_WEEK + SUN + clock(3, 58)))
+    busy_hours = setting.late(*daily(WEEKDAYS, clock(8), clock(19)))
+    activity = Activity(0.38, 0.12, 0.09, 0.62)
 
-    HELD = 71 * GIB
-    AT_WORK = Activity(0.38, 0.12, 0.09, 0.62)
-
-    def __init__(self, setting: HabitSetting) -> None:
-        self._setting = setting
-        self._program = server(setting)
-        (self._deployed,) = setting.late(Stretch(SUN + clock(4), NEXT_WEEK + SUN + clock(3, 58)))
-        self._busy_hours = setting.late(*daily(WEEKDAYS, clock(8), clock(19)))
-        self._burst = Draw(f"{setting.name}:burst", minutes=10)
-
-    def at(self, ts_ms: int) -> CardUsage:
-        """Return the server, waiting or in a burst of requests."""
-        begun_ms = self._deployed.begun_ms(ts_ms)
+    def at(ts_ms: int) -> CardUsage:
+        begun_ms = deployed.begun_ms(ts_ms)
         if begun_ms is None:
             return FREE
-        utilization = self._setting.rng.uniform(0.02, 0.08)
-        if self._burst.at(ts_ms) < (0.14 if inside(self._busy_hours, ts_ms) else 0.02):
-            utilization = self._setting.rng.uniform(0.2, 0.7)
-        return self._setting.running(
-            self._program,
-            begun_ms,
-            self.HELD,
-            utilization,
-            largest=2 * utilization,
-            activity=at_work(utilization, self.AT_WORK),
-        )
+        utilization = setting.rng.uniform(0.02, 0.08)
+        if setting.mood("burst", ts_ms, minutes=10) < (0.02 if begun(busy_hours, ts_ms) is None else 0.14):
+            utilization = setting.rng.uniform(0.2, 0.7)
+        running = setting.process(program, begun_ms, 71 * GIB, utilization)
+        return used(utilization, running, largest=2 * utilization, activity=activity)
+
+    return at
 
 
-class Orphan:
-    """A job that crashes on Saturday morning; its memory stays, and no listed process owns it until Friday."""
+def orphan(setting: HabitSetting) -> Habit:
+    """Return a job that crashes on Saturday morning; its memory stays, and no listed process owns it until Friday."""
+    program = setting.program(4, "finetune", slurm=True)
+    job, left_behind = setting.late(
+        Stretch(FRI + clock(18), SAT + clock(3, 10)),
+        Stretch(SAT + clock(3, 10), NEXT_WEEK + FRI + clock(17, 20)),
+    )
 
-    HELD = 47 * GIB
-
-    def __init__(self, setting: HabitSetting) -> None:
-        self._setting = setting
-        owner, uid = setting.person(4)
-        self._program = Program(comm="finetune", owner=owner, uid=uid, place=setting.name, slurm=True)
-        self._job, self._left_behind = setting.late(
-            Stretch(FRI + clock(18), SAT + clock(3, 10)),
-            Stretch(SAT + clock(3, 10), NEXT_WEEK + FRI + clock(17, 20)),
-        )
-
-    def at(self, ts_ms: int) -> CardUsage:
-        """Return the job, or what it left behind."""
-        if self._left_behind.begun_ms(ts_ms) is not None:
-            return CardUsage(held_bytes=self.HELD, context=True)
-        begun_ms = self._job.begun_ms(ts_ms)
+    def at(ts_ms: int) -> CardUsage:
+        if left_behind.begun_ms(ts_ms) is not None:
+            return CardUsage(held_bytes=47 * GIB, context=True)
+        begun_ms = job.begun_ms(ts_ms)
         if begun_ms is None:
             return FREE
-        utilization = self._setting.rng.uniform(0.8, 0.97)
-        return self._setting.running(self._program, begun_ms, self.HELD, utilization, largest=utilization + 0.05)
+        utilization = setting.rng.uniform(0.8, 0.97)
+        return used(utilization, setting.process(program, begun_ms, 47 * GIB, utilization), largest=utilization + 0.05)
+
+    return at

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from math import ceil
@@ -16,9 +16,18 @@ from gua.core.errors import UsageError
 from gua.core.tick import AgentReading, AllocationSourceReading, CardReading, ErrorCount, Origin, ReadError, Tick
 from gua.core.words import Source
 from gua.sim.calendar import MINUTE_MS, THU, TUE, Absence, Stretch, TickSpan, clock, spans
-from gua.sim.cards import CardSlot, PartitionedCard, Simulated, WholeCard, slot_of
-from gua.sim.habit import Empty, Habit, HabitSetting, ProgramHost
-from gua.sim.habits import Inference, InstanceKernel, Notebook, Orphan, Shared, Training, Workstation
+from gua.sim.cards import PartitionedCard, Simulated, WholeCard, slot_of
+from gua.sim.habits import (
+    HabitSetting,
+    empty,
+    inference,
+    instance_kernel,
+    notebook,
+    orphan,
+    shared,
+    training,
+    workstation,
+)
 from gua.sim.scheduler import ROLES, Scheduler
 
 DAY_MS: Final = 24 * 60 * MINUTE_MS
@@ -130,37 +139,22 @@ def simulate_from(begin_ms: int, *, seed: int, gpus: int, interval_ms: int, orig
     return simulate(scenario, end_ms=end_ms, origin=origin, interrupted=False)
 
 
-_Builder = Callable[[CardSlot, HabitSetting, Random], Simulated]
-
-
-def _whole(habit: Callable[[HabitSetting], Habit]) -> _Builder:
-    return lambda slot, setting, rng: WholeCard(slot, habit(setting), rng)
-
-
-def _partitioned(slot: CardSlot, setting: HabitSetting, rng: Random) -> Simulated:
-    return PartitionedCard(slot, (InstanceKernel(setting), Empty()), rng)
-
-
-# The most telling first: a host of fewer cards has the first ones, a larger one begins anew.
-_ROLES: Final[Sequence[_Builder]] = (
-    _whole(Notebook),
-    _whole(Training),
-    _whole(Inference),
-    _whole(Orphan),
-    _partitioned,
-    _whole(Shared),
-    _whole(Training),
-    _whole(Workstation),
-)
+# The most telling first: a host of fewer cards has the first ones, a larger one begins anew. A card of an instance's
+# kernel is cut into instances.
+_ROLES: Final = (notebook, training, inference, orphan, instance_kernel, shared, training, workstation)
 
 
 def _card(seed: int, index: int) -> Simulated:
-    return _ROLES[index % ROLES](slot_of(seed, index), _setting(seed, index), _rng(seed, f"card {index}"))
+    habit, setting = _ROLES[index % ROLES], _setting(seed, index)
+    slot, rng = slot_of(seed, index), _rng(seed, f"card {index}")
+    if habit is instance_kernel:
+        return PartitionedCard(slot, (habit(setting), empty), rng)
+    return WholeCard(slot, habit(setting), rng)
 
 
 def _setting(seed: int, index: int) -> HabitSetting:
     rng = _rng(seed, f"habit {index}")
-    return HabitSetting(host=ProgramHost(seed), rng=rng, name=f"{seed}:{index}", round=index // ROLES)
+    return HabitSetting(seed=seed, rng=rng, name=f"{seed}:{index}", round=index // ROLES)
 
 
 def _absences(interval_ms: int) -> tuple[Absence, ...]:

@@ -24,8 +24,7 @@ from gua.sim.calendar import (
     Stretch,
     clock,
 )
-from gua.sim.habit import HabitSetting
-from gua.sim.habits import server
+from gua.sim.habits import HabitSetting, server, start
 
 NOTEBOOK, TRAINING, INFERENCE, ORPHAN, PARTITIONED, SHARED, TRAINING_TOO, WORKSTATION = range(8)
 """The roles of a round's cards, in the order in which they come back."""
@@ -118,7 +117,7 @@ def _pod(setting: HabitSetting, cards: frozenset[str]) -> _Recurring:
     (stretch,) = setting.late(_SERVER)
 
     def allocation(since_ms: int) -> Allocation:
-        pod_uid = setting.host.start(program, since_ms + _LEAD_MS).pod_uid
+        pod_uid = start(program, since_ms + _LEAD_MS, setting.seed).pod_uid
         return Allocation(
             source=KUBERNETES,
             id=str(pod_uid),

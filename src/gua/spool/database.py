@@ -26,8 +26,8 @@ from gua.spool.schema import (
     build,
     copy,
     pragma,
-    sync,
 )
+from gua.state.directory import sync
 
 _BUSY_SECONDS: Final = 5.0
 _CHECKED_BYTES: Final = 8 * 2**20

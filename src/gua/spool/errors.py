@@ -79,17 +79,14 @@ def translated(path: Path) -> Iterator[None]:
         msg = f"the spool {path} cannot be used: {error.strerror or error}; check the path and its permissions"
         raise UnavailableError(msg) from error
     except sqlite3.Error as error:
-        raise _translated(path, error) from error
-
-
-def _translated(path: Path, error: sqlite3.Error) -> UnavailableError:
-    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-    if code == sqlite3.SQLITE_FULL:
-        return UnavailableError(f"the disk of the spool {path} is full: free some space")
-    if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
-        return TransientError(
-            f"the spool {path} is in use by another process: stop that one, or give this one another spool"
-        )
-    if code in _DAMAGED:
-        return UnavailableError(f"the spool {path} is damaged and cannot be set aside ({error}): check its disk")
-    return UnavailableError(f"the spool {path} cannot be used: {error}; check its disk and permissions")
+        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+        if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+            msg = f"the spool {path} is in use by another process: stop that one, or give this one another spool"
+            raise TransientError(msg) from error
+        if code == sqlite3.SQLITE_FULL:
+            msg = f"the disk of the spool {path} is full: free some space"
+        elif code in _DAMAGED:
+            msg = f"the spool {path} is damaged and cannot be set aside ({error}): check its disk"
+        else:
+            msg = f"the spool {path} cannot be used: {error}; check its disk and permissions"
+        raise UnavailableError(msg) from error

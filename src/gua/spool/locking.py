@@ -7,7 +7,7 @@ import fcntl
 import os
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import lru_cache
 from pathlib import Path
 from typing import Final
@@ -18,18 +18,14 @@ WAIT_SECONDS: Final = 5.0
 _STEP_SECONDS: Final = 0.01
 
 
-@contextmanager
-def writing(path: Path) -> Iterator[None]:
+def writing(path: Path) -> AbstractContextManager[None]:
     """Hold the spool at ``path`` in its place. Raises TransientError if it is being replaced for long."""
-    with _held(path, fcntl.LOCK_SH):
-        yield
+    return _held(path, fcntl.LOCK_SH)
 
 
-@contextmanager
-def replacing(path: Path) -> Iterator[None]:
+def replacing(path: Path) -> AbstractContextManager[None]:
     """Keep everybody from writing to the spool at ``path``. Raises TransientError if somebody writes for long."""
-    with _held(path, fcntl.LOCK_EX):
-        yield
+    return _held(path, fcntl.LOCK_EX)
 
 
 @contextmanager

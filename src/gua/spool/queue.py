@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self, TypeVar
 
 from gua.core.ports import Mark, SpooledTick
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
     from gua.core.idleness import IdleCounter, IdleCounters, Key
 
 DEFAULT_MAX_BYTES: Final = 512 * 2**20
-_CAP_CHECK_EVERY: Final = 64
 _SHRUNK_FREE_BYTES: Final = 16 * 2**20
 _SHRUNK_USED_BYTES: Final = 4 * 2**20
 """So much is rewritten in a few hundredths of a second: no tick waits for it in a way that shows."""
@@ -86,7 +84,7 @@ class Spool:
         """Store compressed ticks in order, and the mark of the last, in one transaction on the disk on return."""
 
         def work(database: sqlite3.Connection) -> None:
-            _insert(database, ticks)
+            database.executemany("INSERT INTO ticks (ts_ms, raw_length, blob) VALUES (?, ?, ?)", ticks)
             if mark is not None:
                 database.execute(
                     "INSERT OR REPLACE INTO mark VALUES (1, ?, ?, ?, ?)",
@@ -99,13 +97,7 @@ class Spool:
     def extend(self, ticks: Iterable[tuple[int, bytes]]) -> int:
         """Store many encoded ticks (time in ms, request) in one transaction, all or none; return how many."""
         blobs = [(ts_ms, len(raw), compress(raw)) for ts_ms, raw in ticks]
-
-        def work(database: sqlite3.Connection) -> None:
-            for start in range(0, len(blobs), _CAP_CHECK_EVERY):
-                _insert(database, blobs[start : start + _CAP_CHECK_EVERY])
-                _keep_below(database, self._max_bytes)
-
-        self._write(work)
+        self.append_blobs(blobs)
         return len(blobs)
 
     def mark(self) -> Mark | None:
@@ -201,9 +193,7 @@ class Spool:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _read(self, work: Callable[[sqlite3.Connection], T]) -> T:
@@ -241,10 +231,6 @@ def _size(file: Path) -> int:
         return os.stat(file).st_size  # noqa: PTH116 - in each tick, in half the time of Path.stat
     except FileNotFoundError:
         return 0
-
-
-def _insert(database: sqlite3.Connection, ticks: Sequence[Blob]) -> None:
-    database.executemany("INSERT INTO ticks (ts_ms, raw_length, blob) VALUES (?, ?, ?)", ticks)
 
 
 def _delivered(database: sqlite3.Connection, destination: str, after_id: int, up_to_id: int) -> int:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from gua.spool.errors import DamagedError
+from gua.state.directory import sync
 
 APPLICATION_ID: Final = 0x0067_7561  # "gua"
 VERSION: Final = 2
@@ -109,15 +110,6 @@ def copy(source: sqlite3.Connection, target: Path) -> None:
         add(database, REPAIRS, 1)
         database.commit()
     sync(target)
-
-
-def sync(path: Path) -> None:
-    """Bring a file or the entries of a folder to the disk. Only for files that no connection of SQLite has open."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _make_private(path: Path) -> None:

@@ -50,7 +50,12 @@ def stats(database: sqlite3.Connection, size_bytes: int) -> SpoolStats:
     if not all(isinstance(number, int) for number in names.values()):
         raise DamagedError
     waiting = {name: _depth(database, delivered) for name, delivered in names.items()}
-    oldest = {name: _oldest_ms(database, delivered) if waiting[name] else None for name, delivered in names.items()}
+    oldest_of = "SELECT ts_ms FROM ticks WHERE id > ? ORDER BY id LIMIT 1"
+    oldest = {
+        name: _time(database.execute(oldest_of, (delivered,)).fetchone())
+        for name, delivered in names.items()
+        if waiting[name]
+    }
     return SpoolStats(
         ticks=max(waiting.values(), default=0),
         bytes=size_bytes,
@@ -86,10 +91,6 @@ def acknowledged(database: sqlite3.Connection, destination: str) -> int:
     if not isinstance(row[0], int):
         raise DamagedError
     return row[0]
-
-
-def _oldest_ms(database: sqlite3.Connection, delivered: int) -> int | None:
-    return _time(database.execute("SELECT ts_ms FROM ticks WHERE id > ? ORDER BY id LIMIT 1", (delivered,)).fetchone())
 
 
 def _time(row: tuple[object] | None) -> int | None:

@@ -278,11 +278,16 @@ def replace_private(path: Path, content: bytes) -> None:
     except BaseException:
         Path(scratch).unlink(missing_ok=True)
         raise
-    directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    sync(path.parent)
+
+
+def sync(path: Path) -> None:
+    """Bring a file, or the entries of a folder, to the disk. Not a file that this process has open in SQLite."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        os.fsync(directory)
+        os.fsync(descriptor)
     finally:
-        os.close(directory)
+        os.close(descriptor)
 
 
 def _fault_of_file(found: os.stat_result) -> str | None:

@@ -143,13 +143,12 @@ class PidFile:
         return f"the agent runs already (pid {record.pid}, {self.path}): see gua status, stop it with gua stop"
 
 
-def read_agent(path: Path, *, start_ticks_of: Callable[[int], int | None], boot_id: str | None) -> RunningAgent | None:
-    """Return the agent that runs by this PID file, ``None`` if none does.
+def running(path: Path, processes: ProcFs) -> RunningAgent | None:
+    """Return the agent that runs by this PID file, ``None`` if none does; nothing is written.
 
-    ``start_ticks_of`` gives the start of a process as this PID namespace's /proc tells it, ``None`` if there is
-    no such process; ``boot_id`` is that of this boot. A file that is stale, damaged, a link, or writable or
-    owned by users who could harm this one counts for nothing; nothing is written. Raises UnavailableError where
-    it may not be read, as nothing is known then.
+    ``processes`` is the /proc of this PID namespace. A file that is stale, damaged, a link, or writable or owned by
+    users who could harm this one counts for nothing, nor does one whose process is not of the file's owner. Raises
+    UnavailableError where it may not be read, as nothing is known then.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
@@ -167,7 +166,11 @@ def read_agent(path: Path, *, start_ticks_of: Callable[[int], int | None], boot_
         return None
     finally:
         os.close(descriptor)
-    if record is None or record.boot_id != boot_id or start_ticks_of(record.pid) != record.start_ticks:
+    if record is None or record.boot_id != processes.boot_id():
+        return None
+    process = processes.process(record.pid)
+    # Else a user could make root stop any process, by a PID file that names it.
+    if process is None or process.start_ticks != record.start_ticks or process.uid not in {found.st_uid, None}:
         return None
     return RunningAgent(**asdict(record), owner_uid=found.st_uid)
 
@@ -238,21 +241,6 @@ def _parse(content: bytes) -> AgentRecord | None:
     ):
         return None
     return AgentRecord(**{name: found[name] for name in _KINDS})
-
-
-def running(path: Path, processes: ProcFs) -> RunningAgent | None:
-    """Return the agent of this PID file; one whose process is not of the file's owner is none."""
-
-    def start_ticks_of(pid: int) -> int | None:
-        process = processes.process(pid)
-        return None if process is None else process.start_ticks
-
-    agent = read_agent(path, start_ticks_of=start_ticks_of, boot_id=processes.boot_id())
-    if agent is None:
-        return None
-    process = processes.process(agent.pid)
-    # Else a user could make root stop any process, by a PID file that names it.
-    return agent if process is not None and process.uid in {agent.owner_uid, None} else None
 
 
 def last_failure(log: Path) -> str | None:

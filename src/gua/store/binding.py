@@ -6,8 +6,10 @@ with long names is: so a long list is sent in several parameters, which the call
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Final
+
+from gua.core.batches import in_batches
 
 # Quoted and escaped, a name may take twice its characters, and each up to 4 bytes.
 _PART_CHARACTERS: Final = 12_000
@@ -33,7 +35,9 @@ def _bound(parameters: Mapping[str, object], types: Mapping[str, str]) -> tuple[
     written: dict[str, str] = {}
     values: dict[str, object] = {}
     for name, value in parameters.items():
-        parts = [*_parts(value)] if isinstance(value, (list, tuple)) else [value]
+        parts: list[object] = [value]
+        if isinstance(value, (list, tuple)):
+            parts = [*in_batches(value, _PART_CHARACTERS, lambda one: len(str(one)) + 3)]
         if len(parts) <= 1:
             values[name] = value
             written[name] = f"{{{name}:{types[name]}}}"
@@ -43,17 +47,3 @@ def _bound(parameters: Mapping[str, object], types: Mapping[str, str]) -> tuple[
         joined = ", ".join(f"{{{one}:{types[name]}}}" for one in numbered)
         written[name] = f"arrayConcat({joined})"
     return written, values
-
-
-def _parts(value: Sequence[object]) -> Iterator[list[object]]:
-    part: list[object] = []
-    characters = 0
-    for one in value:
-        length = len(str(one)) + 3
-        if part and characters + length > _PART_CHARACTERS:
-            yield part
-            part, characters = [], 0
-        part.append(one)
-        characters += length
-    if part:
-        yield part

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from gua.store.statements import DeclaredColumn, Statement, settings_of, type_on_one_line
+from gua.store.statements import Statement, settings_of, type_on_one_line
 
 DATABASES: Final = ("gua", "gua_report", "gua_public")
 # Of a landing table that takes no rows yet (upgrade.py).
@@ -70,11 +70,6 @@ class CatalogEntry:
         """Whether a view runs with the rights of who made it."""
         return "SQL SECURITY DEFINER" in self.create
 
-    def missing_columns(self, wanted: Statement) -> list[DeclaredColumn]:
-        """Return the declared columns that a table lacks; a nested one is there by its first part."""
-        there = {name.partition(".")[0] for name in self.columns}
-        return [column for column in wanted.columns if column.name not in there]
-
     def other_settings(self, wanted: Statement) -> dict[str, str]:
         """Return the declared settings that a table has not, or has otherwise."""
         has = settings_of(self.engine_full.partition(" SETTINGS ")[2])
@@ -124,52 +119,66 @@ def differences(
         there = found.get(name)
         if there is None:
             lines.append(f"{name} is missing ({wanted.name})")
-        elif wanted.kind == "table":
-            lines.extend(_of_table(wanted, there, formatted))
         else:
-            lines.extend(_of_view(wanted, there, formatted))
+            lines.extend(line for line, _ in changes(wanted, there, formatted))
     notes = [f"{name} is not gua's ({there.engine})" for name, there in found.items() if name not in ours]
     return Differences(lines=lines, notes=notes)
 
 
-def _of_table(wanted: Statement, there: CatalogEntry, formatted: Formatter) -> Iterator[str]:
+def changes(wanted: Statement, there: CatalogEntry, formatted: Formatter) -> Iterator[tuple[str, str | None]]:
+    """Yield what differs from a table or a view that is there, and the SQL that changes that, if any does.
+
+    A view that is no materialized one is made anew instead.
+    """
+    return (_of_table if wanted.kind == "table" else _of_view)(wanted, there, formatted)
+
+
+def _of_table(wanted: Statement, there: CatalogEntry, formatted: Formatter) -> Iterator[tuple[str, str | None]]:
     name = wanted.object_name
     engine = _engine(formatted(wanted.sql).rpartition(" ENGINE = ")[2])
     if _engine(there.engine_full) != engine:
-        yield f"{name} has engine {_engine(there.engine_full)}, not {engine}"
+        yield f"{name} has engine {_engine(there.engine_full)}, not {engine}", None
     yield from _of_columns(wanted, there)
     if there.is_shut:
-        yield f"{name} takes no points, as gua schema apply was cut off"
+        yield f"{name} takes no points, as gua schema apply was cut off", None
     ttl = formatted_ttl(wanted, formatted)
     if ttl != there.ttl:
-        yield f"{name} keeps rows by TTL {there.ttl or 'none'}, not {ttl or 'none'}"
+        line = f"{name} keeps rows by TTL {there.ttl or 'none'}, not {ttl or 'none'}"
+        yield line, f"{wanted.altering} {f'MODIFY TTL {ttl}' if ttl else 'REMOVE TTL'}"
     for setting, value in there.other_settings(wanted).items():
-        yield f"{name} lacks the setting {setting} = {value}"
+        line = f"{name} lacks the setting {setting} = {value}"
+        yield line, f"{wanted.altering} MODIFY SETTING {setting} = {value}"
 
 
-def _of_view(wanted: Statement, there: CatalogEntry, formatted: Formatter) -> Iterator[str]:
+def _of_view(wanted: Statement, there: CatalogEntry, formatted: Formatter) -> Iterator[tuple[str, str | None]]:
     name = wanted.object_name
     engine = "View" if wanted.kind == "view" else "MaterializedView"
     if there.engine != engine:
-        yield f"{name} is a {there.engine}, not a {engine}"
+        yield f"{name} is a {there.engine}, not a {engine}", None
         return
     if there.columns or engine != "View":  # a parameterised one shows none
-        yield from _of_columns(wanted, there)
+        for line, _ in _of_columns(wanted, there):
+            yield line, None
     if wanted.select and formatted(wanted.select) != there.select:
-        yield f"{name} has another query"
+        yield f"{name} has another query", f"{wanted.altering} MODIFY QUERY {wanted.select}"
     if wanted.target and f" TO {wanted.target} " not in there.create:
-        yield f"{name} fills another table than {wanted.target}"
+        yield f"{name} fills another table than {wanted.target}", None
     if wanted.as_definer and not there.as_definer:
-        yield f"{name} does not run with the rights of its definer"
+        line = f"{name} does not run with the rights of its definer"
+        yield line, f"{wanted.altering} MODIFY DEFINER = CURRENT_USER SQL SECURITY DEFINER"
 
 
-def _of_columns(wanted: Statement, there: CatalogEntry) -> Iterator[str]:
-    for column in there.missing_columns(wanted):
-        yield f"{wanted.object_name} lacks the column {column.name} {column.type}"
+def _of_columns(wanted: Statement, there: CatalogEntry) -> Iterator[tuple[str, str | None]]:
+    present = {name.partition(".")[0] for name in there.columns}  # a nested one is there by its first part
+    place = "FIRST"
     for column in wanted.columns:
         found = there.columns.get(column.name)
-        if found is not None and type_on_one_line(found) != column.type:
-            yield f"{wanted.object_name}.{column.name} is {type_on_one_line(found)}, not {column.type}"
+        if column.name not in present:
+            line = f"{wanted.object_name} lacks the column {column.name} {column.type}"
+            yield line, f"{wanted.altering} ADD COLUMN IF NOT EXISTS {column.name} {column.declared} {place}"
+        elif found is not None and type_on_one_line(found) != column.type:
+            yield f"{wanted.object_name}.{column.name} is {type_on_one_line(found)}, not {column.type}", None
+        place = f"AFTER {column.name}"
 
 
 def _engine(engine_full: str) -> str:

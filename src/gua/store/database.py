@@ -7,8 +7,7 @@ import json
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from gua.core.errors import TransientError, UnavailableError
 from gua.core.parameters import PARAMETERS
@@ -71,6 +70,9 @@ def call_of(view: str, parameters: Mapping[str, object]) -> tuple[str, dict[str,
 class Store:
     """An open store. Made by :func:`open_store`."""
 
+    is_concurrent: Final = True
+    """Several threads may ask at the same time: a server's client and this process's engine let them."""
+
     def __init__(self, dsn: EmbeddedDsn | ServerDsn, client: Client, directory: StoreDirectory | None) -> None:
         self.dsn = dsn
         self._client = client
@@ -89,9 +91,7 @@ class Store:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -119,11 +119,6 @@ class Store:
     def is_embedded(self) -> bool:
         """Whether this process is the engine; a server counts hours and merges by itself."""
         return self._directory is not None
-
-    @property
-    def is_concurrent(self) -> bool:
-        """Whether several threads may ask at the same time: a server's client and this process's engine let them."""
-        return True
 
     def engine(self) -> str:
         """Return the engine's version, as in ``26.9.2.1``."""

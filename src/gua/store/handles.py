@@ -1,11 +1,11 @@
-"""Several handles to one embedded engine, so that the questions of a report are asked at the same time."""
+"""Several handles to one embedded engine, so that the queries of a report run at the same time."""
 
 from __future__ import annotations
 
 import os
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Final
 
 from gua.core.errors import UnavailableError
@@ -13,15 +13,10 @@ from gua.core.errors import UnavailableError
 if TYPE_CHECKING:
     from clickhouse_connect.driver.client import Client
 
-# A report's longest question takes nearly half of the time of all.
+# A report's longest query takes nearly half of the time of all.
 MOST: Final = 2
-
-
-def processors() -> int:
-    """Return how many processors this process may use."""
-    with suppress(AttributeError):  # not every system tells
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+_ALONE: Final = -1
+"""The turn of who wants no other handle to be lent: before all others."""
 
 
 class Handles:
@@ -29,11 +24,11 @@ class Handles:
 
     def __init__(self, first: Client, another: Callable[[], Client], *, most: int | None = None) -> None:
         self._another = another
-        self.most = min(MOST, processors()) if most is None else most
+        self.most = min(MOST, len(os.sched_getaffinity(0))) if most is None else most
         self._free = [first]
         self._lent = 0
         self._waiting: list[int] = []
-        self._alone = 0
+        self._is_alone = False
         self._is_closed = False
         self._changed = threading.Condition()
 
@@ -51,32 +46,26 @@ class Handles:
                 self._waiting.remove(turn)
                 self._changed.notify_all()  # there may be another handle for who comes next
             if self._is_closed:
-                raise self._closed()
+                msg = "the store was closed before this was asked"
+                raise UnavailableError(msg)
             handle = self._free.pop() if self._free else None
             self._lent += 1
+            self._is_alone = turn == _ALONE
         try:
             if handle is None:
                 handle = self._another()
             yield handle
         finally:
-            self._give_back(handle)
+            with self._changed:
+                self._lent -= 1
+                self._is_alone = False
+                if handle is not None:
+                    self._free.append(handle)
+                self._changed.notify_all()
 
-    @contextmanager
-    def alone(self) -> Iterator[Client]:
-        """Yield a handle while no other one is lent."""
-        handle = None
-        with self._changed:
-            self._alone += 1  # from now on until it is given back nobody else is lent one
-            self._changed.wait_for(lambda: not self._lent)
-            self._lent += 1
-            if not self._is_closed:
-                handle = self._free.pop()
-        try:
-            if handle is None:
-                raise self._closed()
-            yield handle
-        finally:
-            self._give_back(handle, were_alone=1)
+    def alone(self) -> AbstractContextManager[Client]:
+        """Yield a handle while no other one is lent. Raises as :meth:`lent`."""
+        return self.lent(_ALONE)
 
     def close(self) -> None:
         """Close all, once no thread asks anything any more."""
@@ -91,16 +80,5 @@ class Handles:
     def _may_lend(self, turn: int) -> bool:
         if self._is_closed:
             return True
-        return not self._alone and turn <= min(self._waiting) and (bool(self._free) or self._lent < self.most)
-
-    @staticmethod
-    def _closed() -> UnavailableError:
-        return UnavailableError("the store was closed before this was asked")
-
-    def _give_back(self, handle: Client | None, *, were_alone: int = 0) -> None:
-        with self._changed:
-            self._lent -= 1
-            self._alone -= were_alone
-            if handle is not None:
-                self._free.append(handle)
-            self._changed.notify_all()
+        has_room = not self._lent if turn == _ALONE else bool(self._free) or self._lent < self.most
+        return has_room and not self._is_alone and turn <= min(self._waiting)

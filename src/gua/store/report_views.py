@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, Final
 
+from gua.core.batches import in_batches
 from gua.core.errors import UnavailableError
 from gua.store.statements import Statement, load
 from gua.store.tokens import EMBEDDED_TOKENS, server_tokens
@@ -191,18 +192,16 @@ class TickTables:
         if len(hours) <= _FEW_HOURS:
             yield hours
             return
-        part: list[int] = []
-        ticks = 0
-        for row in self._select(_HOUR_TICKS, given):
-            if part and ticks + row["ticks"] > _MOST_CARD_TICKS:
-                yield part
-                part, ticks = [], 0
-            part.append(row["hour"])
-            ticks += row["ticks"]
-        yield part or hours
+        rows = self._select(_HOUR_TICKS, given)
+        parts = [[row["hour"] for row in part] for part in in_batches(rows, _MOST_CARD_TICKS, _card_ticks)]
+        yield from parts or [hours]
 
     def _drop(self, keys: Iterable[str]) -> None:
         for key in keys:
             for name in self._tables.pop(key).values():
                 self._command(f"DROP TABLE IF EXISTS {name}", {})
             self._parts.pop(key, None)
+
+
+def _card_ticks(row: Mapping[str, Any]) -> int:
+    return int(row["ticks"])

@@ -69,7 +69,7 @@ class Schema:
         ran += self._run(upgrade.openings(wanted, catalog))
         try:
             self._note_retention(retention, wanted)
-            self._note_version(topology)
+            self._run([_NOTE_VERSION], version=statements.SCHEMA_VERSION, digest=_digest(topology))
         except QueryError as error:
             if topology.cluster is None or not error.unknown_object:
                 raise
@@ -180,10 +180,6 @@ class Schema:
         catalog = read_catalog(self._select) if catalog is None else catalog
         return topology_of(catalog, self._select, cluster=cluster, replication=replication)
 
-    def retention(self) -> Retention:
-        """Return how long rows are kept now."""
-        return retained(read_catalog(self._select))
-
     def _refuse_newer(self, version: int) -> None:
         if version > statements.SCHEMA_VERSION:
             msg = f"{self._dsn}: {self._newer(version)}"
@@ -224,18 +220,12 @@ class Schema:
         except QueryError:
             return True  # a server that cannot tell beforehand tells at the statement itself
 
-    def _run(self, planned: list[str]) -> list[str]:
+    def _run(self, planned: list[str], **parameters: object) -> list[str]:
+        # Not the client's insert: its first call imports pandas, 1.5 s, where that is installed.
         for sql in planned:
             with translated(self._dsn):
-                self._client.command(sql)
+                self._client.command(sql, parameters=parameters or None)
         return planned
-
-    def _note_version(self, topology: Topology) -> None:
-        # Not the client's insert: its first call imports pandas, 1.5 s, where that is installed.
-        with translated(self._dsn):
-            self._client.command(
-                _NOTE_VERSION, parameters={"version": statements.SCHEMA_VERSION, "digest": _digest(topology)}
-            )
 
     def _note_retention(self, retention: Retention, wanted: list[Statement]) -> None:
         """Let SQL read how long ticks are kept; no row means forever."""
@@ -247,11 +237,7 @@ class Schema:
             keeping = next(one for one in wanted if one.object_name in {"gua.settings_local", "gua.settings"})
             self._run([f"{keeping.altering} DELETE WHERE key = '{TICKS_SETTING}' SETTINGS mutations_sync = 2"])
             return
-        with translated(self._dsn):
-            self._client.command(
-                _NOTE_RETENTION,
-                parameters={"key": TICKS_SETTING, "days": retention.ticks_days},
-            )
+        self._run([_NOTE_RETENTION], key=TICKS_SETTING, days=retention.ticks_days)
 
     def _formatted(self, sql: str) -> str:
         rows = self._select("SELECT formatQuerySingleLine({sql:String}) AS formatted", {"sql": sql})

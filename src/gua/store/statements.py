@@ -219,11 +219,7 @@ def _files(root: Path, ending: str) -> list[Path]:
 
 def _columns(text: str) -> str:
     """Return the columns that a statement declares, from the line that opens them to the one that closes them."""
-    _, _, after = text.partition("\n(\n")
-    inside, closed, _ = after.partition("\n)\n")
-    if not closed:
-        msg = f"no columns are declared in {text}"
-        raise ValueError(msg)
+    inside = text.partition("\n(\n")[2].partition("\n)\n")[0]
     return f"(\n{inside}\n)"
 
 

@@ -1,4 +1,4 @@
-"""The files of an embedded store's tables: merged and removed as a server's background threads would, and looked at.
+"""The files of an embedded store's tables: merged and removed as a server's background threads would.
 
 Measured on engine 26.9: parts that a merge replaced stay on the disk however long the process lives, and the next one
 keeps them too. Their directories are removed here, once the engine is closed and the disk has the new ones.
@@ -10,7 +10,6 @@ import ctypes
 import os
 import re
 import shutil
-from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -34,7 +33,6 @@ ORDER BY
 """
 _ACTIVE: Final = "SELECT path FROM system.parts WHERE active AND database = 'gua'"
 _PART: Final = re.compile(r"(?P<partition>[^_]+)_(?P<first>\d+)_(?P<last>\d+)_(?P<level>\d+)(?:_\d+)?")
-_BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 
 
 def merge_crowded(client: Client, *, most_parts: int = MOST_PARTS) -> int:
@@ -109,35 +107,3 @@ def sync_filesystem(path: Path) -> None:
             raise OSError(number, os.strerror(number), str(path))
     finally:
         os.close(descriptor)
-
-
-def state_of(store: Path, tables: Iterable[str]) -> list[object] | None:
-    """Return what differs, as JSON can hold it, once rows of these tables of ``gua`` differ; ``None`` if unknown.
-
-    A part of a MergeTree never changes. Whatever a process, of whichever version, does to rows renames another part
-    into the table's folder, before anybody sees it: its name is in this state, and the moment of the folder's change,
-    which nobody can set. A copy of the store has other folders, a table that was made anew another definition.
-    After a crash of the machine rows may be gone that were not on the disk yet: the state is of one boot.
-    """
-    try:
-        state: list[object] = [_BOOT_ID.read_text("ascii").strip()]
-        for table in tables:
-            state.append(_identity((store / "data" / "metadata" / "gua" / f"{table}.sql").stat()))
-            state.append(_folder(store / "data" / "data" / "gua" / table))
-    except (OSError, UnicodeDecodeError):
-        return None
-    return state
-
-
-def _folder(path: Path) -> list[object]:
-    """Return what a folder is and what lies in it. Opened anew, also a network file system looks once more."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        # First: what comes in between has another moment of change the next time, or another name.
-        return [_identity(os.fstat(descriptor)), sorted(os.listdir(descriptor))]  # noqa: PTH208 - of the very folder that was opened
-    finally:
-        os.close(descriptor)
-
-
-def _identity(found: os.stat_result) -> list[int]:
-    return [found.st_dev, found.st_ino, found.st_mtime_ns, found.st_ctime_ns]

@@ -2,23 +2,27 @@
 
 The way of all ticks into an embedded store. As points they would be read letter by letter, 35 of a card and 6 of a
 process, to become one row each again. A test lands the same ticks both ways.
+
+Numbers are written as they are stored, and made NULL by the engine where the column's type cannot hold them, as the
+views of ``clickhouse/10_ticks`` do.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from math import isfinite
-from typing import Final, NamedTuple
+from operator import attrgetter
+from typing import Any, Final, NamedTuple
 
-from gua.core import fields
+from gua.core import fields, metrics
 from gua.core.facts import RATIO_SCALE, busiest, type_totals
+from gua.core.fields import Field, PointForm
+from gua.core.metrics import Metric, StoredColumn
 from gua.core.plaintext import storable
 from gua.core.tick import AllocationReading, AllocationSourceReading, CardReading, Origin, ProcessReading, Tick
 from gua.core.words import ProcessList, ProcessType
-from gua.store import tick_columns
-from gua.store.tick_columns import TickColumn
 
 _YEAR_2000_MS: Final = 946_684_800_000
 _YEAR_2100_MS: Final = 4_102_444_800_000
@@ -28,7 +32,14 @@ _MOST_UINT32: Final = 0xFFFF_FFFF
 _MOST: Final = 1 << 50
 _NO_TOTALS: Final = (None,) * 3 * len(ProcessType)
 _line = json.JSONEncoder(ensure_ascii=False, check_circular=False, separators=(",", ":")).encode
-Row = Sequence[object]
+
+
+class TickColumn(NamedTuple):
+    """A column of what is inserted: the type it is read as from a file, and ``sql``, what the engine makes of that."""
+
+    name: str
+    read: str
+    sql: str
 
 
 class TableLines(NamedTuple):
@@ -39,8 +50,209 @@ class TableLines(NamedTuple):
     lines: Sequence[str]
 
 
+class _Part(NamedTuple):
+    """Columns that follow each other, and what gives their values of a reading."""
+
+    columns: tuple[TickColumn, ...]
+    values: Callable[[Any], Iterable[object]]
+
+
 class _NotPlainError(Exception):
     """The tick holds something that only its points tell in full."""
+
+
+def _plain(name: str, read: str) -> TickColumn:
+    return TickColumn(name, read, name)
+
+
+def _integer(name: str, sql_type: str) -> TickColumn:
+    return TickColumn(name, "Nullable(Int64)", f"accurateCastOrNull({name}, '{sql_type}')")
+
+
+def _moment(name: str, read: str = "Int64") -> TickColumn:
+    return TickColumn(name, read, f"fromUnixTimestamp64Milli({name}, 'UTC')")
+
+
+def _text(name: str) -> TickColumn:
+    return TickColumn(name, "Nullable(String)", f"nullIf({name}, '')")
+
+
+def _numbers(columns: Iterable[StoredColumn], values: Callable[[Any], Iterable[int | None]]) -> _Part:
+    """Return columns of numbers; of one that a point may not carry unchanged the tick is not taken."""
+
+    def checked(reading: object) -> list[int | None]:
+        numbers = [*values(reading)]
+        known = [number for number in numbers if number is not None]
+        if known and not (min(known) > -_MOST and max(known) < _MOST):
+            raise _NotPlainError
+        return numbers
+
+    return _Part(tuple(_integer(column.name, column.type) for column in columns), checked)
+
+
+def _ratios(every: Iterable[Field]) -> _Part:
+    """Return the columns of ratios, in the steps in which they are stored; rounded half to even as ClickHouse does."""
+    stored = [(one.name, one.column) for one in every if one.form is PointForm.DOUBLE and one.column]
+    scales = [(name, column.scale) for name, column in stored]
+
+    def values(reading: object) -> list[int | None]:
+        ratios = [(getattr(reading, name), scale) for name, scale in scales]
+        return [None if ratio is None else round(ratio * scale) for ratio, scale in ratios]
+
+    return _numbers([column for _, column in stored], values)
+
+
+def _counts(every: Iterable[Field], **more: StoredColumn) -> _Part:
+    """Return the columns of integers and thousandths, stored as they are in a reading, and of ``more`` fields."""
+    forms = PointForm.MILLI, PointForm.INTEGER
+    stored = {one.name: one.column for one in every if one.form in forms and one.column} | more
+    return _numbers(stored.values(), attrgetter(*stored))
+
+
+def _texts(*names: str, **named: str) -> _Part:
+    """Return columns of texts by the names of their fields; ``named`` gives those with another name."""
+    get = attrgetter(*names, *named)
+    return _Part(tuple(map(_text, (*names, *named.values()))), lambda reading: _cleaned(*get(reading)))
+
+
+def _only(metric: Metric) -> StoredColumn:
+    (column,) = metric.columns
+    return column
+
+
+def _columns(*parts: _Part) -> tuple[TickColumn, ...]:
+    return tuple(column for part in parts for column in part.columns)
+
+
+def _values(parts: Sequence[_Part], reading: object) -> list[object]:
+    return [value for part in parts for value in part.values(reading)]
+
+
+def _of_processes(card: CardReading) -> list[int | None]:
+    largest = busiest(card.processes)
+    totals = type_totals(card.processes) if card.process_list is ProcessList.KNOWN else _NO_TOTALS
+    return [None if largest is None else round(largest * RATIO_SCALE), *totals]
+
+
+def _process_key(process: ProcessReading) -> tuple[int, int]:
+    created_ms = process.created_ms or 0
+    if not 0 <= process.pid <= _MOST_UINT32 or not 0 <= created_ms < _YEAR_2100_MS:
+        raise _NotPlainError
+    return process.pid, created_ms
+
+
+def _allocation_key(allocation: AllocationReading) -> tuple[object, ...]:
+    key = _cleaned(allocation.source, allocation.id)
+    moments = allocation.since_ms, allocation.until_ms
+    if not (all(key) and all(one is None or 0 <= one < _YEAR_2100_MS for one in moments)):
+        raise _NotPlainError
+    return (*key, *moments)
+
+
+def _source_key(source: AllocationSourceReading) -> tuple[str | None, ...]:
+    name, reason = _cleaned(source.source, source.reason)
+    if not name:
+        raise _NotPlainError
+    return name, "ok" if source.reason is None else "failed", reason
+
+
+_UID: Final = StoredColumn(name="uid", scale=1, type="UInt32")
+_HOST: Final = _plain("host", "String")
+_GPU: Final = _plain("gpu", "String")
+_SHARED: Final = _plain("memory_shared", "Nullable(Bool)")
+_INTERVAL: Final = _integer("interval_ms", "UInt32")
+_WORKLOAD: Final = ("workload_kind", "workload_model")
+_TOTALS: Final = (metrics.PROCESS_COUNT, metrics.PROCESS_MEMORY, metrics.PROCESS_MEMORY_UNKNOWN)
+_CARD: Final = (
+    _ratios(fields.CARD_FIELDS),
+    _counts(fields.CARD_FIELDS),
+    _numbers(
+        [
+            _only(metrics.PROCESS_UTILIZATION_MAX),
+            *[
+                column
+                for kind in ProcessType
+                for metric in _TOTALS
+                for column in metric.columns
+                if column.attributes == (("gua.process.type", kind.value),)
+            ],
+        ],
+        _of_processes,
+    ),
+    _Part(
+        (*map(_text, ("process_list", "mig", "allocation")), _SHARED),
+        attrgetter("process_list", "mig", "allocation", "memory_shared"),
+    ),
+)
+_PROCESS: Final = (
+    _Part((_plain("pid", "UInt32"), _moment("created")), _process_key),
+    _counts(fields.PROCESS_FIELDS, uid=_UID),
+    _ratios(fields.PROCESS_FIELDS),
+    _texts("owner", "type", "container_id", "pod_uid", "slurm_job_id", "systemd_unit", *_WORKLOAD, comm="program"),
+)
+_ALLOCATION: Final = (
+    _counts(fields.ALLOCATION_FIELDS, uid=_UID),
+    _Part(
+        (
+            _plain("source", "String"),
+            _plain("allocation_id", "String"),
+            _moment("since", "Nullable(Int64)"),
+            _moment("until", "Nullable(Int64)"),
+        ),
+        _allocation_key,
+    ),
+    _texts("relation", "owner", "kind", "job_name", "pod_uid", "pod_name", "pod_namespace", *_WORKLOAD),
+)
+_SOURCE: Final = (
+    _Part((_plain("source", "String"), _text("status"), _text("reason")), _source_key),
+    _counts(fields.SOURCE_FIELDS, duration_ms=_only(metrics.ALLOCATION_SOURCE_DURATION)),
+)
+_INFO: Final = (
+    _Part((_integer("gpu_index", "UInt16"), _SHARED), attrgetter("index", "memory_shared")),
+    _texts("name", "model", "vendor", "driver_version", "pci", "mig", "parent"),
+)
+# Cards last: an import that is killed leaves no card without those that held it.
+TABLES: Final[Mapping[str, Sequence[TickColumn]]] = {
+    "process_ticks": (
+        *(_HOST, _moment("ts"), _GPU),
+        _integer("duration_ms", _only(metrics.PROCESS_SAMPLE_DURATION).type),
+        *_columns(*_PROCESS),
+    ),
+    "allocation_ticks": (_HOST, _moment("ts"), _GPU, *_columns(*_ALLOCATION)),
+    "allocation_source_ticks": (_HOST, _moment("ts"), *_columns(*_SOURCE)),
+    "card_info": (
+        *(_HOST, _GPU, _moment("ts"), _text("source"), _INTERVAL, _plain("labels", "Map(String, String)")),
+        *_columns(*_INFO),
+    ),
+    "card_seen": (
+        *(_HOST, _GPU, _moment("first_seen"), _moment("last_seen"), _plain("longest_ms", "UInt64")),
+        # Read as the newest tick [Unix ms], the card's GPU time in it and its duration [ms].
+        TickColumn(
+            "newest_share",
+            "Array(Int64)",
+            "(fromUnixTimestamp64Milli(newest_share[1], 'UTC'), newest_share[2] / newest_share[3])",
+        ),
+    ),
+    "agents": (
+        *(
+            _HOST,
+            _plain("instance", "String"),
+            _plain("host_id", "String"),
+            _moment("first_seen"),
+            _moment("last_seen"),
+        ),
+        # Read as any time in it.
+        TickColumn("day", "Int64", "toDate(fromUnixTimestamp64Milli(day, 'UTC'), 'UTC')"),
+        # Read as version, source and interval of the newest tick [ms].
+        TickColumn(
+            "newest",
+            "Array(String)",
+            "(fromUnixTimestamp64Milli(last_seen, 'UTC'), CAST(NULL, 'Nullable(Int64)'), "
+            "newest[1], newest[2], toUInt32(newest[3]))",
+        ),
+    ),
+    "card_ticks": (_HOST, _text("source"), _INTERVAL, _moment("ts"), _GPU, *_columns(*_CARD)),
+}
 
 
 class _Seen(NamedTuple):
@@ -98,7 +310,8 @@ class TickRows:
         every = {
             **self._lines,
             "card_info": [
-                _line(_info_row(card, gpu, ts_ms, origin)) for (_, gpu), (ts_ms, origin, card) in self._newest.items()
+                _line((host, gpu, ts_ms, *_sender(origin).begin[1:], _sender(origin).labels, *_values(_INFO, card)))
+                for (host, gpu), (ts_ms, origin, card) in self._newest.items()
             ],
             "card_seen": [
                 _line((*key, of.first_ms, of.last_ms, of.longest_ms, (of.newest[0], *of.newest[2:])))
@@ -145,18 +358,6 @@ class TickRows:
         )
 
 
-# Cards last: an import that is killed leaves no card without those that held it.
-TABLES: Final[Mapping[str, Sequence[TickColumn]]] = {
-    "process_ticks": tick_columns.PROCESS,
-    "allocation_ticks": tick_columns.ALLOCATION,
-    "allocation_source_ticks": tick_columns.SOURCE,
-    "card_info": tick_columns.INFO,
-    "card_seen": tick_columns.SEEN,
-    "agents": tick_columns.AGENT,
-    "card_ticks": tick_columns.CARD,
-}
-
-
 @lru_cache(maxsize=256)
 def _sender(origin: Origin) -> _Sender:
     labels = {
@@ -185,12 +386,7 @@ def _cleaned(*texts: str | None) -> tuple[str | None, ...]:
     return tuple([None if text is None else storable(text) for text in texts])
 
 
-def _scaled(value: float | None, scale: int) -> int | None:
-    """Return a ratio in the steps in which it is stored, rounded half to even as ClickHouse does."""
-    return None if value is None else round(value * scale)
-
-
-def _rows(tick: Tick, sender: _Sender) -> Iterator[tuple[str, Row]]:
+def _rows(tick: Tick, sender: _Sender) -> Iterator[tuple[str, Sequence[object]]]:
     if not sender.host or (tick.agent is not None and not isfinite(tick.agent.tick_duration_seconds or 0)):
         raise _NotPlainError
     host, ts_ms = sender.host, tick.ts_ms
@@ -199,67 +395,10 @@ def _rows(tick: Tick, sender: _Sender) -> Iterator[tuple[str, Row]]:
         if duration_ms > _MOST_UINT32:
             raise _NotPlainError
         gpu = _clean(card.uuid)
-        yield "card_ticks", (*sender.begin, ts_ms, gpu, *_card(card))
+        yield "card_ticks", (*sender.begin, ts_ms, gpu, *_values(_CARD, card))
         for process in card.processes:
-            yield "process_ticks", (host, ts_ms, gpu, duration_ms, *_process(process))
+            yield "process_ticks", (host, ts_ms, gpu, duration_ms, *_values(_PROCESS, process))
         for allocation in card.allocations:
-            yield "allocation_ticks", (host, ts_ms, gpu, *_allocation(allocation))
+            yield "allocation_ticks", (host, ts_ms, gpu, *_values(_ALLOCATION, allocation))
     for source in tick.allocation_sources:
-        yield "allocation_source_ticks", (host, ts_ms, *_source(source))
-
-
-def _card(card: CardReading) -> Row:
-    processes = card.processes
-    numbers = [
-        *map(_scaled, tick_columns.card_ratios(card), tick_columns.CARD_SCALES),
-        *tick_columns.card_counts(card),
-        _scaled(busiest(processes), RATIO_SCALE) if processes else None,
-        *(type_totals(processes) if card.process_list is ProcessList.KNOWN else _NO_TOTALS),
-    ]
-    _check(numbers)
-    return (*numbers, *tick_columns.card_words(card))
-
-
-def _process(process: ProcessReading) -> Row:
-    created_ms = process.created_ms or 0
-    if not 0 <= process.pid <= _MOST_UINT32 or not 0 <= created_ms < _YEAR_2100_MS:
-        raise _NotPlainError
-    numbers = [
-        *tick_columns.process_counts(process),
-        *[_scaled(getattr(process, name), scale) for name, scale in tick_columns.process_ratios],
-    ]
-    _check(numbers)
-    return (process.pid, created_ms, *numbers, *_cleaned(*tick_columns.process_texts(process)))
-
-
-def _allocation(allocation: AllocationReading) -> Row:
-    numbers = tick_columns.allocation_counts(allocation)
-    moments = allocation.since_ms, allocation.until_ms
-    texts = _cleaned(*tick_columns.allocation_texts(allocation))
-    if not (texts[0] and texts[1] and all(one is None or 0 <= one < _YEAR_2100_MS for one in moments)):
-        raise _NotPlainError
-    _check(numbers)
-    return (*numbers, *moments, *texts)
-
-
-def _source(source: AllocationSourceReading) -> Row:
-    numbers = tick_columns.source_counts(source)
-    name, reason = _cleaned(source.source, source.reason)
-    if not name:
-        raise _NotPlainError
-    _check(numbers)
-    return (name, "ok" if source.reason is None else "failed", reason, *numbers)
-
-
-def _info_row(card: CardReading, gpu: str, ts_ms: int, origin: Origin) -> Row:
-    sender = _sender(origin)
-    _, *begin = sender.begin
-    texts = _cleaned(*tick_columns.info_texts(card))
-    return (sender.host, gpu, ts_ms, *begin, sender.labels, card.index, card.memory_shared, *texts)
-
-
-def _check(numbers: Sequence[int | None]) -> None:
-    """Refuse a number of which a point may tell another one."""
-    known = [number for number in numbers if number is not None]
-    if known and not (min(known) > -_MOST and max(known) < _MOST):
-        raise _NotPlainError
+        yield "allocation_source_ticks", (host, ts_ms, *_values(_SOURCE, source))

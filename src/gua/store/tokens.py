@@ -61,7 +61,9 @@ def server_tokens(
     """
     return {
         **_ONE_NODE,
-        **_retention(ticks_days, hours_days),
+        # Whole partitions by the day, so that parts are dropped and not rewritten; its last hour decides when.
+        "TICKS_TTL": _ttl("toDate(ts) + 1", ticks_days),
+        "HOURS_TTL": _ttl("toDate(hour) + 1", hours_days),
         "LANDING_ENGINE": _landing("MergeTree", raw_days),
         "DEFINER": _DEFINER,
         "RECEIVED": "now64(3)",
@@ -110,14 +112,6 @@ def cluster_tokens(
         "ON_CLUSTER": on_cluster,
         "REPLICA": _REPLICA,
         "LANDING_ENGINE": _landing(f"ReplicatedMergeTree({_REPLICA})", raw_days, _NO_DEDUPLICATION),
-    }
-
-
-def _retention(ticks_days: int | None, hours_days: int | None) -> dict[str, str]:
-    # Whole partitions by the day, so that parts are dropped and not rewritten; its last hour decides when.
-    return {
-        "TICKS_TTL": _ttl("toDate(ts) + 1", ticks_days),
-        "HOURS_TTL": _ttl("toDate(hour) + 1", hours_days),
     }
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from gua.store.catalog import SHUT, CatalogEntry, Formatter, formatted_ttl
+from gua.store.catalog import SHUT, CatalogEntry, Formatter, changes
 from gua.store.grants import LANDING
 from gua.store.statements import Statement
 
@@ -29,10 +29,8 @@ def steps(statements: Iterable[Statement], found: Mapping[str, CatalogEntry], fo
         there = found.get(wanted.object_name)
         if there is None or wanted.kind in {"database", "view"}:
             planned.append(created(wanted))
-        elif wanted.kind == "table":
-            planned.extend(_grown(wanted, there, formatted))
         else:
-            planned.extend(_changed_view(wanted, there, formatted))
+            planned.extend(sql for _, sql in changes(wanted, there, formatted) if sql)
     return planned
 
 
@@ -63,37 +61,3 @@ def openings(statements: Iterable[Statement], found: Mapping[str, CatalogEntry])
 
 def _can_be_shut(statement: Statement) -> bool:
     return statement.object_name.removesuffix("_local") in LANDING and "\nENGINE = MergeTree " in statement.sql
-
-
-def _grown(wanted: Statement, there: CatalogEntry, formatted: Formatter) -> list[str]:
-    planned: list[str] = []
-    if lacking := there.missing_columns(wanted):
-        names = [column.name for column in wanted.columns]
-        additions = [
-            f"ADD COLUMN IF NOT EXISTS {column.name} {column.declared}{_place(names, column.name)}"
-            for column in lacking
-        ]
-        planned.append(f"{wanted.altering} {', '.join(additions)}")
-    if there.engine in {"Null", "Distributed"}:
-        return planned
-    ttl = formatted_ttl(wanted, formatted)
-    if ttl != there.ttl:
-        planned.append(f"{wanted.altering} {f'MODIFY TTL {ttl}' if ttl else 'REMOVE TTL'}")
-    if others := there.other_settings(wanted):
-        changes = ", ".join(f"{name} = {value}" for name, value in others.items())
-        planned.append(f"{wanted.altering} MODIFY SETTING {changes}")
-    return planned
-
-
-def _place(names: list[str], name: str) -> str:
-    before = names.index(name)
-    return f" AFTER {names[before - 1]}" if before else " FIRST"
-
-
-def _changed_view(wanted: Statement, there: CatalogEntry, formatted: Formatter) -> list[str]:
-    planned: list[str] = []
-    if wanted.select and formatted(wanted.select) != there.select:
-        planned.append(f"{wanted.altering} MODIFY QUERY {wanted.select}")
-    if wanted.as_definer and not there.as_definer:
-        planned.append(f"{wanted.altering} MODIFY DEFINER = CURRENT_USER SQL SECURITY DEFINER")
-    return planned

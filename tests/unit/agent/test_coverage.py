@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gua.agent.coverage import SET_BACK_LIMIT_MS, Outcome, coverage
+from gua.agent.sampler import SET_BACK_LIMIT_MS, Outcome, coverage
 from gua.core.ports import Mark
 
 INTERVAL_MS = 30_000

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from gua.agent.delivery import DrainResult, Landed, PeriodicLanding, Sender, drain
+from gua.agent.delivery import DrainResult, PeriodicLanding, Sender, drain
 from gua.core.errors import TransientError, UnavailableError
 from gua.core.ports import SpooledTick
 from gua.spool.queue import Spool
@@ -266,10 +266,10 @@ def test_a_slow_endpoint_never_holds_up_the_spool(path: Path) -> None:
 
 def test_a_landing_comes_every_hour_and_sooner_after_a_failure() -> None:
     told = Told()
-    outcomes: list[Landed | Exception] = [UnavailableError("locked"), Landed(ticks=120, refused=1)]
+    outcomes: list[DrainResult | Exception] = [UnavailableError("locked"), DrainResult(landed=120, refused=1)]
     done = threading.Event()
 
-    def land(stopping: threading.Event) -> Landed:
+    def land(stopping: threading.Event) -> DrainResult:
         if not outcomes:
             done.set()
             stopping.wait(PATIENCE_SECONDS)
@@ -293,11 +293,11 @@ def test_a_landing_that_fails_in_an_unforeseen_way_is_tried_again() -> None:
     outcomes = [BlockingIOError(11, "Resource temporarily unavailable")]  # no process to be had
     done = threading.Event()
 
-    def land(_stopping: threading.Event) -> Landed:
+    def land(_stopping: threading.Event) -> DrainResult:
         if outcomes:
             raise outcomes.pop(0)
         done.set()
-        return Landed(ticks=7, refused=0)
+        return DrainResult(landed=7, refused=0)
 
     landing = PeriodicLanding("endpoint", land=land, watcher=told, every_seconds=0.02, jitter=lambda: 0.5)
     landing.start()
@@ -311,9 +311,9 @@ def test_a_landing_that_fails_in_an_unforeseen_way_is_tried_again() -> None:
 def test_an_agent_that_was_just_started_lands_nothing_yet() -> None:
     begun = threading.Event()
 
-    def land(_stopping: threading.Event) -> Landed:
+    def land(_stopping: threading.Event) -> DrainResult:
         begun.set()
-        return Landed(ticks=0, refused=0)
+        return DrainResult(landed=0, refused=0)
 
     landing = PeriodicLanding("store", land=land, watcher=Told(), every_seconds=3600, jitter=lambda: 0.0)
     landing.start()

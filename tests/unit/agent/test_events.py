@@ -9,8 +9,8 @@ import pytest
 
 from fakes.cards import INTERVAL_MS, START_MS, allocation, card, process, promised, tick
 from fakes.clock import FakeClock
-from gua.agent.events import PATIENCE_MS, AgentEvents, SilentJobs
 from gua.agent.logs import Changes
+from gua.agent.loop import PATIENCE_MS, AgentEvents, SilentJobs
 from gua.agent.notify import Notifier
 from gua.agent.status import Board, SpoolFigures
 from gua.core.tick import AllocationSourceReading, CardReading, Origin, ProcessReading, ReadError, Tick

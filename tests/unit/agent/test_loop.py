@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fakes.clock import FakeClock
-from gua.agent.loop import Loop, Schedule, due_in_ms, phase_ms, step_ms
+from gua.agent.loop import Loop, due_in_ms, phase_ms, step_ms
 from gua.agent.sampler import QueueHealth, Sampler
 from gua.core.errors import UnavailableError
 from gua.core.ports import Mark, ProcessFacts, RawCard, RawProcess
@@ -142,7 +142,8 @@ def agent(
         cards=cards,
         outbox=out,
         clock=clock,
-        schedule=Schedule(interval_ms=INTERVAL_MS, phase_ms=7_000),
+        interval_ms=INTERVAL_MS,
+        phase=7_000,
         encode=encode,
         wait=wait,
         watcher=told,

@@ -7,8 +7,7 @@ import pytest
 
 from fakes.clock import FakeClock
 from gua.agent.card_status import card_status, follow
-from gua.agent.coverage import Outcome
-from gua.agent.sampler import Sampler
+from gua.agent.sampler import Outcome, Sampler
 from gua.core.allocation import Allocation, AllocationLook, CardKey, SourceHealth
 from gua.core.idleness import is_told
 from gua.core.ports import Activity, AllocationSources, Mark, RawCard, RawProcess, UtilizationSample

@@ -14,8 +14,7 @@ import pytest
 
 from fakes.pod_resources import pod as answered
 from fakes.pod_resources import pod_resources, talking
-from gua.allocation.kubelet import Place, pods_by_folders
-from gua.allocation.kubernetes import KubernetesReader, kubernetes_opener
+from gua.allocation.kubernetes import KubernetesReader, Place, kubernetes_opener, pods_by_folders
 from gua.allocation.pod_allocations import OF_SOME_POD
 from gua.allocation.pod_resources import (
     CallError,
@@ -283,7 +282,7 @@ def test_devices_of_others_are_no_matter() -> None:
 
 def test_one_of_two_cards_is_told_by_the_pods_own_processes_or_unknown() -> None:
     cards = (CardKey(A, 0, 1), CardKey(B, 1, 0))
-    kubelet = Kubelet(devices("a", claimed=[ClaimedDevice("gpu.nvidia.com", "n", "gpu-0")]), pods=[listed("a")])
+    kubelet = Kubelet(devices("a", claimed=[ClaimedDevice("gpu.nvidia.com", "gpu-0")]), pods=[listed("a")])
     look = kubelet.look(60, cards)
     assert (look.allocations, look.unknown_cards, look.reason) == ((), {A, B}, None)
     look = kubelet.look(90, (cards[0], cards[1]._replace(pods=frozenset({"uid-a"}))))
@@ -294,7 +293,7 @@ def test_one_of_two_cards_is_told_by_the_pods_own_processes_or_unknown() -> None
 def test_claims_of_which_the_kubelet_does_not_tell_leave_no_card_free() -> None:
     kubelet = Kubelet(devices("a", A), pods=[listed("a"), listed("dra", limit=0, has_claims=True)])
     assert kubelet.look(60).unknown_cards == {A, B}
-    kubelet.devices = (*kubelet.devices, devices("dra", claimed=[ClaimedDevice("dra.net", "n", "eth1")]))
+    kubelet.devices = (*kubelet.devices, devices("dra", claimed=[ClaimedDevice("dra.net", "eth1")]))
     assert kubelet.look(90).unknown_cards == frozenset()
 
 

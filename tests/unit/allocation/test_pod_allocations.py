@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pytest
 
 from gua.allocation.card_names import CardTable
-from gua.allocation.pod_allocations import LimitsTold, by_limits
+from gua.allocation.pod_allocations import OF_SOME_POD, found_by_limits
 from gua.core.allocation import CardKey
 from gua.core.pods import ListedPod
 
@@ -37,11 +37,10 @@ def told(
     keys = [CardKey(uuid) for uuid in cards] + [CardKey(uuid, parent="P") for uuid in instances]
     if instances:
         keys.append(CardKey("P"))
-    found: LimitsTold = by_limits(
-        pods, CardTable(keys), {uuid: frozenset(on.split()) for uuid, on in (seen or {}).items()}
-    )
-    owned = {uid: "".join(sorted(own)) for uid, own in found.owned.items() if own}
-    return owned, "".join(sorted(found.of_some_pod)), "".join(sorted(found.unknown))
+    on = {uuid: frozenset(pods_on.split()) for uuid, pods_on in (seen or {}).items()}
+    found = found_by_limits(pods, CardTable(keys), on)
+    owned = {id_: "".join(sorted(each.cards)) for id_, each in found.allocations.items()}
+    return owned, owned.pop(OF_SOME_POD, ""), "".join(sorted(found.unknown))
 
 
 @pytest.mark.parametrize(

@@ -51,7 +51,7 @@ def test_claimed_devices_are_told_with_their_driver_and_names_for_the_runtime() 
     (found,) = parse_pod_resources(
         pod(claims=[("gpu.nvidia.com", "node-1", "gpu-0", ["k8s.gpu.nvidia.com/claim=7-gpu-0"])])
     )
-    assert found.claimed == {ClaimedDevice("gpu.nvidia.com", "node-1", "gpu-0", ("k8s.gpu.nvidia.com/claim=7-gpu-0",))}
+    assert found.claimed == {ClaimedDevice("gpu.nvidia.com", "gpu-0", ("k8s.gpu.nvidia.com/claim=7-gpu-0",))}
 
 
 @pytest.mark.parametrize(

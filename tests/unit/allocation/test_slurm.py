@@ -11,9 +11,8 @@ import pytest
 
 from fakes.slurm import FakeSlurm, SlurmJob
 from gua.allocation.files import AllocationFolder, FilesReader
-from gua.allocation.slurm import SlurmReader, SlurmSettings, openers
+from gua.allocation.slurm import CardFiles, SlurmReader, SlurmSettings, gpustat, job_mapping, openers
 from gua.allocation.slurm_conf import GresConf
-from gua.allocation.slurm_files import CardFiles, gpustat, job_mapping
 from gua.allocation.slurm_poll import PollAnswer, SlurmPoll
 from gua.allocation.sources import ReaderLook
 from gua.core.allocation import CardKey

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gua.allocation.slurm_answers import (
+from gua.allocation.slurm_conf import GresOrder, expand, matches, parse_gres_conf
+from gua.allocation.slurm_poll import (
     Gres,
     parse_job_gres,
     parse_job_name,
@@ -13,7 +14,6 @@ from gua.allocation.slurm_answers import (
     parse_node_gres,
     parse_node_name,
 )
-from gua.allocation.slurm_conf import GresOrder, expand, matches, parse_gres_conf
 
 
 def detail(gres: str, nodes: str = "node7") -> str:
@@ -101,13 +101,13 @@ def test_jobs_are_read_with_their_times() -> None:
         "15|15|1001|PENDING|N/A|N/A|bob\n"
         "16|16|1001|SOMETHING_NEW|1795360438|N/A|bob\n"
     )
-    jobs = parse_jobs(answer)
-    assert [(job.id, job.since_ms, job.until_ms, job.is_live) for job in jobs] == [
-        ("12", 1_795_360_438_000, None, True),
-        ("13", 1_795_360_438_000, 1_795_360_459_000, False),
-        ("14", 1_795_360_438_000, None, True),
-        ("15", None, None, False),
-        ("16", 1_795_360_438_000, None, True),
+    jobs = parse_jobs(answer, 1_795_400_000_000)
+    assert [(job.id, job.since_ms, job.until_ms) for job in jobs] == [
+        ("12", 1_795_360_438_000, None),
+        ("13", 1_795_360_438_000, 1_795_360_459_000),
+        ("14", 1_795_360_438_000, None),
+        ("15", 1_795_400_000_000, 1_795_400_000_000),
+        ("16", 1_795_360_438_000, None),
     ]
     assert [job.user for job in jobs][1] == "DOM\\bob|x"
 
@@ -125,7 +125,7 @@ def test_jobs_are_read_with_their_times() -> None:
 )
 def test_jobs_in_another_form_are_refused(answer: str) -> None:
     with pytest.raises(ValueError, match="another form"):
-        parse_jobs(answer)
+        parse_jobs(answer, 1_795_400_000_000)
 
 
 def test_what_a_node_uses_is_read() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import time
-from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -58,25 +57,6 @@ def test_slurm_is_asked_every_so_often_or_never(text: str | None, seconds: float
 def test_slurm_is_not_asked_more_often_than_it_can_bear(text: str) -> None:
     with pytest.raises(UsageError, match="--slurm-poll"):
         poll_seconds(text)
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [
-        AllocationSettings(),
-        AllocationSettings(sources=()),
-        AllocationSettings(
-            sources=("slurm", "files"),
-            folder=Path("/run/elsewhere"),
-            slurm_node="n1",
-            slurm_poll_seconds=0.0,
-            slurm_job_mapping=Path("/var/jobs"),
-            pod_resources=Path("/k/kubelet.sock"),
-        ),
-    ],
-)
-def test_settings_come_back_from_json_as_they_were(settings: AllocationSettings) -> None:
-    assert AllocationSettings.from_json(json.loads(json.dumps(asdict(settings), default=str))) == settings
 
 
 def test_every_source_that_can_be_named_can_be_opened() -> None:

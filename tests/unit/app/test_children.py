@@ -6,16 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from gua.agent.delivery import Landed
+from gua.agent.delivery import DrainResult
 from gua.app import children
 from gua.app.destinations import Destination, agent_destinations
-from gua.app.settings import AgentSettings, Places
+from gua.app.settings import AgentSettings, AllocationSettings, Places
 from gua.cli.main import main
 from gua.core.errors import TransientError
 from gua.core.tick import CardReading, Origin, Tick
 from gua.core.words import Source
+from gua.exporter.address import Address, Serving
+from gua.identity.pod_names import parse_kubelet
 from gua.otlp.encode import encode
-from gua.prices import listing
 from gua.spool.queue import Spool
 from gua.state.directory import Home
 
@@ -46,27 +47,12 @@ def spooled(home: Home, ticks: int) -> Destination:
 @pytest.mark.engine
 def test_a_child_lands_the_spool_and_a_report_finds_it_there(home: Home, capsys: pytest.CaptureFixture[str]) -> None:
     destination = spooled(home, 7)
-    assert children.land(home, destination, threading.Event()) == Landed(ticks=7, refused=0)
-    assert children.land(home, destination, threading.Event()) == Landed(ticks=0, refused=0)
+    assert children.land(home, destination, threading.Event()) == DrainResult(landed=7, refused=0)
+    assert children.land(home, destination, threading.Event()) == DrainResult(landed=0, refused=0)
     with Spool(home.spool, destinations=None) as spool:
         assert spool.depth(destination.name) == 0
     assert main(["report", "--json", "--since", "2026-03-20", "--until", "2026-03-21"]) == 0
     assert json.loads(capsys.readouterr().out)["headline"]["card_ticks"] == 7
-
-
-@pytest.mark.engine
-def test_a_child_keeps_the_list_of_prices_where_one_was_kept(home: Home, capsys: pytest.CaptureFixture[str]) -> None:
-    destination = spooled(home, 3)
-    children.land(home, destination, threading.Event())
-    assert not listing.is_there(home.store)
-    main(["prices", "list", "--json"])
-    told = capsys.readouterr().out
-    assert listing.read(home.store) is not None
-    spooled(home, 3)
-    children.land(home, destination, threading.Event())
-    assert listing.read(home.store) is not None
-    main(["prices", "list", "--json"])
-    assert capsys.readouterr().out == told
 
 
 def test_a_child_that_the_agent_ends_leaves_the_spool_as_it_was(home: Home) -> None:
@@ -99,5 +85,11 @@ def test_what_the_options_said_reaches_the_agents_process_whole(home: Home) -> N
             Destination(name="store", where="chdb:///x", store="chdb:///x"),
         ),
         places=Places(home=home, pid_file=home.pid_file, log_file=None, public_socket=Path("/run/gua/agent.sock")),
+        serving=Serving(address=Address(port=9835), constant={"cluster": "a"}, names=("gpu01",)),
+        kubelet=parse_kubelet("https://127.0.0.1:10250", insecure=False),
+        allocation=AllocationSettings(
+            sources=("slurm", "files"), folder=Path("/run/elsewhere"), slurm_node="n1", slurm_poll_seconds=0.0
+        ),
+        idle_release_ms=60_000,
     )
     assert AgentSettings.from_json(settings.to_json()) == settings

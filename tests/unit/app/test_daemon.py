@@ -15,14 +15,14 @@ from gua.core.ports import Mark
 from gua.core.tick import Origin
 from gua.core.words import Source
 from gua.identity.owner import Owners
-from gua.identity.process import NoProcesses, ProcessIdentity
+from gua.identity.process import ProcessIdentity
 from gua.nvml.reader import NvmlReader
 
 
 def sampler(clock: FakeClock, *cards: Card) -> Sampler:
     made = Sampler(
         cards=NvmlReader(clock, FakeDriver(*cards)),
-        processes=ProcessIdentity(NoProcesses(), Owners(), boot_time_ms=None),
+        processes=ProcessIdentity(None, Owners(), boot_time_ms=None),
         clock=clock,
         origin=Origin(host="gpu01", source=Source.AGENT, interval_ms=30_000),
         initial_pid_namespace=True,

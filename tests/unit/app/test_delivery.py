@@ -14,6 +14,7 @@ import pytest
 from gua.agent.delivery import DrainResult
 from gua.app import delivery, opening
 from gua.app.destinations import ENDPOINT, agent_destinations
+from gua.app.single_tick import spool_tick
 from gua.app.store_address import STORE, store_address
 from gua.core.errors import DataError, NothingRecordedError, TransientError, UnavailableError, UsageError
 from gua.core.ports import Mark
@@ -91,7 +92,7 @@ def deliver_agent_tick(
 ) -> DrainResult:
     destinations = agent_destinations(store, endpoint, home)
     with Spool(home / "spool.db", destinations=[destination.name for destination in destinations]) as spool:
-        delivery.spool_tick(spool, sample)
+        spool_tick(spool, sample)
         drained = delivery.deliver_spooled(spool, destinations, Home(home)).values()
     return DrainResult(landed=sum(each.landed for each in drained), refused=sum(each.refused for each in drained))
 

@@ -342,15 +342,15 @@ def test_one_check_that_breaks_hides_none_of_the_others() -> None:
 
 
 def test_an_errors_last_part_is_what_to_do() -> None:
-    found = of_error("a", "a", UnavailableError("cannot reach http://x: 1 (down): start it"))
+    found = of_error("a", UnavailableError("cannot reach http://x: 1 (down): start it"))
     assert (found.detail, found.remedy) == ("cannot reach http://x: 1 (down)", "start it")
 
 
 FINDINGS = [
-    ok("a", "first", "fine"),
-    warning("b", "second", "a path/" + "x" * 50 + " that is long, and goes on for more than a line", "do this"),
-    failed("c", "third", "bad \x1b[31m\u202ename", "do that"),
-    skipped("d", "fourth", "not here"),
+    ok("a", "fine", title="first"),
+    warning("b", "a path/" + "x" * 50 + " that is long, and goes on for more than a line", "do this", title="second"),
+    failed("c", "bad \x1b[31m\u202ename", "do that", title="third"),
+    skipped("d", "not here", title="fourth"),
 ]
 
 

@@ -6,9 +6,7 @@ from typing import Any
 
 import pytest
 
-from gua.canhazgpu.status import lasting, rows, table
-from gua.canhazgpu.usage import table as usage_table
-from gua.canhazgpu.usage import usage
+from gua.canhazgpu.status import lasting, rows, table, usage, usage_table
 
 NOW_MS = 1_751_913_987_000  # 2025-07-07T18:46:27Z
 MB = 2**20

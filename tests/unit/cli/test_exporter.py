@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,7 @@ from gua.cli.daemon import OPTIONAL_VALUES
 from gua.cli.main import main, with_values
 from gua.core.errors import UsageError
 from gua.exporter.address import Address, Serving, parse_address
-from gua.identity.kubelet import Kubelet
+from gua.identity.pod_names import Kubelet
 from gua.state.directory import Home
 
 
@@ -139,4 +138,3 @@ def test_the_agents_process_is_told_all_of_it(served: Serving | None, kubelet: K
         kubelet=kubelet,
     )
     assert AgentSettings.from_json(settings.to_json()) == settings
-    assert os.sep in settings.to_json()

@@ -10,8 +10,8 @@ import pytest
 
 from fakes.store import UNTIL_MS, FakeStore, behind_report, lab
 from gua.cli import main
+from gua.cli.options import style_for
 from gua.cli.report import render_report
-from gua.cli.terminal import style_for
 from gua.core.errors import UsageError
 from gua.report.window import ReportRequest
 

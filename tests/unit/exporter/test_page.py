@@ -14,8 +14,7 @@ from fakes.pages import Series, read_families, text_of
 from gua.core.metrics import CATALOGUE
 from gua.core.rules import State
 from gua.core.words import Mig, ProcessList, ProcessType
-from gua.exporter.catalogue import Catalogue
-from gua.exporter.families import add, family_name, is_counter, new_family
+from gua.exporter.catalogue import Catalogue, add, family_name, is_counter, new_family
 
 
 def values(found: Series, name: str, **labels: str) -> list[float]:

@@ -17,9 +17,19 @@ from gua.core.errors import UsageError
 from gua.core.ports import RawProcess
 from gua.core.tick import ProcessReading, ReadError
 from gua.exporter.catalogue import Catalogue
-from gua.identity.kubelet import Kubelet, Pod, items_of, parse_kubelet, pods_of
 from gua.identity.owner import Owners
-from gua.identity.pod_names import CALL, MOST_BYTES, MOST_PODS, KubeletError, PodNames, ask
+from gua.identity.pod_names import (
+    CALL,
+    MOST_BYTES,
+    MOST_PODS,
+    Kubelet,
+    KubeletError,
+    PodNames,
+    ask,
+    items_of,
+    parse_kubelet,
+    read_pod,
+)
 from gua.identity.process import Names, ProcessIdentity
 from gua.otlp.decode import decode
 from gua.otlp.encode import encode
@@ -141,20 +151,20 @@ def test_a_look_never_waits_for_the_answer() -> None:
     late.set()
 
 
+def pods_of(body: bytes) -> dict[str, tuple[str, str, dict[str, str]]]:
+    """Return namespace, name and containers by uid."""
+    pods = filter(None, map(read_pod, items_of(body)))
+    return {uid: (pod.namespace, pod.name, dict(pod.containers)) for pod in pods for uid in pod.uids}
+
+
 def test_names_are_those_of_the_documented_list() -> None:
-    found = pods_of(items_of((FIXTURES / "kubelet" / "pods.json").read_bytes()))
-    trainer = Pod(
-        name="trainer-7d4b9c5f6-x2x8p",
-        namespace="lab",
-        containers={"a1" * 32: "trainer", "b2" * 32: "fetch-data", "c3" * 32: "debugger-8xzrl"},
-    )
-    static = Pod(name="kube-proxy-n1", namespace="kube-system", containers={"d4" * 32: "kube-proxy"})
-    waiting = Pod(name="waiting", namespace="lab")
-    assert found == {
-        POD_UID: trainer,
+    containers = {"a1" * 32: "trainer", "b2" * 32: "fetch-data", "c3" * 32: "debugger-8xzrl"}
+    static = ("kube-system", "kube-proxy-n1", {"d4" * 32: "kube-proxy"})
+    assert pods_of((FIXTURES / "kubelet" / "pods.json").read_bytes()) == {
+        POD_UID: ("lab", "trainer-7d4b9c5f6-x2x8p", containers),
         "5c8a7b1e-0000-4000-8000-000000000002": static,
         "3d2f1e0c9b8a79685746352413021f0e": static,
-        "5c8a7b1e-0000-4000-8000-000000000003": waiting,
+        "5c8a7b1e-0000-4000-8000-000000000003": ("lab", "waiting", {}),
     }
 
 
@@ -162,17 +172,15 @@ def test_names_are_those_of_the_documented_list() -> None:
 def test_what_cannot_be_a_name_is_none(name: object) -> None:
     told = pod()
     told["metadata"]["name"] = name
-    assert pods_of(items_of(pod_list(told))) == {}
+    assert pods_of(pod_list(told)) == {}
 
 
 def test_the_fake_answers_in_the_shape_of_the_documented_list() -> None:
-    assert pods_of(items_of(pod_list(pod()))) == {
-        POD_UID: Pod(name="train-0", namespace="lab", containers={CONTAINER_ID: "main"})
-    }
+    assert pods_of(pod_list(pod())) == {POD_UID: ("lab", "train-0", {CONTAINER_ID: "main"})}
 
 
 def test_the_kubelet_is_asked_with_the_token_as_it_is_now(fake: FakeKubelet) -> None:
-    assert pods_of(items_of(ask(fake.kubelet, fake.account)))[POD_UID].name == "train-0"
+    assert pods_of(ask(fake.kubelet, fake.account))[POD_UID][1] == "train-0"
     fake.rotate("the-second")
     assert ask(fake.kubelet, fake.account) == fake.body
     assert fake.asked == ["/pods", "/pods"]

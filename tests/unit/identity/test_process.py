@@ -9,7 +9,7 @@ from gua.core.ports import RawProcess
 from gua.core.tick import ProcessReading
 from gua.core.words import ProcessType
 from gua.identity.owner import Owners
-from gua.identity.process import DEFAULT_IGNORED, NoProcesses, ProcessIdentity, process_type
+from gua.identity.process import DEFAULT_IGNORED, ProcessIdentity, process_type
 from gua.procfs.reader import ProcFs
 
 BOOT_MS = 1_700_000_000_000
@@ -86,7 +86,7 @@ def test_without_the_moment_of_boot_starts_are_unknown() -> None:
 
 
 def test_in_another_pid_namespace_nobody_is_taken_for_somebody_else() -> None:
-    found = ProcessIdentity(NoProcesses(), owners(), boot_time_ms=BOOT_MS).identify(raw(4242))
+    found = ProcessIdentity(None, owners(), boot_time_ms=BOOT_MS).identify(raw(4242))
     assert (found.owner, found.comm, found.created_ms) == (None, None, None)
 
 

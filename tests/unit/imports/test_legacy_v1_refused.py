@@ -13,7 +13,7 @@ from fakes.older_database import OlderDatabase
 from gua.core.errors import DataError, GuaError, UnavailableError, UsageError
 from gua.core.tick import Origin
 from gua.core.words import Source
-from gua.imports.legacy_v1 import database as legacy_v1_database
+from gua.imports.legacy_v1 import contents as legacy_v1_database
 from gua.imports.legacy_v1.histories import Histories
 
 ORIGIN = Origin(host="nobody", source=Source.IMPORT, interval_ms=1)

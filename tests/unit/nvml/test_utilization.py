@@ -4,7 +4,7 @@ import pytest
 
 from fakes.clock import FakeClock
 from fakes.nvml import NOT_SUPPORTED, Card, FakeDriver
-from gua.agent.coverage import Covered, cover
+from gua.agent.sampler import Covered, cover
 from gua.core.ports import UtilizationSample
 from gua.nvml.reader import NvmlReader
 

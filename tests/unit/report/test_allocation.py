@@ -31,15 +31,14 @@ from gua.report.kit.figures import HourFormat
 from gua.report.kit.style import Style
 from gua.report.model import Report
 from gua.report.prices import Prices, PriceSpan
-from gua.report.promises import PROMISES, PromiseRow
+from gua.report.promises import PROMISES, UNTOLD, PromiseRow, ReservationsRow, WaitsRow
 from gua.report.section_list import section_named
 from gua.report.sections.allocation import PromisedHours, allocation, allocation_name
 from gua.report.sections.contention import ContentionRow, Contentions, contention
 from gua.report.sections.now_rows import Now
-from gua.report.sections.usage_rows import Usage
+from gua.report.sections.usage import Usage
 from gua.report.states import observed_ms
 from gua.report.uses import USES, total
-from gua.report.waits import UNTOLD, ReservationsRow, WaitsRow
 from gua.report.window import ReportRequest
 
 Golden = Callable[[str, str], None]

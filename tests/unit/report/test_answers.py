@@ -11,7 +11,7 @@ from gua.report.answers import Asked, answers
 from gua.report.costs import Cost
 from gua.report.model import Report, Silent
 from gua.report.sections.now_rows import Now, OtherHolder
-from gua.report.sections.usage_rows import OwnerUsage, Usage
+from gua.report.sections.usage import OwnerUsage, Usage
 from gua.report.states import IDLE_HELD, STATES, StateTime
 
 

@@ -7,10 +7,12 @@ from datetime import datetime
 
 import pytest
 
+from fakes.asking import asking
+from fakes.reports import empty_report
 from fakes.store import whole
 from gua.core.ports import Row
 from gua.report.model import Window
-from gua.report.sections.calendar import CALENDAR, calendar, calendar_of, ms_of_days
+from gua.report.sections.calendar import CALENDAR, DAYS_SECTION, WEEK_SECTION, calendar_of, ms_of_days
 from gua.report.sections.previous import before
 from gua.report.states import STATES, StateTime
 from gua.report.views import SHARED
@@ -187,14 +189,12 @@ def test_before_any_card_was_expected_there_is_no_coverage() -> None:
 
 def test_the_calendar_is_asked_in_the_windows_zone() -> None:
     store = Store(calendar=[])
-    read: dict[str, object] = {
-        "since_ms": at("2026-03-29T00:00+01:00"),
-        "until_ms": at("2026-03-30T00:00+02:00"),
-        "hosts": [],
-        "tick_hours": [-1],
-        "use_hourly": 1,
-    }
-    week, days = calendar(store, read, window("2026-03-29T00:00+01:00", "2026-03-30T00:00+02:00", "Europe/Berlin"))()
-    assert store.asked == [("calendar", {**read, "timezone": "Europe/Berlin"})]
+    queries = asking(store, window("2026-03-29T00:00+01:00", "2026-03-30T00:00+02:00", "Europe/Berlin"))
+    week, days = (
+        collect(queries)(empty_report().headline, ())
+        for collect in (WEEK_SECTION.collect, DAYS_SECTION.collect)
+        if collect
+    )
+    assert store.asked == [("calendar", {**queries.read, "timezone": "Europe/Berlin"})]
     assert len(week) == 168
     assert [(day.date, day.seconds) for day in days] == [("2026-03-29", 82_800)]

@@ -18,7 +18,6 @@ from gua.core.plaintext import cells
 from gua.core.rules import State
 from gua.core.words import Relation, Use
 from gua.report.explain.explain import ExplainedPart, ExplainRequest, Explanation, explain
-from gua.report.explain.json_ import render_explanation_json
 from gua.report.explain.model import (
     CARD_VALUES,
     EXPLAIN_ALLOCATIONS,
@@ -27,7 +26,7 @@ from gua.report.explain.model import (
     PROCESS_VALUES,
     ExplainedPartRow,
 )
-from gua.report.explain.text import render_explanation
+from gua.report.explain.text import render_explanation, render_explanation_json
 from gua.report.kit.style import Style
 from gua.store import statements, tokens
 
@@ -459,7 +458,7 @@ class TestWhatBecameOfAPromise:
     @pytest.mark.parametrize("relation", [None, *Relation])
     def test_the_lines_come_to_what_the_rule_decides(self, state: State, relation: Relation | None) -> None:
         decided_use = use(state, relation)
-        row = ExplainedPart.of(part_row("" if relation is None else "slurm", relation, decided_use), state)
+        row = ExplainedPart(part_row("" if relation is None else "slurm", relation, decided_use), state)
         assert row.agrees
         by_line = {
             "a": {Use.UNKNOWN},

@@ -23,7 +23,7 @@ from gua.report.model import Headline, IdleSeconds, MostIdle, Report, UnknownRea
 from gua.report.sections.card_streaks import IdleSplit
 from gua.report.sections.groups import Groupings
 from gua.report.sections.now_rows import Now
-from gua.report.sections.usage_rows import Usage
+from gua.report.sections.usage import Usage
 from gua.report.states import STATES, StateTime
 
 Golden = Callable[[str, str], None]

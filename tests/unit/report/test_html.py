@@ -28,7 +28,7 @@ from gua.report.sections.calendar import TimeOfDay
 from gua.report.sections.energy import Energy
 from gua.report.sections.money import Money
 from gua.report.sections.now_rows import Now
-from gua.report.sections.usage_rows import Usage
+from gua.report.sections.usage import Usage
 from gua.report.states import IDLE_HELD, STATES, StateTime
 
 TAGS = {

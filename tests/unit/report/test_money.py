@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-
 import pytest
 
 from gua.core.ports import Row
 from gua.report.model import Card
 from gua.report.prices import COSTS, Prices, PriceSpan
-from gua.report.sections.energy import ENERGY, StateEnergy, energy, energy_of
+from gua.report.sections.energy import ENERGY, StateEnergy, energy_of
 from gua.report.sections.money import Money, money
 from gua.report.states import STATES, StateTime
 
@@ -95,21 +93,24 @@ def test_a_model_has_a_cost_in_each_currency_and_one_without_for_what_has_no_pri
         (None, None),
     ]
     _, euros, dollars, rest, free, _ = costs
-    assert euros.gpu_ms["idle-held"] == 6 * HOUR_MS
-    assert euros.cost["idle-held"] == 2 * 2.5 + 4 * 2.0
-    assert rest.unpriced_gpu_ms["truly-idle"] == 7 * HOUR_MS
-    assert dollars.cost == {"active": 0, "idle-held": 3.0, "truly-idle": 0, "unknown": 0}
-    assert sum(euros.unpriced_gpu_ms.values()) == sum(dollars.unpriced_gpu_ms.values()) == 0
+    assert euros.states["idle-held"].gpu_ms == 6 * HOUR_MS
+    assert euros.states["idle-held"].cost == 2 * 2.5 + 4 * 2.0
+    assert rest.states["truly-idle"].unpriced_gpu_ms == 7 * HOUR_MS
+    costs_by_state = {state: part.cost for state, part in dollars.states.items()}
+    assert costs_by_state == {"active": 0, "idle-held": 3.0, "truly-idle": 0, "unknown": 0}
+    assert not any(part.unpriced_gpu_ms for one in (euros, dollars) for part in one.states.values())
     # A price of 0 is a price.
-    assert free.gpu_ms["idle-held"] == 3 * HOUR_MS
-    assert free.cost["idle-held"] == 0
+    assert free.states["idle-held"].gpu_ms == 3 * HOUR_MS
+    assert free.states["idle-held"].cost == 0
 
 
 @pytest.mark.parametrize("prices", [PRICES, Prices()])
 def test_priced_and_unpriced_time_together_is_all_there_was(prices: Prices) -> None:
     every = sum(one.states[state].gpu_ms for one in CARDS for state in STATES)
     costs = found(prices).costs
-    assert sum(one.gpu_ms[state] + one.unpriced_gpu_ms[state] for one in costs for state in STATES) == every
+    assert (
+        sum(one.states[state].gpu_ms + one.states[state].unpriced_gpu_ms for one in costs for state in STATES) == every
+    )
 
 
 def test_prices_come_in_the_order_in_which_they_count() -> None:
@@ -152,21 +153,3 @@ def test_measured_and_estimated_energy_stay_apart_and_every_state_is_told() -> N
     assert set(known.states) == set(unknown.states) == set(STATES)
     assert known.states["active"].measured_ms == 0
     assert (unknown.bare_watts, unknown.held_watts, unknown.added_joules) == (None, None, None)
-
-
-@pytest.mark.parametrize(("view", "asking"), [("energy", energy)])
-def test_a_view_is_asked_with_what_the_report_reads(view: str, asking: object) -> None:
-    class Store:
-        is_concurrent = False
-
-        def rows(self, asked: str, parameters: Mapping[str, object]) -> Iterable[Row]:
-            assert (asked, parameters) == (view, read)
-            return []
-
-    read: dict[str, object] = {"since_ms": 1, "until_ms": 2, "hosts": [], "tick_hours": [-1], "use_hourly": 1}
-    assert callable(asking)
-    assert not any(vars_of(asking(Store(), read)()))
-
-
-def vars_of(part: object) -> list[object]:
-    return [getattr(part, name) for name in getattr(part, "__slots__", ())]

@@ -15,8 +15,7 @@ from gua.report.prices import Prices, PriceSpan
 from gua.report.promises import ALLOCATION_NAMES, PROMISES
 from gua.report.rows import OVERVIEW
 from gua.report.sections.card_streaks import CARD_STREAKS
-from gua.report.sections.now_rows import Now, now_of
-from gua.report.sections.usage_rows import HOLDERS
+from gua.report.sections.now_rows import HOLDERS, Now, now_of
 
 TICK_MS = 30_000
 MINUTE_MS = 60_000

@@ -7,18 +7,19 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from fakes.reports import lacking, week_report
+from fakes.asking import asking
+from fakes.reports import empty_report, lacking, week_report
 from fakes.store import extent
 from gua.report.forms.text import warnings
 from gua.report.hours import PART_CARD_TICKS, Hour
 from gua.report.kit.figures import HourFormat
 from gua.report.kit.style import Style
-from gua.report.model import Extent
+from gua.report.model import Extent, Window
 from gua.report.parts import in_parts, parts_of, parts_of_ticks
 from gua.report.prices import PricedTime, Prices
 from gua.report.sections.contention import Contentions
 from gua.report.sections.right_size import RightSize
-from gua.report.sections.streaks import EmptyLimitsRow, StreaksRow, ask_streaks, streaks, what_if_empty
+from gua.report.sections.streaks import STREAKS_SECTION, EmptyLimitsRow, StreaksRow, streaks, what_if_empty
 
 NO_PRICES = Prices.within((), since_ms=0, until_ms=1)
 
@@ -71,10 +72,13 @@ def test_each_part_is_asked_for_by_its_hosts() -> None:
 def test_holders_are_told_apart_where_there_are_parts_alone() -> None:
     reader = Asked()
     for parts in ((), (("a",), ("b",))):
+        queries = asking(reader, Window(since_ms=0, until_ms=1, timezone="UTC"), parts)
+        finish = STREAKS_SECTION.collect and STREAKS_SECTION.collect(queries)
+        assert finish
         with pytest.raises(Exception, match="limit_ms"):
-            ask_streaks(in_parts(reader, parts), {"hosts": []}, (), NO_PRICES)()
+            finish(empty_report().headline, ())
 
-    assert [asked["in_parts"] for asked in reader.asked] == [0, 1]
+    assert [asked["in_parts"] for asked in reader.asked if "in_parts" in asked] == [0, 1]
 
 
 def test_streaks_of_parts_are_added_up_and_a_holder_of_two_counts_once() -> None:
@@ -83,7 +87,7 @@ def test_streaks_of_parts_are_added_up_and_a_holder_of_two_counts_once() -> None
         0, 4, 2, (12, 13), 1_000, 2_000, 1_500, 2, (PricedTime(1, 5), PricedTime(2, 7)), (PricedTime(2, 6),)
     )
 
-    found = streaks([first, second, first._replace(limit_ms=3_600_000, holders=9)], (), 0, NO_PRICES)
+    found = streaks([first, second, first._replace(limit_ms=3_600_000, holders=9)], (), NO_PRICES)
 
     whole = found.classes[0]
     assert (whole.streaks, whole.holders, whole.idle_ms, whole.idle_held_gpu_ms) == (7, 3, 6_000, 6)

@@ -12,8 +12,7 @@ from fakes.reports import having, week_report
 from gua.core.words import Use
 from gua.report.answers import Asked, AskedOfEmpty, EmptyPromise, Unowned, answers
 from gua.report.costs import Cost, added_by_state
-from gua.report.forms.first_screen.answers import amounts, other_people
-from gua.report.forms.first_screen.lines import places
+from gua.report.forms.first_screen.answers import amounts, other_people, places
 from gua.report.forms.first_screen.overview import day
 from gua.report.forms.first_screen.screen import idle_seconds_in_words, sentences
 from gua.report.kit.figures import HourFormat
@@ -27,10 +26,10 @@ from gua.report.sections.card_streaks import IdleSplit
 from gua.report.sections.energy import JOULES_PER_KWH
 from gua.report.sections.groups import Grouping, Groupings
 from gua.report.sections.headline import state_hours
-from gua.report.sections.money import ModelCost, Money
+from gua.report.sections.money import ModelCost, Money, StateCost
 from gua.report.sections.previous import Previous
 from gua.report.sections.right_size import FitTime, RightSize
-from gua.report.sections.usefulness_rows import IdleTime, Usefulness
+from gua.report.sections.usefulness import IdleTime, Usefulness
 from gua.report.states import ACTIVE, IDLE_HELD, STATES, UNKNOWN, StateTime
 
 HOUR_MS = 3_600_000
@@ -136,7 +135,7 @@ def test_a_change_is_the_difference_of_the_shares_beside_it() -> None:
 def test_what_models_cost_is_what_the_currency_s_sum_says() -> None:
     report = week_report()
     costs = tuple(
-        ModelCost(model=model, currency="EUR", gpu_ms={}, cost=dict.fromkeys(STATES, 0.024), unpriced_gpu_ms={})
+        ModelCost(model=model, currency="EUR", states=dict.fromkeys(STATES, StateCost(cost=0.024)))
         for model in ("A30", "H100", "L4")
     )
     shown = having(report, replace(report[Money], costs=costs))

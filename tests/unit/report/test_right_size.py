@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from gua.report.prices import PricedTime, Prices, PriceSpan
-from gua.report.sections.right_size import CardSizeRow, RightSizeRow, right_size_of
-from gua.report.sections.right_size_fits import (
+from gua.report.sections.right_size import (
     CardSize,
+    CardSizeRow,
     ModelSize,
     Peak,
+    RightSizeRow,
     fits_half,
     fits_slice,
     fits_smaller,
     models_of,
+    right_size_of,
     usable,
 )
 
@@ -75,14 +79,14 @@ def test_an_instance_may_fit_a_smaller_profile_of_its_gpu_and_never_its_own(
     is_whole: bool,  # noqa: FBT001 - a case
     expected: tuple[bool | None, str | None],
 ) -> None:
-    instance = INSTANCE._replace(limit_bytes=limit_gib * GIB)
+    instance = replace(INSTANCE, limit_bytes=limit_gib * GIB)
     assert fits_slice(Peak(peak_gib * GIB, is_whole=is_whole), instance) == expected
 
 
 def test_of_an_instance_nothing_is_said_where_the_whole_or_its_profiles_are_not_known() -> None:
     small = Peak(GIB, is_whole=True)
-    assert fits_slice(small, INSTANCE._replace(whole_bytes=None)) == (None, None)
-    assert fits_slice(small, INSTANCE._replace(model="a model of tomorrow")) == (None, None)
+    assert fits_slice(small, replace(INSTANCE, whole_bytes=None)) == (None, None)
+    assert fits_slice(small, replace(INSTANCE, model="a model of tomorrow")) == (None, None)
     assert fits_half(small, INSTANCE) is True
 
 

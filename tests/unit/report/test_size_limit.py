@@ -39,7 +39,7 @@ def test_sections_made_of_intervals_are_read_in_parts_of_hosts_or_left_out() -> 
         hours=[hour._asdict() for hour in rolled_up(720)],
         **{view: [] for view in (*of_intervals, "contention")},
     )
-    wanted = frozenset({"streaks", "timeline", "contention"})
+    wanted = frozenset({"headline", "streaks", "timeline", "contention"})
     by_default = ReportRequest(now_ms=UNTIL_MS, sections=wanted, if_cheap=wanted)
 
     report = collect(store, by_default)

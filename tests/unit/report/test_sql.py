@@ -20,7 +20,7 @@ from gua.core.ports import SpooledTick
 from gua.core.tick import Origin
 from gua.core.words import Source
 from gua.otlp.encode import encode
-from gua.report.recording import RecordingReader
+from gua.report.questions import RecordingReader
 from gua.report.window import ReportRequest
 from gua.sim.host import END_MS, Scenario, simulate
 from gua.state.compression import compress

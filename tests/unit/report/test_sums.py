@@ -10,8 +10,8 @@ from gua.core.durations import to_rfc3339
 from gua.report.collect import collect
 from gua.report.hours import choose_hours, tick_hours
 from gua.report.model import Window
-from gua.report.sections.calendar import calendar
-from gua.report.sections.energy import energy
+from gua.report.sections.calendar import Days, Week
+from gua.report.sections.energy import Energy
 from gua.report.sections.money import Money
 from gua.report.sections.previous import before
 from gua.report.states import STATES
@@ -50,7 +50,6 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
 def test_parts_sum_to_the_headline(
     store: Store, since_ms: int, until_ms: int, timezone: str, *, from_ticks: bool
 ) -> None:
-    window = Window(since_ms=since_ms, until_ms=until_ms, timezone=timezone)
     bounds: dict[str, object] = {"since_ms": since_ms, "until_ms": until_ms, "hosts": []}
     read = {
         **bounds,
@@ -60,22 +59,24 @@ def test_parts_sum_to_the_headline(
     (total,) = [row for row in store.rows("overview", read) if row["is_total"]]
     headline = {state: gpu_ms for state, _, gpu_ms, *_ in total["states"]}
     assert sum(headline.values()) > 0
-    week, days = calendar(store, read, window)()
     asked = ReportRequest(
         since=to_rfc3339(since_ms),
         until=to_rfc3339(until_ms),
         timezone=timezone,
         from_ticks=from_ticks,
-        sections=frozenset({"money"}),
+        sections=frozenset({"money", "week", "days", "energy"}),
         now_ms=until_ms,
     )
-    costs = collect(store, asked)[Money].costs
+    report = collect(store, asked)
+    costs, week, days = report[Money].costs, report[Week], report[Days]
     for state in STATES:
         assert sum(hour.states[state].gpu_ms for hour in week) == pytest.approx(headline[state], abs=1e-3)
         assert sum(day.states[state].gpu_ms for day in days) == pytest.approx(headline[state], abs=1e-3)
-        parts = [(cost.gpu_ms[state], cost.unpriced_gpu_ms[state]) for cost in costs]
+        parts = [(cost.states[state].gpu_ms, cost.states[state].unpriced_gpu_ms) for cost in costs]
         assert sum(map(sum, parts)) == pytest.approx(headline[state], abs=1e-3)
-        assert sum(cost.cost[state] for cost in costs) == pytest.approx(sum(one for one, _ in parts) / 3_600_000 * 2)
+        assert sum(cost.states[state].cost or 0 for cost in costs) == pytest.approx(
+            sum(one for one, _ in parts) / 3_600_000 * 2
+        )
     assert sum(day.seconds for day in days) == pytest.approx((until_ms - since_ms) / 1000)
     observed = {
         (row["host"], row["gpu"]): row["observed_ms"]
@@ -84,7 +85,7 @@ def test_parts_sum_to_the_headline(
     }
     assert {
         (card.host, card.gpu): sum(one.measured_ms + one.estimated_ms + one.unknown_ms for one in card.states.values())
-        for card in energy(store, read)().cards
+        for card in report[Energy].cards
     } == observed
 
 

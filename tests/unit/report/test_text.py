@@ -16,8 +16,7 @@ from gua.report.kit.style import Style
 from gua.report.kit.tables import Table, TableColumn, draw
 from gua.report.sections.cards import MOST_CARDS
 from gua.report.sections.energy import Energy, StateEnergy
-from gua.report.sections.usage import usage_by
-from gua.report.sections.usage_rows import Usage
+from gua.report.sections.usage import Usage, usage_by
 from gua.report.states import STATES
 from gua.report.window import ReportRequest
 

@@ -32,12 +32,10 @@ from gua.core.plaintext import cells
 from gua.report.allocation_sources import SOURCES
 from gua.report.kit.style import Style
 from gua.report.top import text as drawing
-from gua.report.top.agent import snapshot_of_agent
 from gua.report.top.live import keys_of
-from gua.report.top.model import Snapshot, aged
-from gua.report.top.store import CURRENT_ALLOCATIONS, TOP_CARDS, snapshot_of_store
+from gua.report.top.model import SORTS, Snapshot, TopView, aged, chosen_cards, chosen_holders, press
+from gua.report.top.snapshots import CURRENT_ALLOCATIONS, TOP_CARDS, snapshot_of_agent, snapshot_of_store
 from gua.report.top.text import render_top, render_top_json
-from gua.report.top.view import SORTS, TopView, chosen_cards, chosen_holders, press
 
 Golden = Callable[[str, str], None]
 HOSTILE = "\x1b]0;owned\x07\u202e<b>" + "x" * 10_000

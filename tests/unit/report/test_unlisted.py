@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gua.report.prices import CostsRow, PricedState, Prices, PriceSpan
-from gua.report.sections.usage_rows import OwnerSpanRow, Whole, owners_of, usage_of
+from gua.report.sections.usage import OwnerSpanRow, Whole, owners_of, usage_of
 from gua.report.states import ACTIVE, IDLE_HELD, STATES, TRULY_IDLE, UNKNOWN, StateTime
 
 PLACE = STATES.index(IDLE_HELD) + 1

@@ -49,7 +49,7 @@ def test_the_truth_refuses_a_card_that_somebody_has(tmp_path: Path) -> None:
     with pytest.raises(TakenError):
         ledger.grant(replace(one, id="b", cards=("GPU-2", "GPU-1")))
     assert [each.id for each in ledger.open_ones()] == ["a"]  # nothing of the other was kept, not even GPU-2
-    ledger.end("a", ended_ms=2, ending=Ending.RELEASED)
+    ledger.write(replace(one, ended_ms=2, ending=Ending.RELEASED))
     ledger.grant(replace(one, id="b", cards=("GPU-2", "GPU-1")))
     ledger.close()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 
 from gua.core.allocation import QueueWaits
-from gua.reservations.queue import WaitMeter
+from gua.reservations.ledger import WaitMeter
 
 
 def test_what_was_waited_is_what_each_request_waited_however_it_is_looked_at() -> None:

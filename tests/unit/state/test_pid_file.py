@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 
 from gua.core.errors import UnavailableError
-from gua.state.pid_file import PidFile, RunningAgent, read_agent
+from gua.procfs.reader import ProcessRecord, ProcFs
+from gua.state.pid_file import PidFile, RunningAgent, running
 
 BOOT = "0c314e96-dae0-4ad6-957a-c83a11f47deb"
 TICKS = 4711
@@ -39,8 +40,25 @@ def acquire(path: Path, boot_id: str | None = BOOT) -> PidFile:
     return file
 
 
+class Processes(ProcFs):
+    """Every process began at one moment."""
+
+    def __init__(self, start_ticks: int | None, boot_id: str | None) -> None:
+        super().__init__()
+        self._start_ticks = start_ticks
+        self._boot_id = boot_id
+
+    def boot_id(self) -> str | None:
+        return self._boot_id
+
+    def process(self, pid: int) -> ProcessRecord | None:
+        if self._start_ticks is None:
+            return None
+        return ProcessRecord(pid=pid, comm="gua", start_ticks=self._start_ticks, uid=None, cgroup=None)
+
+
 def seen(path: Path, start_ticks: int | None = TICKS, boot_id: str | None = BOOT) -> RunningAgent | None:
-    return read_agent(path, start_ticks_of=lambda _pid: start_ticks, boot_id=boot_id)
+    return running(path, Processes(start_ticks, boot_id))
 
 
 def started(path: Path) -> subprocess.Popen[str]:

@@ -117,7 +117,7 @@ def test_who_wants_to_be_alone_waits_for_all_and_holds_up_those_after() -> None:
     threads = [threading.Thread(target=alone), threading.Thread(target=after)]
     with lending.lent():
         threads[0].start()
-        while not lending._alone:  # noqa: SLF001 - nothing tells when a thread has begun to wait
+        while lending._waiting != [-1]:  # noqa: SLF001 - nothing tells when a thread has begun to wait
             time.sleep(0.001)
         threads[1].start()
         time.sleep(0.02)

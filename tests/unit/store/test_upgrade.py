@@ -11,7 +11,9 @@ import pytest
 from fakes import later_schema
 from fakes.fleet import agent_tick, spooled_ticks
 from gua.store import statements
+from gua.store.catalog import read_catalog
 from gua.store.database import Store, open_store
+from gua.store.topology import retained
 from servers.gua import Gua
 
 pytestmark = pytest.mark.engine
@@ -94,7 +96,7 @@ def test_how_long_ticks_are_kept_stays_set(filled: str, tmp_path: Path) -> None:
         store.merge()
         assert store.select("SELECT count() AS ticks FROM gua.card_ticks") == [{"ticks": 0}]
         assert store.schema.check().lines == []
-        assert store.schema.retention().ticks_days == 2
+        assert retained(read_catalog(store.select)).ticks_days == 2
     assert "ticks forever" in gua.must("schema", "apply", "--store", filled, "--keep-ticks", "forever")
     refused = gua.run("schema", "apply", "--store", filled, "--keep-raw", "3d")
     assert refused.returncode == 2

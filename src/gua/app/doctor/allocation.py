@@ -47,14 +47,14 @@ def check_allocation(
         reason = None if source.get("ok") is True else text_in(source.get("reason")) or "no reason is known"
         yield _source(name, found.get(name), reason)
     for note in list_in(told.get("allocation_notes")):
-        yield warning("allocation_note", _TITLE, text_in(note) or "?", _REMEDY)
+        yield warning("allocation_note", text_in(note) or "?", _REMEDY)
 
 
 def _not_looked_at(found: Mapping[str, str]) -> Finding:
     if not found:
-        return skipped("allocation", _TITLE, "not looked at, and no source is here: a free card may be promised")
+        return skipped("allocation", "not looked at, and no source is here: a free card may be promised")
     here = "; ".join(f"{name}: {what}" for name, what in found.items())
-    return warning("allocation", _TITLE, f"the agent does not look at it, and there is {here}", _RESTART)
+    return warning("allocation", f"the agent does not look at it, and there is {here}", _RESTART)
 
 
 def _by_one_look(
@@ -77,14 +77,14 @@ def _by_one_look(
     for each in look.sources:
         yield _source(each.source, found.get(each.source), each.reason)
     for note in sources.notes:
-        yield warning("allocation_note", _TITLE, note, _REMEDY)
+        yield warning("allocation_note", note, _REMEDY)
 
 
 def _source(name: str, what: str | None, reason: str | None) -> Finding:
     title = f"{_TITLE}, {name}"
     if reason is None:
-        return ok("allocation", title, f"can be read{f' ({what})' if what else ''}")
-    return warning("allocation", title, f"{what or 'named'}, and cannot be read: {reason}", _REMEDY)
+        return ok("allocation", f"can be read{f' ({what})' if what else ''}", title=title)
+    return warning("allocation", f"{what or 'named'}, and cannot be read: {reason}", _REMEDY, title=title)
 
 
 def status_of_agent(home: Path) -> Mapping[str, Any] | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -31,6 +32,9 @@ def checks(
 ) -> list[tuple[str, Check]]:
     """Return every check by what it is about, in the order in which things depend on each other."""
     host = ProcFs(procfs)
+    own_home = None
+    with suppress(RuntimeError):
+        own_home = Path.home()
     return [
         ("system", system.check_system),
         ("driver", lambda: driver.check_driver(Path("/dev"), lambda: _reader(host, with_activity=True))),
@@ -48,7 +52,7 @@ def checks(
             ),
         ),
         ("models", lambda: system.check_models(allocation.status_of_agent(home))),
-        ("systemd", lambda: [state.check_unit(Path("/"), user=_own_home())]),
+        ("systemd", lambda: [state.check_unit(Path("/"), user=own_home)]),
     ]
 
 
@@ -61,7 +65,7 @@ def run_checks(named: Sequence[tuple[str, Check]]) -> Iterator[Finding]:
             what = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
             where = f" ({error.filename})" if isinstance(error, OSError) and error.filename else ""
             yield failed(
-                name, name, f"could not be checked: {type(error).__name__}: {what}{where}", "report it, with this line"
+                name, f"could not be checked: {type(error).__name__}: {what}{where}", "report it, with this line"
             )
 
 
@@ -70,10 +74,3 @@ def _reader(host: ProcFs, *, with_activity: bool = False) -> CardReader:
     from gua.procfs.clock import SystemClock  # noqa: PLC0415 - as above
 
     return NvmlReader(SystemClock(host), start_limit_seconds=_START_SECONDS, with_activity=with_activity)
-
-
-def _own_home() -> Path | None:
-    try:
-        return Path.home()
-    except RuntimeError:
-        return None

@@ -23,57 +23,49 @@ _PACKAGE = "chdb-core"
 
 def check_delivery(store: str | None, endpoint: str | None, home: Path, environ: Mapping[str, str]) -> list[Finding]:
     """Look at every place that ``gua daemon`` with these options would deliver to."""
-    engine = installed_engine()
+    try:
+        engine = metadata.version(_PACKAGE)  # without importing it
+    except metadata.PackageNotFoundError:
+        engine = None
     try:
         destinations = agent_destinations(store, endpoint, home)
     except (UnavailableError, UsageError) as error:
-        return [of_error("destination", "destination", error)]
-    found = [ok("destination", "destination", " and ".join(one.where for one in destinations))]
+        return [of_error("destination", error)]
+    found = [ok("destination", " and ".join(one.where for one in destinations))]
     for one in destinations:
         if one.store:
-            found += _store(one.store, engine, environ)
+            parsed = parse_dsn(one.store, password=environ.get("GUA_STORE_PASSWORD"))
+            if isinstance(parsed, ServerDsn):
+                found.append(_server(one.store, environ))
+            else:
+                found += check_embedded(parsed, engine)
         if one.endpoint:
             enrollment = read_enrollment(home) if one.enrolled else None
             found.append(check_endpoint(one.endpoint, environ, enrollment))
     return found
 
 
-def installed_engine() -> str | None:
-    """Return the version of the embedded engine without importing it, ``None`` if there is none."""
-    try:
-        return metadata.version(_PACKAGE)
-    except metadata.PackageNotFoundError:
-        return None
-
-
-def _store(address: str, engine: str | None, environ: Mapping[str, str]) -> list[Finding]:
-    parsed = parse_dsn(address, password=environ.get("GUA_STORE_PASSWORD"))
-    if isinstance(parsed, ServerDsn):
-        return [_server(address, environ)]
-    return check_embedded(parsed, engine)
-
-
 def check_embedded(dsn: EmbeddedDsn, engine: str | None) -> list[Finding]:
     """Look at an embedded store from outside: its engine lets one process in at a time, and would make it."""
     if engine is None:
         remedy = f"run {install_command()}, or deliver elsewhere with --endpoint or --store"
-        return [failed("engine", "engine", "the embedded one is not installed", remedy)]
-    found = [ok("engine", "engine", f"{_PACKAGE} {engine}")]
+        return [failed("engine", "the embedded one is not installed", remedy)]
+    found = [ok("engine", f"{_PACKAGE} {engine}")]
     directory = StoreDirectory(dsn.path)
     try:
         if not directory.exists():
-            return [*found, ok("store", "store", f"{dsn.path} is not there yet: the first landing makes it")]
+            return [*found, ok("store", f"{dsn.path} is not there yet: the first landing makes it")]
         stamped = directory.stamped_engine()
         check_engine(dsn.path, stamped=stamped, running=engine)
     except UnavailableError as error:
-        return [*found, of_error("store", "store", error)]
+        return [*found, of_error("store", error)]
     except OSError as error:
-        return [*found, skipped("store", "store", f"{dsn.path} cannot be looked at ({error.strerror})")]
+        return [*found, skipped("store", f"{dsn.path} cannot be looked at ({error.strerror})")]
     if not os.access(dsn.path, os.R_OK | os.W_OK | os.X_OK):
         owner = dsn.path.stat().st_uid
         detail = f"{dsn.path} belongs to uid {owner} and may not be written by this user"
-        return [*found, failed("store", "store", detail, "run gua as its owner, or name another with --store")]
-    return [*found, ok("store", "store", f"{dsn.path}, written by engine {stamped}")]
+        return [*found, failed("store", detail, "run gua as its owner, or name another with --store")]
+    return [*found, ok("store", f"{dsn.path}, written by engine {stamped}")]
 
 
 def _server(address: str, environ: Mapping[str, str]) -> Finding:
@@ -82,9 +74,9 @@ def _server(address: str, environ: Mapping[str, str]) -> Finding:
     try:
         with open_store(address, password=environ.get("GUA_STORE_PASSWORD")) as opened:
             opened.schema.require()
-            return ok("store", "store", f"{opened.dsn} answers, ClickHouse {opened.engine()}, schema as needed")
+            return ok("store", f"{opened.dsn} answers, ClickHouse {opened.engine()}, schema as needed")
     except GuaError as error:
-        return of_error("store", "store", error)
+        return of_error("store", error)
 
 
 def check_endpoint(url: str, environ: Mapping[str, str], enrollment: Enrollment | None = None) -> Finding:
@@ -100,9 +92,9 @@ def check_endpoint(url: str, environ: Mapping[str, str], enrollment: Enrollment 
         finally:
             opened.close()
     except GuaError as error:
-        return of_error("endpoint", "endpoint", error)
+        return of_error("endpoint", error)
     how = "TLS" if settings.secure else "without TLS"
     spoken = f"{settings.shown}, {settings.protocol}, {how}{', enrolled' if settings.enrolled else ''}"
     if refused:
-        return failed("endpoint", "endpoint", f"{spoken}: it refuses an empty request", "check that it receives OTLP")
-    return ok("endpoint", "endpoint", f"{spoken}: it accepts metrics")
+        return failed("endpoint", f"{spoken}: it refuses an empty request", "check that it receives OTLP")
+    return ok("endpoint", f"{spoken}: it accepts metrics")

@@ -7,14 +7,14 @@ import os
 import re
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
 from gua.app.doctor.finding import Finding, failed, of_error, ok, skipped, warning
 from gua.core.errors import UnavailableError
 from gua.core.ports import CardReader, RawCard
-from gua.core.tick import CardReading, ReadError
+from gua.core.tick import ReadError
 from gua.core.words import Mig, ProcessList
 from gua.report.kit.figures import plural
 from gua.report.kit.words import gpus_in_words
@@ -30,34 +30,25 @@ _COUNTERS: Final = "nvmlGpm"
 _BETWEEN_SECONDS: Final = 0.25
 
 
-def load_library(name: str) -> object:
-    """Load a shared library. Raises OSError."""
-    return ctypes.CDLL(name)
-
-
-def may_use(path: Path) -> bool:
-    """Return whether this process may read and write a device."""
-    return os.access(path, os.R_OK | os.W_OK)
-
-
 def check_driver(
     dev: Path,
     reader: Callable[[], CardReader],
     *,
-    load: Callable[[str], object] = load_library,
+    load: Callable[[str], object] = ctypes.CDLL,
     sleep: Callable[[float], None] = time.sleep,
-    permitted: Callable[[Path], bool] = may_use,
+    permitted: Callable[[Path], bool] = lambda path: os.access(path, os.R_OK | os.W_OK),
 ) -> list[Finding]:
     """Look at the device files in ``dev``, the library, the driver, and each card."""
     try:
         load(LIBRARY)
     except OSError as error:
+        reason = (str(error).splitlines() or ["unknown"])[0].removeprefix(f"{LIBRARY}: ")
         return [
             _devices(dev, permitted, works=False),
-            failed("library", "NVML library", f"{LIBRARY} cannot be loaded ({_first_line(error)})", _INSTALL),
-            skipped("driver", "driver", "not without its library"),
+            failed("library", f"{LIBRARY} cannot be loaded ({reason})", _INSTALL),
+            skipped("driver", "not without its library"),
         ]
-    found = [ok("library", "NVML library", f"{LIBRARY} loads")]
+    found = [ok("library", f"{LIBRARY} loads")]
     cards = reader()
     try:
         read, errors = cards.read()
@@ -65,7 +56,7 @@ def check_driver(
             sleep(_BETWEEN_SECONDS)
             read, errors = cards.read()
     except UnavailableError as error:
-        return [_devices(dev, permitted, works=False), *found, of_error("driver", "driver", error)]
+        return [_devices(dev, permitted, works=False), *found, of_error("driver", error)]
     finally:
         cards.close()
     general = [error for error in errors if error.uuid is None]
@@ -82,17 +73,14 @@ def _devices(dev: Path, permitted: Callable[[Path], bool], *, works: bool) -> Fi
     if denied:
         return failed(
             "devices",
-            "device files",
             f"{dev}/{denied[0]} may not be read and written by this user ({len(denied)} of {len(names)})",
             f"run the agent as a user who may, or add it to the group that owns {dev}/{denied[0]}",
         )
     if names:
-        return ok("devices", "device files", f"{len(names)} in {dev}, all permitted")
+        return ok("devices", f"{len(names)} in {dev}, all permitted")
     if works:
-        return ok("devices", "device files", f"none in {dev}, and the driver works without")
-    return failed(
-        "devices", "device files", f"no {dev}/nvidiactl and no {dev}/nvidia0", f"{_INSTALL}; modprobe nvidia loads it"
-    )
+        return ok("devices", f"none in {dev}, and the driver works without")
+    return failed("devices", f"no {dev}/nvidiactl and no {dev}/nvidia0", f"{_INSTALL}; modprobe nvidia loads it")
 
 
 def _driver(cards: Sequence[RawCard], errors: Sequence[ReadError]) -> Finding:
@@ -102,37 +90,47 @@ def _driver(cards: Sequence[RawCard], errors: Sequence[ReadError]) -> Finding:
     if errors:
         lost = any(error.code in _LOST for error in errors)
         found = failed if lost else warning
-        return found(
-            "driver", "driver", f"{detail}; {_told(errors)}", _RESET if lost else "look at nvidia-smi and dmesg"
-        )
-    return ok("driver", "driver", detail)
+        return found("driver", f"{detail}; {_told(errors)}", _RESET if lost else "look at nvidia-smi and dmesg")
+    return ok("driver", detail)
 
 
 def _card(card: RawCard, errors: Sequence[ReadError]) -> Finding:
     reading = card.reading
-    name, title = f"card.{reading.uuid}", _title(reading)
+    index = "" if reading.index is None else f" {reading.index}"
+    name, title = f"card.{reading.uuid}", f"card{index} MIG" if reading.mig is Mig.INSTANCE else f"card{index}"
     own = [error for error in errors if error.uuid == reading.uuid and not _is_of_activity(card, error)]
     if reading.failed:
-        return failed(name, title, f"{reading.uuid} is lost or needs a reset; {_told(own)}", _RESET)
+        return failed(name, f"{reading.uuid} is lost or needs a reset; {_told(own)}", _RESET, title=title)
     gaps = _gaps(card)
-    detail = "; ".join(
-        part
-        for part in (
-            f"{reading.name or reading.model or 'unknown model'} ({reading.uuid})",
-            _mig(reading),
-            _memory(reading),
-            _utilization(card),
-            _holders(card),
-            _distrust(reading),
-            *gaps,
-            _told(own),
-        )
-        if part
-    )
+    detail = "; ".join(filter(None, (*_what_is_told(card), *gaps, _told(own))))
     if gaps or own:
         remedy = "what cannot be read stays unknown; a newer driver, or root, may tell it"
-        return warning(name, title, detail, remedy)
-    return ok(name, title, detail)
+        return warning(name, detail, remedy, title=title)
+    return ok(name, detail, title=title)
+
+
+def _what_is_told(card: RawCard) -> Iterator[str]:
+    """Yield what the driver tells of a card."""
+    from gua.nvml.quirks import WIDE_LISTS, has_wide_lists  # noqa: PLC0415 - only where there is a card
+
+    reading = card.reading
+    yield f"{reading.name or reading.model or 'unknown model'} ({reading.uuid})"
+    mig = {Mig.PARENT: "MIG on", Mig.INSTANCE: f"instance of {reading.parent}", None: "MIG unknown"}
+    yield mig.get(reading.mig, "MIG off")
+    if reading.memory_shared:
+        yield "memory shared with the host"
+    elif reading.memory_used_bytes is not None and reading.memory_limit_bytes is not None:
+        told = reading.memory_reserved_bytes is not None
+        reserve = "driver's reserve told apart" if told else "with the driver's reserve"
+        yield f"{reading.memory_used_bytes / _GIB:.1f} of {reading.memory_limit_bytes / _GIB:.1f} GiB used, {reserve}"
+    if card.samples:
+        yield "utilization from samples"
+    elif reading.utilization is not None:
+        yield "utilization as an instant value, no samples yet"
+    if reading.process_list is ProcessList.KNOWN:
+        yield plural(len(card.processes), "process", "processes")
+    if has_wide_lists(reading.driver_version):
+        yield f"known fault of this driver, worked around: {WIDE_LISTS}"
 
 
 def _is_of_activity(card: RawCard, error: ReadError) -> bool:
@@ -151,10 +149,10 @@ def _activity(cards: Sequence[RawCard], errors: Sequence[ReadError]) -> Finding:
     )
     if failures:
         remedy = "gua works without; try it as root, or leave --activity off"
-        return warning("activity", "activity", f"{detail}; {_told(failures)}", remedy)
+        return warning("activity", f"{detail}; {_told(failures)}", remedy)
     if not told:
-        return ok("activity", "activity", "no card has performance counters (GPM, Hopper and newer)")
-    return ok("activity", "activity", f"{detail}: gua daemon --activity gpm reads it")
+        return ok("activity", "no card has performance counters (GPM, Hopper and newer)")
+    return ok("activity", f"{detail}: gua daemon --activity gpm reads it")
 
 
 def _gaps(card: RawCard) -> list[str]:
@@ -169,51 +167,6 @@ def _gaps(card: RawCard) -> list[str]:
     return gaps
 
 
-def _title(reading: CardReading) -> str:
-    index = "" if reading.index is None else f" {reading.index}"
-    return f"card{index} MIG" if reading.mig is Mig.INSTANCE else f"card{index}"
-
-
-def _mig(reading: CardReading) -> str:
-    return {Mig.PARENT: "MIG on", Mig.INSTANCE: f"instance of {reading.parent}", None: "MIG unknown"}.get(
-        reading.mig, "MIG off"
-    )
-
-
-def _memory(reading: CardReading) -> str:
-    if reading.memory_shared:
-        return "memory shared with the host"
-    if reading.memory_used_bytes is None or reading.memory_limit_bytes is None:
-        return ""
-    used, limit = reading.memory_used_bytes / _GIB, reading.memory_limit_bytes / _GIB
-    reserve = (
-        "driver's reserve told apart" if reading.memory_reserved_bytes is not None else "with the driver's reserve"
-    )
-    return f"{used:.1f} of {limit:.1f} GiB used, {reserve}"
-
-
-def _utilization(card: RawCard) -> str:
-    if card.samples:
-        return "utilization from samples"
-    return "" if card.reading.utilization is None else "utilization as an instant value, no samples yet"
-
-
-def _holders(card: RawCard) -> str:
-    if card.reading.process_list is not ProcessList.KNOWN:
-        return ""
-    return plural(len(card.processes), "process", "processes")
-
-
-def _distrust(reading: CardReading) -> str:
-    from gua.nvml.quirks import WIDE_LISTS, has_wide_lists  # noqa: PLC0415 - only where there is a card
-
-    return f"known fault of this driver, worked around: {WIDE_LISTS}" if has_wide_lists(reading.driver_version) else ""
-
-
 def _told(errors: Sequence[ReadError]) -> str:
     counted = Counter((error.call, error.code) for error in errors)
     return ", ".join(f"{call}: {code}" for call, code in sorted(counted))
-
-
-def _first_line(error: OSError) -> str:
-    return (str(error).splitlines() or ["unknown"])[0].removeprefix(f"{LIBRARY}: ")

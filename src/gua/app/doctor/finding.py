@@ -7,7 +7,7 @@ import re
 import shutil
 import textwrap
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from typing import Final
 
@@ -36,39 +36,54 @@ class Finding:
     remedy: str | None = None
 
 
-def ok(name: str, title: str, detail: str) -> Finding:
+_TITLES: Final = {
+    "library": "NVML library",
+    "devices": "device files",
+    "boot": "boot id",
+    "proc": "processes",
+    "pid_namespace": "PID namespace",
+    "allocation_note": "allocation",
+}
+
+
+def _finding(state: CheckState, name: str, detail: str, remedy: str | None = None, title: str | None = None) -> Finding:
+    """Return a finding; its title is its id with spaces if none is given."""
+    title = title or _TITLES.get(name, name.replace("_", " "))
+    return Finding(id=name, title=title, state=state, detail=detail, remedy=remedy)
+
+
+def ok(name: str, detail: str, *, title: str | None = None) -> Finding:
     """Return a finding that asks for nothing."""
-    return Finding(id=name, title=title, state=CheckState.OK, detail=detail)
+    return _finding(CheckState.OK, name, detail, title=title)
 
 
-def skipped(name: str, title: str, detail: str) -> Finding:
+def skipped(name: str, detail: str, *, title: str | None = None) -> Finding:
     """Return a finding about something that does not apply here."""
-    return Finding(id=name, title=title, state=CheckState.SKIPPED, detail=detail)
+    return _finding(CheckState.SKIPPED, name, detail, title=title)
 
 
-def warning(name: str, title: str, detail: str, remedy: str) -> Finding:
+def warning(name: str, detail: str, remedy: str, *, title: str | None = None) -> Finding:
     """Return a finding about something that the agent can do without, and what is lost."""
-    return Finding(id=name, title=title, state=CheckState.WARNING, detail=detail, remedy=remedy)
+    return _finding(CheckState.WARNING, name, detail, remedy, title)
 
 
-def failed(name: str, title: str, detail: str, remedy: str) -> Finding:
+def ok_if(good: bool, name: str, detail: str, otherwise: str, remedy: str) -> Finding:
+    """Return a finding that all is well, or a warning with what to do."""
+    return ok(name, detail) if good else warning(name, otherwise, remedy)
+
+
+def failed(name: str, detail: str, remedy: str, *, title: str | None = None) -> Finding:
     """Return a finding about something that the agent needs."""
-    return Finding(id=name, title=title, state=CheckState.FAILED, detail=detail, remedy=remedy)
+    return _finding(CheckState.FAILED, name, detail, remedy, title)
 
 
-def of_error(name: str, title: str, error: GuaError | str, *, state: CheckState = CheckState.FAILED) -> Finding:
+def of_error(name: str, error: GuaError | str, *, state: CheckState = CheckState.FAILED) -> Finding:
     """Return an error as a finding: its message says what and, after the last colon, what to do."""
     text = str(error)
     if isinstance(error, GuaError) and error.hints:
-        return Finding(id=name, title=title, state=state, detail=text, remedy="; ".join(error.hints))
+        return _finding(state, name, text, "; ".join(error.hints))
     detail, colon, remedy = text.rpartition(": ")
-    return Finding(
-        id=name,
-        title=title,
-        state=state,
-        detail=detail if colon else text,
-        remedy=remedy if colon else "correct what it names",
-    )
+    return _finding(state, name, detail if colon else text, remedy if colon else "correct what it names")
 
 
 SCHEMA: Final = "gua.doctor/1"
@@ -85,26 +100,9 @@ _MARKS: Final = {
 
 def render_json(findings: Sequence[Finding]) -> str:
     """Return the findings as one object."""
-    return (
-        json.dumps(
-            {
-                "schema": SCHEMA,
-                "healthy": all(one.state is not CheckState.FAILED for one in findings),
-                "checks": [
-                    {
-                        "id": safe(one.id),
-                        "title": safe(one.title),
-                        "state": one.state.value,
-                        "detail": safe(one.detail),
-                        "remedy": None if one.remedy is None else safe(one.remedy),
-                    }
-                    for one in findings
-                ],
-            },
-            indent=2,
-        )
-        + "\n"
-    )
+    checks = [{name: None if text is None else safe(text) for name, text in asdict(one).items()} for one in findings]
+    healthy = all(one.state is not CheckState.FAILED for one in findings)
+    return json.dumps({"schema": SCHEMA, "healthy": healthy, "checks": checks}, indent=2) + "\n"
 
 
 def render_text(findings: Sequence[Finding], width: int) -> str:

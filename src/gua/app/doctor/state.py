@@ -27,84 +27,72 @@ _SCARCE_BYTES: Final = 1024 * _MIB
 _NEEDED_BYTES: Final = 64 * _MIB
 # Reading all of a larger spool to see whether it is sound would take longer than everything else here.
 _CHECKED_BYTES: Final = 64 * _MIB
-UNIT_NAMES: Final = ("gua.service",)
+_UNIT: Final = "gua.service"
 UNIT_FOLDERS: Final = ("/etc/systemd/system", "/run/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system")
 
 
 def check_state(home: Path) -> list[Finding]:
     """Look at the state directory, the disk under it and the spool."""
-    return [_directory(home), _disk(home), check_spool(Home(home).spool), *_history()]
+    found = [_directory(home), _disk(home), check_spool(Home(home).spool)]
+    if (path := older_history()) is not None:
+        how = f"{import_command(path)} brings it over, and again changes nothing"
+        found.append(ok("history", f"of gpu-usage-audit 1.x, {path}; {how}"))
+    return found
 
 
 def _directory(home: Path) -> Finding:
     fault = examine_home(home)
     if fault is not None:
-        return of_error("state_directory", "state directory", fault)
+        return of_error("state_directory", fault)
     if not home.exists():
-        return ok("state_directory", "state directory", f"{home} is not there yet: gua daemon makes it")
+        return ok("state_directory", f"{home} is not there yet: gua daemon makes it")
     mode = home.stat().st_mode & 0o777
-    return ok("state_directory", "state directory", f"{home}, mode {mode:04o}")
+    return ok("state_directory", f"{home}, mode {mode:04o}")
 
 
 def _disk(home: Path) -> Finding:
     there = next((place for place in (home, *home.parents) if place.exists()), None)
     if there is None:
-        return skipped("disk_space", "disk space", f"no part of {home} is there")
+        return skipped("disk_space", f"no part of {home} is there")
     free = shutil.disk_usage(there).free
     detail = f"{free / 2**30:.1f} GiB free under {there}"
     if free < _NEEDED_BYTES:
-        return failed("disk_space", "disk space", detail, "free some, or name another disk with --state-dir")
+        return failed("disk_space", detail, "free some, or name another disk with --state-dir")
     if free < _SCARCE_BYTES:
-        return warning("disk_space", "disk space", detail, "free some: an outage of a day fills 30 MB and more")
-    return ok("disk_space", "disk space", detail)
-
-
-def _history() -> list[Finding]:
-    path = older_history()
-    if path is None:
-        return []
-    detail = f"of gpu-usage-audit 1.x, {path}; {import_command(path)} brings it over, and again changes nothing"
-    return [ok("history", "history", detail)]
+        return warning("disk_space", detail, "free some: an outage of a day fills 30 MB and more")
+    return ok("disk_space", detail)
 
 
 def check_spool(path: Path) -> Finding:
     """Look into the spool without changing it, or a file beside it."""
-    name, title = "spool", "spool"
     try:
         size = path.stat().st_size
     except FileNotFoundError:
-        return skipped(name, title, f"{path} is not there yet")
+        return skipped("spool", f"{path} is not there yet")
     except OSError as error:
-        return skipped(name, title, f"{path} cannot be looked at ({error.strerror})")
+        return skipped("spool", f"{path} cannot be looked at ({error.strerror})")
     if not os.access(path, os.R_OK):
-        return skipped(name, title, f"{path} may not be read by this user: it is its owner's")
+        return skipped("spool", f"{path} may not be read by this user: it is its owner's")
+    # Nothing is created: the log is only read if both its files are there.
+    logged = all(path.with_name(path.name + suffix).exists() for suffix in ("-wal", "-shm"))
+    address = f"{path.absolute().as_uri()}?mode=ro{'' if logged else '&immutable=1'}"
     try:
-        with closing(sqlite3.connect(_address(path), uri=True, timeout=1)) as connection:
+        with closing(sqlite3.connect(address, uri=True, timeout=1)) as connection:
             return _spooled(path, connection, size)
     except (sqlite3.Error, DamagedError) as error:
         if trouble(error) is Trouble.OTHER:
-            return warning(name, title, f"{path} cannot be read now ({error})", "run gua doctor again in a moment")
-        return warning(
-            name, title, f"{path} is damaged", "start the agent: it sets the file aside and begins a new one"
-        )
-
-
-def _address(path: Path) -> str:
-    """Return how to open the file so that nothing is created: its log is only read if both its files are there."""
-    logged = all(path.with_name(path.name + suffix).exists() for suffix in ("-wal", "-shm"))
-    return f"{path.absolute().as_uri()}?mode=ro{'' if logged else '&immutable=1'}"
+            return warning("spool", f"{path} cannot be read now ({error})", "run gua doctor again in a moment")
+        return warning("spool", f"{path} is damaged", "start the agent: it sets the file aside and begins a new one")
 
 
 def _spooled(path: Path, connection: sqlite3.Connection, size: int) -> Finding:
     if not size:
-        return ok("spool", "spool", f"{path} is empty")
+        return ok("spool", f"{path} is empty")
     if pragma(connection, "application_id") != APPLICATION_ID:
-        return failed(
-            "spool", "spool", f"{path} is no spool of gua", "move it away, or name another place with --state-dir"
-        )
+        return failed("spool", f"{path} is no spool of gua", "move it away, or name another place with --state-dir")
     if (version := pragma(connection, "user_version")) != VERSION:
         remedy = "deliver what waits in it with the gua that wrote it, or move the file away"
-        return failed("spool", "spool", f"{path} is of version {version}, this gua reads {VERSION}", remedy)
+        return failed("spool", f"{path} is of version {version}, this gua reads {VERSION}", remedy)
     if size <= _CHECKED_BYTES and connection.execute("PRAGMA quick_check(1)").fetchone()[0] != "ok":
         raise DamagedError
     return _finding(stats(connection, size))
@@ -124,9 +112,9 @@ def _finding(spooled: SpoolStats) -> Finding:
     ]
     if lost:
         return warning(
-            "spool", "spool", f"{detail}; ticks {', '.join(lost)}", "see gua status and the agent's log for the reason"
+            "spool", f"{detail}; ticks {', '.join(lost)}", "see gua status and the agent's log for the reason"
         )
-    return ok("spool", "spool", detail)
+    return ok("spool", detail)
 
 
 def check_agent(pid_file: Path, log: Path, environ: Mapping[str, str]) -> Finding:
@@ -136,34 +124,32 @@ def check_agent(pid_file: Path, log: Path, environ: Mapping[str, str]) -> Findin
         agent = running(pid_file, ProcFs())
         holder = HostLock.of(environ).holder()
     except UnavailableError as error:
-        return of_error("agent", "agent", error, state=CheckState.SKIPPED)
+        return of_error("agent", error, state=CheckState.SKIPPED)
     except GuaError as error:
-        return of_error("agent", "agent", error)
+        return of_error("agent", error)
     if agent is None:
         if holder is not None:
-            return ok("agent", "agent", f"one with another state directory samples this host ({holder})")
+            return ok("agent", f"one with another state directory samples this host ({holder})")
         failure = last_failure(log)
         last = "" if failure is None else f"; the last start failed ({failure})"
-        return ok("agent", "agent", f"none runs{last}; gua daemon starts it")
+        return ok("agent", f"none runs{last}; gua daemon starts it")
     if agent.version != installed:
         return warning(
-            "agent",
             "agent",
             f"pid {agent.pid} is version {agent.version}, installed is {installed}",
             "gua stop && gua daemon, or systemctl restart gua",
         )
-    return ok("agent", "agent", f"pid {agent.pid} runs")
+    return ok("agent", f"pid {agent.pid} runs")
 
 
 def check_unit(root: Path, *, user: Path | None) -> Finding:
     """Say whether a systemd unit starts the agent; ``root`` is / outside of tests."""
     if not (root / "run/systemd/system").is_dir():
-        return skipped("systemd_unit", "systemd unit", "systemd does not run here")
+        return skipped("systemd_unit", "systemd does not run here")
     folders = [root / folder.lstrip("/") for folder in UNIT_FOLDERS]
     if user is not None:
         folders.append(user / ".config/systemd/user")
     for folder in folders:
-        for name in UNIT_NAMES:
-            if (folder / name).exists():
-                return ok("systemd_unit", "systemd unit", str(folder / name))
-    return skipped("systemd_unit", "systemd unit", "none: nothing starts the agent after a boot (see deploy/systemd)")
+        if (folder / _UNIT).exists():
+            return ok("systemd_unit", str(folder / _UNIT))
+    return skipped("systemd_unit", "none: nothing starts the agent after a boot (see deploy/systemd)")

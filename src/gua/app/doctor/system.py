@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from importlib import metadata
 from typing import Any, Final
 
-from gua.app.doctor.finding import Finding, failed, ok, warning
+from gua.app.doctor.finding import Finding, failed, ok, ok_if, warning
 from gua.core.untrusted import object_in
 from gua.procfs.reader import ProcFs
 
@@ -24,11 +24,15 @@ _LAST_SANE_YEAR: Final = 2100
 
 def check_system() -> list[Finding]:
     """Look at the operating system and the installed versions."""
-    system = f"{_distribution()}, kernel {platform.release()}, {platform.machine()}"
+    try:
+        distribution = platform.freedesktop_os_release().get("PRETTY_NAME", "Linux")
+    except OSError:
+        distribution = os.uname().sysname
+    system = f"{distribution}, kernel {platform.release()}, {platform.machine()}"
     if platform.system() != "Linux":
-        return [failed("system", "system", system, "run the agent on Linux; gua report works anywhere")]
+        return [failed("system", system, "run the agent on Linux; gua report works anywhere")]
     versions = f"gua {metadata.version('gua-otel')}, Python {platform.python_version()}"
-    return [ok("system", "system", system), ok("versions", "versions", versions)]
+    return [ok("system", system), ok("versions", versions)]
 
 
 def check_clock(now_s: float, boot_id: str | None, synchronized: bool | None) -> list[Finding]:
@@ -36,27 +40,15 @@ def check_clock(now_s: float, boot_id: str | None, synchronized: bool | None) ->
     now = datetime.fromtimestamp(now_s, UTC)
     shown = f"{now:%Y-%m-%dT%H:%M:%SZ}"
     if not _FIRST_SANE_YEAR <= now.year < _LAST_SANE_YEAR:
-        found = [failed("clock", "clock", f"it says {shown}", "set the clock, then let NTP keep it (timedatectl)")]
-    elif synchronized is False:
-        found = [
-            warning(
-                "clock",
-                "clock",
-                f"{shown}, not synchronized: ticks of several hosts do not fit together, and a step costs ticks",
-                "let NTP keep it (timedatectl set-ntp true, or chrony)",
-            )
-        ]
+        found = [failed("clock", f"it says {shown}", "set the clock, then let NTP keep it (timedatectl)")]
     else:
-        found = [ok("clock", "clock", shown + (", synchronized" if synchronized else ", NTP not known"))]
+        alone = f"{shown}, not synchronized: ticks of several hosts do not fit together, and a step costs ticks"
+        kept = shown + (", synchronized" if synchronized else ", NTP not known")
+        remedy = "let NTP keep it (timedatectl set-ntp true, or chrony)"
+        found = [ok_if(synchronized is not False, "clock", kept, alone, remedy)]
     if boot_id is None:
-        found.append(
-            warning(
-                "boot",
-                "boot id",
-                "not readable: after a restart of the agent no tick continues the one before",
-                "make <procfs>/sys/kernel/random/boot_id readable",
-            )
-        )
+        detail = "not readable: after a restart of the agent no tick continues the one before"
+        found.append(warning("boot", detail, "make <procfs>/sys/kernel/random/boot_id readable"))
     return found
 
 
@@ -76,13 +68,6 @@ def kernel_synchronized(adjtimex: Callable[[ctypes.Array[ctypes.c_char]], int] |
     return not status & _STA_UNSYNC
 
 
-def _distribution() -> str:
-    try:
-        return platform.freedesktop_os_release().get("PRETTY_NAME", "Linux")
-    except OSError:
-        return os.uname().sysname
-
-
 _HOST_PIDS = "start the container with the host's (docker --pid host, kubernetes hostPID)"
 
 
@@ -92,12 +77,20 @@ def check_processes(host: ProcFs) -> list[Finding]:
         return [
             failed(
                 "proc",
-                "processes",
                 f"{host.root}/stat cannot be read",
                 "mount the host's /proc there, or name the place with --procfs",
             )
         ]
-    return [_proc(host), _pid_namespace(host), _user_namespace(host), _names(host)]
+    own = "the host's own"
+    no_pids = "not the host's, or not known: who holds a card stays unknown, and so does much of what is idle"
+    mapped = "user ids are mapped: users without a place in the map are not known"
+    no_map = "run the agent without PrivateUsers= or a rootless container"
+    return [
+        _proc(host),
+        ok_if(host.in_initial_pid_namespace(), "pid_namespace", own, no_pids, _HOST_PIDS),
+        ok_if(host.user_ids.are_the_hosts, "user_namespace", own, mapped, no_map),
+        _names(host),
+    ]
 
 
 def check_models(status: Mapping[str, Any] | None) -> list[Finding]:
@@ -105,55 +98,26 @@ def check_models(status: Mapping[str, Any] | None) -> list[Finding]:
     if object_in((status or {}).get("agent")).get("detects_models") is not True:
         return []
     detail = "the agent reads arguments of processes on cards and keeps the model's name (--detect-models)"
-    return [ok("models", "models", detail)]
+    return [ok("models", detail)]
 
 
 def _proc(host: ProcFs) -> Finding:
     hidden = host.hidepid()
     if hidden is None:
-        return ok("proc", "processes", f"{host.root} shows the processes of all users")
-    detail = f"{host.root} is mounted with hidepid={hidden}"
-    if os.geteuid() == 0:
-        return ok("proc", "processes", f"{detail}, which does not concern root")
-    return warning(
-        "proc",
-        "processes",
-        f"{detail}: other users' processes have no owner and no name here",
-        "run the agent as root, or in the group of the mount's gid= option",
-    )
-
-
-def _pid_namespace(host: ProcFs) -> Finding:
-    if host.in_initial_pid_namespace():
-        return ok("pid_namespace", "PID namespace", "the host's own")
-    return warning(
-        "pid_namespace",
-        "PID namespace",
-        "not the host's, or not known: who holds a card stays unknown, and so does much of what is idle",
-        _HOST_PIDS,
-    )
-
-
-def _user_namespace(host: ProcFs) -> Finding:
-    if host.user_ids.are_the_hosts:
-        return ok("user_namespace", "user namespace", "the host's own")
-    return warning(
-        "user_namespace",
-        "user namespace",
-        "user ids are mapped: users without a place in the map are not known",
-        "run the agent without PrivateUsers= or a rootless container",
-    )
+        return ok("proc", f"{host.root} shows the processes of all users")
+    mounted = f"{host.root} is mounted with hidepid={hidden}"
+    hides = f"{mounted}: other users' processes have no owner and no name here"
+    remedy = "run the agent as root, or in the group of the mount's gid= option"
+    return ok_if(os.geteuid() == 0, "proc", f"{mounted}, which does not concern root", hides, remedy)
 
 
 def _names(host: ProcFs) -> Finding:
     if host.shares_host_root():
-        return ok("user_names", "user names", "from this host's name service")
-    if os.access(host.host_passwd, os.R_OK):
-        return ok("user_names", "user names", f"from {host.host_passwd}, as this is another root file system")
-    return warning(
-        "user_names",
-        "user names",
+        return ok("user_names", "from this host's name service")
+    of_file = f"from {host.host_passwd}, as this is another root file system"
+    numbers = (
         "owners are shown by number: this is not surely the host's root file system, "
-        f"and {host.host_passwd} cannot be read",
-        "run the agent on the host, or its container as root with CAP_SYS_PTRACE",
+        f"and {host.host_passwd} cannot be read"
     )
+    remedy = "run the agent on the host, or its container as root with CAP_SYS_PTRACE"
+    return ok_if(os.access(host.host_passwd, os.R_OK), "user_names", of_file, numbers, remedy)

@@ -1,28 +1,163 @@
-"""What is in a database of gpu-usage-audit 1.0 to 1.8, and what of it is there in which version.
+"""What is in a database of gpu-usage-audit 1.0 to 1.8.
 
 Five schemas were released; a newer version adds columns to what an older one wrote, so one database may hold the rows
-of all of them:
-
-======== ===========================================================================================================
-1.0.0    time, card, utilization; process id, memory, login user; host. No interval.
-1.0.3    ``daemon_run``: the interval of each run of the daemon.
-1.1      Device memory, temperature, power, index and model of cards; process names.
-1.4      Graphics processes; processes of unknown memory; ``usage_state``, which is NULL where the list of compute
-         processes could not be read.
-1.7      The user that a process runs as, beside the one who logged in.
-======== ===========================================================================================================
+of all of them. From 1.0.3 on the interval of each run of the daemon is there. From 1.4 on ``usage_state`` is NULL where
+the list of compute processes could not be read.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import sqlite3
+import stat
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from datetime import UTC
-from typing import Final
+from functools import partial
+from pathlib import Path
+from typing import Any, Final, NamedTuple
 
-from gua.core.errors import DataError, UsageError
-from gua.imports.legacy_v1.database import LegacyDatabase
+from gua.core.errors import DataError, GuaError, UnavailableError, UsageError
+from gua.imports.recorded_file import opening
 from gua.imports.recording import MAX_INTERVAL_MS, Spacings, nominal_interval_ms
 from gua.imports.values import Timestamps
+
+_MAGIC = b"SQLite format 3\0"
+_HEADER_BYTES: Final = 100
+_PATIENCE_SECONDS: Final = 5.0
+_AT_ONCE: Final = 2_000
+# What SQLite says of a damaged schema may hold bytes of it, which Python then cannot read.
+_ERRORS: Final = (sqlite3.Error, UnicodeDecodeError)
+_LOCKED: Final = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+REMEDY: Final = "give the database of gpu-usage-audit 1.0 to 1.8"
+_REMEDY = ": repair it with sqlite3 FILE .recover | sqlite3 NEW and import that"
+
+
+class LegacyDatabase:
+    """One open database file. ``where`` is its path as the user gave it."""
+
+    def __init__(self, path: Path) -> None:
+        """Open it and hold on to what it holds now.
+
+        Raises UsageError if there is no such file, UnavailableError if it cannot be read or is locked, DataError
+        for what is not a whole SQLite database.
+        """
+        self.where = str(path)
+        self._path = path
+        self._log = path.with_name(f"{path.name}-wal")
+        header = self._header()
+        logged = header[18:20] == b"\2\2"
+        self._undisturbed = self._state() if logged and not self._log.exists() else None
+        if self._undisturbed is not None and _pages_bytes(header) > self._undisturbed[0]:
+            msg = f"{path} is cut short: it has {self._undisturbed[0]:,} of {_pages_bytes(header):,} bytes{_REMEDY}"
+            raise DataError(msg)
+        mode = "mode=ro" if self._undisturbed is None else "mode=ro&immutable=1"
+        uri = f"{path.absolute().as_uri()}?{mode}"
+        try:
+            self._connection = sqlite3.connect(uri, uri=True, timeout=_PATIENCE_SECONDS, isolation_level=None)
+        except _ERRORS as error:
+            raise self._error(error) from None
+        self._connection.text_factory = partial(str, encoding="utf-8", errors="replace")
+        try:
+            self.value("SELECT count(*) FROM sqlite_schema")
+            self.run("BEGIN")
+            self.value("SELECT count(*) FROM sqlite_schema")
+        except BaseException:
+            self.close()
+            raise
+
+    def rows(self, sql: str, parameters: Sequence[object] = ()) -> Iterator[tuple[Any, ...]]:
+        """Return the rows of a query as they are read. Raises DataError for damage, UnavailableError otherwise."""
+        cursor = self.run(sql, parameters)
+        while True:
+            try:
+                rows = cursor.fetchmany(_AT_ONCE)
+            except _ERRORS as error:
+                raise self._error(error) from None
+            self._check_undisturbed()
+            if not rows:
+                return
+            yield from rows
+
+    def row(self, sql: str, parameters: Sequence[object] = ()) -> tuple[Any, ...]:
+        """Return the first row of a query that has one."""
+        for row in self.rows(sql, parameters):
+            return row
+        missing = "rows are missing"
+        raise self._damaged(missing)
+
+    def value(self, sql: str, parameters: Sequence[object] = ()) -> Any:  # noqa: ANN401 - what SQLite holds there
+        """Return the first value of the first row."""
+        return self.row(sql, parameters)[0]
+
+    def check(self, table: str) -> None:
+        """Read a table and its indexes once and compare them. Raises DataError for damage."""
+        result = str(self.value(f"PRAGMA integrity_check({table})"))
+        if result != "ok":
+            raise self._damaged(result)
+
+    def close(self) -> None:
+        """Let go of the file."""
+        with suppress(sqlite3.Error):
+            self._connection.close()
+
+    def _header(self) -> bytes:
+        with opening(self._path, "give the path of a database, as in ~/.gua/gua.db"):
+            if not stat.S_ISREG(self._path.stat().st_mode):
+                msg = f"{self._path} is not a regular file: {REMEDY}"
+                raise UsageError(msg)
+            with self._path.open("rb") as file:
+                header = file.read(_HEADER_BYTES)
+        if not header.startswith(_MAGIC):
+            msg = f"{self._path} is {'not a SQLite database' if header else 'empty'}: {REMEDY}"
+            raise DataError(msg)
+        return header
+
+    def _state(self) -> tuple[int, int]:
+        status = self._path.stat()
+        return status.st_size, status.st_mtime_ns
+
+    def _check_undisturbed(self) -> None:
+        if self._undisturbed is None:
+            return
+        with suppress(OSError):
+            logged = self._log.exists() and self._log.stat().st_size > 0
+            if self._state() == self._undisturbed and not logged:
+                return
+        msg = f"{self.where} was written to while it was read: import it again, which changes nothing twice"
+        raise UnavailableError(msg)
+
+    def run(self, sql: str, parameters: Sequence[object] = ()) -> sqlite3.Cursor:
+        """Run a statement and return its cursor. Raises as :meth:`rows` does."""
+        try:
+            return self._connection.execute(sql, parameters)
+        except _ERRORS as error:
+            raise self._error(error) from None
+
+    def _error(self, error: Exception) -> GuaError:
+        code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
+        if code in _LOCKED:
+            return UnavailableError(
+                f"{self.where} is locked by another program: import it when that is done, or import a copy"
+            )
+        if code in {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY}:
+            return UnavailableError(
+                f"{self.where} cannot be opened: copy it, with its files -wal and -shm, to where you may write"
+            )
+        if code in {sqlite3.SQLITE_IOERR, sqlite3.SQLITE_PERM, sqlite3.SQLITE_FULL, sqlite3.SQLITE_NOMEM}:
+            return UnavailableError(f"{self.where} cannot be read: {error}: check the disk and the permissions")
+        if code == sqlite3.SQLITE_NOTADB:
+            return DataError(f"{self.where} is not a SQLite database, or encrypted: give an unencrypted one")
+        return self._damaged("its schema is no text" if isinstance(error, UnicodeDecodeError) else str(error))
+
+    def _damaged(self, why: str) -> DataError:
+        return DataError(f"{self.where} is damaged: {' '.join(why.split())}{_REMEDY}")
+
+
+def _pages_bytes(header: bytes) -> int:
+    """Return how large the file is by its own header (https://sqlite.org/fileformat.html)."""
+    page_bytes = int.from_bytes(header[16:18], "big")
+    return int.from_bytes(header[28:32], "big") * (65_536 if page_bytes == 1 else page_bytes)
+
 
 _CARD: Final = ("ts", "gpu_uuid", "util_pct")
 _CARD_LATER: Final = ("run_id", "gpu_index", "memory_used_mb", "temperature_c", "power_w", "usage_state")
@@ -70,8 +205,7 @@ _FAULTS: Final = {
 """By table and column: what no version from 1.0 to 1.8 wrote, as conditions of SQL."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class RecordedHost:
+class RecordedHost(NamedTuple):
     """A host that recorded into the database, from when to when (texts as the database has them)."""
 
     name: str
@@ -80,7 +214,10 @@ class RecordedHost:
 
 
 class Contents:
-    """What one database tells of all its rows: checked as a whole before anything of it is delivered."""
+    """What one database tells of all its rows: checked as a whole before anything of it is delivered.
+
+    ``without_interval`` is whether some rows belong to no run whose interval is known.
+    """
 
     def __init__(self, database: LegacyDatabase) -> None:
         """Read and check it once. Raises DataError for what no version from 1.0 to 1.8 wrote."""
@@ -98,6 +235,7 @@ class Contents:
         self.models = self._models()
         self.hosts, self.driver_version = self._hosts()
         self.intervals_ms = self._intervals()
+        self.without_interval = bool(self.runs - self.intervals_ms.keys())
         self._judge_lists()
 
     def interval_ms(self, given_ms: int | None) -> dict[int | None, int]:
@@ -107,21 +245,14 @@ class Contents:
         """
         known = {run: self.intervals_ms[run] for run in self.runs & self.intervals_ms.keys()}
         unknown = self.runs - known.keys()
-        if not unknown:
-            return known
-        return {**known, **dict.fromkeys(unknown, given_ms or self._median_ms(unknown))}
-
-    @property
-    def without_interval(self) -> bool:
-        """Tell whether some rows belong to no run whose interval is known."""
-        return bool(self.runs - self.intervals_ms.keys())
+        return known | (dict.fromkeys(unknown, given_ms or self._median_ms(unknown)) if unknown else {})
 
     def _check_schema(self) -> None:
         """Check tables and columns, and make the views of all columns (in memory). Raises DataError."""
         tables = {row[0] for row in self._database.rows("SELECT name FROM sqlite_schema WHERE type = 'table'")}
         missing = next((table for table in _COLUMNS if table not in tables), None)
         if missing is not None:
-            msg = f"{self.where} has no table {missing}: give the database of gpu-usage-audit 1.0 to 1.8"
+            msg = f"{self.where} has no table {missing}: {REMEDY}"
             raise DataError(msg)
         version = self._database.value("PRAGMA user_version")
         newer = f"user_version {version}" if version else None
@@ -129,7 +260,7 @@ class Contents:
             columns = self._columns(table)
             lacking = next((column for column in needed if column not in columns), None)
             if lacking is not None:
-                msg = f"{self.where} has no column {table}.{lacking}: give the database of gpu-usage-audit 1.0 to 1.8"
+                msg = f"{self.where} has no column {table}.{lacking}: {REMEDY}"
                 raise DataError(msg)
             newer = newer or next((f"column {table}.{name}" for name in columns if name not in {*needed, *later}), None)
             shown = ", ".join(name if name in columns else f"NULL AS {name}" for name in (*needed, *later))
@@ -140,6 +271,11 @@ class Contents:
 
     def _columns(self, table: str) -> frozenset[str]:
         return frozenset(row[1] for row in self._database.rows(f"PRAGMA table_info({table})"))
+
+    def _later(self, sql: str) -> Iterator[tuple[Any, ...]]:
+        """Return the rows of a table that 1.0.0 did not have, none where it is missing."""
+        is_there = self._columns(sql.partition(" FROM ")[2].split()[0])
+        return self._database.rows(sql) if is_there else iter(())
 
     def _check_rows(self, table: str) -> int:
         """Return how many rows there are. Raises DataError for one that no version wrote."""
@@ -164,29 +300,21 @@ class Contents:
 
     def _models(self) -> dict[str, tuple[str | None, int | None]]:
         """Return model and memory in MiB by card, where the database has them."""
-        if not self._columns("gpu_device"):
-            return {}
-        rows = self._database.rows("SELECT gpu_uuid, name, memory_total_mb FROM gpu_device")
         return {
             uuid: (str(name)[:256] if name else None, mib if isinstance(mib, int) and 0 < mib <= _MOST_MIB else None)
-            for uuid, name, mib in rows
+            for uuid, name, mib in self._later("SELECT gpu_uuid, name, memory_total_mb FROM gpu_device")
         }
 
     def _hosts(self) -> tuple[tuple[RecordedHost, ...], str | None]:
-        if not self._columns("host"):
-            return (), None
-        rows = list(
-            self._database.rows("SELECT hostname, first_seen, last_seen, driver_version FROM host ORDER BY first_seen")
-        )
-        hosts = tuple(RecordedHost(name=str(row[0]), first=str(row[1]), last=str(row[2])) for row in rows if row[0])
+        columns = "hostname, first_seen, last_seen, driver_version"
+        rows = list(self._later(f"SELECT {columns} FROM host ORDER BY first_seen"))  # noqa: S608 - own text
+        hosts = tuple(RecordedHost(*map(str, row[:3])) for row in rows if row[0])
         return hosts, str(rows[-1][3])[:256] if rows and rows[-1][3] else None
 
     def _intervals(self) -> dict[int | None, int]:
         self.runs = self._runs("card_row")
-        if not self._columns("daemon_run"):
-            return {}
         intervals: dict[int | None, int] = {}
-        for run, seconds in self._database.rows("SELECT id, interval_seconds FROM daemon_run"):
+        for run, seconds in self._later("SELECT id, interval_seconds FROM daemon_run"):
             if not isinstance(seconds, int | float) or not 0.001 <= seconds <= MAX_INTERVAL_MS / 1000:
                 msg = f"{self.where}: the interval of run {run} is {seconds!r} seconds: nothing was imported"
                 raise DataError(msg)

@@ -17,13 +17,13 @@ from gua.core.attribution import split_gpu_time
 from gua.core.errors import UsageError
 from gua.core.tick import CardReading, Origin, ProcessReading, Tick
 from gua.core.words import ProcessList, ProcessType
-from gua.imports.legacy_v1.contents import Contents, RecordedHost
-from gua.imports.legacy_v1.database import LegacyDatabase
+from gua.imports.legacy_v1.contents import Contents, LegacyDatabase
+from gua.imports.recorded_file import ticks_of
 from gua.imports.rows import DEFAULT_HOST
 from gua.imports.values import MIB, Timestamps
 
 _CARD_ROWS: Final = """
-SELECT ts, util_pct, run_id, gpu_index, memory_used_mb, temperature_c, power_w, usage_state
+SELECT ts, run_id, util_pct, gpu_index, memory_used_mb, temperature_c, power_w, usage_state
 FROM card_row WHERE gpu_uuid = ? ORDER BY ts, row
 """
 _PROCESS_ROWS: Final = """
@@ -56,13 +56,13 @@ class Row(NamedTuple):
     file: int
     uuid: str
     run: int | None
+    processes: Sequence[Process]
     util_pct: int | None
     gpu_index: int | None
     used_mib: int | None
     temperature_celsius: int | None
     power_watts: int | None
     usage_state: str | None
-    processes: Sequence[Process]
 
 
 def merged(databases: Sequence[tuple[LegacyDatabase, Contents]]) -> Iterator[Row]:
@@ -79,9 +79,8 @@ def merged(databases: Sequence[tuple[LegacyDatabase, Contents]]) -> Iterator[Row
 
 def _rows(database: LegacyDatabase, file: int, uuid: str) -> Iterator[Row]:
     processes = _Processes(database, uuid)
-    for ts, util_pct, run, gpu_index, used_mib, celsius, watts, usage_state in database.rows(_CARD_ROWS, (uuid,)):
-        listed = processes.at(ts, run)
-        yield Row(ts, file, uuid, run, util_pct, gpu_index, used_mib, celsius, watts, usage_state, listed)
+    for ts, run, *values in database.rows(_CARD_ROWS, (uuid,)):
+        yield Row(ts, file, uuid, run, processes.at(ts, run), *values)
 
 
 class _Processes:
@@ -101,8 +100,6 @@ class _Processes:
                 if self._ahead[0] == ts:
                     self._found.append(Process(*self._ahead[1:]))
                 self._ahead = next(self._rows, None)
-        if all(process.run == run for process in self._found):
-            return self._found
         return [process for process in self._found if process.run == run]
 
 
@@ -124,7 +121,10 @@ class ImportCounts:
 
 
 class Histories:
-    """The databases of one import, read in two passes: the first checks all of them, the second makes the ticks."""
+    """The databases of one import, read in two passes: the first checks all of them, the second makes the ticks.
+
+    ``hosts`` are those whose cards are imported, ``cards`` is how many, ``intervals_ms`` are what rows stand for.
+    """
 
     def __init__(
         self, files: Sequence[Path], *, host: str | None, interval_ms: int | None, ignored: Sequence[str]
@@ -144,17 +144,15 @@ class Histories:
                 database = LegacyDatabase(path)
                 self._closing.callback(database.close)
                 self._databases.append((database, Contents(database)))
-            contents = self.contents
-            self._hosts = [_Hosts(database, host) for database in contents]
-            self._intervals = [database.interval_ms(interval_ms) for database in contents]
+            self.contents = tuple(contents for _, contents in self._databases)
+            self.cards = len({uuid for contents in self.contents for uuid in contents.cards})
+            self._hosts = [_Hosts(contents, host) for contents in self.contents]
+            self.hosts = tuple(sorted({name for hosts in self._hosts for name in hosts.names}))
+            self._intervals = [contents.interval_ms(interval_ms) for contents in self.contents]
+            self.intervals_ms = tuple(sorted({each for of_run in self._intervals for each in of_run.values()}))
         except BaseException:
             self.close()
             raise
-
-    @property
-    def contents(self) -> tuple[Contents, ...]:
-        """Return what each database holds."""
-        return tuple(contents for _, contents in self._databases)
 
     @property
     def newest_ms(self) -> tuple[tuple[str, int], ...]:
@@ -164,61 +162,38 @@ class Histories:
             for database, _ in self._databases
         )
 
-    @property
-    def hosts(self) -> tuple[str, ...]:
-        """Return the hosts whose cards are imported."""
-        return tuple(sorted({name for hosts in self._hosts for name in hosts.names}))
-
-    @property
-    def cards(self) -> int:
-        """Return how many cards there are."""
-        return len({uuid for contents in self.contents for uuid in contents.cards})
-
-    @property
-    def intervals_ms(self) -> tuple[int, ...]:
-        """Return the intervals that rows stand for, in ms."""
-        return tuple(sorted({interval for of_run in self._intervals for interval in of_run.values()}))
-
     def ticks(self, origin: Origin) -> Iterator[Tick]:
         """Return the ticks of all databases by time: rows of one moment, host and interval are one tick.
 
         A row covers the interval of its run, but never back over the row before it of the same card.
         """
         self.taken = taken = ImportCounts()
+        for tick in ticks_of(self._readings(), origin):
+            taken.ticks += 1
+            taken.card_ticks += len(tick.cards)
+            taken.first_ms = taken.first_ms or tick.ts_ms
+            taken.last_ms = tick.ts_ms
+            yield tick
+
+    def _readings(self) -> Iterator[tuple[int, str, int, CardReading]]:
         stamps = Timestamps(UTC)
         last: dict[tuple[str, str], tuple[int, int]] = {}
-        moment = 0
-        cards: dict[tuple[str, int], list[CardReading]] = {}
         for row in merged(self._databases):
             host, interval_ms = self._hosts[row.file].at(row.ts), self._intervals[row.file][row.run]
             ts_ms = stamps.parse(row.ts)
             before_ms, before_file = last.get((host, row.uuid), (0, row.file))
             if ts_ms <= before_ms:
                 if before_file != row.file:
-                    taken.duplicates += 1
+                    self.taken.duplicates += 1
                     continue
                 # Two daemons may write into one database: each of their rows is a row of its own.
                 ts_ms = before_ms + 1
             last[host, row.uuid] = ts_ms, row.file
-            if ts_ms != moment:
-                yield from self._ticks(moment, origin, cards)
-                moment, cards = ts_ms, {}
-            duration_ms = min(interval_ms, ts_ms - before_ms)
-            cards.setdefault((host, interval_ms), []).append(self._reading(row, duration_ms))
-        yield from self._ticks(moment, origin, cards)
+            yield ts_ms, host, interval_ms, self._reading(row, min(interval_ms, ts_ms - before_ms))
 
     def close(self) -> None:
         """Let go of the files."""
         self._closing.close()
-
-    def _ticks(self, ts_ms: int, origin: Origin, cards: dict[tuple[str, int], list[CardReading]]) -> Iterator[Tick]:
-        taken = self.taken
-        for (host, interval_ms), readings in cards.items():
-            taken.ticks += 1
-            taken.card_ticks += len(readings)
-            taken.first_ms = taken.first_ms or ts_ms
-            taken.last_ms = ts_ms
-            yield Tick(ts_ms=ts_ms, origin=_origin(origin, host, interval_ms), cards=tuple(readings))
 
     def _reading(self, row: Row, duration_ms: int) -> CardReading:
         contents = self._databases[row.file][1]
@@ -270,28 +245,18 @@ class _Hosts:
     """Whose the rows of one database are: hosts that recorded one after the other are told apart by time."""
 
     def __init__(self, contents: Contents, given: str | None) -> None:
-        held = contents.hosts
-        self._starts: list[RecordedHost] = []
-        if given is not None or not held:
-            self.names: tuple[str, ...] = (given or DEFAULT_HOST,)
-            return
-        names = [_text(host.name) or DEFAULT_HOST for host in held]
-        for before, after in pairwise(held):
-            if after.first <= before.last:
-                msg = (
-                    f"{contents.where} has the hosts {names[0]} and {names[1]} at the same time: "
-                    "say with --host whose cards they are"
-                )
-                raise UsageError(msg)
-        self.names = tuple(names)
-        self._starts = list(held)
+        self._starts = () if given is not None else contents.hosts
+        self.names = tuple(_text(host.name) or DEFAULT_HOST for host in self._starts) or (given or DEFAULT_HOST,)
+        if any(after.first <= before.last for before, after in pairwise(self._starts)):
+            msg = (
+                f"{contents.where} has the hosts {self.names[0]} and {self.names[1]} at the same time: "
+                "say with --host whose cards they are"
+            )
+            raise UsageError(msg)
 
     def at(self, ts: str) -> str:
         """Return the host that recorded at this time."""
-        if len(self.names) == 1:
-            return self.names[0]
-        started = sum(start.first <= ts for start in self._starts)
-        return self.names[max(started - 1, 0)]
+        return self.names[max(sum(start.first <= ts for start in self._starts) - 1, 0)]
 
 
 def _process_list(contents: Contents, row: Row) -> ProcessList:
@@ -315,11 +280,6 @@ def _process(row: Process, ignored: frozenset[str]) -> ProcessReading:
         comm=name,
         memory_bytes=None if row.mib is None else row.mib * MIB,
     )
-
-
-@lru_cache(maxsize=1_000)
-def _origin(origin: Origin, host: str, interval_ms: int) -> Origin:
-    return replace(origin, host=host, interval_ms=interval_ms)
 
 
 def _text(value: object, length: int = _USER_LENGTH) -> str | None:

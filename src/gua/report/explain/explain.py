@@ -65,19 +65,22 @@ class ExplainRequest:
     now_ms: int
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class ExplainedPart:
-    """A part of a tick: the store's row of it, and the lines of the rule of uses up to the one that fits."""
+    """A part of a tick: the store's row of it, and the state that the card was in."""
 
     row: ExplainedPartRow
-    lines: tuple[UseLine, ...]
-    agrees: bool
+    state: State
 
-    @classmethod
-    def of(cls, row: ExplainedPartRow, state: str) -> ExplainedPart:
-        """Return a part of a tick in which the card was in a state."""
-        of_card = State(state)
-        return cls(row=row, lines=use_lines(of_card, row), agrees=decided(of_card, row) == row.use)
+    @property
+    def lines(self) -> tuple[UseLine, ...]:
+        """Return the lines of the rule of uses up to the one that fits."""
+        return use_lines(self.state, self.row)
+
+    @property
+    def agrees(self) -> bool:
+        """Return whether the rule in Python comes to the store's use."""
+        return decided(self.state, self.row) == self.row.use
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -166,14 +169,16 @@ def explain(reader: ViewReader, request: ExplainRequest) -> Explanation:
     moments = _moments(reader, card, at_ms, max(ticks_around, 1))
     if around_ms:
         bounds = (at_ms - around_ms - 1, at_ms + around_ms)
-        moments = sorted({*_nearest(moments, at_ms), *_ask_moments(reader, card, at_ms, MOST_TICKS + 1, bounds)})
+        before, after = _sides(moments, at_ms)
+        around = _ask_moments(reader, card, at_ms, MOST_TICKS + 1, bounds)
+        moments = sorted({*before[-1:], *after[:1], *around})
         if len(moments) > MOST_TICKS:
             msg = f"--around {request.around} is more than {MOST_TICKS:,} ticks: ask for fewer"
             raise UsageError(msg)
     if not moments:
         msg = f"there are no ticks of {card.gpu} of {host} any more: the store keeps its hours alone"
         raise UnavailableError(msg)
-    before, after = _beside(moments, at_ms)
+    spans = [(end - duration, end) for end, duration in moments]
     settings = tuple(rule_rows())
     ticks = _explained(reader, card, moments, settings)
     return Explanation(
@@ -184,8 +189,8 @@ def explain(reader: ViewReader, request: ExplainRequest) -> Explanation:
         settings=settings,
         covering=next((tick for tick in ticks if tick.start_ms < at_ms <= tick.ts_ms), None),
         ticks=ticks,
-        before=before,
-        after=after,
+        before=next((span for span in reversed(spans) if span[1] < at_ms), None),
+        after=next((span for span in spans if span[0] >= at_ms), None),
     )
 
 
@@ -224,11 +229,12 @@ def choose_card(cards: Sequence[ExplainedCard], text: str, *, at_ms: int) -> Exp
     """
     numbered = _NUMBERED.fullmatch(text.strip())
     wanted = numbered[1] if numbered else text.strip()
-    found = [card for card in cards if numbered and card.gpu_index == int(wanted)]
-    if found:
-        found = _of_the_time(_whole(found), at_ms)
-    elif wanted and not numbered:
-        found = [card for card in cards if _begins(card.gpu, wanted)]
+    if numbered:
+        found = [card for card in cards if card.gpu_index == int(wanted)]
+        found = [card for card in found if card.mig != Mig.INSTANCE] or found
+        found = [card for card in found if card.first_ms < at_ms <= card.last_ms] or found
+    else:
+        found = [card for card in cards if wanted and _begins(card.gpu.casefold(), wanted.casefold())]
         found = [card for card in found if card.gpu.casefold() == wanted.casefold()] or found
     if len(found) == 1:
         return found[0]
@@ -241,17 +247,8 @@ def choose_card(cards: Sequence[ExplainedCard], text: str, *, at_ms: int) -> Exp
     raise UsageError(msg)
 
 
-def _begins(uuid: str, wanted: str) -> bool:
-    whole, asked = uuid.casefold(), wanted.casefold()
-    return whole.startswith(asked) or whole.partition("-")[2].startswith(asked)
-
-
-def _whole(cards: Sequence[ExplainedCard]) -> list[ExplainedCard]:
-    return [card for card in cards if card.mig != Mig.INSTANCE] or list(cards)
-
-
-def _of_the_time(cards: Sequence[ExplainedCard], at_ms: int) -> list[ExplainedCard]:
-    return [card for card in cards if card.first_ms < at_ms <= card.last_ms] or list(cards)
+def _begins(uuid: str, text: str) -> bool:
+    return uuid.startswith(text) or uuid.partition("-")[2].startswith(text)
 
 
 def _named(cards: Sequence[ExplainedCard]) -> str:
@@ -287,15 +284,19 @@ def _around(text: str) -> tuple[int, int]:
 def _moments(reader: ViewReader, card: ExplainedCard, at_ms: int, most: int) -> list[tuple[int, int]]:
     """Return the ticks next to a moment as (end, duration) in ms: so many on each side of the one it lies in."""
     near = _ask_moments(reader, card, at_ms, most + 1, (at_ms - _NEAR_MS, at_ms + _NEAR_MS))
-    sides = [sum(end < at_ms for end, _ in near), sum(end >= at_ms for end, _ in near)]
-    is_short_before = sides[0] <= most and card.first_ms < at_ms - _NEAR_MS
-    is_short_after = sides[1] <= most and card.last_ms > at_ms + _NEAR_MS
+    before, after = _sides(near, at_ms)
+    is_short_before = len(before) <= most and card.first_ms < at_ms - _NEAR_MS
+    is_short_after = len(after) <= most and card.last_ms > at_ms + _NEAR_MS
     if is_short_before or is_short_after:  # there are others farther away
         near = _ask_moments(reader, card, at_ms, most + 1, (_FIRST_MS, _LAST_MS))
-    before = [tick for tick in near if tick[0] < at_ms]
-    after = [tick for tick in near if tick[0] >= at_ms]
+        before, after = _sides(near, at_ms)
     covered = bool(after) and after[0][0] - after[0][1] < at_ms
     return before[-most:] + after[: most + covered]
+
+
+def _sides(moments: list[tuple[int, int]], at_ms: int) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
+    """Return the ticks that end before a moment, and the others."""
+    return [tick for tick in moments if tick[0] < at_ms], [tick for tick in moments if tick[0] >= at_ms]
 
 
 def _ask_moments(
@@ -310,20 +311,6 @@ def _ask_moments(
         "until_ms": min(bounds[1], _LAST_MS),
     }
     return [(row.ts_ms, row.duration_ms) for row in EXPLAIN_MOMENTS.rows(reader, parameters)]
-
-
-def _nearest(moments: list[tuple[int, int]], at_ms: int) -> list[tuple[int, int]]:
-    before = [tick for tick in moments if tick[0] < at_ms]
-    after = [tick for tick in moments if tick[0] >= at_ms]
-    return before[-1:] + after[:1]
-
-
-def _beside(moments: list[tuple[int, int]], at_ms: int) -> tuple[tuple[int, int] | None, tuple[int, int] | None]:
-    """Return the spans of the nearest ticks that end before a moment and begin at or after it."""
-    spans = [(end - duration, end) for end, duration in moments]
-    before = [span for span in spans if span[1] < at_ms]
-    after = [span for span in spans if span[0] >= at_ms]
-    return (before[-1] if before else None), (after[0] if after else None)
 
 
 def _explained(
@@ -346,7 +333,7 @@ def _explained(
             row=row,
             processes=tuple(processes.get(row.ts_ms, ())),
             branches=branches(facts_of(row), rules),
-            parts=tuple(ExplainedPart.of(part, row.state) for part in parts.get(row.ts_ms, ())),
+            parts=tuple(ExplainedPart(part, State(row.state)) for part in parts.get(row.ts_ms, ())),
         )
         for row in ticks
     )

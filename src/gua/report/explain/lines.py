@@ -16,6 +16,8 @@ from gua.report.explain.model import ExplainedPartRow, ratio_text
 from gua.report.kit.basis import size
 from gua.report.kit.figures import plural
 
+_NO_USAGE: Final = "the card's memory usage is not"
+_SHARED: Final = "the card shares its memory with the host, whose usage is everybody's"
 _STATUS: Final = {None: "not known, which is no failure", False: "ok", True: "failed: lost, or needs a reset"}
 
 
@@ -75,6 +77,11 @@ _TEXTS: Final = {
 def line_text(line: Line, facts: CardFacts) -> str:
     """Return why a line fits, or does not."""
     comparison = "" if line.value is None or line.limit is None else compared(line.value, line.limit)
+    why_no_more = ""
+    if facts.process_list is not ProcessList.KNOWN:
+        why_no_more = f" ({_no_list(facts)})"
+    elif ignored(facts).unknown:
+        why_no_more = f" ({_ignored_of_unknown_memory(facts)})"
     return _TEXTS[line.number, line.why].format(
         status=_STATUS[facts.failed],
         utilizations=_utilizations(line, facts),
@@ -83,8 +90,8 @@ def line_text(line: Line, facts: CardFacts) -> str:
         ignored=_ignored_of_unknown_memory(facts),
         reserve=size(UNKNOWN_RESERVE_BYTES),
         no_list=_no_list(facts),
-        why_no_upper=_why_no_upper(facts),
-        why_no_more=_why_no_more(facts),
+        why_no_upper=_NO_USAGE if facts.memory_used_bytes is None else _SHARED,
+        why_no_more=why_no_more,
     )
 
 
@@ -107,18 +114,6 @@ def _utilizations(line: Line, facts: CardFacts) -> str:
     told = ", ".join(f"{what} {ratio_text(value)}" for what, value in each.items() if value != 0)
     largest = f"the largest of {told}" if told else "no engine and no process above 0"
     return f"{ratio_text(line.value)} {'>=' if line.fits else '<'} {ratio_text(line.limit)}, {largest}"
-
-
-def _why_no_upper(facts: CardFacts) -> str:
-    if facts.memory_used_bytes is None:
-        return "the card's memory usage is not"
-    return "the card shares its memory with the host, whose usage is everybody's"
-
-
-def _why_no_more(facts: CardFacts) -> str:
-    if facts.process_list is not ProcessList.KNOWN:
-        return f" ({_no_list(facts)})"
-    return f" ({_ignored_of_unknown_memory(facts)})" if ignored(facts).unknown else ""
 
 
 def _no_list(facts: CardFacts) -> str:

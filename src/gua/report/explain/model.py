@@ -110,7 +110,7 @@ YES: Final = "yes"
 NO: Final = "no"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Value:
     """A value of a tick: its column in the store, its words, its unit in JSON and how many of it the column counts.
 
@@ -131,7 +131,7 @@ class Value:
         """Return the value with its unit, ``not known`` if it is not."""
         if stored is None:
             return NOT_KNOWN
-        return _TEXTS.get(self.unit, _plain)(self.number(stored))
+        return _TEXTS.get(self.unit, str)(self.number(stored))
 
     def number(self, stored: object) -> object:
         """Return the value in its unit: a number, a truth value or text; ``None`` if it is not known."""
@@ -156,18 +156,10 @@ def ratio_text(ten_thousandths: int | None) -> str:
     return f"{ten_thousandths / 100:.2f}".rstrip("0").rstrip(".") + " %"
 
 
-def _plain(value: object) -> str:
-    return str(value)
-
-
-def _seconds(value: Any) -> str:  # noqa: ANN401 - a number, as its unit says
-    return f"{value:.3f}".rstrip("0").rstrip(".") + " s"
-
-
 _TEXTS: Final[Mapping[str | None, Callable[[Any], str]]] = {
     "1": lambda value: ratio_text(round(value * 10_000)),
     "By": size,
-    "s": _seconds,
+    "s": lambda value: f"{value:.3f}".rstrip("0").rstrip(".") + " s",
     "W": lambda value: f"{value:.1f} W",
     "J": lambda value: f"{value:,.1f} J" if value < _MEGA / 10 else f"{value / _MEGA:,.3f} MJ",
     "Cel": lambda value: f"{value} °C",
@@ -216,13 +208,7 @@ CARD_VALUES: Final = (
     Value(column="sm_utilization", label="SMs at work", unit="1", parts=ACTIVITY_SCALE, is_optional=True),
     Value(column="sm_occupancy", label="SM occupancy", unit="1", parts=ACTIVITY_SCALE, is_optional=True),
     Value(column="tensor_utilization", label="tensor operations", unit="1", parts=ACTIVITY_SCALE, is_optional=True),
-    Value(
-        column="memory_bandwidth_utilization",
-        label="memory bandwidth",
-        unit="1",
-        parts=ACTIVITY_SCALE,
-        is_optional=True,
-    ),
+    Value("memory_bandwidth_utilization", "memory bandwidth", "1", ACTIVITY_SCALE, is_optional=True),
     Value(column="mig", label="MIG"),
     Value(column="source", label="source"),
     Value(column="allocation", label="allocation", is_optional=True),
@@ -267,7 +253,8 @@ _AS_STORED: Final = tuple({one.name for one in fields(CardFacts)} - {"process_li
 
 def facts_of(row: TickRow) -> CardFacts:
     """Return what the rules look at, of a row of ``gua_report.explain_ticks``, as ``gua.card_states`` reads it."""
-    listed = _list_of(row.process_list)
+    # Anything that is no word of ours is as good as nothing told.
+    listed = ProcessList(row.process_list) if row.process_list in set(ProcessList) else ProcessList.ABSENT
     processes = None
     if listed is ProcessList.KNOWN:
         processes = {
@@ -280,8 +267,3 @@ def facts_of(row: TickRow) -> CardFacts:
         processes=processes,
         failed=None if row.failed is None else row.failed > 0,
     )
-
-
-def _list_of(told: object) -> ProcessList:
-    """Return what is told of the list; anything that is no word of ours is as good as nothing told."""
-    return ProcessList(str(told)) if told in set(ProcessList) else ProcessList.ABSENT

@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
-from typing import Final
+from itertools import pairwise
+from typing import Any, Final
 
+from gua.core.durations import to_rfc3339
 from gua.core.moments import zone
-from gua.core.plaintext import cells, pad
+from gua.core.plaintext import cells, pad, pad_left
 from gua.core.rules import State
 from gua.core.words import HARDWARE, HEAT, POWER_CAP, ROW_REMAPS, held_down_by
 from gua.report.explain.explain import ExplainedPart, ExplainedTick, Explanation
 from gua.report.explain.lines import is_promise_known
 from gua.report.explain.model import (
     CARD_VALUES,
+    FLAG,
     JUDGED_VALUES,
     NO,
     NOT_KNOWN,
     PROCESS_FACTS,
     PROCESS_VALUES,
     YES,
-    ExplainedPartRow,
     ExplainedProcessRow,
     TickRow,
     Value,
@@ -72,10 +76,15 @@ def _what(explanation: Explanation, style: Style) -> Iterator[str]:
     for line in lines:
         yield style.state(line, state)
     source = tick.row.source or NOT_KNOWN
-    length_seconds = (tick.ts_ms - tick.start_ms) / 1000
+    covered, length_seconds = tick.row.utilization_coverage_ms, (tick.ts_ms - tick.start_ms) / 1000
+    coverage = "utilization is one instant value, no sample covers the time before"
+    if covered is None:
+        coverage = "how much of it utilization samples cover is not known"
+    elif covered:
+        coverage = f"utilization samples cover {covered / 1000:.1f} of its {length_seconds:.1f} s"
     text = (
         f"It lies in the tick from {_moment(tick.start_ms, explanation)} to {_moment(tick.ts_ms, explanation)} "
-        f"({length_seconds:.1f} s); {_coverage(tick)}; {SOURCES.get(source) or style.name(source)}."
+        f"({length_seconds:.1f} s); {coverage}; {SOURCES.get(source) or style.name(source)}."
     )
     yield from style.wrap(text, indent=2)
     if troubles := list(_troubles(tick)):
@@ -98,15 +107,6 @@ def _troubles(tick: ExplainedTick) -> Iterator[str]:
         yield plural(row.ecc_errors, "uncorrected ECC error")
     if row.row_remap:
         yield f"remapping of memory rows {ROW_REMAPS.get(row.row_remap, str(row.row_remap))}"
-
-
-def _coverage(tick: ExplainedTick) -> str:
-    covered, length = tick.row.utilization_coverage_ms, tick.ts_ms - tick.start_ms
-    if covered is None:
-        return "how much of it utilization samples cover is not known"
-    if covered == 0:
-        return "utilization is one instant value, no sample covers the time before"
-    return f"utilization samples cover {covered / 1000:.1f} of its {length / 1000:.1f} s"
 
 
 def _hole(explanation: Explanation) -> str:
@@ -155,17 +155,14 @@ def _promise(part: ExplainedPart, explanation: Explanation, style: Style) -> Ite
     row = part.row
     if row.source:
         yield f"of {NOT_KNOWN if row.owner is None else style.name(row.owner, _NAME_WIDTH)}"
-        for label, name in (("", row.kind), ("job ", row.job_name), ("pod ", _pod(row))):
+        pod = "/".join(filter(None, (row.pod_namespace, row.pod_name)))
+        for label, name in (("", row.kind), ("job ", row.job_name), ("pod ", pod or row.pod_uid)):
             if name:
                 yield f"{label}{style.name(name, _NAME_WIDTH)}"
         if row.since_ms is not None:
             yield f"since {_moment(row.since_ms, explanation)}"
         yield "until nobody says" if row.until_ms is None else f"until {_moment(row.until_ms, explanation)}"
     yield f"{row.gpu_time_ms / 1000:.1f} s of the tick's GPU time"
-
-
-def _pod(row: ExplainedPartRow) -> str | None:
-    return "/".join(filter(None, (row.pod_namespace, row.pod_name))) or row.pod_uid
 
 
 def _settings(explanation: Explanation, style: Style) -> Iterator[str]:
@@ -181,7 +178,9 @@ def _values(explanation: Explanation, style: Style) -> Iterator[str]:
     yield from columns.head("Values")
     yield from columns.row("state", [tick.row.state for tick in columns.ticks])
     yield from columns.row("why unknown", [tick.row.reason or "" for tick in columns.ticks])
-    yield from columns.row("unobserved before it", [_hole_before(tick, explanation) for tick in columns.ticks])
+    ends = {tick.ts_ms: before.ts_ms for before, tick in pairwise(explanation.ticks)}
+    holes = [tick.start_ms - ends.get(tick.ts_ms, tick.start_ms) for tick in columns.ticks]
+    yield from columns.row("unobserved before it", [span(hole) if hole >= _LEAST_HOLE_MS else "" for hole in holes])
     rows = [tick.row for tick in columns.ticks]
     values = [one for one in CARD_VALUES if not one.is_optional or any(one.of(row) is not None for row in rows)]
     zeros = [value for value in values if all(value.of(row) == 0 for row in rows)]
@@ -190,13 +189,6 @@ def _values(explanation: Explanation, style: Style) -> Iterator[str]:
         text = f"and {plural(len(zeros), 'value')} of 0 or no in all of these ticks, which --json has"
         yield from style.wrap(text, indent=2)
     yield from columns.left_out()
-
-
-def _hole_before(tick: ExplainedTick, explanation: Explanation) -> str:
-    """Return how much time before a tick no tick covers, as far as the ticks around tell."""
-    before = [other.ts_ms for other in explanation.ticks if other.ts_ms < tick.ts_ms]
-    hole_ms = tick.start_ms - before[-1] if before else 0
-    return span(hole_ms) if hole_ms >= _LEAST_HOLE_MS else ""
 
 
 def _processes(explanation: Explanation, style: Style) -> Iterator[str]:
@@ -213,23 +205,19 @@ def _processes(explanation: Explanation, style: Style) -> Iterator[str]:
         yield ""
         began = f"started {_moment(created_ms, explanation)}" if created_ms is not None else "start not known"
         yield from columns.head(f"Process {pid}")
-        yield from style.wrap(", ".join([began, *_facts(newest, style)]), indent=2)
+        # Most run in no container, and do work that nobody tells.
+        unsaid = {*_SURROUNDINGS, *_WORK}
+        told = [fact for fact in PROCESS_FACTS if fact.of(newest) is not None or fact.column not in unsaid]
+        facts = [f"{fact.label} {style.name(fact.text(fact.of(newest)), _NAME_WIDTH)}" for fact in told]
+        if all(getattr(newest, column) is None for column in _SURROUNDINGS):
+            facts.append("no container, pod, job or unit known")
+        yield from style.wrap(", ".join([began, *facts]), indent=2)
         rows = [
             next((row for row in tick.processes if (row.pid, row.created_ms) == (pid, created_ms)), None)
             for tick in columns.ticks
         ]
         yield from columns.row("state", ["not there" if row is None else row.state for row in rows])
         yield from columns.rows(PROCESS_VALUES, rows)
-
-
-def _facts(process: ExplainedProcessRow, style: Style) -> Iterator[str]:
-    """Yield who a process is; where it runs only as far as that is known, since most run in no container."""
-    for fact in PROCESS_FACTS:
-        stored = fact.of(process)
-        if stored is not None or fact.column not in {*_SURROUNDINGS, *_WORK}:
-            yield f"{fact.label} {style.name(fact.text(stored), _NAME_WIDTH)}"
-    if all(getattr(process, column) is None for column in _SURROUNDINGS):
-        yield "no container, pod, job or unit known"
 
 
 class _Columns:
@@ -240,10 +228,15 @@ class _Columns:
         self._style = style
         days = {_local(tick.ts_ms, explanation).date() for tick in explanation.ticks}
         self._one_day = days <= {_local(explanation.at_ms, explanation).date()}
-        widths = [cells(text) for tick in explanation.ticks for text in _texts(tick)]
-        self._width = max([11 if self._one_day else 15, *widths])
+        values = [value for value in (*JUDGED_VALUES, *CARD_VALUES) if value.unit]
+        texts = [value.text(value.of(tick.row)) for tick in explanation.ticks for value in values]
+        states = [text or "" for tick in explanation.ticks for text in (tick.row.state, tick.row.reason)]
+        self._width = max([11 if self._one_day else 15, *map(cells, (*states, *texts))])
         room = max((style.width - 2 - _LABEL_WIDTH) // (self._width + 2), 1)
-        self.ticks = _nearest(explanation, room if style.width >= _SIDE_BY_SIDE_FROM else 1)
+        most = room if style.width >= _SIDE_BY_SIDE_FROM else 1
+        middle = explanation.at_ms if explanation.covering is None else explanation.covering.ts_ms
+        near = sorted(explanation.ticks, key=lambda tick: abs(tick.ts_ms - middle))[:most]
+        self.ticks = sorted(near, key=lambda tick: tick.ts_ms)
 
     def head(self, title: str) -> Iterator[str]:
         """Yield the title and above each column the end of its tick."""
@@ -279,7 +272,7 @@ class _Columns:
 
     def _line(self, label: str, texts: Sequence[str], *, indent: int) -> str:
         head = pad(" " * indent + label, 2 + _LABEL_WIDTH)
-        return (head + "".join("  " + " " * (self._width - cells(text)) + text for text in texts)).rstrip()
+        return (head + "".join("  " + pad_left(text, self._width) for text in texts)).rstrip()
 
     def _time(self, tick: ExplainedTick) -> str:
         mark = ">" if self._explanation.covering is not None and tick.ts_ms == self._explanation.covering.ts_ms else ""
@@ -287,25 +280,11 @@ class _Columns:
         return f"{mark}{local:%H:%M:%S}" if self._one_day else f"{mark}{local:%m-%d %H:%M:%S}"
 
 
-def _texts(tick: ExplainedTick) -> Iterator[str]:
-    yield tick.row.state
-    yield tick.row.reason or ""
-    for value in (*JUDGED_VALUES, *CARD_VALUES):
-        yield value.text(value.of(tick.row)) if value.unit else ""
-
-
 def _text(value: Value, row: TickRow | ExplainedProcessRow | None, style: Style) -> str:
     if row is None:
         return ""
     text = value.text(value.of(row))
     return text if value.unit else style.name(text, 13)
-
-
-def _nearest(explanation: Explanation, most: int) -> tuple[ExplainedTick, ...]:
-    """Return at most so many ticks next to the moment, in their order."""
-    middle = explanation.at_ms if explanation.covering is None else explanation.covering.ts_ms
-    near = sorted(explanation.ticks, key=lambda tick: abs(tick.ts_ms - middle))[:most]
-    return tuple(sorted(near, key=lambda tick: tick.ts_ms))
 
 
 def _labelled(label: str, text: str, style: Style) -> Iterator[str]:
@@ -324,3 +303,94 @@ def _local(unix_ms: int, explanation: Explanation) -> datetime:
 
 def _moment(unix_ms: int, explanation: Explanation) -> str:
     return moment(unix_ms, explanation.timezone)
+
+
+SCHEMA: Final = "gua.explain/1"
+_OF_CARD: Final = ("name", "mig", "parent", "driver_version", "pci", "source")
+_WHOSE: Final = ("owner", "uid", "kind", "job_name", "pod_uid", "pod_name", "pod_namespace")
+
+
+def render_explanation_json(told: Explanation) -> str:
+    """Return the explanation as JSON; times are RFC 3339 UTC, unknown is null, ``state`` unobserved without a tick."""
+    card, tick = told.card, told.covering
+    explained = {
+        "schema": SCHEMA,
+        "host": card.host,
+        "card": {
+            "gpu": card.gpu,
+            "index": card.gpu_index,
+            **{name: getattr(card, name) for name in _OF_CARD},
+            "interval_seconds": None if card.interval_ms is None else card.interval_ms / 1000,
+            "first_seen": to_rfc3339(card.first_ms),
+            "last_seen": to_rfc3339(card.last_ms),
+        },
+        "time": to_rfc3339(told.at_ms),
+        "timezone": told.timezone,
+        "state": UNOBSERVED if tick is None else tick.row.state,
+        "reason": None if tick is None else tick.row.reason,
+        "rule": None if tick is None else tick.branches[-1].line,
+        "rules": [asdict(one) for one in told.settings],
+        "covered_by": None if tick is None else to_rfc3339(tick.ts_ms),
+        "before": _span(told.before),
+        "after": _span(told.after),
+        "ticks": [_tick_json(one) for one in told.ticks],
+    }
+    return json.dumps(explained, indent=2, allow_nan=False) + "\n"
+
+
+def _span(span: tuple[int, int] | None) -> dict[str, str] | None:
+    return None if span is None else {"start": to_rfc3339(span[0]), "end": to_rfc3339(span[1])}
+
+
+def _tick_json(tick: ExplainedTick) -> dict[str, Any]:
+    return {
+        "time": to_rfc3339(tick.ts_ms),
+        "start": to_rfc3339(tick.start_ms),
+        "state": tick.row.state,
+        "reason": tick.row.reason,
+        "rule": tick.branches[-1].line,
+        "rules_agree": tick.agrees,
+        "lines": [branch._asdict() for branch in tick.branches],
+        "judged": _values_json(JUDGED_VALUES, tick.row),
+        "values": _values_json(CARD_VALUES, tick.row),
+        "processes": [
+            {
+                "pid": process.pid,
+                "created": None if process.created_ms is None else to_rfc3339(process.created_ms),
+                "state": process.state,
+                **{fact.column: fact.of(process) for fact in PROCESS_FACTS},
+                "values": _values_json(PROCESS_VALUES, process),
+            }
+            for process in tick.processes
+        ],
+        "parts": [_part_json(part) for part in tick.parts],
+    }
+
+
+def _part_json(part: ExplainedPart) -> dict[str, Any]:
+    row = part.row
+    return {
+        "source": row.source or None,
+        "allocation_id": row.allocation_id or None,
+        **{name: getattr(row, name) for name in _WHOSE},
+        "since": None if row.since_ms is None else to_rfc3339(row.since_ms),
+        "until": None if row.until_ms is None else to_rfc3339(row.until_ms),
+        "relation": row.relation if row.source else None,
+        "use": row.use,
+        "line": part.lines[-1].line,
+        "rules_agree": part.agrees,
+        "lines": [one._asdict() for one in part.lines],
+        "covered_seconds": row.duration_ms / 1000,
+        "gpu_seconds": row.gpu_time_ms / 1000,
+    }
+
+
+def _values_json(values: Iterable[Value], row: TickRow | ExplainedProcessRow) -> list[dict[str, Any]]:
+    return [
+        {
+            "name": value.column,
+            "value": value.number(value.of(row)),
+            "unit": None if value.unit == FLAG else value.unit,
+        }
+        for value in values
+    ]

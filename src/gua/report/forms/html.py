@@ -10,16 +10,17 @@ from typing import Final
 from gua.report.answers import Answers, Asked, AskedOfEmpty, ToAsk, answers
 from gua.report.costs import added
 from gua.report.forms.first_screen.answers import (
+    Places,
     amounts,
     before,
     other_people,
+    places,
     promised_to,
     sentences_of_free,
     told_of,
     unowned,
     when,
 )
-from gua.report.forms.first_screen.lines import Places, places
 from gua.report.forms.first_screen.screen import SECTION, idle_seconds_in_words, sentences, window
 from gua.report.forms.text import warnings, whereabouts
 from gua.report.kit.basis import at, chosen, evidence, meanings, since, size
@@ -33,7 +34,7 @@ from gua.report.section import AnySection
 from gua.report.section_list import section_named
 from gua.report.sections.allocation import allocation_name
 from gua.report.sections.headline import state_hours
-from gua.report.sections.now_rows import FreeCard, OtherHolder
+from gua.report.sections.now_rows import OtherHolder
 from gua.report.states import IDLE_HELD
 
 STYLE: Final = Style(width=WIDEST, times=5)
@@ -136,15 +137,12 @@ def _promised(report: Report, one: AskedOfEmpty, where: Places) -> Iterator[str]
         yield "allocated, and nobody was there"
         return
     worst, rest = one.holds[0], len(one.holds) - 1
-    yield "allocated, nobody there"
-    yield f" since {'before ' if worst.is_lower_bound else ''}{since(worst.use_since_ms, report.window)}"
-    yield ": "
+    before_it = "before " if worst.is_lower_bound else ""
+    yield f"allocated, nobody there since {before_it}{since(worst.use_since_ms, report.window)}: "
     yield tag("bdi", where(worst.host, worst.gpu))
     yield " ("
     yield tag("bdi", allocation_name(worst, STYLE))
-    yield ")"
-    if rest:
-        yield f"; and {rest:,} more"
+    yield f"){f'; and {rest:,} more' if rest else ''}"
 
 
 def _holds(report: Report, one: Asked, where: Places) -> Iterator[str]:
@@ -166,8 +164,7 @@ def _holds(report: Report, one: Asked, where: Places) -> Iterator[str]:
         yield f", since {at(worst.since_ms, report.window)}"
     else:
         yield f", idle for {at_least(worst.idle_ms, is_lower_bound=worst.is_lower_bound)}"
-    if rest:
-        yield f"; and {rest:,} more"
+    yield f"; and {rest:,} more" if rest else ""
 
 
 def _free(report: Report, told: Answers, where: Places) -> Markup:
@@ -175,22 +172,24 @@ def _free(report: Report, told: Answers, where: Places) -> Markup:
         return tag("p", "Not looked at.")
     rest = len(told.free) - MOST
     _, *others = sentences_of_free(report, told, where, STYLE)
+    cards = [
+        tag(
+            "li",
+            tag("bdi", where(card.host, card.gpu)),
+            f" for {at_least(card.free_ms, is_lower_bound=card.is_lower_bound)}",
+            tag("bdi", words) if (words := before(card, STYLE)) else None,
+        )
+        for card in told.free[:MOST]
+    ]
     return join(
         [
             tag("p", tag("strong", f"{len(told.free):,}"), " card" if len(told.free) == 1 else " cards"),
-            tag("ul", *(tag("li", *_free_card(card, where)) for card in told.free[:MOST])) if told.free else None,
+            tag("ul", *cards) if cards else None,
             paragraph(f"And {rest:,} more." if rest > 0 else None),
             paragraph(promised_to(told.free) if told.free else None),
             *(paragraph(tag("bdi", text)) for text in others),
         ]
     )
-
-
-def _free_card(card: FreeCard, where: Places) -> Iterator[str]:
-    yield tag("bdi", where(card.host, card.gpu))
-    yield f" for {at_least(card.free_ms, is_lower_bound=card.is_lower_bound)}"
-    if told := before(card, STYLE):
-        yield tag("bdi", told)
 
 
 POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"

@@ -38,7 +38,9 @@ def write_html(path: Path, report: Report) -> str:
     with _told(path):
         target = path.resolve()
         replace_private(target, content)
-        target.chmod(_MODE & ~_umask())
+        mask = os.umask(0o077)  # it can only be read by setting it
+        os.umask(mask)
+        target.chmod(_MODE & ~mask)
     return f"wrote {safe(str(path), 200)} ({size(len(content))})\n"
 
 
@@ -81,10 +83,3 @@ def _check(target: Path, shown: str) -> None:
     if not stat.S_ISREG(mode):  # it would be replaced by a file: nobody wants that of a device
         msg = f"{shown} is no regular file: name one, as in report.html"
         raise UsageError(msg)
-
-
-def _umask() -> int:
-    """Return the umask, which can only be read by setting it."""
-    mask = os.umask(0o077)
-    os.umask(mask)
-    return mask

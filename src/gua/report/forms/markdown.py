@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Final
 
 from gua.core.plaintext import safe
@@ -53,20 +53,12 @@ def _drawn(part: Part) -> Iterator[str]:
         case Drawn():
             yield paragraph(part.line)
         case Table() if part.rows:
-            yield "\n".join(_table(part))
+            titles = [escape(column.title) for column in part.columns]
+            sides = [":--" if column.left else "--:" for column in part.columns]
+            rows = (titles, sides, *(map(escape, row) for row in part.rows))
+            yield "\n".join(f"| {' | '.join(row)} |" for row in rows)
             if part.notes:
                 yield paragraph("; ".join(f"{title}: {note}" for title, note in part.notes))
-
-
-def _table(table: Table) -> Iterator[str]:
-    yield _row(escape(column.title) for column in table.columns)
-    yield _row(":--" if column.left else "--:" for column in table.columns)
-    for row in table.rows:
-        yield _row(map(escape, row))
-
-
-def _row(cells: Iterable[str]) -> str:
-    return "| " + " | ".join(cells) + " |"
 
 
 def escape(text: str) -> str:

@@ -10,7 +10,7 @@ from gua.report.kit.figures import HourFormat, percent, plural, span
 from gua.report.kit.style import Style
 from gua.report.kit.tables import draw
 from gua.report.kit.words import gpus_in_words, parts
-from gua.report.model import Claim, Claimant, Report, ReportedSource, Skew, shortened
+from gua.report.model import Claim, Report, ReportedSource, Skew, shortened
 from gua.report.section import AnySection
 from gua.report.section_list import is_part_of, section_named, section_numbers, sections_of
 from gua.report.sections.now_rows import SILENT_AFTER
@@ -75,7 +75,8 @@ def troubles(report: Report, style: Style) -> Iterator[str]:
     """Yield a sentence for hosts that are silent, one for each clock that is wrong and name that is disputed."""
     yield from _silent(report, style)
     yield from _allocation_sources(report, style)
-    named = [_skew(skew, style) for skew in sorted(report.skewed, key=_badness)]
+    worst_first = sorted(report.skewed, key=lambda skew: (-max(skew.ahead_ms or 0, skew.behind_ms or 0), skew.host))
+    named = [_skew(skew, style) for skew in worst_first]
     yield from _few(named, "host whose clock and the server's disagree", "hosts whose clocks and the server's disagree")
     claims = [_claim(claim, style) for claim in report.claimed]
     yield from _few(claims, "host named by several agents at a time", "hosts named by several agents at a time")
@@ -127,10 +128,6 @@ def _few(sentences: Sequence[str], one: str, many: str) -> Iterator[str]:
         yield f"And {plural(rest, f'more {one}', f'more {many}')} (--json has all)."
 
 
-def _badness(skew: Skew) -> tuple[int, str]:
-    return (-max(skew.ahead_ms or 0, skew.behind_ms or 0), skew.host)
-
-
 def _skew(skew: Skew, style: Style) -> str:
     host = style.name(skew.host, _NAME_WIDTH)
     if skew.ahead_ms is not None:
@@ -144,7 +141,11 @@ def _skew(skew: Skew, style: Style) -> str:
 
 
 def _claim(claim: Claim, style: Style) -> str:
-    agents = ", ".join(_agent(agent, style) for agent in claim.agents[:MOST_NAMED])
+    agents = ", ".join(
+        f"{style.name(shortened(agent.instance) or 'unknown agent')} on machine "
+        f"{style.name(shortened(agent.host_id) or 'unknown')}"
+        for agent in claim.agents[:MOST_NAMED]
+    )
     rest = len(claim.agents) - MOST_NAMED
     more = f" and {rest} more" if rest > 0 else ""
     host = style.name(claim.host, _NAME_WIDTH)
@@ -152,11 +153,6 @@ def _claim(claim: Claim, style: Style) -> str:
         f"{plural(len(claim.agents), 'agent')} called their host {host} at the same time: {agents}{more}. Give each "
         "host a name of its own with GUA_HOST_NAME."
     )
-
-
-def _agent(agent: Claimant, style: Style) -> str:
-    instance = style.name(shortened(agent.instance) or "unknown agent")
-    return f"{instance} on machine {style.name(shortened(agent.host_id) or 'unknown')}"
 
 
 def sentences(report: Report, style: Style) -> Iterator[str]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cache
 from types import NoneType
-from typing import Annotated, Any, Final, TypeVar, get_args, get_type_hints
+from typing import Annotated, Any, Final, Protocol, TypeVar, cast, get_args, get_type_hints
 
 from gua.core.durations import to_rfc3339
 from gua.report.states import MS_PER_HOUR, STATES, States, share
@@ -16,6 +16,14 @@ Cell = str | float | None
 Cells = Mapping[str, Cell]
 Json = dict[str, object]
 T = TypeVar("T")
+K = TypeVar("K", bound=Hashable)
+
+
+class _OnCard(Protocol):
+    @property
+    def host(self) -> str: ...
+    @property
+    def gpu(self) -> str: ...
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -172,6 +180,49 @@ def to_json(value: object) -> object:
 def json_of(model: object) -> Json:
     """Return a model as an object of its fields."""
     return {field.name: field.json(model) for field in _of(model)}
+
+
+def filled(
+    kind: Callable[..., T],
+    /,
+    *rows: Any,  # noqa: ANN401 - rows of any view
+    **given: object,
+) -> T:
+    """Return a model of ``given`` fields, the others from the first row that has them.
+
+    A field ``x_ms`` may be ``x_us`` in a row, and ``index`` ``gpu_index``. What no row has keeps its default.
+    """
+    values = dict(given)
+    for field in fields(cast("type[Any]", kind)):
+        if field.init and field.name not in given:
+            values.update(_found(field.name, rows))
+    return kind(**values)
+
+
+def _found(name: str, rows: Iterable[Any]) -> dict[str, object]:
+    microseconds = f"{name.removesuffix('_ms')}_us"
+    for row in rows:
+        known = getattr(row, "_fields", None) or row.__dataclass_fields__
+        if name in known:
+            return {name: getattr(row, name)}
+        if name.endswith("_ms") and microseconds in known:
+            return {name: getattr(row, microseconds) / 1000}
+        if name == "index" and "gpu_index" in known:
+            return {name: row.gpu_index}
+    return {}
+
+
+def grouped(rows: Iterable[T], key: Callable[[T], K]) -> dict[K, list[T]]:
+    """Return the rows of each key, both in the order in which they come."""
+    found: dict[K, list[T]] = {}
+    for row in rows:
+        found.setdefault(key(row), []).append(row)
+    return found
+
+
+def of_card(row: _OnCard) -> tuple[str, str]:
+    """Return what a row is about as a key: the host and the card."""
+    return row.host, row.gpu
 
 
 def columns(kind: type) -> tuple[str, ...]:

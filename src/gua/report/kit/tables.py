@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
@@ -11,11 +11,12 @@ from gua.core.plaintext import cells, pad
 from gua.report.kit.figures import HourFormat, plural
 from gua.report.kit.style import Style
 from gua.report.kit.words import NAME_WIDTH, card_name, index
-from gua.report.model import OfCard, Report
+from gua.report.model import OfCard, Placed, Report
 from gua.report.states import IDLE_HELD, STATES, TRULY_IDLE, States
 
 T = TypeVar("T")
 C = TypeVar("C", bound=OfCard)
+P = TypeVar("P", bound=Placed)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -45,6 +46,11 @@ class Table:
     heads: int = 1
     bars: Sequence[States] = ()
     notes: Sequence[tuple[str, str]] = ()
+
+
+def table_of(columns: Mapping[TableColumn, Sequence[str]]) -> Table:
+    """Return the table of columns with their cells."""
+    return Table(columns=[*columns], rows=[*zip(*columns.values(), strict=True)])
 
 
 class Rows(Generic[T]):
@@ -88,11 +94,6 @@ class Rows(Generic[T]):
     def explain(self, titles: Sequence[str], note: str) -> None:
         """Explain columns below those that are explained already."""
         self._notes += [(title, note) for title in titles]
-
-    def add_host(self, report: Report, style: Style, host: Callable[[T], str]) -> None:
-        """Add the host of each row, where the report has several."""
-        if len(report.hosts) > 1:
-            self.add("host", lambda one: style.name(host(one), NAME_WIDTH), left=True, shortest=8, is_head=True)
 
     def table(self, bars: Sequence[States] = ()) -> Table:
         """Return the table; where no column is a head, the first is."""
@@ -301,11 +302,18 @@ _COLOUR: Final = re.compile("\x1b[^m]*m")
 MOST_CARDS: Final = 24
 
 
+def placed_rows(report: Report, style: Style, things: Sequence[P], most: int | None = None) -> Rows[P]:
+    """Return a row a thing on a card: its host where the report has several, and the card's index."""
+    rows = Rows(things, most)
+    if len(report.hosts) > 1:
+        rows.add("host", lambda one: style.name(one.host, NAME_WIDTH), left=True, shortest=8, is_head=True)
+    rows.add("gpu", lambda one: index(one.index, one.gpu, style), is_head=True)
+    return rows
+
+
 def card_rows(report: Report, style: Style, cards: Sequence[C]) -> Rows[C]:
     """Return a row a card, of the first cards: its host where there are several, its index, its name."""
-    rows = Rows(cards, MOST_CARDS * style.times)
-    rows.add_host(report, style, lambda card: card.host)
-    rows.add("gpu", lambda card: index(card.index, card.gpu, style), is_head=True)
+    rows = placed_rows(report, style, cards, MOST_CARDS * style.times)
     rows.add("name", lambda card: card_name(card.model, card.gpu, style), left=True, shortest=8, is_head=True)
     return rows
 

@@ -36,8 +36,12 @@ def card_name(name: str | None, gpu: str, style: Style, mig: str | None = None) 
     """Return what a card is called, without the words that all of them have; its id where it has no name."""
     if mig == Mig.PARENT:
         return LEFT_OVER
-    short = (name or "").removeprefix("NVIDIA ").removeprefix("GeForce ")
-    return style.name(short or gpu, _CARD_WIDTH)
+    return style.name(short_name(name or "") or gpu, _CARD_WIDTH)
+
+
+def short_name(name: str) -> str:
+    """Return what a driver calls a card without the words that all of its cards have."""
+    return name.removeprefix("NVIDIA ").removeprefix("GeForce ")
 
 
 def index(number: int | None, gpu: str, style: Style) -> str:

@@ -4,29 +4,36 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
 from gua.core.words import Use
-from gua.report.allocation_sources import ask_sources, sources_of
+from gua.report.allocation_sources import sources_of
 from gua.report.asking import Asking, Finish
 from gua.report.costs import COST_COLUMNS, Cost, added, with_currencies
 from gua.report.kit.amounts import Amounts
 from gua.report.kit.basis import at
-from gua.report.kit.fields import Cells, Hours, Json, cells, columns, json_of
+from gua.report.kit.fields import Cells, Hours, Json, cells, columns, grouped, json_of
 from gua.report.kit.figures import NONE, HourFormat, at_least, count, percents, span
 from gua.report.kit.style import Style
-from gua.report.kit.tables import Heading, Part, Rows, Table, more
-from gua.report.kit.words import COMMANDS, GUA, NAME_WIDTH, index, known, named
+from gua.report.kit.tables import Heading, Part, Rows, Table, more, placed_rows
+from gua.report.kit.words import COMMANDS, GUA, NAME_WIDTH, known, named
 from gua.report.model import Card, Headline, Report, ReportedSource
 from gua.report.prices import Prices
-from gua.report.promises import PromisedWorkRow, PromiseRow, ask_promised_work
+from gua.report.promises import (
+    COUNTED,
+    PROMISED_WORK,
+    RESERVATIONS,
+    UNTOLD,
+    PromisedWorkRow,
+    PromiseRow,
+    ReservationsRow,
+)
 from gua.report.section import Csv, Section
 from gua.report.sections.now_rows import Now, PromisedCard
 from gua.report.states import MS_PER_HOUR, observed_ms
 from gua.report.uses import PROMISED, UNUSED, USES, ByPromisedUse, ByUse, CostByUse, CostsByUse, Uses, share, total
-from gua.report.waits import COUNTED, UNTOLD, ReservationsRow, ask_reservations
 from gua.report.window import BY_KIND, BY_SERVED_MODEL
 
 
@@ -115,28 +122,21 @@ def allocation(  # noqa: PLR0913 - the answer to each of the section's questions
 ) -> PromisedHours:
     """Return the uses of all time, of each owner and of each source."""
     counts = Counter({(row.source, row.owner, row.kind): row.reservations for row in reservations})
-    whole = _Sums()
-    owners: dict[tuple[str, str | None], _Sums] = {}
-    promised: dict[str, _Sums] = {}
-    for row in rows:
-        if not row.is_total:
-            continue
-        whole.add(row)
-        if row.source != _NOBODYS:
-            owners.setdefault((row.source, row.owner), _Sums()).add(row)
-            promised.setdefault(row.source, _Sums()).add(row)
-    uses = whole.uses
+    totals = [row for row in rows if row.is_total]
+    promised = [row for row in totals if row.source != _NOBODYS]
+    owners = grouped(promised, lambda row: (row.source, row.owner))
+    by_source = grouped(promised, lambda row: row.source)
+    uses = _uses_of(totals)
     rest_ms = observed_ms(headline.states) - total(uses)
     return PromisedHours(
         looked_at_gpu_ms=total(uses),
         not_looked_at_gpu_ms=rest_ms if rest_ms >= _NOISE_MS else 0,
         uses=uses,
-        costs=whole.costs(prices),
+        costs=_costs(totals, prices),
         owners=worst_first(
-            (_counted(_allocated(source, owner, sums, prices), counts) for (source, owner), sums in owners.items()),
-            prices,
+            (_allocated(whose, of, prices, _counted(*whose, counts)) for whose, of in owners.items()), prices
         ),
-        promised=worst_first((_allocated(source, None, sums, prices) for source, sums in promised.items()), prices),
+        promised=worst_first((_allocated((source, None), of, prices, {}) for source, of in by_source.items()), prices),
         sources=tuple(sources),
         work_by=tuple(PromisedWorkBy(by=by, rows=_work(found)) for by, found in work.items()),
     )
@@ -166,46 +166,40 @@ def worst_first(every: Iterable[Allocated], prices: Prices) -> tuple[Allocated, 
     return tuple(sorted(found, key=order))
 
 
-@dataclass(slots=True)
-class _Sums:
-    """GPU time [us] by use and price, and the shared part of it."""
-
-    us: Counter[tuple[Use, int]] = field(default_factory=Counter)
-    shared_us: int = 0
-
-    def add(self, row: PromiseRow) -> None:
-        self.us[Use(row.use), row.price] += row.gpu_us
-        self.shared_us += row.gpu_us if row.is_shared else 0
-
-    @property
-    def uses(self) -> Uses:
-        return {use: self._of(use) / 1000 for use in USES}
-
-    def costs(self, prices: Prices) -> CostsByUse | None:
-        costs = {
-            use: prices.cost(self._of(use), [(price, us) for (of, price), us in self.us.items() if of == use and price])
-            for use in USES
-        }
-        return {use: cost for use, cost in costs.items() if cost is not None} or None
-
-    def _of(self, use: Use) -> int:
-        return sum(us for (of, _), us in self.us.items() if of == use)
+def _uses_of(rows: Iterable[PromiseRow]) -> Uses:
+    us: Counter[str] = Counter()
+    for row in rows:
+        us[row.use] += row.gpu_us
+    return {use: us[use] / 1000 for use in USES}
 
 
-def _counted(one: Allocated, counts: Counter[tuple[str, str | None, str]]) -> Allocated:
-    if one.source not in COUNTED or counts[one.source, one.owner, UNTOLD]:
-        return one
-    return replace(one, runs=counts[one.source, one.owner, "run"], manuals=counts[one.source, one.owner, "manual"])
+def _costs(rows: Iterable[PromiseRow], prices: Prices) -> CostsByUse | None:
+    us: dict[str, Counter[int]] = {use: Counter() for use in USES}
+    for row in rows:
+        us[row.use][row.price] += row.gpu_us
+    costs = {use: prices.cost(us[use].total(), [one for one in us[use].items() if one[0]]) for use in USES}
+    return {use: cost for use, cost in costs.items() if cost is not None} or None
 
 
-def _allocated(source: str, owner: str | None, sums: _Sums, prices: Prices) -> Allocated:
+def _counted(source: str, owner: str | None, counts: Counter[tuple[str, str | None, str]]) -> dict[str, int]:
+    """Return how many reservations an owner had, nothing where that is not known."""
+    if source not in COUNTED or counts[source, owner, UNTOLD]:
+        return {}
+    return {"runs": counts[source, owner, "run"], "manuals": counts[source, owner, "manual"]}
+
+
+def _allocated(
+    whose: tuple[str, str | None], rows: Sequence[PromiseRow], prices: Prices, counted: Mapping[str, int]
+) -> Allocated:
+    uses = _uses_of(rows)
     return Allocated(
-        source=source,
-        owner=owner,
-        allocated_gpu_ms=total(sums.uses),
-        shared_gpu_ms=sums.shared_us / 1000,
-        uses=sums.uses,
-        costs=sums.costs(prices),
+        source=whose[0],
+        owner=whose[1],
+        allocated_gpu_ms=total(uses),
+        shared_gpu_ms=sum(row.gpu_us for row in rows if row.is_shared) / 1000,
+        uses=uses,
+        costs=_costs(rows, prices),
+        **counted,
     )
 
 
@@ -344,10 +338,7 @@ def _empty_now(report: Report, style: Style) -> Iterator[Part]:
     if not now.empty:
         yield "none"
         return
-
-    rows = Rows(now.empty, MOST_EMPTY * style.times)
-    rows.add_host(report, style, lambda one: one.host)
-    rows.add("gpu", lambda one: index(one.index, one.gpu, style), is_head=True)
+    rows = placed_rows(report, style, now.empty, MOST_EMPTY * style.times)
     rows.add("owner", lambda one: known(one.owner, style), left=True, shortest=8, is_head=True)
     rows.add("allocation", lambda one: allocation_name(one, style), left=True, shortest=16)
     rows.add("since", lambda one: at(one.promised_since_ms, report.window), left=True)
@@ -389,9 +380,9 @@ WORK_BY: Final = frozenset({BY_KIND, BY_SERVED_MODEL})
 
 
 def _collect(asking: Asking) -> Finish:
-    rows, sources = asking.promises(), asking.once(ask_sources)
-    counts = asking.once(ask_reservations, sources)
-    work = {by: asking.once(ask_promised_work, by, sources) for by in asking.request.usage_by if by in WORK_BY}
+    rows, sources = asking.promises(), asking.sources()
+    counts = asking.rows(RESERVATIONS, only_if=lambda: any(row.source in COUNTED for row in sources()))
+    work = {by: asking.rows(PROMISED_WORK, only_if=sources, by=by) for by in asking.request.usage_by if by in WORK_BY}
 
     def finish(headline: Headline, _cards: Sequence[Card]) -> PromisedHours:
         of_work = {by: answer() for by, answer in work.items()}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, tzinfo
 from types import MappingProxyType
@@ -10,9 +10,8 @@ from typing import Annotated, Any, Final, NamedTuple
 
 from gua.core.moments import zone
 from gua.core.parameters import READ
-from gua.core.ports import ViewReader
 from gua.core.view import Count, Date, HourOfDay, StateName, View, Weekday
-from gua.report.asking import Asking, Finish
+from gua.report.asking import model_of
 from gua.report.kit.fields import (
     AS_IS,
     ByState,
@@ -27,7 +26,6 @@ from gua.report.kit.html import CLASSES, Markup, caption_of, join, paragraph, sp
 from gua.report.kit.style import Style
 from gua.report.kit.tables import STACKED_BELOW, Drawn, Part, Rows
 from gua.report.model import Report, Window
-from gua.report.questions import ask
 from gua.report.rows import TIME_OF_DAY, TimeOfDayRow
 from gua.report.section import Csv, Section, zoned
 from gua.report.states import IDLE_HELD, STATES, TRULY_IDLE, States, StateTime, observed_ms, share
@@ -104,16 +102,6 @@ class CalendarRow(NamedTuple):
 
 
 CALENDAR: Final = View("calendar", CalendarRow, (*READ, "timezone"))
-
-
-def calendar(reader: ViewReader, read: Mapping[str, object], window: Window) -> Callable[[], Calendar]:
-    """Ask for hours of the week and days; call what is returned for them.
-
-    ``read`` is {since_ms, until_ms, hosts, tick_hours, use_hourly}. All 168 hours of the week come, Monday's first, and
-    every day of which something lies in the window, those without ticks as well.
-    """
-    answer = ask(reader, CALENDAR, {**read, "timezone": window.timezone})
-    return lambda: calendar_of(answer(), window)
 
 
 def calendar_of(rows: Iterable[CalendarRow], window: Window) -> Calendar:
@@ -346,21 +334,6 @@ def _time_of_day(rows: Iterable[TimeOfDayRow]) -> TimeOfDay:
     return TimeOfDay(DayHour(hour=hour, states=states) for hour, states in enumerate(hours))
 
 
-def _collect_time_of_day(asking: Asking) -> Finish:
-    answer = ask(asking.reader, TIME_OF_DAY, {**asking.read, "timezone": asking.window.timezone})
-    return lambda _headline, _cards: _time_of_day(answer())
-
-
-def _collect_week(asking: Asking) -> Finish:
-    answer = asking.once(calendar, asking.window)
-    return lambda _headline, _cards: Week(answer()[0])
-
-
-def _collect_days(asking: Asking) -> Finish:
-    answer = asking.once(calendar, asking.window)
-    return lambda _headline, _cards: Days(answer()[1])
-
-
 def _with_shares(kind: type) -> Csv[Any]:
     def rows(model: Iterable[DayHour | WeekHour | CalendarDay], _report: Report) -> Iterator[Cells]:
         return ({**cells(row), **shares(row.states)} for row in model)
@@ -372,7 +345,7 @@ TIME_OF_DAY_SECTION = Section(
     name="time-of-day",
     title=zoned("Time of day"),
     model=TimeOfDay,
-    collect=_collect_time_of_day,
+    collect=model_of(TIME_OF_DAY, lambda rows, _window: _time_of_day(rows)),
     text=_hours_of_day_text,
     drawn=_hours_of_day_drawn,
     csv=_with_shares(DayHour),
@@ -381,7 +354,7 @@ WEEK_SECTION = Section(
     name="week",
     title=zoned("Hours of the week"),
     model=Week,
-    collect=_collect_week,
+    collect=model_of(CALENDAR, lambda rows, window: Week(calendar_of(rows, window)[0])),
     text=_week_text,
     drawn=_week_drawn,
     html=_week_page,
@@ -391,7 +364,7 @@ DAYS_SECTION = Section(
     name="days",
     title=zoned("Days"),
     model=Days,
-    collect=_collect_days,
+    collect=model_of(CALENDAR, lambda rows, window: Days(calendar_of(rows, window)[1])),
     text=_days_text,
     csv=_with_shares(CalendarDay),
 )

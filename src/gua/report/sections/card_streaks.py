@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Final, NamedTuple
 
 from gua.core.parameters import READ
-from gua.core.ports import ViewReader
 from gua.core.rules import State
 from gua.core.untrusted import is_word_of
 from gua.core.view import Count, Moment, ValueKind, View
-from gua.report.asking import Asking
-from gua.report.model import Window
-from gua.report.questions import Answer, ask
+from gua.report.asking import Asking, Finish
+from gua.report.questions import Answer
 
 LONG_STREAK_MS: Final = 30 * 60_000
 """A streak of idle-held ticks of a card from this length on is a long one [ms]."""
@@ -26,15 +24,13 @@ class IdleSplit:
     A streak is idle-held ticks of one card in a row: an active or truly-idle tick ends it; an unknown tick, or a gap of
     up to twice the longer of the two ticks beside it, does not. ``never_used``: no engine, process or sample of any
     tick of the streak was above 0. ``low``: some was, and stayed below ``active_utilization``. ``long`` is the part
-    in streaks of :data:`LONG_STREAK_MS` and more. ``unknown``: counted in hours whose ticks are gone and whose streaks
-    nobody kept. A streak is what lies of it in the window.
+    in streaks of :data:`LONG_STREAK_MS` and more. A streak is what lies of it in the window.
     """
 
     never_used_gpu_ms: float
     never_used_long_gpu_ms: float
     low_gpu_ms: float
     low_long_gpu_ms: float
-    unknown_gpu_ms: float
 
     @property
     def long_gpu_ms(self) -> float:
@@ -65,20 +61,15 @@ class CardStreaksRow(NamedTuple):
 CARD_STREAKS: Final = View("card_streaks", CardStreaksRow, (*READ, "timezone", "long_streak_ms"))
 
 
-def ask_card_streaks(reader: ViewReader, read: Mapping[str, object], window: Window) -> Answer[CardStreaksRow]:
+def ask_cards(asking: Asking) -> Answer[CardStreaksRow]:
     """Query each card's newest state, since when it lasts, and what its idle-held time is made of."""
-    return ask(reader, CARD_STREAKS, {**read, "timezone": window.timezone, "long_streak_ms": LONG_STREAK_MS})
+    return asking.rows_in_parts(CARD_STREAKS, long_streak_ms=LONG_STREAK_MS)
 
 
-def ask_cards(asking: Asking) -> Callable[[], Sequence[CardStreaksRow]]:
-    """Query the same once for all sections, in parts of a large fleet."""
-    return asking.once_in_parts(ask_card_streaks, asking.window)
-
-
-def ask_split(asking: Asking) -> Callable[[], IdleSplit]:
+def ask_split(asking: Asking) -> Finish:
     """Query what the idle-held time of all cards is made of."""
     cards = ask_cards(asking)
-    return lambda: idle_split(cards())
+    return lambda _headline, _cards: idle_split(cards())
 
 
 def idle_split(rows: Sequence[CardStreaksRow]) -> IdleSplit:
@@ -88,5 +79,4 @@ def idle_split(rows: Sequence[CardStreaksRow]) -> IdleSplit:
         never_used_long_gpu_ms=sum(row.never_used_long_us for row in rows) / 1000,
         low_gpu_ms=sum(row.low_us for row in rows) / 1000,
         low_long_gpu_ms=sum(row.low_long_us for row in rows) / 1000,
-        unknown_gpu_ms=0.0,
     )

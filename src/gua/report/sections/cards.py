@@ -15,7 +15,7 @@ from gua.report.kit.fields import Cells, cells, columns, to_json
 from gua.report.kit.figures import NONE, HourFormat, percents
 from gua.report.kit.style import Style
 from gua.report.kit.tables import STACKED_BELOW, Drawn, Part, Rows, Table, lay, most_idle
-from gua.report.kit.words import LEFT_OVER
+from gua.report.kit.words import LEFT_OVER, short_name
 from gua.report.model import Card, Report
 from gua.report.section import Csv, Section
 from gua.report.states import IDLE_HELD, STATES, TRULY_IDLE
@@ -102,7 +102,7 @@ def _twins(every: Sequence[Card]) -> set[tuple[str, int | None, str]]:
 
 
 def _name(card: Card) -> str:
-    name = (card.name or card.model or "").removeprefix("NVIDIA ").removeprefix("GeForce ")
+    name = short_name(card.name or card.model or "")
     if card.mig == Mig.PARENT:
         return LEFT_OVER
     if card.mig == Mig.INSTANCE:

@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Final, NamedTuple
 
 from gua.core.parameters import PRICED, READ
-from gua.core.ports import ViewReader
 from gua.core.view import Count, View
-from gua.report.allocation_sources import SourceRow, ask_sources
+from gua.report.allocation_sources import SourceRow
 from gua.report.asking import Asking, Finish
 from gua.report.costs import OneCost, with_currencies
 from gua.report.kit.amounts import Amounts
-from gua.report.kit.fields import RATIO, Cells, Hours, cells, columns
+from gua.report.kit.fields import RATIO, Cells, Hours, cells, columns, filled
 from gua.report.kit.figures import HourFormat, percent, percents
 from gua.report.kit.style import Style
 from gua.report.kit.tables import Part, Rows
 from gua.report.kit.words import NAME_WIDTH
 from gua.report.model import Report
 from gua.report.prices import PricedTime, Prices
-from gua.report.questions import Answer, ask
+from gua.report.promises import WAITS, WaitsRow
 from gua.report.section import Csv, Section
 from gua.report.size_limit import MOST_CARD_HOURS_AT_ONCE
-from gua.report.waits import WaitsRow, ask_waits
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -91,11 +89,6 @@ class ContentionRow(NamedTuple):
 CONTENTION: Final = View("contention", ContentionRow, (*READ, *PRICED))
 
 
-def ask_contention(reader: ViewReader, read: Mapping[str, object], prices: Prices) -> Answer[ContentionRow]:
-    """Query what somebody in want of a card found."""
-    return ask(reader, CONTENTION, {**read, **prices.parameters})
-
-
 def contention(
     rows: Iterable[ContentionRow], prices: Prices, waits: Sequence[WaitsRow] = (), sources: Sequence[SourceRow] = ()
 ) -> tuple[Contention, ...]:
@@ -103,13 +96,10 @@ def contention(
     told = {row.host for row in waits}
     untold = {row.host: row.ok_ms + row.failed_ms for row in sources if row.source == "gua" and row.host not in told}
     found = [
-        Contention(
+        filled(
+            Contention,
+            row,
             host=None if row.is_total else row.host,
-            cards=row.cards,
-            free_ms=row.free_ms,
-            contended_ms=row.contended_ms,
-            busy_ms=row.busy_ms,
-            unknown_ms=row.unknown_ms,
             contended_gpu_ms=row.contended_us / 1000,
             contended_promised_gpu_ms=row.contended_promised_us / 1000,
             cost=prices.cost(row.contended_us, row.contended_priced),
@@ -218,9 +208,8 @@ def _waits(one: Contention, hours: HourFormat) -> Iterator[str]:
 
 
 def _collect(asking: Asking) -> Finish:
-    sources = asking.once(ask_sources)
-    answer = asking.once(ask_contention, asking.prices)
-    waits = asking.once(ask_waits, sources)
+    sources, answer = asking.sources(), asking.rows(CONTENTION)
+    waits = asking.rows(WAITS, only_if=lambda: any(row.source == "gua" for row in sources()))
     return lambda _headline, _cards: Contentions(contention(answer(), asking.prices, waits(), sources()))
 
 

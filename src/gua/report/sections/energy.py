@@ -7,15 +7,13 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Final, NamedTuple
 
 from gua.core.parameters import READ
-from gua.core.ports import ViewReader
 from gua.core.view import Count, StateName, View
-from gua.report.asking import answer_of
-from gua.report.kit.fields import RATIO, Cells, Number, Seconds, cells, columns
+from gua.report.asking import model_of
+from gua.report.kit.fields import RATIO, Cells, Number, Seconds, cells, columns, filled
 from gua.report.kit.figures import NONE, HourFormat, amount, plural
 from gua.report.kit.style import Style
 from gua.report.kit.tables import Heading, Part, Rows, Table, card_rows, more
 from gua.report.model import OfCard, Report
-from gua.report.questions import ask
 from gua.report.section import Csv, Section
 from gua.report.states import STATES
 
@@ -85,43 +83,22 @@ ENERGY: Final = View("energy", EnergyRow, READ)
 _NONE: Final = StateEnergy(measured_joules=0, measured_ms=0, estimated_joules=0, estimated_ms=0, unknown_ms=0)
 
 
-def energy(reader: ViewReader, read: Mapping[str, object]) -> Callable[[], Energy]:
-    """Ask for the energy of each card; call what is returned for it.
-
-    ``read`` is {since_ms, until_ms, hosts, tick_hours, use_hourly}.
-    """
-    answer = ask(reader, ENERGY, read)
-    return lambda: energy_of(answer())
-
-
 def energy_of(rows: Iterable[EnergyRow]) -> Energy:
     """Return the rows of ``gua_report.energy`` as cards, in the order of their indexes; all four states of each."""
     cards = [
-        CardEnergy(
-            host=row.host,
-            gpu=row.gpu,
-            index=row.gpu_index,
-            model=row.model,
+        filled(
+            CardEnergy,
+            row,
             states=dict.fromkeys(STATES, _NONE) | {amounts.state: _state_energy(amounts) for amounts in row.states},
-            bare_watts=row.bare_watts,
-            held_watts=row.held_watts,
-            added_joules=row.added_joules,
         )
         for row in rows
     ]
-    return Energy(
-        cards=tuple(sorted(cards, key=lambda card: (card.host, card.index is None, card.index or 0, card.gpu)))
-    )
+    return Energy(cards=tuple(sorted(cards, key=CardEnergy.place)))
 
 
 def _state_energy(amounts: StateAmounts) -> StateEnergy:
-    return StateEnergy(
-        measured_joules=amounts.measured_mj / 1000,
-        measured_ms=amounts.measured_ms,
-        estimated_joules=amounts.estimated_mj / 1000,
-        estimated_ms=amounts.estimated_ms,
-        unknown_ms=amounts.unknown_ms,
-    )
+    joules = {"measured_joules": amounts.measured_mj / 1000, "estimated_joules": amounts.estimated_mj / 1000}
+    return filled(StateEnergy, amounts, **joules)
 
 
 JOULES_PER_KWH: Final = 3_600_000
@@ -182,7 +159,7 @@ ENERGY_SECTION = Section(
     name="energy",
     title="Energy",
     model=Energy,
-    collect=answer_of(energy),
+    collect=model_of(ENERGY, lambda rows, _window: energy_of(rows)),
     text=_text,
     csv=Csv((*_CARD[:4], "state", *columns(StateEnergy), *_CARD[4:]), _rows),
 )

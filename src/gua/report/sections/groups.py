@@ -13,7 +13,7 @@ from gua.report.asking import Asking, Finish
 from gua.report.costs import CostByState, added_by_state, wasted, with_currencies
 from gua.report.filters import CLUSTER_KEY, Labels, check_key
 from gua.report.kit.amounts import AMOUNT_WIDTH, WASTED, Amounts
-from gua.report.kit.fields import AS_IS, RATIO, ByState, Cells, Hours, cells, columns
+from gua.report.kit.fields import AS_IS, RATIO, ByState, Cells, Hours, cells, columns, grouped
 from gua.report.kit.figures import HourFormat, percent, percents, plural
 from gua.report.kit.style import Style
 from gua.report.kit.tables import STACKED_BELOW, Drawn, Heading, Part, Rows, Table, lay, most_idle
@@ -92,10 +92,7 @@ def rollup(cards: Sequence[Card], by: str, labels: Labels) -> Grouping:
 
     A card of which that is not known belongs to the group ``None``.
     """
-    groups: dict[str | None, list[Card]] = {}
-    key_of = _key(by, labels)
-    for card in cards:
-        groups.setdefault(key_of(card), []).append(card)
+    groups = grouped(cards, _key(by, labels))
     ordered = sorted(groups, key=lambda name: (name is None, name or ""))
     return Grouping(by=by, groups=tuple(group_of(name, groups[name]) for name in ordered))
 

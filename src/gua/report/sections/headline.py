@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from gua.report.asking import Asking, Finish
 from gua.report.costs import COST_COLUMNS, Cost, cost_json, costs_json, wasted, with_currencies
 from gua.report.kit.amounts import Amounts, sentence
-from gua.report.kit.fields import Cell, Cells, Json, hours, json_of, ratio, states_json
+from gua.report.kit.fields import Cell, Cells, Json, hours, ratio, states_json, to_json
 from gua.report.kit.figures import HourFormat, amount, percent, percents, plural, within
 from gua.report.kit.html import CLASSES, UNOBSERVED, Markup, draw_parts, join, stacked
 from gua.report.kit.style import Style, table
@@ -26,7 +25,6 @@ _COLUMNS: Final = (
 )
 NEVER_USED: Final = "never used"
 LOW: Final = "low"
-STREAKS_UNKNOWN: Final = "not known"
 
 
 def _text(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
@@ -75,8 +73,6 @@ def _idle_parts(report: Report, hours: HourFormat) -> list[tuple[str, str, str]]
     if split is None:
         return []
     parts = {NEVER_USED: split.never_used_gpu_ms, LOW: split.low_gpu_ms}
-    if split.unknown_gpu_ms > 0:
-        parts[STREAKS_UNKNOWN] = split.unknown_gpu_ms
     values = [report.headline.states[state].gpu_ms for state in STATES]
     place, of_parts = STATES.index(IDLE_HELD), list(parts.values())
     return list(zip(parts, hours.within(values, place, of_parts), within(values, place, of_parts), strict=True))
@@ -91,8 +87,6 @@ def _sentences(report: Report, style: Style, hours: HourFormat) -> Iterator[str]
             f"{never_used} never used (no engine or process above 0 in the whole streak), "
             f"{low} low"
         )
-        if split.unknown_gpu_ms > 0:
-            yield f"{STREAKS_UNKNOWN}: hours whose ticks are gone and whose streaks nobody kept"
     if (cost := sentence(wasted(report.headline.costs), style.name, hours)) is not None:
         yield f"idle-held time cost {cost}"
     coverage = report.coverage
@@ -183,11 +177,6 @@ def _page(report: Report, hours: HourFormat) -> Markup:
     )
 
 
-def _collect(asking: Asking) -> Finish:
-    split = ask_split(asking)
-    return lambda _headline, _cards: split()
-
-
 def _json(report: Report) -> Json:
     costs = report.headline.costs
     return {
@@ -195,7 +184,7 @@ def _json(report: Report) -> Json:
         "states": states_json(report.headline.states),
         "costs": None if costs is None else costs_json(costs),
         "idle_held": _idle_held(report),
-        "idle_seconds": None if report.headline.idle_seconds is None else json_of(report.headline.idle_seconds),
+        "idle_seconds": to_json(report.headline.idle_seconds),
     }
 
 
@@ -215,7 +204,7 @@ def _idle_held(report: Report) -> Json | None:
     return {
         "never_used": part(split.never_used_gpu_ms, split.never_used_long_gpu_ms),
         "low": part(split.low_gpu_ms, split.low_long_gpu_ms),
-        "unknown": part(split.unknown_gpu_ms, None),
+        "unknown": part(0, None),
         "gpu_hours_in_long_streaks": hours(split.long_gpu_ms),
         "long_streak_seconds": LONG_STREAK_MS // 1000,
     }
@@ -234,7 +223,7 @@ def _rows(report: Report, _report: Report) -> Iterator[Cells]:
             row |= {
                 "never_used_gpu_hours": split.never_used_gpu_ms / MS_PER_HOUR,
                 "low_gpu_hours": split.low_gpu_ms / MS_PER_HOUR,
-                "unknown_gpu_hours": split.unknown_gpu_ms / MS_PER_HOUR,
+                "unknown_gpu_hours": 0.0,
                 "in_long_streaks_gpu_hours": split.long_gpu_ms / MS_PER_HOUR,
             }
         yield from with_currencies(row, _cost(report, state), ["state"])
@@ -249,7 +238,7 @@ HEADLINE_SECTION = Section(
     name="headline",
     title="Where the GPU-hours went",
     model=Report,
-    collect=_collect,
+    collect=ask_split,
     text=_text,
     drawn=_drawn,
     html=_page,

@@ -12,13 +12,13 @@ from typing import Final
 from gua.report.asking import Asking, Finish
 from gua.report.kit.amounts import CENTS
 from gua.report.kit.basis import at
-from gua.report.kit.fields import Cells, Json, Number, Timestamp, hours, number, to_json
+from gua.report.kit.fields import Cells, Hours, Number, Timestamp, cells, columns, filled, grouped, of_card
 from gua.report.kit.figures import NONE, HourFormat, amount, amounts
 from gua.report.kit.style import Style
 from gua.report.kit.tables import Heading, Part, Rows, Table
 from gua.report.kit.words import NAME_WIDTH, known, named
 from gua.report.model import Card, Report
-from gua.report.prices import CostsRow, Prices, PriceSpan, of_cards
+from gua.report.prices import CostsRow, Prices
 from gua.report.section import Csv, Section
 from gua.report.states import IDLE_HELD, MS_PER_HOUR, STATES
 
@@ -35,18 +35,24 @@ class Price:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class ModelCost:
-    """One model's GPU time in the window by state [ms], and its cost in one currency.
+class StateCost:
+    """GPU time [ms] with a price and what it cost; ``unpriced_gpu_ms`` is what no price counted for."""
 
-    ``gpu_ms`` is the priced part. What no price counted for is a cost of its own, without a ``currency``:
-    ``unpriced_gpu_ms``.
+    gpu_ms: Hours[float] = 0.0
+    cost: Number[float | None] = None
+    unpriced_gpu_ms: Hours[float] = 0.0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ModelCost:
+    """One model's GPU time in the window by state, and its cost in one currency.
+
+    What no price counted for is a cost of its own, without a ``currency``.
     """
 
     model: str | None
     currency: str | None
-    gpu_ms: Mapping[str, float]
-    cost: Mapping[str, float]
-    unpriced_gpu_ms: Mapping[str, float]
+    states: Mapping[str, StateCost]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -85,7 +91,7 @@ def money(rows: Sequence[CostsRow], cards: Iterable[Card], prices: Prices) -> Mo
     Priced and unpriced GPU time of all costs together is the headline's. What no price counted for is a cost of its
     own, without a currency.
     """
-    by_card = of_cards(rows)
+    by_card = grouped(rows, of_card)
     models: dict[str | None, Counter[tuple[int, str]]] = defaultdict(Counter)
     for card in cards:
         for row in by_card.get((card.host, card.gpu)) or [_unpriced(card)]:
@@ -96,7 +102,7 @@ def money(rows: Sequence[CostsRow], cards: Iterable[Card], prices: Prices) -> Mo
         for cost in _costs_of(model, models[model], prices)
     ]
     used = sorted({price for of_model in models.values() for price, _ in of_model if price})
-    return Money(costs=tuple(costs), prices=tuple(_price(prices.rows[number - 1]) for number in used))
+    return Money(costs=tuple(costs), prices=tuple(filled(Price, prices.rows[number - 1]) for number in used))
 
 
 def _costs_of(model: str | None, gpu_us: Mapping[tuple[int, str], int], prices: Prices) -> Iterable[ModelCost]:
@@ -105,28 +111,27 @@ def _costs_of(model: str | None, gpu_us: Mapping[tuple[int, str], int], prices: 
     every = {number: prices.rows[number - 1].currency if number else None for number in numbers}
     for currency in dict.fromkeys(every.values()):
         of_currency = [number for number in numbers if every[number] == currency]
-        gpu_ms = {state: sum(gpu_us.get((number, state), 0) for number in of_currency) / 1000 for state in STATES}
-        nothing = dict.fromkeys(STATES, 0.0)
-        if currency is None:
-            yield ModelCost(model=model, currency=None, gpu_ms=nothing, cost=nothing, unpriced_gpu_ms=gpu_ms)
-            continue
-        cost = {
-            state: sum(
-                gpu_us.get((number, state), 0) / 1000 / MS_PER_HOUR * prices.rows[number - 1].per_gpu_hour
-                for number in of_currency
-            )
-            for state in STATES
-        }
-        yield ModelCost(model=model, currency=currency, gpu_ms=gpu_ms, cost=cost, unpriced_gpu_ms=nothing)
+        yield ModelCost(
+            model=model,
+            currency=currency,
+            states={
+                state: _state_cost({number: gpu_us.get((number, state), 0) for number in of_currency}, prices)
+                for state in STATES
+            },
+        )
+
+
+def _state_cost(gpu_us: Mapping[int, int], prices: Prices) -> StateCost:
+    """Return the cost of GPU time by the numbers of its prices, all in one currency; 0 is none."""
+    gpu_ms = sum(gpu_us.values()) / 1000
+    if 0 in gpu_us:
+        return StateCost(unpriced_gpu_ms=gpu_ms)
+    amounts = (us / 1000 / MS_PER_HOUR * prices.rows[number - 1].per_gpu_hour for number, us in gpu_us.items())
+    return StateCost(gpu_ms=gpu_ms, cost=sum(amounts))
 
 
 def _unpriced(card: Card) -> CostsRow:
     return CostsRow(card.host, card.gpu, 0, *(round(card.states[state].gpu_ms * 1000) for state in STATES))
-
-
-def _price(row: PriceSpan) -> Price:
-    """Return a price without its end, which is where the next one begins."""
-    return Price(**{name: value for name, value in row._asdict().items() if name != "until_ms"})
 
 
 def _text(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
@@ -134,7 +139,7 @@ def _text(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
     found = report[Money]
     currencies = sorted({cost.currency for cost in found.costs if cost.currency is not None})
     for currency in currencies:
-        held = sum(cost.cost.get(IDLE_HELD, 0) for cost in found.costs if cost.currency == currency)
+        held = sum(cost.states[IDLE_HELD].cost or 0 for cost in found.costs if cost.currency == currency)
         yield f"idle-held: {amount(held, CENTS)} {style.name(currency, NAME_WIDTH)} (estimated)"
     if (command := price_command(report.cards)) is not None:
         yield f"{'Some cards' if currencies else 'These cards'} have no price. Set one: {command}"
@@ -157,13 +162,15 @@ def _costs_table(costs: Sequence[ModelCost], style: Style, hours: HourFormat) ->
     for currency in {cost.currency for cost in costs if cost.currency is not None}:
         places = [place for place, cost in enumerate(costs) if cost.currency == currency]
         for state in STATES:
-            told = amounts([costs[place].cost.get(state, 0) for place in places], CENTS)
+            told = amounts([costs[place].states[state].cost or 0 for place in places], CENTS)
             written.update(((place, state), one) for place, one in zip(places, told, strict=True))
     rows = Rows([*enumerate(costs)])
     rows.add("model", lambda one: known(one[1].model, style), left=True, shortest=10, is_head=True)
     rows.add("currency", lambda one: named(one[1].currency, style), left=True, is_head=True)
     rows.add(STATES, lambda one: [written.get((one[0], state), NONE) for state in STATES])
-    rows.add("unpriced GPU-h", lambda one: hours.of(sum(one[1].unpriced_gpu_ms.values())), leaves=1)
+    rows.add(
+        "unpriced GPU-h", lambda one: hours.of(sum(part.unpriced_gpu_ms for part in one[1].states.values())), leaves=1
+    )
     return rows.table()
 
 
@@ -172,33 +179,10 @@ def _collect(asking: Asking) -> Finish:
     return lambda _headline, cards: money(costs(), cards, asking.prices)
 
 
-def _json(found: Money) -> Json:
-    return {"costs": [_cost(cost) for cost in found.costs], "prices": to_json(found.prices)}
-
-
-def _cost(cost: ModelCost) -> Json:
-    states = {
-        state: {
-            "gpu_hours": hours(cost.gpu_ms.get(state, 0)),
-            "cost": None if cost.currency is None else number(cost.cost.get(state, 0)),
-            "unpriced_gpu_hours": hours(cost.unpriced_gpu_ms.get(state, 0)),
-        }
-        for state in STATES
-    }
-    return {"model": cost.model, "currency": cost.currency, "states": states}
-
-
 def _rows(found: Money, _report: Report) -> Iterator[Cells]:
     for cost in found.costs:
-        for state in STATES:
-            yield {
-                "model": cost.model,
-                "currency": cost.currency,
-                "state": state,
-                "gpu_hours": cost.gpu_ms.get(state, 0) / MS_PER_HOUR,
-                "cost": None if cost.currency is None else cost.cost.get(state, 0),
-                "unpriced_gpu_hours": cost.unpriced_gpu_ms.get(state, 0) / MS_PER_HOUR,
-            }
+        for state, part in cost.states.items():
+            yield {**cells(cost), "state": state, **cells(part)}
 
 
 MONEY_SECTION = Section(
@@ -207,6 +191,5 @@ MONEY_SECTION = Section(
     model=Money,
     collect=_collect,
     text=_text,
-    json=_json,
-    csv=Csv(("model", "currency", "state", "gpu_hours", "cost", "unpriced_gpu_hours"), _rows),
+    csv=Csv((*columns(ModelCost), "state", *columns(StateCost)), _rows),
 )

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from gua.core.plaintext import safe
-from gua.report.allocation_sources import ask_sources
 from gua.report.asking import Asking, Finish
 from gua.report.costs import with_currencies
 from gua.report.kit.amounts import WASTED, WASTED_NOTE, Amounts
@@ -29,14 +28,13 @@ from gua.report.kit.html import (
     two_lines,
 )
 from gua.report.kit.style import Style
-from gua.report.kit.tables import Heading, Part, Rows, more
-from gua.report.kit.words import NAME_WIDTH, NOT_KNOWN, NOT_LISTED, card_name, cards_in_words, index, known
+from gua.report.kit.tables import Heading, Part, more, placed_rows
+from gua.report.kit.words import NAME_WIDTH, NOT_KNOWN, NOT_LISTED, card_name, cards_in_words, known
 from gua.report.model import Report
-from gua.report.promises import ask_allocation_names
+from gua.report.promises import ALLOCATION_NAMES
 from gua.report.section import Csv, Section
 from gua.report.sections.card_streaks import ask_cards
-from gua.report.sections.now_rows import SILENT, FreeCard, Holder, Now, gigabyte_hours, now_of
-from gua.report.sections.usage_rows import ask_holders
+from gua.report.sections.now_rows import HOLDERS, SILENT, FreeCard, Holder, Now, gigabyte_hours, now_of
 from gua.report.states import STATES, TRULY_IDLE
 
 MOST_HOLDERS: Final = 10
@@ -94,9 +92,7 @@ def counts(found: Now, report: Report) -> str:
 
 def _holders(holders: Sequence[Holder], report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
     amounts = Amounts.of_report(report)
-    rows = Rows(holders, MOST_HOLDERS)
-    rows.add_host(report, style, lambda one: one.host)
-    rows.add("gpu", lambda one: index(one.index, one.gpu, style), is_head=True)
+    rows = placed_rows(report, style, holders, MOST_HOLDERS)
     rows.add(
         "owner",
         lambda one: UNLISTED if one.is_unlisted else known(one.owner, style),
@@ -153,9 +149,7 @@ def home(one: Holder, style: Style) -> str:
 
 
 def _free(cards: Sequence[FreeCard], report: Report, style: Style) -> Iterator[Part]:
-    rows = Rows(cards, MOST_FREE)
-    rows.add_host(report, style, lambda one: one.host)
-    rows.add("gpu", lambda one: index(one.index, one.gpu, style), is_head=True)
+    rows = placed_rows(report, style, cards, MOST_FREE)
     rows.add("name", lambda one: card_name(one.card_name, one.gpu, style), left=True, shortest=8, is_head=True)
     rows.add("free for", lambda one: at_least(one.free_ms, is_lower_bound=one.is_lower_bound))
     rows.add("free at this hour %", lambda one: percent(one.free_ratio_at_this_hour), leaves=1)
@@ -306,10 +300,8 @@ _OF_ALLOCATION = (
 
 
 def _collect(asking: Asking) -> Finish:
-    rows = ask_cards(asking)
-    listed = asking.once_in_parts(ask_holders, asking.prices)
-    promises = asking.promises()
-    names = asking.once(ask_allocation_names, asking.once(ask_sources))
+    rows, listed, promises = ask_cards(asking), asking.rows_in_parts(HOLDERS), asking.promises()
+    names = asking.rows(ALLOCATION_NAMES, only_if=asking.sources())
     return lambda _headline, cards: now_of(
         list(rows()),
         listed(),

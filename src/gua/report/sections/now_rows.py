@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Annotated, Any, ClassVar, Final
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Final, NamedTuple
 
+from gua.core.parameters import PRICED, READ
+from gua.core.view import Count, Moment, View
 from gua.core.words import AllocationStatus, Mig, Use
 from gua.report.costs import OneCost
-from gua.report.kit.fields import Hours, Ratio, Seconds, Timestamp, Unit
-from gua.report.model import Card, Extent, Window
-from gua.report.prices import Prices
+from gua.report.kit.fields import Hours, Ratio, Seconds, Timestamp, Unit, filled, grouped, of_card
+from gua.report.model import Card, Extent, Placed, Window
+from gua.report.prices import PricedTime, Prices
 from gua.report.promises import AllocationNameRow, PromiseRow
 from gua.report.sections.card_streaks import CardStreaksRow
-from gua.report.sections.usage_rows import CardProcess
 from gua.report.states import IDLE_HELD, MS_PER_HOUR, STATES, TRULY_IDLE
 
 BYTES_PER_GB: Final = 10**9
@@ -33,12 +34,9 @@ _GB_HOURS: Final = Unit(
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class _NamedCard:
+class _NamedCard(Placed):
     """A card, and what the driver calls it."""
 
-    host: str
-    gpu: str
-    index: int | None
     card_name: str | None
 
 
@@ -148,16 +146,13 @@ class PromisedCard(_HeldCard):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class CardNow:
+class CardNow(Placed):
     """A card's state by its newest tick, or that it is :data:`SILENT`.
 
     Of an idle-held or truly-idle one since when, and how much of that was observed; ``is_lower_bound``: nobody saw it
     begin.
     """
 
-    host: str
-    gpu: str
-    index: int | None
     state: str
     since_ms: Timestamp[int | None] = None
     in_state_ms: Seconds[int | None] = None
@@ -190,6 +185,41 @@ class Now:
         return tuple(sorted(found, key=lambda one: (-one.in_use_ms, one.host, one.index or 0, one.gpu)))
 
 
+class Owner(NamedTuple):
+    """Who a process belongs to, and what it is."""
+
+    owner: str | None
+    program: str | None
+    container_id: str | None
+    pod_uid: str | None
+    slurm_job_id: str | None
+    systemd_unit: str | None
+
+
+class CardProcess(NamedTuple):
+    """A process of a card's newest tick with processes; moments in Unix ms, ``created_ms`` is 0 where it is unknown."""
+
+    host: str
+    gpu: str
+    pid: Count
+    created_ms: int
+    owner: Owner
+    last_ms: Moment
+    is_idle: bool
+    memory_bytes: Count | None
+    idle_since_ms: Moment | None
+    idle_ms: Count | None
+    idle_first_span_ms: Count | None
+    known_before_ms: Count | None
+    first_ms: Moment
+    active_24h_ms: Count | None
+    idle_held_us: Count
+    idle_held_kib_ms: Count
+    idle_held_known_ms: Count
+    idle_held_priced: tuple[PricedTime, ...]
+
+
+HOLDERS: Final = View("holders", CardProcess, (*READ, *PRICED))
 _LANDING_TICKS: Final = 1.5
 _BYTES_PER_KIB: Final = 1024
 _DAY_MS: Final = 24 * 3_600_000
@@ -222,7 +252,7 @@ def now_of(  # noqa: PLR0913 - what is known of the cards comes from six questio
         and row.as_of_ms
         and as_of_ms - row.as_of_ms <= SILENT_AFTER * max(interval_ms.get(row.host, 0), row.newest_span_ms)
     }
-    processes = _by_card(listed)
+    processes = grouped(listed, of_card)
     holders = sorted(
         (
             one
@@ -267,41 +297,19 @@ def now_of(  # noqa: PLR0913 - what is known of the cards comes from six questio
     )
 
 
-def _named(card: Card) -> dict[str, Any]:
-    """Return the fields of :class:`_NamedCard`."""
-    return {"host": card.host, "gpu": card.gpu, "index": card.index, "card_name": card.name}
-
-
-def _held(card: Card, row: CardStreaksRow) -> dict[str, Any]:
-    """Return the fields of :class:`_HeldCard`."""
-    return {**_named(card), "card_state": row.state, "as_of_ms": row.as_of_ms}
+def _held(card: Card, row: CardStreaksRow, **others: object) -> dict[str, Any]:
+    """Return the fields of :class:`_HeldCard` that have other names in rows, and others."""
+    return {"index": card.index, "card_name": card.name, "card_state": row.state, "as_of_ms": row.as_of_ms, **others}
 
 
 def _card_now(card: Card, row: CardStreaksRow | None) -> CardNow:
-    found = CardNow(host=card.host, gpu=card.gpu, index=card.index, state=SILENT)
-    if row is None:
-        return found
-    return replace(
-        found,
-        state=row.state,
-        since_ms=row.since_ms,
-        in_state_ms=row.in_state_ms,
-        is_lower_bound=row.is_lower_bound,
-    )
-
-
-def _by_card(listed: Iterable[CardProcess]) -> dict[Key, list[CardProcess]]:
-    found: dict[Key, list[CardProcess]] = {}
-    for process in listed:
-        found.setdefault((process.host, process.gpu), []).append(process)
-    return found
+    return filled(CardNow, card, state=SILENT) if row is None else filled(CardNow, card, row)
 
 
 def _worst_first(holder: Holder) -> tuple[bool, int, int, str, str, int]:
     """Order by whether the card would be free without it, how long it is idle, and what it holds."""
-    on_idle_card = holder.card_state == IDLE_HELD
     return (
-        not on_idle_card,
+        holder.card_state != IDLE_HELD,
         -holder.idle_ms,
         -(holder.memory_bytes or 0),
         holder.host,
@@ -318,8 +326,19 @@ def _holders(
     present = _present(row, listed)
     for process in present:
         if process.is_idle and process.idle_ms is not None and process.idle_since_ms is not None:
-            holder = _holder(card, row, process, since_ms, is_alone=len(present) == 1)
-            yield replace(holder, wasted_cost=prices.cost(process.idle_held_us, process.idle_held_priced))
+            yield filled(
+                Holder,
+                process.owner,
+                process,
+                **_held(card, row),
+                created_ms=process.created_ms or None,
+                is_lower_bound=_began_unseen(process, row.watched_since_ms),
+                is_alone=len(present) == 1,
+                active_24h_ms=process.active_24h_ms if _whole_day(process, row, since_ms) else None,
+                wasted_gpu_ms=process.idle_held_us / 1000,
+                wasted_byte_ms=float(process.idle_held_kib_ms * _BYTES_PER_KIB) if process.idle_held_known_ms else None,
+                wasted_cost=prices.cost(process.idle_held_us, process.idle_held_priced),
+            )
     if row.state == IDLE_HELD and not present:
         yield _unlisted(card, row, prices)
 
@@ -327,14 +346,7 @@ def _holders(
 def _others(card: Card, row: CardStreaksRow, listed: Sequence[CardProcess]) -> Iterator[OtherHolder]:
     for process in _present(row, listed):
         if not process.is_idle:
-            yield OtherHolder(
-                **_held(card, row),
-                owner=process.owner.owner,
-                program=process.owner.program,
-                pid=process.pid,
-                memory_bytes=process.memory_bytes,
-                since_ms=process.first_ms,
-            )
+            yield filled(OtherHolder, process.owner, process, **_held(card, row, since_ms=process.first_ms))
 
 
 def _whole_day(process: CardProcess, row: CardStreaksRow, since_ms: int) -> bool:
@@ -369,31 +381,11 @@ def _landed_since_ms(row: CardStreaksRow) -> float:
     return row.as_of_ms - _LANDING_TICKS * row.newest_span_ms
 
 
-def _holder(card: Card, row: CardStreaksRow, process: CardProcess, since_ms: int, *, is_alone: bool) -> Holder:
-    return Holder(
-        **_held(card, row),
-        owner=process.owner.owner,
-        program=process.owner.program,
-        pid=process.pid,
-        created_ms=process.created_ms or None,
-        memory_bytes=process.memory_bytes,
-        idle_since_ms=process.idle_since_ms or 0,
-        idle_ms=process.idle_ms or 0,
-        is_lower_bound=_began_unseen(process, row.watched_since_ms),
-        is_alone=is_alone,
-        active_24h_ms=process.active_24h_ms if _whole_day(process, row, since_ms) else None,
-        wasted_gpu_ms=process.idle_held_us / 1000,
-        wasted_byte_ms=float(process.idle_held_kib_ms * _BYTES_PER_KIB) if process.idle_held_known_ms else None,
-        container_id=process.owner.container_id,
-        pod_uid=process.owner.pod_uid,
-        slurm_job_id=process.owner.slurm_job_id,
-        systemd_unit=process.owner.systemd_unit,
-    )
-
-
 def _unlisted(card: Card, row: CardStreaksRow, prices: Prices) -> Holder:
     """Return the memory that no process owns up to: of it only the card's own streak is known."""
-    return Holder(
+    return filled(
+        Holder,
+        card,
         **_held(card, row),
         idle_since_ms=row.since_ms or 0,
         idle_ms=row.in_state_ms or 0,
@@ -417,18 +409,14 @@ def _status(parts: Sequence[PromiseRow]) -> AllocationStatus | None:
 
 
 def _promised(card: Card, row: CardStreaksRow, part: PromiseRow, name: AllocationNameRow | None) -> PromisedCard:
-    return PromisedCard(
+    return filled(
+        PromisedCard,
+        part,
         **_held(card, row),
-        source=part.source,
-        allocation_id=part.allocation_id,
-        owner=part.owner,
-        allocation_kind=None if name is None else name.kind,
-        job_name=None if name is None else name.job_name,
-        promised_since_ms=None if name is None else name.since_ms,
-        promised_until_ms=None if name is None else name.until_ms,
-        use=part.use,
-        use_since_ms=part.use_since_ms,
-        in_use_ms=part.in_use_ms,
+        allocation_kind=name and name.kind,
+        job_name=name and name.job_name,
+        promised_since_ms=name and name.since_ms,
+        promised_until_ms=name and name.until_ms,
         is_lower_bound=part.use_since_is_lower_bound,
     )
 
@@ -445,8 +433,10 @@ def _free(card: Card, row: CardStreaksRow, parts: Sequence[PromiseRow]) -> FreeC
             owners[part.promised_until_ms] = part.promised_to
     since_ms = max(begin_ms for begin_ms, _ in begins)
     observed_ms.append(max(row.as_of_ms - since_ms, 0))  # what was asked later may tell of a newer tick
-    return FreeCard(
-        **_named(card),
+    return filled(
+        FreeCard,
+        card,
+        card_name=card.name,
         as_of_ms=row.as_of_ms,
         free_since_ms=since_ms,
         free_ms=min(observed_ms),

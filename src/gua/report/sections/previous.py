@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Annotated, Final
+from typing import Annotated
 
 from gua.core.durations import to_rfc3339
-from gua.core.ports import Row, ViewReader
+from gua.core.ports import ViewReader
 from gua.report.asking import Asking, Finish
 from gua.report.hours import choose_hours, read_of
 from gua.report.kit.basis import at, length
@@ -26,10 +26,10 @@ from gua.report.kit.fields import (
 )
 from gua.report.kit.figures import HourFormat, percent, percents, points
 from gua.report.kit.style import Style
-from gua.report.kit.tables import Part, Table, TableColumn
+from gua.report.kit.tables import Part, TableColumn, table_of
 from gua.report.model import Coverage, Report, Window
-from gua.report.questions import ask
-from gua.report.rows import OVERVIEW
+from gua.report.questions import start
+from gua.report.rows import OVERVIEW, OverviewRow
 from gua.report.section import Csv, Section
 from gua.report.states import STATES, States, StateTime, observed_ms
 
@@ -59,7 +59,11 @@ def before(reader: ViewReader, window: Window, hosts: object, *, from_ticks: boo
     """
     earlier_ms = window.since_ms - (window.until_ms - window.since_ms)
     bounds = {"since_ms": max(earlier_ms, 0), "until_ms": window.since_ms, "hosts": hosts}
-    answer = ask(_Totals(reader, from_ticks=from_ticks), OVERVIEW, bounds)
+
+    def rows() -> list[OverviewRow]:
+        return OVERVIEW.rows(reader, read_of(bounds, choose_hours(reader, bounds, from_ticks=from_ticks)))
+
+    answer = start(reader, rows)
 
     def told() -> Previous:
         total = next((row for row in answer() if row.is_total), None)
@@ -71,32 +75,6 @@ def before(reader: ViewReader, window: Window, hosts: object, *, from_ticks: boo
         return Previous(since_ms=earlier_ms, until_ms=window.since_ms, coverage=coverage, states=by_state)
 
     return told
-
-
-class _Totals:
-    """Views as of a window that has hours of its own to choose, so that both questions go to a server in one thread."""
-
-    def __init__(self, reader: ViewReader, *, from_ticks: bool) -> None:
-        self._reader = reader
-        self._from_ticks = from_ticks
-
-    @property
-    def is_concurrent(self) -> bool:
-        return self._reader.is_concurrent
-
-    def rows(self, view: str, parameters: Mapping[str, object]) -> Iterable[Row]:
-        hours = choose_hours(self._reader, parameters, from_ticks=self._from_ticks)
-        return self._reader.rows(view, read_of(parameters, hours))
-
-
-_COLUMNS: Final = (
-    TableColumn(title="", left=True),
-    TableColumn(title="GPU-hours", leaves=2),
-    TableColumn(title="share %"),
-    TableColumn(title="before", leaves=1),
-    TableColumn(title="before %"),
-    TableColumn(title="change, points"),
-)
 
 
 def _text(report: Report, _style: Style, hours: HourFormat) -> Iterator[Part]:
@@ -116,15 +94,16 @@ def _text(report: Report, _style: Style, hours: HourFormat) -> Iterator[Part]:
         )
     here = [report.headline.states[state].gpu_ms for state in STATES]
     there = [found.states[state].gpu_ms for state in STATES]
-    columns = (
-        STATES,
-        hours.parts(here),
-        percents(here),
-        hours.parts(there),
-        percents(there),
-        points(here, there),
+    yield table_of(
+        {
+            TableColumn(title="", left=True): STATES,
+            TableColumn(title="GPU-hours", leaves=2): hours.parts(here),
+            TableColumn(title="share %"): percents(here),
+            TableColumn(title="before", leaves=1): hours.parts(there),
+            TableColumn(title="before %"): percents(there),
+            TableColumn(title="change, points"): points(here, there),
+        }
     )
-    yield Table(columns=_COLUMNS, rows=[list(row) for row in zip(*columns, strict=True)])
 
 
 def _collect(asking: Asking) -> Finish:

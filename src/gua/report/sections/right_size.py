@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple, TypeVar
@@ -14,28 +14,136 @@ from gua.core.parameters import BOUNDS, PRICED, READ
 from gua.core.view import Count, View
 from gua.report.asking import Asking, Finish
 from gua.report.costs import OneCost, added, with_currencies
+from gua.report.hours import NO_HOUR
 from gua.report.kit.amounts import Amounts
-from gua.report.kit.fields import Cells, Hours, Ratio, cells, columns
+from gua.report.kit.fields import Cells, Hours, Ratio, cells, columns, filled, grouped
 from gua.report.kit.figures import NONE, HourFormat, amount, apportion_rest, percent, percents
 from gua.report.kit.style import Style
 from gua.report.kit.tables import Heading, Part, Rows, Table, more
 from gua.report.kit.words import card_name, known
 from gua.report.model import Card, Headline, OfCard, Report
 from gua.report.prices import PricedTime, Prices
-from gua.report.questions import Answer, ask
 from gua.report.section import Csv, Section
-from gua.report.sections.right_size_fits import (
-    CardSize,
-    ModelSize,
-    Peak,
-    fits_half,
-    fits_slice,
-    fits_smaller,
-    models_of,
-    usable,
-)
 from gua.report.size_limit import MOST_CARD_HOURS_OF_TICKS
 from gua.report.states import ACTIVE, IDLE_HELD, UNKNOWN
+
+RESERVE_DOUBT: Final = 1 << 30
+"""Memory that a driver may keep for itself where it does not tell, as in the rules [bytes]."""
+# What the profiles of the MIG user guide leave of their part of a card's memory: 0.91 (1g.18gb of an H200) to 0.97.
+_LEFT_BY_PROFILE: Final = 0.9
+# Of 1g, 2g and 3g: https://docs.nvidia.com/datacenter/tesla/mig-user-guide/supported-mig-profiles.html
+_EIGHTHS: Final = (("1/8", 1 / 8), ("1/4", 1 / 4), ("1/2", 1 / 2))
+# Each part is half of the next: an instance of half a GPU has 0.45 to 0.5 of its memory.
+_SMALLER: Final = 0.75
+_QUARTERS: Final = (("1/4", 1 / 4), ("1/2", 1 / 2))
+_SLICES: Final = (
+    (re.compile(r"\b(A30|RTX PRO 6000)\b"), _QUARTERS),
+    (re.compile(r"\b(A100|H100|H800|A800|H20|H200|GH200|B100|B200|GB200|B300|GB300)\b"), _EIGHTHS),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class CardSize:
+    """A card's memory: ``usable_bytes`` without the driver's reserve; ``None`` where nothing can be said of it.
+
+    Of a MIG instance ``whole_bytes`` is the memory of the GPU that it is a part of.
+    """
+
+    index: int | None
+    model: str | None
+    limit_bytes: int | None
+    usable_bytes: int | None
+    is_instance: bool = False
+    whole_bytes: int | None = None
+
+
+class ModelSize(NamedTuple):
+    """The least memory of a model's cards, in total and what programs can have of it [bytes]."""
+
+    limit_bytes: int
+    usable_bytes: int
+
+
+class Peak(NamedTuple):
+    """The largest memory of ticks that tell; ``is_whole`` where all of them did."""
+
+    bytes: int | None
+    is_whole: bool
+
+    def within(self, most_bytes: float | None) -> bool | None:
+        """Return whether it lies within so much: too large is certain, small enough only where every tick tells."""
+        if most_bytes is None or self.bytes is None:
+            return None
+        return False if self.bytes > most_bytes else True if self.is_whole else None
+
+
+def usable(limit_bytes: int | None, reserved_bytes: int | None, *, is_told: bool) -> int | None:
+    """Return what programs can have of a card; ``None`` where its memory is unknown, or ``is_told`` is false."""
+    if not is_told or not limit_bytes:
+        return None
+    return max(0, limit_bytes - (RESERVE_DOUBT if reserved_bytes is None else reserved_bytes))
+
+
+def fits_half(peak: Peak, card: CardSize) -> bool | None:
+    """Return whether two of these would have had room on the card."""
+    return peak.within(None if card.usable_bytes is None else card.usable_bytes / 2)
+
+
+def fits_slice(peak: Peak, card: CardSize) -> tuple[bool | None, str | None]:
+    """Return whether a MIG slice of the GPU would have done, by memory alone, and the smallest part that does.
+
+    Of an instance only parts count that are smaller than what it has.
+    """
+    whole_bytes = card.whole_bytes if card.is_instance else card.limit_bytes
+    if card.usable_bytes is None or not card.limit_bytes or not whole_bytes or card.model is None:
+        return None, None
+    parts = next((parts for pattern, parts in _SLICES if pattern.search(card.model)), None)
+    if parts is None and card.is_instance:  # it can be cut, and nobody knows how
+        return None, None
+    found: bool | None = False
+    for name, part in parts or ():
+        if part > _SMALLER * card.limit_bytes / whole_bytes:
+            break
+        fits = peak.within(whole_bytes * part * _LEFT_BY_PROFILE)
+        if fits:
+            return True, name
+        found = None if fits is None else found
+    return found, None
+
+
+def fits_smaller(peak: Peak, card: CardSize, models: Mapping[str, ModelSize]) -> tuple[bool | None, str | None]:
+    """Return whether another model with less memory would have done, of ``models``, and which.
+
+    Totals are compared: of two hosts one may have a driver that does not tell its reserve, and no smaller cards.
+    """
+    if card.usable_bytes is None or card.limit_bytes is None:
+        return None, None
+    smaller = [
+        (size.usable_bytes, model)
+        for model, size in models.items()
+        if model != card.model and size.limit_bytes < card.limit_bytes
+    ]
+    found: bool | None = False
+    for usable_bytes, model in sorted(smaller):
+        fits = peak.within(usable_bytes)
+        if fits:
+            return True, model
+        found = None if fits is None else found
+    return found, None
+
+
+def models_of(cards: Iterable[CardSize]) -> Mapping[str, ModelSize]:
+    """Return the least memory of each model's whole cards; of those of which nothing can be said, nothing."""
+    found: dict[str, ModelSize] = {}
+    for card in cards:
+        if card.is_instance or card.model is None:
+            continue
+        if card.limit_bytes is not None and card.usable_bytes is not None:
+            least = found.get(card.model, ModelSize(card.limit_bytes, card.usable_bytes))
+            found[card.model] = ModelSize(
+                min(card.limit_bytes, least.limit_bytes), min(card.usable_bytes, least.usable_bytes)
+            )
+    return found
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -109,7 +217,6 @@ class RightSize:
 
 
 N = TypeVar("N", int, float)
-_NO_HOUR: Final = -1  # an empty list of numbers has no type in SQL
 _NOTHING_KNOWN: Final = CardSize(None, None, None, None)
 
 
@@ -148,7 +255,7 @@ class CardSizeRow(NamedTuple):
     limit_bytes: Count | None
     reserved_bytes: Count | None
     is_cut: Count
-    is_instance: Count
+    is_instance: bool
     whole_bytes: Count | None
     is_shared: Count
 
@@ -158,21 +265,14 @@ CARD_SIZES: Final = View("card_sizes", CardSizeRow, READ)
 
 
 def _collect(asking: Asking) -> Finish:
-    """Ask what programs took of cards, and what the cards have; a question for every few hosts of a large fleet."""
-    hours = [hour.hour for hour in asking.hours] or [_NO_HOUR]
-    every: list[Answer[RightSizeRow]] = []
-    for hosts in asking.hosts_of_ticks(asking.hours):
-        read = {**asking.bounds, "hosts": hosts, "tick_hours": hours}
-        every.append(ask(asking.reader, RIGHT_SIZE_VIEW, {**read, **asking.prices.parameters}))
-    from_ticks = [hour for hour in asking.hours if not hour.is_counted]
-    of_cards: list[Answer[CardSizeRow]] = [
-        ask(asking.reader, CARD_SIZES, {**asking.read, "hosts": hosts}) for hosts in asking.hosts_of_ticks(from_ticks)
-    ]
+    """Query what programs took of cards, and what the cards have; of a large fleet a few hosts at a time."""
+    hours = [hour.hour for hour in asking.hours] or [NO_HOUR]
+    rows = asking.rows_of_ticks(RIGHT_SIZE_VIEW, asking.hours, tick_hours=hours)
+    sizes = asking.rows_of_ticks(CARD_SIZES, [hour for hour in asking.hours if not hour.is_counted])
 
     def finish(headline: Headline, _cards: Sequence[Card]) -> RightSize:
         held_ms = sum(headline.states[state].gpu_ms for state in (ACTIVE, IDLE_HELD, UNKNOWN))
-        rows, sizes = [row for one in every for row in one()], [row for one in of_cards for row in one()]
-        return right_size_of(rows, sizes, asking.prices, held_ms)
+        return right_size_of(rows(), sizes(), asking.prices, held_ms)
 
     return finish
 
@@ -201,35 +301,20 @@ def right_size_of(
 
 
 def _size(row: CardSizeRow) -> CardSize:
-    return CardSize(
-        place=row.gpu_index,
-        model=row.model,
-        limit_bytes=row.limit_bytes,
-        usable_bytes=usable(row.limit_bytes, row.reserved_bytes, is_told=not row.is_cut and not row.is_shared),
-        is_instance=bool(row.is_instance),
-        whole_bytes=row.whole_bytes,
-    )
+    is_told = not row.is_cut and not row.is_shared
+    return filled(CardSize, row, usable_bytes=usable(row.limit_bytes, row.reserved_bytes, is_told=is_told))
 
 
 def _workload(row: RightSizeRow, card: CardSize, models: Mapping[str, ModelSize], prices: Prices) -> ProgramOnCard:
     peak = Peak(row.peak_bytes, is_whole=not row.unknown_ms)
     in_slice, part = fits_slice(peak, card)
     in_smaller, smaller = fits_smaller(peak, card, models)
-    return ProgramOnCard(
-        host=row.host,
-        gpu=row.gpu,
-        index=card.place,
-        model=card.model,
-        is_instance=card.is_instance,
-        owner=row.owner,
-        program=row.program,
-        job=row.job,
-        gpu_ms=row.gpu_us / 1000,
+    return filled(
+        ProgramOnCard,
+        row,
+        card,
         untold_gpu_ms=row.gpu_us / 1000 * row.unknown_ms / row.held_ms if row.held_ms else 0.0,
         cost=prices.cost(row.gpu_us, row.priced),
-        peak_bytes=row.peak_bytes,
-        p95_bytes=row.p95_bytes,
-        usable_bytes=card.usable_bytes,
         peak_utilization=_ratio(row.peak_utilization),
         p95_utilization=_ratio(row.p95_utilization),
         p95_sm_utilization=None if row.p95_sm_utilization is None else row.p95_sm_utilization / ACTIVITY_SCALE,
@@ -298,10 +383,8 @@ def _fits_table(found: RightSize, style: Style, hours: HourFormat, amounts: Amou
 
 def _programs(workloads: Sequence[ProgramOnCard]) -> list[list[ProgramOnCard]]:
     """Return what fits less, together by owner, program and model, the most GPU time first."""
-    groups: dict[tuple[object, ...], list[ProgramOnCard]] = defaultdict(list)
-    for one in workloads:
-        if one.fits:
-            groups[one.owner, one.program, one.model, one.is_instance].append(one)
+    fitting = (one for one in workloads if one.fits)
+    groups = grouped(fitting, lambda one: (one.owner, one.program, one.model, one.is_instance))
     return sorted(groups.values(), key=lambda group: -sum(one.gpu_ms for one in group))
 
 

@@ -9,13 +9,12 @@ from typing import Final, NamedTuple
 from gua.core.parameters import READ
 from gua.core.view import Count, View
 from gua.core.words import ROW_REMAPS
-from gua.report.asking import Asking, Finish
-from gua.report.kit.fields import Hours, cells, columns
+from gua.report.asking import model_of
+from gua.report.kit.fields import Hours, cells, columns, filled
 from gua.report.kit.figures import NONE, HourFormat, count, percent
 from gua.report.kit.style import Style
 from gua.report.kit.tables import Part, card_rows, more
-from gua.report.model import OfCard, Report
-from gua.report.questions import ask
+from gua.report.model import OfCard, Report, Window
 from gua.report.section import Csv, Section
 
 
@@ -75,24 +74,14 @@ class SlowCardRow(NamedTuple):
 SLOW_CARDS_VIEW: Final = View("slow_cards", SlowCardRow, READ)
 
 
-def _collect(asking: Asking) -> Finish:
-    """Ask what each card's driver told."""
-    answer = ask(asking.reader, SLOW_CARDS_VIEW, asking.read)
-    return lambda _headline, _cards: slow_cards_of(answer())
-
-
-def slow_cards_of(rows: Iterable[SlowCardRow]) -> SlowCards:
-    """Return the rows of ``gua_report.slow_cards``, the most slowed first, then by their place."""
-    found = [
-        SlowCard(**{("index" if name == "gpu_index" else name): value for name, value in row._asdict().items()})
-        for row in rows
-    ]
-    return SlowCards(cards=tuple(sorted(found, key=_order)))
+def _made(rows: Iterable[SlowCardRow], _window: Window) -> SlowCards:
+    """Return the cards, the most slowed first, then by their place."""
+    return SlowCards(cards=tuple(sorted((filled(SlowCard, row) for row in rows), key=_order)))
 
 
 def _order(card: SlowCard) -> tuple[object, ...]:
     errors = (card.xid_errors or 0) + (card.ecc_errors or 0)
-    return (-card.slowed_ms, -errors, -card.power_cap_ms, card.host, card.index is None, card.index or 0, card.gpu)
+    return (-card.slowed_ms, -errors, -card.power_cap_ms, *card.place())
 
 
 def _text(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
@@ -140,7 +129,7 @@ SLOW_CARDS_SECTION = Section(
     name="slow-cards",
     title="What slowed cards down",
     model=SlowCards,
-    collect=_collect,
+    collect=model_of(SLOW_CARDS_VIEW, _made),
     text=_text,
     csv=Csv(columns(SlowCard), lambda found, _report: map(cells, found.cards)),
 )

@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple, TypeVar
 
 from gua.core.parameters import PRICED, READ
-from gua.core.ports import ViewReader
 from gua.core.view import Count, View
-from gua.report.allocation_sources import SourceRow, ask_sources
 from gua.report.asking import Asking, Finish
 from gua.report.costs import OneCost, with_currencies
 from gua.report.kit.amounts import Amounts
-from gua.report.kit.fields import Cells, Hours, Json, Seconds, cells, columns, hours, to_json
-from gua.report.kit.figures import NONE, HourFormat, percent, span
+from gua.report.kit.fields import Cells, Hours, Json, Seconds, cells, columns, grouped, to_json
+from gua.report.kit.figures import NONE, HourFormat, count, percent, span
 from gua.report.kit.style import Style
 from gua.report.kit.tables import Heading, Part, Rows
 from gua.report.model import Card, Headline, Report
-from gua.report.parts import PartReader
 from gua.report.prices import PricedTime, Prices
-from gua.report.questions import Answer, ask, ask_if
 from gua.report.section import Csv, Section
-from gua.report.sections.card_streaks import ask_split
 from gua.report.size_limit import MOST_CARD_HOURS_IN_PARTS
 from gua.report.states import IDLE_HELD
 
@@ -88,13 +83,11 @@ class WhatIfEmpty:
 class Streaks:
     """The distribution, its classes one within the other, and the limits of what-if.
 
-    ``unknown_gpu_ms``: idle-held GPU time in hours of which no streaks were kept. ``what_if_empty`` are the same limits
-    for what is allocated and empty; none of them where nobody looks at allocation.
+    ``what_if_empty`` are the same limits for what is allocated and empty, none where nobody looks at allocation.
     """
 
     classes: tuple[StreakClass, ...]
     what_if: tuple[WhatIf, ...]
-    unknown_gpu_ms: Hours[float]
     what_if_empty: tuple[WhatIfEmpty, ...] = ()
 
 
@@ -128,72 +121,33 @@ class EmptyLimitsRow(NamedTuple):
 
 
 R = TypeVar("R", StreaksRow, EmptyLimitsRow)
-EMPTY_LIMITS: Final = View("empty_limits", EmptyLimitsRow, (*READ, "limits_ms", "false_alarm_ms", *PRICED))
-STREAKS: Final = View("streaks", StreaksRow, (*READ, "limits_ms", "false_alarm_ms", "in_parts", *PRICED))
-
-
-def ask_streaks(
-    reader: ViewReader, read: Mapping[str, object], limits_ms: Sequence[int], prices: Prices
-) -> Answer[StreaksRow]:
-    """Ask for the distribution of idle streaks and for what each limit would give back, a row a limit and part."""
-    parameters = {
-        **read,
-        **prices.parameters,
-        "limits_ms": sorted({*LONGER_THAN_MS, *(limits_ms or WHAT_IF_LIMITS_MS)}),
-        "false_alarm_ms": FALSE_ALARM_MS,
-        "in_parts": int(isinstance(reader, PartReader)),
-    }
-    return ask(reader, STREAKS, parameters)
-
-
-def ask_empty_limits(
-    reader: ViewReader,
-    read: Mapping[str, object],
-    limits_ms: Sequence[int],
-    prices: Prices,
-    sources: Callable[[], Sequence[SourceRow]],
-) -> Answer[EmptyLimitsRow]:
-    """Ask what taking back allocations that were empty for so long would have freed, where a source tells of any.
-
-    There is a row a limit and part; an allocation counts once on each host.
-    """
-    limits = sorted(limits_ms or WHAT_IF_LIMITS_MS)
-    parameters = {**read, **prices.parameters, "limits_ms": limits, "false_alarm_ms": FALSE_ALARM_MS}
-    return ask_if(reader, sources, EMPTY_LIMITS, parameters)
+EMPTY_LIMITS: Final = View("empty_limits", EmptyLimitsRow, (*READ, *PRICED, "limits_ms", "false_alarm_ms"))
+STREAKS: Final = View("streaks", StreaksRow, (*READ, *PRICED, "limits_ms", "false_alarm_ms", "in_parts"))
 
 
 def what_if_empty(rows: Iterable[EmptyLimitsRow], limits_ms: Sequence[int], prices: Prices) -> tuple[WhatIfEmpty, ...]:
     """Return a limit each; one that no streak reaches has no row."""
-    parts = _by_limit(rows)
+    parts = grouped(rows, lambda row: row.limit_ms)
     return tuple(
         WhatIfEmpty(
             limit_ms=limit,
-            allocations=sum(row.allocations for row in parts[limit]),
-            **_given_back(parts[limit], prices),
+            allocations=sum(row.allocations for row in parts.get(limit, ())),
+            **_given_back(parts.get(limit, ()), prices),
         )
-        for limit in sorted(limits_ms or WHAT_IF_LIMITS_MS)
+        for limit in limits_ms
     )
 
 
-def streaks(rows: Iterable[StreaksRow], limits_ms: Sequence[int], unknown_gpu_ms: float, prices: Prices) -> Streaks:
+def streaks(rows: Iterable[StreaksRow], limits_ms: Sequence[int], prices: Prices) -> Streaks:
     """Return both from the rows of all limits; a limit that no streak reaches has no row."""
-    parts = _by_limit(rows)
+    parts = grouped(rows, lambda row: row.limit_ms)
     return Streaks(
-        classes=tuple(_class_of(limit, parts[limit], prices) for limit in LONGER_THAN_MS),
+        classes=tuple(_class_of(limit, parts.get(limit, ()), prices) for limit in LONGER_THAN_MS),
         what_if=tuple(
-            WhatIf(limit_ms=limit, holders=_holders(parts[limit]), **_given_back(parts[limit], prices))
-            for limit in sorted(limits_ms or WHAT_IF_LIMITS_MS)
+            WhatIf(limit_ms=limit, holders=_holders(parts.get(limit, ())), **_given_back(parts.get(limit, ()), prices))
+            for limit in limits_ms
         ),
-        unknown_gpu_ms=unknown_gpu_ms,
     )
-
-
-def _by_limit(rows: Iterable[R]) -> Mapping[int, list[R]]:
-    """Return the rows of each limit, each of other hosts."""
-    found: dict[int, list[R]] = defaultdict(list)
-    for row in rows:
-        found[row.limit_ms].append(row)
-    return found
 
 
 def _class_of(limit_ms: int, parts: Sequence[StreaksRow], prices: Prices) -> StreakClass:
@@ -247,17 +201,6 @@ def _text(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
     rows.add("GPU-hours", lambda one: hours.of(one.idle_held_gpu_ms), note="the idle-held time of cards that is theirs")
     rows.add(amounts.titles("", style.name), lambda one: amounts.cells(one.cost))
     yield rows.table()
-    yield from unknown(report, hours)
-
-
-def unknown(report: Report, hours: HourFormat) -> Iterator[str]:
-    """Yield how much idle-held time has no streaks, if any."""
-    unknown_gpu_ms = report[Streaks].unknown_gpu_ms
-    if unknown_gpu_ms > 0:
-        yield (
-            f"{hours.of(unknown_gpu_ms)} idle-held GPU-hours are not in this: their ticks are gone, "
-            "and no streaks were kept of them."
-        )
 
 
 def _what_if_text(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
@@ -271,11 +214,9 @@ def _what_if_text(report: Report, style: Style, hours: HourFormat) -> Iterator[P
     rows = Rows(found.what_if)
     _add_given_back(rows, "idle", report, style, hours)
     rows.add("% of idle-held", lambda one: percent(one.gpu_ms / held_ms) if held_ms else NONE, leaves=1)
-    rows.add("reclaims", lambda one: f"{one.reclaims:,}")
-    rows.add("holders", lambda one: f"{one.holders:,}")
-    rows.add("false alarms", lambda one: f"{one.false_alarms:,}")
+    numbers = ("reclaims", "holders", "false alarms")
+    rows.add(numbers, lambda one: [*map(count, (one.reclaims, one.holders, one.false_alarms))])
     yield rows.table()
-    yield from unknown(report, hours)
     if not found.what_if_empty:
         return
     yield Heading("What if empty allocations were taken back")
@@ -285,9 +226,8 @@ def _what_if_text(report: Report, style: Style, hours: HourFormat) -> Iterator[P
     )
     empty = Rows(found.what_if_empty)
     _add_given_back(empty, "empty", report, style, hours)
-    empty.add("reclaims", lambda one: f"{one.reclaims:,}")
-    empty.add("allocations", lambda one: f"{one.allocations:,}")
-    empty.add("false alarms", lambda one: f"{one.false_alarms:,}")
+    numbers = ("reclaims", "allocations", "false alarms")
+    empty.add(numbers, lambda one: [*map(count, (one.reclaims, one.allocations, one.false_alarms))])
     yield empty.table()
 
 
@@ -301,15 +241,18 @@ def _add_given_back(
 
 
 def _collect(asking: Asking) -> Finish:
-    limits_ms = asking.request.what_if_limits_ms
-    split = ask_split(asking)
-    prices = asking.prices
-    answer = asking.once_in_parts(ask_streaks, limits_ms, prices)
-    sources = asking.once(ask_sources)
-    empty = asking.once_in_parts(ask_empty_limits, limits_ms, prices, sources)
+    limits_ms = sorted(asking.request.what_if_limits_ms or WHAT_IF_LIMITS_MS)
+    prices, sources = asking.prices, asking.sources()
+    answer = asking.rows_in_parts(
+        STREAKS,
+        limits_ms=sorted({*LONGER_THAN_MS, *limits_ms}),
+        false_alarm_ms=FALSE_ALARM_MS,
+        in_parts=int(bool(asking.parts)),
+    )
+    empty = asking.rows_in_parts(EMPTY_LIMITS, only_if=sources, limits_ms=limits_ms, false_alarm_ms=FALSE_ALARM_MS)
 
     def finish(_headline: Headline, _cards: Sequence[Card]) -> Streaks:
-        found = streaks(answer(), limits_ms, split().unknown_gpu_ms, prices)
+        found = streaks(answer(), limits_ms, prices)
         return replace(found, what_if_empty=what_if_empty(empty(), limits_ms, prices)) if sources() else found
 
     return finish
@@ -332,7 +275,7 @@ STREAKS_SECTION = Section(
     model=Streaks,
     collect=_collect,
     text=_text,
-    json=lambda found: {"classes": to_json(found.classes), "unknown_gpu_hours": hours(found.unknown_gpu_ms)},
+    json=lambda found: {"classes": to_json(found.classes), "unknown_gpu_hours": 0.0},
     csv=Csv(columns(StreakClass), lambda found, _report: _rows(found.classes, "longer_than_seconds")),
     most_card_hours=MOST_CARD_HOURS_IN_PARTS,
 )
@@ -343,7 +286,7 @@ def _what_if_json(found: Streaks) -> Json:
         "limits": to_json(found.what_if),
         "empty_limits": to_json(found.what_if_empty),
         "false_alarm_seconds": FALSE_ALARM_MS // 1000,
-        "unknown_gpu_hours": hours(found.unknown_gpu_ms),
+        "unknown_gpu_hours": 0.0,
     }
 
 

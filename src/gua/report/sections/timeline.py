@@ -4,24 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from gua.core.durations import to_rfc3339
+from gua.core.moments import zone
 from gua.core.plaintext import safe
 from gua.core.words import Mig
 from gua.report.asking import Asking, Finish
 from gua.report.kit.basis import at
 from gua.report.kit.fields import Cells, cells, state_columns
-from gua.report.kit.figures import NONE, HourFormat, percent, percents, plural, span
+from gua.report.kit.figures import NONE, HourFormat, apportion, percent, percents, plural, span
 from gua.report.kit.html import CLASSES, UNOBSERVED, Markup, caption_of, join, name, paragraph, swatch, tag
 from gua.report.kit.style import Style
 from gua.report.kit.tables import Drawn, Part, Rows
-from gua.report.kit.words import LEFT_OVER, NAME_WIDTH, NOT_KNOWN, card_name, index, known
+from gua.report.kit.words import LEFT_OVER, NAME_WIDTH, NOT_KNOWN, card_name, index, known, short_name
 from gua.report.model import Report, Window
-from gua.report.parts import in_parts
 from gua.report.section import Csv, Section, zoned
-from gua.report.sections.timeline_rows import CardTimeline, Presence, Timeline, ask_timeline, timeline
-from gua.report.sections.timeline_strip import HEIGHT, Strip, marks, strip_of
+from gua.report.sections.timeline_rows import (
+    MOST_PRESENCES,
+    PRESENCES,
+    TIMELINE,
+    CardTimeline,
+    Presence,
+    Timeline,
+    cell_ms,
+    timeline,
+)
 from gua.report.size_limit import MOST_CARD_HOURS_IN_PARTS
 from gua.report.states import ACTIVE, IDLE_HELD, STATES, TRULY_IDLE, UNKNOWN
 
@@ -45,12 +54,11 @@ def _drawn(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
     """Yield each card's line of time: each character is the state that took most of what was observed of its time."""
     found = report[Timeline]
     room = max(style.width - 4, 8)
-    cell_ms = (found.until_ms - found.since_ms) / room
-    marks = ", ".join(f"{style.fill[state]} {state}" for state in STATES)
-    zone = report.window.timezone
+    character_ms = (found.until_ms - found.since_ms) / room
+    legend = ", ".join(f"{style.fill[state]} {state}" for state in STATES)
     yield (
-        f"{at(found.since_ms, report.window)} to {at(found.until_ms, report.window)} {zone} from left to right, "
-        f"{span(cell_ms)} a character: {marks}, blank mostly unobserved"
+        f"{at(found.since_ms, report.window)} to {at(found.until_ms, report.window)} {report.window.timezone} "
+        f"from left to right, {span(character_ms)} a character: {legend}, blank mostly unobserved"
     )
     shown = found.cards[:MOST_CARDS]
     for label, card in zip(_labels(report, shown, style), shown, strict=True):
@@ -232,6 +240,117 @@ class _Pen:
         )
 
 
+HEIGHT: Final = 24
+_STEPS: Final = 12  # of a column that holds several states
+_STEP: Final = HEIGHT // _STEPS
+_WIDTH: Final = 1000  # about that of the strip on a screen, so that patterns keep their shape
+_PARTS: Final = len(STATES) + 1  # and what is unobserved
+Levels = tuple[int, ...]  # the steps of each state from the bottom up
+
+
+@dataclass(frozen=True, slots=True)
+class Strip:
+    """Paths in the order of ``STATES``, empty where a state never was, in a box of ``width`` x ``HEIGHT``."""
+
+    width: float
+    paths: tuple[str, ...]
+
+
+def strip_of(card: CardTimeline, drawn: Timeline, cells_a_column: int) -> Strip:
+    """Return a card's strip with that many cells added up in each column."""
+    column_ms = drawn.cell_ms * cells_a_column
+    whole_ms = drawn.until_ms - drawn.since_ms
+    count = -(-len(card.cells) // cells_a_column)
+    unit = max(1, round(_WIDTH / count)) if count else 1
+    width = unit * whole_ms / column_ms if column_ms else unit
+    paths: list[list[str]] = [[] for _ in STATES]
+    for first, last, levels in _runs(list(_levels(card, drawn, cells_a_column))):
+        right = min(last * unit, width)
+        bottom = HEIGHT
+        for path, level in zip(paths, levels, strict=True):
+            if level:
+                high = level * _STEP
+                path.append(f"M{first * unit} {bottom - high}H{right:g}v{high}H{first * unit}z")
+                bottom -= high
+    return Strip(width, tuple("".join(path) for path in paths))
+
+
+def _levels(card: CardTimeline, drawn: Timeline, cells_a_column: int) -> Iterator[Levels]:
+    known: dict[tuple[int, ...], Levels] = {}
+    for first in range(0, len(card.cells), cells_a_column):
+        cells = card.cells[first : first + cells_a_column]
+        since_ms = drawn.since_ms + first * drawn.cell_ms
+        there_ms = min(len(cells) * drawn.cell_ms, drawn.until_ms - since_ms)
+        sums = tuple(map(sum, zip(*cells, strict=True)))
+        parts = (*sums, max(there_ms - sum(sums), 0))
+        if parts not in known:
+            known[parts] = _levels_of(parts)
+        yield known[parts]
+
+
+def _levels_of(parts: Sequence[int]) -> Levels:
+    """Return the steps of each state; what was there is seen, at the cost of the largest."""
+    levels = apportion(parts, _STEPS)
+    for place, part in enumerate(parts):
+        if part > 0 and levels[place] == 0 and place < _PARTS - 1:
+            levels[levels.index(max(levels))] -= 1
+            levels[place] = 1
+    return tuple(levels[: _PARTS - 1])
+
+
+def _runs(columns: Sequence[Levels]) -> Iterator[tuple[int, int, Levels]]:
+    """Yield [first, last) of columns that are alike."""
+    first = 0
+    for place in range(1, len(columns) + 1):
+        if place == len(columns) or columns[place] != columns[first]:
+            yield first, place, columns[first]
+            first = place
+
+
+_MOST: Final = 9
+_HOUR_STEPS: Final = (1, 2, 3, 6, 12)
+_DAY_STEPS: Final = (1, 2, 7, 14, 28, 91, 182, 364, 1820)
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_QUARTER_MS: Final = 900_000
+_MS: Final = timedelta(milliseconds=1)
+
+
+def marks(since_ms: int, until_ms: int, timezone: str) -> list[tuple[float, str]]:
+    """Return (place, words) of at most nine marks within a window, places from 0 to 1; midnights tell their date."""
+    if until_ms <= since_ms:
+        return []
+    length_hours = (until_ms - since_ms) / 3_600_000
+    for step in _HOUR_STEPS:
+        if length_hours / step <= _MOST:
+            return list(_hour_marks(since_ms, until_ms, timezone, step))
+    step = next((step for step in _DAY_STEPS if length_hours / 24 / step <= _MOST), _DAY_STEPS[-1])
+    return list(_day_marks(since_ms, until_ms, timezone, step))
+
+
+def _hour_marks(since_ms: int, until_ms: int, timezone: str, step: int) -> Iterator[tuple[float, str]]:
+    local_zone = zone(timezone)
+    for at_ms in range(-(-since_ms // _QUARTER_MS) * _QUARTER_MS, until_ms, _QUARTER_MS):  # as zones are off by those
+        local = (_EPOCH + timedelta(milliseconds=at_ms)).astimezone(local_zone)
+        place = (at_ms - since_ms) / (until_ms - since_ms)
+        if local.minute == 0 and local.hour % step == 0:
+            yield place, f"{local:%a %d %b}" if local.hour == 0 else f"{local:%H:%M}"
+
+
+def _day_marks(since_ms: int, until_ms: int, timezone: str, step: int) -> Iterator[tuple[float, str]]:
+    """Yield every ``step``-th local midnight; weeks begin on Mondays."""
+    local_zone = zone(timezone)
+    day = (_EPOCH + timedelta(milliseconds=since_ms)).astimezone(local_zone).date()
+    while True:
+        midnight = (datetime(day.year, day.month, day.day, tzinfo=local_zone) - _EPOCH) // _MS
+        place = (midnight - since_ms) / (until_ms - since_ms)
+        if place >= 1:
+            return
+        # Days are counted from a Monday, so that every seventh is one.
+        if place >= 0 and (day.toordinal() - 1) % step == 0:
+            yield place, f"{day:%a %d %b}"
+        day += timedelta(days=1)
+
+
 def _svg(strip: Strip, label: str) -> Markup:
     paths = (
         tag("path", d=path, class_=f"f-{CLASSES[state]}")
@@ -265,9 +384,7 @@ def _grid(places: Sequence[float]) -> Markup:
 
 def _card_label(index: int | None, called: str | None, gpu: str, mig: str | None = None) -> Markup:
     """Return ``0 H100 80GB HBM3``; the UUID shows where one points."""
-    shown = (called or gpu).removeprefix("NVIDIA ").removeprefix("GeForce ")
-    if mig == Mig.PARENT:
-        shown = LEFT_OVER
+    shown = LEFT_OVER if mig == Mig.PARENT else short_name(called or gpu)
     number = NONE if index is None else str(index)
     return tag("span", tag("span", number, class_="index"), " ", name(shown, 28), title=safe(gpu, 80))
 
@@ -276,8 +393,9 @@ _SECONDS = state_columns("seconds")
 
 
 def _collect(asking: Asking) -> Finish:
-    answers = ask_timeline(in_parts(asking.reader, asking.parts), asking.read, asking.window)
-    return lambda _headline, cards: timeline(answers, asking.window, cards)
+    rows = asking.rows_in_parts(TIMELINE, cell_ms=cell_ms(asking.window))
+    presences = asking.rows_in_parts(PRESENCES, limit=MOST_PRESENCES)
+    return lambda _headline, cards: timeline(rows(), presences(), asking.window, cards)
 
 
 def _rows(found: Timeline, _report: Report) -> Iterator[Cells]:

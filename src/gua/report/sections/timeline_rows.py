@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Final, NamedTuple
 
 from gua.core.parameters import READ
-from gua.core.ports import ViewReader
 from gua.core.view import Count, Moment, View
-from gua.report.kit.fields import AS_IS, Seconds, Timestamp, Unit
-from gua.report.model import Card, Window
-from gua.report.questions import Answer, ask
+from gua.report.kit.fields import AS_IS, Seconds, Timestamp, Unit, filled, grouped, of_card
+from gua.report.model import Card, Placed, Window
 from gua.report.states import STATES
 
 _CELLS = Unit(json=lambda cells: [[part / 1000 for part in cell] for cell in cells], cell=AS_IS.cell)
@@ -35,16 +33,13 @@ class Presence:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class CardTimeline:
+class CardTimeline(Placed):
     """One card.
 
     ``cells`` has for each cell of the window, oldest first, the milliseconds observed in each state, in the order of
     ``STATES``; what is missing of the cell is unobserved. ``holders``: the processes longest on it, longest first.
     """
 
-    host: str
-    gpu: str
-    index: int | None
     card_name: str | None
     cells: Annotated[tuple[tuple[int, int, int, int], ...], _CELLS]
     holders: tuple[Presence, ...]
@@ -114,29 +109,17 @@ def cell_ms(window: Window) -> int:
     return next((one for one in _CELLS_MS if length <= one * MOST_CELLS), -(-length // MOST_CELLS))
 
 
-def ask_timeline(
-    reader: ViewReader, read: Mapping[str, object], window: Window
-) -> tuple[Answer[TimelineRow], Answer[PresenceRow]]:
-    """Ask for the cells of each card, and for who was longest on it."""
-    return (
-        ask(reader, TIMELINE, {**read, "cell_ms": cell_ms(window)}),
-        ask(reader, PRESENCES, {**read, "limit": MOST_PRESENCES}),
-    )
-
-
 def timeline(
-    answers: tuple[Answer[TimelineRow], Answer[PresenceRow]], window: Window, cards: Sequence[Card]
+    rows: Iterable[TimelineRow], presences: Iterable[PresenceRow], window: Window, cards: Sequence[Card]
 ) -> Timeline:
     """Return the timeline of every card, in the order of ``cards``."""
     length = cell_ms(window)
     count = -(-(window.until_ms - window.since_ms) // length)
-    cells = {(row.host, row.gpu): row.cells for row in answers[0]()}
-    present: dict[tuple[str, str], list[PresenceRow]] = {}
-    for row in answers[1]():
-        present.setdefault((row.host, row.gpu), []).append(row)
-    return Timeline(
-        since_ms=window.since_ms,
-        until_ms=window.until_ms,
+    cells = {(row.host, row.gpu): row.cells for row in rows}
+    present = grouped(presences, of_card)
+    return filled(
+        Timeline,
+        window,
         cell_ms=length,
         cards=tuple(
             _card_timeline(card, cells.get((card.host, card.gpu), ()), present.get((card.host, card.gpu), []), count)
@@ -150,24 +133,11 @@ def _card_timeline(
 ) -> CardTimeline:
     known = {number: (active, held, free, unknown) for number, active, held, free, unknown in cells}
     ordered = sorted(present, key=lambda row: row.place)
-    return CardTimeline(
-        host=card.host,
-        gpu=card.gpu,
-        index=card.index,
+    return filled(
+        CardTimeline,
+        card,
         card_name=card.name,
         cells=tuple(known.get(number, (0, 0, 0, 0)) for number in range(count)),
-        holders=tuple(
-            Presence(
-                owner=row.owner,
-                program=row.program,
-                pid=row.pid,
-                since_ms=row.first_ms,
-                until_ms=row.last_ms,
-                observed_ms=row.observed_ms,
-                idle_ms=row.idle_ms,
-                unknown_ms=row.unknown_ms,
-            )
-            for row in ordered
-        ),
+        holders=tuple(filled(Presence, row, since_ms=row.first_ms, until_ms=row.last_ms) for row in ordered),
         more_holders=ordered[0].processes - len(ordered) if ordered else 0,
     )

@@ -2,38 +2,220 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import chain
-from typing import Final, NamedTuple
+from typing import Annotated, Any, Final, NamedTuple
 
+from gua.core.parameters import PRICED, READ
 from gua.core.plaintext import cells as width_of
 from gua.core.plaintext import pad
+from gua.core.view import Count, Moment, View
 from gua.report.asking import Asking, Finish
-from gua.report.costs import added, wasted, with_currencies
+from gua.report.costs import CostByState, added, wasted, with_currencies
 from gua.report.kit.amounts import AMOUNT_WIDTH, WASTED, WASTED_NOTE, Amounts
 from gua.report.kit.basis import at
-from gua.report.kit.fields import Cells, cells
+from gua.report.kit.fields import (
+    HOURS,
+    SECONDS,
+    ByState,
+    Cells,
+    FirstSeen,
+    Hours,
+    LastSeen,
+    Ratio,
+    cells,
+    filled,
+    grouped,
+    of_card,
+)
 from gua.report.kit.figures import HourFormat, count, percents, plural, span
 from gua.report.kit.style import Style, table
 from gua.report.kit.tables import STACKED_BELOW, Drawn, Heading, Part, Rows, Table
 from gua.report.kit.words import NOT_KNOWN, NOT_LISTED
 from gua.report.model import Card, Headline, Report
-from gua.report.prices import CostsRow, Prices, of_cards
+from gua.report.prices import CostsRow, PricedState, PricedUs, Prices, by_price_and_state, of_states
 from gua.report.section import Csv, Section
-from gua.report.sections.usage_rows import (
-    OWNER_AND_PROGRAM,
-    OwnerUsage,
-    Usage,
-    UsageBy,
-    UsageRow,
-    Whole,
-    ask_usage,
-    owners_of,
-    usage_of,
-)
-from gua.report.states import ACTIVE, IDLE_HELD, UNKNOWN, observed_ms
+from gua.report.states import ACTIVE, IDLE_HELD, STATES, TRULY_IDLE, UNKNOWN, StateTime, observed_ms
 from gua.report.window import BY_CONTAINER, BY_HOST, BY_JOB, BY_MODEL, BY_POD, BY_SERVED_MODEL
+
+LongestIdle = Annotated[int | None, replace(SECONDS, column="longest_idle_hours", cell=HOURS.cell)]
+ProcessHours = Annotated[float, HOURS.named("process_hours")]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OwnerUsage:
+    """An owner's program, or (kind ``unlisted``) the time in which no process was listed on a card that was not idle.
+
+    ``gpu_ms`` is the part of the cards' GPU time attributed to it, ``process_ms`` how long its processes
+    were on cards. ``states`` are those of the cards, ``costs`` what the part of it
+    cost. The others, ``None`` where streaks were not asked for, are as of a
+    :class:`UsageRow`.
+    """
+
+    kind: str
+    owner: str | None
+    program: str | None
+    gpu_ms: Hours[float]
+    process_ms: ProcessHours
+    longest_idle_ms: LongestIdle = None
+    sessions: int | None = None
+    first_ms: FirstSeen[int | None] = None
+    last_ms: LastSeen[int | None] = None
+    states: ByState
+    costs: CostByState = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class UsageRow:
+    """One owner (program, container, …) of processes; times in ms, Unix ms for moments.
+
+    ``kind`` is ``listed``, or ``unlisted`` for time in which no listed process was on a card that was not truly-idle:
+    one row, by host and model one of each. ``name`` is ``None`` where it is not known, or where there is none. The
+    split GPU times are attributed (docs/rules.md) and add up, over all rows, to those of cards that were active,
+    idle-held or unknown; ``share`` is the part of that sum, 0 to 1. ``process_ms``: how long its processes were on
+    those cards, each for itself. ``longest_idle_ms``: longest idle streak of any process that had the name when it was
+    last seen, ``None`` where no such process was ever known to be active or idle. A session is one process, however
+    many cards it was on; ``first_ms`` and ``last_ms`` are when any was first and last seen on a card in the window. Of
+    hours whose processes were not kept apart there are no sessions (``None``).
+    """
+
+    kind: str
+    name: str | None
+    gpu_ms: Hours[float]
+    share: Ratio[float | None]
+    process_ms: ProcessHours
+    longest_idle_ms: LongestIdle = None
+    sessions: int | None = None
+    first_ms: FirstSeen[int | None] = None
+    last_ms: LastSeen[int | None] = None
+    states: ByState
+    costs: CostByState = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class UsageBy:
+    """All rows by one key of ``USAGE_BY``, the largest first."""
+
+    by: str
+    rows: tuple[UsageRow, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Usage:
+    """Owners with their programs, the largest first, and what else was asked for."""
+
+    owners: tuple[OwnerUsage, ...]
+    usage_by: tuple[UsageBy, ...] = ()
+
+
+OWNER_AND_PROGRAM = "identity"
+_HELD: Final = (ACTIVE, IDLE_HELD, UNKNOWN)
+LEAST_US: Final = 1000
+"""What is left is whole milliseconds of ticks; less comes from rounding the parts of ticks that the window cuts."""
+
+
+class OwnerSpanRow(NamedTuple):
+    """An owner's program, or a party: GPU time in us by the card's state, and its processes that are there now."""
+
+    name: str | None
+    program: str | None
+    active_us: Count
+    idle_held_us: Count
+    unknown_us: Count
+    process_ms: Count
+    sessions: Count
+    first_ms: Moment | None
+    last_ms: Moment | None
+    longest_idle_ms: Count | None
+    priced: tuple[PricedState, ...]
+
+    @property
+    def gpu_us(self) -> tuple[int, int, int]:
+        """Return the GPU time on cards that were active, idle-held and unknown."""
+        return (self.active_us, self.idle_held_us, self.unknown_us)
+
+
+USAGE_VIEW: Final = View("usage", OwnerSpanRow, (*READ, "by", *PRICED))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Whole:
+    """What all rows together must come to: the GPU time of cards by state, and of it the priced time by price [us]."""
+
+    gpu_us: Mapping[str, int]
+    prices: Prices
+    priced: PricedUs
+
+    @classmethod
+    def of(cls, every: Iterable[Mapping[str, StateTime]], prices: Prices, costs: Iterable[CostsRow]) -> Whole:
+        """Return the time of cards, each by state, of which ``costs`` are the rows."""
+        times = list(every)
+        gpu_us = {state: sum(round(time[state].gpu_ms * 1000) for time in times) for state in STATES}
+        return cls(gpu_us=gpu_us, prices=prices, priced=by_price_and_state(costs))
+
+
+def owners_of(rows: Sequence[OwnerSpanRow], whole: Whole) -> tuple[OwnerUsage, ...]:
+    """Return owners and programs, the largest first; with the row of kind ``unlisted`` they sum to the headline."""
+    listed = (row for row in rows if sum(row.gpu_us) > 0)
+    found = [filled(OwnerUsage, row, owner=row.name, **_listed(row, whole.prices)) for row in listed]
+    if rest := _unlisted(rows, whole):
+        found.append(OwnerUsage(owner=None, program=None, **rest))
+    return tuple(sorted(found, key=lambda one: (-one.gpu_ms, one.kind, one.owner or "", one.program or "")))
+
+
+def usage_of(
+    by: str, rows: Sequence[OwnerSpanRow], whole: Whole, groups: Mapping[str | None, Whole] | None = None
+) -> UsageBy:
+    """Return the rows by one key, the largest first, with those of kind ``unlisted`` where there is such time.
+
+    ``groups``: what the rows of each name together must come to, where the key is one of cards.
+    """
+    found = [filled(UsageRow, row, share=None, **_listed(row, whole.prices)) for row in rows if sum(row.gpu_us)]
+    for name, of_name in ({None: whole} if groups is None else groups).items():
+        listed = rows if groups is None else [row for row in rows if row.name == name]
+        if rest := _unlisted(listed, of_name):
+            found.append(UsageRow(name=name, share=None, **rest))
+    total = sum(whole.gpu_us[state] for state in _HELD) / 1000
+    found = [replace(one, share=one.gpu_ms / total if total else None) for one in found]
+    return UsageBy(by=by, rows=tuple(sorted(found, key=lambda one: (-one.gpu_ms, one.kind, one.name or ""))))
+
+
+def _listed(row: OwnerSpanRow, prices: Prices) -> dict[str, Any]:
+    """Return a row's fields of :class:`OwnerUsage` and :class:`UsageRow`."""
+    times = _times(row.gpu_us, of_states(row.priced), prices)
+    return {"kind": "listed", "sessions": row.sessions or None, **times}
+
+
+def _unlisted(rows: Sequence[OwnerSpanRow], whole: Whole) -> dict[str, Any] | None:
+    """Return the same of what is left; ``None`` where processes were given all there was, or more."""
+    listed = [sum(us) for us in zip((0, 0, 0), *(row.gpu_us for row in rows), strict=True)]
+    rests = [whole.gpu_us[state] - us for state, us in zip(_HELD, listed, strict=True)]
+    rests = [rest if rest >= LEAST_US else 0 for rest in rests]
+    if not sum(rests):
+        return None
+    priced = unlisted_priced(whole.priced, (of_states(row.priced) for row in rows))
+    return {"kind": "unlisted", **_times(rests, priced, whole.prices), "process_ms": sum(rests) / 1000}
+
+
+def _times(us: Sequence[int], priced: PricedUs, prices: Prices) -> dict[str, Any]:
+    """Return GPU time [us] on active, idle-held and unknown cards as fields: all of it, by state, and its cost."""
+    by_state = dict(zip(_HELD, us, strict=True))
+    return {
+        "gpu_ms": sum(us) / 1000,
+        "states": {state: StateTime(gpu_ms=by_state.get(state, 0) / 1000) for state in STATES},
+        "costs": prices.costs(by_state, priced),
+    }
+
+
+def unlisted_priced(whole: PricedUs, listed: Iterable[PricedUs]) -> PricedUs:
+    """Return what is left of the priced time of cards that were not truly-idle."""
+    rest = Counter({key: us for key, us in whole.items() if key[1] != TRULY_IDLE})
+    for one in listed:
+        rest.subtract(one)
+    return +rest
+
 
 MOST_OWNERS: Final = 10
 MOST_ROWS: Final = 20
@@ -41,7 +223,6 @@ NONE_OF_IT: Final = "(none)"
 UNLISTED: Final = "(unlisted)"
 _STREAKS_FROM: Final = 110
 _HAVE_NONE: Final = frozenset({BY_CONTAINER, BY_POD, BY_JOB, BY_SERVED_MODEL})
-_STATES: Final = (ACTIVE, IDLE_HELD, UNKNOWN)
 _PROCESS_HOURS_FROM: Final = 80
 _NAME_WIDTH: Final = 32
 _SHORTEST_NAME: Final = 9
@@ -49,10 +230,7 @@ _SHORTEST_NAME: Final = 9
 
 def _text(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
     """Yield the ten largest owners' programs and the rest as one line, then whatever else was asked for."""
-    if report[Usage].owners:
-        yield from _owners_as_table(report, style, hours)
-    else:
-        yield _nobody(report)
+    yield from _owners_as_table(report, style, hours) if report[Usage].owners else (_nobody(report),)
     yield from usage_by(report, style, hours)
 
 
@@ -78,10 +256,10 @@ def _add_figures(
     """Add hours, what was wasted where prices match, and what there is room for."""
 
     def states(line: _Line) -> list[str]:
-        return hours.parts([sum(one.states[state].gpu_ms for one in line.owners) for state in _STATES])
+        return hours.parts([sum(one.states[state].gpu_ms for one in line.owners) for state in _HELD])
 
     rows.add("GPU-hours", lambda line: hours.of(sum(one.gpu_ms for one in line.owners)))
-    rows.add(_STATES[:-1], lambda line: states(line)[:-1])
+    rows.add(_HELD[:-1], lambda line: states(line)[:-1])
     rows.add(UNKNOWN, lambda line: states(line)[-1], leaves=4)
     rows.add(
         amounts.titles(WASTED, style.name),
@@ -120,13 +298,7 @@ _SAYS: Final = "GPU-hours of cards that were active, idle-held or unknown, split
 
 def _drawn(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
     """Yield the same, with as many columns as fit."""
-    if style.width < STACKED_BELOW:
-        yield from _text(report, style, hours)
-        return
-    if report[Usage].owners:
-        yield from _owners(report, style, hours)
-    else:
-        yield _nobody(report)
+    yield from _owners(report, style, hours) if report[Usage].owners else (_nobody(report),)
     yield from usage_by(report, style, hours)
 
 
@@ -159,12 +331,12 @@ def _usage_by_table(by: UsageBy, report: Report, style: Style, hours: HourFormat
     rows = Rows([*zip(by.rows, shares, strict=True)], MOST_ROWS * style.times)
 
     def states(one: UsageRow) -> list[str]:
-        return hours.parts([one.states[state].gpu_ms for state in _STATES])
+        return hours.parts([one.states[state].gpu_ms for state in _HELD])
 
     rows.add(by.by, lambda one: _row_name(one[0], by.by, style), left=True, shortest=_SHORTEST_NAME)
     rows.add("GPU-hours", lambda one: hours.of(one[0].gpu_ms))
     rows.add("share %", lambda one: one[1], leaves=5, note="of all these GPU-hours")
-    rows.add(_STATES[:-1], lambda one: states(one[0])[:-1])
+    rows.add(_HELD[:-1], lambda one: states(one[0])[:-1])
     rows.add(UNKNOWN, lambda one: states(one[0])[-1], leaves=7)
     wasted_titles = amounts.titles(WASTED, style.name)
     rows.add(wasted_titles, lambda one: amounts.cells(wasted(one[0].costs)))
@@ -217,7 +389,7 @@ def _owners(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
             label = pad(style.name(owner, owner_width + 2 + program_width), owner_width + 2 + program_width)
         shown = f"  {label}{line}".rstrip()
         if place == 0:
-            for state in _STATES:
+            for state in _HELD:
                 shown = style.state(shown, state)
         yield Drawn(shown)
     yield from _notes(amounts, with_process_hours=with_process_hours)
@@ -252,8 +424,8 @@ def _name_widths(top: Sequence[OwnerUsage], style: Style, room: int) -> tuple[in
 
 def _collect(asking: Asking) -> Finish:
     prices = asking.prices
-    processes = asking.once(ask_usage, OWNER_AND_PROGRAM, prices)
-    by = {key: asking.once(ask_usage, key, prices) for key in asking.request.usage_by}
+    processes = asking.rows(USAGE_VIEW, by=OWNER_AND_PROGRAM)
+    by = {key: asking.rows(USAGE_VIEW, by=key) for key in asking.request.usage_by}
     costs = asking.costs()
 
     def finish(headline: Headline, cards: Sequence[Card]) -> Usage:
@@ -274,10 +446,8 @@ def _groups(
     """Return what the rows of each host, or model, must come to; ``None`` for a key that is none of cards."""
     if by not in {BY_HOST, BY_MODEL}:
         return None
-    named: dict[str | None, list[Card]] = {}
-    for card in cards:
-        named.setdefault(card.host if by == BY_HOST else card.model or card.name, []).append(card)
-    rows = of_cards(costs)
+    named = grouped(cards, lambda card: card.host if by == BY_HOST else card.model or card.name)
+    rows = grouped(costs, of_card)
     return {
         name: Whole.of(
             (card.states for card in of_name),

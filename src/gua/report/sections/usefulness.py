@@ -2,29 +2,289 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Final
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, NamedTuple
 
 from gua.core.idleness import ACTIVE_FROM
+from gua.core.metrics import ACTIVITY_SCALE
+from gua.core.parameters import BOUNDS, READ
+from gua.core.view import Count, Moment, StateName, View
+from gua.report.asking import Asking, Finish
+from gua.report.hours import NO_HOUR
 from gua.report.kit.basis import moment
-from gua.report.kit.fields import Cell, Cells, cells, columns
+from gua.report.kit.fields import Cells, Hours, Number, Ratio, Timestamp, cells, columns, filled, grouped, of_card
 from gua.report.kit.figures import NONE, HourFormat, amount, amounts, percent, plural
 from gua.report.kit.style import Style
-from gua.report.kit.tables import Heading, Part, Rows, Table, TableColumn, card_rows, more
-from gua.report.kit.words import NAME_WIDTH, NOT_KNOWN, index, known
-from gua.report.model import Report
+from gua.report.kit.tables import Heading, Part, Rows, Table, TableColumn, card_rows, more, placed_rows, table_of
+from gua.report.kit.words import NAME_WIDTH, NOT_KNOWN, known
+from gua.report.model import Card, Headline, OfCard, Report
 from gua.report.section import Csv, Section
 from gua.report.sections.energy import JOULES_PER_KWH
 from gua.report.sections.headline import state_units
-from gua.report.sections.usefulness_rows import (
-    METRICS,
-    CardIdleTime,
-    IdleTime,
-    MeanActivity,
-    Usefulness,
-    usefulness,
-)
 from gua.report.states import ACTIVE, IDLE_HELD
+
+METRICS: Final = ("sm", "occupancy", "tensor", "memory_bandwidth")
+"""Metrics in the order of the numbers that hours are kept with, from 1."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class IdleTime:
+    """Some GPU time and the idle seconds in it.
+
+    ``sampled_gpu_ms`` of ``gpu_ms`` is what samples of utilization tell busy from idle seconds of; ``idle_gpu_ms`` of
+    that lay below the threshold of active, a share of ``idle_share`` (of what samples tell; ``None`` where they tell
+    nothing). ``idle_joules`` is the energy of ``measured_gpu_ms`` of the idle time, the part that power samples cover;
+    ``None`` where they cover nothing.
+    """
+
+    gpu_ms: Hours[float]
+    sampled_gpu_ms: Hours[float]
+    idle_gpu_ms: Hours[float]
+    idle_share: Ratio[float | None]
+    measured_gpu_ms: Hours[float]
+    idle_joules: Number[float | None]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MeanActivity:
+    """What performance counters tell of some active time: of one metric, and only where it is told.
+
+    ``metric`` is sm (multiprocessors that were busy), occupancy, tensor or memory_bandwidth. ``mean`` is over the
+    ``told_gpu_ms`` that it is told of, ``low_gpu_ms`` those of ticks in which it was below 10 %.
+    """
+
+    metric: str
+    told_gpu_ms: Hours[float]
+    mean: Ratio[float]
+    low_gpu_ms: Hours[float]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OwnerActivity:
+    """An owner's program in active ticks that tell how many SMs were busy; of a shared card each has the card's.
+
+    ``low_gpu_ms`` of ``gpu_ms`` are those with less than 10 % of the SMs. ``tensor`` is ``None`` where it is not told.
+    """
+
+    owner: str | None
+    program: str | None
+    gpu_ms: Hours[float]
+    sm: Ratio[float]
+    tensor: Ratio[float | None]
+    low_gpu_ms: Hours[float]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BusyWithFewSms(OfCard):
+    """A run of ticks in which a card was at 90 % or more with less than 10 % of its SMs, half an hour or longer.
+
+    ``observed_ms`` is the time of its ticks. ``owners`` and ``programs`` are all that were there, ``None`` one that is
+    not known; nobody on the list where they are empty.
+    """
+
+    since_ms: Timestamp[int]
+    until_ms: Timestamp[int]
+    observed_ms: Hours[int]
+    gpu_ms: Hours[float]
+    sm: Ratio[float]
+    tensor: Ratio[float | None]
+    owners: tuple[str | None, ...]
+    programs: tuple[str | None, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CardIdleTime(OfCard):
+    """A card's time in the states active and idle-held; ``activity`` is that of its active time, as far as told."""
+
+    states: Mapping[str, IdleTime]
+    activity: tuple[MeanActivity, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Usefulness:
+    """All cards, and each; ``loaded`` is both states together, in which a program may be loaded.
+
+    ``activity`` is that of the active time of all cards, ``owners`` and ``busy_with_few_sms`` are read from ticks: all
+    of them are empty where no performance counters were read.
+    """
+
+    states: Mapping[str, IdleTime]
+    loaded: IdleTime
+    cards: tuple[CardIdleTime, ...]
+    activity: tuple[MeanActivity, ...] = ()
+    owners: tuple[OwnerActivity, ...] = ()
+    busy_with_few_sms: tuple[BusyWithFewSms, ...] = ()
+
+
+class IdleTimeRow(NamedTuple):
+    """A card's GPU time in one state, in us, and the energy of what power samples cover of its idle time, in mJ."""
+
+    host: str
+    gpu: str
+    gpu_index: Count | None
+    model: str | None
+    state: StateName
+    gpu_us: Count
+    sampled_us: Count
+    idle_us: Count
+    powered_us: Count
+    idle_mj: Count
+
+
+IDLE_TIME: Final = View("idle_time", IdleTimeRow, READ)
+
+
+def usefulness(asking: Asking) -> Finish:
+    """Query the idle seconds of each card, and what its performance counters tell: owners and runs where any does."""
+    idle, told = asking.rows(IDLE_TIME), asking.rows(ACTIVITY)
+    hours = [hour.hour for hour in asking.hours] or [NO_HOUR]
+    owners = asking.rows_of_ticks(ACTIVITY_OWNERS, asking.hours, only_if=told, tick_hours=hours)
+    runs = asking.rows_of_ticks(BUSY_WITH_FEW_SMS, asking.hours, only_if=told, tick_hours=hours)
+
+    def finish(_headline: Headline, _cards: Sequence[Card]) -> Usefulness:
+        return replace(usefulness_of(idle(), told()), owners=owners_of(owners()), busy_with_few_sms=runs_of(runs()))
+
+    return finish
+
+
+def usefulness_of(idle: Iterable[IdleTimeRow], activity: Sequence[ActivityRow] = ()) -> Usefulness:
+    """Return the rows of ``gua_report.idle_time`` as cards, in the order of their indexes, and all of them together."""
+    found = sorted(idle, key=lambda row: (row.host, row.gpu_index is None, row.gpu_index or 0, row.gpu))
+    told = grouped(activity, of_card)
+    return Usefulness(
+        states=_by_state(found),
+        loaded=_added(found, ACTIVE, IDLE_HELD),
+        cards=tuple(
+            filled(CardIdleTime, rows[0], states=_by_state(rows), activity=means_of(told.get(card, ())))
+            for card, rows in grouped(found, of_card).items()
+        ),
+        activity=means_of(activity),
+    )
+
+
+def _by_state(rows: list[IdleTimeRow]) -> dict[str, IdleTime]:
+    return {state: _added(rows, state) for state in (ACTIVE, IDLE_HELD)}
+
+
+def _added(rows: Iterable[IdleTimeRow], *states: str) -> IdleTime:
+    chosen = [row for row in rows if row.state in states]
+    sampled_us, idle_us = sum(row.sampled_us for row in chosen), sum(row.idle_us for row in chosen)
+    powered_us = sum(row.powered_us for row in chosen)
+    return IdleTime(
+        gpu_ms=sum(row.gpu_us for row in chosen) / 1000,
+        sampled_gpu_ms=sampled_us / 1000,
+        idle_gpu_ms=idle_us / 1000,
+        idle_share=idle_us / sampled_us if sampled_us else None,
+        measured_gpu_ms=powered_us / 1000,
+        idle_joules=sum(row.idle_mj for row in chosen) / 1000 if powered_us else None,
+    )
+
+
+class ActivityRow(NamedTuple):
+    """Of a card's active GPU time [us] what a metric is told of, that x the metric [1/200], and what was low."""
+
+    host: str
+    gpu: str
+    gpu_index: Count | None
+    model: str | None
+    metric: Count
+    told_us: Count
+    weighted: Count
+    low_us: Count
+
+
+class OwnerActivityRow(NamedTuple):
+    """An owner's program: GPU time [us] of which SM activity is told, tensor activity, and both weighted [us/200]."""
+
+    owner: str | None
+    program: str | None
+    gpu_us: Count
+    sm_weighted: Count
+    tensor_us: Count
+    tensor_weighted: Count
+    low_us: Count
+
+
+class BusyWithFewSmsRow(NamedTuple):
+    """A run of a card, as above; an owner that is not known is empty."""
+
+    host: str
+    gpu: str
+    gpu_index: Count | None
+    model: str | None
+    since_ms: Moment
+    until_ms: Moment
+    observed_ms: Count
+    gpu_us: Count
+    sm_weighted: Count
+    tensor_us: Count
+    tensor_weighted: Count
+    owners: tuple[str, ...]
+    programs: tuple[str, ...]
+
+
+ACTIVITY: Final = View("activity", ActivityRow, READ)
+ACTIVITY_OWNERS: Final = View("activity_owners", OwnerActivityRow, (*BOUNDS, "tick_hours"))
+BUSY_WITH_FEW_SMS: Final = View("busy_with_few_sms", BusyWithFewSmsRow, (*BOUNDS, "tick_hours"))
+
+
+def means_of(rows: Iterable[ActivityRow]) -> tuple[MeanActivity, ...]:
+    """Return each metric that is told, over all rows."""
+    found = grouped(rows, lambda row: row.metric)
+    return tuple(
+        MeanActivity(
+            metric=name,
+            told_gpu_ms=sum(row.told_us for row in found[number]) / 1000,
+            mean=_mean(sum(row.weighted for row in found[number]), sum(row.told_us for row in found[number])),
+            low_gpu_ms=sum(row.low_us for row in found[number]) / 1000,
+        )
+        for number, name in enumerate(METRICS, start=1)
+        if number in found
+    )
+
+
+def owners_of(rows: Iterable[OwnerActivityRow]) -> tuple[OwnerActivity, ...]:
+    """Return owners' programs, those with the most GPU time of few SMs first."""
+    added: dict[tuple[str | None, str | None], list[int]] = defaultdict(lambda: [0] * 5)
+    for row in rows:
+        for place, value in enumerate((row.gpu_us, row.sm_weighted, row.tensor_us, row.tensor_weighted, row.low_us)):
+            added[row.owner, row.program][place] += value
+    found = [
+        OwnerActivity(
+            owner=owner,
+            program=program,
+            gpu_ms=gpu_us / 1000,
+            sm=_mean(sm, gpu_us),
+            tensor=_mean(tensor, tensor_us) if tensor_us else None,
+            low_gpu_ms=low_us / 1000,
+        )
+        for (owner, program), (gpu_us, sm, tensor_us, tensor, low_us) in added.items()
+    ]
+    return tuple(sorted(found, key=lambda one: (-one.low_gpu_ms, -one.gpu_ms, one.owner or "", one.program or "")))
+
+
+def runs_of(rows: Iterable[BusyWithFewSmsRow]) -> tuple[BusyWithFewSms, ...]:
+    """Return the runs, the longest first."""
+    found = [
+        filled(
+            BusyWithFewSms,
+            row,
+            sm=_mean(row.sm_weighted, row.gpu_us),
+            tensor=_mean(row.tensor_weighted, row.tensor_us) if row.tensor_us else None,
+            owners=tuple(name or None for name in row.owners),
+            programs=tuple(name or None for name in row.programs),
+        )
+        for row in rows
+        if row.gpu_us
+    ]
+    return tuple(sorted(found, key=lambda one: (-one.observed_ms, one.host, one.gpu, one.since_ms)))
+
+
+def _mean(weighted: int, told_us: int) -> float:
+    return weighted / (told_us * ACTIVITY_SCALE)
+
 
 _KWH_DECIMALS: Final = 2
 
@@ -46,7 +306,7 @@ def _idle_seconds(report: Report, style: Style, hours: HourFormat) -> Iterator[P
         f"{ACTIVE_FROM * 100:.4g} %, the agents' threshold. What no sample tells of is not known. kWh: by power "
         "samples, of as many idle hours."
     )
-    yield _by_state(report, hours)
+    yield _states_table(report, hours)
     yield (
         f"While a program may have been loaded, {percent(found.loaded.idle_share)} % of what samples tell of was idle "
         "(execution-idle, arXiv 2604.04745)."
@@ -65,7 +325,7 @@ def _idle_seconds(report: Report, style: Style, hours: HourFormat) -> Iterator[P
 _EVERY: Final = "--csv usefulness has every one"
 
 
-def _by_state(report: Report, hours: HourFormat) -> Table:
+def _states_table(report: Report, hours: HourFormat) -> Table:
     """Return a row for each state and one for both, to which each column adds up.
 
     Hours are written as in the headline, and what samples tell of the active ones as on the first screen.
@@ -96,7 +356,7 @@ def _by_state(report: Report, hours: HourFormat) -> Table:
         ),
         TableColumn(title="of idle hours", leaves=2): told([part.measured_gpu_ms for part in parts]),
     }
-    return Table(columns=[*columns], rows=[*zip(*columns.values(), strict=True)])
+    return table_of(columns)
 
 
 def _known(written: Sequence[str], are_known: Iterable[bool]) -> list[str]:
@@ -200,9 +460,7 @@ def _busy_with_few_sms(report: Report, style: Style, hours: HourFormat) -> Itera
     def names(several: Sequence[str | None]) -> str:
         return style.name(", ".join(name or NOT_KNOWN for name in several) or NONE, NAME_WIDTH)
 
-    rows = Rows(found, MOST_RUNS * style.times)
-    rows.add_host(report, style, lambda one: one.host)
-    rows.add("gpu", lambda one: index(one.index, one.gpu, style), is_head=True)
+    rows = placed_rows(report, style, found, MOST_RUNS * style.times)
     rows.add("from", lambda one: moment(one.since_ms, report.window.timezone), left=True)
     rows.add("hours", lambda one: hours.of(one.observed_ms))
     rows.add("SMs %", lambda one: percent(one.sm))
@@ -220,19 +478,10 @@ _ACTIVITY_COLUMNS: Final = tuple(f"{metric}_{column}" for metric in METRICS for 
 
 def _rows(found: Usefulness, _report: Report) -> Iterator[Cells]:
     for card in found.cards:
+        told = {f"{one.metric}_{column}": cell for one in card.activity for column, cell in cells(one).items()}
+        activity = {column: told.get(column) for column in _ACTIVITY_COLUMNS}
         for state, part in card.states.items():
-            activity = _activity_cells(card) if state == ACTIVE else dict.fromkeys(_ACTIVITY_COLUMNS)
-            yield {**cells(card), "state": state, **cells(part), **activity}
-
-
-def _activity_cells(card: CardIdleTime) -> dict[str, Cell]:
-    """Return what counters tell of a card's active time, by column; ``None`` where they do not."""
-    told = {one.metric: one for one in card.activity}
-    return {
-        f"{metric}_{column}": cells(told[metric])[column] if metric in told else None
-        for metric in METRICS
-        for column in _OF_METRIC
-    }
+            yield {**cells(card), "state": state, **cells(part), **(activity if state == ACTIVE else {})}
 
 
 USEFULNESS_SECTION = Section(

@@ -7,14 +7,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from gua.core.durations import to_rfc3339
-from gua.core.plaintext import cells, pad
+from gua.core.plaintext import cells, pad, pad_left
 from gua.core.ports import ViewReader
 from gua.core.view import Count, Moment, View
 from gua.report.allocation_sources import newest_sources
 from gua.report.kit.figures import NONE, plural
 from gua.report.kit.style import Style
 from gua.report.model import ReportedSource
-from gua.report.states import ACTIVE, IDLE_HELD, STATES, TRULY_IDLE, UNKNOWN
+from gua.report.states import STATES
 from gua.report.status.allocation import span
 
 SCHEMA: Final = "gua.status.all/1"
@@ -105,17 +105,19 @@ def to_text(hosts: Sequence[Host], style: Style) -> str:
 def _host(row: InventoryRow, current: CurrentRow | None, sources: Sequence[ReportedSource]) -> Host:
     counted = allocation = None
     if current is not None and not row.is_silent:
-        counted = {
-            ACTIVE: current.active_cards,
-            IDLE_HELD: current.idle_held_cards,
-            TRULY_IDLE: current.truly_idle_cards,
-            UNKNOWN: current.unknown_cards,
-        }
+        counted = {state: getattr(current, f"{state.replace('-', '_')}_cards") for state in STATES}
         if current.looked_at_cards:
             allocation = {
                 "allocated_cards": current.allocated_cards,
                 "empty_cards": current.empty_cards,
-                "sources": [{"source": one.source, "ok": one.ok, "reason": _why(one)} for one in sources],
+                "sources": [
+                    {
+                        "source": one.source,
+                        "ok": one.ok,
+                        "reason": None if one.ok or one.reason is None else one.reason[:_LONGEST],
+                    }
+                    for one in sources
+                ],
             }
     return {
         "host": row.host,
@@ -159,7 +161,7 @@ def _lines(hosts: Sequence[Host], style: Style) -> Iterator[str]:
             del widths[name]
     name_width = min(wanted, _room(style, widths, gap))
     for place, row in enumerate(rows):
-        cols = gap.join(" " * (width - cells(row[name])) + row[name] for name, width in widths.items())
+        cols = gap.join(pad_left(row[name], width) for name, width in widths.items())
         line = f"{pad(style.name(row['host'], name_width), name_width)}{gap}{cols}".rstrip()
         if place == 0:
             for state in STATES:
@@ -189,10 +191,6 @@ def _failed_sources(host: Host, style: Style) -> Iterator[str]:
             why = f": {style.name(source['reason'], _WIDEST_NAME)}" if source["reason"] else ""
             name = f"{style.name(source['source'], _WIDEST_NAME)} on {style.name(host['host'], _WIDEST_NAME)}"
             yield f"To whom cards are promised cannot be read from {name}{why}."
-
-
-def _why(source: ReportedSource) -> str | None:
-    return None if source.ok else source.reason and source.reason[:_LONGEST]
 
 
 def _room(style: Style, widths: Mapping[str, int], gap: str) -> int:

@@ -7,7 +7,7 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
-from gua.core.plaintext import cells, pad
+from gua.core.plaintext import cells, pad, pad_left
 from gua.core.rules import Reason
 from gua.core.untrusted import count_in, list_in, number_in, object_in, objects_in, text_in
 from gua.core.words import Mig, ProcessList, ProcessType
@@ -69,37 +69,41 @@ def _agent(status: Mapping[str, Any], style: Style) -> Iterator[str]:
             f"{span(number_in(last.get('age_seconds')))} ago, {span(number_in(last.get('lateness_seconds')))} late, "
             f"took {span(number_in(last.get('duration_seconds')))}"
         )
-    yield from style.term("last tick", told)
-    yield from style.term("ticks", _ticks(ticks, style))
-    yield from style.term("spool", _spool(object_in(status.get("spool"))))
+    skipped = [
+        f"{_count(count)} {_text(reason, style, 20)}" for reason, count in object_in(ticks.get("skipped")).items()
+    ]
+    terms = {
+        "last tick": told,
+        "ticks": f"{_count(ticks.get('made'))} made" + (f"; skipped {', '.join(skipped)}" if skipped else ""),
+        "spool": _spool(object_in(status.get("spool"))),
+    }
+    for label, text in terms.items():
+        yield from style.term(label, text)
     for destination in objects_in(status.get("destinations")):
         name = destination.get("name")
         if isinstance(name, str):
             name = name.partition(" ")[0]  # what follows is the address, which is shown beside it
         yield from style.term(_text(name, style, 11), _delivery(destination, style))
-    yield from _asked_for(agent, last, style)
-    sources = sources_in_words(status, style)
-    if sources is not None:
-        yield from style.term("allocation", sources)
-    queue = queue_in_words(status, style)
-    if queue is not None:
-        yield from style.term("queue", queue)
     errors = objects_in(status.get("errors"))
-    if errors:
-        yield from style.term("errors", "; ".join(_errors(errors, style)))
-    yield from style.term("rules", _rules(object_in(status.get("rules"))))
+    shown = [
+        f"{_text(one.get('call'), style, 40)} {_text(one.get('code'), style, 30)} x {_count(one.get('count'))}"
+        for one in errors[:_MOST_ERRORS]
+    ]
+    rest = {
+        **_asked_for(agent, last, style),
+        "allocation": sources_in_words(status, style),
+        "queue": queue_in_words(status, style),
+        "errors": "; ".join([*shown, f"and {more} more kinds"] if (more := len(errors) - _MOST_ERRORS) > 0 else shown),
+        "rules": _rules(object_in(status.get("rules"))),
+    }
+    for label, words in rest.items():
+        if words:
+            yield from style.term(label, words)
 
 
 def _warning(text: str, style: Style) -> Iterator[str]:
     for line in style.wrap(f"! {text}", indent=0, hanging=2):
         yield style.paint("warning", line)
-
-
-def _ticks(ticks: Mapping[str, Any], style: Style) -> str:
-    skipped = [
-        f"{_count(count)} {_text(reason, style, 20)}" for reason, count in object_in(ticks.get("skipped")).items()
-    ]
-    return f"{_count(ticks.get('made'))} made" + (f"; skipped {', '.join(skipped)}" if skipped else "")
 
 
 def _spool(spool: Mapping[str, Any]) -> str:
@@ -134,28 +138,16 @@ def _delivery(one: Mapping[str, Any], style: Style) -> str:
     return text
 
 
-def _errors(errors: Sequence[Mapping[str, Any]], style: Style) -> Iterator[str]:
-    for error in errors[:_MOST_ERRORS]:
-        call, code = _text(error.get("call"), style, 40), _text(error.get("code"), style, 30)
-        yield f"{call} {code} x {_count(error.get('count'))}"
-    if len(errors) > _MOST_ERRORS:
-        yield f"and {len(errors) - _MOST_ERRORS} more kinds"
-
-
-def _asked_for(agent: Mapping[str, Any], last: Mapping[str, Any], style: Style) -> Iterator[str]:
-    """Yield what the agent reads because somebody asked for it."""
+def _asked_for(agent: Mapping[str, Any], last: Mapping[str, Any], style: Style) -> dict[str, str]:
+    """Return what the agent reads because somebody asked for it."""
+    asked = {}
     if agent.get("detects_models") is True:
-        yield from style.term("models", "detected: arguments of processes on cards are read (--detect-models)")
+        asked["models"] = "detected: arguments of processes on cards are read (--detect-models)"
     if agent.get("activity") is not None:
-        yield from style.term("activity", _activity(agent, last, style))
-
-
-def _activity(agent: Mapping[str, Any], last: Mapping[str, Any], style: Style) -> str:
-    how = f"read by {_text(agent.get('activity'), style, 10)} (--activity)"
-    if not last:
-        return how
-    cards = number_in(last.get("activity_cards"))
-    return f"{how}: told of {NONE if cards is None else plural(int(cards), 'card')} in the last tick"
+        cards = number_in(last.get("activity_cards"))
+        told = f": told of {NONE if cards is None else plural(int(cards), 'card')} in the last tick" if last else ""
+        asked["activity"] = f"read by {_text(agent.get('activity'), style, 10)} (--activity){told}"
+    return asked
 
 
 def _rules(rules: Mapping[str, Any]) -> str:
@@ -173,14 +165,12 @@ def queue_in_words(status: Mapping[str, Any], style: Style) -> str | None:
     waiting = objects_in(status.get("queue"))
     if not waiting:
         return None
-    named = ", ".join(_waiting_request(each, style) for each in waiting[:_MOST_WAITING])
+    named = ", ".join(
+        f"{style.name(text_in(each.get('owner')) or NONE, 20)} ({plural(count_in(each.get('count')) or 0, 'GPU')})"
+        for each in waiting[:_MOST_WAITING]
+    )
     more = f" and {len(waiting) - _MOST_WAITING} more" if len(waiting) > _MOST_WAITING else ""
     return f"{len(waiting)} wait{'s' if len(waiting) == 1 else ''} for cards: {named}{more}"
-
-
-def _waiting_request(request: Mapping[str, Any], style: Style) -> str:
-    count = count_in(request.get("count")) or 0
-    return f"{style.name(text_in(request.get('owner')) or NONE, 20)} ({plural(count, 'GPU')})"
 
 
 def _cards(cards: Sequence[Mapping[str, Any]], style: Style) -> Iterator[str]:
@@ -201,7 +191,10 @@ def _cards(cards: Sequence[Mapping[str, Any]], style: Style) -> Iterator[str]:
     widths["name"] = max(min(widths["name"], room), _SHORTEST_NAME)
     beside = room - widths["name"] - len(gap)
     for place, row in enumerate(rows):
-        line = gap.join(_cell(name, row[name], width, style) for name, width in widths.items()).rstrip()
+        line = gap.join(
+            pad(style.name(row[name], width), width) if name in {"name", "state"} else pad_left(row[name], width)
+            for name, width in widths.items()
+        ).rstrip()
         if place == 0:
             yield line + (f"{gap}holders" if beside >= _HOLDERS_BESIDE else "")
             continue
@@ -235,31 +228,19 @@ def _alike(cards: Sequence[Mapping[str, Any]], style: Style) -> list[list[Mappin
     return list(found.values())
 
 
-def _cell(column: str, text: str, width: int, style: Style) -> str:
-    if column in {"name", "state"}:
-        return pad(style.name(text, width), width)
-    return " " * (width - cells(text)) + text
-
-
 def _figures(card: Mapping[str, Any], style: Style) -> dict[str, str]:
-    index, seconds = card.get("index"), number_in(card.get("state_seconds"))
+    index, name, seconds = card.get("index"), card.get("name"), number_in(card.get("state_seconds"))
+    used, limit = (gib(number_in(card.get(key))) for key in ("memory_used_bytes", "memory_limit_bytes"))
+    named = style.name(short_name(str(name), card.get("mig")), _NAME_WIDTH)
     return {
         "gpu": _text(index, style, 6),
-        "name": _label(card, style),
+        "name": named if isinstance(name, str) else _text(card.get("uuid"), style, _NAME_WIDTH),
         "state": _text(card.get("state"), style, 10),
         "for": lasting(seconds, style, is_lower_bound=card.get("state_is_lower_bound")),
         "util %": percent(number_in(card.get("utilization"))),
-        "memory": _memory(card),
+        "memory": f"{used}/{limit} GiB",
         "age": span(number_in(card.get("sample_age_seconds"))),
     }
-
-
-def _label(card: Mapping[str, Any], style: Style) -> str:
-    """Return what a card is called, as in the report."""
-    name = card.get("name")
-    if not isinstance(name, str):
-        return _text(card.get("uuid"), style, _NAME_WIDTH)
-    return style.name(short_name(name, card.get("mig")), _NAME_WIDTH)
 
 
 def short_name(name: str, mig: object) -> str:
@@ -268,11 +249,6 @@ def short_name(name: str, mig: object) -> str:
         return LEFT_OVER
     profile = name.partition("MIG ")[2] if mig == Mig.INSTANCE else ""
     return (profile or name).removeprefix("NVIDIA ")
-
-
-def _memory(card: Mapping[str, Any]) -> str:
-    used, limit = number_in(card.get("memory_used_bytes")), number_in(card.get("memory_limit_bytes"))
-    return f"{gib(used)}/{gib(limit)} GiB"
 
 
 def gib(value: float | None) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import select
 import shutil
 import signal
@@ -25,9 +26,8 @@ from gua.core.errors import GuaError
 from gua.core.plaintext import safe
 from gua.report.kit.figures import span
 from gua.report.kit.style import Style
-from gua.report.top.model import Snapshot, aged
+from gua.report.top.model import Snapshot, TopView, aged, press
 from gua.report.top.text import render_top
-from gua.report.top.view import TopView, press
 
 Ask = Callable[[], Snapshot]
 _REDRAW_SECONDS: Final = 5.0
@@ -49,7 +49,8 @@ _NAMED: Final = {
     "\x08": "backspace",
     "\x1b": "escape",
 }
-_LONGEST_SEQUENCE: Final = 16
+# A sequence of at most 16 characters, escape with one more, or a character.
+_KEY: Final = re.compile(r"\x1b[\[O](?:[^@-~]{0,13}[@-~]|[^@-~]{0,14})|\x1b[^\x1b]|.", re.DOTALL)
 _SIGNALLED: Final = 128
 
 
@@ -256,19 +257,5 @@ def keys_of(text: str) -> Iterator[str]:
 
     A sequence that has no name here is one key without a meaning.
     """
-    while text:
-        length = _sequence(text)
-        key, text = text[:length], text[length:]
-        yield _NAMED.get(key, key if length == 1 else "unknown")
-
-
-def _sequence(text: str) -> int:
-    """Return how many characters at the beginning are one key."""
-    if text[0] != "\x1b" or len(text) == 1:
-        return 1
-    if text[1] not in "[O":
-        return 1 if text[1] == "\x1b" else 2
-    for place, character in enumerate(text[2:_LONGEST_SEQUENCE], 3):
-        if "@" <= character <= "~":
-            return place
-    return len(text[:_LONGEST_SEQUENCE])
+    for key in _KEY.findall(text):
+        yield _NAMED.get(key, key if len(key) == 1 else "unknown")

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from gua.core.durations import to_rfc3339
-from gua.core.plaintext import cells, pad
+from gua.core.plaintext import cells, pad, pad_left
 from gua.core.rules import Reason
 from gua.core.words import AllocationStatus, Use
 from gua.report.kit.basis import size
@@ -20,8 +20,17 @@ from gua.report.kit.figures import NONE, apportion, percent, plural, span
 from gua.report.kit.style import Style
 from gua.report.kit.words import cards_in_words
 from gua.report.status.text import gib, short_name
-from gua.report.top.model import ALL_STATES, UNOBSERVED, Snapshot, TopCard, TopHolder
-from gua.report.top.view import SORTS, TopView, chosen_cards, chosen_holders
+from gua.report.top.model import (
+    ALL_STATES,
+    SORTS,
+    UNOBSERVED,
+    Snapshot,
+    TopCard,
+    TopHolder,
+    TopView,
+    chosen_cards,
+    chosen_holders,
+)
 
 SCHEMA: Final = "gua.top/1"
 _HOST_WIDTH: Final = 28
@@ -73,9 +82,15 @@ def render_top(
     ``note`` is why the newest question was not answered.
     """
     if view.helping:
-        return _fitting([*_help(style)], height)
+        lines = [style.title("Keys"), *(line for keys, text in _HELP for line in style.term(keys, text))]
+        return lines[:height]
     cards, holders = chosen_cards(snapshot, view), chosen_holders(snapshot, view)
-    head = [*_head(snapshot, style), *_notes(snapshot, style, note)]
+    notes = [
+        style.paint("warning", line)
+        for text in (*([note] if note else []), *snapshot.conditions)
+        for line in style.wrap(f"! {style.name(text)}", indent=0, hanging=2)
+    ]
+    head = [*_head(snapshot, style), *notes]
     foot = [] if height is None else [_foot(view, style)]
     of_cards = [] if view.panes == "holders" else [*card_lines(cards, snapshot, style)]
     of_holders = [] if view.panes == "cards" else [*holder_lines(holders, snapshot, style)]
@@ -92,11 +107,7 @@ def render_top(
     else:
         shown = _window(of_cards or of_holders, room, view.offset, style)
     body = [*head, "", *shown][: max(height - len(foot), 0)]
-    return _fitting([*body, *[""] * (height - len(foot) - len(body)), *foot], height)
-
-
-def _fitting(lines: list[str], height: int | None) -> list[str]:
-    return lines if height is None else lines[:height]
+    return [*body, *[""] * (height - len(foot) - len(body)), *foot][:height]
 
 
 def _window(lines: list[str], room: int, offset: int, style: Style) -> list[str]:
@@ -143,12 +154,6 @@ def _split(states: Mapping[str, int], width: int, style: Style) -> str:
     return "".join(painted(state, fill[state] * part, style) for state, part in zip(states, parts, strict=True))
 
 
-def _notes(snapshot: Snapshot, style: Style, note: str | None) -> Iterator[str]:
-    for text in (*([note] if note else []), *snapshot.conditions):
-        for line in style.wrap(f"! {style.name(text)}", indent=0, hanging=2):
-            yield style.paint("warning", line)
-
-
 def _foot(view: TopView, style: Style) -> str:
     if view.typing:
         return style.name(f"/{view.text}_", style.width)
@@ -167,12 +172,6 @@ def _foot(view: TopView, style: Style) -> str:
             break
         line = longer
     return style.paint("dim", line)
-
-
-def _help(style: Style) -> Iterator[str]:
-    yield style.title("Keys")
-    for keys, text in _HELP:
-        yield from style.term(keys, text)
 
 
 def render_top_json(snapshot: Snapshot, cards: Iterable[TopCard], holders: Iterable[TopHolder]) -> str:
@@ -253,7 +252,7 @@ def _table(
         line = ""
         for name, width in widths.items():
             text = style.name(row[name], width) if cells(row[name]) > width else row[name]
-            aligned = pad(text, width) if name in _LEFT else " " * (width - cells(text)) + text
+            aligned = pad(text, width) if name in _LEFT else pad_left(text, width)
             if one is not None and name in {"state", "busy", "does"}:
                 aligned = painted(one.state, aligned, style)
             line += (_GAP if line else "") + aligned
@@ -272,13 +271,13 @@ def _card(card: TopCard, names: Sequence[str], *, several: bool, style: Style) -
         _length(card.state_ms, style, at_least=card.state_is_lower_bound),
         _promise(card, style),
         _until(card),
-        _name(card, style),
+        style.name(short_name(card.name or card.gpu, card.mig), _LONGEST),
         percent(card.utilization if now else None),
         style.bar(min(card.utilization or 0.0, 1.0), _BAR) if known else "",
         f"{gib(card.memory_used_bytes if now else None)}/{gib(card.memory_limit_bytes)} GiB",
         NONE if card.power_watts is None or not now else f"{card.power_watts:.0f}",
         NONE if card.temperature_celsius is None or not now else f"{card.temperature_celsius:.0f}",
-        _why(card),
+        _REASONS.get(card.reason or "", "") if now else f"was {card.last_state}",
     )
     return dict(zip(names, told, strict=True))
 
@@ -314,20 +313,10 @@ def _until(card: TopCard) -> str:
     return time.strftime(form, until)
 
 
-def _why(card: TopCard) -> str:
-    if card.state == UNOBSERVED:
-        return f"was {card.last_state}"
-    return _REASONS.get(card.reason or "", "")
-
-
 def _place(one: TopCard | TopHolder, style: Style, *, several: bool) -> str:
     """Return where a card is: its index, or how its UUID begins; of many hosts with the host's name."""
     place = style.name(one.gpu, _SHORT_ID) if one.index is None else str(one.index)
     return f"{style.name(one.host, _LONGEST)}/{place}" if several else place
-
-
-def _name(card: TopCard, style: Style) -> str:
-    return style.name(short_name(card.name or card.gpu, card.mig), _LONGEST)
 
 
 def holder_lines(holders: Sequence[TopHolder], snapshot: Snapshot, style: Style) -> Iterator[str]:
@@ -359,6 +348,13 @@ def holder_lines(holders: Sequence[TopHolder], snapshot: Snapshot, style: Style)
 
 
 def _holder(one: TopHolder, names: Sequence[str], *, several: bool, style: Style) -> Row:
+    # The job first: what somebody would end.
+    runs_in = {
+        "job": one.slurm_job_id,
+        "pod": one.pod_uid,
+        "container": one.container_id and one.container_id[:_SHORT_ID],
+        "unit": one.systemd_unit,
+    }
     who = "/".join("?" if name is None else style.name(name, _LONGEST) for name in (one.owner, one.program))
     told = (
         _length(one.idle_ms, style, at_least=one.idle_is_lower_bound),
@@ -368,20 +364,9 @@ def _holder(one: TopHolder, names: Sequence[str], *, several: bool, style: Style
         percent(None if one.state == UNOBSERVED else one.utilization),
         _place(one, style, several=several),
         NONE if one.pid is None else str(one.pid),
-        _where(one, style),
+        ", ".join(f"{what} {style.name(name, _LONGEST)}" for what, name in runs_in.items() if name),
     )
     return dict(zip(names, told, strict=True))
-
-
-def _where(one: TopHolder, style: Style) -> str:
-    """Return in what a process runs, the job first: what somebody would end."""
-    known = (
-        ("job", one.slurm_job_id),
-        ("pod", one.pod_uid),
-        ("container", one.container_id and one.container_id[:_SHORT_ID]),
-        ("unit", one.systemd_unit),
-    )
-    return ", ".join(f"{what} {style.name(name, _LONGEST)}" for what, name in known if name)
 
 
 def _length(milliseconds: int | None, style: Style, *, at_least: bool) -> str:

@@ -2,24 +2,98 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
-from gua.core.words import Use
+from gua.core.words import Mig, Use
 from gua.report.answers import Answers, Asked, AskedOfEmpty, ToAsk, Unowned
 from gua.report.costs import Cost, added
-from gua.report.forms.first_screen.lines import Places, places, rows
 from gua.report.kit.amounts import Amounts, written
 from gua.report.kit.basis import since, size
 from gua.report.kit.figures import NONE, HourFormat, apportion, at_least, percent, plural, span
 from gua.report.kit.style import Style
-from gua.report.kit.tables import Rows, Table
-from gua.report.kit.words import NOT_KNOWN, known
-from gua.report.model import Report
+from gua.report.kit.tables import Rows, Table, draw, fits, shown_width
+from gua.report.kit.words import NAME_WIDTH, NOT_KNOWN, index, known
+from gua.report.model import Card, Report
 from gua.report.sections.allocation import allocation_name, use_units
 from gua.report.sections.headline import state_units
 from gua.report.sections.now_rows import FreeCard, PromisedCard
 from gua.report.states import IDLE_HELD
+
+_ID_WIDTH: Final = 13
+_ID_HEAD: Final = len("MIG-0123")
+
+
+def flow(items: Iterable[str], style: Style, *, indent: int = 2, gap: str = "  ") -> Iterator[str]:
+    """Yield items side by side, as many on a line as fit; one that fits on no line is broken at its spaces."""
+    line = ""
+    for item in items:
+        longer = f"{line}{gap}{item}" if line else " " * indent + item
+        if shown_width(longer) <= style.width:
+            line = longer
+            continue
+        if line:
+            yield line
+        *before, line = uncut(item, style, indent=indent)
+        yield from before
+    if line:
+        yield line
+
+
+def uncut(text: str, style: Style, *, indent: int = 0, hanging: int | None = None) -> list[str]:
+    """Return a text wrapped between words, or in one line where a word is too long: what is typed must not be cut."""
+    is_cut = any(indent + (hanging or 0) + shown_width(word) > style.width for word in text.split())
+    if is_cut or indent + shown_width(text) <= style.width:
+        return [" " * indent + text]
+    return list(style.wrap(text, indent=indent, hanging=hanging))
+
+
+def rows(table: Table, style: Style) -> Iterator[str]:
+    """Yield a table, or where it does not fit a paragraph a row below what the first column is called."""
+    if fits(table, style):
+        yield from draw(table, style)
+        return
+    yield f"{table.columns[0].title}:"
+    for head, *row in table.rows:
+        figures = (f"{column.title} {text}" for column, text in zip(table.columns[1:], row, strict=True) if text)
+        yield from style.wrap(f"{head}: {', '.join(figures)}", hanging=4)
+
+
+Places = Callable[[str, str], str]
+
+
+def places(report: Report, style: Style) -> Places:
+    """Return what tells where a card is by its host and id: ``GPU 3``, ``node-1 GPU 3``, ``GPU 4 3g.40gb``.
+
+    MIG instances of one size on one GPU are told apart by their ids.
+    """
+    several = len(report.hosts) > 1
+    found = {}
+    for card in report.cards:
+        host = f"{style.name(card.host, NAME_WIDTH)} " if several else ""
+        found[card.host, card.gpu] = f"{host}GPU {index(card.index, card.gpu, style)}{_part(card, style)}"
+    twins = {label for label, count in Counter(found.values()).items() if count > 1}
+    heads = Counter(gpu[:_ID_HEAD] for _, gpu in found)
+
+    def place(host: str, gpu: str) -> str:
+        label = found.get((host, gpu), "")
+        if label and label not in twins:
+            return label
+        short = gpu[:_ID_HEAD] if heads[gpu[:_ID_HEAD]] == 1 else gpu
+        return f"{label.rpartition(' ')[0]} {style.name(short, _ID_WIDTH)}".strip()
+
+    return place
+
+
+def _part(card: Card, style: Style) -> str:
+    if card.mig == Mig.PARENT:
+        return " left over"
+    if card.mig != Mig.INSTANCE:
+        return ""
+    _, _, slices = (card.name or "").partition(" MIG ")
+    return f" {style.name(slices or card.gpu, _ID_WIDTH)}"
+
 
 MOST_ASKED: Final = 5
 MOST_BRIEFLY: Final = 3
@@ -47,7 +121,15 @@ def _owners(report: Report, told: Answers, wasted: Sequence[tuple[ToAsk, str]], 
     """Return a row an owner: what it wasted, and where anybody looked, what it holds now."""
     money = Amounts.of_report(report)
     lines = Rows([(one, gpu_hours, _holds(report, one, where, style)) for one, gpu_hours in wasted])
-    lines.add("Whom to ask", lambda row: _whom(row[0], told, style), left=True, shortest=11)
+    # Where no other column tells that, it says here that one was not there.
+    lines.add(
+        "Whom to ask",
+        lambda row: (
+            known(row[0].owner, style) + ("" if isinstance(row[0], Asked) or told.free is not None else f" {NOBODY}")
+        ),
+        left=True,
+        shortest=11,
+    )
     lines.add("wasted GPU-h", lambda row: row[1])
     lines.add(money.titles("", style.name), lambda row: money.cells(row[0].cost, 0))
     lines.add("idle %", lambda row: percent(row[0].wasted_gpu_ms / row[0].gpu_ms if row[0].gpu_ms else None), leaves=2)
@@ -67,12 +149,6 @@ def other_people(shown: Sequence[ToAsk], rest: Sequence[ToAsk]) -> str:
     count = len({one.owner for one in rest} - already)
     more = "more of those above" if any(one.owner in already for one in rest) else ""
     return ", and ".join(part for part in (plural(count, "other") if count else "", more) if part)
-
-
-def _whom(one: ToAsk, told: Answers, style: Style) -> str:
-    """Return who it is, and where no other column tells that, that it was not there."""
-    is_told = isinstance(one, Asked) or told.free is not None
-    return known(one.owner, style) + ("" if is_told else f" {NOBODY}")
 
 
 def amounts(
@@ -179,7 +255,12 @@ def free(report: Report, told: Answers, style: Style, *, brief: bool = False) ->
         return
     where = places(report, style)
     first, *others = sentences_of_free(report, told, where, style)
-    yield from style.wrap(f"{first}{_counted(told)}" if brief else " ".join([first, *others]), indent=0)
+    if brief:  # how many cards look free and are not, or may not be
+        promised, maybe = len(_by_card(told.promised)), len(told.maybe_promised)
+        is_promised = f"{promised:,} that nothing holds {'is' if promised == 1 else 'are'} promised" if promised else ""
+        parts = list(filter(None, (is_promised, f"of {maybe:,} that is not known" if maybe else "")))
+        others = [f"{', '.join(parts).capitalize()}."] if parts else []
+    yield from style.wrap(" ".join([first, *others]), indent=0)
 
 
 def sentences_of_free(report: Report, told: Answers, where: Places, style: Style) -> Iterator[str]:
@@ -201,16 +282,6 @@ def sentences_of_free(report: Report, told: Answers, where: Places, style: Style
     if told.maybe_promised:
         names = [where(one.host, one.gpu) for one in told.maybe_promised[:MOST_FREE]]
         yield f"Not known whether promised: {_listed(names, len(told.maybe_promised))}."
-
-
-def _counted(told: Answers) -> str:
-    """Return how many cards look free and are not, or may not be."""
-    promised, maybe = len(_by_card(told.promised)), len(told.maybe_promised)
-    parts = [
-        *([f"{promised:,} that nothing holds {'is' if promised == 1 else 'are'} promised"] if promised else []),
-        *([f"of {maybe:,} that is not known"] if maybe else []),
-    ]
-    return f" {', '.join(parts).capitalize()}." if parts else ""
 
 
 def promised_to(cards: Sequence[FreeCard]) -> str:
@@ -248,15 +319,12 @@ def before(card: FreeCard, style: Style) -> str:
     return "" if owner is None else f" (before that promised to {style.name(owner, _NAME_WIDTH)})"
 
 
-def _owner(one: PromisedCard, style: Style) -> str:
-    return NOT_KNOWN if one.owner is None else style.name(one.owner, _NAME_WIDTH)
-
-
 def _promised(report: Report, of_card: Sequence[PromisedCard], where: Places, style: Style) -> str:
     """Return ``GPU 3, promised to alice (slurm 1234), nobody there since 09:10``."""
     first, rest = of_card[0], len(of_card) - 1
+    owner = NOT_KNOWN if first.owner is None else style.name(first.owner, _NAME_WIDTH)
     text = (
-        f"{where(first.host, first.gpu)}, promised to {_owner(first, style)} "
+        f"{where(first.host, first.gpu)}, promised to {owner} "
         f"({allocation_name(first, style, _NAME_WIDTH)})"
         f"{f' and {rest:,} more' if rest else ''}"
     )

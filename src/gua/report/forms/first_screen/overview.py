@@ -8,8 +8,7 @@ from typing import Final
 
 from gua.core.plaintext import cells
 from gua.report.costs import wasted
-from gua.report.forms.first_screen.answers import when
-from gua.report.forms.first_screen.lines import places, rows
+from gua.report.forms.first_screen.answers import places, rows, when
 from gua.report.kit.amounts import Amounts
 from gua.report.kit.figures import NONE, HourFormat, at_least, percents, plural
 from gua.report.kit.style import Style
@@ -31,16 +30,12 @@ def cards(report: Report, style: Style, hours: HourFormat) -> Iterator[str]:
     shown = sorted(report.cards, key=lambda card: -card.states[IDLE_HELD].gpu_ms)
     if len(shown) <= MOST_CARDS:
         yield from rows(_table(report, shown, style, hours), style)
-    elif len(hosts := _hosts(report)) > 1:
+    elif len(hosts := next((one.groups for one in report.get(Groupings) or () if one.by == BY_HOST), ())) > 1:
         yield from rows(_table_of_hosts(report, hosts, style, hours), style)
     else:
         yield from rows(_table(report, shown[: MOST_CARDS - 1], style, hours), style)
         rest = len(shown) - MOST_CARDS + 1
         yield from style.wrap(f"and {rest:,} more with less idle-held time: --section cards")
-
-
-def _hosts(report: Report) -> Sequence[Group]:
-    return next((one.groups for one in report.get(Groupings) or () if one.by == BY_HOST), ())
 
 
 def _table_of_hosts(report: Report, hosts: Sequence[Group], style: Style, hours: HourFormat) -> Table:

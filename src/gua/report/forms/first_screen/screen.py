@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import chain
 from typing import Final
@@ -11,10 +11,18 @@ from typing import Final
 from gua.core.durations import format_duration, to_rfc3339
 from gua.core.plaintext import cells
 from gua.core.words import Use
-from gua.report.answers import Answers, EmptyPromise, Wasted, answers
+from gua.report.answers import Answers, EmptyPromise, answers
 from gua.report.forms.first_screen import SECTIONS, Steps
-from gua.report.forms.first_screen.answers import MOST_ASKED, MOST_BRIEFLY, free, whom_to_ask
-from gua.report.forms.first_screen.lines import Places, flow, places, uncut
+from gua.report.forms.first_screen.answers import (
+    MOST_ASKED,
+    MOST_BRIEFLY,
+    Places,
+    flow,
+    free,
+    places,
+    uncut,
+    whom_to_ask,
+)
 from gua.report.forms.first_screen.overview import cards, day
 from gua.report.forms.text import basis as whole_basis
 from gua.report.forms.text import just_begun_ms, numbered, section_lines, warnings, whereabouts
@@ -29,8 +37,7 @@ from gua.report.sections.allocation import promised_work, use_share, use_units
 from gua.report.sections.groups import Groupings
 from gua.report.sections.headline import state_hours
 from gua.report.sections.money import price_command
-from gua.report.sections.usage import usage_by
-from gua.report.sections.usage_rows import Usage
+from gua.report.sections.usage import Usage, usage_by
 from gua.report.states import ACTIVE, IDLE_HELD, STATES, TRULY_IDLE, UNKNOWN, observed_ms
 
 MOST_WARNINGS: Final = 3
@@ -116,14 +123,20 @@ def sentences(report: Report, told: Answers, style: Style, hours: HourFormat) ->
         return
     written, shares = _written(report, hours)
     if states[UNKNOWN].gpu_ms == observed:
-        yield f"Nothing is known of the {hours.of(observed)} GPU-hours observed: {_reason(report)}."
+        reasons = [REASONS.get(one.reason) for one in sorted(report.unknown, key=lambda one: -one.gpu_ms)]
+        why = next(filter(None, reasons), "the values that decide could not be read")
+        yield f"Nothing is known of the {hours.of(observed)} GPU-hours observed: {why}."
     elif states[IDLE_HELD].gpu_ms:
+        gpus, cost = "", sentence(wasted.cost, style.name, hours)
+        if wasted.gpus is not None and wasted.of_gpus is not None:
+            whole = _tenths(wasted.of_gpus)
+            gpus = f": as much as {_tenths(wasted.gpus)} of {whole} GPU{'' if whole == '1' else 's'}"
         held = (
             f"{written[IDLE_HELD]} of {hours.of(observed)} GPU-hours observed ({shares[IDLE_HELD]} %) were "
-            f"held and did nothing{_gpus(wasted)}{_money(wasted, style, hours)}."
+            f"held and did nothing{gpus}{'' if cost is None else f', {cost}'}."
         )
         yield from _worst_first(held, report, told, style, hours)
-    elif told.empty is not None and _is_much(told.empty):
+    elif told.empty is not None and (told.empty.share or 0) >= _MUCH_EMPTY:
         yield _empty(report, told.empty, style, hours)
     else:
         yield (
@@ -143,15 +156,11 @@ def sentences(report: Report, told: Answers, style: Style, hours: HourFormat) ->
 
 def _worst_first(held: str, report: Report, told: Answers, style: Style, hours: HourFormat) -> Iterator[str]:
     empty, is_more = told.empty, told.empty is not None and told.empty.gpu_ms > told.wasted.gpu_ms
-    if empty is None or not (_is_much(empty) or is_more):
+    if empty is None or ((empty.share or 0) < _MUCH_EMPTY and not is_more):
         yield held
         return
     both = [held, _empty(report, empty, style, hours)]
     yield from reversed(both) if is_more else both
-
-
-def _is_much(empty: EmptyPromise) -> bool:
-    return (empty.share or 0) >= _MUCH_EMPTY
 
 
 def _empty(report: Report, empty: EmptyPromise, style: Style, hours: HourFormat) -> str:
@@ -160,25 +169,8 @@ def _empty(report: Report, empty: EmptyPromise, style: Style, hours: HourFormat)
     return f"{told} GPU-hours ({share} %) were allocated and nobody was there{cost}."
 
 
-def _gpus(wasted: Wasted) -> str:
-    if wasted.gpus is None or wasted.of_gpus is None:
-        return ""
-    whole = _tenths(wasted.of_gpus)
-    return f": as much as {_tenths(wasted.gpus)} of {whole} GPU{'' if whole == '1' else 's'}"
-
-
-def _money(wasted: Wasted, style: Style, hours: HourFormat) -> str:
-    cost = sentence(wasted.cost, style.name, hours)
-    return "" if cost is None else f", {cost}"
-
-
 def _tenths(value: float) -> str:
     return "<0.1" if 0 < value < 0.05 else f"{value:,.1f}".removesuffix(".0")
-
-
-def _reason(report: Report) -> str:
-    reasons = [REASONS.get(one.reason) for one in sorted(report.unknown, key=lambda one: -one.gpu_ms)]
-    return next(filter(None, reasons), "the values that decide could not be read")
 
 
 def _bar(report: Report, style: Style, label: str) -> str:
@@ -242,26 +234,22 @@ _MOST_INTERVALS: Final = 3
 
 def _basis(report: Report, style: Style) -> Iterator[str]:
     """Yield three sentences."""
-    for text in _basis_sentences(report):
-        yield from style.wrap(text, indent=0, hanging=2)
-
-
-def _basis_sentences(report: Report) -> Iterator[str]:
     settings = {setting.key: setting for setting in report.rules}
     utilization, memory = settings["active_utilization"], settings["held_memory_bytes"]
     ratio = settings["held_memory_ratio"]
     held = size(memory.value) + (f" or {ratio.value * 100:.4g} % of it" if ratio.value else "")
     changed = "" if all(setting.is_default for setting in settings.values()) else " (not the defaults)"
-    yield f"Basis: idle-held is below {utilization.value * 100:.4g} % utilization with over {held} held{changed}."
-    yield "Unknown and unobserved time is never idle; active time need not be useful."
     intervals = sorted({extent.interval_ms for extent in report.extents if extent.interval_ms})
-    told = " or ".join(map(format_duration, intervals)) if len(intervals) <= _MOST_INTERVALS else _range(intervals)
+    told = " or ".join(map(format_duration, intervals))
+    if len(intervals) > _MOST_INTERVALS:
+        told = f"{format_duration(intervals[0])} to {format_duration(intervals[-1])}"
     every = f", one every {told}" if told else ""
-    yield f"{report.headline.card_ticks:,} card ticks{every}; who shares a card shares its hours."
-
-
-def _range(intervals: Sequence[int]) -> str:
-    return f"{format_duration(intervals[0])} to {format_duration(intervals[-1])}"
+    for text in (
+        f"Basis: idle-held is below {utilization.value * 100:.4g} % utilization with over {held} held{changed}.",
+        "Unknown and unobserved time is never idle; active time need not be useful.",
+        f"{report.headline.card_ticks:,} card ticks{every}; who shares a card shares its hours.",
+    ):
+        yield from style.wrap(text, indent=0, hanging=2)
 
 
 def _more(report: Report, style: Style, steps: Steps) -> Iterator[str]:

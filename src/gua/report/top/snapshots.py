@@ -1,20 +1,29 @@
-"""What ``gua top`` shows of this host's agent: its status object, which came over a socket, checked value by value."""
+"""What ``gua top`` shows: of an agent its status object, checked value by value; of a store its newest ticks."""
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 from gua.core.durations import to_ms
+from gua.core.ports import ViewReader
 from gua.core.rules import ProcessState, State
 from gua.core.untrusted import count_in, list_in, number_in, object_in, objects_in, text_in
+from gua.core.view import Moment, View
 from gua.core.words import AllocationStatus, ProcessType, Use
-from gua.report.status.allocation import owner_of, rank
+from gua.report.allocation_sources import newest_sources
+from gua.report.questions import ask
+from gua.report.rows import EXTENT
+from gua.report.status.allocation import WORST_FIRST, owner_of, rank
 from gua.report.top.model import Snapshot, TopAllocation, TopCard, TopHolder, aged
+from gua.report.uses import UseName
+from gua.report.window import choose_extents
 
+_SURROUNDINGS: Final = ("container_id", "pod_uid", "slurm_job_id", "systemd_unit")
 _NOBODY_WORKS = {State.IDLE_HELD, State.TRULY_IDLE}
 
 
@@ -56,20 +65,10 @@ def _card(one: Mapping[str, Any], host: str, interval_ms: int | None, now_ms: in
     return TopCard(
         host=host,
         gpu=text_in(one.get("uuid")) or "?",
-        index=count_in(one.get("index")),
-        name=text_in(one.get("name")),
-        mig=text_in(one.get("mig")),
         state=state if state in set(State) else State.UNKNOWN,
         last_state=state if state in set(State) else State.UNKNOWN,
-        reason=text_in(one.get("reason")),
         state_ms=_milliseconds(one.get("state_seconds")),
         state_is_lower_bound=one.get("state_is_lower_bound") is True,
-        utilization=number_in(one.get("utilization")),
-        held_lower_bytes=count_in(one.get("held_lower_bytes")),
-        memory_used_bytes=count_in(one.get("memory_used_bytes")),
-        memory_limit_bytes=count_in(one.get("memory_limit_bytes")),
-        power_watts=number_in(one.get("power_watts")),
-        temperature_celsius=number_in(one.get("temperature_celsius")),
         interval_ms=interval_ms,
         now_ms=now_ms,
         age_ms=round(age_seconds * 1000),
@@ -77,7 +76,15 @@ def _card(one: Mapping[str, Any], host: str, interval_ms: int | None, now_ms: in
         allocations=tuple(_allocations(one)),
         free_ms=_milliseconds(one.get("free_seconds")),
         free_is_lower_bound=one.get("free_is_lower_bound") is True,
+        **_known(one, text_in, "name", "mig", "reason"),
+        **_known(one, count_in, "index", "held_lower_bytes", "memory_used_bytes", "memory_limit_bytes"),
+        **_known(one, number_in, "utilization", "power_watts", "temperature_celsius"),
     )
+
+
+def _known(one: Mapping[str, Any], check: Callable[[object], object], *names: str) -> dict[str, Any]:
+    """Return these values, ``None`` for one that is not what it should be."""
+    return {name: check(one.get(name)) for name in names}
 
 
 def _allocations(one: Mapping[str, Any]) -> Iterator[TopAllocation]:
@@ -111,20 +118,14 @@ def _holders(card: TopCard, one: Mapping[str, Any], now_ms: int) -> Iterator[Top
             gpu=card.gpu,
             index=card.index,
             card_name=card.name,
-            pid=count_in(holder.get("pid")),
             created_ms=created_ms,
-            owner=text_in(holder.get("owner")),
             program=text_in(holder.get("comm")),
-            type=text_in(holder.get("type")),
             state=state if state in set(ProcessState) else ProcessState.UNKNOWN,
             idle_ms=idle_ms,
             idle_is_lower_bound=idle_ms is not None,
-            memory_bytes=count_in(holder.get("memory_bytes")),
             utilization=number_in(holder.get("utilization")),
-            container_id=text_in(holder.get("container_id")),
-            pod_uid=text_in(holder.get("pod_uid")),
-            slurm_job_id=text_in(holder.get("slurm_job_id")),
-            systemd_unit=text_in(holder.get("systemd_unit")),
+            **_known(holder, count_in, "pid", "memory_bytes"),
+            **_known(holder, text_in, "owner", "type", *_SURROUNDINGS),
         )
 
 
@@ -138,3 +139,71 @@ def _moment(value: object) -> int | None:
         return to_ms(datetime.fromisoformat(value)) if isinstance(value, str) else None
     except (ValueError, TypeError):  # no time, or one without an offset
         return None
+
+
+class CurrentAllocationRow(NamedTuple):
+    """An allocation that a card has at its newest tick, which ends at ``last_ms`` (Unix ms)."""
+
+    host: str
+    gpu: str
+    source: str
+    allocation_id: str
+    owner: str | None
+    job_name: str | None
+    last_ms: Moment
+    use: UseName
+    use_since_ms: Moment
+    use_since_is_lower_bound: bool
+    until_ms: Moment | None
+
+
+CURRENT_ALLOCATIONS: Final = View("current_allocations", CurrentAllocationRow, ("hosts",))
+TOP_CARDS: Final = View("top_cards", TopCard, ("hosts",))
+TOP_HOLDERS: Final = View("top_holders", TopHolder, ("hosts",))
+
+
+def snapshot_of_store(reader: ViewReader, *, where: str, hosts: Sequence[str] = ()) -> Snapshot:
+    """Ask a store for its cards and holders now, of these hosts or of all.
+
+    Raises UsageError for a host that it does not know, UnavailableError where it holds nothing yet.
+    """
+    asked = {"hosts": list(hosts)}
+    cards, holders = ask(reader, TOP_CARDS, asked), ask(reader, TOP_HOLDERS, asked)
+    found = cards()
+    now_ms = found[0].now_ms if found else 0
+    looked_at = any(row.allocation is not None for row in found)
+    promises: dict[tuple[str, str], list[CurrentAllocationRow]] = {}
+    for promise in ask(reader, CURRENT_ALLOCATIONS, asked)() if looked_at else ():
+        promises.setdefault((promise.host, promise.gpu), []).append(promise)
+    known = {row.host for row in found}
+    if not found or set(hosts) - known:
+        choose_extents(EXTENT.rows(reader, {"hosts": []}), hosts)
+    return Snapshot(
+        source="store",
+        where=where,
+        taken_ms=now_ms,
+        cards=tuple(
+            replace(card, allocations=tuple(_current(promises.get((card.host, card.gpu), ())))) for card in found
+        ),
+        holders=tuple(holders()),
+        conditions=tuple(
+            f"allocations by {one.source} on {one.host} cannot be read: {one.reason or '?'}"
+            for one in (newest_sources(reader, now_ms, hosts) if looked_at else ())
+            if not one.ok
+        ),
+    )
+
+
+def _current(rows: Iterable[CurrentAllocationRow]) -> Iterator[TopAllocation]:
+    """Yield the allocations of a card, the worst use first."""
+    for row in sorted(rows, key=lambda row: WORST_FIRST.index(Use(row.use))):
+        yield TopAllocation(
+            source=row.source,
+            id=row.allocation_id,
+            owner=row.owner,
+            job_name=row.job_name,
+            use=row.use,
+            use_ms=row.last_ms - row.use_since_ms,
+            use_is_lower_bound=row.use_since_is_lower_bound,
+            until_ms=row.until_ms,
+        )
