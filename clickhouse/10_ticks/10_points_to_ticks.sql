@@ -2,9 +2,7 @@
 CREATE MATERIALIZED VIEW IF NOT EXISTS gua.gauge_to_card_ticks $ON_CLUSTER TO gua.card_ticks${LOCAL} $DEFINER
 AS
 SELECT
-    ResourceAttributes['host.name'] AS host,
-    Attributes['hw.id'] AS gpu,
-    toDateTime64(TimeUnix, 3, 'UTC') AS ts,
+    ${TICK_KEY},
     if(MetricName = 'hw.gpu.utilization' AND Attributes['hw.gpu.task'] = 'general',
         accurateCastOrNull(round(Value * 10000), 'UInt16'), NULL) AS utilization,
     if(MetricName = 'hw.gpu.utilization' AND Attributes['hw.gpu.task'] = 'encoder',
@@ -70,16 +68,15 @@ WHERE MetricName IN (
         'gua.gpu.tensor.utilization',
         'gua.gpu.memory.bandwidth.utilization'
     )
-    AND ${CARD_POINT}
+    AND ${VALID_POINT}
+    AND Attributes['hw.id'] != ''
 COMMENT 'Gauge points into card_ticks'
 ;
 -- One row is what one sum point says of a card in a tick; card_ticks merges the points of a tick into one row.
 CREATE MATERIALIZED VIEW IF NOT EXISTS gua.sum_to_card_ticks $ON_CLUSTER TO gua.card_ticks${LOCAL} $DEFINER
 AS
 SELECT
-    ResourceAttributes['host.name'] AS host,
-    Attributes['hw.id'] AS gpu,
-    toDateTime64(TimeUnix, 3, 'UTC') AS ts,
+    ${TICK_KEY},
     if(MetricName = 'gua.gpu.sample.duration' AND AggregationTemporality = 1,
         accurateCastOrNull(round(Value * 1000), 'UInt32'), NULL) AS duration_ms,
     if(MetricName = 'gua.gpu.time' AND AggregationTemporality = 1, accurateCastOrNull(round(Value * 1000), 'UInt32'), NULL) AS gpu_time_ms,
@@ -132,16 +129,15 @@ WHERE MetricName IN (
         'gua.gpu.idle.energy',
         'hw.errors'
     )
-    AND ${CARD_POINT}
+    AND ${VALID_POINT}
+    AND Attributes['hw.id'] != ''
 COMMENT 'Sum points into card_ticks'
 ;
 -- One row is what one gauge point says of a process on a card in a tick; process_ticks merges them.
 CREATE MATERIALIZED VIEW IF NOT EXISTS gua.gauge_to_process_ticks $ON_CLUSTER TO gua.process_ticks${LOCAL} $DEFINER
 AS
 SELECT
-    ResourceAttributes['host.name'] AS host,
-    Attributes['hw.id'] AS gpu,
-    toDateTime64(TimeUnix, 3, 'UTC') AS ts,
+    ${TICK_KEY},
     assumeNotNull(accurateCastOrNull(Attributes['process.pid'], 'UInt32')) AS pid,
     parseDateTime64BestEffortOrZero(Attributes['process.creation.time'], 3, 'UTC') AS created,
     if(MetricName = 'gua.process.gpu.utilization', accurateCastOrNull(round(Value * 10000), 'UInt16'), NULL) AS utilization,
@@ -158,7 +154,8 @@ WHERE MetricName IN (
         'gua.process.gpu.utilization',
         'gua.process.info'
     )
-    AND ${CARD_POINT}
+    AND ${VALID_POINT}
+    AND Attributes['hw.id'] != ''
     AND accurateCastOrNull(Attributes['process.pid'], 'UInt32') IS NOT NULL
 COMMENT 'Gauge points into process_ticks'
 ;
@@ -166,9 +163,7 @@ COMMENT 'Gauge points into process_ticks'
 CREATE MATERIALIZED VIEW IF NOT EXISTS gua.sum_to_process_ticks $ON_CLUSTER TO gua.process_ticks${LOCAL} $DEFINER
 AS
 SELECT
-    ResourceAttributes['host.name'] AS host,
-    Attributes['hw.id'] AS gpu,
-    toDateTime64(TimeUnix, 3, 'UTC') AS ts,
+    ${TICK_KEY},
     assumeNotNull(accurateCastOrNull(Attributes['process.pid'], 'UInt32')) AS pid,
     parseDateTime64BestEffortOrZero(Attributes['process.creation.time'], 3, 'UTC') AS created,
     if(MetricName = 'gua.process.sample.duration' AND AggregationTemporality = 1,
@@ -185,7 +180,8 @@ WHERE MetricName IN (
         'gua.process.gpu.time',
         'gua.process.gpu.memory.usage'
     )
-    AND ${CARD_POINT}
+    AND ${VALID_POINT}
+    AND Attributes['hw.id'] != ''
     AND accurateCastOrNull(Attributes['process.pid'], 'UInt32') IS NOT NULL
 COMMENT 'Sum points into process_ticks'
 ;
@@ -193,9 +189,7 @@ COMMENT 'Sum points into process_ticks'
 CREATE MATERIALIZED VIEW IF NOT EXISTS gua.gauge_to_card_info $ON_CLUSTER TO gua.card_info${LOCAL} $DEFINER
 AS
 SELECT
-    ResourceAttributes['host.name'] AS host,
-    Attributes['hw.id'] AS gpu,
-    toDateTime64(TimeUnix, 3, 'UTC') AS ts,
+    ${TICK_KEY},
     toUInt16OrNull(Attributes['gua.gpu.index']) AS gpu_index,
     nullIf(Attributes['hw.name'], '') AS name,
     nullIf(Attributes['hw.model'], '') AS model,
@@ -214,7 +208,8 @@ SELECT
     ResourceAttributes AS labels
 FROM gua.otel_metrics_gauge${LOCAL}
 WHERE MetricName = 'gua.gpu.info'
-    AND ${CARD_POINT}
+    AND ${VALID_POINT}
+    AND Attributes['hw.id'] != ''
 COMMENT 'gua.gpu.info points into card_info'
 ;
 -- One row is the span of one card in one tick, twice: from its duration, and from its GPU time, which tells the share.
@@ -237,7 +232,8 @@ SELECT
     ) AS newest_share
 FROM gua.otel_metrics_sum${LOCAL}
 WHERE MetricName IN ('gua.gpu.sample.duration', 'gua.gpu.time')
-    AND ${CARD_POINT}
+    AND ${VALID_POINT}
+    AND Attributes['hw.id'] != ''
     AND AggregationTemporality = 1
     AND accurateCastOrNull(round(Value * 1000), 'UInt32') IS NOT NULL
     AND StartTimeUnix < TimeUnix
@@ -265,11 +261,7 @@ SELECT
     ) AS newest
 FROM gua.otel_metrics_gauge${LOCAL}
 WHERE MetricName = 'gua.agent.tick.duration'
-    AND ${OUR_SCOPE}
-    AND ResourceAttributes['host.name'] != ''
-    AND isFinite(Value)
-    AND bitAnd(Flags, 1) = 0
-    AND ${POSSIBLE_TIME}
+    AND ${VALID_POINT}
 COMMENT 'Ticks of agents into agents'
 ;
 -- One row is one gauge point of ours whose time cannot be. The clock of such a host is wrong.
@@ -310,9 +302,7 @@ COMMENT 'Sum points of impossible times into refused_points'
 CREATE MATERIALIZED VIEW IF NOT EXISTS gua.gauge_to_allocation_ticks $ON_CLUSTER TO gua.allocation_ticks${LOCAL} $DEFINER
 AS
 SELECT
-    ResourceAttributes['host.name'] AS host,
-    Attributes['hw.id'] AS gpu,
-    toDateTime64(TimeUnix, 3, 'UTC') AS ts,
+    ${TICK_KEY},
     Attributes['gua.allocation.source'] AS source,
     Attributes['gua.allocation.id'] AS allocation_id,
     nullIf(Attributes['gua.allocation.relation'], '') AS relation,
@@ -329,7 +319,8 @@ SELECT
     nullIf(Attributes['gua.workload.model'], '') AS workload_model
 FROM gua.otel_metrics_gauge${LOCAL}
 WHERE MetricName IN ('gua.gpu.allocation.info')
-    AND ${CARD_POINT}
+    AND ${VALID_POINT}
+    AND Attributes['hw.id'] != ''
     AND Attributes['gua.allocation.source'] != ''
     AND Attributes['gua.allocation.id'] != ''
 COMMENT 'Gauge points into allocation_ticks'
@@ -338,9 +329,7 @@ COMMENT 'Gauge points into allocation_ticks'
 CREATE MATERIALIZED VIEW IF NOT EXISTS gua.sum_to_allocation_ticks $ON_CLUSTER TO gua.allocation_ticks${LOCAL} $DEFINER
 AS
 SELECT
-    ResourceAttributes['host.name'] AS host,
-    Attributes['hw.id'] AS gpu,
-    toDateTime64(TimeUnix, 3, 'UTC') AS ts,
+    ${TICK_KEY},
     Attributes['gua.allocation.source'] AS source,
     Attributes['gua.allocation.id'] AS allocation_id,
     if(MetricName = 'gua.gpu.allocation.duration' AND AggregationTemporality = 1,
@@ -352,7 +341,8 @@ WHERE MetricName IN (
         'gua.gpu.allocation.duration',
         'gua.gpu.allocation.time'
     )
-    AND ${CARD_POINT}
+    AND ${VALID_POINT}
+    AND Attributes['hw.id'] != ''
     AND Attributes['gua.allocation.source'] != ''
     AND Attributes['gua.allocation.id'] != ''
 COMMENT 'Sum points into allocation_ticks'
@@ -374,12 +364,8 @@ SELECT
         accurateCastOrNull(round(Value * 1000), 'UInt32'), NULL) AS waited_ms
 FROM gua.otel_metrics_sum${LOCAL}
 WHERE MetricName IN ('gua.allocation.source.duration', 'gua.queue.wait.time', 'gua.queue.time')
-    AND ${OUR_SCOPE}
-    AND ResourceAttributes['host.name'] != ''
+    AND ${VALID_POINT}
     AND Attributes['gua.allocation.source'] != ''
-    AND isFinite(Value)
-    AND bitAnd(Flags, 1) = 0
-    AND ${POSSIBLE_TIME}
 COMMENT 'Sum points into allocation_source_ticks'
 ;
 -- One row is how many requests wait at a source of allocations at the end of a tick.
@@ -392,10 +378,6 @@ SELECT
     if(MetricName = 'gua.queue.waiting', accurateCastOrNull(round(Value), 'UInt32'), NULL) AS waiting
 FROM gua.otel_metrics_gauge${LOCAL}
 WHERE MetricName IN ('gua.queue.waiting')
-    AND ${OUR_SCOPE}
-    AND ResourceAttributes['host.name'] != ''
+    AND ${VALID_POINT}
     AND Attributes['gua.allocation.source'] != ''
-    AND isFinite(Value)
-    AND bitAnd(Flags, 1) = 0
-    AND ${POSSIBLE_TIME}
 COMMENT 'Gauge points into allocation_source_ticks'

@@ -75,19 +75,7 @@ SELECT
     if(idle_time IS NULL OR sampled_ms = 0, NULL, least(idle_time, sampled_ms)) AS idle_time_ms,
     least(idle_powered, ifNull(idle_time_ms, 0)) AS idle_powered_ms,
     if(idle_powered_ms = 0, NULL, idle_energy) AS idle_energy_mj,
-    sm_utilization,
-    sm_occupancy,
-    tensor_utilization,
-    memory_bandwidth_utilization,
-    memory_limit_bytes,
-    memory_reserved_bytes,
-    is_instance,
-    is_shared,
-    clock_reasons,
-    xid_errors,
-    xid,
-    ecc_errors,
-    row_remap
+    ${MEASURED_COLUMNS}
 FROM
 (
     SELECT

@@ -2,10 +2,7 @@
 CREATE MATERIALIZED VIEW IF NOT EXISTS gua.card_ticks_to_hour_marks $ON_CLUSTER TO gua.hour_marks${LOCAL} $DEFINER
 AS
 SELECT
-    host,
-    ${TICK_HOUR_START} AS hour,
-    toUInt64(1) AS marks,
-    now64(3, 'UTC') AS marked
+    ${HOUR_MARK}
 FROM gua.card_ticks${LOCAL}
 GROUP BY
     host,
@@ -16,10 +13,7 @@ COMMENT 'Marks the hours of arriving card ticks'
 CREATE MATERIALIZED VIEW IF NOT EXISTS gua.process_ticks_to_hour_marks $ON_CLUSTER TO gua.hour_marks${LOCAL} $DEFINER
 AS
 SELECT
-    host,
-    ${TICK_HOUR_START} AS hour,
-    toUInt64(1) AS marks,
-    now64(3, 'UTC') AS marked
+    ${HOUR_MARK}
 FROM gua.process_ticks${LOCAL}
 GROUP BY
     host,
@@ -30,10 +24,7 @@ COMMENT 'Marks the hours of arriving process ticks'
 CREATE MATERIALIZED VIEW IF NOT EXISTS gua.allocation_ticks_to_hour_marks $ON_CLUSTER TO gua.hour_marks${LOCAL} $DEFINER
 AS
 SELECT
-    host,
-    ${TICK_HOUR_START} AS hour,
-    toUInt64(1) AS marks,
-    now64(3, 'UTC') AS marked
+    ${HOUR_MARK}
 FROM gua.allocation_ticks${LOCAL}
 GROUP BY
     host,
@@ -44,10 +35,7 @@ COMMENT 'Marks the hours of arriving ticks of allocations'
 CREATE MATERIALIZED VIEW IF NOT EXISTS gua.allocation_source_ticks_to_hour_marks $ON_CLUSTER TO gua.hour_marks${LOCAL} $DEFINER
 AS
 SELECT
-    host,
-    ${TICK_HOUR_START} AS hour,
-    toUInt64(1) AS marks,
-    now64(3, 'UTC') AS marked
+    ${HOUR_MARK}
 FROM gua.allocation_source_ticks${LOCAL}
 GROUP BY
     host,

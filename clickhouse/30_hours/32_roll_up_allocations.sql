@@ -18,13 +18,7 @@ WITH
     looked_at AS
     (
         SELECT
-            host,
-            gpu,
-            ts,
-            ${WHOLE_TICK},
-            gpu_time_ms,
-            unallocated_gpu_time_ms,
-            ${STATE_CODE} AS state_code
+            ${WHOLE_CHECKED_TICK}
         FROM gua.card_states${LOCAL}
         WHERE ${IN_DUE}
             AND allocation IS NOT NULL

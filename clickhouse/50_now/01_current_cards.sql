@@ -107,22 +107,7 @@ FROM
         if(other = 0, length(codes), toUInt64(other - 1)) AS oldest,
         ends_ms[oldest] - durations_ms[oldest] AS since_ms
     FROM gua.card_states
-    WHERE (host, gpu, toDate(ts)) GLOBAL IN
-        (
-            SELECT
-                host,
-                gpu,
-                arrayJoin([day + 1, day, day - 1])
-            FROM
-            (
-                SELECT
-                    host,
-                    gpu,
-                    toDate(least(max(last_seen), now64(3, 'UTC'))) AS day
-                FROM gua.card_seen
-                GROUP BY ALL
-            )
-        )
+    WHERE ${IN_NEWEST_DAYS}
     GROUP BY
         host,
         gpu

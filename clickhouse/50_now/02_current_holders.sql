@@ -102,22 +102,7 @@ LEFT JOIN
         ends_ms[oldest] - durations_ms[oldest] AS since_ms,
         arraySum((span, code) -> if(code = PROCESS_IDLE, span, 0), arraySlice(durations_ms, 1, run_length), run) AS idle_duration_ms
     FROM gua.process_states
-    WHERE (host, gpu, toDate(ts)) GLOBAL IN
-        (
-            SELECT
-                host,
-                gpu,
-                arrayJoin([day + 1, day, day - 1])
-            FROM
-            (
-                SELECT
-                    host,
-                    gpu,
-                    toDate(least(max(last_seen), now64(3, 'UTC'))) AS day
-                FROM gua.card_seen
-                GROUP BY ALL
-            )
-        )
+    WHERE ${IN_NEWEST_DAYS}
     GROUP BY
         host,
         gpu,

@@ -23,17 +23,7 @@ WITH
     looked_at AS
     (
         SELECT
-            host,
-            gpu,
-            ts,
-            toUnixTimestamp64Milli(ts) AS end_ms,
-            end_ms - duration_ms AS start_ms,
-            start_ms AS inside_since_ms,
-            end_ms AS inside_until_ms,
-            toUInt64(gpu_time_ms) * 1000 AS gpu_us,
-            gpu_time_ms,
-            unallocated_gpu_time_ms,
-            ${STATE_CODE} AS state_code
+            ${WHOLE_CHECKED_TICK}
         FROM gua.card_states
         WHERE (host, gpu, toDate(ts)) GLOBAL IN
             (

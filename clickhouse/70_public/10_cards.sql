@@ -16,15 +16,15 @@ $DEFINER
 AS
 SELECT
 ${CARD_VALUES},
-    told.share AS gpu_fraction,
-    told.mig AS mig,
-    told.parent AS parent,
-    told.pci AS pci,
-    told.driver_version AS driver_version,
-    told.source AS source,
-    told.interval_ms / 1000 AS interval_seconds,
-    told.first_seen AS first_seen,
-    told.last_seen AS last_seen
-FROM gua.cards AS told
+    facts.share AS gpu_fraction,
+    facts.mig AS mig,
+    facts.parent AS parent,
+    facts.pci AS pci,
+    facts.driver_version AS driver_version,
+    facts.source AS source,
+    facts.interval_ms / 1000 AS interval_seconds,
+    facts.first_seen AS first_seen,
+    facts.last_seen AS last_seen
+FROM gua.cards AS facts
 ${DESCRIBED}
 COMMENT 'Every card ever seen'

@@ -24,20 +24,20 @@ CREATE OR REPLACE VIEW gua_public.hosts $ON_CLUSTER
 $DEFINER
 AS
 SELECT
-    told.host AS host,
-    nullIf(told.labels['team'], '') AS team,
-    told.labels AS labels,
-    told.cards AS cards,
-    told.source AS source,
-    told.version AS version,
-    told.agents AS agents,
-    told.interval_ms / 1000 AS interval_seconds,
-    told.first_seen AS first_seen,
-    told.last_seen AS last_seen,
-    told.last_received AS last_received,
-    told.newest_delay_ms / 1000 AS delay_seconds,
-    told.least_delay_ms / 1000 AS least_delay_seconds,
-    told.silent_after_ms / 1000 AS silent_after_seconds,
-    told.is_silent AS is_silent
-FROM gua.hosts AS told
+    facts.host AS host,
+    nullIf(facts.labels['team'], '') AS team,
+    facts.labels AS labels,
+    facts.cards AS cards,
+    facts.source AS source,
+    facts.version AS version,
+    facts.agents AS agents,
+    facts.interval_ms / 1000 AS interval_seconds,
+    facts.first_seen AS first_seen,
+    facts.last_seen AS last_seen,
+    facts.last_received AS last_received,
+    facts.newest_delay_ms / 1000 AS delay_seconds,
+    facts.least_delay_ms / 1000 AS least_delay_seconds,
+    facts.silent_after_ms / 1000 AS silent_after_seconds,
+    facts.is_silent AS is_silent
+FROM gua.hosts AS facts
 COMMENT 'Every host ever seen, and whether it is silent'

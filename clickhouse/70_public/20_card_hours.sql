@@ -13,12 +13,12 @@ $DEFINER
 AS
 SELECT
 ${CARD_VALUES},
-    told.hour AS hour,
-    told.state AS state,
-    told.reason AS reason,
-    told.duration_ms / 3600000 AS observed_hours,
-    told.gpu_time_ms / 3600000 AS gpu_hours,
-    told.card_ticks AS ticks
-FROM gua.card_hours AS told
+    facts.hour AS hour,
+    facts.state AS state,
+    facts.reason AS reason,
+    facts.duration_ms / 3600000 AS observed_hours,
+    facts.gpu_time_ms / 3600000 AS gpu_hours,
+    facts.card_ticks AS ticks
+FROM gua.card_hours AS facts
 ${DESCRIBED}
 COMMENT 'Hours of each card by state'

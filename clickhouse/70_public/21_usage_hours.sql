@@ -13,12 +13,12 @@ $DEFINER
 AS
 SELECT
 ${CARD_VALUES},
-    told.hour AS hour,
-    told.owner AS owner,
-    told.program AS program,
-    told.state AS state,
-    told.gpu_time_ms / 3600000 AS gpu_hours,
-    told.duration_ms / 3600000 AS process_hours
-FROM gua.owner_hours AS told
+    facts.hour AS hour,
+    facts.owner AS owner,
+    facts.program AS program,
+    facts.state AS state,
+    facts.gpu_time_ms / 3600000 AS gpu_hours,
+    facts.duration_ms / 3600000 AS process_hours
+FROM gua.owner_hours AS facts
 ${DESCRIBED}
 COMMENT 'Hours of each owner and program on each card'

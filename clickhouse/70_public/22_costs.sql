@@ -16,14 +16,14 @@ $DEFINER
 AS
 SELECT
 ${CARD_VALUES},
-    told.hour AS hour,
-    told.owner AS owner,
-    told.program AS program,
-    told.state AS state,
-    told.gpu_time_ms / 3600000 AS gpu_hours,
-    told.currency AS currency,
-    told.per_gpu_hour AS price_per_gpu_hour,
-    told.cost AS cost
-FROM gua.owner_costs AS told
+    facts.hour AS hour,
+    facts.owner AS owner,
+    facts.program AS program,
+    facts.state AS state,
+    facts.gpu_time_ms / 3600000 AS gpu_hours,
+    facts.currency AS currency,
+    facts.per_gpu_hour AS price_per_gpu_hour,
+    facts.cost AS cost
+FROM gua.owner_costs AS facts
 ${DESCRIBED}
 COMMENT 'Hours of each owner and program on each card, and what they cost'

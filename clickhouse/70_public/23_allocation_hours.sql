@@ -15,12 +15,12 @@ $DEFINER
 AS
 SELECT
 ${CARD_VALUES},
-    told.hour AS hour,
-    told.use AS use,
-    told.source AS allocation_source,
-    told.owner AS owner,
-    told.is_shared AS is_shared,
-    told.gpu_time_ms / 3600000 AS gpu_hours
-FROM gua.allocation_hours AS told
+    facts.hour AS hour,
+    facts.use AS use,
+    facts.source AS allocation_source,
+    facts.owner AS owner,
+    facts.is_shared AS is_shared,
+    facts.gpu_time_ms / 3600000 AS gpu_hours
+FROM gua.allocation_hours AS facts
 ${DESCRIBED}
 COMMENT 'Hours of each card by use of its allocation'

@@ -14,12 +14,12 @@ $DEFINER
 AS
 SELECT
 ${CARD_VALUES},
-    told.hour AS hour,
-    told.state AS state,
-    told.sampled_gpu_us / 3600000000 AS sampled_gpu_hours,
-    told.idle_gpu_us / 3600000000 AS idle_gpu_hours,
-    told.powered_gpu_us / 3600000000 AS powered_gpu_hours,
-    told.idle_energy_mj / 1000 AS idle_energy_joules
-FROM gua.execution_idle_hours AS told
+    facts.hour AS hour,
+    facts.state AS state,
+    facts.sampled_gpu_us / 3600000000 AS sampled_gpu_hours,
+    facts.idle_gpu_us / 3600000000 AS idle_gpu_hours,
+    facts.powered_gpu_us / 3600000000 AS powered_gpu_hours,
+    facts.idle_energy_mj / 1000 AS idle_energy_joules
+FROM gua.execution_idle_hours AS facts
 ${DESCRIBED}
 COMMENT 'Idle seconds of each card while a program may be loaded, by hour'

@@ -17,16 +17,16 @@ $DEFINER
 AS
 SELECT
 ${CARD_VALUES},
-    told.ts AS tick_time,
-    told.state AS state,
-    told.reason AS reason,
-    told.duration_ms / 1000 AS observed_seconds,
-    told.gpu_time_ms / 3600000 AS gpu_hours,
-    told.busiest_utilization / 10000 AS utilization,
-    told.held_lower_bytes AS held_lower_bytes,
-    told.held_upper_bytes AS held_upper_bytes,
-    told.power_mw / 1000 AS power_watts,
-    told.energy_mj / 1000 AS energy_joules
-FROM gua.card_states AS told
+    facts.ts AS tick_time,
+    facts.state AS state,
+    facts.reason AS reason,
+    facts.duration_ms / 1000 AS observed_seconds,
+    facts.gpu_time_ms / 3600000 AS gpu_hours,
+    facts.busiest_utilization / 10000 AS utilization,
+    facts.held_lower_bytes AS held_lower_bytes,
+    facts.held_upper_bytes AS held_upper_bytes,
+    facts.power_mw / 1000 AS power_watts,
+    facts.energy_mj / 1000 AS energy_joules
+FROM gua.card_states AS facts
 ${DESCRIBED}
 COMMENT 'Every tick of every card, with its state. A month of 64 cards is 5.5 million rows: filter on time, or read card_hours'

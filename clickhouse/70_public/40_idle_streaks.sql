@@ -16,15 +16,15 @@ $DEFINER
 AS
 SELECT
 ${CARD_VALUES},
-    told.pid AS pid,
-    nullIf(told.created, toDateTime64(0, 3, 'UTC')) AS started,
-    told.owner AS owner,
-    told.program AS program,
-    told.start AS idle_from,
-    told.end AS idle_until,
-    told.idle_ms / 3600000 AS idle_hours,
-    told.ticks AS ticks,
-    told.memory_bytes AS memory_bytes
-FROM gua.idle_streaks AS told
+    facts.pid AS pid,
+    nullIf(facts.created, toDateTime64(0, 3, 'UTC')) AS started,
+    facts.owner AS owner,
+    facts.program AS program,
+    facts.start AS idle_from,
+    facts.end AS idle_until,
+    facts.idle_ms / 3600000 AS idle_hours,
+    facts.ticks AS ticks,
+    facts.memory_bytes AS memory_bytes
+FROM gua.idle_streaks AS facts
 ${DESCRIBED}
 COMMENT 'Times in which a process was on a card and did nothing. Filter on host: a filter on time alone reads every tick there is'

@@ -24,21 +24,21 @@ $DEFINER
 AS
 SELECT
 ${CARD_VALUES},
-    told.mig AS mig,
-    told.source AS source,
-    told.ts AS tick_time,
-    told.age_ms / 1000 AS age_seconds,
-    told.stale AS is_stale,
-    told.state AS state,
-    told.reason AS reason,
-    told.last_state AS last_state,
-    told.since AS since,
-    told.in_state_ms / 3600000 AS in_state_hours,
-    told.busiest_utilization / 10000 AS utilization,
-    told.held_lower_bytes AS held_lower_bytes,
-    told.held_upper_bytes AS held_upper_bytes,
-    told.unattributed_lower_bytes AS unattributed_lower_bytes,
-    told.allocation AS allocation
-FROM gua.current_cards AS told
+    facts.mig AS mig,
+    facts.source AS source,
+    facts.ts AS tick_time,
+    facts.age_ms / 1000 AS age_seconds,
+    facts.stale AS is_stale,
+    facts.state AS state,
+    facts.reason AS reason,
+    facts.last_state AS last_state,
+    facts.since AS since,
+    facts.in_state_ms / 3600000 AS in_state_hours,
+    facts.busiest_utilization / 10000 AS utilization,
+    facts.held_lower_bytes AS held_lower_bytes,
+    facts.held_upper_bytes AS held_upper_bytes,
+    facts.unattributed_lower_bytes AS unattributed_lower_bytes,
+    facts.allocation AS allocation
+FROM gua.current_cards AS facts
 ${DESCRIBED}
 COMMENT 'Every card as of its newest tick'

@@ -26,24 +26,24 @@ $DEFINER
 AS
 SELECT
 ${CARD_VALUES},
-    told.ts AS tick_time,
-    told.age_ms / 1000 AS age_seconds,
-    told.stale AS is_stale,
-    told.card_state AS card_state,
-    told.pid AS pid,
-    nullIf(told.created, toDateTime64(0, 3, 'UTC')) AS started,
-    told.owner AS owner,
-    told.program AS program,
-    told.type AS type,
-    told.container_id AS container_id,
-    told.pod_uid AS pod_uid,
-    told.slurm_job_id AS slurm_job_id,
-    told.systemd_unit AS systemd_unit,
-    told.memory_bytes AS memory_bytes,
-    told.utilization / 10000 AS utilization,
-    told.state AS state,
-    told.idle_since AS idle_since,
-    told.idle_ms / 3600000 AS idle_hours
-FROM gua.current_holders AS told
+    facts.ts AS tick_time,
+    facts.age_ms / 1000 AS age_seconds,
+    facts.stale AS is_stale,
+    facts.card_state AS card_state,
+    facts.pid AS pid,
+    nullIf(facts.created, toDateTime64(0, 3, 'UTC')) AS started,
+    facts.owner AS owner,
+    facts.program AS program,
+    facts.type AS type,
+    facts.container_id AS container_id,
+    facts.pod_uid AS pod_uid,
+    facts.slurm_job_id AS slurm_job_id,
+    facts.systemd_unit AS systemd_unit,
+    facts.memory_bytes AS memory_bytes,
+    facts.utilization / 10000 AS utilization,
+    facts.state AS state,
+    facts.idle_since AS idle_since,
+    facts.idle_ms / 3600000 AS idle_hours
+FROM gua.current_holders AS facts
 ${DESCRIBED}
 COMMENT 'Every process on a card as of the card''s newest tick'

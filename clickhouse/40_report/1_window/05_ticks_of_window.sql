@@ -60,9 +60,7 @@ WITH
             unallocated_gpu_time_ms,
             ${STATE_CODE} AS state_code
         FROM gua.card_states
-        WHERE ${TICK_HOUR} IN {tick_hours:Array(Int64)}
-            AND ts > fromUnixTimestamp64Milli({since_ms:Int64}, 'UTC')
-            AND ${OF_HOSTS}
+        WHERE ${IN_TICK_HOURS}
             AND inside_ms > 0
             AND allocation IS NOT NULL
     ),
@@ -70,9 +68,7 @@ WITH
     (
         SELECT *
         FROM gua.allocation_ticks FINAL
-        WHERE ${TICK_HOUR} IN {tick_hours:Array(Int64)}
-            AND ts > fromUnixTimestamp64Milli({since_ms:Int64}, 'UTC')
-            AND ${OF_HOSTS}
+        WHERE ${IN_TICK_HOURS}
     ),
 ${USE_TICKS},
 ${ALLOCATION_INTERVAL_ROWS}
@@ -92,9 +88,7 @@ WITH
             greatest(end_ms - assumeNotNull(duration_ms), {since_ms:Int64}) AS inside_since_ms,
             toInt64(greatest(least(end_ms, {until_ms:Int64}) - inside_since_ms, 0)) AS inside_ms
         FROM gua.allocation_source_ticks FINAL
-        WHERE ${TICK_HOUR} IN {tick_hours:Array(Int64)}
-            AND ts > fromUnixTimestamp64Milli({since_ms:Int64}, 'UTC')
-            AND ${OF_HOSTS}
+        WHERE ${IN_TICK_HOURS}
             AND duration_ms > 0
             AND inside_ms > 0
     ),

@@ -71,9 +71,7 @@ FROM
             max(process_ticks.utilization) AS utilization,
             sum(toUInt64(assumeNotNull(gpu_time_ms))) AS attributed_ms
         FROM gua.process_ticks AS process_ticks FINAL
-        WHERE ${TICK_HOUR} IN {tick_hours:Array(Int64)}
-            AND ts > fromUnixTimestamp64Milli({since_ms:Int64}, 'UTC')
-            AND ${OF_HOSTS}
+        WHERE ${IN_TICK_HOURS}
             AND gpu_time_ms IS NOT NULL
         GROUP BY
             host,

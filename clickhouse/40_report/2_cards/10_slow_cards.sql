@@ -8,7 +8,7 @@ SELECT
     toString(hours.host) AS host,
     toString(hours.gpu) AS gpu,
     any(cards.gpu_index) AS gpu_index,
-    any(ifNull(cards.model, cards.name)) AS model,
+    any(cards.model) AS model,
     sum(hours.observed_ms) AS observed_ms,
     sum(hours.clocks_ms) AS told_ms,
     sum(hours.heat_ms) AS heat_ms,
@@ -20,16 +20,6 @@ SELECT
     sum(hours.ecc_errors) AS ecc_errors,
     argMaxIf(hours.row_remap, hours.row_remap_at_ms, hours.row_remap IS NOT NULL) AS row_remap
 FROM ${HOURS_OF_CARDS} AS hours
-LEFT JOIN
-(
-    SELECT
-        host,
-        gpu,
-        gpu_index,
-        name,
-        model
-    FROM gua.card_info FINAL
-    WHERE ${OF_HOSTS}
-) AS cards
+LEFT JOIN ${NAMED_CARDS} AS cards
     ON cards.host = hours.host AND cards.gpu = hours.gpu
 GROUP BY ALL

@@ -64,7 +64,7 @@ FROM
             streak.start_ms AS starts_ms,
             streak.end_ms AS ends_ms,
             streak.idle_ms AS idles_ms,
-            arrayMap(run -> ${PRICE_OF_RUN}, if(empty(prices), [], streak)) AS prices_of_runs,
+            arrayMap(run -> arrayLast(number -> {price_starts:Array(Int64)}[number] < run.end_ms, prices), if(empty(prices), [], streak)) AS prices_of_runs,
             if(empty(prices), [], streak.idle_held_us) AS priced_us
         FROM
         (
@@ -103,7 +103,8 @@ FROM
                 -- An active run ends streaks, whatever gap is beside it.
                 arrayFilter(run -> run.state != ACTIVE, every_run) AS others,
                 arraySplit(
-                    (run, before) -> run.next_active_ms != before.next_active_ms OR ${GAP_BEFORE_RUN},
+                    (run, before) -> run.next_active_ms != before.next_active_ms
+                        OR run.start_ms - before.end_ms > 2 * toInt64(greatest(run.first_span_ms, before.last_span_ms)),
                     others,
                     arrayPushFront(arrayPopBack(others), others[1])
                 ) AS segments,

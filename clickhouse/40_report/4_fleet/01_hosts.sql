@@ -32,3 +32,57 @@ SELECT
     toUnixTimestamp64Milli(now64(3, 'UTC')) AS now_ms
 FROM gua.hosts
 ORDER BY host
+;
+-- One row is one host that an agent samples and about which something must be said: it fell silent before until_ms, or
+-- its clock and the server's disagree on the newest day of the window that it has ticks of.
+-- Ahead: its newest tick came before its own time, by more than 2 s. Behind: no tick of the day came within a minute,
+-- and it is not silent; short of 10 intervals a day is not judged, as what comes then may have waited.
+CREATE OR REPLACE VIEW gua_report.fleet $ON_CLUSTER
+$DEFINER
+AS
+SELECT
+    hosts.host AS host,
+    toUnixTimestamp64Milli(hosts.last_seen) AS last_ms,
+    toUnixTimestamp64Milli(greatest(hosts.last_seen, ifNull(hosts.last_received, hosts.last_seen)))
+        < {until_ms:Int64} - toInt64(hosts.silent_after_ms) AS is_silent,
+    if(days.newest_day.lead_ms > 2000, days.newest_day.lead_ms, NULL) AS ahead_ms,
+    if(
+        NOT is_silent AND days.newest_day.least_delay_ms >= 60000 AND days.newest_day.lasts_ms >= 10 * hosts.interval_ms,
+        days.newest_day.least_delay_ms,
+        NULL
+    ) AS behind_ms
+FROM
+(
+    SELECT *
+    FROM gua.hosts
+    WHERE ${OF_HOSTS}
+        AND source = 'agent'
+) AS hosts
+LEFT JOIN
+(
+    SELECT
+        toString(host) AS host,
+        CAST(
+            argMax(
+                (newest.lead_ms, least_delay_ms, dateDiff('millisecond', agents.first_seen, agents.last_seen)),
+                newest.ts
+            ),
+            'Tuple(lead_ms Nullable(Int64), least_delay_ms Nullable(Int64), lasts_ms Int64)'
+        ) AS newest_day
+    FROM gua.agents FINAL
+    WHERE ${OF_HOSTS}
+        AND day >= toDate(fromUnixTimestamp64Milli({since_ms:Int64}, 'UTC'))
+        AND (
+            day <= toDate(fromUnixTimestamp64Milli({until_ms:Int64}, 'UTC'))
+            -- A clock that is days ahead.
+            OR ifNull(
+                toUnixTimestamp64Milli(agents.last_received) > {until_ms:Int64} - 86400000
+                AND toUnixTimestamp64Milli(agents.last_received) <= {until_ms:Int64} + 86400000,
+                false
+            )
+        )
+    GROUP BY host
+) AS days
+    ON days.host = hosts.host
+WHERE is_silent OR ahead_ms IS NOT NULL OR behind_ms IS NOT NULL
+ORDER BY host

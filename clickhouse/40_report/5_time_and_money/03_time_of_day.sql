@@ -5,15 +5,7 @@ $DEFINER
 AS
 WITH
     ${STATES}
-SELECT
-    quarter,
-    state_is,
-    card_ticks,
-    gpu_us
-FROM
-(
 ${QUARTERS}
-)
 ;
 -- One row is one hour of the day, in the given zone, and one state. A tick belongs to the quarter of an hour of its end less
 -- 1 ms, or of the window's, if that is earlier: zones differ from UTC by whole quarters.

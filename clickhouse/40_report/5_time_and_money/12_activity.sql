@@ -37,3 +37,60 @@ ORDER BY
     gpu_index,
     gpu,
     metric
+;
+-- One row is one owner's program on cards that were active and told how many of their SMs were busy: its attributed GPU time in the
+-- window, that x the cards' activity [us/200], the part of which tensor activity is told, and the part in which few SMs (below 10 %)
+-- were busy. Of a shared card each has the card's activity. Read from ticks: of {tick_hours}.
+CREATE OR REPLACE VIEW gua_report.activity_owners $ON_CLUSTER
+$DEFINER
+AS
+WITH
+    ${STATES},
+${WINDOW_SPANS},
+${WINDOW_PROCESSES}
+SELECT
+    owner,
+    program,
+    sum(part_us) AS gpu_us,
+    sum(part_us * sm) AS sm_weighted,
+    sumIf(part_us, tensor IS NOT NULL) AS tensor_us,
+    sum(part_us * ifNull(tensor, 0)) AS tensor_weighted,
+    sumIf(part_us, sm < LOW_ACTIVITY) AS low_us
+FROM
+(
+    SELECT
+        process.owner AS owner,
+        process.program AS program,
+        if(
+            card.part = 1,
+            process.attributed_ms * 1000,
+            toUInt64(round(process.attributed_ms * 1000 * card.part))
+        ) AS part_us,
+        card.sm AS sm,
+        card.tensor AS tensor
+    FROM
+    (
+        SELECT
+            cityHash64(cityHash64(host), cityHash64(gpu), toUnixTimestamp64Milli(ts)) AS card_tick,
+            owner,
+            program,
+            sum(toUInt64(assumeNotNull(gpu_time_ms))) AS attributed_ms
+        FROM processes
+        GROUP BY ALL
+    ) AS process
+    INNER JOIN
+    (
+        SELECT
+            cityHash64(cityHash64(host), cityHash64(gpu), end_ms) AS card_tick,
+            inside_part AS part,
+            assumeNotNull(sm_utilization) AS sm,
+            tensor_utilization AS tensor
+        FROM spans
+        WHERE state_code = ACTIVE AND sm_utilization IS NOT NULL
+    ) AS card
+        ON card.card_tick = process.card_tick
+)
+GROUP BY
+    owner,
+    program
+HAVING gpu_us > 0

@@ -30,9 +30,7 @@ ${WINDOW_SPANS},
             groupUniqArray(ifNull(owner, '')) AS owners,
             groupUniqArray(ifNull(program, '')) AS programs
         FROM gua.process_ticks FINAL
-        WHERE ${TICK_HOUR} IN {tick_hours:Array(Int64)}
-            AND ts > fromUnixTimestamp64Milli({since_ms:Int64}, 'UTC')
-            AND ${OF_HOSTS}
+        WHERE ${IN_TICK_HOURS}
             AND gpu_time_ms IS NOT NULL
             AND card_tick GLOBAL IN (SELECT card_tick FROM ticks WHERE is_stuck)
         GROUP BY card_tick

@@ -123,17 +123,13 @@ FROM
 (
     SELECT *
     FROM gua.card_states
-    WHERE host = {host:String}
-        AND gpu = {gpu:String}
-        AND ${IN_WINDOW}
+    WHERE ${OF_CARD}
 ) AS states
 INNER JOIN
 (
     SELECT *
     FROM gua.card_ticks FINAL
-    WHERE host = {host:String}
-        AND gpu = {gpu:String}
-        AND ${IN_WINDOW}
+    WHERE ${OF_CARD}
 ) AS ticks
     ON ticks.ts = states.ts
 ORDER BY ts_ms
@@ -166,9 +162,7 @@ FROM
 (
     SELECT *
     FROM gua.process_states
-    WHERE host = {host:String}
-        AND gpu = {gpu:String}
-        AND ${IN_WINDOW}
+    WHERE ${OF_CARD}
 ) AS states
 INNER JOIN
 (
@@ -180,9 +174,7 @@ INNER JOIN
         workload_kind,
         workload_model
     FROM gua.process_ticks FINAL
-    WHERE host = {host:String}
-        AND gpu = {gpu:String}
-        AND ${IN_WINDOW}
+    WHERE ${OF_CARD}
 ) AS ticks
     ON ticks.ts = states.ts AND ticks.pid = states.pid AND ticks.created = states.created
 ORDER BY
@@ -202,21 +194,9 @@ WITH
     looked_at AS
     (
         SELECT
-            host,
-            gpu,
-            ts,
-            toUnixTimestamp64Milli(ts) AS end_ms,
-            end_ms - duration_ms AS start_ms,
-            start_ms AS inside_since_ms,
-            end_ms AS inside_until_ms,
-            toUInt64(gpu_time_ms) * 1000 AS gpu_us,
-            gpu_time_ms,
-            unallocated_gpu_time_ms,
-            ${STATE_CODE} AS state_code
+            ${WHOLE_CHECKED_TICK}
         FROM gua.card_states
-        WHERE host = {host:String}
-            AND gpu = {gpu:String}
-            AND ${IN_WINDOW}
+        WHERE ${OF_CARD}
             AND allocation IS NOT NULL
             AND duration_ms > 0
     ),
@@ -224,9 +204,7 @@ WITH
     (
         SELECT *
         FROM gua.allocation_ticks FINAL
-        WHERE host = {host:String}
-            AND gpu = {gpu:String}
-            AND ${IN_WINDOW}
+        WHERE ${OF_CARD}
     ),
 ${USE_TICKS}
 SELECT
