@@ -7,11 +7,7 @@ WITH
     due AS
     (
         SELECT
-            host,
-            hour,
-            marks,
-            fingerprint,
-            first_ms
+            ${DUE_COLUMNS}
         FROM gua.allocation_intervals${LOCAL}
         WHERE gpu = ''
     ),

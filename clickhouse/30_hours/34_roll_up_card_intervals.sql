@@ -6,11 +6,7 @@ WITH
     due AS
     (
         SELECT
-            host,
-            hour,
-            marks,
-            fingerprint,
-            first_ms
+            ${DUE_COLUMNS}
         FROM gua.process_intervals${LOCAL}
         WHERE gpu = ''
     ),

@@ -6,11 +6,7 @@ WITH
     due AS
     (
         SELECT
-            host,
-            hour,
-            marks,
-            fingerprint,
-            first_ms
+            ${DUE_COLUMNS}
         FROM gua.card_intervals${LOCAL}
         WHERE gpu = ''
     ),
@@ -62,3 +58,19 @@ FROM
 ) AS present
 FULL OUTER JOIN hourly_card_rows AS made USING (host, gpu, hour, state, is_partitioned)
 COMMENT 'Rolls up cards of due hours'
+;
+-- One row is one hour of a host that all tables have now.
+CREATE MATERIALIZED VIEW IF NOT EXISTS gua.finish_rollups $ON_CLUSTER TO gua.rollups${LOCAL} $DEFINER
+AS
+SELECT
+    host,
+    hour,
+    now64(3, 'UTC') AS written,
+    max(cards.marks) AS marks,
+    max(cards.fingerprint) AS fingerprint,
+    min(if(gpu = '' OR cards.ticks > 0, cards.first_ms, ${NO_TICK_MS})) AS first_ms,
+    sum(cards.ticks) AS ticks
+FROM gua.hourly_cards${LOCAL} AS cards
+GROUP BY ALL
+HAVING countIf(gpu = '') > 0
+COMMENT 'Says which hours were rolled up'

@@ -77,8 +77,5 @@ FROM
         metric,
         toString(Attributes)
 )
-GROUP BY
-    host,
-    instance,
-    ts
+GROUP BY ALL
 COMMENT 'Metrics of agents about themselves, as long as raw points are kept'

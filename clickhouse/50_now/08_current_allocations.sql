@@ -16,9 +16,7 @@ WITH
             toDate(least(last, now64(3, 'UTC'))) AS day
         FROM gua.card_seen
         WHERE ${OF_HOSTS}
-        GROUP BY
-            host,
-            gpu
+        GROUP BY ALL
     ),
     looked_at AS
     (

@@ -64,7 +64,10 @@ FROM
             streak.start_ms AS starts_ms,
             streak.end_ms AS ends_ms,
             streak.idle_ms AS idles_ms,
-            arrayMap(run -> arrayLast(number -> {price_starts:Array(Int64)}[number] < run.end_ms, prices), if(empty(prices), [], streak)) AS prices_of_runs,
+            arrayMap(
+                run -> arrayLast(number -> {price_starts:Array(Int64)}[number] < run.end_ms, prices),
+                if(empty(prices), [], streak)
+            ) AS prices_of_runs,
             if(empty(prices), [], streak.idle_held_us) AS priced_us
         FROM
         (

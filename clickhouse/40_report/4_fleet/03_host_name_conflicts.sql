@@ -47,10 +47,7 @@ FROM
     HAVING length(of_day) > 1
 )
 ARRAY JOIN disputing AS agent
-GROUP BY
-    host,
-    instance,
-    host_id
+GROUP BY ALL
 ORDER BY
     host,
     first_ms,

@@ -33,14 +33,9 @@ FROM
             observed_ms * (least(end_ms, cell_start_ms + {cell_ms:Int64}) - greatest(start_ms, cell_start_ms)) / (end_ms - start_ms) AS ms
         FROM ${INTERVALS_OF_CARDS}
     )
-    GROUP BY
-        host,
-        gpu,
-        cell
+    GROUP BY ALL
 )
-GROUP BY
-    host,
-    gpu
+GROUP BY ALL
 ;
 -- One row is one of the processes that were longest on a card, each card's `limit` of them, and how many it had in all. Sums of runs
 -- tell it: each idle run lies in one streak, and who it was is told by the last run. observed_ms is what ticks cover of its time there.

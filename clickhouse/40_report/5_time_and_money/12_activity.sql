@@ -90,7 +90,5 @@ FROM
     ) AS card
         ON card.card_tick = process.card_tick
 )
-GROUP BY
-    owner,
-    program
+GROUP BY ALL
 HAVING gpu_us > 0

@@ -107,9 +107,4 @@ FROM
             ON listed.host = judged.host AND listed.gpu = judged.gpu AND listed.ts = judged.ts
     )
 )
-GROUP BY
-    host,
-    gpu,
-    theirs,
-    ours,
-    why
+GROUP BY ALL

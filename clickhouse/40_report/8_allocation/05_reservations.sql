@@ -42,16 +42,9 @@ FROM
             AND gone.source IN ('gua', 'canhazgpu')
             AND gpu_us > 0
     )
-    GROUP BY
-        source,
-        owner,
-        host,
-        allocation_id
+    GROUP BY ALL
 )
-GROUP BY
-    source,
-    owner,
-    kind
+GROUP BY ALL
 ORDER BY
     source,
     owner,

@@ -33,10 +33,7 @@ LEFT JOIN
             AND ${OF_HOSTS}
         GROUP BY ALL
     )
-    GROUP BY
-        host,
-        source,
-        allocation_id
+    GROUP BY ALL
 ) AS told
     ON told.host = toString(runs.host)
     AND told.source = toString(runs.source)
