@@ -22,7 +22,7 @@ AS
 WITH
     ${STATES},
     ${USES},
-    looked_at AS
+    checked_ticks AS
     (
         SELECT
             ${WHOLE_CHECKED_TICK}

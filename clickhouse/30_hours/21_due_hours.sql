@@ -20,21 +20,21 @@ WITH
             SELECT
                 hour,
                 marks AS arrived,
-                toUInt64(0) AS counted,
-                toUInt8(0) AS others
+                toUInt64(0) AS rolled_up,
+                toUInt8(0) AS rules_changed
             FROM gua.hour_marks${LOCAL}
             WHERE hour >= in_force.ticks_from AND hour <= now() - 3600
             UNION ALL
             SELECT
                 hour,
                 toUInt64(0) AS arrived,
-                marks AS counted,
-                toUInt8(fingerprint != in_force.fingerprint) AS others
+                marks AS rolled_up,
+                toUInt8(fingerprint != in_force.fingerprint) AS rules_changed
             FROM gua.rollups${LOCAL} FINAL
             WHERE hour >= in_force.ticks_from
         )
         GROUP BY hour
-        HAVING sum(arrived) != sum(counted) OR max(others) > 0
+        HAVING sum(arrived) != sum(rolled_up) OR max(rules_changed) > 0
     )
 SELECT
     host,
@@ -61,8 +61,8 @@ FROM
                 hour,
                 marks AS arrived,
                 marked,
-                toUInt64(0) AS counted,
-                toUInt8(0) AS others
+                toUInt64(0) AS rolled_up,
+                toUInt8(0) AS rules_changed
             FROM gua.hour_marks${LOCAL}
             WHERE hour IN (SELECT hour FROM changed)
             UNION ALL
@@ -71,13 +71,13 @@ FROM
                 hour,
                 toUInt64(0) AS arrived,
                 toDateTime64(0, 3, 'UTC') AS marked,
-                marks AS counted,
-                toUInt8(fingerprint != in_force.fingerprint) AS others
+                marks AS rolled_up,
+                toUInt8(fingerprint != in_force.fingerprint) AS rules_changed
             FROM gua.rollups${LOCAL} FINAL
             WHERE hour IN (SELECT hour FROM changed)
         ) AS every
         GROUP BY ALL
-        HAVING (sum(arrived) != sum(counted) OR max(others) > 0) AND max(marked) <= now64(3) - toIntervalSecond($SETTLE_SECONDS)
+        HAVING (sum(arrived) != sum(rolled_up) OR max(rules_changed) > 0) AND max(marked) <= now64(3) - toIntervalSecond($SETTLE_SECONDS)
         ORDER BY
             hour DESC,
             host
@@ -102,19 +102,19 @@ FROM
     SELECT
         hour,
         marks AS arrived,
-        toUInt64(0) AS counted,
-        toUInt8(0) AS others
+        toUInt64(0) AS rolled_up,
+        toUInt8(0) AS rules_changed
     FROM gua.hour_marks${LOCAL}
     WHERE hour >= in_force.ticks_from
     UNION ALL
     SELECT
         hour,
         toUInt64(0) AS arrived,
-        marks AS counted,
-        toUInt8(fingerprint != in_force.fingerprint) AS others
+        marks AS rolled_up,
+        toUInt8(fingerprint != in_force.fingerprint) AS rules_changed
     FROM gua.rollups${LOCAL} FINAL
     WHERE hour >= in_force.ticks_from
 )
 GROUP BY hour
-HAVING sum(arrived) != sum(counted) OR max(others) > 0
+HAVING sum(arrived) != sum(rolled_up) OR max(rules_changed) > 0
 COMMENT 'Hours whose rollup is out of date'

@@ -11,7 +11,7 @@ WITH
         FROM gua.hourly_sources${LOCAL}
         WHERE source = ''
     ),
-    looked_at AS
+    checked_ticks AS
     (
         SELECT
             ${WHOLE_CHECKED_TICK}

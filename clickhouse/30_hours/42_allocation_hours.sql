@@ -18,7 +18,7 @@ WITH
     ${STATES},
     ${USES},
     ${CHANGED_HOURS},
-    looked_at AS
+    checked_ticks AS
     (
         SELECT
             ${WHOLE_CHECKED_TICK}

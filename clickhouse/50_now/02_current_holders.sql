@@ -96,11 +96,15 @@ LEFT JOIN
             arrayPushFront(arrayPopBack(ends_ms), ends_ms[1] + durations_ms[1]),
             arrayPushFront(arrayPopBack(durations_ms), durations_ms[1])
         ) AS other,
-        if(other = 0, length(codes), toUInt64(other - 1)) AS run_length,
-        arraySlice(codes, 1, run_length) AS run,
-        arrayLastIndex(code -> code = PROCESS_IDLE, run) AS oldest,
+        if(other = 0, length(codes), toUInt64(other - 1)) AS streak_length,
+        arraySlice(codes, 1, streak_length) AS streak_codes,
+        arrayLastIndex(code -> code = PROCESS_IDLE, streak_codes) AS oldest,
         ends_ms[oldest] - durations_ms[oldest] AS since_ms,
-        arraySum((span, code) -> if(code = PROCESS_IDLE, span, 0), arraySlice(durations_ms, 1, run_length), run) AS idle_duration_ms
+        arraySum(
+            (span, code) -> if(code = PROCESS_IDLE, span, 0),
+            arraySlice(durations_ms, 1, streak_length),
+            streak_codes
+        ) AS idle_duration_ms
     FROM gua.process_states
     WHERE ${IN_NEWEST_DAYS}
     GROUP BY

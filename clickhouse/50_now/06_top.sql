@@ -27,8 +27,8 @@ SELECT
     ticks.temperature_celsius AS temperature_celsius,
     ticks.interval_ms AS interval_ms,
     if(
-        cards.state = 'truly-idle' AND ifNull(cards.allocation != 'unknown', true) AND promised.until_ms < ts_ms,
-        least(cards.in_state_ms, ts_ms - promised.until_ms),
+        cards.state = 'truly-idle' AND ifNull(cards.allocation != 'unknown', true) AND allocations.until_ms < ts_ms,
+        least(cards.in_state_ms, ts_ms - allocations.until_ms),
         NULL
     ) AS free_ms,
     toUnixTimestamp64Milli(now64(3, 'UTC')) AS now_ms
@@ -87,8 +87,8 @@ LEFT JOIN
             )
         )
     GROUP BY ALL
-) AS promised
-    ON promised.host = cards.host AND promised.gpu = cards.gpu
+) AS allocations
+    ON allocations.host = cards.host AND allocations.gpu = cards.gpu
 ORDER BY
     host,
     index,

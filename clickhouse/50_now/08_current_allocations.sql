@@ -18,7 +18,7 @@ WITH
         WHERE ${OF_HOSTS}
         GROUP BY ALL
     ),
-    looked_at AS
+    checked_ticks AS
     (
         SELECT
             ${WHOLE_CHECKED_TICK}
@@ -49,19 +49,19 @@ WITH
     ),
 ${USE_TICKS}
 SELECT
-    toString(used.host) AS host,
-    toString(used.gpu) AS gpu,
-    toString(used.source) AS source,
-    toString(used.allocation_id) AS allocation_id,
+    toString(uses.host) AS host,
+    toString(uses.gpu) AS gpu,
+    toString(uses.source) AS source,
+    toString(uses.allocation_id) AS allocation_id,
     toNullable(toString(named.owner)) AS owner,
     toNullable(toString(named.kind)) AS kind,
     toNullable(toString(named.job_name)) AS job_name,
     toUnixTimestamp64Milli(named.since) AS since_ms,
     toUnixTimestamp64Milli(named.until) AS until_ms,
-    toUnixTimestamp64Milli(used.last) AS last_ms,
+    toUnixTimestamp64Milli(uses.last) AS last_ms,
     USE_NAMES[newest_use] AS use,
-    used.use_since_ms AS use_since_ms,
-    used.use_since_is_lower_bound AS use_since_is_lower_bound
+    uses.use_since_ms AS use_since_ms,
+    uses.use_since_is_lower_bound AS use_since_is_lower_bound
 FROM
 (
     SELECT
@@ -87,8 +87,8 @@ FROM
             arrayPushFront(arrayPopBack(starts_ms), ends_ms[1]),
             arrayPushFront(arrayPopBack(ends_ms), ends_ms[1])
         ) AS other,
-        arraySlice(codes, 1, if(other = 0, length(codes), toUInt64(other - 1))) AS run,
-        arrayLastIndex(code -> code = newest_use, run) AS oldest,
+        arraySlice(codes, 1, if(other = 0, length(codes), toUInt64(other - 1))) AS streak_codes,
+        arrayLastIndex(code -> code = newest_use, streak_codes) AS oldest,
         starts_ms[oldest] AS use_since_ms,
         toBool(use_since_ms - known_untils_ms[oldest] > 2 * (ends_ms[oldest] - use_since_ms)) AS use_since_is_lower_bound
     FROM
@@ -108,7 +108,7 @@ FROM
         gpu,
         source,
         allocation_id
-) AS used
+) AS uses
 INNER JOIN
 (
     SELECT
@@ -133,11 +133,11 @@ INNER JOIN
         )
         AND ifNull(until > ts, true)
 ) AS named
-    ON named.host = used.host
-    AND named.gpu = used.gpu
-    AND named.ts = used.last
-    AND named.source = used.source
-    AND named.allocation_id = used.allocation_id
+    ON named.host = uses.host
+    AND named.gpu = uses.gpu
+    AND named.ts = uses.last
+    AND named.source = uses.source
+    AND named.allocation_id = uses.allocation_id
 ORDER BY
     host,
     gpu,

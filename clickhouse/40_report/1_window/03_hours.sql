@@ -13,8 +13,8 @@ WITH
         SELECT
             hour,
             marks AS arrived,
-            toUInt64(0) AS counted,
-            toUInt8(0) AS others,
+            toUInt64(0) AS rolled_up,
+            toUInt8(0) AS rules_changed,
             ${NO_TICK_MS} AS first_ms,
             toUInt64(0) AS ticks
         FROM gua.hour_marks
@@ -25,8 +25,8 @@ WITH
         SELECT
             hour,
             toUInt64(0) AS arrived,
-            marks AS counted,
-            toUInt8(fingerprint != in_force.fingerprint) AS others,
+            marks AS rolled_up,
+            toUInt8(fingerprint != in_force.fingerprint) AS rules_changed,
             first_ms,
             ticks
         FROM gua.rollups FINAL
@@ -44,7 +44,7 @@ FROM
         intDiv(toUnixTimestamp(hour), 3600) AS number,
         toBool(
             (
-                sum(arrived) = sum(counted) AND max(others) = 0 AND min(first_ms) >= {since_ms:Int64}
+                sum(arrived) = sum(rolled_up) AND max(rules_changed) = 0 AND min(first_ms) >= {since_ms:Int64}
                 OR hour < in_force.ticks_from AND toInt64(number) * 3600000 >= {since_ms:Int64}
             )
             AND (toInt64(number) + 1) * 3600000 <= {until_ms:Int64}

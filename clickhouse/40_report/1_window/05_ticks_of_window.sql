@@ -49,7 +49,7 @@ AS
 WITH
     ${STATES},
     ${USES},
-    looked_at AS
+    checked_ticks AS
     (
         SELECT
             host,

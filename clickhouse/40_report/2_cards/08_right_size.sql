@@ -10,31 +10,31 @@ WITH
     ${STATES},
 ${WINDOW_SPANS}
 SELECT
-    toString(any(taken.host)) AS host,
-    toString(any(taken.gpu)) AS gpu,
-    any(taken.owner) AS owner,
-    any(taken.program) AS program,
-    any(taken.slurm_job_id) AS job,
-    sum(taken.gpu_us) AS gpu_us,
-    toUInt64(sum(taken.covered_ms)) AS held_ms,
-    toUInt64(sumIf(taken.covered_ms, taken.unknown)) AS unknown_ms,
-    if(held_ms = unknown_ms, NULL, maxIf(taken.bytes, NOT taken.unknown)) AS peak_bytes,
-    if(peak_bytes IS NULL, NULL, quantileExactWeightedIf(0.95)(taken.bytes, taken.covered_ms, NOT taken.unknown)) AS p95_bytes,
-    max(taken.utilization) AS peak_utilization,
+    toString(any(ticks.host)) AS host,
+    toString(any(ticks.gpu)) AS gpu,
+    any(ticks.owner) AS owner,
+    any(ticks.program) AS program,
+    any(ticks.slurm_job_id) AS job,
+    sum(ticks.gpu_us) AS gpu_us,
+    toUInt64(sum(ticks.covered_ms)) AS held_ms,
+    toUInt64(sumIf(ticks.covered_ms, ticks.unknown)) AS unknown_ms,
+    if(held_ms = unknown_ms, NULL, maxIf(ticks.bytes, NOT ticks.unknown)) AS peak_bytes,
+    if(peak_bytes IS NULL, NULL, quantileExactWeightedIf(0.95)(ticks.bytes, ticks.covered_ms, NOT ticks.unknown)) AS p95_bytes,
+    max(ticks.utilization) AS peak_utilization,
     if(
         peak_utilization IS NULL,
         NULL,
-        quantileExactWeightedIf(0.95)(ifNull(taken.utilization, 0), taken.covered_ms, taken.utilization IS NOT NULL)
+        quantileExactWeightedIf(0.95)(ifNull(ticks.utilization, 0), ticks.covered_ms, ticks.utilization IS NOT NULL)
     ) AS p95_utilization,
     if(
-        count(taken.sms) = 0,
+        count(ticks.sms) = 0,
         NULL,
-        quantileExactWeightedIf(0.95)(ifNull(taken.sms, 0), taken.covered_ms, taken.sms IS NOT NULL)
+        quantileExactWeightedIf(0.95)(ifNull(ticks.sms, 0), ticks.covered_ms, ticks.sms IS NOT NULL)
     ) AS p95_sm_utilization,
     CAST(
         arrayZip(
-            tupleElement(sumMapIf([taken.price], [taken.gpu_us], taken.price > 0), 1),
-            tupleElement(sumMapIf([taken.price], [taken.gpu_us], taken.price > 0), 2)
+            tupleElement(sumMapIf([ticks.price], [ticks.gpu_us], ticks.price > 0), 1),
+            tupleElement(sumMapIf([ticks.price], [ticks.gpu_us], ticks.price > 0), 2)
         ),
         'Array(Tuple(UInt32, UInt64))'
     ) AS priced
@@ -96,13 +96,13 @@ FROM
         ON card.card_tick = process.card_tick
     LEFT JOIN ${PRICED_CARDS} AS priced
         ON priced.card_host = process.host AND priced.card_gpu = process.gpu
-) AS taken
+) AS ticks
 GROUP BY
-    taken.host,
-    taken.gpu,
-    taken.owner,
-    taken.program,
-    taken.slurm_job_id
+    ticks.host,
+    ticks.gpu,
+    ticks.owner,
+    ticks.program,
+    ticks.slurm_job_id
 ;
 -- One row is one card with ticks in the window, and its memory in these: the least in total, the most that the driver reserved, whether
 -- it was ever a MIG instance or a partitioned GPU, and whether it used the host's memory. whole_bytes is the memory of the GPU that an

@@ -24,11 +24,11 @@ SELECT
         )) <= {false_alarm_ms:Int64}
     ) AS false_alarms,
     CAST(
-        arrayFilter(part -> part.1 > 0, arrayZip((sumMap(prices_of_runs, priced_us) AS of_streaks).1, of_streaks.2)),
+        arrayFilter(part -> part.1 > 0, arrayZip((sumMap(prices_of_intervals, priced_us) AS of_streaks).1, of_streaks.2)),
         'Array(Tuple(UInt32, UInt64))'
     ) AS idle_held_priced,
     CAST(
-        arrayFilter(part -> part.1 > 0, arrayZip((sumMap(prices_of_runs, priced_backs_us) AS of_backs).1, of_backs.2)),
+        arrayFilter(part -> part.1 > 0, arrayZip((sumMap(prices_of_intervals, priced_backs_us) AS of_backs).1, of_backs.2)),
         'Array(Tuple(UInt32, UInt64))'
     ) AS given_back_priced
 FROM
@@ -47,14 +47,14 @@ FROM
         )) AS reached_us,
         streak_us - held_until_us[reached] + reached_us AS back_us,
         arrayMap(
-            (held_us, place) -> multiIf(place < reached, 0, place = reached, reached_us, held_us),
+            (held_us, position) -> multiIf(position < reached, 0, position = reached, reached_us, held_us),
             priced_us,
             arrayEnumerate(priced_us)
         ) AS priced_backs_us
     FROM
     (
         SELECT
-            if(told_holder = 0, cityHash64('process', host, pid, created_ms), told_holder) AS holder,
+            if(known_holder = 0, cityHash64('process', host, pid, created_ms), known_holder) AS holder,
             next_active_ms,
             -- Idle and GPU time from the streak's beginning to the end of each run; what is unknown has none.
             arrayCumSum(streak.idle_ms) AS idle_until_ms,
@@ -65,9 +65,9 @@ FROM
             streak.end_ms AS ends_ms,
             streak.idle_ms AS idles_ms,
             arrayMap(
-                run -> arrayLast(number -> {price_starts:Array(Int64)}[number] < run.end_ms, prices),
+                each -> arrayLast(number -> {price_starts:Array(Int64)}[number] < each.end_ms, prices),
                 if(empty(prices), [], streak)
-            ) AS prices_of_runs,
+            ) AS prices_of_intervals,
             if(empty(prices), [], streak.idle_held_us) AS priced_us
         FROM
         (
@@ -75,21 +75,21 @@ FROM
                 host,
                 pid,
                 created_ms,
-                told_holder,
+                known_holder,
                 priced.prices AS prices,
                 CAST(
                     arrayZip(
-                        runs.start_ms,
-                        runs.end_ms,
-                        runs.state,
-                        runs.first_span_ms,
-                        runs.last_span_ms,
-                        runs.idle_ms,
-                        runs.idle_held_us,
+                        intervals.start_ms,
+                        intervals.end_ms,
+                        intervals.state,
+                        intervals.first_span_ms,
+                        intervals.last_span_ms,
+                        intervals.idle_ms,
+                        intervals.idle_held_us,
                         -- When it is active again, or -1.
                         arrayReverseFill(
                             at_ms -> at_ms >= 0,
-                            arrayMap(run -> if(run.state = ACTIVE, run.start_ms, toInt64(-1)), runs)
+                            arrayMap(each -> if(each.state = ACTIVE, each.start_ms, toInt64(-1)), intervals)
                         )
                     ),
                     'Array(Tuple(
@@ -102,14 +102,14 @@ FROM
                         idle_held_us UInt64,
                         next_active_ms Int64
                     ))'
-                ) AS every_run,
+                ) AS every_interval,
                 -- An active run ends streaks, whatever gap is beside it.
-                arrayFilter(run -> run.state != ACTIVE, every_run) AS others,
+                arrayFilter(each -> each.state != ACTIVE, every_interval) AS inactive,
                 arraySplit(
-                    (run, before) -> run.next_active_ms != before.next_active_ms
-                        OR run.start_ms - before.end_ms > 2 * toInt64(greatest(run.first_span_ms, before.last_span_ms)),
-                    others,
-                    arrayPushFront(arrayPopBack(others), others[1])
+                    (each, before) -> each.next_active_ms != before.next_active_ms
+                        OR each.start_ms - before.end_ms > 2 * toInt64(greatest(each.first_span_ms, before.last_span_ms)),
+                    inactive,
+                    arrayPushFront(arrayPopBack(inactive), inactive[1])
                 ) AS segments,
                 arrayJoin(segments) AS streak,
                 streak[1].next_active_ms AS next_active_ms
@@ -129,11 +129,11 @@ FROM
                             toUInt64(0)
                         ),
                         start_ms
-                    ) AS told_holder,
+                    ) AS known_holder,
                     groupArray(start_ms) AS unsorted_ms,
                     -- Arrays of numbers, sorted together once: groups of tuples take several times as long.
                     arraySort(
-                        (run, by) -> by,
+                        (each, by) -> by,
                         CAST(
                             arrayZip(
                                 unsorted_ms,
@@ -155,7 +155,7 @@ FROM
                             ))'
                         ),
                         unsorted_ms
-                    ) AS runs
+                    ) AS intervals
                 FROM ${INTERVALS_OF_PROCESSES}
                 GROUP BY ALL
                 HAVING countIf(state = PROCESS_IDLE) > 0

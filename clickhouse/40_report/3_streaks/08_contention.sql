@@ -12,8 +12,8 @@ WITH
     ${STATES},
     ${USES},
     -- Truly-idle and promised; truly-idle, and it is not known whether it is promised.
-    5 AS PROMISED,
-    6 AS MAYBE_PROMISED,
+    5 AS ALLOCATED,
+    6 AS MAYBE_ALLOCATED,
     expected AS
     (
         SELECT
@@ -54,7 +54,7 @@ WITH
             toString(host),
             toString(gpu),
             event.1,
-            if(source = '', MAYBE_PROMISED, PROMISED),
+            if(source = '', MAYBE_ALLOCATED, ALLOCATED),
             event.2,
             0,
             0,
@@ -94,14 +94,14 @@ WITH
                     sum(active) OVER so_far > 0, ACTIVE,
                     now_held > 0, IDLE_HELD,
                     now_idle <= 0, 0,
-                    sum(promised) OVER so_far > 0, PROMISED,
-                    sum(maybe_promised) OVER so_far > 0, MAYBE_PROMISED,
+                    sum(allocated) OVER so_far > 0, ALLOCATED,
+                    sum(maybe_allocated) OVER so_far > 0, MAYBE_ALLOCATED,
                     TRULY_IDLE
                 )
             ) AS state,
             multiIf(
                 state = IDLE_HELD, sum(held_gpus) OVER so_far / now_held,
-                state = PROMISED, sum(idle_gpus) OVER so_far / now_idle,
+                state = ALLOCATED, sum(idle_gpus) OVER so_far / now_idle,
                 0
             ) AS gpus,
             arrayLast(number -> {price_starts:Array(Int64)}[number] < max(held_until_ms) OVER so_far, expected.prices) AS price
@@ -115,8 +115,8 @@ WITH
                 sumIf(count, state = ACTIVE) AS active,
                 sumIf(count, state = IDLE_HELD) AS held,
                 sumIf(count, state = TRULY_IDLE) AS idle,
-                sumIf(count, state = PROMISED) AS promised,
-                sumIf(count, state = MAYBE_PROMISED) AS maybe_promised,
+                sumIf(count, state = ALLOCATED) AS allocated,
+                sumIf(count, state = MAYBE_ALLOCATED) AS maybe_allocated,
                 sumIf(gpus, state = IDLE_HELD) AS held_gpus,
                 sumIf(gpus, state = TRULY_IDLE) AS idle_gpus,
                 maxIf(end_ms, state = IDLE_HELD) AS held_until_ms,
@@ -133,12 +133,12 @@ SELECT
     toBool(scope = 0) AS is_total,
     if(is_total, '', any(of_host)) AS host,
     max(now_expected) AS cards,
-    toInt64(sumIf(lasts_ms, found = 'free')) AS free_ms,
-    toInt64(sumIf(lasts_ms, found = 'contended')) AS contended_ms,
-    toInt64(sumIf(lasts_ms, found = 'busy')) AS busy_ms,
-    toInt64(sumIf(lasts_ms, found = 'unknown')) AS unknown_ms,
-    toInt64(round(sumIf(lasts_ms * now_held_gpus, found = 'contended') * 1000)) AS contended_us,
-    toInt64(round(sumIf(lasts_ms * greatest(now_promised_gpus, 0), found = 'contended') * 1000)) AS contended_promised_us,
+    toInt64(sumIf(lasts_ms, verdict = 'free')) AS free_ms,
+    toInt64(sumIf(lasts_ms, verdict = 'contended')) AS contended_ms,
+    toInt64(sumIf(lasts_ms, verdict = 'busy')) AS busy_ms,
+    toInt64(sumIf(lasts_ms, verdict = 'unknown')) AS unknown_ms,
+    toInt64(round(sumIf(lasts_ms * now_held_gpus, verdict = 'contended') * 1000)) AS contended_us,
+    toInt64(round(sumIf(lasts_ms * greatest(now_allocated_gpus, 0), verdict = 'contended') * 1000)) AS contended_promised_us,
     -- Of a card that is idle-held from one moment to another, the contended time until the one less that until the other.
     CAST(
         arrayFilter(
@@ -158,11 +158,11 @@ FROM
         of_host,
         now_expected,
         now_held_gpus,
-        now_promised_gpus,
+        now_allocated_gpus,
         lasts_ms,
         priced,
-        found,
-        sum(if(found = 'contended', lasts_ms, 0)) OVER (
+        verdict,
+        sum(if(verdict = 'contended', lasts_ms, 0)) OVER (
             PARTITION BY scope ORDER BY at_ms ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
         ) AS contended_before_ms
     FROM
@@ -172,10 +172,10 @@ FROM
             multiIf(
                 now_expected <= 0, 'nothing',
                 now_free > 0, 'free',
-                now_active + now_held + now_promised < now_expected, 'unknown',
-                now_held + now_promised > 0, 'contended',
+                now_active + now_held + now_allocated < now_expected, 'unknown',
+                now_held + now_allocated > 0, 'contended',
                 'busy'
-            ) AS found
+            ) AS verdict
         FROM
         (
             SELECT
@@ -187,9 +187,9 @@ FROM
                 sum(active) OVER so_far AS now_active,
                 sum(held) OVER so_far AS now_held,
                 sum(free) OVER so_far AS now_free,
-                sum(promised) OVER so_far AS now_promised,
+                sum(allocated) OVER so_far AS now_allocated,
                 sum(held_gpus) OVER so_far AS now_held_gpus,
-                sum(promised_gpus) OVER so_far AS now_promised_gpus,
+                sum(allocated_gpus) OVER so_far AS now_allocated_gpus,
                 leadInFrame(at_ms, 1, at_ms) OVER (
                     PARTITION BY scope ORDER BY at_ms ROWS BETWEEN CURRENT ROW AND 1 FOLLOWING
                 ) - at_ms AS lasts_ms
@@ -203,9 +203,9 @@ FROM
                     sum(toInt64(state = ACTIVE) - (previous.1 = ACTIVE)) AS active,
                     sum(toInt64(state = IDLE_HELD) - (previous.1 = IDLE_HELD)) AS held,
                     sum(toInt64(state = TRULY_IDLE) - (previous.1 = TRULY_IDLE)) AS free,
-                    sum(toInt64(state = PROMISED) - (previous.1 = PROMISED)) AS promised,
+                    sum(toInt64(state = ALLOCATED) - (previous.1 = ALLOCATED)) AS allocated,
                     sum(if(state = IDLE_HELD, gpus, 0) - if(previous.1 = IDLE_HELD, previous.2, 0)) AS held_gpus,
-                    sum(if(state = PROMISED, gpus, 0) - if(previous.1 = PROMISED, previous.2, 0)) AS promised_gpus,
+                    sum(if(state = ALLOCATED, gpus, 0) - if(previous.1 = ALLOCATED, previous.2, 0)) AS allocated_gpus,
                     sumMap(
                         [if(state = IDLE_HELD, price, 0), if(previous.1 = IDLE_HELD, previous.3, 0)],
                         [gpus, -previous.2]

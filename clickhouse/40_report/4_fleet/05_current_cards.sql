@@ -22,7 +22,7 @@ FROM
         cards.host AS host,
         cards.newest AS newest,
         toUInt8(indexOf(STATE_NAMES, cards.newest.state)) AS state_code,
-        promised.relations AS relations
+        allocations.relations AS relations
     FROM
     (
         SELECT
@@ -58,8 +58,8 @@ FROM
             AND relation IS NOT NULL
             AND ifNull(until > ts, true)
         GROUP BY ALL
-    ) AS promised
-        ON promised.host = cards.host AND promised.gpu = cards.gpu AND promised.ts = cards.newest.ts
+    ) AS allocations
+        ON allocations.host = cards.host AND allocations.gpu = cards.gpu AND allocations.ts = cards.newest.ts
 )
 GROUP BY host
 ORDER BY host

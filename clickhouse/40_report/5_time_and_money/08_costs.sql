@@ -6,7 +6,7 @@ $DEFINER
 AS
 WITH
     ${STATES},
-    used AS
+    periods AS
     (
         -- A period is how many of the prices had begun: hours of one are added up before they are priced.
         SELECT
@@ -21,14 +21,14 @@ WITH
         GROUP BY ALL
     )
 SELECT
-    toString(used.host) AS host,
-    toString(used.gpu) AS gpu,
-    arrayLast(number -> number <= used.period, priced.prices) AS price,
-    sum(used.active_us) AS active_us,
-    sum(used.idle_held_us) AS idle_held_us,
-    sum(used.truly_idle_us) AS truly_idle_us,
-    sum(used.unknown_us) AS unknown_us
-FROM used
+    toString(periods.host) AS host,
+    toString(periods.gpu) AS gpu,
+    arrayLast(number -> number <= periods.period, priced.prices) AS price,
+    sum(periods.active_us) AS active_us,
+    sum(periods.idle_held_us) AS idle_held_us,
+    sum(periods.truly_idle_us) AS truly_idle_us,
+    sum(periods.unknown_us) AS unknown_us
+FROM periods
 LEFT JOIN ${PRICED_CARDS} AS priced
-    ON priced.card_host = used.host AND priced.card_gpu = used.gpu
+    ON priced.card_host = periods.host AND priced.card_gpu = periods.gpu
 GROUP BY ALL

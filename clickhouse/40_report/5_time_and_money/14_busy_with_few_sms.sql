@@ -36,8 +36,8 @@ ${WINDOW_SPANS},
         GROUP BY card_tick
     )
 SELECT
-    toString(runs.host) AS host,
-    toString(runs.gpu) AS gpu,
+    toString(stuck_ticks.host) AS host,
+    toString(stuck_ticks.gpu) AS gpu,
     cards.gpu_index AS gpu_index,
     cards.model AS model,
     each[1].inside_since_ms AS since_ms,
@@ -80,14 +80,14 @@ FROM
         ) AS every,
         -- Which of all ticks of the card each of these is: two in a row have no other one between them.
         arraySort(groupArray(end_ms * 2 + is_stuck)) AS all_ticks,
-        arrayFilter((place, tick) -> tick % 2 = 1, arrayEnumerate(all_ticks), all_ticks) AS places,
+        arrayFilter((position, tick) -> tick % 2 = 1, arrayEnumerate(all_ticks), all_ticks) AS positions,
         arraySplit(
-            (tick, before, place, place_before) -> place > place_before + 1
+            (tick, before, position, position_before) -> position > position_before + 1
                 OR tick.start_ms - before.end_ms >= tick.end_ms - tick.start_ms,
             every,
             arrayPopBack(arrayPushFront(every, every[1])),
-            places,
-            arrayPopBack(arrayPushFront(places, places[1]))
+            positions,
+            arrayPopBack(arrayPushFront(positions, positions[1]))
         ) AS pieces
     FROM ticks
     LEFT JOIN holders ON holders.card_tick = ticks.card_tick
@@ -95,10 +95,10 @@ FROM
         host,
         gpu
     HAVING notEmpty(every)
-) AS runs
+) AS stuck_ticks
 ARRAY JOIN pieces AS each
 LEFT JOIN ${NAMED_CARDS} AS cards
-    ON cards.host = runs.host AND cards.gpu = runs.gpu
+    ON cards.host = stuck_ticks.host AND cards.gpu = stuck_ticks.gpu
 WHERE observed_ms >= 1800000
 ORDER BY
     observed_ms DESC,

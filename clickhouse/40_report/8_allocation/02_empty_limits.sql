@@ -53,10 +53,10 @@ FROM
         -- The last run that begins with less empty time than the limit.
         arrayFirstIndex(empty -> toInt64(empty) >= greatest(limit_ms, 1), empty_until_ms) AS last,
         arrayMap(
-            (run, before_ms) -> toUInt64(round(
-                run.gpu_us
-                * greatest(toInt64(before_ms + run.empty_ms) - greatest(limit_ms, toInt64(before_ms)), 0)
-                / greatest(run.empty_ms, 1)
+            (each, before_ms) -> toUInt64(round(
+                each.gpu_us
+                * greatest(toInt64(before_ms + each.empty_ms) - greatest(limit_ms, toInt64(before_ms)), 0)
+                / greatest(each.empty_ms, 1)
             )),
             pieces,
             arrayPushFront(arrayPopBack(empty_until_ms), toUInt64(0))

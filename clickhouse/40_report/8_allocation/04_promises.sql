@@ -17,13 +17,13 @@ WITH
         SELECT
             *,
             -- A tick has up to two parts of no allocation, with different uses.
-            if(source = '', use, 0) AS nobodys,
+            if(source = '', use, 0) AS unallocated_part,
             max(end_ms) OVER card AS as_of_ms,
             -- One that begins after the window has no time in it.
-            if(source = '' OR observed_ms = 0, toInt64(0), end_ms) AS promised_end_ms,
-            max(promised_end_ms) OVER card AS card_promised_until_ms,
+            if(source = '' OR observed_ms = 0, toInt64(0), end_ms) AS allocation_end_ms,
+            max(allocation_end_ms) OVER card AS card_allocated_until_ms,
             -- In a tuple, as an owner that is not known counts, too.
-            argMax(tuple(toNullable(toString(owner))), promised_end_ms) OVER card AS card_promised_to,
+            argMax(tuple(toNullable(toString(owner))), allocation_end_ms) OVER card AS card_last_owner,
             max(if(use = USE_UNKNOWN, toInt64(0), end_ms)) OVER (
                 PARTITION BY host, gpu
                 ORDER BY start_ms
@@ -41,7 +41,7 @@ WITH
                 use != newest_use AND use != USE_UNKNOWN
                 OR later_start_ms - end_ms > 2 * toInt64(greatest(last_span_ms, later_first_span_ms))
             ) OVER (
-                PARTITION BY host, gpu, source, allocation_id, nobodys
+                PARTITION BY host, gpu, source, allocation_id, unallocated_part
                 ORDER BY start_ms DESC
                 ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
             ) AS ended
@@ -54,7 +54,7 @@ WITH
                 lagInFrame(first_span_ms, 1, first_span_ms) OVER backwards AS later_first_span_ms
             FROM parts
             WINDOW backwards AS (
-                PARTITION BY host, gpu, source, allocation_id, nobodys
+                PARTITION BY host, gpu, source, allocation_id, unallocated_part
                 ORDER BY start_ms DESC
                 ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
             )
@@ -108,8 +108,8 @@ FROM
         toBool(
             use_since_ms - argMinIf(known_until_ms, start_ms, is_current) > 2 * toInt64(argMinIf(first_span_ms, start_ms, is_current))
         ) AS use_since_is_lower_bound,
-        if(streaks.source = '', any(card_promised_until_ms), toInt64(0)) AS promised_until_ms,
-        if(streaks.source = '', any(card_promised_to).1, NULL) AS promised_to
+        if(streaks.source = '', any(card_allocated_until_ms), toInt64(0)) AS promised_until_ms,
+        if(streaks.source = '', any(card_last_owner).1, NULL) AS promised_to
     FROM
     (
         SELECT
@@ -122,7 +122,7 @@ FROM
         streaks.gpu,
         streaks.source,
         streaks.allocation_id,
-        streaks.nobodys
+        streaks.unallocated_part
     HAVING max(end_ms) = last_ms AND in_use_ms > 0
 )
 ;

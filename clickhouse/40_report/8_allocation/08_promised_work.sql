@@ -7,10 +7,10 @@ AS
 WITH
     ${USES}
 SELECT
-    toNullable(toString(told.work)) AS name,
-    USE_NAMES[runs.use] AS use,
-    sum(runs.gpu_us) AS gpu_us
-FROM ${INTERVALS_OF_ALLOCATIONS} AS runs
+    toNullable(toString(named.work)) AS name,
+    USE_NAMES[intervals.use] AS use,
+    sum(intervals.gpu_us) AS gpu_us
+FROM ${INTERVALS_OF_ALLOCATIONS} AS intervals
 LEFT JOIN
 (
     SELECT
@@ -34,11 +34,11 @@ LEFT JOIN
         GROUP BY ALL
     )
     GROUP BY ALL
-) AS told
-    ON told.host = toString(runs.host)
-    AND told.source = toString(runs.source)
-    AND told.allocation_id = toString(runs.allocation_id)
-WHERE runs.source != ''
+) AS named
+    ON named.host = toString(intervals.host)
+    AND named.source = toString(intervals.source)
+    AND named.allocation_id = toString(intervals.allocation_id)
+WHERE intervals.source != ''
 GROUP BY ALL
 HAVING gpu_us > 0
 ORDER BY
