@@ -1,4 +1,4 @@
--- One row is one time that gua schema apply ran to its end.
+-- One row is one completed run of gua schema apply.
 -- Shard key: version
 CREATE TABLE IF NOT EXISTS gua.schema_versions${LOCAL} $ON_CLUSTER
 (

@@ -1,5 +1,4 @@
--- One row is one gauge point as the OpenTelemetry Collector's clickhouseexporter writes it.
--- On one host nothing is kept here: the materialized views of 10_ticks read what passes.
+-- One row is one OTLP gauge point. An embedded store keeps no rows: materialized views of 10_ticks read each insert.
 -- Shard key: ResourceAttributes['host.name']
 CREATE TABLE IF NOT EXISTS gua.otel_metrics_gauge${LOCAL} $ON_CLUSTER
 (

@@ -1,5 +1,4 @@
--- One row is one gauge point of a request. protobuf reads an absent value and a zero alike, so the
--- attributes known to be integers or booleans have their own rule.
+-- One row is one gauge point of a request.
 CREATE MATERIALIZED VIEW IF NOT EXISTS gua.otlp_requests_to_gauge $ON_CLUSTER TO gua.otel_metrics_gauge $DEFINER
 AS
 WITH
@@ -11,8 +10,7 @@ ${OTLP_POINT}
 FROM gua.otlp_requests AS request
 COMMENT 'Gauge points of spooled requests into their landing table'
 ;
--- One row is one sum point of a request. protobuf reads an absent value and a zero alike, so the
--- attributes known to be integers or booleans have their own rule.
+-- One row is one sum point of a request.
 CREATE MATERIALIZED VIEW IF NOT EXISTS gua.otlp_requests_to_sum $ON_CLUSTER TO gua.otel_metrics_sum $DEFINER
 AS
 WITH

@@ -1,5 +1,5 @@
--- One row is one card in one tick. Rows arrive in parts, twice, late or out of order; parts with the same key
--- merge into one row, in which a column that no part filled stays NULL: unknown. Read with FINAL.
+-- One row is one card in one tick. A tick arrives as several rows, possibly twice, late or out of order. Rows with the same key merge; a
+-- column without a value stays NULL (unknown). Read with FINAL.
 CREATE TABLE IF NOT EXISTS gua.card_ticks${LOCAL} $ON_CLUSTER
 (
     host LowCardinality(String) COMMENT 'host.name of the sender',

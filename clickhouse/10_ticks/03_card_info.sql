@@ -1,4 +1,4 @@
--- One row is one card as its newest tick described it.
+-- One row is one card, as described by its newest tick.
 CREATE TABLE IF NOT EXISTS gua.card_info${LOCAL} $ON_CLUSTER
 (
     host LowCardinality(String) COMMENT 'host.name of the sender',

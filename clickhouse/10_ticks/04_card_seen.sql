@@ -1,4 +1,4 @@
--- One row is one card: when it was first and last seen.
+-- One row is one card, with its first and last tick.
 CREATE TABLE IF NOT EXISTS gua.card_seen${LOCAL} $ON_CLUSTER
 (
     host LowCardinality(String) COMMENT 'host.name of the sender',

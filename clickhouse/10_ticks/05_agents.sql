@@ -1,5 +1,5 @@
--- One row is one agent on one UTC day of its ticks. By days, since an old delay says nothing of the clock as it is
--- now, and an agent that was there in spring does not dispute a host with the one of today.
+-- One row is one agent on one UTC day of its ticks. Delays are stored by day, because an old delay does not describe the clock of today.
+-- Days also separate agents that used one host name at different times.
 CREATE TABLE IF NOT EXISTS gua.agents${LOCAL} $ON_CLUSTER
 (
     host LowCardinality(String) COMMENT 'host.name that the agent gives its ticks',

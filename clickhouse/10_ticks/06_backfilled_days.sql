@@ -1,4 +1,4 @@
--- One row is one UTC day of another database's landing tables whose points have all been taken over.
+-- One row is one UTC day of the landing tables in another database, after all its points were read.
 CREATE TABLE IF NOT EXISTS gua.backfilled_days $ON_CLUSTER
 (
     landing LowCardinality(String) COMMENT 'Database of the landing tables',

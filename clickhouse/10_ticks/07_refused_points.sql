@@ -1,4 +1,4 @@
--- One row is one host on one UTC day of the server's clock, whose points were not taken for their time.
+-- One row is one host on one UTC day of the server's clock, with its points that were refused because of their time.
 CREATE TABLE IF NOT EXISTS gua.refused_points${LOCAL} $ON_CLUSTER
 (
     host LowCardinality(String) COMMENT 'host.name that the sender gives',

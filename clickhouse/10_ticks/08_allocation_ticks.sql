@@ -1,4 +1,4 @@
--- One row is one allocation of one card in one tick. Parts merge as in card_ticks. Read with FINAL.
+-- One row is one allocation of one card in one tick. Rows merge as in gua.card_ticks. Read with FINAL.
 CREATE TABLE IF NOT EXISTS gua.allocation_ticks${LOCAL} $ON_CLUSTER
 (
     host LowCardinality(String) COMMENT 'host.name of the sender',

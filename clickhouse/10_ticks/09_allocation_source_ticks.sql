@@ -1,4 +1,4 @@
--- One row is one source of allocations of one host in one tick: whether it could be read. Read with FINAL.
+-- One row is one allocation source of one host in one tick, and whether it was readable. Read with FINAL.
 CREATE TABLE IF NOT EXISTS gua.allocation_source_ticks${LOCAL} $ON_CLUSTER
 (
     host LowCardinality(String) COMMENT 'host.name of the sender',

@@ -1,4 +1,4 @@
--- One row is what one gauge point says of a card in a tick; card_ticks merges the points of a tick into one row.
+-- One row is one gauge point of a card; gua.card_ticks merges the points of a tick.
 CREATE MATERIALIZED VIEW IF NOT EXISTS gua.gauge_to_card_ticks $ON_CLUSTER TO gua.card_ticks${LOCAL} $DEFINER
 AS
 SELECT
@@ -72,7 +72,7 @@ WHERE MetricName IN (
     AND Attributes['hw.id'] != ''
 COMMENT 'Gauge points into card_ticks'
 ;
--- One row is what one sum point says of a card in a tick; card_ticks merges the points of a tick into one row.
+-- One row is one sum point of a card; gua.card_ticks merges the points of a tick.
 CREATE MATERIALIZED VIEW IF NOT EXISTS gua.sum_to_card_ticks $ON_CLUSTER TO gua.card_ticks${LOCAL} $DEFINER
 AS
 SELECT
@@ -133,7 +133,7 @@ WHERE MetricName IN (
     AND Attributes['hw.id'] != ''
 COMMENT 'Sum points into card_ticks'
 ;
--- One row is what one gauge point says of a process on a card in a tick; process_ticks merges them.
+-- One row is one gauge point of a process on a card; gua.process_ticks merges the points of a tick.
 CREATE MATERIALIZED VIEW IF NOT EXISTS gua.gauge_to_process_ticks $ON_CLUSTER TO gua.process_ticks${LOCAL} $DEFINER
 AS
 SELECT
@@ -159,7 +159,7 @@ WHERE MetricName IN (
     AND accurateCastOrNull(Attributes['process.pid'], 'UInt32') IS NOT NULL
 COMMENT 'Gauge points into process_ticks'
 ;
--- One row is what one sum point says of a process on a card in a tick; process_ticks merges them.
+-- One row is one sum point of a process on a card; gua.process_ticks merges the points of a tick.
 CREATE MATERIALIZED VIEW IF NOT EXISTS gua.sum_to_process_ticks $ON_CLUSTER TO gua.process_ticks${LOCAL} $DEFINER
 AS
 SELECT
@@ -185,7 +185,7 @@ WHERE MetricName IN (
     AND accurateCastOrNull(Attributes['process.pid'], 'UInt32') IS NOT NULL
 COMMENT 'Sum points into process_ticks'
 ;
--- One row is one card as one tick described it.
+-- One row is one card, as described by one tick.
 CREATE MATERIALIZED VIEW IF NOT EXISTS gua.gauge_to_card_info $ON_CLUSTER TO gua.card_info${LOCAL} $DEFINER
 AS
 SELECT
@@ -212,7 +212,7 @@ WHERE MetricName = 'gua.gpu.info'
     AND Attributes['hw.id'] != ''
 COMMENT 'gua.gpu.info points into card_info'
 ;
--- One row is the span of one card in one tick, twice: from its duration, and from its GPU time, which tells the share.
+-- One row is one card in one tick, from the point of its duration, or of its GPU time, which yields the share of a GPU.
 CREATE MATERIALIZED VIEW IF NOT EXISTS gua.sum_to_card_seen $ON_CLUSTER TO gua.card_seen${LOCAL} $DEFINER
 AS
 WITH
@@ -223,7 +223,7 @@ SELECT
     Attributes['hw.id'] AS gpu,
     toDateTime64(StartTimeUnix, 3, 'UTC') AS first_seen,
     toDateTime64(TimeUnix, 3, 'UTC') AS last_seen,
-    -- Landing tables of whole seconds cut both ends: there the span is up to a second shorter or longer than the tick.
+    -- Landing tables with times in whole seconds truncate both ends. Their span may be up to 1 s shorter or longer than the tick.
     greatest(span_ms, toUInt64(least(value_ms, toFloat64(span_ms + 1000)))) AS longest_ms,
     if(
         MetricName = 'gua.gpu.time',
@@ -240,7 +240,7 @@ WHERE MetricName IN ('gua.gpu.sample.duration', 'gua.gpu.time')
     AND dateDiff('second', StartTimeUnix, TimeUnix) < 4294967
 COMMENT 'Spans of cards into card_seen'
 ;
--- One row is one tick of an agent: every one has a point of its own duration, also where no card can be read.
+-- One row is one tick of an agent. Each tick has a point with the tick's duration, even if no card was readable.
 CREATE MATERIALIZED VIEW IF NOT EXISTS gua.gauge_to_agents $ON_CLUSTER TO gua.agents${LOCAL} $DEFINER
 AS
 SELECT
@@ -264,7 +264,7 @@ WHERE MetricName = 'gua.agent.tick.duration'
     AND ${VALID_POINT}
 COMMENT 'Ticks of agents into agents'
 ;
--- One row is one gauge point of ours whose time cannot be. The clock of such a host is wrong.
+-- One row is one gauge point of this project with an impossible time: the clock of its host is wrong.
 CREATE MATERIALIZED VIEW IF NOT EXISTS gua.gauge_to_refused_points $ON_CLUSTER TO gua.refused_points${LOCAL} $DEFINER
 AS
 SELECT
@@ -281,7 +281,7 @@ WHERE ${OUR_SCOPE}
     )
 COMMENT 'Gauge points of impossible times into refused_points'
 ;
--- One row is one sum point of ours whose time cannot be. The clock of such a host is wrong.
+-- One row is one sum point of this project with an impossible time: the clock of its host is wrong.
 CREATE MATERIALIZED VIEW IF NOT EXISTS gua.sum_to_refused_points $ON_CLUSTER TO gua.refused_points${LOCAL} $DEFINER
 AS
 SELECT
@@ -298,7 +298,7 @@ WHERE ${OUR_SCOPE}
     )
 COMMENT 'Sum points of impossible times into refused_points'
 ;
--- One row is what one gauge point says of an allocation of a card in a tick; allocation_ticks merges them.
+-- One row is one gauge point of an allocation of a card; gua.allocation_ticks merges the points of a tick.
 CREATE MATERIALIZED VIEW IF NOT EXISTS gua.gauge_to_allocation_ticks $ON_CLUSTER TO gua.allocation_ticks${LOCAL} $DEFINER
 AS
 SELECT
@@ -325,7 +325,7 @@ WHERE MetricName IN ('gua.gpu.allocation.info')
     AND Attributes['gua.allocation.id'] != ''
 COMMENT 'Gauge points into allocation_ticks'
 ;
--- One row is what one sum point says of an allocation of a card in a tick; allocation_ticks merges them.
+-- One row is one sum point of an allocation of a card; gua.allocation_ticks merges the points of a tick.
 CREATE MATERIALIZED VIEW IF NOT EXISTS gua.sum_to_allocation_ticks $ON_CLUSTER TO gua.allocation_ticks${LOCAL} $DEFINER
 AS
 SELECT
@@ -347,7 +347,7 @@ WHERE MetricName IN (
     AND Attributes['gua.allocation.id'] != ''
 COMMENT 'Sum points into allocation_ticks'
 ;
--- One row is what one point says of a source of allocations in a tick.
+-- One row is one sum point of an allocation source; gua.allocation_source_ticks merges the points of a tick.
 CREATE MATERIALIZED VIEW IF NOT EXISTS gua.sum_to_allocation_source_ticks $ON_CLUSTER TO gua.allocation_source_ticks${LOCAL} $DEFINER
 AS
 SELECT
@@ -368,7 +368,7 @@ WHERE MetricName IN ('gua.allocation.source.duration', 'gua.queue.wait.time', 'g
     AND Attributes['gua.allocation.source'] != ''
 COMMENT 'Sum points into allocation_source_ticks'
 ;
--- One row is how many requests wait at a source of allocations at the end of a tick.
+-- One row is one gauge point of an allocation source: its waiting requests at the end of a tick.
 CREATE MATERIALIZED VIEW IF NOT EXISTS gua.gauge_to_allocation_source_ticks $ON_CLUSTER TO gua.allocation_source_ticks${LOCAL} $DEFINER
 AS
 SELECT

@@ -1,5 +1,5 @@
--- One row is one host: who observes it, and when it was last heard. What comes of a time more than a day ahead of the
--- server's (a point of the year 2106) is left out of last_seen, else that host could never fall silent.
+-- One row is one host: its agent, and its first and last tick. last_seen ignores times more than a day ahead of the server's clock, as
+-- such a host could never become silent.
 CREATE OR REPLACE VIEW gua.hosts $ON_CLUSTER
 (
     host String COMMENT 'Name of the host',
@@ -76,7 +76,7 @@ LEFT JOIN
         max(agents.last_received) AS last_received,
         argMax(agent, (is_believed, newest.ts)) AS newest_agent,
         argMax(newest, (is_believed, newest.ts)) AS newest_tick,
-        -- A day that lies ahead is what its clock said, as long as it says so.
+        -- Days in the future count only while the host still sends them: then its clock is ahead.
         argMaxIf(
             agent_day,
             newest.ts,
@@ -126,7 +126,7 @@ LEFT JOIN
         toString(host) AS host,
         argMax(card_info.labels, ts) AS labels,
         argMax(ifNull(card_info.interval_ms, 0), ts) AS interval_ms,
-        -- What is left of them is no card.
+        -- Partitioned GPUs are no cards.
         groupArrayIf(toString(gpu), ifNull(card_info.mig = 'parent', false)) AS partitioned
     FROM gua.card_info FINAL
     GROUP BY host

@@ -1,4 +1,4 @@
--- One row is one setting of the rules that somebody changed from the shipped default (the view gua.rules has all).
+-- One row is one setting of the rules that differs from its shipped default. The view gua.rules has all settings.
 -- Shard key: key
 CREATE TABLE IF NOT EXISTS gua.settings${LOCAL} $ON_CLUSTER
 (
@@ -11,7 +11,7 @@ ORDER BY key
 $TABLE_SETTINGS
 COMMENT 'Settings of the rules; they apply to the whole window of a report'
 ;
--- One row is one setting of the rules as it is in force: the stored value, or the shipped default.
+-- One row is one setting of the rules in force: the stored value, or the shipped default.
 CREATE OR REPLACE VIEW gua.rules $ON_CLUSTER
 (
     key String COMMENT 'Name of the setting',
@@ -31,7 +31,7 @@ FROM
         groupArray(newest) AS values
     FROM
     (
-        -- By name once more: where shards were added to a cluster, a setting may stand on two of them.
+        -- Grouped by name: after shards were added to a cluster, two of them may store one setting.
         SELECT
             toString(key) AS name,
             argMax(value, changed) AS newest

@@ -1,5 +1,4 @@
--- One row is one card in one tick with its state (docs/rules.md). The same rules stand in core/rules.py; one folder
--- of cases runs through both.
+-- One row is one card in one tick with its state (docs/rules.md). core/rules.py implements the same rules; tests/cases/rules tests both.
 CREATE OR REPLACE VIEW gua.card_states${LOCAL} $ON_CLUSTER
 (
     host LowCardinality(String) COMMENT 'Host the card is in',
@@ -42,7 +41,7 @@ CREATE OR REPLACE VIEW gua.card_states${LOCAL} $ON_CLUSTER
 )
 $DEFINER
 AS
--- Stage by stage, so that the planner does not write every expression out again wherever it is used.
+-- Nested subqueries: the planner would otherwise repeat each expression wherever it is used.
 SELECT
     host,
     gpu,

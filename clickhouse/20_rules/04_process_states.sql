@@ -1,4 +1,4 @@
--- One row is one process on one card in one tick with its own state: a process can idle on an active card.
+-- One row is one process on one card in one tick with its own state. A process can be idle on an active card.
 CREATE OR REPLACE VIEW gua.process_states${LOCAL} $ON_CLUSTER
 (
     host LowCardinality(String) COMMENT 'Host the card is in',

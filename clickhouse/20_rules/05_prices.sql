@@ -1,4 +1,4 @@
--- One row is what a GPU of one model costs from a moment on, or, removed, that nobody says so any more.
+-- One row is the price of a GPU hour of one model from a time on, or the removal of that price.
 -- Shard key: model
 CREATE TABLE IF NOT EXISTS gua.prices${LOCAL} $ON_CLUSTER
 (

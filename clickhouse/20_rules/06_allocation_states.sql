@@ -1,5 +1,5 @@
--- One row is a part of a card tick, with what became of it. The parts of a tick sum to its GPU time; a tick in which allocation was not
--- looked at has none. The same rule stands in core/allocation.py; one folder of cases runs through both.
+-- One row is one part of a card tick with its use. The parts of a tick sum to its GPU time. A tick without an allocation source has no
+-- parts. core/allocation.py implements the same rule; one folder of cases tests both.
 CREATE OR REPLACE VIEW gua.allocation_states${LOCAL} $ON_CLUSTER
 (
     host LowCardinality(String) COMMENT 'Host the card is in',

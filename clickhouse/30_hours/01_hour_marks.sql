@@ -1,5 +1,5 @@
--- One row is one host in one UTC hour, and how often something arrived for it. The count only grows: an hour whose count is
--- not the one that gua.host_hours was made from has changed since, whatever order things became visible in.
+-- One row is one host in one UTC hour with the number of inserts for it. The number only grows. A rollup is stale if gua.rollups has
+-- another number, in whatever order rows became visible.
 CREATE TABLE IF NOT EXISTS gua.hour_marks${LOCAL} $ON_CLUSTER
 (
     host LowCardinality(String) COMMENT 'host.name of the sender',

@@ -1,6 +1,6 @@
--- One row is one card in one UTC hour and one state, rolled up from its ticks. A tick belongs to the hour of its end less 1 ms. The
--- hour of a host is replaced as a whole: the newest version of a row counts, and rows that vanished are replaced by empty ones
--- (0 ticks). A row of no card (gpu is empty) says that the hour was rolled up, and from which marks and rules.
+-- One row is one card in one UTC hour and one state, rolled up from its ticks. A tick belongs to the hour of its end less 1 ms. An hour
+-- of a host is replaced as a whole; the newest version of a row counts. Empty rows (0 ticks) replace rows without ticks. The row with an
+-- empty gpu marks the hour as rolled up, and has the marks and rules used.
 CREATE TABLE IF NOT EXISTS gua.hourly_cards${LOCAL} $ON_CLUSTER
 (
     host LowCardinality(String) COMMENT 'Host the card is in',

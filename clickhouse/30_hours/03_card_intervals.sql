@@ -1,5 +1,5 @@
--- One row is an interval of a card in one UTC hour: consecutive ticks in one state, with one share of the GPU, without a hole.
--- Versions and the row of no card are as in gua.hourly_cards; an empty row has observed_ms 0.
+-- One row is one interval of a card in one UTC hour. It has consecutive ticks without a hole, in one state, with one share of the GPU.
+-- Versions and the row of the host are as in gua.hourly_cards; an empty row has observed_ms 0.
 CREATE TABLE IF NOT EXISTS gua.card_intervals${LOCAL} $ON_CLUSTER
 (
     host LowCardinality(String) COMMENT 'Host the card is in',

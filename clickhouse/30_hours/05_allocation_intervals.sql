@@ -1,5 +1,5 @@
--- One row is an interval of an allocation on a card in one UTC hour, or of no allocation (source is empty): consecutive ticks with one
--- use, without a hole. Versions and the row of no card are as in gua.hourly_cards; an empty row has gpu_us 0.
+-- One row is one interval of an allocation on a card in one UTC hour, or of time without one (source is empty). It has consecutive ticks
+-- without a hole, with one use. Versions and the row of the host are as in gua.hourly_cards; an empty row has gpu_us 0.
 CREATE TABLE IF NOT EXISTS gua.allocation_intervals${LOCAL} $ON_CLUSTER
 (
     host LowCardinality(String) COMMENT 'Host the card is in',

@@ -1,5 +1,5 @@
--- One row is one source of allocations of a host in one UTC hour. Versions are as in gua.hourly_cards; the row of no source says that
--- the hour was rolled up, and an empty row has neither ok_ms nor failed_ms.
+-- One row is one allocation source of a host in one UTC hour. Versions are as in gua.hourly_cards. The row with an empty source marks the
+-- hour as rolled up; an empty row has ok_ms 0 and failed_ms 0.
 CREATE TABLE IF NOT EXISTS gua.hourly_sources${LOCAL} $ON_CLUSTER
 (
     host LowCardinality(String) COMMENT 'Host whose allocations it lists',

@@ -1,5 +1,5 @@
--- One row is one host in one UTC hour that was rolled up, and from what. Rows of the hour in the other tables count only while
--- gua.hour_marks has the same marks and the rules are the same.
+-- One row is one rolled-up UTC hour of one host. Its rows in the other tables are valid while gua.hour_marks has the same marks and the
+-- rules are the same.
 CREATE TABLE IF NOT EXISTS gua.rollups${LOCAL} $ON_CLUSTER
 (
     host LowCardinality(String) COMMENT 'Host',

@@ -1,4 +1,4 @@
--- One row is one host and hour for which an insert held card ticks.
+-- One row is one host and hour with card ticks in an insert.
 CREATE MATERIALIZED VIEW IF NOT EXISTS gua.card_ticks_to_hour_marks $ON_CLUSTER TO gua.hour_marks${LOCAL} $DEFINER
 AS
 SELECT
@@ -9,7 +9,7 @@ GROUP BY
     hour
 COMMENT 'Marks the hours of arriving card ticks'
 ;
--- One row is one host and hour for which an insert held process ticks.
+-- One row is one host and hour with process ticks in an insert.
 CREATE MATERIALIZED VIEW IF NOT EXISTS gua.process_ticks_to_hour_marks $ON_CLUSTER TO gua.hour_marks${LOCAL} $DEFINER
 AS
 SELECT
@@ -20,7 +20,7 @@ GROUP BY
     hour
 COMMENT 'Marks the hours of arriving process ticks'
 ;
--- One row is one host and hour for which an insert held ticks of allocations.
+-- One row is one host and hour with allocation ticks in an insert.
 CREATE MATERIALIZED VIEW IF NOT EXISTS gua.allocation_ticks_to_hour_marks $ON_CLUSTER TO gua.hour_marks${LOCAL} $DEFINER
 AS
 SELECT
@@ -31,7 +31,7 @@ GROUP BY
     hour
 COMMENT 'Marks the hours of arriving ticks of allocations'
 ;
--- One row is one host and hour for which an insert held ticks of sources of allocations.
+-- One row is one host and hour with ticks of allocation sources in an insert.
 CREATE MATERIALIZED VIEW IF NOT EXISTS gua.allocation_source_ticks_to_hour_marks $ON_CLUSTER TO gua.hour_marks${LOCAL} $DEFINER
 AS
 SELECT

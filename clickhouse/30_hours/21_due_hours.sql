@@ -1,5 +1,5 @@
--- One row is one host and hour that is over, and whose ticks or rules changed since it was counted; the newest first, as many
--- as are counted at a time. What arrived within the last moments waits: its ticks may not all be visible yet.
+-- One row is one completed hour of a host whose ticks or rules changed after its rollup, the newest first, up to one batch. Hours with
+-- inserts in the last seconds wait, as their ticks may not be visible yet.
 CREATE OR REPLACE VIEW gua.due_hours $ON_CLUSTER
 (
     host LowCardinality(String) COMMENT 'Host',
@@ -13,7 +13,7 @@ WITH
     ${IN_FORCE},
     changed AS
     (
-        -- By hours first: of a large fleet only those in which anything changed are looked at host by host.
+        -- Hours of all hosts first: in a large fleet only stale hours are compared by host.
         SELECT hour
         FROM
         (
@@ -84,11 +84,11 @@ FROM
         LIMIT $HOURS_AT_ONCE
     )
 )
--- A row goes to the partition of its month, and an insert takes 100 at most.
+-- One month is one partition, and an insert may write 100 partitions at most.
 WHERE month <= 100
 COMMENT 'Hours to roll up'
 ;
--- One row is one UTC hour in which, on any host, something changed since it was counted. Views read its ticks instead.
+-- One row is one UTC hour in which a host changed after the rollup. Views read the ticks of these hours.
 CREATE OR REPLACE VIEW gua.changed_hours $ON_CLUSTER
 (
     hour DateTime('UTC') COMMENT 'Start of the hour'

@@ -1,4 +1,4 @@
--- One row is one row of gua.allocation_intervals: what was rolled up, what is gone (empty), and the row of the host.
+-- One row is one row for gua.allocation_intervals: a new interval, an empty row that replaces an old one, or the row of the host.
 CREATE MATERIALIZED VIEW IF NOT EXISTS gua.roll_up_allocations $ON_CLUSTER TO gua.allocation_intervals${LOCAL} $DEFINER
 AS
 WITH

@@ -1,4 +1,4 @@
--- One row is one row of gua.hourly_cards: what was rolled up, what is gone (empty), and the row of the host.
+-- One row is one row for gua.hourly_cards: a rolled-up state, an empty row that replaces an old one, or the row of the host.
 CREATE MATERIALIZED VIEW IF NOT EXISTS gua.roll_up_cards $ON_CLUSTER TO gua.hourly_cards${LOCAL} $DEFINER
 AS
 WITH
@@ -59,7 +59,7 @@ FROM
 FULL OUTER JOIN hourly_card_rows AS made USING (host, gpu, hour, state, is_partitioned)
 COMMENT 'Rolls up cards of due hours'
 ;
--- One row is one hour of a host that all tables have now.
+-- One row is one hour of a host whose rollup is complete in all tables.
 CREATE MATERIALIZED VIEW IF NOT EXISTS gua.finish_rollups $ON_CLUSTER TO gua.rollups${LOCAL} $DEFINER
 AS
 SELECT

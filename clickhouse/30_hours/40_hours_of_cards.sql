@@ -1,5 +1,5 @@
--- One row is one card in one UTC hour and one state. A tick belongs to the hour of its end less 1 ms. Hours that are rolled up and have
--- not changed since are read from gua.hourly_cards, the others from their ticks.
+-- One row is one card in one UTC hour and one state. A tick belongs to the hour of its end less 1 ms. Valid rollups come from
+-- gua.hourly_cards, changed hours from ticks.
 CREATE OR REPLACE VIEW gua.card_hours${LOCAL} $ON_CLUSTER
 (
     host LowCardinality(String) COMMENT 'Host the card is in',
@@ -57,9 +57,8 @@ GROUP BY
     state_code
 COMMENT 'Hours of each card by state'
 ;
--- One row is one card in one UTC hour and one of the states active and idle-held, in which a program may be loaded: the GPU time that
--- utilization samples cover, and the part of it that was idle. Time without samples has no row. As in gua.card_hours, changed hours
--- come from ticks.
+-- One row is one card in one UTC hour while active or idle-held: its sampled GPU time and the idle part. Time without samples has no row.
+-- Changed hours come from ticks, as in gua.card_hours.
 CREATE OR REPLACE VIEW gua.execution_idle_hours${LOCAL} $ON_CLUSTER
 (
     host LowCardinality(String) COMMENT 'Host the card is in',

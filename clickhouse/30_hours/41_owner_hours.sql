@@ -1,5 +1,5 @@
--- One row is one owner and program on one card in one UTC hour, by the state of the card. Their GPU time is the part attributed to them;
--- durations add up to more where several processes share a card. As in gua.card_hours, changed hours come from ticks.
+-- One row is one owner and program on one card in one UTC hour, by state of the card. GPU time is attributed; durations overlap where
+-- processes share a card. Changed hours come from ticks, as in gua.card_hours.
 CREATE OR REPLACE VIEW gua.owner_hours${LOCAL} $ON_CLUSTER
 (
     host LowCardinality(String) COMMENT 'Host the card is in',

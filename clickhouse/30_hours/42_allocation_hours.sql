@@ -1,5 +1,5 @@
--- One row is one use of one card in one UTC hour, by the owner and source of the allocation. The rows of a card and hour sum to its
--- GPU time in which allocation was looked at. As in gua.card_hours, changed hours come from ticks.
+-- One row is one use of one card in one UTC hour, by owner and source of the allocation. The rows of a card and hour sum to its GPU time
+-- with an allocation source. Changed hours come from ticks, as in gua.card_hours.
 CREATE OR REPLACE VIEW gua.allocation_hours${LOCAL} $ON_CLUSTER
 (
     host LowCardinality(String) COMMENT 'Host the card is in',

@@ -137,15 +137,5 @@ FROM
     FROM ${HOURS_OF_CARDS} AS hours
     GROUP BY ALL
 ) AS sizes
-LEFT JOIN
-(
-    SELECT
-        host,
-        gpu,
-        gpu_index,
-        ifNull(model, name) AS model,
-        toString(ifNull(parent, gpu)) AS whole
-    FROM gua.card_info FINAL
-    WHERE ${OF_HOSTS}
-) AS cards
+LEFT JOIN ${CARD_MODELS} AS cards
     ON cards.host = sizes.host AND cards.gpu = sizes.gpu

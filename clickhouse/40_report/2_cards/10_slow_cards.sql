@@ -20,6 +20,6 @@ SELECT
     sum(hours.ecc_errors) AS ecc_errors,
     argMaxIf(hours.row_remap, hours.row_remap_at_ms, hours.row_remap IS NOT NULL) AS row_remap
 FROM ${HOURS_OF_CARDS} AS hours
-LEFT JOIN ${NAMED_CARDS} AS cards
+LEFT JOIN ${CARD_MODELS} AS cards
     ON cards.host = hours.host AND cards.gpu = hours.gpu
 GROUP BY ALL
