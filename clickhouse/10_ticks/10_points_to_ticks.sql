@@ -212,7 +212,7 @@ WHERE MetricName = 'gua.gpu.info'
     AND Attributes['hw.id'] != ''
 COMMENT 'gua.gpu.info points into card_info'
 ;
--- One row is one card in one tick, from the point of its duration, or of its GPU time, which yields the share of a GPU.
+-- One row is one card in one tick, from the point of its duration or of its GPU time. GPU time yields the share of a GPU.
 CREATE MATERIALIZED VIEW IF NOT EXISTS gua.sum_to_card_seen $ON_CLUSTER TO gua.card_seen${LOCAL} $DEFINER
 AS
 WITH

@@ -1,6 +1,5 @@
--- One row is one card as its newest tick found it. Only the UTC days around that tick are read, and in them only the
--- cards whose newest tick lies there. A card that went silent is unobserved, whatever it was before. Ticks of a day
--- after tomorrow (a point of the year 2106) are left out, else the card would stand still until then.
+-- One row is one card at its newest tick. Only the UTC days around that tick are read. A silent card is unobserved, whatever its last
+-- state. Ticks later than tomorrow are ignored, as such a card would not change until then.
 CREATE OR REPLACE VIEW gua.current_cards $ON_CLUSTER
 (
     host LowCardinality(String) COMMENT 'Host the card is in',
@@ -94,7 +93,7 @@ FROM
             unsorted_ends_ms
         ) AS codes,
         codes[1] AS newest_code,
-        -- From the newest tick backwards, the first that no longer belongs: of another state, or before a gap.
+        -- From the newest tick back, the first tick of another state or before a gap.
         arrayFirstIndex(
             (tick_end, span, code, later_end, later_span) -> code != newest_code
                 OR later_end - later_span - tick_end > 2 * greatest(span, later_span),

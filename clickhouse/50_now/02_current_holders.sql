@@ -1,5 +1,4 @@
--- One row is one process on one card at the card's newest tick; ignored processes hold nothing and are left out. Only the
--- UTC days around that tick are read, as in current_cards.
+-- One row is one process on one card at the card's newest tick, without ignored processes. Only the UTC days around that tick are read.
 CREATE OR REPLACE VIEW gua.current_holders $ON_CLUSTER
 (
     host LowCardinality(String) COMMENT 'Host the card is in',
@@ -77,7 +76,7 @@ LEFT JOIN
         gpu,
         pid,
         created,
-        -- Arrays of numbers, each sorted by time, as in current_cards.
+        -- Arrays of numbers, each sorted by time, as in gua.current_cards.
         groupArray(toUnixTimestamp64Milli(ts)) AS unsorted_ends_ms,
         arrayReverseSort(unsorted_ends_ms) AS ends_ms,
         arrayReverseSort((one, by) -> by, groupArray(duration_ms), unsorted_ends_ms) AS durations_ms,
@@ -86,7 +85,7 @@ LEFT JOIN
             groupArray(toUInt8(indexOf(PROCESS_STATE_NAMES, state))),
             unsorted_ends_ms
         ) AS codes,
-        -- The rule of idle_streaks, told from the newest tick backwards.
+        -- The rule of gua.idle_streaks, from the newest tick back.
         arrayFirstIndex(
             (tick_end, span, code, later_end, later_span) -> code = ACTIVE
                 OR later_end - later_span - tick_end > 2 * greatest(span, later_span),

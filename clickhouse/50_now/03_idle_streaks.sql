@@ -1,7 +1,6 @@
--- One row is one idle streak that reaches into the window (since_ms, until_ms]: idle ticks of one process in a row. An
--- active tick ends it; an unknown tick, or a gap of up to twice the longer of the two ticks beside it, does not, so it
--- survives a restart of the agent. Ignored processes hold nothing and have no streaks. Ticks from a day before the window
--- to its end are read: a streak that began earlier is shown from there on.
+-- One row is one idle streak that overlaps the window (since_ms, until_ms]: consecutive idle ticks of one process. An active tick ends
+-- it. An unknown tick, or a gap up to twice the longer tick beside it, does not, nor does a restart of the agent. Ignored processes have
+-- no streaks. Ticks are read from one day before the window on: an earlier start is cut there.
 CREATE OR REPLACE VIEW gua_report.idle_streaks $ON_CLUSTER
 $DEFINER
 AS
@@ -12,9 +11,9 @@ WITH
     {hosts:Array(String)} AS of_hosts
 ${IDLE_STREAKS}
 ;
--- One row is one idle streak: idle ticks of one process in a row. A filter on host and gpu spares reading the others; none
--- on time can, since a streak is known only with all its ticks: for a window ask gua_report.idle_streaks. From 1970-01-03
--- to 2100: a day beyond what a Date can hold makes an older engine skip every partition.
+-- One row is one idle streak of all time: consecutive idle ticks of one process. Filter on host and gpu to read less. A filter on time
+-- cannot, as a streak needs all its ticks: for a window query gua_report.idle_streaks. From 1970-01-03 to 2100: older engines skip every
+-- partition if a bound, less one day, does not fit a Date.
 CREATE OR REPLACE VIEW gua.idle_streaks $ON_CLUSTER
 (
     host LowCardinality(String) COMMENT 'Host the card is in',

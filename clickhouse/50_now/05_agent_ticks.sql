@@ -1,6 +1,5 @@
--- One row is what one agent said of itself in one tick. It comes straight from the landing tables: it reaches back as far
--- as raw points are kept, and is empty where they are not (an embedded store). Readers have no right on those tables, so
--- it reads them as its definer.
+-- One row is one tick of an agent with the agent's own metrics. It reads the landing tables: it covers their retention, and is empty in
+-- an embedded store. It runs as its definer, as readers have no rights on those tables.
 CREATE OR REPLACE VIEW gua.agent_ticks${LOCAL} $ON_CLUSTER
 (
     host String COMMENT 'Host the agent is on',
@@ -29,7 +28,7 @@ SELECT
     sumOrNullIf(value, metric = 'gua.agent.errors') AS errors
 FROM
 (
-    -- A point that was sent twice is one.
+    -- A point that was sent twice counts once.
     SELECT
         ResourceAttributes['host.name'] AS host,
         ResourceAttributes['service.instance.id'] AS instance,

@@ -1,6 +1,6 @@
--- One row is one allocation that a card has at its newest tick (one that ended within it is none), and since when it has had the use
--- that it has there. An unknown tick, or a gap of up to twice the longer of the two ticks beside it, does not end a use. Only the UTC
--- days around that tick are read, as in gua.current_cards: use_since_is_lower_bound tells where nothing is known of before.
+-- One row is one allocation of a card at its newest tick, with its use and the start of that. An allocation that ended within the tick is
+-- left out. An unknown tick, or a gap up to twice the longer tick beside it, does not end a use. Only the UTC days around the tick are
+-- read; use_since_is_lower_bound marks a use that may have begun earlier.
 CREATE OR REPLACE VIEW gua_report.current_allocations $ON_CLUSTER
 $DEFINER
 AS
@@ -70,14 +70,14 @@ FROM
         source,
         allocation_id,
         max(ts) AS last,
-        -- Arrays of numbers, each sorted by time, as in current_cards.
+        -- Arrays of numbers, each sorted by time, as in gua.current_cards.
         groupArray(part_until_ms) AS unsorted_ends_ms,
         arrayReverseSort(unsorted_ends_ms) AS ends_ms,
         arrayReverseSort((one, by) -> by, groupArray(part_since_ms), unsorted_ends_ms) AS starts_ms,
         arrayReverseSort((one, by) -> by, groupArray(use_code), unsorted_ends_ms) AS codes,
         arrayReverseSort((one, by) -> by, groupArray(known_until_ms), unsorted_ends_ms) AS known_untils_ms,
         codes[1] AS newest_use,
-        -- From the newest tick backwards, the first that no longer belongs: of another use, or before a gap.
+        -- From the newest tick back, the first of another use or before a gap.
         arrayFirstIndex(
             (code, start, end, later_start, later_end) -> code != newest_use AND code != USE_UNKNOWN
                 OR later_start - end > 2 * greatest(end - start, later_end - later_start),

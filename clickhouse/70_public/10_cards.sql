@@ -1,4 +1,4 @@
--- One row is one card: what it is, and when it was first and last seen.
+-- One row is one card: its description, and its first and last tick.
 CREATE OR REPLACE VIEW gua_public.cards $ON_CLUSTER
 (
 ${CARD_COLUMNS},

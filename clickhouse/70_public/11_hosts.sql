@@ -1,4 +1,4 @@
--- One row is one host: what observes it, and when it was last heard.
+-- One row is one host: its agent, and its first and last tick.
 CREATE OR REPLACE VIEW gua_public.hosts $ON_CLUSTER
 (
     host String COMMENT 'Name of the host',

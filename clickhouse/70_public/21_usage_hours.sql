@@ -1,4 +1,4 @@
--- One row is one owner and program on one card in one UTC hour, by the state of the card. What no listed process had is in no row.
+-- One row is one owner and program on one card in one UTC hour, by state of the card. Memory without a listed process has no row.
 CREATE OR REPLACE VIEW gua_public.usage_hours $ON_CLUSTER
 (
 ${CARD_COLUMNS},

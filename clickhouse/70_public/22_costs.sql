@@ -1,5 +1,5 @@
--- One row is one of gua_public.usage_hours and what it cost by the price of its model that counted in that hour: estimated, as
--- prices are what somebody entered. Amounts of one currency may be added up.
+-- One row is one row of gua_public.usage_hours with its estimated cost, by the price of the model in that hour. Amounts of one currency
+-- may be summed.
 CREATE OR REPLACE VIEW gua_public.costs $ON_CLUSTER
 (
 ${CARD_COLUMNS},

@@ -1,5 +1,5 @@
--- One row is one use of one card in one UTC hour, by the owner and source of the allocation. The rows of a card and hour sum to its
--- GPU time in which allocation was looked at.
+-- One row is one use of one card in one UTC hour, by owner and source of the allocation. The rows of a card and hour sum to its GPU time
+-- with an allocation source.
 CREATE OR REPLACE VIEW gua_public.allocation_hours $ON_CLUSTER
 (
 ${CARD_COLUMNS},

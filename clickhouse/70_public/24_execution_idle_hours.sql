@@ -1,5 +1,4 @@
--- One row is one card in one UTC hour and one of the states active and idle-held, in which a program may be loaded. What no samples
--- tell of has no row: its hours are in gua_public.card_hours.
+-- One row is one card in one UTC hour while active or idle-held. Time without samples has no row; gua_public.card_hours has its hours.
 CREATE OR REPLACE VIEW gua_public.execution_idle_hours $ON_CLUSTER
 (
 ${CARD_COLUMNS},

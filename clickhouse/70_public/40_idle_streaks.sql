@@ -1,4 +1,4 @@
--- One row is one idle streak: idle ticks of one process on one card in a row.
+-- One row is one idle streak: consecutive idle ticks of one process on one card.
 CREATE OR REPLACE VIEW gua_public.idle_streaks $ON_CLUSTER
 (
 ${CARD_COLUMNS},

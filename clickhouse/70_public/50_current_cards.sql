@@ -1,4 +1,4 @@
--- One row is one card as its newest tick found it.
+-- One row is one card at its newest tick.
 CREATE OR REPLACE VIEW gua_public.current_cards $ON_CLUSTER
 (
 ${CARD_COLUMNS},

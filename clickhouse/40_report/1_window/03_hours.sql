@@ -1,7 +1,6 @@
--- One row is one UTC hour of which something may lie in the window, as a number since 1970: whether its counted rows may be
--- used for all hosts asked for, as nothing changed since and it lies wholly inside, and how many card ticks it then has, about;
--- NULL of the others, which are read from their ticks (gua_report.hour_ticks). An hour whose ticks are gone stays as it was
--- counted, with all of a tick that began before the window.
+-- One row is one UTC hour (since 1970) that may have ticks in the window. is_counted: its rollup is valid for all requested hosts, and
+-- the hour lies inside the window. card_ticks is the rough number of ticks. It is NULL without a valid rollup: such hours are read from
+-- ticks (gua_report.hour_ticks). An hour whose ticks have expired keeps its rollup, with all of a tick that began before the window.
 CREATE OR REPLACE VIEW gua_report.hours $ON_CLUSTER
 $DEFINER
 AS

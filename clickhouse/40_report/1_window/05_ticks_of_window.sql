@@ -18,7 +18,7 @@ ${HOURLY_CARD_ROWS}
 SELECT *
 FROM hourly_card_rows
 ;
--- One row is an interval of a card in one UTC hour, as in gua.card_intervals, from the ticks of {tick_hours} in the window.
+-- One row is one interval of a card in one UTC hour, as in gua.card_intervals, from the ticks of {tick_hours} in the window.
 CREATE OR REPLACE VIEW gua_report.tick_card_intervals $ON_CLUSTER
 $DEFINER
 AS
@@ -29,7 +29,7 @@ ${CARD_INTERVAL_ROWS}
 SELECT *
 FROM card_interval_rows
 ;
--- One row is an interval of a process in one UTC hour, as in gua.process_intervals, from the ticks of {tick_hours} in the window.
+-- One row is one interval of a process in one UTC hour, as in gua.process_intervals, from the ticks of {tick_hours} in the window.
 CREATE OR REPLACE VIEW gua_report.tick_process_intervals $ON_CLUSTER
 $DEFINER
 AS
@@ -42,7 +42,7 @@ ${PROCESS_INTERVAL_ROWS}
 SELECT *
 FROM process_interval_rows
 ;
--- One row is an interval of an allocation in one UTC hour, as in gua.allocation_intervals, from the ticks of {tick_hours} in the window.
+-- One row is one interval of an allocation in one UTC hour, as in gua.allocation_intervals, from the ticks of {tick_hours} in the window.
 CREATE OR REPLACE VIEW gua_report.tick_allocation_intervals $ON_CLUSTER
 $DEFINER
 AS
@@ -75,7 +75,7 @@ ${ALLOCATION_INTERVAL_ROWS}
 SELECT *
 FROM allocation_interval_rows
 ;
--- One row is one source of allocations in one UTC hour, as in gua.hourly_sources, from the ticks of {tick_hours} in the window.
+-- One row is one allocation source in one UTC hour, as in gua.hourly_sources, from the ticks of {tick_hours} in the window.
 CREATE OR REPLACE VIEW gua_report.tick_sources $ON_CLUSTER
 $DEFINER
 AS

@@ -1,8 +1,8 @@
--- One row is what one owner's program, or Slurm job of it, took of one card: its GPU time in the window, and by ticks the largest memory
--- of all its processes on that card together, the one that 95 % of the time did not exceed, and the same of its busiest process;
--- p95_sm_utilization is that of the card, whoever was on it. A tick in which the memory of any of them is unknown counts in unknown_ms
--- alone. Truly-idle cards are held by nobody, and ignored processes hold nothing. priced is GPU time by the number of its price. Read
--- from the ticks of {tick_hours}.
+-- One row is one owner, program and Slurm job on one card: GPU time in the window, and memory and utilization by ticks. peak_bytes and
+-- p95_bytes are the memory of all its processes on the card: the maximum, and the 95th percentile by time. peak_utilization and
+-- p95_utilization are those of its busiest process, p95_sm_utilization that of the card. unknown_ms is time with unknown memory of a
+-- process; peak and percentile of memory leave it out. Truly-idle cards and ignored processes are left out. priced is GPU time by price
+-- number. Read from the ticks of {tick_hours}.
 CREATE OR REPLACE VIEW gua_report.right_size $ON_CLUSTER
 $DEFINER
 AS
@@ -88,7 +88,7 @@ FROM
             inside_ms,
             inside_part AS part,
             sm_utilization AS sms,
-            -- So many of the prices had begun: numbers up to it count.
+            -- Number of prices that had begun; the last number up to it is valid.
             arrayCount(start_ms -> start_ms <= toInt64(toUnixTimestamp(hour)) * 1000, {price_starts:Array(Int64)}) AS begun
         FROM spans
         WHERE state_code != TRULY_IDLE
@@ -104,10 +104,9 @@ GROUP BY
     ticks.program,
     ticks.slurm_job_id
 ;
--- One row is one card with ticks in the window, and its memory in these: the least in total, the most that the driver reserved, whether
--- it was ever a MIG instance or a partitioned GPU, and whether it used the host's memory. whole_bytes is the memory of the GPU that an
--- instance is a part of: its instances and unallocated slices together, in the tick with the largest sum; NULL of other cards, and where
--- no tick has the memory of unallocated slices.
+-- One row is one card with ticks in the window and its memory: the smallest total, the largest reserve of the driver, and its kind.
+-- is_cut: it was a partitioned GPU. whole_bytes is the memory of the GPU of an instance: the largest sum of instances and unallocated
+-- slices in a tick. It is NULL for other cards, and without memory of the unallocated slices.
 CREATE OR REPLACE VIEW gua_report.card_sizes $ON_CLUSTER
 $DEFINER
 AS
@@ -120,7 +119,7 @@ SELECT
     sizes.reserved_bytes AS reserved_bytes,
     sizes.is_cut AS is_cut,
     sizes.is_instance AS is_instance,
-    -- It stands in the row of the GPU.
+    -- The row of the GPU has it.
     if(is_instance, max(sizes.whole_bytes) OVER (PARTITION BY sizes.host, cards.whole), NULL) AS whole_bytes,
     sizes.is_shared AS is_shared
 FROM

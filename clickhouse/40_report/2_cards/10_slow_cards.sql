@@ -1,6 +1,6 @@
--- One row is one card: its time in the window, the part of it in which the reasons for slow clocks are known, and parts of that slowed by
--- heat, by the power cap and by hardware, as it was when the card was read; one tick may have several. Errors are those of ticks that end
--- in the window, xid the newest of their numbers; row_remap is the newest state of remapped memory rows.
+-- One row is one card. told_ms is time with known clock reasons; heat_ms, power_cap_ms and hardware_ms are the parts of it slowed by
+-- each. A tick may have several reasons, read at its end. Errors are those of ticks that end in the window. xid and row_remap are the
+-- newest values.
 CREATE OR REPLACE VIEW gua_report.slow_cards $ON_CLUSTER
 $DEFINER
 AS

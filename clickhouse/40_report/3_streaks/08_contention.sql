@@ -1,17 +1,15 @@
--- One row is one host, and one (is_total) all of them: how long somebody in want of a card would have found one (free_ms), none, but
--- at least one idle-held or promised to somebody who is not there (contended_ms), only active ones (busy_ms), or none in what is known
--- while not all is (unknown_ms). A truly-idle card is free only for who may have it: where allocation is looked at, that is nobody while
--- it is promised, and nobody knows while it is not known whether it is.
--- Whole cards only: who wants a card is not helped by a slice of one, so instances are left out, and a GPU while it is partitioned.
--- contended_priced: idle-held GPU time of the contended time (contended_us) by price; what no price given counts for is left out.
--- contended_promised_us: GPU time of the contended time in which cards were truly-idle and promised.
+-- One row is one host, and (is_total) all hosts: time by whether a card was available. free_ms: one was. contended_ms: none was, and at
+-- least one was idle-held, or truly-idle and allocated. busy_ms: all were active. unknown_ms: none of the known cards was, and not all
+-- are known. A truly-idle card is free unless it is allocated, and unknown if its allocation is unknown. Only whole GPUs count, without
+-- MIG instances and GPUs while partitioned. contended_us and contended_priced are idle-held GPU time in contention, in total and by price
+-- number, without unpriced time. contended_promised_us is GPU time of truly-idle, allocated cards in contention.
 CREATE OR REPLACE VIEW gua_report.contention $ON_CLUSTER
 $DEFINER
 AS
 WITH
     ${STATES},
     ${USES},
-    -- Truly-idle and promised; truly-idle, and it is not known whether it is promised.
+    -- States of truly-idle cards: allocated, or of unknown allocation.
     5 AS ALLOCATED,
     6 AS MAYBE_ALLOCATED,
     expected AS
@@ -32,7 +30,7 @@ WITH
             AND NOT ifNull(mig = 'instance', false)
             AND since_ms < until_ms
     ),
-    -- How many begin (or end, below 0) at a moment of a card: expected time, ticks in a state, promises.
+    -- Starts (1) and ends (-1) at a moment of a card: expected time, intervals in a state, allocations.
     events AS
     (
         SELECT
@@ -43,11 +41,11 @@ WITH
             event.2 AS count,
             count * gpu_us / 1000 / observed_ms AS gpus,
             end_ms,
-            -- Of a tick that begins: 0 while the GPU is whole, 1 while it is partitioned.
+            -- While an interval begins: 0 for a whole GPU, 1 for a partitioned one.
             if(count > 0, toNullable(toUInt8(is_partitioned)), NULL) AS mode
         FROM ${INTERVALS_OF_CARDS}
-        -- What rounding leaves between the ticks of an interval is not observed either, and stands at its end. Ticks that overlap
-        -- observe more than elapses: such an interval ends when its last tick does.
+        -- Observed time ends before end_ms by the rounding between ticks. Overlapping ticks observe more than elapses: then end_ms
+        -- counts.
         ARRAY JOIN [(start_ms, 1), (least(end_ms, start_ms + toInt64(observed_ms)), -1)] AS event
         UNION ALL
         SELECT
@@ -76,14 +74,14 @@ WITH
         FROM expected
         ARRAY JOIN [(since_ms, 1), (until_ms, -1)] AS event
     ),
-    -- Each card from a moment until the next: ticks that overlap are one card's time, in the state in which it does most.
+    -- Each card from one moment to the next. Overlapping ticks are one card's time, in the busiest of their states.
     cards AS
     (
         SELECT
             host,
             gpu,
             at_ms,
-            -- A mode lasts until the next tick; before the first tick its mode counts, without ticks that of the newest.
+            -- A mode lasts until the next tick. Before the first tick its mode counts, without ticks that of the newest.
             sum(expecting) OVER so_far > 0
                 AND ifNull(anyLast(mode) OVER so_far, ifNull(any(mode) OVER card, expected.is_partitioned)) = 0 AS is_expected,
             sum(idle) OVER so_far AS now_idle,
@@ -139,7 +137,7 @@ SELECT
     toInt64(sumIf(lasts_ms, verdict = 'unknown')) AS unknown_ms,
     toInt64(round(sumIf(lasts_ms * now_held_gpus, verdict = 'contended') * 1000)) AS contended_us,
     toInt64(round(sumIf(lasts_ms * greatest(now_allocated_gpus, 0), verdict = 'contended') * 1000)) AS contended_promised_us,
-    -- Of a card that is idle-held from one moment to another, the contended time until the one less that until the other.
+    -- Idle-held GPU time in contention: contended time up to its end less contended time up to its start.
     CAST(
         arrayFilter(
             one -> one.1 > 0,
@@ -220,7 +218,7 @@ FROM
                     WINDOW before AS (PARTITION BY host, gpu ORDER BY at_ms ROWS BETWEEN 1 PRECEDING AND CURRENT ROW)
                 )
                 ARRAY JOIN [cityHash64(host), toUInt64(0)] AS scope
-                -- Where an hour ends, the next often goes on alike.
+                -- At the end of an hour the state often does not change.
                 WHERE (is_expected, state, gpus, price) != (was_expected, previous.1, previous.2, previous.3)
                 GROUP BY
                     scope,

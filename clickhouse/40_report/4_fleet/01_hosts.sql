@@ -1,4 +1,4 @@
--- One row is one host and the resource attributes that its newest tick came with.
+-- One row is one host with the resource attributes of its newest tick.
 CREATE OR REPLACE VIEW gua_report.labels $ON_CLUSTER
 $DEFINER
 AS
@@ -8,7 +8,7 @@ SELECT
 FROM gua.hosts
 ORDER BY host
 ;
--- One row is one host as gua status --all lists it; times are Unix time in ms, now_ms is the server's own.
+-- One row is one host in gua status --all. Times are Unix time [ms]; now_ms is the server's clock.
 CREATE OR REPLACE VIEW gua_report.host_status $ON_CLUSTER
 $DEFINER
 AS
@@ -33,10 +33,9 @@ SELECT
 FROM gua.hosts
 ORDER BY host
 ;
--- One row is one host that an agent samples and about which something must be said: it fell silent before until_ms, or
--- its clock and the server's disagree on the newest day of the window that it has ticks of.
--- Ahead: its newest tick came before its own time, by more than 2 s. Behind: no tick of the day came within a minute,
--- and it is not silent; short of 10 intervals a day is not judged, as what comes then may have waited.
+-- One row is one host with an agent that is silent at until_ms, or whose clock was wrong on its newest day in the window. ahead_ms: the
+-- newest tick arrived more than 2 s before its own time. behind_ms: the least delay of the day is 60 s or more, the host is not silent,
+-- and the day has 10 intervals. Fewer ticks may just have waited in the spool.
 CREATE OR REPLACE VIEW gua_report.fleet $ON_CLUSTER
 $DEFINER
 AS

@@ -1,5 +1,5 @@
--- One row is one card: for cells of cell_ms from the window's start on, each that holds anything, (number, observed ms in the
--- states active, idle-held, truly-idle, unknown).
+-- One row is one card with its timeline in cells of cell_ms from the window's start on. A cell is (number, observed ms active, idle-held,
+-- truly-idle, unknown); empty cells are left out.
 CREATE OR REPLACE VIEW gua_report.timeline $ON_CLUSTER
 $DEFINER
 AS
@@ -37,8 +37,8 @@ FROM
 )
 GROUP BY ALL
 ;
--- One row is one of the processes that were longest on a card, each card's `limit` of them, and how many it had in all. Sums of runs
--- tell it: each idle run lies in one streak, and who it was is told by the last run. observed_ms is what ticks cover of its time there.
+-- One row is one of the `limit` longest processes of each card, and the card's number of processes. Sums of intervals suffice, as an idle
+-- interval lies in one streak; names are those of the last interval.
 CREATE OR REPLACE VIEW gua_report.timeline_processes $ON_CLUSTER
 $DEFINER
 AS

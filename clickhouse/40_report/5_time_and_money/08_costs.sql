@@ -1,6 +1,5 @@
--- One row is one card and one of the prices given, by its number, or none (0): the GPU time in the window that it counted for,
--- by state of the card. The rows of a card sum to its hours. A tick counts with the hour of its end less 1 ms, as prices change
--- between two hours; a MIG instance with its part of the GPU. Given are prices that begin before the window ends.
+-- One row is one card and one price by its number, or 0 for unpriced time: GPU time in the window by state. The rows of a card sum to its
+-- hours. A tick counts in the hour of its end less 1 ms, as prices change at full hours.
 CREATE OR REPLACE VIEW gua_report.costs $ON_CLUSTER
 $DEFINER
 AS
@@ -8,7 +7,7 @@ WITH
     ${STATES},
     periods AS
     (
-        -- A period is how many of the prices had begun: hours of one are added up before they are priced.
+        -- period is the number of prices that had begun. Hours of one period are summed before they are priced.
         SELECT
             host,
             gpu,

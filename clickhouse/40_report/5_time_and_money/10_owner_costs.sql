@@ -1,5 +1,5 @@
--- One row is one row of gua.owner_hours and what it cost by the price of its model that counted in that hour: estimated, as prices
--- are what somebody entered. Amounts of one currency may be added up. What no listed process had is in no row.
+-- One row is one row of gua.owner_hours with its estimated cost, by the price of the model in that hour. Amounts of one currency may be
+-- summed. Memory without a listed process has no row.
 CREATE OR REPLACE VIEW gua.owner_costs $ON_CLUSTER
 (
     host LowCardinality(String) COMMENT 'Host the card is in',
@@ -39,7 +39,7 @@ FROM
         hours.program AS program,
         hours.state AS state,
         hours.gpu_time_ms AS gpu_time_ms,
-        -- The newest that counts already; where there is none, one without a currency.
+        -- The newest valid price; without one, an empty currency.
         arrayLast(each -> each.from_ms <= toInt64(toUnixTimestamp(hours.hour)) * 1000, cards.prices) AS price
     FROM gua.owner_hours AS hours
     GLOBAL LEFT JOIN

@@ -1,5 +1,5 @@
--- One row is one card and one metric of its performance counters: of the GPU time in which it was active in the window, how much the
--- metric is told of, that time x the metric [us/200], and how much of it the metric was low, below 10 %. What is not told has no row.
+-- One row is one card and one metric of its performance counters. told_us is active GPU time with a known value, weighted that time x
+-- value [us/200], low_us its part below 10 %. A metric without values has no row.
 CREATE OR REPLACE VIEW gua_report.activity $ON_CLUSTER
 $DEFINER
 AS
@@ -38,9 +38,9 @@ ORDER BY
     gpu,
     metric
 ;
--- One row is one owner's program on cards that were active and told how many of their SMs were busy: its attributed GPU time in the
--- window, that x the cards' activity [us/200], the part of which tensor activity is told, and the part in which few SMs (below 10 %)
--- were busy. Of a shared card each has the card's activity. Read from ticks: of {tick_hours}.
+-- One row is one owner and program on active cards with known SM activity: attributed GPU time, and that time x the card's activity
+-- [us/200]. tensor_us is the part with known tensor activity, low_us the part with few SMs (below 10 %). Processes on a shared card all
+-- have the card's activity. Read from the ticks of {tick_hours}.
 CREATE OR REPLACE VIEW gua_report.activity_owners $ON_CLUSTER
 $DEFINER
 AS

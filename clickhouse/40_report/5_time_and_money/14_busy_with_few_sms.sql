@@ -1,6 +1,6 @@
--- One row is one run of a card that looked busy and was not: ticks in a row, half an hour or more together, in which it was active,
--- its utilization at least 90 %, and less than 10 % of its SMs busy. A hole as long as a tick, and any other tick, also one of which
--- one of these is not known, ends it. Times are those within the window; owners and programs all that were there. Read from ticks.
+-- One row is one interval of a card that looked busy: 30 min or more of consecutive active ticks. Utilization was at least 90 %, and SM
+-- activity below 10 %. Any other tick ends it, also one with unknown values, and a hole as long as a tick. Times are those in the window;
+-- owners and programs are all in the interval. Read from the ticks of {tick_hours}.
 CREATE OR REPLACE VIEW gua_report.busy_with_few_sms $ON_CLUSTER
 $DEFINER
 AS
@@ -78,7 +78,7 @@ FROM
                 programs Array(String)
             ))'
         ) AS every,
-        -- Which of all ticks of the card each of these is: two in a row have no other one between them.
+        -- Positions of these ticks among all ticks of the card: adjacent positions have no other tick between them.
         arraySort(groupArray(end_ms * 2 + is_stuck)) AS all_ticks,
         arrayFilter((position, tick) -> tick % 2 = 1, arrayEnumerate(all_ticks), all_ticks) AS positions,
         arraySplit(

@@ -1,5 +1,5 @@
--- One row is how many reservations of one kind (run, manual) an owner had that were there at a tick of the window: of gua, and of an
--- imported history of canhazgpu. Of an empty kind are those that counted hours alone know, as their ticks are gone.
+-- One row is the number of reservations of one owner and kind (run, manual) with a tick in the window. Sources are gua and imported
+-- canhazgpu histories. kind is empty where ticks have expired, as rollups have no kind.
 CREATE OR REPLACE VIEW gua_report.reservations $ON_CLUSTER
 $DEFINER
 AS

@@ -1,7 +1,6 @@
--- One row is one host on which a source told who waits for cards, in the window: the most requests that waited at once (waiting), how
--- long all of them waited together (wait_ms) and at least one did (waited_ms), and what became of GPU time meanwhile, by use. Of a tick
--- in which requests waited for a part of it, that part of each use counts. untold_ms: time in which gua gave out cards, of which no tick
--- tells who waited, as it is gone.
+-- One row is one host with a queue in the window. waiting is the most requests at once, wait_ms the waiting time of all requests,
+-- waited_ms the time with at least one request. used_us to unknown_us are GPU time by use while requests waited; a tick counts by the
+-- part in which they did. untold_ms is time of source gua without stored queue ticks, as they have expired.
 CREATE OR REPLACE VIEW gua_report.waits $ON_CLUSTER
 $DEFINER
 AS

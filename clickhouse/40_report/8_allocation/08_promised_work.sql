@@ -1,6 +1,5 @@
--- One row is promised GPU time of one kind of work, or of one served model (by: kind, served-model), and of one use. An allocation's
--- kind and model are those that it had for the most of the GPU time that its ticks in the window tell, of as much the last by name;
--- NULL where they tell none.
+-- One row is allocated GPU time by kind of work or served model ({by}) and by use. An allocation has the name with the most GPU time of
+-- its ticks in the window; of equal ones the alphabetically last. It is NULL without a name.
 CREATE OR REPLACE VIEW gua_report.promised_work $ON_CLUSTER
 $DEFINER
 AS
