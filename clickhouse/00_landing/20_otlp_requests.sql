@@ -32,4 +32,4 @@ CREATE TABLE IF NOT EXISTS gua.otlp_requests $ON_CLUSTER
     ))
 )
 ENGINE = Null
-COMMENT 'Entry for spooled OTLP requests (ProtobufList)'
+COMMENT 'Entry of spooled OTLP requests (ProtobufList)'

@@ -238,7 +238,7 @@ WHERE MetricName IN ('gua.gpu.sample.duration', 'gua.gpu.time')
     AND accurateCastOrNull(round(Value * 1000), 'UInt32') IS NOT NULL
     AND StartTimeUnix < TimeUnix
     AND dateDiff('second', StartTimeUnix, TimeUnix) < 4294967
-COMMENT 'Spans of cards into card_seen'
+COMMENT 'First and last ticks of cards into card_seen'
 ;
 -- One row is one tick of an agent. Each tick has a point with the tick's duration, even if no card was readable.
 CREATE MATERIALIZED VIEW IF NOT EXISTS gua.gauge_to_agents $ON_CLUSTER TO gua.agents${LOCAL} $DEFINER
@@ -279,7 +279,7 @@ WHERE ${OUR_SCOPE}
         TimeUnix < toDateTime64('2000-01-01 00:00:00', 3, 'UTC')
         OR TimeUnix > now() + toIntervalDay(1)
     )
-COMMENT 'Gauge points of impossible times into refused_points'
+COMMENT 'Gauge points with impossible times into refused_points'
 ;
 -- One row is one sum point of this project with an impossible time: the clock of its host is wrong.
 CREATE MATERIALIZED VIEW IF NOT EXISTS gua.sum_to_refused_points $ON_CLUSTER TO gua.refused_points${LOCAL} $DEFINER
@@ -296,7 +296,7 @@ WHERE ${OUR_SCOPE}
         TimeUnix < toDateTime64('2000-01-01 00:00:00', 3, 'UTC')
         OR TimeUnix > now() + toIntervalDay(1)
     )
-COMMENT 'Sum points of impossible times into refused_points'
+COMMENT 'Sum points with impossible times into refused_points'
 ;
 -- One row is one gauge point of an allocation of a card; gua.allocation_ticks merges the points of a tick.
 CREATE MATERIALIZED VIEW IF NOT EXISTS gua.gauge_to_allocation_ticks $ON_CLUSTER TO gua.allocation_ticks${LOCAL} $DEFINER

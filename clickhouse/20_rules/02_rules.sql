@@ -4,19 +4,19 @@ CREATE TABLE IF NOT EXISTS gua.settings${LOCAL} $ON_CLUSTER
 (
     key LowCardinality(String) COMMENT 'Name of the setting',
     value Float64 COMMENT 'Its value: a ratio, or bytes',
-    changed DateTime64(3, 'UTC') DEFAULT now64(3) COMMENT 'When it was set; the newest counts'
+    changed DateTime64(3, 'UTC') DEFAULT now64(3) COMMENT 'When it was set; the newest is valid'
 )
 ENGINE = ${REPLICATED}ReplacingMergeTree(changed)
 ORDER BY key
 $TABLE_SETTINGS
-COMMENT 'Settings of the rules; they apply to the whole window of a report'
+COMMENT 'Changed settings of the rules; reports apply them to the whole window'
 ;
 -- One row is one setting of the rules in force: the stored value, or the shipped default.
 CREATE OR REPLACE VIEW gua.rules $ON_CLUSTER
 (
     key String COMMENT 'Name of the setting',
     value Float64 COMMENT 'Value in force: a ratio, or bytes',
-    is_default Bool COMMENT 'Whether nobody changed it'
+    is_default Bool COMMENT 'Whether it is the shipped default'
 )
 $DEFINER
 AS

@@ -4,13 +4,13 @@ CREATE TABLE IF NOT EXISTS gua.hour_marks${LOCAL} $ON_CLUSTER
 (
     host LowCardinality(String) COMMENT 'host.name of the sender',
     hour DateTime('UTC') COMMENT 'Start of the hour' CODEC(Delta, ZSTD(1)),
-    marks SimpleAggregateFunction(sum, UInt64) COMMENT 'Inserts that held ticks of this hour' CODEC(ZSTD(1)),
+    marks SimpleAggregateFunction(sum, UInt64) COMMENT 'Inserts with ticks of this hour' CODEC(ZSTD(1)),
     marked SimpleAggregateFunction(max, DateTime64(3, 'UTC'))
-        COMMENT 'When the newest of them came, by the server''s clock' CODEC(Delta, ZSTD(1))
+        COMMENT 'Reception of the newest, by the server''s clock' CODEC(Delta, ZSTD(1))
 )
 ENGINE = ${REPLICATED}AggregatingMergeTree
 PARTITION BY toYYYYMM(hour)
 ORDER BY (host, hour)
 $HOURS_TTL
 $TABLE_SETTINGS
-COMMENT 'Number of inserts per host and hour'
+COMMENT 'Inserts per host and hour'

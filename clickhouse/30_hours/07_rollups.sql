@@ -4,7 +4,7 @@ CREATE TABLE IF NOT EXISTS gua.rollups${LOCAL} $ON_CLUSTER
 (
     host LowCardinality(String) COMMENT 'Host',
     hour DateTime('UTC') COMMENT 'Start of the hour' CODEC(Delta, ZSTD(1)),
-    written DateTime64(3, 'UTC') COMMENT 'Version of the row; the newest counts' CODEC(Delta, ZSTD(1)),
+    written DateTime64(3, 'UTC') COMMENT 'Version of the row; the newest is valid' CODEC(Delta, ZSTD(1)),
 ${ROLLUP_COLUMNS},
     ticks UInt64 COMMENT 'Card ticks' CODEC(ZSTD(1))
 )

@@ -7,7 +7,7 @@ FROM gua.card_ticks${LOCAL}
 GROUP BY
     host,
     hour
-COMMENT 'Marks the hours of arriving card ticks'
+COMMENT 'Hours of inserted card ticks'
 ;
 -- One row is one host and hour with process ticks in an insert.
 CREATE MATERIALIZED VIEW IF NOT EXISTS gua.process_ticks_to_hour_marks $ON_CLUSTER TO gua.hour_marks${LOCAL} $DEFINER
@@ -18,7 +18,7 @@ FROM gua.process_ticks${LOCAL}
 GROUP BY
     host,
     hour
-COMMENT 'Marks the hours of arriving process ticks'
+COMMENT 'Hours of inserted process ticks'
 ;
 -- One row is one host and hour with allocation ticks in an insert.
 CREATE MATERIALIZED VIEW IF NOT EXISTS gua.allocation_ticks_to_hour_marks $ON_CLUSTER TO gua.hour_marks${LOCAL} $DEFINER
@@ -29,7 +29,7 @@ FROM gua.allocation_ticks${LOCAL}
 GROUP BY
     host,
     hour
-COMMENT 'Marks the hours of arriving ticks of allocations'
+COMMENT 'Hours of inserted allocation ticks'
 ;
 -- One row is one host and hour with ticks of allocation sources in an insert.
 CREATE MATERIALIZED VIEW IF NOT EXISTS gua.allocation_source_ticks_to_hour_marks $ON_CLUSTER TO gua.hour_marks${LOCAL} $DEFINER
@@ -40,4 +40,4 @@ FROM gua.allocation_source_ticks${LOCAL}
 GROUP BY
     host,
     hour
-COMMENT 'Marks the hours of arriving ticks of sources of allocations'
+COMMENT 'Hours of inserted ticks of allocation sources'

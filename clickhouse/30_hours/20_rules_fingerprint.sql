@@ -3,7 +3,7 @@
 CREATE OR REPLACE VIEW gua.rules_fingerprint $ON_CLUSTER
 (
     fingerprint UInt64 COMMENT 'Hash of the settings in force',
-    ticks_from DateTime('UTC') COMMENT 'Older hours stay as they were counted: their ticks are gone, or soon will be'
+    ticks_from DateTime('UTC') COMMENT 'Older hours keep their rollup: their ticks expire or have expired'
 )
 $DEFINER
 AS

@@ -4,8 +4,8 @@ CREATE OR REPLACE VIEW gua.due_hours $ON_CLUSTER
 (
     host LowCardinality(String) COMMENT 'Host',
     hour DateTime('UTC') COMMENT 'Start of the hour',
-    marks UInt64 COMMENT 'Inserts that held ticks of this hour',
-    fingerprint UInt64 COMMENT 'Rules in force'
+    marks UInt64 COMMENT 'Inserts with ticks of this hour',
+    fingerprint UInt64 COMMENT 'Fingerprint of the rules in force'
 )
 $DEFINER
 AS

@@ -73,4 +73,4 @@ SELECT
 FROM gua.hourly_cards${LOCAL} AS cards
 GROUP BY ALL
 HAVING countIf(gpu = '') > 0
-COMMENT 'Says which hours were rolled up'
+COMMENT 'Completed rollups'

@@ -9,4 +9,4 @@ SELECT
     fingerprint
 FROM gua.due_hours
 ORDER BY hour
-COMMENT 'Finds due hours'
+COMMENT 'Starts the rollup of due hours'

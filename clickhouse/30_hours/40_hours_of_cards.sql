@@ -6,7 +6,7 @@ CREATE OR REPLACE VIEW gua.card_hours${LOCAL} $ON_CLUSTER
     gpu LowCardinality(String) COMMENT 'NVML UUID of the card or MIG instance',
     hour DateTime('UTC') COMMENT 'Start of the hour',
     state String COMMENT 'active, idle-held, truly-idle or unknown',
-    reason Nullable(String) COMMENT 'Why unknown: lost, utilization, pid_namespace, processes, memory',
+    reason Nullable(String) COMMENT 'Reason of unknown: lost, utilization, pid_namespace, processes, memory',
     card_ticks UInt64 COMMENT 'Ticks',
     duration_ms UInt64 COMMENT 'Observed time [ms]',
     gpu_time_ms UInt64 COMMENT 'GPU time [ms]'
@@ -65,10 +65,10 @@ CREATE OR REPLACE VIEW gua.execution_idle_hours${LOCAL} $ON_CLUSTER
     gpu LowCardinality(String) COMMENT 'NVML UUID of the card or MIG instance',
     hour DateTime('UTC') COMMENT 'Start of the hour',
     state String COMMENT 'active or idle-held',
-    sampled_gpu_us UInt64 COMMENT 'GPU time that samples cover [us]',
-    idle_gpu_us UInt64 COMMENT 'Of that what lay below the threshold of active [us]',
-    powered_gpu_us UInt64 COMMENT 'Of idle_gpu_us what power samples cover [us]',
-    idle_energy_mj UInt64 COMMENT 'Energy of what power samples cover [mJ]'
+    sampled_gpu_us UInt64 COMMENT 'Sampled GPU time [us]',
+    idle_gpu_us UInt64 COMMENT 'Part of sampled_gpu_us below the threshold of active [us]',
+    powered_gpu_us UInt64 COMMENT 'Part of idle_gpu_us with power samples [us]',
+    idle_energy_mj UInt64 COMMENT 'Energy of powered_gpu_us [mJ]'
 )
 $DEFINER
 AS
@@ -120,4 +120,4 @@ GROUP BY
     gpu,
     hour,
     state_code
-COMMENT 'Idle seconds of each card while a program may be loaded, by hour'
+COMMENT 'Idle seconds of active and idle-held cards by hour'

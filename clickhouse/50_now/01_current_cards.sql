@@ -4,26 +4,25 @@ CREATE OR REPLACE VIEW gua.current_cards $ON_CLUSTER
 (
     host LowCardinality(String) COMMENT 'Host the card is in',
     gpu LowCardinality(String) COMMENT 'NVML UUID of the card or MIG instance',
-    gpu_index Nullable(UInt16) COMMENT 'Index NVML gave the card; it may change with a boot',
+    gpu_index Nullable(UInt16) COMMENT 'NVML index of the card; may change with a boot',
     name Nullable(String) COMMENT 'Device name',
     model Nullable(String) COMMENT 'Model of the whole GPU',
     mig Nullable(String) COMMENT 'none, parent (partitioned) or instance',
-    source Nullable(String) COMMENT 'Who made its ticks: agent, import, simulator',
+    source Nullable(String) COMMENT 'Origin of its ticks: agent, import, simulator',
     ts DateTime64(3, 'UTC') COMMENT 'Newest tick',
-    age_ms Int64 COMMENT 'Time since the newest tick; negative if the host''s clock is ahead of the server''s [ms]',
+    age_ms Int64 COMMENT 'Time since the newest tick; below 0: the host''s clock is ahead of the server''s [ms]',
     stale Bool COMMENT 'Whether the newest tick is older than three intervals',
     state String COMMENT 'active, idle-held, truly-idle or unknown at the newest tick; unobserved if that is stale',
-    reason Nullable(String) COMMENT 'Why unknown: lost, utilization, pid_namespace, processes, memory; why unobserved: silent',
-    last_state String COMMENT 'active, idle-held, truly-idle or unknown at the newest tick, however old that is',
-    since DateTime64(3, 'UTC')
-        COMMENT 'Since when it was in last_state without a gap of two ticks, at least: ticks from the UTC day before on are read',
+    reason Nullable(String) COMMENT 'Reason: lost, utilization, pid_namespace, processes, memory; silent if unobserved',
+    last_state String COMMENT 'active, idle-held, truly-idle or unknown at the newest tick',
+    since DateTime64(3, 'UTC') COMMENT 'Start of last_state, without a gap of two ticks; ticks from the UTC day before on are read',
     in_state_ms Int64 COMMENT 'From since to the newest tick [ms]',
     busiest_utilization Nullable(UInt16) COMMENT 'Largest known utilization of any engine or process at the newest tick [1/10,000]',
-    held_lower_bytes UInt64 COMMENT 'Memory held at the newest tick, at least [By]',
-    held_upper_bytes Nullable(UInt64) COMMENT 'Memory held at the newest tick, at most; NULL if unknown [By]',
-    unattributed_lower_bytes UInt64 COMMENT 'Memory held that no listed process owns, at least [By]',
+    held_lower_bytes UInt64 COMMENT 'Held memory at the newest tick, at least [By]',
+    held_upper_bytes Nullable(UInt64) COMMENT 'Held memory at the newest tick, at most; NULL if unknown [By]',
+    unattributed_lower_bytes UInt64 COMMENT 'Held memory without a listed process, at least [By]',
     allocation LowCardinality(Nullable(String))
-        COMMENT 'Allocation at the newest tick: allocated, unallocated, unknown; NULL without a source of allocations'
+        COMMENT 'At the newest tick: allocated, unallocated or unknown; NULL without an allocation source'
 )
 $DEFINER
 AS
@@ -113,4 +112,4 @@ FROM
 ) AS ticks
 LEFT JOIN gua.cards AS card
     ON card.host = ticks.host AND card.gpu = ticks.gpu
-COMMENT 'Every card as of its newest tick'
+COMMENT 'All cards at their newest tick'

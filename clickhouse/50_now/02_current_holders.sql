@@ -3,15 +3,15 @@ CREATE OR REPLACE VIEW gua.current_holders $ON_CLUSTER
 (
     host LowCardinality(String) COMMENT 'Host the card is in',
     gpu LowCardinality(String) COMMENT 'NVML UUID of the card or MIG instance',
-    gpu_index Nullable(UInt16) COMMENT 'Index NVML gave the card; it may change with a boot',
+    gpu_index Nullable(UInt16) COMMENT 'NVML index of the card; may change with a boot',
     name Nullable(String) COMMENT 'Device name',
     ts DateTime64(3, 'UTC') COMMENT 'Newest tick of the card',
-    age_ms Int64 COMMENT 'Time since the newest tick; negative if the host''s clock is ahead of the server''s [ms]',
+    age_ms Int64 COMMENT 'Time since the newest tick; below 0: the host''s clock is ahead of the server''s [ms]',
     stale Bool COMMENT 'Whether the newest tick is older than three intervals',
     card_state String COMMENT 'State of the card: active, idle-held, truly-idle, unknown, or unobserved if stale',
     pid UInt32 COMMENT 'Process id on the host',
     created DateTime64(3, 'UTC') COMMENT 'When the process started; 1970-01-01 if unknown',
-    owner Nullable(String) COMMENT 'User the process runs as',
+    owner Nullable(String) COMMENT 'User of the process',
     program Nullable(String) COMMENT 'Process name',
     type Nullable(String) COMMENT 'compute, graphics or mps',
     container_id Nullable(String) COMMENT 'Container',
@@ -19,11 +19,11 @@ CREATE OR REPLACE VIEW gua.current_holders $ON_CLUSTER
     slurm_job_id Nullable(String) COMMENT 'Slurm job',
     systemd_unit Nullable(String) COMMENT 'systemd unit',
     memory_bytes Nullable(UInt64) COMMENT 'Device memory of the process; NULL if unknown [By]',
-    utilization Nullable(UInt16) COMMENT 'Utilization by the process; NULL if not known [1/10,000]',
+    utilization Nullable(UInt16) COMMENT 'Utilization by the process; NULL if unknown [1/10,000]',
     state String COMMENT 'State of the process at the newest tick: active, idle or unknown; unobserved if that is stale',
     idle_since Nullable(DateTime64(3, 'UTC'))
-        COMMENT 'Start of the idle streak at the newest tick, at least: ticks from the UTC day before on are read; NULL if not idle',
-    idle_ms Nullable(UInt64) COMMENT 'Time of the idle ticks since then; NULL if the process is not idle [ms]'
+        COMMENT 'Start of the idle streak; ticks from the UTC day before on are read; NULL if not idle',
+    idle_ms Nullable(UInt64) COMMENT 'Time of the idle ticks since then; NULL if not idle [ms]'
 )
 $DEFINER
 AS
@@ -113,4 +113,4 @@ LEFT JOIN
         created
 ) AS idle
     ON idle.host = process.host AND idle.gpu = process.gpu AND idle.pid = process.pid AND idle.created = process.created
-COMMENT 'Every process on a card as of the card''s newest tick'
+COMMENT 'Processes on cards at the card''s newest tick'

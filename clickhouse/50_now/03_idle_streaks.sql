@@ -20,13 +20,13 @@ CREATE OR REPLACE VIEW gua.idle_streaks $ON_CLUSTER
     gpu LowCardinality(String) COMMENT 'NVML UUID of the card or MIG instance',
     pid UInt32 COMMENT 'Process id on the host',
     created DateTime64(3, 'UTC') COMMENT 'When the process started; 1970-01-01 if unknown',
-    owner Nullable(String) COMMENT 'User the process runs as',
+    owner Nullable(String) COMMENT 'User of the process',
     program Nullable(String) COMMENT 'Process name',
     start DateTime64(3, 'UTC') COMMENT 'Start of the first idle tick',
     end DateTime64(3, 'UTC') COMMENT 'End of the last idle tick',
-    idle_ms UInt64 COMMENT 'Time of the idle ticks; gaps and unknown ticks between them do not count [ms]',
+    idle_ms UInt64 COMMENT 'Time of the idle ticks, without gaps and unknown ticks [ms]',
     ticks UInt64 COMMENT 'Idle ticks',
-    memory_bytes Nullable(UInt64) COMMENT 'Largest known device memory of the process in those ticks; NULL if none is known [By]'
+    memory_bytes Nullable(UInt64) COMMENT 'Largest known memory of the process in those ticks; NULL if unknown [By]'
 )
 $DEFINER
 AS
@@ -36,4 +36,4 @@ WITH
     toInt64(4102444800000) AS to_ms,
     emptyArrayString() AS of_hosts
 ${IDLE_STREAKS}
-COMMENT 'Times in which a process was on a card and did nothing. Filter on host: a filter on time alone reads every tick there is'
+COMMENT 'Idle streaks of processes. Filter on host: a filter on time alone reads all ticks'

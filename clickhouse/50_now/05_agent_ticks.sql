@@ -6,12 +6,12 @@ CREATE OR REPLACE VIEW gua.agent_ticks${LOCAL} $ON_CLUSTER
     instance String COMMENT 'service.instance.id of the agent: one installation; empty if unknown',
     version String COMMENT 'service.version of the agent; empty if unknown',
     ts DateTime64(9, 'UTC') COMMENT 'Time of the tick',
-    tick_duration_seconds Nullable(Float64) COMMENT 'Time it took to read the tick [s]',
-    tick_lateness_seconds Nullable(Float64) COMMENT 'How far behind its grid point the tick was read [s]',
+    tick_duration_seconds Nullable(Float64) COMMENT 'Time to read the tick [s]',
+    tick_lateness_seconds Nullable(Float64) COMMENT 'Delay of the tick after its scheduled time [s]',
     spool_ticks Nullable(Float64) COMMENT 'Ticks in the spool, waiting for delivery [{tick}]',
     spool_bytes Nullable(Float64) COMMENT 'Size of the spool on disk [By]',
-    dropped_ticks Nullable(Float64) COMMENT 'Ticks the spool dropped so far, oldest first, because it was full [{tick}]',
-    errors Nullable(Float64) COMMENT 'Calls that failed since the agent started; NULL before the first [{error}]'
+    dropped_ticks Nullable(Float64) COMMENT 'Ticks dropped because the spool was full, oldest first [{tick}]',
+    errors Nullable(Float64) COMMENT 'Failed calls since the agent started; NULL: none [{error}]'
 )
 $DEFINER
 AS
@@ -77,4 +77,4 @@ FROM
         toString(Attributes)
 )
 GROUP BY ALL
-COMMENT 'Metrics of agents about themselves, as long as raw points are kept'
+COMMENT 'Metrics of agents; limited to the retention of raw points'

@@ -41,4 +41,4 @@ LEFT JOIN
     GROUP BY host
 ) AS host_labels
     ON host_labels.host = card.host
-COMMENT 'Cards as people call them, with the labels of their hosts'
+COMMENT 'Cards with their name, model and labels of the host'

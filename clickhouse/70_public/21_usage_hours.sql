@@ -3,11 +3,11 @@ CREATE OR REPLACE VIEW gua_public.usage_hours $ON_CLUSTER
 (
 ${CARD_COLUMNS},
     hour DateTime('UTC') COMMENT 'Start of the hour [UTC]',
-    owner LowCardinality(Nullable(String)) COMMENT 'User the processes run as; NULL if unknown',
+    owner LowCardinality(Nullable(String)) COMMENT 'User of the processes; NULL if unknown',
     program LowCardinality(Nullable(String)) COMMENT 'Process name; NULL if unknown',
     state String COMMENT 'State of the card: active, idle-held or unknown',
-    gpu_hours Float64 COMMENT 'GPU time attributed to them: a card that several share counts once [h]',
-    process_hours Float64 COMMENT 'Sum of the times of their processes: a card that several share counts for each [h]'
+    gpu_hours Float64 COMMENT 'Attributed GPU time: a shared card counts once [h]',
+    process_hours Float64 COMMENT 'Sum of the times of their processes: a shared card counts for each [h]'
 )
 $DEFINER
 AS

@@ -4,9 +4,9 @@ CREATE OR REPLACE VIEW gua_public.execution_idle_hours $ON_CLUSTER
 ${CARD_COLUMNS},
     hour DateTime('UTC') COMMENT 'Start of the hour [UTC]',
     state String COMMENT 'active or idle-held',
-    sampled_gpu_hours Float64 COMMENT 'GPU time that samples cover [h]',
-    idle_gpu_hours Float64 COMMENT 'Of that what lay below the threshold of active; over sampled_gpu_hours it is execution-idle [h]',
-    powered_gpu_hours Float64 COMMENT 'Of idle_gpu_hours what power samples cover [h]',
+    sampled_gpu_hours Float64 COMMENT 'Sampled GPU time [h]',
+    idle_gpu_hours Float64 COMMENT 'Part of it below the threshold of active; divided by sampled_gpu_hours: execution-idle [h]',
+    powered_gpu_hours Float64 COMMENT 'Part of idle_gpu_hours with power samples [h]',
     idle_energy_joules Float64 COMMENT 'Energy of powered_gpu_hours [J]'
 )
 $DEFINER
@@ -21,4 +21,4 @@ ${CARD_VALUES},
     facts.idle_energy_mj / 1000 AS idle_energy_joules
 FROM gua.execution_idle_hours AS facts
 ${DESCRIBED}
-COMMENT 'Idle seconds of each card while a program may be loaded, by hour'
+COMMENT 'Idle seconds of active and idle-held cards by hour'

@@ -9,6 +9,7 @@ AS
 WITH
     ${STATES},
     ${USES},
+    0 AS EXPECTED_TIME,
     -- States of truly-idle cards: allocated, or of unknown allocation.
     5 AS ALLOCATED,
     6 AS MAYBE_ALLOCATED,
@@ -66,7 +67,7 @@ WITH
             host,
             gpu,
             event.1,
-            NOT_KEPT,
+            EXPECTED_TIME,
             event.2,
             0,
             0,
@@ -109,7 +110,7 @@ WITH
                 host,
                 gpu,
                 at_ms,
-                sumIf(count, state = NOT_KEPT) AS expecting,
+                sumIf(count, state = EXPECTED_TIME) AS expecting,
                 sumIf(count, state = ACTIVE) AS active,
                 sumIf(count, state = IDLE_HELD) AS held,
                 sumIf(count, state = TRULY_IDLE) AS idle,

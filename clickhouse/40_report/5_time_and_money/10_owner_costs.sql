@@ -6,13 +6,13 @@ CREATE OR REPLACE VIEW gua.owner_costs $ON_CLUSTER
     gpu LowCardinality(String) COMMENT 'NVML UUID of the card or MIG instance',
     model Nullable(String) COMMENT 'Model of the whole GPU',
     hour DateTime('UTC') COMMENT 'Start of the hour',
-    owner LowCardinality(Nullable(String)) COMMENT 'User the processes run as',
+    owner LowCardinality(Nullable(String)) COMMENT 'User of the processes',
     program LowCardinality(Nullable(String)) COMMENT 'Process name',
     state String COMMENT 'State of the card: active, idle-hours or unknown',
-    gpu_time_ms UInt64 COMMENT 'GPU time attributed to them [ms]',
-    currency Nullable(String) COMMENT 'ISO 4217 code of the price; NULL if none counted',
-    per_gpu_hour Nullable(Float64) COMMENT 'What an hour of a whole GPU cost; NULL if no price counted',
-    cost Nullable(Float64) COMMENT 'What the GPU time cost, in the currency; NULL if no price counted'
+    gpu_time_ms UInt64 COMMENT 'Attributed GPU time [ms]',
+    currency Nullable(String) COMMENT 'ISO 4217 code of the price; NULL without a price',
+    per_gpu_hour Nullable(Float64) COMMENT 'Price of an hour of a whole GPU; NULL without a price',
+    cost Nullable(Float64) COMMENT 'Estimated cost in the currency; NULL without a price'
 )
 $DEFINER
 AS
@@ -75,4 +75,4 @@ ${PRICE_LIST}
     ) AS cards
         ON cards.host = hours.host AND cards.gpu = hours.gpu
 ) AS every
-COMMENT 'Hours of each owner and program on each card, and what they cost'
+COMMENT 'Hours of each owner and program on each card, with costs'
