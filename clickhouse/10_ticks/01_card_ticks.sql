@@ -9,11 +9,9 @@ CREATE TABLE IF NOT EXISTS gua.card_ticks${LOCAL} $ON_CLUSTER
         COMMENT 'Time that the tick covers, even if no other value was readable [ms]' CODEC(ZSTD(1)),
     gpu_time_ms SimpleAggregateFunction(anyLast, Nullable(UInt32))
         COMMENT 'Duration x share of a whole GPU, by MIG slices; for a partitioned GPU by its unallocated slices [ms]' CODEC(ZSTD(1)),
-    utilization SimpleAggregateFunction(anyLast, Nullable(UInt16)) COMMENT 'Mean general utilization of the tick [1/10,000]' CODEC(ZSTD(1)),
-    utilization_encoder SimpleAggregateFunction(anyLast, Nullable(UInt16))
-        COMMENT 'Mean encoder utilization of the tick [1/10,000]' CODEC(ZSTD(1)),
-    utilization_decoder SimpleAggregateFunction(anyLast, Nullable(UInt16))
-        COMMENT 'Mean decoder utilization of the tick [1/10,000]' CODEC(ZSTD(1)),
+    utilization SimpleAggregateFunction(anyLast, Nullable(UInt16)) COMMENT 'Mean general utilization [1/10,000]' CODEC(ZSTD(1)),
+    utilization_encoder SimpleAggregateFunction(anyLast, Nullable(UInt16)) COMMENT 'Mean encoder utilization [1/10,000]' CODEC(ZSTD(1)),
+    utilization_decoder SimpleAggregateFunction(anyLast, Nullable(UInt16)) COMMENT 'Mean decoder utilization [1/10,000]' CODEC(ZSTD(1)),
     utilization_max SimpleAggregateFunction(anyLast, Nullable(UInt16)) COMMENT 'Largest sample of the tick [1/10,000]' CODEC(ZSTD(1)),
     utilization_coverage_ms SimpleAggregateFunction(anyLast, Nullable(UInt32))
         COMMENT 'Time that utilization samples cover; 0: the mean is one value [ms]' CODEC(ZSTD(1)),
@@ -58,8 +56,7 @@ CREATE TABLE IF NOT EXISTS gua.card_ticks${LOCAL} $ON_CLUSTER
         COMMENT 'Whether the process list is known: known, failed, pid_namespace, absent' CODEC(ZSTD(1)),
     memory_shared SimpleAggregateFunction(anyLast, Nullable(Bool)) COMMENT 'Whether the card uses the host''s memory' CODEC(ZSTD(1)),
     mig SimpleAggregateFunction(anyLast, LowCardinality(Nullable(String))) COMMENT 'none, parent (partitioned) or instance' CODEC(ZSTD(1)),
-    source SimpleAggregateFunction(anyLast, LowCardinality(Nullable(String)))
-        COMMENT 'Origin of the tick: agent, import, simulator' CODEC(ZSTD(1)),
+    source SimpleAggregateFunction(anyLast, LowCardinality(Nullable(String))) COMMENT 'Origin: agent, import, simulator' CODEC(ZSTD(1)),
     interval_ms SimpleAggregateFunction(anyLast, Nullable(UInt32)) COMMENT 'Nominal sampling interval [ms]' CODEC(ZSTD(1)),
     allocation SimpleAggregateFunction(anyLast, LowCardinality(Nullable(String)))
         COMMENT 'allocated, unallocated or unknown; NULL without an allocation source' CODEC(ZSTD(1)),
@@ -72,13 +69,12 @@ CREATE TABLE IF NOT EXISTS gua.card_ticks${LOCAL} $ON_CLUSTER
     idle_energy_coverage_ms SimpleAggregateFunction(anyLast, Nullable(UInt32))
         COMMENT 'Part of idle_time_ms with power samples; NULL: all of it, or none if idle_energy_mj is NULL [ms]' CODEC(ZSTD(1)),
     clock_reasons SimpleAggregateFunction(anyLast, Nullable(UInt32))
-        COMMENT 'Clock event reasons of NVML at ts: 4 power cap, 32 + 64 heat, 8 + 128 hardware; NULL if unknown' CODEC(ZSTD(1)),
+        COMMENT 'Clocks event reasons of NVML at ts: 4 power cap, 32 + 64 heat, 8 + 128 hardware; NULL if unknown' CODEC(ZSTD(1)),
     xid_errors SimpleAggregateFunction(anyLast, Nullable(UInt32))
         COMMENT 'XID events since the last tick, at least; read once a minute; NULL if unknown [{error}]' CODEC(ZSTD(1)),
     ecc_errors SimpleAggregateFunction(anyLast, Nullable(UInt32))
         COMMENT 'Uncorrected ECC errors since the last tick; read once a minute; NULL if unknown [{error}]' CODEC(ZSTD(1)),
-    xid SimpleAggregateFunction(anyLast, Nullable(UInt16))
-        COMMENT 'Number of the newest XID event since the last tick; NULL: none' CODEC(ZSTD(1)),
+    xid SimpleAggregateFunction(anyLast, Nullable(UInt16)) COMMENT 'Number of the newest XID event; NULL: none' CODEC(ZSTD(1)),
     row_remap SimpleAggregateFunction(anyLast, Nullable(UInt8))
         COMMENT 'Row remapping: 0 none, 1 pending until a reset, 2 failed, 3 both; NULL if unknown' CODEC(ZSTD(1)),
     sm_utilization SimpleAggregateFunction(anyLast, Nullable(UInt8))

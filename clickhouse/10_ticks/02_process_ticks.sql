@@ -6,8 +6,7 @@ CREATE TABLE IF NOT EXISTS gua.process_ticks${LOCAL} $ON_CLUSTER
     ts DateTime64(3, 'UTC') COMMENT 'End of the tick' CODEC(Delta, ZSTD(1)),
     pid UInt32 COMMENT 'Process id on the host' CODEC(ZSTD(1)),
     created DateTime64(3, 'UTC') COMMENT 'When the process started; 1970-01-01 if unknown' CODEC(ZSTD(1)),
-    duration_ms SimpleAggregateFunction(anyLast, Nullable(UInt32))
-        COMMENT 'Time of the tick with the process on the card [ms]' CODEC(ZSTD(1)),
+    duration_ms SimpleAggregateFunction(anyLast, Nullable(UInt32)) COMMENT 'Time with the process on the card [ms]' CODEC(ZSTD(1)),
     gpu_time_ms SimpleAggregateFunction(anyLast, Nullable(UInt32))
         COMMENT 'GPU time attributed to the process; NULL for ignored processes [ms]' CODEC(ZSTD(1)),
     memory_bytes SimpleAggregateFunction(anyLast, Nullable(UInt64)) COMMENT 'Device memory of the process on this card [By]' CODEC(ZSTD(1)),
@@ -16,8 +15,7 @@ CREATE TABLE IF NOT EXISTS gua.process_ticks${LOCAL} $ON_CLUSTER
     owner SimpleAggregateFunction(anyLast, LowCardinality(Nullable(String))) COMMENT 'User of the process' CODEC(ZSTD(1)),
     program SimpleAggregateFunction(anyLast, LowCardinality(Nullable(String))) COMMENT 'Process name (comm)' CODEC(ZSTD(1)),
     uid SimpleAggregateFunction(anyLast, Nullable(UInt32)) COMMENT 'Numeric user id' CODEC(ZSTD(1)),
-    type SimpleAggregateFunction(anyLast, LowCardinality(Nullable(String)))
-        COMMENT 'compute, graphics, mps, or ignored by the rules' CODEC(ZSTD(1)),
+    type SimpleAggregateFunction(anyLast, LowCardinality(Nullable(String))) COMMENT 'compute, graphics, mps or ignored' CODEC(ZSTD(1)),
     container_id SimpleAggregateFunction(anyLast, LowCardinality(Nullable(String))) COMMENT 'Container, from the cgroup' CODEC(ZSTD(1)),
     pod_uid SimpleAggregateFunction(anyLast, LowCardinality(Nullable(String))) COMMENT 'Kubernetes pod, from the cgroup' CODEC(ZSTD(1)),
     slurm_job_id SimpleAggregateFunction(anyLast, LowCardinality(Nullable(String))) COMMENT 'Slurm job, from the cgroup' CODEC(ZSTD(1)),

@@ -6,8 +6,7 @@ CREATE TABLE IF NOT EXISTS gua.card_seen${LOCAL} $ON_CLUSTER
     first_seen SimpleAggregateFunction(min, DateTime64(3, 'UTC')) COMMENT 'Start of its first tick',
     last_seen SimpleAggregateFunction(max, DateTime64(3, 'UTC')) COMMENT 'Newest tick',
     longest_ms SimpleAggregateFunction(max, UInt64) COMMENT 'Longest tick [ms]',
-    newest_share SimpleAggregateFunction(max, Tuple(ts DateTime64(3, 'UTC'), share Float64))
-        COMMENT 'Share of a whole GPU at the newest tick'
+    newest_share SimpleAggregateFunction(max, Tuple(ts DateTime64(3, 'UTC'), share Float64)) COMMENT 'Newest share of a whole GPU'
 )
 ENGINE = ${REPLICATED}AggregatingMergeTree
 ORDER BY (host, gpu)

@@ -9,7 +9,7 @@ CREATE TABLE IF NOT EXISTS gua.agents${LOCAL} $ON_CLUSTER
     first_seen SimpleAggregateFunction(min, DateTime64(3, 'UTC')) COMMENT 'Oldest tick of the day',
     last_seen SimpleAggregateFunction(max, DateTime64(3, 'UTC')) COMMENT 'Newest tick of the day',
     last_received SimpleAggregateFunction(max, Nullable(DateTime64(3, 'UTC')))
-        COMMENT 'Last reception of a tick of the day, by the server''s clock; NULL in an embedded store',
+        COMMENT 'Last reception of a tick of the day, by server clock; NULL in an embedded store',
     least_delay_ms SimpleAggregateFunction(min, Nullable(Int64))
         COMMENT 'Least delay of a tick of the day; below 0: the host''s clock is ahead of the server''s [ms]',
     newest SimpleAggregateFunction(

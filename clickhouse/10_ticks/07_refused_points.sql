@@ -2,7 +2,7 @@
 CREATE TABLE IF NOT EXISTS gua.refused_points${LOCAL} $ON_CLUSTER
 (
     host LowCardinality(String) COMMENT 'host.name of the sender',
-    day Date COMMENT 'UTC day of reception, by the server''s clock',
+    day Date COMMENT 'UTC day of reception, by server clock',
     reason LowCardinality(String) COMMENT 'ahead: more than a day ahead of the server''s clock; before-2000',
     points SimpleAggregateFunction(sum, UInt64) COMMENT 'Refused points; a repeated point counts again',
     newest SimpleAggregateFunction(max, DateTime64(3, 'UTC')) COMMENT 'Newest time of the points'

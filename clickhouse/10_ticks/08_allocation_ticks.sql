@@ -6,8 +6,7 @@ CREATE TABLE IF NOT EXISTS gua.allocation_ticks${LOCAL} $ON_CLUSTER
     ts DateTime64(3, 'UTC') COMMENT 'End of the tick' CODEC(Delta, ZSTD(1)),
     source LowCardinality(String) COMMENT 'Allocation source: slurm, kubernetes, gua, or the name in a file',
     allocation_id LowCardinality(String) COMMENT 'Id at the source: of a job or pod',
-    duration_ms SimpleAggregateFunction(anyLast, Nullable(UInt32))
-        COMMENT 'Time of the tick that the allocation covers [ms]' CODEC(ZSTD(1)),
+    duration_ms SimpleAggregateFunction(anyLast, Nullable(UInt32)) COMMENT 'Time that the allocation covers [ms]' CODEC(ZSTD(1)),
     gpu_time_ms SimpleAggregateFunction(anyLast, Nullable(UInt32))
         COMMENT 'Allocated GPU time of the tick; simultaneous allocations have equal parts [ms]' CODEC(ZSTD(1)),
     relation SimpleAggregateFunction(anyLast, LowCardinality(Nullable(String)))

@@ -8,10 +8,9 @@ CREATE TABLE IF NOT EXISTS gua.allocation_source_ticks${LOCAL} $ON_CLUSTER
     status SimpleAggregateFunction(anyLast, LowCardinality(Nullable(String))) COMMENT 'ok or failed' CODEC(ZSTD(1)),
     reason SimpleAggregateFunction(anyLast, LowCardinality(Nullable(String))) COMMENT 'Error of a failed read' CODEC(ZSTD(1)),
     waiting SimpleAggregateFunction(anyLast, Nullable(UInt32))
-        COMMENT 'Waiting requests at the end of the tick; NULL if not reported' CODEC(ZSTD(1)),
+        COMMENT 'Waiting requests at the end of the tick; NULL if unknown' CODEC(ZSTD(1)),
     wait_ms SimpleAggregateFunction(anyLast, Nullable(UInt64)) COMMENT 'Waiting time of all requests in the tick [ms]' CODEC(ZSTD(1)),
-    waited_ms SimpleAggregateFunction(anyLast, Nullable(UInt32))
-        COMMENT 'Time of the tick with at least one waiting request [ms]' CODEC(ZSTD(1))
+    waited_ms SimpleAggregateFunction(anyLast, Nullable(UInt32)) COMMENT 'Time with at least one waiting request [ms]' CODEC(ZSTD(1))
 )
 ENGINE = ${REPLICATED}AggregatingMergeTree
 PARTITION BY toDate(ts)

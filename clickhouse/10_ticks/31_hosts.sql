@@ -12,12 +12,11 @@ CREATE OR REPLACE VIEW gua.hosts $ON_CLUSTER
     cards UInt64 COMMENT 'Whole GPUs and MIG instances in the last two intervals',
     first_seen DateTime64(3, 'UTC') COMMENT 'Start of its oldest tick',
     last_seen DateTime64(3, 'UTC') COMMENT 'Newest tick',
-    last_received Nullable(DateTime64(3, 'UTC')) COMMENT 'Last reception of a tick, by the server''s clock; NULL in an embedded store',
-    newest_delay_ms Nullable(Int64)
-        COMMENT 'Delay of its newest tick; below 0: its clock is ahead of the server''s; NULL in an embedded store [ms]',
+    last_received Nullable(DateTime64(3, 'UTC')) COMMENT 'Last reception of a tick, by server clock; NULL in an embedded store',
+    newest_delay_ms Nullable(Int64) COMMENT 'Delay of its newest tick; below 0: its clock is ahead; NULL in an embedded store [ms]',
     least_delay_ms Nullable(Int64) COMMENT 'Least delay on its newest UTC day; high if its clock is behind; NULL in an embedded store [ms]',
     silent_after_ms UInt64 COMMENT 'It is silent after this time without a tick: 3 intervals, at least 5 minutes [ms]',
-    is_silent Bool COMMENT 'Whether its agent is silent, by the server''s clock; false for imports and simulations',
+    is_silent Bool COMMENT 'Whether its agent is silent, by server clock; false for imports and simulations',
     labels Map(String, String) COMMENT 'All resource attributes of its newest tick'
 )
 $DEFINER

@@ -33,9 +33,9 @@ CREATE OR REPLACE VIEW gua.card_states${LOCAL} $ON_CLUSTER
     memory_reserved_bytes Nullable(UInt64) COMMENT 'Memory reserved by the driver; NULL if unknown [By]',
     is_instance Bool COMMENT 'Whether it is a MIG instance',
     is_shared Bool COMMENT 'Whether it uses the host''s memory',
-    clock_reasons Nullable(UInt32) COMMENT 'Clock event reasons at ts, as in card_ticks; NULL if unknown',
+    clock_reasons Nullable(UInt32) COMMENT 'Clocks event reasons at ts, as in gua.card_ticks; NULL if unknown',
     xid_errors Nullable(UInt32) COMMENT 'XID events since the last tick; NULL if unknown [{error}]',
-    xid Nullable(UInt16) COMMENT 'Number of the newest of them; NULL: none',
+    xid Nullable(UInt16) COMMENT 'Number of the newest XID event; NULL: none',
     ecc_errors Nullable(UInt32) COMMENT 'Uncorrected ECC errors since the last tick; NULL if unknown [{error}]',
     row_remap Nullable(UInt8) COMMENT 'Row remapping, as in card_ticks; NULL if unknown'
 )

@@ -8,7 +8,7 @@ CREATE OR REPLACE VIEW gua.process_states${LOCAL} $ON_CLUSTER
     created DateTime64(3, 'UTC') COMMENT 'When the process started; 1970-01-01 if unknown',
     owner Nullable(String) COMMENT 'User of the process',
     program Nullable(String) COMMENT 'Process name',
-    type Nullable(String) COMMENT 'compute, graphics, mps, or ignored by the rules',
+    type Nullable(String) COMMENT 'compute, graphics, mps or ignored',
     duration_ms UInt32 COMMENT 'Time that the tick covers [ms]',
     gpu_time_ms Nullable(UInt32) COMMENT 'GPU time attributed to the process; NULL for ignored processes [ms]',
     memory_bytes Nullable(UInt64) COMMENT 'Device memory of the process',

@@ -5,7 +5,7 @@ CREATE OR REPLACE VIEW gua.allocation_states${LOCAL} $ON_CLUSTER
     host LowCardinality(String) COMMENT 'Host the card is in',
     gpu LowCardinality(String) COMMENT 'NVML UUID of the card or MIG instance',
     ts DateTime64(3, 'UTC') COMMENT 'End of the tick',
-    source LowCardinality(String) COMMENT 'Source: slurm, kubernetes, gua, or the name in a file; empty if unallocated or unknown',
+    source LowCardinality(String) COMMENT 'Source: slurm, kubernetes, gua or a name in a file; empty if unallocated or unknown',
     allocation_id LowCardinality(String) COMMENT 'Id at the source; empty without an allocation',
     owner LowCardinality(Nullable(String)) COMMENT 'Owner of the allocation',
     use String COMMENT 'used, held, used-by-others, empty, unallocated-use, free or unknown',

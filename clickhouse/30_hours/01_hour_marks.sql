@@ -5,8 +5,7 @@ CREATE TABLE IF NOT EXISTS gua.hour_marks${LOCAL} $ON_CLUSTER
     host LowCardinality(String) COMMENT 'host.name of the sender',
     hour DateTime('UTC') COMMENT 'Start of the hour' CODEC(Delta, ZSTD(1)),
     marks SimpleAggregateFunction(sum, UInt64) COMMENT 'Inserts with ticks of this hour' CODEC(ZSTD(1)),
-    marked SimpleAggregateFunction(max, DateTime64(3, 'UTC'))
-        COMMENT 'Reception of the newest, by the server''s clock' CODEC(Delta, ZSTD(1))
+    marked SimpleAggregateFunction(max, DateTime64(3, 'UTC')) COMMENT 'Last insert, by server clock' CODEC(Delta, ZSTD(1))
 )
 ENGINE = ${REPLICATED}AggregatingMergeTree
 PARTITION BY toYYYYMM(hour)

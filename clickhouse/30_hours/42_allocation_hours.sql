@@ -6,7 +6,7 @@ CREATE OR REPLACE VIEW gua.allocation_hours${LOCAL} $ON_CLUSTER
     gpu LowCardinality(String) COMMENT 'NVML UUID of the card or MIG instance',
     hour DateTime('UTC') COMMENT 'Start of the hour',
     use String COMMENT 'used, held, used-by-others, empty, unallocated-use, free or unknown',
-    source LowCardinality(String) COMMENT 'Source: slurm, kubernetes, gua, or the name in a file; empty if unallocated or unknown',
+    source LowCardinality(String) COMMENT 'Source: slurm, kubernetes, gua or a name in a file; empty if unallocated or unknown',
     owner LowCardinality(Nullable(String)) COMMENT 'Owner of the allocation',
     is_shared Bool COMMENT 'Whether others had processes there besides the owner',
     gpu_time_ms UInt64 COMMENT 'GPU time [ms]'

@@ -15,14 +15,13 @@ CREATE OR REPLACE VIEW gua.current_cards $ON_CLUSTER
     state String COMMENT 'active, idle-held, truly-idle or unknown at the newest tick; unobserved if that is stale',
     reason Nullable(String) COMMENT 'Reason: lost, utilization, pid_namespace, processes, memory; silent if unobserved',
     last_state String COMMENT 'active, idle-held, truly-idle or unknown at the newest tick',
-    since DateTime64(3, 'UTC') COMMENT 'Start of last_state, without a gap of two ticks; ticks from the UTC day before on are read',
+    since DateTime64(3, 'UTC') COMMENT 'Start of last_state without a gap of two ticks, searched back to the UTC day before',
     in_state_ms Int64 COMMENT 'From since to the newest tick [ms]',
     busiest_utilization Nullable(UInt16) COMMENT 'Largest known utilization of any engine or process at the newest tick [1/10,000]',
     held_lower_bytes UInt64 COMMENT 'Held memory at the newest tick, at least [By]',
     held_upper_bytes Nullable(UInt64) COMMENT 'Held memory at the newest tick, at most; NULL if unknown [By]',
     unattributed_lower_bytes UInt64 COMMENT 'Held memory without a listed process, at least [By]',
-    allocation LowCardinality(Nullable(String))
-        COMMENT 'At the newest tick: allocated, unallocated or unknown; NULL without an allocation source'
+    allocation LowCardinality(Nullable(String)) COMMENT 'allocated, unallocated or unknown; NULL without an allocation source'
 )
 $DEFINER
 AS

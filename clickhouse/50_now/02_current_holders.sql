@@ -21,8 +21,7 @@ CREATE OR REPLACE VIEW gua.current_holders $ON_CLUSTER
     memory_bytes Nullable(UInt64) COMMENT 'Device memory of the process; NULL if unknown [By]',
     utilization Nullable(UInt16) COMMENT 'Utilization by the process; NULL if unknown [1/10,000]',
     state String COMMENT 'State of the process at the newest tick: active, idle or unknown; unobserved if that is stale',
-    idle_since Nullable(DateTime64(3, 'UTC'))
-        COMMENT 'Start of the idle streak; ticks from the UTC day before on are read; NULL if not idle',
+    idle_since Nullable(DateTime64(3, 'UTC')) COMMENT 'Start of the idle streak, searched back to the UTC day before; NULL if not idle',
     idle_ms Nullable(UInt64) COMMENT 'Time of the idle ticks since then; NULL if not idle [ms]'
 )
 $DEFINER

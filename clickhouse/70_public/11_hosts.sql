@@ -11,13 +11,12 @@ CREATE OR REPLACE VIEW gua_public.hosts $ON_CLUSTER
     interval_seconds Float64 COMMENT 'Nominal time from one tick to the next; 0 if unknown [s]',
     first_seen DateTime64(3, 'UTC') COMMENT 'Start of its oldest tick [UTC]',
     last_seen DateTime64(3, 'UTC') COMMENT 'Newest tick [UTC]',
-    last_received Nullable(DateTime64(3, 'UTC'))
-        COMMENT 'Last reception of a tick, by the server''s clock; NULL in an embedded store [UTC]',
+    last_received Nullable(DateTime64(3, 'UTC')) COMMENT 'Last reception of a tick, by server clock; NULL in an embedded store [UTC]',
     delay_seconds Nullable(Float64) COMMENT 'Delay of its newest tick; below 0: its clock is ahead; NULL in an embedded store [s]',
     least_delay_seconds Nullable(Float64)
         COMMENT 'Least delay on its newest UTC day; high if its clock is behind; NULL in an embedded store [s]',
     silent_after_seconds Float64 COMMENT 'It is silent after this time without a tick: 3 intervals, at least 5 minutes [s]',
-    is_silent Bool COMMENT 'Whether its agent is silent, by the server''s clock; false for imports and simulations'
+    is_silent Bool COMMENT 'Whether its agent is silent, by server clock; false for imports and simulations'
 )
 $DEFINER
 AS

@@ -5,8 +5,7 @@ CREATE OR REPLACE VIEW gua_public.allocation_hours $ON_CLUSTER
 ${CARD_COLUMNS},
     hour DateTime('UTC') COMMENT 'Start of the hour [UTC]',
     use String COMMENT 'used, held, used-by-others, empty, unallocated-use, free or unknown',
-    allocation_source LowCardinality(String)
-        COMMENT 'Source: slurm, kubernetes, gua, or the name in a file; empty if unallocated or unknown',
+    allocation_source LowCardinality(String) COMMENT 'Source: slurm, kubernetes, gua or a name in a file; empty if unallocated or unknown',
     owner LowCardinality(Nullable(String)) COMMENT 'Owner of the allocation; NULL if unknown, or without an allocation',
     is_shared Bool COMMENT 'Whether others had processes there besides the owner',
     gpu_hours Float64 COMMENT 'GPU time of the use [h]'

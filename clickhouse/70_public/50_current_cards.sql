@@ -10,14 +10,13 @@ ${CARD_COLUMNS},
     state String COMMENT 'active, idle-held, truly-idle or unknown at the newest tick; unobserved if that is stale',
     reason Nullable(String) COMMENT 'Reason: lost, utilization, pid_namespace, processes, memory; silent if unobserved',
     last_state String COMMENT 'active, idle-held, truly-idle or unknown at the newest tick',
-    since DateTime64(3, 'UTC') COMMENT 'Start of last_state, without a gap of two ticks; ticks from the UTC day before on are read [UTC]',
+    since DateTime64(3, 'UTC') COMMENT 'Start of last_state without a gap of two ticks, searched back to the UTC day before [UTC]',
     in_state_hours Float64 COMMENT 'From since to the newest tick [h]',
     utilization Nullable(Float64) COMMENT 'Largest known utilization of any engine or process at the newest tick [0 to 1]',
     held_lower_bytes UInt64 COMMENT 'Held memory at the newest tick, at least [By]',
     held_upper_bytes Nullable(UInt64) COMMENT 'Held memory at the newest tick, at most; NULL if unknown [By]',
     unattributed_lower_bytes UInt64 COMMENT 'Held memory without a listed process, at least [By]',
-    allocation LowCardinality(Nullable(String))
-        COMMENT 'At the newest tick: allocated, unallocated or unknown; NULL without an allocation source'
+    allocation LowCardinality(Nullable(String)) COMMENT 'allocated, unallocated or unknown; NULL without an allocation source'
 )
 $DEFINER
 AS

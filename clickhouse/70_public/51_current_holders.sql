@@ -19,7 +19,7 @@ ${CARD_COLUMNS},
     utilization Nullable(Float64) COMMENT 'Utilization by the process; NULL if unknown [0 to 1]',
     state String COMMENT 'State of the process at the newest tick: active, idle or unknown; unobserved if that is stale',
     idle_since Nullable(DateTime64(3, 'UTC'))
-        COMMENT 'Start of the idle streak; ticks from the UTC day before on are read; NULL if not idle [UTC]',
+        COMMENT 'Start of the idle streak, searched back to the UTC day before; NULL if not idle [UTC]',
     idle_hours Nullable(Float64) COMMENT 'Time of the idle ticks since then; NULL if not idle [h]'
 )
 $DEFINER

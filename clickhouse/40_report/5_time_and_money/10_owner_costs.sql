@@ -8,7 +8,7 @@ CREATE OR REPLACE VIEW gua.owner_costs $ON_CLUSTER
     hour DateTime('UTC') COMMENT 'Start of the hour',
     owner LowCardinality(Nullable(String)) COMMENT 'User of the processes',
     program LowCardinality(Nullable(String)) COMMENT 'Process name',
-    state String COMMENT 'State of the card: active, idle-hours or unknown',
+    state String COMMENT 'State of the card: active, idle-held or unknown',
     gpu_time_ms UInt64 COMMENT 'Attributed GPU time [ms]',
     currency Nullable(String) COMMENT 'ISO 4217 code of the price; NULL without a price',
     per_gpu_hour Nullable(Float64) COMMENT 'Price of an hour of a whole GPU; NULL without a price',
