@@ -1,4 +1,4 @@
--- One row is one OTLP gauge point. An embedded store keeps no rows: materialized views of 10_ticks read each insert.
+-- One row is one OTLP gauge point. An embedded store stores no rows: materialized views of 10_ticks read each insert.
 -- Shard key: ResourceAttributes['host.name']
 CREATE TABLE IF NOT EXISTS gua.otel_metrics_gauge${LOCAL} $ON_CLUSTER
 (
