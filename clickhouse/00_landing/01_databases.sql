@@ -1,5 +1,5 @@
 CREATE DATABASE IF NOT EXISTS gua $ON_CLUSTER_DATABASE $DATABASE_ENGINE
-COMMENT 'gpu-usage-audit: what GPUs did, and the views that count it'
+COMMENT 'gpu-usage-audit: ticks of GPUs and hourly rollups'
 ;
 CREATE DATABASE IF NOT EXISTS gua_public $ON_CLUSTER_DATABASE $PUBLIC_DATABASE_ENGINE
 COMMENT 'gpu-usage-audit: GPU use in hours, ratios, bytes and money, for people and BI tools'

@@ -1,6 +1,5 @@
--- One row is one ResourceMetrics message of an OTLP request, its columns named like the fields of otlp.proto.
--- Fields that nobody reads are not listed: they need not be parsed.
--- Nothing is kept: the two views beside this file unfold what passes into the landing tables.
+-- One row is one ResourceMetrics message of an OTLP request. Columns have the names of the fields in otlp.proto; unused fields are left
+-- out, as parsing takes time. The table stores nothing: two materialized views insert its points into the landing tables.
 CREATE TABLE IF NOT EXISTS gua.otlp_requests $ON_CLUSTER
 (
     resource Tuple(
@@ -33,4 +32,4 @@ CREATE TABLE IF NOT EXISTS gua.otlp_requests $ON_CLUSTER
     ))
 )
 ENGINE = Null
-COMMENT 'Entry for spooled OTLP requests (ProtobufList)'
+COMMENT 'Entry of spooled OTLP requests (ProtobufList)'

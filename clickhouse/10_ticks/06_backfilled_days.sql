@@ -1,10 +1,10 @@
--- One row is one UTC day of another database's landing tables whose points have all been taken over.
+-- One row is one UTC day of the landing tables in another database, after all its points were read.
 CREATE TABLE IF NOT EXISTS gua.backfilled_days $ON_CLUSTER
 (
     landing LowCardinality(String) COMMENT 'Database of the landing tables',
     day Date COMMENT 'UTC day of the points',
-    finished DateTime('UTC') DEFAULT now() COMMENT 'When the last of them was taken over'
+    finished DateTime('UTC') DEFAULT now() COMMENT 'When the last of them was read'
 )
 ENGINE = ${REPLICATED}ReplacingMergeTree
 ORDER BY (landing, day)
-COMMENT 'Days of a landing database that gua schema apply has read'
+COMMENT 'Days of another landing database read by gua schema apply'

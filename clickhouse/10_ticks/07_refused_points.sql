@@ -1,11 +1,11 @@
--- One row is one host on one UTC day of the server's clock, whose points were not taken for their time.
+-- One row is one host on one UTC day of the server's clock, with its points that were refused because of their time.
 CREATE TABLE IF NOT EXISTS gua.refused_points${LOCAL} $ON_CLUSTER
 (
-    host LowCardinality(String) COMMENT 'host.name that the sender gives',
-    day Date COMMENT 'UTC day on which the points came, by the server''s clock',
+    host LowCardinality(String) COMMENT 'host.name of the sender',
+    day Date COMMENT 'UTC day of reception, by server clock',
     reason LowCardinality(String) COMMENT 'ahead: more than a day ahead of the server''s clock; before-2000',
-    points SimpleAggregateFunction(sum, UInt64) COMMENT 'Points refused; one that is sent again counts again',
-    newest SimpleAggregateFunction(max, DateTime64(3, 'UTC')) COMMENT 'Newest time that they gave'
+    points SimpleAggregateFunction(sum, UInt64) COMMENT 'Refused points; a repeated point counts again',
+    newest SimpleAggregateFunction(max, DateTime64(3, 'UTC')) COMMENT 'Newest time of the points'
 )
 ENGINE = ${REPLICATED}AggregatingMergeTree
 ORDER BY (host, day, reason)

@@ -1,10 +1,8 @@
--- One row is what one gauge point says of a card in a tick; card_ticks merges the points of a tick into one row.
+-- One row is one gauge point of a card; gua.card_ticks merges the points of a tick.
 CREATE MATERIALIZED VIEW IF NOT EXISTS gua.gauge_to_card_ticks $ON_CLUSTER TO gua.card_ticks${LOCAL} $DEFINER
 AS
 SELECT
-    ResourceAttributes['host.name'] AS host,
-    Attributes['hw.id'] AS gpu,
-    toDateTime64(TimeUnix, 3, 'UTC') AS ts,
+    ${TICK_KEY},
     if(MetricName = 'hw.gpu.utilization' AND Attributes['hw.gpu.task'] = 'general',
         accurateCastOrNull(round(Value * 10000), 'UInt16'), NULL) AS utilization,
     if(MetricName = 'hw.gpu.utilization' AND Attributes['hw.gpu.task'] = 'encoder',
@@ -70,16 +68,15 @@ WHERE MetricName IN (
         'gua.gpu.tensor.utilization',
         'gua.gpu.memory.bandwidth.utilization'
     )
-    AND ${CARD_POINT}
+    AND ${VALID_POINT}
+    AND Attributes['hw.id'] != ''
 COMMENT 'Gauge points into card_ticks'
 ;
--- One row is what one sum point says of a card in a tick; card_ticks merges the points of a tick into one row.
+-- One row is one sum point of a card; gua.card_ticks merges the points of a tick.
 CREATE MATERIALIZED VIEW IF NOT EXISTS gua.sum_to_card_ticks $ON_CLUSTER TO gua.card_ticks${LOCAL} $DEFINER
 AS
 SELECT
-    ResourceAttributes['host.name'] AS host,
-    Attributes['hw.id'] AS gpu,
-    toDateTime64(TimeUnix, 3, 'UTC') AS ts,
+    ${TICK_KEY},
     if(MetricName = 'gua.gpu.sample.duration' AND AggregationTemporality = 1,
         accurateCastOrNull(round(Value * 1000), 'UInt32'), NULL) AS duration_ms,
     if(MetricName = 'gua.gpu.time' AND AggregationTemporality = 1, accurateCastOrNull(round(Value * 1000), 'UInt32'), NULL) AS gpu_time_ms,
@@ -132,16 +129,15 @@ WHERE MetricName IN (
         'gua.gpu.idle.energy',
         'hw.errors'
     )
-    AND ${CARD_POINT}
+    AND ${VALID_POINT}
+    AND Attributes['hw.id'] != ''
 COMMENT 'Sum points into card_ticks'
 ;
--- One row is what one gauge point says of a process on a card in a tick; process_ticks merges them.
+-- One row is one gauge point of a process on a card; gua.process_ticks merges the points of a tick.
 CREATE MATERIALIZED VIEW IF NOT EXISTS gua.gauge_to_process_ticks $ON_CLUSTER TO gua.process_ticks${LOCAL} $DEFINER
 AS
 SELECT
-    ResourceAttributes['host.name'] AS host,
-    Attributes['hw.id'] AS gpu,
-    toDateTime64(TimeUnix, 3, 'UTC') AS ts,
+    ${TICK_KEY},
     assumeNotNull(accurateCastOrNull(Attributes['process.pid'], 'UInt32')) AS pid,
     parseDateTime64BestEffortOrZero(Attributes['process.creation.time'], 3, 'UTC') AS created,
     if(MetricName = 'gua.process.gpu.utilization', accurateCastOrNull(round(Value * 10000), 'UInt16'), NULL) AS utilization,
@@ -158,17 +154,16 @@ WHERE MetricName IN (
         'gua.process.gpu.utilization',
         'gua.process.info'
     )
-    AND ${CARD_POINT}
+    AND ${VALID_POINT}
+    AND Attributes['hw.id'] != ''
     AND accurateCastOrNull(Attributes['process.pid'], 'UInt32') IS NOT NULL
 COMMENT 'Gauge points into process_ticks'
 ;
--- One row is what one sum point says of a process on a card in a tick; process_ticks merges them.
+-- One row is one sum point of a process on a card; gua.process_ticks merges the points of a tick.
 CREATE MATERIALIZED VIEW IF NOT EXISTS gua.sum_to_process_ticks $ON_CLUSTER TO gua.process_ticks${LOCAL} $DEFINER
 AS
 SELECT
-    ResourceAttributes['host.name'] AS host,
-    Attributes['hw.id'] AS gpu,
-    toDateTime64(TimeUnix, 3, 'UTC') AS ts,
+    ${TICK_KEY},
     assumeNotNull(accurateCastOrNull(Attributes['process.pid'], 'UInt32')) AS pid,
     parseDateTime64BestEffortOrZero(Attributes['process.creation.time'], 3, 'UTC') AS created,
     if(MetricName = 'gua.process.sample.duration' AND AggregationTemporality = 1,
@@ -185,17 +180,16 @@ WHERE MetricName IN (
         'gua.process.gpu.time',
         'gua.process.gpu.memory.usage'
     )
-    AND ${CARD_POINT}
+    AND ${VALID_POINT}
+    AND Attributes['hw.id'] != ''
     AND accurateCastOrNull(Attributes['process.pid'], 'UInt32') IS NOT NULL
 COMMENT 'Sum points into process_ticks'
 ;
--- One row is one card as one tick described it.
+-- One row is one card, as described by one tick.
 CREATE MATERIALIZED VIEW IF NOT EXISTS gua.gauge_to_card_info $ON_CLUSTER TO gua.card_info${LOCAL} $DEFINER
 AS
 SELECT
-    ResourceAttributes['host.name'] AS host,
-    Attributes['hw.id'] AS gpu,
-    toDateTime64(TimeUnix, 3, 'UTC') AS ts,
+    ${TICK_KEY},
     toUInt16OrNull(Attributes['gua.gpu.index']) AS gpu_index,
     nullIf(Attributes['hw.name'], '') AS name,
     nullIf(Attributes['hw.model'], '') AS model,
@@ -214,10 +208,11 @@ SELECT
     ResourceAttributes AS labels
 FROM gua.otel_metrics_gauge${LOCAL}
 WHERE MetricName = 'gua.gpu.info'
-    AND ${CARD_POINT}
+    AND ${VALID_POINT}
+    AND Attributes['hw.id'] != ''
 COMMENT 'gua.gpu.info points into card_info'
 ;
--- One row is the span of one card in one tick, twice: from its duration, and from its GPU time, which tells the share.
+-- One row is one card in one tick, from the point of its duration or of its GPU time. GPU time yields the share of a GPU.
 CREATE MATERIALIZED VIEW IF NOT EXISTS gua.sum_to_card_seen $ON_CLUSTER TO gua.card_seen${LOCAL} $DEFINER
 AS
 WITH
@@ -228,7 +223,7 @@ SELECT
     Attributes['hw.id'] AS gpu,
     toDateTime64(StartTimeUnix, 3, 'UTC') AS first_seen,
     toDateTime64(TimeUnix, 3, 'UTC') AS last_seen,
-    -- Landing tables of whole seconds cut both ends: there the span is up to a second shorter or longer than the tick.
+    -- Landing tables with times in whole seconds truncate both ends. Their span may be up to 1 s shorter or longer than the tick.
     greatest(span_ms, toUInt64(least(value_ms, toFloat64(span_ms + 1000)))) AS longest_ms,
     if(
         MetricName = 'gua.gpu.time',
@@ -237,14 +232,15 @@ SELECT
     ) AS newest_share
 FROM gua.otel_metrics_sum${LOCAL}
 WHERE MetricName IN ('gua.gpu.sample.duration', 'gua.gpu.time')
-    AND ${CARD_POINT}
+    AND ${VALID_POINT}
+    AND Attributes['hw.id'] != ''
     AND AggregationTemporality = 1
     AND accurateCastOrNull(round(Value * 1000), 'UInt32') IS NOT NULL
     AND StartTimeUnix < TimeUnix
     AND dateDiff('second', StartTimeUnix, TimeUnix) < 4294967
-COMMENT 'Spans of cards into card_seen'
+COMMENT 'First and last ticks of cards into card_seen'
 ;
--- One row is one tick of an agent: every one has a point of its own duration, also where no card can be read.
+-- One row is one tick of an agent. Each tick has a point with the tick's duration, even if no card was readable.
 CREATE MATERIALIZED VIEW IF NOT EXISTS gua.gauge_to_agents $ON_CLUSTER TO gua.agents${LOCAL} $DEFINER
 AS
 SELECT
@@ -265,14 +261,10 @@ SELECT
     ) AS newest
 FROM gua.otel_metrics_gauge${LOCAL}
 WHERE MetricName = 'gua.agent.tick.duration'
-    AND ${OUR_SCOPE}
-    AND ResourceAttributes['host.name'] != ''
-    AND isFinite(Value)
-    AND bitAnd(Flags, 1) = 0
-    AND ${POSSIBLE_TIME}
+    AND ${VALID_POINT}
 COMMENT 'Ticks of agents into agents'
 ;
--- One row is one gauge point of ours whose time cannot be. The clock of such a host is wrong.
+-- One row is one gauge point of this project with an impossible time: the clock of its host is wrong.
 CREATE MATERIALIZED VIEW IF NOT EXISTS gua.gauge_to_refused_points $ON_CLUSTER TO gua.refused_points${LOCAL} $DEFINER
 AS
 SELECT
@@ -287,9 +279,9 @@ WHERE ${OUR_SCOPE}
         TimeUnix < toDateTime64('2000-01-01 00:00:00', 3, 'UTC')
         OR TimeUnix > now() + toIntervalDay(1)
     )
-COMMENT 'Gauge points of impossible times into refused_points'
+COMMENT 'Gauge points with impossible times into refused_points'
 ;
--- One row is one sum point of ours whose time cannot be. The clock of such a host is wrong.
+-- One row is one sum point of this project with an impossible time: the clock of its host is wrong.
 CREATE MATERIALIZED VIEW IF NOT EXISTS gua.sum_to_refused_points $ON_CLUSTER TO gua.refused_points${LOCAL} $DEFINER
 AS
 SELECT
@@ -304,15 +296,13 @@ WHERE ${OUR_SCOPE}
         TimeUnix < toDateTime64('2000-01-01 00:00:00', 3, 'UTC')
         OR TimeUnix > now() + toIntervalDay(1)
     )
-COMMENT 'Sum points of impossible times into refused_points'
+COMMENT 'Sum points with impossible times into refused_points'
 ;
--- One row is what one gauge point says of an allocation of a card in a tick; allocation_ticks merges them.
+-- One row is one gauge point of an allocation of a card; gua.allocation_ticks merges the points of a tick.
 CREATE MATERIALIZED VIEW IF NOT EXISTS gua.gauge_to_allocation_ticks $ON_CLUSTER TO gua.allocation_ticks${LOCAL} $DEFINER
 AS
 SELECT
-    ResourceAttributes['host.name'] AS host,
-    Attributes['hw.id'] AS gpu,
-    toDateTime64(TimeUnix, 3, 'UTC') AS ts,
+    ${TICK_KEY},
     Attributes['gua.allocation.source'] AS source,
     Attributes['gua.allocation.id'] AS allocation_id,
     nullIf(Attributes['gua.allocation.relation'], '') AS relation,
@@ -329,18 +319,17 @@ SELECT
     nullIf(Attributes['gua.workload.model'], '') AS workload_model
 FROM gua.otel_metrics_gauge${LOCAL}
 WHERE MetricName IN ('gua.gpu.allocation.info')
-    AND ${CARD_POINT}
+    AND ${VALID_POINT}
+    AND Attributes['hw.id'] != ''
     AND Attributes['gua.allocation.source'] != ''
     AND Attributes['gua.allocation.id'] != ''
 COMMENT 'Gauge points into allocation_ticks'
 ;
--- One row is what one sum point says of an allocation of a card in a tick; allocation_ticks merges them.
+-- One row is one sum point of an allocation of a card; gua.allocation_ticks merges the points of a tick.
 CREATE MATERIALIZED VIEW IF NOT EXISTS gua.sum_to_allocation_ticks $ON_CLUSTER TO gua.allocation_ticks${LOCAL} $DEFINER
 AS
 SELECT
-    ResourceAttributes['host.name'] AS host,
-    Attributes['hw.id'] AS gpu,
-    toDateTime64(TimeUnix, 3, 'UTC') AS ts,
+    ${TICK_KEY},
     Attributes['gua.allocation.source'] AS source,
     Attributes['gua.allocation.id'] AS allocation_id,
     if(MetricName = 'gua.gpu.allocation.duration' AND AggregationTemporality = 1,
@@ -352,12 +341,13 @@ WHERE MetricName IN (
         'gua.gpu.allocation.duration',
         'gua.gpu.allocation.time'
     )
-    AND ${CARD_POINT}
+    AND ${VALID_POINT}
+    AND Attributes['hw.id'] != ''
     AND Attributes['gua.allocation.source'] != ''
     AND Attributes['gua.allocation.id'] != ''
 COMMENT 'Sum points into allocation_ticks'
 ;
--- One row is what one point says of a source of allocations in a tick.
+-- One row is one sum point of an allocation source; gua.allocation_source_ticks merges the points of a tick.
 CREATE MATERIALIZED VIEW IF NOT EXISTS gua.sum_to_allocation_source_ticks $ON_CLUSTER TO gua.allocation_source_ticks${LOCAL} $DEFINER
 AS
 SELECT
@@ -374,15 +364,11 @@ SELECT
         accurateCastOrNull(round(Value * 1000), 'UInt32'), NULL) AS waited_ms
 FROM gua.otel_metrics_sum${LOCAL}
 WHERE MetricName IN ('gua.allocation.source.duration', 'gua.queue.wait.time', 'gua.queue.time')
-    AND ${OUR_SCOPE}
-    AND ResourceAttributes['host.name'] != ''
+    AND ${VALID_POINT}
     AND Attributes['gua.allocation.source'] != ''
-    AND isFinite(Value)
-    AND bitAnd(Flags, 1) = 0
-    AND ${POSSIBLE_TIME}
 COMMENT 'Sum points into allocation_source_ticks'
 ;
--- One row is how many requests wait at a source of allocations at the end of a tick.
+-- One row is one gauge point of an allocation source: its waiting requests at the end of a tick.
 CREATE MATERIALIZED VIEW IF NOT EXISTS gua.gauge_to_allocation_source_ticks $ON_CLUSTER TO gua.allocation_source_ticks${LOCAL} $DEFINER
 AS
 SELECT
@@ -392,10 +378,6 @@ SELECT
     if(MetricName = 'gua.queue.waiting', accurateCastOrNull(round(Value), 'UInt32'), NULL) AS waiting
 FROM gua.otel_metrics_gauge${LOCAL}
 WHERE MetricName IN ('gua.queue.waiting')
-    AND ${OUR_SCOPE}
-    AND ResourceAttributes['host.name'] != ''
+    AND ${VALID_POINT}
     AND Attributes['gua.allocation.source'] != ''
-    AND isFinite(Value)
-    AND bitAnd(Flags, 1) = 0
-    AND ${POSSIBLE_TIME}
 COMMENT 'Gauge points into allocation_source_ticks'

@@ -1,27 +1,23 @@
--- One row is one host: who observes it, and when it was last heard. What comes of a time more than a day ahead of the
--- server's (a point of the year 2106) is left out of last_seen, else that host could never fall silent.
+-- One row is one host: its agent, and its first and last tick. last_seen ignores times more than a day ahead of the server's clock, as
+-- such a host could never become silent.
 CREATE OR REPLACE VIEW gua.hosts $ON_CLUSTER
 (
     host String COMMENT 'Name of the host',
     host_id String COMMENT 'host.id of its newest agent''s machine; empty if unknown',
     instance String COMMENT 'service.instance.id of its newest agent: one installation; empty if unknown',
-    agents UInt64 COMMENT 'Agents (installations, machines) that ever gave ticks this host''s name; 0 without agents'' own points',
+    agents UInt64 COMMENT 'Agents (installations, machines) that used this host name; 0 without agents'' own points',
     version String COMMENT 'service.version of its newest agent or tick; empty if unknown',
-    source String COMMENT 'Who makes its ticks: agent, import, simulator',
+    source String COMMENT 'Origin of its ticks: agent, import, simulator',
     interval_ms UInt32 COMMENT 'Nominal sampling interval [ms]; 0 if unknown',
-    cards UInt64 COMMENT 'GPUs that are not partitioned and MIG instances in its newest ticks, of up to two intervals',
+    cards UInt64 COMMENT 'Whole GPUs and MIG instances in the last two intervals',
     first_seen DateTime64(3, 'UTC') COMMENT 'Start of its oldest tick',
     last_seen DateTime64(3, 'UTC') COMMENT 'Newest tick',
-    last_received Nullable(DateTime64(3, 'UTC'))
-        COMMENT 'When a tick last reached the server, by the server''s clock; NULL in an embedded store',
-    newest_delay_ms Nullable(Int64)
-        COMMENT 'From its newest tick to its reception; below 0 its clock is ahead of the server''s; NULL in an embedded store [ms]',
-    least_delay_ms Nullable(Int64)
-        COMMENT 'Least delay of a tick on its newest UTC day: of a clock that is behind all are late; NULL in an embedded store [ms]',
-    silent_after_ms UInt64 COMMENT 'Time without a tick after which it is silent: 3 intervals, at least 5 minutes [ms]',
-    is_silent Bool
-        COMMENT 'Whether its agent has sent no tick for longer than that, by the server''s clock; false for imports and simulations',
-    labels Map(String, String) COMMENT 'All resource attributes of its newest tick, as OTEL_RESOURCE_ATTRIBUTES names them'
+    last_received Nullable(DateTime64(3, 'UTC')) COMMENT 'Last reception of a tick, by server clock; NULL in an embedded store',
+    newest_delay_ms Nullable(Int64) COMMENT 'Delay of its newest tick; below 0: its clock is ahead; NULL in an embedded store [ms]',
+    least_delay_ms Nullable(Int64) COMMENT 'Least delay on its newest UTC day; high if its clock is behind; NULL in an embedded store [ms]',
+    silent_after_ms UInt64 COMMENT 'It is silent after this time without a tick: 3 intervals, at least 5 minutes [ms]',
+    is_silent Bool COMMENT 'Whether its agent is silent, by server clock; false for imports and simulations',
+    labels Map(String, String) COMMENT 'All resource attributes of its newest tick'
 )
 $DEFINER
 AS
@@ -76,7 +72,7 @@ LEFT JOIN
         max(agents.last_received) AS last_received,
         argMax(agent, (is_believed, newest.ts)) AS newest_agent,
         argMax(newest, (is_believed, newest.ts)) AS newest_tick,
-        -- A day that lies ahead is what its clock said, as long as it says so.
+        -- Days in the future count only while the host still sends them: then its clock is ahead.
         argMaxIf(
             agent_day,
             newest.ts,
@@ -126,10 +122,10 @@ LEFT JOIN
         toString(host) AS host,
         argMax(card_info.labels, ts) AS labels,
         argMax(ifNull(card_info.interval_ms, 0), ts) AS interval_ms,
-        -- What is left of them is no card.
+        -- Partitioned GPUs are no cards.
         groupArrayIf(toString(gpu), ifNull(card_info.mig = 'parent', false)) AS partitioned
     FROM gua.card_info FINAL
     GROUP BY host
 ) AS described
     ON described.host = named.host
-COMMENT 'Every host ever seen, and whether it is silent'
+COMMENT 'All hosts in the store, and whether they are silent'

@@ -1,9 +1,22 @@
--- One row is one setting of the rules as it is in force: the stored value, or the shipped default.
+-- One row is one setting of the rules that differs from its shipped default. The view gua.rules has all settings.
+-- Shard key: key
+CREATE TABLE IF NOT EXISTS gua.settings${LOCAL} $ON_CLUSTER
+(
+    key LowCardinality(String) COMMENT 'Name of the setting',
+    value Float64 COMMENT 'Its value: a ratio, or bytes',
+    changed DateTime64(3, 'UTC') DEFAULT now64(3) COMMENT 'When it was set; the newest is valid'
+)
+ENGINE = ${REPLICATED}ReplacingMergeTree(changed)
+ORDER BY key
+$TABLE_SETTINGS
+COMMENT 'Changed settings of the rules; reports apply them to the whole window'
+;
+-- One row is one setting of the rules in force: the stored value, or the shipped default.
 CREATE OR REPLACE VIEW gua.rules $ON_CLUSTER
 (
     key String COMMENT 'Name of the setting',
     value Float64 COMMENT 'Value in force: a ratio, or bytes',
-    is_default Bool COMMENT 'Whether nobody changed it'
+    is_default Bool COMMENT 'Whether it is the shipped default'
 )
 $DEFINER
 AS
@@ -18,7 +31,7 @@ FROM
         groupArray(newest) AS values
     FROM
     (
-        -- By name once more: where shards were added to a cluster, a setting may stand on two of them.
+        -- Grouped by name: after shards were added to a cluster, two of them may store one setting.
         SELECT
             toString(key) AS name,
             argMax(value, changed) AS newest

@@ -1,48 +1,47 @@
--- One row is one card in one tick with its state (docs/rules.md). The same rules stand in core/rules.py; one folder
--- of cases runs through both.
+-- One row is one card in one tick with its state (docs/rules.md). core/rules.py implements the same rules; tests/cases/rules tests both.
 CREATE OR REPLACE VIEW gua.card_states${LOCAL} $ON_CLUSTER
 (
     host LowCardinality(String) COMMENT 'Host the card is in',
     gpu LowCardinality(String) COMMENT 'NVML UUID of the card or MIG instance',
-    ts DateTime64(3, 'UTC') COMMENT 'When the card was read; the tick covers the duration_ms before',
-    duration_ms UInt32 COMMENT 'Milliseconds that the tick covers',
-    gpu_time_ms UInt32 COMMENT 'GPU time: duration_ms times the card''s share of a whole GPU',
+    ts DateTime64(3, 'UTC') COMMENT 'End of the tick: time at which the card was read',
+    duration_ms UInt32 COMMENT 'Time that the tick covers [ms]',
+    gpu_time_ms UInt32 COMMENT 'GPU time: duration_ms x share of a whole GPU [ms]',
     interval_ms Nullable(UInt32) COMMENT 'Nominal sampling interval [ms]',
     state String COMMENT 'active, idle-held, truly-idle or unknown',
-    reason Nullable(String) COMMENT 'Why unknown: lost, utilization, pid_namespace, processes, memory',
+    reason Nullable(String) COMMENT 'Reason of unknown: lost, utilization, pid_namespace, processes, memory',
     busiest_utilization Nullable(UInt16) COMMENT 'Largest known utilization of any engine or process [1/10,000]',
     threshold_bytes UInt64 COMMENT 'Memory up to which a card counts as not held',
-    held_lower_bytes UInt64 COMMENT 'Memory held, at least',
-    held_upper_bytes Nullable(UInt64) COMMENT 'Memory held, at most; NULL if unknown',
+    held_lower_bytes UInt64 COMMENT 'Held memory, at least',
+    held_upper_bytes Nullable(UInt64) COMMENT 'Held memory, at most; NULL if unknown',
     counted_memory_bytes UInt64 COMMENT 'Known memory of the counted processes',
-    unattributed_lower_bytes UInt64 COMMENT 'Memory held that no listed process owns, at least',
-    largest_utilization Nullable(UInt16) COMMENT 'Largest known utilization of any engine or process, or single sample [1/10,000]',
-    energy_mj Nullable(UInt64) COMMENT 'Energy spent in the tick, by the card''s counter; NULL across a reset of it [mJ]',
-    power_mw Nullable(UInt32) COMMENT 'Power drawn when the card was read [mW]',
-    is_partitioned Bool COMMENT 'Whether it was a partitioned GPU (MIG), and stands for the slices that no instance has',
-    allocation LowCardinality(Nullable(String)) COMMENT 'allocated, unallocated or unknown; NULL without a source of allocations',
-    unallocated_gpu_time_ms Nullable(UInt32) COMMENT 'Unallocated GPU time; NULL if unknown or without a source of allocations [ms]',
-    sampled_ms UInt32 COMMENT 'Time of the tick that samples cover, where they tell busy from idle; 0 if none [ms]',
-    idle_time_ms Nullable(UInt32) COMMENT 'How much of sampled_ms lay below the threshold of active; NULL if unknown [ms]',
-    idle_powered_ms UInt32 COMMENT 'How much of idle_time_ms power samples cover; 0 if none [ms]',
+    unattributed_lower_bytes UInt64 COMMENT 'Held memory without a listed process, at least',
+    largest_utilization Nullable(UInt16) COMMENT 'Largest known utilization of any engine, process or sample [1/10,000]',
+    energy_mj Nullable(UInt64) COMMENT 'Energy spent in the tick, by counter; NULL after a counter reset [mJ]',
+    power_mw Nullable(UInt32) COMMENT 'Power at ts [mW]',
+    is_partitioned Bool COMMENT 'Whether it is a partitioned GPU, with its unallocated MIG slices',
+    allocation LowCardinality(Nullable(String)) COMMENT 'allocated, unallocated or unknown; NULL without an allocation source',
+    unallocated_gpu_time_ms Nullable(UInt32) COMMENT 'Unallocated GPU time; NULL if unknown, or without an allocation source [ms]',
+    sampled_ms UInt32 COMMENT 'Sampled time of the tick; 0 without samples [ms]',
+    idle_time_ms Nullable(UInt32) COMMENT 'Part of sampled_ms below the threshold of active; NULL if unknown [ms]',
+    idle_powered_ms UInt32 COMMENT 'Part of idle_time_ms with power samples; 0 without any [ms]',
     idle_energy_mj Nullable(UInt64) COMMENT 'Energy of idle_powered_ms; NULL without power samples [mJ]',
-    sm_utilization Nullable(UInt8) COMMENT 'Mean of the share of SMs that were busy; NULL if unknown [1/200]',
-    sm_occupancy Nullable(UInt8) COMMENT 'Mean of the warps on the SMs, of those that fit; NULL if unknown [1/200]',
-    tensor_utilization Nullable(UInt8) COMMENT 'Mean of the time in tensor operations; NULL if unknown [1/200]',
-    memory_bandwidth_utilization Nullable(UInt8) COMMENT 'Mean of the memory bandwidth used; NULL if unknown [1/200]',
+    sm_utilization Nullable(UInt8) COMMENT 'Mean share of busy SMs; NULL if unknown [1/200]',
+    sm_occupancy Nullable(UInt8) COMMENT 'Mean share of resident warps on the SMs; NULL if unknown [1/200]',
+    tensor_utilization Nullable(UInt8) COMMENT 'Mean share of time in tensor operations; NULL if unknown [1/200]',
+    memory_bandwidth_utilization Nullable(UInt8) COMMENT 'Mean share of used memory bandwidth; NULL if unknown [1/200]',
     memory_limit_bytes Nullable(UInt64) COMMENT 'Device memory in total; NULL if unknown [By]',
     memory_reserved_bytes Nullable(UInt64) COMMENT 'Memory reserved by the driver; NULL if unknown [By]',
     is_instance Bool COMMENT 'Whether it is a MIG instance',
     is_shared Bool COMMENT 'Whether it uses the host''s memory',
-    clock_reasons Nullable(UInt32) COMMENT 'Why clocks were held down at ts, as in card_ticks; NULL if unknown',
-    xid_errors Nullable(UInt32) COMMENT 'XID events since the tick before; NULL if unknown [{error}]',
-    xid Nullable(UInt16) COMMENT 'Number of the newest of them; NULL if there was none',
-    ecc_errors Nullable(UInt32) COMMENT 'Uncorrected ECC errors since the tick before; NULL if unknown [{error}]',
-    row_remap Nullable(UInt8) COMMENT 'State of remapped memory rows, as in card_ticks; NULL if unknown'
+    clock_reasons Nullable(UInt32) COMMENT 'Clocks event reasons at ts, as in gua.card_ticks; NULL if unknown',
+    xid_errors Nullable(UInt32) COMMENT 'XID events since the last tick; NULL if unknown [{error}]',
+    xid Nullable(UInt16) COMMENT 'Number of the newest XID event; NULL: none',
+    ecc_errors Nullable(UInt32) COMMENT 'Uncorrected ECC errors since the last tick; NULL if unknown [{error}]',
+    row_remap Nullable(UInt8) COMMENT 'Row remapping, as in card_ticks; NULL if unknown'
 )
 $DEFINER
 AS
--- Stage by stage, so that the planner does not write every expression out again wherever it is used.
+-- Nested subqueries: the planner would otherwise repeat each expression wherever it is used.
 SELECT
     host,
     gpu,
@@ -75,19 +74,7 @@ SELECT
     if(idle_time IS NULL OR sampled_ms = 0, NULL, least(idle_time, sampled_ms)) AS idle_time_ms,
     least(idle_powered, ifNull(idle_time_ms, 0)) AS idle_powered_ms,
     if(idle_powered_ms = 0, NULL, idle_energy) AS idle_energy_mj,
-    sm_utilization,
-    sm_occupancy,
-    tensor_utilization,
-    memory_bandwidth_utilization,
-    memory_limit_bytes,
-    memory_reserved_bytes,
-    is_instance,
-    is_shared,
-    clock_reasons,
-    xid_errors,
-    xid,
-    ecc_errors,
-    row_remap
+    ${MEASURED_COLUMNS}
 FROM
 (
     SELECT
@@ -219,4 +206,4 @@ FROM
         )
     )
 ) AS judged
-COMMENT 'Every card tick with its state'
+COMMENT 'Card ticks with their state'

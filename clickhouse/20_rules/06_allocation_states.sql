@@ -1,20 +1,19 @@
--- One row is a part of a card tick, with what became of it. The parts of a tick sum to its GPU time; a tick in which allocation was not
--- looked at has none. The same rule stands in core/allocation.py; one folder of cases runs through both.
+-- One row is one part of a card tick with its use. The parts of a tick sum to its GPU time. A tick without an allocation source has no
+-- parts. core/allocation.py implements the same rule; one folder of cases tests both.
 CREATE OR REPLACE VIEW gua.allocation_states${LOCAL} $ON_CLUSTER
 (
     host LowCardinality(String) COMMENT 'Host the card is in',
     gpu LowCardinality(String) COMMENT 'NVML UUID of the card or MIG instance',
-    ts DateTime64(3, 'UTC') COMMENT 'When the card was read',
-    source LowCardinality(String)
-        COMMENT 'Source of the allocation: slurm, kubernetes, gua, or the name in a file; empty without one or if unknown',
-    allocation_id LowCardinality(String) COMMENT 'What the source calls the allocation; empty if there is none',
-    owner LowCardinality(Nullable(String)) COMMENT 'User that it belongs to',
+    ts DateTime64(3, 'UTC') COMMENT 'End of the tick',
+    source LowCardinality(String) COMMENT 'Source: slurm, kubernetes, gua or a name in a file; empty if unallocated or unknown',
+    allocation_id LowCardinality(String) COMMENT 'Id at the source; empty without an allocation',
+    owner LowCardinality(Nullable(String)) COMMENT 'Owner of the allocation',
     use String COMMENT 'used, held, used-by-others, empty, unallocated-use, free or unknown',
     relation LowCardinality(Nullable(String))
-        COMMENT 'Whose processes were on the card: owner, both, others, co-owners, nobody, unknown; NULL without an allocation',
-    is_shared Bool COMMENT 'Whether others were there besides the owner',
+        COMMENT 'Processes there: owner, both, others, co-owners, nobody, unknown; NULL without an allocation',
+    is_shared Bool COMMENT 'Whether others had processes there besides the owner',
     state String COMMENT 'State of the card: active, idle-held, truly-idle or unknown',
-    duration_ms UInt32 COMMENT 'Milliseconds of the tick that the allocation covers; without one, of the tick',
+    duration_ms UInt32 COMMENT 'Time of the tick that the allocation covers; without one, of the tick [ms]',
     gpu_time_ms UInt32 COMMENT 'GPU time of the part [ms]'
 )
 $DEFINER
@@ -22,20 +21,10 @@ AS
 WITH
     ${STATES},
     ${USES},
-    looked_at AS
+    checked_ticks AS
     (
         SELECT
-            host,
-            gpu,
-            ts,
-            toUnixTimestamp64Milli(ts) AS end_ms,
-            end_ms - duration_ms AS start_ms,
-            start_ms AS inside_since_ms,
-            end_ms AS inside_until_ms,
-            toUInt64(gpu_time_ms) * 1000 AS gpu_us,
-            gpu_time_ms,
-            unallocated_gpu_time_ms,
-            ${STATE_CODE} AS state_code
+            ${WHOLE_CHECKED_TICK}
         FROM gua.card_states${LOCAL}
         WHERE allocation IS NOT NULL AND duration_ms > 0
     ),
@@ -59,4 +48,4 @@ SELECT
     part_until_ms - part_since_ms AS duration_ms,
     intDiv(part_us, 1000) AS gpu_time_ms
 FROM use_ticks AS parts
-COMMENT 'Every card tick by use of its allocation'
+COMMENT 'Parts of card ticks by use'

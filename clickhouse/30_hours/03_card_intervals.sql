@@ -1,15 +1,15 @@
--- One row is an interval of a card in one UTC hour: consecutive ticks in one state, with one share of the GPU, without a hole.
--- Versions and the row of no card are as in gua.hourly_cards; an empty row has observed_ms 0.
+-- One row is one interval of a card in one UTC hour. It has consecutive ticks without a hole, in one state, with one share of the GPU.
+-- Versions and the row of the host are as in gua.hourly_cards; an empty row has observed_ms 0.
 CREATE TABLE IF NOT EXISTS gua.card_intervals${LOCAL} $ON_CLUSTER
 (
     host LowCardinality(String) COMMENT 'Host the card is in',
     gpu LowCardinality(String) COMMENT 'NVML UUID of the card or MIG instance; empty for the row of the host',
     hour DateTime('UTC') COMMENT 'Start of the hour' CODEC(Delta, ZSTD(1)),
     end_ms Int64 COMMENT 'End of the last tick, as Unix time [ms]' CODEC(Delta, ZSTD(1)),
-    written DateTime64(3, 'UTC') COMMENT 'Version of the row; the newest counts' CODEC(Delta, ZSTD(1)),
+    written DateTime64(3, 'UTC') COMMENT 'Version of the row; the newest is valid' CODEC(Delta, ZSTD(1)),
 ${ROLLUP_COLUMNS},
     state UInt8 COMMENT '1 active, 2 idle-held, 3 truly-idle, 4 unknown' CODEC(ZSTD(1)),
-    is_partitioned Bool COMMENT 'Whether it was a partitioned GPU (MIG), and stands for its unallocated slices' CODEC(ZSTD(1)),
+    is_partitioned Bool COMMENT 'Whether it was a partitioned GPU, with its unallocated MIG slices' CODEC(ZSTD(1)),
     start_ms Int64 COMMENT 'Start of the first tick, as Unix time [ms]' CODEC(Delta, ZSTD(1)),
     first_span_ms UInt32 COMMENT 'Length of the first tick [ms]' CODEC(ZSTD(1)),
     last_span_ms UInt32 COMMENT 'Length of the last tick [ms]' CODEC(ZSTD(1)),
@@ -22,4 +22,4 @@ PARTITION BY toYYYYMM(hour)
 ORDER BY (host, gpu, hour, end_ms)
 $HOURS_TTL
 $COUNTED_SETTINGS
-COMMENT 'Intervals of cards in one state; read with FINAL, and only hours that gua.rollups says are up to date'
+COMMENT 'Intervals of cards in one state; read with FINAL, and only hours that are valid in gua.rollups'

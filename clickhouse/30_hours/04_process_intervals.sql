@@ -1,5 +1,5 @@
--- One row is an interval of a process on a card in one UTC hour: consecutive ticks in which neither its own state, nor the card's, nor
--- its names change, without a hole. Versions and the row of no card are as in gua.hourly_cards; an empty row has observed_ms 0.
+-- One row is one interval of a process on a card in one UTC hour. It has consecutive ticks without a hole, with the same states and
+-- names. Versions and the row of the host are as in gua.hourly_cards; an empty row has observed_ms 0.
 CREATE TABLE IF NOT EXISTS gua.process_intervals${LOCAL} $ON_CLUSTER
 (
     host LowCardinality(String) COMMENT 'Host the card is in',
@@ -8,9 +8,9 @@ CREATE TABLE IF NOT EXISTS gua.process_intervals${LOCAL} $ON_CLUSTER
     created_ms Int64 COMMENT 'When the process started, as Unix time; 0 if unknown [ms]' CODEC(ZSTD(1)),
     hour DateTime('UTC') COMMENT 'Start of the hour' CODEC(Delta, ZSTD(1)),
     end_ms Int64 COMMENT 'End of the last tick, as Unix time [ms]' CODEC(Delta, ZSTD(1)),
-    written DateTime64(3, 'UTC') COMMENT 'Version of the row; the newest counts' CODEC(Delta, ZSTD(1)),
+    written DateTime64(3, 'UTC') COMMENT 'Version of the row; the newest is valid' CODEC(Delta, ZSTD(1)),
 ${ROLLUP_COLUMNS},
-    owner LowCardinality(Nullable(String)) COMMENT 'User the process runs as' CODEC(ZSTD(1)),
+    owner LowCardinality(Nullable(String)) COMMENT 'User of the process' CODEC(ZSTD(1)),
     program LowCardinality(Nullable(String)) COMMENT 'Process name' CODEC(ZSTD(1)),
     container_id LowCardinality(Nullable(String)) COMMENT 'Container' CODEC(ZSTD(1)),
     pod_uid LowCardinality(Nullable(String)) COMMENT 'Kubernetes pod' CODEC(ZSTD(1)),
@@ -24,7 +24,7 @@ ${ROLLUP_COLUMNS},
     observed_ms UInt64 COMMENT 'Observed time [ms]' CODEC(ZSTD(1)),
     gpu_us UInt64 COMMENT 'GPU time attributed to the process [us]' CODEC(GCD, ZSTD(1)),
     memory_kib_ms UInt64 COMMENT 'Memory x time while the card was idle-held, where memory is known [KiB ms]' CODEC(ZSTD(1)),
-    memory_known_ms UInt64 COMMENT 'Observed time of that [ms]' CODEC(ZSTD(1)),
+    memory_known_ms UInt64 COMMENT 'Observed time of memory_kib_ms [ms]' CODEC(ZSTD(1)),
     memory_bytes Nullable(UInt64) COMMENT 'Memory in the last tick; NULL if unknown [By]' CODEC(ZSTD(1))
 )
 ENGINE = ${REPLICATED}ReplacingMergeTree(written)
@@ -32,4 +32,4 @@ PARTITION BY toYYYYMM(hour)
 ORDER BY (host, gpu, pid, created_ms, hour, end_ms)
 $HOURS_TTL
 $COUNTED_SETTINGS
-COMMENT 'Intervals of processes in one state; read with FINAL, and only hours that gua.rollups says are up to date'
+COMMENT 'Intervals of processes in one state; read with FINAL, and only hours that are valid in gua.rollups'

@@ -1,16 +1,16 @@
--- One row: a number that differs whenever the rules in force do. Counted hours carry that of the rules they were judged by.
--- The 7 in it stands for the rules as written in 20_rules and what 30_hours keeps of an hour: who changes either changes it.
+-- One row is the fingerprint of the rules in force; rolled-up hours store it. Increase its first number, 7, with each change of the rules
+-- in 20_rules or of the stored columns in 30_hours.
 CREATE OR REPLACE VIEW gua.rules_fingerprint $ON_CLUSTER
 (
     fingerprint UInt64 COMMENT 'Hash of the settings in force',
-    ticks_from DateTime('UTC') COMMENT 'Older hours stay as they were counted: their ticks are gone, or soon will be'
+    ticks_from DateTime('UTC') COMMENT 'Older hours keep their rollup: their ticks expire or have expired'
 )
 $DEFINER
 AS
 SELECT
     cityHash64(7, groupArray((key, value))) AS fingerprint,
     (
-        -- In seconds, as a DateTime before 1970 comes out as one far ahead.
+        -- In seconds: a DateTime before 1970 would wrap around to the far future.
         SELECT if(
             count() = 0,
             toDateTime(0, 'UTC'),

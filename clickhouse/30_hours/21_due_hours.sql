@@ -1,11 +1,11 @@
--- One row is one host and hour that is over, and whose ticks or rules changed since it was counted; the newest first, as many
--- as are counted at a time. What arrived within the last moments waits: its ticks may not all be visible yet.
+-- One row is one completed hour of a host whose ticks or rules changed after its rollup, the newest first, up to one batch. Hours with
+-- inserts in the last seconds wait, as their ticks may not be visible yet.
 CREATE OR REPLACE VIEW gua.due_hours $ON_CLUSTER
 (
     host LowCardinality(String) COMMENT 'Host',
     hour DateTime('UTC') COMMENT 'Start of the hour',
-    marks UInt64 COMMENT 'Inserts that held ticks of this hour',
-    fingerprint UInt64 COMMENT 'Rules in force'
+    marks UInt64 COMMENT 'Inserts with ticks of this hour',
+    fingerprint UInt64 COMMENT 'Fingerprint of the rules in force'
 )
 $DEFINER
 AS
@@ -13,28 +13,28 @@ WITH
     ${IN_FORCE},
     changed AS
     (
-        -- By hours first: of a large fleet only those in which anything changed are looked at host by host.
+        -- Hours of all hosts first: in a large fleet only stale hours are compared by host.
         SELECT hour
         FROM
         (
             SELECT
                 hour,
                 marks AS arrived,
-                toUInt64(0) AS counted,
-                toUInt8(0) AS others
+                toUInt64(0) AS rolled_up,
+                toUInt8(0) AS rules_changed
             FROM gua.hour_marks${LOCAL}
             WHERE hour >= in_force.ticks_from AND hour <= now() - 3600
             UNION ALL
             SELECT
                 hour,
                 toUInt64(0) AS arrived,
-                marks AS counted,
-                toUInt8(fingerprint != in_force.fingerprint) AS others
+                marks AS rolled_up,
+                toUInt8(fingerprint != in_force.fingerprint) AS rules_changed
             FROM gua.rollups${LOCAL} FINAL
             WHERE hour >= in_force.ticks_from
         )
         GROUP BY hour
-        HAVING sum(arrived) != sum(counted) OR max(others) > 0
+        HAVING sum(arrived) != sum(rolled_up) OR max(rules_changed) > 0
     )
 SELECT
     host,
@@ -61,8 +61,8 @@ FROM
                 hour,
                 marks AS arrived,
                 marked,
-                toUInt64(0) AS counted,
-                toUInt8(0) AS others
+                toUInt64(0) AS rolled_up,
+                toUInt8(0) AS rules_changed
             FROM gua.hour_marks${LOCAL}
             WHERE hour IN (SELECT hour FROM changed)
             UNION ALL
@@ -71,19 +71,50 @@ FROM
                 hour,
                 toUInt64(0) AS arrived,
                 toDateTime64(0, 3, 'UTC') AS marked,
-                marks AS counted,
-                toUInt8(fingerprint != in_force.fingerprint) AS others
+                marks AS rolled_up,
+                toUInt8(fingerprint != in_force.fingerprint) AS rules_changed
             FROM gua.rollups${LOCAL} FINAL
             WHERE hour IN (SELECT hour FROM changed)
         ) AS every
         GROUP BY ALL
-        HAVING (sum(arrived) != sum(counted) OR max(others) > 0) AND max(marked) <= now64(3) - toIntervalSecond($SETTLE_SECONDS)
+        HAVING (sum(arrived) != sum(rolled_up) OR max(rules_changed) > 0) AND max(marked) <= now64(3) - toIntervalSecond($SETTLE_SECONDS)
         ORDER BY
             hour DESC,
             host
         LIMIT $HOURS_AT_ONCE
     )
 )
--- A row goes to the partition of its month, and an insert takes 100 at most.
+-- One month is one partition, and an insert may write 100 partitions at most.
 WHERE month <= 100
 COMMENT 'Hours to roll up'
+;
+-- One row is one UTC hour in which a host changed after the rollup. Views read the ticks of these hours.
+CREATE OR REPLACE VIEW gua.changed_hours $ON_CLUSTER
+(
+    hour DateTime('UTC') COMMENT 'Start of the hour'
+)
+$DEFINER
+AS
+WITH ${IN_FORCE}
+SELECT hour
+FROM
+(
+    SELECT
+        hour,
+        marks AS arrived,
+        toUInt64(0) AS rolled_up,
+        toUInt8(0) AS rules_changed
+    FROM gua.hour_marks${LOCAL}
+    WHERE hour >= in_force.ticks_from
+    UNION ALL
+    SELECT
+        hour,
+        toUInt64(0) AS arrived,
+        marks AS rolled_up,
+        toUInt8(fingerprint != in_force.fingerprint) AS rules_changed
+    FROM gua.rollups${LOCAL} FINAL
+    WHERE hour >= in_force.ticks_from
+)
+GROUP BY hour
+HAVING sum(arrived) != sum(rolled_up) OR max(rules_changed) > 0
+COMMENT 'Hours whose rollup is out of date'

@@ -1,4 +1,4 @@
--- One row is one row of gua.hourly_sources: what was rolled up, what is gone (empty), and the row of the host.
+-- One row is one row for gua.hourly_sources: a rolled-up source, an empty row that replaces an old one, or the row of the host.
 CREATE MATERIALIZED VIEW IF NOT EXISTS gua.roll_up_sources $ON_CLUSTER TO gua.hourly_sources${LOCAL} $DEFINER
 AS
 WITH

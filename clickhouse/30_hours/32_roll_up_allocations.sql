@@ -1,4 +1,4 @@
--- One row is one row of gua.allocation_intervals: what was rolled up, what is gone (empty), and the row of the host.
+-- One row is one row for gua.allocation_intervals: a new interval, an empty row that replaces an old one, or the row of the host.
 CREATE MATERIALIZED VIEW IF NOT EXISTS gua.roll_up_allocations $ON_CLUSTER TO gua.allocation_intervals${LOCAL} $DEFINER
 AS
 WITH
@@ -7,24 +7,14 @@ WITH
     due AS
     (
         SELECT
-            host,
-            hour,
-            marks,
-            fingerprint,
-            first_ms
+            ${DUE_COLUMNS}
         FROM gua.hourly_sources${LOCAL}
         WHERE source = ''
     ),
-    looked_at AS
+    checked_ticks AS
     (
         SELECT
-            host,
-            gpu,
-            ts,
-            ${WHOLE_TICK},
-            gpu_time_ms,
-            unallocated_gpu_time_ms,
-            ${STATE_CODE} AS state_code
+            ${WHOLE_CHECKED_TICK}
         FROM gua.card_states${LOCAL}
         WHERE ${IN_DUE}
             AND allocation IS NOT NULL

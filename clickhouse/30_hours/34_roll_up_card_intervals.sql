@@ -1,4 +1,4 @@
--- One row is one row of gua.card_intervals: what was rolled up, what is gone (empty), and the row of the host.
+-- One row is one row for gua.card_intervals: a new interval, an empty row that replaces an old one, or the row of the host.
 CREATE MATERIALIZED VIEW IF NOT EXISTS gua.roll_up_card_intervals $ON_CLUSTER TO gua.card_intervals${LOCAL} $DEFINER
 AS
 WITH
@@ -6,11 +6,7 @@ WITH
     due AS
     (
         SELECT
-            host,
-            hour,
-            marks,
-            fingerprint,
-            first_ms
+            ${DUE_COLUMNS}
         FROM gua.process_intervals${LOCAL}
         WHERE gpu = ''
     ),

@@ -1,4 +1,4 @@
--- One row is one row of gua.hourly_cards: what was rolled up, what is gone (empty), and the row of the host.
+-- One row is one row for gua.hourly_cards: a rolled-up state, an empty row that replaces an old one, or the row of the host.
 CREATE MATERIALIZED VIEW IF NOT EXISTS gua.roll_up_cards $ON_CLUSTER TO gua.hourly_cards${LOCAL} $DEFINER
 AS
 WITH
@@ -6,11 +6,7 @@ WITH
     due AS
     (
         SELECT
-            host,
-            hour,
-            marks,
-            fingerprint,
-            first_ms
+            ${DUE_COLUMNS}
         FROM gua.card_intervals${LOCAL}
         WHERE gpu = ''
     ),
@@ -62,3 +58,19 @@ FROM
 ) AS present
 FULL OUTER JOIN hourly_card_rows AS made USING (host, gpu, hour, state, is_partitioned)
 COMMENT 'Rolls up cards of due hours'
+;
+-- One row is one hour of a host whose rollup is complete in all tables.
+CREATE MATERIALIZED VIEW IF NOT EXISTS gua.finish_rollups $ON_CLUSTER TO gua.rollups${LOCAL} $DEFINER
+AS
+SELECT
+    host,
+    hour,
+    now64(3, 'UTC') AS written,
+    max(cards.marks) AS marks,
+    max(cards.fingerprint) AS fingerprint,
+    min(if(gpu = '' OR cards.ticks > 0, cards.first_ms, ${NO_TICK_MS})) AS first_ms,
+    sum(cards.ticks) AS ticks
+FROM gua.hourly_cards${LOCAL} AS cards
+GROUP BY ALL
+HAVING countIf(gpu = '') > 0
+COMMENT 'Completed rollups'

@@ -1,4 +1,4 @@
--- One row is one hour that is due. A server looks every minute.
+-- One row is one hour to roll up. A server checks every minute.
 CREATE MATERIALIZED VIEW IF NOT EXISTS gua.look_for_due_hours $ON_CLUSTER
 REFRESH EVERY 1 MINUTE APPEND TO gua.due_rollups $DEFINER
 AS
@@ -9,4 +9,4 @@ SELECT
     fingerprint
 FROM gua.due_hours
 ORDER BY hour
-COMMENT 'Finds due hours'
+COMMENT 'Starts the rollup of due hours'

@@ -1,12 +1,12 @@
--- One row is one card in one UTC hour and one state. A tick belongs to the hour of its end less 1 ms. Hours that are rolled up and have
--- not changed since are read from gua.hourly_cards, the others from their ticks.
+-- One row is one card in one UTC hour and one state. A tick belongs to the hour of its end less 1 ms. Valid rollups come from
+-- gua.hourly_cards, changed hours from ticks.
 CREATE OR REPLACE VIEW gua.card_hours${LOCAL} $ON_CLUSTER
 (
     host LowCardinality(String) COMMENT 'Host the card is in',
     gpu LowCardinality(String) COMMENT 'NVML UUID of the card or MIG instance',
     hour DateTime('UTC') COMMENT 'Start of the hour',
     state String COMMENT 'active, idle-held, truly-idle or unknown',
-    reason Nullable(String) COMMENT 'Why unknown: lost, utilization, pid_namespace, processes, memory',
+    reason Nullable(String) COMMENT 'Reason of unknown: lost, utilization, pid_namespace, processes, memory',
     card_ticks UInt64 COMMENT 'Ticks',
     duration_ms UInt64 COMMENT 'Observed time [ms]',
     gpu_time_ms UInt64 COMMENT 'GPU time [ms]'
@@ -57,19 +57,18 @@ GROUP BY
     state_code
 COMMENT 'Hours of each card by state'
 ;
--- One row is one card in one UTC hour and one of the states active and idle-held, in which a program may be loaded: the GPU time that
--- utilization samples cover, and the part of it that was idle. Time without samples has no row. As in gua.card_hours, changed hours
--- come from ticks.
+-- One row is one card in one UTC hour while active or idle-held: its sampled GPU time and the idle part. Time without samples has no row.
+-- Changed hours come from ticks, as in gua.card_hours.
 CREATE OR REPLACE VIEW gua.execution_idle_hours${LOCAL} $ON_CLUSTER
 (
     host LowCardinality(String) COMMENT 'Host the card is in',
     gpu LowCardinality(String) COMMENT 'NVML UUID of the card or MIG instance',
     hour DateTime('UTC') COMMENT 'Start of the hour',
     state String COMMENT 'active or idle-held',
-    sampled_gpu_us UInt64 COMMENT 'GPU time that samples cover [us]',
-    idle_gpu_us UInt64 COMMENT 'Of that what lay below the threshold of active [us]',
-    powered_gpu_us UInt64 COMMENT 'Of idle_gpu_us what power samples cover [us]',
-    idle_energy_mj UInt64 COMMENT 'Energy of what power samples cover [mJ]'
+    sampled_gpu_us UInt64 COMMENT 'Sampled GPU time [us]',
+    idle_gpu_us UInt64 COMMENT 'Part of sampled_gpu_us below the threshold of active [us]',
+    powered_gpu_us UInt64 COMMENT 'Part of idle_gpu_us with power samples [us]',
+    idle_energy_mj UInt64 COMMENT 'Energy of powered_gpu_us [mJ]'
 )
 $DEFINER
 AS
@@ -121,4 +120,4 @@ GROUP BY
     gpu,
     hour,
     state_code
-COMMENT 'Idle seconds of each card while a program may be loaded, by hour'
+COMMENT 'Idle seconds of active and idle-held cards by hour'

@@ -1,15 +1,15 @@
--- One row is one owner and program on one card in one UTC hour, by the state of the card. Their GPU time is the part attributed to them;
--- durations add up to more where several processes share a card. As in gua.card_hours, changed hours come from ticks.
+-- One row is one owner and program on one card in one UTC hour, by state of the card. GPU time is attributed; durations overlap where
+-- processes share a card. Changed hours come from ticks, as in gua.card_hours.
 CREATE OR REPLACE VIEW gua.owner_hours${LOCAL} $ON_CLUSTER
 (
     host LowCardinality(String) COMMENT 'Host the card is in',
     gpu LowCardinality(String) COMMENT 'NVML UUID of the card or MIG instance',
     hour DateTime('UTC') COMMENT 'Start of the hour',
-    owner LowCardinality(Nullable(String)) COMMENT 'User the processes run as',
+    owner LowCardinality(Nullable(String)) COMMENT 'User of the processes',
     program LowCardinality(Nullable(String)) COMMENT 'Process name',
     state String COMMENT 'State of the card: active, idle-held or unknown',
-    gpu_time_ms UInt64 COMMENT 'GPU time attributed to them [ms]',
-    duration_ms UInt64 COMMENT 'Sum of the durations of their processes'' ticks [ms]'
+    gpu_time_ms UInt64 COMMENT 'Attributed GPU time [ms]',
+    duration_ms UInt64 COMMENT 'Sum of the times of their processes [ms]'
 )
 $DEFINER
 AS

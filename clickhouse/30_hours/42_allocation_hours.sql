@@ -1,15 +1,14 @@
--- One row is one use of one card in one UTC hour, by the owner and source of the allocation. The rows of a card and hour sum to its
--- GPU time in which allocation was looked at. As in gua.card_hours, changed hours come from ticks.
+-- One row is one use of one card in one UTC hour, by owner and source of the allocation. The rows of a card and hour sum to its GPU time
+-- with an allocation source. Changed hours come from ticks, as in gua.card_hours.
 CREATE OR REPLACE VIEW gua.allocation_hours${LOCAL} $ON_CLUSTER
 (
     host LowCardinality(String) COMMENT 'Host the card is in',
     gpu LowCardinality(String) COMMENT 'NVML UUID of the card or MIG instance',
     hour DateTime('UTC') COMMENT 'Start of the hour',
     use String COMMENT 'used, held, used-by-others, empty, unallocated-use, free or unknown',
-    source LowCardinality(String)
-        COMMENT 'Source of the allocation: slurm, kubernetes, gua, or the name in a file; empty without one or if unknown',
-    owner LowCardinality(Nullable(String)) COMMENT 'User that the allocation belongs to',
-    is_shared Bool COMMENT 'Whether others were there besides the owner',
+    source LowCardinality(String) COMMENT 'Source: slurm, kubernetes, gua or a name in a file; empty if unallocated or unknown',
+    owner LowCardinality(Nullable(String)) COMMENT 'Owner of the allocation',
+    is_shared Bool COMMENT 'Whether others had processes there besides the owner',
     gpu_time_ms UInt64 COMMENT 'GPU time [ms]'
 )
 $DEFINER
@@ -18,16 +17,10 @@ WITH
     ${STATES},
     ${USES},
     ${CHANGED_HOURS},
-    looked_at AS
+    checked_ticks AS
     (
         SELECT
-            host,
-            gpu,
-            ts,
-            ${WHOLE_TICK},
-            gpu_time_ms,
-            unallocated_gpu_time_ms,
-            ${STATE_CODE} AS state_code
+            ${WHOLE_CHECKED_TICK}
         FROM gua.card_states${LOCAL}
         WHERE ${IN_CHANGED_HOURS}
             AND allocation IS NOT NULL

@@ -1,30 +1,27 @@
--- One row is one card as its newest tick found it. Only the UTC days around that tick are read, and in them only the
--- cards whose newest tick lies there. A card that went silent is unobserved, whatever it was before. Ticks of a day
--- after tomorrow (a point of the year 2106) are left out, else the card would stand still until then.
+-- One row is one card at its newest tick. Only the UTC days around that tick are read. A silent card is unobserved, whatever its last
+-- state. Ticks later than tomorrow are ignored, as such a card would not change until then.
 CREATE OR REPLACE VIEW gua.current_cards $ON_CLUSTER
 (
     host LowCardinality(String) COMMENT 'Host the card is in',
     gpu LowCardinality(String) COMMENT 'NVML UUID of the card or MIG instance',
-    gpu_index Nullable(UInt16) COMMENT 'Index NVML gave the card; it may change with a boot',
+    gpu_index Nullable(UInt16) COMMENT 'NVML index of the card; may change with a boot',
     name Nullable(String) COMMENT 'Device name',
     model Nullable(String) COMMENT 'Model of the whole GPU',
     mig Nullable(String) COMMENT 'none, parent (partitioned) or instance',
-    source Nullable(String) COMMENT 'Who made its ticks: agent, import, simulator',
+    source Nullable(String) COMMENT 'Origin of its ticks: agent, import, simulator',
     ts DateTime64(3, 'UTC') COMMENT 'Newest tick',
-    age_ms Int64 COMMENT 'Time since the newest tick; negative if the host''s clock is ahead of the server''s [ms]',
+    age_ms Int64 COMMENT 'Time since the newest tick; below 0: the host''s clock is ahead of the server''s [ms]',
     stale Bool COMMENT 'Whether the newest tick is older than three intervals',
     state String COMMENT 'active, idle-held, truly-idle or unknown at the newest tick; unobserved if that is stale',
-    reason Nullable(String) COMMENT 'Why unknown: lost, utilization, pid_namespace, processes, memory; why unobserved: silent',
-    last_state String COMMENT 'active, idle-held, truly-idle or unknown at the newest tick, however old that is',
-    since DateTime64(3, 'UTC')
-        COMMENT 'Since when it was in last_state without a gap of two ticks, at least: ticks from the UTC day before on are read',
+    reason Nullable(String) COMMENT 'Reason: lost, utilization, pid_namespace, processes, memory; silent if unobserved',
+    last_state String COMMENT 'active, idle-held, truly-idle or unknown at the newest tick',
+    since DateTime64(3, 'UTC') COMMENT 'Start of last_state without a gap of two ticks, searched back to the UTC day before',
     in_state_ms Int64 COMMENT 'From since to the newest tick [ms]',
     busiest_utilization Nullable(UInt16) COMMENT 'Largest known utilization of any engine or process at the newest tick [1/10,000]',
-    held_lower_bytes UInt64 COMMENT 'Memory held at the newest tick, at least [By]',
-    held_upper_bytes Nullable(UInt64) COMMENT 'Memory held at the newest tick, at most; NULL if unknown [By]',
-    unattributed_lower_bytes UInt64 COMMENT 'Memory held that no listed process owns, at least [By]',
-    allocation LowCardinality(Nullable(String))
-        COMMENT 'Allocation at the newest tick: allocated, unallocated, unknown; NULL without a source of allocations'
+    held_lower_bytes UInt64 COMMENT 'Held memory at the newest tick, at least [By]',
+    held_upper_bytes Nullable(UInt64) COMMENT 'Held memory at the newest tick, at most; NULL if unknown [By]',
+    unattributed_lower_bytes UInt64 COMMENT 'Held memory without a listed process, at least [By]',
+    allocation LowCardinality(Nullable(String)) COMMENT 'allocated, unallocated or unknown; NULL without an allocation source'
 )
 $DEFINER
 AS
@@ -94,7 +91,7 @@ FROM
             unsorted_ends_ms
         ) AS codes,
         codes[1] AS newest_code,
-        -- From the newest tick backwards, the first that no longer belongs: of another state, or before a gap.
+        -- From the newest tick back, the first tick of another state or before a gap.
         arrayFirstIndex(
             (tick_end, span, code, later_end, later_span) -> code != newest_code
                 OR later_end - later_span - tick_end > 2 * greatest(span, later_span),
@@ -107,26 +104,11 @@ FROM
         if(other = 0, length(codes), toUInt64(other - 1)) AS oldest,
         ends_ms[oldest] - durations_ms[oldest] AS since_ms
     FROM gua.card_states
-    WHERE (host, gpu, toDate(ts)) GLOBAL IN
-        (
-            SELECT
-                host,
-                gpu,
-                arrayJoin([day + 1, day, day - 1])
-            FROM
-            (
-                SELECT
-                    host,
-                    gpu,
-                    toDate(least(max(last_seen), now64(3, 'UTC'))) AS day
-                FROM gua.card_seen
-                GROUP BY ALL
-            )
-        )
+    WHERE ${IN_NEWEST_DAYS}
     GROUP BY
         host,
         gpu
 ) AS ticks
 LEFT JOIN gua.cards AS card
     ON card.host = ticks.host AND card.gpu = ticks.gpu
-COMMENT 'Every card as of its newest tick'
+COMMENT 'All cards at their newest tick'

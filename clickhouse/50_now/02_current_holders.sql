@@ -1,18 +1,17 @@
--- One row is one process on one card at the card's newest tick; ignored processes hold nothing and are left out. Only the
--- UTC days around that tick are read, as in current_cards.
+-- One row is one process on one card at the card's newest tick, without ignored processes. Only the UTC days around that tick are read.
 CREATE OR REPLACE VIEW gua.current_holders $ON_CLUSTER
 (
     host LowCardinality(String) COMMENT 'Host the card is in',
     gpu LowCardinality(String) COMMENT 'NVML UUID of the card or MIG instance',
-    gpu_index Nullable(UInt16) COMMENT 'Index NVML gave the card; it may change with a boot',
+    gpu_index Nullable(UInt16) COMMENT 'NVML index of the card; may change with a boot',
     name Nullable(String) COMMENT 'Device name',
     ts DateTime64(3, 'UTC') COMMENT 'Newest tick of the card',
-    age_ms Int64 COMMENT 'Time since the newest tick; negative if the host''s clock is ahead of the server''s [ms]',
+    age_ms Int64 COMMENT 'Time since the newest tick; below 0: the host''s clock is ahead of the server''s [ms]',
     stale Bool COMMENT 'Whether the newest tick is older than three intervals',
     card_state String COMMENT 'State of the card: active, idle-held, truly-idle, unknown, or unobserved if stale',
     pid UInt32 COMMENT 'Process id on the host',
     created DateTime64(3, 'UTC') COMMENT 'When the process started; 1970-01-01 if unknown',
-    owner Nullable(String) COMMENT 'User the process runs as',
+    owner Nullable(String) COMMENT 'User of the process',
     program Nullable(String) COMMENT 'Process name',
     type Nullable(String) COMMENT 'compute, graphics or mps',
     container_id Nullable(String) COMMENT 'Container',
@@ -20,11 +19,10 @@ CREATE OR REPLACE VIEW gua.current_holders $ON_CLUSTER
     slurm_job_id Nullable(String) COMMENT 'Slurm job',
     systemd_unit Nullable(String) COMMENT 'systemd unit',
     memory_bytes Nullable(UInt64) COMMENT 'Device memory of the process; NULL if unknown [By]',
-    utilization Nullable(UInt16) COMMENT 'Utilization by the process; NULL if not known [1/10,000]',
+    utilization Nullable(UInt16) COMMENT 'Utilization by the process; NULL if unknown [1/10,000]',
     state String COMMENT 'State of the process at the newest tick: active, idle or unknown; unobserved if that is stale',
-    idle_since Nullable(DateTime64(3, 'UTC'))
-        COMMENT 'Start of the idle streak at the newest tick, at least: ticks from the UTC day before on are read; NULL if not idle',
-    idle_ms Nullable(UInt64) COMMENT 'Time of the idle ticks since then; NULL if the process is not idle [ms]'
+    idle_since Nullable(DateTime64(3, 'UTC')) COMMENT 'Start of the idle streak, searched back to the UTC day before; NULL if not idle',
+    idle_ms Nullable(UInt64) COMMENT 'Time of the idle ticks since then; NULL if not idle [ms]'
 )
 $DEFINER
 AS
@@ -77,7 +75,7 @@ LEFT JOIN
         gpu,
         pid,
         created,
-        -- Arrays of numbers, each sorted by time, as in current_cards.
+        -- Arrays of numbers, each sorted by time, as in gua.current_cards.
         groupArray(toUnixTimestamp64Milli(ts)) AS unsorted_ends_ms,
         arrayReverseSort(unsorted_ends_ms) AS ends_ms,
         arrayReverseSort((one, by) -> by, groupArray(duration_ms), unsorted_ends_ms) AS durations_ms,
@@ -86,7 +84,7 @@ LEFT JOIN
             groupArray(toUInt8(indexOf(PROCESS_STATE_NAMES, state))),
             unsorted_ends_ms
         ) AS codes,
-        -- The rule of idle_streaks, told from the newest tick backwards.
+        -- The rule of gua.idle_streaks, from the newest tick back.
         arrayFirstIndex(
             (tick_end, span, code, later_end, later_span) -> code = ACTIVE
                 OR later_end - later_span - tick_end > 2 * greatest(span, later_span),
@@ -96,28 +94,17 @@ LEFT JOIN
             arrayPushFront(arrayPopBack(ends_ms), ends_ms[1] + durations_ms[1]),
             arrayPushFront(arrayPopBack(durations_ms), durations_ms[1])
         ) AS other,
-        if(other = 0, length(codes), toUInt64(other - 1)) AS run_length,
-        arraySlice(codes, 1, run_length) AS run,
-        arrayLastIndex(code -> code = PROCESS_IDLE, run) AS oldest,
+        if(other = 0, length(codes), toUInt64(other - 1)) AS streak_length,
+        arraySlice(codes, 1, streak_length) AS streak_codes,
+        arrayLastIndex(code -> code = PROCESS_IDLE, streak_codes) AS oldest,
         ends_ms[oldest] - durations_ms[oldest] AS since_ms,
-        arraySum((span, code) -> if(code = PROCESS_IDLE, span, 0), arraySlice(durations_ms, 1, run_length), run) AS idle_duration_ms
+        arraySum(
+            (span, code) -> if(code = PROCESS_IDLE, span, 0),
+            arraySlice(durations_ms, 1, streak_length),
+            streak_codes
+        ) AS idle_duration_ms
     FROM gua.process_states
-    WHERE (host, gpu, toDate(ts)) GLOBAL IN
-        (
-            SELECT
-                host,
-                gpu,
-                arrayJoin([day + 1, day, day - 1])
-            FROM
-            (
-                SELECT
-                    host,
-                    gpu,
-                    toDate(least(max(last_seen), now64(3, 'UTC'))) AS day
-                FROM gua.card_seen
-                GROUP BY ALL
-            )
-        )
+    WHERE ${IN_NEWEST_DAYS}
     GROUP BY
         host,
         gpu,
@@ -125,4 +112,4 @@ LEFT JOIN
         created
 ) AS idle
     ON idle.host = process.host AND idle.gpu = process.gpu AND idle.pid = process.pid AND idle.created = process.created
-COMMENT 'Every process on a card as of the card''s newest tick'
+COMMENT 'Processes on cards at the card''s newest tick'

@@ -1,7 +1,6 @@
--- One row is one idle streak that reaches into the window (since_ms, until_ms]: idle ticks of one process in a row. An
--- active tick ends it; an unknown tick, or a gap of up to twice the longer of the two ticks beside it, does not, so it
--- survives a restart of the agent. Ignored processes hold nothing and have no streaks. Ticks from a day before the window
--- to its end are read: a streak that began earlier is shown from there on.
+-- One row is one idle streak that overlaps the window (since_ms, until_ms]: consecutive idle ticks of one process. An active tick ends
+-- it. An unknown tick, or a gap up to twice the longer tick beside it, does not, nor does a restart of the agent. Ignored processes have
+-- no streaks. Ticks are read from one day before the window on: an earlier start is cut there.
 CREATE OR REPLACE VIEW gua_report.idle_streaks $ON_CLUSTER
 $DEFINER
 AS
@@ -12,22 +11,22 @@ WITH
     {hosts:Array(String)} AS of_hosts
 ${IDLE_STREAKS}
 ;
--- One row is one idle streak: idle ticks of one process in a row. A filter on host and gpu spares reading the others; none
--- on time can, since a streak is known only with all its ticks: for a window ask gua_report.idle_streaks. From 1970-01-03
--- to 2100: a day beyond what a Date can hold makes an older engine skip every partition.
+-- One row is one idle streak of all time: consecutive idle ticks of one process. Filter on host and gpu to read less. A filter on time
+-- cannot, as a streak needs all its ticks: for a window query gua_report.idle_streaks. From 1970-01-03 to 2100: older engines skip every
+-- partition if a bound, less one day, does not fit a Date.
 CREATE OR REPLACE VIEW gua.idle_streaks $ON_CLUSTER
 (
     host LowCardinality(String) COMMENT 'Host the card is in',
     gpu LowCardinality(String) COMMENT 'NVML UUID of the card or MIG instance',
     pid UInt32 COMMENT 'Process id on the host',
     created DateTime64(3, 'UTC') COMMENT 'When the process started; 1970-01-01 if unknown',
-    owner Nullable(String) COMMENT 'User the process runs as',
+    owner Nullable(String) COMMENT 'User of the process',
     program Nullable(String) COMMENT 'Process name',
     start DateTime64(3, 'UTC') COMMENT 'Start of the first idle tick',
     end DateTime64(3, 'UTC') COMMENT 'End of the last idle tick',
-    idle_ms UInt64 COMMENT 'Time of the idle ticks; gaps and unknown ticks between them do not count [ms]',
+    idle_ms UInt64 COMMENT 'Time of the idle ticks, without gaps and unknown ticks [ms]',
     ticks UInt64 COMMENT 'Idle ticks',
-    memory_bytes Nullable(UInt64) COMMENT 'Largest known device memory of the process in those ticks; NULL if none is known [By]'
+    memory_bytes Nullable(UInt64) COMMENT 'Largest known memory of the process in those ticks; NULL if unknown [By]'
 )
 $DEFINER
 AS
@@ -37,4 +36,4 @@ WITH
     toInt64(4102444800000) AS to_ms,
     emptyArrayString() AS of_hosts
 ${IDLE_STREAKS}
-COMMENT 'Times in which a process was on a card and did nothing. Filter on host: a filter on time alone reads every tick there is'
+COMMENT 'Idle streaks of processes. Filter on host: a filter on time alone reads all ticks'

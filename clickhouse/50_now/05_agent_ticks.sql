@@ -1,18 +1,17 @@
--- One row is what one agent said of itself in one tick. It comes straight from the landing tables: it reaches back as far
--- as raw points are kept, and is empty where they are not (an embedded store). Readers have no right on those tables, so
--- it reads them as its definer.
+-- One row is one tick of an agent with the agent's own metrics. It reads the landing tables: it covers their retention, and is empty in
+-- an embedded store. It runs as its definer, as readers have no rights on those tables.
 CREATE OR REPLACE VIEW gua.agent_ticks${LOCAL} $ON_CLUSTER
 (
     host String COMMENT 'Host the agent is on',
     instance String COMMENT 'service.instance.id of the agent: one installation; empty if unknown',
     version String COMMENT 'service.version of the agent; empty if unknown',
     ts DateTime64(9, 'UTC') COMMENT 'Time of the tick',
-    tick_duration_seconds Nullable(Float64) COMMENT 'Time it took to read the tick [s]',
-    tick_lateness_seconds Nullable(Float64) COMMENT 'How far behind its grid point the tick was read [s]',
+    tick_duration_seconds Nullable(Float64) COMMENT 'Time to read the tick [s]',
+    tick_lateness_seconds Nullable(Float64) COMMENT 'Delay of the tick after its scheduled time [s]',
     spool_ticks Nullable(Float64) COMMENT 'Ticks in the spool, waiting for delivery [{tick}]',
     spool_bytes Nullable(Float64) COMMENT 'Size of the spool on disk [By]',
-    dropped_ticks Nullable(Float64) COMMENT 'Ticks the spool dropped so far, oldest first, because it was full [{tick}]',
-    errors Nullable(Float64) COMMENT 'Calls that failed since the agent started; NULL before the first [{error}]'
+    dropped_ticks Nullable(Float64) COMMENT 'Ticks dropped because the spool was full, oldest first [{tick}]',
+    errors Nullable(Float64) COMMENT 'Failed calls since the agent started; NULL: none [{error}]'
 )
 $DEFINER
 AS
@@ -29,7 +28,7 @@ SELECT
     sumOrNullIf(value, metric = 'gua.agent.errors') AS errors
 FROM
 (
-    -- A point that was sent twice is one.
+    -- A point that was sent twice counts once.
     SELECT
         ResourceAttributes['host.name'] AS host,
         ResourceAttributes['service.instance.id'] AS instance,
@@ -77,8 +76,5 @@ FROM
         metric,
         toString(Attributes)
 )
-GROUP BY
-    host,
-    instance,
-    ts
-COMMENT 'Metrics of agents about themselves, as long as raw points are kept'
+GROUP BY ALL
+COMMENT 'Metrics of agents; limited to the retention of raw points'

@@ -1,7 +1,6 @@
--- One row is one card as gua top lists it: as its newest tick found it, with its memory, power and heat then. now_ms is the
--- server's own clock. state_ms is how long it had been in its state by then, of one that went silent since its newest tick. free_ms is how
--- long it had been truly-idle and promised to nobody, as far as the ticks from the UTC day before its newest tick on tell; NULL if it
--- was not, or nobody knows.
+-- One row is one card in gua top at its newest tick. now_ms is the server's clock. state_ms is the time in its state at that tick; of a
+-- silent card the time since. free_ms is the time truly-idle and unallocated, from the UTC day before the tick on; NULL if it is not
+-- free, or unknown.
 CREATE OR REPLACE VIEW gua_report.top_cards $ON_CLUSTER
 $DEFINER
 AS
@@ -27,8 +26,8 @@ SELECT
     ticks.temperature_celsius AS temperature_celsius,
     ticks.interval_ms AS interval_ms,
     if(
-        cards.state = 'truly-idle' AND ifNull(cards.allocation != 'unknown', true) AND promised.until_ms < ts_ms,
-        least(cards.in_state_ms, ts_ms - promised.until_ms),
+        cards.state = 'truly-idle' AND ifNull(cards.allocation != 'unknown', true) AND allocations.until_ms < ts_ms,
+        least(cards.in_state_ms, ts_ms - allocations.until_ms),
         NULL
     ) AS free_ms,
     toUnixTimestamp64Milli(now64(3, 'UTC')) AS now_ms
@@ -87,15 +86,15 @@ LEFT JOIN
             )
         )
     GROUP BY ALL
-) AS promised
-    ON promised.host = cards.host AND promised.gpu = cards.gpu
+) AS allocations
+    ON allocations.host = cards.host AND allocations.gpu = cards.gpu
 ORDER BY
     host,
     index,
     mig,
     gpu
 ;
--- One row is one process on one card as gua top lists it, at the card's newest tick.
+-- One row is one process on one card in gua top, at the card's newest tick.
 CREATE OR REPLACE VIEW gua_report.top_holders $ON_CLUSTER
 $DEFINER
 AS

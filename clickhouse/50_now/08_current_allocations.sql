@@ -1,6 +1,6 @@
--- One row is one allocation that a card has at its newest tick (one that ended within it is none), and since when it has had the use
--- that it has there. An unknown tick, or a gap of up to twice the longer of the two ticks beside it, does not end a use. Only the UTC
--- days around that tick are read, as in gua.current_cards: use_since_is_lower_bound tells where nothing is known of before.
+-- One row is one allocation of a card at its newest tick, with its use and the start of that. An allocation that ended within the tick is
+-- left out. An unknown tick, or a gap up to twice the longer tick beside it, does not end a use. Only the UTC days around the tick are
+-- read; use_since_is_lower_bound marks a use that may have begun earlier.
 CREATE OR REPLACE VIEW gua_report.current_allocations $ON_CLUSTER
 $DEFINER
 AS
@@ -16,24 +16,12 @@ WITH
             toDate(least(last, now64(3, 'UTC'))) AS day
         FROM gua.card_seen
         WHERE ${OF_HOSTS}
-        GROUP BY
-            host,
-            gpu
+        GROUP BY ALL
     ),
-    looked_at AS
+    checked_ticks AS
     (
         SELECT
-            host,
-            gpu,
-            ts,
-            toUnixTimestamp64Milli(ts) AS end_ms,
-            end_ms - duration_ms AS start_ms,
-            start_ms AS inside_since_ms,
-            end_ms AS inside_until_ms,
-            toUInt64(gpu_time_ms) * 1000 AS gpu_us,
-            gpu_time_ms,
-            unallocated_gpu_time_ms,
-            ${STATE_CODE} AS state_code
+            ${WHOLE_CHECKED_TICK}
         FROM gua.card_states
         WHERE (host, gpu, toDate(ts)) GLOBAL IN
             (
@@ -61,19 +49,19 @@ WITH
     ),
 ${USE_TICKS}
 SELECT
-    toString(used.host) AS host,
-    toString(used.gpu) AS gpu,
-    toString(used.source) AS source,
-    toString(used.allocation_id) AS allocation_id,
+    toString(uses.host) AS host,
+    toString(uses.gpu) AS gpu,
+    toString(uses.source) AS source,
+    toString(uses.allocation_id) AS allocation_id,
     toNullable(toString(named.owner)) AS owner,
     toNullable(toString(named.kind)) AS kind,
     toNullable(toString(named.job_name)) AS job_name,
     toUnixTimestamp64Milli(named.since) AS since_ms,
     toUnixTimestamp64Milli(named.until) AS until_ms,
-    toUnixTimestamp64Milli(used.last) AS last_ms,
+    toUnixTimestamp64Milli(uses.last) AS last_ms,
     USE_NAMES[newest_use] AS use,
-    used.use_since_ms AS use_since_ms,
-    used.use_since_is_lower_bound AS use_since_is_lower_bound
+    uses.use_since_ms AS use_since_ms,
+    uses.use_since_is_lower_bound AS use_since_is_lower_bound
 FROM
 (
     SELECT
@@ -82,14 +70,14 @@ FROM
         source,
         allocation_id,
         max(ts) AS last,
-        -- Arrays of numbers, each sorted by time, as in current_cards.
+        -- Arrays of numbers, each sorted by time, as in gua.current_cards.
         groupArray(part_until_ms) AS unsorted_ends_ms,
         arrayReverseSort(unsorted_ends_ms) AS ends_ms,
         arrayReverseSort((one, by) -> by, groupArray(part_since_ms), unsorted_ends_ms) AS starts_ms,
         arrayReverseSort((one, by) -> by, groupArray(use_code), unsorted_ends_ms) AS codes,
         arrayReverseSort((one, by) -> by, groupArray(known_until_ms), unsorted_ends_ms) AS known_untils_ms,
         codes[1] AS newest_use,
-        -- From the newest tick backwards, the first that no longer belongs: of another use, or before a gap.
+        -- From the newest tick back, the first of another use or before a gap.
         arrayFirstIndex(
             (code, start, end, later_start, later_end) -> code != newest_use AND code != USE_UNKNOWN
                 OR later_start - end > 2 * greatest(end - start, later_end - later_start),
@@ -99,8 +87,8 @@ FROM
             arrayPushFront(arrayPopBack(starts_ms), ends_ms[1]),
             arrayPushFront(arrayPopBack(ends_ms), ends_ms[1])
         ) AS other,
-        arraySlice(codes, 1, if(other = 0, length(codes), toUInt64(other - 1))) AS run,
-        arrayLastIndex(code -> code = newest_use, run) AS oldest,
+        arraySlice(codes, 1, if(other = 0, length(codes), toUInt64(other - 1))) AS streak_codes,
+        arrayLastIndex(code -> code = newest_use, streak_codes) AS oldest,
         starts_ms[oldest] AS use_since_ms,
         toBool(use_since_ms - known_untils_ms[oldest] > 2 * (ends_ms[oldest] - use_since_ms)) AS use_since_is_lower_bound
     FROM
@@ -120,7 +108,7 @@ FROM
         gpu,
         source,
         allocation_id
-) AS used
+) AS uses
 INNER JOIN
 (
     SELECT
@@ -145,11 +133,11 @@ INNER JOIN
         )
         AND ifNull(until > ts, true)
 ) AS named
-    ON named.host = used.host
-    AND named.gpu = used.gpu
-    AND named.ts = used.last
-    AND named.source = used.source
-    AND named.allocation_id = used.allocation_id
+    ON named.host = uses.host
+    AND named.gpu = uses.gpu
+    AND named.ts = uses.last
+    AND named.source = uses.source
+    AND named.allocation_id = uses.allocation_id
 ORDER BY
     host,
     gpu,

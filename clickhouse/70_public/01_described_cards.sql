@@ -1,4 +1,4 @@
--- One row is one card: what people call it, and the labels of its host. All views of gua_public say so beside each row.
+-- One row is one card with its name and model, and the labels of its host. All views of gua_public join it.
 CREATE OR REPLACE VIEW gua.described_cards $ON_CLUSTER
 (
     host LowCardinality(String) COMMENT 'Host the card is in',
@@ -26,7 +26,7 @@ FROM
         name,
         model
     FROM gua.card_info FINAL
-    -- Where shards were added to a cluster, a card may stand on two of them.
+    -- After shards were added to a cluster, two of them may store one card.
     ORDER BY ts DESC
     LIMIT 1 BY
         host,
@@ -41,4 +41,4 @@ LEFT JOIN
     GROUP BY host
 ) AS host_labels
     ON host_labels.host = card.host
-COMMENT 'Cards as people call them, with the labels of their hosts'
+COMMENT 'Cards with their name, model and labels of the host'

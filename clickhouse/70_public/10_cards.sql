@@ -1,13 +1,13 @@
--- One row is one card: what it is, and when it was first and last seen.
+-- One row is one card: its description, and its first and last tick.
 CREATE OR REPLACE VIEW gua_public.cards $ON_CLUSTER
 (
 ${CARD_COLUMNS},
-    gpu_fraction Float64 COMMENT 'Part of a whole GPU that the card is: 1, or slices / all slices [0 to 1]',
+    gpu_fraction Float64 COMMENT 'Share of a whole GPU: 1, or slices / all slices [0 to 1]',
     mig Nullable(String) COMMENT 'none, parent (partitioned) or instance',
-    parent Nullable(String) COMMENT 'UUID of the GPU that a MIG instance is part of',
+    parent Nullable(String) COMMENT 'UUID of the GPU of a MIG instance',
     pci Nullable(String) COMMENT 'PCI bus id',
     driver_version Nullable(String) COMMENT 'Version of the driver',
-    source Nullable(String) COMMENT 'Who made its ticks: agent, import, simulator',
+    source Nullable(String) COMMENT 'Origin of its ticks: agent, import, simulator',
     interval_seconds Nullable(Float64) COMMENT 'Nominal time from one tick to the next [s]',
     first_seen DateTime64(3, 'UTC') COMMENT 'Start of its first tick [UTC]',
     last_seen DateTime64(3, 'UTC') COMMENT 'Its newest tick [UTC]'
@@ -16,15 +16,15 @@ $DEFINER
 AS
 SELECT
 ${CARD_VALUES},
-    told.share AS gpu_fraction,
-    told.mig AS mig,
-    told.parent AS parent,
-    told.pci AS pci,
-    told.driver_version AS driver_version,
-    told.source AS source,
-    told.interval_ms / 1000 AS interval_seconds,
-    told.first_seen AS first_seen,
-    told.last_seen AS last_seen
-FROM gua.cards AS told
+    facts.share AS gpu_fraction,
+    facts.mig AS mig,
+    facts.parent AS parent,
+    facts.pci AS pci,
+    facts.driver_version AS driver_version,
+    facts.source AS source,
+    facts.interval_ms / 1000 AS interval_seconds,
+    facts.first_seen AS first_seen,
+    facts.last_seen AS last_seen
+FROM gua.cards AS facts
 ${DESCRIBED}
-COMMENT 'Every card ever seen'
+COMMENT 'All cards in the store'

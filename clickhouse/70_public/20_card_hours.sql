@@ -4,21 +4,21 @@ CREATE OR REPLACE VIEW gua_public.card_hours $ON_CLUSTER
 ${CARD_COLUMNS},
     hour DateTime('UTC') COMMENT 'Start of the hour [UTC]',
     state String COMMENT 'active, idle-held, truly-idle or unknown',
-    reason Nullable(String) COMMENT 'Why unknown: lost, utilization, pid_namespace, processes, memory',
+    reason Nullable(String) COMMENT 'Reason of unknown: lost, utilization, pid_namespace, processes, memory',
     observed_hours Float64 COMMENT 'Observed time in the state [h]',
-    gpu_hours Float64 COMMENT 'GPU time in the state: observed time times the card''s part of a GPU [h]',
+    gpu_hours Float64 COMMENT 'GPU time in the state: observed time x share of a whole GPU [h]',
     ticks UInt64 COMMENT 'Ticks in the state [ticks]'
 )
 $DEFINER
 AS
 SELECT
 ${CARD_VALUES},
-    told.hour AS hour,
-    told.state AS state,
-    told.reason AS reason,
-    told.duration_ms / 3600000 AS observed_hours,
-    told.gpu_time_ms / 3600000 AS gpu_hours,
-    told.card_ticks AS ticks
-FROM gua.card_hours AS told
+    facts.hour AS hour,
+    facts.state AS state,
+    facts.reason AS reason,
+    facts.duration_ms / 3600000 AS observed_hours,
+    facts.gpu_time_ms / 3600000 AS gpu_hours,
+    facts.card_ticks AS ticks
+FROM gua.card_hours AS facts
 ${DESCRIBED}
 COMMENT 'Hours of each card by state'

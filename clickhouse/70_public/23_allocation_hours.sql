@@ -1,26 +1,25 @@
--- One row is one use of one card in one UTC hour, by the owner and source of the allocation. The rows of a card and hour sum to its
--- GPU time in which allocation was looked at.
+-- One row is one use of one card in one UTC hour, by owner and source of the allocation. The rows of a card and hour sum to its GPU time
+-- with an allocation source.
 CREATE OR REPLACE VIEW gua_public.allocation_hours $ON_CLUSTER
 (
 ${CARD_COLUMNS},
     hour DateTime('UTC') COMMENT 'Start of the hour [UTC]',
     use String COMMENT 'used, held, used-by-others, empty, unallocated-use, free or unknown',
-    allocation_source LowCardinality(String)
-        COMMENT 'Source of the allocation: slurm, kubernetes, gua, or the name in a file; empty without one or if unknown',
-    owner LowCardinality(Nullable(String)) COMMENT 'User that the allocation belongs to; NULL if unknown, or if there is none',
-    is_shared Bool COMMENT 'Whether others were there besides the owner',
+    allocation_source LowCardinality(String) COMMENT 'Source: slurm, kubernetes, gua or a name in a file; empty if unallocated or unknown',
+    owner LowCardinality(Nullable(String)) COMMENT 'Owner of the allocation; NULL if unknown, or without an allocation',
+    is_shared Bool COMMENT 'Whether others had processes there besides the owner',
     gpu_hours Float64 COMMENT 'GPU time of the use [h]'
 )
 $DEFINER
 AS
 SELECT
 ${CARD_VALUES},
-    told.hour AS hour,
-    told.use AS use,
-    told.source AS allocation_source,
-    told.owner AS owner,
-    told.is_shared AS is_shared,
-    told.gpu_time_ms / 3600000 AS gpu_hours
-FROM gua.allocation_hours AS told
+    facts.hour AS hour,
+    facts.use AS use,
+    facts.source AS allocation_source,
+    facts.owner AS owner,
+    facts.is_shared AS is_shared,
+    facts.gpu_time_ms / 3600000 AS gpu_hours
+FROM gua.allocation_hours AS facts
 ${DESCRIBED}
 COMMENT 'Hours of each card by use of its allocation'

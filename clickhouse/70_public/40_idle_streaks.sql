@@ -1,30 +1,30 @@
--- One row is one idle streak: idle ticks of one process on one card in a row.
+-- One row is one idle streak: consecutive idle ticks of one process on one card.
 CREATE OR REPLACE VIEW gua_public.idle_streaks $ON_CLUSTER
 (
 ${CARD_COLUMNS},
     pid UInt32 COMMENT 'Process id on the host',
     started Nullable(DateTime64(3, 'UTC')) COMMENT 'When the process started; NULL if unknown [UTC]',
-    owner Nullable(String) COMMENT 'User the process runs as; NULL if unknown',
+    owner Nullable(String) COMMENT 'User of the process; NULL if unknown',
     program Nullable(String) COMMENT 'Process name; NULL if unknown',
     idle_from DateTime64(3, 'UTC') COMMENT 'Start of the first idle tick [UTC]',
     idle_until DateTime64(3, 'UTC') COMMENT 'End of the last idle tick [UTC]',
-    idle_hours Float64 COMMENT 'Time of the idle ticks; gaps and unknown ticks between them do not count [h]',
+    idle_hours Float64 COMMENT 'Time of the idle ticks, without gaps and unknown ticks [h]',
     ticks UInt64 COMMENT 'Idle ticks [ticks]',
-    memory_bytes Nullable(UInt64) COMMENT 'Largest known device memory of the process in those ticks; NULL if none is known [By]'
+    memory_bytes Nullable(UInt64) COMMENT 'Largest known memory of the process in those ticks; NULL if unknown [By]'
 )
 $DEFINER
 AS
 SELECT
 ${CARD_VALUES},
-    told.pid AS pid,
-    nullIf(told.created, toDateTime64(0, 3, 'UTC')) AS started,
-    told.owner AS owner,
-    told.program AS program,
-    told.start AS idle_from,
-    told.end AS idle_until,
-    told.idle_ms / 3600000 AS idle_hours,
-    told.ticks AS ticks,
-    told.memory_bytes AS memory_bytes
-FROM gua.idle_streaks AS told
+    facts.pid AS pid,
+    nullIf(facts.created, toDateTime64(0, 3, 'UTC')) AS started,
+    facts.owner AS owner,
+    facts.program AS program,
+    facts.start AS idle_from,
+    facts.end AS idle_until,
+    facts.idle_ms / 3600000 AS idle_hours,
+    facts.ticks AS ticks,
+    facts.memory_bytes AS memory_bytes
+FROM gua.idle_streaks AS facts
 ${DESCRIBED}
-COMMENT 'Times in which a process was on a card and did nothing. Filter on host: a filter on time alone reads every tick there is'
+COMMENT 'Idle streaks of processes. Filter on host: a filter on time alone reads all ticks'

@@ -1,44 +1,42 @@
--- One row is one card as its newest tick found it.
+-- One row is one card at its newest tick.
 CREATE OR REPLACE VIEW gua_public.current_cards $ON_CLUSTER
 (
 ${CARD_COLUMNS},
     mig Nullable(String) COMMENT 'none, parent (partitioned) or instance',
-    source Nullable(String) COMMENT 'Who made its ticks: agent, import, simulator',
+    source Nullable(String) COMMENT 'Origin of its ticks: agent, import, simulator',
     tick_time DateTime64(3, 'UTC') COMMENT 'Newest tick [UTC]',
-    age_seconds Float64 COMMENT 'Time since the newest tick; negative if the host''s clock is ahead of the server''s [s]',
+    age_seconds Float64 COMMENT 'Time since the newest tick; below 0: the host''s clock is ahead of the server''s [s]',
     is_stale Bool COMMENT 'Whether the newest tick is older than three intervals',
     state String COMMENT 'active, idle-held, truly-idle or unknown at the newest tick; unobserved if that is stale',
-    reason Nullable(String) COMMENT 'Why unknown: lost, utilization, pid_namespace, processes, memory; why unobserved: silent',
-    last_state String COMMENT 'active, idle-held, truly-idle or unknown at the newest tick, however old that is',
-    since DateTime64(3, 'UTC')
-        COMMENT 'Since when it was in last_state without a gap of two ticks, at least: ticks from the UTC day before on are read [UTC]',
+    reason Nullable(String) COMMENT 'Reason: lost, utilization, pid_namespace, processes, memory; silent if unobserved',
+    last_state String COMMENT 'active, idle-held, truly-idle or unknown at the newest tick',
+    since DateTime64(3, 'UTC') COMMENT 'Start of last_state without a gap of two ticks, searched back to the UTC day before [UTC]',
     in_state_hours Float64 COMMENT 'From since to the newest tick [h]',
     utilization Nullable(Float64) COMMENT 'Largest known utilization of any engine or process at the newest tick [0 to 1]',
-    held_lower_bytes UInt64 COMMENT 'Memory held at the newest tick, at least [By]',
-    held_upper_bytes Nullable(UInt64) COMMENT 'Memory held at the newest tick, at most; NULL if unknown [By]',
-    unattributed_lower_bytes UInt64 COMMENT 'Memory held that no listed process owns, at least [By]',
-    allocation LowCardinality(Nullable(String))
-        COMMENT 'Allocation at the newest tick: allocated, unallocated, unknown; NULL without a source of allocations'
+    held_lower_bytes UInt64 COMMENT 'Held memory at the newest tick, at least [By]',
+    held_upper_bytes Nullable(UInt64) COMMENT 'Held memory at the newest tick, at most; NULL if unknown [By]',
+    unattributed_lower_bytes UInt64 COMMENT 'Held memory without a listed process, at least [By]',
+    allocation LowCardinality(Nullable(String)) COMMENT 'allocated, unallocated or unknown; NULL without an allocation source'
 )
 $DEFINER
 AS
 SELECT
 ${CARD_VALUES},
-    told.mig AS mig,
-    told.source AS source,
-    told.ts AS tick_time,
-    told.age_ms / 1000 AS age_seconds,
-    told.stale AS is_stale,
-    told.state AS state,
-    told.reason AS reason,
-    told.last_state AS last_state,
-    told.since AS since,
-    told.in_state_ms / 3600000 AS in_state_hours,
-    told.busiest_utilization / 10000 AS utilization,
-    told.held_lower_bytes AS held_lower_bytes,
-    told.held_upper_bytes AS held_upper_bytes,
-    told.unattributed_lower_bytes AS unattributed_lower_bytes,
-    told.allocation AS allocation
-FROM gua.current_cards AS told
+    facts.mig AS mig,
+    facts.source AS source,
+    facts.ts AS tick_time,
+    facts.age_ms / 1000 AS age_seconds,
+    facts.stale AS is_stale,
+    facts.state AS state,
+    facts.reason AS reason,
+    facts.last_state AS last_state,
+    facts.since AS since,
+    facts.in_state_ms / 3600000 AS in_state_hours,
+    facts.busiest_utilization / 10000 AS utilization,
+    facts.held_lower_bytes AS held_lower_bytes,
+    facts.held_upper_bytes AS held_upper_bytes,
+    facts.unattributed_lower_bytes AS unattributed_lower_bytes,
+    facts.allocation AS allocation
+FROM gua.current_cards AS facts
 ${DESCRIBED}
-COMMENT 'Every card as of its newest tick'
+COMMENT 'All cards at their newest tick'

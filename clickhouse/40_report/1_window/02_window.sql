@@ -8,7 +8,7 @@ SELECT
     is_default
 FROM gua.rules
 ;
--- One row is one host and source of ticks: how many cards, and from when to when the store knows them.
+-- One row is one host and source of ticks: its number of cards, and the first and last time in the store.
 CREATE OR REPLACE VIEW gua_report.extent $ON_CLUSTER
 $DEFINER
 AS
@@ -26,7 +26,7 @@ ORDER BY
     host,
     source
 ;
--- One row is one UTC hour of {hours} (hours since 1970) that has card ticks, with about how many it has.
+-- One row is one UTC hour of {hours} (hours since 1970) with card ticks, and roughly how many.
 CREATE OR REPLACE VIEW gua_report.hour_ticks $ON_CLUSTER
 $DEFINER
 AS

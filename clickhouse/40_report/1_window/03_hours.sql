@@ -1,7 +1,6 @@
--- One row is one UTC hour of which something may lie in the window, as a number since 1970: whether its counted rows may be
--- used for all hosts asked for, as nothing changed since and it lies wholly inside, and how many card ticks it then has, about;
--- NULL of the others, which are read from their ticks (gua_report.hour_ticks). An hour whose ticks are gone stays as it was
--- counted, with all of a tick that began before the window.
+-- One row is one UTC hour (since 1970) that may have ticks in the window. is_counted: its rollup is valid for all requested hosts, and
+-- the hour lies inside the window. card_ticks is the rough number of ticks. It is NULL without a valid rollup: such hours are read from
+-- ticks (gua_report.hour_ticks). An hour whose ticks have expired keeps its rollup, with all of a tick that began before the window.
 CREATE OR REPLACE VIEW gua_report.hours $ON_CLUSTER
 $DEFINER
 AS
@@ -13,8 +12,8 @@ WITH
         SELECT
             hour,
             marks AS arrived,
-            toUInt64(0) AS counted,
-            toUInt8(0) AS others,
+            toUInt64(0) AS rolled_up,
+            toUInt8(0) AS rules_changed,
             ${NO_TICK_MS} AS first_ms,
             toUInt64(0) AS ticks
         FROM gua.hour_marks
@@ -25,8 +24,8 @@ WITH
         SELECT
             hour,
             toUInt64(0) AS arrived,
-            marks AS counted,
-            toUInt8(fingerprint != in_force.fingerprint) AS others,
+            marks AS rolled_up,
+            toUInt8(fingerprint != in_force.fingerprint) AS rules_changed,
             first_ms,
             ticks
         FROM gua.rollups FINAL
@@ -44,7 +43,7 @@ FROM
         intDiv(toUnixTimestamp(hour), 3600) AS number,
         toBool(
             (
-                sum(arrived) = sum(counted) AND max(others) = 0 AND min(first_ms) >= {since_ms:Int64}
+                sum(arrived) = sum(rolled_up) AND max(rules_changed) = 0 AND min(first_ms) >= {since_ms:Int64}
                 OR hour < in_force.ticks_from AND toInt64(number) * 3600000 >= {since_ms:Int64}
             )
             AND (toInt64(number) + 1) * 3600000 <= {until_ms:Int64}

@@ -18,7 +18,7 @@ ${HOURLY_CARD_ROWS}
 SELECT *
 FROM hourly_card_rows
 ;
--- One row is an interval of a card in one UTC hour, as in gua.card_intervals, from the ticks of {tick_hours} in the window.
+-- One row is one interval of a card in one UTC hour, as in gua.card_intervals, from the ticks of {tick_hours} in the window.
 CREATE OR REPLACE VIEW gua_report.tick_card_intervals $ON_CLUSTER
 $DEFINER
 AS
@@ -29,7 +29,7 @@ ${CARD_INTERVAL_ROWS}
 SELECT *
 FROM card_interval_rows
 ;
--- One row is an interval of a process in one UTC hour, as in gua.process_intervals, from the ticks of {tick_hours} in the window.
+-- One row is one interval of a process in one UTC hour, as in gua.process_intervals, from the ticks of {tick_hours} in the window.
 CREATE OR REPLACE VIEW gua_report.tick_process_intervals $ON_CLUSTER
 $DEFINER
 AS
@@ -42,14 +42,14 @@ ${PROCESS_INTERVAL_ROWS}
 SELECT *
 FROM process_interval_rows
 ;
--- One row is an interval of an allocation in one UTC hour, as in gua.allocation_intervals, from the ticks of {tick_hours} in the window.
+-- One row is one interval of an allocation in one UTC hour, as in gua.allocation_intervals, from the ticks of {tick_hours} in the window.
 CREATE OR REPLACE VIEW gua_report.tick_allocation_intervals $ON_CLUSTER
 $DEFINER
 AS
 WITH
     ${STATES},
     ${USES},
-    looked_at AS
+    checked_ticks AS
     (
         SELECT
             host,
@@ -60,9 +60,7 @@ WITH
             unallocated_gpu_time_ms,
             ${STATE_CODE} AS state_code
         FROM gua.card_states
-        WHERE ${TICK_HOUR} IN {tick_hours:Array(Int64)}
-            AND ts > fromUnixTimestamp64Milli({since_ms:Int64}, 'UTC')
-            AND ${OF_HOSTS}
+        WHERE ${IN_TICK_HOURS}
             AND inside_ms > 0
             AND allocation IS NOT NULL
     ),
@@ -70,16 +68,14 @@ WITH
     (
         SELECT *
         FROM gua.allocation_ticks FINAL
-        WHERE ${TICK_HOUR} IN {tick_hours:Array(Int64)}
-            AND ts > fromUnixTimestamp64Milli({since_ms:Int64}, 'UTC')
-            AND ${OF_HOSTS}
+        WHERE ${IN_TICK_HOURS}
     ),
 ${USE_TICKS},
 ${ALLOCATION_INTERVAL_ROWS}
 SELECT *
 FROM allocation_interval_rows
 ;
--- One row is one source of allocations in one UTC hour, as in gua.hourly_sources, from the ticks of {tick_hours} in the window.
+-- One row is one allocation source in one UTC hour, as in gua.hourly_sources, from the ticks of {tick_hours} in the window.
 CREATE OR REPLACE VIEW gua_report.tick_sources $ON_CLUSTER
 $DEFINER
 AS
@@ -92,9 +88,7 @@ WITH
             greatest(end_ms - assumeNotNull(duration_ms), {since_ms:Int64}) AS inside_since_ms,
             toInt64(greatest(least(end_ms, {until_ms:Int64}) - inside_since_ms, 0)) AS inside_ms
         FROM gua.allocation_source_ticks FINAL
-        WHERE ${TICK_HOUR} IN {tick_hours:Array(Int64)}
-            AND ts > fromUnixTimestamp64Milli({since_ms:Int64}, 'UTC')
-            AND ${OF_HOSTS}
+        WHERE ${IN_TICK_HOURS}
             AND duration_ms > 0
             AND inside_ms > 0
     ),

@@ -1,12 +1,10 @@
--- One row is one card that was expected in the window, and one more row (is_total) is all of them together: they are
--- read once for the whole report.
--- Expected: from first seen to the window's end, or to its own last tick where no agent keeps watching (imports, the
--- simulator) or the card is a MIG instance, which may be gone for good; weighted by the card's share of a GPU then. An instance
--- is not expected in a hole in which its GPU, or another instance of that, has a tick: it was gone. A gap is a hole of more than
--- one interval; the hole before the window's end is one only past two, since the next tick is still to come. Elapsed: from
--- the first tick to the last without such holes; what is observed beyond it was observed twice. mig is of
--- the newest tick in the window. Share is of observed time; equivalent GPUs = share x expected card-hours / hours of the effective
--- window, which is the window clipped to the first and last expected moment of any card.
+-- One row is one card expected in the window, and (is_total) all of them together. One query serves both, so a report reads the intervals
+-- once. A card is expected from its first tick to the window's end, weighted by its share of a GPU. Imports, simulations and MIG
+-- instances are expected to their own last tick only. An instance is not expected in a hole in which its GPU, or another instance of it,
+-- has a tick. A gap is a hole longer than one interval; before the window's end longer than two, as the next tick may be on its way.
+-- elapsed_ms runs from the first tick to the last, without such holes; observed time beyond it was observed twice. The states' ratio is a
+-- share of observed time. Equivalent GPUs are that share times expected GPU time / effective window. The effective window runs from the
+-- first to the last expected moment of any card.
 CREATE OR REPLACE VIEW gua_report.overview $ON_CLUSTER
 $DEFINER
 AS
@@ -50,14 +48,14 @@ WITH
     ),
     stretches AS
     (
-        -- Observed time: starts and ends of intervals may be sorted apart, as holes are what lies between an end and the next start.
+        -- Observed time. Starts and ends may be sorted separately: a hole lies between one end and the next start.
         SELECT
             host,
             gpu,
             arraySort(groupArray(start_ms)) AS every_start,
             arraySort(groupArray(end_ms)) AS every_end,
-            -- Of a GPU that was partitioned: intervals in a row with the same share, within an hour, are one, so that a hole between
-            -- them has the mean share of both.
+            -- For partitioned GPUs: consecutive intervals in an hour with one share are one piece. A hole beside it has the piece's mean
+            -- share.
             CAST(
                 if(
                     max(is_partitioned),
@@ -106,8 +104,8 @@ WITH
                 hole -> hole.2 - hole.1 > longest_interval_ms,
                 arrayZip(arrayPopBack(every_end), arrayPopFront(every_start))
             ) AS holes,
-            -- A GPU that was partitioned has several shares, any other card one. In a hole it has the larger of the shares beside it: what
-            -- instances have of it is expected of them from their first tick to their last, and its own in the hole.
+            -- A partitioned GPU has several shares, any other card one. A hole has the larger of the two shares beside it. Instances are
+            -- expected from their first tick to their last; the GPU's own share is also expected in holes.
             if(
                 card_observed_ms > arraySum(shares.observed_ms),
                 (card_observed_us - arraySum(shares.gpu_us)) / (card_observed_ms - arraySum(shares.observed_ms)),
@@ -131,7 +129,7 @@ WITH
     ),
     related AS
     (
-        -- Each card beside those of the same GPU: the GPU and its instances, and from when to when any of them was seen without a gap.
+        -- Each card with the other cards of its GPU, and the times in which any of them was observed without a gap.
         SELECT
             seen.host AS of_host,
             seen.gpu AS of_gpu,
@@ -156,7 +154,7 @@ WITH
     ),
     gone AS
     (
-        -- Where an instance was not while its GPU was seen: holes in which that has a tick, and of short ones what it has none of.
+        -- Absences of an instance while its GPU was observed: long holes with a tick of the GPU, and short ones beyond the GPU's own.
         SELECT
             *,
             arrayFilter(hole -> hole.2 - hole.1 > gpu_interval_ms, holes) AS long_holes,
@@ -177,7 +175,7 @@ WITH
             ) AS absences,
             arraySum(hole -> hole.2 - hole.1, absences)
                 + if(
-                    -- Greatest of NULL and 0 is another in every engine.
+                    -- greatest(NULL, 0) differs between versions of the engine.
                     is_instance AND is_observed AND gpu_short_holes_ms IS NOT NULL,
                     greatest(
                         short_holes_ms + arraySum(hole -> hole.2 - hole.1, holes) - arraySum(hole -> hole.2 - hole.1, long_holes)
@@ -225,8 +223,8 @@ WITH
             gpu_index AS card_index,
             name AS card_name,
             presumed.model AS card_model,
-            -- What is known of a card is of its newest tick. Where that comes after the window, a GPU was partitioned at its end if the
-            -- newest piece, which is of such an hour, is less than 1000 us of a ms, and whole if in the other hours it had all of them.
+            -- Card info is that of the newest tick. If this lies after the window, the last share decides mig. A GPU with a last piece
+            -- below 999 us per ms was partitioned; from 999 on it was whole.
             if(
                 toUnixTimestamp64Milli(last_seen) > {until_ms:Int64}
                     AND is_observed
@@ -244,7 +242,8 @@ WITH
             card_observed_ms,
             if(is_observed, every_end[-1] - every_start[1] - arraySum(holes.2) + arraySum(holes.1), 0) AS card_elapsed_ms,
             card_share,
-            -- What would be more than one GPU is not expected of its instances, each its part of it; then not of the GPU itself.
+            -- Expected time of more than one GPU is a surplus. It is subtracted from unobserved time: first in proportion from the
+            -- instances, then from the GPU.
             round(
                 presumed_gpu_ms - multiIf(
                     surplus_gpu_ms = 0, 0,
@@ -255,7 +254,7 @@ WITH
                 3
             ) AS card_expected_gpu_ms,
             card_observed_gpu_ms,
-            -- What was observed twice makes up for no hole.
+            -- Time that was observed twice does not fill a hole.
             greatest(
                 round(
                     card_expected_gpu_ms - card_observed_gpu_ms
@@ -295,14 +294,14 @@ WITH
                 'Array(Tuple(reason String, card_ticks UInt64, gpu_us UInt64))'
             ) AS card_reasons
         FROM presumed
-        -- An instance that was not there at any time is no card of the window.
+        -- An instance that was absent for the whole window is not listed.
         WHERE NOT is_instance OR is_observed OR card_expected_gpu_ms > 0
     )
 SELECT
     empty(card) AS is_total,
     card[1] AS host,
     card[2] AS gpu,
-    -- A card has one of each. Of all cards it is the least, so that every asking gives the same.
+    -- One card has one value of each; for the total min() makes the result deterministic.
     min(card_index) AS gpu_index,
     min(card_name) AS name,
     min(card_model) AS model,
@@ -352,7 +351,7 @@ SELECT
         arraySort(arrayDistinct(why.reason))
     ) AS reasons
 FROM expected
--- One key: the planner compares each of two, and each time all of the query that it comes from.
+-- One grouping key: for two keys the planner would evaluate the whole subquery for each comparison.
 GROUP BY GROUPING SETS
     (
         (card),

@@ -1,6 +1,6 @@
--- One row is one card: its time in the window, the part of it in which the reasons for slow clocks are known, and parts of that slowed by
--- heat, by the power cap and by hardware, as it was when the card was read; one tick may have several. Errors are those of ticks that end
--- in the window, xid the newest of their numbers; row_remap is the newest state of remapped memory rows.
+-- One row is one card. told_ms is time with known clock reasons; heat_ms, power_cap_ms and hardware_ms are the parts of it slowed by
+-- each. A tick may have several reasons, read at its end. Errors are those of ticks that end in the window. xid and row_remap are the
+-- newest values.
 CREATE OR REPLACE VIEW gua_report.slow_cards $ON_CLUSTER
 $DEFINER
 AS
@@ -8,7 +8,7 @@ SELECT
     toString(hours.host) AS host,
     toString(hours.gpu) AS gpu,
     any(cards.gpu_index) AS gpu_index,
-    any(ifNull(cards.model, cards.name)) AS model,
+    any(cards.model) AS model,
     sum(hours.observed_ms) AS observed_ms,
     sum(hours.clocks_ms) AS told_ms,
     sum(hours.heat_ms) AS heat_ms,
@@ -20,16 +20,6 @@ SELECT
     sum(hours.ecc_errors) AS ecc_errors,
     argMaxIf(hours.row_remap, hours.row_remap_at_ms, hours.row_remap IS NOT NULL) AS row_remap
 FROM ${HOURS_OF_CARDS} AS hours
-LEFT JOIN
-(
-    SELECT
-        host,
-        gpu,
-        gpu_index,
-        name,
-        model
-    FROM gua.card_info FINAL
-    WHERE ${OF_HOSTS}
-) AS cards
+LEFT JOIN ${CARD_MODELS} AS cards
     ON cards.host = hours.host AND cards.gpu = hours.gpu
 GROUP BY ALL

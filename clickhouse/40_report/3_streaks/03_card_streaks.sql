@@ -1,8 +1,8 @@
--- One row is one card that was observed in the window: its newest state, since when it is idle-held or truly-idle, and its idle-held GPU
--- time by the streak it lies in. A streak is consecutive ticks of one state: an active tick, or one of the other idle state, ends it; an
--- unknown tick, or a gap of up to twice the longer of the two ticks beside it, does not. watched_since: since when there was no larger
--- gap. is_lower_bound: the state just before since_ms is unknown. free_ratio_at_this_hour: share of truly-idle time in the hour of the
--- day of the newest tick, in the given zone.
+-- One row is one card observed in the window: its newest state, and the streak of that if it is idle-held or truly-idle. never_used_us
+-- and low_us are idle-held GPU time of streaks without and with use, the long ones of streaks of at least {long_streak_ms}. A streak is
+-- consecutive ticks of one state. An active tick or one of the other idle state ends it. An unknown tick, or a gap up to twice the longer
+-- tick beside it, does not. watched_since_ms is the end of the last longer gap. is_lower_bound: the state before since_ms is unknown.
+-- free_ratio_at_this_hour is the truly-idle share in the hour of day of the newest tick, in {timezone}.
 CREATE OR REPLACE VIEW gua_report.card_streaks $ON_CLUSTER
 $DEFINER
 AS
@@ -58,7 +58,7 @@ FROM
         SELECT
             *,
             state AS state_code,
-            -- Of hours of UTC, also in zones that differ from it by parts of an hour.
+            -- By UTC hours, also in zones with an offset that is no whole number of hours.
             toHour(toDateTime(intDiv(end_ms - 1, 3600000) * 3600, 'UTC'), {timezone:String}) AS hour_of_day,
             max(end_ms) OVER card AS newest_ms,
             argMax(state, end_ms) OVER card AS newest_state,

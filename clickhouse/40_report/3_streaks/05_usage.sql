@@ -1,7 +1,7 @@
--- One row is one owner (program, container, pod, job, kind, served-model, host, model; identity: owner and program) of processes on
--- cards. Times are by the state of the card; a truly-idle one is held by nobody. A session is one process. longest_idle_ms is a streak of
--- a process that had that name in its last interval; NULL where the state of all of them is unknown. priced is GPU time by price and
--- state of the card; time without a price is left out.
+-- One row is one group of processes by {by}: owner, program, container, pod, job, kind, served-model, host, model, or identity (owner and
+-- program). Times are by state of the card, without truly-idle. A session is one process. longest_idle_ms is the longest idle streak of a
+-- process that had the name in its last interval; NULL if all its states are unknown. priced is GPU time by price number and state of the
+-- card, without unpriced time.
 CREATE OR REPLACE VIEW gua_report.usage $ON_CLUSTER
 $DEFINER
 AS
@@ -12,12 +12,12 @@ WITH
         SELECT *
         FROM ${INTERVALS_OF_PROCESSES}
     ),
-    -- One row is a process on a card under one name, in the time of one price.
+    -- One row is one process on a card with one set of names, in the period of one price.
     named AS
     (
         SELECT
             cityHash64(intervals.host, intervals.gpu, intervals.pid, intervals.created_ms) AS process,
-            -- The hash of NULL would be NULL; no name has a character 0.
+            -- The hash of NULL is NULL; names contain no character 0.
             cityHash64(
                 ifNull(intervals.owner, '\0'),
                 ifNull(intervals.program, '\0'),
@@ -46,7 +46,7 @@ WITH
         FROM ${INTERVALS_OF_PROCESSES} AS intervals
         GROUP BY ALL
     ),
-    -- One row is a process on a card whose state is not always unknown, and its longest idle streak.
+    -- One row is one process on a card with at least one known state, and its longest idle streak.
     idle AS
     (
         SELECT
@@ -119,7 +119,7 @@ FROM
         *,
         its_last_ms = max(its_last_ms) OVER (PARTITION BY process) AS is_newest,
         [its_active_us, its_idle_held_us, its_unknown_us] AS its_us,
-        -- Price and state of the card as one number.
+        -- Price and state of the card in one number.
         arrayMap(
             each -> toUInt32(arrayLast(number -> number <= period, cards.prices) * 8 + each),
             [ACTIVE, IDLE_HELD, UNKNOWN]
@@ -142,7 +142,7 @@ LEFT JOIN idle
     ON idle.process = named.process
 LEFT JOIN
 (
-    -- Kind of work and served model as declared or detected, the newest of a process.
+    -- Newest declared or detected kind of work and served model of a process.
     SELECT
         toString(host) AS of_host,
         pid AS of_pid,

@@ -1,8 +1,7 @@
--- One row is one limit: the idle streaks with more idle time than it, by the rule of gua_report.idle_streaks. given_back_us: their GPU
--- time on idle-held cards after the limit. false_alarms: the process was active again within false_alarm_ms of when its idle time
--- reached the limit. A limit of 0 is all streaks. Both times are told by price, too: number and GPU time; what no price given counts for
--- is left out. Holders are counted by a hash: that two of a million share one of 2^64 has a chance of 3 in 10^8. Who asks for the hosts
--- in several parts (in_parts) gets these hashes, as a holder may be on hosts of two.
+-- One row is one limit: the idle streaks longer than it, by the rule of gua_report.idle_streaks; a limit of 0 has all. given_back_us is
+-- their GPU time on idle-held cards after the limit. false_alarms counts processes active again within false_alarm_ms of the limit. Both
+-- GPU times are also given by price number, without unpriced time. Holders are counted by hash; for a million holders the chance of a
+-- collision is 3 in 10^8. Reports that query hosts in batches (in_parts) get the hashes, as a holder may have cards in two batches.
 CREATE OR REPLACE VIEW gua_report.streaks $ON_CLUSTER
 $DEFINER
 AS
@@ -18,17 +17,17 @@ SELECT
     sum(back_us) AS given_back_us,
     countIf(
         next_active_ms >= 0
-        -- Since the moment at which it had been idle for so long: holes within a run, of a second at most, are spread over it.
+        -- From the moment at which idle time reached the limit. Holes within an interval, up to 1 s, are spread over it.
         AND next_active_ms - starts_ms[last] - toInt64(round(
             (limit_ms - toInt64(idle_until_ms[last] - idles_ms[last])) * (ends_ms[last] - starts_ms[last]) / idles_ms[last]
         )) <= {false_alarm_ms:Int64}
     ) AS false_alarms,
     CAST(
-        arrayFilter(part -> part.1 > 0, arrayZip((sumMap(prices_of_runs, priced_us) AS of_streaks).1, of_streaks.2)),
+        arrayFilter(part -> part.1 > 0, arrayZip((sumMap(prices_of_intervals, priced_us) AS of_streaks).1, of_streaks.2)),
         'Array(Tuple(UInt32, UInt64))'
     ) AS idle_held_priced,
     CAST(
-        arrayFilter(part -> part.1 > 0, arrayZip((sumMap(prices_of_runs, priced_backs_us) AS of_backs).1, of_backs.2)),
+        arrayFilter(part -> part.1 > 0, arrayZip((sumMap(prices_of_intervals, priced_backs_us) AS of_backs).1, of_backs.2)),
         'Array(Tuple(UInt32, UInt64))'
     ) AS given_back_priced
 FROM
@@ -36,9 +35,9 @@ FROM
     SELECT
         *,
         arrayJoin(arrayFilter(limit -> toInt64(streak_ms) > limit, {limits_ms:Array(Int64)})) AS limit_ms,
-        -- The last run that begins with less idle time than the limit.
+        -- The last interval that begins with less idle time than the limit.
         arrayFirstIndex(idle -> toInt64(idle) >= greatest(limit_ms, 1), idle_until_ms) AS last,
-        -- The run in which the limit is reached; all of what comes after it is given back.
+        -- The interval in which idle time reaches the limit; GPU time after it is given back.
         arrayFirstIndex(idle -> toInt64(idle) > limit_ms, idle_until_ms) AS reached,
         toUInt64(round(
             (held_until_us[reached] - held_until_us[reached - 1])
@@ -47,16 +46,16 @@ FROM
         )) AS reached_us,
         streak_us - held_until_us[reached] + reached_us AS back_us,
         arrayMap(
-            (held_us, place) -> multiIf(place < reached, 0, place = reached, reached_us, held_us),
+            (held_us, position) -> multiIf(position < reached, 0, position = reached, reached_us, held_us),
             priced_us,
             arrayEnumerate(priced_us)
         ) AS priced_backs_us
     FROM
     (
         SELECT
-            if(told_holder = 0, cityHash64('process', host, pid, created_ms), told_holder) AS holder,
+            if(known_holder = 0, cityHash64('process', host, pid, created_ms), known_holder) AS holder,
             next_active_ms,
-            -- Idle and GPU time from the streak's beginning to the end of each run; what is unknown has none.
+            -- Idle and GPU time from the streak's start to the end of each interval, without unknown ones.
             arrayCumSum(streak.idle_ms) AS idle_until_ms,
             arrayCumSum(streak.idle_held_us) AS held_until_us,
             idle_until_ms[-1] AS streak_ms,
@@ -64,7 +63,10 @@ FROM
             streak.start_ms AS starts_ms,
             streak.end_ms AS ends_ms,
             streak.idle_ms AS idles_ms,
-            arrayMap(run -> ${PRICE_OF_RUN}, if(empty(prices), [], streak)) AS prices_of_runs,
+            arrayMap(
+                each -> arrayLast(number -> {price_starts:Array(Int64)}[number] < each.end_ms, prices),
+                if(empty(prices), [], streak)
+            ) AS prices_of_intervals,
             if(empty(prices), [], streak.idle_held_us) AS priced_us
         FROM
         (
@@ -72,21 +74,21 @@ FROM
                 host,
                 pid,
                 created_ms,
-                told_holder,
+                known_holder,
                 priced.prices AS prices,
                 CAST(
                     arrayZip(
-                        runs.start_ms,
-                        runs.end_ms,
-                        runs.state,
-                        runs.first_span_ms,
-                        runs.last_span_ms,
-                        runs.idle_ms,
-                        runs.idle_held_us,
-                        -- When it is active again, or -1.
+                        intervals.start_ms,
+                        intervals.end_ms,
+                        intervals.state,
+                        intervals.first_span_ms,
+                        intervals.last_span_ms,
+                        intervals.idle_ms,
+                        intervals.idle_held_us,
+                        -- Start of the next active interval, or -1.
                         arrayReverseFill(
                             at_ms -> at_ms >= 0,
-                            arrayMap(run -> if(run.state = ACTIVE, run.start_ms, toInt64(-1)), runs)
+                            arrayMap(each -> if(each.state = ACTIVE, each.start_ms, toInt64(-1)), intervals)
                         )
                     ),
                     'Array(Tuple(
@@ -99,13 +101,14 @@ FROM
                         idle_held_us UInt64,
                         next_active_ms Int64
                     ))'
-                ) AS every_run,
-                -- An active run ends streaks, whatever gap is beside it.
-                arrayFilter(run -> run.state != ACTIVE, every_run) AS others,
+                ) AS every_interval,
+                -- An active interval ends a streak, whatever the gap beside it.
+                arrayFilter(each -> each.state != ACTIVE, every_interval) AS inactive,
                 arraySplit(
-                    (run, before) -> run.next_active_ms != before.next_active_ms OR ${GAP_BEFORE_RUN},
-                    others,
-                    arrayPushFront(arrayPopBack(others), others[1])
+                    (each, before) -> each.next_active_ms != before.next_active_ms
+                        OR each.start_ms - before.end_ms > 2 * toInt64(greatest(each.first_span_ms, before.last_span_ms)),
+                    inactive,
+                    arrayPushFront(arrayPopBack(inactive), inactive[1])
                 ) AS segments,
                 arrayJoin(segments) AS streak,
                 streak[1].next_active_ms AS next_active_ms
@@ -125,11 +128,11 @@ FROM
                             toUInt64(0)
                         ),
                         start_ms
-                    ) AS told_holder,
+                    ) AS known_holder,
                     groupArray(start_ms) AS unsorted_ms,
-                    -- Arrays of numbers, sorted together once: groups of tuples take several times as long.
+                    -- Arrays of numbers sorted together: groups of tuples take several times as long.
                     arraySort(
-                        (run, by) -> by,
+                        (each, by) -> by,
                         CAST(
                             arrayZip(
                                 unsorted_ms,
@@ -151,7 +154,7 @@ FROM
                             ))'
                         ),
                         unsorted_ms
-                    ) AS runs
+                    ) AS intervals
                 FROM ${INTERVALS_OF_PROCESSES}
                 GROUP BY ALL
                 HAVING countIf(state = PROCESS_IDLE) > 0

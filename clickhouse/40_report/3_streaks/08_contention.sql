@@ -1,19 +1,18 @@
--- One row is one host, and one (is_total) all of them: how long somebody in want of a card would have found one (free_ms), none, but
--- at least one idle-held or promised to somebody who is not there (contended_ms), only active ones (busy_ms), or none in what is known
--- while not all is (unknown_ms). A truly-idle card is free only for who may have it: where allocation is looked at, that is nobody while
--- it is promised, and nobody knows while it is not known whether it is.
--- Whole cards only: who wants a card is not helped by a slice of one, so instances are left out, and a GPU while it is partitioned.
--- contended_priced: idle-held GPU time of the contended time (contended_us) by price; what no price given counts for is left out.
--- contended_promised_us: GPU time of the contended time in which cards were truly-idle and promised.
+-- One row is one host, and (is_total) all hosts: time by whether a card was available. free_ms: one was. contended_ms: none was, and at
+-- least one was idle-held, or truly-idle and allocated. busy_ms: all were active. unknown_ms: none of the known cards was, and not all
+-- are known. A truly-idle card is free unless it is allocated, and unknown if its allocation is unknown. Only whole GPUs count, without
+-- MIG instances and GPUs while partitioned. contended_us and contended_priced are idle-held GPU time in contention, in total and by price
+-- number, without unpriced time. contended_promised_us is GPU time of truly-idle, allocated cards in contention.
 CREATE OR REPLACE VIEW gua_report.contention $ON_CLUSTER
 $DEFINER
 AS
 WITH
     ${STATES},
     ${USES},
-    -- Truly-idle and promised; truly-idle, and it is not known whether it is promised.
-    5 AS PROMISED,
-    6 AS MAYBE_PROMISED,
+    0 AS EXPECTED_TIME,
+    -- States of truly-idle cards: allocated, or of unknown allocation.
+    5 AS ALLOCATED,
+    6 AS MAYBE_ALLOCATED,
     expected AS
     (
         SELECT
@@ -32,7 +31,7 @@ WITH
             AND NOT ifNull(mig = 'instance', false)
             AND since_ms < until_ms
     ),
-    -- How many begin (or end, below 0) at a moment of a card: expected time, ticks in a state, promises.
+    -- Starts (1) and ends (-1) at a moment of a card: expected time, intervals in a state, allocations.
     events AS
     (
         SELECT
@@ -43,18 +42,18 @@ WITH
             event.2 AS count,
             count * gpu_us / 1000 / observed_ms AS gpus,
             end_ms,
-            -- Of a tick that begins: 0 while the GPU is whole, 1 while it is partitioned.
+            -- While an interval begins: 0 for a whole GPU, 1 for a partitioned one.
             if(count > 0, toNullable(toUInt8(is_partitioned)), NULL) AS mode
         FROM ${INTERVALS_OF_CARDS}
-        -- What rounding leaves between the ticks of an interval is not observed either, and stands at its end. Ticks that overlap
-        -- observe more than elapses: such an interval ends when its last tick does.
+        -- Observed time ends before end_ms by the rounding between ticks. Overlapping ticks observe more than elapses: then end_ms
+        -- counts.
         ARRAY JOIN [(start_ms, 1), (least(end_ms, start_ms + toInt64(observed_ms)), -1)] AS event
         UNION ALL
         SELECT
             toString(host),
             toString(gpu),
             event.1,
-            if(source = '', MAYBE_PROMISED, PROMISED),
+            if(source = '', MAYBE_ALLOCATED, ALLOCATED),
             event.2,
             0,
             0,
@@ -68,7 +67,7 @@ WITH
             host,
             gpu,
             event.1,
-            NOT_KEPT,
+            EXPECTED_TIME,
             event.2,
             0,
             0,
@@ -76,14 +75,14 @@ WITH
         FROM expected
         ARRAY JOIN [(since_ms, 1), (until_ms, -1)] AS event
     ),
-    -- Each card from a moment until the next: ticks that overlap are one card's time, in the state in which it does most.
+    -- Each card from one moment to the next. Overlapping ticks are one card's time, in the busiest of their states.
     cards AS
     (
         SELECT
             host,
             gpu,
             at_ms,
-            -- A mode lasts until the next tick; before the first tick its mode counts, without ticks that of the newest.
+            -- A mode lasts until the next tick. Before the first tick its mode counts, without ticks that of the newest.
             sum(expecting) OVER so_far > 0
                 AND ifNull(anyLast(mode) OVER so_far, ifNull(any(mode) OVER card, expected.is_partitioned)) = 0 AS is_expected,
             sum(idle) OVER so_far AS now_idle,
@@ -94,14 +93,14 @@ WITH
                     sum(active) OVER so_far > 0, ACTIVE,
                     now_held > 0, IDLE_HELD,
                     now_idle <= 0, 0,
-                    sum(promised) OVER so_far > 0, PROMISED,
-                    sum(maybe_promised) OVER so_far > 0, MAYBE_PROMISED,
+                    sum(allocated) OVER so_far > 0, ALLOCATED,
+                    sum(maybe_allocated) OVER so_far > 0, MAYBE_ALLOCATED,
                     TRULY_IDLE
                 )
             ) AS state,
             multiIf(
                 state = IDLE_HELD, sum(held_gpus) OVER so_far / now_held,
-                state = PROMISED, sum(idle_gpus) OVER so_far / now_idle,
+                state = ALLOCATED, sum(idle_gpus) OVER so_far / now_idle,
                 0
             ) AS gpus,
             arrayLast(number -> {price_starts:Array(Int64)}[number] < max(held_until_ms) OVER so_far, expected.prices) AS price
@@ -111,12 +110,12 @@ WITH
                 host,
                 gpu,
                 at_ms,
-                sumIf(count, state = NOT_KEPT) AS expecting,
+                sumIf(count, state = EXPECTED_TIME) AS expecting,
                 sumIf(count, state = ACTIVE) AS active,
                 sumIf(count, state = IDLE_HELD) AS held,
                 sumIf(count, state = TRULY_IDLE) AS idle,
-                sumIf(count, state = PROMISED) AS promised,
-                sumIf(count, state = MAYBE_PROMISED) AS maybe_promised,
+                sumIf(count, state = ALLOCATED) AS allocated,
+                sumIf(count, state = MAYBE_ALLOCATED) AS maybe_allocated,
                 sumIf(gpus, state = IDLE_HELD) AS held_gpus,
                 sumIf(gpus, state = TRULY_IDLE) AS idle_gpus,
                 maxIf(end_ms, state = IDLE_HELD) AS held_until_ms,
@@ -133,13 +132,13 @@ SELECT
     toBool(scope = 0) AS is_total,
     if(is_total, '', any(of_host)) AS host,
     max(now_expected) AS cards,
-    toInt64(sumIf(lasts_ms, found = 'free')) AS free_ms,
-    toInt64(sumIf(lasts_ms, found = 'contended')) AS contended_ms,
-    toInt64(sumIf(lasts_ms, found = 'busy')) AS busy_ms,
-    toInt64(sumIf(lasts_ms, found = 'unknown')) AS unknown_ms,
-    toInt64(round(sumIf(lasts_ms * now_held_gpus, found = 'contended') * 1000)) AS contended_us,
-    toInt64(round(sumIf(lasts_ms * greatest(now_promised_gpus, 0), found = 'contended') * 1000)) AS contended_promised_us,
-    -- Of a card that is idle-held from one moment to another, the contended time until the one less that until the other.
+    toInt64(sumIf(lasts_ms, verdict = 'free')) AS free_ms,
+    toInt64(sumIf(lasts_ms, verdict = 'contended')) AS contended_ms,
+    toInt64(sumIf(lasts_ms, verdict = 'busy')) AS busy_ms,
+    toInt64(sumIf(lasts_ms, verdict = 'unknown')) AS unknown_ms,
+    toInt64(round(sumIf(lasts_ms * now_held_gpus, verdict = 'contended') * 1000)) AS contended_us,
+    toInt64(round(sumIf(lasts_ms * greatest(now_allocated_gpus, 0), verdict = 'contended') * 1000)) AS contended_promised_us,
+    -- Idle-held GPU time in contention: contended time up to its end less contended time up to its start.
     CAST(
         arrayFilter(
             one -> one.1 > 0,
@@ -158,11 +157,11 @@ FROM
         of_host,
         now_expected,
         now_held_gpus,
-        now_promised_gpus,
+        now_allocated_gpus,
         lasts_ms,
         priced,
-        found,
-        sum(if(found = 'contended', lasts_ms, 0)) OVER (
+        verdict,
+        sum(if(verdict = 'contended', lasts_ms, 0)) OVER (
             PARTITION BY scope ORDER BY at_ms ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
         ) AS contended_before_ms
     FROM
@@ -172,10 +171,10 @@ FROM
             multiIf(
                 now_expected <= 0, 'nothing',
                 now_free > 0, 'free',
-                now_active + now_held + now_promised < now_expected, 'unknown',
-                now_held + now_promised > 0, 'contended',
+                now_active + now_held + now_allocated < now_expected, 'unknown',
+                now_held + now_allocated > 0, 'contended',
                 'busy'
-            ) AS found
+            ) AS verdict
         FROM
         (
             SELECT
@@ -187,9 +186,9 @@ FROM
                 sum(active) OVER so_far AS now_active,
                 sum(held) OVER so_far AS now_held,
                 sum(free) OVER so_far AS now_free,
-                sum(promised) OVER so_far AS now_promised,
+                sum(allocated) OVER so_far AS now_allocated,
                 sum(held_gpus) OVER so_far AS now_held_gpus,
-                sum(promised_gpus) OVER so_far AS now_promised_gpus,
+                sum(allocated_gpus) OVER so_far AS now_allocated_gpus,
                 leadInFrame(at_ms, 1, at_ms) OVER (
                     PARTITION BY scope ORDER BY at_ms ROWS BETWEEN CURRENT ROW AND 1 FOLLOWING
                 ) - at_ms AS lasts_ms
@@ -203,9 +202,9 @@ FROM
                     sum(toInt64(state = ACTIVE) - (previous.1 = ACTIVE)) AS active,
                     sum(toInt64(state = IDLE_HELD) - (previous.1 = IDLE_HELD)) AS held,
                     sum(toInt64(state = TRULY_IDLE) - (previous.1 = TRULY_IDLE)) AS free,
-                    sum(toInt64(state = PROMISED) - (previous.1 = PROMISED)) AS promised,
+                    sum(toInt64(state = ALLOCATED) - (previous.1 = ALLOCATED)) AS allocated,
                     sum(if(state = IDLE_HELD, gpus, 0) - if(previous.1 = IDLE_HELD, previous.2, 0)) AS held_gpus,
-                    sum(if(state = PROMISED, gpus, 0) - if(previous.1 = PROMISED, previous.2, 0)) AS promised_gpus,
+                    sum(if(state = ALLOCATED, gpus, 0) - if(previous.1 = ALLOCATED, previous.2, 0)) AS allocated_gpus,
                     sumMap(
                         [if(state = IDLE_HELD, price, 0), if(previous.1 = IDLE_HELD, previous.3, 0)],
                         [gpus, -previous.2]
@@ -220,7 +219,7 @@ FROM
                     WINDOW before AS (PARTITION BY host, gpu ORDER BY at_ms ROWS BETWEEN 1 PRECEDING AND CURRENT ROW)
                 )
                 ARRAY JOIN [cityHash64(host), toUInt64(0)] AS scope
-                -- Where an hour ends, the next often goes on alike.
+                -- At the end of an hour the state often does not change.
                 WHERE (is_expected, state, gpus, price) != (was_expected, previous.1, previous.2, previous.3)
                 GROUP BY
                     scope,

@@ -1,13 +1,13 @@
--- One row is one process that the newest tick with processes of its card lists, at last_ms: what it is, whether it is idle, its memory,
--- since when it idles and for how long (idle_first_span_ms: length of the first tick of that; known_before_ms: until when its state
--- before that is known, or 0), when it was first listed, its active time in the 24 h before, and of the time on an idle-held card GPU
--- time, memory x time [KiB ms], the time in which that is known, and GPU time by price.
+-- One row is one process in the newest tick with processes of its card (last_ms): its names, state and memory. idle_since_ms and idle_ms
+-- describe its idle streak; idle_first_span_ms is the streak's first tick. known_before_ms is the end of the last known state before it,
+-- or 0. active_24h_ms is active time in the 24 h before last_ms. On an idle-held card: GPU time, memory x time [KiB ms], the time with
+-- known memory, and GPU time by price number.
 CREATE OR REPLACE VIEW gua_report.holders $ON_CLUSTER
 $DEFINER
 AS
 WITH
     ${STATES},
-    -- Processes of the newest tick with processes of each card, by a hash: groups of one number are made twice as fast.
+    -- Processes in the newest tick of each card, by hash: groups by one number take half the time.
     listed AS
     (
         SELECT process

@@ -1,6 +1,5 @@
--- One row is one agent (an installation on a machine) that gave its ticks a host's name while another agent did, on any
--- day of the window; of agents that came one after the other there is none. What an agent did not tell of itself does
--- not make it another one. At most 100 agents of a host and day are looked at.
+-- One row is one agent (installation and machine) that used a host name together with another agent, on a day of the window. Agents that
+-- followed each other are no conflict. An unknown id does not make a different agent. At most 100 agents of a host and day are compared.
 CREATE OR REPLACE VIEW gua_report.host_name_conflicts $ON_CLUSTER
 $DEFINER
 AS
@@ -47,10 +46,7 @@ FROM
     HAVING length(of_day) > 1
 )
 ARRAY JOIN disputing AS agent
-GROUP BY
-    host,
-    instance,
-    host_id
+GROUP BY ALL
 ORDER BY
     host,
     first_ms,

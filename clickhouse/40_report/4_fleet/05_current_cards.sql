@@ -1,6 +1,5 @@
--- One row is one host with a tick after since_ms: how many of its cards are in which state at their newest tick, how many somebody was
--- promised, on how many of these nobody was there for one of their allocations, and of how many anybody looks at allocation. What is left
--- of a partitioned card is none.
+-- One row is one host with a tick after since_ms: its cards by state at their newest tick. allocated_cards are allocated, empty_cards
+-- have an empty allocation, and looked_at_cards have an allocation source. Partitioned GPUs are left out.
 CREATE OR REPLACE VIEW gua_report.current_cards $ON_CLUSTER
 $DEFINER
 AS
@@ -22,7 +21,7 @@ FROM
         cards.host AS host,
         cards.newest AS newest,
         toUInt8(indexOf(STATE_NAMES, cards.newest.state)) AS state_code,
-        promised.relations AS relations
+        allocations.relations AS relations
     FROM
     (
         SELECT
@@ -58,8 +57,8 @@ FROM
             AND relation IS NOT NULL
             AND ifNull(until > ts, true)
         GROUP BY ALL
-    ) AS promised
-        ON promised.host = cards.host AND promised.gpu = cards.gpu AND promised.ts = cards.newest.ts
+    ) AS allocations
+        ON allocations.host = cards.host AND allocations.gpu = cards.gpu AND allocations.ts = cards.newest.ts
 )
 GROUP BY host
 ORDER BY host

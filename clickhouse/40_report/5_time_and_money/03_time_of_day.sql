@@ -1,22 +1,13 @@
--- One row is one quarter of an hour of UTC, as a number since 1970, and one state (1 to 4, in the order of the states). A tick belongs to
--- the quarter of its end less 1 ms, or of the window's end, if that is earlier: zones differ from UTC by whole quarters.
+-- One row is one quarter of an hour in UTC (since 1970) and one state (1 to 4, as in STATE_NAMES). A tick belongs to the quarter of its
+-- end less 1 ms, or of the window's end if that is earlier.
 CREATE OR REPLACE VIEW gua_report.quarters $ON_CLUSTER
 $DEFINER
 AS
 WITH
     ${STATES}
-SELECT
-    quarter,
-    state_is,
-    card_ticks,
-    gpu_us
-FROM
-(
 ${QUARTERS}
-)
 ;
--- One row is one hour of the day, in the given zone, and one state. A tick belongs to the quarter of an hour of its end less
--- 1 ms, or of the window's, if that is earlier: zones differ from UTC by whole quarters.
+-- One row is one hour of the day in {timezone} and one state. Offsets of time zones are whole quarters of an hour.
 CREATE OR REPLACE VIEW gua_report.time_of_day $ON_CLUSTER
 $DEFINER
 AS
@@ -36,9 +27,8 @@ ORDER BY
     hour,
     state
 ;
--- One row is one state in an hour of the week (is_week; weekday 1 is Monday) or on a day, in the given zone. The hours and
--- days of a zone are made of quarters of an hour, so an hour that its clocks skip has no row, and one that they go through
--- twice has the ticks of both.
+-- One row is one state in an hour of the week (is_week; weekday 1 is Monday), or on a day, in {timezone}. An hour that the clocks skip
+-- has no row, and a repeated hour has the ticks of both.
 CREATE OR REPLACE VIEW gua_report.calendar $ON_CLUSTER
 $DEFINER
 AS

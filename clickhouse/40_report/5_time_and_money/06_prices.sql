@@ -1,4 +1,4 @@
--- One row is one price and the time in which it counts; until_ms is NULL where no later one of the model ends it.
+-- One row is one price and its validity; until_ms is NULL for the last price of a model.
 CREATE OR REPLACE VIEW gua_report.prices $ON_CLUSTER
 $DEFINER
 AS
@@ -7,7 +7,7 @@ ORDER BY
     model,
     valid_from_ms
 ;
--- One row is one model that the store has cards of. Recordings tell a card's name alone: it is its model.
+-- One row is one model with cards in the store. Imported cards may have a name only: it is their model.
 CREATE OR REPLACE VIEW gua_report.models $ON_CLUSTER
 $DEFINER
 AS

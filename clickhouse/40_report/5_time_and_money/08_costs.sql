@@ -1,14 +1,13 @@
--- One row is one card and one of the prices given, by its number, or none (0): the GPU time in the window that it counted for,
--- by state of the card. The rows of a card sum to its hours. A tick counts with the hour of its end less 1 ms, as prices change
--- between two hours; a MIG instance with its part of the GPU. Given are prices that begin before the window ends.
+-- One row is one card and one price by its number, or 0 for unpriced time: GPU time in the window by state. The rows of a card sum to its
+-- hours. A tick counts in the hour of its end less 1 ms, as prices change at full hours.
 CREATE OR REPLACE VIEW gua_report.costs $ON_CLUSTER
 $DEFINER
 AS
 WITH
     ${STATES},
-    used AS
+    periods AS
     (
-        -- A period is how many of the prices had begun: hours of one are added up before they are priced.
+        -- period is the number of prices that had begun. Hours of one period are summed before they are priced.
         SELECT
             host,
             gpu,
@@ -21,14 +20,14 @@ WITH
         GROUP BY ALL
     )
 SELECT
-    toString(used.host) AS host,
-    toString(used.gpu) AS gpu,
-    arrayLast(number -> number <= used.period, priced.prices) AS price,
-    sum(used.active_us) AS active_us,
-    sum(used.idle_held_us) AS idle_held_us,
-    sum(used.truly_idle_us) AS truly_idle_us,
-    sum(used.unknown_us) AS unknown_us
-FROM used
+    toString(periods.host) AS host,
+    toString(periods.gpu) AS gpu,
+    arrayLast(number -> number <= periods.period, priced.prices) AS price,
+    sum(periods.active_us) AS active_us,
+    sum(periods.idle_held_us) AS idle_held_us,
+    sum(periods.truly_idle_us) AS truly_idle_us,
+    sum(periods.unknown_us) AS unknown_us
+FROM periods
 LEFT JOIN ${PRICED_CARDS} AS priced
-    ON priced.card_host = used.host AND priced.card_gpu = used.gpu
+    ON priced.card_host = periods.host AND priced.card_gpu = periods.gpu
 GROUP BY ALL

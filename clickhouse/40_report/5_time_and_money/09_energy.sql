@@ -1,7 +1,6 @@
--- One row is one card in the window with the energy of each state: measured by its counter; estimated, for ticks of which the
--- counter tells nothing, as a reset lies in them, from the power drawn when the card was read; and how long neither is known.
--- Watts are means of measured energy. Added is what it drew while idle-held above its own draw while truly-idle. Energy is of
--- whole GPUs: MIG instances have none of their own, and of a GPU while it is partitioned no state is that of all of it.
+-- One row is one card with its energy by state. It is measured by the card's counter, or estimated as power x time for ticks without a
+-- counter value. unknown_ms is time without either. Watts are means of measured energy. added_joules is energy while idle-held above the
+-- card's own truly-idle power. Only whole GPUs have energy; partitioned time counts as unknown.
 CREATE OR REPLACE VIEW gua_report.energy $ON_CLUSTER
 $DEFINER
 AS
@@ -53,7 +52,7 @@ SELECT
         ),
         every
     ) AS states,
-    -- mJ in a ms are W.
+    -- mJ / ms is W.
     if(
         sumIf(measured_ms, state_is = TRULY_IDLE) > 0,
         sumIf(measured_mj, state_is = TRULY_IDLE) / sumIf(measured_ms, state_is = TRULY_IDLE),

@@ -1,18 +1,18 @@
--- One row is one row of gua.owner_hours and what it cost by the price of its model that counted in that hour: estimated, as prices
--- are what somebody entered. Amounts of one currency may be added up. What no listed process had is in no row.
+-- One row is one row of gua.owner_hours with its estimated cost, by the price of the model in that hour. Amounts of one currency may be
+-- summed. Memory without a listed process has no row.
 CREATE OR REPLACE VIEW gua.owner_costs $ON_CLUSTER
 (
     host LowCardinality(String) COMMENT 'Host the card is in',
     gpu LowCardinality(String) COMMENT 'NVML UUID of the card or MIG instance',
     model Nullable(String) COMMENT 'Model of the whole GPU',
     hour DateTime('UTC') COMMENT 'Start of the hour',
-    owner LowCardinality(Nullable(String)) COMMENT 'User the processes run as',
+    owner LowCardinality(Nullable(String)) COMMENT 'User of the processes',
     program LowCardinality(Nullable(String)) COMMENT 'Process name',
     state String COMMENT 'State of the card: active, idle-held or unknown',
-    gpu_time_ms UInt64 COMMENT 'GPU time attributed to them [ms]',
-    currency Nullable(String) COMMENT 'ISO 4217 code of the price; NULL if none counted',
-    per_gpu_hour Nullable(Float64) COMMENT 'What an hour of a whole GPU cost; NULL if no price counted',
-    cost Nullable(Float64) COMMENT 'What the GPU time cost, in the currency; NULL if no price counted'
+    gpu_time_ms UInt64 COMMENT 'Attributed GPU time [ms]',
+    currency Nullable(String) COMMENT 'ISO 4217 code of the price; NULL without a price',
+    per_gpu_hour Nullable(Float64) COMMENT 'Price of an hour of a whole GPU; NULL without a price',
+    cost Nullable(Float64) COMMENT 'Estimated cost in the currency; NULL without a price'
 )
 $DEFINER
 AS
@@ -31,17 +31,17 @@ SELECT
 FROM
 (
     SELECT
-        held.host AS host,
-        held.gpu AS gpu,
+        hours.host AS host,
+        hours.gpu AS gpu,
         cards.model AS model,
-        held.hour AS hour,
-        held.owner AS owner,
-        held.program AS program,
-        held.state AS state,
-        held.gpu_time_ms AS gpu_time_ms,
-        -- The newest that counts already; where there is none, one without a currency.
-        arrayLast(each -> each.from_ms <= toInt64(toUnixTimestamp(held.hour)) * 1000, cards.prices) AS price
-    FROM gua.owner_hours AS held
+        hours.hour AS hour,
+        hours.owner AS owner,
+        hours.program AS program,
+        hours.state AS state,
+        hours.gpu_time_ms AS gpu_time_ms,
+        -- The newest valid price; without one, an empty currency.
+        arrayLast(each -> each.from_ms <= toInt64(toUnixTimestamp(hours.hour)) * 1000, cards.prices) AS price
+    FROM gua.owner_hours AS hours
     GLOBAL LEFT JOIN
     (
         SELECT
@@ -73,6 +73,6 @@ ${PRICE_LIST}
         ) AS priced
             ON priced.model = named.model
     ) AS cards
-        ON cards.host = held.host AND cards.gpu = held.gpu
+        ON cards.host = hours.host AND cards.gpu = hours.gpu
 ) AS every
-COMMENT 'Hours of each owner and program on each card, and what they cost'
+COMMENT 'Hours of each owner and program on each card, with costs'

@@ -1,6 +1,6 @@
--- One row is one card and one of the states active and idle-held, in which a program may be loaded: its GPU time in the window, how
--- much of it samples of utilization tell busy from idle seconds of, how much of that was idle, and of that how much power samples
--- cover, with its energy. An active tick may have idle seconds: states are judged by means of whole ticks.
+-- One row is one card and state, active or idle-held, with its GPU time in the window. sampled_us is the part with utilization samples,
+-- idle_us the idle part of that. powered_us is the part of idle_us with power samples, idle_mj its energy. An active tick may have idle
+-- seconds, as its state is that of its mean.
 CREATE OR REPLACE VIEW gua_report.idle_time $ON_CLUSTER
 $DEFINER
 AS

@@ -1,6 +1,6 @@
--- One row is one run of a card that looked busy and was not: ticks in a row, half an hour or more together, in which it was active,
--- its utilization at least 90 %, and less than 10 % of its SMs busy. A hole as long as a tick, and any other tick, also one of which
--- one of these is not known, ends it. Times are those within the window; owners and programs all that were there. Read from ticks.
+-- One row is one interval of a card that looked busy: 30 min or more of consecutive active ticks. Utilization was at least 90 %, and SM
+-- activity below 10 %. Any other tick ends it, also one with unknown values, and a hole as long as a tick. Times are those in the window;
+-- owners and programs are all in the interval. Read from the ticks of {tick_hours}.
 CREATE OR REPLACE VIEW gua_report.busy_with_few_sms $ON_CLUSTER
 $DEFINER
 AS
@@ -30,16 +30,14 @@ ${WINDOW_SPANS},
             groupUniqArray(ifNull(owner, '')) AS owners,
             groupUniqArray(ifNull(program, '')) AS programs
         FROM gua.process_ticks FINAL
-        WHERE ${TICK_HOUR} IN {tick_hours:Array(Int64)}
-            AND ts > fromUnixTimestamp64Milli({since_ms:Int64}, 'UTC')
-            AND ${OF_HOSTS}
+        WHERE ${IN_TICK_HOURS}
             AND gpu_time_ms IS NOT NULL
             AND card_tick GLOBAL IN (SELECT card_tick FROM ticks WHERE is_stuck)
         GROUP BY card_tick
     )
 SELECT
-    toString(runs.host) AS host,
-    toString(runs.gpu) AS gpu,
+    toString(stuck_ticks.host) AS host,
+    toString(stuck_ticks.gpu) AS gpu,
     cards.gpu_index AS gpu_index,
     cards.model AS model,
     each[1].inside_since_ms AS since_ms,
@@ -80,16 +78,16 @@ FROM
                 programs Array(String)
             ))'
         ) AS every,
-        -- Which of all ticks of the card each of these is: two in a row have no other one between them.
+        -- Positions of these ticks among all ticks of the card: adjacent positions have no other tick between them.
         arraySort(groupArray(end_ms * 2 + is_stuck)) AS all_ticks,
-        arrayFilter((place, tick) -> tick % 2 = 1, arrayEnumerate(all_ticks), all_ticks) AS places,
+        arrayFilter((position, tick) -> tick % 2 = 1, arrayEnumerate(all_ticks), all_ticks) AS positions,
         arraySplit(
-            (tick, before, place, place_before) -> place > place_before + 1
+            (tick, before, position, position_before) -> position > position_before + 1
                 OR tick.start_ms - before.end_ms >= tick.end_ms - tick.start_ms,
             every,
             arrayPopBack(arrayPushFront(every, every[1])),
-            places,
-            arrayPopBack(arrayPushFront(places, places[1]))
+            positions,
+            arrayPopBack(arrayPushFront(positions, positions[1]))
         ) AS pieces
     FROM ticks
     LEFT JOIN holders ON holders.card_tick = ticks.card_tick
@@ -97,10 +95,10 @@ FROM
         host,
         gpu
     HAVING notEmpty(every)
-) AS runs
+) AS stuck_ticks
 ARRAY JOIN pieces AS each
 LEFT JOIN ${NAMED_CARDS} AS cards
-    ON cards.host = runs.host AND cards.gpu = runs.gpu
+    ON cards.host = stuck_ticks.host AND cards.gpu = stuck_ticks.gpu
 WHERE observed_ms >= 1800000
 ORDER BY
     observed_ms DESC,

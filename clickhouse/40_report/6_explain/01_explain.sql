@@ -1,4 +1,4 @@
--- One row is one card of a host as gua explain names it; times are Unix time in ms.
+-- One row is one card of a host in gua explain. Times are Unix time [ms].
 CREATE OR REPLACE VIEW gua_report.explain_cards $ON_CLUSTER
 $DEFINER
 AS
@@ -23,8 +23,8 @@ ORDER BY
     mig,
     gpu
 ;
--- One row is one tick of a card beside the moment at_ms: at most so many before it and so many from it on, and only ticks
--- of (since_ms, until_ms], which spare reading all that the card ever did.
+-- One row is one tick of a card near at_ms: at most {limit} before it and {limit} from it on. Only ticks in (since_ms, until_ms] are
+-- read.
 CREATE OR REPLACE VIEW gua_report.explain_moments $ON_CLUSTER
 $DEFINER
 AS
@@ -59,7 +59,7 @@ FROM
 )
 ORDER BY ts_ms
 ;
--- One row is one tick of a card with a time in (since_ms, until_ms]: its state, and every value that it came with.
+-- One row is one tick of a card that ends in (since_ms, until_ms], with its state and all its values.
 CREATE OR REPLACE VIEW gua_report.explain_ticks $ON_CLUSTER
 $DEFINER
 AS
@@ -123,23 +123,18 @@ FROM
 (
     SELECT *
     FROM gua.card_states
-    WHERE host = {host:String}
-        AND gpu = {gpu:String}
-        AND ${IN_WINDOW}
+    WHERE ${OF_CARD}
 ) AS states
 INNER JOIN
 (
     SELECT *
     FROM gua.card_ticks FINAL
-    WHERE host = {host:String}
-        AND gpu = {gpu:String}
-        AND ${IN_WINDOW}
+    WHERE ${OF_CARD}
 ) AS ticks
     ON ticks.ts = states.ts
 ORDER BY ts_ms
 ;
--- One row is one process on a card in one tick with a time in (since_ms, until_ms]: its state, and every value that it
--- came with.
+-- One row is one process on a card in one tick that ends in (since_ms, until_ms], with its state and all its values.
 CREATE OR REPLACE VIEW gua_report.explain_processes $ON_CLUSTER
 $DEFINER
 AS
@@ -166,9 +161,7 @@ FROM
 (
     SELECT *
     FROM gua.process_states
-    WHERE host = {host:String}
-        AND gpu = {gpu:String}
-        AND ${IN_WINDOW}
+    WHERE ${OF_CARD}
 ) AS states
 INNER JOIN
 (
@@ -180,9 +173,7 @@ INNER JOIN
         workload_kind,
         workload_model
     FROM gua.process_ticks FINAL
-    WHERE host = {host:String}
-        AND gpu = {gpu:String}
-        AND ${IN_WINDOW}
+    WHERE ${OF_CARD}
 ) AS ticks
     ON ticks.ts = states.ts AND ticks.pid = states.pid AND ticks.created = states.created
 ORDER BY
@@ -190,33 +181,20 @@ ORDER BY
     pid,
     created_ms
 ;
--- One row is one part of a tick of a card with a time in (since_ms, until_ms]: what one allocation has of it, by what became of it, or
--- what nobody was promised (empty source), or (relation unknown, too) nobody knows. Ticks in which allocation was not looked at have
--- none.
+-- One row is one part of a tick of a card that ends in (since_ms, until_ms], with its use. It belongs to an allocation, is unallocated
+-- (source is empty), or unknown (relation is unknown, too). Ticks without an allocation source have no parts.
 CREATE OR REPLACE VIEW gua_report.explain_allocations $ON_CLUSTER
 $DEFINER
 AS
 WITH
     ${STATES},
     ${USES},
-    looked_at AS
+    checked_ticks AS
     (
         SELECT
-            host,
-            gpu,
-            ts,
-            toUnixTimestamp64Milli(ts) AS end_ms,
-            end_ms - duration_ms AS start_ms,
-            start_ms AS inside_since_ms,
-            end_ms AS inside_until_ms,
-            toUInt64(gpu_time_ms) * 1000 AS gpu_us,
-            gpu_time_ms,
-            unallocated_gpu_time_ms,
-            ${STATE_CODE} AS state_code
+            ${WHOLE_CHECKED_TICK}
         FROM gua.card_states
-        WHERE host = {host:String}
-            AND gpu = {gpu:String}
-            AND ${IN_WINDOW}
+        WHERE ${OF_CARD}
             AND allocation IS NOT NULL
             AND duration_ms > 0
     ),
@@ -224,9 +202,7 @@ WITH
     (
         SELECT *
         FROM gua.allocation_ticks FINAL
-        WHERE host = {host:String}
-            AND gpu = {gpu:String}
-            AND ${IN_WINDOW}
+        WHERE ${OF_CARD}
     ),
 ${USE_TICKS}
 SELECT
@@ -254,7 +230,7 @@ FROM
 ) AS part
 LEFT JOIN allocations AS named
     ON named.ts = part.ts AND named.source = part.source AND named.allocation_id = part.allocation_id
--- By columns, not by what is made of them: with query_plan_merge_expressions the engine (26.7) does not end planning that.
+-- By columns: with query_plan_merge_expressions the planner of ClickHouse 26.7 does not terminate on expressions here.
 ORDER BY
     part.ts,
     part.source = '',

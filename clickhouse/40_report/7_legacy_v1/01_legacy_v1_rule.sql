@@ -1,7 +1,7 @@
--- One row is one card, what gpu-usage-audit 1.0 to 1.8 says of its ticks, what the rules here say, and why they differ.
--- Its rule: a general utilization of 10 % or more is active; else more than 100 MiB held by the processes of the compute and
--- graphics lists, whole MiB of each, is idle-held; else truly-idle. It counts ticks that end in (since_ms, until_ms]. One
--- entry a tick is grouped: ask for few days of many cards at a time, the answers add up.
+-- One row is one card by the state of gpu-usage-audit 1.0 to 1.8 (theirs), of gua (ours), and the reason of the difference. Its rule:
+-- utilization of 10 % or more is active. Otherwise, more than 100 MiB of listed compute and graphics processes, in whole MiB of each, is
+-- idle-held. Everything else is truly-idle. Ticks count that end in (since_ms, until_ms]. Query few days of many cards at a time, as each
+-- tick is joined; results of several queries add up.
 CREATE OR REPLACE VIEW gua_report.legacy_v1_rule $ON_CLUSTER
 $DEFINER
 AS
@@ -107,9 +107,4 @@ FROM
             ON listed.host = judged.host AND listed.gpu = judged.gpu AND listed.ts = judged.ts
     )
 )
-GROUP BY
-    host,
-    gpu,
-    theirs,
-    ours,
-    why
+GROUP BY ALL

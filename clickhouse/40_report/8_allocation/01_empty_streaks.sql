@@ -1,8 +1,7 @@
--- One row is one streak in the window in which an allocation of a card was empty. A streak is ticks in a row: one with another known use
--- ends it; an unknown tick, or a gap of up to twice the longer of the two ticks beside it, does not. is_lower_bound: nothing tells what
--- was just before. next_used_ms: from its end to the next time that its owner was there, whatever lies between, or -1. as_of_ms is the
--- end of the card's newest tick in the window. priced is GPU time by price; what no price given counts for is left out. pieces are its
--- runs, and prices_of_pieces, where any are given, their prices.
+-- One row is one streak in the window in which an allocation of a card was empty. A tick with another known use ends it. An unknown tick,
+-- or a gap up to twice the longer tick beside it, does not. is_lower_bound: the use before it is unknown. next_used_ms runs from its end
+-- to the next time with its owner there, or is -1. as_of_ms is the end of the card's newest tick in the window. priced is GPU time by
+-- price number, without unpriced time. pieces are its intervals, prices_of_pieces their prices if the query passes any.
 CREATE OR REPLACE VIEW gua_report.empty_streaks $ON_CLUSTER
 $DEFINER
 AS

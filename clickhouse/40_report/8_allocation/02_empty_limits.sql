@@ -1,6 +1,6 @@
--- One row is one limit: the streaks of empty allocations with more empty time than it. given_back_us: their GPU time after the limit.
--- false_alarms: the owner came within false_alarm_ms of when the empty time reached the limit. A limit of 0 is all streaks. Both times
--- are told by price, too: number and GPU time; what no price given counts for is left out.
+-- One row is one limit: the empty streaks longer than it; a limit of 0 has all. given_back_us is their GPU time after the limit.
+-- false_alarms counts owners there again within false_alarm_ms of the limit. Both GPU times are also given by price number, without
+-- unpriced time.
 CREATE OR REPLACE VIEW gua_report.empty_limits $ON_CLUSTER
 $DEFINER
 AS
@@ -16,7 +16,7 @@ SELECT
     sum(arraySum(given_backs_us)) AS given_back_us,
     countIf(
         used_again_ms >= 0
-        -- Since the moment at which it had been empty for so long: holes within a run, of a second at most, are spread over it.
+        -- From the moment at which empty time reached the limit. Holes within an interval, up to 1 s, are spread over it.
         AND used_again_ms - pieces[last].start_ms - toInt64(round(
             (limit_ms - toInt64(empty_until_ms[last] - pieces[last].empty_ms))
             * (pieces[last].end_ms - pieces[last].start_ms)
@@ -50,13 +50,13 @@ FROM
         if(next_used_ms < 0, toInt64(-1), end_ms + next_used_ms) AS used_again_ms,
         arrayJoin(arrayFilter(limit -> toInt64(streak_ms) > limit, {limits_ms:Array(Int64)})) AS limit_ms,
         arrayCumSum(pieces.empty_ms) AS empty_until_ms,
-        -- The last run that begins with less empty time than the limit.
+        -- The last interval that begins with less empty time than the limit.
         arrayFirstIndex(empty -> toInt64(empty) >= greatest(limit_ms, 1), empty_until_ms) AS last,
         arrayMap(
-            (run, before_ms) -> toUInt64(round(
-                run.gpu_us
-                * greatest(toInt64(before_ms + run.empty_ms) - greatest(limit_ms, toInt64(before_ms)), 0)
-                / greatest(run.empty_ms, 1)
+            (each, before_ms) -> toUInt64(round(
+                each.gpu_us
+                * greatest(toInt64(before_ms + each.empty_ms) - greatest(limit_ms, toInt64(before_ms)), 0)
+                / greatest(each.empty_ms, 1)
             )),
             pieces,
             arrayPushFront(arrayPopBack(empty_until_ms), toUInt64(0))

@@ -1,5 +1,5 @@
--- One row is one source of allocations of one host in the window: for how long it could be read or not, its newest tick, the newest of
--- those that failed (NULL: none), and why that one did.
+-- One row is one allocation source of one host in the window: how long it was readable and unreadable, and its newest tick.
+-- last_failed_ms is the newest failed tick (NULL: none), reason its error.
 CREATE OR REPLACE VIEW gua_report.allocation_sources $ON_CLUSTER
 $DEFINER
 AS

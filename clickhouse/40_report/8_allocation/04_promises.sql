@@ -1,12 +1,9 @@
--- One row is what became of GPU time in the window (is_total): of one owner by one source, or of nobody (empty source), by use, in the
--- time of one of the prices given, by its number, or of none (0); or it is a part of a card's newest tick in the window by its use: an
--- allocation's, or (empty source) what nobody was promised, or nobody knows. Both in one question, as making its plan takes longer than
--- answering it. Totals sum to the observed time in which allocation was looked at, to the microsecond. is_shared: others were there
--- besides the owner. use_since_ms: since when it is what it is; an unknown tick, or a gap of up to twice the longer of the two ticks
--- beside it, does not end a use. in_use_ms: how much of that was observed. An allocation that ended within
--- the tick, or begins in it after the window's end, is none of the card's.
--- Of a part that nobody was promised: promised_until_ms is when the card's last allocation in the window ended (0 if it had none), and
--- promised_to is whose that was.
+-- One row is GPU time in the window (is_total), or one part of a card's newest tick. Totals are by owner, source, use, is_shared and
+-- price number (0: unpriced). An empty source is unallocated or unknown time. One query serves both, as planning takes longer than
+-- execution. Totals sum to the observed time with an allocation source, to the microsecond. is_shared: others were there besides the
+-- owner. Parts: use_since_ms is the start of the use, and in_use_ms its observed time. An unknown tick, or a gap up to twice the longer
+-- tick beside it, does not end a use. An allocation that ended within the tick, or begins in it after the window, is not listed. For an
+-- unallocated part, promised_until_ms is the end of the card's last allocation in the window (0: none), and promised_to its owner.
 CREATE OR REPLACE VIEW gua_report.promises $ON_CLUSTER
 $DEFINER
 AS
@@ -16,14 +13,14 @@ WITH
     (
         SELECT
             *,
-            -- A tick has up to two parts of no allocation, with different uses.
-            if(source = '', use, 0) AS nobodys,
+            -- A tick has up to two parts without an allocation, with different uses.
+            if(source = '', use, 0) AS unallocated_part,
             max(end_ms) OVER card AS as_of_ms,
-            -- One that begins after the window has no time in it.
-            if(source = '' OR observed_ms = 0, toInt64(0), end_ms) AS promised_end_ms,
-            max(promised_end_ms) OVER card AS card_promised_until_ms,
-            -- In a tuple, as an owner that is not known counts, too.
-            argMax(tuple(toNullable(toString(owner))), promised_end_ms) OVER card AS card_promised_to,
+            -- An allocation that begins after the window has no time in it.
+            if(source = '' OR observed_ms = 0, toInt64(0), end_ms) AS allocation_end_ms,
+            max(allocation_end_ms) OVER card AS card_allocated_until_ms,
+            -- As a tuple, because argMax would skip an unknown owner.
+            argMax(tuple(toNullable(toString(owner))), allocation_end_ms) OVER card AS card_last_owner,
             max(if(use = USE_UNKNOWN, toInt64(0), end_ms)) OVER (
                 PARTITION BY host, gpu
                 ORDER BY start_ms
@@ -32,7 +29,7 @@ WITH
         FROM ${INTERVALS_OF_ALLOCATIONS}
         WINDOW card AS (PARTITION BY host, gpu)
     ),
-    -- Backwards from the newest: ended counts what no longer belongs, of another use, or before a gap.
+    -- From the newest interval back: ended counts intervals of another use, and gaps.
     streaks AS
     (
         SELECT
@@ -41,7 +38,7 @@ WITH
                 use != newest_use AND use != USE_UNKNOWN
                 OR later_start_ms - end_ms > 2 * toInt64(greatest(last_span_ms, later_first_span_ms))
             ) OVER (
-                PARTITION BY host, gpu, source, allocation_id, nobodys
+                PARTITION BY host, gpu, source, allocation_id, unallocated_part
                 ORDER BY start_ms DESC
                 ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
             ) AS ended
@@ -54,7 +51,7 @@ WITH
                 lagInFrame(first_span_ms, 1, first_span_ms) OVER backwards AS later_first_span_ms
             FROM parts
             WINDOW backwards AS (
-                PARTITION BY host, gpu, source, allocation_id, nobodys
+                PARTITION BY host, gpu, source, allocation_id, unallocated_part
                 ORDER BY start_ms DESC
                 ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
             )
@@ -108,8 +105,8 @@ FROM
         toBool(
             use_since_ms - argMinIf(known_until_ms, start_ms, is_current) > 2 * toInt64(argMinIf(first_span_ms, start_ms, is_current))
         ) AS use_since_is_lower_bound,
-        if(streaks.source = '', any(card_promised_until_ms), toInt64(0)) AS promised_until_ms,
-        if(streaks.source = '', any(card_promised_to).1, NULL) AS promised_to
+        if(streaks.source = '', any(card_allocated_until_ms), toInt64(0)) AS promised_until_ms,
+        if(streaks.source = '', any(card_last_owner).1, NULL) AS promised_to
     FROM
     (
         SELECT
@@ -122,6 +119,37 @@ FROM
         streaks.gpu,
         streaks.source,
         streaks.allocation_id,
-        streaks.nobodys
+        streaks.unallocated_part
     HAVING max(end_ms) = last_ms AND in_use_ms > 0
 )
+;
+-- One row is one allocation of a card with its kind, job name and time, from ticks in the last hours of the window. A join in
+-- gua_report.promises would take longer. A tick that begins after the window may give a name but no end.
+CREATE OR REPLACE VIEW gua_report.allocation_names $ON_CLUSTER
+$DEFINER
+AS
+WITH
+    toUnixTimestamp64Milli(ts) - toInt64(ifNull(duration_ms, 0)) < {until_ms:Int64} AS is_inside
+SELECT
+    toString(host) AS host,
+    toString(gpu) AS gpu,
+    toString(source) AS source,
+    toString(allocation_id) AS allocation_id,
+    toNullable(toString(argMaxIf(kind, (is_inside, ts), kind IS NOT NULL))) AS kind,
+    toNullable(toString(argMaxIf(job_name, (is_inside, ts), job_name IS NOT NULL))) AS job_name,
+    toUnixTimestamp64Milli(argMaxIf(since, (is_inside, ts), since IS NOT NULL)) AS since_ms,
+    toUnixTimestamp64Milli(argMaxIf(until, ts, is_inside AND until IS NOT NULL)) AS until_ms
+FROM gua.allocation_ticks
+-- Each tick has all names, so the newest ticks suffice.
+WHERE ts > fromUnixTimestamp64Milli(
+        greatest({since_ms:Int64}, least({until_ms:Int64}, toUnixTimestamp64Milli(now64(3, 'UTC'))) - 10800000),
+        'UTC'
+    )
+    AND ts <= fromUnixTimestamp64Milli({until_ms:Int64} + 3600000, 'UTC')
+    AND ${OF_HOSTS}
+GROUP BY ALL
+ORDER BY
+    host,
+    gpu,
+    source,
+    allocation_id

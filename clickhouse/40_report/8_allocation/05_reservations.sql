@@ -1,5 +1,5 @@
--- One row is how many reservations of one kind (run, manual) an owner had that were there at a tick of the window: of gua, and of an
--- imported history of canhazgpu. Of an empty kind are those that counted hours alone know, as their ticks are gone.
+-- One row is the number of reservations of one owner and kind (run, manual) with a tick in the window. Sources are gua and imported
+-- canhazgpu histories. kind is empty where ticks have expired, as rollups have no kind.
 CREATE OR REPLACE VIEW gua_report.reservations $ON_CLUSTER
 $DEFINER
 AS
@@ -15,7 +15,7 @@ FROM
         owner,
         host,
         allocation_id,
-        max(told_kind) AS one_kind
+        max(known_kind) AS one_kind
     FROM
     (
         SELECT
@@ -23,7 +23,7 @@ FROM
             toNullable(toString(ticks.owner)) AS owner,
             toString(host) AS host,
             toString(ticks.allocation_id) AS allocation_id,
-            toString(assumeNotNull(ticks.kind)) AS told_kind
+            toString(assumeNotNull(ticks.kind)) AS known_kind
         FROM gua.allocation_ticks AS ticks
         WHERE ticks.source IN ('gua', 'canhazgpu')
             AND ticks.kind IS NOT NULL
@@ -32,26 +32,19 @@ FROM
             AND ${OF_HOSTS}
         UNION ALL
         SELECT
-            toString(gone.source) AS source,
-            toNullable(toString(gone.owner)) AS owner,
+            toString(rolled_up.source) AS source,
+            toNullable(toString(rolled_up.owner)) AS owner,
             toString(host) AS host,
-            toString(gone.allocation_id) AS allocation_id,
-            '' AS told_kind
-        FROM gua.allocation_intervals AS gone FINAL
+            toString(rolled_up.allocation_id) AS allocation_id,
+            '' AS known_kind
+        FROM gua.allocation_intervals AS rolled_up FINAL
         WHERE ${USED_HOURS}
-            AND gone.source IN ('gua', 'canhazgpu')
+            AND rolled_up.source IN ('gua', 'canhazgpu')
             AND gpu_us > 0
     )
-    GROUP BY
-        source,
-        owner,
-        host,
-        allocation_id
+    GROUP BY ALL
 )
-GROUP BY
-    source,
-    owner,
-    kind
+GROUP BY ALL
 ORDER BY
     source,
     owner,

@@ -1,7 +1,6 @@
--- One row is one host on which a source told who waits for cards, in the window: the most requests that waited at once (waiting), how
--- long all of them waited together (wait_ms) and at least one did (waited_ms), and what became of GPU time meanwhile, by use. Of a tick
--- in which requests waited for a part of it, that part of each use counts. untold_ms: time in which gua gave out cards, of which no tick
--- tells who waited, as it is gone.
+-- One row is one host with a queue in the window. waiting is the most requests at once, wait_ms the waiting time of all requests,
+-- waited_ms the time with at least one request. used_us to unknown_us are GPU time by use while requests waited; a tick counts by the
+-- part in which they did. untold_ms is time of source gua without stored queue ticks, as they have expired.
 CREATE OR REPLACE VIEW gua_report.waits $ON_CLUSTER
 $DEFINER
 AS
@@ -31,7 +30,7 @@ WITH
             duration_ms
         HAVING inside_ms > 0
     ),
-    looked_at AS
+    checked_ticks AS
     (
         SELECT
             host,
@@ -68,7 +67,7 @@ SELECT
     queue.waiting AS waiting,
     queue.wait_ms AS wait_ms,
     queue.waited_ms AS waited_ms,
-    toUInt64(greatest(toInt64(looked.looked_ms) - toInt64(queue.told_ms), 0)) AS untold_ms,
+    toUInt64(greatest(toInt64(sources.source_ms) - toInt64(queue.reported_ms), 0)) AS untold_ms,
     ifNull(meanwhile.used_us, 0) AS used_us,
     ifNull(meanwhile.held_us, 0) AS held_us,
     ifNull(meanwhile.used_by_others_us, 0) AS used_by_others_us,
@@ -83,7 +82,7 @@ FROM
         toUInt32(ifNull(max(queued.waiting), 0)) AS waiting,
         toUInt64(round(sum(ifNull(queued.wait_ms, 0) * inside_ms / tick_ms))) AS wait_ms,
         toUInt64(round(sum(ifNull(queued.waited_ms, 0) * inside_ms / tick_ms))) AS waited_ms,
-        sum(inside_ms) AS told_ms
+        sum(inside_ms) AS reported_ms
     FROM queued
     GROUP BY host
 ) AS queue
@@ -91,12 +90,12 @@ LEFT JOIN
 (
     SELECT
         toString(host) AS host,
-        sum(ok_ms + failed_ms) AS looked_ms
+        sum(ok_ms + failed_ms) AS source_ms
     FROM ${HOURS_OF_SOURCES}
     WHERE source = 'gua'
     GROUP BY host
-) AS looked
-    ON looked.host = queue.host
+) AS sources
+    ON sources.host = queue.host
 LEFT JOIN
 (
     SELECT

@@ -1,16 +1,15 @@
--- One row is promised GPU time of one kind of work, or of one served model (by: kind, served-model), and of one use. An allocation's
--- kind and model are those that it had for the most of the GPU time that its ticks in the window tell, of as much the last by name;
--- NULL where they tell none.
+-- One row is allocated GPU time by kind of work or served model ({by}) and by use. An allocation has the name with the most GPU time of
+-- its ticks in the window; of equal ones the alphabetically last. It is NULL without a name.
 CREATE OR REPLACE VIEW gua_report.promised_work $ON_CLUSTER
 $DEFINER
 AS
 WITH
     ${USES}
 SELECT
-    toNullable(toString(told.work)) AS name,
-    USE_NAMES[runs.use] AS use,
-    sum(runs.gpu_us) AS gpu_us
-FROM ${INTERVALS_OF_ALLOCATIONS} AS runs
+    toNullable(toString(named.work)) AS name,
+    USE_NAMES[intervals.use] AS use,
+    sum(intervals.gpu_us) AS gpu_us
+FROM ${INTERVALS_OF_ALLOCATIONS} AS intervals
 LEFT JOIN
 (
     SELECT
@@ -33,15 +32,12 @@ LEFT JOIN
             AND ${OF_HOSTS}
         GROUP BY ALL
     )
-    GROUP BY
-        host,
-        source,
-        allocation_id
-) AS told
-    ON told.host = toString(runs.host)
-    AND told.source = toString(runs.source)
-    AND told.allocation_id = toString(runs.allocation_id)
-WHERE runs.source != ''
+    GROUP BY ALL
+) AS named
+    ON named.host = toString(intervals.host)
+    AND named.source = toString(intervals.source)
+    AND named.allocation_id = toString(intervals.allocation_id)
+WHERE intervals.source != ''
 GROUP BY ALL
 HAVING gpu_us > 0
 ORDER BY
