@@ -23,7 +23,7 @@ from gua.allocation.files import (
     merged,
 )
 from gua.allocation.slurm_conf import GresConf, found_node
-from gua.allocation.slurm_poll import PERIOD_SECONDS, Job, PollAnswer, SlurmPoll
+from gua.allocation.slurm_poll import PERIOD_SECONDS, PollAnswer, SlurmJob, SlurmPoll
 from gua.allocation.sources import Opener, ReaderLook
 from gua.allocation.trusted_files import TrustedFolder
 from gua.core.allocation import Allocation, CardKey
@@ -288,7 +288,7 @@ class SlurmReader:
                 told[f"job {job.id}"] = _of_job(job)
         return list(find_cards(told, self._conf, table, gathered.troubles, node))
 
-    def _has_ended(self, job: Job, answer: PollAnswer | None) -> bool:
+    def _has_ended(self, job: SlurmJob, answer: PollAnswer | None) -> bool:
         """Return whether a file told after the poll, or just before it, that the job ended."""
         ended_ms = self._ends.get(job.id)
         return ended_ms is not None and answer is not None and answer.at_ms < ended_ms + _SLACK_MS
@@ -319,13 +319,13 @@ def _add_jobs(told: dict[str, FileAllocation], files: Iterable[FileAllocation]) 
             told[key] = replace(joined(other, each), uid=each.uid if other.uid is None else other.uid)
 
 
-def _is_other(told: FileAllocation, job: Job) -> bool:
+def _is_other(told: FileAllocation, job: SlurmJob) -> bool:
     """Return whether a file names other cards than Slurm, where both count them in the same way."""
     places = {name.value for name in told.cards if name.kind == "gres"}
     return len(places) == len(told.cards) and job.gres.is_clear and bool(job.gres.places) and places != job.gres.places
 
 
-def _of_job(job: Job) -> FileAllocation:
+def _of_job(job: SlurmJob) -> FileAllocation:
     return FileAllocation(
         source=SLURM,
         id=job.id,
@@ -340,7 +340,7 @@ def _of_job(job: Job) -> FileAllocation:
     )
 
 
-def _with_job(told: FileAllocation, job: Job | None) -> FileAllocation:
+def _with_job(told: FileAllocation, job: SlurmJob | None) -> FileAllocation:
     """Return what a file tells, with what only Slurm tells of its job."""
     if job is None:
         return told

@@ -68,7 +68,7 @@ NO_GRES: Final = Gres()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Job:
+class SlurmJob:
     """A job of a node in Unix ms, by squeue; ``until_ms`` is ``None`` while it goes on.
 
     ``shown_by`` is what scontrol shows it by, alone: by the id of an array's last task, which is the array's own, and
@@ -91,19 +91,19 @@ class Job:
         return self.id, self.since_ms
 
 
-def parse_jobs(answer: str, at_ms: int) -> list[Job]:
+def parse_jobs(answer: str, at_ms: int) -> list[SlurmJob]:
     """Return the jobs of ``squeue -h -o`` with :data:`SQUEUE_FORMAT`, ``at_ms`` for times that it does not tell.
 
     Raises ValueError for anything else.
     """
-    jobs: list[Job] = []
+    jobs: list[SlurmJob] = []
     for line in answer.splitlines():
         match = _JOB.fullmatch(line)
         if match is None:
             raise ValueError("squeue answers in another form")
         number, part, uid, state, start, end, user = match.groups()
         jobs.append(
-            Job(
+            SlurmJob(
                 id=number,
                 shown_by=part if _PART.fullmatch(part) else number,
                 uid=int(uid),
@@ -233,7 +233,7 @@ class PollAnswer:
 
     at_ms: int
     node: str | None = None
-    jobs: dict[str, Job] = field(default_factory=dict)
+    jobs: dict[str, SlurmJob] = field(default_factory=dict)
     unexplained: frozenset[int] = frozenset()
     unplaced: int = 0
     unclear: tuple[str, ...] = ()
@@ -260,7 +260,7 @@ class SlurmPoll:
         self.period_seconds = period_seconds
         self._ask = ask
         self._wall_ms = wall_ms
-        self._known: dict[tuple[str, int], Job] = {}
+        self._known: dict[tuple[str, int], SlurmJob] = {}
         self._answer: PollAnswer | None = None
         self._answered_at = time.monotonic()
         self._stop = threading.Event()
@@ -348,7 +348,7 @@ class SlurmPoll:
             raise CommandError("this host is no node of Slurm's: say which one with its name")
         return node
 
-    def _ask_for_gpus(self, live: Sequence[Job], used: Gres, node: str) -> tuple[str, ...]:
+    def _ask_for_gpus(self, live: Sequence[SlurmJob], used: Gres, node: str) -> tuple[str, ...]:
         """Ask for the GPUs of jobs of which they are not known, as long as some may have any."""
         deadline = time.monotonic() + _MOST_SECONDS
         unclear: list[str] = []
@@ -371,13 +371,13 @@ class SlurmPoll:
                 unclear.append(job.id)
         return tuple(unclear)
 
-    def _unexplained(self, live: Sequence[Job], used: Gres) -> set[int]:
+    def _unexplained(self, live: Sequence[SlurmJob], used: Gres) -> set[int]:
         return set(used.places).difference(*(each.places for each in self._known_gres(live)))
 
-    def _unplaced(self, live: Sequence[Job], used: Gres) -> int:
+    def _unplaced(self, live: Sequence[SlurmJob], used: Gres) -> int:
         """Return how many GPUs are in use that no job shown has, of those of which the node says only how many."""
         placed = frozenset[int]().union(*(each.places for each in self._known_gres(live)))
         return max(0, used.unplaced - len(placed - used.places))
 
-    def _known_gres(self, live: Sequence[Job]) -> list[Gres]:
+    def _known_gres(self, live: Sequence[SlurmJob]) -> list[Gres]:
         return [self._known[job.key].gres for job in live if job.key in self._known]

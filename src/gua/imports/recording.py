@@ -20,7 +20,7 @@ from gua.core.errors import DataError, UsageError
 from gua.core.tick import CardReading, Origin, ProcessReading, Tick
 from gua.core.words import ProcessList
 from gua.imports.recorded_file import RecordedFile, first_time, merged, open_source, ticks_of
-from gua.imports.rows import AppRow, CardRow, CardRowReader, Reading, read_apps
+from gua.imports.rows import AppRow, CardRowReader, Reading, RecordedCard, read_apps
 
 MAX_INTERVAL_MS: Final = 86_400_000
 MAX_AHEAD_MS: Final = 86_400_000
@@ -96,7 +96,7 @@ def check_not_ahead(where: str, newest_ms: int, now_ms: int) -> None:
         )
 
 
-def survey(rows: Iterable[CardRow], *, interval_ms: int | None, in_order: bool) -> Survey:
+def survey(rows: Iterable[RecordedCard], *, interval_ms: int | None, in_order: bool) -> Survey:
     """Read the merged rows once and check them.
 
     ``interval_ms`` is the nominal interval, inferred if it is ``None``. ``in_order`` asks that times never go
@@ -104,7 +104,7 @@ def survey(rows: Iterable[CardRow], *, interval_ms: int | None, in_order: bool) 
     that go back and for two different rows of a card at one time, UsageError if nothing tells the interval.
     """
     found = Survey(inferred=interval_ms is None)
-    last: dict[tuple[str, str], CardRow] = {}
+    last: dict[tuple[str, str], RecordedCard] = {}
     spacings = Spacings()
     moment = 0
     for row in rows:
@@ -134,7 +134,7 @@ def survey(rows: Iterable[CardRow], *, interval_ms: int | None, in_order: bool) 
     return found
 
 
-def _check_same(row: CardRow, before: CardRow) -> None:
+def _check_same(row: RecordedCard, before: RecordedCard) -> None:
     """Raise DataError unless the row is the one before it once more."""
     where, uuid = row.source.where, row.uuid
     if row.ts_ms < before.ts_ms:
@@ -277,7 +277,7 @@ class Recording:
         return sum(source.left_out_lines for source in (*self._sources, *self._app_sources))
 
 
-def _reading(row: CardRow, duration_ms: int, processes: tuple[ProcessReading, ...] | None) -> CardReading:
+def _reading(row: RecordedCard, duration_ms: int, processes: tuple[ProcessReading, ...] | None) -> CardReading:
     reading = CardReading(
         duration_ms=duration_ms,
         gpu_time_ms=duration_ms,

@@ -68,7 +68,7 @@ class Reading:
     cards: tuple[str, ...] = ()
 
 
-class CardRow(NamedTuple):
+class RecordedCard(NamedTuple):
     """One card at one moment; ``values`` are fields of its reading. ``source`` stands at the row's line when read."""
 
     ts_ms: int
@@ -106,13 +106,13 @@ class CardRowReader:
         self._reading = reading
         self.assumed = Assumed()
 
-    def read(self, source: RecordedFile) -> Iterator[CardRow]:
+    def read(self, source: RecordedFile) -> Iterator[RecordedCard]:
         """Return the rows of one file in its order. Raises DataError for a line that is no row."""
         stamps = Timestamps(self._reading.timezone)
         cards = _Cards(self._reading.host, self._reading.cards)
         is_dmon = self._reading.is_dmon
 
-        def make(file_layout: Layout, where: str) -> Callable[[Any], CardRow]:
+        def make(file_layout: Layout, where: str) -> Callable[[Any], RecordedCard]:
             (require_dmon if is_dmon else require_cards)(file_layout, where)
             self.assumed.memory_unknown |= "used" not in file_layout.places
             return self._parser(file_layout, source, stamps, cards)
@@ -127,7 +127,7 @@ class CardRowReader:
 
     def _parser(
         self, file_layout: Layout, source: RecordedFile, stamps: Timestamps, cards: _Cards
-    ) -> Callable[[Any], CardRow]:
+    ) -> Callable[[Any], RecordedCard]:
         places = file_layout.places
         parsers = [
             (field, places[column], remembered(parse))
@@ -140,7 +140,7 @@ class CardRowReader:
         if not tells_reserve and subtracted is None and "used" in places:
             self.assumed.reserve_excluded = True
 
-        def parse(cells: Any) -> CardRow:  # noqa: ANN401 - a list of CSV cells or a JSON object
+        def parse(cells: Any) -> RecordedCard:  # noqa: ANN401 - a list of CSV cells or a JSON object
             try:
                 ts_ms = stamps.parse(cells[stamp])
                 host, card = cards.parse(*[None if place is None else cells[place] for place in identity])
@@ -164,7 +164,7 @@ class CardRowReader:
                 row = file_layout.row(cells)
                 if _lost(row.get("used"), row.get("utilization")):
                     values["failed"] = True
-            return CardRow(ts_ms, host, values["uuid"], values, source)
+            return RecordedCard(ts_ms, host, values["uuid"], values, source)
 
         return parse
 

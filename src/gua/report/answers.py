@@ -55,7 +55,7 @@ Holding = Holder | OtherHolder
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Asked:
+class IdleOwner:
     """An owner (``None``: not known), and the GPU time in ms that was attributed to it while its card was idle-held.
 
     ``cost`` is what that cost, ``gpu_ms`` is all GPU time attributed to it. ``holds``: what it holds now, the worst
@@ -89,7 +89,7 @@ class AskedOfEmpty:
     last_ms: ClassVar[None] = None
 
 
-ToAsk = Asked | AskedOfEmpty
+ToAsk = IdleOwner | AskedOfEmpty
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -210,10 +210,10 @@ def _asked_of_empty(report: Report) -> Iterable[AskedOfEmpty]:
         )
 
 
-def _asked(report: Report, owner: str | None, rows: Iterable[OwnerUsage], holds: tuple[Holding, ...]) -> Asked:
+def _asked(report: Report, owner: str | None, rows: Iterable[OwnerUsage], holds: tuple[Holding, ...]) -> IdleOwner:
     every = list(rows)
     last_ms = max((one.last_ms for one in every if one.last_ms is not None), default=None)
-    return Asked(
+    return IdleOwner(
         owner=owner,
         wasted_gpu_ms=sum(one.states[IDLE_HELD].gpu_ms for one in every),
         cost=_cost(every),

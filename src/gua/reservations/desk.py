@@ -18,13 +18,13 @@ from gua.reservations import lifeline
 from gua.reservations.idleness import IdleStreak
 from gua.reservations.ledger import PLACE_SECONDS, Ledger, Queue, TakenError
 from gua.reservations.model import (
-    Asked,
     Candidate,
     CardRequest,
     Ending,
     Granted,
     Kind,
     Refused,
+    Requested,
     Reservation,
     Surroundings,
     Taken,
@@ -323,7 +323,7 @@ class Desk:
     def _grant(self, request: CardRequest, cards: tuple[str, ...], candidates: Sequence[Candidate]) -> Granted:
         now_ms = self._host.wall_ms()
         known = {each.uuid: each for each in candidates}
-        asked = {each.name: getattr(request, each.name) for each in fields(Asked)}
+        asked = {each.name: getattr(request, each.name) for each in fields(Requested)}
         reservation = Reservation(
             **(asked | {"asked_ms": min(request.asked_ms, now_ms)}),
             id=secrets.token_hex(6),

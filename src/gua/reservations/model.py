@@ -52,7 +52,7 @@ def new_place() -> str:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Asked:
+class Requested:
     """Who wants cards: what a request and the reservation that it becomes have in common.
 
     ``place`` names it in the queue, taken at ``asked_ms`` (Unix ms). ``pid`` and ``start_ticks`` are the process that
@@ -74,7 +74,7 @@ class Asked:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class CardRequest(Asked):
+class CardRequest(Requested):
     """Somebody's request for cards. The queue goes by ``turn``, the number of its place."""
 
     wish: Wish
@@ -83,7 +83,7 @@ class CardRequest(Asked):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Reservation(Asked):
+class Reservation(Requested):
     """Cards that somebody has. ``cards`` are UUIDs in the order of the cards' indices. Times are Unix ms.
 
     From ``asked_ms`` to ``since_ms`` it waited. ``until_ms`` is when its time is over, ``None`` for a command without a
@@ -104,7 +104,7 @@ class Reservation(Asked):
     handed_over: bool = False
 
 
-def as_json(record: Asked) -> str:
+def as_json(record: Requested) -> str:
     """Return a reservation or a request as text that its reader below takes."""
     return json.dumps(asdict(record))
 
@@ -190,7 +190,7 @@ class Surroundings:
         """Return the time on the boot clock in ms."""
         return round(self.boot_seconds() * 1000)
 
-    def is_running(self, asker: Asked) -> bool:
+    def is_running(self, asker: Requested) -> bool:
         """Return whether the process that asked still runs; who asks without one is always there."""
         return asker.pid is None or self.start_ticks(asker.pid) == asker.start_ticks
 

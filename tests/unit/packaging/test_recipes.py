@@ -94,10 +94,7 @@ def test_a_command_is_a_module_and_a_line(copy: Copy) -> None:
 
 METRIC = """\
 FAN: Final = _card_gauge(
-    name="hw.fan.speed_ratio",
-    unit="1",
-    description="Speed of the fan, 0 to 1.",
-    columns=(StoredColumn(name="fan_ratio", scale=10_000, type="UInt16"),),
+    "hw.fan.speed_ratio", "1", "Speed of the fan, 0 to 1.", StoredColumn("fan_ratio", 10_000, "UInt16")
 )
 """
 ADMITTED = (
@@ -118,8 +115,8 @@ print(decode(encode(tick)).cards[0].fan_ratio)
 def test_a_metric_is_declared_once_and_is_sent_stored_and_documented(copy: Copy) -> None:
     copy.put("src/gua/core/metrics.py", METRIC, before="TEMPERATURE: Final")
     copy.put("src/gua/core/tick.py", "    fan_ratio: float | None = None", before="    temperature_celsius:")
-    line = '    _field("fan_ratio", metrics.FAN, PointForm.DOUBLE),'
-    copy.put("src/gua/core/fields.py", line, before='    _field("temperature_celsius"')
+    line = "    *_fields(PointForm.DOUBLE, metrics.FAN),"
+    copy.put("src/gua/core/fields.py", line, before="    *_fields(PointForm.DOUBLE, metrics.POWER")
     copy.put("clickhouse/10_ticks/01_card_ticks.sql", COLUMN, before="    temperature_celsius ")
     copy.put("clickhouse/10_ticks/10_points_to_ticks.sql", ADMITTED, after=" AS temperature_celsius,")
     copy.put("clickhouse/10_ticks/10_points_to_ticks.sql", "        'hw.fan.speed_ratio',", before="        'hw.temp")

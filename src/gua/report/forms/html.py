@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from importlib.resources import files
 from typing import Final
 
-from gua.report.answers import Answers, Asked, AskedOfEmpty, ToAsk, answers
+from gua.report.answers import Answers, AskedOfEmpty, IdleOwner, ToAsk, answers
 from gua.report.costs import added
 from gua.report.forms.first_screen.answers import (
     Places,
@@ -145,7 +145,7 @@ def _promised(report: Report, one: AskedOfEmpty, where: Places) -> Iterator[str]
     yield f"){f'; and {rest:,} more' if rest else ''}"
 
 
-def _holds(report: Report, one: Asked, where: Places) -> Iterator[str]:
+def _holds(report: Report, one: IdleOwner, where: Places) -> Iterator[str]:
     """Yield where its worst is and for how long it idles; when it was seen if it left."""
     if not one.holds:
         if one.is_gone is not None:

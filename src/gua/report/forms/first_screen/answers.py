@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
 from gua.core.words import Mig, Use
-from gua.report.answers import Answers, Asked, AskedOfEmpty, ToAsk, Unowned
+from gua.report.answers import Answers, AskedOfEmpty, IdleOwner, ToAsk, Unowned
 from gua.report.costs import Cost, added
 from gua.report.kit.amounts import Amounts, written
 from gua.report.kit.basis import since, size
@@ -125,7 +125,8 @@ def _owners(report: Report, told: Answers, wasted: Sequence[tuple[ToAsk, str]], 
     lines.add(
         "Whom to ask",
         lambda row: (
-            known(row[0].owner, style) + ("" if isinstance(row[0], Asked) or told.free is not None else f" {NOBODY}")
+            known(row[0].owner, style)
+            + ("" if isinstance(row[0], IdleOwner) or told.free is not None else f" {NOBODY}")
         ),
         left=True,
         shortest=11,
@@ -158,9 +159,9 @@ def amounts(
 
     Those that were held together are what the verdict says was held, those that were empty what it says was empty.
     """
-    held = [one for one in shown if isinstance(one, Asked)]
+    held = [one for one in shown if isinstance(one, IdleOwner)]
     empty = [one for one in shown if isinstance(one, AskedOfEmpty)]
-    rest_held_ms = sum(one.wasted_gpu_ms for one in rest if isinstance(one, Asked))
+    rest_held_ms = sum(one.wasted_gpu_ms for one in rest if isinstance(one, IdleOwner))
     rest_empty_ms = sum(one.wasted_gpu_ms for one in rest if isinstance(one, AskedOfEmpty))
     unowned_ms = unowned.wasted_gpu_ms if unowned else 0
     *of_held, rest_held, of_unowned = apportion(
