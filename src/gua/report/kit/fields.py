@@ -157,7 +157,7 @@ def _of(model: object) -> tuple[_Field, ...]:
     return _fields(kind)
 
 
-def _field(attribute: str, hint: Any) -> _Field:  # noqa: ANN401 - a type as it is written
+def _field(attribute: str, hint: Any) -> _Field:  # noqa: ANN401 - any annotation
     unit = next((one for one in getattr(hint, "__metadata__", ()) if isinstance(one, Unit)), None)
     if unit is None:
         is_cell = set(get_args(hint) or (hint,)) <= {str, int, float, bool, NoneType}

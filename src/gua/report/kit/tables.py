@@ -67,7 +67,7 @@ class Rows(Generic[T]):
         self._heads = 0
         self._notes: list[tuple[str, str]] = []
 
-    def add(  # noqa: PLR0913 - all that is said of a column
+    def add(  # noqa: PLR0913 - all properties of a column
         self,
         titles: str | Sequence[str],
         cells: Callable[[T], str | Sequence[str]],

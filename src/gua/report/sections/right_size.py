@@ -71,7 +71,7 @@ class Peak(NamedTuple):
     is_whole: bool
 
     def within(self, most_bytes: float | None) -> bool | None:
-        """Return whether the peak is within the limit; ``None`` if unknown, or if it fits but some ticks report none."""
+        """Return whether the peak is within the limit; ``None`` if unknown, or if it fits but some ticks lack it."""
         if most_bytes is None or self.bytes is None:
             return None
         return False if self.bytes > most_bytes else True if self.is_whole else None
