@@ -63,8 +63,8 @@ class PromisedWorkRow(NamedTuple):
 class WaitsRow(NamedTuple):
     """A host with a queue: the maximum ``waiting`` at once, and GPU time [us] by use while requests waited.
 
-    ``wait_ms`` adds up all requests, ``waited_ms`` is time with any. ``untold_ms``: time of reservations without a
-    stored queue.
+    ``wait_ms`` adds up all requests, ``waited_ms`` is time with any. ``untold_ms``: time in which gua managed cards,
+    without a stored queue.
     """
 
     host: str

@@ -278,7 +278,7 @@ def _gap(places: Sequence[int], widths: Sequence[int], style: Style) -> int:
     return 2 if _INDENT + sum(widths) + 2 * (len(places) - 1) <= style.width else 1
 
 
-def _line(  # noqa: PLR0913, PLR0917 - a row, and where its cells go
+def _line(  # noqa: PLR0913, PLR0917 - a row and its layout
     table: Table, places: Sequence[int], widths: Sequence[int], gap: int, style: Style, row: Sequence[str]
 ) -> str:
     written = []

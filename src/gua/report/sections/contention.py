@@ -37,8 +37,8 @@ class Contention:
 
     With a source that reports its queue: ``most_waiting`` is the maximum queue length, ``wait_ms`` the wait of all
     requests together, ``waited_ms`` the time with any. The ``waited_…_gpu_ms`` are the GPU time in ``waited_ms`` by
-    use; ``None`` without a queue. ``waits_unknown_ms`` is the time of reservations without a stored queue; ``None``
-    without reservations.
+    use; ``None`` without a queue. ``waits_unknown_ms`` is the time in which gua managed cards, without a stored queue;
+    ``None`` where it managed none.
     """
 
     host: str | None
@@ -117,7 +117,7 @@ def contention(
 def _waited(of: Sequence[WaitsRow], untold_ms: int) -> dict[str, Any]:
     """Return the wait fields of some hosts; ``most_waiting`` is the largest of a single host.
 
-    ``untold_ms``: time of reservations on the hosts without any tick that reports the queue.
+    ``untold_ms``: time in which gua managed cards of hosts without any stored queue.
     """
     if not of:
         return {"waits_unknown_ms": untold_ms} if untold_ms else {}

@@ -162,8 +162,9 @@ class Now:
     """The state as of ``as_of_ms``, the window's end: idle holders, free cards, other holders, allocations.
 
     ``holders`` are ordered by idle-held card, idle time and memory. ``cards`` counts MIG instances and unpartitioned
-    GPUs by state at their newest tick, and :data:`SILENT` ones without a tick for three intervals, which appear in no
-    list. ``maybe_promised`` are truly-idle cards whose allocation is unknown; ``allocations`` are ordered by card.
+    GPUs by state at their newest tick, and :data:`SILENT` ones without a tick for three intervals. Only ``by_card``
+    lists silent cards. ``maybe_promised`` are truly-idle cards whose allocation is unknown; ``allocations`` are ordered
+    by card.
     """
 
     as_of_ms: Timestamp[int]

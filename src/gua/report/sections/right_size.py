@@ -44,7 +44,7 @@ _SLICES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class CardSize:
-    """A card's memory: ``usable_bytes`` excludes the driver's reserve; ``None`` where it does not limit programs.
+    """A card's memory: ``usable_bytes`` excludes the driver's reserve; ``None`` where unknown, partitioned or shared.
 
     For a MIG instance ``whole_bytes`` is the memory of its GPU.
     """
@@ -241,7 +241,7 @@ class RightSizeRow(NamedTuple):
 
 
 class CardSizeRow(NamedTuple):
-    """A card's memory [bytes]; it sets no limit if the card was partitioned (MIG) or shares memory with the host.
+    """A card's memory [bytes], and whether it was partitioned (``is_cut``) or is the host's memory (``is_shared``).
 
     ``whole_bytes`` is the memory of an instance's GPU.
     """

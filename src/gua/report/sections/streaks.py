@@ -49,7 +49,7 @@ class WhatIf:
     """The effect of reclaiming cards from processes that are idle longer than ``limit_ms``, over the window.
 
     ``gpu_ms`` is the GPU time freed [ms], ``cost`` its cost: time attributed to the process while the card was
-    idle-held, after the first ``limit_ms`` of each idle streak. ``reclaims``: streaks that reach the limit.
+    idle-held, after the first ``limit_ms`` of each idle streak. ``reclaims``: streaks longer than the limit.
     ``holders``: their holders (Slurm job, else pod, else container, else owner). ``false_alarms``: reclaims whose
     process was active again within :data:`FALSE_ALARM_MS` after the limit.
     """
@@ -67,8 +67,8 @@ class WhatIfEmpty:
     """The effect of ending allocations that have no process longer than ``limit_ms``, over the window.
 
     ``gpu_ms`` is the GPU time freed [ms], ``cost`` its cost: of each allocated card, after the first ``limit_ms`` of
-    each empty streak. ``reclaims``: streaks that reach the limit. ``allocations``: their allocations. ``false_alarms``:
-    reclaims whose owner had a process within :data:`FALSE_ALARM_MS` after the limit.
+    each empty streak. ``reclaims``: streaks longer than the limit. ``allocations``: their allocations.
+    ``false_alarms``: reclaims whose owner had a process within :data:`FALSE_ALARM_MS` after the limit.
     """
 
     limit_ms: Seconds[int]
@@ -92,7 +92,7 @@ class Streaks:
 
 
 class StreaksRow(NamedTuple):
-    """Idle streaks of at least ``limit_ms``, and the GPU time [us] that such a limit would free.
+    """Idle streaks longer than ``limit_ms``, and the GPU time [us] that such a limit would free.
 
     ``holder_hashes`` identifies the holders across batches of hosts.
     """
