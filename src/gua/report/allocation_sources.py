@@ -1,4 +1,4 @@
-"""Which sources tell to whom cards are promised, and whether they could be read: asked for in every report."""
+"""Allocation sources and whether they were readable; queried for every report."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NEWEST_MS: Final = 15 * 60_000
 
 
 class SourceRow(NamedTuple):
-    """For how long a source of a host could be read and not; ``reason`` is why not, the newest time (Unix ms)."""
+    """How long [ms] a source on a host was readable or not; ``reason`` is the latest failure. Times are Unix ms."""
 
     host: str
     source: str
@@ -31,7 +31,7 @@ SOURCES: Final = View("allocation_sources", SourceRow, READ)
 
 
 def newest_sources(reader: ViewReader, now_ms: int, hosts: Sequence[str] = ()) -> tuple[ReportedSource, ...]:
-    """Return the sources of the last minutes before ``now_ms`` (Unix ms), from ticks that are not counted yet."""
+    """Return the sources read in the 15 minutes before ``now_ms`` (Unix ms), from ticks instead of hourly rollups."""
     since_ms = now_ms - _NEWEST_MS
     hours = sorted({since_ms // MS_PER_HOUR, now_ms // MS_PER_HOUR})
     bounds = {"since_ms": since_ms, "until_ms": now_ms, "hosts": list(hosts)}
@@ -39,7 +39,7 @@ def newest_sources(reader: ViewReader, now_ms: int, hosts: Sequence[str] = ()) -
 
 
 def sources_of(rows: Iterable[SourceRow]) -> tuple[ReportedSource, ...]:
-    """Return them by host and name."""
+    """Return the sources by host and name; ``ok`` is false where the newest reading failed."""
     return tuple(
         filled(ReportedSource, row, ok=row.last_failed_ms is None or row.last_failed_ms < row.last_ms)
         for row in sorted(rows, key=lambda row: (row.host, row.source))

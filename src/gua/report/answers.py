@@ -1,4 +1,4 @@
-"""What a report answers first: how much was wasted, whom to ask, what is free now. Every first screen draws these."""
+"""The answers on a report's first screen: wasted time, top idle holders, free cards."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from gua.report.states import IDLE_HELD, MS_PER_HOUR, TRULY_IDLE
 from gua.report.uses import share
 
 LEAST_IDLE_SHARE: Final = 0.05
-"""Of what samples tell of active time: from this share of idle seconds on they are an answer."""
+"""Share of idle seconds in sampled active GPU time, 0 to 1: below it the answer is hidden."""
 LEAST_IDLE_MS: Final = MS_PER_HOUR
-"""And from so much GPU time on, in ms: what is less than an hour nobody looks after."""
+"""Idle GPU time in active time [ms]: below it the answer is hidden."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Wasted:
-    """The idle-held GPU time of the window in ms, its share of what was observed, and the GPUs it is worth.
+    """The idle-held GPU time of the window [ms], its share of observed time, and its equivalent in GPUs.
 
-    ``of_gpus`` are the GPUs expected. All three are ``None`` where nothing was observed, its ``cost`` where no price
-    counts.
+    ``of_gpus`` is the number of expected GPUs. ``share``, ``gpus`` and ``of_gpus`` are ``None`` where nothing was
+    observed, ``cost`` where no price matches.
     """
 
     gpu_ms: float
@@ -40,9 +40,9 @@ class Wasted:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class EmptyPromise:
-    """The GPU time of the window that was promised while nobody was there, in ms, its part of what was looked at.
+    """The allocated GPU time without a process [ms], and its share of the time in which a source was read.
 
-    ``cost`` is ``None`` where no price counts.
+    ``cost`` is ``None`` where no price matches.
     """
 
     gpu_ms: float
@@ -51,16 +51,16 @@ class EmptyPromise:
 
 
 Holding = Holder | OtherHolder
-"""What an owner holds at a card's newest tick; ``idle_ms`` is ``None`` where it is active or nobody can tell."""
+"""A card that an owner holds at the card's newest tick; ``idle_ms`` is ``None`` where active or unknown."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class IdleOwner:
-    """An owner (``None``: not known), and the GPU time in ms that was attributed to it while its card was idle-held.
+    """An owner (``None``: unknown) and its part of idle-held GPU time [ms].
 
-    ``cost`` is what that cost, ``gpu_ms`` is all GPU time attributed to it. ``holds``: what it holds now, the worst
-    first. ``last_ms``: when it was last seen on a card (Unix ms). ``is_gone``: it was on no card any more at the end;
-    ``None`` where nobody looked, or where it was last seen on a host that has been silent since.
+    ``cost`` is the cost of that time, ``gpu_ms`` all GPU time attributed to the owner. ``holds`` are its cards now,
+    longest idle first. ``last_ms`` is its last tick on a card (Unix ms). ``is_gone``: on no card at the window's end;
+    ``None`` where current holders were not queried, or its last host is silent since.
     """
 
     owner: str | None
@@ -74,10 +74,10 @@ class IdleOwner:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AskedOfEmpty:
-    """An owner (``None``: not known), and the GPU time in ms that it was promised while nobody was there.
+    """An owner (``None``: unknown) and its allocated GPU time without a process [ms].
 
-    ``cost`` is what that cost, ``gpu_ms`` is all that it was promised. ``holds``: its allocations that are empty now,
-    the longest first.
+    ``cost`` is the cost of that time, ``gpu_ms`` all its allocated time. ``holds``: its allocations without a process
+    now, longest first.
     """
 
     owner: str | None
@@ -94,7 +94,7 @@ ToAsk = IdleOwner | AskedOfEmpty
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Unowned:
-    """Idle-held GPU time in ms in which no listed process had the memory, its cost, and the cards held so now."""
+    """Idle-held GPU time [ms] of memory without a listed process, its cost, and the cards held so now."""
 
     wasted_gpu_ms: float
     cost: Cost | None
@@ -103,11 +103,11 @@ class Unowned:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Answers:
-    """``ask``: the owners that wasted anything, the most first, by cost where every wasted hour has a price.
+    """The answers; ``ask`` are the top idle holders, by cost if all wasted time has a price in one currency.
 
-    ``free`` is ``None`` where nobody looked; ``maybe_promised`` are cards that nothing holds of which it is not known
-    whether they are promised, ``promised`` those that are. ``empty`` is ``None`` where nobody looks at allocation.
-    ``idle_seconds`` are those of active time, ``None`` where they are few or not known.
+    ``free`` is ``None`` where current holders were not queried. ``maybe_promised`` are truly-idle cards whose
+    allocation is unknown, ``promised`` allocated ones. ``empty`` is ``None`` without an allocation source.
+    ``idle_seconds`` are those of active time; ``None`` where unknown or below the limits.
     """
 
     wasted: Wasted
@@ -121,11 +121,11 @@ class Answers:
 
 
 def answers(report: Report) -> Answers:
-    """Return the answers of a report that has the models of ``usage`` and ``now``; of one without them, what is left.
+    """Return the answers of a report; those from sections ``usage`` and ``now`` are empty where it lacks them.
 
-    Owners are as in the section usage, their programs together: with what nobody owned they add up to the idle-held
-    time of the headline. Those that were promised cards and did not come are as in the section allocation, and add up
-    to the empty time.
+    Owners are those of section usage, over all their programs. Together with memory without a listed process they add
+    up to the idle-held time of the headline. Owners of empty allocations are those of section allocation and add up to
+    the empty time.
     """
     now, usage = report.get(Now), report.get(Usage)
     every = usage.owners if usage else ()
@@ -161,7 +161,7 @@ def _idle_seconds(report: Report) -> IdleSeconds | None:
 
 
 def _most_first(total: Cost | None) -> Callable[[ToAsk], tuple[float, float, str]]:
-    """Order by cost where all of it is known in one currency, else by GPU time: currencies are never added up."""
+    """Return a sort key: cost where all time is priced in one currency, else GPU time; currencies are never summed."""
     is_priced = total is not None and len(total.amounts) == 1 and not total.unpriced_gpu_ms
 
     def order(one: ToAsk) -> tuple[float, float, str]:
@@ -225,11 +225,11 @@ def _asked(report: Report, owner: str | None, rows: Iterable[OwnerUsage], holds:
 
 
 def _is_gone(report: Report, last_ms: int | None) -> bool | None:
-    """Return whether an owner that holds nothing is gone: one with a process on a free card is still there."""
+    """Return whether an owner that holds no card has no process on any card either; ``None`` where unknown."""
     now = report.get(Now)
     if now is None:
         return None
-    if last_ms is None:  # seen only in hours whose processes nobody kept
+    if last_ms is None:  # the processes of those hours are not stored
         return None if report.silent else True
     near_ms = SILENT_AFTER * max((extent.interval_ms or 0 for extent in report.extents), default=0)
     if any(last_ms >= silent.since_ms - near_ms for silent in report.silent):

@@ -1,4 +1,4 @@
-"""The queries of a report's sections: what two sections need alike is read once."""
+"""Queries of the views that a report's sections are made of; each view is queried once per parameter set."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from gua.report.window import ReportRequest
 
 R = TypeVar("R")
 Finish = Callable[[Headline, Sequence[Card]], object]
-"""Makes a section's model of what the store answers, for a report with this headline and these cards."""
+"""Builds a section's model from the query results, for a report with this headline and these cards."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Asking:
-    """One report's queries: ``bounds`` and ``read`` are parameters of the views.
+    """The queries of one report; ``bounds`` and ``read`` are parameters of the views.
 
-    ``prices`` are those that count in the window. ``parts`` are the hosts of each query whose rows are made of
-    intervals, where those of all hosts are too many for the memory of one.
+    ``prices`` are the prices valid in the window. ``parts`` are batches of hosts for queries that read intervals, used
+    where one query for all hosts would exceed its memory limit. ``asked`` caches the results by view and parameters.
     """
 
     reader: ViewReader
@@ -45,20 +45,20 @@ class Asking:
     asked: dict[tuple[str, str], Answer[object]] = field(default_factory=dict)
 
     def rows(self, view: View[R], *, only_if: Callable[[], object] | None = None, **more: object) -> Answer[R]:
-        """Query a view once, where the answer of ``only_if`` is not empty; return what gives its rows.
+        """Query a view once and return a callable for its rows; no rows where ``only_if`` returns an empty value.
 
-        ``more`` are parameters besides those of the window, its hours, prices and zone.
+        ``more`` are parameters besides those of the window, its hours, prices and time zone.
         """
         return self._once(self.reader, view, only_if, more)
 
     def rows_in_parts(self, view: View[R], *, only_if: Callable[[], object] | None = None, **more: object) -> Answer[R]:
-        """Query the same in the parts of a large fleet; the rows are those of one part after the other."""
+        """Query a view once per batch of hosts (``parts``); return its rows batch after batch."""
         return self._once(in_parts(self.reader, self.parts), view, only_if, more)
 
     def rows_of_ticks(
         self, view: View[R], hours: Iterable[Hour], *, only_if: Callable[[], object] | None = None, **more: object
     ) -> Answer[R]:
-        """Query a view that reads the ticks of ``hours``, of as many hosts at once as a query takes."""
+        """Query a view that reads the ticks of ``hours``, in batches of hosts of a bounded number of card ticks."""
         parts = parts_of_ticks(self.extents, hours) or (self.bounds["hosts"],)
         answers = [self.rows(view, only_if=only_if, hosts=list(cast("list[str]", part)), **more) for part in parts]
         return lambda: [row for answer in answers for row in answer()]
@@ -74,24 +74,24 @@ class Asking:
         return cast("Answer[R]", self.asked[key])
 
     def sources(self) -> Answer[SourceRow]:
-        """Query which sources tell to whom cards are promised, and whether they could be read."""
+        """Query the allocation sources and how long each was readable."""
         return self.rows(SOURCES)
 
     def promises(self) -> Answer[PromiseRow]:
-        """Query to whom cards are promised, where any source tells: of most stores none does."""
+        """Query the allocations of cards; no rows where no allocation source is configured."""
         return self.rows(PROMISES, only_if=self.sources())
 
     def costs(self) -> Answer[CostsRow]:
-        """Query the GPU time of each card by state and price, where there are prices."""
+        """Query the GPU time of each card by state and price; no rows without prices."""
         return self.rows(COSTS, only_if=lambda: self.prices)
 
 
 Collect = Callable[[Asking], Finish | None]
-"""Queries what a section is made of; ``None`` where it cannot be made."""
+"""Queries the views of a section; returns ``None`` where the section cannot be made."""
 
 
 def model_of(view: View[R], made: Callable[[Sequence[R], Window], object]) -> Collect:
-    """Return what queries one view, and makes a section's model of its rows."""
+    """Return a function that queries one view and builds a section's model from its rows."""
 
     def collect(asking: Asking) -> Finish:
         rows = asking.rows(view)

@@ -1,4 +1,4 @@
-"""Asks a store's report views and makes one typed report of their rows; counts nothing itself."""
+"""Collect one typed report from the views of a store; all aggregation is done by the views."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ _REASONS: Final = ("lost", "utilization", "pid_namespace", "processes", "memory"
 
 
 def collect(reader: ViewReader, request: ReportRequest, *, count: Callable[[], None] | None = None) -> Report:
-    """Return the report of the window and hosts asked for.
+    """Return the report of the requested window and hosts.
 
-    ``count`` rolls up the hours of a store for which nobody else does; it is called where many are missing.
+    ``count`` rolls up missing hours of a store without a rollup job; it is called where many card ticks lack one.
 
-    Raises UsageError for a host, moment or zone that means nothing, UnavailableError where there is no data.
+    Raises UsageError for an invalid host, moment or time zone, UnavailableError where there is no data.
     """
     hosts = list(request.hosts)
     known = sorted(EXTENT.rows(reader, {"hosts": []}), key=lambda e: (e.host, e.source))
@@ -43,7 +43,7 @@ def collect(reader: ViewReader, request: ReportRequest, *, count: Callable[[], N
     if selection:
         chosen = selection.choose({extent.host for extent in extents}, labels)
         extents = choose_extents(extents, chosen)
-        # All of them are none in particular: a list of thousands takes the server longer than it is worth.
+        # An empty list selects all hosts: the server takes long to parse a list of thousands.
         hosts = [] if {extent.host for extent in known} == set(chosen) else list(chosen)
     check_by(request.groups_by, {extent.host for extent in extents}, labels)
     window = choose_window(extents, request)
@@ -79,15 +79,15 @@ def collect(reader: ViewReader, request: ReportRequest, *, count: Callable[[], N
         prices=prices,
         parts=parts_of(extents, len(hours), MOST_CARD_HOURS_OF_A_PART),
     )
-    # The longest first; what nothing else waits for last.
+    # Start the slowest queries first; those that no other query waits for start last.
     overview_rows = ask(reader, OVERVIEW, read)
     costs, allocation_sources = asking.costs(), asking.sources()
     finishing = _ask(asking, wanted - left_out)
-    # Hosts are silent by the window's end, or by now if that is earlier.
+    # A host is silent as of the window's end, or as of now if that is earlier.
     fleet_rows = ask(reader, fleet.FLEET, {**bounds, "until_ms": min(window.until_ms, request.now_ms)})
     claim_rows = ask(reader, fleet.CLAIMS, bounds)
     rule_rows = ask(reader, RULES, {})
-    # Of many cards the answers take much memory: each goes once the last that is made of it is there.
+    # Results of large fleets take much memory: each is released after its last use.
     told = _from_overview(overview_rows(), prices, costs())
     del overview_rows
     headline, cards = told["headline"], told["cards"]
@@ -116,19 +116,19 @@ def collect(reader: ViewReader, request: ReportRequest, *, count: Callable[[], N
 
 
 def _unrolled_ticks(hours: Iterable[Hour]) -> int:
-    """Return the card ticks of hours that are read from their ticks."""
+    """Return the number of card ticks in hours without a valid hourly rollup."""
     return sum(hour.card_ticks for hour in hours if not hour.is_counted)
 
 
 def _ask(asking: Asking, wanted: frozenset[str]) -> list[Finish]:
-    """Ask for every section."""
+    """Start the queries of every section; return the functions that build the models."""
     collecting = (section.collect for section in sections_of(wanted))
     asked = (collect(asking) for collect in collecting if collect is not None)
     return [finish for finish in asked if finish is not None]
 
 
 def _from_overview(overview: Sequence[OverviewRow], prices: Prices, costs: Sequence[CostsRow]) -> dict[str, Any]:
-    """Return what the overview tells as fields of a report: of each card, and of all of them together."""
+    """Return the fields of a report that come from the overview: totals, each card, coverage and overlaps."""
     total = next(row for row in overview if row.is_total)
     of_cards = [row for row in overview if not row.is_total]
     by_card = grouped(costs, of_card)
@@ -143,7 +143,7 @@ def _from_overview(overview: Sequence[OverviewRow], prices: Prices, costs: Seque
 
 
 def _finished(finishing: list[Finish], headline: Headline, cards: Sequence[Card]) -> Iterator[object]:
-    """Make each section's model, and keep nothing of what it was made of; ``finishing`` is empty then."""
+    """Yield each section's model and release its query results; empties ``finishing``."""
     finishing.reverse()
     while finishing:
         yield finishing.pop()(headline, cards)
@@ -167,7 +167,7 @@ def _headline(states: Iterable[StateTotal], prices: Prices, costs: Iterable[Cost
 
 
 def _idle_seconds(total: OverviewRow, rows: Iterable[OverviewRow]) -> IdleSeconds | None:
-    """Return the idle seconds of active time; the first in order of several cards that have the most."""
+    """Return the idle seconds of active time, ``None`` where nothing was sampled; ties go to the first card."""
     if not total.active_sampled_gpu_ms:
         return None
     cards = (row for row in rows if row.active_idle_gpu_ms)
@@ -186,14 +186,14 @@ def _card(row: OverviewRow, prices: Prices, costs: Iterable[CostsRow]) -> Card:
 
 
 def _card_order(card: Card) -> tuple[str, bool, int, bool, str]:
-    """Order cards as a person walks along them: by host and index, a partitioned card before its instances."""
+    """Return the sort key of a card: host, index, and a partitioned card before its instances."""
     return (card.host, card.index is None, card.index or 0, bool(card.parent), card.gpu)
 
 
 def _overlaps(cards: Iterable[OverviewRow]) -> tuple[Overlap, ...]:
-    """Return the hosts with a card that was observed for longer than time went by, by a second or more.
+    """Return hosts with a card whose observed time exceeds the elapsed time by 1 s or more.
 
-    Landing tables of whole seconds cut the times of ticks, so a tick may reach less than a second into another.
+    Landing tables with whole-second timestamps truncate tick times, so ticks may overlap by less than 1 s.
     """
     hosts: dict[str, tuple[int, int]] = {}
     for row in cards:

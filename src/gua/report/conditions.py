@@ -1,4 +1,4 @@
-"""Conditions for cron and CI: ``idle-held > 2h``, ``coverage < 90%``; what cannot be told is never taken for good."""
+"""Conditions of ``--fail-on`` for cron and CI: ``idle-held > 2h``, ``coverage < 90%``; unknown never passes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ GRAMMAR: Final = (
     "write METRIC > VALUE or < VALUE, as in 'idle-held > 2h', 'empty > 20%', 'coverage < 90%', 'streak > 8h' "
     f"or 'idle-held-now > 3'; metrics are {', '.join(METRICS)}"
 )
-_NOW: Final = "now"  # the sections that tell it
+_NOW: Final = "now"  # the sections that have the metric
 _ALLOCATION: Final = "allocation"
 _NUMBERS: Final = {IDLE_NOW, EMPTY_NOW}
 _LONGEST: Final = 60
@@ -43,12 +43,12 @@ _OPERATORS: Final[Mapping[str, Callable[[float, float], bool]]] = {
     "<": operator.lt,
     "<=": operator.le,
 }
-_ROUNDING: Final = 1e-9  # of a ratio: 20 % of a sum of floats is 20 %
+_ROUNDING: Final = 1e-9  # relative: a sum of floats may miss 20 % by rounding
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Condition:
-    """A metric, how it is compared, and with what: GPU time in ms, a ratio, or a number, by ``unit``."""
+    """A metric, a comparison operator and a value: GPU time [ms], a ratio or a number of cards, by ``unit``."""
 
     text: str
     metric: str
@@ -58,7 +58,7 @@ class Condition:
 
     @property
     def section(self) -> str | None:
-        """Return the section that it needs."""
+        """Return the section that has the metric; ``None`` if every report has it."""
         if self.metric in {STREAK, *_NUMBERS}:
             return _NOW
         return _ALLOCATION if self.metric in OF_USES else None
@@ -66,14 +66,14 @@ class Condition:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ConditionResult:
-    """Whether a condition is met, ``None`` if that cannot be told, and a sentence that says why."""
+    """Whether a condition is met, ``None`` if that is unknown, and a sentence with the reason."""
 
     is_met: bool | None
     why: str
 
 
 def parse_condition(text: str) -> Condition:
-    """Return a condition as the user wrote it. Raises UsageError, in one line, for anything else."""
+    """Return the parsed condition. Raises UsageError with a one-line message for an invalid one."""
     written = _WRITTEN.fullmatch(text)
     if written is None:
         raise _wrong(text, GRAMMAR)
@@ -86,7 +86,7 @@ def parse_condition(text: str) -> Condition:
 
 
 def _value(text: str, metric: str, value: str) -> tuple[float, str]:
-    """Return what a metric is compared with, and its unit."""
+    """Return the value that a metric is compared with, and its unit: ``%``, ``cards`` or ``h`` [ms]."""
     number = _NUMBER.fullmatch(value)
     if number is not None and number[2]:
         if metric in {STREAK, *_NUMBERS}:
@@ -121,7 +121,7 @@ def _wrong(text: str, hint: str) -> UsageError:
 
 
 def judge(condition: Condition, report: Report) -> ConditionResult:
-    """Return whether a report meets a condition."""
+    """Return whether a report meets a condition, or that this is unknown."""
     if condition.section == _NOW:
         return _now(condition, report)
     if condition.metric in OF_USES:
@@ -144,7 +144,7 @@ def judge(condition: Condition, report: Report) -> ConditionResult:
 
 
 def _ratio(condition: Condition, part: float | None, written: str, of: str) -> ConditionResult:
-    """Judge a share, and say it as the report writes it."""
+    """Compare a ratio; the result quotes it as the report prints it."""
     if part is None:
         return _untold(condition, "nothing was observed")
     return _compared(condition, part, f"{written} % {of}", tolerance=_ROUNDING)
@@ -156,7 +156,7 @@ def _compared(condition: Condition, found: float, told: str, *, tolerance: float
 
 
 def _now(condition: Condition, report: Report) -> ConditionResult:
-    """Judge what is so at the window's end."""
+    """Judge a metric of the state at the window's end."""
     now = report.get(Now)
     if now is None:
         return _untold(condition, "who is idle now was not looked at, choose a shorter window or fewer hosts")
@@ -171,7 +171,7 @@ def _streak(condition: Condition, now: Now) -> ConditionResult:
     verdict = _compared(condition, longest, f"the longest current idle streak is {span(longest)}")
     open_ended = any(one.is_lower_bound for one in holders)
     grows_into = condition.operator in {">", ">="}
-    # A streak whose beginning nobody saw may be longer than what was seen of it.
+    # A streak whose beginning was not observed may be longer than its observed part.
     if open_ended and verdict.is_met != grows_into:
         return _untold(condition, f"a streak is at least {span(longest)}, and nobody saw its beginning")
     return verdict
@@ -183,7 +183,7 @@ def _idle_now(condition: Condition, now: Now) -> ConditionResult:
 
 
 def _use(condition: Condition, report: Report) -> ConditionResult:
-    """Judge what became of promised cards: what is unknown may be of any use, and settles only what it can."""
+    """Judge GPU time by use: unknown time may have any use, so the result is unknown where it would decide."""
     found = report.get(PromisedHours)
     if found is None or not found.looked_at:
         return _untold(condition, _NOBODY_LOOKS)

@@ -1,4 +1,4 @@
-"""What GPU time cost, by the prices that counted then: an estimate, as prices are what somebody entered."""
+"""Costs of GPU time by the prices valid at that time; estimates, because prices are entered by hand."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from gua.report.states import IDLE_HELD, MS_PER_HOUR, STATES
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Cost:
-    """What some GPU time cost, an amount in each currency, and the part of it that had no price [ms]."""
+    """The cost of some GPU time: an amount per currency, and the GPU time without a price [ms]."""
 
     amounts: Mapping[str, float]
     unpriced_gpu_ms: float
 
 
 Costs = Mapping[str, Cost]
-"""What the GPU time of each state cost."""
+"""The cost of the GPU time of each state."""
 
 
 def added(every: Iterable[Cost | None]) -> Cost | None:
-    """Return what several cost together, ``None`` if that is not known of any."""
+    """Return the sum of several costs, ``None`` if all are unknown."""
     known = [cost for cost in every if cost is not None]
     if not known:
         return None
@@ -36,30 +36,30 @@ def added(every: Iterable[Cost | None]) -> Cost | None:
 
 
 def added_by_state(every: Iterable[Costs | None]) -> Costs | None:
-    """Return what several cost together by state, ``None`` if that is not known of any."""
+    """Return the sum of several costs by state, ``None`` if all are unknown."""
     known = [costs for costs in every if costs is not None]
     sums = {state: added(costs[state] for costs in known) for state in STATES}
     return {state: cost for state, cost in sums.items() if cost is not None} or None
 
 
 def wasted(costs: Costs | None) -> Cost | None:
-    """Return what idle-held time cost, ``None`` where no price is known."""
+    """Return the cost of idle-held time, ``None`` where no price is known."""
     return None if costs is None else costs[IDLE_HELD]
 
 
 def cost_json(cost: Cost) -> Json:
-    """Return a cost as an object: its amounts by currency, and the GPU-hours without a price."""
+    """Return a cost as a JSON object: amounts by currency, and the GPU-hours without a price."""
     amounts = {currency: number(amount) for currency, amount in cost.amounts.items()}
     return {"amounts": amounts, "unpriced_gpu_hours": hours(cost.unpriced_gpu_ms)}
 
 
 def costs_json(costs: Costs) -> Json:
-    """Return the costs of each state as an object."""
+    """Return the costs of each state as a JSON object."""
     return {state: cost_json(cost) for state, cost in costs.items()}
 
 
 def _rows_by_state(costs: Costs) -> list[dict[str, Cell]]:
-    """Return the columns of each currency; what has no price stands with the first."""
+    """Return one row of columns per currency; the unpriced GPU-hours are in the first."""
     total = added(costs.values())
     unpriced = None if total is None else total.unpriced_gpu_ms / MS_PER_HOUR
     return [
@@ -87,7 +87,7 @@ def _rows(cost: Cost) -> list[dict[str, Cell]]:
 
 
 def with_currencies(row: Cells, cost: Cost | Costs | None, whose: Iterable[str]) -> Iterator[Cells]:
-    """Yield a row with its cost, and for each further currency a row that says only whose it is, and the amounts."""
+    """Yield a row with its cost, then one row per further currency with only the ``whose`` columns and the amounts."""
     first, *others = [{}] if cost is None else _rows(cost) if isinstance(cost, Cost) else _rows_by_state(cost)
     yield {**row, **first}
     for further in others:
@@ -104,9 +104,9 @@ CostByState = Annotated[
         cells=lambda costs: _rows_by_state(costs)[0],
     ),
 ]
-"""What each state cost: in CSV a currency, and a column of amounts for each state."""
+"""Cost by state: in CSV a currency, and a column of amounts for each state."""
 OneCost = Annotated[
     Cost | None,
     Unit(json=cost_json, columns=COST_COLUMNS, cells=lambda cost: _rows(cost)[0]),
 ]
-"""What some time cost: in CSV a currency and an amount."""
+"""Cost of some time: in CSV a currency and an amount."""

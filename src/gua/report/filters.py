@@ -1,4 +1,4 @@
-"""Which hosts a report is about: by name, cluster and label; labels are the resource attributes of their agents."""
+"""Selection of a report's hosts by name, cluster and label; labels are resource attributes of their agents."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ HOST_KEY: Final = "host.name"
 CLUSTER_KEY: Final = "k8s.cluster.name"
 _MOST_NAMED: Final = 12
 _LONGEST: Final = 60
-# What every agent says of itself; named last, as people look for labels of their own.
+# Attributes that every agent sets; listed last, because users look for their own labels.
 _OWN: Final = ("gua.", "host.", "process.", "service.", "telemetry.")
 
 Labels = Mapping[str, Mapping[str, str]]
-"""Every host's labels."""
+"""The labels of every host, by host name."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Selection:
-    """What hosts must meet: for each key one of its values."""
+    """The labels that a host must have: for each key one of its values."""
 
     wanted: Mapping[str, frozenset[str]]
 
     @classmethod
     def of(cls, clusters: Sequence[str], where: Sequence[str]) -> Selection:
-        """Return the selection of ``--cluster NAME`` and ``--where KEY=VALUE``. Raises UsageError."""
+        """Return the selection of ``--cluster NAME`` and ``--where KEY=VALUE``. Raises UsageError for a bad pair."""
         wanted: dict[str, frozenset[str]] = {}
         pairs = [(CLUSTER_KEY, name) for name in clusters] + [_pair(text) for text in where]
         for key, value in pairs:
@@ -40,9 +40,9 @@ class Selection:
         return bool(self.wanted)
 
     def choose(self, hosts: Iterable[str], labels: Labels) -> tuple[str, ...]:
-        """Return those of the hosts that meet every condition, sorted.
+        """Return the hosts that meet every condition, sorted.
 
-        Raises UsageError for a label that none of them has, and where none meets them all; it says what there is.
+        Raises UsageError for a label that no host has, and where no host meets all of them; it lists the existing ones.
         """
         among = {host: labels.get(host, {}) for host in hosts}
         for key, values in sorted(self.wanted.items()):
@@ -63,7 +63,7 @@ class Selection:
 
 
 def filters(hosts: Sequence[str], selection: Selection, *, known: Iterable[str]) -> tuple[Filter, ...]:
-    """Return what was asked for, by key, for people to read; naming every known host is no filter."""
+    """Return the requested filters sorted by key, for printing; a list of all known hosts is no filter."""
     named = {HOST_KEY: frozenset(hosts)} if hosts and set(known) - set(hosts) else {}
     return tuple(
         Filter(key=key, values=tuple(sorted(values))) for key, values in sorted({**selection.wanted, **named}.items())
@@ -71,7 +71,7 @@ def filters(hosts: Sequence[str], selection: Selection, *, known: Iterable[str])
 
 
 def check_key(key: str, labels: Labels) -> None:
-    """Raise UsageError, naming the labels that exist, if no host has one of this name."""
+    """Raise UsageError, listing the existing labels, if no host has a label with this key."""
     known = {one for of_host in labels.values() for one in of_host}
     if key not in known:
         ordered = sorted(known, key=lambda one: (one.startswith(_OWN), one))

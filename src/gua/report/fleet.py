@@ -1,4 +1,4 @@
-"""What is wrong with hosts: fallen silent, named by two agents, a clock that disagrees with the server's."""
+"""Problems of hosts: silent, one name used by two agents, a clock that differs from the server's."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class LabelsRow(NamedTuple):
 
 
 class FleetRow(NamedTuple):
-    """A host that is silent, or whose clock differs from the server's by so many ms."""
+    """A host that is silent, or whose clock differs from the server's by this many ms."""
 
     host: str
     last_ms: Moment
@@ -32,7 +32,7 @@ class FleetRow(NamedTuple):
 
 
 class ClaimRow(NamedTuple):
-    """One of several agents that used a host's name at the same time."""
+    """One of several agents that used a host's name at the same time (Unix ms)."""
 
     host: str
     instance: str
@@ -52,7 +52,7 @@ def labels(reader: ViewReader) -> Labels:
 
 
 def troubles(found: Iterable[FleetRow]) -> tuple[tuple[Silent, ...], tuple[Skew, ...]]:
-    """Return hosts that fell silent, and clocks that differ, from the rows of the view ``fleet``."""
+    """Return the silent hosts and the clock differences from rows of the view ``fleet``."""
     rows = sorted(found, key=lambda row: row.host)
     silent = tuple(Silent(host=row.host, since_ms=row.last_ms) for row in rows if row.is_silent)
     skewed = (row for row in rows if row.ahead_ms is not None or row.behind_ms is not None)
@@ -60,7 +60,7 @@ def troubles(found: Iterable[FleetRow]) -> tuple[tuple[Silent, ...], tuple[Skew,
 
 
 def claims(found: Iterable[ClaimRow]) -> tuple[Claim, ...]:
-    """Return the hosts whose name several agents used at the same time, and those agents, from the view ``claims``."""
+    """Return host names used by several agents at once, with the agents, from the view ``host_name_conflicts``."""
     rows = sorted(found, key=lambda row: (row.host, row.first_ms, row.instance, row.host_id))
     return tuple(
         Claim(

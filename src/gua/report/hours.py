@@ -1,4 +1,4 @@
-"""Which hours of a window are read as they were counted, and which from their ticks."""
+"""Selection of the hours of a window that are read from hourly rollups or from their ticks."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from gua.report.states import MS_PER_HOUR
 
 PART_CARD_TICKS: Final = 450_000
 FEW_CARD_TICKS: Final = 25_000
-"""A tenth of the smallest number that anything is decided by."""
-NO_HOUR: Final = -1  # an empty list of numbers has no type in SQL
+"""Card ticks below which hours need no exact number: a tenth of the smallest limit that uses it."""
+NO_HOUR: Final = -1  # an empty array literal has no type in SQL
 
 
 class HourRow(NamedTuple):
-    """A UTC hour with ticks, as a number since 1970: whether its counted rows hold, and then its card ticks, about."""
+    """A UTC hour with ticks, in hours since 1970; whether its rollup is valid, and then its approximate card ticks."""
 
     hour: int
     is_counted: bool
@@ -26,7 +26,7 @@ class HourRow(NamedTuple):
 
 
 class Hour(NamedTuple):
-    """The same with its card ticks, about; 0 of an hour that is read from ticks which are too few to be counted."""
+    """A UTC hour and its approximate card ticks; 0 for hours read from ticks that are too few to be counted."""
 
     hour: int
     is_counted: bool
@@ -34,7 +34,7 @@ class Hour(NamedTuple):
 
 
 class HourTicks(NamedTuple):
-    """A UTC hour as a number since 1970, and its card ticks."""
+    """A UTC hour in hours since 1970, and its card ticks."""
 
     hour: int
     card_ticks: Count
@@ -45,7 +45,7 @@ HOUR_TICKS: Final = View("hour_ticks", HourTicks, ("hosts", "hours"))
 
 
 def choose_hours(reader: ViewReader, bounds: Mapping[str, object], *, from_ticks: bool = False) -> list[Hour]:
-    """Return the hours of the window {since_ms, until_ms, hosts}, with ``from_ticks`` none of them as counted."""
+    """Return the hours of the window {since_ms, until_ms, hosts}; with ``from_ticks`` none uses its hourly rollup."""
     return hours_of(reader, bounds, HOURS.rows(reader, bounds), from_ticks=from_ticks)
 
 
@@ -57,9 +57,9 @@ def hours_of(
     from_ticks: bool = False,
     most_an_hour: int | None = None,
 ) -> list[Hour]:
-    """Return the hours of rows of ``gua_report.hours`` in order, with ``from_ticks`` none of them as counted.
+    """Return the hours of rows of ``gua_report.hours`` in order; with ``from_ticks`` none uses its hourly rollup.
 
-    The ticks of those that are not counted are asked for, unless they have at most ``most_an_hour``, which are few.
+    Ticks of hours without a rollup are queried, unless at ``most_an_hour`` each they number ``FEW_CARD_TICKS`` or less.
     """
     found = sorted(rows, key=lambda row: row.hour)
     waiting = [row.hour for row in found if row.card_ticks is None]
@@ -79,27 +79,27 @@ def hours_of(
 
 
 def ticks_an_hour(extents: Iterable[Extent]) -> int | None:
-    """Return how many ticks these cards have in an hour at most; None where that is not told."""
+    """Return the maximum number of card ticks per hour; ``None`` where an interval is unknown."""
     rates = [extent.cards * MS_PER_HOUR / extent.interval_ms if extent.interval_ms else None for extent in extents]
     return None if None in rates else round(sum(rate for rate in rates if rate is not None))
 
 
 def tick_hours(hours: Sequence[Hour]) -> list[int]:
-    """Return the numbers of the hours that are read from their ticks, as the parameter ``tick_hours`` of the views."""
+    """Return the hours that are read from their ticks, as the parameter ``tick_hours`` of the views."""
     return [hour.hour for hour in hours if not hour.is_counted] or [NO_HOUR]
 
 
 def read_of(bounds: Mapping[str, object], hours: Sequence[Hour]) -> dict[str, object]:
-    """Return the parameters by which views of the window read these hours, as counted or from their ticks.
+    """Return the parameters by which views of the window read these hours, from rollups or ticks.
 
-    Where none is read as it was counted, nothing that reads counted hours is planned.
+    ``use_hourly`` is 0 where no hour uses its rollup: the query plan then leaves out the rollup tables.
     """
     use_hourly = int(any(hour.is_counted for hour in hours))
     return {**bounds, "tick_hours": tick_hours(hours), "use_hourly": use_hourly}
 
 
 def parts(hours: Sequence[Hour]) -> Iterator[list[int]]:
-    """Yield the hours that are read from their ticks in parts of a bounded number of card ticks, one part at least."""
+    """Yield the hours read from their ticks in batches of a bounded number of card ticks; at least one batch."""
     part: list[int] = []
     card_ticks = 0
     for hour in hours:

@@ -1,4 +1,4 @@
-"""What gpu-usage-audit 1.0 to 1.8 would say of the stored ticks, by its own rule, beside what the rules here say."""
+"""Comparison of the gpu-usage-audit 1.0 to 1.8 rule with the current rules, on the stored ticks."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from gua.report.states import ACTIVE, IDLE_HELD, MS_PER_HOUR, STATES, TRULY_IDLE
 from gua.report.window import ReportRequest, choose_extents, choose_window, no_data
 
 RULES: Final = ("gpu-usage-audit",)
-"""The names that ``--rules`` takes."""
+"""The names that ``--rules`` accepts."""
 THEIRS: Final = (ACTIVE, IDLE_HELD, TRULY_IDLE)
 NOT_COUNTED: Final = "not-counted"
 ALL_THEIRS: Final = (*THEIRS, NOT_COUNTED)
-# A question for 450,000 went beyond the 300 MB that the embedded engine lets it have.
+# A query for 450,000 exceeded the embedded engine's memory limit of 300 MB.
 PART_CARD_TICKS: Final = 100_000
 SCHEMA: Final = "gua.older-rules/1"
 _RULE: Final = (
@@ -58,11 +58,11 @@ WHY: Final = {
     "not-read": "utilization could not be read: its rule has no such tick",
     "instance": "a MIG instance: its rule looks at whole cards alone",
 }
-"""Why the rules here say something else, by the reason of the view ``gua_report.legacy_v1_rule``."""
+"""Why the current rules differ, by the reason of the view ``gua_report.legacy_v1_rule``."""
 
 
 class OlderRow(NamedTuple):
-    """Ticks of a card that both rules judge alike."""
+    """The ticks of a card with the same pair of states by both rules."""
 
     host: str
     gpu: str
@@ -78,7 +78,7 @@ OLDER_RULE: Final = View("legacy_v1_rule", OlderRow, BOUNDS)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Difference:
-    """Ticks of one state by its rule and one by ours; ``why`` is a key of ``WHY``, empty where both say the same."""
+    """The ticks of one pair of states; ``why`` is a key of ``WHY``, empty where both rules agree."""
 
     theirs: Annotated[str, AS_IS.named("gpu-usage-audit")]
     ours: Annotated[str, AS_IS.named("gua")]
@@ -89,7 +89,7 @@ class Difference:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class OlderCard(Placed):
-    """One card: its ticks by state, as its rule has them (also ``not-counted``) and as ours."""
+    """One card: its ticks by state, by the old rule (also ``not-counted``) and the current one."""
 
     name: str | None
     theirs: Annotated[Counter[str], AS_IS.named("gpu-usage-audit")]
@@ -98,7 +98,7 @@ class OlderCard(Placed):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class OlderRules:
-    """The ticks that end in the window (since, until], by both rules: card by card and together."""
+    """The ticks that end in the window (since, until], by both rules: per card and in total."""
 
     window: Window
     cards: tuple[OlderCard, ...]
@@ -106,20 +106,20 @@ class OlderRules:
 
     @property
     def card_ticks(self) -> int:
-        """Return how many card ticks there are."""
+        """Return the total number of card ticks."""
         return sum(cell.card_ticks for cell in self.cells)
 
 
 def check_rules(name: str) -> None:
-    """Raise UsageError for rules that nobody knows."""
+    """Raise UsageError for an unknown rule name."""
     if name not in RULES:
         raise UsageError(f"no rules {name!r}: there are {', '.join(RULES)}")
 
 
 def collect_older_rules(reader: ViewReader, request: ReportRequest) -> OlderRules:
-    """Return what both rules say of the window and hosts asked for.
+    """Return the comparison of both rules for the requested window and hosts.
 
-    Raises UsageError for a host, moment or zone that means nothing, UnavailableError where there is no data.
+    Raises UsageError for an invalid host, moment or time zone, UnavailableError where there is no data.
     """
     hosts = list(request.hosts)
     extents = choose_extents(EXTENT.rows(reader, {"hosts": []}), hosts)
@@ -175,16 +175,16 @@ def _within(window: Window, first: int, beyond: int) -> tuple[int, int]:
 
 
 def render_other_rules(reader: ViewReader, request: ReportRequest, style: Style, *, as_json: bool) -> str:
-    """Return the comparison of the window and hosts asked for, as text or JSON.
+    """Return the comparison for the requested window and hosts, as text or JSON.
 
-    Raises UsageError for what cannot be understood, UnavailableError where there is no data.
+    Raises UsageError for invalid input, UnavailableError where there is no data.
     """
     found = collect_older_rules(reader, request)
     return render_older_json(found) if as_json else render_older_text(found, style)
 
 
 def render_older_json(found: OlderRules) -> str:
-    """Return one JSON object: counts and hours as numbers, times RFC 3339 in UTC, what is not known ``null``."""
+    """Return one JSON object: counts and hours as numbers, times as RFC 3339 in UTC, unknown as ``null``."""
     document = {
         "schema": SCHEMA,
         "window": {"since": to_rfc3339(found.window.since_ms), "until": to_rfc3339(found.window.until_ms)},
@@ -231,7 +231,7 @@ def _cross(found: OlderRules, style: Style) -> Iterator[str]:
     yield from _table((("", *STATES), *rows), style)
     same = sum(cell.card_ticks for cell in found.cells if not cell.why)
     share = 100 * same / found.card_ticks
-    if same not in {0, found.card_ticks}:  # what is neither all nor nothing does not round to either
+    if same not in {0, found.card_ticks}:  # a part is never rounded to 0 or 100 %
         share = min(max(share, 0.01), 99.99)
     yield from style.wrap(f"{same:,} of {plural(found.card_ticks, 'card tick')} are the same by both ({share:.2f} %).")
 
@@ -253,7 +253,7 @@ def _title(text: str, style: Style) -> Iterator[str]:
 
 
 def _table(rows: Sequence[Sequence[str]], style: Style) -> Iterator[str]:
-    """Yield a table, or where it does not fit a sentence for each row."""
+    """Yield the lines of a table, or one sentence per row where the table does not fit."""
     lines = table(rows, left=1)
     if max(map(cells, lines)) <= style.width:
         yield from lines

@@ -1,4 +1,4 @@
-"""What a report says, before anybody draws it: typed, in milliseconds of GPU time, unknown as ``None``."""
+"""The report before formatting: typed models, GPU time in milliseconds, unknown values as ``None``."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NOW_MS: Final = 5 * 60_000
 
 
 def shortened(identifier: str | None) -> str | None:
-    """Return the head of an id, enough to tell agents apart; ids in full are nobody's business."""
+    """Return the first 12 characters of an id: enough to distinguish agents without publishing the full id."""
     return identifier if identifier is None else identifier[:_ID_LENGTH]
 
 
@@ -27,7 +27,7 @@ ShortId = Annotated[str | None, Unit(json=shortened, cell=shortened)]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Window:
-    """The time reported on, (since, until], as Unix ms, and the zone of hours of the day and printed times."""
+    """The time of a report, (since, until] in Unix ms, and the time zone of hours of the day and printed times."""
 
     since_ms: Timestamp[int]
     until_ms: Timestamp[int]
@@ -36,20 +36,20 @@ class Window:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Placed:
-    """What is about a card: by its host, its UUID, its index on the host."""
+    """A record about a card: host, UUID, index on the host."""
 
     host: str
     gpu: str
     index: int | None
 
     def place(self) -> tuple[str, bool, int, str]:
-        """Return what orders cards by host and index, those without an index last."""
+        """Return the sort key of cards: host and index, those without an index last."""
         return (self.host, self.index is None, self.index or 0, self.gpu)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Extent:
-    """What a store has of one host from one source: its cards, first and newest moment (Unix ms), nominal interval."""
+    """The data of one host from one source: its cards, first and newest tick (Unix ms), nominal interval [ms]."""
 
     host: str
     source: str
@@ -61,7 +61,7 @@ class Extent:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Setting:
-    """One setting of the rules as it was in force."""
+    """One setting of the rules and its value at the time of the report."""
 
     key: str
     value: float
@@ -70,7 +70,7 @@ class Setting:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Coverage:
-    """How much of the expected GPU time (ms) was observed; ``ratio`` is ``None`` if none was expected."""
+    """Expected and observed GPU time [ms]; ``ratio`` is ``None`` if none was expected."""
 
     expected_gpu_ms: Hours[float]
     observed_gpu_ms: Hours[float]
@@ -90,9 +90,9 @@ class MostIdle(Placed):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class IdleSeconds:
-    """What samples tell of active GPU time (ms), all cards together, and how much of that was idle seconds.
+    """Sampled active GPU time of all cards [ms], and its idle seconds [ms].
 
-    ``idle_share`` is of what samples tell. ``most_idle`` is ``None`` where no card had any.
+    ``idle_share`` is the share of the sampled time, 0 to 1. ``most_idle`` is ``None`` where no card had idle seconds.
     """
 
     sampled_gpu_ms: Hours[float]
@@ -103,9 +103,9 @@ class IdleSeconds:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Headline:
-    """The split of everything observed, with each state's share, the whole GPUs it is worth, and what it cost.
+    """The observed time by state, with each state's share, equivalent GPUs, and cost.
 
-    ``idle_seconds`` are those of active time; ``None`` where samples tell of none of it.
+    ``idle_seconds`` are those of active time; ``None`` where no active time was sampled.
     """
 
     states: States
@@ -116,13 +116,13 @@ class Headline:
 
     @property
     def card_ticks(self) -> int:
-        """Return the ticks of all cards."""
+        """Return the card ticks of all states."""
         return sum(time.card_ticks or 0 for time in self.states.values())
 
 
 @dataclass(frozen=True, slots=True)
 class UnknownReason:
-    """Why cards were unknown for that GPU time (ms)."""
+    """The card ticks and GPU time [ms] that were unknown for one reason."""
 
     reason: str
     card_ticks: Count
@@ -147,14 +147,14 @@ class Card(Placed):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class OfCard(Placed):
-    """What is about a card, and what the driver calls it."""
+    """A record about a card, with the driver's name of its model."""
 
     model: str | None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Overlap:
-    """A host that claims to have observed more time than has passed outside holes: two agents, or a clock set back."""
+    """A host with more observed time than elapsed time outside holes: two agents, or a clock set back (ms)."""
 
     host: str
     observed_ms: Hours[float]
@@ -163,7 +163,7 @@ class Overlap:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Filter:
-    """A resource attribute (``host.name``, ``k8s.cluster.name``, ``team``) and its values that hosts were chosen by."""
+    """A resource attribute (``host.name``, ``k8s.cluster.name``, ``team``) and the values that select hosts."""
 
     key: str
     values: tuple[str, ...]
@@ -171,7 +171,7 @@ class Filter:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Silent:
-    """A host of which no agent has told anything since (Unix ms)."""
+    """A host without a tick since (Unix ms)."""
 
     host: str
     since_ms: Timestamp[int]
@@ -179,7 +179,7 @@ class Silent:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Skew:
-    """A host whose clock is that far ahead of the server's, or whose ticks all reach the server that late (ms)."""
+    """A host whose clock is ahead of the server's [ms], or all of whose ticks arrive that late [ms]."""
 
     host: str
     ahead_ms: Seconds[int | None]
@@ -198,7 +198,7 @@ class Claimant:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Claim:
-    """A host whose name several agents used at the same time."""
+    """A host name that several agents used at the same time."""
 
     host: str
     agents: tuple[Claimant, ...]
@@ -206,10 +206,9 @@ class Claim:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ReportedSource:
-    """A source of allocations on a host: whether it could be read at the newest tick, for how long it could, in ms.
+    """An allocation source on a host: whether it was readable at the newest tick, and how long it was or was not [ms].
 
-    ``reason`` is why it could not, the newest time; ``None`` if it always could. ``last_ms``: when somebody looked at
-    it last (Unix ms).
+    ``reason`` is the latest failure, ``None`` if it was always readable. ``last_ms``: its newest reading (Unix ms).
     """
 
     host: str
@@ -223,13 +222,12 @@ class ReportedSource:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Report:
-    """Everything that the sections and the basis lines say.
+    """The content of a report, for all sections and the basis.
 
-    ``sections`` are the names of those asked for, in the order in which they are shown. What a section alone says is a
-    model of its own, which :meth:`get` returns; it may be missing although asked for: ``streaks_skipped`` then says for
-    how many card-hours it would have been too much. ``asked_ms``: when the report was
-    asked for (Unix ms); ``groups_by``: what cards were asked to be added up by. ``allocation_sources`` are those that
-    tell to whom cards are promised; without any, nobody looks at allocation.
+    ``sections`` are the names of the requested sections, in report order. :meth:`get` returns a section's own model. A
+    requested section may have none: ``streaks_skipped`` is then the number of card-hours that exceeded its limit.
+    ``asked_ms`` is the time of the request (Unix ms), ``groups_by`` the requested groups of cards.
+    ``allocation_sources`` is empty where no allocation source is configured.
     """
 
     window: Window
@@ -254,17 +252,17 @@ class Report:
 
     @property
     def ends_now(self) -> bool:
-        """Return whether the window reaches to when the report was asked for, within some ticks."""
+        """Return whether the window ends at the request, within three intervals or five minutes; True if unknown."""
         near_ms = _NOW_TICKS * max((extent.interval_ms or 0 for extent in self.extents), default=0)
         return self.asked_ms is None or self.window.until_ms >= self.asked_ms - max(near_ms, _NOW_MS)
 
     @property
     def is_allocation_looked_at(self) -> bool:
-        """Return whether any source tells of any host to whom its cards are promised."""
+        """Return whether any host has an allocation source."""
         return bool(self.allocation_sources)
 
     def get(self, kind: type[T]) -> T | None:
-        """Return the model of this class, ``None`` where no section that has it was asked for or could be made."""
+        """Return the model of this class, ``None`` where its section was not requested or could not be made."""
         model = self.models.get(kind)
         return model if isinstance(model, kind) else None
 

@@ -1,4 +1,4 @@
-"""Queries of a large fleet in several parts, each of some hosts, so that each fits into the memory of a query."""
+"""Split queries of a large fleet into batches of hosts, so that each fits into a query's memory limit."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from gua.report.hours import PART_CARD_TICKS, Hour
 from gua.report.model import Extent
 
 Parts = tuple[tuple[str, ...], ...]
-"""The hosts of each part; of a fleet that is asked for at once there is none."""
+"""The hosts of each batch; empty for a fleet that is queried at once."""
 
 
 def parts_of(extents: Sequence[Extent], hours: int, most: int) -> Parts:
-    """Return the hosts in parts of at most ``most`` card-hours of so many ``hours``; one host is never divided."""
+    """Return the hosts in batches of at most ``most`` card-hours over ``hours`` hours; a host is never divided."""
     cards: dict[str, int] = {}
     for extent in extents:
         cards[extent.host] = cards.get(extent.host, 0) + extent.cards
@@ -30,7 +30,7 @@ def parts_of(extents: Sequence[Extent], hours: int, most: int) -> Parts:
 
 
 def parts_of_ticks(extents: Sequence[Extent], hours: Iterable[Hour]) -> Parts:
-    """Return the hosts in parts of equally many, for questions that read the ticks of ``hours``."""
+    """Return the hosts in equal batches, for queries that read the ticks of ``hours``; empty if one query suffices."""
     hosts = sorted({extent.host for extent in extents})
     card_ticks = sum(hour.card_ticks for hour in hours)
     most = max(1, PART_CARD_TICKS * len(hosts) // max(card_ticks, 1))
@@ -40,23 +40,23 @@ def parts_of_ticks(extents: Sequence[Extent], hours: Iterable[Hour]) -> Parts:
 
 
 def in_parts(reader: ViewReader, parts: Parts) -> ViewReader:
-    """Return a reader that asks each question once for each part, one after the other, and gives the rows of all."""
+    """Return a reader that runs each query once per batch, in sequence, and yields the rows of all."""
     return _PartReader(reader, parts) if parts else reader
 
 
 @dataclass(frozen=True)
 class _PartReader:
-    """A reader of several parts of a fleet."""
+    """A reader that queries a fleet in batches of hosts."""
 
     reader: ViewReader
     parts: Parts
 
     @property
     def is_concurrent(self) -> bool:
-        """Whether several threads may ask at the same time."""
+        """Whether several threads may query at the same time."""
         return self.reader.is_concurrent
 
     def rows(self, view: str, parameters: Mapping[str, object]) -> Iterable[Row]:
-        """Ask for the rows of a view, of the first part first, of the next once those are read."""
+        """Yield the rows of a view batch by batch; the next batch is queried once the rows before are read."""
         for hosts in self.parts:
             yield from self.reader.rows(view, {**parameters, "hosts": list(hosts)})

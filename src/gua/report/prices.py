@@ -1,4 +1,4 @@
-"""The prices that a report counts by: asked for once, given to the views, which tell GPU time by them."""
+"""The prices of a report: queried once and passed to the views, which return GPU time by price."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from gua.report.costs import Cost, Costs
 from gua.report.states import MS_PER_HOUR, STATES
 
 PricedUs = Mapping[tuple[int, str], int]
-"""GPU time [us] by the number of its price and the card's state."""
+"""GPU time [us] by price number and card state."""
 
 
 class PriceSpan(NamedTuple):
-    """What an hour of a whole GPU of a model costs from a moment on, until the model's next price (Unix ms)."""
+    """The price of one hour of a whole GPU of a model, from one moment until the model's next price (Unix ms)."""
 
     model: str
     currency: str
@@ -29,7 +29,7 @@ class PriceSpan(NamedTuple):
 
 
 class CostsRow(NamedTuple):
-    """GPU time [us] of a card by state, that the price of this number counted for; 0 is none."""
+    """GPU time [us] of a card by state at the price of this number; 0 means no price."""
 
     host: str
     gpu: str
@@ -41,19 +41,19 @@ class CostsRow(NamedTuple):
 
     @property
     def by_state(self) -> Mapping[str, int]:
-        """Return it by state."""
+        """Return the GPU time [us] by state."""
         return dict(zip(STATES, self[3:], strict=True))
 
 
 class PricedTime(NamedTuple):
-    """GPU time [us] that the price of this number counted for."""
+    """GPU time [us] at the price of this number."""
 
     price: Count
     gpu_us: Count
 
 
 class PricedState(NamedTuple):
-    """GPU time [us] on cards of a state (its place, from 1) that the price of this number counted for."""
+    """GPU time [us] on cards in a state (its number in ``STATES``, from 1) at the price of this number."""
 
     price: Count
     state: Count
@@ -66,13 +66,13 @@ COSTS: Final = View("costs", CostsRow, (*READ, *PRICED))
 
 @dataclass(frozen=True, slots=True)
 class Prices:
-    """The prices that count in a window, by when they begin. The number of one is its place here, from 1."""
+    """The prices valid in a window, by start of validity. A price's number is its position here, from 1."""
 
     rows: tuple[PriceSpan, ...] = ()
 
     @classmethod
     def within(cls, rows: Iterable[PriceSpan], *, since_ms: int, until_ms: int) -> Prices:
-        """Return those that count at some time of the window (Unix ms)."""
+        """Return the prices that are valid at some time of the window (Unix ms)."""
         counting = (
             row for row in rows if row.valid_from_ms < until_ms and (row.until_ms is None or row.until_ms > since_ms)
         )
@@ -83,14 +83,14 @@ class Prices:
 
     @property
     def parameters(self) -> dict[str, object]:
-        """Return them as parameters of views."""
+        """Return the prices as parameters of views."""
         return {
             "price_models": [row.model for row in self.rows],
             "price_starts": [row.valid_from_ms for row in self.rows],
         }
 
     def cost(self, gpu_us: float, priced: Iterable[tuple[int, int]]) -> Cost | None:
-        """Return what GPU time [us] cost, of which ``priced`` are the parts by price; ``None`` without any price."""
+        """Return the cost of GPU time [us], where ``priced`` has its parts by price number; ``None`` without prices."""
         if not self.rows:
             return None
         amounts: dict[str, list[float]] = defaultdict(list)
@@ -107,7 +107,7 @@ class Prices:
         )
 
     def cost_throughout(self, gpu_us: float, model: str | None, since_ms: int, until_ms: int) -> Cost | None:
-        """Return what GPU time [us] of a model in a time cost (Unix ms); ``None`` if its price changed meanwhile."""
+        """Return the cost of a model's GPU time [us] in an interval (Unix ms); ``None`` if its price changed in it."""
         of_model = [(row.valid_from_ms, number) for number, row in enumerate(self.rows, 1) if row.model == model]
         if any(since_ms < start_ms < until_ms for start_ms, _ in of_model):
             return None
@@ -115,7 +115,7 @@ class Prices:
         return self.cost(gpu_us, [(counted[-1], round(gpu_us))] if counted else [])
 
     def costs(self, gpu_us: Mapping[str, float], priced: PricedUs) -> Costs | None:
-        """Return the same of each state's GPU time."""
+        """Return the cost of each state's GPU time [us]; ``None`` without prices."""
         by_state = {
             state: self.cost(gpu_us.get(state, 0), [(price, us) for (price, of), us in priced.items() if of == state])
             for state in STATES
@@ -124,7 +124,7 @@ class Prices:
 
 
 def by_price_and_state(rows: Iterable[CostsRow]) -> PricedUs:
-    """Return the priced GPU time of cards together."""
+    """Return the priced GPU time [us] of several cards by price number and state."""
     sums: dict[tuple[int, str], int] = defaultdict(int)
     for row in rows:
         if row.price:
@@ -134,5 +134,5 @@ def by_price_and_state(rows: Iterable[CostsRow]) -> PricedUs:
 
 
 def of_states(priced: Iterable[PricedState]) -> PricedUs:
-    """Return GPU time by price and state."""
+    """Return GPU time [us] by price number and state."""
     return {(one.price, STATES[one.state - 1]): one.gpu_us for one in priced}

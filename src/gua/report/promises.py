@@ -1,4 +1,4 @@
-"""To whom cards are promised, what became of them, what promises are called; where gua gives cards out, who waited."""
+"""Rows of allocations and their use, names of allocations, queue waits, and reservations."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from gua.core.view import Count, Moment, View
 from gua.report.uses import UseName
 
 COUNTED: Final = frozenset(("gua", "canhazgpu"))
-"""Sources whose allocations are reservations of people, by kind."""
+"""Sources whose allocations are reservations, counted by kind."""
 UNTOLD: Final = ""
 
 
 class PromiseRow(NamedTuple):
-    """GPU time [us] of a use, promised to an owner by a source (``""``: to nobody, or not known), at a price.
+    """Total GPU time [us] of an owner, source (``""``: unallocated or unknown), use and price.
 
-    Or (not ``is_total``) a part of a card's newest tick: whose it is, what became of it, and since when (Unix ms).
-    ``is_shared``: processes of others were there besides the owner's. Of a part that nobody was promised:
-    ``promised_until_ms`` is when the card's last allocation in the window ended (0: none), ``promised_to`` its owner.
+    Or (not ``is_total``) a part of a card's newest tick: its allocation and use, since when (Unix ms). ``is_shared``:
+    processes of other users ran besides the owner's. For unallocated parts ``promised_until_ms`` is the end of the
+    card's last allocation in the window (0: none), ``promised_to`` its owner.
     """
 
     is_total: bool
@@ -40,7 +40,7 @@ class PromiseRow(NamedTuple):
 
 
 class AllocationNameRow(NamedTuple):
-    """What an allocation of a card is called, and from when until when it was promised (Unix ms)."""
+    """The names of a card's allocation, and its beginning and end (Unix ms)."""
 
     host: str
     gpu: str
@@ -53,7 +53,7 @@ class AllocationNameRow(NamedTuple):
 
 
 class PromisedWorkRow(NamedTuple):
-    """Promised GPU time [us] of a kind of work or a served model, of one use; no name where nothing tells it."""
+    """Allocated GPU time [us] of a kind of work or served model, by use; no name where unknown."""
 
     name: str | None
     use: UseName
@@ -61,9 +61,10 @@ class PromisedWorkRow(NamedTuple):
 
 
 class WaitsRow(NamedTuple):
-    """A host that tells who waits: the most ``waiting`` at once, how long all did and any did, and GPU time [us].
+    """A host with a queue: the maximum ``waiting`` at once, and GPU time [us] by use while requests waited.
 
-    ``untold_ms``: how long cards were given out while nothing that is kept tells who waited.
+    ``wait_ms`` adds up all requests, ``waited_ms`` is time with any. ``untold_ms``: time in which gua managed cards,
+    without a stored queue.
     """
 
     host: str
@@ -79,9 +80,9 @@ class WaitsRow(NamedTuple):
 
 
 class ReservationsRow(NamedTuple):
-    """How many reservations of one kind an owner had that were there at a tick of the window.
+    """The number of an owner's reservations of one kind that covered a tick of the window.
 
-    Of kind :data:`UNTOLD` are those whose ticks are gone.
+    Kind :data:`UNTOLD` are reservations whose ticks are no longer stored.
     """
 
     source: str

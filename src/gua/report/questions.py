@@ -1,4 +1,4 @@
-"""Reads several views of a store at the same time, where it takes that, and records which views a report reads."""
+"""Query several views of a store concurrently, where the reader supports it; record the views of a report."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from gua.core.ports import Row, ViewReader
 from gua.core.view import View
 
 R = TypeVar("R")
-# Returns the rows of a question, or raises what it raised.
+# Returns the rows of a query, or raises its error.
 Answer = Callable[[], Sequence[R]]
 
 
 def ask(
     reader: ViewReader, view: View[R], parameters: Mapping[str, object], only_if: Callable[[], object] | None = None
 ) -> Answer[R]:
-    """Query the rows of a view; there are none where the answer of ``only_if`` is empty."""
+    """Start the query of a view and return a callable for its rows; no rows where ``only_if()`` is empty."""
     return start(reader, lambda: view.rows(reader, parameters) if only_if is None or only_if() else ())
 
 
 def start(reader: ViewReader, rows: Answer[R]) -> Answer[R]:
-    """Run a query in a thread; where a reader takes one query at a time, when the rows are wanted.
+    """Start a query in a thread; without a concurrent reader it starts when its rows are used.
 
-    A server spends most of a report's time on making plans, one thread a query: queries that do not need each other's
-    answers run at once.
+    A server spends most of a report's time on query planning, one thread per query. Independent queries therefore run
+    concurrently.
     """
     if not reader.is_concurrent:
         return rows
@@ -35,10 +35,10 @@ def start(reader: ViewReader, rows: Answer[R]) -> Answer[R]:
     def run() -> None:
         try:
             answer.set_result(rows())
-        except BaseException as error:  # noqa: BLE001 - raised where the rows are wanted
+        except BaseException as error:  # noqa: BLE001 - raised again where the rows are used
             answer.set_exception(error)
 
-    # The thread holds up no exit: a report that was given up does not wait for the server.
+    # A daemon thread does not delay the exit: a cancelled report does not wait for the server.
     threading.Thread(target=run, daemon=True).start()
     return answer.result
 
@@ -48,7 +48,7 @@ Question = tuple[str, Mapping[str, object]]
 
 
 class RecordingReader:
-    """A store that answers as the one behind it does, and keeps the questions in the order in which they came."""
+    """A reader that forwards to another one and records the queries in order."""
 
     def __init__(self, reader: ViewReader) -> None:
         self._reader = reader
@@ -56,10 +56,10 @@ class RecordingReader:
 
     @property
     def is_concurrent(self) -> bool:
-        """Whether several threads may ask at the same time: the order of questions would be another each time."""
+        """Return False: concurrent queries would be recorded in random order."""
         return False
 
     def rows(self, view: str, parameters: Mapping[str, object]) -> Iterable[Row]:
-        """Return the rows of a view, and remember that it was asked for."""
+        """Return the rows of a view and record the query."""
         self.questions.append((view, dict(parameters)))
         return self._reader.rows(view, parameters)

@@ -1,4 +1,4 @@
-"""Rows of the views that every report reads: what the store has, the settings, and the window's totals."""
+"""Rows of the views that every report reads: extents of the store, settings, totals of the window."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gua.report.states import STATES, States, StateTime
 
 
 class StateTotal(NamedTuple):
-    """A state's total: card ticks, GPU time in ms, share of observed time, equivalent GPUs."""
+    """A state's total: card ticks, GPU time [ms], share of observed time (0 to 1), equivalent GPUs."""
 
     state: StateName
     card_ticks: Count
@@ -22,7 +22,7 @@ class StateTotal(NamedTuple):
 
 
 class OverviewRow(NamedTuple):
-    """A card in the window, or all of them (``is_total``), which alone have ``states`` and ``reasons``."""
+    """One card in the window, or the total (``is_total``); only the total has ``states`` and ``reasons``."""
 
     is_total: bool
     host: str
@@ -56,12 +56,12 @@ class OverviewRow(NamedTuple):
 
     @property
     def coverage(self) -> Coverage:
-        """Return how much of it was observed."""
+        """Return the expected, observed and unobserved GPU time [ms]."""
         return filled(Coverage, self)
 
     @property
     def state_times(self) -> States:
-        """Return a card's time by state."""
+        """Return a card's GPU time [ms] and ticks by state."""
         gpu_ms = (self.active_gpu_ms, self.idle_held_gpu_ms, self.truly_idle_gpu_ms, self.unknown_gpu_ms)
         ticks = (self.active_card_ticks, self.idle_held_card_ticks, self.truly_idle_card_ticks, self.unknown_card_ticks)
         return {
@@ -71,7 +71,7 @@ class OverviewRow(NamedTuple):
 
 
 class TimeOfDayRow(NamedTuple):
-    """A state's time in an hour of the day, in the window's zone."""
+    """A state's GPU time [ms] in an hour of the day, in the window's time zone."""
 
     hour: HourOfDay
     state: StateName

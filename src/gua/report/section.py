@@ -1,4 +1,4 @@
-"""What a section of a report is: declared once in its module, listed once in ``gua.report.sections``."""
+"""The declaration of a report section: made once in its module, listed once in ``gua.report.sections``."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ M = TypeVar("M")
 
 @dataclass(frozen=True, slots=True)
 class Csv(Generic[M]):
-    """A section as CSV: its columns, and its model's rows by column; a column that a row lacks is empty."""
+    """A section as CSV: its columns, and its model's rows as cells by column; a missing column is an empty cell."""
 
     columns: tuple[str, ...]
     rows: Callable[[M, Report], Iterable[Cells]]
@@ -29,13 +29,13 @@ Html = Callable[[Report, HourFormat], Markup | None]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Section(Generic[M]):
-    """One section: its name, what it asks for, and what it says in every form.
+    """One section: its name, the queries behind it, and its output in every format.
 
-    ``model``: the class of what :meth:`~gua.report.model.Report.get` returns of it, ``Report`` where the report itself
-    has it. ``drawn``: its text where that is more than ``text``, which Markdown has, too; ``html``: what a page has
-    where that is more. ``json`` is made of the model where nothing else is said, below the section's name; ``spread``:
-    the model's keys stand in the report's own object. Of more than ``most_card_hours`` it is made only where it is
-    asked for by name.
+    ``model`` is the class that :meth:`~gua.report.model.Report.get` returns, or ``Report`` itself. ``drawn`` is a
+    longer text for terminals only; ``text`` is also used in Markdown. ``html`` replaces the text on a page. ``json``
+    converts the model; its result is stored under the section's name, or with ``spread`` in the report's own object.
+    Above ``most_card_hours`` the section is made only if it is requested by name. ``has`` overrides the check for
+    content.
     """
 
     name: str
@@ -56,13 +56,13 @@ class Section(Generic[M]):
         return self.title if isinstance(self.title, str) else self.title(report)
 
     def is_shown(self, report: Report) -> bool:
-        """Return whether the section was asked for and there is anything to say."""
+        """Return whether the section was requested and has content."""
         if self.name not in report.sections:
             return False
         return bool(self._found(report)) if self.has is None else self.has(report)
 
     def to_json(self, report: Report) -> Json:
-        """Return the section's keys: ``null``, or an empty list of rows, where nothing can be told."""
+        """Return the section's JSON keys: ``null``, or an empty list for a model of rows, where it has no model."""
         found = self._found(report)
         made = self.json(found) if found is not None else [] if issubclass(self.model, tuple) else None
         return made if self.spread and isinstance(made, dict) else {self.name.replace("-", "_"): made}
@@ -80,5 +80,5 @@ AnySection = Section[Any]
 
 
 def zoned(title: str) -> Callable[[Report], str]:
-    """Return a heading that names the zone of its hours."""
+    """Return a heading that names the report's time zone."""
     return lambda report: f"{title} ({report.window.timezone})"

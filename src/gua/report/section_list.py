@@ -1,6 +1,6 @@
-"""The sections of a report by name: which there are, which are shown unless others are chosen.
+"""The sections of a report by name, and the default ones.
 
-A section's module is imported when the section is wanted: of 20 a report has eight unless others are chosen.
+A section's module is imported only if the section is requested: eight of 20 by default.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ ALL: Final = "all"
 
 
 def sections_of(names: Container[str]) -> tuple[AnySection, ...]:
-    """Return the sections of these names in their order."""
+    """Return the sections of these names, in report order."""
     return tuple(section_named(name) for name in listed.LISTED if name in names)
 
 
 @cache
 def section_named(name: str) -> AnySection:
-    """Return the section of this name."""
+    """Return the section of this name. Raises KeyError for an unknown name, TypeError for a wrong declaration."""
     module, declaration = listed.LISTED[name].module, f"{name.upper().replace('-', '_')}_SECTION"
     declared = getattr(import_module(f"{listed.__name__}.{module}"), declaration)
     if not isinstance(declared, Section) or declared.name != name:
@@ -34,12 +34,12 @@ def section_named(name: str) -> AnySection:
 
 
 def section_names() -> tuple[str, ...]:
-    """Return the names of all sections in their order."""
+    """Return the names of all sections, in report order."""
     return tuple(listed.LISTED)
 
 
 def section_numbers() -> dict[str, int]:
-    """Return each section's number, which is the same in every report; a part of a section has that one's."""
+    """Return each section's number, the same in every report; a part of a section has that section's number."""
     numbers: dict[str, int] = {}
     for name, one in listed.LISTED.items():
         numbers[name] = numbers[one.part_of] if one.part_of else len({*numbers.values()}) + 1
@@ -47,19 +47,19 @@ def section_numbers() -> dict[str, int]:
 
 
 def is_part_of(name: str, others: Container[str]) -> bool:
-    """Return whether a section stands under the number of one of the others."""
+    """Return whether a section is a part of one of the others and shares its number."""
     return listed.LISTED[name].part_of in others
 
 
 def default_sections() -> tuple[str, ...]:
-    """Return what a report has if nobody chooses."""
+    """Return the names of the default sections."""
     return tuple(name for name, one in listed.LISTED.items() if one.is_default)
 
 
 def choose_sections(names: Sequence[str]) -> tuple[str, ...]:
-    """Return the sections of these names, with or without commas, in their order, each once; the default ones of none.
+    """Return the names of the requested sections, comma-separated or not, each once; the default ones if empty.
 
-    ``all`` is every one. Raises UsageError.
+    ``all`` selects every section. Raises UsageError for an unknown name.
     """
     chosen: list[str] = []
     for name in split(names):
@@ -68,7 +68,7 @@ def choose_sections(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def check_section(option: str, name: str) -> str:
-    """Return the section of a name, which may have ``_`` for ``-``. Raises UsageError, which says what there is."""
+    """Return the name of a section, with ``_`` read as ``-``. Raises UsageError, listing all names, if unknown."""
     known = section_names()
     found = name.replace("_", "-")
     if found in known:
@@ -80,6 +80,6 @@ def check_section(option: str, name: str) -> str:
 
 
 def split(words: Iterable[str]) -> Iterator[str]:
-    """Yield the words of an option that may be repeated or have commas, as in ``now,usage``."""
+    """Yield the words of an option that may be repeated or comma-separated, as in ``now,usage``."""
     for several in words:
         yield from filter(None, map(str.strip, several.split(",")))

@@ -1,4 +1,4 @@
-"""Up to what size a report makes sections that nobody named, and how much one query reads."""
+"""Size limits: of sections in a default report, of one query, and of hours without a rollup."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from gua.report.hours import Hour
 from gua.report.model import Extent
 
 MOST_UNROLLED_TICKS: Final = 250_000
-"""Card ticks of hours that are not rolled up: of more, an embedded store rolls them up before it reports."""
+"""Card ticks without an hourly rollup: above this many an embedded store rolls them up before it reports."""
 MOST_CARD_HOURS_OF_A_PART: Final = 100_000
-"""Card-hours of which intervals of processes are read by one query: 220 MB, where an embedded engine has 300."""
+"""Card-hours of process intervals that one query reads: takes 220 MB of the embedded engine's 300."""
 MOST_CARD_HOURS_IN_PARTS: Final = 2_000_000
-"""Card-hours up to which sections that read intervals in parts of hosts are made by default: 930 cards, 90 days."""
+"""Maximum card-hours of default sections that read intervals in batches of hosts: 930 cards over 90 days."""
 MOST_CARD_HOURS_AT_ONCE: Final = 500_000
-"""The same of those that are read of all hosts at once: 690 cards, 30 days."""
+"""Maximum card-hours of default sections that read all hosts in one query: 690 cards over 30 days."""
 MOST_CARD_HOURS_OF_TICKS: Final = 2_000_000
-"""The same of those that read every tick of a process, host by host."""
+"""Maximum card-hours of default sections that read every tick of a process, host by host."""
 
 
 def card_hours(hours: Sequence[Hour], extents: Iterable[Extent]) -> int:
-    """Return the card-hours of a window."""
+    """Return the card-hours of a window: its hours with ticks times all cards."""
     return len(hours) * sum(extent.cards for extent in extents)

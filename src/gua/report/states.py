@@ -1,4 +1,4 @@
-"""Time by state: what every part of a report is made of. In milliseconds of GPU time, unknown as ``None``."""
+"""GPU time by state, the unit of every report. In milliseconds, unknown as ``None``."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MS_PER_HOUR: Final = 3_600_000
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StateTime:
-    """One state's part: GPU time in ms, and in how many ticks of a card (``None`` where ticks are shared)."""
+    """One state's GPU time [ms] and card ticks (``None`` where ticks are shared)."""
 
     gpu_ms: float = 0
     card_ticks: int | None = None
@@ -27,11 +27,11 @@ States = Mapping[str, StateTime]
 
 
 def observed_ms(states: States) -> float:
-    """Return the GPU time in ms of all states together."""
+    """Return the GPU time of all states together [ms]."""
     return sum(states[state].gpu_ms for state in STATES)
 
 
 def share(states: States, state: str) -> float | None:
-    """Return a state's part of the observed time, 0 to 1; ``None`` if nothing was observed."""
+    """Return a state's share of the observed time, 0 to 1; ``None`` if nothing was observed."""
     total = observed_ms(states)
     return states[state].gpu_ms / total if total else None

@@ -1,4 +1,4 @@
-"""GPU time by use: what became of cards that somebody was promised, or nobody."""
+"""GPU time by use of allocated and unallocated cards."""
 
 from __future__ import annotations
 
@@ -14,33 +14,33 @@ from gua.report.states import MS_PER_HOUR
 
 USES: Final = tuple(Use)
 PROMISED: Final = (Use.USED, Use.HELD, Use.USED_BY_OTHERS, Use.EMPTY, Use.UNKNOWN)
-"""The uses that promised time can have."""
+"""The uses that allocated time can have."""
 UNUSED: Final = (Use.HELD, Use.USED_BY_OTHERS, Use.EMPTY)
-"""Promised, and not used by whom it was promised to."""
+"""The uses of allocated time in which the owner did not use the card."""
 UseName = Annotated[str, ValueKind(is_word_of(*Use))]
 Uses = Mapping[Use, float]
-"""GPU time [ms] by use; what is missing is none."""
+"""GPU time [ms] by use; a missing use counts as 0."""
 CostsByUse = Mapping[Use, Cost]
 
 
 def total(uses: Uses, of: Iterable[Use] = USES) -> float:
-    """Return the GPU time of these uses together [ms]."""
+    """Return the total GPU time of these uses [ms]."""
     return sum(uses.get(use, 0) for use in of)
 
 
 def share(uses: Uses, use: Use) -> float | None:
-    """Return a use's part of all of it, ``None`` of nothing."""
+    """Return a use's share of all seven (0 to 1), ``None`` if the total is 0."""
     whole = total(uses)
     return uses.get(use, 0) / whole if whole else None
 
 
 def columns(of: Iterable[Use], ending: str = "gpu_hours") -> tuple[str, ...]:
-    """Return a column's name for each use."""
+    """Return a column name for each use."""
     return tuple(f"{use.replace('-', '_')}_{ending}" for use in of)
 
 
 def uses_json(uses: Uses) -> Json:
-    """Return the hours and the share of each use."""
+    """Return the GPU-hours and the share of each use as a JSON object."""
     return {use: {"gpu_hours": hours(uses.get(use, 0)), "share": ratio(share(uses, use))} for use in USES}
 
 
@@ -58,8 +58,8 @@ def _promised_cells(uses: Uses) -> dict[str, Cell]:
 
 
 ByUse = Annotated[Uses, Unit(json=uses_json)]
-"""Time by use, all seven."""
+"""GPU time by use, all seven."""
 ByPromisedUse = Annotated[Uses, Unit(json=_promised_json, columns=columns(PROMISED), cells=_promised_cells)]
-"""Promised time by use: in CSV a column of GPU-hours for each."""
+"""Allocated GPU time by use: in CSV a column of GPU-hours for each."""
 CostByUse = Annotated[CostsByUse | None, Unit(json=lambda costs: {use: cost_json(cost) for use, cost in costs.items()})]
-"""What each use cost."""
+"""Cost by use."""

@@ -1,4 +1,4 @@
-"""The views that a report through this host's agent may read: what any user of the host may read."""
+"""The views that a report through this host's agent may read: readable by any user of the host."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _MODULES: Final = (
     *(calendar, card_streaks, contention, energy, now_rows, right_size, slow_cards, streaks),
     *(timeline_rows, usage, usefulness),
 )
-"""Every view that these modules declare is shared."""
+"""The modules whose views are all shared."""
 SHARED: Final[Mapping[str, View[Any]]] = MappingProxyType(
     {view.name: view for module in _MODULES for view in vars(module).values() if isinstance(view, View)}
 )

@@ -1,4 +1,4 @@
-"""Which hosts and which time a report is about: defaults that fit the data, and errors that say what there is."""
+"""The hosts and the window of a report: defaults that fit the data, and errors that list the valid choices."""
 
 from __future__ import annotations
 
@@ -24,20 +24,19 @@ BY_SERVED_MODEL: Final = "served-model"
 BY_HOST: Final = "host"
 BY_MODEL: Final = "model"
 USAGE_BY: Final = (BY_OWNER, BY_PROGRAM, BY_CONTAINER, BY_POD, BY_JOB, BY_KIND, BY_SERVED_MODEL, BY_HOST, BY_MODEL)
-"""By what processes can be added up."""
+"""The keys that processes can be added up by."""
 _NAMED_HOSTS = 5
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ReportRequest:
-    """What the user asked for, as written: moments as ``gua.core.moments`` reads them, no host means all of them.
+    """A report's options as written: moments in the syntax of ``gua.core.moments``; no host means all.
 
-    ``month`` (as in ``2026-11``, ``this`` for that of now) or ``last_week`` stand for ``since`` and ``until``.
-    ``timezone`` is that of the report, ``clock`` that of moments without an offset where it is another.
-    ``where`` are labels (``team=vision``), ``by`` what to add cards or processes up by besides hosts. ``from_ticks``
-    counts everything anew from the ticks, and takes nothing from counted hours. ``sections`` are those wanted,
-    ``None`` the default ones, ``if_cheap`` those of them that nobody named, which are left out where they would take
-    too much; ``what_if_limits_ms`` the limits of what-if, none for the usual ones.
+    ``month`` (as in ``2026-11``, or ``this``) or ``last_week`` replace ``since`` and ``until``. ``timezone`` is that of
+    the report, ``clock`` that of moments without an offset. ``where`` are labels (``team=vision``), ``by`` the keys of
+    groups or processes. ``from_ticks`` ignores hourly rollups. ``sections`` are the requested ones, ``None`` the
+    default ones; those of ``if_cheap`` are left out above their size limit. ``what_if_limits_ms`` are the idle limits
+    of what-if [ms], empty for the default ones.
     """
 
     since: str | None = None
@@ -58,19 +57,19 @@ class ReportRequest:
 
     @property
     def groups_by(self) -> tuple[str, ...]:
-        """Return what cards are added up by: ``host``, ``model``, ``cluster`` or a label's key."""
+        """Return the keys that cards are added up by: ``host``, ``model``, ``cluster`` or a label's key."""
         return tuple(one for one in self.by if one not in USAGE_BY or one in {BY_HOST, BY_MODEL})
 
     @property
     def usage_by(self) -> tuple[str, ...]:
-        """Return what processes are added up by, each once: of the keys of a party."""
+        """Return the keys that processes are added up by, each once."""
         return tuple(dict.fromkeys(one for one in self.by if one in USAGE_BY))
 
 
 def choose_extents(extents: Sequence[Extent], hosts: Sequence[str]) -> tuple[Extent, ...]:
-    """Return the extents of the hosts asked for.
+    """Return the extents of the requested hosts, of all hosts if none are named.
 
-    Raises UnavailableError if the store is empty and UsageError for a host that it does not know.
+    Raises NothingRecordedError if the store is empty and UsageError for a host that it does not know.
     """
     if not extents:
         msg = "the store holds no ticks yet: record into it with gua daemon, or fill it with gua import"
@@ -83,11 +82,11 @@ def choose_extents(extents: Sequence[Extent], hosts: Sequence[str]) -> tuple[Ext
 
 
 def choose_window(extents: Sequence[Extent], request: ReportRequest) -> Window:
-    """Return the window asked for; by default the last 7 days (design of the report, "window").
+    """Return the requested window; by default the last 7 days.
 
-    They end now if an agent samples any of the hosts, else at the newest tick, as recordings may be old.
-    Durations count back from the same moment. None reaches into the future, of which nothing is expected: a window ends
-    now at the latest, or at the newest tick of recordings ahead of now. Raises UsageError.
+    It ends now if an agent samples any of the hosts, else at the newest tick, because recordings may be old. Durations
+    count back from the same moment. A later ``--until`` is cut to now, or to the newest tick if that is later. Raises
+    UsageError.
     """
     live = any(extent.source == "agent" for extent in extents)
     anchor_ms = request.now_ms if live else max(extent.last_ms for extent in extents)
@@ -107,7 +106,7 @@ def choose_window(extents: Sequence[Extent], request: ReportRequest) -> Window:
 
 
 def check_request(request: ReportRequest) -> None:
-    """Raise UsageError for a zone, moment or label that no store could make sense of."""
+    """Raise UsageError for an invalid time zone, moment or label, without a store."""
     zone(request.timezone)
     Selection.of(request.clusters, request.where)
     if _calendar_bounds(request) is None:
@@ -125,7 +124,7 @@ def _bounds(request: ReportRequest, anchor_ms: int) -> tuple[int, int]:
 
 
 def _calendar_bounds(request: ReportRequest) -> tuple[int, int] | None:
-    """Return the bounds of a month or week that was asked for, as far as it is over. Raises UsageError."""
+    """Return the bounds of a requested month or week, cut to now; ``None`` if none was. Raises UsageError."""
     if request.month is None and not request.last_week:
         return None
     if (request.since or request.until) or (request.month and request.last_week):
@@ -141,7 +140,7 @@ def _calendar_bounds(request: ReportRequest) -> tuple[int, int] | None:
 
 
 def no_data(window: Window, extents: Sequence[Extent]) -> UnavailableError:
-    """Return the error of a window without ticks: it names the time that the store does cover."""
+    """Return the error for a window without ticks; it names the time that the store covers."""
     first_ms = min(extent.first_ms for extent in extents)
     last_ms = max(extent.last_ms for extent in extents)
     return UnavailableError(
@@ -152,7 +151,7 @@ def no_data(window: Window, extents: Sequence[Extent]) -> UnavailableError:
 
 
 def names(hosts: Iterable[str]) -> str:
-    """Return a list of hosts that stays short however many there are."""
+    """Return a list of at most five hosts, and the number of the others."""
     every = list(hosts)
     rest = len(every) - _NAMED_HOSTS
     return ", ".join(every[:_NAMED_HOSTS]) + (f" and {rest} more" if rest > 0 else "")

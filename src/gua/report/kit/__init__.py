@@ -1,1 +1,1 @@
-"""What sections draw with: figures, words, tables, bars."""
+"""Formatting helpers of sections: figures, words, tables, bars."""

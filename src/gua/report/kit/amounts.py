@@ -1,4 +1,4 @@
-"""Amounts of money as people read them: beside GPU-hours as soon as a price matches, each currency for itself."""
+"""Formatting of costs: a column per currency beside GPU-hours, as soon as a price matches."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ CENTS: Final = 2
 WASTED: Final = "wasted"
 WASTED_NOTE: Final = "what the idle-held GPU-hours cost, estimated from prices that somebody entered"
 AMOUNT_WIDTH: Final = 14
-"""What a column of amounts takes, about [columns]."""
+"""Approximate width of a column of amounts [columns]."""
 _WIDEST_CURRENCY: Final = 12
 Name = Callable[[str, int], str]
-"""Makes a name of unknown origin harmless for what it is printed on."""
+"""Sanitizes a name of unknown origin for its output format and cuts it to a width [columns]."""
 
 
 @dataclass(frozen=True, slots=True)
 class Amounts:
-    """How a report's tables show amounts: in a column for each currency, in none where no price matches a card."""
+    """The amount columns of a report's tables: one per currency, none where no price matches a card."""
 
     currencies: tuple[str, ...]
 
@@ -33,17 +33,17 @@ class Amounts:
         return cls(tuple(total.amounts) if total else ())
 
     def titles(self, what: str, name: Name) -> list[str]:
-        """Return the columns' titles, one for each currency."""
+        """Return the column titles, one per currency."""
         return [f"{what} {name(currency, _WIDEST_CURRENCY)}".lstrip() for currency in self.currencies]
 
     def cells(self, cost: Cost | None, decimals: int = CENTS) -> list[str]:
-        """Return a row's amount in each of the columns; ``-`` where none of its time has a price."""
+        """Return a row's amount in each column; ``-`` where none of its time has a price."""
         is_known = cost is not None and (bool(cost.amounts) or not cost.unpriced_gpu_ms)
         values = cost.amounts if cost is not None else {}
         return [amount(values.get(currency, 0) if is_known else None, decimals) for currency in self.currencies]
 
     def rows(self, costs: Sequence[Cost | None], decimals: int = CENTS) -> list[list[str]]:
-        """Return the cells of rows that are all there is; a column adds up to what :func:`written` says of them."""
+        """Return the cells of all rows of a table; each column adds up to the total that :func:`written` prints."""
         cells = [self.cells(cost, decimals) for cost in costs]
         for column, currency in enumerate(self.currencies):
             priced = {
@@ -55,7 +55,7 @@ class Amounts:
 
 
 def written(cost: Cost | None, name: Name, decimals: int = CENTS) -> str:
-    """Return the amounts with their currencies: ``1,234.50 EUR + 3.00 USD``; ``-`` where there is none."""
+    """Return the amounts with their currencies: ``1,234.50 EUR + 3.00 USD``; ``-`` where there are none."""
     if cost is None or not cost.amounts:
         return NONE
     parts = (
@@ -65,7 +65,7 @@ def written(cost: Cost | None, name: Name, decimals: int = CENTS) -> str:
 
 
 def sentence(cost: Cost | None, name: Name, hours: HourFormat) -> str | None:
-    """Return what some hours cost, and how many of them have no price; ``None`` where no price matches."""
+    """Return the cost of GPU time and its hours without a price; ``None`` where no price matches."""
     if cost is None or not cost.amounts:
         return None
     unpriced = f", and {hours.of(cost.unpriced_gpu_ms)} GPU-hours without a price" if cost.unpriced_gpu_ms else ""

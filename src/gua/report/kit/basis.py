@@ -1,4 +1,4 @@
-"""What the numbers rest on: rule and thresholds, window, hosts, coverage, what is unknown and why."""
+"""The basis of a report: rules and thresholds, window, hosts, coverage, unknown time by reason."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ SOURCES: Final = MappingProxyType(
 
 
 def moment(unix_ms: int, timezone: str) -> str:
-    """Return a moment in a zone to the second: ``2026-03-25 04:47``, seconds only where there are any."""
+    """Return a moment in a time zone: ``2026-03-25 04:47``, with seconds if they are not 0."""
     local = (_EPOCH + timedelta(milliseconds=unix_ms)).astimezone(zone(timezone))
     return local.strftime("%Y-%m-%d %H:%M:%S" if local.second else "%Y-%m-%d %H:%M")
 
 
 def at(unix_ms: int | None, window: Window) -> str:
-    """Return a moment in the zone of a window; of one that is longer than a day without seconds; ``-`` for none."""
+    """Return a moment in a window's time zone, without seconds if the window exceeds a day; ``-`` for ``None``."""
     if unix_ms is None:
         return NONE
     whole = unix_ms - unix_ms % _MINUTE_MS if window.until_ms - window.since_ms > _DAY_MS else unix_ms
@@ -50,13 +50,13 @@ def at(unix_ms: int | None, window: Window) -> str:
 
 
 def since(unix_ms: int, window: Window) -> str:
-    """Return a moment in the zone of a window: of its last day the time alone, as in ``09:10``."""
+    """Return a moment in a window's time zone, without the date on the window's last day, as in ``09:10``."""
     told, end = moment(unix_ms - unix_ms % _MINUTE_MS, window.timezone), moment(window.until_ms, window.timezone)
     return told.partition(" ")[2] if told[:10] == end[:10] else told
 
 
 def length(milliseconds: int) -> str:
-    """Return how long a window is, in the largest unit in which it is a short number."""
+    """Return the length of a window in its largest unit: ``7 days``, ``1.5 hours``."""
     for unit, size in (("day", 86_400_000), ("hour", 3_600_000), ("minute", 60_000)):
         if milliseconds >= size:
             amount = f"{milliseconds / size:.1f}".removesuffix(".0")
@@ -65,7 +65,7 @@ def length(milliseconds: int) -> str:
 
 
 def size(byte_count: float) -> str:
-    """Return bytes in the largest binary unit in which they are 1 or more: ``100 MiB``."""
+    """Return a size in the largest binary unit that gives 1 or more: ``100 MiB``."""
     for unit, factor in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
         if byte_count >= factor:
             return f"{byte_count / factor:.1f}".removesuffix(".0") + f" {unit}"
@@ -83,7 +83,7 @@ _ALLOCATION: Final = (
 
 
 def meanings(report: Report) -> Iterator[tuple[str, str]]:
-    """Yield each word that the report counts by and what it means, by the settings in force."""
+    """Yield each term of the report and its definition by the current settings."""
     settings = {setting.key: setting for setting in report.rules}
     marks = {key: "" if setting.is_default else " (not the default)" for key, setting in settings.items()}
     utilization = settings["active_utilization"]
@@ -118,7 +118,7 @@ def meanings(report: Report) -> Iterator[tuple[str, str]]:
 
 
 def evidence(report: Report, style: Style, hours: HourFormat) -> Iterator[tuple[str, str]]:
-    """Yield what the numbers were made of: the window, hosts, ticks, how much was observed, why some is unknown."""
+    """Yield the evidence of the numbers: window, hosts, ticks, coverage, and unknown time by reason."""
     window, coverage = report.window, report.coverage
     yield (
         "window",
@@ -162,7 +162,7 @@ def evidence(report: Report, style: Style, hours: HourFormat) -> Iterator[tuple[
 
 
 def chosen(report: Report, style: Style) -> str:
-    """Return by what the hosts were chosen: ``team=vision or audio, k8s.cluster.name=a``."""
+    """Return the host filters: ``team=vision or audio, k8s.cluster.name=a``."""
     return ", ".join(
         f"{style.name(one.key, _NAME_WIDTH)}={_values([style.name(value, _NAME_WIDTH) for value in one.values])}"
         for one in report.filters

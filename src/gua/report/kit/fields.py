@@ -1,4 +1,4 @@
-"""What a model's field is in JSON and in CSV: its unit says its name, its value and how many columns it has."""
+"""Conversion of model fields to JSON and CSV: a field's unit defines its name, value and columns."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ class _OnCard(Protocol):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Unit:
-    """How a value is written. JSON is rounded to six decimals, CSV has full precision; unknown stays ``None``.
+    """The output of a value. JSON is rounded to six decimals, CSV has full precision; unknown stays ``None``.
 
-    ``ending`` stands in names where the field has ``_ms``; ``name`` and ``column`` where the name is another one. What
-    takes several ``columns`` has ``cells`` for them; what has neither these nor a ``cell`` stands in JSON alone.
+    ``ending`` replaces ``_ms`` in names; ``name`` and ``column`` replace the whole name. A value of several ``columns``
+    has ``cells`` for them. A value without ``columns`` and ``cell`` appears only in JSON.
     """
 
     json: Callable[[Any], object]
@@ -43,32 +43,32 @@ class Unit:
     cells: Callable[[Any], Cells] | None = None
 
     def named(self, name: str) -> Unit:
-        """Return the same unit of a field that is called ``name`` in JSON and CSV."""
+        """Return the same unit with a fixed field name in JSON and CSV."""
         return replace(self, name=name)
 
 
 def state_columns(ending: str) -> tuple[str, ...]:
-    """Return a column's name for each state."""
+    """Return a column name for each state."""
     return tuple(f"{state.replace('-', '_')}_{ending}" for state in STATES)
 
 
 def hours(milliseconds: float) -> float:
-    """Return milliseconds as hours, rounded as JSON has them."""
+    """Return milliseconds as hours, rounded to six decimals as in JSON."""
     return round(milliseconds / MS_PER_HOUR, DECIMALS)
 
 
 def ratio(value: float | None) -> float | None:
-    """Return a ratio or a figure that may not be known, rounded as JSON has them."""
+    """Return a ratio rounded to six decimals as in JSON, ``None`` if unknown."""
     return None if value is None else round(value, DECIMALS)
 
 
 def number(value: float) -> float:
-    """Return a number, a whole one without a fraction."""
+    """Return a number rounded to six decimals, as an integer if it is whole."""
     return int(value) if value == int(value) else round(value, DECIMALS)
 
 
 def states_json(states: States) -> Json:
-    """Return all four states; ticks are left out where several share them."""
+    """Return all four states as a JSON object; ``card_ticks`` is left out where ticks are shared."""
     return {
         state: {
             **({} if states[state].card_ticks is None else {"card_ticks": states[state].card_ticks}),
@@ -80,13 +80,13 @@ def states_json(states: States) -> Json:
 
 
 def gpu_hours(states: States) -> dict[str, Cell]:
-    """Return the column of each state's GPU-hours."""
+    """Return the columns of GPU-hours by state."""
     values = (states[state].gpu_ms / MS_PER_HOUR for state in STATES)
     return dict(zip(state_columns("gpu_hours"), values, strict=True))
 
 
 def shares(states: States) -> dict[str, Cell]:
-    """Return the column of each state's share."""
+    """Return the columns of each state's share, 0 to 1."""
     return dict(zip(state_columns("share"), (share(states, state) for state in STATES), strict=True))
 
 
@@ -112,9 +112,9 @@ FirstSeen = Annotated[T, MOMENT.named("first_seen")]
 LastSeen = Annotated[T, MOMENT.named("last_seen")]
 Ratio = Annotated[T, RATIO]
 Number = Annotated[T, NUMBER]
-"""A number that has no fraction where it is whole."""
+"""A number, written without a fraction if it is whole."""
 ByState = Annotated[States, STATES_UNIT]
-"""Time by state: in CSV a column of GPU-hours for each."""
+"""GPU time by state: in CSV a column of GPU-hours for each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +157,7 @@ def _of(model: object) -> tuple[_Field, ...]:
     return _fields(kind)
 
 
-def _field(attribute: str, hint: Any) -> _Field:  # noqa: ANN401 - a type as it is written
+def _field(attribute: str, hint: Any) -> _Field:  # noqa: ANN401 - any annotation
     unit = next((one for one in getattr(hint, "__metadata__", ()) if isinstance(one, Unit)), None)
     if unit is None:
         is_cell = set(get_args(hint) or (hint,)) <= {str, int, float, bool, NoneType}
@@ -167,7 +167,7 @@ def _field(attribute: str, hint: Any) -> _Field:  # noqa: ANN401 - a type as it 
 
 
 def to_json(value: object) -> object:
-    """Return a model as an object of its fields, several as a list, text and numbers as they are."""
+    """Return a JSON value: a model as an object of its fields, a tuple as a list, other values unchanged."""
     if is_dataclass(value):
         return json_of(value)
     if isinstance(value, tuple):
@@ -178,7 +178,7 @@ def to_json(value: object) -> object:
 
 
 def json_of(model: object) -> Json:
-    """Return a model as an object of its fields."""
+    """Return a model as a JSON object of its fields."""
     return {field.name: field.json(model) for field in _of(model)}
 
 
@@ -188,9 +188,10 @@ def filled(
     *rows: Any,  # noqa: ANN401 - rows of any view
     **given: object,
 ) -> T:
-    """Return a model of ``given`` fields, the others from the first row that has them.
+    """Return a model built from ``given`` fields; the others come from the first row that has them.
 
-    A field ``x_ms`` may be ``x_us`` in a row, and ``index`` ``gpu_index``. What no row has keeps its default.
+    A field ``x_ms`` is also read from ``x_us`` [us], and ``index`` from ``gpu_index``. A field that no row has keeps
+    its default.
     """
     values = dict(given)
     for field in fields(cast("type[Any]", kind)):
@@ -213,7 +214,7 @@ def _found(name: str, rows: Iterable[Any]) -> dict[str, object]:
 
 
 def grouped(rows: Iterable[T], key: Callable[[T], K]) -> dict[K, list[T]]:
-    """Return the rows of each key, both in the order in which they come."""
+    """Return the rows of each key, keys and rows in input order."""
     found: dict[K, list[T]] = {}
     for row in rows:
         found.setdefault(key(row), []).append(row)
@@ -221,15 +222,15 @@ def grouped(rows: Iterable[T], key: Callable[[T], K]) -> dict[K, list[T]]:
 
 
 def of_card(row: _OnCard) -> tuple[str, str]:
-    """Return what a row is about as a key: the host and the card."""
+    """Return the key of a row's card: host and UUID."""
     return row.host, row.gpu
 
 
 def columns(kind: type) -> tuple[str, ...]:
-    """Return the columns of a model: one for each field that is a number, a text or a moment, four for states."""
+    """Return the CSV columns of a model class: one per number, text or moment, four for states."""
     return tuple(column for field in _fields(kind) for column in field.columns)
 
 
 def cells(model: object) -> dict[str, Cell]:
-    """Return a model's row by column."""
+    """Return a model's cells by CSV column."""
     return {column: cell for field in _of(model) for column, cell in field.cells(model).items()}

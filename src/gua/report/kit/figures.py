@@ -1,4 +1,4 @@
-"""Numbers as people read them: they add up to the totals beside them, and what is not zero never prints as zero."""
+"""Formatting of numbers: parts add up to the totals beside them, and a nonzero value never prints as zero."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ def apportion(values: Sequence[float], parts: int) -> list[int]:
 
 
 def apportion_rest(values: Sequence[float], parts: int) -> list[int]:
-    """Split ``parts`` as :func:`apportion` does, but round the first by itself: smaller values never round above it."""
+    """Split ``parts`` as :func:`apportion` does, with the first rounded by itself: smaller values never exceed it."""
     total = sum(values)
     first = round(values[0] * parts / total) if total > 0 else 0
     return [first, *apportion(values[1:], parts - first)]
 
 
 def percents(values: Sequence[float], split: Callable[[Sequence[float], int], list[int]] = apportion) -> list[str]:
-    """Return each value's part of their sum in percent with one decimal; together 100.0; ``-`` if the sum is 0.
+    """Return each value's percentage of the sum with one decimal; together 100.0; ``-`` if the sum is 0.
 
-    What is not 0 is at least ``<0.1``, what is not everything at most ``>99.9``. ``split`` is how it is rounded.
+    A nonzero value is at least ``<0.1``, a part of the whole at most ``>99.9``. ``split`` does the rounding.
     """
     total = sum(values)
     if total <= 0:
@@ -54,7 +54,7 @@ def percents(values: Sequence[float], split: Callable[[Sequence[float], int], li
 
 
 def points(now: Sequence[float], then: Sequence[float]) -> list[str]:
-    """Return by how many points of a hundred the parts of a whole changed, as :func:`percents` writes both."""
+    """Return the change of each part's percentage in points, consistent with :func:`percents` of both."""
     if sum(now) <= 0 or sum(then) <= 0:
         return [NONE] * len(now)
     both = zip(apportion(now, _SHARE_PARTS), apportion(then, _SHARE_PARTS), strict=True)
@@ -62,7 +62,7 @@ def points(now: Sequence[float], then: Sequence[float]) -> list[str]:
 
 
 def within(values: Sequence[float], place: int, parts: Sequence[float]) -> list[str]:
-    """Return each part of one value in percent of all values, together what :func:`percents` writes of that value."""
+    """Return the parts of one value in percent of all values; they add up to its :func:`percents`."""
     total = sum(values)
     if total <= 0:
         return [NONE] * len(parts)
@@ -71,7 +71,7 @@ def within(values: Sequence[float], place: int, parts: Sequence[float]) -> list[
 
 
 def percent(ratio: float | None) -> str:
-    """Return a ratio in percent with one decimal, ``-`` if it is not known."""
+    """Return a ratio in percent with one decimal, ``-`` if unknown."""
     if ratio is None:
         return NONE
     return _percent(ratio, round(ratio * _SHARE_PARTS))
@@ -87,7 +87,7 @@ def _percent(ratio: float, tenths: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class HourFormat:
-    """How all GPU-hours of one report are written: with the same decimals, fitting its size."""
+    """The format of all GPU-hours of one report: the same number of decimals, by the report's size."""
 
     decimals: int
 
@@ -98,46 +98,46 @@ class HourFormat:
         return cls(3 if hours < 10 else 2 if hours < 100 else 1)
 
     def of(self, milliseconds: float) -> str:
-        """Return hours with thousands separators; ``<0.1`` instead of a zero that is none."""
+        """Return hours with thousands separators; ``<0.1`` for a nonzero value that rounds to zero."""
         return self.written(milliseconds, round(milliseconds * 10**self.decimals / MS_PER_HOUR))
 
     def parts(
         self, values: Sequence[float], split: Callable[[Sequence[float], int], list[int]] = apportion
     ) -> list[str]:
-        """Return the hours of parts such that they add up to the hours of their sum as :meth:`of` writes it."""
+        """Return the hours of parts so that they add up to their total as :meth:`of` writes it."""
         units = self.units(values, split)
         return [self.written(value, unit) for value, unit in zip(values, units, strict=True)]
 
     def units(
         self, values: Sequence[float], split: Callable[[Sequence[float], int], list[int]] = apportion
     ) -> list[int]:
-        """Return how many of the last decimal :meth:`parts` writes of each."""
+        """Return the parts in units of the last decimal, as :meth:`parts` writes them."""
         return split(values, round(sum(values) * 10**self.decimals / MS_PER_HOUR))
 
     def within(self, values: Sequence[float], place: int, parts: Sequence[float]) -> list[str]:
-        """Return the hours of the parts of one value such that they add up to it as :meth:`parts` writes it."""
+        """Return the hours of one value's parts so that they add up to it as :meth:`parts` writes it."""
         units = apportion(parts, self.units(values)[place])
         return [self.written(part, unit) for part, unit in zip(parts, units, strict=True)]
 
     def written(self, milliseconds: float, units: int) -> str:
-        """Return ``units`` of the last decimal as hours; ``<0.1`` instead of a zero that is none."""
+        """Return ``units`` of the last decimal as hours; ``<0.1`` for a nonzero value of 0 units."""
         if units == 0 and milliseconds > 0:
             return f"<{10**-self.decimals:.{self.decimals}f}"
         return f"{units / 10**self.decimals:,.{self.decimals}f}"
 
 
 def plural(count: int, one: str, many: str | None = None) -> str:
-    """Return ``1 card``, ``2,000 cards``."""
+    """Return a count with its noun: ``1 card``, ``2,000 cards``."""
     return f"{count:,} {one if count == 1 else many or one + 's'}"
 
 
 def count(number: int | None) -> str:
-    """Return a whole number with thousands separators, ``-`` if it is not known."""
+    """Return an integer with thousands separators, ``-`` if unknown."""
     return NONE if number is None else f"{number:,}"
 
 
 def ranges(numbers: Iterable[int]) -> str:
-    """Return whole numbers in short: ``0-3,5``."""
+    """Return integers as ranges: ``0-3,5``."""
     runs: list[list[int]] = []
     for number in sorted(set(numbers)):
         if runs and number == runs[-1][-1] + 1:
@@ -148,9 +148,9 @@ def ranges(numbers: Iterable[int]) -> str:
 
 
 def span(milliseconds: float | None) -> str:
-    """Return a length of time rounded down, in two units at most: ``4ms``, ``12s``, ``3h 12m``, ``2d 4h``.
+    """Return a duration rounded down, in two units at most: ``4ms``, ``12s``, ``3h 12m``, ``2d 4h``.
 
-    Below zero it is 0, and ``-`` where it is not known.
+    A negative duration is ``0s``, an unknown one ``-``.
     """
     if milliseconds is None:
         return NONE
@@ -165,12 +165,12 @@ def span(milliseconds: float | None) -> str:
 
 
 def at_least(milliseconds: float, *, is_lower_bound: bool) -> str:
-    """Return a length of time, marked with ``>`` where it may have been longer."""
+    """Return a duration, marked with ``>`` if it is a lower bound."""
     return f"> {span(milliseconds)}" if is_lower_bound else span(milliseconds)
 
 
 def amount(value: float | None, decimals: int = 1) -> str:
-    """Return a number with thousands separators; ``<0.1`` for what is no zero, ``-`` if it is not known."""
+    """Return a number with thousands separators; ``<0.1`` for a nonzero value that rounds to zero, ``-`` if unknown."""
     if value is None:
         return NONE
     least = 10**-decimals
@@ -180,7 +180,7 @@ def amount(value: float | None, decimals: int = 1) -> str:
 
 
 def amounts(values: Sequence[float], decimals: int = 1) -> list[str]:
-    """Return amounts, none below 0, such that they add up to their sum as :func:`amount` writes it."""
+    """Return nonnegative amounts rounded so that they add up to their sum as :func:`amount` writes it."""
     units = apportion(values, round(sum(values) * 10**decimals))
     return [
         f"<{10**-decimals:.{decimals}f}" if value > 0 and unit == 0 else f"{unit / 10**decimals:,.{decimals}f}"

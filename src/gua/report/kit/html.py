@@ -1,4 +1,4 @@
-"""What a page is made of: markup that escapes every string, bars of states as SVG, tables with captions and heads."""
+"""HTML elements of a page: markup that escapes every string, SVG bars of states, tables with captions and heads."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Value = str | int | float | None
 
 
 class Markup(str):
-    """Text that is HTML already. To join it with a string makes a plain string again, which will be escaped."""
+    """Text that already is HTML. Joining it with a plain string returns a plain string, which is escaped again."""
 
     __slots__ = ()
 
@@ -33,7 +33,7 @@ EMPTY: Final = Markup()
 def text(written: str) -> Markup:
     """Return text escaped for an element or a quoted attribute, without control and BiDi characters.
 
-    One space at either end is kept, as sentences are put together from parts.
+    One space at either end is retained, because sentences are joined from parts.
     """
     if isinstance(written, Markup):
         return written
@@ -44,14 +44,14 @@ def text(written: str) -> Markup:
 
 
 def join(parts: Iterable[str | None], between: str = "") -> Markup:
-    """Return parts side by side, those that are strings escaped, ``None`` left out."""
+    """Return the parts joined by ``between``, plain strings escaped, ``None`` left out."""
     return Markup(text(between).join(text(part) for part in parts if part is not None))
 
 
 def tag(element: str, *children: str | None, **attributes: Value) -> Markup:
     """Return an element with its children and attributes; ``class_`` is ``class``, ``aria_label`` ``aria-label``.
 
-    Attributes of ``None`` are left out.
+    Attributes of value ``None`` are left out.
     """
     written = "".join(
         f' {name.rstrip("_").replace("_", "-")}="{text(str(value))}"'
@@ -66,9 +66,9 @@ def tag(element: str, *children: str | None, **attributes: Value) -> Markup:
 
 
 def name(written: str, width: int = 40) -> Markup:
-    """Return a name of unknown origin, cut in its middle to ``width`` columns; more of it shows where one points.
+    """Return a name of unknown origin, cut in its middle to ``width`` columns; a longer form is its tooltip.
 
-    It is isolated, so that right-to-left letters do not move what stands beside it.
+    A ``bdi`` element isolates it, so that right-to-left letters do not reorder the text beside it.
     """
     clean = safe(written)
     cut = safe(written, width)
@@ -79,11 +79,11 @@ UNOBSERVED: Final = "unobserved"
 CLASSES: Final[Mapping[str, str]] = MappingProxyType(
     {ACTIVE: "a", IDLE_HELD: "h", TRULY_IDLE: "t", UNKNOWN: "u", UNOBSERVED: "n"}
 )
-BarPart = tuple[str, str, float]  # the class of its fill, what it tells, its size
+BarPart = tuple[str, str, float]  # the class of its fill, its tooltip, its size
 
 
 def patterns() -> Markup:
-    """Return the patterns that all bars of a page are filled with: states differ without colour too."""
+    """Return the fill patterns of all bars of a page: states remain distinguishable without colour."""
     return tag(
         "svg",
         tag(
@@ -113,7 +113,7 @@ def _pattern(kind: str, size: int, path: str) -> Markup:
 
 
 def swatch(kind: str) -> Markup:
-    """Return a small square of a fill, for legends and heads of columns."""
+    """Return a small filled square, for legends and column heads."""
     return tag(
         "svg",
         tag("rect", width="100%", height="100%", class_=f"f-{kind}"),
@@ -123,12 +123,12 @@ def swatch(kind: str) -> Markup:
 
 
 def of_state(state: str) -> Markup:
-    """Return a state's name behind its swatch, on one line."""
+    """Return a state's name after its swatch, on one line."""
     return tag("span", swatch(CLASSES[state]), state, class_="state")
 
 
 def stacked(parts: Sequence[BarPart], label: str, *, of: float | None = None, class_: str = "bar") -> Markup:
-    """Return one bar of parts side by side, as wide as their share of ``of`` (their sum); each tells its figure."""
+    """Return one bar of parts side by side, sized by their share of ``of`` (default: their sum), with tooltips."""
     total = sum(size for _, _, size in parts) if of is None else of
     return tag("svg", join(_rects(parts, total)), class_=class_, role="img", aria_label=label)
 
@@ -145,12 +145,12 @@ def _rects(parts: Sequence[BarPart], total: float) -> Iterator[Markup]:
 
 
 def states_bar(states: States, *, of: float) -> Markup:
-    """Return the bar of a split; its label has every state's percent."""
+    """Return the bar of a split by state; its label has every state's percentage."""
     return stacked([(CLASSES[state], "", states[state].gpu_ms) for state in STATES], split_in_words(states), of=of)
 
 
 def split_in_words(states: States) -> str:
-    """Return ``active 21.4 %, idle-held …``, of what was observed."""
+    """Return ``active 21.4 %, idle-held …`` in percent of the observed time, or ``nothing observed``."""
     values = [states[state].gpu_ms for state in STATES]
     total = sum(values)
     told = ", ".join(f"{state} {part} %" for state, part in zip(STATES, percents(values), strict=True))
@@ -158,7 +158,7 @@ def split_in_words(states: States) -> str:
 
 
 def single(kind: str, part: float | None, label: str, *, class_: str = "bar") -> Markup:
-    """Return a bar that fills ``part`` (0 to 1) of its width; ``None`` draws nothing."""
+    """Return a bar that fills ``part`` (0 to 1) of its width; empty markup for ``None``."""
     return EMPTY if part is None else stacked([(kind, "", part)], label, of=1.0, class_=class_)
 
 
@@ -169,9 +169,9 @@ BAR: Final = "b"
 
 @dataclass(frozen=True, slots=True)
 class HtmlColumn:
-    """A column's head, what is in it (text, number, bar), and the fill that stands beside its name.
+    """A column's head, the kind of its cells (text, number, bar), and the fill beside its name.
 
-    ``leaves``: it is left out where the page is narrow.
+    ``leaves``: the column is hidden on narrow pages.
     """
 
     label: str
@@ -182,7 +182,7 @@ class HtmlColumn:
 
     @property
     def class_(self) -> str | None:
-        """Return the class of its cells."""
+        """Return the CSS class of its cells."""
         return " ".join(filter(None, (self.kind, "l" if self.leaves else None))) or None
 
 
@@ -194,9 +194,9 @@ def table(
     note: str | None = None,
     is_named_above: bool = False,
 ) -> Markup:
-    """Return a table whose rows' first cells are their heads; ``note`` below it says what is left out.
+    """Return a table whose first column has the row heads; ``note`` is a paragraph below it.
 
-    ``is_named_above``: a heading just above has the words of the caption, which only screen readers need again.
+    ``is_named_above``: the heading above repeats the caption, which is then visible to screen readers only.
     """
     body = tag(
         "table",
@@ -204,30 +204,30 @@ def table(
         tag("thead", tag("tr", *(_head(column) for column in columns))),
         tag("tbody", *(_row(columns, row) for row in rows)),
     )
-    # What scrolls must be reachable by keyboard.
+    # A scrollable region must be reachable by keyboard.
     return join([tag("div", body, class_="scroll", role="region", aria_label=caption, tabindex=0), paragraph(note)])
 
 
 def table_of(
     things: Sequence[T], columns: Sequence[tuple[HtmlColumn, Callable[[T], str]]], caption: str, note: str | None
 ) -> Markup:
-    """Return a table with a row a thing: each column with what a thing has in it."""
+    """Return a table with one row per item; each column has a function that formats its cell."""
     rows = [[cell(thing) for _, cell in columns] for thing in things]
     return table(caption, [column for column, _ in columns], rows, note=note)
 
 
 def caption_of(words: str) -> Markup:
-    """Return the caption of a table, which stays in sight where the table is scrolled."""
+    """Return the caption of a table; it stays visible while the table scrolls."""
     return tag("caption", tag("span", words))
 
 
 def paragraph(words: str | None, class_: str = "note") -> Markup | None:
-    """Return a small paragraph, nothing of nothing."""
+    """Return a small paragraph, ``None`` without text."""
     return tag("p", words, class_=class_) if words else None
 
 
 def two_lines(first: str, second: str | None) -> Markup:
-    """Return a cell's main words and quieter ones below them."""
+    """Return a cell with main text and smaller text below it."""
     return join([first, tag("span", second, class_="sub") if second else None])
 
 
@@ -251,12 +251,12 @@ def _row(columns: Sequence[HtmlColumn], row: Sequence[str]) -> Markup:
 
 
 def draw_parts(parts: Iterable[Part], title: str) -> Markup:
-    """Return a section's parts; a sentence just above a table is its caption, else the heading above is."""
+    """Return the HTML of a section's parts; a sentence just above a table is its caption, else the heading is."""
     return join(_drawn(parts, title))
 
 
 def has_figures(drawn: Table) -> bool:
-    """Return whether a table tells anything beside what its rows are about, in a column that always stays."""
+    """Return whether a table has a figure in any column that is neither a head nor hidden on narrow pages."""
     stay = [place for place, column in enumerate(drawn.columns) if place >= drawn.heads and not column.leaves]
     return any(row[place] not in {"", NONE} for row in drawn.rows for place in stay)
 
@@ -303,5 +303,5 @@ def _table_of(drawn: Table, caption: str, *, is_named_above: bool) -> Markup:
 
 
 def _cell(text: str) -> Markup:
-    """Return a name, isolated, so that right-to-left letters do not move what stands beside it."""
+    """Return a state with its swatch, or a name isolated from the direction of the text beside it."""
     return of_state(text) if text in STATES else tag("bdi", text)

@@ -1,4 +1,4 @@
-"""How a report is drawn: width, character set, colour. Bars are drawn here, so that all look the same."""
+"""Terminal output: width, character set, colour, and the bars and sparklines of all reports."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gua.report.kit.figures import apportion
 from gua.report.states import ACTIVE, IDLE_HELD, STATES, TRULY_IDLE, UNKNOWN, States
 
 NARROWEST: Final = 20
-WIDEST: Final = 140  # longer lines are harder to read across, not easier
+WIDEST: Final = 140  # longer lines are harder to read
 
 _TERMS_BESIDE_FROM: Final = 44
 
@@ -30,9 +30,9 @@ _SHADES_ASCII: Final = ".:+#"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Style:
-    """Columns to fill, whether block characters can be printed, whether colour is wanted.
+    """Columns to fill, whether block characters can be printed, whether colour is requested.
 
-    ``times``: how many times as many rows of long tables are shown as in a terminal.
+    ``times`` multiplies the number of rows of long tables, 1 in a terminal.
     """
 
     width: int = 80
@@ -41,31 +41,31 @@ class Style:
     times: int = 1
 
     def state(self, line: str, state: str) -> str:
-        """Return a line with the first mention of a state in its colour."""
+        """Return a line with the first occurrence of a state in its colour."""
         return line.replace(state, self.paint(state, state), 1)
 
     @property
     def fill(self) -> Mapping[str, str]:
-        """Return the character that stands for each state in a split bar."""
+        """Return the fill character of each state in a split bar."""
         return _FILL if self.unicode else _FILL_ASCII
 
     @property
     def shades(self) -> str:
-        """Return four characters from light to dark, a quarter each."""
+        """Return four characters from light to dark, one per quarter."""
         return _SHADES if self.unicode else _SHADES_ASCII
 
     def paint(self, kind: str, text: str) -> str:
-        """Return ``text`` in the colour of a state or role."""
+        """Return ``text`` in the colour of a state or role; unchanged without colour."""
         return f"\x1b[{_SGR[kind]}m{text}\x1b[0m" if self.colour and text else text
 
     def name(self, text: str, width: int | None = None) -> str:
-        """Return a name of unknown origin, harmless and at most ``width`` columns wide."""
+        """Return a sanitized name of unknown origin, at most ``width`` columns wide."""
         if self.unicode:
             return safe(text, width)
         return safe(ascii_only(safe(text)), width, ellipsis="..")
 
     def bar(self, part: float, width: int) -> str:
-        """Return a bar that fills ``part`` (0 to 1) of ``width`` columns; what is not 0 shows at least a sliver."""
+        """Return a bar that fills ``part`` (0 to 1) of ``width`` columns; a nonzero part shows at least one step."""
         steps = 8 if self.unicode else 1
         units = min(round(part * width * steps), width * steps)
         if part > 0:
@@ -74,10 +74,10 @@ class Style:
         return (_FILL[ACTIVE] * full + _EIGHTHS[rest].strip()) if self.unicode else "#" * full
 
     def split(self, states: States, width: int) -> str:
-        """Return a bar of exactly ``width`` columns split among the states, empty if nothing was observed."""
+        """Return a bar of exactly ``width`` columns split among the states; blank if nothing was observed."""
         values = [states[state].gpu_ms for state in STATES]
         parts = apportion(values, width)
-        for place, value in enumerate(values):  # a state that occurred is seen, at the cost of the widest
+        for place, value in enumerate(values):  # a state that occurred takes at least one column, from the widest
             if value > 0 and parts[place] == 0:
                 parts[place] += 1
                 parts[parts.index(max(parts))] -= 1
@@ -86,13 +86,13 @@ class Style:
         ) + " " * (width - sum(parts))
 
     def shade(self, part: float | None, width: int) -> str:
-        """Return ``width`` columns as dark as ``part`` (0 to 1), blank for 0 and for what is not known."""
+        """Return ``width`` columns shaded by ``part`` (0 to 1), blank for 0 and for ``None``."""
         if not part:
             return " " * width
         return self.shades[min(int(part * 4), 3)] * width
 
     def height(self, part: float) -> str:
-        """Return a column as high as ``part`` (0 to 1), blank for 0; what is not 0 is seen."""
+        """Return a vertical bar character of height ``part`` (0 to 1), blank for 0; a nonzero part is visible."""
         heights = _HEIGHTS if self.unicode else _HEIGHTS_ASCII
         highest = len(heights) - 1
         return heights[min(max(round(part * highest), part > 0), highest)]
@@ -102,7 +102,7 @@ class Style:
         return self.paint("bold", text)
 
     def wrap(self, text: str, *, indent: int = 2, hanging: int | None = None) -> Iterator[str]:
-        """Yield lines of at most the width, broken at spaces; a word that is too long is cut safely."""
+        """Yield lines of at most the style's width, broken at spaces; a longer word is cut."""
         prefix, line = " " * indent, ""
         later = " " * (indent if hanging is None else hanging)
         for word in text.split(" "):
@@ -114,7 +114,7 @@ class Style:
         yield prefix + line
 
     def term(self, label: str, text: str, *, label_width: int = 11) -> Iterator[str]:
-        """Yield ``label  text`` with the text's later lines below its first; below the label where room is short."""
+        """Yield ``label text`` with the text in a column of its own; below the label on narrow terminals."""
         column = 2 + label_width + 2
         if self.width < _TERMS_BESIDE_FROM:
             for line in self.wrap(label):
@@ -127,7 +127,7 @@ class Style:
 
 
 def table(rows: Sequence[Sequence[str]], *, left: int, indent: int = 2, gap: int = 2) -> list[str]:
-    """Return rows in columns, the first ``left`` of them flush left, the others flush right."""
+    """Return the lines of a table: the first ``left`` columns are left-aligned, the others right-aligned."""
     widths = [max(cells(row[place]) for row in rows) for place in range(len(rows[0]))]
     return [
         (

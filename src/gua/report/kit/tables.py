@@ -1,4 +1,4 @@
-"""What a section says (sentences, headings, tables), and its lines in a terminal: in columns, or a block a row."""
+"""The parts of a section (sentences, headings, tables) and their terminal lines: columns, or one block per row."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ P = TypeVar("P", bound=Placed)
 class TableColumn:
     """One column of a table.
 
-    ``left``: flush left, as names are. ``shortest``: a name that may be cut to so many columns where room is short,
-    0 if it is never cut. ``leaves``: where there still is no room those of the largest leave first; 0 stays.
+    ``left``: left-aligned, for names. ``shortest``: a name may be cut to this many columns where space is short, 0 if
+    never. ``leaves``: columns with the largest number are dropped first where space is still short; 0 is never dropped.
     """
 
     title: str
@@ -35,10 +35,10 @@ class TableColumn:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Table:
-    """Rows of text of one column each; the first ``heads`` columns say what a row is about.
+    """Rows of text cells; the first ``heads`` columns identify a row.
 
-    ``bars`` show each row's split again where there is room; rows after the last bar have none.
-    ``notes`` explain columns by their titles, where they are shown.
+    ``bars`` show each row's split where space allows; rows after the last bar have none. ``notes`` explain visible
+    columns by title.
     """
 
     columns: Sequence[TableColumn]
@@ -54,9 +54,9 @@ def table_of(columns: Mapping[TableColumn, Sequence[str]]) -> Table:
 
 
 class Rows(Generic[T]):
-    """The rows of a table to be, one for each of the first ``most`` things: columns are added from left to right.
+    """Builder of a table with one row for each of the first ``most`` items; columns are added from left to right.
 
-    ``rest`` is how many things are left out.
+    ``rest`` is the number of items left out.
     """
 
     def __init__(self, things: Sequence[T], most: int | None = None) -> None:
@@ -67,7 +67,7 @@ class Rows(Generic[T]):
         self._heads = 0
         self._notes: list[tuple[str, str]] = []
 
-    def add(  # noqa: PLR0913 - all that is said of a column
+    def add(  # noqa: PLR0913 - all properties of a column
         self,
         titles: str | Sequence[str],
         cells: Callable[[T], str | Sequence[str]],
@@ -78,9 +78,10 @@ class Rows(Generic[T]):
         is_head: bool = False,
         note: str | None = None,
     ) -> None:
-        """Add a column, or several whose cells are told together: what each thing has in it.
+        """Add one column, or several whose cells are formatted together, with a function that formats each item.
 
-        ``is_head``: it says what a row is about. ``note`` explains it. The others are as of :class:`TableColumn`.
+        ``is_head``: the column identifies a row. ``note`` explains it. Other arguments are those of
+        :class:`TableColumn`.
         """
         several = [titles] if isinstance(titles, str) else titles
         self._columns += [TableColumn(title=title, left=left, shortest=shortest, leaves=leaves) for title in several]
@@ -92,11 +93,11 @@ class Rows(Generic[T]):
             self.explain(several, note)
 
     def explain(self, titles: Sequence[str], note: str) -> None:
-        """Explain columns below those that are explained already."""
+        """Add a note on columns after the existing notes."""
         self._notes += [(title, note) for title in titles]
 
     def table(self, bars: Sequence[States] = ()) -> Table:
-        """Return the table; where no column is a head, the first is."""
+        """Return the table; without a head column the first column is the head."""
         return Table(columns=self._columns, rows=self._cells, heads=max(self._heads, 1), bars=bars, notes=self._notes)
 
 
@@ -109,7 +110,7 @@ class Heading:
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """A line that is already drawn, by a section that has a form of its own where there is room."""
+    """A line that a section has formatted itself, where space allows."""
 
     line: str
 
@@ -119,7 +120,7 @@ Body = Callable[[Report, Style, HourFormat], Iterator[Part]]
 
 
 STACKED_BELOW: Final = 60
-"""Below this width a table that does not fit whole is written row by row, so that nothing is left out [columns]."""
+"""Width below which a table that does not fit is written row by row, so that no column is dropped [columns]."""
 
 _INDENT: Final = 2
 _BAR_WIDTH: Final = 10
@@ -174,15 +175,15 @@ def _notes(table: Table, places: Sequence[int], style: Style) -> Iterator[str]:
 
 
 def fits(table: Table, style: Style) -> bool:
-    """Return whether a table is drawn as one, and not row by row."""
+    """Return whether a table is formatted in columns instead of row by row."""
     return _fitting(table, style) is not None
 
 
 def lay(table: Table, style: Style) -> tuple[list[str], int]:
-    """Return a table's head and rows on a line each, and how wide their bars are, 0 where there is no room for any.
+    """Return a table's head and rows, one line each, and the width of their bars, 0 where space is too short.
 
-    Columns that leave come in turn while the name, the column with a ``shortest``, keeps that; a left one while all of
-    it is kept.
+    Columns with ``leaves`` are added in ascending order while the name column (with a ``shortest``) has that width
+    left; left-aligned ones only while it has its full width.
     """
     gap = 1 if style.width < _WIDE_GAP_FROM else 2
     columns = table.columns
@@ -224,7 +225,7 @@ def lay(table: Table, style: Style) -> tuple[list[str], int]:
 
 
 def stacked(table: Table, style: Style) -> Iterator[str]:
-    """Yield a block a row: what it is about, then ``title: figure`` lines; empty figures are left out."""
+    """Yield a block per row: its heads, then ``title: figure`` lines; empty figures are left out."""
     for row in table.rows:
         head = " ".join(filter(None, row[: table.heads]))
         for line in style.wrap(head, indent=_INDENT, hanging=2 * _INDENT):
@@ -235,7 +236,7 @@ def stacked(table: Table, style: Style) -> Iterator[str]:
 
 
 def _fitting(table: Table, style: Style) -> list[int] | None:
-    """Return the columns that are shown, ``None`` where the table is to be written row by row."""
+    """Return the columns that are shown, ``None`` where the table must be written row by row."""
     places = list(range(len(table.columns)))
     if style.width < STACKED_BELOW:
         natural = [_natural(table, place) for place in places]
@@ -244,7 +245,7 @@ def _fitting(table: Table, style: Style) -> list[int] | None:
         turn = max(table.columns[place].leaves for place in places)
         if not turn:
             return None
-        # Together, as they come: of amounts in two currencies one alone would look like all.
+        # Columns of one number are dropped together: one of two currencies alone would look like the total.
         places = [place for place in places if table.columns[place].leaves != turn]
     return places
 
@@ -263,7 +264,7 @@ def _shortest(column: TableColumn, natural: int) -> int:
 
 
 def _widths(table: Table, places: Sequence[int], style: Style) -> list[int]:
-    """Return the columns' widths: as wide as needed, the widest name gives way where room is short."""
+    """Return the column widths: natural widths, with the widest name column reduced where space is short."""
     widths = [_natural(table, place) for place in places]
     least = [_shortest(table.columns[place], width) for place, width in zip(places, widths, strict=True)]
     room = style.width - _INDENT - (len(places) - 1)
@@ -277,7 +278,7 @@ def _gap(places: Sequence[int], widths: Sequence[int], style: Style) -> int:
     return 2 if _INDENT + sum(widths) + 2 * (len(places) - 1) <= style.width else 1
 
 
-def _line(  # noqa: PLR0913, PLR0917 - a row, and where its cells go
+def _line(  # noqa: PLR0913, PLR0917 - a row and its layout
     table: Table, places: Sequence[int], widths: Sequence[int], gap: int, style: Style, row: Sequence[str]
 ) -> str:
     written = []
@@ -292,7 +293,7 @@ def _line(  # noqa: PLR0913, PLR0917 - a row, and where its cells go
 
 
 def shown_width(line: str) -> int:
-    """Return how many columns a line takes that may have colours in it."""
+    """Return the display width of a line [columns], ignoring colour codes."""
     return cells(_COLOUR.sub("", line))
 
 
@@ -303,7 +304,7 @@ MOST_CARDS: Final = 24
 
 
 def placed_rows(report: Report, style: Style, things: Sequence[P], most: int | None = None) -> Rows[P]:
-    """Return a row a thing on a card: its host where the report has several, and the card's index."""
+    """Return a builder with a row per item on a card: its host where the report has several, and the card's index."""
     rows = Rows(things, most)
     if len(report.hosts) > 1:
         rows.add("host", lambda one: style.name(one.host, NAME_WIDTH), left=True, shortest=8, is_head=True)
@@ -312,20 +313,20 @@ def placed_rows(report: Report, style: Style, things: Sequence[P], most: int | N
 
 
 def card_rows(report: Report, style: Style, cards: Sequence[C]) -> Rows[C]:
-    """Return a row a card, of the first cards: its host where there are several, its index, its name."""
+    """Return a builder with a row for each of the first cards: host where there are several, index, name."""
     rows = placed_rows(report, style, cards, MOST_CARDS * style.times)
     rows.add("name", lambda card: card_name(card.model, card.gpu, style), left=True, shortest=8, is_head=True)
     return rows
 
 
 def more(rest: int, what: str, where: str) -> Iterator[str]:
-    """Yield how many there are besides those shown, and where they are: ``--csv energy has every one``."""
+    """Yield the number of items left out, and where they are shown: ``--csv energy has every one``."""
     if rest > 0:
         yield f"and {plural(rest, f'more {what}')}: {where}."
 
 
 def most_idle(things: Sequence[T], states: Callable[[T], States], most: int) -> tuple[list[T], list[T]]:
-    """Return the ``most`` things that stood idle longest, and the others, both in their order."""
+    """Return the ``most`` items with the longest idle time, and the others, both in input order."""
 
     def idle_ms(place: int) -> float:
         of = states(things[place])

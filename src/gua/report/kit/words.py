@@ -1,4 +1,4 @@
-"""Names and phrases that several sections have in common, and how many GPUs there are, in words that add up."""
+"""Names and phrases shared by sections, and numbers of GPUs and MIG instances in words."""
 
 from __future__ import annotations
 
@@ -15,51 +15,51 @@ NOT_KNOWN: Final = "(unknown)"
 NOT_LISTED: Final = "(no listed process)"
 LEFT_OVER: Final = "MIG slices left over"
 GUA: Final = "gua"
-"""The source of allocations that are reservations of gua's own."""
+"""The allocation source of gua's own reservations."""
 COMMANDS: Final = {"run": "gua run", "manual": "gua reserve"}
-"""By which command a reservation was made, by its kind."""
+"""The command that made a reservation, by its kind."""
 _CARD_WIDTH: Final = 30
 _ID_WIDTH: Final = 13
 
 
 def known(name: str | None, style: Style) -> str:
-    """Return a name, harmless, or that it is not known."""
+    """Return a sanitized name, or ``(unknown)``."""
     return NOT_KNOWN if name is None else style.name(name, NAME_WIDTH) or '""'
 
 
 def named(name: str | None, style: Style, width: int = NAME_WIDTH) -> str:
-    """Return a name, harmless, or ``-`` where there is none."""
+    """Return a sanitized name, or ``-`` for ``None``."""
     return NONE if name is None else style.name(name, width)
 
 
 def card_name(name: str | None, gpu: str, style: Style, mig: str | None = None) -> str:
-    """Return what a card is called, without the words that all of them have; its id where it has no name."""
+    """Return a card's name without its vendor prefix, or its UUID where it has no name."""
     if mig == Mig.PARENT:
         return LEFT_OVER
     return style.name(short_name(name or "") or gpu, _CARD_WIDTH)
 
 
 def short_name(name: str) -> str:
-    """Return what a driver calls a card without the words that all of its cards have."""
+    """Return a driver's card name without the prefixes ``NVIDIA`` and ``GeForce``."""
     return name.removeprefix("NVIDIA ").removeprefix("GeForce ")
 
 
 def index(number: int | None, gpu: str, style: Style) -> str:
-    """Return a card's index on its host, or where it has none the ends of its id."""
+    """Return a card's index on its host, or its shortened UUID where it has none."""
     return style.name(gpu, _ID_WIDTH) if number is None else str(number)
 
 
 PartOfGpu = tuple[Hashable, str | None, Hashable]
-"""What tells a card from others, its part in MIG, and of an instance what tells its GPU, ``None`` if not known."""
+"""A card's key, its part in MIG, and for an instance its GPU's key, ``None`` if unknown."""
 
 
 def parts(cards: Iterable[Card]) -> list[PartOfGpu]:
-    """Return the cards of a report as they are counted."""
+    """Return the cards of a report as input of :func:`gpu_numbers`."""
     return [((card.host, card.gpu), card.mig, card.parent and (card.host, card.parent)) for card in cards]
 
 
 def gpu_numbers(cards: Iterable[PartOfGpu]) -> tuple[int, int, int]:
-    """Return how many GPUs there are, how many of them were in MIG instances, and how many instances."""
+    """Return the number of GPUs, of GPUs that were in MIG mode, and of MIG instances."""
     found = list(cards)
     instances = {card: gpu or card for card, mig, gpu in found if mig == Mig.INSTANCE}
     partitioned = {*instances.values(), *(card for card, mig, _ in found if mig == Mig.PARENT)}
@@ -68,7 +68,7 @@ def gpu_numbers(cards: Iterable[PartOfGpu]) -> tuple[int, int, int]:
 
 
 def gpus_in_words(cards: Iterable[PartOfGpu]) -> str:
-    """Return ``8 GPUs``, or where some were partitioned ``8 GPUs (one in 2 MIG instances)``."""
+    """Return ``8 GPUs``, or if some were partitioned ``8 GPUs (one in 2 MIG instances)``."""
     gpus, partitioned, instances = gpu_numbers(cards)
     if not partitioned:
         return plural(gpus, "GPU")
@@ -78,7 +78,7 @@ def gpus_in_words(cards: Iterable[PartOfGpu]) -> str:
 
 
 def cards_in_words(migs: Iterable[str | None]) -> str:
-    """Return ``7 GPUs and 2 MIG instances``: what can be used as it is, so that it adds up to its counts by state."""
+    """Return ``7 GPUs and 2 MIG instances``: usable cards, so that they add up to the counts by state."""
     found = [mig for mig in migs if mig != Mig.PARENT]
     instances = found.count(Mig.INSTANCE)
     whole = plural(len(found) - instances, "GPU")

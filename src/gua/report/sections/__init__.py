@@ -1,4 +1,4 @@
-"""The sections of a report; listed here, once, in the order in which they are printed and numbered."""
+"""The sections of a report, listed once in the order in which they are printed and numbered."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Final, NamedTuple
 
 
 class Listed(NamedTuple):
-    """The module of this package that declares a section, and what is told of the section without importing that.
+    """The module of this package that declares a section, and properties that need no import of it.
 
-    The declaration of ``idle-capacity`` is ``IDLE_CAPACITY_SECTION``. ``is_default``: it is shown unless others are
-    chosen. ``part_of``: the section under whose number it stands.
+    The declaration of ``idle-capacity`` is ``IDLE_CAPACITY_SECTION``. ``is_default``: shown unless other sections are
+    chosen. ``part_of``: the section whose number it shares.
     """
 
     module: str

@@ -1,4 +1,4 @@
-"""To whom cards were promised, by which source, and what became of the promise."""
+"""Section allocation: allocated time by owner and source, and its use."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ from gua.report.window import BY_KIND, BY_SERVED_MODEL
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Allocated:
-    """GPU time promised by a source, in ms: all of it, or (``owner``) what one owner was promised.
+    """GPU time allocated by a source [ms]: in total, or (``owner``) of one owner.
 
-    ``shared_gpu_ms``: the part in which processes of the owner and of others were on the cards.
-    ``costs`` is ``None`` without prices. Of the source gua, ``runs`` and ``manuals`` count an owner's reservations that
-    were there at a tick of the window: of commands, and by hand; ``None`` where ticks that told that are gone.
+    ``shared_gpu_ms``: the part with processes of both the owner and others. ``costs`` is ``None`` without prices. For
+    source gua, ``runs`` and ``manuals`` count an owner's reservations with a tick in the window, by command and by
+    hand; ``None`` where their ticks are no longer stored.
     """
 
     source: str
@@ -57,18 +57,18 @@ class Allocated:
 
     @property
     def unused_gpu_ms(self) -> float:
-        """Return what was held, used by others or empty."""
+        """Return the GPU time that was held, used by others or empty [ms]."""
         return total(self.uses, UNUSED)
 
     @property
     def unused_cost(self) -> Cost | None:
-        """Return what that cost, ``None`` without prices."""
+        """Return the cost of the unused time, ``None`` without prices."""
         return None if self.costs is None else added(self.costs[use] for use in UNUSED)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PromisedWork:
-    """GPU time promised for one kind of work or one served model; ``name`` is ``None`` where nothing tells it."""
+    """GPU time allocated for one kind of work or one served model [ms]; ``name`` is ``None`` where unknown."""
 
     name: str | None
     allocated_gpu_ms: Hours[float]
@@ -77,7 +77,7 @@ class PromisedWork:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PromisedWorkBy:
-    """All promised GPU time by kind of work (``kind``) or by served model (``served-model``), the largest first."""
+    """Allocated GPU time by kind of work (``kind``) or by served model (``served-model``), largest first."""
 
     by: str
     rows: tuple[PromisedWork, ...]
@@ -85,11 +85,11 @@ class PromisedWorkBy:
 
 @dataclass(frozen=True, kw_only=True)
 class PromisedHours:
-    """GPU time in ms by what became of it, of the time in which somebody looked at who was promised what.
+    """GPU time [ms] by use, of the time in which an allocation source was configured.
 
-    The seven ``uses`` sum to ``looked_at_gpu_ms``; with ``not_looked_at_gpu_ms`` that is all observed time. ``owners``
-    are the worst first: by what was held, used by others or empty. ``promised`` are the same by source; ``work_by``
-    what it was for, where that was asked for.
+    The seven ``uses`` add up to ``looked_at_gpu_ms``; with ``not_looked_at_gpu_ms`` that is the observed time.
+    ``owners`` are ordered by unused time (held, used by others or empty), most first. ``promised`` is the same by
+    source; ``work_by`` by kind of work or served model, where requested.
     """
 
     looked_at_gpu_ms: Hours[float]
@@ -103,15 +103,15 @@ class PromisedHours:
 
     @property
     def looked_at(self) -> bool:
-        """Return whether any source of allocations was looked at."""
+        """Return whether any allocation source was configured."""
         return bool(self.sources) or self.looked_at_gpu_ms > 0
 
 
 _NOBODYS: Final = ""
-_NOISE_MS: Final = 1  # what sums of ticks that are cut at the window's edges may differ by
+_NOISE_MS: Final = 1  # tolerance [ms] for sums of ticks cut at the window's bounds
 
 
-def allocation(  # noqa: PLR0913 - the answer to each of the section's questions
+def allocation(  # noqa: PLR0913 - one argument per query of the section
     rows: Iterable[PromiseRow],
     sources: Sequence[ReportedSource],
     headline: Headline,
@@ -120,7 +120,7 @@ def allocation(  # noqa: PLR0913 - the answer to each of the section's questions
     *,
     work: Mapping[str, Sequence[PromisedWorkRow]] = MappingProxyType({}),
 ) -> PromisedHours:
-    """Return the uses of all time, of each owner and of each source."""
+    """Return the allocated time by use: in total, per owner, per source and per requested key."""
     counts = Counter({(row.source, row.owner, row.kind): row.reservations for row in reservations})
     totals = [row for row in rows if row.is_total]
     promised = [row for row in totals if row.source != _NOBODYS]
@@ -151,7 +151,7 @@ def _work(rows: Iterable[PromisedWorkRow]) -> tuple[PromisedWork, ...]:
 
 
 def worst_first(every: Iterable[Allocated], prices: Prices) -> tuple[Allocated, ...]:
-    """Order by what was not used: by what it cost where all of it has a price in one currency, else by GPU time."""
+    """Return them by unused time, most first: by its cost if all is priced in one currency, else by GPU time."""
     found = list(every)
     costs = [one.unused_cost for one in found]
     is_priced = len({row.currency for row in prices.rows}) == 1 and not any(
@@ -182,7 +182,7 @@ def _costs(rows: Iterable[PromiseRow], prices: Prices) -> CostsByUse | None:
 
 
 def _counted(source: str, owner: str | None, counts: Counter[tuple[str, str | None, str]]) -> dict[str, int]:
-    """Return how many reservations an owner had, nothing where that is not known."""
+    """Return an owner's reservation counts as fields of :class:`Allocated`, empty where unknown."""
     if source not in COUNTED or counts[source, owner, UNTOLD]:
         return {}
     return {"runs": counts[source, owner, "run"], "manuals": counts[source, owner, "manual"]}
@@ -226,7 +226,7 @@ _SHORT: Final[Mapping[Use, str]] = {
 
 
 def _text(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
-    """Yield the uses, what each source promised, the owners worst first, what is empty now, and sources that failed."""
+    """Yield the uses, the sources, the owners by unused time, empty allocations, and sources that failed."""
     found = report[PromisedHours]
     yield from _uses(found, report, style, hours)
     if len(found.promised) > 1:
@@ -251,7 +251,7 @@ _EVERY: Final = "--csv allocation and --json have all of them"
 
 
 def use_units(report: Report, hours: HourFormat) -> dict[Use, int]:
-    """Return how many of the last decimal the section writes of each use, none where nobody looked."""
+    """Return each use's hours in units of the last decimal, as the section writes them; empty without its model."""
     found = report.get(PromisedHours)
     if found is None:
         return {}
@@ -259,7 +259,7 @@ def use_units(report: Report, hours: HourFormat) -> dict[Use, int]:
 
 
 def use_share(report: Report, use: Use) -> str:
-    """Return the share of a use in percent as the section writes it."""
+    """Return the share of a use in percent as the section writes it, ``-`` if unknown."""
     found = report.get(PromisedHours)
     values = [found.uses.get(one, 0) for one in USES] if found else []
     return dict(zip(USES, percents(values), strict=False)).get(use, NONE)
@@ -300,7 +300,7 @@ def _allocated_table(
 
 
 def _add_hours(rows: Rows[Allocated] | Rows[PromisedWork], hours: HourFormat) -> None:
-    """Add what was promised, and its uses; where there is no room, what is unknown of it leaves."""
+    """Add the columns of allocated time and its uses; the unknown column is dropped first on narrow terminals."""
 
     def parts(one: Allocated | PromisedWork) -> list[float]:
         return [one.uses.get(use, 0) for use in PROMISED]
@@ -312,7 +312,7 @@ def _add_hours(rows: Rows[Allocated] | Rows[PromisedWork], hours: HourFormat) ->
 
 
 def promised_work(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
-    """Yield what promised time was for, by each key that was asked for."""
+    """Yield a table of allocated time for each requested key: kind of work, served model."""
     found = report.get(PromisedHours)
     for work in () if found is None else found.work_by:
         if not work.rows:
@@ -350,7 +350,7 @@ def _empty_now(report: Report, style: Style) -> Iterator[Part]:
 
 
 def allocation_name(one: PromisedCard, style: Style, width: int = NAME_WIDTH) -> str:
-    """Return an allocation by its source and id: ``slurm 1234``; a reservation by its command: ``gua run, 4f0e…``."""
+    """Return an allocation's name: source and id (``slurm 1234``), or a reservation's command (``gua run, 4f0e…``)."""
     command = COMMANDS.get(one.allocation_kind or "") if one.source == GUA else None
     if command is not None:
         return f"{command}, {style.name(one.allocation_id, width)}"
@@ -376,7 +376,7 @@ def _health(sources: Sequence[ReportedSource], style: Style) -> Iterator[Part]:
 
 
 WORK_BY: Final = frozenset({BY_KIND, BY_SERVED_MODEL})
-"""The keys by which promised time can be added up: what it is for."""
+"""The keys that allocated time can be added up by."""
 
 
 def _collect(asking: Asking) -> Finish:

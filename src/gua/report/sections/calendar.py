@@ -1,4 +1,4 @@
-"""Time: hours of the day, hours of the week, days."""
+"""Sections time-of-day, week and days: GPU time by hour of the day, hour of the week, and day."""
 
 from __future__ import annotations
 
@@ -33,21 +33,21 @@ from gua.report.states import IDLE_HELD, STATES, TRULY_IDLE, States, StateTime, 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DayHour:
-    """An hour of the day in the window's zone, 0 to 23."""
+    """An hour of the day in the window's time zone, 0 to 23, with its time by state."""
 
     hour: int
     states: ByState
 
 
 class TimeOfDay(tuple[DayHour, ...]):
-    """All 24 hours."""
+    """All 24 hours of the day."""
 
     __slots__ = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WeekHour:
-    """An hour of the week in the window's zone. Weekday 0 (Monday) to 6, hour 0 to 23."""
+    """An hour of the week in the window's time zone. Weekday 0 (Monday) to 6, hour 0 to 23."""
 
     weekday: Annotated[int, replace(AS_IS, column="weekday_from_monday_0")]
     hour: int
@@ -55,16 +55,16 @@ class WeekHour:
 
 
 class Week(tuple[WeekHour, ...]):
-    """All 168 hours, Monday's first."""
+    """All 168 hours of the week, Monday's first."""
 
     __slots__ = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CalendarDay:
-    """A day in the window's zone, as ``2026-03-29``.
+    """A day in the window's time zone, as ``2026-03-29``.
 
-    ``seconds`` of it lie in the window (82,800 where an hour was skipped).
+    ``seconds`` is its length within the window (82,800 where an hour was skipped).
     """
 
     date: str
@@ -73,7 +73,7 @@ class CalendarDay:
 
 
 class Days(tuple[CalendarDay, ...]):
-    """Every day of which something lies in the window, oldest first."""
+    """Every day that overlaps the window, oldest first."""
 
     __slots__ = ()
 
@@ -84,13 +84,13 @@ _DAYS_OF_WEEK: Final = 7
 _HOURS_OF_DAY: Final = 24
 _QUARTER_MS: Final = 15 * 60_000
 _STRIDE_MS: Final = 6 * 3_600_000
-# Stores take no tick of before 2000, and hold hours up to 2106.
+# Stores accept no tick before 2000 and no time after 2106.
 _FIRST_MS: Final = 946_684_800_000
 _LAST_MS: Final = 4_294_967_295_000
 
 
 class CalendarRow(NamedTuple):
-    """A state's time in an hour of the week (``is_week``), or on a day."""
+    """A state's GPU time [ms] and ticks in an hour of the week (``is_week``), or on a day."""
 
     is_week: bool
     weekday: Weekday | None
@@ -105,7 +105,7 @@ CALENDAR: Final = View("calendar", CalendarRow, (*READ, "timezone"))
 
 
 def calendar_of(rows: Iterable[CalendarRow], window: Window) -> Calendar:
-    """Return the rows of ``gua_report.calendar`` as hours of the week and days."""
+    """Return the rows of ``gua_report.calendar`` as hours of the week and days, with all four states each."""
     hours: dict[tuple[int, int], dict[str, StateTime]] = {}
     days: dict[str, dict[str, StateTime]] = {}
     for row in rows:
@@ -120,7 +120,7 @@ def calendar_of(rows: Iterable[CalendarRow], window: Window) -> Calendar:
         for weekday in range(_DAYS_OF_WEEK)
         for hour in range(_HOURS_OF_DAY)
     )
-    # Of a day that only the store's time zones know, none is lost.
+    # A date that only the store's time zone data has stays in the result, with length 0.
     lengths = dict.fromkeys(days, 0) | ms_of_days(window)
     return week, tuple(
         CalendarDay(date=date, seconds=lengths[date] / 1000, states=_all_states(days.get(date, {})))
@@ -129,9 +129,9 @@ def calendar_of(rows: Iterable[CalendarRow], window: Window) -> Calendar:
 
 
 def ms_of_days(window: Window) -> dict[str, int]:
-    """Return how many milliseconds of each day, as ``2026-03-29``, lie in the window, oldest first.
+    """Return the milliseconds of each day (``2026-03-29``) within the window, oldest first.
 
-    A day has 23 or 25 hours where clocks change, and a date that a zone leaves out (Samoa, 2011-12-30) none.
+    A day has 23 or 25 hours where clocks change. A date that a time zone skips (Samoa, 2011-12-30) is missing.
     """
     local = zone(window.timezone)
     days: dict[str, int] = {}
@@ -142,9 +142,10 @@ def ms_of_days(window: Window) -> dict[str, int]:
 
 
 def _pieces(since_ms: int, until_ms: int, local: tzinfo) -> Iterator[tuple[int, int]]:
-    """Yield the time from one moment to another in pieces, each of them of one date.
+    """Yield consecutive intervals (Unix ms) of at most 6 h, each within one local date.
 
-    In strides, and by the quarter only where the date or the offset changes: the view puts whole quarters on a date.
+    Where the date or UTC offset changes they end on quarters of an hour, because the view assigns whole quarters to a
+    date.
     """
     while since_ms < until_ms:
         end_ms = min(since_ms + _STRIDE_MS, until_ms)
@@ -171,12 +172,12 @@ _SHADE_WORDS: Final = ("below 25", "below 50", "below 75", "75 or more")
 
 
 def legend(style: Style) -> str:
-    """Return what the shades mean."""
+    """Return the legend of the shades."""
     return ", ".join(f"{shade} {words}" for shade, words in zip(style.shades, _SHADE_WORDS, strict=True))
 
 
 def _hours_of_day_text(report: Report, _style: Style, _hours: HourFormat) -> Iterator[Part]:
-    """Yield a line an hour."""
+    """Yield a table with a row per hour of the day."""
     yield "% of what was observed in the hour"
     rows = Rows(report[TimeOfDay])
     rows.add("hour", lambda one: _label(one.hour), left=True)
@@ -185,7 +186,7 @@ def _hours_of_day_text(report: Report, _style: Style, _hours: HourFormat) -> Ite
 
 
 def _hours_of_day_drawn(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
-    """Yield the same, each number with a shade, in two halves where there is room."""
+    """Yield the hours of the day with a shade per number, in two halves on wide terminals."""
     if style.width < STACKED_BELOW:
         yield from _hours_of_day_text(report, style, hours)
         return
@@ -221,7 +222,7 @@ _WEEK_SHADE_WIDTH: Final = 1
 
 
 def _week_text(report: Report, _style: Style, _hours: HourFormat) -> Iterator[Part]:
-    """Yield the idle-held share of every hour of the week, a line an hour."""
+    """Yield the idle-held share of every hour of the week, one row per hour of the day."""
     yield _SAYS
     found = _by_hour(report)
     rows = Rows(range(_HOURS_OF_DAY))
@@ -234,7 +235,7 @@ _SAYS: Final = "idle-held in % of what was observed in the hour; other states wi
 
 
 def _week_drawn(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
-    """Yield the same, each number with a shade."""
+    """Yield the idle-held shares of the week with a shade per number."""
     if style.width < STACKED_BELOW:
         yield from _week_text(report, style, hours)
         return
@@ -250,7 +251,7 @@ def _week_drawn(report: Report, style: Style, hours: HourFormat) -> Iterator[Par
 
 
 def whole(part: float | None) -> str:
-    """Return a share in whole percent: ``<1`` for what is no zero, ``>99`` for what is not all."""
+    """Return a share in whole percent: ``<1`` for a nonzero value, ``>99`` for less than all, ``-`` if unknown."""
     if part is None:
         return NONE
     rounded = round(part * 100)
@@ -267,7 +268,7 @@ SECONDS_PER_HOUR: Final = 3600
 
 
 def _days_text(report: Report, _style: Style, hours: HourFormat) -> Iterator[Part]:
-    """Yield a line a day of the window's zone; a day in which the clock changed has 23 or 25 hours."""
+    """Yield a table with a row per day of the window's time zone; a day with a clock change has 23 or 25 hours."""
     yield "% of what was observed on the day"
     rows = Rows(report[Days])
     rows.add("day", lambda one: f"{one.date} {WEEKDAYS[date.fromisoformat(one.date).weekday()]}", left=True)
@@ -288,7 +289,7 @@ _HEATMAPS: Final[Mapping[str, str]] = MappingProxyType(
 
 
 def _week_page(report: Report, _hours: HourFormat) -> Markup:
-    """Return a heatmap for each kind of idle: weekday by hour, shaded, with its number."""
+    """Return a heatmap for each idle state: weekday by hour, shaded, with its number."""
     by_hour = {(hour.weekday, hour.hour): hour.states for hour in report[Week]}
     return join(
         [

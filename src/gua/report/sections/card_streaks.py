@@ -1,4 +1,4 @@
-"""Streaks of cards: what each card's newest tick found and since when, and what the idle-held hours are made of."""
+"""Streaks of cards: each card's newest state and its beginning, and idle-held time by kind of streak."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from gua.report.asking import Asking, Finish
 from gua.report.questions import Answer
 
 LONG_STREAK_MS: Final = 30 * 60_000
-"""A streak of idle-held ticks of a card from this length on is a long one [ms]."""
+"""Length from which an idle-held streak of a card counts as long [ms]."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class IdleSplit:
-    """GPU time in ms of idle-held cards by the streak it lies in: together the idle-held time of the headline.
+    """GPU time [ms] of idle-held cards by kind of streak; it adds up to the idle-held time of the headline.
 
-    A streak is idle-held ticks of one card in a row: an active or truly-idle tick ends it; an unknown tick, or a gap of
-    up to twice the longer of the two ticks beside it, does not. ``never_used``: no engine, process or sample of any
-    tick of the streak was above 0. ``low``: some was, and stayed below ``active_utilization``. ``long`` is the part
-    in streaks of :data:`LONG_STREAK_MS` and more. A streak is what lies of it in the window.
+    An active or truly-idle tick ends a streak; an unknown tick, or a gap of up to twice the longer tick beside it, does
+    not. ``never_used``: no engine, process or sample was above 0 in any tick of the streak. ``low``: some were, all
+    below ``active_utilization``. ``long`` is the part in streaks of :data:`LONG_STREAK_MS` or more. Streaks are cut to
+    the window.
     """
 
     never_used_gpu_ms: float
@@ -34,12 +34,12 @@ class IdleSplit:
 
     @property
     def long_gpu_ms(self) -> float:
-        """Return the GPU time in long streaks."""
+        """Return the GPU time in long streaks [ms]."""
         return self.never_used_long_gpu_ms + self.low_long_gpu_ms
 
 
 class CardStreaksRow(NamedTuple):
-    """What a card's newest tick found, since when (Unix ms), and its idle-held GPU time in us by its streaks."""
+    """A card's newest state, its beginning (Unix ms), and its idle-held GPU time [us] by kind of streak."""
 
     host: str
     gpu: str
@@ -62,18 +62,18 @@ CARD_STREAKS: Final = View("card_streaks", CardStreaksRow, (*READ, "timezone", "
 
 
 def ask_cards(asking: Asking) -> Answer[CardStreaksRow]:
-    """Query each card's newest state, since when it lasts, and what its idle-held time is made of."""
+    """Query each card's newest state, its beginning, and its idle-held time by kind of streak."""
     return asking.rows_in_parts(CARD_STREAKS, long_streak_ms=LONG_STREAK_MS)
 
 
 def ask_split(asking: Asking) -> Finish:
-    """Query what the idle-held time of all cards is made of."""
+    """Query the idle-held time of all cards by kind of streak."""
     cards = ask_cards(asking)
     return lambda _headline, _cards: idle_split(cards())
 
 
 def idle_split(rows: Sequence[CardStreaksRow]) -> IdleSplit:
-    """Return the idle-held time of all cards by the streaks it lies in."""
+    """Return the idle-held time of all cards by kind of streak."""
     return IdleSplit(
         never_used_gpu_ms=sum(row.never_used_us for row in rows) / 1000,
         never_used_long_gpu_ms=sum(row.never_used_long_us for row in rows) / 1000,

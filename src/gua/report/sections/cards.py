@@ -1,4 +1,4 @@
-"""Every card with its split, one line each, as many columns as fit."""
+"""Section cards: one row per card with its time by state, as many columns as fit."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from gua.report.section import Csv, Section
 from gua.report.states import IDLE_HELD, STATES, TRULY_IDLE
 
 MOST_CARDS: Final = 100
-MOST_OF_A_FLEET: Final = 24  # its hosts are told one by one above
+MOST_OF_A_FLEET: Final = 24  # section groups lists its hosts
 _NAME_WIDTH: Final = 30
 _ID_WIDTH: Final = 13
 _SHORTEST_NAME: Final = 12
 
 
 def _text(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
-    """Yield a line a card; where there are very many cards, those that stood idle longest."""
+    """Yield a row per card; above the limit only the cards with the longest idle time."""
     shown, left_out = _shown(report, style)
     yield _SAYS
     yield _table(report, shown, style, hours)
@@ -36,7 +36,7 @@ def _text(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
 
 
 def _table(report: Report, shown: Sequence[Card], style: Style, hours: HourFormat, *, is_drawn: bool = False) -> Table:
-    """Return the table of cards; one that is drawn has its hosts above their cards, and ids of one width."""
+    """Return the table of cards; for a terminal without the host column and with UUIDs of one width."""
     twins = _twins(shown)
     amounts = Amounts.of_report(report)
     rows = Rows(shown)
@@ -60,7 +60,7 @@ def _table(report: Report, shown: Sequence[Card], style: Style, hours: HourForma
 
 
 def _drawn(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
-    """Yield the same, a block a host, with a bar a card where there is room."""
+    """Yield a block of cards per host, with bars where space allows."""
     if style.width - AMOUNT_WIDTH * len(Amounts.of_report(report).currencies) < STACKED_BELOW:
         yield from _text(report, style, hours)
         return
@@ -96,7 +96,7 @@ def _notes(shown: Sequence[Card], left_out: Sequence[Card], hours: HourFormat) -
 
 
 def _twins(every: Sequence[Card]) -> set[tuple[str, int | None, str]]:
-    """Return what would be on two lines of one host: index and name alone do not tell such cards apart."""
+    """Return the (host, index, name) that several cards share; these are shown with their UUID instead."""
     counted = Counter((card.host, card.index, _name(card)) for card in every)
     return {label for label, count in counted.items() if count > 1}
 
@@ -129,6 +129,6 @@ CARDS_SECTION = Section(
     model=Report,
     text=_text,
     drawn=_drawn,
-    json=lambda report: map(to_json, report.cards),  # of 10,000 cards all rows at once take 40 MB
+    json=lambda report: map(to_json, report.cards),  # lazy: all rows of 10,000 cards take 40 MB
     csv=Csv(columns(Card), _rows),
 )

@@ -1,4 +1,4 @@
-"""Contention: time in which nobody could get a card while cards were held that did nothing."""
+"""Section contention: time in which no card was free while some were held without being used."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ from gua.report.size_limit import MOST_CARD_HOURS_AT_ONCE
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Contention:
-    """What somebody in want of a card found, in ms of the effective window of a host (``None``: of all cards).
+    """The availability of cards over time, in ms of the effective window of a host (``None``: all cards).
 
-    ``free_ms``: some card was truly-idle, and promised to nobody as far as allocation is looked at. ``contended_ms``:
-    every card was observed and known, none was free, at least one idle-held, or truly-idle and promised: waiting that
-    could have been avoided. ``busy_ms``: all were active. ``unknown_ms``: no card was seen free, and of some it is not
-    known (unknown or unobserved, or whether they were promised). ``contended_gpu_ms``: idle-held GPU time in
-    ``contended_ms``, ``cost`` what that cost; ``contended_promised_gpu_ms``: GPU time in it of cards that were
-    truly-idle and promised. ``share``: the contended part of all this time, 0 to 1. A GPU counts while it is whole.
+    ``free_ms``: some card was truly-idle and, with an allocation source, unallocated. ``contended_ms``: all cards were
+    observed and known, none was free, and at least one was idle-held, or truly-idle and allocated: avoidable waiting.
+    ``busy_ms``: all were active. ``unknown_ms``: no card was known to be free, and some state or allocation was unknown
+    or unobserved. ``contended_gpu_ms`` is the idle-held GPU time in ``contended_ms``, ``cost`` its cost;
+    ``contended_promised_gpu_ms`` that of cards truly-idle and allocated. ``share`` is the contended part of all this
+    time, 0 to 1. Partitioned GPUs are left out.
 
-    Where a source tells who waits for cards: the ``most_waiting`` requests at once, ``wait_ms`` of all of them
-    together, ``waited_ms`` in which any waited; of that time the GPU time that was promised and ``empty``, ``held`` or
-    used by ``others`` alone, and of cards that were ``free``. ``None`` where none tells. ``waits_unknown_ms``: how long
-    cards were given out while no tick that is kept tells who waited; ``None`` where nobody gave any out.
+    With a source that reports its queue: ``most_waiting`` is the maximum queue length, ``wait_ms`` the wait of all
+    requests together, ``waited_ms`` the time with any. The ``waited_…_gpu_ms`` are the GPU time in ``waited_ms`` by
+    use; ``None`` without a queue. ``waits_unknown_ms`` is the time in which gua managed cards, without a stored queue;
+    ``None`` where it managed none.
     """
 
     host: str | None
@@ -66,13 +66,13 @@ class Contention:
 
 
 class Contentions(tuple[Contention, ...]):
-    """All cards together first, then each host where there are several."""
+    """All cards together first, then each host if there are several."""
 
     __slots__ = ()
 
 
 class ContentionRow(NamedTuple):
-    """What somebody in want of a card found on a host, or on all of them (``is_total``)."""
+    """The availability of cards on a host, or on all hosts (``is_total``)."""
 
     is_total: bool
     host: str
@@ -92,7 +92,7 @@ CONTENTION: Final = View("contention", ContentionRow, (*READ, *PRICED))
 def contention(
     rows: Iterable[ContentionRow], prices: Prices, waits: Sequence[WaitsRow] = (), sources: Sequence[SourceRow] = ()
 ) -> tuple[Contention, ...]:
-    """Return all cards together first, then each host where there are several."""
+    """Return all cards together first, then each host if there are several."""
     told = {row.host for row in waits}
     untold = {row.host: row.ok_ms + row.failed_ms for row in sources if row.source == "gua" and row.host not in told}
     found = [
@@ -115,9 +115,9 @@ def contention(
 
 
 def _waited(of: Sequence[WaitsRow], untold_ms: int) -> dict[str, Any]:
-    """Return the waits of some hosts as fields; at the same time there may have waited fewer than the sum.
+    """Return the wait fields of some hosts; ``most_waiting`` is the largest of a single host.
 
-    ``untold_ms``: how long cards were given out on those of which no tick tells.
+    ``untold_ms``: time in which gua managed cards of hosts without any stored queue.
     """
     if not of:
         return {"waits_unknown_ms": untold_ms} if untold_ms else {}
@@ -137,7 +137,7 @@ MOST_HOSTS: Final = 20
 
 
 def _text(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
-    """Yield a line for all cards and one for each host, the most contended first."""
+    """Yield a row for all cards and one per host, the most contended first."""
     every = [one for one in report[Contentions] if one.host is None]
     hosts = sorted((one for one in report[Contentions] if one.host is not None), key=lambda one: -one.contended_ms)
     looked_at = report.is_allocation_looked_at
@@ -188,7 +188,7 @@ def _shares(one: Contention) -> list[str]:
 
 
 def _waits(one: Contention, hours: HourFormat) -> Iterator[str]:
-    """Yield how long people really waited, and for what."""
+    """Yield sentences on the queue: how long requests waited, and the use of cards meanwhile."""
     if one.waits_unknown_ms:
         yield f"Who waited is not known of {hours.of(one.waits_unknown_ms)} hours: no tick that is kept tells it."
     if one.wait_ms is None or one.waited_ms is None:

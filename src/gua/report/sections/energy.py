@@ -1,4 +1,4 @@
-"""Measured energy by state, and what holding a card added over the same card's bare idle draw."""
+"""Section energy: energy by state, and the power that holding a card adds over its truly-idle power."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from gua.report.states import STATES
 class StateEnergy:
     """One state's energy of a card.
 
-    ``measured``: from the card's energy counter; ``estimated``: power at the tick times its seconds, of ticks of
-    which the counter tells nothing (a reset, no counter); ``unknown_ms``: observed time with neither.
+    ``measured``: from the card's energy counter. ``estimated``: power at the tick times its length, for ticks without a
+    counter value (no counter, or a reset). ``unknown_ms``: observed time with neither.
     """
 
     measured_joules: Number[float]
@@ -37,9 +37,9 @@ class StateEnergy:
 class CardEnergy(OfCard):
     """One card's energy by state.
 
-    ``bare_watts`` and ``held_watts``: mean draw while truly-idle and while idle-held, of measured energy, ``None``
-    where that state was not seen with a counter. ``added_joules``: (held - bare) times the measured idle-held time,
-    where both were seen: what holding it cost in electricity; below 0 if it drew less.
+    ``bare_watts`` and ``held_watts`` are the mean power while truly-idle and idle-held, from measured energy; ``None``
+    where not measured. ``added_joules`` is (held - bare) times the measured idle-held time, ``None`` without both: the
+    energy cost of holding the card, negative if it used less.
     """
 
     states: Mapping[str, StateEnergy]
@@ -50,13 +50,13 @@ class CardEnergy(OfCard):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Energy:
-    """All cards. MIG instances have no energy of their own: it is their parent's."""
+    """The energy of all cards. MIG instances have none; it is counted for the GPU."""
 
     cards: tuple[CardEnergy, ...]
 
 
 class StateAmounts(NamedTuple):
-    """A state's energy of a card, in mJ, and the ms that it was measured and estimated for."""
+    """A state's energy of a card [mJ], measured and estimated, and the time of each [ms]."""
 
     state: StateName
     measured_mj: Count
@@ -84,7 +84,7 @@ _NONE: Final = StateEnergy(measured_joules=0, measured_ms=0, estimated_joules=0,
 
 
 def energy_of(rows: Iterable[EnergyRow]) -> Energy:
-    """Return the rows of ``gua_report.energy`` as cards, in the order of their indexes; all four states of each."""
+    """Return the rows of ``gua_report.energy`` as cards ordered by host and index, with all four states each."""
     cards = [
         filled(
             CardEnergy,
@@ -105,7 +105,7 @@ JOULES_PER_KWH: Final = 3_600_000
 
 
 def _text(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
-    """Yield the energy of each state over all cards, and each card's draw while bare and while held."""
+    """Yield the energy of each state over all cards, and each card's power while truly-idle and idle-held."""
     found = report[Energy]
     if not found.cards:
         yield "No card told its energy or its power."
@@ -130,7 +130,7 @@ def _text(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
 
 
 def _by_state(cards: Sequence[CardEnergy], hours: HourFormat) -> Table:
-    """Return the energy of each state over all cards; that of no hours at all is not 0."""
+    """Return the energy of each state over all cards; ``-`` where no time was measured or estimated."""
     rows = Rows([(state, [card.states[state] for card in cards if state in card.states]) for state in STATES])
 
     def add(title: str, joules: Callable[[StateEnergy], float], ms: Callable[[StateEnergy], int]) -> None:

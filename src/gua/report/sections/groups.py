@@ -1,4 +1,4 @@
-"""Groups: cards added up by host, cluster, model or a label."""
+"""Section groups: cards added up by host, cluster, model or a label."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from gua.report.window import BY_HOST, BY_MODEL
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Group:
-    """Cards added up; times in ms of GPU time.
+    """The sum of a group's cards; times in ms of GPU time.
 
-    ``name`` is ``None`` for those of which it is not known; ``cards`` are GPUs that are not partitioned and MIG
-    instances; ``ratio`` is observed / expected, ``None`` if nothing was.
+    ``name`` is ``None`` where unknown. ``cards`` counts MIG instances and GPUs that are not partitioned. ``ratio`` is
+    observed / expected time, ``None`` if nothing was expected.
     """
 
     name: Annotated[str | None, AS_IS.named("group")]
@@ -58,7 +58,7 @@ class Grouping:
 
 
 class Groupings(tuple[Grouping, ...]):
-    """The sums asked for, in that order, and by host where there are several."""
+    """The requested groupings in the requested order, then by host if there are several hosts."""
 
     __slots__ = ()
 
@@ -68,12 +68,12 @@ _DECIMALS: Final = 3
 
 
 def needs_labels(by: Iterable[str]) -> bool:
-    """Return whether groups can only be told by the hosts' labels."""
+    """Return whether the requested groups need the hosts' labels."""
     return any(one not in {BY_HOST, BY_MODEL} for one in by)
 
 
 def check_by(by: Iterable[str], hosts: Iterable[str], labels: Labels) -> None:
-    """Raise UsageError, naming the labels that exist, for a group that none of the hosts is told by."""
+    """Raise UsageError, listing the existing labels, for a group key that none of the hosts has."""
     among = {host: labels.get(host, {}) for host in hosts}
     for one in by:
         if one not in {BY_HOST, BY_MODEL}:
@@ -81,16 +81,16 @@ def check_by(by: Iterable[str], hosts: Iterable[str], labels: Labels) -> None:
 
 
 def rollups(cards: Sequence[Card], by: Sequence[str], labels: Labels) -> tuple[Grouping, ...]:
-    """Return the sums asked for, and those of the hosts where there are several."""
+    """Return the requested groupings, and the one by host if there are several hosts."""
     several = len({card.host for card in cards}) > 1
     every = dict.fromkeys([*by, *([BY_HOST] if several else [])])
     return tuple(rollup(cards, one, labels) for one in every)
 
 
 def rollup(cards: Sequence[Card], by: str, labels: Labels) -> Grouping:
-    """Return the cards in groups of one value of ``by``: ``host``, ``model``, ``cluster`` or a label's key.
+    """Return the cards grouped by ``by``: ``host``, ``model``, ``cluster`` or a label's key.
 
-    A card of which that is not known belongs to the group ``None``.
+    Cards without a value are in the group ``None``.
     """
     groups = grouped(cards, _key(by, labels))
     ordered = sorted(groups, key=lambda name: (name is None, name or ""))
@@ -98,7 +98,7 @@ def rollup(cards: Sequence[Card], by: str, labels: Labels) -> Grouping:
 
 
 def group_of(name: str | None, cards: Sequence[Card]) -> Group:
-    """Return the sum of cards, exact to a thousandth of a millisecond as the store's rows are."""
+    """Return the sum of cards, rounded to 0.001 ms as the store's rows are."""
     return _added(
         name,
         cards,
@@ -109,7 +109,7 @@ def group_of(name: str | None, cards: Sequence[Card]) -> Group:
 
 
 def added(groups: Sequence[Group]) -> Group:
-    """Return the sum of groups that share no card; hosts of several groups count in each."""
+    """Return the sum of groups without common cards; a host with cards in several groups counts in each."""
     return _added(
         None,
         groups,
@@ -141,7 +141,7 @@ def _added(name: str | None, every: Sequence[Card] | Sequence[Group], *, hosts: 
 
 
 def _sum(values: Iterable[float]) -> float:
-    """Return a sum that does not depend on the order: the values have three decimals at most."""
+    """Return a sum independent of the order of its values, which have at most three decimals."""
     return round(math.fsum(values), _DECIMALS)
 
 
@@ -164,12 +164,12 @@ _SHORTEST_NAME: Final = 12
 
 
 def _title(report: Report) -> str:
-    """Return the heading of the first groups."""
+    """Return the heading of the first grouping."""
     return f"Per {safe(report[Groupings][0].by, _NAME_WIDTH)}"
 
 
 def _text(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
-    """Yield a table for each key; of very many groups those that stood idle longest, and the rest as one."""
+    """Yield a table per key; above the limit only the groups with the longest idle time, the rest as one row."""
     for number, grouping in enumerate(report[Groupings]):
         if number:
             yield Heading(f"Per {style.name(grouping.by, _NAME_WIDTH)}")
@@ -181,7 +181,7 @@ def _text(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
 
 
 def _drawn(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
-    """Yield the same with a bar a group, where there is room."""
+    """Yield the tables with a bar per group where space allows."""
     is_narrow = style.width - AMOUNT_WIDTH * len(Amounts.of_report(report).currencies) < STACKED_BELOW
     for part in _text(report, style, hours):
         if is_narrow or not isinstance(part, Table):
@@ -197,7 +197,7 @@ def _without_hosts(table: Table) -> Table:
 
 
 def _table(report: Report, grouping: Grouping, style: Style, hours: HourFormat) -> tuple[Table, int]:
-    """Return the table of a key, and how many groups its last row adds up."""
+    """Return the table of a key, and how many groups its last row adds up (0: none)."""
     amounts = Amounts.of_report(report)
     shown, rest = _shown(grouping, style)
     costs = amounts.rows([wasted(group.costs) for _, group in shown])

@@ -1,4 +1,4 @@
-"""Where the GPU-hours went: the split of all observed time, and what the idle-held hours are made of."""
+"""Sections headline and idle-capacity: observed time by state, and idle-held time by kind of streak."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ LOW: Final = "low"
 
 
 def _text(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
-    """Yield the split of all observed time."""
+    """Yield the observed time by state."""
     yield Table(columns=_COLUMNS, rows=rows(report, hours, before=f"{IDLE_HELD}: "))
     yield from _sentences(report, style, hours)
 
 
 def _drawn(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
-    """Yield the same, each state with a bar."""
+    """Yield the observed time by state with a bar per state."""
     if style.width < STACKED_BELOW:
         yield from _text(report, style, hours)
         return
@@ -53,9 +53,9 @@ def _drawn(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
 
 
 def rows(report: Report, hours: HourFormat, *, before: str) -> list[list[str]]:
-    """Return a row a state, and below idle-held its parts, marked by what stands before their names.
+    """Return a row per state; the parts of idle-held follow it, their names prefixed by ``before``.
 
-    Parts add up to their state as written.
+    Rounded parts add up to their state.
     """
     split = report.headline
     values = [split.states[state].gpu_ms for state in STATES]
@@ -97,18 +97,18 @@ def _sentences(report: Report, style: Style, hours: HourFormat) -> Iterator[str]
 
 
 def state_hours(report: Report, hours: HourFormat) -> dict[str, str]:
-    """Return each state's hours, written so that they add up to the observed hours, the same in every section."""
+    """Return each state's hours, rounded so that they add up to the observed hours, the same in every section."""
     units = state_units(report, hours)
     return {state: hours.written(report.headline.states[state].gpu_ms, units[state]) for state in STATES}
 
 
 def state_units(report: Report, hours: HourFormat) -> dict[str, int]:
-    """Return the same as how many of the last decimal are written."""
+    """Return each state's hours in units of the last decimal, as :func:`state_hours` writes them."""
     return dict(zip(STATES, hours.units([report.headline.states[state].gpu_ms for state in STATES]), strict=True))
 
 
 def _idle_text(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
-    """Yield idle-held and truly-idle, each with what it means."""
+    """Yield idle-held and truly-idle, each with its definition."""
     rows, meanings = _idle_rows_of(report, style, hours), _meanings(report)
     rows.add("that is", lambda state: meanings[state], left=True)
     yield rows.table()
@@ -126,7 +126,7 @@ def _idle_rows_of(report: Report, style: Style, hours: HourFormat) -> Rows[str]:
 
 
 def _idle_drawn(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
-    """Yield the same, the meanings wrapped beside their lines."""
+    """Yield idle-held and truly-idle with their definitions wrapped beside them."""
     if style.width < STACKED_BELOW:
         yield from _idle_text(report, style, hours)
         return
@@ -158,7 +158,7 @@ def _whole(report: Report) -> str:
 
 
 def _page(report: Report, hours: HourFormat) -> Markup:
-    """Return the bar of all expected time, and the split with its numbers."""
+    """Return the bar of all expected time, and the table of states."""
     written = state_hours(report, hours)
     unobserved_ms = report.coverage.unobserved_gpu_ms
     parts = [

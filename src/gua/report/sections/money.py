@@ -1,4 +1,4 @@
-"""What GPU time cost, by the prices that were valid then."""
+"""Section money: the cost of GPU time by the prices valid at that time."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from gua.report.states import IDLE_HELD, MS_PER_HOUR, STATES
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Price:
-    """What an hour of a whole GPU of a model costs from a moment (Unix ms) on, and who says so."""
+    """The price of one hour of a whole GPU of a model, valid from a moment (Unix ms), and its source."""
 
     model: str
     currency: str
@@ -36,7 +36,7 @@ class Price:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StateCost:
-    """GPU time [ms] with a price and what it cost; ``unpriced_gpu_ms`` is what no price counted for."""
+    """Priced GPU time [ms] and its cost; ``unpriced_gpu_ms`` is GPU time without a price."""
 
     gpu_ms: Hours[float] = 0.0
     cost: Number[float | None] = None
@@ -47,7 +47,7 @@ class StateCost:
 class ModelCost:
     """One model's GPU time in the window by state, and its cost in one currency.
 
-    What no price counted for is a cost of its own, without a ``currency``.
+    GPU time without a price is a separate entry without a ``currency``.
     """
 
     model: str | None
@@ -57,9 +57,9 @@ class ModelCost:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Money:
-    """Costs by model and currency, and the prices they were made with.
+    """Costs by model and currency, and the prices they were computed with.
 
-    They are estimates, as prices are what somebody entered.
+    They are estimates, because prices are entered by hand.
     """
 
     costs: tuple[ModelCost, ...]
@@ -67,12 +67,12 @@ class Money:
 
 
 _EXAMPLE: Final = "2.50 --currency EUR"
-# What a shell, a terminal and a person take as it stands: names come from drivers and recordings.
+# Names come from drivers and recordings: only those that are safe to type in a shell are shown.
 _TYPEABLE: Final = re.compile(r"[A-Za-z0-9][ -~]{0,79}")
 
 
 def price_command(cards: Iterable[Card]) -> str | None:
-    """Return how to set a price of the model that wasted most without any, ``None`` where every card has one."""
+    """Return a command that prices the model with the most unpriced idle-held time; ``None`` if all have prices."""
     wasted_ms: Counter[str] = Counter()
     for card in cards:
         if card.costs is None or not any(cost.amounts for cost in card.costs.values()):
@@ -86,10 +86,10 @@ def price_command(cards: Iterable[Card]) -> str | None:
 
 
 def money(rows: Sequence[CostsRow], cards: Iterable[Card], prices: Prices) -> Money:
-    """Return the costs of each model by currency, from its cards' GPU time by price, and the prices that counted.
+    """Return the costs of each model by currency, and the prices that were used.
 
-    Priced and unpriced GPU time of all costs together is the headline's. What no price counted for is a cost of its
-    own, without a currency.
+    Priced and unpriced GPU time adds up to the headline's. GPU time without a price is a separate entry without a
+    currency.
     """
     by_card = grouped(rows, of_card)
     models: dict[str | None, Counter[tuple[int, str]]] = defaultdict(Counter)
@@ -106,7 +106,7 @@ def money(rows: Sequence[CostsRow], cards: Iterable[Card], prices: Prices) -> Mo
 
 
 def _costs_of(model: str | None, gpu_us: Mapping[tuple[int, str], int], prices: Prices) -> Iterable[ModelCost]:
-    """Yield a cost for each currency, in the order in which they came into force, and one without for the rest."""
+    """Yield a cost per currency, ordered by start of validity, and one without a currency for unpriced time."""
     numbers = sorted({number for number, _ in gpu_us}, key=lambda number: (not number, number))
     every = {number: prices.rows[number - 1].currency if number else None for number in numbers}
     for currency in dict.fromkeys(every.values()):
@@ -122,7 +122,7 @@ def _costs_of(model: str | None, gpu_us: Mapping[tuple[int, str], int], prices: 
 
 
 def _state_cost(gpu_us: Mapping[int, int], prices: Prices) -> StateCost:
-    """Return the cost of GPU time by the numbers of its prices, all in one currency; 0 is none."""
+    """Return the cost of GPU time [us] by price number, all in one currency; number 0 means no price."""
     gpu_ms = sum(gpu_us.values()) / 1000
     if 0 in gpu_us:
         return StateCost(unpriced_gpu_ms=gpu_ms)
@@ -135,7 +135,7 @@ def _unpriced(card: Card) -> CostsRow:
 
 
 def _text(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
-    """Yield the cost of idle-held time in each currency, of each model by state, and the prices used."""
+    """Yield the cost of idle-held time per currency, the costs by model and state, and the prices used."""
     found = report[Money]
     currencies = sorted({cost.currency for cost in found.costs if cost.currency is not None})
     for currency in currencies:
@@ -157,7 +157,7 @@ def _text(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
 
 
 def _costs_table(costs: Sequence[ModelCost], style: Style, hours: HourFormat) -> Table:
-    """Return a row for each model and currency; what a currency's rows cost adds up as its sum is written."""
+    """Return a row per model and currency; the rows of a currency add up to its rounded total."""
     written: dict[tuple[int, str], str] = {}
     for currency in {cost.currency for cost in costs if cost.currency is not None}:
         places = [place for place, cost in enumerate(costs) if cost.currency == currency]

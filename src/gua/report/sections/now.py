@@ -1,4 +1,4 @@
-"""What to do now: who is idle on a card at this moment, worst first, and which cards nothing holds."""
+"""Section now: the processes idle on cards at this moment, worst first, and the free cards."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ UNLISTED: Final = "(unlisted)"
 
 
 def _text(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
-    """Yield how the cards are, the holders that are idle, and the free cards; at most ten rows each."""
+    """Yield the cards by state, the idle holders, and the free cards; at most ten rows each."""
     found = report.get(Now)
     if found is None:
         return
@@ -60,7 +60,7 @@ def _text(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
 
 
 def also_promised(found: Now) -> str | None:
-    """Return how many cards that nothing holds are promised, ``None`` where none is."""
+    """Return a sentence on truly-idle cards that are allocated, ``None`` where there are none."""
     promised = {(one.host, one.gpu) for one in found.allocations if one.card_state == TRULY_IDLE}
     if not promised:
         return None
@@ -71,7 +71,7 @@ MAYBE_PROMISED: Final = "Nothing holds them, and whether they are promised is no
 
 
 def promised_to(found: Now, report: Report) -> str | None:
-    """Return whether somebody was promised the free cards, ``None`` where there are none and allocation is known."""
+    """Return a sentence on the allocation of the free cards, ``None`` if there are none and a source is configured."""
     if not report.is_allocation_looked_at:
         return "Allocation by a scheduler is not looked at: a card that nothing holds may be promised to somebody."
     unlooked = sum(one.allocation is None for one in found.free)
@@ -81,7 +81,7 @@ def promised_to(found: Now, report: Report) -> str | None:
 
 
 def counts(found: Now, report: Report) -> str:
-    """Return how many GPUs and MIG instances are in each state, and how many of them are silent."""
+    """Return the number of GPUs and MIG instances in each state, and how many are silent."""
     every = cards_in_words(card.mig for card in report.cards)
     told = f"{every} at {at(found.as_of_ms, report.window)}: "
     told += ", ".join(f"{found.cards[state]:,} {state}" for state in STATES)
@@ -136,7 +136,7 @@ def _alone(one: Holder) -> str:
 
 
 def home(one: Holder, style: Style) -> str:
-    """Return what a process runs in: its job, pod, container or unit, whichever is told first."""
+    """Return where a process runs: the first known of its Slurm job, pod, container and systemd unit."""
     for word, value in (
         ("job", one.slurm_job_id),
         ("pod", one.pod_uid),
@@ -162,7 +162,7 @@ MOST_FREE_ON_PAGE: Final = 50
 
 
 def _page(report: Report, hours: HourFormat) -> Markup | None:
-    """Return the list that ends the discussion, and the free cards."""
+    """Return the HTML of the idle holders and the free cards."""
     found = report.get(Now)
     if found is None:
         return None
@@ -278,7 +278,7 @@ def _free_cards(free: Sequence[FreeCard], caption: str, report: Report) -> Marku
     return table_of(shown, columns, caption, f"And {plural(rest, 'more free card')}; --json has all." if rest else None)
 
 
-# Holders, free cards and allocations have these columns in common.
+# Holders, free cards and allocations share these CSV columns.
 _SINCE = {
     "idle_since": "since",
     "idle_seconds": "for_seconds",

@@ -1,4 +1,4 @@
-"""What to do now, from each card's streaks and the processes on it: who holds a card and does nothing, what is free."""
+"""Rows of section now: idle holders, other holders, free cards, allocations and each card's state."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from gua.report.states import IDLE_HELD, MS_PER_HOUR, STATES, TRULY_IDLE
 BYTES_PER_GB: Final = 10**9
 SILENT: Final = "silent"
 SILENT_AFTER: Final = 3
-"""A card whose newest tick is older than so many intervals is silent, as in gua.current_cards."""
+"""Number of intervals without a tick after which a card is silent, as in gua.current_cards."""
 
 
 def gigabyte_hours(byte_ms: float) -> float:
-    """Return bytes times milliseconds as GB-hours, of 10^9 bytes."""
+    """Return bytes times milliseconds as GB-hours (10^9 bytes)."""
     return byte_ms / BYTES_PER_GB / MS_PER_HOUR
 
 
@@ -35,14 +35,14 @@ _GB_HOURS: Final = Unit(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _NamedCard(Placed):
-    """A card, and what the driver calls it."""
+    """A card with the driver's name."""
 
     card_name: str | None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _HeldCard(_NamedCard):
-    """What the card's newest tick found, and when that was (Unix ms)."""
+    """A card's state at its newest tick, and the time of that tick (Unix ms)."""
 
     card_state: str
     as_of_ms: Timestamp[int]
@@ -50,16 +50,15 @@ class _HeldCard(_NamedCard):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Holder(_HeldCard):
-    """A process that is idle on a card at the card's newest tick; times in ms, Unix ms for moments.
+    """An idle process at a card's newest tick; times in ms, moments in Unix ms.
 
-    ``pid`` is ``None`` where the card is idle-held and no listed process owns the memory. ``idle_ms`` is the idle
-    time of the current streak (gaps and unknown ticks in it do not count); ``is_lower_bound``: nothing tells what it
-    did just before, so it may be longer. ``active_24h_ms``: its active ticks in the last 24 h before ``as_of_ms``,
-    ``None`` where its utilization was known at no tick of them, or the window begins later than they and the process.
-    ``wasted_gpu_ms``: GPU time attributed to it in the window while the card was idle-held (without a ``pid``: of the
-    card, in the current streak); ``wasted_byte_ms``: its memory times that time, ``None`` where its memory is known at
-    no tick of it; ``wasted_cost``: what the GPU time cost, ``None`` without prices, and of memory without a ``pid``
-    where a price changed meanwhile. ``is_alone``: no other counted process is listed on the card.
+    ``pid`` is ``None`` for memory without a listed process on an idle-held card. ``idle_ms`` is the idle time of the
+    current streak, without gaps and unknown ticks; ``is_lower_bound``: the state just before is unknown, so it may be
+    longer. ``active_24h_ms``: its active time in the 24 h before ``as_of_ms``; ``None`` where its utilization is
+    unknown, or the window covers neither those 24 h nor its lifetime. ``wasted_gpu_ms``: GPU time attributed to it in
+    the window while the card was idle-held (without a ``pid``: the card's current streak). ``wasted_byte_ms``: its
+    memory times that time, ``None`` where unknown. ``wasted_cost``: cost of that GPU time; ``None`` without prices, and
+    without a ``pid`` also if the price changed in the streak. ``is_alone``: no other counted process is on the card.
     """
 
     owner: str | None = None
@@ -82,15 +81,15 @@ class Holder(_HeldCard):
 
     @property
     def is_unlisted(self) -> bool:
-        """Return whether it is memory that no listed process owns."""
+        """Return whether it is memory without a listed process."""
         return self.pid is None and self.owner is None and self.program is None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class OtherHolder(_HeldCard):
-    """A process on a card at the card's newest tick that is active, or of which that is not known.
+    """A process at a card's newest tick that is active, or whose state is unknown.
 
-    ``since_ms``: when it was first seen on the card in the window (Unix ms). Its idle time is not known.
+    ``since_ms``: its first tick on the card in the window (Unix ms). Its idle time is unknown.
     """
 
     owner: str | None
@@ -104,15 +103,14 @@ class OtherHolder(_HeldCard):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FreeCard(_NamedCard):
-    """A card that nothing holds at its newest tick, and that is promised to nobody, as far as anybody looked.
+    """A truly-idle card at its newest tick that no source allocates, or whose allocation is unknown.
 
-    ``free_since_ms`` is since when nothing holds it and nobody was promised it, ``free_ms`` how much of that was
-    observed. ``previous_owner``: whose allocation ended then, ``None`` where none did or its owner is not known.
-    ``allocation`` is ``unallocated``, or of a card of which it is not known whether it is promised ``unknown``;
-    ``None`` where allocation is not looked at.
+    ``free_since_ms`` is when it became truly-idle and unallocated, ``free_ms`` the observed time since then.
+    ``previous_owner`` is the owner of the allocation that ended then, ``None`` if there is none or the owner is
+    unknown. ``allocation`` is ``unallocated`` or ``unknown``; ``None`` without an allocation source.
 
-    ``free_ratio_at_this_hour``: the part of the observed time in this hour of the day, in the window, in which the
-    card was truly-idle, 0 to 1; ``None`` if it was never observed then.
+    ``free_ratio_at_this_hour``: truly-idle share of the observed time in this hour of the day, 0 to 1; ``None`` if
+    unobserved.
     """
 
     as_of_ms: Timestamp[int]
@@ -126,10 +124,10 @@ class FreeCard(_NamedCard):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PromisedCard(_HeldCard):
-    """An allocation of a card at the card's newest tick: whose it is, by which source, and what became of it.
+    """An allocation of a card at its newest tick: owner, source and use.
 
-    ``promised_since_ms`` and ``promised_until_ms`` are what the source says (Unix ms). Its ``use`` is what it is since
-    ``use_since_ms``, ``in_use_ms`` of which were observed; ``is_lower_bound``: nobody saw that begin.
+    ``promised_since_ms`` and ``promised_until_ms`` come from the source (Unix ms). ``use_since_ms`` is the beginning of
+    the current ``use``, ``in_use_ms`` the observed time since then. ``is_lower_bound``: its beginning was not observed.
     """
 
     source: str
@@ -147,10 +145,10 @@ class PromisedCard(_HeldCard):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CardNow(Placed):
-    """A card's state by its newest tick, or that it is :data:`SILENT`.
+    """A card's state at its newest tick, or :data:`SILENT`.
 
-    Of an idle-held or truly-idle one since when, and how much of that was observed; ``is_lower_bound``: nobody saw it
-    begin.
+    For an idle-held or truly-idle card its beginning and the observed time since then; ``is_lower_bound``: the
+    beginning was not observed.
     """
 
     state: str
@@ -161,12 +159,12 @@ class CardNow(Placed):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Now:
-    """As of ``as_of_ms``, the window's end: holders that are idle, worst first, free cards, and the other holders.
+    """The state as of ``as_of_ms``, the window's end: idle holders, free cards, other holders, allocations.
 
-    Worst first: by how long it is idle, then by memory. ``cards``: how many GPUs that are not partitioned and MIG
-    instances are in each state by their newest tick, and how many are :data:`SILENT`, without a tick within three
-    intervals of it: what they do is not known, and none of them is listed. ``maybe_promised`` are cards that nothing
-    holds of which it is not known whether they are promised; ``allocations`` the promises, by card.
+    ``holders`` are ordered by idle-held card, idle time and memory. ``cards`` counts MIG instances and unpartitioned
+    GPUs by state at their newest tick, and :data:`SILENT` ones without a tick for three intervals. Only ``by_card``
+    lists silent cards. ``maybe_promised`` are truly-idle cards whose allocation is unknown; ``allocations`` are ordered
+    by card.
     """
 
     as_of_ms: Timestamp[int]
@@ -180,13 +178,13 @@ class Now:
 
     @property
     def empty(self) -> tuple[PromisedCard, ...]:
-        """Return the allocations of which nobody is there, the longest first."""
+        """Return the empty allocations (no process of the owner or others), the longest first."""
         found = (one for one in self.allocations if one.use == Use.EMPTY)
         return tuple(sorted(found, key=lambda one: (-one.in_use_ms, one.host, one.index or 0, one.gpu)))
 
 
 class Owner(NamedTuple):
-    """Who a process belongs to, and what it is."""
+    """The owner of a process, its program, and the container, pod, job or unit it runs in."""
 
     owner: str | None
     program: str | None
@@ -197,7 +195,7 @@ class Owner(NamedTuple):
 
 
 class CardProcess(NamedTuple):
-    """A process of a card's newest tick with processes; moments in Unix ms, ``created_ms`` is 0 where it is unknown."""
+    """A process at a card's newest tick with processes; moments in Unix ms, ``created_ms`` is 0 if unknown."""
 
     host: str
     gpu: str
@@ -226,7 +224,7 @@ _DAY_MS: Final = 24 * 3_600_000
 Key = tuple[str, str]
 
 
-def now_of(  # noqa: PLR0913 - what is known of the cards comes from six questions
+def now_of(  # noqa: PLR0913 - the rows of six queries
     card_rows: Sequence[CardStreaksRow],
     listed: Iterable[CardProcess],
     promise_rows: Iterable[PromiseRow] = (),
@@ -238,9 +236,9 @@ def now_of(  # noqa: PLR0913 - what is known of the cards comes from six questio
     now_ms: int,
     prices: Prices,
 ) -> Now:
-    """Return holders and free cards as of the window's end, or of ``now_ms`` (Unix ms) where that lies ahead."""
+    """Return holders and free cards as of the window's end, or of ``now_ms`` (Unix ms) if that is earlier."""
     as_of_ms = min(window.until_ms, now_ms)
-    # What is left of a partitioned card is nobody's to hold, and cannot be had as it is.
+    # Unallocated MIG slices have no holder and cannot be used without a new instance.
     known = {(card.host, card.gpu): card for card in cards if card.mig != Mig.PARENT}
     interval_ms: dict[str, int] = {}
     for extent in extents:
@@ -269,7 +267,7 @@ def now_of(  # noqa: PLR0913 - what is known of the cards comes from six questio
     )
     parts: dict[Key, list[PromiseRow]] = {}
     for part in promise_rows:
-        # Where nobody looks any longer, what was promised when somebody did is not of now.
+        # After a source was removed, its last allocations no longer describe the present.
         row = None if part.is_total else newest.get((part.host, part.gpu))
         if row is not None and part.last_ms >= _landed_since_ms(row):
             parts.setdefault((part.host, part.gpu), []).append(part)
@@ -298,7 +296,7 @@ def now_of(  # noqa: PLR0913 - what is known of the cards comes from six questio
 
 
 def _held(card: Card, row: CardStreaksRow, **others: object) -> dict[str, Any]:
-    """Return the fields of :class:`_HeldCard` that have other names in rows, and others."""
+    """Return the fields of :class:`_HeldCard` that rows name differently, and others."""
     return {"index": card.index, "card_name": card.name, "card_state": row.state, "as_of_ms": row.as_of_ms, **others}
 
 
@@ -307,7 +305,7 @@ def _card_now(card: Card, row: CardStreaksRow | None) -> CardNow:
 
 
 def _worst_first(holder: Holder) -> tuple[bool, int, int, str, str, int]:
-    """Order by whether the card would be free without it, how long it is idle, and what it holds."""
+    """Return the sort key of holders: those on idle-held cards first, then by idle time and memory, descending."""
     return (
         holder.card_state != IDLE_HELD,
         -holder.idle_ms,
@@ -321,7 +319,7 @@ def _worst_first(holder: Holder) -> tuple[bool, int, int, str, str, int]:
 def _holders(
     card: Card, row: CardStreaksRow, listed: Sequence[CardProcess], since_ms: int, prices: Prices
 ) -> Iterator[Holder]:
-    if row.state == TRULY_IDLE:  # what is too small to hold a card is nobody to be asked
+    if row.state == TRULY_IDLE:  # processes too small to hold a card are not reported
         return
     present = _present(row, listed)
     for process in present:
@@ -350,14 +348,14 @@ def _others(card: Card, row: CardStreaksRow, listed: Sequence[CardProcess]) -> I
 
 
 def _whole_day(process: CardProcess, row: CardStreaksRow, since_ms: int) -> bool:
-    """Return whether the window has all of the 24 hours before the card's newest tick that the process was there."""
+    """Return whether the window covers the process's time in the 24 hours before the card's newest tick."""
     return max(row.as_of_ms - _DAY_MS, process.created_ms) >= since_ms
 
 
 def _began_unseen(process: CardProcess, watched_since_ms: int) -> bool:
-    """Return whether a process may have idled before its streak: nothing tells what it did just before.
+    """Return whether a process may have been idle before its streak, because its state just before is unknown.
 
-    A process that was just created, or came to a card that had been watched for a while, did not idle there before.
+    A process that was just created, or that came to a card observed before, was not idle there earlier.
     """
     near_ms = 2 * (process.idle_first_span_ms or 0)
     known_ms = process.known_before_ms or 0
@@ -367,22 +365,22 @@ def _began_unseen(process: CardProcess, watched_since_ms: int) -> bool:
 
 
 def _present(row: CardStreaksRow, listed: Sequence[CardProcess]) -> list[CardProcess]:
-    """Return the processes of the newest tick, or of the one before where the newest has none.
+    """Return the processes of the newest tick, or of the one before if the newest has none.
 
-    Of a tick that has not landed whole yet there may be the card and not the processes: that memory belongs to nobody
-    is only said of a card that had none for longer than a tick.
+    A tick may land with its card before its processes. Memory therefore counts as unlisted only on a card without
+    processes for longer than a tick.
     """
     newest_ms = max((process.last_ms for process in listed), default=0)
     return [process for process in listed if process.last_ms == newest_ms >= _landed_since_ms(row)]
 
 
 def _landed_since_ms(row: CardStreaksRow) -> float:
-    """Return since when (Unix ms) something is of the newest tick, or of the one before, which landed whole."""
+    """Return the time (Unix ms) from which rows belong to the newest tick or the one before."""
     return row.as_of_ms - _LANDING_TICKS * row.newest_span_ms
 
 
 def _unlisted(card: Card, row: CardStreaksRow, prices: Prices) -> Holder:
-    """Return the memory that no process owns up to: of it only the card's own streak is known."""
+    """Return the holder for memory without a listed process; its times are those of the card's streak."""
     return filled(
         Holder,
         card,
@@ -399,7 +397,7 @@ def _unlisted(card: Card, row: CardStreaksRow, prices: Prices) -> Holder:
 
 
 def _status(parts: Sequence[PromiseRow]) -> AllocationStatus | None:
-    """Return whether a card is promised: by its newest tick, ``None`` where nobody looked."""
+    """Return the allocation status of a card at its newest tick, ``None`` without an allocation source."""
     if not parts:
         return None
     if any(part.source for part in parts):
@@ -422,7 +420,7 @@ def _promised(card: Card, row: CardStreaksRow, part: PromiseRow, name: Allocatio
 
 
 def _free(card: Card, row: CardStreaksRow, parts: Sequence[PromiseRow]) -> FreeCard:
-    """Return a truly-idle card: where allocation is looked at it is free from when its last allocation ended."""
+    """Return a truly-idle card; with an allocation source it is free from the end of its last allocation."""
     begins = [(row.since_ms or 0, row.is_lower_bound)]
     observed_ms = [row.in_state_ms or 0]
     owners: dict[int, str | None] = {}
@@ -432,7 +430,7 @@ def _free(card: Card, row: CardStreaksRow, parts: Sequence[PromiseRow]) -> FreeC
             observed_ms.append(part.in_use_ms)
             owners[part.promised_until_ms] = part.promised_to
     since_ms = max(begin_ms for begin_ms, _ in begins)
-    observed_ms.append(max(row.as_of_ms - since_ms, 0))  # what was asked later may tell of a newer tick
+    observed_ms.append(max(row.as_of_ms - since_ms, 0))  # a later query may include a newer tick
     return filled(
         FreeCard,
         card,

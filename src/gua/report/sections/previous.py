@@ -1,4 +1,4 @@
-"""This window against the one of the same length before it."""
+"""Section previous: this window compared with the window of the same length before it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from gua.report.states import STATES, States, StateTime, observed_ms
 
 
 def _observed(coverage: Coverage) -> Json:
-    """Return how much was observed; when cards were expected is not said of a window that is only compared with."""
+    """Return the coverage as JSON, without the effective bounds, which a comparison window does not need."""
     return {key: value for key, value in json_of(coverage).items() if not key.startswith("effective_")}
 
 
@@ -44,7 +44,7 @@ _OBSERVED = Unit(json=_observed, cell=AS_IS.cell)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Previous:
-    """The window of the same length just before this one: (since, until] in Unix ms; nothing of it may be observed."""
+    """The window of the same length just before this one, (since, until] in Unix ms; it may have no observed time."""
 
     since_ms: Timestamp[int]
     until_ms: Timestamp[int]
@@ -53,7 +53,7 @@ class Previous:
 
 
 def before(reader: ViewReader, window: Window, hosts: object, *, from_ticks: bool = False) -> Callable[[], Previous]:
-    """Ask for the window of the same length just before this one, of some hosts; call what is returned for it.
+    """Start querying the window of the same length just before this one; return a callable for the result.
 
     Its coverage is ``None`` where no card was expected in it.
     """
@@ -78,7 +78,7 @@ def before(reader: ViewReader, window: Window, hosts: object, *, from_ticks: boo
 
 
 def _text(report: Report, _style: Style, hours: HourFormat) -> Iterator[Part]:
-    """Yield each state's share now and then, and by how many points of a hundred it changed."""
+    """Yield each state's share in both windows, and the change in percentage points."""
     found = report[Previous]
     yield (
         f"Against the {length(found.until_ms - found.since_ms)} before: {at(found.since_ms, report.window)} to "

@@ -1,4 +1,4 @@
-"""What programs took of the memory of cards, and what they would have fitted, by the peaks of ticks."""
+"""Section right-size: peak memory of programs, and which smaller cards or slices they would have fitted."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from gua.report.size_limit import MOST_CARD_HOURS_OF_TICKS
 from gua.report.states import ACTIVE, IDLE_HELD, UNKNOWN
 
 RESERVE_DOUBT: Final = 1 << 30
-"""Memory that a driver may keep for itself where it does not tell, as in the rules [bytes]."""
-# What the profiles of the MIG user guide leave of their part of a card's memory: 0.91 (1g.18gb of an H200) to 0.97.
+"""Memory that the driver may reserve where it does not report its reserve, as in docs/rules.md [bytes]."""
+# MIG profiles offer 0.91 (1g.18gb of an H200) to 0.97 of their fraction of a GPU's memory (MIG user guide).
 _LEFT_BY_PROFILE: Final = 0.9
-# Of 1g, 2g and 3g: https://docs.nvidia.com/datacenter/tesla/mig-user-guide/supported-mig-profiles.html
+# Profiles 1g, 2g and 3g: https://docs.nvidia.com/datacenter/tesla/mig-user-guide/supported-mig-profiles.html
 _EIGHTHS: Final = (("1/8", 1 / 8), ("1/4", 1 / 4), ("1/2", 1 / 2))
-# Each part is half of the next: an instance of half a GPU has 0.45 to 0.5 of its memory.
+# Excludes an instance's own size: that of half a GPU has 0.45 to 0.5 of the memory, the next smaller half of that.
 _SMALLER: Final = 0.75
 _QUARTERS: Final = (("1/4", 1 / 4), ("1/2", 1 / 2))
 _SLICES: Final = (
@@ -44,9 +44,9 @@ _SLICES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class CardSize:
-    """A card's memory: ``usable_bytes`` without the driver's reserve; ``None`` where nothing can be said of it.
+    """A card's memory: ``usable_bytes`` excludes the driver's reserve; ``None`` where unknown, partitioned or shared.
 
-    Of a MIG instance ``whole_bytes`` is the memory of the GPU that it is a part of.
+    For a MIG instance ``whole_bytes`` is the memory of its GPU.
     """
 
     index: int | None
@@ -58,47 +58,47 @@ class CardSize:
 
 
 class ModelSize(NamedTuple):
-    """The least memory of a model's cards, in total and what programs can have of it [bytes]."""
+    """The smallest memory of a model's cards: total, and usable by programs [bytes]."""
 
     limit_bytes: int
     usable_bytes: int
 
 
 class Peak(NamedTuple):
-    """The largest memory of ticks that tell; ``is_whole`` where all of them did."""
+    """The largest memory of the ticks that report it; ``is_whole`` if all of them do."""
 
     bytes: int | None
     is_whole: bool
 
     def within(self, most_bytes: float | None) -> bool | None:
-        """Return whether it lies within so much: too large is certain, small enough only where every tick tells."""
+        """Return whether the peak is within the limit; ``None`` if unknown, or if it fits but some ticks lack it."""
         if most_bytes is None or self.bytes is None:
             return None
         return False if self.bytes > most_bytes else True if self.is_whole else None
 
 
 def usable(limit_bytes: int | None, reserved_bytes: int | None, *, is_told: bool) -> int | None:
-    """Return what programs can have of a card; ``None`` where its memory is unknown, or ``is_told`` is false."""
+    """Return the memory usable by programs; ``None`` where the size is unknown or ``is_told`` is false."""
     if not is_told or not limit_bytes:
         return None
     return max(0, limit_bytes - (RESERVE_DOUBT if reserved_bytes is None else reserved_bytes))
 
 
 def fits_half(peak: Peak, card: CardSize) -> bool | None:
-    """Return whether two of these would have had room on the card."""
+    """Return whether two programs of this peak would have fitted on the card; ``None`` if unknown."""
     return peak.within(None if card.usable_bytes is None else card.usable_bytes / 2)
 
 
 def fits_slice(peak: Peak, card: CardSize) -> tuple[bool | None, str | None]:
-    """Return whether a MIG slice of the GPU would have done, by memory alone, and the smallest part that does.
+    """Return whether a MIG slice of the GPU would have sufficed, by memory alone, and the smallest one.
 
-    Of an instance only parts count that are smaller than what it has.
+    For an instance only smaller slices count. Both are ``None`` where that is unknown.
     """
     whole_bytes = card.whole_bytes if card.is_instance else card.limit_bytes
     if card.usable_bytes is None or not card.limit_bytes or not whole_bytes or card.model is None:
         return None, None
     parts = next((parts for pattern, parts in _SLICES if pattern.search(card.model)), None)
-    if parts is None and card.is_instance:  # it can be cut, and nobody knows how
+    if parts is None and card.is_instance:  # it is partitioned, but the profiles of its model are unknown
         return None, None
     found: bool | None = False
     for name, part in parts or ():
@@ -112,9 +112,9 @@ def fits_slice(peak: Peak, card: CardSize) -> tuple[bool | None, str | None]:
 
 
 def fits_smaller(peak: Peak, card: CardSize, models: Mapping[str, ModelSize]) -> tuple[bool | None, str | None]:
-    """Return whether another model with less memory would have done, of ``models``, and which.
+    """Return whether another model in ``models`` with less memory would have sufficed, and the smallest one.
 
-    Totals are compared: of two hosts one may have a driver that does not tell its reserve, and no smaller cards.
+    Total memory decides which model is smaller: the usable memory of equal cards differs with unreported reserves.
     """
     if card.usable_bytes is None or card.limit_bytes is None:
         return None, None
@@ -133,7 +133,7 @@ def fits_smaller(peak: Peak, card: CardSize, models: Mapping[str, ModelSize]) ->
 
 
 def models_of(cards: Iterable[CardSize]) -> Mapping[str, ModelSize]:
-    """Return the least memory of each model's whole cards; of those of which nothing can be said, nothing."""
+    """Return the smallest memory of each model's whole cards; cards of unknown usable memory are left out."""
     found: dict[str, ModelSize] = {}
     for card in cards:
         if card.is_instance or card.model is None:
@@ -148,17 +148,15 @@ def models_of(cards: Iterable[CardSize]) -> Mapping[str, ModelSize]:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ProgramOnCard(OfCard):
-    """What one owner's program, or Slurm job of it, took of one card, of all its processes there together.
+    """The resources that one owner's program, or one Slurm job of it, took of a card, over all its processes there.
 
-    ``is_instance`` is that of a MIG instance, whose slices are smaller parts of its GPU.
-    Memory and utilization are of ticks, at the moments at which cards were read: what was between is not known.
-    ``peak_bytes`` is the largest, ``p95_bytes`` what 95 % of the time did not exceed, both of the ticks that tell;
-    ``untold_gpu_ms`` is about the GPU time of the others. ``usable_bytes`` is the card's memory without the driver's
-    reserve; ``None`` for GPUs that were partitioned, and memory that the host uses, too.
-    Utilization is that of the busiest process; ``p95_sm_utilization`` that of the card's SMs, whoever was on it, of the
-    ticks whose counters tell. ``fits_half``, ``fits_slice`` and ``fits_smaller`` are ``None`` where
-    that is not known; ``slice`` is the smallest part of the card's memory, ``smaller_model`` the smallest model of the
-    fleet, of those that fit.
+    ``is_instance``: the card is a MIG instance. Memory and utilization are sampled at ticks only. ``peak_bytes`` is the
+    maximum, ``p95_bytes`` the 95th percentile by time, both of the ticks with known memory. ``untold_gpu_ms`` is the
+    approximate GPU time of the other ticks. ``usable_bytes`` is the card's memory without the driver's reserve;
+    ``None`` for partitioned GPUs and for memory shared with the host. Utilization is that of the busiest process.
+    ``p95_sm_utilization`` is the card's SM activity, by any process, of ticks with counters. ``fits_half``,
+    ``fits_slice`` and ``fits_smaller`` are ``None`` where unknown. ``slice`` is the smallest sufficient part of the
+    GPU's memory, ``smaller_model`` the smallest sufficient model of the fleet.
     """
 
     is_instance: bool
@@ -182,14 +180,14 @@ class ProgramOnCard(OfCard):
 
     @property
     def fits(self) -> bool | None:
-        """Return whether it fits any of the three; ``None`` where that is not known."""
+        """Return whether any of the three fits; ``None`` where that is unknown."""
         every = (self.fits_half, self.fits_slice, self.fits_smaller)
         return True if True in every else None if None in every else False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FitTime:
-    """Some workloads, a card each: their GPU time, its share of all of it, and what it cost."""
+    """Workloads, each on one card: their number, GPU time, share of all workloads' time (0 to 1), and cost."""
 
     workloads: int
     gpu_ms: Hours[float]
@@ -199,10 +197,10 @@ class FitTime:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RightSize:
-    """What would have fitted half a card, a MIG slice, a smaller model; any of these, none, and what is not known.
+    """Workloads that would have fitted half a card, a MIG slice or a smaller model; any, none, or unknown.
 
-    ``every`` is these three last together; ``held_gpu_ms`` the held time of the headline, of which ``every`` is what
-    processes in ticks tell of.
+    ``every`` is the sum of ``any``, ``none`` and ``not_known``. ``held_gpu_ms`` is the headline's time that was not
+    truly-idle; ``every`` is the part of it with listed processes in ticks.
     """
 
     held_gpu_ms: Hours[float]
@@ -221,9 +219,9 @@ _NOTHING_KNOWN: Final = CardSize(None, None, None, None)
 
 
 class RightSizeRow(NamedTuple):
-    """What a program, or a job of it, took of a card.
+    """The resources that a program, or one Slurm job of it, took of a card.
 
-    GPU time in us, memory in bytes, utilization in 1/10,000, that of SMs in 1/200.
+    GPU time in us, memory in bytes, utilization in 1/10,000, SM activity in 1/200.
     """
 
     host: str
@@ -243,9 +241,9 @@ class RightSizeRow(NamedTuple):
 
 
 class CardSizeRow(NamedTuple):
-    """A card's memory in bytes, and whether nothing can be said by it: it was cut (MIG), or the host uses it, too.
+    """A card's memory [bytes], and whether it was partitioned (``is_cut``) or is the host's memory (``is_shared``).
 
-    ``whole_bytes`` is that of the GPU which an instance is a part of.
+    ``whole_bytes`` is the memory of an instance's GPU.
     """
 
     host: str
@@ -265,7 +263,7 @@ CARD_SIZES: Final = View("card_sizes", CardSizeRow, READ)
 
 
 def _collect(asking: Asking) -> Finish:
-    """Query what programs took of cards, and what the cards have; of a large fleet a few hosts at a time."""
+    """Query the programs' use of cards and the cards' sizes, for a large fleet in batches of hosts."""
     hours = [hour.hour for hour in asking.hours] or [NO_HOUR]
     rows = asking.rows_of_ticks(RIGHT_SIZE_VIEW, asking.hours, tick_hours=hours)
     sizes = asking.rows_of_ticks(CARD_SIZES, [hour for hour in asking.hours if not hour.is_counted])
@@ -280,7 +278,7 @@ def _collect(asking: Asking) -> Finish:
 def right_size_of(
     rows: Iterable[RightSizeRow], sizes: Iterable[CardSizeRow], prices: Prices, held_ms: float
 ) -> RightSize:
-    """Return the rows of ``gua_report.right_size``, judged by the cards' sizes, those of the most GPU time first."""
+    """Return the workloads compared with the cards' sizes, largest GPU time first."""
     cards = {(row.host, row.gpu): _size(row) for row in sizes}
     models = models_of(cards.values())
     found = sorted(
@@ -346,7 +344,7 @@ _MODEL_WIDTH: Final = 12
 
 
 def _text(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
-    """Yield the hours that would have fitted less, and the programs that they are of."""
+    """Yield the GPU-hours that would have fitted less memory, and their programs."""
     found = report[RightSize]
     if not found.workloads:
         yield "Not known: no tick of the window has a listed process."
@@ -368,7 +366,7 @@ def _text(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
 
 
 def _fits_table(found: RightSize, style: Style, hours: HourFormat, amounts: Amounts) -> Table:
-    """Return a row for each fit: the last three add up to all that is told, the others are no more than any of them."""
+    """Return a row per fit; the last three add up to the total, and none of the others exceeds any of these."""
     others = (("half a card", found.half), ("a MIG slice", found.slice), ("a smaller model here", found.smaller))
     whole = (("any of these", found.any), ("none of these", found.none), ("not known", found.not_known))
     values = [part.gpu_ms for _, part in whole]
@@ -382,14 +380,14 @@ def _fits_table(found: RightSize, style: Style, hours: HourFormat, amounts: Amou
 
 
 def _programs(workloads: Sequence[ProgramOnCard]) -> list[list[ProgramOnCard]]:
-    """Return what fits less, together by owner, program and model, the most GPU time first."""
+    """Return the workloads that fit less, grouped by owner, program and model, largest GPU time first."""
     fitting = (one for one in workloads if one.fits)
     groups = grouped(fitting, lambda one: (one.owner, one.program, one.model, one.is_instance))
     return sorted(groups.values(), key=lambda group: -sum(one.gpu_ms for one in group))
 
 
 def _programs_table(groups: Sequence[Sequence[ProgramOnCard]], style: Style, hours: HourFormat) -> Iterator[Part]:
-    """Yield a row a program: of its cards and jobs the largest peaks, and what all of them would have fitted."""
+    """Yield a row per program: the largest peaks of its workloads, and what all of them would have fitted."""
     rows = Rows(groups, MOST_PROGRAMS * style.times)
     rows.add("owner", lambda group: known(group[0].owner, style), left=True, shortest=6, is_head=True)
     rows.add("program", lambda group: known(group[0].program, style), left=True, shortest=6, is_head=True)
@@ -450,7 +448,7 @@ def _model(one: ProgramOnCard, style: Style) -> str:
 
 
 def _fits(group: Sequence[ProgramOnCard], style: Style) -> str:
-    """Return what all of a program's workloads fit, by the largest of them."""
+    """Return what all of a program's workloads fit, named by the largest of them."""
     largest = _largest(group)
     words = []
     if all(one.fits_slice for one in group):

@@ -1,4 +1,4 @@
-"""What may have slowed cards down, as their driver tells it."""
+"""Section slow-cards: throttle reasons and errors that the driver reports per card."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from gua.report.section import Csv, Section
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SlowCard(OfCard):
-    """A card's time in the window, and what of it the driver tells why clocks were held down (``told_ms``).
+    """A card's observed time, and the part for which the driver reported throttle reasons (``told_ms``).
 
-    ``heat_ms``, ``power_cap_ms`` and ``hardware_ms`` are of ticks in which it was so when the card was read, and may
-    overlap; ``slowed_ms`` is heat or hardware. Errors are at least so many; ``None`` where nothing was told. ``xid`` is
-    the number of the newest XID event, ``row_remap`` the newest state: 0 nothing to do, 1 pending, 2 failed, 3 both.
+    ``heat_ms``, ``power_cap_ms`` and ``hardware_ms`` are the times of ticks with that reason when the card was read;
+    they may overlap. ``slowed_ms`` is heat or hardware. Error counts are lower bounds, ``None`` where not reported.
+    ``xid`` is the newest XID, ``row_remap`` the newest state: 0 neither, 1 pending, 2 failed, 3 both.
     """
 
     observed_ms: Hours[int]
@@ -40,20 +40,20 @@ class SlowCard(OfCard):
 
     @property
     def is_noteworthy(self) -> bool:
-        """Return whether anything was told but nothing."""
+        """Return whether the driver reported a slowdown, a power cap, an error or a row remapping."""
         told = (self.slowed_ms, self.power_cap_ms, self.xid_errors, self.ecc_errors, self.row_remap)
         return any(told)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SlowCards:
-    """Every card, those that heat or hardware slowed the longest first."""
+    """Every card, the longest slowed by heat or hardware first."""
 
     cards: tuple[SlowCard, ...]
 
 
 class SlowCardRow(NamedTuple):
-    """A card: times in ms, errors that were told."""
+    """A card's times by throttle reason [ms], and its reported errors."""
 
     host: str
     gpu: str
@@ -75,7 +75,7 @@ SLOW_CARDS_VIEW: Final = View("slow_cards", SlowCardRow, READ)
 
 
 def _made(rows: Iterable[SlowCardRow], _window: Window) -> SlowCards:
-    """Return the cards, the most slowed first, then by their place."""
+    """Return the cards, the most slowed first, then by errors, power cap, host and index."""
     return SlowCards(cards=tuple(sorted((filled(SlowCard, row) for row in rows), key=_order)))
 
 
@@ -85,7 +85,7 @@ def _order(card: SlowCard) -> tuple[object, ...]:
 
 
 def _text(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
-    """Yield the cards of which the driver tells something, the most slowed first."""
+    """Yield the cards with a reported slowdown or error, the most slowed first."""
     found = report[SlowCards].cards
     told_ms = sum(card.told_ms for card in found)
     if not told_ms and not any(card.is_noteworthy for card in found):

@@ -1,4 +1,4 @@
-"""Streaks, not averages: idle streaks of processes, and what a rule that reclaims cards would give back."""
+"""Sections streaks and what-if: idle streaks of processes, and GPU time that an idle limit would have freed."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ from gua.report.states import IDLE_HELD
 LONGER_THAN_MS: Final = (0, 3_600_000, 8 * 3_600_000, 24 * 3_600_000)
 WHAT_IF_LIMITS_MS: Final = tuple(minutes * 60_000 for minutes in (5, 15, 30, 60, 120, 240, 480, 1440))
 FALSE_ALARM_MS: Final = 10 * 60_000
-"""A reclaim is a false alarm if the process would have been active again within this time [ms]."""
+"""A reclaim is a false alarm if the process was active again within this time after the limit [ms]."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StreakClass:
-    """Idle streaks longer than ``longer_than_ms``: how many, of how many holders, and the time in them [ms].
+    """Idle streaks longer than ``longer_than_ms``: their number, their holders, and the time in them [ms].
 
-    ``idle_ms`` is the processes' own idle time, ``idle_held_gpu_ms`` the GPU time attributed to them while the card
-    was idle-held, ``cost`` what that cost.
+    ``idle_ms`` is the processes' own idle time. ``idle_held_gpu_ms`` is the GPU time attributed to them while the card
+    was idle-held, ``cost`` its cost.
     """
 
     longer_than_ms: Seconds[int]
@@ -46,12 +46,12 @@ class StreakClass:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WhatIf:
-    """A rule "who is idle for more than ``limit_ms`` loses the card", played over the window.
+    """The effect of reclaiming cards from processes that are idle longer than ``limit_ms``, over the window.
 
-    ``gpu_ms``: GPU time given back, and what it ``cost``: that attributed to the process while the card was idle-held,
-    after the first ``limit_ms`` of each idle streak. ``reclaims``: streaks that reach the limit; ``holders``: of how
-    many holders (Slurm job, else pod, else container, else owner). ``false_alarms``: those whose process was active
-    again within :data:`FALSE_ALARM_MS` after the limit.
+    ``gpu_ms`` is the GPU time freed [ms], ``cost`` its cost: time attributed to the process while the card was
+    idle-held, after the first ``limit_ms`` of each idle streak. ``reclaims``: streaks longer than the limit.
+    ``holders``: their holders (Slurm job, else pod, else container, else owner). ``false_alarms``: reclaims whose
+    process was active again within :data:`FALSE_ALARM_MS` after the limit.
     """
 
     limit_ms: Seconds[int]
@@ -64,11 +64,11 @@ class WhatIf:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WhatIfEmpty:
-    """A rule "what is allocated and empty for more than ``limit_ms`` is taken back", played over the window.
+    """The effect of ending allocations that have no process longer than ``limit_ms``, over the window.
 
-    ``gpu_ms``: GPU time given back, and what it ``cost``: of each card of an allocation, after the first ``limit_ms``
-    of each streak in which nobody was there. ``reclaims``: streaks that reach the limit; ``allocations``: of how many.
-    ``false_alarms``: those whose owner came within :data:`FALSE_ALARM_MS` after the limit.
+    ``gpu_ms`` is the GPU time freed [ms], ``cost`` its cost: of each allocated card, after the first ``limit_ms`` of
+    each empty streak. ``reclaims``: streaks longer than the limit. ``allocations``: their allocations.
+    ``false_alarms``: reclaims whose owner had a process within :data:`FALSE_ALARM_MS` after the limit.
     """
 
     limit_ms: Seconds[int]
@@ -81,9 +81,9 @@ class WhatIfEmpty:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Streaks:
-    """The distribution, its classes one within the other, and the limits of what-if.
+    """The cumulative distribution of idle streaks, and the effect of each what-if limit.
 
-    ``what_if_empty`` are the same limits for what is allocated and empty, none where nobody looks at allocation.
+    ``what_if_empty`` has the same limits for empty allocations; it is empty without an allocation source.
     """
 
     classes: tuple[StreakClass, ...]
@@ -92,9 +92,9 @@ class Streaks:
 
 
 class StreaksRow(NamedTuple):
-    """Idle streaks of at least ``limit_ms``, and what a limit of that length would give back, GPU time in us.
+    """Idle streaks longer than ``limit_ms``, and the GPU time [us] that such a limit would free.
 
-    ``holder_hashes``: a number for each holder, where hosts are asked for in several parts.
+    ``holder_hashes`` identifies the holders across batches of hosts.
     """
 
     limit_ms: Count
@@ -110,7 +110,7 @@ class StreaksRow(NamedTuple):
 
 
 class EmptyLimitsRow(NamedTuple):
-    """Streaks of more than ``limit_ms`` in which allocations were empty, and what such a limit would give back [us]."""
+    """Empty streaks of allocations longer than ``limit_ms``, and the GPU time [us] that such a limit would free."""
 
     limit_ms: Count
     streaks: Count
@@ -126,7 +126,7 @@ STREAKS: Final = View("streaks", StreaksRow, (*READ, *PRICED, "limits_ms", "fals
 
 
 def what_if_empty(rows: Iterable[EmptyLimitsRow], limits_ms: Sequence[int], prices: Prices) -> tuple[WhatIfEmpty, ...]:
-    """Return a limit each; one that no streak reaches has no row."""
+    """Return one result per limit; a limit that no streak reaches has no row and counts as 0."""
     parts = grouped(rows, lambda row: row.limit_ms)
     return tuple(
         WhatIfEmpty(
@@ -139,7 +139,7 @@ def what_if_empty(rows: Iterable[EmptyLimitsRow], limits_ms: Sequence[int], pric
 
 
 def streaks(rows: Iterable[StreaksRow], limits_ms: Sequence[int], prices: Prices) -> Streaks:
-    """Return both from the rows of all limits; a limit that no streak reaches has no row."""
+    """Return the distribution and the what-if limits; a limit that no streak reaches has no row and counts as 0."""
     parts = grouped(rows, lambda row: row.limit_ms)
     return Streaks(
         classes=tuple(_class_of(limit, parts.get(limit, ()), prices) for limit in LONGER_THAN_MS),
@@ -163,12 +163,12 @@ def _class_of(limit_ms: int, parts: Sequence[StreaksRow], prices: Prices) -> Str
 
 
 def _holders(parts: Sequence[StreaksRow]) -> int:
-    """Return how many holders there are, each once, also where it is on hosts of several parts."""
+    """Return the number of distinct holders, across batches of hosts."""
     return parts[0].holders if len(parts) == 1 else len({holder for row in parts for holder in row.holder_hashes})
 
 
 def _given_back(parts: Sequence[StreaksRow] | Sequence[EmptyLimitsRow], prices: Prices) -> dict[str, Any]:
-    """Return what a limit would give back as fields of :class:`WhatIf` and :class:`WhatIfEmpty`."""
+    """Return the fields that :class:`WhatIf` and :class:`WhatIfEmpty` share."""
     given_back_us = sum(row.given_back_us for row in parts)
     return {
         "gpu_ms": given_back_us / 1000,
@@ -179,7 +179,7 @@ def _given_back(parts: Sequence[StreaksRow] | Sequence[EmptyLimitsRow], prices: 
 
 
 def _priced(parts: Iterable[tuple[PricedTime, ...]]) -> tuple[PricedTime, ...]:
-    """Return times by price, of several parts added up."""
+    """Return GPU time [us] by price, summed over batches of hosts."""
     added: Counter[int] = Counter()
     for part in parts:
         added.update(dict(part))
@@ -187,7 +187,7 @@ def _priced(parts: Iterable[tuple[PricedTime, ...]]) -> tuple[PricedTime, ...]:
 
 
 def _text(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
-    """Yield how many idle streaks are longer than some lengths, and the hours in them."""
+    """Yield the number of idle streaks above each length, and the hours in them."""
     amounts = Amounts.of_report(report)
     yield (
         "An idle streak is a process that holds a card and does nothing, until it is active again. Each line "
@@ -204,7 +204,7 @@ def _text(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
 
 
 def _what_if_text(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
-    """Yield a line a limit: GPU-hours given back, of how many holders, with how many false alarms."""
+    """Yield a row per limit: GPU-hours freed, holders or allocations, false alarms."""
     found = report[Streaks]
     held_ms = report.headline.states[IDLE_HELD].gpu_ms
     yield (

@@ -1,4 +1,4 @@
-"""Each card's states over time, one line a card, and who was longest on it."""
+"""Section timeline: each card's states over time, one row per card, and its longest processes."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ BLANK: Final = " "
 
 
 def _text(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
-    """Yield a table of the cards with the split of their time and who was longest on them."""
+    """Yield a table of the cards with their time by state and their longest processes."""
     shown = report[Timeline].cards[:MOST_CARDS]
     rows = Rows([*zip(_labels(report, shown, style), shown, strict=True)])
     rows.add("card", lambda one: one[0], left=True, shortest=8)
@@ -51,7 +51,7 @@ def _text(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
 
 
 def _drawn(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
-    """Yield each card's line of time: each character is the state that took most of what was observed of its time."""
+    """Yield each card's timeline: each character is the state with most of the time observed in it."""
     found = report[Timeline]
     room = max(style.width - 4, 8)
     character_ms = (found.until_ms - found.since_ms) / room
@@ -77,7 +77,7 @@ def _rest(report: Report, shown: int) -> Iterator[str]:
 
 
 def line_of(card: CardTimeline, found: Timeline, room: int, style: Style) -> str:
-    """Return the window in ``room`` characters: the state of most of each; blank if more than half is missing."""
+    """Return the window in ``room`` characters, each the longest state in it; blank if more than half is unobserved."""
     whole_ms = found.until_ms - found.since_ms
     to_ms = whole_ms / room
     sums = [[0.0] * len(STATES) for _ in range(room)]
@@ -92,7 +92,7 @@ def line_of(card: CardTimeline, found: Timeline, room: int, style: Style) -> str
 
 
 def _character(sums: Sequence[float], cell_ms: float, style: Style) -> str:
-    if 2 * sum(sums) < cell_ms - 1:  # ms, of sums of parts
+    if 2 * sum(sums) < cell_ms - 1:  # 1 ms tolerance for sums of fractions
         return BLANK
     state = STATES[max(range(len(STATES)), key=lambda place: sums[place])]
     return style.paint(state, style.fill[state])
@@ -126,16 +126,16 @@ def _holder(one: Presence, style: Style, hours: HourFormat) -> str:
 
 MOST_CARDS_ON_PAGE: Final = 128
 _FEW_CARDS: Final = 16
-_LANES: Final = 2  # a card, where there are many cards
-_MOST_COLUMNS: Final = 480  # of a strip: about a pixel and a half each on a wide screen
-_COLUMNS_IN_ALL: Final = 30_000  # keep the page of a large fleet below 3 MB
+_LANES: Final = 2  # per card, if there are many cards
+_MOST_COLUMNS: Final = 480  # of a sparkline: about 1.5 pixels each on a wide screen
+_COLUMNS_IN_ALL: Final = 30_000  # keeps the page of a large fleet below 3 MB
 _LANE_HEIGHT: Final = 6
-_LAST_WORDS: Final = 0.88  # a mark later than that has no room for its words
+_LAST_WORDS: Final = 0.88  # a later mark has no space for its label
 _NUMBERS: Final = (ACTIVE, IDLE_HELD, TRULY_IDLE, UNKNOWN, UNOBSERVED)
 
 
 def _page(report: Report, _hours: object) -> Markup | None:
-    """Return a table with a strip and the percents of each card, and lanes of its holders below."""
+    """Return a table with a sparkline and percentages per card, and a lane below for each of its processes."""
     drawn = report[Timeline]
     if not drawn.cards:
         return None
@@ -174,7 +174,7 @@ def _page(report: Report, _hours: object) -> Markup | None:
 
 
 def _cells_a_column(drawn: Timeline, cards: int) -> int:
-    """Return how many neighbouring cells make one column."""
+    """Return how many adjacent cells are added up in one column."""
     cells = max(len(card.cells) for card in drawn.cards)
     most_columns = max(24, min(_MOST_COLUMNS, _COLUMNS_IN_ALL // cards))
     return -(-cells // most_columns) or 1
@@ -182,7 +182,7 @@ def _cells_a_column(drawn: Timeline, cards: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Pen:
-    """What all rows have in common: the window, the lines of its axis, and which cards are parts of others."""
+    """The values shared by all rows: the timeline, the grid lines, the window, and the cards' parts in MIG."""
 
     drawn: Timeline
     grid: Markup
@@ -190,7 +190,7 @@ class _Pen:
     mig: Mapping[tuple[str, str], str | None]
 
     def card(self, card: CardTimeline, lanes: int | None, cells_a_column: int) -> Markup:
-        """Return the rows of one card: its strip, and a lane for each of its first holders."""
+        """Return the rows of one card: its sparkline, and a lane for each of its first processes."""
         told = self._percents(card)
         words = ", ".join(f"{state} {part} %" for state, part in zip(_NUMBERS, told, strict=True))
         shown_as = _card_label(card.index, card.card_name, card.gpu, self.mig.get((card.host, card.gpu)))
@@ -212,7 +212,7 @@ class _Pen:
         return tag("tbody", row, *rows)
 
     def _percents(self, card: CardTimeline) -> list[str]:
-        """Return each state's part of the whole window, and what is unobserved of it."""
+        """Return the percentage of each state in the whole window, and of unobserved time."""
         sums = [sum(cell[place] for cell in card.cells) for place in range(len(STATES))]
         whole = self.drawn.until_ms - self.drawn.since_ms
         return percents([*sums, max(whole - sum(sums), 0)])
@@ -241,23 +241,23 @@ class _Pen:
 
 
 HEIGHT: Final = 24
-_STEPS: Final = 12  # of a column that holds several states
+_STEPS: Final = 12  # of a column with several states
 _STEP: Final = HEIGHT // _STEPS
-_WIDTH: Final = 1000  # about that of the strip on a screen, so that patterns keep their shape
-_PARTS: Final = len(STATES) + 1  # and what is unobserved
+_WIDTH: Final = 1000  # about its width on a screen, so that patterns are not distorted
+_PARTS: Final = len(STATES) + 1  # the states, and unobserved
 Levels = tuple[int, ...]  # the steps of each state from the bottom up
 
 
 @dataclass(frozen=True, slots=True)
 class Strip:
-    """Paths in the order of ``STATES``, empty where a state never was, in a box of ``width`` x ``HEIGHT``."""
+    """Paths in the order of ``STATES``, empty where a state never occurs, in a box of ``width`` x ``HEIGHT``."""
 
     width: float
     paths: tuple[str, ...]
 
 
 def strip_of(card: CardTimeline, drawn: Timeline, cells_a_column: int) -> Strip:
-    """Return a card's strip with that many cells added up in each column."""
+    """Return a card's sparkline with ``cells_a_column`` cells added up in each column."""
     column_ms = drawn.cell_ms * cells_a_column
     whole_ms = drawn.until_ms - drawn.since_ms
     count = -(-len(card.cells) // cells_a_column)
@@ -289,7 +289,7 @@ def _levels(card: CardTimeline, drawn: Timeline, cells_a_column: int) -> Iterato
 
 
 def _levels_of(parts: Sequence[int]) -> Levels:
-    """Return the steps of each state; what was there is seen, at the cost of the largest."""
+    """Return the steps of each state; a state that occurs gets at least one, taken from the largest."""
     levels = apportion(parts, _STEPS)
     for place, part in enumerate(parts):
         if part > 0 and levels[place] == 0 and place < _PARTS - 1:
@@ -299,7 +299,7 @@ def _levels_of(parts: Sequence[int]) -> Levels:
 
 
 def _runs(columns: Sequence[Levels]) -> Iterator[tuple[int, int, Levels]]:
-    """Yield [first, last) of columns that are alike."""
+    """Yield (first, last, levels) of consecutive equal columns; ``last`` is exclusive."""
     first = 0
     for place in range(1, len(columns) + 1):
         if place == len(columns) or columns[place] != columns[first]:
@@ -316,7 +316,7 @@ _MS: Final = timedelta(milliseconds=1)
 
 
 def marks(since_ms: int, until_ms: int, timezone: str) -> list[tuple[float, str]]:
-    """Return (place, words) of at most nine marks within a window, places from 0 to 1; midnights tell their date."""
+    """Return (place, label) of at most nine marks in a window, places from 0 to 1; midnights have their date."""
     if until_ms <= since_ms:
         return []
     length_hours = (until_ms - since_ms) / 3_600_000
@@ -329,7 +329,7 @@ def marks(since_ms: int, until_ms: int, timezone: str) -> list[tuple[float, str]
 
 def _hour_marks(since_ms: int, until_ms: int, timezone: str, step: int) -> Iterator[tuple[float, str]]:
     local_zone = zone(timezone)
-    for at_ms in range(-(-since_ms // _QUARTER_MS) * _QUARTER_MS, until_ms, _QUARTER_MS):  # as zones are off by those
+    for at_ms in range(-(-since_ms // _QUARTER_MS) * _QUARTER_MS, until_ms, _QUARTER_MS):  # UTC offsets use these
         local = (_EPOCH + timedelta(milliseconds=at_ms)).astimezone(local_zone)
         place = (at_ms - since_ms) / (until_ms - since_ms)
         if local.minute == 0 and local.hour % step == 0:
@@ -345,7 +345,7 @@ def _day_marks(since_ms: int, until_ms: int, timezone: str, step: int) -> Iterat
         place = (midnight - since_ms) / (until_ms - since_ms)
         if place >= 1:
             return
-        # Days are counted from a Monday, so that every seventh is one.
+        # Ordinal 1 is a Monday, so every seventh day from there is one.
         if place >= 0 and (day.toordinal() - 1) % step == 0:
             yield place, f"{day:%a %d %b}"
         day += timedelta(days=1)
@@ -377,13 +377,13 @@ def _mark(place: float, label: str) -> Markup:
 
 
 def _grid(places: Sequence[float]) -> Markup:
-    """Return the lines below the marks of the axis."""
+    """Return the grid lines below the marks of the axis."""
     lines = (tag("i", style=f"left:{100 * place:.2f}%") for place in places)
     return tag("span", *lines, class_="grid", aria_hidden="true")
 
 
 def _card_label(index: int | None, called: str | None, gpu: str, mig: str | None = None) -> Markup:
-    """Return ``0 H100 80GB HBM3``; the UUID shows where one points."""
+    """Return ``0 H100 80GB HBM3`` with the UUID as its tooltip."""
     shown = LEFT_OVER if mig == Mig.PARENT else short_name(called or gpu)
     number = NONE if index is None else str(index)
     return tag("span", tag("span", number, class_="index"), " ", name(shown, 28), title=safe(gpu, 80))

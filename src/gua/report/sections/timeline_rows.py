@@ -1,4 +1,4 @@
-"""Each card's states over time, in cells of equal length, and who was on it."""
+"""Rows of section timeline: each card's states in time cells of equal length, and its processes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _CELLS = Unit(json=lambda cells: [[part / 1000 for part in cell] for cell in cel
 class Presence:
     """One process on a card, clipped to the window (Unix ms).
 
-    ``observed_ms`` is what ticks cover of its time there, ``idle_ms`` of that idle, ``unknown_ms`` not known.
+    ``observed_ms`` is its time covered by ticks; ``idle_ms`` and ``unknown_ms`` are the idle and unknown parts.
     """
 
     owner: str | None
@@ -34,10 +34,10 @@ class Presence:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CardTimeline(Placed):
-    """One card.
+    """One card's states over time.
 
-    ``cells`` has for each cell of the window, oldest first, the milliseconds observed in each state, in the order of
-    ``STATES``; what is missing of the cell is unobserved. ``holders``: the processes longest on it, longest first.
+    ``cells`` has the milliseconds in each state per cell of the window, oldest first, in the order of ``STATES``; the
+    rest of a cell is unobserved. ``holders``: the processes with the longest time on it, longest first.
     """
 
     card_name: str | None
@@ -48,7 +48,7 @@ class CardTimeline(Placed):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Timeline:
-    """The window (since, until] cut into cells of ``cell_ms``; the last may reach beyond it."""
+    """The window (since, until] divided into cells of ``cell_ms``; the last may extend beyond it."""
 
     since_ms: Timestamp[int]
     until_ms: Timestamp[int]
@@ -65,7 +65,7 @@ _CELLS_MS: Final = tuple(
 
 
 class TimelineCell(NamedTuple):
-    """A cell of a card's timeline by its number, ms in each state."""
+    """One cell of a card's timeline by its number, with the milliseconds in each state."""
 
     number: Count
     active_ms: Count
@@ -75,7 +75,7 @@ class TimelineCell(NamedTuple):
 
 
 class TimelineRow(NamedTuple):
-    """A card's cells that have ticks."""
+    """The cells of a card that have ticks."""
 
     host: str
     gpu: str
@@ -83,7 +83,7 @@ class TimelineRow(NamedTuple):
 
 
 class PresenceRow(NamedTuple):
-    """One of the processes that were longest on a card: its ``place`` among so many ``processes``."""
+    """One of the processes with the longest time on a card: its rank ``place``, of ``processes`` in total."""
 
     host: str
     gpu: str
@@ -104,7 +104,7 @@ PRESENCES: Final = View("timeline_processes", PresenceRow, (*READ, "limit"))
 
 
 def cell_ms(window: Window) -> int:
-    """Return the length of a timeline's cells: a round one, of which the window has :data:`MOST_CELLS` at most."""
+    """Return the cell length [ms]: a round duration that gives at most :data:`MOST_CELLS` cells."""
     length = window.until_ms - window.since_ms
     return next((one for one in _CELLS_MS if length <= one * MOST_CELLS), -(-length // MOST_CELLS))
 

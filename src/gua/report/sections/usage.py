@@ -1,4 +1,4 @@
-"""Who held the cards that were not truly-idle, by owner and program, and by whatever else was asked for."""
+"""Section usage: time on cards that were not truly-idle, by owner and program and by other requested keys."""
 
 from __future__ import annotations
 
@@ -46,12 +46,11 @@ ProcessHours = Annotated[float, HOURS.named("process_hours")]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class OwnerUsage:
-    """An owner's program, or (kind ``unlisted``) the time in which no process was listed on a card that was not idle.
+    """An owner's program, or (kind ``unlisted``) time of cards that were not truly-idle without a listed process.
 
-    ``gpu_ms`` is the part of the cards' GPU time attributed to it, ``process_ms`` how long its processes
-    were on cards. ``states`` are those of the cards, ``costs`` what the part of it
-    cost. The others, ``None`` where streaks were not asked for, are as of a
-    :class:`UsageRow`.
+    ``gpu_ms`` is the GPU time attributed to it, ``process_ms`` the time of its processes on cards. ``states`` are those
+    of the cards, ``costs`` the cost of its part by state. The other fields are those of a :class:`UsageRow`; ``None``
+    in kind ``unlisted``.
     """
 
     kind: str
@@ -69,16 +68,15 @@ class OwnerUsage:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class UsageRow:
-    """One owner (program, container, …) of processes; times in ms, Unix ms for moments.
+    """The processes of one name by a key (program, container, …); times in ms, moments in Unix ms.
 
-    ``kind`` is ``listed``, or ``unlisted`` for time in which no listed process was on a card that was not truly-idle:
-    one row, by host and model one of each. ``name`` is ``None`` where it is not known, or where there is none. The
-    split GPU times are attributed (docs/rules.md) and add up, over all rows, to those of cards that were active,
-    idle-held or unknown; ``share`` is the part of that sum, 0 to 1. ``process_ms``: how long its processes were on
-    those cards, each for itself. ``longest_idle_ms``: longest idle streak of any process that had the name when it was
-    last seen, ``None`` where no such process was ever known to be active or idle. A session is one process, however
-    many cards it was on; ``first_ms`` and ``last_ms`` are when any was first and last seen on a card in the window. Of
-    hours whose processes were not kept apart there are no sessions (``None``).
+    ``kind`` is ``listed``, or ``unlisted`` for time of cards that were not truly-idle without a listed process: one
+    row, or one per host or model with that key. ``name`` is ``None`` where unknown or absent. GPU times are attributed
+    by docs/rules.md; all rows add up to the active, idle-held and unknown time of cards. ``share`` is the part of that
+    sum, 0 to 1. ``process_ms`` adds up each process's time on those cards. ``longest_idle_ms`` is the longest idle
+    streak of a process that last had this name, ``None`` where all its states are unknown. A session is one process on
+    any number of cards. ``first_ms`` and ``last_ms`` bound its time on a card in the window. ``sessions`` is ``None``
+    where single processes are no longer stored.
     """
 
     kind: str
@@ -96,7 +94,7 @@ class UsageRow:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class UsageBy:
-    """All rows by one key of ``USAGE_BY``, the largest first."""
+    """All rows by one key of ``USAGE_BY``, largest GPU time first."""
 
     by: str
     rows: tuple[UsageRow, ...]
@@ -104,7 +102,7 @@ class UsageBy:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Usage:
-    """Owners with their programs, the largest first, and what else was asked for."""
+    """Owners with their programs, largest GPU time first, and the rows of each requested key."""
 
     owners: tuple[OwnerUsage, ...]
     usage_by: tuple[UsageBy, ...] = ()
@@ -113,11 +111,11 @@ class Usage:
 OWNER_AND_PROGRAM = "identity"
 _HELD: Final = (ACTIVE, IDLE_HELD, UNKNOWN)
 LEAST_US: Final = 1000
-"""What is left is whole milliseconds of ticks; less comes from rounding the parts of ticks that the window cuts."""
+"""Smallest unlisted time [us]: ticks are whole milliseconds, less is a rounding error of cut ticks."""
 
 
 class OwnerSpanRow(NamedTuple):
-    """An owner's program, or a party: GPU time in us by the card's state, and its processes that are there now."""
+    """Processes of one name: GPU time [us] by the card's state, and their times on cards."""
 
     name: str | None
     program: str | None
@@ -133,7 +131,7 @@ class OwnerSpanRow(NamedTuple):
 
     @property
     def gpu_us(self) -> tuple[int, int, int]:
-        """Return the GPU time on cards that were active, idle-held and unknown."""
+        """Return the GPU time on active, idle-held and unknown cards [us]."""
         return (self.active_us, self.idle_held_us, self.unknown_us)
 
 
@@ -142,7 +140,7 @@ USAGE_VIEW: Final = View("usage", OwnerSpanRow, (*READ, "by", *PRICED))
 
 @dataclass(frozen=True, kw_only=True)
 class Whole:
-    """What all rows together must come to: the GPU time of cards by state, and of it the priced time by price [us]."""
+    """The expected total of all rows: GPU time of cards by state [us], and priced time by price and state [us]."""
 
     gpu_us: Mapping[str, int]
     prices: Prices
@@ -150,14 +148,14 @@ class Whole:
 
     @classmethod
     def of(cls, every: Iterable[Mapping[str, StateTime]], prices: Prices, costs: Iterable[CostsRow]) -> Whole:
-        """Return the time of cards, each by state, of which ``costs`` are the rows."""
+        """Return the total of several cards, each with its time by state; ``costs`` are the rows of their prices."""
         times = list(every)
         gpu_us = {state: sum(round(time[state].gpu_ms * 1000) for time in times) for state in STATES}
         return cls(gpu_us=gpu_us, prices=prices, priced=by_price_and_state(costs))
 
 
 def owners_of(rows: Sequence[OwnerSpanRow], whole: Whole) -> tuple[OwnerUsage, ...]:
-    """Return owners and programs, the largest first; with the row of kind ``unlisted`` they sum to the headline."""
+    """Return owners and programs, largest GPU time first; with kind ``unlisted`` they add up to the headline."""
     listed = (row for row in rows if sum(row.gpu_us) > 0)
     found = [filled(OwnerUsage, row, owner=row.name, **_listed(row, whole.prices)) for row in listed]
     if rest := _unlisted(rows, whole):
@@ -168,9 +166,9 @@ def owners_of(rows: Sequence[OwnerSpanRow], whole: Whole) -> tuple[OwnerUsage, .
 def usage_of(
     by: str, rows: Sequence[OwnerSpanRow], whole: Whole, groups: Mapping[str | None, Whole] | None = None
 ) -> UsageBy:
-    """Return the rows by one key, the largest first, with those of kind ``unlisted`` where there is such time.
+    """Return the rows by one key, largest GPU time first, with rows of kind ``unlisted`` where such time exists.
 
-    ``groups``: what the rows of each name together must come to, where the key is one of cards.
+    ``groups``: the expected total of each name, for keys of cards (host, model).
     """
     found = [filled(UsageRow, row, share=None, **_listed(row, whole.prices)) for row in rows if sum(row.gpu_us)]
     for name, of_name in ({None: whole} if groups is None else groups).items():
@@ -183,13 +181,13 @@ def usage_of(
 
 
 def _listed(row: OwnerSpanRow, prices: Prices) -> dict[str, Any]:
-    """Return a row's fields of :class:`OwnerUsage` and :class:`UsageRow`."""
+    """Return the fields of a listed row of :class:`OwnerUsage` and :class:`UsageRow`."""
     times = _times(row.gpu_us, of_states(row.priced), prices)
     return {"kind": "listed", "sessions": row.sessions or None, **times}
 
 
 def _unlisted(rows: Sequence[OwnerSpanRow], whole: Whole) -> dict[str, Any] | None:
-    """Return the same of what is left; ``None`` where processes were given all there was, or more."""
+    """Return the fields of the unlisted row; ``None`` where listed processes account for all the time."""
     listed = [sum(us) for us in zip((0, 0, 0), *(row.gpu_us for row in rows), strict=True)]
     rests = [whole.gpu_us[state] - us for state, us in zip(_HELD, listed, strict=True)]
     rests = [rest if rest >= LEAST_US else 0 for rest in rests]
@@ -200,7 +198,7 @@ def _unlisted(rows: Sequence[OwnerSpanRow], whole: Whole) -> dict[str, Any] | No
 
 
 def _times(us: Sequence[int], priced: PricedUs, prices: Prices) -> dict[str, Any]:
-    """Return GPU time [us] on active, idle-held and unknown cards as fields: all of it, by state, and its cost."""
+    """Return fields from GPU time [us] on active, idle-held and unknown cards: total, by state, and cost."""
     by_state = dict(zip(_HELD, us, strict=True))
     return {
         "gpu_ms": sum(us) / 1000,
@@ -210,7 +208,7 @@ def _times(us: Sequence[int], priced: PricedUs, prices: Prices) -> dict[str, Any
 
 
 def unlisted_priced(whole: PricedUs, listed: Iterable[PricedUs]) -> PricedUs:
-    """Return what is left of the priced time of cards that were not truly-idle."""
+    """Return the priced time [us] of cards that were not truly-idle, less that of listed processes."""
     rest = Counter({key: us for key, us in whole.items() if key[1] != TRULY_IDLE})
     for one in listed:
         rest.subtract(one)
@@ -229,13 +227,13 @@ _SHORTEST_NAME: Final = 9
 
 
 def _text(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
-    """Yield the ten largest owners' programs and the rest as one line, then whatever else was asked for."""
+    """Yield the largest owners' programs, the rest as one line, then a table per requested key."""
     yield from _owners_as_table(report, style, hours) if report[Usage].owners else (_nobody(report),)
     yield from usage_by(report, style, hours)
 
 
 class _Line(NamedTuple):
-    """What is written of an owner's program, or of all others together, and whose figures stand there."""
+    """A line of the table: an owner's program, or all others together."""
 
     owner: str
     program: str
@@ -244,7 +242,7 @@ class _Line(NamedTuple):
 
 
 def _lines(every: Sequence[OwnerUsage], most: int, style: Style) -> list[_Line]:
-    """Return the largest and the rest as one line, so that they add up to the time that was not truly-idle."""
+    """Return the largest owners and the rest as one line; they add up to the time that was not truly-idle."""
     lines = [_Line(_owner(one, style), _program(one, style), [one], _streaks(one)) for one in every[:most]]
     rest = every[most:]
     return [*lines, _Line(plural(len(rest), "other"), "", rest, ["", ""])] if rest else lines
@@ -253,7 +251,7 @@ def _lines(every: Sequence[OwnerUsage], most: int, style: Style) -> list[_Line]:
 def _add_figures(
     rows: Rows[_Line], amounts: Amounts, style: Style, hours: HourFormat, *, with_process_hours: bool
 ) -> None:
-    """Add hours, what was wasted where prices match, and what there is room for."""
+    """Add the columns of hours, of wasted cost where prices match, and of process hours."""
 
     def states(line: _Line) -> list[str]:
         return hours.parts([sum(one.states[state].gpu_ms for one in line.owners) for state in _HELD])
@@ -297,7 +295,7 @@ _SAYS: Final = "GPU-hours of cards that were active, idle-held or unknown, split
 
 
 def _drawn(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
-    """Yield the same, with as many columns as fit."""
+    """Yield the owners with as many columns as fit, then a table per requested key."""
     yield from _owners(report, style, hours) if report[Usage].owners else (_nobody(report),)
     yield from usage_by(report, style, hours)
 
@@ -313,7 +311,7 @@ def _streaks(one: OwnerUsage) -> list[str]:
 
 
 def usage_by(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
-    """Yield a table for each key by which processes are added up; the last one explains the columns of all."""
+    """Yield a table for each key that processes are added up by; the last one has the notes of all."""
     for by in report[Usage].usage_by:
         yield Heading(f"Per {style.name(by.by, _NAME_WIDTH)}")
         table = _usage_by_table(by, report, style, hours)
@@ -363,7 +361,7 @@ def _row_name(one: UsageRow, by: str, style: Style) -> str:
 
 
 def _owners(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
-    """Yield the ten largest and the rest, with as many columns as fit."""
+    """Yield the ten largest owners and the rest, with as many columns as fit."""
     top, amounts = report[Usage].owners[:MOST_OWNERS], Amounts.of_report(report)
     room = style.width - AMOUNT_WIDTH * len(amounts.currencies)
     if room < STACKED_BELOW:
@@ -408,7 +406,7 @@ def _program(one: OwnerUsage, style: Style) -> str:
 
 
 def _name_widths(top: Sequence[OwnerUsage], style: Style, room: int) -> tuple[int, int]:
-    """Return the columns of owner and program: as wide as needed, the wider one gives way where room is short."""
+    """Return the widths of owner and program: natural widths, with the wider one reduced where space is short."""
     listed = [one for one in top if one.kind == "listed"]
     owner = max([_SHORTEST_NAME, *(width_of(_owner(one, style)) for one in listed)])
     program = max([_SHORTEST_NAME, *(width_of(_program(one, style)) for one in listed)])
@@ -417,7 +415,7 @@ def _name_widths(top: Sequence[OwnerUsage], style: Style, room: int) -> tuple[in
             owner -= 1
         else:
             program -= 1
-    if len(listed) < len(top):  # the words for no process take both columns
+    if len(listed) < len(top):  # the text for no process spans both columns
         program = max(program, min(len(NOT_LISTED) - owner - 2, room - owner))
     return owner, program
 
@@ -443,7 +441,7 @@ def _collect(asking: Asking) -> Finish:
 def _groups(
     by: str, cards: Iterable[Card], prices: Prices, costs: Iterable[CostsRow]
 ) -> Mapping[str | None, Whole] | None:
-    """Return what the rows of each host, or model, must come to; ``None`` for a key that is none of cards."""
+    """Return the expected total of each host or model; ``None`` for any other key."""
     if by not in {BY_HOST, BY_MODEL}:
         return None
     named = grouped(cards, lambda card: card.host if by == BY_HOST else card.model or card.name)

@@ -1,4 +1,4 @@
-"""How much of the active and idle-held hours was idle seconds, of all cards and of each."""
+"""Section usefulness: idle seconds in active and idle-held time, and SM, tensor and memory activity."""
 
 from __future__ import annotations
 
@@ -26,17 +26,16 @@ from gua.report.sections.headline import state_units
 from gua.report.states import ACTIVE, IDLE_HELD
 
 METRICS: Final = ("sm", "occupancy", "tensor", "memory_bandwidth")
-"""Metrics in the order of the numbers that hours are kept with, from 1."""
+"""Performance metrics; a metric's number in the hourly rollups is its position here, from 1."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class IdleTime:
     """Some GPU time and the idle seconds in it.
 
-    ``sampled_gpu_ms`` of ``gpu_ms`` is what samples of utilization tell busy from idle seconds of; ``idle_gpu_ms`` of
-    that lay below the threshold of active, a share of ``idle_share`` (of what samples tell; ``None`` where they tell
-    nothing). ``idle_joules`` is the energy of ``measured_gpu_ms`` of the idle time, the part that power samples cover;
-    ``None`` where they cover nothing.
+    ``sampled_gpu_ms`` is the part of ``gpu_ms`` with utilization samples. ``idle_gpu_ms`` is the part of the sampled
+    time below the threshold of active, ``idle_share`` its share (0 to 1); ``None`` without samples. ``idle_joules`` is
+    the energy of ``measured_gpu_ms``, the idle time with power samples; ``None`` without any.
     """
 
     gpu_ms: Hours[float]
@@ -49,10 +48,10 @@ class IdleTime:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MeanActivity:
-    """What performance counters tell of some active time: of one metric, and only where it is told.
+    """The mean of one performance metric over active time with counters.
 
-    ``metric`` is sm (multiprocessors that were busy), occupancy, tensor or memory_bandwidth. ``mean`` is over the
-    ``told_gpu_ms`` that it is told of, ``low_gpu_ms`` those of ticks in which it was below 10 %.
+    ``metric`` is sm (busy multiprocessors), occupancy, tensor or memory_bandwidth. ``mean`` (0 to 1) is over
+    ``told_gpu_ms``, the GPU time with counters; ``low_gpu_ms`` is the part of it below 10 %.
     """
 
     metric: str
@@ -63,9 +62,10 @@ class MeanActivity:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class OwnerActivity:
-    """An owner's program in active ticks that tell how many SMs were busy; of a shared card each has the card's.
+    """An owner's program in active ticks with SM activity; on a shared card each program gets the card's values.
 
-    ``low_gpu_ms`` of ``gpu_ms`` are those with less than 10 % of the SMs. ``tensor`` is ``None`` where it is not told.
+    ``low_gpu_ms`` is the part of ``gpu_ms`` with less than 10 % of the SMs busy. ``tensor`` is ``None`` without
+    counters.
     """
 
     owner: str | None
@@ -78,10 +78,10 @@ class OwnerActivity:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BusyWithFewSms(OfCard):
-    """A run of ticks in which a card was at 90 % or more with less than 10 % of its SMs, half an hour or longer.
+    """An interval of 30 minutes or more with a card at 90 % utilization or more, but less than 10 % of its SMs busy.
 
-    ``observed_ms`` is the time of its ticks. ``owners`` and ``programs`` are all that were there, ``None`` one that is
-    not known; nobody on the list where they are empty.
+    ``observed_ms`` is the time of its ticks. ``owners`` and ``programs`` are all on the card in it, ``None`` for an
+    unknown one; they are empty without a listed process.
     """
 
     since_ms: Timestamp[int]
@@ -96,7 +96,7 @@ class BusyWithFewSms(OfCard):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CardIdleTime(OfCard):
-    """A card's time in the states active and idle-held; ``activity`` is that of its active time, as far as told."""
+    """A card's idle seconds in active and idle-held time; ``activity`` has the metrics of its active time."""
 
     states: Mapping[str, IdleTime]
     activity: tuple[MeanActivity, ...] = ()
@@ -104,10 +104,10 @@ class CardIdleTime(OfCard):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Usefulness:
-    """All cards, and each; ``loaded`` is both states together, in which a program may be loaded.
+    """Idle seconds and activity of all cards, and of each; ``loaded`` is active and idle-held time together.
 
-    ``activity`` is that of the active time of all cards, ``owners`` and ``busy_with_few_sms`` are read from ticks: all
-    of them are empty where no performance counters were read.
+    ``activity`` covers the active time of all cards. ``owners`` and ``busy_with_few_sms`` are read from ticks. All
+    three are empty without performance counters.
     """
 
     states: Mapping[str, IdleTime]
@@ -119,7 +119,7 @@ class Usefulness:
 
 
 class IdleTimeRow(NamedTuple):
-    """A card's GPU time in one state, in us, and the energy of what power samples cover of its idle time, in mJ."""
+    """A card's GPU time in one state [us], and the energy of its idle time with power samples [mJ]."""
 
     host: str
     gpu: str
@@ -137,7 +137,7 @@ IDLE_TIME: Final = View("idle_time", IdleTimeRow, READ)
 
 
 def usefulness(asking: Asking) -> Finish:
-    """Query the idle seconds of each card, and what its performance counters tell: owners and runs where any does."""
+    """Query the idle seconds and activity of each card; owners and intervals only where any card has counters."""
     idle, told = asking.rows(IDLE_TIME), asking.rows(ACTIVITY)
     hours = [hour.hour for hour in asking.hours] or [NO_HOUR]
     owners = asking.rows_of_ticks(ACTIVITY_OWNERS, asking.hours, only_if=told, tick_hours=hours)
@@ -150,7 +150,7 @@ def usefulness(asking: Asking) -> Finish:
 
 
 def usefulness_of(idle: Iterable[IdleTimeRow], activity: Sequence[ActivityRow] = ()) -> Usefulness:
-    """Return the rows of ``gua_report.idle_time`` as cards, in the order of their indexes, and all of them together."""
+    """Return the rows of ``gua_report.idle_time`` per card, ordered by host and index, and for all cards together."""
     found = sorted(idle, key=lambda row: (row.host, row.gpu_index is None, row.gpu_index or 0, row.gpu))
     told = grouped(activity, of_card)
     return Usefulness(
@@ -183,7 +183,7 @@ def _added(rows: Iterable[IdleTimeRow], *states: str) -> IdleTime:
 
 
 class ActivityRow(NamedTuple):
-    """Of a card's active GPU time [us] what a metric is told of, that x the metric [1/200], and what was low."""
+    """A card's active GPU time with a metric [us], the metric times that [us/200], and the part below 10 % [us]."""
 
     host: str
     gpu: str
@@ -196,7 +196,7 @@ class ActivityRow(NamedTuple):
 
 
 class OwnerActivityRow(NamedTuple):
-    """An owner's program: GPU time [us] of which SM activity is told, tensor activity, and both weighted [us/200]."""
+    """SM and tensor activity [us/200] of an owner's program, with the GPU time [us] they were sampled for."""
 
     owner: str | None
     program: str | None
@@ -208,7 +208,7 @@ class OwnerActivityRow(NamedTuple):
 
 
 class BusyWithFewSmsRow(NamedTuple):
-    """A run of a card, as above; an owner that is not known is empty."""
+    """An interval of :class:`BusyWithFewSms` on a card; an unknown owner or program is ``""``."""
 
     host: str
     gpu: str
@@ -231,7 +231,7 @@ BUSY_WITH_FEW_SMS: Final = View("busy_with_few_sms", BusyWithFewSmsRow, (*BOUNDS
 
 
 def means_of(rows: Iterable[ActivityRow]) -> tuple[MeanActivity, ...]:
-    """Return each metric that is told, over all rows."""
+    """Return the mean of each sampled metric over all rows, in the order of ``METRICS``."""
     found = grouped(rows, lambda row: row.metric)
     return tuple(
         MeanActivity(
@@ -246,7 +246,7 @@ def means_of(rows: Iterable[ActivityRow]) -> tuple[MeanActivity, ...]:
 
 
 def owners_of(rows: Iterable[OwnerActivityRow]) -> tuple[OwnerActivity, ...]:
-    """Return owners' programs, those with the most GPU time of few SMs first."""
+    """Return owners' programs, the most GPU time with few SMs first."""
     added: dict[tuple[str | None, str | None], list[int]] = defaultdict(lambda: [0] * 5)
     for row in rows:
         for place, value in enumerate((row.gpu_us, row.sm_weighted, row.tensor_us, row.tensor_weighted, row.low_us)):
@@ -266,7 +266,7 @@ def owners_of(rows: Iterable[OwnerActivityRow]) -> tuple[OwnerActivity, ...]:
 
 
 def runs_of(rows: Iterable[BusyWithFewSmsRow]) -> tuple[BusyWithFewSms, ...]:
-    """Return the runs, the longest first."""
+    """Return the intervals, the longest first."""
     found = [
         filled(
             BusyWithFewSms,
@@ -290,7 +290,7 @@ _KWH_DECIMALS: Final = 2
 
 
 def _text(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
-    """Yield idle seconds, then what performance counters tell of active hours."""
+    """Yield the idle seconds, then the activity of active hours."""
     yield from _idle_seconds(report, style, hours)
     yield from _activity(report, style, hours)
 
@@ -316,7 +316,7 @@ def _idle_seconds(report: Report, style: Style, hours: HourFormat) -> Iterator[P
         return
     yield Heading("Active hours by card, the most idle first")
     rows = card_rows(report, style, sorted(shown, key=lambda card: -card.states[ACTIVE].idle_gpu_ms))
-    # Of what nothing tells, none is not 0.
+    # Without samples idle time is unknown, not 0.
     rows.add(("active", "samples tell of", "idle of that", "%"), lambda card: _told(card.states[ACTIVE], hours))
     yield rows.table()
     yield from more(rows.rest, "card", _EVERY)
@@ -326,9 +326,9 @@ _EVERY: Final = "--csv usefulness has every one"
 
 
 def _states_table(report: Report, hours: HourFormat) -> Table:
-    """Return a row for each state and one for both, to which each column adds up.
+    """Return a row per state and one for both; rows add up in each column.
 
-    Hours are written as in the headline, and what samples tell of the active ones as on the first screen.
+    Hours are rounded as in the headline, sampled active hours as on the first screen.
     """
     found = report[Usefulness]
     parts = list(found.states.values())
@@ -364,7 +364,7 @@ def _known(written: Sequence[str], are_known: Iterable[bool]) -> list[str]:
 
 
 def _told(part: IdleTime, hours: HourFormat) -> list[str]:
-    """Return hours, those that samples tell of, and the idle ones of them: of what nothing tells, none is not 0."""
+    """Return hours, sampled hours, idle hours and the idle share; idle hours are ``-`` without samples, not 0."""
     return [
         hours.of(part.gpu_ms),
         hours.of(part.sampled_gpu_ms),
@@ -384,7 +384,7 @@ _WORDS: Final = {
 
 
 def _activity(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
-    """Yield what counters tell; nothing where none were read."""
+    """Yield the activity tables; nothing without performance counters."""
     found = report[Usefulness]
     if not found.activity:
         return
