@@ -54,7 +54,7 @@ _SCHEDULERS: Final = frozenset(("slurm", "kubernetes"))
 
 
 def run(settings: AgentSettings, *, ready: Ready, on_ready: Callable[[], None]) -> None:
-    """Run the agent until a signal to stop, then release the driver before everything else.
+    """Run the agent until a stop signal, then release the driver before everything else.
 
     Without destinations no tick is stored: ticks are only exported, and the spool holds only the mark of the newest
     one. Raises UnavailableError, also reported through ``ready``, if another agent runs, a path is unusable or no card

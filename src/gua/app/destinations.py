@@ -41,8 +41,8 @@ def agent_destinations(store: str | None, endpoint: str | None, home: Path) -> l
     """Return the agent's destinations: the endpoint, the store, or both if both come from the same kind of setting.
 
     Without either, OTEL_EXPORTER_OTLP_* may name an endpoint. Without an endpoint or a ``store`` option, an enrolled
-    host uses its enrollment's endpoint and the local store. Raises UsageError for an invalid address, UnavailableError
-    if the embedded engine is missing.
+    host uses its enrollment's endpoint beside the default store. Raises UsageError for an invalid address,
+    UnavailableError if the embedded engine is missing.
     """
     store_alone = bool(store) and not endpoint and store != os.environ.get("GUA_STORE")
     store, endpoint = more_explicit(store, endpoint)

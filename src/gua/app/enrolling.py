@@ -51,7 +51,7 @@ def what_is_sent(origin: Origin, settings: Settings, interval_ms: int) -> Iterat
 
 
 def receiver(endpoint: str | None, certificate: Path | None, *, insecure: bool) -> Settings:
-    """Return the settings of the token's endpoint. Raises UsageError for none, or a remote one without TLS."""
+    """Return the token's endpoint. Raises UsageError for none, or a remote one without TLS unless ``insecure``."""
     if not endpoint:
         raise UsageError("say where to: gua enroll --endpoint URL, as in https://collector.example:4318")
     settings = read_settings(endpoint, os.environ)

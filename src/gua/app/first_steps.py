@@ -69,7 +69,7 @@ def shown(where: str) -> str:
 
 
 def older_history() -> Path | None:
-    """Return the history file of gpu-usage-audit 1.x, ``None`` if there is none."""
+    """Return the history file of gpu-usage-audit 1.x, ``None`` without one."""
     with suppress(RuntimeError, OSError):
         path = Path.home() / ".gua" / "gua.db"
         if path.is_file():

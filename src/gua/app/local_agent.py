@@ -103,5 +103,5 @@ def first_answer(tried: Sequence[Path], ask: Callable[[Path], T]) -> T:
             silent = error
         except NobodyError as error:
             silent = silent if isinstance(silent, NotAllowedError) else error
-    assert silent is not None  # noqa: S101 - there is always a socket to try
+    assert silent is not None  # noqa: S101 - at least one socket is tried
     raise silent

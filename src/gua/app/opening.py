@@ -19,7 +19,7 @@ from gua.store.directory import StoreDirectory
 from gua.store.dsn import EmbeddedDsn, parse_dsn
 
 MERGE_TICKS: Final = 1_000
-"""From this many landed ticks on, an embedded store is merged and its hourly rollup computed."""
+"""From this many landed ticks on, a store is merged, and an embedded one's hourly rollups are computed."""
 
 
 def open_writer(store: str | None, *, told: Callable[[str], None] = print_error) -> Store:

@@ -32,7 +32,7 @@ def check_allocation(
 ) -> Iterator[Finding]:
     """Yield a finding for each source, from the running agent's status, else from one look of its own.
 
-    ``status`` returns the agent's status object, ``None`` without an agent; ``cards`` the host's cards.
+    ``status`` returns the agent's status object, ``None`` without an agent. Raises what ``status`` and ``cards`` raise.
     """
     found = dict(look_around(openers))
     told = status()
