@@ -57,8 +57,8 @@ def run(settings: AgentSettings, *, ready: Ready, on_ready: Callable[[], None]) 
     """Run the agent until a stop signal, then release the driver before everything else.
 
     Without destinations no tick is stored: ticks are only exported, and the spool holds only the mark of the newest
-    one. Raises UnavailableError, also reported through ``ready``, if another agent runs, a path is unusable or no card
-    can be read at the start.
+    one. Raises UnavailableError, also sent to ``ready``, if another agent runs, a path is unusable or no card is
+    readable.
     """
     places, destinations, serving = settings.places, settings.destinations, settings.serving
     started = time.time_ns() // 1_000_000
@@ -239,6 +239,7 @@ def _loop(
 
 
 def _figures(spool: Spool, outbox: Outbox, before: SpoolStats) -> SpoolFigures:
+    """Return the spool's counters for the status; deliveries and refusals count since the start."""
     try:
         stats = spool.stats()
     except UnavailableError as error:

@@ -210,6 +210,7 @@ def destination_of(store: str | None, endpoint: str | None) -> tuple[str | None,
 
 @contextmanager
 def _landing(store: str | None, endpoint: str | None) -> Iterator[tuple[Landing, str]]:
+    """Open the endpoint, or else the store, with its name for people."""
     if endpoint:
         from gua.otlp.send import open_endpoint  # noqa: PLC0415 - loads an exporter
 

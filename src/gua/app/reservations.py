@@ -160,6 +160,7 @@ class Reservations:
                 return None
 
     def _hand_over(self, connection: socket.socket, granted: Granted, lines: Lines) -> None:
+        """Send the grant and its lifeline; cancel it if the client does not receive it."""
         for card, index in zip(granted.reservation.cards, granted.indices, strict=True):
             self._index[card] = index
         message = encoded({"granted": self.told(granted.reservation)})

@@ -117,6 +117,7 @@ class _Waiting:
 
 
 def _conversation(path: Path, waiting: _Waiting, say: Callable[[str], None]) -> Grant:
+    """Request a reservation from one agent, print its progress lines, and return the grant."""
     with Conversation(path, {"ask": "reserve", **waiting.request()}) as conversation:
         waiting.heard_at = time.monotonic() if waiting.heard_at is None else waiting.heard_at
         is_told = False

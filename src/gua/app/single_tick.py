@@ -106,7 +106,7 @@ def notes(tick: Tick, *, seen_by_host: bool) -> list[str]:
     return lines
 
 
-# Shorter than any sensible interval of a timer, whose next run tries again.
+# Shorter than any sensible interval between two calls: the next one retries.
 _PATIENCE_SECONDS: Final = 10.0
 
 

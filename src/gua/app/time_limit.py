@@ -48,6 +48,7 @@ def watch(
 
 
 def _watch(leader: int, due: float, term_after: float, kill_after: float) -> NoReturn:
+    """Signal the group at the timeout: SIGINT if the leader has ended, then SIGTERM, then SIGKILL."""
     for name in _IGNORED:
         signal.signal(getattr(signal, f"SIG{name}"), signal.SIG_IGN)
     handle = _alone(leader)

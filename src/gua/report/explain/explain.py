@@ -147,8 +147,8 @@ def _moment_ms(request: ExplainRequest, time: str, newest_ms: int) -> int:
 def explain(reader: ViewReader, request: ExplainRequest) -> Explanation:
     """Return the explanation of a card's state from a store.
 
-    Raises UsageError for an unknown host or card (it lists the known ones) or a future time, UnavailableError for an
-    empty store.
+    Raises UsageError for an unknown host or card (it lists the known ones) or a future time. Raises UnavailableError
+    for an empty store, or if only hourly rollups of the card remain.
     """
     ticks_around, around_ms = _around(request.around)
     rule_rows = ask(reader, RULES, {})
@@ -218,8 +218,8 @@ def _addressed(words: tuple[str, ...], hosts: Sequence[str]) -> tuple[str, str, 
 def choose_card(cards: Sequence[ExplainedCard], text: str, *, at_ms: int) -> ExplainedCard:
     """Return the card with this index or UUID. Raises UsageError if none or several match.
 
-    An index, also written ``GPU 3``, prefers whole cards to MIG instances, then the card that had it at ``at_ms`` (Unix
-    ms). A UUID may be a prefix, with or without ``GPU-`` or ``MIG-``.
+    Of several cards with an index, also written ``GPU 3``, whole cards win over MIG instances, then the card that had
+    it at ``at_ms`` (Unix ms). A UUID may be a prefix, with or without ``GPU-`` or ``MIG-``.
     """
     numbered = _NUMBERED.fullmatch(text.strip())
     wanted = numbered[1] if numbered else text.strip()
@@ -254,7 +254,7 @@ def _named(cards: Sequence[ExplainedCard]) -> str:
 
 
 def rules_of(settings: Iterable[Setting]) -> Rules:
-    """Return the settings in force as the Rules of gua.core."""
+    """Return the settings in force as :class:`~gua.core.rules.Rules`."""
     values = {setting.key: setting.value for setting in settings}
     return Rules(
         active_utilization=values["active_utilization"],

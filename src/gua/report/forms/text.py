@@ -114,7 +114,7 @@ def _allocation_sources(report: Report, style: Style) -> Iterator[str]:
 
 
 def _is_read(source: ReportedSource, report: Report) -> bool:
-    """Return whether a source is still configured: its newest reading is close to its host's newest tick."""
+    """Return whether a source was still configured at the window's end: it was read near its host's newest tick."""
     extents = [extent for extent in report.extents if extent.host == source.host]
     newest_ms = max((extent.last_ms for extent in extents), default=0)
     near_ms = max([_NEAR_MS, *(SILENT_AFTER * (extent.interval_ms or 0) for extent in extents)])

@@ -59,7 +59,7 @@ def _source(source: Mapping[str, Any], style: Style) -> str:
 def promise_in_words(card: Mapping[str, Any], style: Style, width: int) -> str:
     """Return a card's allocations and their use within ``width`` columns; empty if allocation is off.
 
-    For an unallocated card: for how long it is free if that is shorter than its idle time, or that it is in use.
+    For an unallocated card: how long it is free if that is shorter than its idle time, or that it is in use.
     """
     free = _free(card, style)
     if free:

@@ -320,7 +320,7 @@ def before(card: FreeCard, style: Style) -> str:
 
 
 def _promised(report: Report, of_card: Sequence[PromisedCard], where: Places, style: Style) -> str:
-    """Return a card's allocation: ``GPU 3, promised to alice (slurm 1234), nobody there since 09:10``."""
+    """Return a card with its allocation, owner, and since when it is empty, as text."""
     first, rest = of_card[0], len(of_card) - 1
     owner = NOT_KNOWN if first.owner is None else style.name(first.owner, _NAME_WIDTH)
     text = (

@@ -201,7 +201,7 @@ SECTION: Final = "usefulness"
 
 
 def _idle_seconds(report: Report, told: Answers, style: Style, hours: HourFormat, steps: Steps) -> Iterator[str]:
-    """Yield the sentence on idle seconds and the command for details, if any second was idle."""
+    """Yield the sentence on idle seconds and the command for details, nothing below the limits of answers."""
     if told.idle_seconds is None:
         return
     words = f"{idle_seconds_in_words(report, told.idle_seconds, places(report, style), hours)}:".split()
