@@ -110,7 +110,7 @@ def answer_in_child(
 
 
 def _watch(child: subprocess.Popen[bytes], connection: socket.socket, seconds: float) -> bool:
-    """Wait for the child; return whether it ended in time. Kills it at the deadline, or 10 s after the client left."""
+    """Wait for the child; return False if it exceeded its time. Kills it then, or 10 s after the client left."""
     gone = select.poll()
     gone.register(connection.fileno(), select.POLLRDHUP)
     deadline = time.monotonic() + seconds
