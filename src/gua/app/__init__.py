@@ -1,1 +1,1 @@
-"""Puts things together: what a command or the agent needs, opened in order and released in order."""
+"""Composition of commands and the agent: each opens its parts in order and releases them in order."""

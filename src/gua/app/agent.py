@@ -1,4 +1,4 @@
-"""The agent as one process: everything that it holds, put together, started in order and released in order."""
+"""The agent's process: open its parts, start them in order, and release them in reverse order."""
 
 from __future__ import annotations
 
@@ -54,11 +54,11 @@ _SCHEDULERS: Final = frozenset(("slurm", "kubernetes"))
 
 
 def run(settings: AgentSettings, *, ready: Ready, on_ready: Callable[[], None]) -> None:
-    """Be the agent until a signal asks to stop; then release the driver first of all.
+    """Run the agent until a stop signal, then release the driver before everything else.
 
-    Without destinations no tick is kept: they are only served, and the spool holds the mark of the last one.
-    Raises UnavailableError, and says so through ``ready``, where another agent runs, the places cannot be used or
-    no card can be read at the start.
+    Without destinations no tick is stored: ticks are only exported, and the spool holds only the mark of the newest
+    one. Raises UnavailableError, also sent to ``ready``, if another agent runs, a path is unusable or no card is
+    readable.
     """
     places, destinations, serving = settings.places, settings.destinations, settings.serving
     started = time.time_ns() // 1_000_000
@@ -74,7 +74,7 @@ def run(settings: AgentSettings, *, ready: Ready, on_ready: Callable[[], None]) 
         names = [destination.name for destination in destinations]
         spool = held.enter_context(Spool(places.home.spool, destinations=names or None))
         outbox = Outbox(spool, keeps_ticks=bool(names))
-        # A second connection: who asks for the status must not wait for a tick that a slow disk takes seconds to keep.
+        # A second connection: status requests must not wait while a slow disk takes seconds to store a tick.
         viewed = held.enter_context(Spool(places.home.spool, destinations=None))
         before = spool.stats()
         host = open_host(
@@ -134,13 +134,13 @@ def run(settings: AgentSettings, *, ready: Ready, on_ready: Callable[[], None]) 
         on_ready()
         _log_start(log, host, destinations, serving)
         loop.run()
-        host.cards.close()  # before anything that may take a moment: somebody may wait to unload the driver
+        host.cards.close()  # first: an administrator may be waiting to unload the driver
         notifier.stopping()
         log.info("the agent was asked to stop and released the driver")
 
 
 def _log_start(log: logging.Logger, host: Host, destinations: Sequence[Destination], serving: Serving | None) -> None:
-    """Log what is sampled, where ticks go, and which optional sources are on."""
+    """Log what is sampled, where ticks are delivered, and which optional sources are enabled."""
     served = [] if serving is None else [f"whoever asks at http://{serving.address}/metrics"]
     log.info(
         "gua %s samples %s every %g s; ticks go to %s",
@@ -178,7 +178,7 @@ def _hold_pid_file(held: ExitStack, path: Path, *, started_ms: int, version: str
 
 
 def _endpoint(serving: Serving, host: Host, outbox: Outbox) -> PrometheusEndpoint:
-    from gua.exporter.endpoint import PrometheusEndpoint  # noqa: PLC0415 - only for those who serve
+    from gua.exporter.endpoint import PrometheusEndpoint  # noqa: PLC0415 - only where metrics are exported
 
     def clocks() -> IdleCounters:
         return outbox.mark.clocks if outbox.mark is not None else {}
@@ -239,10 +239,11 @@ def _loop(
 
 
 def _figures(spool: Spool, outbox: Outbox, before: SpoolStats) -> SpoolFigures:
+    """Return the spool's counters for the status; deliveries and refusals count since the start."""
     try:
         stats = spool.stats()
     except UnavailableError as error:
-        # What waits in memory is known all the same.
+        # The number of ticks in memory is known without the spool.
         return SpoolFigures(
             ticks=None, bytes=None, in_memory_ticks=outbox.waiting, dropped_ticks=None, trouble=str(error)
         )
@@ -260,7 +261,7 @@ def _figures(spool: Spool, outbox: Outbox, before: SpoolStats) -> SpoolFigures:
 
 
 def _since(before: Mapping[str, int], now: Mapping[str, int]) -> Mapping[str, int]:
-    """Return what was counted since, 0 where a damaged spool has forgotten."""
+    """Return the increase of each counter since ``before``, at least 0: a rebuilt spool starts at 0 again."""
     return {name: max(count - before.get(name, 0), 0) for name, count in now.items()}
 
 
@@ -270,7 +271,7 @@ def _landing(destination: Destination, home: Home) -> AbstractContextManager[Lan
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Reserving:
-    """What answers those who reserve cards, the sources of allocations with what is reserved, and who takes ticks."""
+    """The parts that serve reservations: allocation sources, socket handlers, status entries and tick watchers."""
 
     allocations: AllocationSources | None
     conversations: Mapping[str, Converse] = field(default_factory=dict)
@@ -281,7 +282,7 @@ class _Reserving:
 def _reservations(
     held: ExitStack, home: Home, host: Host, tell: Callable[[str], None], idle_release_ms: int | None
 ) -> _Reserving:
-    """Return what is needed to give cards out; where the truth cannot be kept, who asks is told, and the log."""
+    """Return what serves reservations; if the reservation file is unusable, log it and refuse every request."""
     candidates, owners, processes = host.candidates, host.owners, ProcFs()
     if candidates is None or owners is None:
         return _Reserving(allocations=host.allocations)
@@ -327,17 +328,17 @@ def _delivering(deliveries: Sequence[DeliveryThread]) -> Iterator[None]:
             each.stop()
         deadline = time.monotonic() + _JOIN_SECONDS
         for each in deliveries:
-            each.join(max(0.0, deadline - time.monotonic()))  # one that still waits for its endpoint ends with us
+            each.join(max(0.0, deadline - time.monotonic()))  # a blocked thread ends with the process
 
 
 def _answer(
     held: ExitStack, places: Places, destinations: Sequence[Destination], board: Board, reserving: _Reserving
 ) -> None:
-    """Answer at the local sockets until the end."""
+    """Start the server of the local sockets; ``held`` closes it."""
     listen = [Listen(path=places.home.socket)]
     if places.public_socket is not None:
         listen.append(Listen(path=places.public_socket, mode=PUBLIC_MODE))
-    # A server may hold other hosts too, which this host's users may not see by the agent's rights.
+    # A server may have other hosts' data, which local users must not read with the agent's credentials.
     stores = [one.store for one in destinations if one.store and one.store.startswith("chdb:")]
     server = LocalServer(
         listen=listen,

@@ -1,8 +1,7 @@
-"""The agent's process: what ``gua daemon`` becomes once it has read its options.
+"""The agent's process: ``gua daemon`` execs it after it has parsed its options.
 
-The command line and its libraries would stay in memory for months, 10 MB of them, so the process begins anew
-(execve keeps its pid, as service managers expect) without them. What the options said comes by the environment,
-which only the same user can read, and is taken out of it at once.
+The exec drops the command line's libraries, 10 MB of memory, and preserves the pid, as service managers expect.
+Settings pass through the environment, which only the same user can read, and are removed from it at once.
 """
 
 from __future__ import annotations
@@ -20,23 +19,23 @@ from gua.core.errors import GuaError, UnavailableError
 
 _SETTINGS: Final = "GUA_AGENT_SETTINGS"
 _READY: Final = "GUA_AGENT_READY"
-_NEW_OBJECTS: Final = 5_000  # as many more than before let the collector look; they take less than 1 MB
-# Each thread of the C library's allocator keeps memory of its own; the agent's threads need little of it.
+_NEW_OBJECTS: Final = 5_000  # net allocations between two collections; less than 1 MB
+# glibc reserves an arena per thread; the agent's threads need little memory.
 _ENVIRONMENT: Final = {"MALLOC_ARENA_MAX": "1"}
 
 
 def become_agent(settings: AgentSettings, ready: Ready) -> None:
-    """Replace this process by the agent's. Only returns by raising OSError."""
+    """Replace this process by the agent's. Raises OSError if exec fails, and never returns."""
     environ = {**os.environ, **_ENVIRONMENT, _SETTINGS: settings.to_json()}
     descriptor = ready.hand_on()
     if descriptor is not None:
         environ[_READY] = str(descriptor)
-    # -P: no module is taken from the directory that this happens to be started in, which may be another user's.
-    os.execve(sys.executable, [sys.executable, "-P", "-m", __name__], environ)  # noqa: S606 - this very interpreter
+    # -P: import no modules from the working directory, which may belong to another user.
+    os.execve(sys.executable, [sys.executable, "-P", "-m", __name__], environ)  # noqa: S606 - this interpreter
 
 
 def main() -> int:
-    """Be the agent, and return its exit code; what goes wrong is one line on stderr and for who waits at the start."""
+    """Run the agent and return its exit code; errors are one line on stderr, and reported to the starting process."""
     text = os.environ.pop(_SETTINGS, "")
     descriptor = os.environ.pop(_READY, None)
     if not text:
@@ -56,12 +55,12 @@ def main() -> int:
 
 
 def give_back_memory() -> None:
-    """Return what starting took and running does not need, and keep the collector from what stays.
+    """Free memory that only the start needed, and exempt the remaining objects from garbage collection.
 
-    The C library is asked to return memory; other libraries have no such call.
+    Only the C library offers a call to return memory to the system (malloc_trim).
     """
-    # What is there once an agent is ready is there to stay. The collector would go through all of it again and again,
-    # and through each tick some times: its objects come and go by the thousand, and almost never in circles.
+    # Objects that exist once the agent is ready live until its end: the collector need not traverse them.
+    # A tick makes thousands of short-lived objects, almost never in cycles, so collections can be rare.
     gc.collect()
     gc.freeze()
     gc.set_threshold(_NEW_OBJECTS)

@@ -1,4 +1,4 @@
-"""Who asks for cards: the user that the kernel names, or the container that a process runs in."""
+"""Identity of a requester: the user that the kernel reports, or the container of its process."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ _SHOWN_DIGITS: Final = 12
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Asker:
-    """Who asks. ``container`` is set where a container's root asks, who is nobody on this host.
+    """A requester. ``container`` is set for root of a container, which is no user of this host.
 
-    ``start_ticks`` is the start of the process that asks, ``None`` where it cannot be seen. ``is_admin`` is whether
-    others' reservations may be ended.
+    ``start_ticks`` is the start of its process in kernel ticks, ``None`` if hidden. ``is_admin`` is whether it may end
+    reservations of others.
     """
 
     pid: int
@@ -39,32 +39,32 @@ class Asker:
     is_admin: bool = False
 
     def has(self, reservation: Reservation) -> bool:
-        """Return whether a reservation is theirs."""
+        """Return whether the requester owns the reservation."""
         return (reservation.uid, reservation.container) == (self.uid, self.container)
 
 
 class Askers:
-    """Tells who is at the other end of a connection; ``name`` names a user of this host."""
+    """Identifies the process at the other end of a connection; ``name`` maps a user id to a name."""
 
     def __init__(self, processes: ProcFs, name: Callable[[int], str]) -> None:
         self._processes = processes
         self._name = name
         own = processes.process(os.getpid())
-        # A shared "host" may itself be a container: who asks from within the same one is at home.
+        # The agent may itself be in a container: requesters in the same one count as local.
         self._own_container = None if own is None else container_id(own.cgroup or "")
 
     def start_ticks(self, pid: int) -> int | None:
-        """Return when a process began, in ticks of the kernel; ``None`` if it cannot be seen."""
+        """Return the start time of a process in kernel ticks, ``None`` if it is not visible."""
         stat = self._processes.stat(pid)
         return None if stat is None else stat.start_ticks
 
     def who(self, connection: socket.socket, peer: Peer) -> Asker:
-        """Return who asks. Raises TransientError where they have ended meanwhile: their pid may be another's by now.
+        """Return the requester. Raises TransientError if its process has ended: the pid may be reused by now.
 
-        Root of a container is the container, unless its user ids are others on the host, as of rootless Podman: then
-        the kernel names the user to whom it is mapped. Nobody in a container ends others' reservations.
+        Root in a container counts as the container. With mapped user ids, as in rootless Podman, the kernel reports the
+        mapped user. Processes in a container never get administrator rights.
         """
-        if peer.pid == 0:  # of another PID namespace: it cannot be told where it runs
+        if peer.pid == 0:  # of another PID namespace: its container is unknown
             return Asker(pid=0, uid=peer.uid, owner=self._name(peer.uid), start_ticks=None)
         container, begun = self._place(connection, peer)
         asker = Asker(pid=peer.pid, uid=peer.uid, owner=self._name(peer.uid), start_ticks=begun)
@@ -75,7 +75,7 @@ class Askers:
         return asker
 
     def _place(self, connection: socket.socket, peer: Peer) -> tuple[str | None, int]:
-        """Return the container of the process that asks, and its start, of that process and no later one."""
+        """Return the requester's container and start, read while its process surely lives. Raises TransientError."""
         try:
             found = pidfd_of_peer(connection, peer.pid, self.start_ticks)
         except OSError as error:
@@ -94,7 +94,7 @@ class Askers:
 
 
 def is_admin(peer: Peer) -> bool:
-    """Return whether a user of this host may end others' reservations: root, and who is in the group gua-admin."""
+    """Return whether the user may end reservations of others: root, or a member of the group gua-admin."""
     if peer.uid == 0:
         return True
     with contextlib.suppress(KeyError, OSError):

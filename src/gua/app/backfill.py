@@ -1,4 +1,4 @@
-"""What this host recorded before it joined: stored ticks, made anew and delivered like new ones."""
+"""Delivery of stored ticks from before this host's enrollment, re-encoded like new ones."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from gua.store.directory import StoreDirectory
 from gua.store.dsn import EmbeddedDsn, parse_dsn
 from gua.store.history import card_info, recorded_days, rows_of_ticks
 
-# So much is read at a time while the store is open, which nobody else can use meanwhile, and then sent.
+# Read at a time: the open store is locked for other processes, so it is closed while sending.
 _PART_BYTES: Final = 8 * 2**20
 _SLICE_TICKS: Final = 120
 _USUAL_INTERVAL_MS: Final = 30_000
@@ -38,7 +38,7 @@ _USUAL_INTERVAL_MS: Final = 30_000
 
 @dataclass(slots=True)
 class Sent:
-    """What was delivered so far; ``through_ms`` is the time (Unix ms) up to which."""
+    """Progress of the delivery: all ticks up to ``through_ms`` (Unix ms), and the counts so far."""
 
     through_ms: int
     ticks: int = 0
@@ -48,10 +48,10 @@ class Sent:
 
 
 def send_history(store: str | None, home: Path, destination: Destination, *, interval_ms: int) -> None:
-    """Deliver every tick of this host that the embedded store holds, oldest first, and print how many they were.
+    """Deliver every tick of this host in the embedded store, oldest first, and print the counts.
 
-    What an interrupted run delivered is not sent again by the next one; sending it again would change nothing.
-    Raises UsageError for a store that is a server, UnavailableError where the store or the endpoint fails.
+    A repeated call resumes after an interruption; sending a tick twice has no effect. Raises UsageError if the store is
+    a server, UnavailableError if the store or the endpoint fails.
     """
     parsed = parse_dsn(store_address(store, home), password=os.environ.get("GUA_STORE_PASSWORD"))
     if not isinstance(parsed, EmbeddedDsn):
@@ -89,7 +89,7 @@ def send_history(store: str | None, home: Path, destination: Destination, *, int
 
 
 def _part(address: str, origin: Origin, sent: Sent) -> Sequence[SpooledTick]:
-    """Return the ticks that follow, encoded, with the time up to which they go noted; none at the end."""
+    """Return the next ticks, encoded, and advance ``sent.through_ms``; empty at the end."""
     part: list[SpooledTick] = []
     with open_store(address) as store:
         rebuilt = Rebuilt(origin, card_info(store, origin.host))
@@ -107,7 +107,7 @@ def _part(address: str, origin: Origin, sent: Sent) -> Sequence[SpooledTick]:
 
 
 def _slices(store: Store, host: str, after_ms: int) -> Iterator[tuple[int, int]]:
-    """Yield spans (since, until] that hold some ticks each, oldest first: a whole day may have a million rows."""
+    """Yield ranges (since, until] in Unix ms, oldest first, of 120 intervals: a day may have a million rows."""
     for day in recorded_days(store, host):
         step_ms = _SLICE_TICKS * (day.interval_ms or _USUAL_INTERVAL_MS)
         since_ms = max(day.first_ms - 1, after_ms)
@@ -118,7 +118,7 @@ def _slices(store: Store, host: str, after_ms: int) -> Iterator[tuple[int, int]]
 
 
 class _Progress:
-    """How far an interrupted run came, for the same endpoint and host; a file that says nothing means the start."""
+    """Stored progress for one endpoint and host; a missing or foreign file means the start."""
 
     def __init__(self, path: Path, whose: dict[str, str | None]) -> None:
         self._path = path

@@ -1,4 +1,4 @@
-"""The short-lived processes that do what needs the engine, so that the agent itself stays small."""
+"""Short-lived child processes for work that loads the engine, so that the agent's memory stays small."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from gua.core.plaintext import safe
 from gua.local_socket.peer import Peer, complain
 from gua.state.directory import Home
 
-# The service manager's, as a child must not speak to it in the agent's name; and what keeps the agent small.
+# A child must not notify the service manager as the agent; MALLOC_ARENA_MAX is for the agent alone.
 _NOT_INHERITED: Final = frozenset({"NOTIFY_SOCKET", "WATCHDOG_PID", "WATCHDOG_USEC", "MALLOC_ARENA_MAX"})
 _LONGEST_LANDING_SECONDS: Final = 1800.0
 _LOOK_EVERY_SECONDS: Final = 0.5
@@ -33,18 +33,18 @@ _GRACE_SECONDS: Final = 10.0
 
 
 def gua(*arguments: str) -> list[str]:
-    """Return the command line of this very gua."""
+    """Return the command line that runs this installation of gua."""
     return [sys.executable, "-P", "-m", "gua", *arguments]
 
 
 def land(home: Home, destination: Destination, stopping: threading.Event) -> DrainResult:
-    """Land the spool into the destination's store in a child, and return what it landed.
+    """Land the spool into the destination's store in a child process, and return the counts.
 
-    The child is ended when ``stopping`` is set, or after half an hour: what it has not acknowledged stays in the
-    spool. Raises TransientError with the child's own words where it fails.
+    The child is killed when ``stopping`` is set, or after half an hour; ticks that it did not acknowledge stay in the
+    spool. Raises TransientError with the child's message if it fails.
     """
     deadline = time.monotonic() + _LONGEST_LANDING_SECONDS
-    with subprocess.Popen(  # noqa: S603 - our own command
+    with subprocess.Popen(  # noqa: S603 - gua's own command
         gua("land", "--spool", str(home.spool), "--destination", destination.name),
         env=_environment(destination.store),
         cwd="/",
@@ -73,7 +73,7 @@ def land(home: Home, destination: Destination, stopping: threading.Event) -> Dra
 
 
 def _environment(store: str | None) -> dict[str, str]:
-    """Return a child's environment. The store's address may hold a password, and everybody can read arguments."""
+    """Return a child's environment with the store's address, whose password must not appear in arguments."""
     environ = {name: value for name, value in os.environ.items() if name not in _NOT_INHERITED}
     return {**environ, "GUA_STORE": store} if store else environ
 
@@ -81,17 +81,17 @@ def _environment(store: str | None) -> dict[str, str]:
 def answer_in_child(
     *, home: Path, store: str | None, seconds: float = REPORT_SECONDS
 ) -> Callable[[socket.socket, Peer], None]:
-    """Return what the agent's :class:`~gua.local_socket.server.LocalServer` calls for a report.
+    """Return the function that :class:`~gua.local_socket.server.LocalServer` calls for a report.
 
-    Each call starts ``gua answer`` on the agent's ``home`` and ``store`` (told by environment, as an address may
-    hold a password), and returns when it is done. When the user is gone, or the connection is shut down, it has
-    10 s to close the store before it is killed; after ``seconds`` it is killed in any case.
+    Each call runs ``gua answer`` on ``home`` and ``store``, passed by environment, as an address may hold a password.
+    It returns when the child is done. After the client disconnects, the child has 10 s to close the store before it is
+    killed; after ``seconds`` it is killed in any case.
     """
 
     def answer(connection: socket.socket, _peer: Peer) -> None:
         environ = _environment(store)
         environ["GUA_HOME"] = str(home)
-        child = subprocess.Popen(  # noqa: S603 - this very program
+        child = subprocess.Popen(  # noqa: S603 - gua's own command
             gua("answer", "--fd", str(connection.fileno())),
             pass_fds=(connection.fileno(),),
             env=environ,
@@ -110,7 +110,7 @@ def answer_in_child(
 
 
 def _watch(child: subprocess.Popen[bytes], connection: socket.socket, seconds: float) -> bool:
-    """Wait for the child, and kill it some time after nobody waits for its answer; return whether it was in time."""
+    """Wait for the child; return False if it exceeded its time. Kills it then, or 10 s after the client left."""
     gone = select.poll()
     gone.register(connection.fileno(), select.POLLRDHUP)
     deadline = time.monotonic() + seconds

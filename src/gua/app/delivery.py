@@ -1,4 +1,4 @@
-"""Where ticks go is put together here, once: producers, encoder, spool, stores and endpoints."""
+"""Delivery of ticks to stores and endpoints: recorded or simulated ticks, and what the spool holds."""
 
 from __future__ import annotations
 
@@ -26,29 +26,29 @@ from gua.store.database import Store
 from gua.store.dsn import EmbeddedDsn, parse_dsn
 from gua.store.tick_rows import TickRows
 
-# Each insert costs as much as 200 ticks of a full host, whatever is in it; what lands at once takes memory.
+# An insert has a fixed cost, equal to 200 ticks of a full host; a larger batch takes more memory.
 _LEAST_BYTES = 6 * 2**20
 _MOST_BYTES = 24 * 2**20
 _MOST_TICKS = 10_000
-# Rows take a fifth of what the points of the same ticks take.
+# Rows are a fifth of the size of the points of the same ticks.
 _LEAST_CHARACTERS = 2 * 2**20
 _MOST_CHARACTERS = 8 * 2**20
 _MOST_WAITING = 4
-"""Batches, compressed to a tenth, that wait for the one that lands."""
+"""Largest number of encoded batches (compressed to a tenth) that wait for the landing one."""
 PATIENCE_SECONDS = 60.0
-"""How long a failure that may pass is waited for."""
+"""How long transient failures are retried [s]."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Delivery:
-    """What became of the ticks: ``where`` they went and how many they were."""
+    """The result of a delivery: its destination ``where``, and the number of ticks ``delivered``."""
 
     where: str
     delivered: int
 
 
 class _Batch:
-    """Ticks to land at once: as rows, where those can be made, and else as points."""
+    """Ticks to land together: as rows where the store can take them, else as OTLP points."""
 
     def __init__(self, *, of_rows: bool) -> None:
         self.rows = TickRows(time.time_ns() // 1_000_000) if of_rows else None
@@ -56,10 +56,10 @@ class _Batch:
         self._bytes = 0
 
     def add(self, tick: Tick) -> None:
-        """Take one more."""
+        """Add a tick."""
         if self.rows is not None and self.rows.add(tick):
             return
-        from gua.otlp.encode import encode  # noqa: PLC0415 - who only reads a store makes no ticks
+        from gua.otlp.encode import encode  # noqa: PLC0415 - not needed to read a store
 
         raw = encode(tick)
         self.spooled.append(
@@ -68,7 +68,7 @@ class _Batch:
         self._bytes += len(raw)
 
     def is_due(self, is_idle: Callable[[], bool]) -> bool:
-        """Return whether it is to be landed: many at once, fewer where who lands them waits."""
+        """Return whether to land the batch now: when it is full, or earlier when the landing thread is idle."""
         ticks, characters = (0, 0) if self.rows is None else (self.rows.ticks, self.rows.characters)
         if max(ticks, len(self.spooled)) >= _MOST_TICKS:
             return True
@@ -81,7 +81,7 @@ class _Batch:
 
 
 def nobody(*_: object) -> None:
-    """Tell nobody."""
+    """Ignore the call: the default of callbacks."""
 
 
 def deliver(
@@ -93,19 +93,18 @@ def deliver(
     on_landed: Callable[[Store], None] = nobody,
     is_thrown_away: bool = False,
 ) -> Delivery:
-    """Encode and deliver recorded or simulated ticks; what was made before one that cannot be made is delivered, too.
+    """Encode and deliver recorded or simulated ticks; ticks before one that fails are delivered, too.
 
-    ``on_tick`` is called with the number of ticks done since the last call, ``on_landed`` at the end with the store, if
-    they went into one. Where ``is_thrown_away`` the store goes when that returns: nothing is done for what comes
-    later. Raises UnavailableError and its kind;
-    what was delivered before stays, and delivering it again changes nothing. Raises DataError if any was refused.
+    ``on_tick`` receives the number of ticks processed since its last call, ``on_landed`` the store at the end, if any.
+    ``is_thrown_away`` means that the store is deleted afterwards: merges and hourly rollups are skipped. Ticks may be
+    delivered twice without effect. Raises UnavailableError if the destination fails, DataError if it refused any tick.
     """
     store, endpoint = destination_of(store, endpoint)
     of_rows = not endpoint and isinstance(parse_dsn(store_address(store)), EmbeddedDsn)
     delivered = refused = 0
     landings: deque[Future[DrainResult]] = deque()
     with ExitStack() as opened, ThreadPoolExecutor(max_workers=1) as worker:
-        # The engine opens and lands without holding up Python: meanwhile the next ticks are made and encoded.
+        # The engine releases the GIL: this thread makes and encodes the next ticks meanwhile.
         opening = worker.submit(lambda: opened.enter_context(_landing(store, endpoint)))
 
         def is_idle() -> bool:
@@ -134,7 +133,7 @@ def deliver(
 
 
 def _result(landings: deque[Future[DrainResult]]) -> DrainResult:
-    """Return what became of the first batch. Where it failed, those after it are not tried."""
+    """Return the result of the oldest landing. If it failed, cancel the others and raise its error."""
     try:
         return landings.popleft().result()
     except BaseException:
@@ -144,7 +143,7 @@ def _result(landings: deque[Future[DrainResult]]) -> DrainResult:
 
 
 def _land(batch: _Batch, opening: Future[tuple[Landing, str]], on_tick: Callable[[int], None]) -> DrainResult:
-    """Land ticks where ``opening`` led to, at most so many at once as an endpoint takes in one go."""
+    """Land a batch at the destination that ``opening`` returns, in requests of at most the destination's batch size."""
     landing, _ = opening.result()
     landed = refused = 0
     if isinstance(landing, Store) and batch.rows is not None and batch.rows.ticks:
@@ -169,10 +168,11 @@ def deliver_spooled(
     patience_seconds: float = PATIENCE_SECONDS,
     told: Callable[[Destination, int], None] = nobody,
 ) -> dict[str, DrainResult]:
-    """Deliver what the spool holds to each destination, say what was refused, and return the counts by its name.
+    """Deliver the spooled ticks to each destination, report refused ticks, and return the results by destination name.
 
-    ``told`` hears of each one that has all its ticks, and how many arrived now. One that fails keeps no other from
-    its ticks: the first failure is raised when all had their turn.
+    ``told`` is called with each destination that now has all its ticks, and the number that landed. A failing
+    destination does not stop the others; the first failure is raised at the end. Raises UnavailableError, or
+    TransientError for failures that may pass.
     """
     drained: dict[str, DrainResult] = {}
     failure: UnavailableError | None = None
@@ -198,9 +198,9 @@ def deliver_spooled(
 
 
 def destination_of(store: str | None, endpoint: str | None) -> tuple[str | None, str | None]:
-    """Return the one of both that is meant: an option as given beats one that the environment gave.
+    """Return the store and the endpoint with only one of them set; an option overrides an environment variable.
 
-    Raises UsageError where both were given alike.
+    Raises UsageError if both are options, or both are environment variables.
     """
     store, endpoint = more_explicit(store, endpoint)
     if store and endpoint:
@@ -210,8 +210,9 @@ def destination_of(store: str | None, endpoint: str | None) -> tuple[str | None,
 
 @contextmanager
 def _landing(store: str | None, endpoint: str | None) -> Iterator[tuple[Landing, str]]:
+    """Open the endpoint, or else the store, with its name for people."""
     if endpoint:
-        from gua.otlp.send import open_endpoint  # noqa: PLC0415 - an exporter, only for those who send
+        from gua.otlp.send import open_endpoint  # noqa: PLC0415 - loads an exporter
 
         with closing(open_endpoint(endpoint, environ=os.environ)) as opened:
             yield opened, endpoint
@@ -221,7 +222,7 @@ def _landing(store: str | None, endpoint: str | None) -> Iterator[tuple[Landing,
 
 
 def _batches(ticks: Iterable[Tick], is_idle: Callable[[], bool], *, of_rows: bool) -> Iterator[_Batch]:
-    """Yield ticks, many at once. Those before a failure come, too."""
+    """Yield batches of ticks. After a failure, yield the batch collected so far, then raise."""
     batch = _Batch(of_rows=of_rows)
     try:
         for tick in ticks:

@@ -1,4 +1,4 @@
-"""Where ticks go: what the options and the environment name, and an agent's endpoint, opened with its token."""
+"""The destinations of ticks by options, environment and enrollment, and the agent's endpoint with its token."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ ENDPOINT: Final = "endpoint"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Destination:
-    """Where the agent's ticks go: ``name`` in the spool, ``where`` for people, and the one address of the two.
+    """A destination of the agent's ticks: its ``name`` in the spool, ``where`` for people, and one address.
 
-    ``enrolled`` is whether the endpoint is shown the token of this host's enrollment. The token itself is never
-    part of this, as it travels through environments.
+    ``enrolled`` is whether requests carry the token of this host's enrollment. The token is never stored here, as this
+    object passes through the environment.
     """
 
     name: str
@@ -38,12 +38,11 @@ class Destination:
 
 
 def agent_destinations(store: str | None, endpoint: str | None, home: Path) -> list[Destination]:
-    """Return where the agent delivers: the endpoint, the store, or both if both are named alike.
+    """Return the agent's destinations: the endpoint, the store, or both if both come from the same kind of setting.
 
-    Without either, OpenTelemetry's own variables may name an endpoint. Where nothing names one and no option names
-    a store, it is the endpoint that this host is enrolled with, if it is, and the store below the home or the
-    environment's. Raises UsageError for an address that means nothing, UnavailableError where the embedded engine
-    is missing.
+    Without either, OTEL_EXPORTER_OTLP_* may name an endpoint. Without an endpoint or a ``store`` option, an enrolled
+    host uses its enrollment's endpoint beside the default store. Raises UsageError for an invalid address,
+    UnavailableError if the embedded engine is missing.
     """
     store_alone = bool(store) and not endpoint and store != os.environ.get("GUA_STORE")
     store, endpoint = more_explicit(store, endpoint)
@@ -70,7 +69,7 @@ def agent_destinations(store: str | None, endpoint: str | None, home: Path) -> l
 
 
 def _endpoint(url: str, enrollment: Enrollment | None) -> Destination:
-    """Return the endpoint; it is shown the token only if it is the one that the host is enrolled with."""
+    """Return the endpoint's destination; it is enrolled only if its URL is the enrollment's."""
     if enrollment is not None:
         enrolled = read_settings(enrollment.endpoint, os.environ, enrollment)
         if url == enrollment.endpoint or read_settings(url, os.environ).url == enrolled.url:
@@ -79,7 +78,7 @@ def _endpoint(url: str, enrollment: Enrollment | None) -> Destination:
 
 
 def more_explicit(store: str | None, endpoint: str | None) -> tuple[str | None, str | None]:
-    """Return both, or only the one that was given as an option while the other came from the environment."""
+    """Return both, or only the one set by an option if an environment variable set the other."""
     if store and endpoint:
         store_by_environment = store == os.environ.get("GUA_STORE")
         endpoint_by_environment = endpoint == os.environ.get("GUA_ENDPOINT")
@@ -89,7 +88,7 @@ def more_explicit(store: str | None, endpoint: str | None) -> tuple[str | None, 
 
 
 class EnrolledEndpoint:
-    """The endpoint of the enrollment: a new token counts from the next request on, a removed one is sent nothing."""
+    """The enrollment's endpoint; a changed or removed enrollment takes effect at the next request."""
 
     def __init__(self, endpoint: OtlpEndpoint, destination: Destination, home: Path, opened: Stamp) -> None:
         self._endpoint = endpoint
@@ -99,29 +98,30 @@ class EnrolledEndpoint:
 
     @property
     def rejected_points(self) -> int:
-        """Points that the endpoint left out of requests that it otherwise took."""
+        """Number of points that the endpoint rejected within accepted requests."""
         return self._endpoint.rejected_points
 
     def land(self, batch: Sequence[SpooledTick]) -> Sequence[SpooledTick]:
-        """Deliver the batch. Raises UnavailableError if the enrollment is not the one that it was opened with."""
+        """Deliver the batch; return the refused ticks. Raises UnavailableError if the enrollment changed."""
         if stamp(self._home) != self._opened:
             _enrollment(self._destination, self._home)
             raise TransientError("the enrollment of this host changed: the endpoint is opened anew")
         return self._endpoint.land(batch)
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
         self._endpoint.close()
 
 
 def open_agent_endpoint(
     destination: Destination, home: Path, *, patience_seconds: float
 ) -> OtlpEndpoint | EnrolledEndpoint:
-    """Return the endpoint that is a destination of the agent with its state in ``home``; nothing is sent yet.
+    """Open the endpoint of a destination of the agent with state directory ``home``; nothing is sent yet.
 
-    Raises UsageError and UnavailableError; also if the enrollment it was named by is gone, or another's.
+    Raises UsageError for an invalid address. Raises UnavailableError if the destination's enrollment is gone or
+    replaced.
     """
-    from gua.otlp.send import open_endpoint  # noqa: PLC0415 - an exporter, only for those who send
+    from gua.otlp.send import open_endpoint  # noqa: PLC0415 - loads an exporter
 
     if not destination.enrolled:
         return open_endpoint(destination.endpoint, environ=os.environ, patience_seconds=patience_seconds)
@@ -134,7 +134,7 @@ def open_agent_endpoint(
 
 
 def _enrollment(destination: Destination, home: Path) -> Enrollment:
-    """Return the enrollment that the destination is of. Raises UnavailableError if it is gone, or another's."""
+    """Return the destination's enrollment. Raises UnavailableError if it is gone or names another endpoint."""
     enrollment = read_enrollment(home)
     if enrollment is None or enrollment.endpoint != destination.endpoint:
         how = "is no longer enrolled" if enrollment is None else "was enrolled with another endpoint"

@@ -1,4 +1,4 @@
-"""How this host joins a fleet, and leaves it: the token, the proof that the endpoint takes a tick, what is kept."""
+"""``gua enroll``: read the token, prove that the endpoint accepts a tick, and store or forget the enrollment."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _NOT_KEPT: Final = ("HEADERS", "TIMEOUT", "COMPRESSION", "CLIENT_CERTIFICATE", "
 
 
 def what_is_sent(origin: Origin, settings: Settings, interval_ms: int) -> Iterator[str]:
-    """Return what the agent will send and where, a line each."""
+    """Yield one line for each kind of data that the agent will send, and where."""
     named = "".join(f", {key}={value}" for key, value in origin.attributes)
     how = f"{settings.protocol}, {'TLS' if settings.secure else 'without TLS'}"
     yield f"the agent will send to {safe(settings.shown)} ({how}), every {format_duration(interval_ms)}:"
@@ -51,7 +51,7 @@ def what_is_sent(origin: Origin, settings: Settings, interval_ms: int) -> Iterat
 
 
 def receiver(endpoint: str | None, certificate: Path | None, *, insecure: bool) -> Settings:
-    """Return where the token will be sent. Raises UsageError where it must not be."""
+    """Return the token's endpoint. Raises UsageError for none, or a remote one without TLS unless ``insecure``."""
     if not endpoint:
         raise UsageError("say where to: gua enroll --endpoint URL, as in https://collector.example:4318")
     settings = read_settings(endpoint, os.environ)
@@ -76,10 +76,10 @@ def join(
     interval_ms: int,
     procfs: Path,
 ) -> None:
-    """Send a tick to the endpoint offered, and keep the enrollment once it was accepted. Raises UnavailableError."""
+    """Send a tick to the offered endpoint, and store the enrollment once it is accepted. Raises UnavailableError."""
     try:
         before = read_enrollment(home.path)
-    except GuaError:  # one that cannot be believed is about to be replaced
+    except GuaError:  # an invalid enrollment is about to be replaced
         before = None
     lock = HostLock.of(os.environ)
     running = lock.holder()
@@ -87,10 +87,10 @@ def join(
         proven = prove(partial(open_host, procfs, interval_ms=interval_ms, home=home, ignored=()), offered, home, lock)
         kept = keep_enrollment(home.path, offered, authorities)
         usual = [one.name for one in agent_destinations(os.environ.get("GUA_STORE"), None, home.path)]
-        # What waits for the spool's other destinations is not lost because a host joins a fleet.
+        # The spool's other destinations stay: their pending ticks must not be lost.
         names = sorted({*(destinations_of(home.spool) or usual), ENDPOINT})
         with Spool(home.spool, destinations=names) as spool:
-            if proven.to_spool is not None:  # other destinations lack it, and the next tick follows it
+            if proven.to_spool is not None:  # other destinations lack it, and the next tick continues from it
                 spool.append(proven.ts_ms, *proven.to_spool)
     finally:
         lock.release()
@@ -121,7 +121,7 @@ def _notes(settings: Settings) -> Iterator[str]:
 
 
 def leave(home: Path) -> None:
-    """Forget endpoint and token, and say what that leaves undone."""
+    """Forget endpoint and token, and print what remains to be done."""
     if not forget_enrollment(home):
         say("this host is not enrolled: nothing to remove")
         return
@@ -148,7 +148,7 @@ def is_loopback(url: str) -> bool:
 
 
 def read_authorities(path: Path) -> bytes:
-    """Return the certificates of a file. Raises UsageError where it cannot be read, or is no such file by its size."""
+    """Return the content of a certificate file. Raises UsageError if it is unreadable or larger than 1 MiB."""
     try:
         with path.open("rb") as file:
             content = file.read(_LONGEST_AUTHORITIES + 1)
@@ -162,7 +162,7 @@ def read_authorities(path: Path) -> bytes:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Proof:
-    """The tick that was accepted. ``what`` says which it was; ``to_spool`` stores it where it is new to the spool."""
+    """The accepted tick. ``what`` describes it; ``to_spool`` is its encoding and mark if the spool lacks it."""
 
     what: str
     ts_ms: int
@@ -170,11 +170,11 @@ class Proof:
 
 
 def prove(open_host: Callable[[], Host], offered: Enrollment, home: Home, lock: HostLock) -> Proof:
-    """Send one tick to the endpoint that is offered and return it once it was accepted.
+    """Send one tick to the offered endpoint and return it once it is accepted.
 
-    Where no agent runs it is a reading of the cards that follows the last tick; hold ``lock`` until it is spooled.
-    Beside an agent, whose ticks cover this moment, it is its newest one. Where there is neither, no driver or an
-    empty spool, it is a tick without cards. Raises UnavailableError if it is not accepted.
+    Without an agent it is a new reading after the last tick; hold ``lock`` until it is spooled. With an agent it is
+    that agent's newest spooled tick. If no card is readable or the agent's spool is empty, it is a tick without cards.
+    Raises UnavailableError if it is not accepted.
     """
     holder = lock.holder()
     if holder is None:
@@ -219,13 +219,13 @@ def _without_cards(host: Host, why: str) -> tuple[Proof, bytes]:
         ts_ms=now_ms,
         origin=host.origin,
         cards=(),
-        agent=AgentReading(started_ms=now_ms, tick_duration_seconds=0.0),  # one point, or there is nothing to accept
+        agent=AgentReading(started_ms=now_ms, tick_duration_seconds=0.0),  # one point: an empty request proves little
     )
     return Proof(what=f"1 tick of {host.origin.host} without cards ({why})", ts_ms=now_ms), encode(tick)
 
 
 def _send(offered: Enrollment, raw: bytes, ts_ms: int) -> None:
-    from gua.otlp.send import open_endpoint  # noqa: PLC0415 - an exporter, only for those who send
+    from gua.otlp.send import open_endpoint  # noqa: PLC0415 - loads an exporter
 
     tick = SpooledTick(id=0, ts_ms=ts_ms, raw_length=len(raw), blob=compress(raw))
     with closing(
@@ -242,15 +242,15 @@ def _send(offered: Enrollment, raw: bytes, ts_ms: int) -> None:
 
 
 LONGEST: Final = 4096
-# One word of visible ASCII: what a header can carry, and what RFC 6750, 2.1, allows is less.
+# One word of visible ASCII, as an HTTP header can carry; RFC 6750, 2.1, allows less.
 _TOKEN: Final = re.compile(r"[\x21-\x7e]+")
 
 
 def read_token(path: Path | None) -> str:
-    """Return the token in the file at ``path``, ``-`` for stdin; without a path ask for it on the terminal.
+    """Return the token in the file at ``path``, ``-`` for stdin; without a path prompt for it on the terminal.
 
-    One newline at the end is no part of it. Raises UsageError for what is no token, UnavailableError for a file
-    that cannot be read or that others can read; no message repeats any of it.
+    One trailing newline is removed. Raises UsageError for an invalid token, UnavailableError for a file that is
+    unreadable or accessible to others. No message contains any part of the token.
     """
     if path is None:
         if not sys.stdin.isatty():
@@ -265,7 +265,7 @@ def read_token(path: Path | None) -> str:
 
 
 def parse_token(text: str, where: str) -> str:
-    """Return the token that ``text`` is. Raises UsageError that names ``where`` it is from, and repeats nothing."""
+    """Return the token in ``text``. Raises UsageError that names its source ``where``, and never the token."""
     token = text.removesuffix("\n").removesuffix("\r")
     if not token:
         fault = "is empty"
@@ -282,7 +282,7 @@ def parse_token(text: str, where: str) -> str:
 
 def _content(path: Path) -> bytes:
     try:
-        # Not held up by a pipe that nobody writes to.
+        # O_NONBLOCK: a pipe without a writer must not block.
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or error

@@ -1,4 +1,4 @@
-"""What is said where nothing is recorded yet: what to type first, or why the agent did not start."""
+"""Messages for an empty store: the next command, or why the agent did not start."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LOOK: Final = "just looking: gua demo"
 
 
 def nothing_recorded(store: EmbeddedDsn, home: Path) -> UnavailableError:
-    """Return the error of an embedded store that is not there, or has no ticks: it says what to type next."""
+    """Return the error for an embedded store that is missing or empty; it names the next command."""
     if store_destination(store, home) in awaiting(Home(home).spool):
         return UnavailableError(f"there is no store at {store.path} yet: gua report makes it, of the ticks that wait")
     elsewhere = of_another(os.environ) if store == default_store(home) else None
@@ -50,7 +50,7 @@ def nothing_recorded(store: EmbeddedDsn, home: Path) -> UnavailableError:
 
 
 def after_start(settings: AgentSettings, environ: Mapping[str, str]) -> Iterator[str]:
-    """Yield where the agent's ticks go, and what to type next."""
+    """Yield the destinations of the agent's ticks, and the next commands."""
     where = " and ".join(shown(one.where) for one in settings.destinations)
     public = settings.places.public_socket
     yield f"ticks go to {where}" + (f"; all users of this host may ask ({public})" if public else "")
@@ -64,12 +64,12 @@ def after_start(settings: AgentSettings, environ: Mapping[str, str]) -> Iterator
 
 
 def shown(where: str) -> str:
-    """Return a destination as people write it: the path alone of an embedded store."""
+    """Return a destination for people: an embedded store as its path alone."""
     return unquote(where.removeprefix("chdb://"))
 
 
 def older_history() -> Path | None:
-    """Return where gpu-usage-audit 1.x left its history, ``None`` if it did not."""
+    """Return the history file of gpu-usage-audit 1.x, ``None`` without one."""
     with suppress(RuntimeError, OSError):
         path = Path.home() / ".gua" / "gua.db"
         if path.is_file():
@@ -78,5 +78,5 @@ def older_history() -> Path | None:
 
 
 def import_command(history: Path) -> str:
-    """Return what brings such a history over."""
+    """Return the command that imports such a history."""
     return f"gua import gua-sqlite {shlex.quote(str(history))}"

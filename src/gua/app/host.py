@@ -1,4 +1,4 @@
-"""This host as the agent reads it: cards, processes, users, clock, its origin, and the cards as grants need them."""
+"""This host as the agent reads it: cards, processes, users, clock, origin, and the cards for reservations."""
 
 from __future__ import annotations
 
@@ -36,16 +36,16 @@ if TYPE_CHECKING:
     from gua.identity.served_models import ServedModels
 
 _CALL_LIMIT_SECONDS: Final = 5.0
-# A reading that waits for a hung call longer than an interval would cost the other cards a tick.
+# A hung driver call longer than an interval would cost the other cards a tick.
 _CALL_LIMIT_OF_INTERVAL: Final = 0.8
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Host:
-    """What the agent reads. ``seen_by_host`` is whether it sees the host's processes as the driver does.
+    """The readers of one host. ``seen_by_host`` is whether it sees the host's processes as the driver does.
 
-    ``pods`` is where names of pods come from, if from anywhere; ``allocations`` says to whom cards are promised, if
-    that is looked at. ``candidates`` are the cards as grants need them, and ``owners`` the names of users.
+    ``pods`` resolves pod names and ``allocations`` reads allocation sources, each ``None`` if off. ``candidates`` reads
+    cards for reservations; ``owners`` resolves user names.
     """
 
     cards: CardReader
@@ -61,7 +61,7 @@ class Host:
     reads_activity: bool = False
 
     def close(self) -> None:
-        """Let go of the driver, and ask nobody any more."""
+        """Close the driver and the allocation sources."""
         self.cards.close()
         if self.candidates is not None:
             self.candidates.close()
@@ -83,16 +83,16 @@ def open_host(
     detect_models: bool = False,
     activity: bool = False,
 ) -> Host:
-    """Return this host; the driver is opened with the first reading. ``ignored`` come besides the usual names.
+    """Return this host; its first reading opens the driver. ``ignored`` adds to the default ignored names.
 
-    The rest is as in AgentSettings. Raises GuaError where a source of allocations cannot be opened.
+    The other arguments are as in AgentSettings. Raises GuaError if an allocation source cannot be opened.
     """
     host = ProcFs(procfs)
     clock = SystemClock(host)
     seen_by_host = host.in_initial_pid_namespace()
     pods = None
     if kubelet is not None:
-        from gua.identity.pod_names import PodNames  # noqa: PLC0415 - TLS and HTTP, only for those who ask
+        from gua.identity.pod_names import PodNames  # noqa: PLC0415 - loads TLS and HTTP
 
         pods = PodNames(kubelet)
         pods.begin()
@@ -113,7 +113,7 @@ def open_host(
     return Host(
         cards=NvmlReader(clock, call_limit_seconds=limit_seconds, stopping=signals.asked, with_activity=activity),
         processes=identity(_served_models(host) if detect_models and seen_by_host else None),
-        # Of their own, as grants are asked for by other threads than ticks; the driver is opened with the first one.
+        # Separate readers, as reservations run in other threads than ticks; the first request opens the driver.
         candidates=Candidates(
             NvmlReader(clock, call_limit_seconds=limit_seconds, stopping=signals.asked),
             identity(),
@@ -131,7 +131,7 @@ def open_host(
 
 
 def _served_models(host: ProcFs) -> ServedModels:
-    from gua.identity.served_models import ServedModels  # noqa: PLC0415 - only where the admin of the host wants it
+    from gua.identity.served_models import ServedModels  # noqa: PLC0415 - only with --detect-models
     from gua.procfs.command_line import CommandLines  # noqa: PLC0415 - as above
 
     def uid(pid: int) -> int | None:
@@ -142,7 +142,7 @@ def _served_models(host: ProcFs) -> ServedModels:
 
 
 def agent_origin(*, interval_ms: int, home: Path) -> Origin:
-    """Return where this host's ticks come from; an installation is one state directory on one machine."""
+    """Return the origin of this host's ticks; its instance id identifies one state directory on one machine."""
     machine = machine_id()
     host = platform.node() or None
     return origin(
@@ -168,10 +168,10 @@ _WHY_UNKNOWN: Final = {
 
 
 class Candidates:
-    """Reads the cards for grants; safe for threads, and apart from the agent's own reading of them.
+    """Thread-safe reader of the cards for reservations, separate from the agent's own reader.
 
-    ``promised`` says, by UUID, to whom a scheduler gave a card, or the GPU that it is a part of, ``last_used_ms`` until
-    when anybody was on a card or was promised it (Unix ms); set them before anybody asks.
+    Set both callbacks before the first :meth:`read`. ``promised`` maps UUIDs of cards or parent GPUs to the text of a
+    scheduler's allocation. ``last_used_ms`` maps UUIDs to when a card was last in use or allocated (Unix ms).
     """
 
     def __init__(self, cards: CardReader, processes: ProcessFacts, *, seen_by_host: bool) -> None:
@@ -183,7 +183,7 @@ class Candidates:
         self._lock = threading.Lock()
 
     def read(self) -> Sequence[Candidate]:
-        """Return every card. Raises UnavailableError if none can be read."""
+        """Return every card, with why it cannot be reserved, if so. Raises UnavailableError if none is readable."""
         with self._lock:
             raws, _ = self._cards.read()
             promised = self.promised()
@@ -237,7 +237,7 @@ class Candidates:
 
 
 def _named(processes: Sequence[ProcessReading]) -> str:
-    """Return who holds a card, the largest first."""
+    """Return the processes on a card in words, the largest memory first, at most 3 by name."""
     ranked = sorted(processes, key=lambda process: -(process.memory_bytes or 0))
     names = []
     for one in ranked[:_MOST_NAMED]:
@@ -249,10 +249,10 @@ def _named(processes: Sequence[ProcessReading]) -> str:
 
 
 def owners_of(host: ProcFs) -> Owners:
-    """Return the names of the host's users; nobody is given a name that only this container knows.
+    """Return the resolver of the host's user names, which never uses names that only this container knows.
 
-    With the host's own root file system that is the name service, and its passwd file, which never blocks, first.
-    Else it is the host's passwd file alone, where it may be read; a user whom it does not know is a number.
+    With the host's root file system that is /etc/passwd, which never blocks, then the name service. Otherwise it is the
+    host's passwd file alone, if readable; users missing there stay numbers.
     """
     if host.shares_host_root():
         return Owners(passwd_name, local=PasswdFile(Path("/etc/passwd")).name)

@@ -1,4 +1,4 @@
-"""What the imports of recordings have in common: their files and host, and what a row stands for."""
+"""Shared parts of the imports of recordings: files, host, interval, and the printed summary."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ ORDER BY host, other_host
 
 
 def with_stdin(files: Sequence[Path]) -> list[Path]:
-    """Return the files, and for ``-`` standard input: kept until the end, as recordings are read twice."""
+    """Return the files, with ``-`` replaced by a temporary copy of stdin, as recordings are read twice."""
     if _DASH in files:
         with tempfile.TemporaryFile() as kept:
             shutil.copyfileobj(sys.stdin.buffer, kept)
@@ -47,8 +47,8 @@ def with_stdin(files: Sequence[Path]) -> list[Path]:
 
 
 def warn_of_cards_twice(store: Store, hosts: Collection[str]) -> None:
-    """Say on standard error which cards of these hosts are at the same time in the store as cards of another host."""
-    with suppress(GuaError):  # who may only write cannot be told
+    """Warn on stderr of cards that the store also has, at the same time, under another host."""
+    with suppress(GuaError):  # the user may lack the right to read
         for row in store.select(_CARDS_TWICE, {"hosts": list(hosts)}):
             print_error(
                 f"hosts {row['host']} and {row['other_host']} have {plural(row['cards'], 'card')} in common at the "
@@ -57,28 +57,28 @@ def warn_of_cards_twice(store: Store, hosts: Collection[str]) -> None:
 
 
 def import_ticks(ticks: Iterable[Tick], hosts: Collection[str], *, store: str | None, endpoint: str | None) -> None:
-    """Deliver ticks as :func:`gua.app.delivery.deliver` does, and warn of cards that another host has in the store."""
+    """Deliver ticks by :func:`gua.app.delivery.deliver`, and warn of cards that the store has under another host."""
     delivery.deliver(ticks, store=store, endpoint=endpoint, on_landed=lambda landed: warn_of_cards_twice(landed, hosts))
 
 
 def origin_of_import(host: str, interval_ms: int) -> Origin:
-    """Return who makes the ticks of an import."""
+    """Return the origin of imported ticks."""
     return origin_elsewhere(Source.IMPORT, host, interval_ms, instance_id="import")
 
 
 def check_newest(files: Sequence[Path | str], newest_ms: int) -> None:
-    """Raise DataError where what the files tell is ahead of this host's clock."""
+    """Raise DataError if the newest row (Unix ms) is ahead of this host's clock."""
     check_not_ahead(", ".join(map(str, files)), newest_ms, time.time_ns() // 1_000_000)
 
 
 def check_host(host: str | None) -> None:
-    """Raise UsageError for a host that has no name."""
+    """Raise UsageError for a host name that is empty or unprintable."""
     if host is not None and not (host.strip() and host.isprintable()):
         raise UsageError("--host is empty or holds control characters: give the name of the cards' host")
 
 
 def card_names(cards: str | None) -> tuple[str, ...]:
-    """Return the cards' UUIDs by index, none where nobody names them. Raises UsageError."""
+    """Return the cards' UUIDs by index, empty without the option. Raises UsageError."""
     if cards is None:
         return ()
     given = tuple(one.strip() for one in cards.split(","))
@@ -89,7 +89,7 @@ def card_names(cards: str | None) -> tuple[str, ...]:
 
 
 def row_interval_ms(text: str | None) -> int | None:
-    """Return what a row stands for, in ms, ``None`` where nobody says. Raises UsageError."""
+    """Return the time that one row covers [ms], ``None`` without the option. Raises UsageError."""
     if text is None:
         return None
     interval_ms = parse_duration_ms(text)
@@ -101,7 +101,7 @@ def row_interval_ms(text: str | None) -> int | None:
 def summary(
     recording: Recording, survey: Survey, *, timezone: str, reserve: str | None, process_files: int
 ) -> Iterator[str]:
-    """Return what was imported, what was left out and what had to be assumed, a line each."""
+    """Yield one line for each thing that was imported, left out or assumed."""
     hosts = f"host {survey.hosts[0]}" if len(survey.hosts) == 1 else f"{len(survey.hosts)} hosts"
     cards, moments = plural(survey.cards, "card"), plural(survey.ticks, "moment")
     yield f"imported  {plural(survey.card_ticks, 'card tick')} of {cards} on {hosts} ({moments})"

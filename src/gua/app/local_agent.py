@@ -1,4 +1,4 @@
-"""Where the agent of this host is asked: its own user's socket first, then the one for everybody."""
+"""The local sockets of this host's agent: the user's own first, then the public one."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _NOWHERE: Final = Path("off")
 
 
 def host_socket(environ: Mapping[str, str]) -> Path:
-    """Return where the agent of root answers all users of this host: in ``GUA_RUN_DIR`` (meant for tests), or /run."""
+    """Return the public socket of root's agent: in ``GUA_RUN_DIR`` (for tests), or /run/gua."""
     return Path(environ.get("GUA_RUN_DIR") or "/run/gua").absolute() / "agent.sock"
 
 
@@ -33,10 +33,10 @@ def places(given: Path | None, home: Path) -> list[Path]:
 
 
 def public_socket(given: Path | None, environ: Mapping[str, str]) -> Path | None:
-    """Return where this agent answers all users of the host, ``None`` for nowhere: as given, or as root its place.
+    """Return the socket where this agent serves all users of the host, ``None`` for none.
 
-    The folder of the host's own place is made. Raises UnavailableError where that was asked for and is not to be had;
-    root's agent goes on without it, and says so, also where users are not to see each other's processes.
+    It is the path ``given``, or for root's agent the host's default, whose folder is created. Raises UnavailableError
+    if that fails for a path ``given``. Otherwise root's agent prints a note, also if /proc hides others' processes.
     """
     own = host_socket(environ)
     if given == _NOWHERE or (given is None and os.geteuid() != 0):
@@ -55,9 +55,9 @@ def public_socket(given: Path | None, environ: Mapping[str, str]) -> Path | None
 
 
 def of_another(environ: Mapping[str, str]) -> str | None:
-    """Return what a user is told whom the agent of this host did not answer, ``None`` where none runs.
+    """Return a message on an agent of this host that did not serve this user, ``None`` if none runs.
 
-    Where it could, it names what to ask; else the command that the agent's owner types.
+    It names the socket to use if that works, else the command that the agent's owner has to type.
     """
     holder = HostLock.of(environ).holder()
     if holder is None:
@@ -84,7 +84,7 @@ def of_another(environ: Mapping[str, str]) -> str | None:
 @contextmanager
 def remote_reader(tried: list[Path]) -> Iterator[ViewReader]:
     """Open the report's views through the first agent that listens. Raises NobodyError if none does."""
-    from gua.report.views import SHARED  # noqa: PLC0415 - who asks for a status alone needs none of them
+    from gua.report.views import SHARED  # noqa: PLC0415 - not needed for a status
 
     reader = first_answer(tried, lambda path: RemoteReader(path, SHARED).__enter__())
     try:
@@ -94,14 +94,14 @@ def remote_reader(tried: list[Path]) -> Iterator[ViewReader]:
 
 
 def first_answer(tried: Sequence[Path], ask: Callable[[Path], T]) -> T:
-    """Return what the first agent says that may be asked. Raises NotAllowedError if one may not, else NobodyError."""
+    """Return the first response. Raises NotAllowedError if one denies access, else NobodyError."""
     silent: UnavailableError | None = None
     for path in tried:
         try:
             return ask(path)
-        except NotAllowedError as error:  # a home that is not this user's, as where HOME was kept by sudo
+        except NotAllowedError as error:  # another user's home, as when sudo preserves HOME
             silent = error
         except NobodyError as error:
             silent = silent if isinstance(silent, NotAllowedError) else error
-    assert silent is not None  # noqa: S101 - there is always a socket to try
+    assert silent is not None  # noqa: S101 - at least one socket is tried
     raise silent

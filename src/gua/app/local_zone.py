@@ -1,4 +1,4 @@
-"""The time zone of this host, by the name that stores know it by."""
+"""The time zone of this host as an IANA name, as stores need it."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _QUARTER_SECONDS: Final = 91 * 24 * 3600
 
 
 def asked_zone(text: str | None, environ: Mapping[str, str], *, or_fail: bool = False) -> str:
-    """Return the IANA name of the zone that an option names; ``local`` and ``None`` are this process's.
+    """Return the IANA name of the option's time zone; ``local`` and ``None`` mean this process's.
 
-    Where that has no name it is UTC, and standard error says so; with ``or_fail`` a UsageError does. Raises UsageError
-    for an unknown name.
+    If that has no IANA name, return UTC and warn on stderr, or with ``or_fail`` raise UsageError. Raises UsageError for
+    an unknown name.
     """
     if text is not None and text.strip().lower() != LOCAL:
         return zone_name(text)
@@ -43,9 +43,9 @@ def asked_zone(text: str | None, environ: Mapping[str, str], *, or_fail: bool = 
 def local_zone(
     environ: Mapping[str, str], localtime: Path = LOCALTIME, *, configured: Callable[[], str | None] | None = None
 ) -> str | None:
-    """Return the name of this process's zone: by ``TZ``, else by the host's files; ``None`` if it has no name.
+    """Return the IANA name of this process's zone, from ``TZ`` or the host's files; ``None`` if it has none.
 
-    ``configured`` reads the name in the host's files; tzlocal does if it is not given.
+    ``configured`` reads the name from the host's files, by default with tzlocal.
     """
     given = environ.get("TZ")
     if given is None:
@@ -57,14 +57,14 @@ def local_zone(
 
 
 def _of_host(configured: Callable[[], str | None] | None) -> str | None:
-    """Return the zone that the host's files name if the C library had its offsets in each quarter of the last year.
+    """Return the zone named in the host's files if it had the C library's offset in each quarter of the last year.
 
-    A container with a copy of its host's ``localtime`` has another zone in /etc/timezone.
+    In a container with the host's ``localtime``, /etc/timezone may name another zone: the result is then ``None``.
     """
     if configured is None:
         from tzlocal import get_localzone_name  # noqa: PLC0415 - only where TZ is not set
 
-        logging.getLogger("tzlocal").disabled = True  # an error is one line of gua's own
+        logging.getLogger("tzlocal").disabled = True  # gua prints its own one-line error
         configured = get_localzone_name
     try:
         name = _known(configured() or "")

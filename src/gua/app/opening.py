@@ -1,4 +1,4 @@
-"""Opens the store or the agent that options name, to land in or to report from. Imports only what a report needs."""
+"""Open the store or agent that options name, to land in or to report from. Imports only what a report needs."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from gua.store.directory import StoreDirectory
 from gua.store.dsn import EmbeddedDsn, parse_dsn
 
 MERGE_TICKS: Final = 1_000
-"""So many at once are merged, and their hours are counted."""
+"""From this many landed ticks on, a store is merged, and an embedded one's hourly rollups are computed."""
 
 
 def open_writer(store: str | None, *, told: Callable[[str], None] = print_error) -> Store:
-    """Open a store to land in; an embedded one is made, a server must have the schema.
+    """Open a store for landing; an embedded one is created if missing, a server must have the schema.
 
-    ``told`` hears for whom it waits, where another process has an embedded one open.
+    ``told`` receives a message while another process has the embedded store open.
     """
     opened = open_store(store_address(store), password=os.environ.get("GUA_STORE_PASSWORD"), told=told)
-    if opened.is_embedded:  # it was brought to this version
+    if opened.is_embedded:  # opening migrated it
         return opened
     try:
         opened.schema.require()
@@ -39,10 +39,10 @@ def open_writer(store: str | None, *, told: Callable[[str], None] = print_error)
 
 
 def require_store(store: str | None) -> None:
-    """Raise UnavailableError where an embedded store is not there yet: opening it would make it."""
+    """Raise UnavailableError if an embedded store does not exist: opening would create it."""
     parsed = parse_dsn(store_address(store), password=os.environ.get("GUA_STORE_PASSWORD"))
     if isinstance(parsed, EmbeddedDsn) and not StoreDirectory(parsed.path).exists():
-        from gua.app.first_steps import nothing_recorded  # noqa: PLC0415 - where nothing is recorded
+        from gua.app.first_steps import nothing_recorded  # noqa: PLC0415 - only for this error
 
         raise nothing_recorded(parsed, home_directory())
 
@@ -51,15 +51,15 @@ def require_store(store: str | None) -> None:
 def open_reader(
     store: str | None, *, told: Callable[[str], None] = print_error, needs_newest: bool = True
 ) -> Iterator[Store]:
-    """Open a store to report from, and land first what the agent of this host has spooled for it.
+    """Open a store to report from, after landing the ticks that this host's agent spooled for it.
 
-    Who does not need the newest ticks leaves them where they wait, unless there is no store yet.
-    ``told`` as of :func:`open_writer`. Raises UnavailableError where there is no store; a NothingRecordedError of the
-    block says why an embedded one may be empty.
+    Without ``needs_newest`` the spooled ticks stay in the spool, unless the store does not exist yet. ``told`` is as in
+    :func:`open_writer`. Raises UnavailableError without a store. A NothingRecordedError raised in the block is replaced
+    by one that explains the empty embedded store.
     """
     parsed = parse_dsn(store_address(store), password=os.environ.get("GUA_STORE_PASSWORD"))
     spool = home_directory() / "spool.db"
-    # What waits for an endpoint is not taken: the spool would take it for delivered.
+    # Only the store's own ticks: draining an endpoint's would mark them as delivered.
     destination = store_destination(parsed, home_directory())
     is_made = not isinstance(parsed, EmbeddedDsn) or StoreDirectory(parsed.path).exists()
     waiting = (needs_newest or not is_made) and destination in awaiting(spool)
@@ -68,7 +68,7 @@ def open_reader(
     with open_writer(store, told=told) as reader:
         try:
             if waiting:
-                from gua.agent.delivery import drain  # noqa: PLC0415 - where ticks wait
+                from gua.agent.delivery import drain  # noqa: PLC0415 - only with spooled ticks
                 from gua.spool.queue import Spool  # noqa: PLC0415 - as above
 
                 with Spool(spool, destinations=None) as queue:
@@ -86,22 +86,22 @@ def open_reader(
 
 @contextmanager
 def open_report_source(store: str | None, socket: Path | None) -> Iterator[ViewReader]:
-    """Open what to report from: the store or socket named, else this user's own store, else the host's agent.
+    """Open the reader of a report: the named store or socket, else this user's own store, else the host's agent.
 
-    Raises UsageError where both are named alike, UnavailableError where there is none of them.
+    Raises UsageError if both are named, UnavailableError if none exists.
     """
     named = socket is not None and str(socket) != os.environ.get("GUA_SOCKET")
     if store and named and store != os.environ.get("GUA_STORE"):
         raise UsageError("a report is made from one place: give --store or --socket, not both")
     home = asking_home(None, os.environ)
     own = False
-    with suppress(PermissionError):  # a home that is not this user's, as where HOME was kept by sudo
+    with suppress(PermissionError):  # another user's home, as when sudo preserves HOME
         own = StoreDirectory(home / STORE).exists() or STORE in awaiting(home / "spool.db")
     with ExitStack() as opened:
         if (store or own) and not named:
             yield opened.enter_context(open_reader(store))
             return
-        from gua.app.local_agent import places, remote_reader  # noqa: PLC0415 - who has a store of its own asks no agent
+        from gua.app.local_agent import places, remote_reader  # noqa: PLC0415 - not needed with an own store
         from gua.local_socket.client import NobodyError  # noqa: PLC0415 - as above
 
         try:
@@ -116,9 +116,9 @@ def open_report_source(store: str | None, socket: Path | None) -> Iterator[ViewR
 
 
 def counting(reader: ViewReader) -> Callable[[], None] | None:
-    """Return what counts the hours of an embedded store that are due; a server and an agent count by themselves.
+    """Return a function that computes pending hourly rollups of an embedded store, ``None`` for servers and agents.
 
-    It tells that it does, as it may take long, and why it could not: a report is had without.
+    It prints that it starts, as it may take long. It prints failures, too: reports work without rollups.
     """
     if not isinstance(reader, Store) or not reader.is_embedded:
         return None

@@ -1,4 +1,4 @@
-"""Whose ticks are those that no agent of this host made: of a recording, or of a simulation."""
+"""Origins of ticks that no agent of this host made: of a recording or a simulation."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gua.otlp.resource import origin
 
 
 def origin_elsewhere(source: Source, host: str, interval_ms: int, *, instance_id: str) -> Origin:
-    """Return who makes the ticks. The same ``instance_id`` in every run: a second one then changes nothing."""
+    """Return the ticks' origin. A constant ``instance_id`` makes repeated imports idempotent."""
     return origin(
         source=source,
         interval_ms=interval_ms,

@@ -1,4 +1,4 @@
-"""What every command prints the same way: lines, errors on one line, text of unknown origin made harmless."""
+"""Output of all commands: lines, one-line errors, and sanitized text of unknown origin."""
 
 from __future__ import annotations
 
@@ -19,29 +19,29 @@ _LONGEST: Final = 4000  # columns: names in a message may be of any length
 
 
 def print_error(message: str, hints: Iterable[str] = ()) -> None:
-    """Print ``gua: <message>`` to stderr, and a line each hint, without control and BiDi characters."""
+    """Print ``gua: <message>`` and the hints to stderr, a line each, without control and BiDi characters."""
     with contextlib.suppress(OSError):
         for line in (f"gua: {safe(message, _LONGEST)}", *(safe(hint, _LONGEST) for hint in hints)):
             print(line, file=sys.stderr, flush=True)
 
 
 def say(line: str, *, to_stderr: bool = False) -> None:
-    """Print one line at once, to stdout or to stderr."""
+    """Print one line to stdout or stderr, and flush."""
     print(line, file=sys.stderr if to_stderr else sys.stdout, flush=True)
 
 
 def open_standard_streams() -> None:
-    """Let streams that the caller closed (``>&-``) lead to nothing: else the next file opened takes their place."""
+    """Connect closed standard streams (``>&-``) to /dev/null, as the next opened file would take their descriptors."""
     while (descriptor := os.open(os.devnull, os.O_RDWR)) <= _STDERR:
         pass
     os.close(descriptor)
     if sys.stdout is None:
-        sys.stdout = open(_STDOUT, "w", encoding="utf-8", closefd=False)  # noqa: SIM115 - open to the end
+        sys.stdout = open(_STDOUT, "w", encoding="utf-8", closefd=False)  # noqa: SIM115 - open until exit
     if sys.stderr is None:
-        sys.stderr = open(_STDERR, "w", encoding="utf-8", closefd=False)  # noqa: SIM115 - open to the end
+        sys.stderr = open(_STDERR, "w", encoding="utf-8", closefd=False)  # noqa: SIM115 - open until exit
 
 
 def silence_stdout() -> None:
-    """Point stdout at nothing once nobody reads it, so that the flush at exit cannot fail again."""
+    """Redirect stdout to /dev/null after its reader is gone, so that the flush at exit cannot fail again."""
     with contextlib.suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,6 +1,6 @@
-"""Stored rows back to the ticks that they were made of, so that one encoder sends both.
+"""Rebuild ticks from stored rows, so that one encoder sends both live and historical ticks.
 
-A card whose rows do not tell all that its tick told is left out and counted: sent in parts it would look whole.
+A card tick whose rows are incomplete is left out and counted: a partial one would look whole to the receiver.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _CALLED: Final = ("name", "model", "vendor", "driver_version", "pci", "parent")
 
 @dataclass(slots=True)
 class Rebuilt:
-    """Makes ticks of one host from rows, and counts: ``card_ticks`` made, ``left_out`` those not wholly stored."""
+    """Rebuilds one host's ticks from rows; counts ``card_ticks`` rebuilt and incomplete ones ``left_out``."""
 
     origin: Origin
     infos: Mapping[str, CardInfo]
@@ -38,10 +38,10 @@ class Rebuilt:
         allocations: Sequence[AllocationRow] = (),
         sources: Sequence[AllocationSourceRow] = (),
     ) -> Iterator[Tick]:
-        """Return the ticks of these card rows, which come by time, and of the processes and allocations on them.
+        """Yield the ticks of the card rows, in order of time, with their processes and allocations.
 
-        Rows are those of :mod:`gua.store.history`. Who recorded them, and how often, is the rows' own;
-        the rest of the origin is today's, and so is what a card is called.
+        Rows are those of :mod:`gua.store.history`. Source and interval come from the rows; the rest of the origin and
+        the cards' names are today's.
         """
         of_card = defaultdict(list)
         for process in processes:
@@ -73,7 +73,7 @@ class Rebuilt:
                         interval_ms=self.origin.interval_ms if interval_ms is None else interval_ms,
                     ),
                     cards=tuple(readings),
-                    # Of one moment once, whoever recorded cards at it.
+                    # Once for each time, even if several sources recorded it.
                     allocation_sources=tuple(map(_source, looked_at.pop(ts_ms, ()))),
                 )
 
@@ -97,7 +97,7 @@ class Rebuilt:
                 **{**_numbers(row, fields.CARD_FIELDS), "failed": None if row.failed is None else bool(row.failed)},
             )
             Source(row.source or "")
-        except ValueError:  # a part of the tick is missing: its list, a process's span or type
+        except ValueError:  # a required value is not stored: the list, a process's duration or type
             return None
         stored = (row.process_utilization_max, *(value for totals in row.totals.values() for value in totals))
         return reading if _derived(reading) == stored else None
@@ -137,12 +137,12 @@ def _source(row: AllocationSourceRow) -> AllocationSourceReading:
 
 
 def _facts(row: object, names: Mapping[str, str]) -> dict[str, Any]:
-    """Return those of these facts that are stored."""
+    """Return the named facts that the row has."""
     return {name: getattr(row, name) for name in names.values() if hasattr(row, name)}
 
 
 def _numbers(row: object, every: Iterable[Field]) -> dict[str, Any]:
-    """Return the stored numbers as a reading has them: of ratios the ratio, of all others the stored integer."""
+    """Return a row's numbers as readings have them: ratios as floats, all others as the stored integers."""
     return {
         field.name: stored / column.scale if stored is not None and field.form is PointForm.DOUBLE else stored
         for field, column in ((field, field.column) for field in every)
@@ -152,7 +152,7 @@ def _numbers(row: object, every: Iterable[Field]) -> dict[str, Any]:
 
 
 def _derived(card: CardReading) -> tuple[int | None, ...]:
-    """Return what the encoder will derive from the processes, as it is stored."""
+    """Return the values that the encoder derives from the processes, in the form in which they are stored."""
     busy = ratio(busiest(card.processes))
     if card.process_list is not ProcessList.KNOWN:
         return (busy, *[None] * (3 * len(ProcessType)))

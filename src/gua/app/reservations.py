@@ -1,4 +1,4 @@
-"""The agent's end of commands that reserve cards: who asks what of the desk, and what they are told."""
+"""The agent's handlers of reservation requests on the local socket, and reservations as an allocation source."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from gua.reservations.model import (
 SOURCE: Final = "gua"
 ASKED: Final = ("reserve", "release", "extend", "reservations", "queue")
 LONGEST_MS: Final = 365 * 24 * 3600 * 1000
-_LONGEST_LOOK_MS: Final = 60_000  # what ends while the cards are read, ends after the tick
+_LONGEST_LOOK_MS: Final = 60_000  # a reservation may end while the cards are read, after the tick's time
 _SEND_SECONDS: Final = 5.0
 _LOOK_SECONDS: Final = 2.0
 _SAY_AGAIN_SECONDS: Final = 30.0
@@ -51,10 +51,11 @@ _END: Final = ("ended_ms", "ending", "ended_by")
 
 
 class Reservations:
-    """Answers users of the local socket about reservations.
+    """Handlers of the reservation requests that come over the local socket.
 
-    ``askers`` tells who asks; ``cards`` reads the cards as they are now; ``beside`` is why a scheduler rules here,
-    ``None`` where none does; ``idle_cards`` tells by UUID since when cards are held and idle (Unix ms).
+    ``askers`` identifies the requester. ``cards`` reads the cards' state now. ``beside`` returns the reason why a
+    scheduler allocates this host's cards, else ``None``. ``idle_cards`` returns since when each card is idle-held (UUID
+    to Unix ms).
     """
 
     def __init__(
@@ -73,16 +74,16 @@ class Reservations:
         self._idle_cards = idle_cards
         self._index: dict[str, int] = {}
         if desk.reservations() or desk.queue():
-            with contextlib.suppress(UnavailableError):  # the indices follow with the first request
+            with contextlib.suppress(UnavailableError):  # the first request fills the indices
                 self._index = {card.uuid: card.index for card in cards()}
 
     def conversations(self) -> Mapping[str, Converse]:
-        """Return what each request is answered by."""
+        """Return the handler of each request type."""
         answers = (self._reserve, self._release, self._extend, self._reservations, self._queue)
         return dict(zip(ASKED, answers, strict=True))
 
     def told(self, reservation: Reservation) -> dict[str, Any]:
-        """Return a reservation as it is sent."""
+        """Return a reservation as the JSON object that is sent."""
         streak = self._desk.idle().get(reservation.id)
         return {
             **{name: getattr(reservation, name) for name in _WHO},
@@ -98,7 +99,7 @@ class Reservations:
         try:
             self._serve(connection, peer, asked, lines)
         except UnavailableError:
-            if not self._desk.closing:  # else its truth is closed before its socket: they ask again, of the next agent
+            if not self._desk.closing:  # shutdown closes the desk before the socket: clients retry with the next agent
                 raise
 
     def _serve(self, connection: socket.socket, peer: Peer, asked: Mapping[str, Any], lines: Lines) -> None:
@@ -111,7 +112,7 @@ class Reservations:
         accepts = asked.get("accept_unknown") is True
         try:
             again = self._desk.granted_before(request)
-        except UnavailableError:  # it is theirs, and nobody else's while they ask again
+        except UnavailableError:  # the reservation stays the client's while it retries
             return
         if again is not None:
             self._hand_over(connection, again, lines)
@@ -129,14 +130,14 @@ class Reservations:
     def _granted(
         self, connection: socket.socket, request: CardRequest, deadline: float | None, *, accepts: bool, kept: bool
     ) -> Granted | None:
-        """Return the grant; ``None`` if they went away. Raises NotNowError when the wait is over."""
+        """Wait for the grant; ``None`` if the client left. Raises NotNowError after the wait, UsageError if refused."""
         said: dict[str, Any] | None = None
         said_at = 0.0
         while True:
             try:
                 answer = self._desk.attempt(request.place, accept_unknown=accepts)
             except UnavailableError:
-                if self._desk.closing:  # the place is kept: they ask again, of the next agent
+                if self._desk.closing:  # the place in the queue is stored: the client retries with the next agent
                     return None
                 raise
             if isinstance(answer, Granted):
@@ -154,11 +155,12 @@ class Reservations:
                 said, said_at = words, time.monotonic()
             self._desk.wait(_LOOK_SECONDS if left is None else min(left, _LOOK_SECONDS))
             poll = select.poll()
-            poll.register(connection, select.POLLRDHUP)  # whatever they have sent and nobody read
-            if poll.poll(0) or self._desk.closing:  # they went away, or the agent ends
+            poll.register(connection, select.POLLRDHUP)  # ignores unread input
+            if poll.poll(0) or self._desk.closing:  # the client disconnected, or the agent ends
                 return None
 
     def _hand_over(self, connection: socket.socket, granted: Granted, lines: Lines) -> None:
+        """Send the grant and its lifeline; cancel it if the client does not receive it."""
         for card, index in zip(granted.reservation.cards, granted.indices, strict=True):
             self._index[card] = index
         message = encoded({"granted": self.told(granted.reservation)})
@@ -169,19 +171,19 @@ class Reservations:
             if sent < len(message):
                 connection.sendall(message[sent:])
             if not descriptors:
-                # A command's lock tells whether it came to be; of cards by hand only the one who asked can.
+                # A command's lock shows that the grant arrived; a manual reservation needs the client's confirmation.
                 said = lines.object(deadline=time.monotonic() + _SEND_SECONDS)
                 if said is None or said.get("got") is not True:
                     self._desk.cancel(granted)
                     return
-                # It has ended where they asked twice, and the first answer was taken back: no line, they ask again.
+                # A repeated request may have cancelled this grant: without a confirmation the client retries.
                 if self._desk.handed_over(granted):
                     send_line(connection, {"kept": True}, seconds=_SEND_SECONDS)
             else:
                 self._desk.handed_over(granted)
         except (OSError, LineError):
             self._desk.cancel(granted)
-        except UnavailableError:  # a full disk: of cards by hand nothing was promised yet
+        except UnavailableError:  # a full disk: a manual reservation is not confirmed yet
             if not descriptors:
                 self._desk.cancel(granted)
                 raise
@@ -213,7 +215,7 @@ class Reservations:
     def _wish(self, asked: Mapping[str, Any], known: Wish | None) -> Wish:
         try:
             cards = self._cards()
-        except UnavailableError:  # who comes back waits on until they can be read
+        except UnavailableError:  # a returning request waits until the cards are readable
             if known is None:
                 raise
             return known
@@ -250,7 +252,7 @@ class Reservations:
         send_line(connection, {"reservations": [self.told(each) for each in found]}, seconds=_SEND_SECONDS)
 
     def status(self) -> dict[str, Any]:
-        """Return what the agent's status says of reservations."""
+        """Return the entries on reservations in the agent's status object."""
         return {
             "reservations": [self.told(each) for each in self._desk.reservations()],
             "queue": self.waiting(),
@@ -261,7 +263,7 @@ class Reservations:
         send_line(connection, {"queue": self.waiting()}, seconds=_SEND_SECONDS)
 
     def waiting(self) -> list[dict[str, Any]]:
-        """Return who waits for cards, in their order, as it is sent."""
+        """Return the queue in its order, as the JSON objects that are sent."""
         return [
             {
                 "position": position,
@@ -278,9 +280,9 @@ class Reservations:
         ]
 
     def _meant(self, asker: Asker, asked: Mapping[str, Any]) -> list[Reservation]:
-        """Return the reservations that a request names by id or card, else the user's manual ones.
+        """Return the reservations that a request names by id or card, else all manual ones of the user.
 
-        Raises NotYoursError where one is another user's and this one is no administrator.
+        Raises NotYoursError if one belongs to another user and the requester is no administrator.
         """
         all_of_them = self._desk.reservations()
         ids, named = asked.get("ids"), asked.get("cards")
@@ -314,7 +316,7 @@ class Reservations:
         }
 
     def _idle_of(self, cards: Iterable[str]) -> dict[str, int]:
-        """Return by index since when each of these cards is reserved or held by somebody who does not use it."""
+        """Return since when each of these cards is idle while reserved or held, by card index (Unix ms)."""
         idle, streaks = dict(self._idle_cards()), self._desk.idle()
         for each in self._desk.reservations():
             for card in each.cards:
@@ -333,9 +335,9 @@ class Reservations:
 
 
 class WithReservations:
-    """Sources of allocations, with what is reserved beside them: an :class:`~gua.core.ports.AllocationSources`.
+    """An :class:`~gua.core.ports.AllocationSources` that adds reservations to other sources.
 
-    Reservations are looked at once somebody has made one: a host on which nobody does is as before.
+    Reservations count as a source only after the first one was made: a host without any reports as before.
     """
 
     def __init__(self, sources: AllocationSources | None, desk: Desk) -> None:
@@ -344,7 +346,7 @@ class WithReservations:
         self._promised: dict[str, str] = {}
 
     def look(self, since_ms: int, now_ms: int, cards: Sequence[CardKey]) -> AllocationLook:
-        """Return what the sources tell, and what was reserved at any time within (since_ms, now_ms]."""
+        """Return the allocations of the other sources, and reservations with any time in (since_ms, now_ms]."""
         look = AllocationLook() if self._sources is None else self._sources.look(since_ms, now_ms, cards)
         self._promised = {
             card: f"is promised to {each.owner or each.uid or 'somebody'} by {each.source}"
@@ -355,7 +357,7 @@ class WithReservations:
         waits = self._desk.take_waits()
         if not self._desk.was_used:
             return look
-        # What ended at a time that has not come ended before the clock was set back.
+        # An end in the future is from before the clock was set back.
         latest_ms = now_ms + _LONGEST_LOOK_MS
         reserved = tuple(_allocation(each) for each in self._desk.since(since_ms) if (each.ended_ms or 0) <= latest_ms)
         return AllocationLook(
@@ -364,12 +366,12 @@ class WithReservations:
         )
 
     def promised(self) -> dict[str, str]:
-        """Return by UUID to whom the other sources promised cards when they were last looked at."""
+        """Return what the other sources allocated at the last look: UUID to a text that names owner and source."""
         return self._promised
 
 
 class IdleNotes:
-    """Tells the desk after each tick what is not used: a :class:`~gua.agent.loop.Watcher`."""
+    """A :class:`~gua.agent.loop.Watcher` that reports unused reservations to the desk after each tick."""
 
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
@@ -377,23 +379,23 @@ class IdleNotes:
 
     @property
     def cards(self) -> Mapping[str, int]:
-        """By UUID since when each card is held and idle; Unix ms."""
+        """Since when each idle-held card is so: UUID to Unix ms."""
         return self._idle.cards
 
     @property
     def last_used_ms(self) -> Mapping[str, int]:
-        """By UUID until when somebody was on each card or was promised it; Unix ms."""
+        """When each card was last in use or allocated: UUID to Unix ms."""
         return self._idle.last_used_ms
 
-    def ticked(self, tick: Tick, *, lateness_ms: int) -> None:  # noqa: ARG002 - a tick that came late says the same
-        """Take note of a tick."""
+    def ticked(self, tick: Tick, *, lateness_ms: int) -> None:  # noqa: ARG002 - lateness does not change idleness
+        """Update the idle streaks with a tick and pass them to the desk."""
         self._desk.note_idle(self._idle.ticked(tick))
 
     def skipped(self, reason: str, message: str, count: int = 1) -> None:
-        """Nothing: what no tick covers is not known to be idle."""
+        """Ignore a skipped tick: time without a tick is not known to be idle."""
 
     def alive(self) -> None:
-        """Nothing."""
+        """Ignore the sign of life."""
 
 
 def _allocation(reservation: Reservation) -> Allocation:
@@ -413,7 +415,7 @@ def _allocation(reservation: Reservation) -> Allocation:
 
 
 def refused(why: str) -> Mapping[str, Converse]:
-    """Return what each request is answered by where no cards can be reserved, and why not."""
+    """Return handlers that refuse every request with UnavailableError(``why``)."""
 
     def refuse(_: socket.socket, __: Peer, ___: Mapping[str, Any], ____: Lines) -> None:
         raise UnavailableError(why)

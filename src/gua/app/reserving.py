@@ -1,4 +1,4 @@
-"""The asking end of commands that reserve cards: the request, the wait, and the command of ``gua run`` in its place."""
+"""The client of reservation requests: send the request, wait in the queue, and exec the command of ``gua run``."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from gua.local_socket.client import BusyError, Conversation, NoAnswerError, Nobo
 
 T = TypeVar("T")
 LOST_SECONDS: Final = 60.0
-"""How long an agent that restarts keeps a place in its queue."""
+"""How long a restarting agent retains a place in its queue [s]."""
 _PAUSE_SECONDS: Final = 0.5
 _BUSY_SECONDS: Final = 60.0
 LABELS: Final = ("kind", "model")
-"""What a reservation may be declared to be for."""
+"""Keys of the labels that a reservation may declare."""
 _SHELL: Final = "/bin/sh"
 _NOT_FOUND: Final = 127
 _USUAL_DESCRIPTORS: Final = 1024
@@ -38,26 +38,26 @@ _NOT_EXECUTABLE: Final = 126
 
 
 class NoAgentError(GuaError):
-    """No agent answers here; EX_UNAVAILABLE of sysexits.h."""
+    """No agent is reachable on this host; EX_UNAVAILABLE of sysexits.h."""
 
     exit_code = 69
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Grant:
-    """What was granted: the reservation as the agent tells it, and the descriptor that keeps it."""
+    """A granted reservation as the agent sent it, and the descriptor that holds it open."""
 
     reservation: Mapping[str, Any]
     lifeline: int | None
 
     @property
     def gpus(self) -> str:
-        """The cards by index, as in ``0,3``."""
+        """The card indices, as in ``0,3``."""
         return ",".join(str(index) for index in self.reservation["gpus"])
 
 
 def ask(tried: Sequence[Path], request: Mapping[str, object]) -> dict[str, Any]:
-    """Return the agent's one line to a request. Raises NoAgentError, and the error that the agent tells."""
+    """Return the agent's one-line response to a request. Raises NoAgentError, or the error that the agent sent."""
 
     def one_line(path: Path) -> dict[str, Any]:
         with Conversation(path, request) as conversation:
@@ -67,7 +67,7 @@ def ask(tried: Sequence[Path], request: Mapping[str, object]) -> dict[str, Any]:
 
 
 def _asked(tried: Sequence[Path], converse: Callable[[Path], T]) -> T:
-    """Return what the first agent says; asks again while it is busy with others."""
+    """Return the response of the first reachable agent; retry while it is busy, at most 60 s."""
     until = time.monotonic() + _BUSY_SECONDS
     while True:
         try:
@@ -75,17 +75,17 @@ def _asked(tried: Sequence[Path], converse: Callable[[Path], T]) -> T:
         except BusyError:
             if time.monotonic() > until:
                 raise
-            time.sleep(random.uniform(0.05, 0.5))  # noqa: S311 - so that many who were refused at once do not return at once
+            time.sleep(random.uniform(0.05, 0.5))  # noqa: S311 - jitter: clients that were refused together retry apart
         except (NobodyError, NoAnswerError, NotAllowedError) as error:
             msg = f"{error}: cards are reserved through the agent; whoever runs this host starts it with gua daemon"
             raise NoAgentError(msg) from None
 
 
 def reserve(tried: Sequence[Path], request: Mapping[str, object], *, say: Callable[[str], None]) -> Grant:
-    """Return what the agent grants, once it does; ``say`` is told where the request stands while it waits.
+    """Return the grant once the agent makes it; ``say`` receives progress lines while the request waits.
 
-    Where the agent ends or restarts meanwhile, the next one is asked for the same place, for :data:`LOST_SECONDS`.
-    Raises NoAgentError, and the error that the agent tells: NotNowError where the wait is over.
+    If the agent ends or restarts meanwhile, retry with the next one for the same place, for :data:`LOST_SECONDS`.
+    Raises NoAgentError, or the error that the agent sent: NotNowError when the wait is over.
     """
     waiting = _Waiting({**request, "place": secrets.token_hex(8)}, began_at=time.monotonic())
     while True:
@@ -101,14 +101,14 @@ def reserve(tried: Sequence[Path], request: Mapping[str, object], *, say: Callab
 
 @dataclass(slots=True)
 class _Waiting:
-    """A request with its place in the queue, and when an agent was last there that had taken it (monotonic)."""
+    """A request with its place in the queue; ``heard_at`` is when an agent last had it (monotonic)."""
 
     asked: dict[str, object]
     began_at: float
     heard_at: float | None = None
 
     def request(self) -> dict[str, object]:
-        """Return what an agent is asked: its wait is what is left of the whole."""
+        """Return the request to send, its wait reduced by the time passed [ms]."""
         wait_ms = self.asked.get("wait_ms")
         if self.heard_at is None or not isinstance(wait_ms, int):
             return self.asked
@@ -117,6 +117,7 @@ class _Waiting:
 
 
 def _conversation(path: Path, waiting: _Waiting, say: Callable[[str], None]) -> Grant:
+    """Request a reservation from one agent, print its progress lines, and return the grant."""
     with Conversation(path, {"ask": "reserve", **waiting.request()}) as conversation:
         waiting.heard_at = time.monotonic() if waiting.heard_at is None else waiting.heard_at
         is_told = False
@@ -124,13 +125,13 @@ def _conversation(path: Path, waiting: _Waiting, say: Callable[[str], None]) -> 
             try:
                 line = conversation.next()
             finally:
-                if is_told:  # it was there until now, however long it had nothing new to say
+                if is_told:  # the agent was connected until now, even if it sent nothing new
                     waiting.heard_at = time.monotonic()
             if isinstance(granted := line.get("granted"), dict):
                 grant = Grant(reservation=granted, lifeline=next(iter(conversation.descriptors), None))
                 if grant.lifeline is None:
                     conversation.say({"got": True})
-                    conversation.next(seconds=5)  # kept: else it was taken back meanwhile
+                    conversation.next(seconds=5)  # the confirmation; without it the agent cancelled the grant
                 return grant
             if isinstance(words := line.get("waiting"), dict):
                 waiting.heard_at = time.monotonic()
@@ -139,7 +140,7 @@ def _conversation(path: Path, waiting: _Waiting, say: Callable[[str], None]) -> 
 
 
 def waiting_text(waiting: Mapping[str, Any]) -> str:
-    """Return in one line where a request stands: its position, what is missing, and who has it."""
+    """Return one line on a waiting request: its position, the missing cards and who holds them."""
     ahead = waiting.get("ahead") or 0
     if ahead:
         return f"waiting: {ahead} {'request is' if ahead == 1 else 'requests are'} before yours"
@@ -157,13 +158,13 @@ def waiting_text(waiting: Mapping[str, Any]) -> str:
 
 
 def clock(unix_ms: int) -> str:
-    """Return a moment as people of this host say it, with the day where it is not today."""
+    """Return a time as ``HH:MM`` local time, with the date if it is not today."""
     moment, today = time.localtime(unix_ms / 1000), time.localtime()
     return time.strftime("%H:%M" if moment[:3] == today[:3] else "%Y-%m-%d %H:%M", moment)
 
 
 def wanted(count: int | None, gpus: str | None) -> dict[str, object]:
-    """Return the part of a request that says which cards. Raises UsageError where count and names do not agree."""
+    """Return the request's choice of cards, a count or names. Raises UsageError if both disagree."""
     if gpus is None:
         return {"count": 1 if count is None else count}
     names = [name.strip() for name in gpus.split(",") if name.strip()]
@@ -175,14 +176,14 @@ def wanted(count: int | None, gpus: str | None) -> dict[str, object]:
 
 
 def patience(wait: str | None, *, nonblock: bool) -> int | None:
-    """Return how long to wait in ms, ``None`` for as long as it takes. Raises UsageError."""
+    """Return how long to wait [ms], ``None`` for no limit. Raises UsageError."""
     if nonblock and wait is not None:
         raise UsageError("--wait and --nonblock do not agree: give one of both")
     return 0 if nonblock else None if wait is None else parse_duration_ms(wait)
 
 
 def labels_of(given: Sequence[str]) -> dict[str, str]:
-    """Return labels by key, of texts like ``model=qwen-32b``. Raises UsageError for one that is none."""
+    """Return the labels of texts like ``model=qwen-32b`` by key. Raises UsageError for an invalid or repeated one."""
     labels: dict[str, str] = {}
     for text in given:
         key, equals, value = text.partition("=")
@@ -200,7 +201,8 @@ def labels_of(given: Sequence[str]) -> dict[str, str]:
 def environment(grant: Grant, environ: Mapping[str, str], *, by_uuid: bool) -> dict[str, str]:
     """Return the environment of a command that has these cards.
 
-    CUDA counts cards by speed unless CUDA_DEVICE_ORDER says otherwise; MIG instances have no index of their own.
+    It sets CUDA_DEVICE_ORDER, as CUDA numbers cards by speed by default. MIG instances are named by UUID: they have no
+    index of their own.
     """
     reservation = grant.reservation
     uuids = [str(card) for card in reservation["cards"]]
@@ -215,10 +217,10 @@ def environment(grant: Grant, environ: Mapping[str, str], *, by_uuid: bool) -> d
 
 
 def become(command: Sequence[str], grant: Grant, environ: Mapping[str, str], *, timeout_ms: int | None) -> NoReturn:
-    """Become the command: from here on its terminal, signals and exit code are its own.
+    """Replace this process by the command, which takes over terminal, signals and exit code.
 
-    With a timeout it runs under timeout(1), and its process group ends when that is over. Raises CannotStartError where
-    it cannot be started; the reservation ends with this process then.
+    With a timeout it runs under timeout(1), and its process group ends at the timeout. Raises CannotStartError if it
+    cannot be started; the reservation then ends with this process.
     """
     program = shutil.which(command[0], path=environ.get("PATH"))
     if program is None:
@@ -236,25 +238,25 @@ def become(command: Sequence[str], grant: Grant, environ: Mapping[str, str], *, 
         grace = f"--kill-after={KILL_AFTER_SECONDS:g}s"
         arguments = [timer, "--signal=INT", grace, f"{timeout_ms / 1000}", *arguments]
     if grant.lifeline is not None:
-        # Scripts use small numbers as they like (exec 9>lock), and would close it unknowingly.
+        # Scripts reuse small descriptor numbers (exec 9>lock), which would close the lock.
         most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         usual = _USUAL_DESCRIPTORS if most == resource.RLIM_INFINITY else min(most, _USUAL_DESCRIPTORS)
         os.set_inheritable(fcntl.fcntl(grant.lifeline, fcntl.F_DUPFD, max(3, usual - 24)), True)
     if timeout_ms is not None:
         watch(timeout_ms / 1000)
-    for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores them, and what is ignored stays so
+    for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores them, and exec inherits that
         signal.signal(number, signal.SIG_DFL)
     try:
-        os.execve(arguments[0], arguments if timeout_ms is not None else [*command], environ)  # noqa: S606 - what is asked for
+        os.execve(arguments[0], arguments if timeout_ms is not None else [*command], environ)  # noqa: S606 - user's
     except OSError as error:
-        if error.errno == errno.ENOEXEC:  # a script without a first line: the shell runs it, as shells do
+        if error.errno == errno.ENOEXEC:  # a script without #!: run it with the shell, as shells do
             os.execve(_SHELL, [_SHELL, *arguments], environ)  # noqa: S606 - as above
         msg = f"cannot run {command[0]} ({error.strerror})"
         raise CannotStartError(msg, _NOT_EXECUTABLE) from None
 
 
 class CannotStartError(GuaError):
-    """The command cannot be started; exit codes as the shell has them: 127 not found, 126 not executable."""
+    """The command cannot be started; exit codes as in a shell: 127 not found, 126 not executable."""
 
     def __init__(self, message: str, exit_code: int) -> None:
         super().__init__(message)
@@ -262,7 +264,7 @@ class CannotStartError(GuaError):
 
 
 def described(reservation: Mapping[str, Any]) -> str:
-    """Return a reservation in one line."""
+    """Return a reservation in one line: cards, end and id."""
     gpus = ",".join(str(index) for index in reservation.get("gpus") or ())
     until = reservation.get("until_ms")
     end = f" until {clock(until)}" if isinstance(until, int) else ""

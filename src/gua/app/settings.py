@@ -1,4 +1,4 @@
-"""What the command line and the environment said, as the agent's process gets it."""
+"""Settings from options and environment variables, in the form in which the agent's process receives them."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ LEAST_POLL_SECONDS: Final = 30.0
 PATIENCE_SECONDS: Final = 3.0
 _PAUSE_SECONDS: Final = 0.1
 DEFAULT: Final = "on"
-"""What ``--prometheus`` without an address stands for."""
+"""The value of ``--prometheus`` without an address."""
 _ON: Final = frozenset({DEFAULT, "true", "yes", "1"})
 _NOT_SERVED: Final = frozenset({"", "off", "false", "no", "0"})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AllocationSettings:
-    """What is looked at, and where it is; ``None`` is where a source looks by itself.
+    """Which allocation sources are read, and where; ``None`` leaves the place to the source's own search.
 
-    Without ``sources`` allocation is not looked at. ``slurm_poll_seconds`` is 0 for never.
+    Empty ``sources`` turn allocation off. ``slurm_poll_seconds`` is the interval of Slurm queries [s], 0 for none.
     """
 
     sources: tuple[str, ...] = (AUTO,)
@@ -52,7 +52,7 @@ class AllocationSettings:
 
 
 def chosen_sources(names: Sequence[str] | None) -> tuple[str, ...]:
-    """Return the sources that options name: auto where they name none, nothing for off. Raises UsageError."""
+    """Return the allocation sources that options name: auto by default, empty for off. Raises UsageError."""
     chosen = tuple(dict.fromkeys(name.strip().lower() for name in names or (AUTO,)))
     unknown = [name for name in chosen if name not in {*SOURCES, AUTO, OFF}]
     if unknown:
@@ -63,7 +63,7 @@ def chosen_sources(names: Sequence[str] | None) -> tuple[str, ...]:
 
 
 def poll_seconds(text: str | None) -> float | None:
-    """Return how often Slurm is asked [s], 0 for never, ``None`` where nobody says. Raises UsageError."""
+    """Return the interval of Slurm queries [s]: 0 for never, ``None`` if not set. Raises UsageError."""
     if text is None:
         return None
     if text.strip().lower() in {OFF, "0"}:
@@ -79,8 +79,8 @@ def poll_seconds(text: str | None) -> float | None:
 
 
 def openers_of(settings: AllocationSettings, pods: PodList | None = None) -> list[Opener]:
-    """Return how each source is found and opened; ``pods`` is the list of this node's pods, if it is read."""
-    from gua.allocation import kubernetes, pod_resources, slurm  # noqa: PLC0415 - only for those who look
+    """Return an opener for each allocation source; ``pods`` is the list of this node's pods, if it is read."""
+    from gua.allocation import kubernetes, pod_resources, slurm  # noqa: PLC0415 - only where allocation is on
     from gua.allocation.files import AllocationFolder  # noqa: PLC0415 - as above
 
     asked = slurm.SlurmSettings(node=settings.slurm_node, job_mapping=settings.slurm_job_mapping)
@@ -93,22 +93,22 @@ def openers_of(settings: AllocationSettings, pods: PodList | None = None) -> lis
 
 
 def own_pod(environ: Mapping[str, str]) -> Place | None:
-    """Return namespace and name of the pod that this is, by the manifests' variables; ``None`` where they are not."""
+    """Return this pod's namespace and name from ``POD_NAMESPACE`` and ``POD_NAME``, ``None`` unless both are set."""
     place = environ.get("POD_NAMESPACE", ""), environ.get("POD_NAME", "")
     return place if all(place) else None
 
 
 def open_allocations(settings: AllocationSettings, pods: PodList | None = None) -> Sources | None:
-    """Return the sources that are to be looked at, ``None`` where there are none. Raises GuaError."""
+    """Return the configured allocation sources opened, ``None`` if allocation is off. Raises GuaError."""
     if not settings.sources:
         return None
-    from gua.allocation.sources import open_sources  # noqa: PLC0415 - only for those who look
+    from gua.allocation.sources import open_sources  # noqa: PLC0415 - only where allocation is on
 
     return open_sources(settings.sources, openers_of(settings, pods))
 
 
 def settle(sources: Sources, cards: Sequence[CardKey] = (), *, patience_seconds: float = PATIENCE_SECONDS) -> None:
-    """Wait until the sources that are asked in the background have answered, for a single look at them."""
+    """Wait until sources that query in the background have a first result, at most ``patience_seconds``."""
     deadline = time.monotonic() + patience_seconds
     now_ms = time.time_ns() // 1_000_000
     while any(source.reason is not None for source in sources.look(now_ms, now_ms, cards).sources):
@@ -119,7 +119,7 @@ def settle(sources: Sources, cards: Sequence[CardKey] = (), *, patience_seconds:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Places:
-    """Where the agent keeps and shows itself. ``log_file`` is None for stderr, ``public_socket`` for none."""
+    """Paths of the agent. ``log_file`` is ``None`` for stderr; ``public_socket`` is ``None`` for no public socket."""
 
     home: Home
     pid_file: Path
@@ -129,11 +129,10 @@ class Places:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AgentSettings:
-    """Everything that ``gua daemon`` hands on; ``ignored`` are process names besides the usual ones.
+    """All settings that ``gua daemon`` passes on; ``ignored`` are ignored process names besides the default ones.
 
-    Without destinations ticks are only served. Reservations that were not used for ``idle_release_ms`` end.
-    ``detect_models``: arguments of processes are looked at for the model that they serve. ``activity``: performance
-    counters of cards are read.
+    Without destinations ticks are only exported. A reservation that was unused for ``idle_release_ms`` ends.
+    ``detect_models`` reads process arguments to detect served models. ``activity`` reads performance counters.
     """
 
     interval_ms: int
@@ -149,7 +148,7 @@ class AgentSettings:
     activity: bool = False
 
     def to_json(self) -> str:
-        """Return the settings as text for :meth:`from_json`."""
+        """Return the settings as JSON for :meth:`from_json`."""
         return json.dumps(asdict(self), default=str)
 
     @classmethod
@@ -160,7 +159,7 @@ class AgentSettings:
 
 
 def _from_json(kind: Any, value: Any) -> Any:  # noqa: ANN401 - any field of the settings
-    """Return a value of JSON as the type that its field has: a dataclass, a tuple, a path, or what it is."""
+    """Return a JSON value as its field's type: a dataclass, a tuple, a path, or the value itself."""
     if value is None:
         return None
     if is_dataclass(kind):
@@ -174,7 +173,7 @@ def _from_json(kind: Any, value: Any) -> Any:  # noqa: ANN401 - any field of the
 
 
 def require_procfs(procfs: Path) -> None:
-    """Raise UnavailableError unless a /proc is there."""
+    """Raise UnavailableError unless ``procfs`` is a readable proc file system."""
     if not ProcFs(procfs).is_there():
         msg = f"cannot read {procfs}/stat: mount the host's /proc there, or name the place with --procfs"
         raise UnavailableError(msg)
@@ -183,11 +182,10 @@ def require_procfs(procfs: Path) -> None:
 def serving(
     text: str | None, environ: Mapping[str, str], *, is_compatible: bool, of: str, names: Sequence[str] = ()
 ) -> Serving | None:
-    """Return what is to be served, ``None`` for nothing.
+    """Return the address and labels of the metrics endpoint, ``None`` if it is off.
 
-    ``text`` is an address, or whether there is to be an endpoint at all; then HTTP_PORT may name its port. ``names``
-    are those by which it may be asked for, besides its own.
-    Raises UsageError.
+    ``text`` is an address, or an on/off word, with which HTTP_PORT may set the port. ``names`` are accepted host names
+    besides the address's own. ``of`` names the option in messages. Raises UsageError for an invalid address or port.
     """
     said = (text or "").strip().lower()
     if said in _NOT_SERVED:
@@ -199,7 +197,7 @@ def serving(
 
 
 def between(text: str | None, environ: Mapping[str, str], *, default: str) -> tuple[str, str]:
-    """Return the time between ticks, and what says so: the option or GUA_INTERVAL, else POLL_INTERVAL."""
+    """Return the interval text and its origin: the option (or GUA_INTERVAL), else POLL_INTERVAL, else the default."""
     if text is not None:
         return text, "--interval"
     polled = environ.get("POLL_INTERVAL")
@@ -207,7 +205,7 @@ def between(text: str | None, environ: Mapping[str, str], *, default: str) -> tu
 
 
 def kubelet_of(url: str | None, *, insecure: bool) -> Kubelet | None:
-    """Return the kubelet to ask, ``None`` for none. Raises UsageError."""
+    """Return the kubelet to query, ``None`` without a URL. Raises UsageError."""
     if url is not None and url.strip():
         return parse_kubelet(url, insecure=insecure)
     if insecure:

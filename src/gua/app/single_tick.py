@@ -1,4 +1,4 @@
-"""A single tick of this host, without an agent, and everything that waits on its way."""
+"""One tick of this host without an agent, and delivery of the spooled ticks."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from gua.state.host_lock import LockHolder
 
 
 def tick_once(host: Host, destinations: Sequence[Destination], home: Home) -> None:
-    """Make one tick, print what it holds, and deliver it with what waits."""
+    """Take one tick, print its summary, and deliver all spooled ticks."""
     with Spool(home.spool, destinations=[destination.name for destination in destinations]) as spool:
         keep_tick(host, spool)
         deliver_spooled(spool, destinations, home)
 
 
 def keep_tick(host: Host, spool: Spool) -> None:
-    """Make one tick, spool it with its mark and print what it holds. Lets go of the driver."""
+    """Take one tick, spool it with its mark and print its summary. Closes the host."""
     try:
         tick = spool_tick(spool, partial(sample_once, host))
     finally:
@@ -54,7 +54,7 @@ def spool_tick(spool: Spool, sample: Callable[[Mark | None], tuple[Tick, Mark]])
 
 
 def sample_once(host: Host, mark: Mark | None) -> tuple[Tick, Mark]:
-    """Return the host's tick that follows the mark. Raises UnavailableError where there is none."""
+    """Return the host's tick after the mark, and the new mark. Raises UnavailableError if no tick is possible."""
     if host.allocations is not None:
         settle(host.allocations)
     sampler = Sampler(
@@ -69,7 +69,7 @@ def sample_once(host: Host, mark: Mark | None) -> tuple[Tick, Mark]:
 
 
 def tick_after(sampler: Sampler, mark: Mark | None) -> tuple[Tick, Mark]:
-    """Return the tick that follows the mark. Raises UnavailableError where there is none yet."""
+    """Return the tick after the mark, and the new mark. Raises UnavailableError if it is too early for one."""
     sample = sampler.sample(mark)
     if sample.tick is not None:
         return sample.tick, sample.mark
@@ -81,7 +81,7 @@ def tick_after(sampler: Sampler, mark: Mark | None) -> tuple[Tick, Mark]:
 
 
 def summary(tick: Tick) -> str:
-    """Return one line on what the tick holds."""
+    """Return one line on the tick: its host, GPUs, processes and covered seconds."""
     gpus = gpus_in_words((card.uuid, card.mig, card.parent) for card in tick.cards)
     processes = plural(sum(len(card.processes) for card in tick.cards), "process", "processes")
     covered_s = max((card.duration_ms for card in tick.cards), default=0) / 1000
@@ -89,7 +89,7 @@ def summary(tick: Tick) -> str:
 
 
 def notes(tick: Tick, *, seen_by_host: bool) -> list[str]:
-    """Return a line for each thing that the tick could not tell."""
+    """Return a line for each thing that the tick could not read."""
     lines = []
     if not seen_by_host:
         lines.append(
@@ -106,12 +106,12 @@ def notes(tick: Tick, *, seen_by_host: bool) -> list[str]:
     return lines
 
 
-# Less than the shortest time between two calls that makes sense: the next one tries again.
+# Shorter than any sensible interval between two calls: the next one retries.
 _PATIENCE_SECONDS: Final = 10.0
 
 
 def sync_beside(holder: LockHolder, fleet: Destination, home: Home) -> None:
-    """Deliver what waits in the spool of the agent that runs. Raises UnavailableError."""
+    """Deliver the spool of the running agent. Raises UnavailableError."""
     if ENDPOINT not in destinations_of(home.spool):
         raise UnavailableError(
             f"an agent ({holder}) samples this host and does not deliver to {fleet.where}: gua stop, then gua daemon; "
@@ -123,16 +123,16 @@ def sync_beside(holder: LockHolder, fleet: Destination, home: Home) -> None:
 
 
 def sync_alone(host: Host, destinations: Sequence[Destination], home: Home) -> None:
-    """Take a tick and deliver what waits, also where no tick could be taken. Raises UnavailableError."""
+    """Take a tick and deliver all spooled ticks, even if no tick could be taken. Raises UnavailableError."""
     failure: UnavailableError | None = None
-    # Those that an agent named before stay: what waits for them is not this command's to forget.
+    # Destinations of an earlier agent stay, as their pending ticks must not be lost.
     names = sorted({*destinations_of(home.spool), *(destination.name for destination in destinations)})
     with Spool(home.spool, destinations=names) as spool:
         try:
             keep_tick(host, spool)
         except UnavailableError as error:
             failure = error
-        # The engine is not started for nothing; the endpoint is asked in any case, to tell whether it answers.
+        # A store is opened only for pending ticks; an endpoint always, to report whether it is reachable.
         waiting = [destination for destination in destinations if destination.endpoint or spool.depth(destination.name)]
         _deliver(spool, sorted(waiting, key=lambda destination: destination.store is None), home)
     if failure is not None:

@@ -1,4 +1,4 @@
-"""SQL as text: a report's queries as a script for clickhouse-client, and the answer to a statement of a user's own."""
+"""SQL as text: a report's queries as a clickhouse-client script, and the results of a user's own statement."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
 
 
 def to_text(answer: Answer) -> str:
-    """Return the rows below their names, numbers to the right; long values lose their middle, NULL is a dash."""
+    """Return the rows as a table, numbers right-aligned; long values are shortened in the middle, NULL is a dash."""
     rows = [
         [safe(name, _WIDEST) for name in answer.names],
         *(["-" if value is None else safe(_text(value), _WIDEST) for value in row] for row in answer.rows),
@@ -38,7 +38,7 @@ def to_text(answer: Answer) -> str:
 
 
 def to_csv(answer: Answer) -> str:
-    """Return RFC 4180 with a header row; NULL is nothing, and text that a spreadsheet would calculate begins with '."""
+    """Return RFC 4180 CSV with a header row; NULL is empty, text that looks like a formula gets a ' prefix."""
     written = io.StringIO()
     writer = csv.writer(written)
     writer.writerow([safe(name) for name in answer.names])
@@ -47,7 +47,7 @@ def to_csv(answer: Answer) -> str:
 
 
 def to_json(answer: Answer) -> str:
-    """Return one object: the columns with their types, and each row as an object; times are RFC 3339 in UTC."""
+    """Return one object with the typed columns and each row as an object; times are RFC 3339 in UTC."""
     columns = [{"name": name, "type": kind} for name, kind in zip(answer.names, answer.types, strict=True)]
     rows = [dict(zip(answer.names, map(_plain, row), strict=True)) for row in answer.rows]
     return json.dumps({"schema": SCHEMA, "columns": columns, "rows": rows}, ensure_ascii=True, allow_nan=False) + "\n"
@@ -70,7 +70,7 @@ def _text(value: object) -> str:
 
 
 def _plain(value: object) -> object:
-    """Return a value as JSON has it: numbers that are none are null, what JSON does not know is text."""
+    """Return a value as JSON types: NaN and infinity as null, types unknown to JSON as text."""
     match value:
         case None | bool() | int() | str():
             plain: object = value
@@ -100,7 +100,7 @@ _HEAD = """\
 
 
 def script(questions: Sequence[Question], *, embedded: bool) -> str:
-    """Return the questions as SQL; an embedded store needs the views, too, and the settings of a server's user."""
+    """Return the queries as an SQL script; for an embedded store it first creates the views and sets the settings."""
     return _HEAD + "\n" + "\n".join(_lines(questions, embedded=embedded))
 
 
@@ -113,26 +113,26 @@ def _lines(questions: Sequence[Question], *, embedded: bool) -> Iterator[str]:
         sql, values = call_of(view, parameters)
         for name, value in values.items():
             text = parameter(value)
-            if known.get(name) != text:  # what the query before set stays
+            if known.get(name) != text:  # parameters persist between queries
                 known[name] = text
                 yield f"SET param_{name} = {quoted(text)};"
         yield f"{sql};\n"
 
 
 def parameter(value: object) -> str:
-    """Return a value as ClickHouse reads a query parameter: TabSeparated, a list as ``['a', 'b']``."""
+    """Return a value in ClickHouse's query parameter format: TabSeparated, a list as ``['a', 'b']``."""
     if isinstance(value, (list, tuple)):
         return f"[{', '.join(quoted(one) if isinstance(one, str) else str(one) for one in value)}]"
     return _escaped(value) if isinstance(value, str) else str(value)
 
 
 def quoted(text: str) -> str:
-    """Return text as a string of SQL."""
+    """Return text as an SQL string literal."""
     return "'" + _escaped(text).replace("'", "\\'") + "'"
 
 
 def _escaped(text: str) -> str:
     for character, written in (("\\", "\\\\"), ("\t", "\\t"), ("\n", "\\n"), ("\r", "\\r"), ("\0", "\\0")):
         text = text.replace(character, written)
-    # A host's name may hold what a terminal obeys.
+    # A host's name may contain terminal control sequences.
     return "".join(one if one.isprintable() else "".join(f"\\x{byte:02X}" for byte in one.encode()) for one in text)

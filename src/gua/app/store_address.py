@@ -1,4 +1,4 @@
-"""The store that the options and the environment name, worked out without opening anything."""
+"""The store's address from options and environment, resolved without opening anything."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ STORE: Final = "store"
 
 
 def home_directory() -> Path:
-    """Return where the agent and the default store live: ``GUA_HOME``, else ``~/.gua``."""
+    """Return the directory of the agent's state and the default store: ``GUA_HOME``, else ``~/.gua``."""
     return home_path(None, os.environ)
 
 
 def store_address(store: str | None, home: Path | None = None) -> str:
-    """Return the store's address: as given, else ``GUA_STORE``, else the directory ``store`` below the home.
+    """Return the store's address: the option, else ``GUA_STORE``, else the directory ``store`` below the home.
 
-    A plain path is made absolute: who delivers there later works in another directory.
+    A plain path is made absolute, as later deliveries run in another working directory.
     """
     address = store or os.environ.get("GUA_STORE")
     if not address:
@@ -29,10 +29,10 @@ def store_address(store: str | None, home: Path | None = None) -> str:
 
 
 def default_store(home: Path) -> EmbeddedDsn:
-    """Return the store of a home that names no other."""
+    """Return the default store of a state directory."""
     return EmbeddedDsn(path=home.absolute() / STORE)
 
 
 def store_destination(parsed: EmbeddedDsn | ServerDsn, home: Path) -> str:
-    """Return the name that the spool has for a store, so that its reports know which ticks still wait for it."""
+    """Return the spool's name for a store; reports use it to find ticks still pending for that store."""
     return STORE if parsed == default_store(home) else f"{STORE} {parsed}"

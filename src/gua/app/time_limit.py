@@ -1,7 +1,7 @@
-"""What ends a command whose ``--timeout`` is over: timeout(1) its first process, this its whole process group.
+"""The end of a command at its ``--timeout``: timeout(1) signals its first process, this its whole process group.
 
-timeout(1) ends with the command that it started; others of its group may ignore SIGINT and keep the cards. A process of
-the same group watches over that: as long as it is a member, the group's number cannot become strangers'.
+timeout(1) ends with its own child; other members of the group may ignore SIGINT and hold the cards. The watcher is a
+member of the group: while it lives, the kernel cannot reuse the group's number.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Final, NoReturn
 
 TERM_AFTER_SECONDS: Final = 20.0
 KILL_AFTER_SECONDS: Final = 30.0
-"""How long a command whose time is over has to end, until it is asked by SIGTERM, and until it is killed."""
+"""Time after the timeout until SIGTERM, and until SIGKILL [s]."""
 _LOOK_SECONDS: Final = 0.5
 _IGNORED: Final = ("INT", "TERM", "HUP", "QUIT", "TSTP", "TTIN", "TTOU", "USR1", "USR2", "PIPE", "ALRM", "CONT")
 _DEAD: Final = frozenset("ZXx")
@@ -26,11 +26,11 @@ _DEAD: Final = frozenset("ZXx")
 def watch(
     timeout_seconds: float, *, term_after: float = TERM_AFTER_SECONDS, kill_after: float = KILL_AFTER_SECONDS
 ) -> None:
-    """Give this process a group of its own, and start what ends that group once the time is over.
+    """Make this process a group leader, and start a watcher that ends the group after the timeout.
 
-    To be called right before this process becomes timeout(1), which sends SIGINT while it lives; else the watcher does.
-    Whoever is there after ``term_after`` gets SIGTERM, after ``kill_after`` SIGKILL. The watcher is nobody's child, has
-    no open files of this process, and ends with the group's last other member.
+    Call it right before this process execs timeout(1), which sends SIGINT while it lives; otherwise the watcher does.
+    The watcher sends SIGTERM after ``term_after``, SIGKILL after ``kill_after`` [s]. It is daemonized, has no open
+    files of this process, and ends with the group's last other member.
     """
     leader = os.getpid()
     if os.getpgrp() != leader:
@@ -48,6 +48,7 @@ def watch(
 
 
 def _watch(leader: int, due: float, term_after: float, kill_after: float) -> NoReturn:
+    """Signal the group at the timeout: SIGINT if the leader has ended, then SIGTERM, then SIGKILL."""
     for name in _IGNORED:
         signal.signal(getattr(signal, f"SIG{name}"), signal.SIG_IGN)
     handle = _alone(leader)
@@ -62,12 +63,12 @@ def _watch(leader: int, due: float, term_after: float, kill_after: float) -> NoR
 
 
 def _alone(leader: int) -> int | None:
-    """Let go of all that this process has in common with others; return a handle on the leader, where there are any."""
+    """Close inherited files and leave the working directory; return a pidfd of the leader, ``None`` if unsupported."""
     os.chdir("/")
     nothing = os.open(os.devnull, os.O_RDWR)
     for standard in range(3):
         os.dup2(nothing, standard)
-    for each in [int(name) for name in os.listdir("/proc/self/fd")]:  # noqa: PTH208 - numbers, no paths
+    for each in [int(name) for name in os.listdir("/proc/self/fd")]:  # noqa: PTH208 - numbers, not paths
         if each > 2:
             with contextlib.suppress(OSError):
                 os.close(each)
@@ -78,7 +79,7 @@ def _alone(leader: int) -> int | None:
 
 
 def _until(due: float, leader: int, handle: int | None) -> bool:
-    """Wait until the time is over; return whether the leader had ended before. Ends this process with the group."""
+    """Wait until the timeout; return whether the leader ended before it. Exits when the group has no other member."""
     if handle is not None:
         poll = select.poll()
         poll.register(handle, select.POLLIN)
@@ -98,7 +99,7 @@ def _until(due: float, leader: int, handle: int | None) -> bool:
 
 
 def _until_nobody_is_there(leader: int, at: float) -> None:
-    """Wait until then; ends this process with the group's last other member."""
+    """Wait until ``at`` (monotonic); exits when the group has no other member."""
     while (left := at - time.monotonic()) > 0:
         if not any(_others(leader)):
             os._exit(0)
@@ -106,7 +107,7 @@ def _until_nobody_is_there(leader: int, at: float) -> None:
 
 
 def _others(group: int) -> Iterator[int]:
-    """Yield the pids of the group's members that have not ended, but this process."""
+    """Yield the pids of the group's living members except this process."""
     own = os.getpid()
     for name in os.listdir("/proc"):  # noqa: PTH208 - as above
         if name.isdecimal() and int(name) != own:

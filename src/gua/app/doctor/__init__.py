@@ -1,1 +1,1 @@
-"""What ``gua doctor`` looks at, one subject a file. Nothing here changes or creates anything."""
+"""Checks of ``gua doctor``, one subject a file. No check changes or creates anything."""

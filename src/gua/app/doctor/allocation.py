@@ -1,4 +1,4 @@
-"""Allocation: which sources this host has, whether each can be read, and what the agent says of them."""
+"""Checks of allocation: the sources of this host, whether each is readable, and what the agent reports of them."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ def check_allocation(
     *,
     patience_seconds: float = PATIENCE_SECONDS,
 ) -> Iterator[Finding]:
-    """Yield what is found, and how each source is: as the running agent says, else by one look of our own.
+    """Yield a finding for each source, from the running agent's status, else from one look of its own.
 
-    ``status`` returns the agent's, ``None`` where none answers; ``cards`` those of the host. Raises what they raise.
+    ``status`` returns the agent's status object, ``None`` without an agent. Raises what ``status`` and ``cards`` raise.
     """
     found = dict(look_around(openers))
     told = status()
@@ -88,7 +88,7 @@ def _source(name: str, what: str | None, reason: str | None) -> Finding:
 
 
 def status_of_agent(home: Path) -> Mapping[str, Any] | None:
-    """Return what the agent of this host says of itself, ``None`` where none answers."""
+    """Return the status object of this host's agent, ``None`` if none is reachable."""
     try:
         return first_answer(places(None, home), ask_status)
     except GuaError:
@@ -96,7 +96,7 @@ def status_of_agent(home: Path) -> Mapping[str, Any] | None:
 
 
 def cards_of(reader: Callable[[], CardReader]) -> list[CardKey]:
-    """Return the cards of the host by all their names, none where the driver cannot be asked."""
+    """Return the host's cards with all their names, empty if the driver is unreadable."""
     try:
         cards = reader()
     except (GuaError, OSError):

@@ -1,4 +1,4 @@
-"""Every check, in the order in which things depend on each other; one that breaks hides none of the others."""
+"""All checks in order of dependency; a crashing check does not stop the others."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gua.core.ports import CardReader
 from gua.procfs.reader import ProcFs
 from gua.state.directory import Home
 
-# A driver that is not kept loaded takes seconds a card to wake up.
+# A driver without persistence mode takes seconds a card to initialize.
 _START_SECONDS: Final = 30.0
 Check = Callable[[], Iterable[Finding]]
 
@@ -30,7 +30,7 @@ def checks(
     pid_file: Path | None,
     allocations: AllocationSettings,
 ) -> list[tuple[str, Check]]:
-    """Return every check by what it is about, in the order in which things depend on each other."""
+    """Return every check with its subject, in order of dependency."""
     host = ProcFs(procfs)
     own_home = None
     with suppress(RuntimeError):
@@ -57,11 +57,11 @@ def checks(
 
 
 def run_checks(named: Sequence[tuple[str, Check]]) -> Iterator[Finding]:
-    """Run one check after the other; one that breaks hides none of the others."""
+    """Yield the findings of each check; a crashing check yields a failed finding."""
     for name, check in named:
         try:
             yield from check()
-        except Exception as error:  # noqa: BLE001 - whatever it is, the rest is worth knowing
+        except Exception as error:  # noqa: BLE001 - other checks must still run
             what = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
             where = f" ({error.filename})" if isinstance(error, OSError) and error.filename else ""
             yield failed(
@@ -70,7 +70,7 @@ def run_checks(named: Sequence[tuple[str, Check]]) -> Iterator[Finding]:
 
 
 def _reader(host: ProcFs, *, with_activity: bool = False) -> CardReader:
-    from gua.nvml.reader import NvmlReader  # noqa: PLC0415 - only where the library loads
+    from gua.nvml.reader import NvmlReader  # noqa: PLC0415 - only if the library loads
     from gua.procfs.clock import SystemClock  # noqa: PLC0415 - as above
 
     return NvmlReader(SystemClock(host), start_limit_seconds=_START_SECONDS, with_activity=with_activity)

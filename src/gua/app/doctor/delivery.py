@@ -1,4 +1,4 @@
-"""Where the ticks go: the embedded engine, a store, an endpoint."""
+"""Checks of the destinations of ticks: the embedded engine, a store, an endpoint."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _PACKAGE = "chdb-core"
 
 
 def check_delivery(store: str | None, endpoint: str | None, home: Path, environ: Mapping[str, str]) -> list[Finding]:
-    """Look at every place that ``gua daemon`` with these options would deliver to."""
+    """Return findings on every destination of ``gua daemon`` with these options."""
     try:
-        engine = metadata.version(_PACKAGE)  # without importing it
+        engine = metadata.version(_PACKAGE)  # without an import
     except metadata.PackageNotFoundError:
         engine = None
     try:
@@ -46,7 +46,7 @@ def check_delivery(store: str | None, endpoint: str | None, home: Path, environ:
 
 
 def check_embedded(dsn: EmbeddedDsn, engine: str | None) -> list[Finding]:
-    """Look at an embedded store from outside: its engine lets one process in at a time, and would make it."""
+    """Return findings on an embedded store without opening it: opening locks it, and creates a missing one."""
     if engine is None:
         remedy = f"run {install_command()}, or deliver elsewhere with --endpoint or --store"
         return [failed("engine", "the embedded one is not installed", remedy)]
@@ -69,7 +69,7 @@ def check_embedded(dsn: EmbeddedDsn, engine: str | None) -> list[Finding]:
 
 
 def _server(address: str, environ: Mapping[str, str]) -> Finding:
-    from gua.store.database import open_store  # noqa: PLC0415 - only for those who have a server
+    from gua.store.database import open_store  # noqa: PLC0415 - only for a server
 
     try:
         with open_store(address, password=environ.get("GUA_STORE_PASSWORD")) as opened:
@@ -80,8 +80,8 @@ def _server(address: str, environ: Mapping[str, str]) -> Finding:
 
 
 def check_endpoint(url: str, environ: Mapping[str, str], enrollment: Enrollment | None = None) -> Finding:
-    """Send an empty request, with the enrollment's token if there is one; OTLP accepts it and nobody stores it."""
-    from gua.otlp.send import open_endpoint  # noqa: PLC0415 - an exporter, only for those who send
+    """Send an empty request, with the enrollment's token if any, and return the finding; OTLP stores nothing of it."""
+    from gua.otlp.send import open_endpoint  # noqa: PLC0415 - loads an exporter
 
     empty = SpooledTick(id=0, ts_ms=0, raw_length=0, blob=compress(b""))
     try:

@@ -1,4 +1,4 @@
-"""The driver: device files, the library, and one reading of every card, by the agent's own reader."""
+"""Checks of the driver: device files, the library, and one reading of every card by the agent's own reader."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _RESET: Final = "look at dmesg for its Xid, then nvidia-smi --gpu-reset, or rest
 _LOST: Final = frozenset({"GPU_IS_LOST", "RESET_REQUIRED"})
 _GIB: Final = 2**30
 _COUNTERS: Final = "nvmlGpm"
-# Between two GPM samples of a MIG instance; less than 0.1 s tells nothing.
+# Between two GPM samples of a MIG instance; less than 0.1 s is too short.
 _BETWEEN_SECONDS: Final = 0.25
 
 
@@ -38,7 +38,7 @@ def check_driver(
     sleep: Callable[[float], None] = time.sleep,
     permitted: Callable[[Path], bool] = lambda path: os.access(path, os.R_OK | os.W_OK),
 ) -> list[Finding]:
-    """Look at the device files in ``dev``, the library, the driver, and each card."""
+    """Return findings on the device files in ``dev``, the library, the driver, and each card."""
     try:
         load(LIBRARY)
     except OSError as error:
@@ -66,7 +66,7 @@ def check_driver(
 
 def _devices(dev: Path, permitted: Callable[[Path], bool], *, works: bool) -> Finding:
     try:
-        names = sorted(name for name in os.listdir(dev) if _DEVICE.fullmatch(name))  # noqa: PTH208 - names are enough
+        names = sorted(name for name in os.listdir(dev) if _DEVICE.fullmatch(name))  # noqa: PTH208 - only names
     except OSError:
         names = []
     denied = [name for name in names if not permitted(dev / name)]
@@ -110,8 +110,8 @@ def _card(card: RawCard, errors: Sequence[ReadError]) -> Finding:
 
 
 def _what_is_told(card: RawCard) -> Iterator[str]:
-    """Yield what the driver tells of a card."""
-    from gua.nvml.quirks import WIDE_LISTS, has_wide_lists  # noqa: PLC0415 - only where there is a card
+    """Yield what the driver reports on a card."""
+    from gua.nvml.quirks import WIDE_LISTS, has_wide_lists  # noqa: PLC0415 - only with a card
 
     reading = card.reading
     yield f"{reading.name or reading.model or 'unknown model'} ({reading.uuid})"
@@ -134,12 +134,12 @@ def _what_is_told(card: RawCard) -> Iterator[str]:
 
 
 def _is_of_activity(card: RawCard, error: ReadError) -> bool:
-    """Return whether an error concerns activity alone: of an instance utilization comes from the same counters."""
+    """Return whether an error concerns activity alone; an instance's utilization uses the same counters."""
     return card.reading.mig is not Mig.INSTANCE and error.call.startswith(_COUNTERS)
 
 
 def _activity(cards: Sequence[RawCard], errors: Sequence[ReadError]) -> Finding:
-    """Say whether the cards have the counters that ``--activity gpm`` reads, and if not, why not."""
+    """Return whether the cards have the counters that ``--activity gpm`` reads, and the errors if not."""
     asked = [card for card in cards if card.reading.mig is not Mig.PARENT]
     told = sum(card.has_activity for card in asked)
     of_cards = {card.reading.uuid: card for card in asked}
@@ -161,7 +161,7 @@ def _gaps(card: RawCard) -> list[str]:
         gaps.append("its processes cannot be read: no owners")
     if reading.memory_used_bytes is None and not reading.memory_shared:
         gaps.append("its memory cannot be read")
-    # The parent of MIG instances stands for what none of them owns, which nobody can use.
+    # A MIG parent stands for its unallocated slices, which no process can use.
     if reading.utilization is None and not card.samples and reading.mig is not Mig.PARENT:
         gaps.append("its utilization cannot be read: unknown wherever something may be held")
     return gaps

@@ -1,4 +1,4 @@
-"""What one check found and what to do about it; as text and as JSON, schema "gua.doctor/1"."""
+"""Findings of checks with their remedies, as text and as JSON, schema "gua.doctor/1"."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gua.report.kit.figures import plural, ranges
 
 
 class CheckState(StrEnum):
-    """How a check came out; ``failed`` is something that the agent needs, ``skipped`` does not apply here."""
+    """Result of a check; ``failed`` concerns something that the agent needs, ``skipped`` does not apply here."""
 
     OK = "ok"
     WARNING = "warning"
@@ -27,7 +27,7 @@ class CheckState(StrEnum):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Finding:
-    """One check: a stable id, what was looked at, what was seen, and what to do unless all is well."""
+    """Result of one check: a stable id, its subject, the detail, and a remedy unless all is well."""
 
     id: str
     title: str
@@ -47,38 +47,38 @@ _TITLES: Final = {
 
 
 def _finding(state: CheckState, name: str, detail: str, remedy: str | None = None, title: str | None = None) -> Finding:
-    """Return a finding; its title is its id with spaces if none is given."""
+    """Return a finding; the default title is its id with spaces."""
     title = title or _TITLES.get(name, name.replace("_", " "))
     return Finding(id=name, title=title, state=state, detail=detail, remedy=remedy)
 
 
 def ok(name: str, detail: str, *, title: str | None = None) -> Finding:
-    """Return a finding that asks for nothing."""
+    """Return a finding that needs no action."""
     return _finding(CheckState.OK, name, detail, title=title)
 
 
 def skipped(name: str, detail: str, *, title: str | None = None) -> Finding:
-    """Return a finding about something that does not apply here."""
+    """Return a finding for a check that does not apply here."""
     return _finding(CheckState.SKIPPED, name, detail, title=title)
 
 
 def warning(name: str, detail: str, remedy: str, *, title: str | None = None) -> Finding:
-    """Return a finding about something that the agent can do without, and what is lost."""
+    """Return a finding on something that the agent works without, with the remedy."""
     return _finding(CheckState.WARNING, name, detail, remedy, title)
 
 
 def ok_if(good: bool, name: str, detail: str, otherwise: str, remedy: str) -> Finding:
-    """Return a finding that all is well, or a warning with what to do."""
+    """Return an ok finding, or a warning with the remedy."""
     return ok(name, detail) if good else warning(name, otherwise, remedy)
 
 
 def failed(name: str, detail: str, remedy: str, *, title: str | None = None) -> Finding:
-    """Return a finding about something that the agent needs."""
+    """Return a finding on something that the agent needs."""
     return _finding(CheckState.FAILED, name, detail, remedy, title)
 
 
 def of_error(name: str, error: GuaError | str, *, state: CheckState = CheckState.FAILED) -> Finding:
-    """Return an error as a finding: its message says what and, after the last colon, what to do."""
+    """Return an error as a finding; its hints, or the text after its last colon, become the remedy."""
     text = str(error)
     if isinstance(error, GuaError) and error.hints:
         return _finding(state, name, text, "; ".join(error.hints))
@@ -99,14 +99,14 @@ _MARKS: Final = {
 
 
 def render_json(findings: Sequence[Finding]) -> str:
-    """Return the findings as one object."""
+    """Return the findings as one JSON object."""
     checks = [{name: None if text is None else safe(text) for name, text in asdict(one).items()} for one in findings]
     healthy = all(one.state is not CheckState.FAILED for one in findings)
     return json.dumps({"schema": SCHEMA, "healthy": healthy, "checks": checks}, indent=2) + "\n"
 
 
 def render_text(findings: Sequence[Finding], width: int) -> str:
-    """Return a line a check, what to do below it, and the sum of it."""
+    """Return the findings as text: a line each, remedies below, and the counts at the end."""
     marks = max(map(len, _MARKS.values()))
     shown = folded(findings)
     titles = max((len(safe(one.title)) for one in shown), default=0)
@@ -124,7 +124,7 @@ def render_text(findings: Sequence[Finding], width: int) -> str:
 
 
 def folded(findings: Sequence[Finding]) -> list[Finding]:
-    """Return the findings with one for all cards of which the same is said, at the place of the first."""
+    """Return the findings with identical ones of several cards merged, at the place of the first."""
     alike: dict[Hashable, list[Finding]] = {}
     for one in findings:
         card = _CARD.fullmatch(one.title)
@@ -145,12 +145,12 @@ def _of_all(cards: Sequence[Finding]) -> Finding:
 
 
 def _wrapped(text: str, width: int, *, first: str, rest: str) -> list[str]:
-    # A path or a uuid is worth more in one piece than within the margin.
+    # Paths and UUIDs stay whole even if they exceed the width.
     return textwrap.wrap(
         text, width, initial_indent=first, subsequent_indent=rest, break_long_words=False, break_on_hyphens=False
     ) or [first.rstrip()]
 
 
 def text_width() -> int:
-    """Return how wide text is to be: as the terminal, within reason."""
+    """Return the width of text: the terminal's, limited to 40 to 120 columns."""
     return min(max(shutil.get_terminal_size((100, 24)).columns, _NARROWEST), _WIDEST)

@@ -1,4 +1,4 @@
-"""The state directory, its disk, the spool in it, and the agent that may run by it."""
+"""Checks of the state directory, its disk and spool, the agent, and the systemd unit."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from gua.state.pid_file import last_failure, running
 _MIB: Final = 2**20
 _SCARCE_BYTES: Final = 1024 * _MIB
 _NEEDED_BYTES: Final = 64 * _MIB
-# Reading all of a larger spool to see whether it is sound would take longer than everything else here.
+# A full integrity check of a larger spool would take longer than all other checks.
 _CHECKED_BYTES: Final = 64 * _MIB
 _UNIT: Final = "gua.service"
 UNIT_FOLDERS: Final = ("/etc/systemd/system", "/run/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system")
 
 
 def check_state(home: Path) -> list[Finding]:
-    """Look at the state directory, the disk under it and the spool."""
+    """Return findings on the state directory, its disk, the spool and a history of gpu-usage-audit 1.x."""
     found = [_directory(home), _disk(home), check_spool(Home(home).spool)]
     if (path := older_history()) is not None:
         how = f"{import_command(path)} brings it over, and again changes nothing"
@@ -64,7 +64,7 @@ def _disk(home: Path) -> Finding:
 
 
 def check_spool(path: Path) -> Finding:
-    """Look into the spool without changing it, or a file beside it."""
+    """Return a finding on the spool, read without changing it or any file beside it."""
     try:
         size = path.stat().st_size
     except FileNotFoundError:
@@ -73,7 +73,7 @@ def check_spool(path: Path) -> Finding:
         return skipped("spool", f"{path} cannot be looked at ({error.strerror})")
     if not os.access(path, os.R_OK):
         return skipped("spool", f"{path} may not be read by this user: it is its owner's")
-    # Nothing is created: the log is only read if both its files are there.
+    # The WAL is read only if both its files exist, as SQLite would create them.
     logged = all(path.with_name(path.name + suffix).exists() for suffix in ("-wal", "-shm"))
     address = f"{path.absolute().as_uri()}?mode=ro{'' if logged else '&immutable=1'}"
     try:
@@ -118,7 +118,7 @@ def _finding(spooled: SpoolStats) -> Finding:
 
 
 def check_agent(pid_file: Path, log: Path, environ: Mapping[str, str]) -> Finding:
-    """Say whether the agent of this state directory runs, or another of this host, or why the last did not."""
+    """Return whether this state directory's agent or another of this host runs, or why the last start failed."""
     installed = metadata.version("gua-otel")
     try:
         agent = running(pid_file, ProcFs())
@@ -143,7 +143,7 @@ def check_agent(pid_file: Path, log: Path, environ: Mapping[str, str]) -> Findin
 
 
 def check_unit(root: Path, *, user: Path | None) -> Finding:
-    """Say whether a systemd unit starts the agent; ``root`` is / outside of tests."""
+    """Return whether a systemd unit starts the agent; ``root`` is / except in tests."""
     if not (root / "run/systemd/system").is_dir():
         return skipped("systemd_unit", "systemd does not run here")
     folders = [root / folder.lstrip("/") for folder in UNIT_FOLDERS]

@@ -1,4 +1,4 @@
-"""The system, its clock, /proc and namespaces: whether the holders of cards can be told."""
+"""Checks of the system, its clock, /proc and namespaces, on which the holders of cards depend."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gua.app.doctor.finding import Finding, failed, ok, ok_if, warning
 from gua.core.untrusted import object_in
 from gua.procfs.reader import ProcFs
 
-# adjtimex(2): struct timex of a 64-bit system; ``status`` stands after five longs, and the call fills 208 bytes.
+# adjtimex(2): struct timex of a 64-bit system; ``status`` follows five longs, and the call fills 208 bytes.
 _TIMEX_BYTES: Final = 208
 _STATUS_OFFSET: Final = 40
 _STA_UNSYNC: Final = 0x40
@@ -23,7 +23,7 @@ _LAST_SANE_YEAR: Final = 2100
 
 
 def check_system() -> list[Finding]:
-    """Look at the operating system and the installed versions."""
+    """Return findings on the operating system and the installed versions."""
     try:
         distribution = platform.freedesktop_os_release().get("PRETTY_NAME", "Linux")
     except OSError:
@@ -36,7 +36,7 @@ def check_system() -> list[Finding]:
 
 
 def check_clock(now_s: float, boot_id: str | None, synchronized: bool | None) -> list[Finding]:
-    """Judge the wall clock (Unix time), the boot id, and whether the kernel calls its clock synchronized."""
+    """Return findings on the wall clock (Unix time in s), its synchronization, and the boot id."""
     now = datetime.fromtimestamp(now_s, UTC)
     shown = f"{now:%Y-%m-%dT%H:%M:%SZ}"
     if not _FIRST_SANE_YEAR <= now.year < _LAST_SANE_YEAR:
@@ -53,7 +53,7 @@ def check_clock(now_s: float, boot_id: str | None, synchronized: bool | None) ->
 
 
 def kernel_synchronized(adjtimex: Callable[[ctypes.Array[ctypes.c_char]], int] | None = None) -> bool | None:
-    """Return what the kernel says of its clock; ``None`` if it does not tell. Asks only, changes nothing."""
+    """Return whether the kernel's clock is synchronized (adjtimex, read only), ``None`` if unknown."""
     if ctypes.sizeof(ctypes.c_long) != 8:
         return None
     timex = ctypes.create_string_buffer(_TIMEX_BYTES)  # modes = 0: read only
@@ -72,7 +72,7 @@ _HOST_PIDS = "start the container with the host's (docker --pid host, kubernetes
 
 
 def check_processes(host: ProcFs) -> list[Finding]:
-    """Look at the procfs, what it hides, and the namespaces that this process runs in."""
+    """Return findings on procfs, hidden processes, and the namespaces of this process."""
     if not host.is_there():
         return [
             failed(
@@ -94,7 +94,7 @@ def check_processes(host: ProcFs) -> list[Finding]:
 
 
 def check_models(status: Mapping[str, Any] | None) -> list[Finding]:
-    """Say that the agent reads arguments of processes, where it does; ``status`` is what it says of itself."""
+    """Return a finding if the agent reads process arguments; ``status`` is its status object."""
     if object_in((status or {}).get("agent")).get("detects_models") is not True:
         return []
     detail = "the agent reads arguments of processes on cards and keeps the model's name (--detect-models)"

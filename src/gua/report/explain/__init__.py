@@ -1,1 +1,1 @@
-"""Why a card was in its state: ticks, the rules line by line, settings."""
+"""Explanation of a card's state at a time: the ticks, the rules line by line, the settings."""

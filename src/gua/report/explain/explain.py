@@ -1,7 +1,7 @@
-"""Why a card was in its state at a moment: the ticks around it, every value, and the line of the rules that fitted.
+"""Explanation of a card's state at a time: the ticks around it, all values, and the deciding line of the rules.
 
-States and reasons are those of the store's views. The rules in Python tell them line by line, and where they come to
-another state (a store with rules of another version) the explanation says so.
+States and reasons come from the store's views. The rules in Python yield the lines; a different result (a store with
+rules of another version) is reported.
 """
 
 from __future__ import annotations
@@ -39,23 +39,22 @@ from gua.report.rows import EXTENT, RULES
 from gua.report.window import choose_extents, names
 
 MOST_TICKS: Final = 1000
-# How a report names a card; a beginning of a UUID as short as an index is none.
+# A card's index as reports write it; a UUID prefix of up to 4 digits counts as an index.
 _NUMBERED: Final = re.compile(r"(?:gpu[ -]?)?([0-9]{1,4})", re.ASCII | re.IGNORECASE)
 _MOST_NAMED: Final = 16
 _LONGEST: Final = 60
 _INDEX: Final = re.compile("[0-9]{1,4}", re.ASCII)  # a time has more digits
 _NEAR_MS: Final = 86_400_000
-_FIRST_MS: Final = 172_800_000  # the bounds of gua.idle_streaks: days that every engine's Date can hold
+_FIRST_MS: Final = 172_800_000  # the bounds of gua.idle_streaks: within the range of ClickHouse's Date
 _LAST_MS: Final = 4_102_444_800_000
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ExplainRequest:
-    """What the user asked, as written: a card, an index or a UUID or how one begins, with its host and a time or not.
+    """A request for an explanation as typed: a card by index or UUID prefix, optionally with host and time.
 
-    ``timezone`` is that of the answer, ``clock`` that of a ``time`` without an offset where it is another.
-
-    ``words`` are ``CARD``, ``HOST CARD``, ``CARD TIME`` or ``HOST CARD TIME``; ``around`` is ticks or a duration.
+    ``words`` are ``CARD``, ``HOST CARD``, ``CARD TIME`` or ``HOST CARD TIME``; ``around`` is a number of ticks or a
+    duration. ``timezone`` is that of the output; ``clock`` is that of a time without an offset, if different.
     """
 
     words: tuple[str, ...]
@@ -67,28 +66,27 @@ class ExplainRequest:
 
 @dataclass(frozen=True, slots=True)
 class ExplainedPart:
-    """A part of a tick: the store's row of it, and the state that the card was in."""
+    """A part of a tick: its stored row, and the card's state."""
 
     row: ExplainedPartRow
     state: State
 
     @property
     def lines(self) -> tuple[UseLine, ...]:
-        """Return the lines of the rule of uses up to the one that fits."""
+        """Return the rules' lines on use, up to the one that fits."""
         return use_lines(self.state, self.row)
 
     @property
     def agrees(self) -> bool:
-        """Return whether the rule in Python comes to the store's use."""
+        """Return whether the rules in Python yield the stored use."""
         return decided(self.state, self.row) == self.row.use
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ExplainedTick:
-    """One tick: the store's row of it, those of its processes, and the lines of the rules up to the one that fits.
+    """One tick: its stored row, its processes, and the rules' lines up to the one that fits.
 
-    ``row.state`` is the store's; ``agrees`` is whether the last of the branches gives the same. ``parts`` are its
-    allocations and what is left, with what became of each; none where nobody looks at allocation.
+    ``parts`` are its allocations and the unallocated rest, each with its use; empty where allocation is off.
     """
 
     row: TickRow
@@ -98,17 +96,17 @@ class ExplainedTick:
 
     @property
     def ts_ms(self) -> int:
-        """Return when the card was read, Unix ms."""
+        """Return the end of the tick, when the card was read (Unix ms)."""
         return self.row.ts_ms
 
     @property
     def start_ms(self) -> int:
-        """Return where the tick's span begins, Unix ms; the span is (start, ts]."""
+        """Return the start of the tick's range (start, ts] in Unix ms."""
         return self.ts_ms - self.row.duration_ms
 
     @property
     def agrees(self) -> bool:
-        """Return whether the rules in Python come to the store's state and reason, and to its uses."""
+        """Return whether the rules in Python yield the stored state, reason and uses."""
         last = self.branches[-1]
         uses_agree = all(part.agrees for part in self.parts)
         return (last.state, last.reason) == (self.row.state, self.row.reason) and uses_agree
@@ -116,9 +114,9 @@ class ExplainedTick:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Explanation:
-    """A moment of a card. ``covering`` is the tick it lies in, ``None`` if it is unobserved; ``ticks`` are all around.
+    """The ticks around a time of a card; ``covering`` is the one that covers it, ``None`` if unobserved.
 
-    ``before`` and ``after`` are the nearest ticks as (start, end) in Unix ms, ``None`` where there is none.
+    ``before`` and ``after`` are the nearest ticks as (start, end) in Unix ms, ``None`` without one.
     """
 
     card: ExplainedCard
@@ -133,7 +131,7 @@ class Explanation:
 
 
 def check_explain(request: ExplainRequest) -> None:
-    """Raise UsageError for what no store could make sense of."""
+    """Raise UsageError for a request that no store could answer."""
     zone(request.timezone)
     _around(request.around)
     words = _joined(request.words)
@@ -147,9 +145,10 @@ def _moment_ms(request: ExplainRequest, time: str, newest_ms: int) -> int:
 
 
 def explain(reader: ViewReader, request: ExplainRequest) -> Explanation:
-    """Ask a store why a card was in its state.
+    """Return the explanation of a card's state from a store.
 
-    Raises UsageError for what is not there (it says what is) or is in the future, UnavailableError for an empty store.
+    Raises UsageError for an unknown host or card (it lists the known ones) or a future time. Raises UnavailableError
+    for an empty store, or if only hourly rollups of the card remain.
     """
     ticks_around, around_ms = _around(request.around)
     rule_rows = ask(reader, RULES, {})
@@ -192,7 +191,7 @@ def explain(reader: ViewReader, request: ExplainRequest) -> Explanation:
 
 
 def _joined(words: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the words with a card that was typed as a report writes it, ``GPU 3``, as one."""
+    """Return the words with a card in report notation, ``GPU 3``, merged into one word."""
     for place, (word, following) in enumerate(pairwise(words)):
         if word.casefold() == "gpu" and _INDEX.fullmatch(following):
             return (*words[:place], f"{word} {following}", *words[place + 2 :])
@@ -200,7 +199,7 @@ def _joined(words: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _addressed(words: tuple[str, ...], hosts: Sequence[str]) -> tuple[str, str, str | None]:
-    """Return host, card and time; a host that is not named is the only one, no time the newest tick's."""
+    """Return host, card and time; the host defaults to the only one, the time to ``None`` (newest tick)."""
     words = _joined(words)
     if len(words) > 3:
         raise UsageError(f"{len(words)} words are too many: gua explain [HOST] CARD [TIME]")
@@ -217,11 +216,10 @@ def _addressed(words: tuple[str, ...], hosts: Sequence[str]) -> tuple[str, str, 
 
 
 def choose_card(cards: Sequence[ExplainedCard], text: str, *, at_ms: int) -> ExplainedCard:
-    """Return the card that is meant. Raises UsageError where it is none of them, or could be several.
+    """Return the card with this index or UUID. Raises UsageError if none or several match.
 
-    An index, also as reports write it (``GPU 3``), is the card's of that moment where several had it one after the
-    other, and the whole card's rather than those of its MIG instances. A UUID may be cut short, with or without its
-    ``GPU-`` or ``MIG-``.
+    Of several cards with an index, also written ``GPU 3``, whole cards win over MIG instances, then the card that had
+    it at ``at_ms`` (Unix ms). A UUID may be a prefix, with or without ``GPU-`` or ``MIG-``.
     """
     numbered = _NUMBERED.fullmatch(text.strip())
     wanted = numbered[1] if numbered else text.strip()
@@ -256,7 +254,7 @@ def _named(cards: Sequence[ExplainedCard]) -> str:
 
 
 def rules_of(settings: Iterable[Setting]) -> Rules:
-    """Return the settings in force as the rules in Python take them."""
+    """Return the settings in force as :class:`~gua.core.rules.Rules`."""
     values = {setting.key: setting.value for setting in settings}
     return Rules(
         active_utilization=values["active_utilization"],
@@ -266,7 +264,7 @@ def rules_of(settings: Iterable[Setting]) -> Rules:
 
 
 def _around(text: str) -> tuple[int, int]:
-    """Return how many ticks on each side, or how many ms; one of them is 0. Raises UsageError."""
+    """Return the number of ticks on each side, or the ms; the other is 0. Raises UsageError."""
     stripped = text.strip()
     if not stripped.isdecimal() or not stripped.isascii():
         return 0, parse_duration_ms(stripped)
@@ -277,12 +275,12 @@ def _around(text: str) -> tuple[int, int]:
 
 
 def _moments(reader: ViewReader, card: ExplainedCard, at_ms: int, most: int) -> list[tuple[int, int]]:
-    """Return the ticks next to a moment as (end, duration) in ms: so many on each side of the one it lies in."""
+    """Return ticks near a time as (end, duration) in ms: up to ``most`` on each side of the covering one."""
     near = _ask_moments(reader, card, at_ms, most + 1, (at_ms - _NEAR_MS, at_ms + _NEAR_MS))
     before, after = _sides(near, at_ms)
     is_short_before = len(before) <= most and card.first_ms < at_ms - _NEAR_MS
     is_short_after = len(after) <= most and card.last_ms > at_ms + _NEAR_MS
-    if is_short_before or is_short_after:  # there are others farther away
+    if is_short_before or is_short_after:  # other ticks are farther away
         near = _ask_moments(reader, card, at_ms, most + 1, (_FIRST_MS, _LAST_MS))
         before, after = _sides(near, at_ms)
     covered = bool(after) and after[0][0] - after[0][1] < at_ms
@@ -290,7 +288,7 @@ def _moments(reader: ViewReader, card: ExplainedCard, at_ms: int, most: int) -> 
 
 
 def _sides(moments: list[tuple[int, int]], at_ms: int) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
-    """Return the ticks that end before a moment, and the others."""
+    """Return the ticks that end before a time, and the others."""
     return [tick for tick in moments if tick[0] < at_ms], [tick for tick in moments if tick[0] >= at_ms]
 
 
@@ -319,7 +317,7 @@ def _explained(
     for row in process_rows():
         processes.setdefault(row.ts_ms, []).append(row)
     parts: dict[int, list[ExplainedPartRow]] = {}
-    # Where nobody looked there is no part, and the question takes as long as all others together.
+    # Parts exist only with allocation, and this query takes as long as all others together.
     if any(row.allocation is not None for row in ticks):
         for part in EXPLAIN_ALLOCATIONS.rows(reader, parameters):
             parts.setdefault(part.ts_ms, []).append(part)

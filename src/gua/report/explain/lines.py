@@ -1,7 +1,7 @@
-"""The lines of the rules that were looked at for a card's tick and for its parts, in words with what decided.
+"""The rules' lines for a card tick and its allocations, as text with the deciding values.
 
-:func:`gua.core.rules.classify` and :func:`gua.core.allocation.use` decide; nothing is decided here. The lines stand in
-docs/rules.md by the same numbers and letters.
+The decisions are made by :func:`gua.core.rules.classify` and :func:`gua.core.allocation.use`. Numbers and letters of
+the lines are those of docs/rules.md.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _STATUS: Final = {None: "not known, which is no failure", False: "ok", True: "fa
 
 
 class Branch(NamedTuple):
-    """One line of the rules: its number in docs/rules.md, the state it gives, whether it fits, and why."""
+    """One line of the rules: its number in docs/rules.md, its state, whether it fits, and why."""
 
     line: str
     state: State
@@ -32,7 +32,7 @@ class Branch(NamedTuple):
 
 
 def branches(facts: CardFacts, rules: Rules) -> tuple[Branch, ...]:
-    """Return the lines in their order up to the first that fits, which decides: the last one always does."""
+    """Return the lines up to the first that fits, which decides; the last line always fits."""
     return tuple(
         Branch(line.number, line.state, line.reason, line.fits, line_text(line, facts))
         for line in classify(facts, rules).lines
@@ -75,7 +75,7 @@ _TEXTS: Final = {
 
 
 def line_text(line: Line, facts: CardFacts) -> str:
-    """Return why a line fits, or does not."""
+    """Return the reason why a line fits or does not."""
     comparison = "" if line.value is None or line.limit is None else compared(line.value, line.limit)
     why_no_more = ""
     if facts.process_list is not ProcessList.KNOWN:
@@ -96,7 +96,7 @@ def line_text(line: Line, facts: CardFacts) -> str:
 
 
 def compared(amount: int, threshold: int) -> str:
-    """Return how bytes compare with the threshold: ``1.2 GiB > threshold 100 MiB``; to the byte where it takes that."""
+    """Return bytes compared with the threshold: ``1.2 GiB > threshold 100 MiB``; exact bytes if they look equal."""
     relation = ">" if amount > threshold else "<="
     left, right = size(amount), size(threshold)
     if left == right and amount != threshold:
@@ -140,7 +140,7 @@ _PROMISE_NOT_KNOWN: Final = "whether it was promised is not known"
 
 
 class UseLine(NamedTuple):
-    """One line of the rule: its letter in docs/rules.md, whether it fits, and why."""
+    """One line of the rules of use: its letter in docs/rules.md, whether it fits, and why."""
 
     line: str
     fits: bool
@@ -148,12 +148,12 @@ class UseLine(NamedTuple):
 
 
 def is_promise_known(row: ExplainedPartRow) -> bool:
-    """Return whether it is known to whom the part was promised, or that it was to nobody."""
+    """Return whether it is known if the part was allocated, and to which allocation."""
     return bool(row.source) or row.relation is None
 
 
 def use_lines(state: State, row: ExplainedPartRow) -> tuple[UseLine, ...]:
-    """Return the lines in their order up to the first that fits, which decides: the last one always does."""
+    """Return the lines up to the first that fits, which decides; the last line always fits."""
     is_known = is_promise_known(row)
     relation = Relation(row.relation) if row.source and row.relation in set(Relation) else None
     there = THERE[relation or Relation.UNKNOWN]
@@ -175,7 +175,7 @@ def use_lines(state: State, row: ExplainedPartRow) -> tuple[UseLine, ...]:
 
 
 def decided(state: State, row: ExplainedPartRow) -> Use:
-    """Return the use by the rule in Python."""
+    """Return the use according to the rules in Python."""
     if not row.source:
         return use(state, None) if is_promise_known(row) else Use.UNKNOWN
     return use(state, Relation(row.relation) if row.relation in set(Relation) else Relation.UNKNOWN)

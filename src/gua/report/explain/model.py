@@ -1,6 +1,6 @@
-"""What the store tells of a card's ticks, and its values as people and as JSON read them.
+"""Stored rows on one card's ticks, and the format of their values for people and JSON.
 
-Rows are those of the views that explain a card's state: times in Unix ms, ratios in 1/10,000, ``None`` is unknown.
+Rows come from the ``explain_*`` views: times in Unix ms, ratios in 1/10,000, ``None`` is unknown.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _CARD: Final = ("host", "gpu", "since_ms", "until_ms")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ExplainedCard:
-    """A card of a host as the store knows it; moments in Unix ms, interval in ms, unknown is ``None``."""
+    """A card of a host in the store; times in Unix ms, ``interval_ms`` in ms, ``None`` is unknown."""
 
     host: str
     gpu: str
@@ -40,7 +40,7 @@ class ExplainedCard:
 
 
 class MomentRow(NamedTuple):
-    """Where a tick ends, and how long it is."""
+    """End of a tick (Unix ms) and its duration [ms]."""
 
     ts_ms: Moment
     duration_ms: Count
@@ -48,7 +48,7 @@ class MomentRow(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TickRow(CardValues):
-    """A card's tick: every value that it came with, and what the rules made of them."""
+    """A card tick: every stored value, and the results of the rules."""
 
     ts_ms: Moment
     duration_ms: Count
@@ -66,7 +66,7 @@ class TickRow(CardValues):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ExplainedProcessRow(ProcessValues):
-    """A process of a card's tick."""
+    """A process in a card tick."""
 
     ts_ms: Moment
     created_ms: Moment | None
@@ -80,7 +80,7 @@ class ExplainedProcessRow(ProcessValues):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ExplainedPartRow:
-    """A part of a card's tick: an allocation's, or (source ``""``) of what nobody was promised, or nobody knows."""
+    """A part of a card tick by allocation; with source ``""`` the part that is unallocated or unknown."""
 
     ts_ms: Moment
     source: str
@@ -112,9 +112,9 @@ NO: Final = "no"
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """A value of a tick: its column in the store, its words, its unit in JSON and how many of it the column counts.
+    """A value of a tick: its column, label, JSON unit, and the number of stored parts per unit.
 
-    ``is_optional``: where no tick has it, nobody looked.
+    ``is_optional`` values are left out of the text where no tick has them.
     """
 
     column: str
@@ -124,20 +124,20 @@ class Value:
     is_optional: bool = False
 
     def of(self, row: TickRow | ExplainedProcessRow) -> object:
-        """Return the value as the row has it."""
+        """Return the row's stored value."""
         return getattr(row, self.column)
 
     def text(self, stored: object) -> str:
-        """Return the value with its unit, ``not known`` if it is not."""
+        """Return the value with its unit, ``not known`` for ``None``."""
         if stored is None:
             return NOT_KNOWN
         return _TEXTS.get(self.unit, str)(self.number(stored))
 
     def number(self, stored: object) -> object:
-        """Return the value in its unit: a number, a truth value or text; ``None`` if it is not known."""
+        """Return the value in its unit: a number, boolean or text; ``None`` if unknown."""
         if self.unit is None or stored is None:
             return stored
-        assert isinstance(stored, int)  # noqa: S101 - what has a unit is a whole number of parts of it
+        assert isinstance(stored, int)  # noqa: S101 - values with a unit are stored as integers
         if self.unit == FLAG:
             return bool(stored)
         return stored if self.parts == 1 else stored / self.parts
@@ -150,7 +150,7 @@ _MEGA: Final = 1_000_000
 
 
 def ratio_text(ten_thousandths: int | None) -> str:
-    """Return a ratio of 1/10,000 in percent, exactly: ``3.2 %``."""
+    """Return a ratio in 1/10,000 as an exact percentage, as in ``3.2 %``."""
     if ten_thousandths is None:
         return NOT_KNOWN
     return f"{ten_thousandths / 100:.2f}".rstrip("0").rstrip(".") + " %"
@@ -214,7 +214,7 @@ CARD_VALUES: Final = (
     Value(column="allocation", label="allocation", is_optional=True),
     Value(column="unallocated_gpu_time_ms", label="promised to nobody", unit="s", parts=1000, is_optional=True),
 )
-"""Every value of a card tick, in the order in which they are shown."""
+"""All values of a card tick, in display order."""
 
 JUDGED_VALUES: Final = (
     Value(column="busiest_utilization", label="utilization, largest", unit="1", parts=10_000),
@@ -223,7 +223,7 @@ JUDGED_VALUES: Final = (
     Value(column="held_upper_bytes", label="held, at most", unit="By"),
     Value(column="unattributed_lower_bytes", label="of nobody on the list", unit="By"),
 )
-"""What the rules made of them."""
+"""Values that the rules derive from a card tick."""
 
 PROCESS_VALUES: Final = (
     Value(column="utilization", label="utilization", unit="1", parts=10_000),
@@ -231,7 +231,7 @@ PROCESS_VALUES: Final = (
     Value(column="gpu_time_ms", label="GPU time", unit="s", parts=1000),
     Value(column="duration_ms", label="on the card", unit="s", parts=1000),
 )
-"""What changes from tick to tick about a process."""
+"""Values of a process that change from tick to tick."""
 
 PROCESS_FACTS: Final = (
     Value(column="owner", label="owner"),
@@ -245,15 +245,15 @@ PROCESS_FACTS: Final = (
     Value(column="workload_kind", label="kind of work"),
     Value(column="workload_model", label="served model"),
 )
-"""Who a process is."""
+"""Identity of a process: constant over its ticks."""
 
 
 _AS_STORED: Final = tuple({one.name for one in fields(CardFacts)} - {"process_list", "processes", "failed"})
 
 
 def facts_of(row: TickRow) -> CardFacts:
-    """Return what the rules look at, of a row of ``gua_report.explain_ticks``, as ``gua.card_states`` reads it."""
-    # Anything that is no word of ours is as good as nothing told.
+    """Return the input of the rules from a row of ``gua_report.explain_ticks``, as ``gua.card_states`` reads it."""
+    # An unknown word counts as an absent list.
     listed = ProcessList(row.process_list) if row.process_list in set(ProcessList) else ProcessList.ABSENT
     processes = None
     if listed is ProcessList.KNOWN:

@@ -1,4 +1,4 @@
-"""An explanation for a terminal, of any width from 20 columns on."""
+"""Explanation as text for terminals from 20 columns on, and as JSON."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _SIDE_BY_SIDE_FROM: Final = 48
 _NAME_WIDTH: Final = 60
 _LEAST_HOLE_MS: Final = 1000
 _SURROUNDINGS: Final = ("container_id", "pod_uid", "slurm_job_id", "systemd_unit")
-_WORK: Final = ("workload_kind", "workload_model")  # of most processes nobody tells it
+_WORK: Final = ("workload_kind", "workload_model")  # unknown for most processes
 _RATIOS: Final = ("active_utilization", "held_memory_ratio")
 
 
@@ -97,7 +97,7 @@ def _what(explanation: Explanation, style: Style) -> Iterator[str]:
 
 
 def _troubles(tick: ExplainedTick) -> Iterator[str]:
-    """Yield what may have slowed the card down, or ended it: nothing of what is usual."""
+    """Yield what slowed the card down or indicates a fault: clock limits, XID, ECC errors, row remapping."""
     row = tick.row
     if slowed := held_down_by((row.clock_reasons or 0) & (HEAT | HARDWARE | POWER_CAP)):
         yield f"clocks held down by {', '.join(slowed)}"
@@ -137,7 +137,7 @@ def _why(tick: ExplainedTick, style: Style) -> Iterator[str]:
 
 
 def _use(part: ExplainedPart, explanation: Explanation, style: Style) -> Iterator[str]:
-    """Yield to whom a part of the tick was promised, and by which lines of the rule what became of it."""
+    """Yield a part's allocation, its use, and the rules' lines that decided it."""
     row = part.row
     if row.source:
         title = f"Allocation {style.name(row.source, _NAME_WIDTH)} {style.name(row.allocation_id, _NAME_WIDTH)}"
@@ -151,7 +151,7 @@ def _use(part: ExplainedPart, explanation: Explanation, style: Style) -> Iterato
 
 
 def _promise(part: ExplainedPart, explanation: Explanation, style: Style) -> Iterator[str]:
-    """Yield whose it is, and since when; how much of the tick it is."""
+    """Yield a part's owner, job or pod, start and end, and its GPU time in the tick [s]."""
     row = part.row
     if row.source:
         yield f"of {NOT_KNOWN if row.owner is None else style.name(row.owner, _NAME_WIDTH)}"
@@ -205,7 +205,7 @@ def _processes(explanation: Explanation, style: Style) -> Iterator[str]:
         yield ""
         began = f"started {_moment(created_ms, explanation)}" if created_ms is not None else "start not known"
         yield from columns.head(f"Process {pid}")
-        # Most run in no container, and do work that nobody tells.
+        # Unknown for most processes: no container, no declared workload.
         unsaid = {*_SURROUNDINGS, *_WORK}
         told = [fact for fact in PROCESS_FACTS if fact.of(newest) is not None or fact.column not in unsaid]
         facts = [f"{fact.label} {style.name(fact.text(fact.of(newest)), _NAME_WIDTH)}" for fact in told]
@@ -221,7 +221,7 @@ def _processes(explanation: Explanation, style: Style) -> Iterator[str]:
 
 
 class _Columns:
-    """A table whose columns are ticks: the one that covers the moment, marked, and as many beside it as fit."""
+    """A table with a column a tick: the covering tick, marked, and as many neighbours as fit."""
 
     def __init__(self, explanation: Explanation, style: Style) -> None:
         self._explanation = explanation
@@ -239,7 +239,7 @@ class _Columns:
         self.ticks = sorted(near, key=lambda tick: tick.ts_ms)
 
     def head(self, title: str) -> Iterator[str]:
-        """Yield the title and above each column the end of its tick."""
+        """Yield the title with the end of each column's tick."""
         times = [self._time(tick) for tick in self.ticks]
         if self._style.width < _SIDE_BY_SIDE_FROM:
             yield self._style.title(title)
@@ -249,7 +249,7 @@ class _Columns:
         yield self._style.title(line.rstrip())
 
     def row(self, label: str, texts: Sequence[str]) -> Iterator[str]:
-        """Yield a line with a text of each tick, nothing if all are empty."""
+        """Yield a line with one text a tick, nothing if all are empty."""
         if not any(texts):
             return
         if self._style.width < _SIDE_BY_SIDE_FROM:
@@ -259,12 +259,12 @@ class _Columns:
         yield self._style.state(line, texts[-1]) if texts[-1] in set(State) and len(set(texts)) == 1 else line
 
     def rows(self, values: Iterable[Value], rows: Sequence[TickRow | ExplainedProcessRow | None]) -> Iterator[str]:
-        """Yield a line a value."""
+        """Yield a line for each value."""
         for value in values:
             yield from self.row(value.label, [_text(value, row, self._style) for row in rows])
 
     def left_out(self) -> Iterator[str]:
-        """Yield how many ticks had no room."""
+        """Yield the number of ticks that did not fit."""
         rest = len(self._explanation.ticks) - len(self.ticks)
         if rest > 0:
             text = f"{rest} more of these ticks with a wider terminal (--width), all of them with --json"
@@ -288,7 +288,7 @@ def _text(value: Value, row: TickRow | ExplainedProcessRow | None, style: Style)
 
 
 def _labelled(label: str, text: str, style: Style) -> Iterator[str]:
-    """Yield ``label  text``, the text below its label where there is little room beside it."""
+    """Yield ``label  text``; in a narrow terminal the text is below its label."""
     if style.width < _SIDE_BY_SIDE_FROM:
         yield from style.wrap(label, indent=1, hanging=2)
         yield from style.wrap(text, indent=3)
@@ -311,7 +311,7 @@ _WHOSE: Final = ("owner", "uid", "kind", "job_name", "pod_uid", "pod_name", "pod
 
 
 def render_explanation_json(told: Explanation) -> str:
-    """Return the explanation as JSON; times are RFC 3339 UTC, unknown is null, ``state`` unobserved without a tick."""
+    """Return the explanation as JSON; times are RFC 3339 UTC, unknown is null, an uncovered time is ``unobserved``."""
     card, tick = told.card, told.covering
     explained = {
         "schema": SCHEMA,

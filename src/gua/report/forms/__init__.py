@@ -1,1 +1,1 @@
-"""Whole reports: text, HTML, JSON, CSV, Markdown, and the warnings that all of them begin with."""
+"""Formats of whole reports: text, HTML, JSON, CSV and Markdown, and their common warnings."""

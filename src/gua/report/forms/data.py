@@ -1,4 +1,4 @@
-"""The report for programs: one JSON object, schema ``gua.report/1``, to which keys are added; a section as CSV."""
+"""The report as one JSON object, schema ``gua.report/1`` (keys are only added), and sections as CSV."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ SCHEMA: Final = "gua.report/1"
 def render_json(report: Report) -> str:
     """Return the report as JSON text: hours, shares and ratios as numbers, times RFC 3339 in UTC, unknown ``null``.
 
-    A line for each key, and for each row of a section: ``indent`` would take the encoder that is written in Python,
-    which makes the report of a large fleet wait for its text (``bench/bench_names.py``). A row becomes text before the
-    next one is made: of 10,000 cards rows take five times the memory of their text.
+    Each key and each row of a section is one line. ``indent`` would use json's slow encoder in Python
+    (``bench/bench_names.py``). Rows are encoded one by one: 10,000 cards' rows take five times the memory of their
+    text.
     """
     return "".join(json_pieces(report))
 
 
 def json_pieces(report: Report) -> Iterator[str]:
-    """Yield the text of :func:`render_json` a row at a time."""
+    """Yield the text of :func:`render_json` row by row."""
     before = "{\n"
     for key, value in _keys(report):
         yield f"{before}  {_json_text(key)}: "
@@ -53,15 +53,15 @@ def _json_text(value: object) -> str:
 
 
 def report_json(report: Report) -> Json:
-    """Return the report as an object ready for JSON, its keys always in the same order.
+    """Return the report as a JSON-ready object with a constant order of keys.
 
-    A section that was not asked for has no key; where it was and cannot be told it is ``None``.
+    A section that was not requested has no key; a requested one without data is ``None``.
     """
     return {key: list(value) if isinstance(value, Iterator) else value for key, value in _keys(report)}
 
 
 def _keys(report: Report) -> Iterator[tuple[str, object]]:
-    """Yield the keys with their values, of a section that is nothing but rows an iterator of them."""
+    """Yield keys and values; the value of a section of rows alone is an iterator."""
     asked = sections_of(report.sections)
     yield from {
         "schema": SCHEMA,
@@ -89,18 +89,18 @@ _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
 
 
 def render_csv(report: Report, name: str) -> str:
-    """Return a section as CSV with a header row; no row where the report has nothing of it."""
+    """Return a section as CSV with a header row, without rows if the report has no data for it."""
     section = section_named(name)
     columns = section.csv.columns
     written = io.StringIO()
-    writer = csv.writer(written)  # its default is RFC 4180: commas, CRLF, quotes where needed
+    writer = csv.writer(written)  # the default is RFC 4180: commas, CRLF, quotes where needed
     writer.writerow(columns)
     writer.writerows([_cell(row.get(column)) for column in columns] for row in section.cells(report))
     return written.getvalue()
 
 
 def _cell(value: Cell) -> str | float:
-    """Return what is written: numbers as they are, text harmless for a terminal and for a spreadsheet."""
+    """Return the CSV cell: numbers unchanged, text sanitized for terminals and spreadsheets."""
     if value is None:
         return ""
     if isinstance(value, bool):

@@ -1,4 +1,4 @@
-"""The report as a page: one file, no script, nothing that it would have to fetch."""
+"""The report as one self-contained HTML page without scripts."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ STYLE: Final = Style(width=WIDEST, times=5)
 
 
 def heading(report: Report, hours: HourFormat) -> Markup:
-    """Return the head of the page with its warnings."""
+    """Return the page's header with window, hosts, filters and warnings."""
     doubts = [tag("li", words) for words in warnings(report, STYLE, hours)]
     return tag(
         "header",
@@ -54,7 +54,7 @@ def heading(report: Report, hours: HourFormat) -> Markup:
 
 
 def basis(report: Report, hours: HourFormat) -> Markup:
-    """Return how to read the report and how far to trust it."""
+    """Return the definitions of terms and the evidence of the numbers."""
     return tag(
         "div",
         _terms("What the words mean", list(meanings(report))),
@@ -76,7 +76,7 @@ _NAME_WIDTH: Final = 28
 
 
 def first(report: Report, hours: HourFormat) -> Markup:
-    """Return what was wasted, whom to ask and what is free, side by side."""
+    """Return three columns: waste, top idle holders, and free cards."""
     told, where = answers(report), places(report, STYLE)
     blocks = {
         "Wasted": _wasted(report, told, where, hours),
@@ -98,7 +98,7 @@ def _wasted(report: Report, told: Answers, where: Places, hours: HourFormat) -> 
 
 
 def _idle_seconds(report: Report, told: Answers, where: Places, hours: HourFormat) -> Markup | None:
-    """Return the sentence, which leads to its section where the page has that."""
+    """Return the sentence on idle seconds with a link to its section, or the command for it."""
     if told.idle_seconds is None:
         return None
     words = tag("bdi", idle_seconds_in_words(report, told.idle_seconds, where, hours))
@@ -132,7 +132,7 @@ def _owner(report: Report, one: ToAsk, wasted: str, where: Places) -> Iterator[s
 
 
 def _promised(report: Report, one: AskedOfEmpty, where: Places) -> Iterator[str]:
-    """Yield where its longest empty allocation is, and since when nobody is there."""
+    """Yield the owner's longest empty allocation and since when it is empty."""
     if not one.holds:
         yield "allocated, and nobody was there"
         return
@@ -146,7 +146,7 @@ def _promised(report: Report, one: AskedOfEmpty, where: Places) -> Iterator[str]
 
 
 def _holds(report: Report, one: IdleOwner, where: Places) -> Iterator[str]:
-    """Yield where its worst is and for how long it idles; when it was seen if it left."""
+    """Yield the holder's longest idle card, or when it was last seen if it holds none."""
     if not one.holds:
         if one.is_gone is not None:
             yield "gone" if one.is_gone else f"holds nothing {when(report)}"
@@ -197,7 +197,7 @@ _BASIS: Final = "basis"
 
 
 def render_html(report: Report) -> str:
-    """Return the report as one HTML page: its sections in their order, those without anything to say left out."""
+    """Return the report as one HTML page: its sections in their order, empty ones left out."""
     hours = HourFormat.fitting(report.coverage.expected_gpu_ms)
     blocks = [
         one
@@ -226,7 +226,7 @@ def render_html(report: Report) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Block:
-    """A section on the page; one in which no table has a figure is folded: ``nothing`` is what it says instead."""
+    """A section of the page; without figures it is folded, with the text ``nothing`` as summary."""
 
     key: str
     title: str
@@ -235,12 +235,12 @@ class _Block:
 
     @property
     def link(self) -> Markup:
-        """Return what leads to it: its title without what stands in brackets."""
+        """Return the link to the section: its title without the bracketed part."""
         return tag("a", self.title.partition(" (")[0], href=f"#{self.key}")
 
     @property
     def drawn(self) -> Markup:
-        """Return the section."""
+        """Return the section's markup."""
         head = tag("h2", self.title, id=f"{self.key}-title")
         parts: tuple[Markup, ...] = (head, self.body)
         if self.nothing is not None:
@@ -266,7 +266,7 @@ def _head(report: Report) -> Markup:
         tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
         tag("meta", name="color-scheme", content="light dark"),
         tag("meta", name="referrer", content="no-referrer"),
-        # Without one, a browser would ask the server that the page came from.
+        # Without an icon a browser would request one from the page's server.
         tag("link", rel="icon", href="data:,"),
         tag("title", window(report)),
         tag("style", Markup(css)),

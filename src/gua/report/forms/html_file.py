@@ -1,4 +1,4 @@
-"""The page as a file: whole or not there."""
+"""The HTML report as a file, written atomically."""
 
 from __future__ import annotations
 
@@ -20,51 +20,50 @@ _MODE: Final = 0o644
 
 
 def write_html(path: Path, report: Report) -> str:
-    """Write the page to ``path`` by way of a file beside it, so that no reader ever sees half of it.
+    """Write the page to ``path`` by an atomic rename, and return the text to print.
 
-    Returns what is to be printed: a line that says where the page is, or the page itself where ``path`` is ``-``. The
-    file gets mode 0644 without what the umask forbids; one that was there is replaced, through a link what it leads to.
-    Raises UsageError for a path that cannot be a file, and UnavailableError if the system refuses to write it, without
-    leaving anything behind.
+    The text is a line with the path, or the page itself for ``-``. The file has mode 0644 less the umask. An existing
+    file is replaced, a link's target too. Raises UsageError for a path that cannot be a file, UnavailableError if
+    writing fails; both leave no partial file.
     """
-    from gua.report.forms.html import render_html  # noqa: PLC0415 - a path is checked without what draws a page
+    from gua.report.forms.html import render_html  # noqa: PLC0415 - not needed to check a path
 
     page = render_html(report)
     if str(path) == "-":
-        # Whatever charset the locale has: every reader of HTML knows these.
+        # Character references work in any locale's charset.
         return page.encode("ascii", "xmlcharrefreplace").decode("ascii")
     check_target(path)
     content = page.encode("utf-8")
     with _told(path):
         target = path.resolve()
         replace_private(target, content)
-        mask = os.umask(0o077)  # it can only be read by setting it
+        mask = os.umask(0o077)  # reading the umask requires setting it
         os.umask(mask)
         target.chmod(_MODE & ~mask)
     return f"wrote {safe(str(path), 200)} ({size(len(content))})\n"
 
 
 def check_target(path: Path) -> None:
-    """Raise what :func:`write_html` would raise for a path, as far as that can be told before there is a page."""
+    """Raise the errors of :func:`write_html` that a path causes, before a page exists."""
     if str(path) == "-":
         return
     with _told(path):
         target = path.resolve()
         _check(target, safe(str(path), 200))
-        with tempfile.TemporaryFile(dir=target.parent):  # nothing else tells whether one can be made
+        with tempfile.TemporaryFile(dir=target.parent):  # the only reliable test of write access
             pass
 
 
 @contextmanager
 def _told(path: Path) -> Iterator[None]:
-    """Say of which path an error is."""
+    """Convert errors within the block to UsageError or UnavailableError with the path."""
     shown = safe(str(path), 200)
     try:
         yield
     except OSError as error:
         msg = f"cannot write {shown}: {error.strerror or error}; nothing was written, choose another file or make room"
         raise UnavailableError(msg) from error
-    except (ValueError, RuntimeError):  # a zero byte, a loop of links
+    except (ValueError, RuntimeError):  # a NUL byte, or a loop of links
         raise UsageError(f"cannot write {shown}: that is no path of a file") from None
 
 
@@ -78,5 +77,5 @@ def _check(target: Path, shown: str) -> None:
         return
     if stat.S_ISDIR(mode):
         raise UsageError(f"{shown} is a folder: name a file in it, as in {safe(str(target / 'report.html'), 200)}")
-    if not stat.S_ISREG(mode):  # it would be replaced by a file: nobody wants that of a device
+    if not stat.S_ISREG(mode):  # the rename would replace a device
         raise UsageError(f"{shown} is no regular file: name one, as in report.html")

@@ -1,4 +1,4 @@
-"""The report as Markdown for chat and mail: the same sections as tables; no name can become markup or a mention."""
+"""The report as Markdown for chat and mail: sections as tables, names escaped against markup and mentions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gua.report.kit.tables import Drawn, Heading, Part, Table
 from gua.report.model import Report
 
 _WIDE: Final = Style(width=1_000_000)
-# What CommonMark and its dialects read as markup within a line; parentheses only matter beside these.
+# Inline markup of CommonMark and its dialects; parentheses only matter beside these.
 _MARKUP: Final = re.compile(r"([\\`*\[\]|~$]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9]))")
 _BEGIN: Final = re.compile(r"^([-+=#]+|[0-9]+[.)])(?=\s|$)")
 _ENTITIES: Final = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
@@ -24,7 +24,7 @@ _REFERENCE: Final = re.compile(r"(?i)@|#(?=[0-9])|(?<![a-z0-9])(?:https?|ftp|mai
 
 
 def render_markdown(report: Report) -> str:
-    """Return the report as GitHub-flavoured Markdown, the sections asked for and what they rest on."""
+    """Return the report as GitHub-flavoured Markdown: the requested sections and the basis."""
     hours = HourFormat.fitting(report.coverage.expected_gpu_ms)
     return "\n\n".join(_blocks(report, hours)) + "\n"
 
@@ -62,9 +62,9 @@ def _drawn(part: Part) -> Iterator[str]:
 
 
 def escape(text: str) -> str:
-    """Return text as Markdown that shows it letter for letter: no markup, HTML, link or mention.
+    """Return text as Markdown that renders literally: no markup, HTML, link or mention.
 
-    Nothing escapes an ``@``, a ``#1`` or a bare address in every chat, so a zero-width space breaks those.
+    A zero-width space breaks ``@``, ``#1`` and bare URLs, as no escape works in every chat.
     """
     plain = "".join(_ENTITIES.get(character, character) for character in safe(text))
     marked = _MARKUP.sub(r"\\\1", plain)
@@ -72,5 +72,5 @@ def escape(text: str) -> str:
 
 
 def paragraph(text: str) -> str:
-    """Return text as a paragraph: what begins a heading, a list or a rule does not."""
+    """Return text as a paragraph that cannot start a heading, list or rule."""
     return _BEGIN.sub(lambda found: f"{found[1][:-1]}\\{found[1][-1]}", escape(text))

@@ -1,4 +1,4 @@
-"""The report as text: what it is about, what makes it doubtful, the sections asked for, what they rest on."""
+"""The report as text: window and hosts, warnings, the requested sections, and the basis."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _NEAR_MS: Final = 5 * 60_000
 
 
 def warnings(report: Report, style: Style, hours: HourFormat, *, says_since: bool = False) -> Iterator[str]:
-    """Yield what makes the report doubtful, a sentence each.
+    """Yield the reasons to doubt the report, a sentence each.
 
-    ``says_since`` is whether the report says elsewhere since when it was recorded.
+    ``says_since`` is whether the report shows the start of recording elsewhere.
     """
     coverage = report.coverage
     if any(extent.source == "simulator" for extent in report.extents):
@@ -51,7 +51,7 @@ def warnings(report: Report, style: Style, hours: HourFormat, *, says_since: boo
 
 
 def _left_out(report: Report) -> Iterator[str]:
-    """Yield which sections are not there, as they are made of too many intervals or ticks."""
+    """Yield the sections that were left out for their size."""
     names = [
         section.name
         for section in sections_of(report.sections)
@@ -65,14 +65,14 @@ def _left_out(report: Report) -> Iterator[str]:
 
 
 def just_begun_ms(report: Report) -> int | None:
-    """Return when the agents began to record, if that is so short ago that ticks which are still to come weigh much."""
+    """Return when the agents began to record (Unix ms) if within an hour: pending ticks weigh much then."""
     agents = [extent.first_ms for extent in report.extents if extent.source == "agent"]
     first_ms = min(agents, default=0)
     return first_ms if report.window.until_ms - first_ms < _FIRST_TIME_MS else None
 
 
 def troubles(report: Report, style: Style) -> Iterator[str]:
-    """Yield a sentence for hosts that are silent, one for each clock that is wrong and name that is disputed."""
+    """Yield warnings on silent hosts, failed allocation sources, wrong clocks and duplicate host names."""
     yield from _silent(report, style)
     yield from _allocation_sources(report, style)
     worst_first = sorted(report.skewed, key=lambda skew: (-max(skew.ahead_ms or 0, skew.behind_ms or 0), skew.host))
@@ -96,7 +96,7 @@ def _silent(report: Report, style: Style) -> Iterator[str]:
 
 
 def _allocation_sources(report: Report, style: Style) -> Iterator[str]:
-    """Yield which sources of allocations cannot be read, and why the first of them."""
+    """Yield the unreadable allocation sources, with the reason of the first."""
     failed = sorted(
         (one for one in report.allocation_sources if not one.ok and _is_read(one, report)),
         key=lambda one: -one.failed_ms,
@@ -114,7 +114,7 @@ def _allocation_sources(report: Report, style: Style) -> Iterator[str]:
 
 
 def _is_read(source: ReportedSource, report: Report) -> bool:
-    """Return whether a source may be read still: one that failed until its host's agent was told to leave it is not."""
+    """Return whether a source was still configured at the window's end: it was read near its host's newest tick."""
     extents = [extent for extent in report.extents if extent.host == source.host]
     newest_ms = max((extent.last_ms for extent in extents), default=0)
     near_ms = max([_NEAR_MS, *(SILENT_AFTER * (extent.interval_ms or 0) for extent in extents)])
@@ -156,7 +156,7 @@ def _claim(claim: Claim, style: Style) -> str:
 
 
 def sentences(report: Report, style: Style) -> Iterator[str]:
-    """Yield which time, which cards and hosts, and how they were chosen."""
+    """Yield the window, the cards and hosts, and the filters."""
     window = report.window
     yield (
         f"GPU usage from {at(window.since_ms, window)} to "
@@ -168,13 +168,13 @@ def sentences(report: Report, style: Style) -> Iterator[str]:
 
 
 def whereabouts(report: Report, style: Style) -> str:
-    """Return how many GPUs a report is about, and on which hosts they are."""
+    """Return the number of GPUs and their hosts."""
     where = names(style.name(host, 24) for host in report.hosts)
     return f"{gpus_in_words(parts(report.cards))} on {plural(len(report.hosts), 'host')}: {where}"
 
 
 def heading(report: Report, style: Style, hours: HourFormat) -> Iterator[str]:
-    """Yield what the report is about, and what makes it doubtful."""
+    """Yield window, hosts and filters, then the warnings."""
     for text in sentences(report, style):
         yield from style.wrap(text, indent=0)
     for text in warnings(report, style, hours):
@@ -183,7 +183,7 @@ def heading(report: Report, style: Style, hours: HourFormat) -> Iterator[str]:
 
 
 def basis(report: Report, style: Style, hours: HourFormat) -> Iterator[str]:
-    """Yield what the words mean, then what the numbers were made of."""
+    """Yield the definitions of terms, then the evidence of the numbers."""
     yield style.title("Basis")
     for label, text in meanings(report):
         yield from style.term(label, text)
@@ -203,7 +203,7 @@ def render_text(report: Report, style: Style, *, with_basis: bool = True) -> str
 
 
 def numbered(report: Report, *, without: Container[str] = ()) -> Iterator[tuple[str, AnySection]]:
-    """Yield the sections that the report has, each with its number, which one below that it is part of lacks."""
+    """Yield the shown sections with their numbers; a part of a preceding section has an indent instead."""
     before: set[str] = set()
     for section in (section_named(name) for name in report.sections if name not in without):
         if section.is_shown(report):
@@ -212,7 +212,7 @@ def numbered(report: Report, *, without: Container[str] = ()) -> Iterator[tuple[
 
 
 def section_lines(mark: str, section: AnySection, report: Report, style: Style, hours: HourFormat) -> Iterator[str]:
-    """Yield the lines of a section below its title, which begins with a mark."""
+    """Yield a section's title, prefixed with ``mark``, and its lines."""
     for place, line in enumerate(style.wrap(section.titled(report), indent=len(mark) + 1)):
         yield style.title(line if place else f"{mark} {line.lstrip()}")
     for part in (section.drawn or section.text)(report, style, hours):

@@ -1,6 +1,6 @@
-"""To whom cards are promised, in words: of a status object, which came over a socket and may hold anything.
+"""Allocations of cards in words, from an untrusted status object.
 
-Allocations are those of the last tick; :func:`cards_now` adds what was reserved since then, and takes out what ended.
+Allocations are those of the last tick; :func:`cards_now` adds later reservations and removes ended ones.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ NEW: Final = "new"
 
 
 def span(seconds: float | None) -> str:
-    """Return how long something took or is ago: ``4ms``, ``12s``, ``3h 12m``, ``2d 4h``; rounded down."""
+    """Return a duration as text: ``4ms``, ``12s``, ``3h 12m``, ``2d 4h``; rounded down."""
     if seconds is None:
         return NONE
     return f"{int(seconds * 1000)}ms" if seconds < 1 else figures.span(seconds * 1000)
 
 
 def lasting(seconds: float | None, style: Style, *, is_lower_bound: object) -> str:
-    """Return how long something lasts, marked where it may be longer; an agent that says nothing of that does not."""
+    """Return a duration as text, with ≥ if it is a lower bound; a missing flag means none."""
     mark = ("≥" if style.unicode else ">=") if is_lower_bound is True and seconds is not None else ""
     return mark + span(seconds)
 
 
 def sources_in_words(status: Mapping[str, Any], style: Style) -> str | None:
-    """Return which sources are looked at and how they are; ``None`` of an agent that does not tell."""
+    """Return the allocation sources and their health; ``None`` if the agent does not report them."""
     if not isinstance(status.get("allocation_sources"), list):
         return None
     sources = objects_in(status["allocation_sources"])
@@ -57,10 +57,9 @@ def _source(source: Mapping[str, Any], style: Style) -> str:
 
 
 def promise_in_words(card: Mapping[str, Any], style: Style, width: int) -> str:
-    """Return to whom a card is promised and what they do with it, in ``width`` columns; empty if nobody looked.
+    """Return a card's allocations and their use within ``width`` columns; empty if allocation is off.
 
-    Of a card that is promised to nobody only what is not as it should be is told, and since when it is free where it
-    has been idle for longer.
+    For an unallocated card: how long it is free if that is shorter than its idle time, or that it is in use.
     """
     free = _free(card, style)
     if free:
@@ -76,7 +75,7 @@ def promise_in_words(card: Mapping[str, Any], style: Style, width: int) -> str:
 
 
 def _free(card: Mapping[str, Any], style: Style) -> str:
-    """Return for how long a card is free, and to whom it was promised before; empty where its state tells as much."""
+    """Return how long a card is free, and its previous owner; empty if that equals the time in its state."""
     seconds, state_seconds = number_in(card.get("free_seconds")), number_in(card.get("state_seconds"))
     if seconds is None or state_seconds is None or seconds >= state_seconds:
         return ""
@@ -86,7 +85,7 @@ def _free(card: Mapping[str, Any], style: Style) -> str:
 
 
 def _fitting(allocations: Sequence[Mapping[str, Any]], total: float | None, style: Style, width: int) -> str:
-    """Return as many allocations as fit, the worst first, and how many there are besides."""
+    """Return the allocations that fit, the worst use first, and the number of the rest."""
     ordered = sorted(allocations, key=rank)
     count = max(int(total or 0), len(ordered))
     if not ordered:
@@ -101,13 +100,13 @@ def _fitting(allocations: Sequence[Mapping[str, Any]], total: float | None, styl
 
 
 def rank(allocation: Mapping[str, Any]) -> int:
-    """Return an allocation's place among others, the worst use first."""
+    """Return an allocation's sort key: the worst use first."""
     used = allocation.get("use")
     return WORST_FIRST.index(used) if isinstance(used, str) and used in WORST_FIRST else len(WORST_FIRST)
 
 
 def _promise(allocation: Mapping[str, Any], style: Style, *, words: int) -> str:
-    """Return an allocation with its source and job, with its source, or with neither."""
+    """Return an allocation with source, job and end (``words`` 3), with source and end (2), or owner alone (1)."""
     source, identity, job = (text_in(allocation.get(name)) for name in ("source", "id", "job_name"))
     owner = owner_of(allocation)
     command = COMMANDS.get(str(allocation.get("kind"))) if source == GUA else None
@@ -123,7 +122,7 @@ def _promise(allocation: Mapping[str, Any], style: Style, *, words: int) -> str:
 
 
 def _until(moment: object) -> str:
-    """Return when a promise ends by this host's clock, with the day where it is not today."""
+    """Return an allocation's end in local time, with the date if it is not today."""
     try:
         until = datetime.fromisoformat(str(moment)).astimezone()
         today = datetime.now(UTC).astimezone().date()
@@ -133,7 +132,7 @@ def _until(moment: object) -> str:
 
 
 def owner_of(allocation: Mapping[str, Any]) -> str | None:
-    """Return whom an allocation belongs to: a user, else a pod, else a user id."""
+    """Return the owner of an allocation: a user, else a pod, else a user id."""
     pod = text_in(allocation.get("pod_name"))
     namespace = text_in(allocation.get("pod_namespace"))
     uid = number_in(allocation.get("uid"))
@@ -142,7 +141,7 @@ def owner_of(allocation: Mapping[str, Any]) -> str | None:
 
 
 def use_in_words(allocation: Mapping[str, Any], style: Style) -> str:
-    """Return the use of an allocation and for how long: ``empty for 1h 5m``."""
+    """Return the use of an allocation and its duration: ``empty for 1h 5m``."""
     used = allocation.get("use")
     if used == NEW:
         return "newer than the last tick"
@@ -154,7 +153,7 @@ def use_in_words(allocation: Mapping[str, Any], style: Style) -> str:
 
 
 def cards_now(status: Mapping[str, Any], now_ms: int) -> list[Mapping[str, Any]]:
-    """Return the cards of a status object as far as reservations go with those of now, Unix ms."""
+    """Return the status object's cards with the reservations as of ``now_ms`` (Unix ms)."""
     cards = objects_in(status.get("cards"))
     if not isinstance(status.get("reservations"), list):
         return list(cards)
@@ -163,7 +162,7 @@ def cards_now(status: Mapping[str, Any], now_ms: int) -> list[Mapping[str, Any]]
 
 
 def _has(reservation: Mapping[str, Any], card: Mapping[str, Any]) -> bool:
-    """Return whether a reservation has a card, or the GPU that it is a part of."""
+    """Return whether a reservation has the card or its parent GPU."""
     cards = list_in(reservation.get("cards"))
     return any(uuid in cards for uuid in (card.get("uuid"), card.get("parent")) if isinstance(uuid, str))
 
@@ -180,7 +179,7 @@ def _now(card: Mapping[str, Any], reservations: Sequence[Mapping[str, Any]], now
     total = card.get("allocations_total")
     return {
         **{name: value for name, value in card.items() if not name.startswith("free_")},
-        # Of a card that was given back a moment ago the next tick tells what it is.
+        # Unknown until the next tick for a card whose reservation just ended.
         "allocation": AllocationStatus.ALLOCATED if there or new else None,
         "allocations": [*there, *new],
         "allocations_total": (total if isinstance(total, int) else len(told)) - ended + len(new),

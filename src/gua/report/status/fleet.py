@@ -1,4 +1,4 @@
-"""``gua status --all``: every host of a store, when it was last heard and what its cards do now."""
+"""``gua status --all``: every host of a store with its last contact and the current state of its cards."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Host = Mapping[str, Any]
 
 
 class InventoryRow(NamedTuple):
-    """A host of the store: its cards, its agent, and when it was last heard."""
+    """A host of the store: its cards, its agent, and its newest tick."""
 
     host: str
     source: str
@@ -54,7 +54,7 @@ class InventoryRow(NamedTuple):
 
 
 class CurrentRow(NamedTuple):
-    """A host's cards by the state of their newest tick; how many are promised, empty, and looked at for that."""
+    """A host's cards by state at their newest tick; how many are allocated, empty, and covered by a source."""
 
     host: str
     active_cards: Count
@@ -71,11 +71,10 @@ CURRENT: Final = View("current_cards", CurrentRow, ("since_ms", "hosts"))
 
 
 def hosts_now(reader: ViewReader) -> list[Host]:
-    """Return an object a host, ready for JSON: silent ones first, then by name.
+    """Return one JSON-ready object a host: silent ones first, then by name.
 
-    ``states`` counts cards by the state of their newest tick; it is ``None`` for a host that has had no tick for as
-    long as makes a host silent. ``allocation`` counts those that are promised and of these the empty ones, and has the
-    sources that told so; it is ``None`` for a silent host and where nobody looks at allocation.
+    ``states`` counts cards by state at their newest tick; ``None`` for a silent host. ``allocation`` counts allocated
+    and empty cards and has the sources; ``None`` for a silent host and where allocation is off.
     """
     rows = INVENTORY.rows(reader, {})
     if not rows:
@@ -98,7 +97,7 @@ def to_json(hosts: Sequence[Host]) -> str:
 
 
 def to_text(hosts: Sequence[Host], style: Style) -> str:
-    """Return a line a host, none wider than the style's width, and below what is wrong."""
+    """Return a line a host, none wider than the style's width, and warnings below."""
     return "\n".join([*_lines(hosts, style)]) + "\n"
 
 

@@ -1,4 +1,4 @@
-"""The status object as text. It came over a socket: whatever is not what it should be shows as unknown."""
+"""The agent's status object as text; it is untrusted, so invalid values show as unknown."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def _agent(status: Mapping[str, Any], style: Style) -> Iterator[str]:
     for destination in objects_in(status.get("destinations")):
         name = destination.get("name")
         if isinstance(name, str):
-            name = name.partition(" ")[0]  # what follows is the address, which is shown beside it
+            name = name.partition(" ")[0]  # the rest is the address, shown beside it
         yield from style.term(_text(name, style, 11), _delivery(destination, style))
     errors = objects_in(status.get("errors"))
     shown = [
@@ -139,7 +139,7 @@ def _delivery(one: Mapping[str, Any], style: Style) -> str:
 
 
 def _asked_for(agent: Mapping[str, Any], last: Mapping[str, Any], style: Style) -> dict[str, str]:
-    """Return what the agent reads because somebody asked for it."""
+    """Return the optional readings that the agent's options enable, by label."""
     asked = {}
     if agent.get("detects_models") is True:
         asked["models"] = "detected: arguments of processes on cards are read (--detect-models)"
@@ -161,7 +161,7 @@ def _rules(rules: Mapping[str, Any]) -> str:
 
 
 def queue_in_words(status: Mapping[str, Any], style: Style) -> str | None:
-    """Return who waits, the first ones by name; ``None`` where nobody does."""
+    """Return the queue in words, the first requesters by name; ``None`` if it is empty."""
     waiting = objects_in(status.get("queue"))
     if not waiting:
         return None
@@ -214,7 +214,7 @@ def _cards(cards: Sequence[Mapping[str, Any]], style: Style) -> Iterator[str]:
 
 
 def _alike(cards: Sequence[Mapping[str, Any]], style: Style) -> list[list[Mapping[str, Any]]]:
-    """Return the cards in their order, those together of which everything shown but the index is the same."""
+    """Return the cards in their order, grouped where all shown values but the index are equal."""
     found: dict[Hashable, list[Mapping[str, Any]]] = {}
     for place, card in enumerate(cards):
         whole = card.get("index") in range(_MOST_CARDS) and card.get("mig") not in {Mig.INSTANCE, Mig.PARENT}
@@ -244,7 +244,7 @@ def _figures(card: Mapping[str, Any], style: Style) -> dict[str, str]:
 
 
 def short_name(name: str, mig: object) -> str:
-    """Return a card's name without the vendor: the profile of a MIG instance, what is left of its parent."""
+    """Return a card's name without the vendor: a MIG instance's profile, or "left over" for its parent's rest."""
     if mig == Mig.PARENT:
         return LEFT_OVER
     profile = name.partition("MIG ")[2] if mig == Mig.INSTANCE else ""
@@ -252,14 +252,14 @@ def short_name(name: str, mig: object) -> str:
 
 
 def gib(value: float | None) -> str:
-    """Return bytes in GiB, ``-`` if they are not known."""
+    """Return bytes in GiB, ``-`` if unknown."""
     if value is None:
         return NONE
     return "<0.1" if 0 < value < _GIB / 20 else f"{value / _GIB:.1f}"
 
 
 class _Holders:
-    """Who is on a card, in as many words as fit."""
+    """The holders of a card, shortened to a width."""
 
     def __init__(self, card: Mapping[str, Any], style: Style) -> None:
         self._style = style
@@ -273,7 +273,7 @@ class _Holders:
         self._notes = [note for note in notes if note]
 
     def fitting(self, width: int) -> str:
-        """Return the notes and as many holders as fit, and how many there are besides."""
+        """Return the notes, the holders that fit, and the number of the rest."""
         told = ", ".join([*self._notes, *self._each])
         if self._total == len(self._each) and cells(told) <= width:
             return told
@@ -300,7 +300,7 @@ def _count(value: object) -> str:
 
 
 def _time(value: object, style: Style) -> str:
-    """Return an RFC 3339 time to the second, by this host's clock."""
+    """Return an RFC 3339 time in local time, to the second."""
     try:
         return style.name(f"{datetime.fromisoformat(str(value)).astimezone():%Y-%m-%d %H:%M:%S %Z}")
     except (ValueError, OverflowError):

@@ -1,1 +1,1 @@
-"""The live view: cards and holders as they are now, as text and JSON."""
+"""The live view: cards and holders as of now, as text and JSON."""

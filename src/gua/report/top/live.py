@@ -1,7 +1,7 @@
-"""``gua top`` on a terminal: asks again when there is news, draws, and does what keys say.
+"""``gua top`` on a terminal: polls for new ticks, renders the screen, and handles keys.
 
-:class:`Screen` is the whole terminal for a while, in plain ANSI (ECMA-48) and termios: the alternate screen, the
-cursor, and input that is not echoed. It is drawn anew without flicker, and given back as it was on every exit.
+:class:`Screen` uses plain ANSI (ECMA-48) and termios: alternate screen, hidden cursor, input without echo. It redraws
+without flicker, and restores the terminal on every exit.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from gua.report.top.text import render_top
 Ask = Callable[[], Snapshot]
 _REDRAW_SECONDS: Final = 5.0
 _ARRIVAL_SECONDS: Final = 0.5
-"""How long after a tick is due it is asked for: it must be read and delivered first."""
+"""Delay of a query after the next tick's time [s]: the tick must be read and delivered first."""
 _END_SECONDS: Final = 10.0
 _ENTER: Final = "\x1b[?1049h\x1b[?25l\x1b[2J"
 _LEAVE: Final = "\x1b[0m\x1b[?25h\x1b[?1049l"
@@ -49,14 +49,14 @@ _NAMED: Final = {
     "\x08": "backspace",
     "\x1b": "escape",
 }
-# A sequence of at most 16 characters, escape with one more, or a character.
+# A sequence of at most 16 characters, escape with one character, or a single character.
 _KEY: Final = re.compile(r"\x1b[\[O](?:[^@-~]{0,13}[@-~]|[^@-~]{0,14})|\x1b[^\x1b]|.", re.DOTALL)
 _SIGNALLED: Final = 128
 
 
 @dataclass
 class _Latest:
-    """The newest answer, when it came (monotonic), and why the one after it did not."""
+    """The newest snapshot, its arrival time (monotonic), and the failure of the query after it."""
 
     snapshot: Snapshot
     at: float
@@ -64,7 +64,7 @@ class _Latest:
 
 
 class _Asker:
-    """Asks in a thread of its own, so that keys work while a store thinks."""
+    """Runs each query in a thread, so that keys work while it is slow."""
 
     def __init__(self, ask: Ask, first: Snapshot, wake: Callable[[], None]) -> None:
         self._ask = ask
@@ -76,19 +76,19 @@ class _Asker:
 
     @property
     def is_busy(self) -> bool:
-        """Return whether a question is under way. Raises what is no error of ours."""
+        """Return whether a query is running. Raises an unexpected error of the last one."""
         if self._unexpected is not None:
             raise self._unexpected
         return self._thread is not None and self._thread.is_alive()
 
     def start(self) -> None:
-        """Ask once more; :meth:`is_busy` is true until that is answered."""
+        """Start a query; :meth:`is_busy` is true until it ends."""
         self.asked_at = time.monotonic()
         self._thread = threading.Thread(target=self._run, name="top", daemon=True)
         self._thread.start()
 
     def finish(self) -> None:
-        """Wait a while for the question under way: an engine in this process must not be left in the middle of it."""
+        """Wait up to 10 s for the running query: exit must not interrupt an engine in this process."""
         if self._thread is not None:
             self._thread.join(_END_SECONDS)
 
@@ -97,22 +97,22 @@ class _Asker:
             self.latest = _Latest(self._ask(), time.monotonic())
         except GuaError as error:
             self.latest = _Latest(self.latest.snapshot, self.latest.at, str(error))
-        except BaseException as error:  # noqa: BLE001 - raised in the thread that draws
+        except BaseException as error:  # noqa: BLE001 - raised again in the main thread
             self._unexpected = error
         self._wake()
 
 
 def watch(ask: Ask, first: Snapshot, *, view: TopView, interval_seconds: float, style: Callable[[], Style]) -> None:
-    """Show a snapshot and those after it until the reader quits or the terminal is gone.
+    """Show the snapshot and its successors until the user quits or the terminal closes.
 
-    ``style`` is asked for each picture: the terminal may have another size by then.
+    ``style`` is called for each frame, as the terminal may have been resized.
     """
     asker: _Asker | None = None
     try:
         with Screen() as screen:
             asker = _Asker(ask, first, screen.wake)
             _loop(screen, asker, view, interval_seconds, style)
-    except KeyboardInterrupt:  # the usual way to leave such a screen
+    except KeyboardInterrupt:  # Ctrl-C quits
         return
     finally:
         if asker is not None:
@@ -138,7 +138,7 @@ def _loop(screen: Screen, asker: _Asker, view: TopView, interval_seconds: float,
 
 
 def _due(latest: _Latest, asked_at: float, interval_seconds: float) -> float:
-    """Return in how many seconds to ask again: after the interval, and not before there can be news."""
+    """Return the seconds until the next query: after the interval, and not before the next tick can arrive."""
     wait = interval_seconds
     due_ms = latest.snapshot.due_ms
     if latest.failure is None and due_ms is not None:
@@ -156,10 +156,10 @@ def _drawn(latest: _Latest, view: TopView, style: Style) -> list[str]:
 
 
 class Screen:
-    """A context manager that holds the terminal of stdin and stdout.
+    """Context manager that takes over the terminal of stdin and stdout.
 
-    SIGTERM and SIGHUP end the program by SystemExit (128 + their number), Ctrl-Z gives the terminal back until the
-    program goes on. KeyboardInterrupt is the caller's.
+    SIGTERM and SIGHUP raise SystemExit (128 + their number). Ctrl-Z restores the terminal until the program continues.
+    KeyboardInterrupt is left to the caller.
     """
 
     def __init__(self) -> None:
@@ -191,18 +191,18 @@ class Screen:
         self._give_back()
         for number, handler in self._handlers.items():
             signal.signal(number, handler)
-        waker, self._waker = self._waker, -1  # who still wakes must not write into the next file of this number
+        waker, self._waker = self._waker, -1  # later wakes must not write to a reused descriptor
         os.close(self._woken)
         os.close(waker)
 
     def wake(self) -> None:
-        """Let :meth:`keys` return at once; any thread may call it."""
-        with contextlib.suppress(OSError):  # full: it wakes anyway; closed: nobody waits
+        """Make :meth:`keys` return at once; any thread may call it."""
+        with contextlib.suppress(OSError):  # full: it wakes anyway; closed: the screen has ended
             os.write(self._waker, b".")
 
     def keys(self, seconds: float) -> list[str] | None:
-        """Wait so long at most, and return the keys that were pressed; ``None`` where the terminal is gone."""
-        waiting = select.poll()  # unlike select, of descriptors above 1023 too
+        """Wait up to ``seconds`` for input and return the pressed keys; ``None`` if the terminal is closed."""
+        waiting = select.poll()  # unlike select, poll supports descriptors above 1023
         for descriptor in (self._in, self._woken):
             waiting.register(descriptor, select.POLLIN)
         ready = {descriptor for descriptor, _ in waiting.poll(max(seconds, 0.0) * 1000)}
@@ -218,7 +218,7 @@ class Screen:
         return [*keys_of(read.decode("utf-8", "ignore"))] if read else None
 
     def draw(self, lines: Sequence[str]) -> None:
-        """Show these lines from the top; nothing is written where they are there already."""
+        """Show the lines from the top; writes nothing if they are unchanged."""
         if [*lines] == self._drawn:
             return
         self._drawn = [*lines]
@@ -243,7 +243,7 @@ class Screen:
 
     def _stop(self, _number: int, _frame: FrameType | None) -> None:
         self._give_back()
-        os.kill(os.getpid(), signal.SIGSTOP)  # and here it goes on
+        os.kill(os.getpid(), signal.SIGSTOP)  # continues here after SIGCONT
         self._take()
         self.wake()
 
@@ -253,9 +253,9 @@ class Screen:
 
 
 def keys_of(text: str) -> Iterator[str]:
-    """Yield the keys of what a terminal sent: characters, and names of those that come as a sequence.
+    """Yield the keys in terminal input: characters, and names for escape sequences.
 
-    A sequence that has no name here is one key without a meaning.
+    An unknown sequence is one key ``unknown``.
     """
     for key in _KEY.findall(text):
         yield _NAMED.get(key, key if len(key) == 1 else "unknown")

@@ -1,4 +1,4 @@
-"""What ``gua top`` shows: every card and every holder as of the newest tick, from whatever source."""
+"""Data and view state of ``gua top``: every card and holder as of the newest tick, from agent or store."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ STALE_INTERVALS: Final = 3  # as in gua.current_cards
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TopAllocation:
-    """Whom a card is promised to: ``owner`` is a user, a pod or a user id. ``use`` is one of the seven.
+    """An allocation of a card: ``owner`` is a user, a pod or a user id; ``use`` is one of the seven uses.
 
-    ``use_ms`` is for how long it has been so, ``None`` if nobody knows, maybe longer where that is a lower bound.
-    ``until_ms`` is when it ends (Unix ms), ``None`` if nobody said.
+    ``use_ms`` is how long that use has lasted, ``None`` if unknown, at least so long if a lower bound. ``until_ms`` is
+    its end (Unix ms), ``None`` if unknown.
     """
 
     source: str
@@ -39,13 +39,12 @@ class TopAllocation:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TopCard:
-    """A card at its newest tick, ``age_ms`` ago: a row of ``gua_report.top_cards``. Unknown is ``None``.
+    """A card at its newest tick, ``age_ms`` ago: a row of ``gua_report.top_cards``. ``None`` is unknown.
 
-    ``now_ms`` is when it was asked for (Unix ms), ``state_ms`` how long it had been in its state by its newest tick,
-    maybe longer where that is a lower bound. A card that is unobserved was in ``last_state`` then. ``free_ms`` is how
-    long it had been truly-idle and promised to nobody by then, ``None`` if it was not or nobody knows. ``allocation``
-    is whether it is promised (allocated, unallocated or unknown), ``None`` where nobody looks; ``allocations`` are
-    those that have it, the worst use first. Utilization is a ratio.
+    ``now_ms`` is the time of the query (Unix ms). ``state_ms`` is how long the state had lasted at the newest tick. An
+    unobserved card was in ``last_state`` then. ``free_ms`` is how long the card had been truly-idle and unallocated by
+    then. Lower bounds mean at least so long. ``allocation`` is allocated, unallocated or unknown, ``None`` where
+    allocation is off; ``allocations`` have the worst use first. Utilization is a ratio.
     """
 
     host: str
@@ -74,7 +73,7 @@ class TopCard:
 
     @property
     def is_empty(self) -> bool:
-        """Return whether somebody was promised it who is not there."""
+        """Return whether an allocation of the card has no process of its owner on it."""
         return any(one.use == Use.EMPTY for one in self.allocations)
 
 
@@ -82,8 +81,8 @@ class TopCard:
 class TopHolder:
     """A process on a card at the card's newest tick: a row of ``gua_report.top_holders``.
 
-    ``state`` is active, idle, unknown or unobserved. ``idle_ms`` is for how long it is idle, ``None`` if it is not or
-    nobody knows, maybe longer where that is a lower bound.
+    ``state`` is active, idle, unknown or unobserved. ``idle_ms`` is how long it has been idle, ``None`` if it is not or
+    unknown, at least so long if a lower bound.
     """
 
     host: str
@@ -108,9 +107,9 @@ class TopHolder:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Snapshot:
-    """All cards and holders as they were told at ``taken_ms`` (Unix ms) by ``source`` (agent or store), at ``where``.
+    """All cards and holders at ``taken_ms`` (Unix ms) from ``source`` (agent or store) at ``where``.
 
-    ``conditions`` is what the source says is wrong with it.
+    ``conditions`` are the problems that the source reports.
     """
 
     source: str
@@ -127,13 +126,13 @@ class Snapshot:
 
     @property
     def states(self) -> Mapping[str, int]:
-        """Return how many GPUs that are not partitioned and MIG instances are in each state, unobserved too."""
+        """Return the number of cards by state, unobserved included; partitioned GPUs do not count."""
         found = Counter(card.state for card in self.cards if card.mig != Mig.PARENT)
         return {state: found[state] for state in ALL_STATES}
 
     @property
     def promised(self) -> tuple[int, int] | None:
-        """Return how many cards are promised, and how many of these are empty; ``None`` where nobody looks."""
+        """Return the number of allocated cards, and of empty ones among them; ``None`` where allocation is off."""
         known = [card for card in self.cards if card.mig != Mig.PARENT and card.state != UNOBSERVED]
         if all(card.allocation is None for card in known):
             return None
@@ -142,7 +141,7 @@ class Snapshot:
 
     @property
     def due_ms(self) -> int | None:
-        """Return how long it is until the next tick of any card is due; ``None`` if none is expected."""
+        """Return the time until the next tick of any card [ms]; ``None`` if none is expected."""
         due = [
             max(card.interval_ms - card.age_ms, 0)
             for card in self.cards
@@ -152,7 +151,7 @@ class Snapshot:
 
 
 def aged(snapshot: Snapshot, elapsed_ms: int) -> Snapshot:
-    """Return a snapshot as it is to be read so much later: cards without a tick for three intervals are unobserved."""
+    """Return the snapshot as of ``elapsed_ms`` later: cards without a tick for three intervals are unobserved."""
     cards = tuple(_aged(card, elapsed_ms) for card in snapshot.cards)
     stale = {(card.host, card.gpu) for card in cards if card.state == UNOBSERVED}
     holders = tuple(
@@ -171,7 +170,7 @@ def _aged(card: TopCard, elapsed_ms: int) -> TopCard:
 
 
 def is_idle(holder: TopHolder) -> bool:
-    """Return whether a holder is known to do nothing."""
+    """Return whether a holder is known to be idle."""
     return holder.state == ProcessState.IDLE
 
 
@@ -182,13 +181,13 @@ ENTER: Final = "enter"
 BACKSPACE: Final = "backspace"
 MOVES: Final = {"up": -1, "k": -1, "down": 1, "j": 1, "page-up": -10, "page-down": 10}
 _LONGEST_FILTER: Final = 200
-# Worst first, where cards of many hosts are listed: what somebody could do something about.
+# Order of states for several hosts: actionable ones first.
 _CARD_ORDER: Final = ("idle-held", "unknown", "active", "truly-idle", UNOBSERVED)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TopView:
-    """By what holders are sorted, which rows are shown, and what the screen does at the moment."""
+    """View state: sort order, filters, and the modes of the screen."""
 
     sort: str = SORTS[0]
     text: str = ""
@@ -201,7 +200,7 @@ class TopView:
 
 
 def press(view: TopView, key: str) -> TopView | None:
-    """Return the view after a key, ``None`` where it ends the program. A key without a meaning changes nothing."""
+    """Return the view after a key, ``None`` if it quits. An unknown key changes nothing."""
     if view.typing:
         return _typed(view, key)
     if view.helping and key != "q":
@@ -245,9 +244,9 @@ def _next(names: tuple[str, ...], name: str) -> str:
 
 
 def chosen_cards(snapshot: Snapshot, view: TopView) -> list[TopCard]:
-    """Return the cards to show: of one host as one walks along them, of several the worst first.
+    """Return the cards to show, those of one host by index, those of several hosts with the worst first.
 
-    A card stays if it has the text itself, or any of its holders has.
+    A card matches the filter by its own text or by that of any of its holders.
     """
     held = {(holder.host, holder.gpu) for holder in snapshot.holders if _holder_has(holder, view.text)}
     idle = {(holder.host, holder.gpu) for holder in snapshot.holders if is_idle(holder)}
@@ -261,7 +260,7 @@ def chosen_cards(snapshot: Snapshot, view: TopView) -> list[TopCard]:
 
 
 def chosen_holders(snapshot: Snapshot, view: TopView) -> list[TopHolder]:
-    """Return the holders to show, in the order that was chosen; what is not known comes last."""
+    """Return the holders to show in the chosen order; unknown values come last."""
     holders = [
         holder
         for holder in snapshot.holders
@@ -289,7 +288,7 @@ _ORDERS: Final[dict[str, Callable[[TopHolder], Any]]] = {
 
 
 def _walk(card: TopCard) -> Any:  # noqa: ANN401 - a key to sort by
-    """Return the key by which one walks along the cards of a host, those that are gone last."""
+    """Return the sort key for cards of one host: by index, unobserved ones last."""
     return card.state == UNOBSERVED, card.index is None, card.index or 0, card.mig == Mig.INSTANCE, card.gpu
 
 

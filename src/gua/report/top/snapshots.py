@@ -1,4 +1,4 @@
-"""What ``gua top`` shows: of an agent its status object, checked value by value; of a store its newest ticks."""
+"""Snapshots for ``gua top``: from an agent's status object, each value validated, or from a store's newest ticks."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _NOBODY_WORKS = {State.IDLE_HELD, State.TRULY_IDLE}
 
 
 def snapshot_of_agent(status: Mapping[str, Any], *, where: str) -> Snapshot:
-    """Return a status object "gua.status/1" as what is shown; whatever is not what it should be is unknown."""
+    """Return the snapshot of a status object "gua.status/1"; invalid values become unknown."""
     agent = object_in(status.get("agent"))
     host = text_in(agent.get("host")) or "this host"
     interval_seconds = number_in(agent.get("interval_seconds"))
@@ -83,7 +83,7 @@ def _card(one: Mapping[str, Any], host: str, interval_ms: int | None, now_ms: in
 
 
 def _known(one: Mapping[str, Any], check: Callable[[object], object], *names: str) -> dict[str, Any]:
-    """Return these values, ``None`` for one that is not what it should be."""
+    """Return the named values that pass ``check``, ``None`` for the others."""
     return {name: check(one.get(name)) for name in names}
 
 
@@ -110,7 +110,7 @@ def _holders(card: TopCard, one: Mapping[str, Any], now_ms: int) -> Iterator[Top
         created_ms = _moment(holder.get("since"))
         idle_ms = None
         if state == ProcessState.IDLE and card.state in _NOBODY_WORKS and card.state_ms is not None:
-            # As long as no engine or process of the card was at work, this one was not, since it began.
+            # While the whole card was idle, each of its processes was, since its start.
             age_ms = math.inf if created_ms is None else max(now_ms - card.age_ms - created_ms, 0)
             idle_ms = round(min(card.state_ms, age_ms))
         yield TopHolder(
@@ -137,12 +137,12 @@ def _milliseconds(value: object) -> int | None:
 def _moment(value: object) -> int | None:
     try:
         return to_ms(datetime.fromisoformat(value)) if isinstance(value, str) else None
-    except (ValueError, TypeError):  # no time, or one without an offset
+    except (ValueError, TypeError):  # invalid, or without an offset
         return None
 
 
 class CurrentAllocationRow(NamedTuple):
-    """An allocation that a card has at its newest tick, which ends at ``last_ms`` (Unix ms)."""
+    """An allocation of a card at its newest tick, which ends at ``last_ms`` (Unix ms)."""
 
     host: str
     gpu: str
@@ -163,9 +163,9 @@ TOP_HOLDERS: Final = View("top_holders", TopHolder, ("hosts",))
 
 
 def snapshot_of_store(reader: ViewReader, *, where: str, hosts: Sequence[str] = ()) -> Snapshot:
-    """Ask a store for its cards and holders now, of these hosts or of all.
+    """Return the snapshot of a store now, of the named hosts or of all.
 
-    Raises UsageError for a host that it does not know, UnavailableError where it holds nothing yet.
+    Raises UsageError for an unknown host, UnavailableError for an empty store.
     """
     asked = {"hosts": list(hosts)}
     cards, holders = ask(reader, TOP_CARDS, asked), ask(reader, TOP_HOLDERS, asked)

@@ -1,6 +1,6 @@
-"""What ``gua top`` shows: a screen of lines of any width from 20 columns on, its two tables, and one JSON object.
+"""Text of ``gua top`` for terminals from 20 columns on: the screen, its two tables, and the JSON object.
 
-Columns that have no room are left out.
+Columns that do not fit are left out.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _HELP: Final = (
 )
 _BAR: Final = 10
 _NAME_WIDTH: Final = 22
-_LONGEST: Final = 200  # a longer name is cut twice
+_LONGEST: Final = 200  # longer names are cut before the column is
 _MOST: Final[Mapping[str, int]] = {"card": 36, "promised to": 30, "name": _NAME_WIDTH, "owner/program": 28, "in": 64}
 _CUT: Final = {"note", "name", "promised to"}
 _SHORTEST_CARD: Final = 8
@@ -77,9 +77,9 @@ Row = Mapping[str, str]
 def render_top(
     snapshot: Snapshot, view: TopView, style: Style, *, height: int | None = None, note: str | None = None
 ) -> list[str]:
-    """Return the lines of the screen, at most ``height`` of them; without a height all rows, and no keys.
+    """Return the screen's lines, at most ``height``; without a height all rows and no key help.
 
-    ``note`` is why the newest question was not answered.
+    ``note`` is the failure of the newest query.
     """
     if view.helping:
         lines = [style.title("Keys"), *(line for keys, text in _HELP for line in style.term(keys, text))]
@@ -111,7 +111,7 @@ def render_top(
 
 
 def _window(lines: list[str], room: int, offset: int, style: Style) -> list[str]:
-    """Return the head of a table and as many of its rows as there is room for, and how many there are besides."""
+    """Return a table's heading, the rows that fit from ``offset`` on, and the number of the rest."""
     if room <= 0 or not lines:
         return []
     first, rows = lines[0], lines[1:]
@@ -144,9 +144,9 @@ def _head(snapshot: Snapshot, style: Style) -> Iterator[str]:
 
 
 def _split(states: Mapping[str, int], width: int, style: Style) -> str:
-    """Return a bar of all cards, the states in the order in which the line above it tells them."""
+    """Return a bar of all cards by state, in the order of the line above it."""
     parts = apportion([*states.values()], width)
-    for place, count in enumerate(states.values()):  # a state that occurs is seen, at the cost of the widest
+    for place, count in enumerate(states.values()):  # every state that occurs gets a character, taken from the widest
         if count and not parts[place]:
             parts[place] += 1
             parts[parts.index(max(parts))] -= 1
@@ -175,7 +175,7 @@ def _foot(view: TopView, style: Style) -> str:
 
 
 def render_top_json(snapshot: Snapshot, cards: Iterable[TopCard], holders: Iterable[TopHolder]) -> str:
-    """Return the cards and holders as JSON; seconds, bytes, ratios, watts, unknown is null, times RFC 3339 UTC."""
+    """Return cards and holders as JSON: seconds, bytes, ratios, watts; unknown is null, times RFC 3339 UTC."""
     promised = snapshot.promised
     told = {
         "schema": SCHEMA,
@@ -202,7 +202,7 @@ def _json(one: TopCard | TopHolder, *without: str) -> Json:
 
 
 def card_lines(cards: Sequence[TopCard], snapshot: Snapshot, style: Style) -> Iterator[str]:
-    """Yield a line of names and a line a card; a host.s name stands above its cards where there is no room beside."""
+    """Yield the table of cards; the host is a line above its cards if its column does not fit."""
     several = len(snapshot.hosts) > 1
     rows, widths = _card_table(cards, style, several=several)
     if several and widths["card"] < _SHORTEST_CARD:
@@ -220,7 +220,7 @@ def card_lines(cards: Sequence[TopCard], snapshot: Snapshot, style: Style) -> It
 
 
 def _card_table(cards: Sequence[TopCard], style: Style, *, several: bool) -> tuple[list[Row], dict[str, int]]:
-    """Return the rows, the line of names first, and the width of each column that has room."""
+    """Return the rows, the heading first, and the width of each column that fits."""
     heat = "°C" if style.unicode else "C"
     names = ("card", "state", "for", "promised to", "until", "name", "util %", "busy", "memory", "W", heat, "note")
     rows: list[Row] = [
@@ -263,7 +263,7 @@ _LEFT: Final = {"card", "state", "does", "promised to", "until", "name", "note",
 
 
 def _card(card: TopCard, names: Sequence[str], *, several: bool, style: Style) -> Row:
-    now = card.state != UNOBSERVED  # what was read at a tick long ago is no news
+    now = card.state != UNOBSERVED  # values of a stale tick are hidden
     known = now and card.utilization is not None
     told = (
         _place(card, style, several=several),
@@ -283,9 +283,9 @@ def _card(card: TopCard, names: Sequence[str], *, several: bool, style: Style) -
 
 
 def _promise(card: TopCard, style: Style) -> str:
-    """Return whom a card is promised to and what became of it: ``ana: empty 1h 5m``; of several the worst.
+    """Return a card's worst allocation with its use, as in ``ana: empty 1h 5m``, and the number of others.
 
-    Of a free card since when nobody was promised it, where it has been idle for longer: ``nobody 2m``.
+    For a free card that was idle before it became unallocated: ``nobody 2m``.
     """
     if card.state == UNOBSERVED or card.allocation is None:
         return ""
@@ -301,26 +301,26 @@ def _promise(card: TopCard, style: Style) -> str:
 
 
 def _until(card: TopCard) -> str:
-    """Return when the promise that is shown ends, by this host's clock, with the day where it is not today."""
+    """Return the end of the shown allocation in local time, with the date if it is not today."""
     until_ms = card.allocations[0].until_ms if card.allocations and card.state != UNOBSERVED else None
     if until_ms is None:
         return ""
     try:
         until, today = time.localtime(until_ms / 1000), time.localtime()
-    except (OverflowError, OSError, ValueError):  # what an agent told may be no moment
+    except (OverflowError, OSError, ValueError):  # an agent may send an invalid time
         return ""
     form = "%H:%M" if until[:3] == today[:3] else "%m-%d %H:%M" if until[0] == today[0] else "%Y-%m-%d"
     return time.strftime(form, until)
 
 
 def _place(one: TopCard | TopHolder, style: Style, *, several: bool) -> str:
-    """Return where a card is: its index, or how its UUID begins; of many hosts with the host's name."""
+    """Return a card's index, else the beginning of its UUID; with several hosts after the host's name."""
     place = style.name(one.gpu, _SHORT_ID) if one.index is None else str(one.index)
     return f"{style.name(one.host, _LONGEST)}/{place}" if several else place
 
 
 def holder_lines(holders: Sequence[TopHolder], snapshot: Snapshot, style: Style) -> Iterator[str]:
-    """Yield a line of names and a line a holder."""
+    """Yield the table of holders, a line each below the heading."""
     several = len(snapshot.hosts) > 1
     names = ("idle for", "does", "owner/program", "memory", "util %", "card", "pid", "in")
     rows = [
@@ -348,7 +348,7 @@ def holder_lines(holders: Sequence[TopHolder], snapshot: Snapshot, style: Style)
 
 
 def _holder(one: TopHolder, names: Sequence[str], *, several: bool, style: Style) -> Row:
-    # The job first: what somebody would end.
+    # The job first: it is what an administrator would cancel.
     runs_in = {
         "job": one.slurm_job_id,
         "pod": one.pod_uid,
@@ -376,6 +376,6 @@ def _length(milliseconds: int | None, style: Style, *, at_least: bool) -> str:
 
 
 def painted(state: str, text: str, style: Style) -> str:
-    """Return text in the colour of a card's or a process's state."""
+    """Return text in the colour of a card's or process's state."""
     colours = {UNOBSERVED: "dim", "idle": "idle-held"}
     return style.paint(colours.get(state, state), text)

@@ -1,4 +1,4 @@
-"""The first screen: which sections it is made of, and the commands that go on from it; imports nothing that draws."""
+"""Sections of the first screen, and the follow-up commands; imports no rendering code."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ from typing import Final
 
 BRIEF: Final = ("headline", "now", "groups", "cards", "usage", "allocation")
 SECTIONS: Final = (*BRIEF, "time-of-day")
-"""No more of them is asked of the store."""
+"""All sections that the first screen reads from the store."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Steps:
-    """The command that made a report, and what explains its cards; ``None`` where their store is gone.
+    """The command that made the report, and the one that explains its cards; ``None`` if the store is temporary.
 
-    ``store`` is what names the store to other commands, ``None`` where nothing can be written into it.
+    ``store`` is the option that names the store to other commands, ``None`` if it is not writable. ``then`` is a
+    further command to show.
     """
 
     report: str = "gua report"

@@ -1,4 +1,4 @@
-"""Whom to ask, and what is free: the owners by what they wasted in the window and what they hold now; free cards."""
+"""Top idle holders by waste in the window with their current cards, and free cards."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _ID_HEAD: Final = len("MIG-0123")
 
 
 def flow(items: Iterable[str], style: Style, *, indent: int = 2, gap: str = "  ") -> Iterator[str]:
-    """Yield items side by side, as many on a line as fit; one that fits on no line is broken at its spaces."""
+    """Yield items side by side, as many a line as fit; an item longer than a line is wrapped at spaces."""
     line = ""
     for item in items:
         longer = f"{line}{gap}{item}" if line else " " * indent + item
@@ -42,7 +42,7 @@ def flow(items: Iterable[str], style: Style, *, indent: int = 2, gap: str = "  "
 
 
 def uncut(text: str, style: Style, *, indent: int = 0, hanging: int | None = None) -> list[str]:
-    """Return a text wrapped between words, or in one line where a word is too long: what is typed must not be cut."""
+    """Return text wrapped between words, or as one line if a word is too long: commands must not be cut."""
     is_cut = any(indent + (hanging or 0) + shown_width(word) > style.width for word in text.split())
     if is_cut or indent + shown_width(text) <= style.width:
         return [" " * indent + text]
@@ -50,7 +50,7 @@ def uncut(text: str, style: Style, *, indent: int = 0, hanging: int | None = Non
 
 
 def rows(table: Table, style: Style) -> Iterator[str]:
-    """Yield a table, or where it does not fit a paragraph a row below what the first column is called."""
+    """Yield a table; if it does not fit, one paragraph a row below the title of the first column."""
     if fits(table, style):
         yield from draw(table, style)
         return
@@ -64,9 +64,9 @@ Places = Callable[[str, str], str]
 
 
 def places(report: Report, style: Style) -> Places:
-    """Return what tells where a card is by its host and id: ``GPU 3``, ``node-1 GPU 3``, ``GPU 4 3g.40gb``.
+    """Return a function from host and card id to the card's label: ``GPU 3``, ``node-1 GPU 3``, ``GPU 4 3g.40gb``.
 
-    MIG instances of one size on one GPU are told apart by their ids.
+    MIG instances with equal labels get the beginning of their UUID instead.
     """
     several = len(report.hosts) > 1
     found = {}
@@ -97,11 +97,11 @@ def _part(card: Card, style: Style) -> str:
 
 MOST_ASKED: Final = 5
 MOST_BRIEFLY: Final = 3
-NOBODY: Final = "(nobody)"  # is there; short enough never to be cut
+NOBODY: Final = "(nobody)"  # no process; short enough never to be cut
 
 
 def whom_to_ask(report: Report, told: Answers, style: Style, hours: HourFormat, *, most: int) -> Iterator[str]:
-    """Yield a line an owner, ``most`` of them, and what no listed process owns; nothing where nothing was held idle."""
+    """Yield the top idle holders, ``most`` of them, the rest in total, and memory without a listed process."""
     shown = told.ask if len(told.ask) <= most + 1 else told.ask[:most]
     rest = told.ask[len(shown) :]
     hours_of, of_rest, of_unowned = amounts(report, shown, rest, told.unowned, hours)
@@ -118,10 +118,10 @@ def whom_to_ask(report: Report, told: Answers, style: Style, hours: HourFormat, 
 
 
 def _owners(report: Report, told: Answers, wasted: Sequence[tuple[ToAsk, str]], where: Places, style: Style) -> Table:
-    """Return a row an owner: what it wasted, and where anybody looked, what it holds now."""
+    """Return a row for each owner: what it wasted, and if current holders were read, what it holds."""
     money = Amounts.of_report(report)
     lines = Rows([(one, gpu_hours, _holds(report, one, where, style)) for one, gpu_hours in wasted])
-    # Where no other column tells that, it says here that one was not there.
+    # Without the column of current cards, mark owners of empty allocations here.
     lines.add(
         "Whom to ask",
         lambda row: (
@@ -145,7 +145,7 @@ def _owners(report: Report, told: Answers, wasted: Sequence[tuple[ToAsk, str]], 
 
 
 def other_people(shown: Sequence[ToAsk], rest: Sequence[ToAsk]) -> str:
-    """Return how many people are in the rest alone, each once; the rest may have more of those who are shown."""
+    """Return the number of other owners in ``rest``, and whether it has further entries of shown ones."""
     already = {one.owner for one in shown}
     count = len({one.owner for one in rest} - already)
     more = "more of those above" if any(one.owner in already for one in rest) else ""
@@ -155,9 +155,9 @@ def other_people(shown: Sequence[ToAsk], rest: Sequence[ToAsk]) -> str:
 def amounts(
     report: Report, shown: Sequence[ToAsk], rest: Sequence[ToAsk], unowned: Unowned | None, hours: HourFormat
 ) -> tuple[list[str], str, str]:
-    """Return the hours of each owner shown, of the rest and of nobody.
+    """Return the hours of each shown owner, of the rest, and of memory without a listed process.
 
-    Those that were held together are what the verdict says was held, those that were empty what it says was empty.
+    They are rounded to add up to the report's idle-held and empty hours.
     """
     held = [one for one in shown if isinstance(one, IdleOwner)]
     empty = [one for one in shown if isinstance(one, AskedOfEmpty)]
@@ -179,19 +179,19 @@ def amounts(
 
 
 def when(report: Report) -> str:
-    """Return ``now``, or for a window that ended earlier that its end is meant."""
+    """Return ``now``, or ``at the end`` if the window ended earlier."""
     return "now" if report.ends_now else "at the end"
 
 
 def told_of(cost: Cost | None, style: Style) -> str:
-    """Return ``, 12 EUR`` where a price matches."""
+    """Return the cost as ``, 12 EUR``, empty without a price."""
     return f", {written(cost, style.name, 0)}" if cost is not None and cost.amounts else ""
 
 
 def _holds(report: Report, one: ToAsk, where: Places, style: Style) -> list[str]:
-    """Return where an owner's worst is, for how long that idles, its memory, its program, and by which allocation.
+    """Return the cells of an owner's longest idle card: place, idle time, memory, program, and allocation.
 
-    Of one that left it says how long ago; of one that was promised cards and is not there, by which allocation.
+    For an owner without cards they show how long ago it left; for an empty allocation its name.
     """
     if isinstance(one, AskedOfEmpty):
         return _holds_of_empty(one, where, style)
@@ -227,14 +227,14 @@ def _holds_of_empty(one: AskedOfEmpty, where: Places, style: Style) -> list[str]
 
 
 def unowned(report: Report, found: Unowned, wasted: str, where: Places, style: Style) -> str:
-    """Return how much memory that nobody owns wasted, where there is some, and how to look for who holds it."""
+    """Return the hours of memory without a listed process, its worst card, and the command that shows its holder."""
     told = f"{wasted}{told_of(found.cost, style)} in memory that no listed process owns"
     if not found.holds:
         return f"{told}, none of it {when(report)}."
     worst = found.holds[0]
     others = f" and {plural(len(found.holds) - 1, 'other')}" if len(found.holds) > 1 else ""
     since = at_least(worst.idle_ms or 0, is_lower_bound=worst.is_lower_bound)
-    # Where there are several hosts, the place of the card says which one is meant.
+    # With several hosts the card's label names the host of the command.
     return (
         f"{told}, {when(report)} on {where(worst.host, worst.gpu)}{others} for {since}. Next, there: sudo fuser -v "
         "/dev/nvidia*"
@@ -248,15 +248,15 @@ NOT_LOOKED_AT: Final = "Allocation is not looked at: it may be promised to someb
 
 
 def free(report: Report, told: Answers, style: Style, *, brief: bool = False) -> Iterator[str]:
-    """Yield the free cards as a sentence, and whether anybody asked to whom they are promised.
+    """Yield the free cards, and idle cards that are allocated or may be; nothing if they were not read.
 
-    Then those that nothing holds either, and that are promised or may be; nothing where nobody looked.
+    ``brief`` only counts the latter.
     """
     if told.free is None:
         return
     where = places(report, style)
     first, *others = sentences_of_free(report, told, where, style)
-    if brief:  # how many cards look free and are not, or may not be
+    if brief:  # only the number of idle cards that are not, or may not be, free
         promised, maybe = len(_by_card(told.promised)), len(told.maybe_promised)
         is_promised = f"{promised:,} that nothing holds {'is' if promised == 1 else 'are'} promised" if promised else ""
         parts = list(filter(None, (is_promised, f"of {maybe:,} that is not known" if maybe else "")))
@@ -265,7 +265,7 @@ def free(report: Report, told: Answers, style: Style, *, brief: bool = False) ->
 
 
 def sentences_of_free(report: Report, told: Answers, where: Places, style: Style) -> Iterator[str]:
-    """Yield what is free, what is promised and held by nothing, and of what that is not known."""
+    """Yield sentences on free cards, on allocated idle cards, and on idle cards of unknown allocation."""
     if not told.free:
         yield f"Free {when(report)}: none."
     else:
@@ -277,7 +277,7 @@ def sentences_of_free(report: Report, told: Answers, where: Places, style: Style
         yield f"Free {when(report)}: {_listed(shown, len(told.free))}. {promised_to(told.free)}"
     if told.promised:
         cards = _by_card(told.promised)
-        most = MOST_PROMISED if len(report.hosts) == 1 else 1  # there the names are longer
+        most = MOST_PROMISED if len(report.hosts) == 1 else 1  # labels with host names are longer
         promised = [_promised(report, of_card, where, style) for of_card in cards[:most]]
         yield f"Not free: {_listed(promised, len(cards), '; ')}."
     if told.maybe_promised:
@@ -286,7 +286,7 @@ def sentences_of_free(report: Report, told: Answers, where: Places, style: Style
 
 
 def promised_to(cards: Sequence[FreeCard]) -> str:
-    """Return whether anybody was promised free cards, as far as somebody looked."""
+    """Return whether the free cards are known to be unallocated, as far as allocation was read."""
     unlooked = sum(one.allocation is None for one in cards)
     if unlooked == len(cards):
         return NOT_LOOKED_AT
@@ -302,7 +302,7 @@ def _listed(shown: Iterable[str], total: int, between: str = ", ") -> str:
 
 
 def _by_card(promised: Sequence[PromisedCard]) -> list[list[PromisedCard]]:
-    """Return the allocations of each card, first the cards on which nobody is, the longest first."""
+    """Return the allocations grouped by card: cards with an empty allocation first, the longest first."""
     cards: dict[tuple[str, str], list[PromisedCard]] = {}
     for one in promised:
         cards.setdefault((one.host, one.gpu), []).append(one)
@@ -315,13 +315,13 @@ def _by_card(promised: Sequence[PromisedCard]) -> list[list[PromisedCard]]:
 
 
 def before(card: FreeCard, style: Style) -> str:
-    """Return to whom a free card was promised until it became free, in brackets; empty where that is not known."""
+    """Return the owner of a free card's previous allocation in brackets; empty if unknown."""
     owner = card.previous_owner
     return "" if owner is None else f" (before that promised to {style.name(owner, _NAME_WIDTH)})"
 
 
 def _promised(report: Report, of_card: Sequence[PromisedCard], where: Places, style: Style) -> str:
-    """Return ``GPU 3, promised to alice (slurm 1234), nobody there since 09:10``."""
+    """Return a card with its allocation, owner, and since when it is empty, as text."""
     first, rest = of_card[0], len(of_card) - 1
     owner = NOT_KNOWN if first.owner is None else style.name(first.owner, _NAME_WIDTH)
     text = (

@@ -1,4 +1,4 @@
-"""Each card in one line, of many cards on several hosts each host; and the hours of the day."""
+"""One line per card, or per host for many cards; and the hours of the day."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MOST_HOSTS: Final = 8
 
 
 def cards(report: Report, style: Style, hours: HourFormat) -> Iterator[str]:
-    """Yield the GPU-hours of each card by state, with what it does now and for how long; of many those of the hosts."""
+    """Yield GPU-hours by state with the current state of each card; with many cards, of each host."""
     shown = sorted(report.cards, key=lambda card: -card.states[IDLE_HELD].gpu_ms)
     if len(shown) <= MOST_CARDS:
         yield from rows(_table(report, shown, style, hours), style)
@@ -99,9 +99,9 @@ _Row = tuple[str, Sequence[float], str]
 
 
 def day(report: Report, style: Style) -> Iterator[str]:
-    """Yield the hours, then each state that occurred with the hour in which it is most.
+    """Yield a sparkline by hour of the day for each state that occurred, with its peak hour.
 
-    Its name and that hour stand beside the strip where they fit, and above it where they do not.
+    In a narrow terminal the label and the peak hour are above the sparkline.
     """
     hours = report.get(TimeOfDay)
     if hours is None:
@@ -128,7 +128,7 @@ def day(report: Report, style: Style) -> Iterator[str]:
 
 
 def _state_row(hours: TimeOfDay, state: str) -> _Row:
-    """Return a state, its share of each hour, and the hour in which it is most, written as in the section."""
+    """Return a state, its share of each hour, and its peak hour, rounded as in the section."""
     parts = [share(hour.states, state) or 0 for hour in hours]
     most = max(range(_HOURS_OF_DAY), key=parts.__getitem__)
     written = percents([hours[most].states[one].gpu_ms for one in STATES])[STATES.index(state)]

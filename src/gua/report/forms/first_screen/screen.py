@@ -1,4 +1,4 @@
-"""The default text: a screen of answers, each in as few lines as it takes; the sections have the rest."""
+"""The default report: one screen of short answers; the sections have the details."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from gua.report.states import ACTIVE, IDLE_HELD, STATES, TRULY_IDLE, UNKNOWN, ob
 
 MOST_WARNINGS: Final = 3
 MOST_WARNINGS_BRIEFLY: Final = 2
-_MUCH_OF_WINDOW: Final = 0.01  # of the window
+_MUCH_OF_WINDOW: Final = 0.01  # share of the window
 
 
 def _heading(report: Report, style: Style, hours: HourFormat, *, brief: bool) -> Iterator[str]:
@@ -57,7 +57,7 @@ def _heading(report: Report, style: Style, hours: HourFormat, *, brief: bool) ->
 
 
 def _warnings(report: Report, style: Style, hours: HourFormat, most: int) -> Iterator[str]:
-    """Yield the warnings; of one that takes more than a line what is wrong, without what follows from it."""
+    """Yield at most ``most`` warnings; one longer than a line is cut at its first colon."""
     every = list(warnings(report, style, hours, says_since=True))
     shown = every if len(every) <= most else every[: most - 1]
     for text in shown:
@@ -67,7 +67,7 @@ def _warnings(report: Report, style: Style, hours: HourFormat, most: int) -> Ite
 
 
 def window(report: Report) -> str:
-    """Return which time the report is about, or what of it is recorded where that is much less."""
+    """Return the window in words, or its recorded part if that is much shorter."""
     chosen, zone = report.window, report.window.timezone
     since_ms, until_ms = report.coverage.effective_since_ms, recorded_until_ms(report)
     if since_ms is None or since_ms - chosen.since_ms < _much_ms(report):
@@ -80,7 +80,7 @@ def window(report: Report) -> str:
 
 
 def recorded_until_ms(report: Report) -> int:
-    """Return when the window ends (Unix ms), or its recording, where that ended much earlier."""
+    """Return the end of the window (Unix ms), or of its recording if that ended much earlier."""
     until_ms, recorded_ms = report.window.until_ms, report.coverage.effective_until_ms
     is_over = recorded_ms is not None and not report.ends_now and until_ms - recorded_ms >= _much_ms(report)
     return recorded_ms if is_over and recorded_ms is not None else until_ms
@@ -90,27 +90,27 @@ def _much_ms(report: Report) -> float:
     return _MUCH_OF_WINDOW * (report.window.until_ms - report.window.since_ms)
 
 
-_MUCH_UNKNOWN: Final = 0.1  # of the expected time
-_MUCH_EMPTY: Final = 0.05  # of the time in which allocation was looked at
+_MUCH_UNKNOWN: Final = 0.1  # share of the expected time
+_MUCH_EMPTY: Final = 0.05  # share of the time in which an allocation source was read
 _BESIDE_FROM: Final = 44
 _COLOURED_FROM: Final = 36
 
 
 def _verdict(report: Report, told: Answers, style: Style, hours: HourFormat) -> Iterator[str]:
-    """Yield the sentence, the bar of all expected time, and each state's part."""
+    """Yield the summary sentences, the bar of expected time, and the hours of each state."""
     for line in style.wrap(" ".join(sentences(report, told, style, hours)), indent=0):
         yield style.title(line)
     if observed_ms(report.headline.states):
         covered = f"{percent(report.coverage.ratio)} % observed"
         beside = style.width >= _BESIDE_FROM
         yield _bar(report, style, f"  {covered}" if beside else "")
-        # Colours are no words to break lines at.
+        # Colour codes must not be broken across lines.
         plain = style if style.width >= _COLOURED_FROM else replace(style, colour=False)
         yield from flow([*_states(report, plain, hours), *([] if beside else [covered])], style)
 
 
 def sentences(report: Report, told: Answers, style: Style, hours: HourFormat) -> Iterator[str]:
-    """Yield what was held and did nothing, what was promised and empty where that is much, and what nobody knows.
+    """Yield sentences on idle-held time, on empty allocations if large, and on unknown time.
 
     The larger of the first two comes first.
     """
@@ -143,7 +143,7 @@ def sentences(report: Report, told: Answers, style: Style, hours: HourFormat) ->
             f"No GPU was held without being used: of {hours.of(observed)} GPU-hours observed, "
             f"{written[ACTIVE]} were active and {written[TRULY_IDLE]} truly-idle."
         )
-    # In the first hour the ticks that are still to come weigh much.
+    # In the first hour pending ticks would dominate the share.
     unobserved_ms = 0 if just_begun_ms(report) is not None else report.coverage.unobserved_gpu_ms
     dark_ms = unobserved_ms + states[UNKNOWN].gpu_ms
     expected_ms = report.coverage.expected_gpu_ms
@@ -176,7 +176,7 @@ def _tenths(value: float) -> str:
 def _bar(report: Report, style: Style, label: str) -> str:
     ratio = report.coverage.ratio
     width = style.width - 2 - len(label)
-    # What was not observed is blank; of what was, every state is seen.
+    # Unobserved time is blank; every observed state gets at least one character.
     filled = max(len(STATES), width if ratio is None else round(width * min(ratio, 1)))
     return f"  {style.split(report.headline.states, filled)}{' ' * (width - filled)}{label}".rstrip()
 
@@ -191,22 +191,22 @@ def _states(report: Report, style: Style, hours: HourFormat) -> Iterator[str]:
 
 
 def _written(report: Report, hours: HourFormat) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the hours and the share of each state as they are written everywhere in the report."""
+    """Return the hours and the share of each state, rounded as everywhere in the report."""
     values = [report.headline.states[state].gpu_ms for state in STATES]
     return dict(zip(STATES, hours.parts(values), strict=True)), dict(zip(STATES, percents(values), strict=True))
 
 
 SECTION: Final = "usefulness"
-"""Has the rest: each card, and what counters tell."""
+"""The section with the details on idle seconds: each card, and activity counters."""
 
 
 def _idle_seconds(report: Report, told: Answers, style: Style, hours: HourFormat, steps: Steps) -> Iterator[str]:
-    """Yield the sentence and the command that says more, where there is something to say."""
+    """Yield the sentence on idle seconds and the command for details, nothing below the limits of answers."""
     if told.idle_seconds is None:
         return
     words = f"{idle_seconds_in_words(report, told.idle_seconds, places(report, style), hours)}:".split()
     command = f"{steps.report} --section {SECTION}"
-    if style.name(command) != command:  # what cannot be typed as it is written is not written
+    if style.name(command) != command:  # omitted if escaping changes it
         yield from flow([*words[:-1], words[-1].replace(":", ".")], style, indent=0, gap=" ")
     elif shown_width(command) <= style.width:
         yield from flow([*words, command], style, indent=0, gap=" ")
@@ -216,7 +216,7 @@ def _idle_seconds(report: Report, told: Answers, style: Style, hours: HourFormat
 
 
 def idle_seconds_in_words(report: Report, found: IdleSeconds, where: Places, hours: HourFormat) -> str:
-    """Return how much it is, of what, and where most of it is; without a full stop."""
+    """Return the idle hours within active time, their share, and the card with most; without a full stop."""
     worst = found.most_idle
     active, idle = state_hours(report, hours)[ACTIVE], hours.of(found.idle_gpu_ms)
     on = ""
@@ -233,7 +233,7 @@ _MOST_INTERVALS: Final = 3
 
 
 def _basis(report: Report, style: Style) -> Iterator[str]:
-    """Yield three sentences."""
+    """Yield the basis in three sentences."""
     settings = {setting.key: setting for setting in report.rules}
     utilization, memory = settings["active_utilization"], settings["held_memory_bytes"]
     ratio = settings["held_memory_ratio"]
@@ -253,7 +253,7 @@ def _basis(report: Report, style: Style) -> Iterator[str]:
 
 
 def _more(report: Report, style: Style, steps: Steps) -> Iterator[str]:
-    """Yield the commands."""
+    """Yield the follow-up commands."""
     told = [f"{steps.report} --full", f"{steps.report} --section what-if"]
     if steps.explain is not None and (card := worst(report)):
         words = [steps.explain, *map(shlex.quote, (card.host, _named(card, report)))]
@@ -273,7 +273,7 @@ def _more(report: Report, style: Style, steps: Steps) -> Iterator[str]:
 
 
 def price_step(report: Report, style: Style, steps: Steps) -> Iterator[str]:
-    """Yield the command that sets a price, where some card has none."""
+    """Yield the command that sets a price, if a card has none."""
     command = None if steps.store is None else price_command(report.cards)
     if command is not None:
         priced = any(cost.amounts for cost in (report.headline.costs or {}).values())
@@ -282,18 +282,18 @@ def price_step(report: Report, style: Style, steps: Steps) -> Iterator[str]:
 
 
 def worst(report: Report) -> Card | None:
-    """Return the card that wasted most."""
+    """Return the card with the most idle-held time."""
     return max(report.cards, key=lambda card: card.states[IDLE_HELD].gpu_ms, default=None)
 
 
 def _named(card: Card, report: Report) -> str:
-    """Return a card's index, or its UUID where another has that too: an instance, or who had it before or since."""
+    """Return a card's index, or its UUID if another card of the report has the same index."""
     alike = sum((one.host, one.index) == (card.host, card.index) for one in report.cards)
     return card.gpu if card.index is None or alike > 1 else str(card.index)
 
 
 def typed(command: str, style: Style) -> Iterator[str]:
-    """Yield a command, over several lines so that a shell takes them as one: half of it may mean something else."""
+    """Yield a command; if too long over several lines with backslashes, so that a shell reads it as one."""
     if shown_width(command) <= style.width:
         yield command
         return
@@ -310,9 +310,9 @@ _SCREEN_WIDTH: Final = 80
 def render_first_screen(
     report: Report, style: Style, steps: Steps, *, brief: bool = False, with_basis: bool = False
 ) -> str:
-    """Return the answers of a report, within the style's width, and below them what else was asked for.
+    """Return the first screen within the style's width, with other requested sections below it.
 
-    Where that would be more than a screen fewer owners are named; less than 80 columns take as many lines as they need.
+    If it exceeds a screen, fewer owners are named; below 80 columns it takes as many lines as needed.
     """
     hours = HourFormat.fitting(report.coverage.expected_gpu_ms)
     told = answers(report)
@@ -341,7 +341,7 @@ def _joined(blocks: Iterable[str]) -> str:
 
 
 def _asked(report: Report, style: Style, hours: HourFormat) -> Iterator[Iterable[str]]:
-    """Yield what cards and processes are added up by, and the sections that the answers are not made of."""
+    """Yield the requested groupings, and the requested sections that the first screen does not cover."""
     groupings = tuple(one for one in report.get(Groupings) or () if one.by in report.groups_by)
     if groupings:
         models = {**report.models, Groupings: Groupings(groupings)}
