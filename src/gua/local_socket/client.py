@@ -196,7 +196,7 @@ def _first_answer(path: Path, ask: str, *, seconds: float, longest_bytes: int) -
 
 
 def believable(peer: Peer, path: Path) -> bool:
-    """Return whether the process listening at ``path`` is trusted: root, this user, or the folder's owner by root.
+    """Return whether the process listening at ``path`` is trusted: root, this user, or the owner set by root.
 
     A systemd service with DynamicUser has an arbitrary uid, but systemd creates its /run/gua. So the folder's owner is
     trusted only if root alone can have chosen it: every parent folder belongs to root and is not writable by others,

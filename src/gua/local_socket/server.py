@@ -48,7 +48,7 @@ class Listen:
 class Limits:
     """Limits on concurrent users, and on the seconds and bytes of each request.
 
-    The agent's own user and root are admitted beyond the total of ``connections`` and ``conversations``.
+    The agent's own user and root are admitted beyond the totals, up to the limits per uid.
     """
 
     connections: int = 16

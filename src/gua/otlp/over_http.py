@@ -38,7 +38,7 @@ _WBITS: Final = {"gzip": 31, "deflate": 15}  # HTTP's "deflate" is the zlib form
 _LEVEL: Final = 3
 _RETRYABLE: Final = (408, 429, 500, 502, 503, 504)
 # Statuses about the request's content. Other 4xx (404, 401, ...) are about the URL or the credentials: ticks are not
-# at fault, and must not be dropped for them.
+# at fault, and must not count as refused.
 _REFUSED: Final = (400, 413, 422)
 # urllib3's timeout applies to each read; the connection is cut this long after the whole request's timeout.
 _GRACE_SECONDS: Final = 0.25

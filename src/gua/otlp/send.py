@@ -39,7 +39,7 @@ class Transport(Protocol):
     def send(self, body: bytes) -> Acceptance:
         """Send once, within the timeout.
 
-        Raises TransientError for a temporary failure, DataError if the content is rejected, and UnavailableError if
+        Raises TransientError for a temporary failure, DataError if the content is refused, and UnavailableError if
         every request would fail with these settings.
         """
         ...
@@ -73,12 +73,12 @@ class OtlpEndpoint:
         self.rejected_points = 0
         """Points that the endpoint reported as rejected in accepted requests ("partial success")."""
         self.rejected_reason: str | None = None
-        """The endpoint's last message about them, or about a rejected request."""
+        """The endpoint's last message about them, or about a refused request."""
 
     def land(self, batch: Sequence[SpooledTick]) -> Sequence[SpooledTick]:
-        """Send the batch, oldest first, split by the transport's size limit; return permanently rejected ticks.
+        """Send the batch, oldest first, split by the transport's size limit; return permanently refused ticks.
 
-        A rejected request is bisected down to the ticks at fault. Raises :class:`TransientError` after
+        A refused request is bisected down to the ticks at fault. Raises :class:`TransientError` after
         ``patience_seconds``, :class:`UnavailableError` for a wrong endpoint or wrong settings.
         """
         refused: list[SpooledTick] = []
@@ -116,7 +116,7 @@ class OtlpEndpoint:
         return []
 
     def _probe(self) -> None:
-        """Raise UnavailableError if even an empty request is rejected, which an OTLP receiver must accept."""
+        """Raise UnavailableError if even an empty request is refused, which an OTLP receiver must accept."""
         if not self._probed:
             try:
                 self._deliver(())
@@ -171,8 +171,8 @@ def send_with_retry(
 ) -> T:
     """Return the result of ``attempt``, retrying after each :class:`TransientError` within ``patience_seconds``.
 
-    Waits are uniform between 0 and a bound that doubles from 0.5 s to 30 s ("full jitter"), or the server's retry
-    delay if that is longer. Raises the last error as soon as the next wait would exceed ``patience_seconds`` from the
+    Waits are uniform between 0 and a bound that doubles from 0.5 s to 30 s ("full jitter"). The server's retry
+    delay applies if it is longer. Raises the last error as soon as the next wait would exceed ``patience_seconds`` from the
     first failure.
     """
     bound = _FIRST_SECONDS

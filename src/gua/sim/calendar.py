@@ -1,10 +1,10 @@
 """The simulated lab's week in UTC, and the times of its agent's ticks.
 
-Periods repeat every seven days. State depends on the time alone, not on the run's length or the sampling interval, so
-that a seed gives the same week with any other options.
+Periods repeat every seven days. State depends on the time alone, not on duration or interval: a seed gives
+the same week with any other options.
 
 Tick spans follow the real agent's rule: a tick covers the time since the previous one. The first tick, and one after a
-break of more than two intervals, covers at most one interval and not more than the agent's age.
+break of more than two intervals, covers at most one interval, and at most the agent's age.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ _DAY: Final = clock(24)
 
 
 class _Promise(NamedTuple):
-    """A requested allocation: cards as (role, part), where 0 is a whole card and 2 an instance; times in minutes."""
+    """A requested allocation: cards as (role, part), where 0 is a whole card, 2 the second instance; minutes."""
 
     person: int
     cards: tuple[tuple[int, int], ...]

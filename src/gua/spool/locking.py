@@ -30,7 +30,7 @@ def replacing(path: Path) -> AbstractContextManager[None]:
 
 @contextmanager
 def _held(path: Path, kind: int) -> Iterator[None]:
-    # Opened each time: a lock on a removed file would lock nobody out.
+    # Opened each time: a lock on a removed file has no effect.
     descriptor = _opened(_lock_file(path))
     try:
         deadline = time.monotonic() + WAIT_SECONDS

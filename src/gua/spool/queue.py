@@ -38,7 +38,7 @@ class Spool:
 
     A tick is deleted after all ``destinations`` acknowledged it. A new destination gets every tick still stored; one
     that is no longer listed is forgotten. ``None`` takes the destinations in the file, for a helper that delivers to
-    one of them. Above ``max_bytes`` of stored data (``None``: no limit), rejected blobs are dropped first, then the
+    one of them. ``max_bytes`` limits the stored data (``None``: no limit): refused blobs are deleted first, then the
     oldest ticks, counted in :meth:`stats`.
 
     A damaged file, on opening or later, is set aside (:attr:`set_aside`) and replaced by a new one, counted in
@@ -143,9 +143,9 @@ class Spool:
                 self._database.upkeep(_shrink)
 
     def refuse(self, destination: str, ticks: Sequence[SpooledTick], reason: str) -> None:
-        """Store ticks that ``destination`` rejected permanently, and count them; does not acknowledge them.
+        """Store ticks that ``destination`` refused permanently, and count them; does not acknowledge them.
 
-        A tick that is rejected again after a restart is counted once.
+        A tick that is refused again after a restart is counted once.
         """
 
         def work(database: sqlite3.Connection) -> None:
@@ -161,7 +161,7 @@ class Spool:
         self._write(work)
 
     def refused(self, destination: str) -> list[tuple[SpooledTick, str]]:
-        """Return the rejected ticks still stored, oldest first, each with its reason."""
+        """Return the refused ticks still stored, oldest first, each with its reason."""
 
         def work(database: sqlite3.Connection) -> list[tuple[SpooledTick, str]]:
             rows = database.execute(
@@ -233,7 +233,7 @@ def _size(file: Path) -> int:
 
 
 def _delivered(database: sqlite3.Connection, destination: str, after_id: int, up_to_id: int) -> int:
-    """Return the number of ticks with ids in (after, up to] that the destination accepted, without rejected ones."""
+    """Return the number of ticks with ids in (after, up to] that the destination accepted, without refused ones."""
     ticks: int = database.execute(
         "SELECT (SELECT count(*) FROM ticks WHERE id > :after AND id <= :up_to)"
         " - (SELECT count(*) FROM refused WHERE destination = :destination AND id > :after AND id <= :up_to)",
@@ -277,7 +277,7 @@ def _unpacked(stored: bytes | None) -> dict[Key, IdleCounter]:
 
 
 def _keep_below(database: sqlite3.Connection, max_bytes: int | None) -> None:
-    """Delete rejected blobs, then the oldest ticks, until the data fits ``max_bytes``; the newest tick always stays.
+    """Delete refused blobs, then the oldest ticks, until the data fits ``max_bytes``; the newest tick always stays.
 
     Counts dropped ticks. ``None`` means no limit. Call within a transaction.
     """

@@ -24,7 +24,7 @@ class SpoolStats:
 
     ``ticks`` is the number that some destination still lacks, ``waiting`` the number by destination. ``oldest_ms`` is
     the oldest pending tick by destination, ``newest_ms`` the newest tick (both Unix ms). ``bytes`` are on disk, the
-    write-ahead log included. ``delivered``, ``refused`` and ``dropped`` count ticks: accepted, permanently rejected,
+    write-ahead log included. ``delivered``, ``refused`` and ``dropped`` count ticks: accepted, permanently refused,
     deleted by the size limit. ``delivered_ms`` is the last delivery by destination (Unix ms), absent if
     none. ``repairs`` counts replaced damaged or removed files, ``lost`` the ticks lost with them: ``None`` if unknown,
     as with damaged files.

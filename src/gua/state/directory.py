@@ -110,9 +110,9 @@ def asking_home(given: Path | None, environ: Mapping[str, str]) -> Path:
 def prepare_home(path: Path) -> Home:
     """Create the directory with missing parents, mode 0700, and return it after permission checks.
 
-    Refuses a directory of another user, one that others can write (files may be planted), one behind another user's
-    symlink, and one that is not writable. A directory that others can read is set to 0700 if it has only the agent's
-    own files, so that no unrelated directory changes its mode.
+    Refuses another user's directory, one that others can write (files may be planted), one behind another user's
+    symlink, and one that is not writable. If others can read the directory, and it has only the agent's own files, it
+    is set to 0700. Unrelated directories keep their mode.
     Raises UnavailableError.
     """
     path = path.absolute()

@@ -1,7 +1,7 @@
 """The PID file: the agent of a state directory; and why the last start in the background failed.
 
-A pid alone proves nothing, as pids are reused. An agent is running only if the file is locked *and* the process
-with its pid has the start time and boot id in the file. So a file on a disk that several hosts share never
+A pid alone proves nothing, as pids are reused. An agent runs only if the file is locked *and* its pid's process
+has the start time and boot id in the file. So a file on a disk that several hosts share never
 identifies a process on the wrong host.
 """
 

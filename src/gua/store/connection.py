@@ -108,7 +108,7 @@ def give_back_blocks() -> None:
 
 
 def check_version(dsn: ServerDsn, version: str) -> None:
-    """Raise UnavailableError if the server is older than ClickHouse 25.8, which the shipped SQL needs."""
+    """Raise UnavailableError if the server is older than the shipped SQL supports."""
     if version_number(version) < _LEAST_VERSION:
         least = ".".join(map(str, _LEAST_VERSION))
         raise UnavailableError(f"{dsn} runs ClickHouse {version}, gua needs {least} or newer: upgrade the server")

@@ -126,7 +126,7 @@ class Store:
             return str(self._client.command("SELECT version()"))
 
     def land(self, batch: Sequence[SpooledTick]) -> list[SpooledTick]:
-        """Insert spooled ticks; return those that the engine rejects permanently. Landing is idempotent."""
+        """Insert spooled ticks; return those that the engine refuses permanently. Landing is idempotent."""
         from gua.store import landing  # noqa: PLC0415 - only needed for landing
 
         def insert(part: Sequence[SpooledTick]) -> None:

@@ -55,7 +55,7 @@ def batch_bytes(batch: Sequence[SpooledTick]) -> bytes:
 def land_rows(batch: Sequence[SpooledTick], insert: Callable[[Iterable[TableLines]], None]) -> list[SpooledTick]:
     """Insert ticks as rows; return those to land as points. Raises QueryError if the data are not at fault.
 
-    These are requests of another encoder, ticks that :class:`TickRows` refuses, and rows that the engine rejects.
+    These are requests of another encoder, ticks that :class:`TickRows` refuses, and rows that the engine refuses.
     """
     others: list[SpooledTick] = []
     for rows, taken in _in_rows(batch, others):
@@ -94,9 +94,9 @@ def _in_rows(
 def land_bisecting(
     batch: Sequence[SpooledTick], insert: Callable[[Sequence[SpooledTick]], None], *, have_some_landed: bool = False
 ) -> list[SpooledTick]:
-    """Insert the batch; on a rejection bisect it, and return the ticks that the engine rejects one by one.
+    """Insert the batch; if it is refused, bisect it; return the ticks that the engine refuses one by one.
 
-    Raises UnavailableError if it rejects every tick of several and ``have_some_landed`` is false: then the cause is not
+    Raises UnavailableError if it refuses every tick of several and ``have_some_landed`` is false: then the cause is not
     the ticks.
     """
     if not batch:
