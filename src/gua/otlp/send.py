@@ -171,9 +171,9 @@ def send_with_retry(
 ) -> T:
     """Return the result of ``attempt``, retrying after each :class:`TransientError` within ``patience_seconds``.
 
-    Waits are uniform between 0 and a bound that doubles from 0.5 s to 30 s ("full jitter"). The server's retry
-    delay applies if it is longer. Raises the last error as soon as the next wait would exceed ``patience_seconds`` from the
-    first failure.
+    Waits are uniform between 0 and a bound that doubles from 0.5 s to 30 s ("full jitter"). The server's retry delay
+    applies if it is longer. Raises the last error as soon as the next wait would exceed ``patience_seconds`` from
+    the first failure.
     """
     bound = _FIRST_SECONDS
     deadline: float | None = None
