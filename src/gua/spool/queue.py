@@ -38,7 +38,7 @@ class Spool:
 
     A tick is deleted after all ``destinations`` acknowledged it. A new destination gets every tick still stored; one
     that is no longer listed is forgotten. ``None`` takes the destinations in the file, for a helper that delivers to
-    one of them. ``max_bytes`` limits the stored data (``None``: no limit): refused blobs are deleted first, then the
+    one of them. ``max_bytes`` limits the stored data (``None``: no limit). Refused blobs are deleted first, then the
     oldest ticks, counted in :meth:`stats`.
 
     A damaged file, on opening or later, is set aside (:attr:`set_aside`) and replaced by a new one, counted in
