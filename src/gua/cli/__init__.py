@@ -1,1 +1,1 @@
-"""The command line: one command a file, everything wired in one place."""
+"""The command line: one module per command, dependencies wired in one place."""

@@ -1,7 +1,7 @@
-"""``gua answer``: one report for a user of this host, over a connection that the agent hands on.
+"""``gua answer``: makes one report for a user of this host, over a connection passed by the agent.
 
-The agent starts it, not people: a process of its own opens the store, answers the report's questions and ends, so that
-the agent never loads the engine.
+The agent starts it, not people. Its own process opens the store, answers the report's queries and exits, so that the
+agent never loads the engine.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def command(*, fd: Annotated[int, typer.Option("--fd", help="The connection, inh
 
 
 _REQUEST_BYTES: Final = 2 * 2**20
-# Between two questions of gua report pass milliseconds, and whoever is quiet keeps everybody else from the store.
+# A report's queries follow each other within milliseconds; an idle client would lock others out of the store.
 _QUIET_SECONDS: Final = 10.0
 _SEND_SECONDS: Final = 30.0
 _CHUNK_BYTES: Final = 256 * 1024
@@ -63,8 +63,8 @@ def converse(connection: socket.socket, open_reader: Callable[[], AbstractContex
     except LineError as error:
         complain(connection, f"the agent got {error}", DataError.exit_code)
     except OSError:
-        pass  # they are gone, or take too long
-    except Exception as error:  # noqa: BLE001 - the user is told in one line, whatever it is
+        pass  # the client is gone or too slow
+    except Exception as error:  # noqa: BLE001 - report any error to the user in one line
         complain(connection, f"the report failed ({type(error).__name__})", UnavailableError.exit_code)
 
 

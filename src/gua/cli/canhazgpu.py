@@ -1,7 +1,7 @@
-"""``canhazgpu``: gua in the words of the tool before it, for scripts and fingers that know them.
+"""``canhazgpu``: gua with the commands of its predecessor, for existing scripts and habits.
 
-``ln -s $(command -v gua) ~/bin/canhazgpu`` makes it; ``gua canhazgpu`` is the same. Every error of its own has exit
-code 1, as there.
+``ln -s $(command -v gua) ~/bin/canhazgpu`` installs it; ``gua canhazgpu`` is the same. All its own errors exit with
+code 1, as in canhazgpu.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def status(
     *,
     as_json: Annotated[bool, typer.Option("-j", "--json", help="As JSON.")] = False,
     summary: Annotated[bool, typer.Option("-s", "--summary", help="Counts alone.")] = False,
-    no_color: Annotated[bool, typer.Option("--no-color", help="There is no colour.")] = False,  # noqa: ARG001 - theirs
+    no_color: Annotated[bool, typer.Option("--no-color", help="There is no colour.")] = False,  # noqa: ARG001 - option of canhazgpu
     memory_threshold: ThresholdOption = of_status.HELD_MB,
     every_host: Annotated[bool, typer.Option("--all", help="Not here: gua status --all asks the store.")] = False,
     remote: Annotated[str | None, typer.Option("-r", "--remote", help="Not here.")] = None,
@@ -86,7 +86,7 @@ def run(
     user: UserOption = None,
     wait: WaitOption = None,
     nonblock: NonblockOption = False,
-    memory_threshold: ThresholdOption = of_status.HELD_MB,  # noqa: ARG001 - a card with a process is never given
+    memory_threshold: ThresholdOption = of_status.HELD_MB,  # noqa: ARG001 - a card with a process is never reserved
     program: Annotated[list[str], typer.Argument(metavar="-- COMMAND...")],
 ) -> None:
     """Run a command with GPUs of its own."""
@@ -113,7 +113,7 @@ def reserve_by_hand(
         bool, typer.Option("-f", "--force", help="Also cards of which it is unknown who uses them.")
     ] = False,
     short: Annotated[bool, typer.Option("-s", "--short", help="The indices alone.")] = False,
-    memory_threshold: ThresholdOption = of_status.HELD_MB,  # noqa: ARG001 - as of run
+    memory_threshold: ThresholdOption = of_status.HELD_MB,  # noqa: ARG001 - as in run
 ) -> None:
     """Reserve GPUs for a time."""
     more = {"note": _label(note, user), "for_ms": parse_duration_ms(duration or "8h"), "accept_unknown": force}
@@ -178,7 +178,7 @@ def web() -> None:
 
 def main(arguments: Sequence[str]) -> int:
     """Run canhazgpu with these arguments and return its exit code; prints errors as it does."""
-    from typer.exceptions import Abort, TyperException  # noqa: PLC0415 - only for this
+    from typer.exceptions import Abort, TyperException  # noqa: PLC0415 - only needed here
 
     try:
         if arguments[:1] == ["run"]:
@@ -205,7 +205,7 @@ def _tried() -> list[Path]:
     return places(Path(named) if named else None, asking_home(None, os.environ))
 
 
-def _reserved(  # noqa: PLR0917 - what a request is made of
+def _reserved(  # noqa: PLR0917 - parts of a request
     kind: str,
     gpus: int | None,
     gpu_ids: str | None,

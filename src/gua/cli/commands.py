@@ -1,4 +1,4 @@
-"""The commands of ``gua`` by name, and each as an application of its own."""
+"""The commands of ``gua`` by name, each loadable as its own application."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ COMMANDS: Final = {
 }
 
 
-def module_of(name: str) -> Any:  # noqa: ANN401 - a module, and what it may have
+def module_of(name: str) -> Any:  # noqa: ANN401 - a module with command-specific attributes
     """Import and return the module of a command."""
     return importlib.import_module(f"gua.cli.{COMMANDS[name].module}")
 
@@ -94,7 +94,7 @@ def load(name: str) -> typer.Typer:
     module = module_of(name)
     root = typer.Typer(
         add_completion=False,
-        rich_markup_mode=None,  # else names in messages are read as markup
+        rich_markup_mode=None,  # otherwise names in messages are parsed as markup
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
@@ -112,7 +112,7 @@ def load(name: str) -> typer.Typer:
     return root
 
 
-def made(name: str) -> Any:  # noqa: ANN401 - the library keeps its class private
+def made(name: str) -> Any:  # noqa: ANN401 - typer's class is private
     """Return the command as the library runs it; a group is below one of no name."""
     from typer.main import get_command  # noqa: PLC0415 - as above
 
@@ -138,14 +138,14 @@ def leave_plain_values(command: Any, parent: typer.Context | None = None) -> Non
 
 
 def _leave(parameter: TyperOption | TyperArgument) -> None:
-    from pathlib import Path  # noqa: PLC0415 - gua --help needs none, and it takes as long as that
+    from pathlib import Path  # noqa: PLC0415 - gua --help does not need it, and it takes as long
 
     checked = parameter.process_value
     kind, info = parameter.type_descriptor.annotation, parameter.type_descriptor.parameter_info
     limits = ("parser", "path_type", "exists", "readable", "writable", "resolve_path")
     is_free = info.file_okay and info.dir_okay and not any(getattr(info, name) for name in limits)
 
-    def process_value(ctx: Any, value: Any) -> Any:  # noqa: ANN401 - of whatever type the option is
+    def process_value(ctx: Any, value: Any) -> Any:  # noqa: ANN401 - any option type
         if parameter.value_is_missing(value) and not parameter.required:
             taken: Any = None if not parameter.multiple and parameter.nargs == 1 else ()
         elif kind in {str, list[str]} and value and info.parser is None:
@@ -158,7 +158,7 @@ def _leave(parameter: TyperOption | TyperArgument) -> None:
             return checked(ctx, value)
         return taken if parameter.callback is None else parameter.callback(ctx, parameter, taken)
 
-    parameter.process_value = process_value  # type: ignore[method-assign] # of this one alone
+    parameter.process_value = process_value  # type: ignore[method-assign] # replaced on this instance only
 
 
 def _grouped(groups: Mapping[str, tuple[str, ...]]) -> type[TyperCommand]:

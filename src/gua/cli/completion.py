@@ -1,4 +1,4 @@
-"""Completion by Tab, as typer has it: what teaches a shell to ask, and what it is told of values."""
+"""Shell completion, based on typer: installation of the scripts, and candidates for values."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 NAME: Final = "gua"
 SHELLS: Final = ("bash", "zsh", "fish")
 LIMIT_SECONDS: Final = 1.5
-# A name is typed for the user, who may not look: nothing that a shell would read as more than a word.
+# Completed names are inserted unseen: allow only characters that a shell reads as one plain word.
 _PLAIN: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:@%+,/-]*", re.ASCII)
 
 
@@ -33,8 +33,8 @@ def teach(option: str, arguments: Sequence[str], environ: Mapping[str, str] = os
 
     Raises UsageError for a shell that is not known.
     """
-    from typer.core import TyperCommand  # noqa: PLC0415 - once
-    from typer.main import get_install_completion_arguments  # noqa: PLC0415 - once
+    from typer.core import TyperCommand  # noqa: PLC0415 - used once
+    from typer.main import get_install_completion_arguments  # noqa: PLC0415 - used once
 
     shell = arguments[0] if arguments else Path(environ.get("SHELL", "")).name
     if shell not in SHELLS or len(arguments) > 1:
@@ -49,7 +49,7 @@ def teach(option: str, arguments: Sequence[str], environ: Mapping[str, str] = os
 def complete() -> int:
     """Tell the shell that asks by the environment what may stand next; never an error."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
-    with suppress(Exception):  # nothing to propose is no reason to disturb who is typing
+    with suppress(Exception):  # a failed completion must not disturb the user's typing
         answer()
     return 0
 
@@ -57,7 +57,7 @@ def complete() -> int:
 def answer() -> None:
     """Print what may stand next on the line that typer's variables tell, and exit."""
     words = os.environ.get("COMP_WORDS", "").split("\n")
-    if len(words) > 1:  # bash, which makes a word of the sign in --section=now: typer does not expect it
+    if len(words) > 1:  # bash splits --section=now at the "=", which typer does not expect
         at = int(os.environ["COMP_CWORD"])
         before = [word for word in words[:at] if word != "="]
         os.environ["COMP_WORDS"] = "\n".join([*before, *words[at:]])
@@ -69,7 +69,7 @@ def answer() -> None:
 
 def _root(words: Sequence[str]) -> TyperGroup:
     """Return all commands as one group, of which only the one on the line is loaded."""
-    from typer.core import TyperCommand, TyperGroup  # noqa: PLC0415 - only to complete
+    from typer.core import TyperCommand, TyperGroup  # noqa: PLC0415 - only for completion
     from typer.main import get_command  # noqa: PLC0415 - as above
 
     commands: dict[str, Any] = {
@@ -99,7 +99,7 @@ def values(*words: str) -> Callable[[str], list[str]]:
 
 def zones(incomplete: str) -> list[str]:
     """Return the names of time zones."""
-    from zoneinfo import available_timezones  # noqa: PLC0415 - only to complete one
+    from zoneinfo import available_timezones  # noqa: PLC0415 - only for completion of time zones
 
     return _beginning(incomplete, {*available_timezones(), "local"})
 
@@ -132,9 +132,9 @@ def _beginning(incomplete: str, words: Iterable[str]) -> list[str]:
 
 def _now(ctx: typer.Context) -> Snapshot:
     """Return what the agent knows, or the store that is named on the line or is this user's own."""
-    from gua.cli import top  # noqa: PLC0415 - a store or an agent, only for names from there
+    from gua.cli import top  # noqa: PLC0415 - opens a store or an agent, only for names from these
 
-    timer = threading.Timer(LIMIT_SECONDS, os._exit, (0,))  # whatever an engine or a server is at
+    timer = threading.Timer(LIMIT_SECONDS, os._exit, (0,))  # even while an engine or a server blocks
     timer.daemon = True
     timer.start()
     try:

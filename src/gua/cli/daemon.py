@@ -1,4 +1,4 @@
-"""``gua daemon`` and ``gua exporter``: the agent of this host, or a single tick of it."""
+"""``gua daemon`` and ``gua exporter``: run the agent of this host, or take a single tick."""
 
 from __future__ import annotations
 
@@ -239,9 +239,9 @@ def daemon(
     prepared = prepare_home(home)
     if once:
         from gua.app.host import open_host  # noqa: PLC0415 - the agent's own process imports it
-        from gua.app.single_tick import tick_once  # noqa: PLC0415 - only for this
+        from gua.app.single_tick import tick_once  # noqa: PLC0415 - only for --once
 
-        with HostLock.of(os.environ).held():  # an agent's own ticks cover this moment: a second would count it twice
+        with HostLock.of(os.environ).held():  # an agent's ticks cover this time; another would count it twice
             host = open_host(
                 procfs,
                 interval_ms=interval_ms,
@@ -272,7 +272,7 @@ def daemon(
         detect_models=detect_models,
         activity=reads_activity,
     )
-    os.environ.update(absolute_files(os.environ))  # in the background the agent is in another directory
+    os.environ.update(absolute_files(os.environ))  # the background agent changes its directory
     launched = Ready() if foreground or log is None else detach(log)
     if isinstance(launched, Launched):
         for line in (launched.text, *after_start(settings, os.environ)):

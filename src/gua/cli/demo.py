@@ -1,7 +1,7 @@
-"""``gua demo``: a simulated lab, on the same way as a real host.
+"""``gua demo``: a simulated lab, processed like a real host.
 
-The environment variables of its options begin with GUA_DEMO_: those of a real agent (GUA_STORE, GUA_ENDPOINT,
-GUA_INTERVAL) must never bring simulated numbers into a real store.
+Its variables begin with GUA_DEMO_: those of a real agent (GUA_STORE, GUA_ENDPOINT, GUA_INTERVAL) must never write
+simulated numbers to a real store.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def command(
         typer.echo(f"sent {delivered.delivered:,} simulated ticks of {whence.host} to {delivered.where}")
     elif store:
         _deliver(scenario, whence, store=store)
-        from gua.app import opening  # noqa: PLC0415 - not before all options are good
+        from gua.app import opening  # noqa: PLC0415 - after the options are validated
 
         with opening.open_reader(store) as reader:
             _report(reader, scenario, whence, output=output, width=width)
@@ -129,7 +129,7 @@ def _deliver(
     on_landed: Callable[[Store], None] = lambda _: None,
     is_thrown_away: bool = False,
 ) -> delivery.Delivery:
-    from gua.app import delivery  # noqa: PLC0415 - not before all options are good
+    from gua.app import delivery  # noqa: PLC0415 - after the options are validated
 
     progress = _Progress(2 * scenario.ticks)
 

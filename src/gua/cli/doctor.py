@@ -1,4 +1,4 @@
-"""``gua doctor``: everything that gua needs on this host, looked at without changing anything."""
+"""``gua doctor``: read-only checks of everything that gua needs on this host."""
 
 from __future__ import annotations
 

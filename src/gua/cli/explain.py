@@ -1,4 +1,4 @@
-"""``gua explain``: why a card was in its state at a moment."""
+"""``gua explain``: why a card was in its state at a time."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def command(
         now_ms=clock.time_ns() // 1_000_000,
     )
     check_explain(request)
-    from gua.app.opening import open_report_source  # noqa: PLC0415 - not before all options are good
+    from gua.app.opening import open_report_source  # noqa: PLC0415 - after the options are validated
 
     with open_report_source(store, socket) as reader:
         told = explain(reader, request)

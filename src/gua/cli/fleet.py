@@ -1,4 +1,4 @@
-"""``gua enroll`` and ``gua sync-once``: this host joins a fleet, leaves it, or delivers one tick to it."""
+"""``gua enroll`` and ``gua sync-once``: join or leave a fleet, or deliver one tick to it."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def enroll(
         )
         join(offered, authorities, settings, prepare_home(home), interval_ms=interval_ms, procfs=procfs)
         if with_history:
-            from gua.app.backfill import send_history  # noqa: PLC0415 - needs the engine
+            from gua.app.backfill import send_history  # noqa: PLC0415 - loads the engine
 
             fleet = Destination(name=ENDPOINT, where=settings.shown, endpoint=offered.endpoint, enrolled=True)
             send_history(store, home, fleet, interval_ms=interval_ms)
@@ -166,7 +166,7 @@ def sync_once(
             )
             sync_alone(host, destinations, prepared)
     if with_history:
-        from gua.app.backfill import send_history  # noqa: PLC0415 - only for this
+        from gua.app.backfill import send_history  # noqa: PLC0415 - only for --with-history
 
         send_history(store, home, fleet, interval_ms=interval_ms)
 

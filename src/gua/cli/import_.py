@@ -1,4 +1,4 @@
-"""``gua import``: recordings that other tools made."""
+"""``gua import``: recordings of other tools."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ def dmon(
     _deliver(recording, files, host, interval, store, endpoint, local, reserve)
 
 
-def _deliver(  # noqa: PLR0917 - what an import of a recording is made of
+def _deliver(  # noqa: PLR0917 - parts of a recording's import
     recording: Recording,
     files: Sequence[Path],
     host: str | None,

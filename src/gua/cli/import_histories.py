@@ -1,4 +1,4 @@
-"""Histories that ``gua import`` takes in: of canhazgpu, of gpu-usage-audit 1.0 to 1.8, of gua through a Collector."""
+"""History imports of ``gua import``: canhazgpu, gpu-usage-audit 1.0 to 1.8, and gua through a Collector."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``gua land``: what the agent starts every hour, so that it need not load the engine itself."""
+"""``gua land``: started hourly by the agent, so that the agent itself does not load the engine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The ``gua`` command: finds the command by name, imports only that one, and turns errors into one line and a code."""
+"""The ``gua`` command: finds and imports one command by name, and turns errors into one line and an exit code."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ def run() -> None:
     open_standard_streams()
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="backslashreplace")  # a name outside the locale's charset is no reason to fail
-    called = os.path.basename(sys.argv[0])  # noqa: PTH119 - pathlib takes longer than all of gua --help
+            stream.reconfigure(errors="backslashreplace")  # names outside the locale's charset must not raise
+    called = os.path.basename(sys.argv[0])  # noqa: PTH119 - importing pathlib takes longer than all of gua --help
     arguments = [*_CALLED_AS.get(called, ()), *sys.argv[1:]]
     entry = COMMANDS.get(arguments[0]) if arguments else None
     if entry is None or not entry.is_short:
         sys.exit(main(arguments))
-    gc.disable()  # it would look through all that is imported a hundred times
+    gc.disable()  # collections would scan all imported modules a hundred times
     code = main(arguments)
     with contextlib.suppress(OSError):
         sys.stderr.flush()
-    # All is closed and written. Taking the engine's library and Python apart first takes 70 ms.
+    # All output is flushed and files are closed. Unloading the engine's library and Python would take 70 ms.
     os._exit(code)
 
 
@@ -56,7 +56,7 @@ def main(arguments: Sequence[str]) -> int:
     except BrokenPipeError:
         silence_stdout()
         return BROKEN_PIPE
-    except Exception as error:  # noqa: BLE001 - the last resort: no traceback for users
+    except Exception as error:  # noqa: BLE001 - last resort: no traceback for users
         words = _of_the_system(error) if isinstance(error, OSError) else _exhausted(error)
         if words is None:
             if os.environ.get("GUA_DEBUG"):
@@ -73,7 +73,7 @@ def main(arguments: Sequence[str]) -> int:
 def dispatch(arguments: Sequence[str]) -> int:
     """Import the command that ``arguments`` start with, run it with the rest and return its exit code."""
     if "_GUA_COMPLETE" in os.environ:
-        from gua.cli.completion import complete  # noqa: PLC0415 - the shell asks for it, not people
+        from gua.cli.completion import complete  # noqa: PLC0415 - only for shell completion
 
         return complete()
     if arguments[:1] == ["help"]:
@@ -83,17 +83,17 @@ def dispatch(arguments: Sequence[str]) -> int:
         return 0
     name, *rest = arguments
     if name in {"--install-completion", "--show-completion"}:
-        from gua.cli.completion import teach  # noqa: PLC0415 - once
+        from gua.cli.completion import teach  # noqa: PLC0415 - used once
 
         return teach(name, rest)
     if name in {"--version", "-V"}:
         name = "version"
     if name == "canhazgpu":
-        from gua.cli.canhazgpu import main as as_canhazgpu  # noqa: PLC0415 - only for those who come from it
+        from gua.cli.canhazgpu import main as as_canhazgpu  # noqa: PLC0415 - only for users of canhazgpu
 
         return as_canhazgpu(rest)
     if name not in COMMANDS:
-        import difflib  # noqa: PLC0415 - only for who mistyped
+        import difflib  # noqa: PLC0415 - only after a typing error
 
         shown = [command for command, entry in COMMANDS.items() if entry.summary]
         near = difflib.get_close_matches(name, shown, n=1)
@@ -144,7 +144,7 @@ def _invoke(name: str, rest: Sequence[str]) -> int:
     except Abort:
         return INTERRUPTED
     except SystemExit as stop:
-        if isinstance(stop.__context__, BrokenPipeError):  # typer exits with 1, which means something else here
+        if isinstance(stop.__context__, BrokenPipeError):  # typer exits with 1, which has another meaning here
             raise stop.__context__ from None
         raise
     return result if isinstance(result, int) else 0

@@ -1,4 +1,4 @@
-"""Options that several commands share (one name, one meaning, one environment variable), alone or in groups."""
+"""Options shared by several commands (one name, one meaning, one environment variable), single or in groups."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def flag(name: str, envvar: str, text: str) -> object:
     return typer.Option(name, envvar=envvar, help=text)
 
 
-def value(metavar: str, envvar: str, text: str, *names: str, **limits: Any) -> object:  # noqa: ANN401 - numbers, of whatever type the option is
+def value(metavar: str, envvar: str, text: str, *names: str, **limits: Any) -> object:  # noqa: ANN401 - numbers of any option type
     """Return an option with a value, named as its parameter if no other name is given."""
     return typer.Option(*names, metavar=metavar, envvar=envvar, help=text, **limits)
 
@@ -106,14 +106,14 @@ def with_groups(command: Callable[..., T]) -> Callable[..., T]:
         ]
 
     @wraps(command)
-    def flat(**given: Any) -> T:  # noqa: ANN401 - of whatever types the options are
+    def flat(**given: Any) -> T:  # noqa: ANN401 - any option types
         for name, kind in groups.items():
             given[name] = kind(
                 **{each.name: given.pop(each.name) for each in dataclasses.fields(kind) if each.name in given}
             )
         return command(**given)
 
-    flat.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined] # as inspect has it
+    flat.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined] # read by inspect
     return flat
 
 

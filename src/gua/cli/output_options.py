@@ -1,4 +1,4 @@
-"""In which form a report is printed, with which sections, what makes its exit code 1, and what may be typed next."""
+"""Output options of a report: format, sections, the condition for exit code 1, and suggested next commands."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from gua.store.dsn import without_password
 
 CONDITION_MET: Final = 1
 _FAIL_ON: Final = "GUA_FAIL_ON"
-ALSO_FULL: Final = ("usefulness",)  # more questions than a report takes unasked, which JSON does without
-_ANSWERS: Final = frozenset({"now", "usage", "allocation"})  # what a page answers first is made of
+ALSO_FULL: Final = ("usefulness",)  # takes more queries than a default report, and JSON omits it
+_ANSWERS: Final = frozenset({"now", "usage", "allocation"})  # sections behind the answers at the top of a page
 _FORMS: Final = ("--json", "--csv", "--markdown", "--html", "--sql", "--full", "--brief")
 _BETWEEN: Final = re.compile(r"\s+(?=[a-z-]+\s*[<>])")
 
@@ -168,7 +168,7 @@ class Output:
         """
         shown = replace(report, sections=self.shown)
         if self.options.as_json:
-            from gua.report.forms.data import json_pieces  # noqa: PLC0415 - a report has one form of several
+            from gua.report.forms.data import json_pieces  # noqa: PLC0415 - a report uses one of several formats
 
             return [*json_pieces(shown)]
         return [self._text(shown, style)]
@@ -218,7 +218,7 @@ def choose_output(options: OutputOptions) -> Output:
     more = ("streaks", "what-if") if options.what_if else ()
     named = _named(options, more)
     if options.html is not None:
-        from gua.report.forms.html_file import check_target  # noqa: PLC0415 - most reports are no page
+        from gua.report.forms.html_file import check_target  # noqa: PLC0415 - most reports are not pages
 
         check_target(options.html)
     if options.is_first_screen():
@@ -226,7 +226,7 @@ def choose_output(options: OutputOptions) -> Output:
     else:
         shown = section_names() if options.html is not None and not options.sections else named
     written, told = options.fail_on or [], os.environ.get(_FAIL_ON, "")
-    if written and written == told.split():  # of the variable come words, as conditions are written with spaces
+    if written and written == told.split():  # the variable is split at spaces, which conditions contain
         written = _BETWEEN.split(told.strip())
     return Output(
         options=options,

@@ -1,4 +1,4 @@
-"""``gua prices``: what GPU time costs, by model and from when on."""
+"""``gua prices``: prices of GPU time, by model and start time."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def list_(*, as_json: JsonOption = False, store: StoreOption = None) -> None:
     Example:
         gua prices list --json
     """
-    from gua.app import opening  # noqa: PLC0415 - 0.1 s that wrong options do not take
+    from gua.app import opening  # noqa: PLC0415 - invalid options save its 0.1 s
 
     with opening.open_reader(store, needs_newest=False) as opened:
         prices, models = book.prices(opened), book.models(opened)
@@ -92,7 +92,7 @@ def set_(
     Example:
         gua prices set "H100 80GB HBM3" 2.49 --currency EUR --from 2026-01-01 --source "contract 12"
     """
-    from gua.app import opening  # noqa: PLC0415 - as for the list
+    from gua.app import opening  # noqa: PLC0415 - as in the list command
 
     given = ModelPrice(
         model=_named(model),
@@ -124,7 +124,7 @@ def import_(
     Example:
         gua prices import prices.csv
     """
-    from gua.app import opening  # noqa: PLC0415 - as for the list
+    from gua.app import opening  # noqa: PLC0415 - as in the list command
 
     given = read_prices(file, now_ms=time.time_ns() // 1_000_000)
     with opening.open_writer(store) as opened:
@@ -157,7 +157,7 @@ def remove(
     Example:
         gua prices remove "H100 80GB HBM3" --from 2026-01-01
     """
-    from gua.app import opening  # noqa: PLC0415 - as for the list
+    from gua.app import opening  # noqa: PLC0415 - as in the list command
 
     wanted_ms = None if valid_from is None else parse_valid_from(valid_from, now_ms=time.time_ns() // 1_000_000)
     with opening.open_writer(store) as opened:

@@ -1,4 +1,4 @@
-"""``gua report``: where the GPU hours went, from any store."""
+"""``gua report``: use of the GPU hours, from any store."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ def command(
     output = replace(form, steps=steps_of(context))
     chosen = choose_output(output)
     if rules is not None:
-        from gua.report.legacy_v1 import check_rules  # noqa: PLC0415 - most reports go by the own rules
+        from gua.report.legacy_v1 import check_rules  # noqa: PLC0415 - most reports use gua's own rules
 
         check_rules(rules)
         if output.beyond_json():
@@ -172,7 +172,7 @@ def command(
         clusters=tuple(cluster or ()),
         where=tuple(where or ()),
         by=tuple("owner" if key == "user" else key for key in split(by or ())),
-        # What programs read must not depend on the host that it was made on.
+        # Machine-readable output must not depend on the host's time zone.
         timezone="UTC" if timezone is None and (output.as_json or output.csv is not None) else clock,
         clock=clock,
         from_ticks=from_ticks,
@@ -180,7 +180,7 @@ def command(
     )
     request = _without_variables(request, context)
     check_request(request)
-    from gua.app.opening import counting, open_report_source  # noqa: PLC0415 - not before all options are good
+    from gua.app.opening import counting, open_report_source  # noqa: PLC0415 - after the options are validated
 
     with open_report_source(store, socket) as reader:
         if rules is not None:
@@ -231,7 +231,7 @@ def render_report(
     )
     stream = sys.stdout if out is None else out
     if recorded is not None:
-        from gua.app.sql_text import script  # noqa: PLC0415 - needs the store's own modules
+        from gua.app.sql_text import script  # noqa: PLC0415 - imports the store's modules
 
         stream.write(script(recorded.questions, embedded=bool(getattr(reader, "is_embedded", True))))
         return 0

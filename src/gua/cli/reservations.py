@@ -1,4 +1,4 @@
-"""``gua run``, ``reserve``, ``extend``, ``release`` and ``queue``: cards of one's own, asked of the agent."""
+"""``gua run``, ``reserve``, ``extend``, ``release`` and ``queue``: reservations of cards, through the agent."""
 
 from __future__ import annotations
 

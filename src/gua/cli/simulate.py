@@ -1,7 +1,6 @@
-"""``gua simulate``: a simulated host that sends what a real agent would, its last days first.
+"""``gua simulate``: a simulated host that sends ticks like a real agent, its last days first.
 
-Its options' variables begin with GUA_SIMULATE_, as those of a real agent must never bring simulated numbers
-into a real fleet.
+Its variables begin with GUA_SIMULATE_: those of a real agent must never send simulated numbers to a real fleet.
 """
 
 from __future__ import annotations
@@ -55,7 +54,7 @@ def simulate(
     whence = origin_elsewhere(Source.SIMULATOR, name, interval_ms, instance_id=f"simulated {name}")
     signals.hold()
     with closing(open_endpoint(endpoint, environ=os.environ, patience_seconds=0)) as landing:
-        # Nothing is left behind by options that make no sense.
+        # Validates the options before anything is written.
         begin_ms = now_ms() - history_ms
         simulate_from(begin_ms, seed=seed, gpus=gpus, interval_ms=interval_ms, origin=whence)
         state.mkdir(parents=True, exist_ok=True)
@@ -88,7 +87,7 @@ def send_when_due(ticks: Iterator[Tick], spool: Spool, landing: Landing, alive: 
             upcoming = next(ticks, None)
         if due:
             raw = [(tick.ts_ms, encode(tick)) for tick in due]
-            # The mark has no boot: simulated time does not stop with this machine.
+            # The mark has no boot id: simulated time continues when this machine restarts.
             mark = Mark(ts_ms=due[-1].ts_ms, monotonic_ms=0, boot_id=None)
             spool.append_blobs([(ts_ms, len(request), compress(request)) for ts_ms, request in raw], mark)
         trouble = _deliver(spool, landing, trouble)

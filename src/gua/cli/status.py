@@ -1,4 +1,4 @@
-"""``gua status``: whether the agent runs, and the cards as they are now."""
+"""``gua status``: whether the agent is running, and the cards' current state."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def command(
         status = first_answer(tried, ask_status)
     except GuaError as error:
         _give_up(error, tried, Home(home), pid_file, as_json=as_json)
-    from gua.report.status.text import render_status  # noqa: PLC0415 - not before there is an answer
+    from gua.report.status.text import render_status  # noqa: PLC0415 - after the response
 
     try:
         status = status if threshold is None else with_threshold(status, threshold)
@@ -121,8 +121,8 @@ class Threshold:
 
 
 def _all(store: str | None, width: int | None, *, as_json: bool) -> int:
-    from gua.app import opening  # noqa: PLC0415 - a store, only for those who ask all hosts
-    from gua.report.status import fleet  # noqa: PLC0415 - a store, only for those who ask all hosts
+    from gua.app import opening  # noqa: PLC0415 - a store, only for --all
+    from gua.report.status import fleet  # noqa: PLC0415 - a store, only for --all
 
     with opening.open_reader(store) as reader:
         hosts = fleet.hosts_now(reader)
@@ -148,7 +148,7 @@ def with_threshold(status: dict[str, Any], threshold: Threshold) -> dict[str, An
 
     Where a card's memory is not known a part of it is not either, and the agent's own threshold stays.
     """
-    from gua.agent.card_status import judged_again, rules_of  # noqa: PLC0415 - only for those who ask
+    from gua.agent.card_status import judged_again, rules_of  # noqa: PLC0415 - only for another threshold
 
     own = rules_of(status["rules"])
     judged = replace(own, held_memory_bytes=threshold.bytes or 0, held_memory_ratio=threshold.ratio or 0.0)
@@ -177,7 +177,7 @@ def _give_up(error: GuaError, tried: Sequence[Path], home: Home, pid_file: Path 
 
 def _agent_that_is_silent(tried: Sequence[Path], home: Home, pid_file: Path) -> GuaError:
     from gua.procfs.reader import ProcFs  # noqa: PLC0415 - as above
-    from gua.state.pid_file import last_failure, running  # noqa: PLC0415 - only where nobody answers
+    from gua.state.pid_file import last_failure, running  # noqa: PLC0415 - only if no agent answers
 
     try:
         agent = running(pid_file, ProcFs())

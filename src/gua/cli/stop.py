@@ -1,4 +1,4 @@
-"""``gua stop``: ends the agent, so that the driver is released."""
+"""``gua stop``: stops the agent and so releases the driver."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def end(agent: RunningAgent, path: Path, processes: ProcFs, *, timeout_seconds: 
     deadline = time.monotonic() + timeout_seconds
     descriptor = _open(agent.pid)
     try:
-        if running(path, processes) != agent:  # it ended while its process was looked up, its number may be another's
+        if running(path, processes) != agent:  # it ended during the lookup, and its pid may be reused
             return True
         try:
             if descriptor is None:
@@ -83,7 +83,7 @@ def end(agent: RunningAgent, path: Path, processes: ProcFs, *, timeout_seconds: 
             ) from None
         if descriptor is not None:
             poll = select.poll()
-            poll.register(descriptor, select.POLLIN)  # readable when the process has ended
+            poll.register(descriptor, select.POLLIN)  # readable once the process has ended
             return bool(poll.poll(max(0, round((deadline - time.monotonic()) * 1000))))
         while running(path, processes) == agent:
             if time.monotonic() >= deadline:
@@ -98,7 +98,7 @@ def end(agent: RunningAgent, path: Path, processes: ProcFs, *, timeout_seconds: 
 def _open(pid: int) -> int | None:
     """Return a descriptor that means this process and no later one, ``None`` where the kernel has none (< 5.3)."""
     if not (hasattr(os, "pidfd_open") and hasattr(signal, "pidfd_send_signal")):
-        return None  # a Python built on an older system
+        return None  # Python was built for an older system
     try:
         return os.pidfd_open(pid)
     except OSError:

@@ -1,4 +1,4 @@
-"""``gua schema``, ``gua rollup`` and ``gua sql``: the tables and views of a store, made, counted and asked."""
+"""``gua schema``, ``gua rollup`` and ``gua sql``: create, roll up and query a store's tables and views."""
 
 from __future__ import annotations
 

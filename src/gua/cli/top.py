@@ -1,4 +1,4 @@
-"""``gua top``: every card and who holds it, live, from a store or from the agent of this host."""
+"""``gua top``: every card and its holders, live, from a store or the agent of this host."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def command(
         elif once or not is_live:
             sys.stdout.write("\n".join(render_top(first, view, style())) + "\n")
         else:
-            from gua.report.top.live import watch  # noqa: PLC0415 - only where there is a terminal
+            from gua.report.top.live import watch  # noqa: PLC0415 - only for terminals
 
             watch(source.ask, first, view=view, interval_seconds=seconds or source.seconds, style=style)
 
@@ -117,7 +117,7 @@ def open_source(store: str | None, socket: Path | None, hosts: Sequence[str]) ->
     with ExitStack() as opened:
         asked = _StoreSource(store, hosts, opened)
         first = asked.ask()
-        answers = iter([first])  # the question that found the store is the first that is shown
+        answers = iter([first])  # the query that opened the store is displayed first
         yield SnapshotSource(ask=lambda: next(answers, None) or asked.ask(), seconds=asked.seconds)
 
 
@@ -143,14 +143,14 @@ class _StoreSource:
 
     def ask(self) -> Snapshot:
         """Return what the store has now."""
-        from gua.app import opening  # noqa: PLC0415 - an agent is asked without any store
+        from gua.app import opening  # noqa: PLC0415 - not needed for an agent
         from gua.report.top.snapshots import snapshot_of_store  # noqa: PLC0415 - as above
         from gua.store.directory import nobody  # noqa: PLC0415 - as above
 
         if self._server is not None:
             return snapshot_of_store(self._server, where=str(self._server.dsn), hosts=self._hosts)
         with ExitStack() as once:
-            # Not into what is on the screen by then.
+            # Messages would garble a screen that is already rendered.
             told = nobody if self._shown else print_error
             reader = once.enter_context(opening.open_reader(self._store, told=told))
             self._shown = True

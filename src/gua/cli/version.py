@@ -1,4 +1,4 @@
-"""``gua version``: what is installed, as a report of a fault needs it."""
+"""``gua version``: installed versions, as needed in a bug report."""
 
 from __future__ import annotations
 

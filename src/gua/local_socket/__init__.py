@@ -1,1 +1,1 @@
-"""The agent's local socket: questions of this host's users and their answers, checked at both ends."""
+"""Unix socket between the agent and users of its host: requests and responses, validated at both ends."""

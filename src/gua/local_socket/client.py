@@ -1,4 +1,4 @@
-"""The other end of the local socket: asks the agent of this host, if it is one that may be believed."""
+"""Client of the local socket: queries this host's agent after checking that its process is trusted."""
 
 from __future__ import annotations
 
@@ -41,21 +41,21 @@ _FOREVER_SECONDS: Final = 366 * 24 * 3600.0
 
 
 class NobodyError(UnavailableError):
-    """Nobody listens there: no socket, or one that a killed agent left."""
+    """No agent listens at the path: no socket, or one left by a killed agent."""
 
 
 class NotAllowedError(UnavailableError):
-    """Whether anybody listens there is not this user's to know, or to ask."""
+    """This user may not connect to the socket, or not see whether an agent listens."""
 
 
 class NoAnswerError(TransientError):
-    """Somebody listens there and does not answer in time."""
+    """A process listens at the path but does not answer in time, or the connection broke."""
 
 
 def ask_status(path: Path, *, timeout_seconds: float = ASK_SECONDS) -> dict[str, Any]:
-    """Return the status object of the agent that listens at ``path``: data of unknown shape, of a trusted origin.
+    """Return the status object of the agent at ``path``: from a trusted process, but of unvalidated shape.
 
-    Raises NobodyError, NoAnswerError, UnavailableError (not allowed, or not to be believed), DataError (nonsense).
+    Raises NobodyError, NoAnswerError, UnavailableError (not allowed, or not trusted), DataError (not a status).
     """
     conversation, answer = _first_answer(path, "status", seconds=timeout_seconds, longest_bytes=_STATUS_BYTES)
     conversation.close()
@@ -65,10 +65,10 @@ def ask_status(path: Path, *, timeout_seconds: float = ASK_SECONDS) -> dict[str,
 
 
 class Conversation:
-    """A conversation with the agent that listens at ``path``; a context manager.
+    """Connection to the agent at ``path`` for requests and responses; a context manager.
 
-    Waits without a limit for each line. Descriptors that the agent hands over are in ``descriptors``, in their order.
-    Raises what :func:`ask_status` raises, from the start, and the error that the agent tells.
+    Waits without limit for each line by default. ``descriptors`` lists received file descriptors, in order.
+    Raises the errors of :func:`ask_status`, from the constructor on, and those that the agent reports.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class Conversation:
         self._connection = _connect(path, deadline)
         self._lines = Lines(self._connection, longest_bytes=longest_bytes or _STATUS_BYTES, receive=self._receive)
         try:
-            with _translated(path), contextlib.suppress(BrokenPipeError):  # refused at once: the answer says why
+            with _translated(path), contextlib.suppress(BrokenPipeError):  # refused: the response has the reason
                 send_line(self._connection, {"gua": 1, **request}, seconds=_left(deadline))
         except BaseException:
             self.close()
@@ -98,16 +98,16 @@ class Conversation:
         self.close()
 
     def close(self) -> None:
-        """End the conversation."""
+        """Close the connection."""
         self._connection.close()
 
     def next(self, *, seconds: float = _FOREVER_SECONDS) -> dict[str, Any]:
-        """Return the agent's next line. Raises TransientError where it ended the conversation."""
+        """Return the agent's next line. Raises TransientError if it closed the connection."""
         with _translated(self.path):
             return _told(self.path, self._lines.object(deadline=time.monotonic() + seconds))
 
     def say(self, message: Mapping[str, object], *, seconds: float = ASK_SECONDS) -> None:
-        """Send one more line. Raises as :meth:`next`."""
+        """Send one more line. Raises the errors of :meth:`next`."""
         with _translated(self.path):
             send_line(self._connection, message, seconds=seconds)
 
@@ -118,18 +118,18 @@ class Conversation:
 
 
 class BusyError(TransientError):
-    """The agent answers others now: the same request may do better in a moment."""
+    """The agent is busy with other requests: retry soon."""
 
 
 class RemoteReader:
-    """The report's views, read through the agent at ``path``; a context manager, like a store.
+    """Reads report views through the agent at ``path``; a context manager, like a store.
 
-    ``views`` are those that it may be asked for. Opening waits while others make reports. Raises what
-    :func:`ask_status` raises, and the error that the agent's own report had.
+    ``views`` are the views that may be queried. Opening waits while the agent makes other reports. Raises the errors
+    of :func:`ask_status`, and the error of the agent's own report.
     """
 
     is_concurrent: Final = False
-    """The agent answers one question after the other."""
+    """The agent answers one query at a time."""
 
     def __init__(self, path: Path, views: Views) -> None:
         self._path = path
@@ -149,13 +149,13 @@ class RemoteReader:
         self.close()
 
     def close(self) -> None:
-        """End the conversation; the agent lets go of the store."""
+        """Close the connection; the agent then releases the store."""
         if self._conversation is not None:
             self._conversation.close()
 
     def rows(self, view: str, parameters: Mapping[str, object]) -> list[dict[str, Any]]:
-        """Return the rows of ``gua_report.<view>``, each of its known columns of the right kind."""
-        from gua.local_socket.views import checked_row  # noqa: PLC0415 - who asks for cards alone needs no views
+        """Return the rows of ``gua_report.<view>`` with validated columns. Raises DataError for malformed rows."""
+        from gua.local_socket.views import checked_row  # noqa: PLC0415 - only reports need views
 
         found: list[dict[str, Any]] = []
         try:
@@ -182,7 +182,7 @@ class RemoteReader:
 
 
 def _first_answer(path: Path, ask: str, *, seconds: float, longest_bytes: int) -> tuple[Conversation, dict[str, Any]]:
-    """Return an open conversation and the first answer; asks again while the agent is busy."""
+    """Return an open connection and the first response; retries while the agent is busy."""
     deadline = time.monotonic() + seconds
     while True:
         conversation = Conversation(path, {"ask": ask}, seconds=_left(deadline), longest_bytes=longest_bytes)
@@ -196,11 +196,11 @@ def _first_answer(path: Path, ask: str, *, seconds: float, longest_bytes: int) -
 
 
 def believable(peer: Peer, path: Path) -> bool:
-    """Return whether who listens at ``path`` may be believed: root, this user, or whom root gave the folder.
+    """Return whether the process listening at ``path`` is trusted: root, this user, or the owner set by root.
 
-    A service with a user of its own (DynamicUser) runs under any number, but systemd makes its /run/gua. So
-    the folder's owner is believed where only root can have decided who that is: no folder on the way to it
-    belongs to anybody but root, or may be written by others, and the folder itself by its owner alone.
+    A systemd service with DynamicUser has an arbitrary uid, but systemd creates its /run/gua. So the folder's owner is
+    trusted only if root alone can have chosen it: every parent folder belongs to root and is not writable by others,
+    and the folder itself is writable by its owner alone.
     """
     if peer.uid in {0, os.geteuid()}:
         return True
@@ -227,7 +227,7 @@ def _connect(path: Path, deadline: float) -> socket.socket:
                 try:
                     connection.connect(address)
                     break
-                except BlockingIOError:  # its queue is full
+                except BlockingIOError:  # its listen queue is full
                     if _left(deadline) <= _SHORTEST_SECONDS:
                         raise TimeoutError from None
                     time.sleep(_SHORTEST_SECONDS)
@@ -237,7 +237,7 @@ def _connect(path: Path, deadline: float) -> socket.socket:
                 f"who answers at {path} (uid {peer.uid}) is neither root nor you, and not whom root gave that folder: "
                 "not believed; ask whoever runs the agent of this host, or name its socket with --socket"
             )
-            raise UnavailableError(msg)  # noqa: TRY301 - as where the connection breaks
+            raise UnavailableError(msg)  # noqa: TRY301 - handled like a broken connection
     except BaseException:
         connection.close()
         raise
@@ -249,7 +249,7 @@ def _left(deadline: float) -> float:
 
 
 def _told(path: Path, answer: dict[str, Any] | None) -> dict[str, Any]:
-    """Return an answer. Raises the error that it tells, or TransientError where there is none."""
+    """Return a response. Raises the error that it reports, or TransientError if the connection was closed."""
     if answer is None:
         raise TransientError(f"the agent at {path} ended the conversation: try again, or see its log")
     if "error" not in answer:
@@ -265,7 +265,7 @@ def _told(path: Path, answer: dict[str, Any] | None) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def _translated(path: Path) -> Iterator[None]:
-    """Turn what goes wrong with a socket into one line that says what to do."""
+    """Turn socket errors into gua's errors: one line with the cause and the remedy."""
     try:
         yield
     except TimeoutError:

@@ -1,4 +1,4 @@
-"""Unix sockets: who is at the other end, and one JSON line at a time."""
+"""Unix sockets: credentials of the peer, and JSON lines."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _CHUNK_BYTES: Final = 65_536
 
 
 class LineError(Exception):
-    """No whole line of JSON came: what was wrong, in words for the other end."""
+    """No complete JSON line arrived; the text describes the fault for the peer."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Peer:
-    """The process at the other end as the kernel vouches for it (SO_PEERCRED, unix(7)).
+    """Process at the other end, as the kernel reports it (SO_PEERCRED, unix(7)).
 
-    A client sees the process that listened; a server the one that connected.
+    A client sees the process that called listen(2); a server the one that called connect(2).
     """
 
     pid: int
@@ -32,16 +32,16 @@ class Peer:
 
 
 def peer_of(connection: socket.socket) -> Peer:
-    """Return who is at the other end of a connected unix socket."""
+    """Return the peer of a connected unix socket."""
     raw = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
     pid, uid, gid = _CREDENTIALS.unpack(raw)
     return Peer(pid=pid, uid=uid, gid=gid)
 
 
 class Lines:
-    """Lines read from a socket, each at most ``longest_bytes``, and never waiting past a deadline.
+    """Reader of lines from a socket, each at most ``longest_bytes`` long, with a deadline.
 
-    ``receive`` takes what comes, as the socket's own ``recv`` does; another one also takes descriptors.
+    ``receive`` replaces the socket's ``recv``, for example to receive file descriptors too.
     """
 
     def __init__(
@@ -60,14 +60,14 @@ class Lines:
 
     @property
     def unread(self) -> bool:
-        """Whether more has come than the lines taken."""
+        """Whether received bytes are left after the last returned line."""
         return bool(self._buffer)
 
     def line(self, *, deadline: float) -> bytes | None:
-        """Return the next line without its end, ``None`` if the other end closed before it began one.
+        """Return the next line without its newline; ``None`` if the peer closed before a new line.
 
-        ``deadline`` is on the monotonic clock. Raises LineError for half a line or one that is too long,
-        TimeoutError at the deadline, OSError where the connection broke.
+        ``deadline`` is on the monotonic clock. Raises LineError for a truncated or too long line, TimeoutError at the
+        deadline, OSError for a broken connection.
         """
         searched = 0
         while (end := self._buffer.find(b"\n", searched)) < 0:
@@ -91,7 +91,7 @@ class Lines:
         return line
 
     def object(self, *, deadline: float) -> dict[str, Any] | None:
-        """Return the next line's JSON object; raises as :meth:`line`, LineError also for anything else than one."""
+        """Return the next line's JSON object. Raises the errors of :meth:`line`, and LineError for other content."""
         line = self.line(deadline=deadline)
         if line is None:
             return None
@@ -105,17 +105,17 @@ class Lines:
 
 
 def send_line(connection: socket.socket, message: object, *, seconds: float) -> None:
-    """Send one line of JSON within so many seconds. Raises OSError (TimeoutError) where it does not get out."""
+    """Send one JSON line within ``seconds``. Raises OSError (TimeoutError) if that fails."""
     connection.settimeout(seconds)
     connection.sendall(encoded(message))
 
 
 def encoded(message: object) -> bytes:
-    """Return a message as one line of ASCII; text that is no valid Unicode survives it."""
+    """Return a message as one line of ASCII JSON; escapes preserve invalid Unicode such as lone surrogates."""
     return json.dumps(message, separators=(",", ":")).encode("ascii") + b"\n"
 
 
 def complain(connection: socket.socket, words: str, exit_code: int, *, seconds: float = 1, **more: object) -> None:
-    """Say what is wrong, if the other end still listens; ``more`` fields go with it."""
+    """Send an error line with the fields ``more``; ignored if the peer is gone."""
     with contextlib.suppress(OSError):
         send_line(connection, {"error": words, "exit_code": exit_code, **more}, seconds=seconds)

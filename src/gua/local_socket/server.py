@@ -1,8 +1,8 @@
-"""The local socket: what the agent tells the users of its host. Whatever they send, the agent goes on.
+"""Server of the local socket: answers users of the agent's host. Invalid input never stops the agent.
 
-A request is one line of JSON, ``{"gua":1,"ask":"status"}``: "ping" and "status" are answered with one line, "report"
-hands the connection on to ``answer``, other names to the conversation that has the name. Anything that is wrong gets
-``{"error": words, "exit_code": number}`` and the end of the connection.
+A request is one JSON line, ``{"gua":1,"ask":"status"}``. "ping" and "status" get a one-line response. "report" passes
+the connection to ``answer``, other names to the conversation of that name. Errors get
+``{"error": words, "exit_code": number}``, and the connection is closed.
 """
 
 from __future__ import annotations
@@ -33,22 +33,22 @@ _PAUSE_SECONDS: Final = 0.1
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Listen:
-    """Where to listen: a path, and the mode of its file. With 0600 only its owner and root are answered."""
+    """Socket path and file mode. With mode 0600 only its owner and root are served."""
 
     path: Path
     mode: int = PRIVATE_MODE
 
     @property
     def public(self) -> bool:
-        """Whether every user of the host may ask."""
+        """Whether every user of the host may connect."""
         return bool(self.mode & 0o006)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Limits:
-    """How much users may ask of the agent at a time; seconds and bytes bound each request.
+    """Limits on concurrent users, and on the seconds and bytes of each request.
 
-    Its own user and root may ask also where the others take all there is.
+    The agent's own user and root are admitted beyond the totals, up to the limits per uid.
     """
 
     connections: int = 16
@@ -63,11 +63,11 @@ class Limits:
 
 
 Converse = Callable[[socket.socket, Peer, Mapping[str, Any], Lines], None]
-"""Has a conversation that began with this request, and returns when it is over; more may be read by the lines."""
+"""Handles a conversation from its first request until it ends; may read further lines."""
 
 
 class _Room:
-    """The connections of one kind: ``most`` in all, where the agent's own user and root may come on top."""
+    """Open connections of one kind: at most ``most``, except for the agent's own user and root."""
 
     def __init__(self, most: int, most_per_uid: int) -> None:
         self._most = most
@@ -75,7 +75,7 @@ class _Room:
         self.peers: dict[socket.socket, Peer] = {}
 
     def enter(self, connection: socket.socket, peer: Peer) -> bool:
-        """Count a connection in; return False where there is no room for it."""
+        """Register a connection; return False if a limit is reached."""
         of_user = sum(one.uid == peer.uid for one in self.peers.values())
         has_room = (len(self.peers) < self._most or _is_owner(peer)) and of_user < self._most_per_uid
         if has_room:
@@ -84,12 +84,11 @@ class _Room:
 
 
 class LocalServer:
-    """Answers on unix sockets from a thread of its own, with a short-lived thread for each connection.
+    """Serves unix sockets in its own thread, with a short-lived thread per connection.
 
-    ``status`` returns the status object; it is called by many threads. ``answer`` serves a report on a
-    connection and returns when it is done; the connection is closed after it. Where it is ``None``, reports are
-    refused. ``conversations`` are further requests by their name; they may take hours, and have room of their own.
-    :meth:`close` shuts every connection down: ``answer`` and conversations must then come to an end.
+    ``status`` returns the status object; many threads call it. ``answer`` serves a report on a connection, which is
+    closed when it returns; with ``None`` reports are refused. ``conversations`` handle other requests by name; they may
+    take hours, and have their own limits. :meth:`close` shuts connections down, which must end all handlers.
     """
 
     def __init__(
@@ -117,9 +116,9 @@ class LocalServer:
         self._reports = _Room(limits.reports, limits.reports_per_uid)
 
     def start(self) -> None:
-        """Make the sockets and begin to answer.
+        """Create the sockets and start to serve.
 
-        Raises UnavailableError where a path cannot be used: it is somebody else's, or another agent answers there.
+        Raises UnavailableError if a path is unusable, belongs to another user, or has another agent listening.
         """
         try:
             for one in self._listen:
@@ -133,7 +132,7 @@ class LocalServer:
         self._thread.start()
 
     def close(self) -> None:
-        """Stop answering, cut every connection, and remove the sockets that are still ours."""
+        """Stop serving, shut down every connection, and remove the socket files that this server created."""
         with self._lock:
             self._closing = True
             open_now = [*self._open.peers, *self._talking.peers]
@@ -167,7 +166,7 @@ class LocalServer:
             connection, _ = listener.accept()
         except OSError as error:
             if error.errno in {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}:
-                time.sleep(_PAUSE_SECONDS)  # it stays readable: without a pause this thread would spin
+                time.sleep(_PAUSE_SECONDS)  # the listener stays readable: without a pause this thread would spin
             return
         try:
             peer = peer_of(connection)
@@ -177,11 +176,11 @@ class LocalServer:
                 connection.close()
                 return
             threading.Thread(target=self._converse, args=(connection, peer), name="gua-answer", daemon=True).start()
-        except Exception:  # noqa: BLE001 - they are gone already, or there is no room for a thread now
+        except Exception:  # noqa: BLE001 - the peer is gone, or no thread can be started
             self._forget(connection)
 
     def _admit(self, connection: socket.socket, peer: Peer, where: Listen) -> str | None:
-        """Count a connection in, or return why not."""
+        """Register a connection; return the reason if it is refused."""
         if not where.public and not _is_owner(peer):
             return "this socket is private: only the agent's own user and root may ask here"
         with self._lock:
@@ -201,8 +200,8 @@ class LocalServer:
         try:
             self._reply(connection, peer)
         except OSError:
-            pass  # they are gone, or take too long to read: theirs to try again
-        except Exception as error:  # noqa: BLE001 - nothing that a user sends may reach the agent
+            pass  # the peer is gone or reads too slowly
+        except Exception as error:  # noqa: BLE001 - no input of a user may crash the agent
             _tell(connection, f"the agent could not answer ({type(error).__name__})")
         finally:
             self._forget(connection)
@@ -238,7 +237,7 @@ class LocalServer:
     ) -> None:
         with self._lock:
             is_in = not self._closing and self._talking.enter(connection, peer)
-            if is_in:  # who waits for cards takes no room from those who only ask how things are
+            if is_in:  # waiting for cards must not use up the limit for short requests
                 self._open.peers.pop(connection, None)
         if not is_in:
             _tell(connection, "too many wait for cards here: try again in a moment", busy=True)
@@ -262,28 +261,28 @@ class LocalServer:
 
 
 def _is_owner(peer: Peer) -> bool:
-    """Return whether it is the agent's own user or root, whom other users' connections must not keep out."""
+    """Return whether the peer is the agent's own user or root, which other users' connections must not lock out."""
     return peer.uid in {0, os.geteuid()}
 
 
 def _tell(connection: socket.socket, words: str, *, busy: bool = False) -> None:
-    """Say what is wrong, without waiting for anybody; ``busy`` where the same request may do better soon."""
+    """Send an error without waiting; ``busy`` means that the same request may succeed soon."""
     complain(connection, words, UnavailableError.exit_code, seconds=0, busy=busy)
 
 
 def _listening(where: Listen) -> tuple[socket.socket, tuple[int, int]]:
-    """Return a socket that listens at a path, with its file's mode from the first moment, and the file's identity."""
+    """Return a listening socket whose file has its mode from the start, and the file's (device, inode)."""
     path = where.path
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         _replace_stale(path)
-        # bind gives the file the socket's own mode less the umask (unix_bind_bsd), so nobody gets in before chmod.
+        # bind(2) creates the file with the socket's mode less the umask (unix_bind_bsd): closed until the chmod.
         os.fchmod(listener.fileno(), PRIVATE_MODE)
         with address_of(path) as address:
             listener.bind(address)
         identity = _give_mode(where)
         listener.listen(_BACKLOG)
-        listener.setblocking(False)  # noqa: FBT003 - as in the socket module
+        listener.setblocking(False)  # noqa: FBT003 - signature of the socket module
     except OSError as error:
         listener.close()
         msg = f"cannot listen at {path} ({error.strerror or error}): make its folder, or give another with --socket"
@@ -295,9 +294,9 @@ def _listening(where: Listen) -> tuple[socket.socket, tuple[int, int]]:
 
 
 def _give_mode(where: Listen) -> tuple[int, int]:
-    """Give the socket's file its mode and return its identity.
+    """Set the mode of the socket's file; return its (device, inode).
 
-    By its open file: whoever may write the folder could put a link to another file in its place meanwhile.
+    Through a descriptor: a user who can write to the folder could replace the path by a symlink meanwhile.
     """
     descriptor = os.open(where.path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
@@ -312,7 +311,7 @@ def _give_mode(where: Listen) -> tuple[int, int]:
 
 
 def _replace_stale(path: Path) -> None:
-    """Remove the socket that an agent left which was killed; nothing else, and none that is not ours."""
+    """Remove a socket of this user that a killed agent left. Raises UnavailableError for any other file."""
     try:
         found = path.lstat()
     except FileNotFoundError:

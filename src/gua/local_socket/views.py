@@ -1,6 +1,6 @@
-"""What a question and an answer over the local socket may hold, of the views that both ends were given.
+"""Validation of queries and rows that pass the local socket, against the views that both ends know.
 
-Both ends check with it: the answering one every parameter, the asking one every row, as neither knows the other.
+The agent checks every parameter, the client every row, as neither trusts the other.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from gua.core.parameters import PARAMETERS
 from gua.core.view import View
 
 Views = Mapping[str, View[Any]]
-"""The views that may be asked for, by name."""
+"""Views that may be queried, by name."""
 
 
 def checked_question(views: Views, name: object, parameters: object) -> tuple[View[Any], dict[str, object]]:
-    """Return a question's view and parameters. Raises ValueError, with the fault in words, for any other."""
+    """Return a query's view and parameters. Raises ValueError with the fault if they are invalid."""
     if not isinstance(name, str) or name not in views:
         raise ValueError("no such view for reports")
     view = views[name]
@@ -29,10 +29,10 @@ def checked_question(views: Views, name: object, parameters: object) -> tuple[Vi
 
 
 def checked_row(view: View[Any], row: object) -> dict[str, Any]:
-    """Return the known columns of a row. Raises ValueError where one is missing or is not what it should be."""
+    """Return a row's known columns. Raises ValueError if one is missing or of the wrong kind."""
     if not isinstance(row, dict):
         msg = f"a row of {view.name} is no object"
-        raise ValueError(msg)  # noqa: TRY004 - one error for whatever is wrong in an answer
+        raise ValueError(msg)  # noqa: TRY004 - one error type for every fault in a response
     for name, column in view.columns.items():
         if name not in row or not column.check(row[name]):
             raise ValueError(f"the column {name} of {view.name} is not what it should be")

@@ -1,1 +1,1 @@
-"""Ticks as OTLP requests and back, and the ways to an endpoint; the only importer of OpenTelemetry."""
+"""OTLP encoding, decoding and export of ticks. Only this package imports OpenTelemetry."""

@@ -1,4 +1,4 @@
-"""What an endpoint answers: partial success, the reason of a refusal, how long to stay away."""
+"""Parsing of an endpoint's response: partial success, rejection reason, retry delay."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _MAX_CHARACTERS: Final = 4 * _MAX_REASON
 
 @dataclass(frozen=True, slots=True)
 class Acceptance:
-    """A request that was taken, but for ``rejected_points`` of its points; ``reason`` is what was said of it."""
+    """An accepted request, except ``rejected_points`` of its points; ``reason`` is the endpoint's message."""
 
     rejected_points: int = 0
     reason: str = ""
 
 
 def taken(body: bytes) -> Acceptance:
-    """Return what an ExportMetricsServiceResponse says; nothing was rejected if it is none."""
+    """Return the partial success of an ExportMetricsServiceResponse; an empty Acceptance for any other body."""
     try:
         partial = ExportMetricsServiceResponse.FromString(body).partial_success
     except DecodeError:
@@ -36,9 +36,9 @@ def taken(body: bytes) -> Acceptance:
 
 
 def reason(body: bytes, *, without: Callable[[str], str] = str) -> str:
-    """Return the message of a ``google.rpc.Status``, or a short plain text; empty for anything else, as HTML.
+    """Return the message of a ``google.rpc.Status``, or a short plain text; empty for anything else, such as HTML.
 
-    ``without`` takes out of the whole message what may not be repeated, before it is cut to its length.
+    ``without`` removes secrets from the whole message before it is cut to 200 characters.
     """
     try:
         return _line(without(Status.FromString(body).message))
@@ -47,7 +47,7 @@ def reason(body: bytes, *, without: Callable[[str], str] = str) -> str:
 
 
 def retry_after_seconds(value: str | None) -> float | None:
-    """Return the seconds of a Retry-After header, which is a number or a date (RFC 9110, 10.2.3)."""
+    """Return the seconds of a Retry-After header: a number or a date (RFC 9110, 10.2.3). ``None`` if unusable."""
     if not value:
         return None
     if value.isascii() and value.isdigit():
@@ -59,5 +59,5 @@ def retry_after_seconds(value: str | None) -> float | None:
 
 
 def _line(said: str) -> str:
-    """Return what was said in one line that a terminal can show."""
+    """Return the message as one line that is safe to print on a terminal."""
     return safe(said[:_MAX_CHARACTERS], _MAX_REASON)

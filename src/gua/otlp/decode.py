@@ -1,4 +1,4 @@
-"""The bytes of an OTLP request back to the tick they were made of."""
+"""Decode the bytes of an OTLP request into the tick they were encoded from."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from gua.otlp.encode import count_points
 
 _NS_PER_MS: Final = 1_000_000
 _MOST_KEPT: Final = 8192
-"""Attributes of points, some 500 bytes each: those of a host with far more than 80 processes."""
+"""Cache size for point attributes, about 500 bytes each: covers hosts with far more than 80 processes."""
 _SINGLE_VALUES: Final = ("string_value", "int_value", "double_value", "bool_value")
 _ENUMS: Final = {
     "mig": Mig,
@@ -58,7 +58,7 @@ _IDENTITIES: Final[Mapping[type, Mapping[str, str | None]]] = {
     AgentReading: {},
     ErrorCount: {"call": "call", "code": "code"},
 }
-"""The attributes that say which one of its kind a point is about, and the fields that have them."""
+"""Attributes that identify the reading of a point, and the fields that store them."""
 _INFOS: Final = {
     metrics.INFO.name: fields.CARD_INFO,
     metrics.PROCESS_INFO.name: fields.PROCESS_INFO,
@@ -66,7 +66,7 @@ _INFOS: Final = {
     metrics.ALLOCATION_SOURCE_DURATION.name: {"gua.allocation.source.reason": "reason"},
     metrics.AGENT_ERRORS.name: {},
 }
-"""Metrics with one point for each reading: its attributes are fields."""
+"""Metrics with one point per reading, whose attributes are the reading's fields."""
 _INFO_VALUES: Final = {
     metrics.ALLOCATION_SOURCE_DURATION.name: ("duration_ms", PointForm.MILLI),
     metrics.AGENT_ERRORS.name: ("count", PointForm.INTEGER),
@@ -89,7 +89,7 @@ _Identity = tuple[Any, ...]
 
 
 class _Place(NamedTuple):
-    """Where a point belongs: the reading, the field of its value, if it is one, and what its attributes say."""
+    """Target of a point: reading type and identity, the field of its value (if any), and fields from its attributes."""
 
     kind: type
     identity: _Identity
@@ -98,19 +98,19 @@ class _Place(NamedTuple):
 
 
 def decode(data: bytes) -> Tick:
-    """Return the tick of one request as :func:`~gua.otlp.encode.encode` writes it.
+    """Return the tick of one request, as :func:`~gua.otlp.encode.encode` writes it.
 
-    Metrics that are not in the catalogue, and those that are derived from the rest, are left out;
-    ``errors`` is empty. Raises :class:`DataError` if the bytes are no request of exactly one tick.
+    Skips metrics outside the catalogue and derived ones; ``errors`` is empty.
+    Raises :class:`DataError` unless the bytes are a request with exactly one tick.
     """
     return tick_of(_request(data))
 
 
 def decode_whole(data: bytes) -> Tick | None:
-    """Return the tick of one request, ``None`` if :func:`~gua.otlp.encode.encode` writes other points of it.
+    """Return the tick of one request; ``None`` if its points differ in number from :func:`~gua.otlp.encode.encode`'s.
 
-    A Collector may split a tick into several requests, and other senders may add points. Raises :class:`DataError` as
-    :func:`decode` does.
+    A Collector may split a tick into several requests, and other senders may add points.
+    Raises :class:`DataError` as :func:`decode` does.
     """
     request = _request(data)
     tick = tick_of(request)
@@ -122,15 +122,15 @@ def decode_whole(data: bytes) -> Tick | None:
     return tick if points == count_points(tick) else None
 
 
-def _request(data: bytes) -> Any:  # noqa: ANN401 - the generated message classes have no types
+def _request(data: bytes) -> Any:  # noqa: ANN401 - protobuf's generated classes are untyped
     try:
         return ExportMetricsServiceRequest.FromString(data)
     except DecodeError as error:
         raise DataError(f"{len(data)} bytes are not an OTLP metrics request: {error}") from error
 
 
-def tick_of(request: Any) -> Tick:  # noqa: ANN401 - the generated message classes have no types
-    """Return the tick of a request, as :func:`decode` does; values and times are taken out of its points."""
+def tick_of(request: Any) -> Tick:  # noqa: ANN401 - protobuf's generated classes are untyped
+    """Return the tick of a request as :func:`decode` does, with its errors. Clears values and times of the points."""
     if len(request.resource_metrics) != 1:
         raise DataError(f"one tick is one resource, this request has {len(request.resource_metrics)}")
     (resource_metrics,) = request.resource_metrics
@@ -148,7 +148,7 @@ def tick_of(request: Any) -> Tick:  # noqa: ANN401 - the generated message class
 
 
 class _Found:
-    """What the points of a tick say: the values of each reading, by what it is about, and its facts."""
+    """Accumulates the points of a tick: per reading type, values and facts (attributes) by identity."""
 
     def __init__(self, resource_metrics: Any) -> None:  # noqa: ANN401 - as above
         self._values: defaultdict[type, dict[_Identity, _Values]] = defaultdict(dict)
@@ -167,7 +167,7 @@ class _Found:
         if metric.subject is Subject.AGENT:
             self._agent_starts.add(point.start_time_unix_nano)
         value = getattr(point, point.WhichOneof("value"))
-        # What is left of a point stays the same from tick to tick: it is read once.
+        # Without time and value, a point is equal from tick to tick, so the parsed rest is cached.
         for part in ("start_time_unix_nano", "time_unix_nano", "value"):
             point.ClearField(part)
         kind, identity, field, facts = _place(metric.name, point.SerializeToString())
@@ -181,7 +181,7 @@ class _Found:
             values[field[0]] = field[1].from_wire(value)
 
     def readings(self, kind: type[T]) -> Iterator[T]:
-        """Yield the readings of a kind in the order of their facts."""
+        """Yield the readings of a type, in the order of their info points."""
         for _, reading in self._identified(kind):
             yield reading
 
@@ -191,7 +191,7 @@ class _Found:
             yield identity, kind(**facts, **values.get(identity, {}))
 
     def cards(self) -> tuple[CardReading, ...]:
-        """Return the cards in the order of their first values."""
+        """Return the cards, in the order of their first values."""
         cards: dict[_Identity, _Values] = {
             identity: {"processes": [], "allocations": [], **values}
             for identity, values in self._values[CardReading].items()
@@ -210,7 +210,7 @@ class _Found:
         return tuple(CardReading(**card) for card in cards.values())
 
     def agent(self) -> AgentReading | None:
-        """Return the agent's own reading, ``None`` where no point is about it."""
+        """Return the agent's own reading; ``None`` without points of the agent."""
         if not self._agent_starts:
             return None
         return AgentReading(
@@ -221,7 +221,7 @@ class _Found:
 
 
 def _metrics(resource_metrics: Any) -> Iterator[tuple[Metric | None, Any]]:  # noqa: ANN401 - as above
-    """Yield the metrics of our scope, ``None`` for one that is not in the catalogue, and their points."""
+    """Yield each metric in gua's scope (``None`` if not in the catalogue) and its points."""
     for scope_metrics in resource_metrics.scope_metrics:
         if scope_metrics.scope.name in metrics.SCOPES:
             for metric in scope_metrics.metrics:
@@ -231,9 +231,9 @@ def _metrics(resource_metrics: Any) -> Iterator[tuple[Metric | None, Any]]:  # n
 
 @lru_cache(maxsize=_MOST_KEPT)
 def _place(name: str, raw: bytes) -> _Place:
-    """Return where a point of a metric belongs, by the bytes of it that are not its time and value.
+    """Return the target of a metric's point; ``raw`` is the point's bytes without times and value. Cached.
 
-    Raises TypeError for an attribute that is not of its field's type.
+    Raises TypeError if an attribute has another type than its field.
     """
     attributes = _attributes(NumberDataPoint.FromString(raw).attributes)
     metric = _METRICS[name]
@@ -250,13 +250,13 @@ def _place(name: str, raw: bytes) -> _Place:
     return _Place(kind, identity, _VALUES.get((name, extra)), None)
 
 
-def _fact(name: str, value: Any) -> Any:  # noqa: ANN401 - whatever the wire holds
+def _fact(name: str, value: Any) -> Any:  # noqa: ANN401 - any attribute value
     if name in fields.MOMENTS:
         return to_ms(datetime.fromisoformat(value).astimezone(UTC))
     return _ENUMS[name](value) if name in _ENUMS else value
 
 
-def _attributes(pairs: Any) -> _Values:  # noqa: ANN401 - the generated message classes have no types
+def _attributes(pairs: Any) -> _Values:  # noqa: ANN401 - protobuf's generated classes are untyped
     kinds = ((pair, pair.value.WhichOneof("value")) for pair in pairs)
     return {pair.key: getattr(pair.value, kind) for pair, kind in kinds if kind in _SINGLE_VALUES}
 
@@ -277,7 +277,7 @@ def _origin(attributes: _Values) -> Origin:
 
 
 def _types(kind: type) -> dict[str, set[type]]:
-    """Return the types that each field of a reading may have."""
+    """Return the allowed types of each field of a reading."""
     hints = get_type_hints(kind).items()
     every = {name: get_args(hint) if isinstance(hint, UnionType) else (hint,) for name, hint in hints}
     types = {name: {get_origin(one) or one for one in several} for name, several in every.items()}
@@ -288,7 +288,7 @@ _TYPES: Final[Mapping[type, Mapping[str, set[type]]]] = {kind: _types(kind) for 
 
 
 def _check(kind: type, values: _Values) -> None:
-    """Raise TypeError for a value that is not of its field's type."""
+    """Raise TypeError if a value has another type than its field."""
     types = _TYPES[kind]
     for name, value in values.items():
         if type(value) not in types[name]:

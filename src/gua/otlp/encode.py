@@ -1,7 +1,7 @@
-"""A tick to the bytes of one OTLP ``ExportMetricsServiceRequest``, by OpenTelemetry's message classes.
+"""Encode a tick as one OTLP ``ExportMetricsServiceRequest``, with OpenTelemetry's protobuf classes.
 
-The classes are filled in directly: ``encode_metrics`` of the SDK's exporter makes each attribute of each point anew,
-15 ms for a tick of 8 cards with 10 processes each. Here attributes are made once and copied from tick to tick.
+Fills the classes directly: the SDK exporter's ``encode_metrics`` builds each attribute of each point again, 15 ms
+for a tick of 8 cards with 10 processes each. Here attributes are cached and copied from tick to tick.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ _EMPTY: Final = {
     MetricKind.COUNTER: Sum(aggregation_temporality=_CUMULATIVE, is_monotonic=True),
     MetricKind.AMOUNT: Sum(aggregation_temporality=_CUMULATIVE),
 }
-"""A metric's data without points."""
+"""Empty metric data of each kind."""
 _KINDS: Final = {str: "string_value", bool: "bool_value", int: "int_value", float: "double_value"}
 _TOTALS: Final = (metrics.PROCESS_COUNT, metrics.PROCESS_MEMORY, metrics.PROCESS_MEMORY_UNKNOWN)
 _card_facts: Final = attrgetter(*fields.CARD_INFO.values())
 _process_facts: Final = attrgetter("pid", "created_ms", "owner", "comm", *fields.PROCESS_INFO.values())
 _allocation_facts: Final = attrgetter("source", "id", *fields.ALLOCATION_INFO.values())
-# Far more than a host has at a time; a point's attributes take some 500 bytes, and an agent of months meets very many.
+# Far above what a host has at a time. Bounded: attributes take about 500 bytes, and long-lived agents see many.
 _MOST_CARDS: Final = 256
 _MOST_PROCESSES: Final = 2048
 _MOST_OTHERS: Final = 1024
@@ -52,8 +52,8 @@ _MOST_OTHERS: Final = 1024
 def encode(tick: Tick) -> bytes:
     """Return the request of one tick: one resource, one scope, every point at the tick's time.
 
-    A value that is unknown, not finite or beyond an int64 has no point. ``tick.errors`` are not sent as
-    such; the agent counts them in its reading. Attributes stand in the order of the catalogue.
+    Values that are unknown, not finite or beyond int64 get no point. ``tick.errors`` are not sent: the agent's reading
+    counts them. Metrics and attributes are in catalogue order.
     """
     request = ExportMetricsServiceRequest()
     resource_metrics = request.resource_metrics.add(resource=_resource(tick.origin))
@@ -63,14 +63,14 @@ def encode(tick: Tick) -> bytes:
 
 
 def count_points(tick: Tick) -> int:
-    """Return how many points :func:`encode` writes of a tick."""
+    """Return the number of points that :func:`encode` writes for a tick."""
     return _Points.of(tick).count()
 
 
 class _Points:
-    """The points of one tick by metric. Gauges of cards have no start; sums start with their span or the agent.
+    """Points of one tick by metric. Gauges of cards have no start time; sums start with their tick or the agent.
 
-    A point is its attributes, start [ns] and value, an ``int`` or a ``float`` as it is sent.
+    Each point is (attributes, start [ns], value); ``int`` and ``float`` are sent as such.
     """
 
     def __init__(self, ts_ms: int, agent: AgentReading | None) -> None:
@@ -91,7 +91,7 @@ class _Points:
         return points
 
     def count(self) -> int:
-        """Return how many points there are."""
+        """Return the number of points."""
         return sum(map(len, self._of_metric.values()))
 
     def add_card(self, card: CardReading) -> None:
@@ -125,7 +125,7 @@ class _Points:
         self._add_fields(source, fields.SOURCE_FIELDS, _attributes(*identity), starts)
 
     def add_agent(self, agent: AgentReading) -> None:
-        """Add the agent's points, each with its start: it is known then even if there is no sum to report."""
+        """Add the agent's points. All carry its start time, so that it is known even without a sum."""
         starts = dict.fromkeys(MetricKind, self._agent_start_ns or 0)
         self._add_fields(agent, fields.AGENT_FIELDS, _attributes(), starts)
         for error in agent.errors:
@@ -134,13 +134,13 @@ class _Points:
             )
 
     def write(self, scope_metrics: Any) -> None:  # noqa: ANN401 - the generated message classes have no types
-        """Add the metrics that have points, in the order of the catalogue."""
+        """Append the metrics that have points, in catalogue order."""
         time_ns = self._ts_ms * _NS_PER_MS
         for metric in metrics.CATALOGUE:
             points = self._of_metric[metric.name]
             if not points:
                 continue
-            # The description stays in docs/metrics.md: it would be a third of a small tick.
+            # Without description, which would be a third of a small tick; docs/metrics.md has it.
             made = scope_metrics.metrics.add(name=metric.name, unit=metric.unit)
             data = made.gauge if metric.kind is MetricKind.GAUGE else made.sum
             data.MergeFrom(_EMPTY[metric.kind])
@@ -155,7 +155,7 @@ class _Points:
                     point.as_double = value
 
     def _starts(self, duration_ms: int) -> Mapping[MetricKind, int]:
-        """Return when the points of each kind start [ns] that cover so many ms up to the tick; 0 is no start."""
+        """Return the start [ns] per metric kind for points that cover ``duration_ms`` up to the tick; 0 means none."""
         span_ns = max(self._ts_ms - duration_ms, 0) * _NS_PER_MS
         running_ns = span_ns if self._agent_start_ns is None else self._agent_start_ns
         return {
@@ -178,7 +178,7 @@ class _Points:
 
 @lru_cache(maxsize=_MOST_CARDS)
 def _card_attributes(uuid: str) -> tuple[Any, Sequence[tuple[Field, Any]], Any, Sequence[tuple[Metric, Any]]]:
-    """Return the attributes of a card's points: of any, of each field, of the state ok, of the totals of each type."""
+    """Return a card's attributes: identity, per field, for status ok, and per process type and total. Cached."""
     identity = ("hw.id", uuid)
     return (
         _attributes(identity),
@@ -197,7 +197,7 @@ def _card_info(uuid: str, *facts: Value | None) -> Any:  # noqa: ANN401 - as abo
 def _process_attributes(
     uuid: str, pid: int, created_ms: int | None, owner: str | None, comm: str | None, *facts: Value | None
 ) -> tuple[Any, Any]:
-    """Return the attributes of a process's points, and those of its info."""
+    """Return the attributes of a process's points and of its info point. Cached."""
     known = (uuid, pid, fields.moment(created_ms), owner, comm)
     identity = [*zip(metrics.PROCESS_ATTRIBUTES, known, strict=True)]
     return _attributes(*identity), _attributes(*identity, *zip(fields.PROCESS_INFO, facts, strict=True))
@@ -205,7 +205,7 @@ def _process_attributes(
 
 @lru_cache(maxsize=_MOST_OTHERS)
 def _allocation_attributes(uuid: str, source: str, id_: str, *facts: Value | None) -> tuple[Any, Any]:
-    """Return the attributes of an allocation's points, and those of its info."""
+    """Return the attributes of an allocation's points and of its info point. Cached."""
     identity = [*zip(metrics.ALLOCATION_ATTRIBUTES, (uuid, source, id_), strict=True)]
     info = [
         (key, fields.moment(fact) if name in fields.MOMENTS and isinstance(fact, int) else fact)
@@ -216,9 +216,9 @@ def _allocation_attributes(uuid: str, source: str, id_: str, *facts: Value | Non
 
 @lru_cache(maxsize=_MOST_OTHERS)
 def _attributes(*pairs: tuple[str, Value | None]) -> Any:  # noqa: ANN401 - as above
-    """Return a point of nothing but these attributes; those that are ``None`` are left out.
+    """Return a point with these attributes only, without those that are ``None``.
 
-    Cached: one key always has one type, so that ``1 == True`` cannot hand out another's.
+    Cached: safe although ``1 == True``, as each key always has values of one type.
     """
     return NumberDataPoint(
         attributes=[

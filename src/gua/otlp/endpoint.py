@@ -1,6 +1,6 @@
-"""Where and how to send: the endpoint's URL and the OTEL_EXPORTER_OTLP_* variables.
+"""Endpoint settings: URL and the OTEL_EXPORTER_OTLP_* variables.
 
-The variables are those of opentelemetry.io/docs/specs/otel/protocol/exporter; of each the METRICS form wins.
+Specified in opentelemetry.io/docs/specs/otel/protocol/exporter; OTEL_EXPORTER_OTLP_METRICS_* take precedence.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ _COMPRESSIONS: Final[dict[Protocol, tuple[Compression, ...]]] = {
     "http/protobuf": ("gzip", "deflate", "none"),
     "grpc": ("gzip", "none"),
 }
-# RFC 9110, 5.6.2, and what gRPC allows of it; ``-bin`` means base64 to gRPC, which nobody gives in a variable.
+# RFC 9110, 5.6.2, and gRPC's subset. gRPC expects binary values for ``-bin`` names, which variables cannot have.
 _HTTP_HEADER: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _GRPC_HEADER: Final = re.compile(r"(?!grpc-)[0-9a-z_.-]+(?<!-bin)")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Settings:
-    """One endpoint. ``url`` is what HTTP posts to, or scheme, host and port for gRPC; header names are lower case.
+    """Settings of one endpoint. ``url`` is the URL to post to, or scheme, host and port for gRPC.
 
-    ``enrolled`` is whether its token came from ``gua enroll``.
+    Header names are lower case. ``enrolled`` means that the token came from ``gua enroll``.
     """
 
     protocol: Protocol
@@ -50,21 +50,21 @@ class Settings:
 
     @property
     def credentials_remedy(self) -> str:
-        """What to do where the receiver does not accept who sends."""
+        """Remedy if the endpoint rejects the credentials."""
         if self.enrolled:
             return "it does not accept the token: get one that may write there, and run gua enroll again"
         return "set OTEL_EXPORTER_OTLP_HEADERS to what it asks for (authorization=Bearer%20...)"
 
     @property
     def shown(self) -> str:
-        """The address for people: without a query, which may hold a key."""
+        """URL for display, without its query, which may contain a key."""
         return self.url.partition("?")[0]
 
     def without_secrets(self, text: str) -> str:
-        """Return what a receiver said without the credentials that it may repeat: everybody may read the status."""
+        """Return an endpoint's message with credentials replaced by ``***``, as every user may read the status."""
         query = parse_qsl(urlsplit(self.url).query)
         for value in (*self.headers.values(), *(value for _, value in query)):
-            # A header may be a scheme and a credential; words as short as a tenant's number are no secrets.
+            # A header may be a scheme and a credential. Values under 4 characters, as tenant numbers, are public.
             for secret in (value, *value.split()[1:]):
                 if len(secret) >= _SHORTEST_SECRET:
                     text = text.replace(secret, "***").replace(quote(secret, safe=""), "***")
@@ -72,35 +72,35 @@ class Settings:
 
     @property
     def secure(self) -> bool:
-        """Whether TLS is spoken."""
+        """Whether the connection uses TLS."""
         return self.url.startswith("https:")
 
     @property
     def other_protocol(self) -> str:
-        """What to try where the receiver seems to speak the other protocol."""
+        """Hint for an endpoint that seems to use the other protocol."""
         if self.protocol == "grpc":
             return "; OTLP over HTTP has 4318, and OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf speaks it"
         return "; OTLP over gRPC has 4317, and OTEL_EXPORTER_OTLP_PROTOCOL=grpc speaks it"
 
     @property
     def hint(self) -> str:
-        """The same where the port is the other protocol's usual one, else nothing."""
+        """``other_protocol`` if the port is the other protocol's default, else empty."""
         port = urlsplit(self.url).port
         return self.other_protocol if port == (4318 if self.protocol == "grpc" else 4317) else ""
 
     @property
     def client_hint(self) -> str:
-        """What to try where a receiver hung up: with TLS 1.3 that may be all it says to a client it does not know."""
+        """Hint if the server closed the connection: with TLS 1.3 that may mean a missing client certificate."""
         if not self.secure or self.client_certificate:
             return ""
         return ", and whether it wants a client certificate (OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE)"
 
 
 def configured_endpoint(environ: Mapping[str, str]) -> str | None:
-    """Return the endpoint that OTEL_EXPORTER_OTLP_METRICS_ENDPOINT or OTEL_EXPORTER_OTLP_ENDPOINT names, as given.
+    """Return OTEL_EXPORTER_OTLP_METRICS_ENDPOINT as it is set, else the URL from OTEL_EXPORTER_OTLP_ENDPOINT.
 
-    For HTTP ``/v1/metrics`` is appended to the latter, as OpenTelemetry says. ``None`` if neither is set.
-    Raises :class:`UsageError` for a protocol that is not spoken.
+    For HTTP, ``/v1/metrics`` is appended to the latter, as OpenTelemetry specifies. ``None`` if neither is set.
+    Raises :class:`UsageError` for an unsupported protocol.
     """
     own = environ.get("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", "").strip()
     if own:
@@ -113,7 +113,7 @@ def configured_endpoint(environ: Mapping[str, str]) -> str | None:
 
 
 def absolute_files(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables that name certificates and keys, as they stay right where the directory changes."""
+    """Return the variables for certificates and keys that are set, as absolute paths (the directory may change)."""
     variables = [
         f"OTEL_EXPORTER_OTLP_{form}{name}"
         for form in ("", "METRICS_")
@@ -123,11 +123,11 @@ def absolute_files(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def read_settings(url: str | None, environ: Mapping[str, str], enrollment: Enrollment | None = None) -> Settings:
-    """Return what ``url`` and the environment say; without a URL the environment names that, too.
+    """Return the settings for ``url``, or for the environment's endpoint without one.
 
-    With an enrollment its protocol, token and certificate count before the environment's.
+    An enrollment's protocol, token and certificate take precedence over the environment's.
 
-    Raises :class:`UsageError` for anything that cannot be used, by the name of the variable.
+    Raises :class:`UsageError` for an unusable value, with the variable's name.
     """
     url = url or configured_endpoint(environ)
     if not url:
@@ -156,13 +156,13 @@ def read_settings(url: str | None, environ: Mapping[str, str], enrollment: Enrol
 
 
 def protocol(environ: Mapping[str, str]) -> Protocol:
-    """Return OTEL_EXPORTER_OTLP_PROTOCOL, ``http/protobuf`` if unset. Raises :class:`UsageError`."""
+    """Return OTEL_EXPORTER_OTLP_PROTOCOL, ``http/protobuf`` if unset. Raises :class:`UsageError` if unsupported."""
     variable, text = _said(environ, "PROTOCOL")
     return known_protocol(text.lower(), f"{variable} is {text!r}")
 
 
 def known_protocol(name: str, what: str = "the enrollment's protocol is unknown") -> Protocol:
-    """Return the protocol of this name, the usual one for none; else raise :class:`UsageError`, beginning ``what``."""
+    """Return the protocol of this name (``""`` is HTTP). Raises :class:`UsageError`, beginning with ``what``."""
     match name:
         case "" | "http/protobuf":
             return "http/protobuf"
@@ -173,15 +173,15 @@ def known_protocol(name: str, what: str = "the enrollment's protocol is unknown"
 
 
 def metrics_url(url: str) -> str:
-    """Return the URL to post to. Raises :class:`UsageError` unless it is http(s) with a host."""
+    """Return the URL to post to (path /v1/metrics by default). Raises :class:`UsageError` for no valid http(s) URL."""
     parts = _parts(url)
     return urlunsplit(parts._replace(path="/v1/metrics")) if parts.path in ("", "/") else url
 
 
 def grpc_url(url: str, *, insecure: bool) -> str:
-    """Return scheme, host and port: ``http`` is without TLS, as is a bare ``host:port`` if ``insecure``.
+    """Return scheme, host and port. ``http`` means no TLS, as does a bare ``host:port`` with ``insecure``.
 
-    A path has no meaning to gRPC and is left out. Raises :class:`UsageError`.
+    A path is dropped, as gRPC has none. Raises :class:`UsageError` for an unusable URL or without a port.
     """
     bare = "://" not in url
     parts = _parts(f"{'http' if insecure else 'https'}://{url}" if bare else url)
@@ -193,7 +193,7 @@ def grpc_url(url: str, *, insecure: bool) -> str:
 
 
 def headers(environ: Mapping[str, str], spoken: Protocol = "http/protobuf") -> dict[str, str]:
-    """Return the user's headers, names in lower case. Raises :class:`UsageError` for what cannot be sent."""
+    """Return the user's headers, with lower-case names. Raises :class:`UsageError` for an invalid header."""
     variable, _ = _said(environ, "HEADERS")
     allowed = _GRPC_HEADER if spoken == "grpc" else _HTTP_HEADER
     pairs = {key.lower(): value for key, value in parse_pairs(variable, environ).items()}
@@ -204,9 +204,9 @@ def headers(environ: Mapping[str, str], spoken: Protocol = "http/protobuf") -> d
 
 
 def timeout_seconds(environ: Mapping[str, str]) -> float:
-    """Return OTEL_EXPORTER_OTLP_TIMEOUT, in milliseconds as OpenTelemetry specifies it, else 10 s.
+    """Return OTEL_EXPORTER_OTLP_TIMEOUT (milliseconds, as OpenTelemetry specifies) in seconds; 10 if unset.
 
-    Raises :class:`UsageError`.
+    Raises :class:`UsageError` unless it is a whole number of up to one hour.
     """
     variable, text = _said(environ, "TIMEOUT")
     if not text:
@@ -217,7 +217,7 @@ def timeout_seconds(environ: Mapping[str, str]) -> float:
 
 
 def _said(environ: Mapping[str, str], name: str) -> tuple[str, str]:
-    """Return the variable that counts, the METRICS form before the general one, and what it says; ``""`` is unset."""
+    """Return the variable in effect (the METRICS one before the general one) and its value; ``""`` if unset."""
     general = f"OTEL_EXPORTER_OTLP_{name}"
     for variable in (f"OTEL_EXPORTER_OTLP_METRICS_{name}", general):
         if text := environ.get(variable, "").strip():
@@ -255,13 +255,13 @@ def _parts(url: str) -> SplitResult:
 
 
 def check_files(settings: Settings) -> None:
-    """Raise :class:`UsageError` unless each certificate and key can be read, is one, and key and certificate fit.
+    """Raise :class:`UsageError` unless certificates and key are readable, valid, and match each other.
 
-    They are looked at before anything is sent: the transports' own words for a bad one help nobody.
+    Called before anything is sent, as the transports' own errors for bad files are unclear.
     """
     if settings.client_key and not settings.client_certificate:
         raise UsageError("OTEL_EXPORTER_OTLP_CLIENT_KEY is set without OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE: set both")
-    import ssl  # noqa: PLC0415 - 4 MB for those who do not need it
+    import ssl  # noqa: PLC0415 - 4 MB, needed only with TLS
 
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     if path := settings.certificate:

@@ -1,4 +1,4 @@
-"""Files of OTLP JSON lines, as a Collector's file exporter writes them, back to the ticks that went through it."""
+"""Reader of OTLP JSON lines files, as a Collector's file exporter writes them."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ Json = dict[str, Any]
 
 
 def check_lines(path: Path, cut: list[str]) -> int:
-    """Read a file once and return how many of its lines hold points of ours. Raises as :func:`ticks_of_lines`.
+    """Return the number of lines with points of gua. Raises the errors of :func:`ticks_of_lines`.
 
-    What a point says is looked at when its tick is made. A last line that was cut off is left out, here and there:
-    where it stands is appended to ``cut``.
+    Points are validated only when their tick is built. A truncated last line is skipped, here and there; its position
+    is appended to ``cut``.
     """
     return sum(any(map(_scopes, objects_in(line.get("resourceMetrics")))) for _, line in _lines(path, cut))
 
 
 def ticks_of_lines(path: Path) -> Iterator[Tick]:
-    """Yield the ticks of a file in its order; those of other tools' metrics are none.
+    """Yield the ticks of a file in its order; other tools' metrics are skipped.
 
-    A Collector may put several ticks in one line, and does not take one apart: each time of a resource is a tick.
-    Raises UsageError if there is no such file, UnavailableError if it cannot be read, DataError for what is no OTLP.
+    A Collector may put several ticks into one line, but never splits one: each timestamp of a resource is a tick.
+    Raises UsageError if the file does not exist, UnavailableError if it is unreadable, DataError if it is not OTLP.
     """
     for where, line in _lines(path, []):
         for resource in objects_in(line.get("resourceMetrics")):
@@ -97,7 +97,7 @@ def _scopes(resource: Json) -> list[Json]:
 
 
 def _requests(resource: Json, where: str) -> Iterator[ExportMetricsServiceRequest]:
-    """Yield a request for each time of a resource, with what :func:`tick_of` reads."""
+    """Yield one request per timestamp of a resource, reduced to what :func:`tick_of` reads."""
     try:
         parsed = json_format.ParseDict(
             {"resource": resource.get("resource") or {}, "scopeMetrics": _scopes(resource)},

@@ -1,4 +1,4 @@
-"""Requests to an OTLP/gRPC endpoint: each message sent as it is, and its answer told for what it is."""
+"""OTLP/gRPC client: sends each message unchanged and maps the status to gua's errors."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from gua.otlp.endpoint import Settings
 USER_AGENT: Final = "gua"
 _METHOD: Final = "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export"
 _MAX_DETAILS: Final = 200
-# A new connection finds a server that has moved, or one behind a connection that died without a word.
+# A new connection reaches a server that has moved, or replaces a connection that died silently.
 _RECONNECT: Final = ("UNAVAILABLE", "DEADLINE_EXCEEDED", "CANCELLED")
 _SETTINGS: Final = ("NOT_FOUND", "ALREADY_EXISTS", "FAILED_PRECONDITION", "UNIMPLEMENTED")
-# grpc-go, grpc core and grpc-java on a message that they do not take, and on one that they cannot read.
+# Messages of grpc-go, grpc core and grpc-java for requests that are too large, or that they cannot parse.
 _TOO_LARGE: Final = re.compile(r"larger than max|exceeds maximum|too large", re.IGNORECASE)
 _UNREADABLE: Final = re.compile(r"unmarshal|deserializ|proto: ", re.IGNORECASE)
 _UNTRUSTED: Final = re.compile(
@@ -38,9 +38,9 @@ _TLS: Final = re.compile(r"handshake failed|ssl_error_ssl|wrong.version", re.IGN
 
 
 class GrpcTransport:
-    """A :class:`~gua.otlp.send.Transport`; one channel, a new one after a failed connection."""
+    """:class:`~gua.otlp.send.Transport` for gRPC; one channel, reopened after a failed connection."""
 
-    # Receivers take messages of up to 4 MiB, framing and all; a request is in memory up to three times.
+    # Servers accept messages of up to 4 MiB, framing included; a request may be in memory three times.
     max_request_bytes = 2 * 2**20
 
     def __init__(self, settings: Settings) -> None:
@@ -50,12 +50,12 @@ class GrpcTransport:
         self._channel: Any = _opened(settings)
 
     def pack(self, raws: Iterable[bytes]) -> bytes:
-        """Return the message; the channel compresses it."""
+        """Return the requests as one message; the channel compresses it."""
         return b"".join(raws)
 
     def send(self, body: bytes) -> Acceptance:
-        """Call once; see the port for what it raises."""
-        from grpc import RpcError  # noqa: PLC0415 - set up by _opened
+        """Send once. Raises the errors of ``Transport.send``."""
+        from grpc import RpcError  # noqa: PLC0415 - imported by _opened before
 
         try:
             call = self._connected().unary_unary(_METHOD)
@@ -64,16 +64,16 @@ class GrpcTransport:
             )
         except RpcError as error:
             raise self._refusal(error) from error
-        except ValueError as error:  # grpc's answer to a call on a channel that close() has closed meanwhile
+        except ValueError as error:  # grpc raises it for a call on a channel that close() closed meanwhile
             raise self._stopped() from error
         return answer.taken(said)
 
     def close(self) -> None:
-        """End the call in progress and close the channel."""
+        """Cancel the call in progress and close the channel."""
         self._closed = True
         self._disconnect()
 
-    def _connected(self) -> Any:  # noqa: ANN401 - grpc has no types
+    def _connected(self) -> Any:  # noqa: ANN401 - grpc is untyped
         with self._lock:
             if self._closed:
                 raise self._stopped()
@@ -90,7 +90,7 @@ class GrpcTransport:
     def _stopped(self) -> TransientError:
         return TransientError(f"cannot reach {self._settings.shown} (delivery was stopped)")
 
-    def _refusal(self, error: Any) -> GuaError:  # noqa: ANN401 - grpc has no types
+    def _refusal(self, error: Any) -> GuaError:  # noqa: ANN401 - grpc is untyped
         code = error.code().name
         if code in _RECONNECT:
             self._disconnect()
@@ -113,8 +113,8 @@ class GrpcTransport:
             return TransientError(f"{msg}: it is slow or down{hint}", retry_after_seconds=_retry_after_seconds(error))
         if code == "UNAVAILABLE":
             return self._unavailable(error, details)
-        # Also RESOURCE_EXHAUSTED without RetryInfo, INTERNAL and UNKNOWN, which OTLP says not to send again: they do
-        # not say that the ticks are at fault, and a tick that is given up is lost.
+        # Includes RESOURCE_EXHAUSTED without RetryInfo, INTERNAL and UNKNOWN, which OTLP calls not retryable. They do
+        # not mean that the ticks are at fault, and a tick that is not retried is lost.
         return TransientError(f"{says}: try again later{hint}", retry_after_seconds=_retry_after_seconds(error))
 
     def _unavailable(self, error: Any, details: str) -> UnavailableError:  # noqa: ANN401 - as above
@@ -141,13 +141,13 @@ class GrpcTransport:
         return TransientError(msg, retry_after_seconds=_retry_after_seconds(error))
 
 
-def _opened(settings: Settings) -> Any:  # noqa: ANN401 - grpc has no types
-    """Return a channel. Raises :class:`UsageError` if its certificates cannot be read."""
-    os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # else its core writes to stderr what the errors say, too
-    import grpc  # noqa: PLC0415 - after its variable is set
+def _opened(settings: Settings) -> Any:  # noqa: ANN401 - grpc is untyped
+    """Return a new channel. Raises :class:`UsageError` if a certificate file is unreadable."""
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # otherwise grpc core repeats the errors on stderr
+    import grpc  # noqa: PLC0415 - reads the variable above
 
     target = urlsplit(settings.url).netloc
-    # Of its own pool, so that a new channel is a new connection.
+    # A local subchannel pool makes a new channel open a new connection.
     options = (("grpc.primary_user_agent", USER_AGENT), ("grpc.use_local_subchannel_pool", 1))
     compression = grpc.Compression.Gzip if settings.compression == "gzip" else grpc.Compression.NoCompression
     if settings.secure:
@@ -155,7 +155,7 @@ def _opened(settings: Settings) -> Any:  # noqa: ANN401 - grpc has no types
     return grpc.insecure_channel(target, options=options, compression=compression)
 
 
-def _credentials(settings: Settings) -> Any:  # noqa: ANN401 - grpc has no types
+def _credentials(settings: Settings) -> Any:  # noqa: ANN401 - grpc is untyped
     import grpc  # noqa: PLC0415 - as above
 
     certificate = settings.client_certificate
@@ -171,12 +171,12 @@ def _credentials(settings: Settings) -> Any:  # noqa: ANN401 - grpc has no types
 
 
 def _last(details: str) -> str:
-    """Return the end of grpc's account of a connection, which has the reason; the start repeats the address."""
+    """Return the end of grpc's error text, which has the reason; its start repeats the address."""
     return details.rpartition("last error: ")[2][-_MAX_DETAILS:]
 
 
 def _retry_after_seconds(error: Any) -> float | None:  # noqa: ANN401 - as above
-    """Return the delay of a RetryInfo among the error's details, or beside them, as OpenTelemetry has it."""
+    """Return the delay [s] of the RetryInfo in the status details or in its own metadata key; ``None`` without one."""
     trailing = dict(error.trailing_metadata() or ())
     try:
         if beside := trailing.get("google.rpc.retryinfo-bin"):

@@ -1,6 +1,6 @@
-"""Requests to an OTLP/HTTP endpoint: each body sent as it is, and its answer told for what it is.
+"""OTLP/HTTP client: sends each body unchanged and maps the response to gua's errors.
 
-`urllib3` itself: `requests` on top of it takes 5 MB more of an agent, and limits no request as a whole.
+Uses urllib3 directly: requests on top of it costs an agent 5 MB, and has no timeout for a whole request.
 """
 
 from __future__ import annotations
@@ -34,25 +34,25 @@ from gua.otlp.endpoint import Settings
 USER_AGENT: Final = "gua"
 _MAX_ANSWER_BYTES: Final = 64 * 1024
 _MAX_REASON: Final = 200
-_WBITS: Final = {"gzip": 31, "deflate": 15}  # the zlib format is what HTTP calls deflate (RFC 9110, 8.4.1.2)
+_WBITS: Final = {"gzip": 31, "deflate": 15}  # HTTP's "deflate" is the zlib format (RFC 9110, 8.4.1.2)
 _LEVEL: Final = 3
 _RETRYABLE: Final = (408, 429, 500, 502, 503, 504)
-# What the endpoint says of this request's content. Every other refusal (404, 401, ...) is about the URL or the
-# credentials: no tick is to blame for it, and none may be given up for it.
+# Statuses about the request's content. Other 4xx (404, 401, ...) are about the URL or the credentials: ticks are not
+# at fault, and must not count as refused.
 _REFUSED: Final = (400, 413, 422)
-# The timeout of `urllib3` is one of each read; past the whole request's, it is cut.
+# urllib3's timeout applies to each read; the connection is cut this long after the whole request's timeout.
 _GRACE_SECONDS: Final = 0.25
 _BUNDLES: Final = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
 _HANG_UPS: Final = (ConnectionResetError, BrokenPipeError, ssl.SSLEOFError)
 
 
 class HttpTransport:
-    """A :class:`~gua.otlp.send.Transport`; the connection is kept open between requests."""
+    """:class:`~gua.otlp.send.Transport` for HTTP; the connection stays open between requests."""
 
     max_request_bytes = 4 * 2**20
 
     def __init__(self, settings: Settings) -> None:
-        """Connect to nothing yet."""
+        """Prepare the headers; opens no connection."""
         self._settings = settings
         self._headers = {
             **settings.headers,
@@ -67,14 +67,14 @@ class HttpTransport:
         self._late = self._stopped = False
 
     def pack(self, raws: Iterable[bytes]) -> bytes:
-        """Return the body; compressed piece by piece, so that no more than that is in memory."""
+        """Return the compressed body; compresses each request separately to limit memory."""
         if self._settings.compression == "none":
             return b"".join(raws)
         packer = zlib.compressobj(_LEVEL, wbits=_WBITS[self._settings.compression])
         return b"".join([*map(packer.compress, raws), packer.flush()])
 
     def send(self, body: bytes) -> Acceptance:
-        """Send once; see the port for what it raises."""
+        """Send once. Raises the errors of ``Transport.send``."""
         self._late = False
         deadline = threading.Timer(self._settings.timeout_seconds + _GRACE_SECONDS, self._give_up)
         deadline.daemon = True
@@ -85,7 +85,7 @@ class HttpTransport:
             deadline.cancel()
 
     def close(self) -> None:
-        """End the request in progress, refuse any other, and close the connection."""
+        """Abort the request in progress, refuse later ones, and close the connection."""
         self._stopped = True
         self._cut()
         if self._manager is not None:
@@ -96,14 +96,14 @@ class HttpTransport:
         self._cut()
 
     def _cut(self) -> None:
-        """End the request in progress, as the peer would; callable from any thread."""
+        """Abort the request in progress as if the server had closed the connection; callable from any thread."""
         for opened in self._sockets.copy():
-            # The plain socket's, also under TLS: the thread that reads is in the middle of it.
+            # On the plain socket, also under TLS, as the reading thread is using the TLS object.
             with suppress(OSError):
                 socket.socket.shutdown(opened, socket.SHUT_RDWR)
 
     def _post(self, body: bytes) -> urllib3.BaseHTTPResponse:
-        """Return the answer; a second attempt where a connection that was kept open turns out to be closed."""
+        """Return the response; retries once if a kept-alive connection turns out to be closed."""
         deadline = time.monotonic() + self._settings.timeout_seconds
         answered = self._attempt(body, self._settings.timeout_seconds)
         if isinstance(answered, urllib3.exceptions.ProtocolError | urllib3.exceptions.SSLError):
@@ -114,7 +114,7 @@ class HttpTransport:
         raise self._unreachable(answered)
 
     def _attempt(self, body: bytes, timeout_seconds: float) -> urllib3.BaseHTTPResponse | Exception:
-        """Return the answer, its body not read yet, or the error; redirects are not followed."""
+        """Return the response with its body unread, or the error; does not follow redirects."""
         try:
             if self._stopped:
                 msg = "delivery was stopped"
@@ -129,12 +129,12 @@ class HttpTransport:
                 timeout=timeout_seconds,
                 preload_content=False,
             )
-        except Exception as error:  # noqa: BLE001 - urllib3 lets through what ssl and http.client raise
-            # Without the frames that it went through: they hold the body.
+        except Exception as error:  # noqa: BLE001 - urllib3 passes errors of ssl and http.client through
+            # Without the traceback: its frames reference the body.
             return error.with_traceback(None)
 
     def _connections(self) -> urllib3.PoolManager:
-        """Return what makes connections, anew where the files of certificates have changed."""
+        """Return the connection pool; a new one if a certificate file has changed."""
         settings = self._settings
         certificates = [
             path for path in (settings.certificate, settings.client_certificate, settings.client_key) if path
@@ -147,7 +147,7 @@ class HttpTransport:
     def _answered(self, response: urllib3.BaseHTTPResponse) -> Acceptance:
         try:
             body = response.read(_MAX_ANSWER_BYTES, decode_content=True)
-        except Exception as error:  # noqa: BLE001 - urllib3 lets through what ssl and http.client raise
+        except Exception as error:  # noqa: BLE001 - urllib3 passes errors of ssl and http.client through
             raise self._unreachable(error) from None
         finally:
             response.close()
@@ -197,7 +197,7 @@ class HttpTransport:
         return TransientError(f"cannot reach {shown}{through} ({self._one_line(causes[-1])}): check that it runs{hint}")
 
     def _phrase(self, status: int, body: bytes) -> str:
-        """Return the reason in an OTLP error body, else the status's own name."""
+        """Return the reason in an OTLP error body, else the status's standard phrase."""
         said = answer.reason(body, without=self._settings.without_secrets)
         if said:
             return f"({said})"
@@ -221,7 +221,7 @@ def _tls_failed(shown: str, why: str, hint: str) -> str:
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:
-    """Yield an error and what it wraps, outermost first: each layer has its own way to keep the one below."""
+    """Yield an error and its causes, outermost first. Each library stores the inner error in another attribute."""
     seen: list[BaseException] = []
     below: BaseException | None = error
     while below is not None and below not in seen:
@@ -232,7 +232,7 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
 
 
 def _manager(settings: Settings, sockets: weakref.WeakSet[socket.socket]) -> urllib3.PoolManager:
-    """Return what makes one connection, which lies in ``sockets``, by the proxies of the environment now."""
+    """Return a pool of one connection through the environment's proxy; its socket is added to ``sockets``."""
     keywords: dict[str, Any] = {"num_pools": 1, "maxsize": 1}
     if settings.secure:
         keywords["ssl_context"] = _context(settings)
@@ -253,7 +253,7 @@ def _manager(settings: Settings, sockets: weakref.WeakSet[socket.socket]) -> url
 
 
 def _watched(base: Any, sockets: weakref.WeakSet[socket.socket]) -> type:  # noqa: ANN401 - urllib3's connection classes
-    """Return ``base`` with an eye on its sockets."""
+    """Return a subclass of ``base`` that adds its sockets to ``sockets``."""
 
     def connect(connection: Any) -> None:  # noqa: ANN401 - as above
         base.connect(connection)
@@ -263,11 +263,11 @@ def _watched(base: Any, sockets: weakref.WeakSet[socket.socket]) -> type:  # noq
 
 
 def _context(settings: Settings) -> ssl.SSLContext:
-    """Return what checks the receiver: the authority that was set before that of other programs, else certifi's."""
+    """Return the TLS context: CA file of the settings, else REQUESTS_CA_BUNDLE or CURL_CA_BUNDLE, else certifi's."""
     context = create_urllib3_context()
     bundle = settings.certificate or next((path for name in _BUNDLES if (path := os.environ.get(name))), None)
     if bundle is None:
-        import certifi  # noqa: PLC0415 - only where it is needed
+        import certifi  # noqa: PLC0415 - only needed without a CA file
 
         bundle = certifi.where()
     if Path(bundle).is_dir():
@@ -280,7 +280,7 @@ def _context(settings: Settings) -> ssl.SSLContext:
 
 
 def _proxy(url: str) -> str | None:
-    """Return the proxy that the environment names for this URL: HTTP_PROXY, HTTPS_PROXY, ALL_PROXY, NO_PROXY."""
+    """Return the environment's proxy for this URL (HTTP_PROXY, HTTPS_PROXY, ALL_PROXY, NO_PROXY), or ``None``."""
     parts = urlsplit(url)
     host = parts.hostname or ""
     proxies = getproxies()
@@ -291,7 +291,7 @@ def _proxy(url: str) -> str | None:
 
 
 def _is_within(host: str, networks: str) -> bool:
-    """Return whether an address is in one of these networks; they stand among names."""
+    """Return whether ``host`` is an address in one of the comma-separated networks; host names are skipped."""
     try:
         address = ipaddress.ip_address(host)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Who sends: the OTLP resource, from this machine's environment and the user's OTEL_* variables."""
+"""OTLP resource of this sender, from the machine's environment and the user's OTEL_* variables."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _KUBERNETES = {
 _MEASURED = ("gua.sample.interval", "gua.source")
 
 
-def origin(  # noqa: PLR0913 - by keyword only, one for each thing that the caller alone knows
+def origin(  # noqa: PLR0913 - keyword-only; each value is known to the caller alone
     *,
     source: Source,
     interval_ms: int,
@@ -29,12 +29,11 @@ def origin(  # noqa: PLR0913 - by keyword only, one for each thing that the call
 ) -> Origin:
     """Return the origin of ticks that are sampled every ``interval_ms`` milliseconds.
 
-    An agent's host is GUA_HOST_NAME, else NODE_NAME, else ``host`` (the machine's own name). OTEL_SERVICE_NAME
-    and OTEL_RESOURCE_ATTRIBUTES win over all of it, except over what is measured (interval and source).
-    Recorded and simulated ticks belong to another machine: ``host`` is theirs, and what the environment says
-    of the machine it runs on (``host.*``, ``k8s.*``) is left out.
+    An agent's host is GUA_HOST_NAME, else NODE_NAME, else ``host`` (the machine's own name). OTEL_SERVICE_NAME and
+    OTEL_RESOURCE_ATTRIBUTES override everything except interval and source. Recorded and simulated ticks belong to
+    another machine: ``host`` names it, and ``host.*`` and ``k8s.*`` of this machine's environment are dropped.
 
-    Raises :class:`UsageError` if OTEL_RESOURCE_ATTRIBUTES cannot be read or nothing names the host.
+    Raises :class:`UsageError` if OTEL_RESOURCE_ATTRIBUTES is malformed or no host name is available.
     """
     here = source is Source.AGENT
     given = {
@@ -61,9 +60,10 @@ def origin(  # noqa: PLR0913 - by keyword only, one for each thing that the call
 
 
 def parse_pairs(variable: str, environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the ``key=value,…`` pairs of an OTEL_* variable, percent-decoded; none if it is unset or empty.
+    """Return the ``key=value,…`` pairs of an OTEL_* variable, percent-decoded; empty if it is unset.
 
-    Format: opentelemetry.io/docs/specs/otel/resource/sdk (W3C Baggage without properties). Raises :class:`UsageError`.
+    Format: opentelemetry.io/docs/specs/otel/resource/sdk (W3C Baggage without properties).
+    Raises :class:`UsageError` if malformed.
     """
     pairs = {}
     for item in environ.get(variable, "").split(","):

@@ -1,4 +1,4 @@
-"""Spooled ticks to an OTLP endpoint, over HTTP or gRPC."""
+"""Export of spooled ticks to an OTLP endpoint, over HTTP or gRPC."""
 
 from __future__ import annotations
 
@@ -24,35 +24,35 @@ T = TypeVar("T")
 
 
 class Transport(Protocol):
-    """A way to one endpoint. ``close`` may be called from any thread and ends the attempt in progress."""
+    """Client of one endpoint. ``close`` may be called from any thread and aborts the request in progress."""
 
     max_request_bytes: int
-    """How large a request may be before compression."""
+    """Maximum size of a request before compression [bytes]."""
 
     def pack(self, raws: Iterable[bytes]) -> bytes:
-        """Return what is sent for these OTLP requests, as one.
+        """Return the body of one request that merges these OTLP requests.
 
-        Messages of one type joined are their merge: one request with the resources of all.
+        Concatenated protobuf messages of one type are their merge: one request with all resources.
         """
         ...
 
     def send(self, body: bytes) -> Acceptance:
         """Send once, within the timeout.
 
-        Raises TransientError for what may pass, DataError if this content is refused, and UnavailableError if
-        nothing would be taken as long as the settings stay.
+        Raises TransientError for a temporary failure, DataError if the content is refused, and UnavailableError if
+        every request would fail with these settings.
         """
         ...
 
     def close(self) -> None:
-        """Let go of the connections."""
+        """Close the connections."""
         ...
 
 
 class OtlpEndpoint:
-    """An OTLP receiver of metrics; a :class:`~gua.core.ports.Landing`.
+    """Client of an OTLP metrics endpoint; a :class:`~gua.core.ports.Landing`.
 
-    Failures that may pass are tried again for ``patience_seconds`` a request; with 0 each request is sent once.
+    Retries temporary failures for ``patience_seconds`` per request; 0 means one attempt.
     ``shown`` is the address without secrets.
     """
 
@@ -71,15 +71,15 @@ class OtlpEndpoint:
         self._sleep = sleep or self._closed.wait
         self._probed = False
         self.rejected_points = 0
-        """Points that the endpoint said it left out of requests it otherwise took ("partial success")."""
+        """Points that the endpoint reported as rejected in accepted requests ("partial success")."""
         self.rejected_reason: str | None = None
-        """What the endpoint last said of them, or of a request that it refused."""
+        """The endpoint's last message about them, or about a refused request."""
 
     def land(self, batch: Sequence[SpooledTick]) -> Sequence[SpooledTick]:
-        """Send the batch, oldest first, in requests that the transport allows; return the ticks refused for good.
+        """Send the batch, oldest first, split by the transport's size limit; return permanently refused ticks.
 
-        A request that the endpoint refuses is halved until the ticks at fault stand alone. Raises
-        :class:`TransientError` when patience is over, :class:`UnavailableError` if the endpoint is the wrong one.
+        A refused request is bisected down to the ticks at fault. Raises :class:`TransientError` after
+        ``patience_seconds``, :class:`UnavailableError` for a wrong endpoint or wrong settings.
         """
         refused: list[SpooledTick] = []
         self._probed = False
@@ -97,7 +97,7 @@ class OtlpEndpoint:
         return refused
 
     def close(self) -> None:
-        """Let go of the connection; from another thread it also ends the request in progress, and the waiting."""
+        """Close the connection; from another thread, also abort the request in progress and the wait for a retry."""
         self._closed.set()
         self._transport.close()
 
@@ -105,7 +105,7 @@ class OtlpEndpoint:
         if not ticks:
             return []
         try:
-            self._deliver(decompress(tick.blob) for tick in ticks)  # unpacked again: not all are in memory at once
+            self._deliver(decompress(tick.blob) for tick in ticks)  # decompressed again to save memory
         except DataError as error:
             self._probe()
             self.rejected_reason = str(error)
@@ -116,7 +116,7 @@ class OtlpEndpoint:
         return []
 
     def _probe(self) -> None:
-        """Make sure that it is the ticks that are refused: an OTLP receiver takes a request without any."""
+        """Raise UnavailableError if even an empty request is refused, which an OTLP receiver must accept."""
         if not self._probed:
             try:
                 self._deliver(())
@@ -146,14 +146,14 @@ def open_endpoint(
     patience_seconds: float = PATIENCE_SECONDS,
     sleep: Callable[[float], object] | None = None,
 ) -> OtlpEndpoint:
-    """Return the endpoint at ``url``, or at the one that ``environ`` names; nothing is sent yet.
+    """Return a client for ``url``, or for the endpoint in ``environ``; sends nothing yet.
 
-    ``/v1/metrics`` is appended to an HTTP URL without a path. OTEL_EXPORTER_OTLP_* are honoured from ``environ``
-    (PROTOCOL, HEADERS, TIMEOUT in milliseconds, COMPRESSION, CERTIFICATE, CLIENT_CERTIFICATE, CLIENT_KEY, INSECURE),
-    each with its METRICS form before it; an ``enrollment`` brings protocol, token and certificate instead. Proxies are
-    the environment's, as `requests` and gRPC read them.
+    ``/v1/metrics`` is appended to an HTTP URL without a path. Reads OTEL_EXPORTER_OTLP_* from ``environ`` (PROTOCOL,
+    HEADERS, TIMEOUT in milliseconds, COMPRESSION, CERTIFICATE, CLIENT_CERTIFICATE, CLIENT_KEY, INSECURE); their METRICS
+    forms take precedence. An ``enrollment`` replaces protocol, token and certificate. Proxies come from the process
+    environment, by the rules of `requests` and gRPC.
 
-    Raises :class:`UsageError` for a setting that cannot be used. Close it after use.
+    Raises :class:`UsageError` for an unusable setting. The caller closes the client.
     """
     settings = read_settings(url, environ, enrollment)
     if settings.secure:
@@ -169,11 +169,11 @@ def send_with_retry(
     monotonic: Callable[[], float] = time.monotonic,
     jitter: Callable[[], float] = random.random,
 ) -> T:
-    """Return what ``attempt`` returns, calling it again after each :class:`TransientError` while patience lasts.
+    """Return the result of ``attempt``, retrying after each :class:`TransientError` within ``patience_seconds``.
 
-    Waits are drawn evenly from 0 to a bound that doubles from 0.5 s to 30 s ("full jitter"), or are what the
-    server asked for if that is longer. The last error is raised as soon as the next wait would outlast
-    ``patience_seconds``, counted from the first failure.
+    Waits are uniform between 0 and a bound that doubles from 0.5 s to 30 s ("full jitter"). The server's retry delay
+    applies if it is longer. Raises the last error as soon as the next wait would exceed ``patience_seconds`` from
+    the first failure.
     """
     bound = _FIRST_SECONDS
     deadline: float | None = None
@@ -191,7 +191,7 @@ def send_with_retry(
 
 
 def _transport(settings: Settings) -> Transport:
-    # Only the one that is spoken is imported: each brings 15 to 25 MB of its own.
+    # Imports only the protocol in use: each takes 15 to 25 MB.
     if settings.protocol == "grpc":
         from gua.otlp.over_grpc import GrpcTransport  # noqa: PLC0415 - see above
 

@@ -1,1 +1,1 @@
-"""Simulated cards, processes and clocks, for the demo and the tests."""
+"""Simulated cards, processes and clocks for the demo and the tests."""

@@ -1,10 +1,10 @@
-"""The simulated lab's week in UTC, and when its agent ticks in it.
+"""The simulated lab's week in UTC, and the times of its agent's ticks.
 
-Stretches of time come back every seven days. Everything follows from the moment alone, never from how long a run is or
-how often it samples, so that the same seed shows the same week whatever the other options are.
+Periods repeat every seven days. State depends on the time alone, not on duration or interval: a seed gives
+the same week with any other options.
 
-The spans of ticks follow the rule of the real agent: a tick covers what passed since the last one; the first one, and
-one after a break of more than two intervals, covers one interval at most and no more than the agent's age.
+Tick spans follow the real agent's rule: a tick covers the time since the previous one. The first tick, and one after a
+break of more than two intervals, covers at most one interval, and at most the agent's age.
 """
 
 from __future__ import annotations
@@ -26,25 +26,25 @@ _A_MONDAY_MS: Final = 4 * 24 * HOUR_MS  # 1970-01-05
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """From ``start`` to before ``end``, minutes from Monday 00:00 UTC, every week.
+    """Weekly period from ``start`` up to before ``end``, in minutes from Monday 00:00 UTC.
 
-    It may run over the week's end (``end`` beyond :data:`NEXT_WEEK`) but is not longer than a week.
+    It may cross the week's end (``end`` beyond :data:`NEXT_WEEK`) but is at most a week long.
     """
 
     start: int
     end: int
 
     def begun_ms(self, ts_ms: int) -> int | None:
-        """Return when the stretch around ``ts_ms`` began (Unix ms), ``None`` outside of one."""
+        """Return the beginning [Unix ms] of the occurrence that contains ``ts_ms``; ``None`` outside."""
         into_ms = (ts_ms - _A_MONDAY_MS - self.start * MINUTE_MS) % WEEK_MS
         return ts_ms - into_ms if into_ms < self.length_ms else None
 
     def ended_ms(self, ts_ms: int) -> int:
-        """Return when the last stretch that is over at a moment (Unix ms) ended."""
+        """Return the end [Unix ms] of the last occurrence that has ended by ``ts_ms``."""
         return ts_ms - (ts_ms - _A_MONDAY_MS - self.end * MINUTE_MS) % WEEK_MS
 
     def changes_ms(self, ts_ms: int) -> int:
-        """Return the last moment (Unix ms) up to which it stays as it is at ``ts_ms``: inside of one, or outside."""
+        """Return the last time [Unix ms] up to which being inside or outside stays as at ``ts_ms``."""
         begun_ms = self.begun_ms(ts_ms)
         return self.ended_ms(ts_ms) + self._pause_ms - 1 if begun_ms is None else begun_ms + self.length_ms - 1
 
@@ -54,11 +54,11 @@ class Stretch:
 
     @property
     def length_ms(self) -> int:
-        """How long it is, in ms."""
+        """Length of the period [ms]."""
         return (self.end - self.start) * MINUTE_MS
 
     def later(self, minutes: int) -> Stretch:
-        """Return the stretch moved by some minutes."""
+        """Return the period shifted by ``minutes``."""
         return Stretch(self.start + minutes, self.end + minutes)
 
 
@@ -68,12 +68,12 @@ def clock(hours: int, minutes: int = 0) -> int:
 
 
 def daily(days: tuple[int, ...], start: int, end: int) -> tuple[Stretch, ...]:
-    """Return the same stretch on several days."""
+    """Return the same period for several days."""
     return tuple(Stretch(day + start, day + end) for day in days)
 
 
 def begun(stretches: tuple[Stretch, ...], ts_ms: int) -> int | None:
-    """Return when the first of the stretches that is around ``ts_ms`` began (Unix ms), ``None`` outside of all."""
+    """Return the beginning [Unix ms] of the first period that contains ``ts_ms``; ``None`` outside of all."""
     return next((at for stretch in stretches if (at := stretch.begun_ms(ts_ms)) is not None), None)
 
 
@@ -84,7 +84,7 @@ _LARGEST_PHASE_MS = 500
 
 @dataclass(frozen=True, slots=True)
 class Absence:
-    """A stretch without ticks; where it ``restarts`` the agent, a new process begins at its end."""
+    """Period without ticks. ``restarts``: a new agent process starts at its end."""
 
     stretch: Stretch
     restarts: bool
@@ -92,7 +92,7 @@ class Absence:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TickSpan:
-    """One tick's time. ``continued``: it covers everything since the tick before it."""
+    """Times of one tick. ``continued``: it covers all time since the previous tick."""
 
     ts_ms: int
     duration_ms: int
@@ -102,11 +102,11 @@ class TickSpan:
 
 
 def spans(*, end_ms: int, ticks: int, interval_ms: int, absences: Sequence[Absence], rng: Random) -> Iterator[TickSpan]:
-    """Yield the spans of ``ticks`` grid points, the last one just before ``end_ms``, oldest first.
+    """Yield the spans of ``ticks`` grid points, oldest first, the last one just before ``end_ms`` [Unix ms].
 
-    A tick is a few ms late, as on a real host. Grid points inside an absence yield nothing.
+    Each tick is a few ms late, as on a real host. Grid points inside an absence yield nothing.
     """
-    jitter_ms = min(40, interval_ms // 20)  # invented: what a scheduler on a busy host does
+    jitter_ms = min(40, interval_ms // 20)  # invented: scheduling delay on a busy host
     last_grid_ms = end_ms - rng.randint(jitter_ms, _LARGEST_PHASE_MS)
     first_grid_ms = last_grid_ms - (ticks - 1) * interval_ms
     started_ms = first_grid_ms - round(interval_ms * rng.uniform(0.2, 0.9))

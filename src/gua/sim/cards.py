@@ -1,4 +1,4 @@
-"""Simulated cards: what the driver of an H100 would answer while a habit uses it."""
+"""Simulated cards: readings as the driver of an H100 reports them under a habit's use."""
 
 from __future__ import annotations
 
@@ -17,30 +17,30 @@ from gua.core.words import HEAT, IDLENESS, POWER_CAP, Mig, ProcessList
 from gua.sim.calendar import TickSpan
 from gua.sim.habits import MIB, CardUsage, Habit
 
-# From the recording of one H100 in github.com/8bitai/gpu-parking-tax (MIT), h100_dose_response.jsonl;
-# the two powers are its means, arXiv 2605.23918.
+# Source: recording of one H100 in github.com/8bitai/gpu-parking-tax (MIT), h100_dose_response.jsonl;
+# both powers are its means, arXiv 2605.23918.
 NAME: Final = "NVIDIA H100 80GB HBM3"
 MEMORY_BYTES: Final = 81_559 * MIB
 RESERVED_BYTES: Final = 469 * MIB
 BARE_BYTES: Final = 4 * MIB
 BARE_WATTS: Final = 71.8
 CONTEXT_WATTS: Final = 121.7
-# A line through its two temperatures: 36 Cel at 71.7 W, 40 Cel at 121.6 W.
+# Linear through the recording's two points: 36 Cel at 71.7 W, 40 Cel at 121.6 W.
 CELSIUS_AT_0_WATTS: Final = 30.2
 CELSIUS_PER_WATT: Final = 0.08
-# Invented: how fast a card warms up, and what it draws when it is busy all the time.
+# Invented: time constant of warming up, and power at full utilization.
 WARM_UP_MS: Final = 60_000
 BUSY_WATTS: Final = 640.0
-# Invented: the driver, its sample ring's blind start of a tick, how often a list fails.
+# Invented: driver version, unsampled start of a tick, and frequency of failing process lists.
 DRIVER: Final = "580.95.05"
 BLIND_MS: Final = 200
 FAILED_LIST_CHANCE: Final = 1 / 800
-# Invented: from where on clocks are held down; what a lost card said: that it fell off the bus.
+# Invented: limits from which clocks are slowed. Xid 79: the GPU has fallen off the bus.
 HOT_CELSIUS: Final = 81.0
 CAPPED_WATTS: Final = 600.0
 LOST_XID: Final = 79
 
-# NVIDIA MIG user guide, H100 80GB: 7 compute slices, the profile 3g.40gb has 3 of them. The exact memory is invented.
+# NVIDIA MIG user guide, H100 80GB: 7 compute slices, 3 in the profile 3g.40gb. The exact memory is invented.
 SLICES: Final = 7
 INSTANCE_SLICES: Final = 3
 INSTANCE_NAME: Final = f"{NAME} MIG 3g.40gb"
@@ -50,7 +50,7 @@ INSTANCE_BARE_BYTES: Final = 12 * MIB
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CardSlot:
-    """Where a card sits and how it is called."""
+    """UUID, index and PCI address of a card."""
 
     uuid: str
     index: int
@@ -58,14 +58,14 @@ class CardSlot:
 
 
 def slot_of(seed: int, index: int) -> CardSlot:
-    """Return the card at an index of the simulated host; the same for the same seed."""
-    rng = Random(f"{seed}:card:{index}")  # noqa: S311 - a simulation, no secret
+    """Return the card at ``index`` of the simulated host; equal for equal seeds."""
+    rng = Random(f"{seed}:card:{index}")  # noqa: S311 - a simulation, not a secret
     uuid = f"GPU-{UUID(int=rng.getrandbits(128), version=4)}"
     return CardSlot(uuid=uuid, index=index, pci=f"{index // 64:08x}:{0x10 + index % 64:02x}:00.0")
 
 
 class Heat:
-    """A card's power, temperature and energy counter; each follows from the one before."""
+    """Power, temperature and energy counter of a card; each tick continues from the last."""
 
     def __init__(self, rng: Random) -> None:
         self._rng = rng
@@ -74,7 +74,7 @@ class Heat:
         self._seen_ms: int | None = None
 
     def follow(self, use: CardUsage, span: TickSpan) -> dict[str, Any]:
-        """Return fields of a reading after a tick: power, temperature, energy since driver load and of the tick."""
+        """Return reading fields after a tick: power, temperature, energy since driver load and in the tick."""
         base = CONTEXT_WATTS if use.context else BARE_WATTS
         watts = base + use.utilization * (BUSY_WATTS - base) + self._rng.uniform(-0.4, 0.4)
         elapsed_ms = span.duration_ms if self._seen_ms is None else span.ts_ms - self._seen_ms
@@ -92,17 +92,17 @@ class Heat:
         }
 
     def lose(self) -> None:
-        """Forget the last reading: the card was away, and its next tick's energy is not known."""
+        """Forget the last reading: after a lost card returns, its first tick's energy is unknown."""
         self._seen_ms = None
 
 
 Simulated: TypeAlias = "WholeCard | PartitionedCard"
 Promised = Callable[[CardTick], Promise]
-"""Tells whom a card of a tick is promised to."""
+"""Function that returns the allocations of a card's tick."""
 
 
 class WholeCard:
-    """A card without MIG, read once a tick; ``uuids`` is its UUID."""
+    """A card without MIG, read once per tick; ``uuids`` has its UUID only."""
 
     def __init__(self, slot: CardSlot, habit: Habit, rng: Random) -> None:
         self.uuids = (slot.uuid,)
@@ -113,7 +113,7 @@ class WholeCard:
         self._is_lost = False
 
     def read(self, span: TickSpan, errors: list[ReadError], promised: Promised) -> Sequence[CardReading]:
-        """Return the card's reading, while it is lost no more than that; add the calls that failed to ``errors``."""
+        """Return the card's reading, a failed one while it is lost; append failed calls to ``errors``."""
         use = self._habit(span.ts_ms)
         if use.lost:
             self._heat.lose()
@@ -156,9 +156,9 @@ class WholeCard:
 
 
 class PartitionedCard:
-    """A card cut into MIG instances of 3 slices, one for each habit, at most two; utilization cannot be read.
+    """A card with one MIG instance of 3 slices per habit, at most two; utilization is unreadable.
 
-    ``uuids`` are the card's UUID, and those of its instances after it.
+    ``uuids`` has the card's UUID, followed by those of its instances.
     """
 
     def __init__(self, slot: CardSlot, habits: Sequence[Habit], rng: Random) -> None:
@@ -170,10 +170,10 @@ class PartitionedCard:
     def read(
         self,
         span: TickSpan,
-        errors: list[ReadError],  # noqa: ARG002 - none fails here
+        errors: list[ReadError],  # noqa: ARG002 - no call fails here
         promised: Promised,
     ) -> Sequence[CardReading]:
-        """Return the parent, which stands for its slices left over, and its instances."""
+        """Return readings of the parent, for its unallocated slices, and of the instances."""
         uses = [(uuid, habit(span.ts_ms)) for uuid, habit in self._instances]
         heat = self._heat.follow(_together([use for _, use in uses]), span)
         left_slices = SLICES - INSTANCE_SLICES * len(uses)
@@ -214,10 +214,10 @@ class PartitionedCard:
 
 
 def _reading(slot: CardSlot, span: TickSpan, promised: Promised, **values: Any) -> CardReading:  # noqa: ANN401 - fields of a reading
-    """Return a reading with what all cards of this host have in common, where ``values`` say nothing else.
+    """Return a reading of ``values`` on top of the host's common values.
 
-    Its processes get their parts of the GPU time, and it those whom it is promised to. Made once: copies of it take
-    longer than all the rest.
+    Splits the GPU time among its processes and adds its allocations. Built in one step, as copying a reading takes
+    longer than everything else.
     """
     values = {
         "uuid": slot.uuid,
@@ -245,15 +245,15 @@ def _reading(slot: CardSlot, span: TickSpan, promised: Promised, **values: Any) 
 
 
 def _clock_reasons(use: CardUsage, *, power_watts: float, temperature_celsius: float, **_: object) -> int:
-    """Return why clocks are held down: heat and power of a card that computes hard, idleness of one at rest."""
+    """Return the clock event reasons: heat and power cap at high values, else idleness at zero utilization."""
     slowed = HEAT * (temperature_celsius >= HOT_CELSIUS) | POWER_CAP * (power_watts >= CAPPED_WATTS)
     return slowed or IDLENESS * (use.utilization == 0)
 
 
 def _idle_time(use: CardUsage, sampled_ms: int) -> dict[str, int]:
-    """Return how much of what samples cover was idle: as of a program that runs in bursts, at its largest sample.
+    """Return the idle time within the sampled time, for bursts at the largest sample and idleness between them.
 
-    Power samples tell of all of it, on a card that was used at all.
+    Empty if idle time is unknown. Includes its energy, fully sampled, if the largest sample is active.
     """
     mean, largest = round(use.utilization, 4), max(use.largest, round(use.utilization, 4))
     if not sampled_ms or not is_told(mean, encoder=0.0, decoder=use.decoder, processes=use.processes):
@@ -272,7 +272,7 @@ def _idle_time(use: CardUsage, sampled_ms: int) -> dict[str, int]:
 
 
 def _together(uses: Sequence[CardUsage]) -> CardUsage:
-    """Return what the whole card does while each instance is used, for its power."""
+    """Return the whole card's use from its instances' use, to compute its power."""
     return CardUsage(
         utilization=sum(use.utilization for use in uses) * INSTANCE_SLICES / SLICES,
         context=any(use.context for use in uses),

@@ -1,6 +1,6 @@
-"""The habits of the simulated cards: people at work, jobs, what a crashed one leaves behind, a server, a desktop.
+"""Habits of the simulated cards: people at work, jobs, memory left by a crash, a server, a desktop.
 
-Every figure, person and program is invented unless it names its source; the week is in UTC.
+All figures, people and programs are invented unless a source is named. Times are UTC.
 """
 
 from __future__ import annotations
@@ -54,15 +54,15 @@ WEEKDAYS: Final = (MON, TUE, WED, THU, FRI)
 MIB: Final = 2**20
 GIB: Final = 2**30
 _FIRST_UID: Final = 1001
-_PIDS: Final = (2_000, 4_194_304)  # to the largest pid of a 64-bit Linux: man 5 proc, kernel.pid_max
+_PIDS: Final = (2_000, 4_194_304)  # up to the largest pid of a 64-bit Linux: man 5 proc, kernel.pid_max
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Program:
-    """A program as somebody starts it; each start is a process of its own.
+    """A program with its owner; each start is a new process.
 
-    ``place`` tells programs of one name apart (a card, a rank). ``slurm`` and ``container`` say through
-    what it was started; a pod's process is in a container too.
+    ``place`` distinguishes programs of one name (by card or rank). ``slurm``, ``container`` and ``pod`` name what
+    started it; a pod's process is in a container too.
     """
 
     comm: str
@@ -77,7 +77,7 @@ class Program:
 
 
 class Start(NamedTuple):
-    """What the system gave to a program that was started."""
+    """Identifiers that the system assigns to a started program."""
 
     pid: int
     container_id: str | None
@@ -87,12 +87,12 @@ class Start(NamedTuple):
 
 @lru_cache(maxsize=4096)
 def start(program: Program, begun_ms: int, seed: int) -> Start:
-    """Return what ``program``, begun at ``begun_ms``, was given: the same for the same seed."""
-    rng = Random(f"{seed}:{program.place}:{program.comm}:{begun_ms}")  # noqa: S311 - a simulation, no secret
+    """Return the identifiers of ``program`` started at ``begun_ms`` [Unix ms]; equal for equal seeds."""
+    rng = Random(f"{seed}:{program.place}:{program.comm}:{begun_ms}")  # noqa: S311 - a simulation, not a secret
     pid = rng.randrange(*_PIDS)
     container_id = f"{rng.getrandbits(256):064x}" if program.container or program.pod else None
     pod_uid = str(UUID(int=rng.getrandbits(128), version=4)) if program.pod else None
-    # Job numbers rise with time, and the ranks of one job on several cards began together.
+    # Job numbers rise with time; ranks of one job on several cards started together.
     slurm_job_id = str(begun_ms // HOUR_MS) if program.slurm else None
     return Start(pid, container_id, pod_uid, slurm_job_id)
 
@@ -100,7 +100,7 @@ def start(program: Program, begun_ms: int, seed: int) -> Start:
 def process(
     program: Program, begun_ms: int, *, seed: int, memory_bytes: int | None, utilization: float | None
 ) -> ProcessReading:
-    """Return the process that ``program`` has been since ``begun_ms``, not yet attributed."""
+    """Return the process of ``program`` since ``begun_ms`` [Unix ms], without its share of GPU time."""
     given = start(program, begun_ms, seed)
     return ProcessReading(
         pid=given.pid,
@@ -119,17 +119,17 @@ def process(
 
 
 def person(number: int) -> tuple[str, int]:
-    """Return the name and user id of the lab's ``number``-th person; after the last the first comes again."""
+    """Return name and uid of the lab's ``number``-th person, modulo the number of people."""
     return PEOPLE[number % len(PEOPLE)], _FIRST_UID + number % len(PEOPLE)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CardUsage:
-    """One card's use over one tick.
+    """Use of one card during one tick.
 
-    ``held_bytes`` is all device memory beyond the bare card's, listed or not; ``context``: some process
-    keeps a CUDA context, which costs power. Utilizations are ratios, 0 to 1. ``activity`` is what performance counters
-    tell, ``None`` where this habit's card has none.
+    ``held_bytes`` is all device memory beyond an unused card's, listed or not. ``context``: a process has a CUDA
+    context open, which costs power. Utilizations are ratios, 0 to 1. ``activity`` is the performance counters' values,
+    ``None`` if this habit's card has none.
     """
 
     utilization: float = 0.0
@@ -143,13 +143,13 @@ class CardUsage:
 
 
 Habit: TypeAlias = Callable[[int], CardUsage]
-"""Returns the use of one card over the tick that ends at a time (Unix ms); called once a tick, oldest first."""
+"""Function that returns a card's use for the tick ending at a time [Unix ms]; called once per tick, oldest first."""
 FREE: Final = CardUsage()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class HabitSetting:
-    """What a habit is given: the host's seed, random numbers, which round of the roles it is, and its card's name."""
+    """Context of a habit: the host's seed, a random generator, its card's name, and the round of roles."""
 
     seed: int
     rng: Random
@@ -157,35 +157,35 @@ class HabitSetting:
     round: int
 
     def person(self, number: int) -> tuple[str, int]:
-        """Return the name and user id of who plays a part in this round."""
+        """Return name and uid of the person in role ``number`` of this round."""
         return person(number + 5 * self.round)
 
     def program(self, number: int, comm: str, **how: Any) -> Program:  # noqa: ANN401 - fields of a program
-        """Return a program of who plays a part in this round."""
+        """Return a program of the person in role ``number`` of this round."""
         owner, uid = self.person(number)
         return Program(**{"comm": comm, "owner": owner, "uid": uid, "place": self.name, **how})
 
     def kernel(self, number: int) -> Program:
-        """Return a notebook's kernel of who plays a part in this round."""
+        """Return the Jupyter kernel of the person in role ``number`` of this round."""
         return self.program(number, "python", unit=f"jupyter-{self.person(number)[0]}.service")
 
     def late(self, *stretches: Stretch) -> tuple[Stretch, ...]:
-        """Return stretches of the week as this round has them."""
+        """Return periods of the week, shifted for this round."""
         return tuple(stretch.later(37 * self.round) for stretch in stretches)
 
     def mood(self, name: str, ts_ms: int, *, minutes: int) -> float:
-        """Return a random number, 0 to 1, that stays the same for some minutes: moods outlast ticks."""
+        """Return a random number, 0 to 1, that is constant for ``minutes``, so that moods outlast ticks."""
         return _drawn(f"{self.name}:{name}:{ts_ms // (minutes * MINUTE_MS)}")
 
     def process(
         self, program: Program, begun_ms: int, memory_bytes: int | None, utilization: float | None
     ) -> ProcessReading:
-        """Return the process of a program; its utilization is in whole percent, as NVML reports it."""
+        """Return the process of a program, with utilization rounded to whole percent as NVML reports it."""
         percent = None if utilization is None else round(utilization, 2)
         return process(program, begun_ms, seed=self.seed, memory_bytes=memory_bytes, utilization=percent)
 
 
-def used(  # noqa: PLR0913 - one for each thing that a card shows
+def used(  # noqa: PLR0913 - one for each visible value
     utilization: float,
     *processes: ProcessReading,
     largest: float,
@@ -194,9 +194,9 @@ def used(  # noqa: PLR0913 - one for each thing that a card shows
     context: bool = True,
     activity: Activity | None = None,
 ) -> CardUsage:
-    """Return the use of a card by processes, which hold all that is held if nothing else is given.
+    """Return a card's use by ``processes``, whose known memory is all that is held unless ``held_bytes`` differs.
 
-    Counters tell of ``activity`` while the card is at work, for a part of the time.
+    ``activity`` is the counters' values at full utilization; they scale with ``utilization``.
     """
     return CardUsage(
         utilization=utilization,
@@ -213,18 +213,18 @@ def used(  # noqa: PLR0913 - one for each thing that a card shows
 
 @lru_cache(maxsize=1024)
 def _drawn(seed: str) -> float:
-    return Random(seed).random()  # noqa: S311 - a simulation, no secret
+    return Random(seed).random()  # noqa: S311 - a simulation, not a secret
 
 
 def empty(_ts_ms: int) -> CardUsage:
-    """Return no use, ever."""
+    """Return no use at any time."""
     return FREE
 
 
 def notebook(setting: HabitSetting) -> Habit:
-    """Return a kernel that somebody starts on Monday and leaves there; it computes at times in working hours.
+    """Return a Jupyter kernel that is started on Monday and left open; it computes at times in working hours.
 
-    Its model is small: it uses a tenth of the card's SMs.
+    Its model is small and uses a tenth of the card's SMs.
     """
     program = setting.kernel(0)
     (kernel,) = setting.late(Stretch(MON + clock(9, 12), NEXT_WEEK + MON + clock(8, 55)))
@@ -245,7 +245,7 @@ def notebook(setting: HabitSetting) -> Habit:
 
 
 def shared(setting: HabitSetting) -> Habit:
-    """Return two people's experiments, at times together; free on most nights, lost on Wednesday morning."""
+    """Return two people's experiments, sometimes together; free on most nights, lost on Wednesday morning."""
     experiments = setting.late(
         *daily((MON, TUE, THU, FRI), clock(10, 5), clock(18, 10)),
         Stretch(WED + clock(10, 40), THU + clock(6, 30)),
@@ -284,7 +284,7 @@ def shared(setting: HabitSetting) -> Habit:
 
 
 def workstation(setting: HabitSetting) -> Habit:
-    """Return a desktop: a display server, a container whose memory the driver does not report, a film on Saturday."""
+    """Return a desktop: display server, a container of unknown memory, and a film on Saturday."""
     root: dict[str, Any] = {"owner": "root", "uid": 0}
     display = setting.program(6, "Xorg", type=ProcessType.IGNORED, unit="gdm.service", **root)
     service = setting.program(6, "uvicorn", container=True, **root)
@@ -321,7 +321,7 @@ def workstation(setting: HabitSetting) -> Habit:
 
 
 def instance_kernel(setting: HabitSetting) -> Habit:
-    """Return a kernel on a MIG instance, Monday to Friday: what it computes nobody can read."""
+    """Return a kernel on a MIG instance, Monday to Friday; its utilization is unreadable."""
     program = setting.kernel(7)
     (kernel,) = setting.late(Stretch(MON + clock(9, 40), FRI + clock(19)))
 
@@ -336,10 +336,10 @@ def instance_kernel(setting: HabitSetting) -> Habit:
 
 
 def training(setting: HabitSetting) -> Habit:
-    """Return Slurm jobs of a trainer and an evaluator a card, for days.
+    """Return Slurm jobs that last for days, each with a trainer and an evaluator per card.
 
-    On Monday night their collective is stuck: kernels wait for each other, at full utilization and with next to no SM
-    at work. On Thursday evening one of them hangs, and nothing runs.
+    On Monday night their collective is stuck: kernels wait for each other at full utilization, with almost no active
+    SMs. On Thursday evening one job hangs, and nothing runs.
     """
     jobs = (
         (1, setting.late(Stretch(MON + clock(10, 20), WED + clock(6, 40)))),
@@ -381,13 +381,13 @@ def training(setting: HabitSetting) -> Habit:
 
 
 def server(setting: HabitSetting) -> Program:
-    """Return the program of a round's inference server; a pod runs it."""
-    # vLLM names its engine process VLLM::EngineCore; the kernel keeps 15 characters of a name.
+    """Return the inference server's program in this round; it runs in a pod."""
+    # vLLM names its engine process VLLM::EngineCore; Linux truncates comm to 15 bytes.
     return Program(comm="VLLM::EngineCor", owner="svc-llm", uid=990, place=setting.name, pod=True)
 
 
 def inference(setting: HabitSetting) -> Habit:
-    """Return a server that took nine tenths of the card and waits for requests; now and then some come."""
+    """Return a server that holds nine tenths of the card and waits for requests, with occasional bursts."""
     program = server(setting)
     (deployed,) = setting.late(Stretch(SUN + clock(4), NEXT_WEEK + SUN + clock(3, 58)))
     busy_hours = setting.late(*daily(WEEKDAYS, clock(8), clock(19)))
@@ -407,7 +407,7 @@ def inference(setting: HabitSetting) -> Habit:
 
 
 def orphan(setting: HabitSetting) -> Habit:
-    """Return a job that crashes on Saturday morning; its memory stays, and no listed process owns it until Friday."""
+    """Return a job that crashes on Saturday morning; its memory stays without a listed process until Friday."""
     program = setting.program(4, "finetune", slurm=True)
     job, left_behind = setting.late(
         Stretch(FRI + clock(18), SAT + clock(3, 10)),

@@ -1,4 +1,4 @@
-"""One simulated host for some time: cards, people, an agent with its interruptions."""
+"""Simulated ticks of one host: cards, people, and an agent with interruptions."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ from gua.sim.scheduler import ROLES, Scheduler
 
 DAY_MS: Final = 24 * 60 * MINUTE_MS
 END_MS: Final = 1_774_627_200_000
-"""Friday 2026-03-27 16:00 UTC, when simulated time ends: fixed, so that a demo is the same on any day.
+"""Fixed end of simulated time, so that a demo is the same on any day: Friday 2026-03-27 16:00 UTC.
 
-A working afternoon, so that a short run shows people at work; a week that ends here has every habit in it.
+A working afternoon, so that a short simulation shows people at work; a week that ends here has every habit.
 """
 
 DEFAULT_INTERVAL_MS: Final = 5 * MINUTE_MS
@@ -44,7 +44,7 @@ LONGEST_INTERVAL_MS: Final = 10 * MINUTE_MS
 MOST_CARDS: Final = 256
 LONGEST_MS: Final = 366 * DAY_MS
 _PHASE_MS: Final = 500
-"""How far at most the simulated grid ends before the moment that it was given (:func:`.calendar.spans`)."""
+"""Largest distance [ms] of the last grid point from ``end_ms`` (:func:`.calendar.spans`)."""
 
 HOST: Final = "demo-host"
 INSTANCE_ID: Final = "demo"
@@ -53,9 +53,9 @@ DEFAULT_CARDS: Final = 8
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Scenario:
-    """What to simulate: ``ticks`` points of time, ``interval_ms`` apart, on a host of ``gpus`` cards.
+    """Parameters of a simulation: ``ticks`` grid points, ``interval_ms`` apart, on a host with ``gpus`` cards.
 
-    Points at which the agent is away give no tick. Raises UsageError for what cannot be simulated.
+    Grid points during the agent's absence yield no tick. Raises UsageError for values out of range.
     """
 
     seed: int = 0
@@ -77,16 +77,16 @@ class Scenario:
 
 
 def demo_origin(interval_ms: int) -> Origin:
-    """Return where simulated ticks come from if nobody says otherwise."""
+    """Return the default origin of simulated ticks."""
     return Origin(host=HOST, source=Source.SIMULATOR, interval_ms=interval_ms, instance_id=INSTANCE_ID)
 
 
 def simulate(
     scenario: Scenario, *, end_ms: int = END_MS, origin: Origin | None = None, interrupted: bool = True
 ) -> Iterator[Tick]:
-    """Yield the ticks of a host whose last point of time is just before ``end_ms`` (Unix ms), oldest first.
+    """Yield the ticks of a host, oldest first, with the last grid point just before ``end_ms`` (Unix ms).
 
-    Unless ``interrupted`` its agent is never away. The same arguments give the same ticks on any machine.
+    Without ``interrupted`` the agent has no absences. Equal arguments give equal ticks on any machine.
     """
     whence = demo_origin(scenario.interval_ms) if origin is None else origin
     cards = [_card(scenario.seed, index) for index in range(scenario.gpus)]
@@ -126,19 +126,19 @@ def simulate(
 
 
 def simulate_from(begin_ms: int, *, seed: int, gpus: int, interval_ms: int, origin: Origin) -> Iterator[Tick]:
-    """Yield the ticks after ``begin_ms`` (Unix ms), oldest first, for 366 days; each is made when it is asked for.
+    """Yield the ticks after ``begin_ms`` (Unix ms), oldest first, for 366 days; generated lazily.
 
-    No tick covers time before ``begin_ms``: where it is the ``ts_ms`` of the last tick of an earlier run, the two
-    runs follow one another as those of an agent that was restarted. The agent is never away by itself: who watches
-    it live could not tell that from a fault. Raises UsageError for what cannot be simulated.
+    No tick covers time before ``begin_ms``. If it is the ``ts_ms`` of an earlier simulation's last tick, both continue
+    like a restarted agent's ticks. The agent has no absences, which a live viewer would take for faults.
+    Raises UsageError for values out of range.
     """
     scenario = Scenario(seed=seed, gpus=gpus, interval_ms=interval_ms, ticks=LONGEST_MS // interval_ms)
     end_ms = begin_ms + scenario.ticks * interval_ms + _PHASE_MS
     return simulate(scenario, end_ms=end_ms, origin=origin, interrupted=False)
 
 
-# The most telling first: a host of fewer cards has the first ones, a larger one begins anew. A card of an instance's
-# kernel is cut into instances.
+# Most instructive first: a host of fewer cards has the first roles, a larger one repeats them. The card with
+# ``instance_kernel`` is partitioned into MIG instances.
 _ROLES: Final = (notebook, training, inference, orphan, instance_kernel, shared, training, workstation)
 
 
@@ -156,7 +156,7 @@ def _setting(seed: int, index: int) -> HabitSetting:
 
 
 def _absences(interval_ms: int) -> tuple[Absence, ...]:
-    """Return the restart on Tuesday, always longer than two intervals, and the silent hour on Thursday."""
+    """Return Tuesday's restart, which exceeds two intervals, and Thursday's hour without ticks."""
     restart = TUE + clock(10, 42)
     minutes = max(11, ceil(2.2 * interval_ms / MINUTE_MS))
     return (
@@ -179,5 +179,5 @@ def _agent(span: TickSpan, failures: Counter[tuple[str, str]], rng: Random) -> A
 
 
 def _rng(seed: int, name: str) -> Random:
-    # Seeded with text, which Random hashes by itself and alike on every machine.
-    return Random(f"{seed}:{name}")  # noqa: S311 - a simulation, no secret
+    # Random hashes a text seed itself, equally on every machine.
+    return Random(f"{seed}:{name}")  # noqa: S311 - a simulation, not a secret

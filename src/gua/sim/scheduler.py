@@ -1,6 +1,6 @@
-"""To whom the simulated lab's cards are promised, week after week, in UTC.
+"""Weekly allocations of the simulated lab's cards, in UTC.
 
-A script beside the habits: a scheduler does not know what becomes of its promises. Every name and figure is invented.
+Separate from the habits, as a scheduler does not know how its allocations are used. All names and figures are invented.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ from gua.sim.calendar import (
 from gua.sim.habits import HabitSetting, server, start
 
 NOTEBOOK, TRAINING, INFERENCE, ORPHAN, PARTITIONED, SHARED, TRAINING_TOO, WORKSTATION = range(8)
-"""The roles of a round's cards, in the order in which they come back."""
+"""Roles of a round's cards, in card order."""
 ROLES: Final = 8
 
 SLURM: Final = "slurm"
 KUBERNETES: Final = "kubernetes"
 SILENT: Final = Stretch(WED + clock(11), WED + clock(12))
 SILENT_REASON: Final = "no answer within 3 s"
-"""Why nobody knows of Slurm's jobs for an hour on Wednesday."""
+"""Reason why Slurm's jobs are unknown for an hour on Wednesday."""
 
 _LEAD_MS: Final = 2 * MINUTE_MS
-"""How long after its promise a job's first process begins."""
+"""Delay from the start of an allocation to its first process [ms]."""
 _DAY: Final = clock(24)
 
 
 class _Promise(NamedTuple):
-    """What somebody asks for: cards by role and place in them (0 a whole card, 2 its second instance), minutes."""
+    """A requested allocation: cards as (role, part), where 0 is a whole card, 2 the second instance; minutes."""
 
     person: int
     cards: tuple[tuple[int, int], ...]
@@ -51,29 +51,29 @@ class _Promise(NamedTuple):
     limit: int
     name: str
     is_told: bool = False
-    """Whether the job's processes say its number."""
+    """Whether the job's processes have its Slurm job id."""
 
 
 _NODE: Final = ((TRAINING, 0), (TRAINING_TOO, 0))
 _OWN: Final = ((NOTEBOOK, 0), (WORKSTATION, 0))
 _SHARED: Final = ((SHARED, 0),)
 _WEEK: Final = (
-    # Ends before its limit, as most do; the next one hangs from Thursday 18:05 on.
+    # Ends before its limit, as most do; the next one hangs from Thursday 18:05.
     _Promise(1, _NODE, MON + clock(10, 18), WED + clock(6, 40), 3 * _DAY, "pretrain", is_told=True),
     _Promise(2, _NODE, WED + clock(9, 13), THU + clock(23, 50), 3 * _DAY, "ablation", is_told=True),
     _Promise(1, _NODE, FRI + clock(8, 3), SAT + clock(19, 30), 3 * _DAY, "pretrain", is_told=True),
-    # Crashes: its memory stays on a card that is nobody's then.
+    # Crashes: its memory stays on a card that is unallocated then.
     _Promise(4, ((ORPHAN, 0),), FRI + clock(17, 58), SAT + clock(3, 10), _DAY, "finetune", is_told=True),
-    # Asks for two and uses one; on the other are a container and a film of others.
+    # Requests two cards and uses one; others run a container and a film on the second.
     _Promise(0, _OWN, MON + clock(9, 10), NEXT_WEEK + MON + clock(8, 55), 7 * _DAY, "lab"),
-    # Never comes.
+    # Never used.
     _Promise(10, ((PARTITIONED, 2),), MON + clock(8, 30), SAT + clock(20), 6 * _DAY, "sweep"),
-    # Asks on all days but Monday, where the card is used without asking.
+    # Allocated on all working days but Monday, when the card is used without an allocation.
     _Promise(5, _SHARED, TUE + clock(10), TUE + clock(18, 15), clock(12), "experiment"),
     _Promise(5, _SHARED, WED + clock(10, 35), THU + clock(6, 35), _DAY, "experiment"),
     _Promise(5, _SHARED, THU + clock(10), THU + clock(18, 15), clock(12), "experiment"),
     _Promise(5, _SHARED, FRI + clock(10), FRI + clock(18, 15), clock(12), "experiment"),
-    # Shares that card on two afternoons; on Friday the same person is there without asking.
+    # Shares that card on two afternoons; on Friday the same person uses it without an allocation.
     _Promise(3, _SHARED, TUE + clock(13, 25), TUE + clock(17, 5), clock(6), "debug"),
     _Promise(3, _SHARED, THU + clock(13, 25), THU + clock(17, 5), clock(6), "debug"),
 )
@@ -81,7 +81,7 @@ _SERVER: Final = Stretch(SUN + clock(3, 58), NEXT_WEEK + SUN + clock(3, 58))
 
 
 class _Recurring(NamedTuple):
-    """A promise that comes back every week, as an allocation that begins at a moment (Unix ms)."""
+    """A weekly allocation; ``allocation`` returns the one that starts at a time [Unix ms]."""
 
     stretch: Stretch
     source: str
@@ -89,7 +89,7 @@ class _Recurring(NamedTuple):
 
 
 def _job(setting: HabitSetting, asked: _Promise, cards: frozenset[str], number: int) -> _Recurring:
-    """Return a Slurm job, with the end that its owner asked for; ``number`` tells jobs that begin in one hour apart."""
+    """Return a Slurm job with the requested end; ``number`` distinguishes jobs that start in the same hour."""
     owner, uid = setting.person(asked.person)
     (stretch,) = setting.late(Stretch(asked.start, asked.end))
 
@@ -112,7 +112,7 @@ def _job(setting: HabitSetting, asked: _Promise, cards: frozenset[str], number: 
 
 
 def _pod(setting: HabitSetting, cards: frozenset[str]) -> _Recurring:
-    """Return a pod that is deployed anew every week, with no end; its container starts a little later."""
+    """Return a pod without end that is redeployed every week; its container starts a little later."""
     program = server(setting)
     (stretch,) = setting.late(_SERVER)
 
@@ -135,9 +135,9 @@ def _pod(setting: HabitSetting, cards: frozenset[str]) -> _Recurring:
 
 
 class Scheduler:
-    """Tells to whom cards are promised, as :class:`gua.core.ports.AllocationSources` does.
+    """Schedule of the cards' allocations; implements :class:`gua.core.ports.AllocationSources`.
 
-    ``cards`` are all of the host: what the habit of each is told, and its UUID with those of its instances after it.
+    ``cards`` lists the host's cards: each habit's setting, and the card's UUID followed by those of its instances.
     """
 
     def __init__(self, cards: Sequence[tuple[HabitSetting, Sequence[str]]]) -> None:
@@ -148,10 +148,10 @@ class Scheduler:
         self._newest = AllocationLook()
         self._holds_until_ms = 0
 
-    def look(self, since_ms: int, now_ms: int, cards: Sequence[CardKey] = ()) -> AllocationLook:  # noqa: ARG002 - the port's
-        """Return every promise that covers any time within (since_ms, now_ms], and whether Slurm could be asked.
+    def look(self, since_ms: int, now_ms: int, cards: Sequence[CardKey] = ()) -> AllocationLook:  # noqa: ARG002 - signature of the port
+        """Return the allocations that cover any time in (since_ms, now_ms], and the health of the sources.
 
-        Asked of ever later times. Where nothing changed it returns the same object.
+        Call with ascending times. Returns the same object if nothing changed.
         """
         if now_ms > self._holds_until_ms:
             self._newest = self._looked(since_ms, now_ms)
@@ -177,7 +177,7 @@ class Scheduler:
 
 
 def _of_round(cards: Sequence[tuple[HabitSetting, Sequence[str]]]) -> list[_Recurring]:
-    """Return a round's promises; those of cards that the host has not are left out."""
+    """Return a round's allocations, without those of cards that the host lacks."""
     promises: list[_Recurring] = []
     setting, _ = cards[0]
     turn = setting.round
@@ -193,7 +193,7 @@ def _of_round(cards: Sequence[tuple[HabitSetting, Sequence[str]]]) -> list[_Recu
 
 
 def _within(promise: _Recurring, since_ms: int, now_ms: int) -> Iterator[Allocation]:
-    """Yield what covers any time within (since_ms, now_ms]: what ended there, with its end, then what runs now."""
+    """Yield allocations in (since_ms, now_ms]: the one that ended, with its end, then the current one."""
     stretch = promise.stretch
     begun_ms = stretch.begun_ms(now_ms)
     ended_ms = stretch.ended_ms(now_ms)

@@ -1,1 +1,1 @@
-"""The durable queue of ticks, on SQLite."""
+"""Durable queue of ticks in SQLite."""

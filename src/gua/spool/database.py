@@ -1,4 +1,4 @@
-"""The spool's SQLite file: made, opened, checked; opened again or replaced where it is damaged or gone."""
+"""The spool's SQLite file: created, opened, checked; reopened or replaced if it is damaged or missing."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from gua.state.directory import sync
 
 _BUSY_SECONDS: Final = 5.0
 _CHECKED_BYTES: Final = 8 * 2**20
-"""A larger file is not read through on opening; its damage shows when it is met."""
+"""Larger files are not checked on opening; damage is detected when it is read."""
 _LOG_BYTES: Final = 4 * 2**20
 _REPAIR_PAUSE_SECONDS: Final = 30.0
 _KEPT_ASIDE: Final = 2
@@ -41,19 +41,19 @@ _Identity = tuple[int, int]
 
 
 class Database:
-    """The connection to the spool at ``path``, for one thread at a time.
+    """Connection to the spool at ``path``, for one thread at a time.
 
-    The file and its folder are made if they are missing, for their owner alone. A damaged file is set aside as
-    ``<name>.corrupt-<UTC time>``, the two latest of them are kept, and an empty one is begun that counts the loss.
-    A file that was removed is written anew by who has it open. ``prepare`` is called in each connection that is opened.
+    Creates a missing file and folder for their owner alone. Renames a damaged file to ``<name>.corrupt-<UTC time>``,
+    retains the two newest of these, and starts an empty file that counts the loss. A process that has the file open
+    restores it if it is removed. ``prepare`` is called for each opened connection.
 
-    No method opens the file but through SQLite while it is in use: closing it again would take the locks from every
-    other connection of this process (https://www.sqlite.org/howtocorrupt.html, 2.2).
+    Opens the file only through SQLite while it is in use: closing another descriptor would drop the locks of all this
+    process's connections (https://www.sqlite.org/howtocorrupt.html, 2.2).
     """
 
     def __init__(self, path: Path, *, prepare: Callable[[sqlite3.Connection], None]) -> None:
         self.set_aside: Path | None = None
-        """Where the last damaged file went that was found by this object."""
+        """New path of the last damaged file that this object set aside; ``None`` if none."""
         self._path = path
         self._prepare = prepare
         self._connection: sqlite3.Connection | None = None
@@ -64,13 +64,13 @@ class Database:
         self._closed = False
 
     def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Return what ``work`` reads. Raises UnavailableError if the file cannot be used and not be mended."""
+        """Return the result of ``work``. Raises UnavailableError if the file is unusable and cannot be repaired."""
         return self._run(work, writing=False)
 
     def write(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Do ``work`` in one transaction that has reached the disk on return, or not at all.
+        """Run ``work`` in one transaction; return its result after the commit has reached the disk.
 
-        After trouble that could be mended it is done again. Raises UnavailableError if it could not.
+        Runs it again after a repairable error. Raises UnavailableError if the repair fails.
         """
 
         def transaction(connection: sqlite3.Connection) -> T:
@@ -88,13 +88,13 @@ class Database:
         return self._run(transaction, writing=True)
 
     def upkeep(self, work: Callable[[sqlite3.Connection], None]) -> None:
-        """Do ``work`` outside of a transaction, while the file stays in its place; trouble with it does not matter."""
+        """Run ``work`` outside a transaction while the file is not replaced; ignores errors."""
         with contextlib.suppress(sqlite3.Error, OSError, UnavailableError), locking.writing(self._path):
             if self._connection is not None and self._is_current():
                 work(self._connection)
 
     def close(self) -> None:
-        """Close the connection for good."""
+        """Close the connection permanently."""
         self._closed = True
         self._disconnect()
 
@@ -113,10 +113,10 @@ class Database:
                     self._mend(error, tried)
 
     def _mend(self, error: sqlite3.Error | DamagedError | UnicodeDecodeError, tried: set[Trouble]) -> None:
-        """Do what the error asks for, each remedy once; raise it again if there is none left."""
+        """Apply the remedy for ``error``, each one once; re-raise the error if none is left."""
         kind = trouble(error)
         if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_READONLY and os.access(self._path, os.W_OK):
-            kind = Trouble.DAMAGED  # the disk can be written to: it is the header that says otherwise
+            kind = Trouble.DAMAGED  # the disk is writable, so the file's header is wrong
         if kind in (Trouble.REOPEN, Trouble.UNREADABLE) and Trouble.REOPEN not in tried:
             tried.add(Trouble.REOPEN)
             self._disconnect()
@@ -137,7 +137,7 @@ class Database:
             if not self._path.exists():
                 self._begin()
             elif self._connection is not None and _identity(self._path) == self._identity:
-                # Somebody removed the log alone: what stands in it must reach the file before we part with it.
+                # Only the write-ahead log was removed: write its content into the file before the connection is closed.
                 self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
             self._disconnect()
             with locking.writing(self._path), contextlib.suppress(FileNotFoundError):
@@ -156,16 +156,16 @@ class Database:
         self._connection = self._suspect = self._log_identity = None
 
     def _connect(self) -> sqlite3.Connection:
-        """Open the file. Raises DamagedError or ``sqlite3.Error``.
+        """Open and check the file. Raises DamagedError or ``sqlite3.Error``.
 
-        The suspect connection stays open then until the file is set aside: closing it could remove the log.
+        On an error the connection stays open as ``_suspect`` until the file is set aside: closing may remove the log.
         """
         status = self._path.stat()
         self._identity = status.st_dev, status.st_ino
         if not stat.S_ISREG(status.st_mode):
             raise UnavailableError(f"the spool {self._path} cannot be used: it is no regular file; give another path")
         if not status.st_size:
-            raise DamagedError  # a spool gets its name when it is whole; SQLite would throw its log away
+            raise DamagedError  # new spools are renamed when complete; SQLite would discard an empty file's log
         if status.st_mode & 0o077 and status.st_uid == os.geteuid():
             self._path.chmod(0o600)
         connection = self._suspect = sqlite3.connect(
@@ -179,10 +179,10 @@ class Database:
         _check(connection, self._path)
         if status.st_size <= _CHECKED_BYTES and connection.execute("PRAGMA quick_check(1)").fetchone()[0] != "ok":
             raise DamagedError
-        # A tick is worth keeping across a power cut: FULL makes every commit reach the disk.
+        # FULL syncs every commit to the disk, so that ticks survive a power failure.
         connection.execute("PRAGMA journal_mode = WAL").fetchone()
         connection.execute("PRAGMA synchronous = FULL")
-        connection.execute("PRAGMA secure_delete = OFF")  # where it is on, deleting writes five times as much
+        connection.execute("PRAGMA secure_delete = OFF")  # secure deletion would write five times as much
         connection.execute(f"PRAGMA journal_size_limit = {_LOG_BYTES}").fetchone()
         connection.execute("PRAGMA temp_store = MEMORY")
         self._prepare(connection)
@@ -191,7 +191,7 @@ class Database:
         return connection
 
     def _begin(self) -> None:
-        """Make the file that is missing: from what is still open of it, or empty."""
+        """Create the missing file: a copy from the connection that is still open, or an empty spool."""
         self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         with locking.replacing(self._path):
             if self._path.exists():
@@ -200,37 +200,37 @@ class Database:
             if self._connection is not None:
                 copy(self._connection, new)
             elif _log(self._path).exists() or _asides(self._path):
-                # Somebody removed the file alone, or was cut off in the middle of a repair.
+                # Only the main file was removed, or a repair was interrupted.
                 self._build_after_loss(new)
             else:
                 build(new, counters={}, after_id=0)
             self._place(new, _aside(self._path))
 
     def _repair(self) -> None:
-        """Set the damaged file aside and begin a new one."""
+        """Set the damaged file aside and create a new one."""
         if time.monotonic() < self._repair_from:
             msg = f"the spool {self._path} is damaged and could not be repaired a moment ago: check its disk"
             raise UnavailableError(msg)
         with locking.replacing(self._path):
             if _identity(self._path) != self._identity:
                 self._disconnect()
-                return  # somebody else was faster
+                return  # another process has repaired it
             self._repair_from = time.monotonic() + _REPAIR_PAUSE_SECONDS
             new = _fresh(self._path)
             self._build_after_loss(new)
             aside = _aside(self._path)
             self._path.rename(aside)
             self._place(new, aside)
-            # Now that the path has another file, closing cannot touch that one's log.
+            # The path now names another file, so closing cannot touch that file's log.
             self._disconnect()
             self.set_aside = aside
             self._repair_from = 0.0
 
     def _build_after_loss(self, new: Path) -> None:
-        """Make a spool that counts on where the lost one stood, as far as SQLite still reads its counters.
+        """Create a spool that continues the counters of the lost one, as far as SQLite can still read them.
 
-        Its ids are above all that were given, as nobody makes a tick a millisecond: an acknowledgement under way must
-        not meet another tick under the same id.
+        Tick ids start at the current Unix time in ms, above all used ids (ticks are fewer than milliseconds). So an
+        acknowledgement in flight cannot match another tick.
         """
         counters: dict[str, int] = {}
         if (lost := self._suspect or self._connection) is not None:
@@ -241,7 +241,7 @@ class Database:
         build(new, counters=counters, after_id=time.time_ns() // 1_000_000)
 
     def _place(self, new: Path, aside: Path) -> None:
-        """Give the new file its name; the log that belongs to the old one must be gone before."""
+        """Rename the new file into place, after moving the old file's log away; delete older damaged files."""
         for suffix in ("-wal", "-shm"):
             with contextlib.suppress(FileNotFoundError):
                 self._path.with_name(self._path.name + suffix).rename(aside.with_name(aside.name + suffix))
@@ -255,7 +255,7 @@ class Database:
 
 
 def _check(connection: sqlite3.Connection, path: Path) -> None:
-    """Raise DamagedError, or UnavailableError if the file is another program's or of another version."""
+    """Raise DamagedError, or UnavailableError if the file is another program's or has another version."""
     tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
     ours = pragma(connection, "application_id") == APPLICATION_ID
     if not ours and tables and 2 * len(tables & TABLES) <= len(TABLES):
@@ -272,13 +272,13 @@ def _check(connection: sqlite3.Connection, path: Path) -> None:
 
 def _identity(path: Path) -> _Identity | None:
     try:
-        status = os.stat(path)  # noqa: PTH116 - some times in each transaction, in half the time of Path.stat
+        status = os.stat(path)  # noqa: PTH116 - several times per transaction; takes half the time of Path.stat
     except OSError:
         return None
     return status.st_dev, status.st_ino
 
 
-@lru_cache(maxsize=64)  # asked for in each transaction, and to make a name takes longer than to look the file up
+@lru_cache(maxsize=64)  # called in each transaction; building a path takes longer than the stat
 def _log(path: Path) -> Path:
     return path.with_name(f"{path.name}-wal")
 
@@ -288,7 +288,7 @@ def _beside(path: Path, suffix: str) -> Path:
 
 
 def _fresh(path: Path) -> Path:
-    """Return the name of the file that is being made, and remove what a process that was killed left of one."""
+    """Return the path for the file under construction, after removing one that a killed process left."""
     new = _beside(path, "new")
     for file in (new, _log(new)):
         file.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""What an error of SQLite means for the spool: damage, a file to open again, or a disk that does not take more."""
+"""Meaning of SQLite errors for the spool: damage, reopening, or a full disk."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from typing import Final
 
 from gua.core.errors import TransientError, UnavailableError
 
-# Extended result codes: a disk that cannot give back what was written on it.
+# Extended result codes: the disk cannot return data that was written.
 _UNREADABLE: Final = (266, 522, 8202, 8458)  # IOERR_READ, _SHORT_READ, _DATA, _CORRUPTFS
 _READONLY_MOVED: Final = 1032  # READONLY_DBMOVED
 _DAMAGED: Final = (
     sqlite3.SQLITE_CORRUPT,
     sqlite3.SQLITE_NOTADB,
     sqlite3.SQLITE_FORMAT,
-    # The statements are always the same: where the tables no longer fit them, it is the file that changed.
+    # gua's statements are fixed: if the tables do not fit them, the file has changed.
     sqlite3.SQLITE_ERROR,
     sqlite3.SQLITE_INTERNAL,
     sqlite3.SQLITE_MISMATCH,
@@ -28,35 +28,35 @@ _REOPEN: Final = (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_
 
 
 class DamagedError(Exception):
-    """The file is not, or no longer, a sound spool."""
+    """The file is not, or no longer, a valid spool."""
 
 
 class UnknownDestinationError(UnavailableError, ValueError):
-    """Nobody has named that destination to the spool, or not yet again after a repair."""
+    """The destination is not registered in the spool, or not yet again after a repair."""
 
 
 class Trouble(Enum):
-    """What to do about an error."""
+    """Remedy for an error."""
 
     DAMAGED = auto()
-    """Set the file aside and begin a new one."""
+    """Set the file aside and create a new one."""
     UNREADABLE = auto()
-    """Open the file again; if it stays, set it aside."""
+    """Reopen the file; if the error persists, set it aside."""
     REOPEN = auto()
-    """Open the file again."""
+    """Reopen the file."""
     FULL = auto()
-    """Bring the log into the file, so that its room can be used again."""
+    """Checkpoint the write-ahead log, so that its space can be reused."""
     OTHER = auto()
-    """Tell the caller: the file is in use, or nobody may write."""
+    """Raise it to the caller: the file is locked or not writable."""
 
 
 def trouble(error: Exception) -> Trouble:
-    """Return what an error of SQLite, or a :class:`DamagedError`, asks for."""
+    """Return the remedy for an error of SQLite or a :class:`DamagedError`."""
     if isinstance(error, DamagedError | UnicodeDecodeError):
-        return Trouble.DAMAGED  # SQLite's own message may quote what stands in a damaged file
+        return Trouble.DAMAGED  # SQLite's message may contain bytes of a damaged file
     extended = getattr(error, "sqlite_errorcode", None)
     if extended is None:
-        # Text that is no UTF-8 has no code; a connection that is closed is another matter.
+        # Text that is not UTF-8 raises OperationalError without a code; a closed connection raises another class.
         return Trouble.DAMAGED if isinstance(error, sqlite3.OperationalError) else Trouble.OTHER
     if extended in _UNREADABLE:
         return Trouble.UNREADABLE
@@ -69,7 +69,7 @@ def trouble(error: Exception) -> Trouble:
 
 @contextmanager
 def translated(path: Path) -> Iterator[None]:
-    """Raise SQLite's and the system's errors as one-line :class:`UnavailableError`."""
+    """Raise errors of SQLite and the system as one-line :class:`UnavailableError`."""
     try:
         yield
     except (DamagedError, UnicodeDecodeError) as error:

@@ -1,4 +1,4 @@
-"""The lock file beside the spool: many may write at a time, as SQLite orders them, but nobody while it is replaced."""
+"""Lock file beside the spool: shared by writers (SQLite orders them), exclusive while the spool is replaced."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ _STEP_SECONDS: Final = 0.01
 
 
 def writing(path: Path) -> AbstractContextManager[None]:
-    """Hold the spool at ``path`` in its place. Raises TransientError if it is being replaced for long."""
+    """Lock the spool at ``path`` against replacement. Raises TransientError if that is impossible for 5 s."""
     return _held(path, fcntl.LOCK_SH)
 
 
 def replacing(path: Path) -> AbstractContextManager[None]:
-    """Keep everybody from writing to the spool at ``path``. Raises TransientError if somebody writes for long."""
+    """Lock out writers of the spool at ``path``. Raises TransientError if that is impossible for 5 s."""
     return _held(path, fcntl.LOCK_EX)
 
 
 @contextmanager
 def _held(path: Path, kind: int) -> Iterator[None]:
-    # Opened each time: a lock file that somebody removed would keep nobody out.
+    # Opened each time: a lock on a removed file has no effect.
     descriptor = _opened(_lock_file(path))
     try:
         deadline = time.monotonic() + WAIT_SECONDS
@@ -48,13 +48,13 @@ def _held(path: Path, kind: int) -> Iterator[None]:
         os.close(descriptor)
 
 
-@lru_cache(maxsize=64)  # to make a name takes as long as to open the file
+@lru_cache(maxsize=64)  # building a path takes as long as opening the file
 def _lock_file(path: Path) -> Path:
     return path.with_name(f"{path.name}.lock")
 
 
 def _opened(path: Path) -> int:
-    # Through a link that somebody planted another file would be made, or locked; a pipe would be waited for.
+    # O_NOFOLLOW and O_NONBLOCK: a planted symlink would create or lock another file, a pipe would block.
     flags = os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
     try:
         return os.open(path, flags, 0o600)

@@ -1,4 +1,4 @@
-"""The durable queue of ticks: one row a tick, acknowledged by each destination, deleted when all have it."""
+"""The durable queue: one row per tick, acknowledged by each destination, deleted when all have it."""
 
 from __future__ import annotations
 
@@ -24,28 +24,28 @@ if TYPE_CHECKING:
 DEFAULT_MAX_BYTES: Final = 512 * 2**20
 _SHRUNK_FREE_BYTES: Final = 16 * 2**20
 _SHRUNK_USED_BYTES: Final = 4 * 2**20
-"""So much is rewritten in a few hundredths of a second: no tick waits for it in a way that shows."""
+"""Rewriting this much takes some 0.01 s: ticks are not noticeably delayed."""
 _BUSY_MS: Final = 50
 _WAIT_MS: Final = 5_000
 
 T = TypeVar("T")
 Blob = tuple[int, int, bytes]
-"""Time in ms, length of the encoded tick in bytes, the tick compressed."""
+"""Time [Unix ms], length of the encoded tick [bytes], and the compressed tick."""
 
 
 class Spool:
-    """The spool file at ``path``; usable from several threads, and by several objects and processes at a time.
+    """The spool file at ``path``, for use by several threads, objects and processes at a time.
 
-    ``destinations`` are all that must acknowledge a tick before it is deleted; a destination that is new gets
-    every tick still here, one that is no longer named is forgotten. ``None`` takes those that the file names:
-    for a helper that delivers to one of them. Above ``max_bytes`` (``None``: no limit) of stored data the refused
-    blobs go first, then the oldest ticks, counted in :meth:`stats`.
+    A tick is deleted after all ``destinations`` acknowledged it. A new destination gets every tick still stored; one
+    that is no longer listed is forgotten. ``None`` takes the destinations in the file, for a helper that delivers to
+    one of them. ``max_bytes`` limits the stored data (``None``: no limit). Refused blobs are deleted first, then the
+    oldest ticks, counted in :meth:`stats`.
 
-    Damage, on opening or later, does not stop it: the file is set aside, see :attr:`set_aside`, and a new one is begun,
-    counted in :meth:`stats`. A file that was removed is written anew from what is still open of it.
+    A damaged file, on opening or later, is set aside (:attr:`set_aside`) and replaced by a new one, counted in
+    :meth:`stats`. A removed file is restored from an open connection.
 
-    Every method raises :class:`UnavailableError` if the file cannot be used (disk full, locked, no permission);
-    TransientError, a kind of it, if another process holds it up for more than 5 s.
+    Every method raises :class:`UnavailableError` if the file is unusable (disk full, locked, no permission), and its
+    subclass TransientError if another process blocks it for more than 5 s.
     """
 
     def __init__(
@@ -72,15 +72,15 @@ class Spool:
 
     @property
     def set_aside(self) -> Path | None:
-        """Where the last damaged file went that this object met; ``None`` if there was none."""
+        """New path of the last damaged file that this object set aside; ``None`` if none."""
         return self._database.set_aside
 
     def append(self, ts_ms: int, raw: bytes, mark: Mark | None = None) -> None:
-        """Store one encoded tick, and the mark with it, in one transaction that has reached the disk on return."""
+        """Store one encoded tick, and its mark, in one transaction; returns after it has reached the disk."""
         self.append_blobs([(ts_ms, len(raw), compress(raw))], mark)
 
     def append_blobs(self, ticks: Sequence[Blob], mark: Mark | None = None) -> None:
-        """Store compressed ticks in order, and the mark of the last, in one transaction on the disk on return."""
+        """Store compressed ticks in order, and the last one's mark, in one transaction that reaches the disk."""
 
         def work(database: sqlite3.Connection) -> None:
             database.executemany("INSERT INTO ticks (ts_ms, raw_length, blob) VALUES (?, ?, ?)", ticks)
@@ -94,13 +94,13 @@ class Spool:
         self._write(work)
 
     def extend(self, ticks: Iterable[tuple[int, bytes]]) -> int:
-        """Store many encoded ticks (time in ms, request) in one transaction, all or none; return how many."""
+        """Store encoded ticks (Unix ms, request) in one transaction, all or none; return their number."""
         blobs = [(ts_ms, len(raw), compress(raw)) for ts_ms, raw in ticks]
         self.append_blobs(blobs)
         return len(blobs)
 
     def mark(self) -> Mark | None:
-        """Return the mark of the last tick that was appended with one."""
+        """Return the last stored mark; ``None`` without one."""
 
         def work(database: sqlite3.Connection) -> Mark | None:
             match database.execute("SELECT ts_ms, monotonic_ms, boot_id, idle_clocks FROM mark").fetchone():
@@ -113,7 +113,7 @@ class Spool:
         return self._read(work)
 
     def peek(self, destination: str, limit: int, *, after: int = 0) -> list[SpooledTick]:
-        """Return up to ``limit`` of the oldest ticks that ``destination`` has not acknowledged, after id ``after``."""
+        """Return up to ``limit`` of the oldest ticks above id ``after`` that ``destination`` has not acknowledged."""
 
         def work(database: sqlite3.Connection) -> list[SpooledTick]:
             rows = database.execute(
@@ -125,10 +125,10 @@ class Spool:
         return self._read(work)
 
     def acknowledge(self, destination: str, up_to_id: int) -> None:
-        """Note that ``destination`` has every tick up to that id, and count them; delete those that all have."""
+        """Record that ``destination`` has all ticks up to ``up_to_id``, and count them; delete ticks that all have."""
 
         def work(database: sqlite3.Connection) -> bool:
-            """Return whether so much was deleted that the file is to be made smaller."""
+            """Return whether enough was deleted to shrink the file."""
             before_id = acknowledged(database, destination)
             if up_to_id <= before_id:
                 return False
@@ -143,9 +143,9 @@ class Spool:
                 self._database.upkeep(_shrink)
 
     def refuse(self, destination: str, ticks: Sequence[SpooledTick], reason: str) -> None:
-        """Keep ticks that ``destination`` refused for good, and count them; acknowledging them is another call.
+        """Store ticks that ``destination`` refused permanently, and count them; does not acknowledge them.
 
-        A tick that is refused again, after a restart before it was acknowledged, is counted once.
+        A tick that is refused again after a restart is counted once.
         """
 
         def work(database: sqlite3.Connection) -> None:
@@ -161,7 +161,7 @@ class Spool:
         self._write(work)
 
     def refused(self, destination: str) -> list[tuple[SpooledTick, str]]:
-        """Return the refused ticks still kept, oldest first, each with the reason."""
+        """Return the refused ticks still stored, oldest first, each with its reason."""
 
         def work(database: sqlite3.Connection) -> list[tuple[SpooledTick, str]]:
             rows = database.execute(
@@ -173,15 +173,15 @@ class Spool:
         return self._read(work)
 
     def depth(self, destination: str) -> int:
-        """Return how many ticks wait for ``destination``."""
+        """Return the number of ticks pending for ``destination``."""
         return self._read(lambda database: depth(database, destination))
 
     def stats(self) -> SpoolStats:
-        """Return the spool in numbers, cheap enough for each tick: nothing is counted row by row."""
+        """Return the spool's counters; cheap enough for every tick, as no rows are counted."""
         return self._read(lambda database: stats(database, self.size_bytes()))
 
     def size_bytes(self) -> int:
-        """Return the bytes that the spool takes on the disk, its write-ahead log included."""
+        """Return the bytes on disk, write-ahead log included."""
         return sum(map(_size, self._files))
 
     def close(self) -> None:
@@ -204,10 +204,10 @@ class Spool:
             return self._database.write(work)
 
     def _name_destinations(self, database: sqlite3.Connection) -> None:
-        """Give each destination its place; called whenever the file was opened, for it may be a new one."""
+        """Register the destinations; called on each opening, as the file may be new."""
         known = {name for (name,) in database.execute("SELECT name FROM destinations")}
         if missing := [(name,) for name in sorted(self._named - known)]:
-            # Only where there is something to write: a full disk must not keep the agent from starting.
+            # Written only if needed: a full disk must not prevent the agent's start.
             database.executemany("INSERT OR IGNORE INTO destinations VALUES (?, 0)", missing)
         if self._destinations is None:
             self._named |= known
@@ -227,13 +227,13 @@ class Spool:
 
 def _size(file: Path) -> int:
     try:
-        return os.stat(file).st_size  # noqa: PTH116 - in each tick, in half the time of Path.stat
+        return os.stat(file).st_size  # noqa: PTH116 - called in each tick; takes half the time of Path.stat
     except FileNotFoundError:
         return 0
 
 
 def _delivered(database: sqlite3.Connection, destination: str, after_id: int, up_to_id: int) -> int:
-    """Return how many ticks with ids in (after, up to] the destination took, without those that it refused."""
+    """Return the number of ticks with ids in (after, up to] that the destination accepted, without refused ones."""
     ticks: int = database.execute(
         "SELECT (SELECT count(*) FROM ticks WHERE id > :after AND id <= :up_to)"
         " - (SELECT count(*) FROM refused WHERE destination = :destination AND id > :after AND id <= :up_to)",
@@ -257,10 +257,10 @@ def _tick(row: tuple[object, ...]) -> SpooledTick:
 
 
 def _packed(clocks: IdleCounters) -> bytes | None:
-    """Return the idle clocks of a mark as they are stored: an agent that starts goes on where the last one ended."""
+    """Return a mark's idle clocks as stored bytes, from which a restarted agent continues; ``None`` without any."""
     if not clocks:
         return None
-    from gua.core.idleness import dumps  # noqa: PLC0415 - for an agent: who lands what waits stores none
+    from gua.core.idleness import dumps  # noqa: PLC0415 - for the agent; other writers store no marks
 
     return compress(dumps(clocks))
 
@@ -277,9 +277,9 @@ def _unpacked(stored: bytes | None) -> dict[Key, IdleCounter]:
 
 
 def _keep_below(database: sqlite3.Connection, max_bytes: int | None) -> None:
-    """Delete refused blobs, then the oldest ticks, until the data takes no more; the newest tick always stays.
+    """Delete refused blobs, then the oldest ticks, until the data fits ``max_bytes``; the newest tick always stays.
 
-    Dropped ticks are counted. ``None`` is no limit. Belongs into a transaction.
+    Counts dropped ticks. ``None`` means no limit. Call within a transaction.
     """
     if max_bytes is None:
         return
@@ -300,16 +300,16 @@ def _keep_below(database: sqlite3.Connection, max_bytes: int | None) -> None:
 
 
 def _is_large(database: sqlite3.Connection) -> bool:
-    """Return whether :func:`_shrink` has something to do: much of the file is free, and little of it is used."""
+    """Return whether :func:`_shrink` is worthwhile: 16 MiB or more free, and at most 4 MiB used."""
     free = pragma(database, "freelist_count") * pragma(database, "page_size")
     return free >= _SHRUNK_FREE_BYTES and _used_bytes(database) <= _SHRUNK_USED_BYTES
 
 
 def _shrink(database: sqlite3.Connection) -> None:
-    """Give the room of an outage back to the disk once its ticks are delivered. Not within a transaction."""
+    """Return the disk space of an outage after its ticks are delivered. Call outside a transaction."""
     if not _is_large(database):
         return
-    database.execute(f"PRAGMA busy_timeout = {_BUSY_MS}")  # another time will do
+    database.execute(f"PRAGMA busy_timeout = {_BUSY_MS}")  # not urgent: give up soon if the file is locked
     try:
         database.execute("VACUUM")
         database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
@@ -318,5 +318,5 @@ def _shrink(database: sqlite3.Connection) -> None:
 
 
 def _used_bytes(database: sqlite3.Connection) -> int:
-    # SQLite keeps the pages of deleted rows for the next ones and does not shrink the file.
+    # SQLite reuses the pages of deleted rows and does not shrink the file.
     return (pragma(database, "page_count") - pragma(database, "freelist_count")) * pragma(database, "page_size")

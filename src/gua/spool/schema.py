@@ -1,4 +1,4 @@
-"""The spool's tables, what tells its file from others, and what it counts over its life, by name."""
+"""Tables of the spool, its file signature, and names of its lifetime counters."""
 
 from __future__ import annotations
 
@@ -48,17 +48,17 @@ TABLES: Final = frozenset({"ticks", "destinations", "mark", "counters", "refused
 
 DROPPED: Final = "dropped"
 REPAIRS: Final = "repairs"
-"""How often a damaged or removed spool was begun anew."""
+"""Number of times that a damaged or removed spool was replaced."""
 UNKNOWN_LOSSES: Final = "unknown_losses"
-"""How often that was with nothing in it: how many ticks were lost is not known."""
+"""Number of replacements by an empty file: the number of lost ticks is unknown."""
 REFUSED: Final = "refused:"
 DELIVERED: Final = "delivered:"
 DELIVERED_MS: Final = "delivered_ms:"
-"""When a destination last got ticks, Unix ms."""
+"""Last delivery to a destination [Unix ms]."""
 
 
 def all_counters(database: sqlite3.Connection) -> dict[str, int]:
-    """Return every counter. Raises DamagedError if one is no number."""
+    """Return every counter by name. Raises DamagedError if one is not a number."""
     counted: dict[str, int] = dict(database.execute("SELECT name, count FROM counters"))
     if not all(isinstance(count, int) for count in counted.values()):
         raise DamagedError
@@ -66,12 +66,12 @@ def all_counters(database: sqlite3.Connection) -> dict[str, int]:
 
 
 def put(database: sqlite3.Connection, name: str, number: int) -> None:
-    """Keep a number under that name."""
+    """Store ``number`` under ``name``."""
     database.execute("INSERT OR REPLACE INTO counters VALUES (?, ?)", (name, number))
 
 
 def add(database: sqlite3.Connection, name: str, more: int) -> None:
-    """Count ``more`` under that name."""
+    """Add ``more`` to the counter ``name``."""
     database.execute(
         "INSERT INTO counters VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET count = count + excluded.count",
         (name, more),
@@ -79,19 +79,19 @@ def add(database: sqlite3.Connection, name: str, more: int) -> None:
 
 
 def pragma(connection: sqlite3.Connection, name: str) -> int:
-    """Return a number that SQLite keeps of the file, as ``page_count``."""
+    """Return a numeric PRAGMA of the file, such as ``page_count``."""
     value: int = connection.execute(f"PRAGMA {name}").fetchone()[0]
     return value
 
 
 def build(target: Path, *, counters: Mapping[str, int], after_id: int) -> None:
-    """Write an empty spool to ``target``, whose ticks get ids above ``after_id``, and bring it to the disk.
+    """Write an empty spool to ``target`` and sync it to disk; its ticks get ids above ``after_id``.
 
-    Raises ``sqlite3.Error`` or ``OSError`` if there is no room or the disk does not take it.
+    Raises ``sqlite3.Error`` or ``OSError`` if the disk is full or fails.
     """
     _make_private(target)
     with closing(sqlite3.connect(target, isolation_level=None)) as database:
-        # Nobody sees the file before it is whole and on the disk.
+        # No other process opens the file before it is complete and synced.
         for name in (f"page_size = {_PAGE_BYTES}", "journal_mode = OFF", "synchronous = OFF"):
             database.execute(f"PRAGMA {name}")
         database.executescript(f"BEGIN; {_SCHEMA}")
@@ -103,7 +103,7 @@ def build(target: Path, *, counters: Mapping[str, int], after_id: int) -> None:
 
 
 def copy(source: sqlite3.Connection, target: Path) -> None:
-    """Write the spool that a connection still has open, though its file was removed, to ``target``; raises as above."""
+    """Copy a spool whose removed file is still open to ``target``. Raises as :func:`build`."""
     _make_private(target)
     with closing(sqlite3.connect(target)) as database:
         source.backup(database)

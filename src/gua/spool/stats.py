@@ -1,4 +1,4 @@
-"""The spool in numbers, without going through its rows."""
+"""Statistics of the spool, computed without reading its rows."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from gua.spool.schema import (
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SpoolStats:
-    """What is in the spool now, and what it has counted since it was made.
+    """Current content of the spool, and counters since it was created.
 
-    ``ticks`` are all that some destination still waits for, ``waiting`` by destination; ``oldest_ms`` is the time
-    (Unix ms) of the oldest of them, where there is one, ``newest_ms`` that of the newest tick. ``bytes`` are on the
-    disk, the write-ahead log included. ``delivered``, ``refused`` and ``dropped`` count ticks that a destination took,
-    whoever brought them, that it refused for good, and that fell to the size cap; ``delivered_ms`` is when it took the
-    last (Unix ms), where it took any. ``repairs`` counts damaged or removed files, ``lost`` the ticks that were lost
-    with them: ``None`` if that is not known, as of damaged files.
+    ``ticks`` is the number that some destination still lacks, ``waiting`` the number by destination. ``oldest_ms`` is
+    the oldest pending tick by destination, ``newest_ms`` the newest tick (both Unix ms). ``bytes`` are on disk, the
+    write-ahead log included. ``delivered``, ``refused`` and ``dropped`` count ticks: accepted, permanently refused,
+    deleted by the size limit. ``delivered_ms`` is the last delivery by destination (Unix ms), absent if
+    none. ``repairs`` counts replaced damaged or removed files, ``lost`` the ticks lost with them: ``None`` if unknown,
+    as with damaged files.
     """
 
     ticks: int
@@ -44,7 +44,7 @@ class SpoolStats:
 
 
 def stats(database: sqlite3.Connection, size_bytes: int) -> SpoolStats:
-    """Return the stats of the open spool."""
+    """Return the statistics of an open spool."""
     counted = all_counters(database)
     names = dict(database.execute("SELECT name, acknowledged_id FROM destinations"))
     if not all(isinstance(number, int) for number in names.values()):
@@ -72,18 +72,18 @@ def stats(database: sqlite3.Connection, size_bytes: int) -> SpoolStats:
 
 
 def depth(database: sqlite3.Connection, destination: str) -> int:
-    """Return how many ticks wait for ``destination``."""
+    """Return the number of ticks pending for ``destination``."""
     return _depth(database, acknowledged(database, destination))
 
 
 def _depth(database: sqlite3.Connection, delivered: int) -> int:
-    """Return how many ticks there are after id ``delivered``: only the oldest are deleted, so ids have no holes."""
+    """Return the number of ticks after id ``delivered``. Ids have no gaps, as only the oldest ticks are deleted."""
     first, last = database.execute("SELECT (SELECT min(id) FROM ticks), (SELECT max(id) FROM ticks)").fetchone()
     return 0 if last is None else max(0, last - max(delivered, first - 1))
 
 
 def acknowledged(database: sqlite3.Connection, destination: str) -> int:
-    """Return the id up to which ``destination`` has every tick. Raises UnknownDestinationError."""
+    """Return the last id that ``destination`` acknowledged. Raises UnknownDestinationError."""
     row = database.execute("SELECT acknowledged_id FROM destinations WHERE name = ?", (destination,)).fetchone()
     if row is None:
         msg = f"{destination!r} is no destination of this spool: the agent names them when it opens it"

@@ -1,4 +1,4 @@
-"""For whom the ticks of a spool are, read beside whoever fills it. Imports little: each report looks here first."""
+"""Read-only check for pending ticks in a spool that others write. Imports little: each report calls it first."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from pathlib import Path
 
 
 def destinations_of(path: Path) -> frozenset[str]:
-    """Return where the ticks of the spool at ``path`` are to go, nothing if there is no sound one. Changes nothing."""
+    """Return the destinations of the spool at ``path``; empty without a valid spool. Writes nothing."""
     return _destinations(path, "SELECT name FROM destinations")
 
 
 def awaiting(path: Path) -> frozenset[str]:
-    """Return which destinations lack ticks that the spool at ``path`` holds; otherwise as :func:`destinations_of`."""
+    """Return the destinations with pending ticks in the spool at ``path``; empty without a valid spool."""
     return _destinations(path, "SELECT name FROM destinations WHERE acknowledged_id < (SELECT max(id) FROM ticks)")
 
 
 def _destinations(path: Path, query: str) -> frozenset[str]:
     if not os.access(path, os.F_OK):
         return frozenset()
-    import sqlite3  # noqa: PLC0415 - where there is a spool
+    import sqlite3  # noqa: PLC0415 - only needed if a spool exists
 
     from gua.spool.schema import APPLICATION_ID, pragma  # noqa: PLC0415 - as above
 

@@ -1,1 +1,1 @@
-"""What lies on disk: the state directory, its locks and files, the enrollment, the one compression of ticks."""
+"""Files on disk: the state directory, locks, the enrollment, and the compression of ticks."""

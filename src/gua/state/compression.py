@@ -1,4 +1,4 @@
-"""The one compression of stored ticks: zstd level 3, as the spool writes and the landings read it."""
+"""Compression of stored ticks: zstd level 3, written by the spool and read by the landings."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ else:
 
 _OPTIONS: Final[Mapping[int, int]] = {
     zstd.CompressionParameter.compression_level: 3,
-    # Four bytes a frame: without them a flipped byte may well decompress to another tick of the same length.
+    # Four bytes per frame: otherwise a flipped bit may decompress to another tick of equal length.
     zstd.CompressionParameter.checksum_flag: 1,
 }
 
 
 def compress(raw: bytes) -> bytes:
-    """Return ``raw`` as one zstd frame that names its content size and ends with a checksum of the content."""
+    """Return ``raw`` as one zstd frame with its content size and a checksum."""
     return zstd.compress(raw, options=_OPTIONS)
 
 

@@ -1,4 +1,4 @@
-"""The agent's directories and files: what lies where, and whether it may be trusted."""
+"""The agent's directories and files: paths, ownership and permission checks."""
 
 from __future__ import annotations
 
@@ -32,56 +32,56 @@ _OWN: Final = frozenset(
         "reservations",
     )
 )
-# Of gpu-usage-audit 1.x, whose users have them in the same directory.
+# Files of gpu-usage-audit 1.x, which used the same directory.
 _OLDER: Final = frozenset(("gua.db", "gua.pid", "gua.log", "cloud.json"))
 
 
 @dataclass(frozen=True, slots=True)
 class Home:
-    """A state directory; ``path`` is absolute. Nothing here looks at the disk."""
+    """A state directory; ``path`` is absolute. No method accesses the disk."""
 
     path: Path
 
     @property
     def spool(self) -> Path:
-        """The ticks that wait for their destination."""
+        """The spool: ticks pending for their destinations."""
         return self.path / "spool.db"
 
     @property
     def pid_file(self) -> Path:
-        """Which process is the agent; see :mod:`gua.state.pid_file`."""
+        """The agent's PID file; see :mod:`gua.state.pid_file`."""
         return self.path / "agent.pid"
 
     @property
     def socket(self) -> Path:
-        """Where the agent answers its own user."""
+        """The agent's socket for its own user."""
         return self.path / "agent.sock"
 
     @property
     def log_file(self) -> Path:
-        """What the agent has to say in the background."""
+        """Log of an agent in the background."""
         return self.path / "agent.log"
 
     @property
     def boot_file(self) -> Path:
-        """The moment of boot, kept once per boot."""
+        """Time of the last boot, written once per boot."""
         return self.path / "boot.json"
 
     @property
     def reservations(self) -> Path:
-        """Who reserved which card."""
+        """Directory of reservations."""
         return self.path / "reservations"
 
     @property
     def store(self) -> Path:
-        """The embedded store, if no other is named."""
+        """The embedded store by default."""
         return self.path / "store"
 
 
 def home_path(given: Path | None, environ: Mapping[str, str]) -> Path:
-    """Return the state directory that is meant: as given, else ``GUA_HOME``, else ``~/.gua``; absolute.
+    """Return the absolute state directory: the option's path, else ``GUA_HOME``, else ``~/.gua``.
 
-    Raises UnavailableError where there is no home directory to put it in, or its name is no UTF-8.
+    Raises UnavailableError without a home directory, or if the name is not UTF-8.
     """
     named = given or (Path(environ["GUA_HOME"]) if environ.get("GUA_HOME") else None)
     try:
@@ -91,15 +91,15 @@ def home_path(given: Path | None, environ: Mapping[str, str]) -> Path:
         raise UnavailableError(msg) from None
     try:
         str(path).encode()
-    except UnicodeEncodeError:  # it could not be written into addresses and ids
+    except UnicodeEncodeError:  # it could not be part of addresses and ids
         raise UnavailableError(f"the state directory {str(path)!a} has a name that is no UTF-8: {_ELSEWHERE}") from None
     return path
 
 
 def asking_home(given: Path | None, environ: Mapping[str, str]) -> Path:
-    """Return the state directory that is meant, as :func:`home_path` does, for a command that only asks.
+    """Return the state directory as :func:`home_path` does, for a read-only command.
 
-    It needs none: a user without a home directory gets one that is nowhere, and the host's agent may answer.
+    Without a home directory it returns a path that does not exist: the host's agent may still answer.
     """
     try:
         return home_path(given, environ)
@@ -108,11 +108,11 @@ def asking_home(given: Path | None, environ: Mapping[str, str]) -> Path:
 
 
 def prepare_home(path: Path) -> Home:
-    """Make the directory if it is not there, with its parents, each 0700, and return it once it may be trusted.
+    """Create the directory with missing parents, mode 0700, and return it after permission checks.
 
-    Refused are one of another user, one that others may write (they may have planted files), one behind another
-    user's symbolic link, and one that cannot be written. One that others may only read becomes 0700, if
-    nothing but the agent's own files lie there: no stranger's directory changes its mode because of gua.
+    Refuses another user's directory, one that others can write (files may be planted), one behind another user's
+    symlink, and one that is not writable. If others can read the directory, and it has only the agent's own files, it
+    is set to 0700. Unrelated directories keep their mode.
     Raises UnavailableError.
     """
     path = path.absolute()
@@ -134,10 +134,10 @@ def prepare_home(path: Path) -> Home:
 
 @contextmanager
 def held(home: Home) -> Iterator[None]:
-    """Keep the directory for this agent alone while the block runs. Raises UnavailableError if another one has it.
+    """Lock the directory for this agent during the block. Raises UnavailableError if another agent has it.
 
-    The lock of the host and that of the PID file do this too, except where two agents have different network
-    namespaces and PID files. A file system without locks for directories (some NFS) is left at that.
+    The host lock and the PID file's lock do not cover two agents with different network namespaces and PID files. File
+    systems that cannot lock directories (some NFS) are accepted without a lock.
     """
     descriptor = os.open(home.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -153,7 +153,7 @@ def held(home: Home) -> Iterator[None]:
 
 
 def examine_home(path: Path) -> str | None:
-    """Return why :func:`prepare_home` would refuse this directory, ``None`` if it would not; changes nothing."""
+    """Return why :func:`prepare_home` would refuse this directory; ``None`` if it would not. Changes nothing."""
     path = path.absolute()
     try:
         if not os.path.lexists(path):
@@ -165,7 +165,7 @@ def examine_home(path: Path) -> str | None:
 
 
 def _make(path: Path) -> None:
-    """Make the missing directories one by one: ``Path.mkdir`` gives its mode to the last one only."""
+    """Create missing directories one by one: ``Path.mkdir`` applies its mode to the last one only."""
     missing = [place for place in (path, *path.parents) if not os.path.lexists(place)]
     for place in reversed(missing):
         place.mkdir(mode=0o700, exist_ok=True)
@@ -199,7 +199,7 @@ def _fault_of_mode(path: Path, found: os.stat_result) -> str | None:
 
 
 def _fault_above(path: Path) -> str | None:
-    """Return why a directory that is not there could not be made."""
+    """Raise OSError if the missing directory could not be created; return ``None`` otherwise."""
     above = next(place for place in path.parents if os.path.lexists(place))
     if not above.is_dir():
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
@@ -215,14 +215,14 @@ def _cannot(path: Path, error: OSError) -> str:
 
 
 def _is_own(name: str) -> bool:
-    """Return whether the agent or the one before may have made a file: spool.db-wal, agent.log.1, boot.json.4711."""
+    """Return whether a file name is of gua or its predecessor, such as spool.db-wal, agent.log.1, boot.json.4711."""
     return any(name == own or name.startswith((f"{own}.", f"{own}-")) for own in _OWN | _OLDER)
 
 
 def prepare_run_folder(path: Path) -> str | None:
-    """Make the folder of the socket at which the agent answers every user of the host; return why it cannot be there.
+    """Create the folder of the socket for all users of the host; return the fault if it is unusable.
 
-    Whoever may write there could put another socket in its place: it has to be this user's own.
+    It must belong to this user alone: others who can write there could replace the socket.
     """
     try:
         try:
@@ -230,7 +230,7 @@ def prepare_run_folder(path: Path) -> str | None:
             path.chmod(_OPEN_TO_ALL)
         except FileExistsError:
             pass
-        found = path.stat()  # systemd may have put a link here
+        found = path.stat()  # systemd may have created a symlink here
     except OSError as error:
         return f"{path} cannot be made ({error.strerror})"
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & _OTHERS_MAY_WRITE:
@@ -239,11 +239,10 @@ def prepare_run_folder(path: Path) -> str | None:
 
 
 def open_private(path: Path, flags: int) -> int:
-    """Open a regular file of this user's, made with mode 0600 if ``flags`` say O_CREAT; return its descriptor.
+    """Open a regular file of this user and return its descriptor; O_CREAT in ``flags`` creates it with mode 0600.
 
-    A symbolic link, a file with a second name (a hard link that somebody planted), another user's file, a
-    device and a pipe are refused: whoever may write the directory could make the agent write elsewhere.
-    The descriptor is not inherited by commands. Raises UnavailableError.
+    Refuses symlinks, files with several hard links, other users' files, devices and pipes: a user who can write to the
+    directory could make the agent write elsewhere. The descriptor is close-on-exec. Raises UnavailableError.
     """
     try:
         descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY, 0o600)
@@ -261,9 +260,9 @@ def open_private(path: Path, flags: int) -> int:
 
 
 def replace_private(path: Path, content: bytes) -> None:
-    """Put a file of this content at ``path``, 0600 and on the disk, in one step: a crash leaves the old or the new.
+    """Write a file atomically: mode 0600, synced to disk; after a crash the old or the new content remains.
 
-    Whatever had the name, a link included, is replaced and not followed. Raises OSError.
+    Replaces any file of that name; a symlink is not followed. Raises OSError.
     """
     descriptor, scratch = tempfile.mkstemp(prefix=f"{path.stem}-", suffix=".tmp", dir=path.parent)
     try:
@@ -279,7 +278,7 @@ def replace_private(path: Path, content: bytes) -> None:
 
 
 def sync(path: Path) -> None:
-    """Bring a file, or the entries of a folder, to the disk. Not a file that this process has open in SQLite."""
+    """Sync a file or directory to disk. Not for a file that this process has open in SQLite."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)

@@ -1,4 +1,4 @@
-"""The enrollment of this host, kept in the state directory: read by the agent, written and removed by gua enroll."""
+"""The host's enrollment in the state directory: read by the agent, written and removed by ``gua enroll``."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ _LONGEST_BYTES: Final = 64 * 1024
 _PROTOCOLS: Final = ("http/protobuf", "grpc")
 
 Stamp = tuple[int, int, int] | None
-"""Which file it is: inode, time of change and size; ``None`` where there is none."""
+"""Inode, modification time [ns] and size [bytes] of the file; ``None`` if it is missing."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Enrollment:
-    """One endpoint as it was proven to work.
+    """An endpoint that accepted a tick.
 
-    ``endpoint`` is the address as given, ``protocol`` what it speaks (``http/protobuf`` or ``grpc``), ``token`` its
-    bearer token, and ``certificate`` the path of the authorities' file kept with it, ``None`` for the usual ones.
-    ``since_ms`` is when the proof was accepted (Unix ms). No text form holds the token.
+    ``endpoint`` is the address as entered, ``protocol`` is ``http/protobuf`` or ``grpc``, and ``token`` the bearer
+    token. ``certificate`` is the path of the stored CA file, ``None`` for the default CAs. ``since_ms`` is the time of
+    acceptance (Unix ms). ``repr()`` never contains the token.
     """
 
     endpoint: str
@@ -40,12 +40,12 @@ class Enrollment:
 
 
 def enrollment_file(home: Path) -> Path:
-    """Return where the enrollment of a state directory is."""
+    """Return the path of the enrollment file."""
     return home / f"{NAME}.json"
 
 
 def stamp(home: Path) -> Stamp:
-    """Return what changes with each enrollment, cheap enough to ask before each request."""
+    """Return a value that changes with each enrollment; cheap enough to read before each request."""
     try:
         found = enrollment_file(home).lstat()
     except OSError:
@@ -54,10 +54,10 @@ def stamp(home: Path) -> Stamp:
 
 
 def read_enrollment(home: Path) -> Enrollment | None:
-    """Return the enrollment, ``None`` if this host has none.
+    """Return the enrollment; ``None`` if this host has none.
 
-    Raises UnavailableError for a file that others may read or write, that is reached through a link, or that is
-    no enrollment; no message repeats what it holds.
+    Raises UnavailableError for a file that others can read or write, a symlink, or invalid content. Messages never
+    contain the content.
     """
     path = enrollment_file(home)
     if not os.path.lexists(path):
@@ -71,7 +71,7 @@ def read_enrollment(home: Path) -> Enrollment | None:
         text = file.read(_LONGEST_BYTES)
     try:
         found = json.loads(text)
-    except (ValueError, RecursionError):  # the latter from brackets in brackets without end
+    except (ValueError, RecursionError):  # RecursionError for deeply nested brackets
         found = None
     match found:
         case {
@@ -93,16 +93,16 @@ def read_enrollment(home: Path) -> Enrollment | None:
 
 
 def keep_enrollment(home: Path, enrollment: Enrollment, authorities: bytes | None) -> Enrollment:
-    """Store the enrollment in one step, with its authorities' certificates (PEM) beside it, and return it as stored.
+    """Store the enrollment atomically, its CA certificates (PEM) beside it; return it with their path.
 
-    The directory is one that :func:`~gua.state.directory.prepare_home` returned. Each file is made 0600 under
-    a name of its own and then takes its place, so that no link is followed and a crash leaves the old or the new.
+    ``home`` was returned by :func:`~gua.state.directory.prepare_home`. Each file is written with mode 0600 under a
+    temporary name and then renamed: no symlink is followed, and a crash leaves the old or the new file.
     Raises UnavailableError.
     """
     certificate = None
     try:
         if authorities is not None:
-            # Named by its content: the enrollment that is still in force keeps its own until it is replaced.
+            # Named by its content: the current enrollment keeps its own file until it is replaced.
             certificate = home / f"{NAME}-{hashlib.sha256(authorities).hexdigest()[:16]}.pem"
             replace_private(certificate, authorities)
         kept = replace(enrollment, certificate=None if certificate is None else str(certificate))
@@ -115,7 +115,7 @@ def keep_enrollment(home: Path, enrollment: Enrollment, authorities: bytes | Non
 
 
 def forget_enrollment(home: Path) -> bool:
-    """Remove the enrollment and its certificates; return whether there was one. Raises UnavailableError."""
+    """Remove the enrollment and its certificates; return whether one existed. Raises UnavailableError."""
     try:
         enrollment_file(home).unlink()
     except FileNotFoundError:

@@ -1,11 +1,11 @@
-"""One agent a host: two would count every GPU hour twice.
+"""Host lock: one agent per host, as two would count every GPU hour twice.
 
-The lock is a name, not a file: an abstract unix socket (unix(7)) that the agent binds and listens on. The kernel
-gives it free when the agent ends, however it ends, and tells who holds it. What it cannot do:
+The lock is an abstract unix socket (unix(7)) on which the agent listens. The kernel frees the name when the process
+ends, and reports the owner's pid and uid. Limits:
 
-- Abstract names belong to a network namespace: an agent in a container with a network of its own does not see
-  the host's. Both would sample; the report names hosts whose observed time exceeds the elapsed time.
-- Any user may take the name, and so keep the agent from starting. The refusal names that process and user.
+- Abstract names belong to a network namespace: an agent in a container with its own network does not see the
+  host's lock. Both would sample; the report names hosts whose observed time exceeds the elapsed time.
+- Any user can take the name and so prevent the agent's start. The error names that process and user.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _CREDENTIALS: Final = struct.Struct("3i")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LockHolder:
-    """Who holds the name; a ``pid`` of 0 is a process in a PID namespace that cannot be seen from here."""
+    """Owner of the lock; ``pid`` is 0 for a process in a PID namespace that is not visible here."""
 
     pid: int
     uid: int
@@ -45,9 +45,9 @@ class LockHolder:
 
 
 class HostLock:
-    """The name, held from ``acquire`` to ``release``, the end of the process, or that of this object: keep it.
+    """The lock, held from ``acquire`` to ``release``, or until the process or this object ends.
 
-    Acquire it in the process that stays (after ``background.detach``): the kernel remembers who listened.
+    Acquire it in the final process (after ``background.detach``): the kernel reports the process that listened.
     Commands that the agent starts do not inherit it; a fork without exec would.
     """
 
@@ -57,9 +57,9 @@ class HostLock:
 
     @classmethod
     def of(cls, environ: Mapping[str, str]) -> HostLock:
-        """Return the lock that ``GUA_HOST_LOCK`` names (meant for tests), else this host's.
+        """Return the lock named by ``GUA_HOST_LOCK`` (for tests), else the host's lock.
 
-        Raises UsageError if it names none.
+        Raises UsageError if the name is invalid.
         """
         name = environ.get("GUA_HOST_LOCK") or DEFAULT_NAME
         if len(name.encode("utf-8", "surrogateescape")) > _LONGEST_NAME or not name.isprintable():
@@ -68,7 +68,7 @@ class HostLock:
         return cls(name)
 
     def acquire(self, *, sleep: Callable[[float], None] = time.sleep) -> None:
-        """Take the name. Raises UnavailableError that names who has it."""
+        """Take the lock. Raises UnavailableError that names its owner."""
         for _ in range(_ATTEMPTS):
             if self._bind():
                 return
@@ -79,13 +79,13 @@ class HostLock:
                     f"another agent ({holder}) samples this host: leave sampling to it (gua status shows it), or "
                     f"{f'{who}stops' if who else 'stop'} it with gua stop"
                 )
-            sleep(_PAUSE_SECONDS)  # it has just ended, or has not yet begun to listen
+            sleep(_PAUSE_SECONDS)  # the owner has just ended, or does not listen yet
         msg = "another process holds the lock of this host's agent and does not say who it is: see ss -xlp, @gua-agent"
         raise UnavailableError(msg)
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
-        """Hold the name while the block runs. Raises UnavailableError that names who has it."""
+        """Hold the lock during the block. Raises UnavailableError that names its owner."""
         self.acquire()
         try:
             yield
@@ -93,7 +93,7 @@ class HostLock:
             self.release()
 
     def holder(self) -> LockHolder | None:
-        """Return who holds the name, ``None`` if nobody does or it cannot be told."""
+        """Return the owner of the lock; ``None`` if it is free or the owner is unknown."""
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as asking:
             asking.settimeout(0)
             try:
@@ -106,15 +106,15 @@ class HostLock:
         return LockHolder(pid=pid, uid=uid)
 
     def forget_callers(self) -> None:
-        """Drop the connections of those who asked for the holder; once a tick keeps room for the next."""
+        """Close connections of processes that queried the owner; called every tick to keep the backlog free."""
         if self._socket is None:
             return
         with contextlib.suppress(OSError):
-            for _ in range(_BACKLOG):  # and no more: callers that come without end must not hold up the loop
+            for _ in range(_BACKLOG):  # bounded: endless connections must not delay the loop
                 self._socket.accept()[0].close()
 
     def release(self) -> None:
-        """Give the name back; a second time does nothing."""
+        """Free the lock; idempotent."""
         if self._socket is not None:
             self._socket.close()
             self._socket = None
@@ -136,7 +136,7 @@ class HostLock:
 
 
 def user_name(uid: int) -> str:
-    """Return a user's name made harmless for a terminal, or ``uid 1234`` where there is none."""
+    """Return a user's name, safe for a terminal, or ``uid 1234`` if it has none."""
     try:
         return safe(pwd.getpwuid(uid).pw_name)
     except (KeyError, OSError, OverflowError):

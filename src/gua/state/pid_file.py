@@ -1,8 +1,8 @@
-"""The PID file: which process is the agent of a state directory; and why the last one did not start.
+"""The PID file: the agent of a state directory; and why the last start in the background failed.
 
-A number alone proves nothing: it may be left over, and the process that bears it now another. An agent runs only
-if somebody holds the lock on the file *and* the process of that number started at the moment, and in the boot,
-that the file tells. So a file on a disk that several hosts share never means a process of the wrong host.
+A pid alone proves nothing, as pids are reused. An agent runs only if the file is locked *and* its pid's process
+has the start time and boot id in the file. So a file on a disk that several hosts share never
+identifies a process on the wrong host.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ _ERROR_LINE: Final = "gua: "
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AgentRecord:
-    """What an agent writes about itself; ``started_ms`` is Unix time, ``start_ticks`` the kernel's count since boot.
+    """Content of the PID file; ``started_ms`` is Unix time, ``start_ticks`` the kernel's clock ticks since boot.
 
-    ``supervised`` tells that systemd waits for its notifications, and may start it again.
+    ``supervised`` means that systemd expects its notifications and may restart it.
     """
 
     pid: int
@@ -52,7 +52,7 @@ class AgentRecord:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RunningAgent(AgentRecord):
-    """An agent that runs, as verified when it was looked at; ``owner_uid`` owns the PID file."""
+    """A running agent, verified when it was read; ``owner_uid`` owns the PID file."""
 
     owner_uid: int
 
@@ -69,10 +69,10 @@ _KINDS: Final[dict[str, tuple[type, ...]]] = {
 
 
 class PidFile:
-    """Written and locked by the agent for as long as it lives.
+    """PID file of an agent, locked while the agent runs.
 
-    The lock (flock) belongs to the open file: a fork inherits it, a command started does not. So acquire it in
-    the process that stays, after ``background.detach``.
+    The flock belongs to the open file: a fork inherits it, an executed command does not. So acquire it in the final
+    process, after ``background.detach``.
     """
 
     def __init__(self, path: Path, *, sleep: Callable[[float], None] = time.sleep) -> None:
@@ -91,8 +91,8 @@ class PidFile:
     ) -> None:
         """Lock the file and write this process into it.
 
-        ``start_ticks`` are this process's own, from the /proc of its own PID namespace. Raises UnavailableError
-        where an agent has it, or the file is a link, another user's, or cannot be written.
+        ``start_ticks`` are this process's own, from /proc of its PID namespace. Raises UnavailableError if the file is
+        locked by another agent, is a symlink, belongs to another user, or is not writable.
         """
         record = AgentRecord(
             pid=os.getpid(),
@@ -116,14 +116,14 @@ class PidFile:
             finally:
                 if descriptor >= 0:
                     os.close(descriptor)
-            self._sleep(_PAUSE_SECONDS)  # somebody looks at it for a moment, or its last agent is just removing it
+            self._sleep(_PAUSE_SECONDS)  # briefly locked by a reader, or about to be removed by its last agent
         raise UnavailableError(f"{self.path} is replaced again and again by somebody: name another with --pid-file")
 
     def release(self) -> None:
-        """Remove the file, if it still is the one that was locked, and the lock; a second time does nothing."""
+        """Remove the file, if it is still the locked one, and free the lock; idempotent."""
         if self._descriptor is None:
             return
-        with contextlib.suppress(OSError):  # a disk that became read-only: what stays is stale, nobody trusts it
+        with contextlib.suppress(OSError):  # on a read-only disk the file stays, but counts as stale
             os.ftruncate(self._descriptor, 0)
             if _is_at(self.path, self._descriptor):
                 self.path.unlink()
@@ -143,11 +143,11 @@ class PidFile:
 
 
 def running(path: Path, processes: ProcFs) -> RunningAgent | None:
-    """Return the agent that runs by this PID file, ``None`` if none does; nothing is written.
+    """Return the running agent of this PID file; ``None`` if none runs. Writes nothing.
 
-    ``processes`` is the /proc of this PID namespace. A file that is stale, damaged, a link, or writable or owned by
-    users who could harm this one counts for nothing, nor does one whose process is not of the file's owner. Raises
-    UnavailableError where it may not be read, as nothing is known then.
+    ``processes`` is /proc of this PID namespace. Ignores files that are stale, damaged, symlinks, writable by others or
+    owned by an untrusted user, and processes of another user than the file's owner. Raises UnavailableError if the file
+    may not be read, as the agent's state is unknown then.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
@@ -168,14 +168,14 @@ def running(path: Path, processes: ProcFs) -> RunningAgent | None:
     if record is None or record.boot_id != processes.boot_id():
         return None
     process = processes.process(record.pid)
-    # Else a user could make root stop any process, by a PID file that names it.
+    # Otherwise a user could make root stop any process with a PID file that names it.
     if process is None or process.start_ticks != record.start_ticks or process.uid not in {found.st_uid, None}:
         return None
     return RunningAgent(**asdict(record), owner_uid=found.st_uid)
 
 
 def _trusted(found: os.stat_result) -> bool:
-    """Return whether only its owner wrote this file, and that is this user, root, or anybody if this is root."""
+    """Return whether only the owner can write the file, and is this user or root (anyone, if this user is root)."""
     mine = os.geteuid()
     return (
         stat.S_ISREG(found.st_mode)
@@ -206,7 +206,7 @@ def _lock(descriptor: int, path: Path) -> bool:
 
 
 def _is_at(path: Path, descriptor: int) -> bool:
-    """Return whether the path still names this open file."""
+    """Return whether the path still refers to this open file."""
     try:
         there = path.lstat()
     except OSError:
@@ -226,7 +226,7 @@ def _write(descriptor: int, record: AgentRecord, path: Path) -> None:
 
 
 def _parse(content: bytes) -> AgentRecord | None:
-    """Return the record, ``None`` if any part of it is not what an agent writes."""
+    """Return the record; ``None`` if any part is not valid."""
     try:
         found = json.loads(content)
     except (ValueError, RecursionError):
@@ -242,9 +242,9 @@ def _parse(content: bytes) -> AgentRecord | None:
 
 
 def last_failure(log: Path) -> str | None:
-    """Return when and why the last agent in the background did not start, ``None`` if it did, or none was started.
+    """Return time and reason of the last failed start in the background; ``None`` if it succeeded or none was tried.
 
-    Its error is the last line of the log then, in the form in which commands print theirs.
+    A failed start leaves its error as the last line of the log, in the format of command errors.
     """
     try:
         with log.open("rb") as file:

@@ -1,4 +1,4 @@
-"""Unix sockets whose paths are longer than an address holds."""
+"""Addresses for unix sockets whose paths exceed the limit of ``sun_path``."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-_LONGEST_ADDRESS: Final = 107  # bytes; sun_path has 108 with the one that ends it, unix(7)
+_LONGEST_ADDRESS: Final = 107  # bytes; sun_path has 108, including the terminating zero, unix(7)
 
 
 @contextmanager
 def address_of(path: Path) -> Iterator[str]:
-    """Yield an address for ``path``: the path, or a short one by way of its open folder where it is too long.
+    """Yield a socket address for ``path``: the path, or a short alias through its open folder if it is too long.
 
-    The short one is this process's own, and holds while the block runs. Raises OSError where the folder cannot be had.
+    The alias is valid in this process during the block. Raises OSError if the folder cannot be opened.
     """
     if len(os.fsencode(path)) <= _LONGEST_ADDRESS:
         yield str(path)

@@ -1,1 +1,1 @@
-"""ClickHouse, embedded or a server, through clickhouse-connect; its only importer."""
+"""ClickHouse store, embedded (chDB) or a server. Only this package imports clickhouse-connect."""

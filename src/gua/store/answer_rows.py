@@ -1,6 +1,6 @@
-"""The rows of an answer, kept as the columns that came.
+"""Query result rows, stored as the column blocks that the engine returned.
 
-A number takes eight bytes in a column in which each is known; equal texts of a column are one object.
+A column of known numbers takes eight bytes a value; equal texts in a column share one object.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class AnswerRows:
-    """Rows by column name, each made when it is read: those of 10,000 cards at once are most of a report's memory."""
+    """Rows as mappings by column name. Each is built on iteration, as 10,000 cards would fill a report's memory."""
 
     def __init__(self, names: Sequence[str], blocks: Sequence[Sequence[Sequence[Any]]]) -> None:
         self._names = names
@@ -29,8 +29,8 @@ class AnswerRows:
 
 
 def rows_of(result: QueryResult) -> AnswerRows:
-    """Return the rows of a ``SELECT``, as the engine tells them block by block."""
-    # A column of its own each: (None,) may be of numbers as well as of texts, and (1,) of one equals (1.0,) of another.
+    """Return the rows of a ``SELECT`` result, read block by block."""
+    # One dictionary per column: the key (None,) fits numbers and texts, and (1,) equals (1.0,).
     known: list[dict[object, object]] = [{} for _ in result.column_names]
     with result.column_block_stream as blocks:
         kept = [[*map(_each_text_once, block, known)] for block in blocks]
@@ -44,7 +44,7 @@ def _each_text_once(column: Sequence[Any], known: dict[object, object]) -> Seque
 
 
 def _is_text(value: object) -> bool:
-    """Return whether a value is a text, or a tuple of texts."""
+    """Return whether ``value`` is a text, or a tuple of texts and ``None``."""
     if isinstance(value, tuple):
         return all(part is None or isinstance(part, str) for part in value)
     return isinstance(value, str)

@@ -1,4 +1,4 @@
-"""A statement of a user's own: it reads and does nothing else, and its answer has an end."""
+"""User-written SQL statements: run read-only, with limits on time and result size."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 MOST_ROWS: Final = 100_000
 _SECONDS: Final = 60
-# Between what may come before it: spaces, comments, brackets.
+# First word of a statement, after leading spaces, comments and brackets.
 _WORD: Final = re.compile(r"(?:\s|--[^\n]*\n|#!?[^\n]*\n|/\*.*?\*/|\()*([a-z]+)?", re.IGNORECASE | re.DOTALL)
 _ASKED: Final = {"select", "with"}
 _TOLD: Final = {"show", "describe", "desc", "explain", "exists"}
@@ -26,7 +26,7 @@ _CHANGEABLE: Final = 2
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Answer:
-    """Columns by name and ClickHouse type, and the rows as Python values."""
+    """Result of a user's statement: column names, ClickHouse types, and rows of Python values."""
 
     names: tuple[str, ...]
     types: tuple[str, ...]
@@ -34,7 +34,7 @@ class Answer:
 
 
 def statement(sql: str) -> str:
-    """Return the one statement in ``sql``. Raises UsageError unless it is one that asks, as SELECT does."""
+    """Return ``sql`` stripped of its last semicolons. Raises UsageError if it is no read statement or writes a file."""
     text = sql.strip().rstrip(";").rstrip()
     found = _WORD.match(text)
     word = (found[1] or "").lower() if found else ""
@@ -47,35 +47,35 @@ def statement(sql: str) -> str:
 
 
 def ask(client: Client, dsn: EmbeddedDsn | ServerDsn, sql: str, *, settings: dict[str, object]) -> Answer:
-    """Return the answer to a statement of a user's own; ``settings`` are those of the store's own questions.
+    """Return the result of a user's statement; ``settings`` are the store's own query settings.
 
-    An embedded engine's ``client`` reads alone from then on: give it one of its own.
-    Raises UsageError (it is refused, or asks for too much), UnavailableError (no right, no store), TransientError.
+    An embedded engine's ``client`` stays read-only afterwards: pass a separate one.
+    Raises UsageError (rejected, or over a limit), UnavailableError (no right, no store), TransientError.
     """
     text = statement(sql)
     with translated(dsn, of_user=True):
         limits = _limits(client, settings)
         if isinstance(dsn, EmbeddedDsn):
-            # For the engine, not for the statement, of which only the last of several would be held by its own.
+            # Set on the engine's session: settings of a query would limit only the last of several statements.
             for name, value in limits.items():
                 client.command(f"SET {name} = {value!r}")
             limits = {}
         columns: Sequence[Sequence[object]] = ()
         if text.split(None, 1)[0].lower() not in _TOLD:
-            # Nothing but a query stands in brackets, no FORMAT.
+            # Brackets allow a query only, and no FORMAT clause.
             columns = client.query(f"DESCRIBE TABLE (\n{text}\n)", settings=limits).result_rows
         found = client.query(text, settings=limits)
     names, types = tuple(found.column_names), tuple(each.name for each in found.column_types)
-    if not found.result_rows:  # the embedded engine tells no columns then
+    if not found.result_rows:  # chDB returns no columns for an empty result
         names, types = tuple(str(each[0]) for each in columns), tuple(str(each[1]) for each in columns)
     return Answer(names=names, types=types, rows=found.result_rows)
 
 
 def _limits(client: Client, settings: dict[str, object]) -> dict[str, object]:
-    """Return what makes a statement read alone and end; nothing for a user who may set nothing and is held anyway."""
+    """Return settings that make a statement read-only and limited; empty if the user may not change settings."""
     ends = {"max_result_rows": MOST_ROWS, "result_overflow_mode": "throw"}
     read_only = int(client.query("SELECT getSetting('readonly')").result_rows[0][0])
     if read_only == 0:
-        # What comes after it is refused.
+        # ``readonly`` must be last: no setting can be changed after it.
         return {**settings, **ends, "max_execution_time": _SECONDS, "readonly": 1}
     return ends if read_only == _CHANGEABLE else {}

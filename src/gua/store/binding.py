@@ -1,7 +1,7 @@
-"""How a view is called with bound parameters, however long a list of hosts is.
+"""Calls of views with bound parameters, for host lists of any length.
 
-A server takes no field of a request that is longer than 128 KiB (http_max_field_value_size), and a list of 2,000 hosts
-with long names is: so a long list is sent in several parameters, which the call joins.
+A server rejects request fields over 128 KiB (http_max_field_value_size). 2,000 hosts with long names exceed that,
+so a long list is sent as several parameters that ``arrayConcat`` joins.
 """
 
 from __future__ import annotations
@@ -11,19 +11,19 @@ from typing import Final
 
 from gua.core.batches import in_batches
 
-# Quoted and escaped, a name may take twice its characters, and each up to 4 bytes.
+# Quoting and escaping may double the characters of a name, and each takes up to 4 bytes.
 _PART_CHARACTERS: Final = 12_000
 
 
 def bound_call(parameters: Mapping[str, object], types: Mapping[str, str]) -> tuple[str, dict[str, object]]:
-    """Return ``(name = {name:Type}, …)`` and the values to bind; nothing is written into the SQL but names of ours."""
+    """Return ``(name = {name:Type}, …)`` and the values to bind. The SQL contains only gua's own names."""
     written, values = _bound(parameters, types)
     call = ", ".join(f"{name} = {expression}" for name, expression in written.items())
     return (f"({call})" if call else ""), values
 
 
 def bound_query(sql: str, parameters: Mapping[str, object], types: Mapping[str, str]) -> tuple[str, dict[str, object]]:
-    """Return a query with places ``{name:Type}`` for its parameters, and the values to bind."""
+    """Return ``sql`` with its ``{name:Type}`` placeholders for the bound parameters, and the values to bind."""
     written, values = _bound(parameters, types)
     for name, expression in written.items():
         sql = sql.replace(f"{{{name}:{types[name]}}}", expression)
@@ -31,7 +31,7 @@ def bound_query(sql: str, parameters: Mapping[str, object], types: Mapping[str, 
 
 
 def _bound(parameters: Mapping[str, object], types: Mapping[str, str]) -> tuple[dict[str, str], dict[str, object]]:
-    """Return the expression of each parameter, and the values to bind."""
+    """Return the SQL expression of each parameter by name, and the values to bind."""
     written: dict[str, str] = {}
     values: dict[str, object] = {}
     for name, value in parameters.items():

@@ -1,4 +1,4 @@
-"""What is in a store's databases, as the engine tells it, and how that differs from the schema that ships with gua."""
+"""Tables and views of a store, read from system tables, and their differences from the shipped schema."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Any, Final
 from gua.store.statements import Statement, settings_of, type_on_one_line
 
 DATABASES: Final = ("gua", "gua_report", "gua_public")
-# Of a landing table that takes no rows yet (upgrade.py).
+# Constraint name on a landing table that rejects inserts (upgrade.py).
 SHUT: Final = "gua_schema_apply_has_not_ended"
 Select = Callable[[str, Mapping[str, object] | None], list[Mapping[str, Any]]]
 Formatter = Callable[[str], str]
-"""The engine's own way of writing a query."""
+"""Function that returns a query in the engine's own format."""
 _TABLES: Final = """
 SELECT
     database,
@@ -46,7 +46,7 @@ _REPLICA_PATH: Final = re.compile(r"\('[^']*', '[^']*'(?:, )?")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CatalogEntry:
-    """One table or view; ``columns`` are types by name."""
+    """One table or view; ``columns`` maps names to types."""
 
     engine: str
     engine_full: str
@@ -56,29 +56,29 @@ class CatalogEntry:
 
     @property
     def ttl(self) -> str | None:
-        """The expression after TTL as the engine writes it, ``None`` if rows stay forever."""
+        """The TTL expression in the engine's format; ``None`` if rows never expire."""
         found = re.search(r" TTL (.+?)(?: SETTINGS |\Z)", self.engine_full)
         return found[1] if found else None
 
     @property
     def is_shut(self) -> bool:
-        """Whether a landing table takes no rows, as an apply was cut off."""
+        """Whether a landing table rejects inserts because ``gua schema apply`` was interrupted."""
         return SHUT in self.create
 
     @property
     def as_definer(self) -> bool:
-        """Whether a view runs with the rights of who made it."""
+        """Whether a view runs with its definer's rights (SQL SECURITY DEFINER)."""
         return "SQL SECURITY DEFINER" in self.create
 
     def other_settings(self, wanted: Statement) -> dict[str, str]:
-        """Return the declared settings that a table has not, or has otherwise."""
+        """Return the declared settings that the table lacks or has with another value."""
         has = settings_of(self.engine_full.partition(" SETTINGS ")[2])
         return {name: value for name, value in wanted.settings.items() if has.get(name) != value}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Differences:
-    """``lines`` say what is wrong; ``notes`` what is there besides; ``newer`` that this gua is too old."""
+    """Schema differences: ``lines`` are errors, ``notes`` are extra objects, ``newer`` means this gua is too old."""
 
     lines: list[str]
     notes: list[str]
@@ -86,7 +86,7 @@ class Differences:
 
 
 def read_catalog(select: Select) -> dict[str, CatalogEntry]:
-    """Return every table and view of our databases that the user may see, by name with its database."""
+    """Return every table and view of gua's databases that the user may see, by ``database.name``."""
     parameters = {"databases": list(DATABASES)}
     entries = {
         f"{row['database']}.{row['name']}": CatalogEntry(
@@ -99,20 +99,20 @@ def read_catalog(select: Select) -> dict[str, CatalogEntry]:
     }
     for row in select(_COLUMNS, parameters):
         name = f"{row['database']}.{row['table']}"
-        if name in entries:  # else it was made between the two
+        if name in entries:  # otherwise it was created between the two queries
             entries[name].columns[row["name"]] = row["type"]
     return entries
 
 
 def formatted_ttl(wanted: Statement, formatted: Formatter) -> str | None:
-    """Return the declared TTL as the engine writes it."""
+    """Return the declared TTL expression in the engine's format; ``None`` if no TTL is declared."""
     return formatted(f"SELECT {wanted.ttl}").removeprefix("SELECT ") if wanted.ttl else None
 
 
 def differences(
     statements: Iterable[Statement], found: Mapping[str, CatalogEntry], formatted: Formatter
 ) -> Differences:
-    """Return what of ``found`` differs from what the statements make, a line each."""
+    """Return the differences of the catalog ``found`` from what ``statements`` create, one line each."""
     lines: list[str] = []
     ours = {one.object_name: one for one in statements if one.kind != "database"}
     for name, wanted in ours.items():
@@ -126,9 +126,9 @@ def differences(
 
 
 def changes(wanted: Statement, there: CatalogEntry, formatted: Formatter) -> Iterator[tuple[str, str | None]]:
-    """Yield what differs from a table or a view that is there, and the SQL that changes that, if any does.
+    """Yield each difference of an existing table or view, and the SQL that fixes it (``None`` if none can).
 
-    A view that is no materialized one is made anew instead.
+    An ordinary view is recreated instead; only a materialized view is altered.
     """
     return (_of_table if wanted.kind == "table" else _of_view)(wanted, there, formatted)
 
@@ -156,7 +156,7 @@ def _of_view(wanted: Statement, there: CatalogEntry, formatted: Formatter) -> It
     if there.engine != engine:
         yield f"{name} is a {there.engine}, not a {engine}", None
         return
-    if there.columns or engine != "View":  # a parameterised one shows none
+    if there.columns or engine != "View":  # a parameterized view lists no columns
         for line, _ in _of_columns(wanted, there):
             yield line, None
     if wanted.select and formatted(wanted.select) != there.select:
@@ -169,7 +169,7 @@ def _of_view(wanted: Statement, there: CatalogEntry, formatted: Formatter) -> It
 
 
 def _of_columns(wanted: Statement, there: CatalogEntry) -> Iterator[tuple[str, str | None]]:
-    present = {name.partition(".")[0] for name in there.columns}  # a nested one is there by its first part
+    present = {name.partition(".")[0] for name in there.columns}  # a nested column is listed as its subcolumns
     place = "FIRST"
     for column in wanted.columns:
         found = there.columns.get(column.name)
@@ -182,7 +182,7 @@ def _of_columns(wanted: Statement, there: CatalogEntry) -> Iterator[tuple[str, s
 
 
 def _engine(engine_full: str) -> str:
-    """Return an engine with its keys, without TTL, settings and comment, and without the paths of a replica."""
+    """Return an engine and its keys, without TTL, settings, comment and replica paths."""
     kept = re.split(r" TTL | SETTINGS | COMMENT '", engine_full, maxsplit=1)[0]
     if kept.startswith(("Replicated", "Shared")):
         kept = _REPLICA_PATH.sub("(", kept.removeprefix("Replicated").removeprefix("Shared"), count=1)

@@ -1,4 +1,4 @@
-"""One clickhouse-connect client, embedded or to a server; every failure of it as one of our errors."""
+"""clickhouse-connect client, embedded or for a server. Every failure becomes one of gua's errors."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _ONE_QUESTION = "query memory limit exceeded"
 
 
 class QueryError(UnavailableError):
-    """The engine refused a statement; ``code`` is ClickHouse's error number, 0 if it gave none."""
+    """The engine rejected a statement. ``code`` is ClickHouse's error number, 0 if unknown."""
 
     def __init__(self, message: str, code: int) -> None:
         super().__init__(message)
@@ -46,26 +46,26 @@ class QueryError(UnavailableError):
 
     @property
     def unknown_object(self) -> bool:
-        """Whether a table or database is not there."""
+        """Whether a table or database does not exist."""
         return self.code in _UNKNOWN_OBJECT
 
     @property
     def no_right(self) -> bool:
-        """Whether the user may not do this."""
+        """Whether the user lacks the right for the statement."""
         return self.code in _NO_RIGHT
 
     @property
     def about_data(self) -> bool:
-        """Whether the fault may lie in the rows: neither the right, the schema nor the connection was it."""
+        """Whether the rows may be the cause: not rights, credentials, schema or connection."""
         return self.code not in {0, *_UNKNOWN_OBJECT, *_REFUSED, *_NO_RIGHT}
 
 
 def connect(dsn: EmbeddedDsn | ServerDsn, *, data: str | None = None) -> Client:
-    """Return a client; ``data`` is the embedded engine's own directory. Raises UnavailableError, TransientError."""
+    """Return a client; ``data`` is the embedded engine's directory. Raises UnavailableError, TransientError."""
     with without_optional():
-        import clickhouse_connect  # noqa: PLC0415 - 0.2 s that commands without a store do not spend
+        import clickhouse_connect  # noqa: PLC0415 - takes 0.2 s, which commands without a store save
 
-    # It logs what it raises, too; without a handler Python would print that beside our one line.
+    # It also logs the errors that it raises; without a handler Python would print them beside gua's one line.
     logging.getLogger("clickhouse_connect").addHandler(logging.NullHandler())
     with translated(dsn):
         if isinstance(dsn, EmbeddedDsn):
@@ -81,7 +81,7 @@ def connect(dsn: EmbeddedDsn | ServerDsn, *, data: str | None = None) -> Client:
                 username=dsn.user,
                 password=dsn.password,
                 autogenerate_session_id=False,
-                # In the body: proxies take lines of 8 kB, and a list of hosts may be a hundred times that.
+                # In the body: proxies limit a request line to 8 kB, and a list of hosts may be a hundred times longer.
                 form_encode_query_params=True,
                 connect_timeout=10,
                 send_receive_timeout=300,
@@ -95,12 +95,12 @@ def connect(dsn: EmbeddedDsn | ServerDsn, *, data: str | None = None) -> Client:
 
 
 def give_back_blocks() -> None:
-    """Have glibc give back each block of 128 KiB or more once it is freed (``mallopt(3)``, ``M_MMAP_THRESHOLD``).
+    """Make glibc return each freed block of 128 KiB or more to the system (``mallopt(3)``, ``M_MMAP_THRESHOLD``).
 
-    Otherwise it raises that size to those that it gave back, up to 32 MiB, and keeps what columns and lists of answers
-    took: of 10,000 cards a fifth of a report's memory. Another C library has its own way, and is left alone.
+    By default glibc raises that threshold to the freed sizes, up to 32 MiB, and retains the memory of query results:
+    a fifth of a report's memory at 10,000 cards. Does nothing with a C library without ``mallopt``.
     """
-    import ctypes  # noqa: PLC0415 - imported by the client in any case
+    import ctypes  # noqa: PLC0415 - the client imports it anyway
 
     set_option = getattr(ctypes.CDLL(None), "mallopt", None)
     if set_option is not None:
@@ -108,7 +108,7 @@ def give_back_blocks() -> None:
 
 
 def check_version(dsn: ServerDsn, version: str) -> None:
-    """Raise UnavailableError for a server that is older than the shipped SQL works on."""
+    """Raise UnavailableError if the server is older than the shipped SQL supports."""
     if version_number(version) < _LEAST_VERSION:
         least = ".".join(map(str, _LEAST_VERSION))
         raise UnavailableError(f"{dsn} runs ClickHouse {version}, gua needs {least} or newer: upgrade the server")
@@ -116,15 +116,15 @@ def check_version(dsn: ServerDsn, version: str) -> None:
 
 @contextmanager
 def translated(dsn: EmbeddedDsn | ServerDsn, *, of_user: bool = False) -> Iterator[None]:
-    """Turn what clickhouse-connect raises into one line that says what to do.
+    """Turn exceptions of clickhouse-connect into gua's errors: one line with the cause and the remedy.
 
-    ``of_user``: the statement is one that the user wrote, and the line is about that.
+    ``of_user``: the user wrote the statement, so messages are about its SQL.
     """
-    from clickhouse_connect.driver.exceptions import Error  # noqa: PLC0415 - as above
+    from clickhouse_connect.driver.exceptions import Error  # noqa: PLC0415 - as in connect
 
     try:
         yield
-    # The engine's own faults are RuntimeErrors: no memory for it, or no thread.
+    # The embedded engine raises RuntimeError if it lacks memory or threads.
     except (Error, MemoryError, OSError, RuntimeError) as error:
         raise (_of_statement if of_user else _told)(dsn, *_text_and_code(error)) from None
 
@@ -140,14 +140,14 @@ def _of_statement(dsn: EmbeddedDsn | ServerDsn, text: str, code: int) -> GuaErro
 
 
 def _text_and_code(error: Exception) -> tuple[str, int]:
-    """Return an error's text on one line and ClickHouse's number of it, 0 if it has none."""
+    """Return an error's text on one line, and ClickHouse's error number (0 if none)."""
     text = " ".join(str(error).split()) or "not enough memory"
     match = _CODE.search(text)
     return text, int(match.group(1) or match.group(2)) if match else 0
 
 
 def _told(dsn: EmbeddedDsn | ServerDsn, text: str, code: int) -> GuaError:
-    # How a parameterised view is missed, and a table on another server of the cluster.
+    # Error texts for a missing parameterized view, and for a missing table on another server of the cluster.
     if "Unknown table function gua_report." in text or "There is no table `gua" in text:
         code = _UNKNOWN_TABLE
     if code in _BUSY:
@@ -168,7 +168,7 @@ def _busy(dsn: EmbeddedDsn | ServerDsn, code: int, text: str) -> str:
     if code == _READ_ONLY_TABLE:
         why = _short(text)
         return f"{dsn} takes no rows now, its tables are read-only ({why}): see its log, and ClickHouse Keeper's"
-    if _ONE_QUESTION in text.lower():  # not the server's or the user's memory, which others may give back
+    if _ONE_QUESTION in text.lower():  # this query's own limit; waiting for other queries' memory does not help
         return f"{dsn} may not take so much memory for a question ({_short(text)}): ask for less time or fewer hosts"
     return f"{dsn} cannot do it now ({_short(text)}): try again later"
 

@@ -1,4 +1,4 @@
-"""The one store: the same statements, views and landing on an embedded engine and on a server."""
+"""The store: the same statements, views and landing on an embedded engine and on a server."""
 
 from __future__ import annotations
 
@@ -29,23 +29,23 @@ if TYPE_CHECKING:
     from gua.store.tick_rows import TableLines, TickRows
 
 QUERY_MEMORY_BYTES = 300_000_000
-# Of one report. A page asks a question for each host of those that read ticks; a user of a server has memory for twenty
-# questions, and each has a minute.
+# Per report. A page sends one query per host for hosts read from ticks. A server user's memory allows twenty
+# queries at a time, each of up to a minute.
 MOST_QUESTIONS_AT_ONCE = 8
 _PARAMETER_TYPES = {name: parameter.type for name, parameter in PARAMETERS.items()}
 READ_SETTINGS = {
     "max_memory_usage": QUERY_MEMORY_BYTES,
     "do_not_merge_across_partitions_select_final": 1,
     "session_timezone": "UTC",
-    # A report asks each question once: compiling its expressions takes longer than it saves.
+    # A report runs each query once: compiling its expressions takes longer than it saves.
     "compile_expressions": 0,
     "compile_aggregate_expressions": 0,
 }
-# Of the questions of a report alone, nearly all of whose time is making plans: a sixth of it. Their views hold the
-# window by themselves. Through those of gua_public a filter on time reaches the partitions only with merged plans.
+# Report queries only: planning is most of their time, and these settings save a sixth. Their views filter the window
+# themselves. In gua_public's views a filter on time reaches the partitions only with merged plans.
 _REPORT_SETTINGS = {
     "query_plan_merge_expressions": 0,
-    # Each of them compares columns one with another, and with each column all of the query that it comes from.
+    # Each of these passes compares columns pairwise, including the whole query behind each column.
     "optimize_syntax_fuse_functions": 0,
     "optimize_group_by_function_keys": 0,
     "optimize_and_compare_chain": 0,
@@ -53,25 +53,25 @@ _REPORT_SETTINGS = {
     "optimize_aggregators_of_group_by_keys": 0,
 }
 REPORT_SETTINGS = READ_SETTINGS | _REPORT_SETTINGS
-# What the embedded engine of this version is told, and a server that knows it, beyond the scripts of --sql.
+# Set on this version's embedded engine and on servers that know them; scripts of --sql do not get them.
 _ENGINE_SETTINGS = {
-    # A twentieth of the time of a report.
+    # Saves a twentieth of a report's time.
     "query_plan_remove_unused_columns": 0,
     "enable_join_runtime_filters": 0,
 }
 
 
 def call_of(view: str, parameters: Mapping[str, object]) -> tuple[str, dict[str, object]]:
-    """Return the SQL that asks for the rows of ``gua_report.<view>``, and the values to bind."""
+    """Return the SQL that selects the rows of ``gua_report.<view>``, and the values to bind."""
     call, values = bound_call(parameters, _PARAMETER_TYPES)
-    return f"SELECT * FROM gua_report.{view}{call}", values  # noqa: S608 - view and names are ours, values are bound
+    return f"SELECT * FROM gua_report.{view}{call}", values  # noqa: S608 - gua's own names, bound values
 
 
 class Store:
-    """An open store. Made by :func:`open_store`."""
+    """An open store, embedded or on a server. Created by :func:`open_store`."""
 
     is_concurrent: Final = True
-    """Several threads may ask at the same time: a server's client and this process's engine let them."""
+    """Several threads may query at the same time."""
 
     def __init__(self, dsn: EmbeddedDsn | ServerDsn, client: Client, directory: StoreDirectory | None) -> None:
         self.dsn = dsn
@@ -95,7 +95,7 @@ class Store:
         self.close()
 
     def close(self) -> None:
-        """Close the engine and let the next process in; an embedded one that landed something is tidied up first."""
+        """Close the engine and release the directory. If an embedded store landed rows, merge and clean it first."""
         if self._directory is None:
             self._client.close()
             return
@@ -112,12 +112,12 @@ class Store:
             self._directory.release()
 
     def throw_away(self) -> None:
-        """Do nothing for what was landed up to now when this closes: whoever made the directory removes it."""
+        """Skip merging and cleaning on close for rows landed so far: the caller deletes the directory."""
         self._landed = False
 
     @property
     def is_embedded(self) -> bool:
-        """Whether this process is the engine; a server counts hours and merges by itself."""
+        """Whether the engine is in this process. Only a server rolls up hours and merges parts by itself."""
         return self._directory is not None
 
     def engine(self) -> str:
@@ -126,8 +126,8 @@ class Store:
             return str(self._client.command("SELECT version()"))
 
     def land(self, batch: Sequence[SpooledTick]) -> list[SpooledTick]:
-        """Insert spooled ticks; return those that the engine refuses for good. Landing a tick again changes nothing."""
-        from gua.store import landing  # noqa: PLC0415 - for those who land
+        """Insert spooled ticks; return those that the engine refuses permanently. Landing is idempotent."""
+        from gua.store import landing  # noqa: PLC0415 - only needed for landing
 
         def insert(part: Sequence[SpooledTick]) -> None:
             with translated(self.dsn):
@@ -144,14 +144,14 @@ class Store:
             self._forget_ticks()
 
     def land_rows(self, rows: TickRows) -> None:
-        """Insert ticks that were made into rows of an embedded store. Landing a tick again changes nothing."""
+        """Insert converted ticks into an embedded store. Idempotent. Raises ValueError on a server's store."""
         try:
             self._insert_rows(rows.parts())
         finally:
             self._forget_ticks()
 
     def _insert_rows(self, parts: Iterable[TableLines]) -> None:
-        from gua.store import landing  # noqa: PLC0415 - for those who land
+        from gua.store import landing  # noqa: PLC0415 - only needed for landing
 
         if self._directory is None:
             raise ValueError("rows of ticks are for an embedded store")
@@ -160,7 +160,7 @@ class Store:
             landing.insert_rows(self._client, parts, self._directory.path)
 
     def flush(self) -> None:
-        """Return when what was landed has reached the disk; a server's own care. Raises UnavailableError."""
+        """Sync landed rows to the disk of an embedded store; a no-op on a server. Raises UnavailableError."""
         if self._directory is not None and self._landed:
             try:
                 table_files.sync_filesystem(self._directory.data)
@@ -169,10 +169,10 @@ class Store:
                 raise UnavailableError(msg) from None
 
     def count_hours(self, *, anew: bool = False) -> int:
-        """Count the hours that are due, and return how many rows (a host in an hour) were written.
+        """Roll up the pending hours; return the number of rows (one per host and hour) written.
 
-        With ``anew`` every hour that has ticks is due. On a server what arrived within the last seconds is not due
-        yet; the server counts by itself, too.
+        ``anew`` marks every hour that has ticks as pending. A server skips hours with ticks from the last 10 seconds,
+        and also rolls up by itself.
         """
         if anew:
             self._run(hours.MARK_ALL)
@@ -190,13 +190,13 @@ class Store:
             self._ticks.forget()
 
     def merge(self) -> None:
-        """Merge what was landed in bulk, so that the next reads are fast; a server does it by itself."""
+        """Merge bulk-landed parts of an embedded store for faster reads; a server merges by itself."""
         if self._directory is not None:
             with translated(self.dsn):
                 table_files.merge_crowded(self._client, most_parts=1)
 
     def rows(self, view: str, parameters: Mapping[str, object]) -> AnswerRows:
-        """Return the rows of ``gua_report.<view>`` with its parameters bound."""
+        """Return the rows of ``gua_report.<view>`` with the bound ``parameters``."""
         if self._ticks is not None:
             sql = self._ticks.read(report_views().query(view), parameters)
             return self._select(sql, parameters, self._report_settings)
@@ -211,9 +211,9 @@ class Store:
         return self._select(*call_of(view, parameters), self._report_settings)
 
     def insert_json(self, table: str, rows: Sequence[Mapping[str, object]]) -> None:
-        """Insert rows into a table of ``gua`` at once; on a cluster they are on their shards when it returns."""
-        # Not the client's insert: its first call imports pandas, 1.5 s, where that is installed. Settings stand in the
-        # statement, so that it is the server that refuses a user who may not write.
+        """Insert rows into the table ``gua.<table>``. On a cluster they are stored on their shards on return."""
+        # Not the client's insert: its first call imports pandas if installed, 1.5 s. The setting is part of the
+        # statement, so that the server itself rejects a user without the right to write.
         sql = f"INSERT INTO gua.{table} SETTINGS distributed_foreground_insert = 1 FORMAT JSONEachRow"
         try:
             with translated(self.dsn):
@@ -222,7 +222,7 @@ class Store:
             self._forget_ticks()
 
     def select(self, sql: str, parameters: Mapping[str, object] | None = None) -> list[Mapping[str, Any]]:
-        """Return the rows of a statement. Questions asked at once share the memory of one; alone each has all of it."""
+        """Return the rows of a query. Concurrent queries of an embedded store share one query's memory limit."""
         settings = _REPORT_SETTINGS if self._directory is not None and DATABASE in sql else {}
         return list(self._select(sql, parameters or {}, settings))
 
@@ -230,7 +230,7 @@ class Store:
         if self._handles is None:
             with self._asked_at_once:
                 return self._ask(self._client, sql, parameters, settings)
-        turn = next(self._turns)  # what is asked first is answered first, also where it waits for what others make
+        turn = next(self._turns)  # first in, first served, also for queries that wait for a shared tick table
         shared = {"max_memory_usage": QUERY_MEMORY_BYTES // self._handles.most}
         try:
             with self._handles.lent(turn) as handle:
@@ -242,7 +242,7 @@ class Store:
                 return self._ask(handle, sql, parameters, settings)
 
     def answer(self, sql: str) -> asking.Answer:
-        """Return the answer to a statement of a user's own, which reads and nothing else; see :mod:`asking`."""
+        """Return the result of a user's read-only statement; see :mod:`asking`."""
         if self._directory is None:
             return asking.ask(self._client, self.dsn, sql, settings={})
         if DATABASE in sql and not self._has_views:
@@ -257,10 +257,10 @@ class Store:
             client.close()
 
     def _command(self, sql: str, parameters: Mapping[str, object]) -> None:
-        """Run a statement of an embedded store on a handle that no query uses: other queries wait for its result."""
+        """Run a statement of an embedded store on an unused handle: other queries wait for its result."""
         if self._handles is not None:
             if parameters:
-                # In the statement: settings of a command are each set and reset by a statement of its own.
+                # As part of the statement: the client sets and resets each setting of a command separately.
                 settings = {**self._settings, **self._report_settings}
                 sql = f"{sql}\nSETTINGS {', '.join(f'{name} = {value!r}' for name, value in settings.items())}"
             with self._handles.lent() as handle, translated(self.dsn):
@@ -275,14 +275,14 @@ class Store:
     def _ask(
         self, client: Client, sql: str, parameters: Mapping[str, object], settings: Mapping[str, object]
     ) -> AnswerRows:
-        # Of a question that was left with none of its parameters they would be taken for those of Python's "%".
+        # With parameters that the query does not use, the client would apply Python's "%" formatting.
         bound = {name: value for name, value in parameters.items() if f"{{{name}:" in sql}
         with translated(self.dsn):
             return rows_of(client.query(sql, parameters=bound, settings={**self._settings, **settings}))
 
     @property
     def _report_settings(self) -> Mapping[str, object]:
-        """What the questions of a report need; without those that a server does not let its user change."""
+        """Settings for report queries, without those that a server does not know or let its user change."""
         if self._directory is not None:
             return _REPORT_SETTINGS
         known = self._client.server_settings
@@ -291,7 +291,7 @@ class Store:
 
     @property
     def _settings(self) -> dict[str, Any]:
-        """What a query on the embedded engine needs; a server's user has it in the profile."""
+        """Settings for every query on the embedded engine; empty for a server, where the user's profile has them."""
         return {**READ_SETTINGS, **_ENGINE_SETTINGS} if self._directory else {}
 
 
@@ -302,9 +302,9 @@ def open_store(
     patience_seconds: float = PATIENCE_SECONDS,
     told: Callable[[str], None] = nobody,
 ) -> Store:
-    """Open the store that ``dsn`` names. An embedded one is made, or brought to this version's schema, as needed.
+    """Open the store at address ``dsn``; create or upgrade an embedded one if needed.
 
-    ``told`` hears for whom it waits, where another process has an embedded one open for more than a second.
+    ``told`` receives one message if another process has the embedded store open for more than a second.
     Raises UsageError (the address), UnavailableError (cannot be used), TransientError (in use, or a
     server that is down).
     """

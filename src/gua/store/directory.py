@@ -1,7 +1,7 @@
-"""The directory of an embedded store: whose it is, who uses it now, and which engine wrote it.
+"""Directory of an embedded store: its lock, and the version of the engine that wrote it.
 
-<path>/gua-store.json   the stamp: this is a store, written by that engine
-<path>/lock             held by the one process that has the engine open
+<path>/gua-store.json   the stamp: marks a store, with the engine version that wrote it
+<path>/lock             locked by the one process that has the engine open
 <path>/data/            the engine's own files
 """
 
@@ -26,11 +26,11 @@ _BEFORE_THE_STAMP = {"lock", f"{_STAMP}.new"}
 
 
 def nobody(_: str) -> None:
-    """Tell nobody."""
+    """Discard the message."""
 
 
 class StoreDirectory:
-    """A store's directory, held by this process from ``open`` to ``close``."""
+    """A store's directory, locked by this process from ``hold`` to ``release``."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -38,7 +38,7 @@ class StoreDirectory:
         self._lock: int | None = None
 
     def exists(self) -> bool:
-        """Return whether a store was made here; what is missing of it is completed when it is opened."""
+        """Return whether a store was created here. Opening it completes an interrupted creation."""
         return (self.path / _STAMP).exists()
 
     def hold(
@@ -49,14 +49,14 @@ class StoreDirectory:
         monotonic: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        """Make the directory if needed and queue for it: the engine lets one process in at a time, readers too.
+        """Create the directory if needed and lock it: the engine allows one process at a time, readers included.
 
-        ``told`` hears, once, for whom it waits. Raises UnavailableError where it cannot be used, TransientError if it
-        is still in use after the patience.
+        ``told`` receives one message with the lock's owner after a second. Raises UnavailableError if the directory
+        cannot be used, TransientError if it is still locked after ``patience_seconds``.
         """
         try:
             self._make()
-            # Not through a link: what it leads to would be emptied, and the directory may be another user's.
+            # O_NOFOLLOW: a symlink's target would be truncated, and the directory may belong to another user.
             lock = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         except OSError as error:
             raise UnavailableError(
@@ -78,20 +78,20 @@ class StoreDirectory:
                 sleep(0.05)
             else:
                 break
-        for left in self.path.glob(f"{BATCH_PREFIX}*"):  # by a process that was killed
+        for left in self.path.glob(f"{BATCH_PREFIX}*"):  # left by a killed process
             shutil.rmtree(left, ignore_errors=True)
         os.ftruncate(lock, 0)
         os.pwrite(lock, f"pid {os.getpid()}".encode(), 0)
         self._lock = lock
 
     def release(self) -> None:
-        """Let the next process in."""
+        """Unlock the directory."""
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
 
     def stamped_engine(self) -> str | None:
-        """Return the version of the newest engine that wrote here. Raises UnavailableError on a damaged stamp."""
+        """Return the stamped engine version; ``None`` without a stamp. Raises UnavailableError if it is damaged."""
         try:
             engine = str(json.loads((self.path / _STAMP).read_text("utf-8"))["engine"])
         except FileNotFoundError:
@@ -104,9 +104,9 @@ class StoreDirectory:
         return engine
 
     def stamp(self, engine: str) -> None:
-        """Note the engine's version, durably, before it writes anything."""
+        """Write the engine's version durably, before the engine writes anything."""
         new = self.path / f"{_STAMP}.new"
-        new.unlink(missing_ok=True)  # of a process that was killed, or a link
+        new.unlink(missing_ok=True)  # left by a killed process, or a symlink
         with new.open("x", encoding="utf-8") as file:
             json.dump({"engine": engine}, file)
             file.flush()
@@ -114,7 +114,7 @@ class StoreDirectory:
         new.replace(self.path / _STAMP)
 
     def _make(self) -> None:
-        # The stamp is written before anything but these, so whatever else is here without one is somebody else's.
+        # Only these files precede the stamp; any other file without a stamp belongs to another program.
         if self.path.exists() and not self.exists():
             foreign = {entry.name for entry in self.path.iterdir()} - _BEFORE_THE_STAMP
             if foreign:

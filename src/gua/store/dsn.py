@@ -13,7 +13,7 @@ FORMS = "/path, chdb:///path, clickhouse://user@host:8123 or clickhouses://user@
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class EmbeddedDsn:
-    """A directory of this machine."""
+    """Address of an embedded store: a directory on this machine."""
 
     path: Path
 
@@ -23,7 +23,7 @@ class EmbeddedDsn:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ServerDsn:
-    """A ClickHouse server's HTTP interface. Its text form never holds the password."""
+    """Address of a ClickHouse server's HTTP interface. ``str()`` never contains the password."""
 
     host: str
     port: int
@@ -38,20 +38,20 @@ class ServerDsn:
 
 
 def is_path(text: str) -> bool:
-    """Return whether an address is the plain path of an embedded store; a lone word is none, as it may be a host."""
+    """Return whether an address is a plain path of an embedded store. A bare word is not, as it may be a host."""
     return text.startswith(("/", "./", "../"))
 
 
 def parse_dsn(text: str, *, password: str | None = None) -> EmbeddedDsn | ServerDsn:
-    """Return the store that ``text`` names; ``password`` is used where the address has none.
+    """Return the parsed store address; ``password`` applies if ``text`` has none.
 
-    Raises UsageError, in which no password is repeated.
+    Raises UsageError; its message never contains the password.
     """
     try:
         parts = urlsplit(text)
         port = parts.port
     except ValueError:
-        # Its text may quote the password, where that holds a slash or the like that is not written as %2F.
+        # The error's text may contain the password, if that has a slash or the like not written as %2F.
         msg = f"the store's address cannot be read: write {FORMS}, and special characters of a password as in %2F"
         raise UsageError(msg) from None
     if parts.scheme == "chdb":
@@ -74,9 +74,9 @@ def parse_dsn(text: str, *, password: str | None = None) -> EmbeddedDsn | Server
 
 
 def without_password(text: str) -> str:
-    """Return an address as it may be shown, without a password, which GUA_STORE_PASSWORD gives instead.
+    """Return an address without its password, safe to display (GUA_STORE_PASSWORD supplies it instead).
 
-    Raises UsageError where the address cannot be read.
+    Raises UsageError if the address cannot be parsed.
     """
     if "://" not in text:
         return text
@@ -87,7 +87,7 @@ def without_password(text: str) -> str:
 def _embedded(parts: SplitResult) -> EmbeddedDsn:
     path = unquote(parts.path)
     if parts.netloc or not path.startswith("/") or path == "/" or parts.query or parts.fragment or {*path} & {*"\0?"}:
-        # The engine takes what follows a question mark for its own options.
+        # The engine parses text after a question mark as its options.
         msg = "an embedded store is named by three slashes and an absolute path without ?: write chdb:///absolute/path"
         raise UsageError(msg)
     return EmbeddedDsn(path=Path(path))

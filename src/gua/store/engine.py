@@ -1,4 +1,4 @@
-"""The embedded engine: whether it is installed, what it needs of the process, and how it is imported."""
+"""The embedded engine (chDB): installation check, process limits, and a side-effect-free import."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ _ADDRESSES_BYTES: Final = 3 * 2**30
 
 
 def is_installed() -> bool:
-    """Return whether this Python finds the engine."""
+    """Return whether the engine is installed in this Python."""
     return util.find_spec(_MODULE) is not None
 
 
 def install_command() -> str:
-    """Return what adds the engine to this very environment, whatever made that: pip, or uv where it has no pip."""
-    from importlib import metadata  # noqa: PLC0415 - reads mail headers, and is asked only where the engine is not there
+    """Return the command that installs the engine into this environment: pip, or uv if pip is missing."""
+    from importlib import metadata  # noqa: PLC0415 - loads the email parser, needed only if the engine is missing
 
     told = metadata.requires("gua-otel") or []
     engine = next((one.partition(";")[0].strip() for one in told if _EXTRA in one.replace("'", '"')), "chdb-core")
@@ -39,23 +39,23 @@ def install_command() -> str:
 
 
 def engine_version() -> str:
-    """Return the version of the embedded engine. Raises UnavailableError, naming the remedy, if it is not installed."""
+    """Return the embedded engine's version. Raises UnavailableError with the remedy if it cannot be imported."""
     try:
         with without_optional(), staying_here(), _in_utc():
-            import chdb  # noqa: PLC0415 - an extra, and 0.3 s
+            import chdb  # noqa: PLC0415 - an optional dependency that takes 0.3 s
     except ModuleNotFoundError as error:
         msg = f"the embedded store needs an engine that is not installed ({error.name}): run {install_command()}"
         raise UnavailableError(msg) from None
-    except ImportError as error:  # as with too little memory
+    except ImportError as error:  # for example too little memory
         msg = f"the engine of the embedded store cannot be loaded ({error}): check its installation"
         raise UnavailableError(msg) from None
     return str(chdb.engine_version)
 
 
 def check_engine(path: Path, *, stamped: str | None, running: str) -> None:
-    """Refuse a directory that a newer engine wrote: an older one would detach its parts and report no rows.
+    """Raise UnavailableError if a newer engine wrote the directory.
 
-    Raises UnavailableError.
+    An older engine would detach the newer parts and return no rows.
     """
     if stamped is not None and version_number(stamped) > version_number(running):
         raise UnavailableError(
@@ -65,19 +65,19 @@ def check_engine(path: Path, *, stamped: str | None, running: str) -> None:
 
 
 def version_number(version: str) -> tuple[int, ...]:
-    """Return major and minor of a version like ``26.9.2.1``; fewer where it is none."""
+    """Return (major, minor) of a version like ``26.9.2.1``; fewer numbers if ``version`` is malformed."""
     return tuple(int(part) for part in version.split(".")[:2] if part.isdigit())
 
 
 def require_addresses(dsn: EmbeddedDsn) -> None:
-    """Raise UnavailableError where the engine would run out of addresses, before its library takes most of them."""
+    """Raise UnavailableError if the address space limit (RLIMIT_AS) is under 3 GiB. Call before loading the engine."""
     addresses, _ = resource.getrlimit(resource.RLIMIT_AS)
     if addresses != resource.RLIM_INFINITY and addresses < _ADDRESSES_BYTES:
         raise UnavailableError(f"{dsn} needs 3 GiB of address space: allow more, as with ulimit -v unlimited")
 
 
 def require_descriptors(dsn: EmbeddedDsn) -> None:
-    """Raise UnavailableError where the engine would run out of descriptors: it hangs, or is aborted."""
+    """Raise UnavailableError if 192 files cannot be opened: the engine would hang or abort without descriptors."""
     opened: list[int] = []
     try:
         opened += [os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)]
@@ -92,12 +92,12 @@ def require_descriptors(dsn: EmbeddedDsn) -> None:
 
 @contextmanager
 def without_optional() -> Iterator[None]:
-    """Import the engine and its client without the optional libraries they would load; nothing here uses them.
+    """Import the engine and its client without their optional libraries (numpy, pandas, polars, pyarrow).
 
-    It halves the time to open a store. Both treat a missing one as "not installed" and go on.
+    Nothing in gua uses them. This halves the time to open a store; both treat them as not installed.
     """
     hidden = [name for name in ("numpy", "pandas", "polars", "pyarrow") if name not in sys.modules]
-    sys.modules.update(dict.fromkeys(hidden))  # type: ignore[arg-type] # None is how the import system says "not there"
+    sys.modules.update(dict.fromkeys(hidden))  # type: ignore[arg-type] # None means "not installed" to the import
     try:
         yield
     finally:
@@ -107,11 +107,11 @@ def without_optional() -> Iterator[None]:
 
 @contextmanager
 def staying_here() -> Iterator[None]:
-    """Import the engine without its change of the working directory, which it does not need.
+    """Import the engine without its temporary change of the working directory.
 
-    It enters its own folder and comes back; meanwhile another thread would miss files of relative names.
+    The change is not needed, and other threads' relative paths would fail meanwhile.
     """
-    os.chdir = lambda path: None  # noqa: ARG005 - named as the real one's
+    os.chdir = lambda path: None  # noqa: ARG005 - same parameter name as os.chdir
     try:
         yield
     finally:
@@ -120,7 +120,7 @@ def staying_here() -> Iterator[None]:
 
 @contextmanager
 def _in_utc() -> Iterator[None]:
-    """Keep ``TZ`` from the engine, which is not loaded where it does not know that zone; it works in UTC anyway."""
+    """Set ``TZ`` to UTC during the import: the engine fails to load with an unknown zone, and works in UTC anyway."""
     given = os.environ.get("TZ")
     os.environ["TZ"] = "UTC"
     try:

@@ -1,6 +1,6 @@
-"""Who may do what on a server: the rights of the schema's owner, of the Collector's user, of readers and of BI tools.
+"""Rights on a server for the schema's owner, the Collector's user, readers and BI tools.
 
-``deploy/clickhouse`` says the same in ``users.xml`` and ``roles.sql``, and of BI tools in ``users-bi.xml`` and
+``deploy/clickhouse`` has the same rights in ``users.xml`` and ``roles.sql``, for BI tools in ``users-bi.xml`` and
 ``roles-bi.sql``; a test compares them.
 """
 
@@ -16,8 +16,8 @@ _OWNER_RIGHTS: Final = (
     "SELECT, INSERT, ALTER TABLE, ALTER VIEW, CREATE DATABASE, CREATE TABLE, CREATE VIEW, "
     "DROP TABLE, DROP VIEW, TRUNCATE, OPTIMIZE"
 )
-# What the views of gua_public ask of the other servers of a cluster: there who asked needs the right to it, as a view
-# runs with its owner's rights on the server that was asked alone.
+# Relations that gua_public's views read from other servers of a cluster. Those servers check the user's own rights:
+# a view applies its owner's rights only on the server that received the query.
 _ASKED_OF_SHARDS: Final = (
     *("agents", "allocation_hours", "card_hours", "card_info", "card_seen", "card_states", "execution_idle_hours"),
     *("owner_hours", "prices", "process_states", "settings"),
@@ -26,7 +26,7 @@ _ENGINES: Final = ("MergeTree", "AggregatingMergeTree", "ReplacingMergeTree", "N
 
 
 def owner_rights(*, cluster: bool = False) -> list[str]:
-    """Return what ``gua schema apply`` needs, as in ``SELECT, INSERT ON gua.*``."""
+    """Return the rights that ``gua schema apply`` needs, as in ``SELECT, INSERT ON gua.*``."""
     rights = [f"{_OWNER_RIGHTS} ON {database}.*" for database in DATABASES]
     engines = list(_ENGINES)
     if cluster:
@@ -36,27 +36,27 @@ def owner_rights(*, cluster: bool = False) -> list[str]:
 
 
 def owner_grants(user: str = OWNER, *, cluster: bool = False) -> list[str]:
-    """Return the statements that let ``user`` apply and change the schema, and do nothing outside it."""
+    """Return GRANT statements that let ``user`` apply and change the schema, and nothing else."""
     return [f"GRANT {right} TO {user}" for right in owner_rights(cluster=cluster)]
 
 
 def writer_grants(user: str = WRITER, *, cluster: bool = False) -> list[str]:
-    """Return the statements that let ``user`` add points, and read nothing."""
+    """Return GRANT statements that let ``user`` insert points, and read nothing."""
     return [f"GRANT INSERT ON {table} TO {user}" for table in _landing(cluster=cluster)]
 
 
 def reader_grants(user: str = READER, *, cluster: bool = False) -> list[str]:
-    """Return the statements that let ``user`` read all but raw points, which may be other producers' too."""
+    """Return statements that let ``user`` read all but raw points, which may include other producers' points."""
     return [
         f"GRANT SELECT, SHOW TABLES, SHOW COLUMNS ON gua.* TO {user}",
         f"GRANT SELECT ON gua_report.* TO {user}",
         f"GRANT SELECT ON gua_public.* TO {user}",
-        *(f"REVOKE SELECT ON {table} FROM {user}" for table in _landing(cluster=cluster)),  # noqa: S608 - names of ours
+        *(f"REVOKE SELECT ON {table} FROM {user}" for table in _landing(cluster=cluster)),  # noqa: S608 - own names
     ]
 
 
 def bi_grants(user: str = BI, *, cluster: bool = False) -> list[str]:
-    """Return the statements that let ``user`` read what is public: on one server without a right to what is below."""
+    """Return GRANT statements that let ``user`` read gua_public; on a cluster also the local tables behind it."""
     return [
         f"GRANT SELECT, SHOW TABLES, SHOW COLUMNS ON gua_public.* TO {user}",
         *(f"GRANT SELECT ON gua.{relation}_local TO {user}" for relation in _ASKED_OF_SHARDS if cluster),
@@ -64,5 +64,5 @@ def bi_grants(user: str = BI, *, cluster: bool = False) -> list[str]:
 
 
 def _landing(*, cluster: bool) -> list[str]:
-    # Another server of the cluster inserts and reads as the same user there.
+    # Another server of the cluster inserts and reads as the same user.
     return [*LANDING, *(f"{table}_local" for table in LANDING if cluster)]

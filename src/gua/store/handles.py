@@ -1,4 +1,4 @@
-"""Several handles to one embedded engine, so that the queries of a report run at the same time."""
+"""Several handles to one embedded engine, so that a report's queries run in parallel."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from gua.core.errors import UnavailableError
 if TYPE_CHECKING:
     from clickhouse_connect.driver.client import Client
 
-# A report's longest query takes nearly half of the time of all.
+# A report's longest query takes nearly half of the total time: more handles would not help.
 MOST: Final = 2
 _ALONE: Final = -1
-"""The turn of who wants no other handle to be lent: before all others."""
+"""Turn number of an exclusive request: served before all others."""
 
 
 class Handles:
-    """Lends each thread a handle of its own; opens another one while all are lent and there are fewer than ``most``."""
+    """Pool that lends each thread its own handle. Opens another while all are lent, up to ``most`` handles."""
 
     def __init__(self, first: Client, another: Callable[[], Client], *, most: int | None = None) -> None:
         self._another = another
@@ -34,9 +34,9 @@ class Handles:
 
     @contextmanager
     def lent(self, turn: int = 0) -> Iterator[Client]:
-        """Yield a handle, once one may be had: of those who wait the lowest turn first.
+        """Yield a handle as soon as one is available; the lowest ``turn`` is served first.
 
-        Raises UnavailableError if closed, and what opening one raises.
+        Raises UnavailableError if the pool is closed, and the errors of opening a handle.
         """
         with self._changed:
             self._waiting.append(turn)
@@ -44,7 +44,7 @@ class Handles:
                 self._changed.wait_for(lambda: self._may_lend(turn))
             finally:
                 self._waiting.remove(turn)
-                self._changed.notify_all()  # there may be another handle for who comes next
+                self._changed.notify_all()  # another handle may be available to the next in line
             if self._is_closed:
                 raise UnavailableError("the store was closed before this was asked")
             handle = self._free.pop() if self._free else None
@@ -63,11 +63,11 @@ class Handles:
                 self._changed.notify_all()
 
     def alone(self) -> AbstractContextManager[Client]:
-        """Yield a handle while no other one is lent. Raises as :meth:`lent`."""
+        """Yield a handle while no other is lent. Raises the same errors as :meth:`lent`."""
         return self.lent(_ALONE)
 
     def close(self) -> None:
-        """Close all, once no thread asks anything any more."""
+        """Reject waiting and new requests, wait for lent handles, and close all."""
         with self._changed:
             self._is_closed = True
             self._changed.notify_all()

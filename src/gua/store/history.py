@@ -1,6 +1,6 @@
-"""The stored ticks of one host, as rows: what a tick was made of, read back in slices of time.
+"""Stored ticks of one host as typed rows, read by time range.
 
-Times are Unix ms, amounts are the stored integers (ratios in 1/10,000), ``None`` is unknown.
+Times are Unix ms; amounts are the stored integers (ratios in 1/10,000); ``None`` is unknown.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ WHERE host = {host:String}
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CardRow(CardValues):
-    """A card's tick; without its span it was not wholly stored."""
+    """One card's tick; ``duration_ms`` is ``None`` if it was only partly stored."""
 
     ts_ms: Moment
     gpu: str
@@ -34,7 +34,7 @@ class CardRow(CardValues):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ProcessRow(ProcessValues):
-    """A process on a card in a tick; ``created_ms`` is 0 where it is unknown."""
+    """One process on a card in a tick; ``created_ms`` is 0 if unknown."""
 
     ts_ms: Moment
     gpu: str
@@ -48,7 +48,7 @@ class ProcessRow(ProcessValues):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AllocationRow:
-    """An allocation of a card in a tick."""
+    """One allocation of a card in a tick."""
 
     ts_ms: Moment
     gpu: str
@@ -72,7 +72,7 @@ class AllocationRow:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AllocationSourceRow:
-    """A source of allocations in a tick."""
+    """One allocation source in a tick."""
 
     ts_ms: Moment
     source: str
@@ -85,7 +85,7 @@ class AllocationSourceRow:
 
 
 class CardInfo(NamedTuple):
-    """What a card is, as its newest tick told."""
+    """Description of a card from its newest tick."""
 
     gpu: str
     gpu_index: Count | None = None
@@ -109,7 +109,7 @@ _MOMENTS: Final = {
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Day:
-    """One UTC day with ticks of a host: its first and last tick (Unix ms), and its smallest interval."""
+    """One UTC day with ticks of a host: first and last tick [Unix ms], and the smallest interval [ms]."""
 
     first_ms: int
     last_ms: int
@@ -117,7 +117,7 @@ class Day:
 
 
 def recorded_days(store: Store, host: str) -> Sequence[Day]:
-    """Return the days that hold ticks of the host, oldest first."""
+    """Return the days with ticks of the host, oldest first."""
     rows = store.select(
         "SELECT toUnixTimestamp64Milli(min(ts)) AS first_ms, toUnixTimestamp64Milli(max(ts)) AS last_ms,"
         " min(interval_ms) AS smallest_ms FROM gua.card_ticks WHERE host = {host:String}"
@@ -130,7 +130,7 @@ def recorded_days(store: Store, host: str) -> Sequence[Day]:
 def rows_of_ticks(
     store: Store, host: str, *, since_ms: int, until_ms: int
 ) -> tuple[list[CardRow], list[ProcessRow], list[AllocationRow], list[AllocationSourceRow]]:
-    """Return the host's card ticks of (since, until], their processes, allocations and sources, each oldest first."""
+    """Return the host's card ticks in (since, until], and their processes, allocations and sources, oldest first."""
     asked = {"host": host, "since_ms": since_ms, "until_ms": until_ms}
 
     def rows(table: View[R], order: str) -> list[R]:
@@ -145,11 +145,11 @@ def rows_of_ticks(
 
 
 def card_info(store: Store, host: str) -> Mapping[str, CardInfo]:
-    """Return what each card of the host is, by UUID."""
+    """Return the description of each card of the host, by UUID."""
     rows = store.select(f"{_selected(_INFOS)} WHERE host = {{host:String}}", {"host": host})
     return {info.gpu: info for info in _INFOS.parsed(rows)}
 
 
 def _selected(table: View[Any]) -> str:
     columns = ", ".join(_MOMENTS.get(name, name) for name in table.columns)
-    return f"SELECT {columns} FROM gua.{table.name} FINAL"  # noqa: S608 - our own names
+    return f"SELECT {columns} FROM gua.{table.name} FINAL"  # noqa: S608 - gua's own names

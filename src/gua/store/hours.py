@@ -1,4 +1,4 @@
-"""The hourly rollup: hours that changed since they were rolled up are rolled up anew."""
+"""The hourly rollup: recomputes hours that changed since their last rollup."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ GROUP BY
     host,
     hour
 """
-"""Marks every hour that has ticks, so that it is due."""
+"""SQL that marks every hour with ticks as pending."""
 _DUE: Final = "SELECT host, hour, marks FROM gua.due_hours"
 _ROLL_UP: Final = (
     "INSERT INTO gua.due_rollups (host, hour, marks, fingerprint) "
     "SELECT host, hour, marks, fingerprint FROM gua.due_hours LIMIT {most}"
 )
-# Hours of hosts in one statement: a month of dozens of cards has too many ticks for the memory of one query.
+# Rows (host and hour) per statement: a month of dozens of cards exceeds one query's memory limit.
 _MOST_AT_ONCE: Final = 500
 _FEWER: Final = 4
 
@@ -33,10 +33,10 @@ Rows = Sequence[Mapping[str, Any]]
 
 
 def roll_up(select: Callable[[str], Rows], run: Callable[[str], None]) -> int:
-    """Roll up the hours that are due, some at a time, and return how many (a host in an hour each) were written.
+    """Roll up the pending hours in batches; return the number of rows (one per host and hour) written.
 
-    What stays due all the same, as ticks keep arriving for it, is left to the next time. Raises TransientError where
-    not even one hour can be rolled up.
+    Stops if the same hours stay pending, as ticks keep arriving for them. Batches shrink when a query fails.
+    Raises TransientError if not even one hour can be rolled up.
     """
     written = 0
     before: Rows = []

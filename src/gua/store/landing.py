@@ -1,10 +1,10 @@
-"""Spooled ticks into the store: as rows, or as points, of which ClickHouse itself reads the OTLP bytes.
+"""Landing of spooled ticks in the store: as rows, or as OTLP bytes that ClickHouse parses into points.
 
-An embedded store lands rows of the decoded ticks (:mod:`gua.store.tick_rows`), and the points of requests that rows do
-not tell in full; a server lands points.
+An embedded store lands rows of the decoded ticks (:mod:`gua.store.tick_rows`), and points for requests that rows
+cannot represent in full. A server lands points only.
 
-A batch of points is one length-delimited message (ProtobufList): the length of all requests, then the requests as
-they are. The spool's blobs are zstd frames, and frames may follow each other, so not even they are unpacked.
+A batch of points is one length-delimited message (ProtobufList): the total length, then the unchanged requests.
+The spool's blobs are zstd frames, which may be concatenated, so they are not even decompressed.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ if TYPE_CHECKING:
 
 MESSAGE: Final = "ResourceMetrics"
 _MOST_CHARACTERS: Final = 8 * 2**20
-"""Of rows that are landed at once: those of some 300 ticks of a host of 80 processes."""
+"""Limit for rows landed at once [characters]: about 300 ticks of a host with 80 processes."""
 _SETTINGS: Final = {
     "parallel_view_processing": 1,
     "max_partitions_per_insert_block": 0,
     "throw_on_max_partitions_per_insert_block": 0,
-    # On a cluster: it has landed when it is on its shard.
+    # On a cluster, return only after the rows are on their shard.
     "distributed_foreground_insert": 1,
 }
-# In the statement: those of a command are each set and reset by one of its own, 4 ms of CPU together.
+# As part of the statement: the client sets and resets each setting of a command separately, 4 ms of CPU together.
 _OF_ROWS: Final = ", ".join(f"{name} = {value}" for name, value in {**_SETTINGS, "max_insert_threads": 1}.items())
 
 
 def batch_bytes(batch: Sequence[SpooledTick]) -> bytes:
-    """Return the batch as one zstd stream of a ProtobufList message."""
+    """Return the batch as one zstd stream with a ProtobufList message."""
     length = bytearray()
     left = sum(tick.raw_length for tick in batch)
     while left > 0x7F:
@@ -53,9 +53,9 @@ def batch_bytes(batch: Sequence[SpooledTick]) -> bytes:
 
 
 def land_rows(batch: Sequence[SpooledTick], insert: Callable[[Iterable[TableLines]], None]) -> list[SpooledTick]:
-    """Insert the ticks that rows tell in full; return those that are to be landed by their points.
+    """Insert ticks as rows; return those to land as points. Raises QueryError if the data are not at fault.
 
-    These are what our encoder did not write, what :class:`TickRows` does not take, and what the engine refuses.
+    These are requests of another encoder, ticks that :class:`TickRows` refuses, and rows that the engine refuses.
     """
     others: list[SpooledTick] = []
     for rows, taken in _in_rows(batch, others):
@@ -71,8 +71,8 @@ def land_rows(batch: Sequence[SpooledTick], insert: Callable[[Iterable[TableLine
 def _in_rows(
     batch: Sequence[SpooledTick], others: list[SpooledTick]
 ) -> Iterator[tuple[TickRows, Sequence[SpooledTick]]]:
-    """Yield rows to be landed at once and the ticks in them; ticks that are in none are appended to ``others``."""
-    from gua.otlp.decode import decode_whole  # noqa: PLC0415 - protobuf, which who lands ticks as they are made does not need
+    """Yield batches of rows with their ticks; append ticks that rows cannot represent to ``others``."""
+    from gua.otlp.decode import decode_whole  # noqa: PLC0415 - needs protobuf, which landing of fresh ticks does not
 
     now_ms = time.time_ns() // 1_000_000
     rows, taken = TickRows(now_ms), list[SpooledTick]()
@@ -94,10 +94,10 @@ def _in_rows(
 def land_bisecting(
     batch: Sequence[SpooledTick], insert: Callable[[Sequence[SpooledTick]], None], *, have_some_landed: bool = False
 ) -> list[SpooledTick]:
-    """Insert the batch; where the engine refuses it, halve it until the ticks at fault stand alone; return those.
+    """Insert the batch; if it is refused, bisect it; return the ticks that the engine refuses one by one.
 
-    Raises UnavailableError if it refuses every one of several ticks, and none beside them landed: then it is not the
-    ticks.
+    Raises UnavailableError if it refuses every tick of several and ``have_some_landed`` is false: then the cause is not
+    the ticks.
     """
     if not batch:
         return []
@@ -121,7 +121,7 @@ def _refused(batch: Sequence[SpooledTick], insert: Callable[[Sequence[SpooledTic
 
 
 def insert_embedded(client: Client, batch: Sequence[SpooledTick], directory: Path) -> None:
-    """Land a batch through files that the embedded engine reads: two, as it gives each file a thread of its own."""
+    """Land a batch as points through two files: the embedded engine reads each file in its own thread."""
     middle = (len(batch) + 1) // 2
     halves = [half for half in (batch[:middle], batch[middle:]) if half]
     with _folder(directory) as folder:
@@ -141,7 +141,7 @@ def insert_embedded(client: Client, batch: Sequence[SpooledTick], directory: Pat
 
 
 def insert_rows(client: Client, parts: Iterable[TableLines], directory: Path) -> None:
-    """Insert rows of tables, likewise through files; those that are there already merge with them."""
+    """Insert rows of tables through one file per table. Rows already stored are merged with them."""
     with _folder(directory) as folder:
         for part in parts:
             path = folder / part.table
@@ -158,7 +158,7 @@ def insert_rows(client: Client, parts: Iterable[TableLines], directory: Path) ->
 
 @contextmanager
 def _folder(directory: Path) -> Iterator[Path]:
-    """Yield a folder for the files of a batch: elsewhere if the engine would read the directory's name as a pattern."""
+    """Yield a temporary folder for a batch; outside ``directory`` if its name contains glob characters."""
     place = None if set("*?{}") & set(str(directory)) else directory
     try:
         with tempfile.TemporaryDirectory(prefix=BATCH_PREFIX, dir=place) as folder:
@@ -168,7 +168,7 @@ def _folder(directory: Path) -> Iterator[Path]:
 
 
 def insert_server(client: Client, batch: Sequence[SpooledTick]) -> None:
-    """Land a batch on a server: the same bytes over HTTP, the .proto sent with them."""
+    """Land a batch as points on a server: compressed bytes over HTTP, with the .proto in the request."""
     client.raw_insert(
         table="gua.otlp_requests",
         insert_block=batch_bytes(batch),

@@ -1,7 +1,7 @@
-"""Landing tables in another database: those that a site's Collector has filled before gua came.
+"""Landing tables in another database, which a site's Collector filled before gua was installed.
 
-The views over our own landing tables are made a second time over these, and the points that are there already go
-through the same queries. Storage is idempotent, so a point that a view and the backfill both see counts once.
+The views over gua's landing tables are created a second time over these tables, and a backfill passes existing
+points through the same queries. Storage is idempotent: a point that both process counts once.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ _COLUMNS: Final = {
     "Flags": "UInt32",
 }
 _SUM_COLUMNS: Final = {**_COLUMNS, "AggregationTemporality": "Int32", "IsMonotonic": "Bool"}
-# Points of a day up to which they are taken over in one statement; more go hour by hour, each within its time limit.
+# Points per day that are backfilled in one statement; above, hour by hour, to stay within the query's time limit.
 _ONE_STATEMENT: Final = 10_000_000
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Attached:
-    """What attaching came to: ``days`` that were taken over now, ``points`` of ours in them."""
+    """Result of attaching: ``days`` backfilled now, and the number of gua's ``points`` in them."""
 
     database: str
     views: int
@@ -52,7 +52,7 @@ class Attached:
 
 
 def attached_databases(catalog: Mapping[str, CatalogEntry]) -> list[str]:
-    """Return the other databases whose landing tables have views of ours on them."""
+    """Return the other databases whose landing tables feed views of gua, sorted."""
     sources = (
         source["database"]
         for name, there in catalog.items()
@@ -64,12 +64,12 @@ def attached_databases(catalog: Mapping[str, CatalogEntry]) -> list[str]:
 
 
 def attached(statements: Sequence[Statement], catalog: Mapping[str, CatalogEntry]) -> list[Statement]:
-    """Return the views over other databases that are there, as this version writes them."""
+    """Return this version's statements for the existing views over other databases."""
     return [view for database in attached_databases(catalog) for view in over(database, statements)]
 
 
 def over(database: str, statements: Sequence[Statement]) -> list[Statement]:
-    """Return the views over our landing tables as they stand over those of another database."""
+    """Return the views over gua's landing tables, rewritten for the tables of ``database``."""
     return [
         replace(
             view,
@@ -84,7 +84,7 @@ def over(database: str, statements: Sequence[Statement]) -> list[Statement]:
 
 
 def require_tables(database: str, select: Select) -> bool:
-    """Return whether the tables keep whole seconds only. Raises UsageError, UnavailableError if they are not usable."""
+    """Return whether the tables store whole seconds only. Raises UsageError, UnavailableError if they are unusable."""
     if not _NAME.fullmatch(database) or database == OWN:
         msg = f"--landing-database {database!r}: give the database in which a Collector keeps {' and '.join(TABLES)}"
         raise UsageError(msg)
@@ -119,13 +119,13 @@ def _require_column(table: str, column: str, begins: str, types: Mapping[str, st
 
 
 def grants(database: str, select: Select) -> tuple[str, ...]:
-    """Return the rights that the views' owner needs on the tables, as statements."""
+    """Return GRANT statements for the rights that the views' owner needs on the tables."""
     user = str(select("SELECT currentUser() AS name", None)[0]["name"]).replace("`", "\\`")
     return tuple(f"GRANT SELECT ON {database}.{table} TO `{user}`" for table in TABLES)
 
 
 def forget(database: str, client: Client) -> None:
-    """Let the next backfill read every day again: while no views were there, points may have come to any."""
+    """Make the next backfill read every day again, as points may have arrived while no views existed."""
     client.command(
         "ALTER TABLE gua.backfilled_days DELETE WHERE landing = {landing:String} SETTINGS mutations_sync = 2",
         parameters={"landing": database},
@@ -140,10 +140,10 @@ def backfill(
     select: Select,
     progress: Callable[[str], None],
 ) -> tuple[int, int]:
-    """Take over the points that are in the tables; return days and points.
+    """Backfill the points in the tables through ``views``; return the number of days and points.
 
-    Days that an earlier run finished are left out, but for yesterday and later: an insert that was under way when the
-    views were made is found by the next run.
+    Skips days that an earlier backfill finished, except yesterday and later: an insert in flight while the views were
+    created is picked up by the next backfill.
     """
     points: dict[date, int] = {}
     for table in TABLES:
@@ -155,7 +155,7 @@ def backfill(
     }
     yesterday = datetime.now(UTC).date() - timedelta(days=1)
     due = sorted(day for day in points if day not in done or day >= yesterday)
-    # The newest first: most reports are of the last days.
+    # Newest first: most reports cover the last days.
     for number, day in enumerate(reversed(due), start=1):
         for view in views:
             for since, until in _slices(day, hourly=points[day] > _ONE_STATEMENT):
@@ -188,10 +188,10 @@ def _slices(day: date, *, hourly: bool) -> Iterator[tuple[datetime, datetime]]:
 
 
 def _insert(view: Statement, client: Client, since: datetime, until: datetime) -> str:
-    # Names and moments are of our own making.
+    # Names and times are generated by gua.
     inside = rf"(SELECT * FROM \g<0> WHERE TimeUnix >= {_moment(since)} AND TimeUnix < {_moment(until)})"  # noqa: S608 - see above
     query = re.sub(r"(?<=\bFROM )\w+\.otel_metrics_\w+", inside, view.select or "")
-    # What says when a point reached the server says so of those that arrive; of these it is not known any more.
+    # now64(3) is the arrival time of new points; for existing points that is unknown.
     query = query.replace("now64(3)", "NULL")
     columns = [row[0] for row in client.query(f"DESCRIBE ({query})").result_rows]
     return f"INSERT INTO {view.target} ({', '.join(columns)}) {query}"

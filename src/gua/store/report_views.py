@@ -1,7 +1,7 @@
-"""The queries of the views of ``gua_report``, and the tables that stand for ticks of a report's window.
+"""Queries of the ``gua_report`` views, and in-memory tables of a report's unrolled ticks.
 
-A report asks a view by its query, as planning a view takes twice as long. An embedded store has no views of reports at
-all: it would parse them at each opening.
+A report runs a view's query directly, as planning the view takes twice as long. An embedded store has no report
+views: the engine would parse them at each opening.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ DATABASE: Final = "gua_report"
 _MAKE_DATABASE: Final = f"CREATE DATABASE IF NOT EXISTS {DATABASE} ENGINE = Memory COMMENT 'Views of reports'"
 _MAKES_DATABASE: Final = re.compile(rf"^CREATE DATABASE IF NOT EXISTS {DATABASE}\b", re.MULTILINE)
 _WINDOW: Final = ("since_ms", "until_ms", "hosts", "tick_hours")
-# A view of ticks of the window, as ${TICK_WINDOW} of the files calls it, and the table of the same columns.
+# Call of a tick view, as the token ${TICK_WINDOW} writes it; replaced by a table with the same columns.
 _TICKS: Final = re.compile(
     rf"\b{DATABASE}\.(?P<view>tick_\w+)\(since_ms = \{{since_ms:Int64\}}, until_ms = \{{until_ms:Int64\}}, "
     r"hosts = \{hosts:Array\(String\)\}, tick_hours = \{tick_hours:Array\(Int64\)\}\)"
@@ -34,9 +34,9 @@ _TABLE_OF: Final = {
     "tick_allocation_intervals": "allocation_intervals",
     "tick_sources": "hourly_sources",
 }
-_NO_HOURS: Final = [-1]  # as gua.report.hours says it: an empty list of numbers has no type in SQL
+_NO_HOURS: Final = [-1]  # same value as in gua.report.hours: an empty array has no element type in SQL
 _MOST_WINDOWS: Final = 4
-# Card ticks that are rolled up in one query, which may take 300 MB; those of few hours are not counted first.
+# Card ticks to roll up in one query, whose limit is 300 MB. Windows of up to _FEW_HOURS hours are not counted first.
 _MOST_CARD_TICKS: Final = 200_000
 _FEW_HOURS: Final = 4
 _HOUR_TICKS: Final = (
@@ -49,34 +49,34 @@ Parameters = Mapping[str, object]
 
 
 class ReportViews:
-    """The views of ``gua_report`` among rendered statements, by name."""
+    """Views of ``gua_report`` among rendered statements, by name."""
 
     def __init__(self, statements: Iterable[Statement]) -> None:
         self._statements = {one.creates[1]: one for one in statements if one.creates and one.creates[0] == DATABASE}
 
     def query(self, view: str) -> str:
-        """Return the query of a view. Raises UnavailableError where this version has no such view."""
+        """Return the query of a view, without comments. Raises UnavailableError if this version has no such view."""
         if view not in self._statements:
             raise UnavailableError(f"there is no view {DATABASE}.{view} in this version")
         query = self._statements[view].select or ""
         return "\n".join(line for line in query.splitlines() if not line.lstrip().startswith("--"))
 
     def queries(self) -> Iterator[tuple[str, str]]:
-        """Yield the name and the query of each view."""
+        """Yield the name and query of each view."""
         for view in self._statements:
             yield view, self.query(view)
 
     def statements(self) -> Iterator[str]:
-        """Yield what creates all views in a database in memory, for statements of a user that name them."""
+        """Yield statements that create all views in a memory database, for user statements that reference them."""
         yield _MAKE_DATABASE
         for one in self._statements.values():
             yield one.sql.replace("CREATE OR REPLACE VIEW", "CREATE VIEW IF NOT EXISTS", 1)
 
 
 def without_ticks(query: str, parameters: Parameters) -> str:
-    """Return a query that does not read views of ticks, if none of its hours is read from ticks.
+    """Return the query with empty tables for its tick views if ``tick_hours`` contains no hour; else unchanged.
 
-    To plan these views is most of the time of a small report.
+    Planning those views takes most of a small report's time.
     """
     if parameters.get("tick_hours") != _NO_HOURS:
         return query
@@ -84,7 +84,7 @@ def without_ticks(query: str, parameters: Parameters) -> str:
 
 
 def without_report_views(statements: Sequence[Statement]) -> list[Statement]:
-    """Return the statements of an embedded store, which has no views of reports."""
+    """Return the statements of an embedded store: all but those for ``gua_report``."""
     return [
         one
         for one in statements
@@ -94,15 +94,15 @@ def without_report_views(statements: Sequence[Statement]) -> list[Statement]:
 
 @cache
 def report_views() -> ReportViews:
-    """Return the views of an embedded store."""
+    """Return the report views of an embedded store; cached."""
     return ReportViews(load(EMBEDDED_TOKENS))
 
 
 class ViewsOfServer:
-    """The views of a server: asked by their queries where they are this version's and the user may read the tables.
+    """Report views of a server, replaced by their queries if the server has this version's schema.
 
-    ``applied`` returns the version and the digest of the statements that were applied to the server last, ``ours``
-    those of this version for one server. Views run with their owner's rights, queries with those of the user.
+    ``applied`` and ``ours`` return (schema version, digest): of the schema applied last, and of this version for one
+    server. A view runs with its owner's rights, a query with the user's rights.
     """
 
     def __init__(self, applied: Callable[[], tuple[int, str]], ours: Callable[[], tuple[int, str]]) -> None:
@@ -113,7 +113,7 @@ class ViewsOfServer:
         self._lock = threading.Lock()
 
     def query(self, view: str) -> str | None:
-        """Return the query to run in place of a view, ``None`` where the view itself is to be asked."""
+        """Return the query to run in place of a view; ``None`` if the view itself must be queried."""
         with self._lock:
             if not self._is_known:
                 if self._applied() == self._ours():
@@ -122,16 +122,15 @@ class ViewsOfServer:
         return None if self._views is None else self._views.query(view)
 
     def refuse(self) -> None:
-        """Ask the views from now on, as the user has no right to read the tables."""
+        """Query the views themselves from now on: the user may not read the tables."""
         self._is_known, self._views = True, None
 
 
 class TickTables:
-    """Tables in the memory of an embedded engine, with the rollups of the ticks that a report's window reads.
+    """In-memory tables of an embedded engine with rollups of the ticks in a report's window.
 
-    The hours of a window that are not rolled up, or are cut by it, are rolled up once, in parts that fit the memory of
-    a query, and all queries of the report read the result. ``command`` runs a statement, ``select`` a query, each with
-    parameters.
+    Hours that have no rollup, or that the window cuts, are rolled up once, in batches that fit a query's memory. All
+    queries of the report read the result. ``command`` runs a statement with parameters, ``select`` a query.
     """
 
     def __init__(
@@ -149,14 +148,14 @@ class TickTables:
         self._parts: dict[str, list[list[int]]] = {}
 
     def read(self, sql: str, parameters: Parameters) -> str:
-        """Return the statement, reading tables in place of the views of ticks; makes those that are missing."""
+        """Return ``sql`` with tables in place of its tick views; create and fill missing tables."""
         if not _TICKS.search(sql):
             return sql
         with self._lock:
             return _TICKS.sub(lambda call: self._table(call["view"], parameters), sql)
 
     def forget(self) -> None:
-        """Drop all tables: the ticks of the store changed."""
+        """Drop all tables, as the store's ticks changed."""
         with self._lock:
             self._drop(list(self._tables))
 

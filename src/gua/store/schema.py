@@ -1,4 +1,4 @@
-"""The schema of one store: applied, brought up from an older version, compared, required."""
+"""Schema of one store: apply, upgrade, compare, require, and attach other landing tables."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from clickhouse_connect.driver.client import Client
 
 
-# A Distributed table would take the row now and bring it to its shard some time later.
+# Without it, a Distributed table would deliver the row to its shard some time later.
 _AT_ONCE: Final = "SETTINGS distributed_foreground_insert = 1"
 _NOTE_VERSION: Final = (
     f"INSERT INTO gua.schema_versions (version, digest) {_AT_ONCE} SELECT {{version:UInt32}}, {{digest:String}}"
@@ -29,7 +29,7 @@ _NOTE_RETENTION: Final = f"INSERT INTO gua.settings (key, value) {_AT_ONCE} SELE
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Applied:
-    """What an apply came to: how many ``statements`` ran, from which version, and how long rows are kept now."""
+    """Result of an apply: the statements that ran, the version before, and the retention now."""
 
     statements: list[str]
     from_version: int
@@ -37,7 +37,7 @@ class Applied:
 
 
 class Schema:
-    """The schema of an open store; ``embedded`` tells whether nothing else can be landing in it."""
+    """The schema of an open store; ``embedded`` means that no other process can land rows in it."""
 
     def __init__(self, dsn: EmbeddedDsn | ServerDsn, client: Client, select: Select, *, embedded: bool) -> None:
         self._dsn = dsn
@@ -52,10 +52,10 @@ class Schema:
         replication: Replication | None = None,
         keep: Mapping[str, int | None] | None = None,
     ) -> Applied:
-        """Create what is missing, let what is there grow to this version, and note the version.
+        """Create missing objects, upgrade existing ones to this version, and store the version.
 
-        ``keep`` changes the retention's days by name; what is left out stays as it is. All of it may be run again,
-        also after an apply that was cut off. Raises UsageError, UnavailableError.
+        ``keep`` changes retention days by name; others stay as they are. Idempotent, also after an interrupted apply.
+        Raises UsageError, UnavailableError.
         """
         catalog = read_catalog(self._select)
         retention = retained(catalog).changed(keep or {})
@@ -78,9 +78,9 @@ class Schema:
         return Applied(statements=ran, from_version=version, retention=retention)
 
     def attach(self, database: str, progress: Callable[[str], None]) -> landing_database.Attached:
-        """Take points from the landing tables of another database, those that are there already too.
+        """Feed ticks from the landing tables of another database, and backfill their existing points.
 
-        May be run again, also after a run that was cut off. Raises UsageError, UnavailableError.
+        Idempotent, also after an interruption. Raises UsageError, UnavailableError.
         """
         if self._embedded:
             msg = f"{self._dsn} is an embedded store, which no Collector writes to: give a server's with --store"
@@ -111,7 +111,7 @@ class Schema:
         )
 
     def check(self) -> Differences:
-        """Return what differs from this version's schema."""
+        """Return the differences of the store from this version's schema."""
         version, digest = self.applied()
         if version > statements.SCHEMA_VERSION:
             return Differences(lines=[self._newer(version)], notes=[], newer=True)
@@ -129,16 +129,16 @@ class Schema:
         return result
 
     def complete(self) -> None:
-        """Apply the schema where it is not this version's. Raises UnavailableError if it is a later one's."""
+        """Apply the schema if the store's is older or differs. Raises UnavailableError if it is newer."""
         version, digest = self.applied()
         self._refuse_newer(version)
         if version < statements.SCHEMA_VERSION or digest != _digest(Topology(embedded=self._embedded)):
             self.apply()
 
     def require(self) -> None:
-        """Raise UnavailableError unless the schema of this version is there.
+        """Raise UnavailableError unless the store has this version's schema.
 
-        A user of BI tools may not look: what it asks for is there, or its question says what is not.
+        Passes if the user may not read the version, as users of BI tools: a query of a missing object fails by itself.
         """
         try:
             version, _ = self.applied()
@@ -154,7 +154,7 @@ class Schema:
             raise UnavailableError(msg)
 
     def applied(self) -> tuple[int, str]:
-        """Return the version that was applied last and the fingerprint of its statements; 0 if there is none."""
+        """Return version and digest of the schema applied last; (0, "") without one."""
         try:
             rows = self._select("SELECT version, digest FROM gua.schema_versions ORDER BY applied DESC LIMIT 1", None)
         except QueryError as error:
@@ -170,7 +170,7 @@ class Schema:
         cluster: str | None = None,
         replication: Replication | None = None,
     ) -> Topology:
-        """Return what the schema stands on here, or is to stand on."""
+        """Return the topology of the store, or the requested one before the first apply. Raises UsageError."""
         if self._embedded:
             if cluster:
                 raise UsageError(f"{self._dsn} is an embedded store, which is no cluster: leave out --cluster")
@@ -187,7 +187,7 @@ class Schema:
         return f"the schema is version {version}, this gua knows {statements.SCHEMA_VERSION}: upgrade gua"
 
     def _refuse_without_rights(self, topology: Topology) -> None:
-        """Refuse before anything is changed: a user without a right would stop in the middle."""
+        """Raise UnavailableError before any change: a user who lacks a right would stop halfway."""
         if self._embedded:
             return
         rights = (right.rpartition(" ON ") for right in grants.owner_rights(cluster=topology.cluster is not None))
@@ -213,17 +213,17 @@ class Schema:
             with translated(self._dsn):
                 return str(self._client.command(f"CHECK GRANT {right}")).strip() == "1"
         except QueryError:
-            return True  # a server that cannot tell beforehand tells at the statement itself
+            return True  # a server without CHECK GRANT rejects the statement itself later
 
     def _run(self, planned: list[str], **parameters: object) -> list[str]:
-        # Not the client's insert: its first call imports pandas, 1.5 s, where that is installed.
+        # Not the client's insert: its first call imports pandas if installed, 1.5 s.
         for sql in planned:
             with translated(self._dsn):
                 self._client.command(sql, parameters=parameters or None)
         return planned
 
     def _note_retention(self, retention: Retention, wanted: list[Statement]) -> None:
-        """Let SQL read how long ticks are kept; no row means forever."""
+        """Store the tick retention [days] in ``gua.settings`` for use in SQL; no row means forever."""
         rows = self._select("SELECT value FROM gua.settings FINAL WHERE key = {key:String}", {"key": TICKS_SETTING})
         noted = int(rows[0]["value"]) if rows else None
         if noted == retention.ticks_days:
@@ -240,10 +240,10 @@ class Schema:
 
 
 def this_version() -> tuple[int, str]:
-    """Return the version and the fingerprint of the statements that this version applies to one server."""
+    """Return this version's schema version and its digest for one server."""
     return statements.SCHEMA_VERSION, _digest(Topology())
 
 
 def _digest(topology: Topology) -> str:
-    """Return what tells this rendering of the schema from others, whatever the retention."""
+    """Return the digest of the topology's schema with default retention, so that retention does not change it."""
     return statements.digest(topology.statements(Retention()))

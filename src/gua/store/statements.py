@@ -1,7 +1,7 @@
-"""The shipped SQL as statements, rendered for the engine they go to. Lines of a semicolon part those of a file.
+"""The shipped SQL files as statements, rendered for a topology. A line of ``;`` separates a file's statements.
 
-Three forms come from the same files: the embedded store, one server, and a cluster, on which every table that keeps
-rows is ``gua.name_local`` on each server, and ``gua.name`` the Distributed table over them (docs/fleet.md).
+The same files serve the embedded store, one server and a cluster. On a cluster, each stored table is
+``gua.name_local`` on every server, and ``gua.name`` is the Distributed table over them (docs/fleet.md).
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from typing import Final
 from gua.core.errors import UnavailableError
 
 SCHEMA_VERSION: Final = 1
-# A statement that makes gua.NAME${LOCAL} also makes gua.NAME on a cluster, Distributed over the servers by the hash of
-# the host, or of what its comment names as shard key.
+# On a cluster, a statement that creates gua.NAME${LOCAL} also yields the Distributed table gua.NAME. It is sharded by
+# the hash of the host, or of the key in the file's "Shard key" comment.
 _LOCAL: Final = re.compile(r"^CREATE [A-Z ]+ gua\.(?P<name>\w+)\$\{LOCAL\} \$ON_CLUSTER$", re.MULTILINE)
 _SHARD_KEY: Final = re.compile(r"^-- Shard key: (?P<key>.+)$", re.MULTILINE)
 _BETWEEN: Final = re.compile(r"^;\n", re.MULTILINE)
 _TABLE_COMMENT: Final = re.compile(r"^COMMENT '(?P<text>(?:[^'\\]|''|\\.)*)'\s*\Z", re.MULTILINE)
-# Of this one what a server does by itself, time and again.
+# Suffix of files with objects that work periodically on a server, such as refreshable views.
 _ONLY_ON_A_SERVER: Final = "_on_server.sql"
 _PACKAGED = Path(__file__).resolve().parent.parent / "clickhouse"
 _CHECKOUT = Path(__file__).resolve().parents[3] / "clickhouse"
 _ENGINE: Final = re.compile(r"(\$\{REPLICATED\}\w*MergeTree)(?:\(([^)]*)\))?")
-# The form of our own files: a statement each, its columns between lines that hold a bracket alone, indented by four.
+# Layout of gua's SQL files: one statement each; columns indented by four, between lines with a single bracket.
 _HEAD: Final = re.compile(
     r"^CREATE (?:OR REPLACE )?(?P<kind>DATABASE|TABLE|MATERIALIZED VIEW|VIEW) (?:IF NOT EXISTS )?"
     r"(?P<name>[\w.]+)(?P<on_cluster> ON CLUSTER '[^']+')? *(?P<columns>\n\(\n)?",
@@ -46,7 +46,7 @@ _TARGET: Final = re.compile(r"\bTO (?P<target>gua\w*\.\w+)")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DeclaredColumn:
-    """One declared column: ``type`` on one line, ``declared`` as written with its type, default, comment and codec."""
+    """A declared column. ``type`` is on one line; ``declared`` is the SQL with type, default, comment and codec."""
 
     name: str
     type: str
@@ -55,7 +55,7 @@ class DeclaredColumn:
 
 @dataclass(frozen=True, kw_only=True)
 class Statement:
-    """One rendered statement, which creates one object. ``name`` is its file's path below ``clickhouse/``."""
+    """A rendered statement that creates one object. ``name`` is its file's path below ``clickhouse/``."""
 
     name: str
     sql: str
@@ -73,28 +73,28 @@ class Statement:
 
     @property
     def kind(self) -> str:
-        """What is created: a ``database``, ``table``, ``view`` or ``materialized view``."""
+        """Kind of the created object: ``database``, ``table``, ``view`` or ``materialized view``."""
         return self._head["kind"].lower()
 
     @property
     def object_name(self) -> str:
-        """The name of what is created, with its database."""
+        """Name of the created object, with its database."""
         return self._head["name"]
 
     @property
     def creates(self) -> tuple[str, str] | None:
-        """The database and the name of the table or view that is created; ``None`` for a database."""
+        """Database and name of the created table or view; ``None`` for a database."""
         database, dot, name = self.object_name.partition(".")
         return (database, name) if dot else None
 
     @property
     def altering(self) -> str:
-        """How a statement begins that changes the object, on the whole cluster if it was made there."""
+        """Beginning of a statement that alters the object, with ON CLUSTER if it was created so."""
         return f"ALTER TABLE {self.object_name}{self._head['on_cluster'] or ''}"
 
     @cached_property
     def columns(self) -> list[DeclaredColumn]:
-        """The declared columns in their order; none where the engine works them out."""
+        """Declared columns in order; empty if the engine infers them."""
         if not self._head["columns"]:
             return []
         declared = self._code.partition("\n(\n")[2].partition("\n)\n")[0]
@@ -102,41 +102,41 @@ class Statement:
 
     @cached_property
     def _clauses(self) -> str:
-        """What follows the columns of a table, on one line and without its comment."""
+        """Clauses after a table's columns, on one line and without the comment."""
         _, _, clauses = self._code.partition("\n)\n")
         return _COMMENT.sub("", " ".join(clauses.split())) if self.kind == "table" else ""
 
     @property
     def ttl(self) -> str | None:
-        """The expression after TTL, ``None`` if rows stay forever."""
+        """The TTL expression; ``None`` if rows never expire."""
         match = _TTL.search(self._clauses)
         return match["ttl"] if match else None
 
     @property
     def settings(self) -> dict[str, str]:
-        """The settings of a table."""
+        """Settings of a table by name."""
         return settings_of(self._clauses.partition("SETTINGS ")[2])
 
     @property
     def target(self) -> str | None:
-        """The table that a materialized view fills."""
+        """Target table of a materialized view; ``None`` for other objects."""
         match = _TARGET.search(self._code) if self.kind == "materialized view" else None
         return match["target"] if match else None
 
     @property
     def as_definer(self) -> bool:
-        """Whether a view runs with the rights of who made it."""
+        """Whether a view runs with its definer's rights (SQL SECURITY DEFINER)."""
         return "SQL SECURITY DEFINER" in self._code
 
     @property
     def select(self) -> str | None:
-        """The query of a view, without the comment after it."""
+        """Query of a view, without the comment after it; ``None`` if it has no query."""
         _, _, query = self._code.partition("\nAS\n")
         return _COMMENT.sub("", query) or None
 
 
 def schema_directory(candidates: tuple[Path, ...] = (_PACKAGED, _CHECKOUT)) -> Path:
-    """Return the first of the candidates that holds the SQL. Raises UnavailableError if none does."""
+    """Return the first candidate directory with the SQL files. Raises UnavailableError if none has them."""
     for directory in candidates:
         if (directory / "00_landing").is_dir():
             return directory
@@ -144,7 +144,7 @@ def schema_directory(candidates: tuple[Path, ...] = (_PACKAGED, _CHECKOUT)) -> P
 
 
 def load(tokens: Mapping[str, str], directory: Path | None = None) -> list[Statement]:
-    """Return every statement of the form that ``tokens`` are of, in the order in which they are applied."""
+    """Return every statement rendered with ``tokens``, in the order to apply them."""
     return [*_loaded(tuple(tokens.items()), directory or schema_directory())]
 
 
@@ -171,7 +171,7 @@ def _rendered(text: str, tokens: Mapping[str, str]) -> str:
 
 
 def _distributed(text: str) -> str | None:
-    """Return the statement of the Distributed table over what a file makes on each server, ``None`` for most files."""
+    """Return the Distributed table's statement for a file that creates a ``${LOCAL}`` table; ``None`` for others."""
     made = _LOCAL.search(text)
     if made is None:
         return None
@@ -187,9 +187,9 @@ def _distributed(text: str) -> str | None:
 
 
 def _with_fragments(root: Path, tokens: Mapping[str, str]) -> dict[str, str]:
-    """Return the tokens, and what several statements have in common: ``name.part`` stands where they say ``${NAME}``.
+    """Return the tokens plus shared fragments: ``name.part`` replaces ``${NAME}``.
 
-    A part may use others. The comment at its top stays in its file.
+    Fragments may use other fragments. Comments at their top are dropped.
     """
     known = dict(tokens)
     texts: dict[str, str] = {}
@@ -210,41 +210,41 @@ def _with_fragments(root: Path, tokens: Mapping[str, str]) -> dict[str, str]:
 
 
 def _files(root: Path, ending: str) -> list[Path]:
-    """Return the files below a folder with this ending, by folder and name: each report looks for all of them."""
+    """Return the files below ``root`` with this ending, sorted by path. os.walk is fast: each report lists them."""
     found = (Path(folder, name) for folder, _, names in os.walk(root) for name in names if name.endswith(ending))
     return sorted(found, key=lambda file: file.parts)
 
 
 def _columns(text: str) -> str:
-    """Return the columns that a statement declares, from the line that opens them to the one that closes them."""
+    """Return the column list of a statement, brackets included."""
     inside = text.partition("\n(\n")[2].partition("\n)\n")[0]
     return f"(\n{inside}\n)"
 
 
 def _with_replica(engine: re.Match[str], tokens: Mapping[str, str]) -> str:
-    """Put where a replica finds the others before the engine's own arguments, if it has to be told."""
+    """Return the engine with its replica path before its own arguments, if ``tokens`` has one."""
     arguments = ", ".join(filter(None, (tokens["REPLICA"], engine[2])))
     return f"{engine[1]}({arguments})" if arguments else engine[1]
 
 
 def digest(statements: list[Statement]) -> str:
-    """Return what tells one rendering of the schema from another."""
+    """Return a fingerprint of rendered statements: 16 hexadecimal digits of their SHA-256."""
     return hashlib.sha256("\0".join(statement.sql for statement in statements).encode()).hexdigest()[:16]
 
 
 def proto_file() -> Path:
-    """Return the .proto that names the fields of an OTLP request as ClickHouse reads them."""
+    """Return the path of the .proto with ClickHouse's field names of an OTLP request."""
     return schema_directory() / "00_landing" / "otlp.proto"
 
 
 def settings_of(text: str) -> dict[str, str]:
-    """Return ``a = 1, b = 2`` by name."""
+    """Return the settings in ``a = 1, b = 2`` by name."""
     pairs = (pair.partition("=") for pair in text.split(",") if pair)
     return {name.strip(): value.strip() for name, _, value in pairs}
 
 
 def type_on_one_line(text: str) -> str:
-    """Return a column's type in one way of writing, as the engine and our files differ."""
+    """Return a column type in one canonical format, for comparing the engine's and gua's spelling."""
     one_line = " ".join(text.split()).replace("( ", "(").replace(" )", ")")
     return "Bool" if one_line == "Boolean" else one_line
 

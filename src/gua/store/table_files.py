@@ -1,7 +1,7 @@
-"""The files of an embedded store's tables: merged and removed as a server's background threads would.
+"""Table files of an embedded store: merges parts and removes merged ones, as a server does in the background.
 
-Measured on engine 26.9: parts that a merge replaced stay on the disk however long the process lives, and the next one
-keeps them too. Their directories are removed here, once the engine is closed and the disk has the new ones.
+Measured with engine 26.9: parts replaced by a merge stay on disk while the process lives, and the next process
+retains them too. They are removed here, after the engine is closed and the new parts are on disk.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _PART: Final = re.compile(r"(?P<partition>[^_]+)_(?P<first>\d+)_(?P<last>\d+)_(?
 
 
 def merge_crowded(client: Client, *, most_parts: int = MOST_PARTS) -> int:
-    """Merge every partition of more than ``most_parts`` parts into one, and return how many those were."""
+    """Merge every partition with more than ``most_parts`` parts into one; return the number of merged partitions."""
     crowded = client.query(_CROWDED, parameters={"most": most_parts}).result_rows
     for table, partition in crowded:
         client.command(f"OPTIMIZE TABLE gua.{table} PARTITION ID '{partition}' FINAL")
@@ -44,10 +44,10 @@ def merge_crowded(client: Client, *, most_parts: int = MOST_PARTS) -> int:
 
 
 def replaced_parts(client: Client, data: Path) -> list[Path]:
-    """Return the directories, all below ``data``, of parts that an active part replaces: it has all their blocks.
+    """Return the directories below ``data`` of parts whose blocks an active part contains.
 
-    They are looked for on the disk, as the engine loads its list of them only bit by bit. A part that a merge in the
-    background made meanwhile replaces an active one, and is not replaced by it: its level is higher.
+    Listed from disk, as the engine loads its own list of them gradually. A background merge's newer part has a higher
+    level than the active part: the latter does not replace it.
     """
     active = {Path(row[0]) for row in client.query(_ACTIVE).result_rows}
     tables: dict[Path, list[_Part]] = {}
@@ -65,7 +65,7 @@ def replaced_parts(client: Client, data: Path) -> list[Path]:
 
 
 class _Part(NamedTuple):
-    """What the name of a part tells: its partition, its first and last block, how often it was merged."""
+    """Fields of a part's name: partition, first and last block, merge level."""
 
     partition: str
     first: int
@@ -82,7 +82,7 @@ class _Part(NamedTuple):
 
 
 def _part(name: str) -> _Part | None:
-    """Return what a part's name tells, ``None`` where it is not a part's."""
+    """Return the fields of a part's directory name; ``None`` if it is not a part's."""
     match = _PART.fullmatch(name)
     if not match:
         return None
@@ -90,7 +90,7 @@ def _part(name: str) -> _Part | None:
 
 
 def remove_parts(directories: list[Path]) -> None:
-    """Remove the directories, after the parts that replace them have reached the disk. Only with the engine closed."""
+    """Remove part directories after their replacements are synced to disk. Only call with the engine closed."""
     if not directories:
         return
     sync_filesystem(directories[0].parent)
@@ -99,7 +99,7 @@ def remove_parts(directories: list[Path]) -> None:
 
 
 def sync_filesystem(path: Path) -> None:
-    """Write everything of the file system that holds ``path`` to its disk (syncfs(2)). Raises OSError."""
+    """Sync the file system that contains ``path`` to its disk (syncfs(2)). Raises OSError."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         if ctypes.CDLL(None, use_errno=True).syncfs(descriptor) != 0:

@@ -1,10 +1,10 @@
-"""Ticks as rows of an embedded store's tables: what its views would make of their points.
+"""Ticks as rows of an embedded store's tables, equal to what its views compute from OTLP points.
 
-The way of all ticks into an embedded store. As points they would be read letter by letter, 35 of a card and 6 of a
-process, to become one row each again. A test lands the same ticks both ways.
+All ticks of an embedded store take this path. As points, the engine would parse 35 per card and 6 per process only
+to combine each set into one row. A test lands the same ticks both ways.
 
-Numbers are written as they are stored, and made NULL by the engine where the column's type cannot hold them, as the
-views of ``clickhouse/10_ticks`` do.
+Numbers are written in stored units. The engine turns those that the column's type cannot represent into NULL, as
+the views of ``clickhouse/10_ticks`` do.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ _YEAR_2000_MS: Final = 946_684_800_000
 _YEAR_2100_MS: Final = 4_102_444_800_000
 _DAY_MS: Final = 86_400_000
 _MOST_UINT32: Final = 0xFFFF_FFFF
-# Beyond it a point's value, a double of whole units, may be another one in its last place.
+# A point's value is a double in whole units: larger numbers may lose their last digit there.
 _MOST: Final = 1 << 50
 _NO_TOTALS: Final = (None,) * 3 * len(ProcessType)
 _line = json.JSONEncoder(ensure_ascii=False, check_circular=False, separators=(",", ":")).encode
 
 
 class TickColumn(NamedTuple):
-    """A column of what is inserted: the type it is read as from a file, and ``sql``, what the engine makes of that."""
+    """An inserted column: ``read`` is its type in the file, ``sql`` the expression that converts it."""
 
     name: str
     read: str
@@ -43,7 +43,7 @@ class TickColumn(NamedTuple):
 
 
 class TableLines(NamedTuple):
-    """Rows of one table, each a line of JSON with the values of the columns in order."""
+    """Rows of one table, each a JSON array with the values of ``columns`` in order."""
 
     table: str
     columns: Sequence[TickColumn]
@@ -51,14 +51,14 @@ class TableLines(NamedTuple):
 
 
 class _Part(NamedTuple):
-    """Columns that follow each other, and what gives their values of a reading."""
+    """Adjacent columns, and the function that returns their values for a reading."""
 
     columns: tuple[TickColumn, ...]
     values: Callable[[Any], Iterable[object]]
 
 
 class _NotPlainError(Exception):
-    """The tick holds something that only its points tell in full."""
+    """The tick has a value that rows cannot represent exactly: land its points."""
 
 
 def _plain(name: str, read: str) -> TickColumn:
@@ -78,7 +78,7 @@ def _text(name: str) -> TickColumn:
 
 
 def _numbers(columns: Iterable[StoredColumn], values: Callable[[Any], Iterable[int | None]]) -> _Part:
-    """Return columns of numbers; of one that a point may not carry unchanged the tick is not taken."""
+    """Return integer columns. Their values raise _NotPlainError for numbers of 2^50 or more, which points may round."""
 
     def checked(reading: object) -> list[int | None]:
         numbers = [*values(reading)]
@@ -91,7 +91,7 @@ def _numbers(columns: Iterable[StoredColumn], values: Callable[[Any], Iterable[i
 
 
 def _ratios(every: Iterable[Field]) -> _Part:
-    """Return the columns of ratios, in the steps in which they are stored; rounded half to even as ClickHouse does."""
+    """Return the ratio columns in their stored steps, rounded half to even as ClickHouse does."""
     stored = [(one.name, one.column) for one in every if one.form is PointForm.DOUBLE and one.column]
     scales = [(name, column.scale) for name, column in stored]
 
@@ -103,14 +103,14 @@ def _ratios(every: Iterable[Field]) -> _Part:
 
 
 def _counts(every: Iterable[Field], **more: StoredColumn) -> _Part:
-    """Return the columns of integers and thousandths, stored as they are in a reading, and of ``more`` fields."""
+    """Return the columns of integers and thousandths, stored as in a reading, and of the fields in ``more``."""
     forms = PointForm.MILLI, PointForm.INTEGER
     stored = {one.name: one.column for one in every if one.form in forms and one.column} | more
     return _numbers(stored.values(), attrgetter(*stored))
 
 
 def _texts(*names: str, **named: str) -> _Part:
-    """Return columns of texts by the names of their fields; ``named`` gives those with another name."""
+    """Return text columns; ``names`` are fields with equal column names, ``named`` maps fields to other names."""
     get = attrgetter(*names, *named)
     return _Part(tuple(map(_text, (*names, *named.values()))), lambda reading: _cleaned(*get(reading)))
 
@@ -211,7 +211,7 @@ _INFO: Final = (
     _Part((_integer("gpu_index", "UInt16"), _SHARED), attrgetter("index", "memory_shared")),
     _texts("name", "model", "vendor", "driver_version", "pci", "mig", "parent"),
 )
-# Cards last: an import that is killed leaves no card without those that held it.
+# Cards last: an interrupted import then leaves no card tick without its processes and allocations.
 TABLES: Final[Mapping[str, Sequence[TickColumn]]] = {
     "process_ticks": (
         *(_HOST, _moment("ts"), _GPU),
@@ -226,7 +226,7 @@ TABLES: Final[Mapping[str, Sequence[TickColumn]]] = {
     ),
     "card_seen": (
         *(_HOST, _GPU, _moment("first_seen"), _moment("last_seen"), _plain("longest_ms", "UInt64")),
-        # Read as the newest tick [Unix ms], the card's GPU time in it and its duration [ms].
+        # Array of the newest tick [Unix ms], the card's GPU time in it [ms] and its duration [ms].
         TickColumn(
             "newest_share",
             "Array(Int64)",
@@ -241,9 +241,9 @@ TABLES: Final[Mapping[str, Sequence[TickColumn]]] = {
             _moment("first_seen"),
             _moment("last_seen"),
         ),
-        # Read as any time in it.
+        # Unix ms of any time on that day.
         TickColumn("day", "Int64", "toDate(fromUnixTimestamp64Milli(day, 'UTC'), 'UTC')"),
-        # Read as version, source and interval of the newest tick [ms].
+        # Array of version, source and interval [ms] of the newest tick.
         TickColumn(
             "newest",
             "Array(String)",
@@ -263,7 +263,7 @@ class _Seen(NamedTuple):
 
 
 class _Sender(NamedTuple):
-    """What every row of a resource begins with, and all that it says of itself as text."""
+    """First columns of a resource's ``card_ticks`` rows, its host name, and its attributes as text."""
 
     begin: tuple[str, str, int]
     host: str
@@ -271,10 +271,10 @@ class _Sender(NamedTuple):
 
 
 class TickRows:
-    """Rows of ticks up to now, to be landed at once."""
+    """Accumulates ticks as rows, to be landed at once."""
 
     def __init__(self, now_ms: int) -> None:
-        """Make none yet; ``now_ms`` is the Unix time: what is ahead of it is for the views to judge."""
+        """Start empty. ``now_ms`` is the current Unix time: later ticks are refused, and the views decide on them."""
         self.ticks = 0
         self.characters = 0
         self._now_ms = now_ms
@@ -284,9 +284,9 @@ class TickRows:
         self._agents: dict[tuple[str, str, str, int], tuple[int, int, Origin]] = {}
 
     def add(self, tick: Tick) -> bool:
-        """Take a tick; return False and take nothing of one that only its points tell in full.
+        """Add a tick; return False, adding nothing, if rows cannot represent it exactly.
 
-        That is one of a time that cannot be, or that holds a number which no point carries, or carries unchanged.
+        Refused: an implausible time, a missing key, or a number that a point cannot carry or may round.
         """
         if not _YEAR_2000_MS <= tick.ts_ms <= self._now_ms:
             return False
@@ -306,7 +306,7 @@ class TickRows:
         return True
 
     def parts(self) -> Iterator[TableLines]:
-        """Yield the rows of each table that has some."""
+        """Yield the rows of each non-empty table, in the order to insert them."""
         every = {
             **self._lines,
             "card_info": [

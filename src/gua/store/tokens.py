@@ -1,4 +1,4 @@
-"""What the ``$TOKENS`` in the shipped SQL stand for: on the embedded engine, on one server, on a cluster."""
+"""Values of the ``$TOKENS`` in the shipped SQL: embedded engine, one server, or cluster."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from gua.core.errors import UsageError
 
 RAW_DAYS: Final = 3
 _MOST_DAYS: Final = 36_500
-# How long after an insert its rows may still be invisible to somebody who sees the mark that it left.
+# Inserted rows may stay invisible for this long [s] to a query that already reads their hour mark.
 _SETTLE_SECONDS: Final = 10
-# Hosts x hours counted in one statement: 8 cards with 10 processes each at 30 s are 10 million rows.
+# Hosts x hours in one rollup statement: at 30 s, 8 cards with 10 processes each make 10 million rows.
 _HOURS_AT_ONCE: Final = 1_000
-# As in remote_servers of the server's configuration, or a macro of it.
+# Cluster name in remote_servers, or a macro such as {cluster}.
 _CLUSTER: Final = re.compile(r"\{\w{1,64}\}|\w[\w.-]{0,127}", re.ASCII)
-# By the names of database and table, not by {uuid}: a server that joins later finds the replicas of its shard.
+# Path by database and table, not {uuid}: a server that joins later uses the path of its shard's replicas.
 _REPLICA: Final = "'/clickhouse/tables/{shard}/{database}/{table}', '{replica}'"
-# A Collector's retry of a block whose views were half filled must go through; what is kept twice merges into one.
+# A retried block must reach views that the first attempt filled only in part; duplicate rows merge into one.
 _NO_DEDUPLICATION: Final = "replicated_deduplication_window = 0, replicated_deduplication_window_for_async_inserts = 0"
-# Of each column of each part, a fifth of all bytes, read anew at each opening; no question of ours is planned by them.
-# Not on servers: older ones have no such settings.
+# Column statistics are a fifth of a part's bytes, read at each opening, and gua's queries do not use them.
+# Embedded only: older servers lack these settings.
 _NO_STATISTICS: Final = "auto_statistics_types = '', refresh_statistics_interval = 0"
-# Of the hourly tables of large fleets larger blocks take a twelfth less room.
+# Larger blocks save a twelfth of the hourly tables' size in large fleets.
 _LARGE_BLOCKS: Final = "min_compress_block_size = 262144"
 _DEFINER: Final = "DEFINER = CURRENT_USER SQL SECURITY DEFINER"
 _ONE_NODE: Final = {
@@ -42,13 +42,11 @@ _ONE_NODE: Final = {
 
 
 class Replication(Enum):
-    """How the servers of one shard come to keep the same rows."""
+    """How the servers of a shard replicate rows."""
 
-    TABLES = "tables"  # Replicated tables, made on every server ON CLUSTER
-    DATABASE = (
-        "database"  # databases of engine Replicated: they take statements to the others and tell tables their replicas
-    )
-    NONE = "none"  # shards of one server and no ClickHouse Keeper: the statements are applied to each server by itself
+    TABLES = "tables"  # Replicated* tables, created ON CLUSTER
+    DATABASE = "database"  # databases with engine Replicated: they replicate DDL and configure their tables' replicas
+    NONE = "none"  # one server per shard, without ClickHouse Keeper: apply the statements to each server
 
 
 def server_tokens(
@@ -56,12 +54,12 @@ def server_tokens(
 ) -> dict[str, str]:
     """Return the tokens for one server.
 
-    Raw points, ticks and hours are kept for the days given; ``None`` is forever.
-    Raises UsageError for a number of days that is none.
+    Days are the retention of raw points, ticks and the hourly rollup; ``None`` is forever.
+    Raises UsageError for days outside 1 to 36,500.
     """
     return {
         **_ONE_NODE,
-        # Whole partitions by the day, so that parts are dropped and not rewritten; its last hour decides when.
+        # Expire whole days, so that partitions are dropped and not rewritten; a day's last hour decides.
         "TICKS_TTL": _ttl("toDate(ts) + 1", ticks_days),
         "HOURS_TTL": _ttl("toDate(hour) + 1", hours_days),
         "LANDING_ENGINE": _landing("MergeTree", raw_days),
@@ -80,9 +78,9 @@ def cluster_tokens(
     hours_days: int | None = None,
     replication: Replication = Replication.TABLES,
 ) -> dict[str, str]:
-    """Return the tokens for the cluster ``name`` of remote_servers, or for a macro as ``{cluster}``.
+    """Return the tokens for the cluster ``name`` in remote_servers, or for a macro such as ``{cluster}``.
 
-    Raises UsageError for a name that is none, and as server_tokens.
+    Raises UsageError for an invalid name or number of days.
     """
     if not _CLUSTER.fullmatch(name):
         raise UsageError(f"{name!r} is no cluster's name: take one that the server has in system.clusters")

@@ -1,4 +1,4 @@
-"""What the schema of a store stands on: embedded, on one server, or on a cluster; and how long it keeps rows."""
+"""Topology of a store's schema (embedded, one server, cluster), and retention of its rows."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ _RAW, _TICKS, _HOURS = "gua.otel_metrics_gauge", "gua.card_ticks", "gua.hourly_c
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Retention:
-    """Days that rows are kept; ``None`` is forever."""
+    """Retention in days of raw points, ticks and hourly rollups; ``None`` is forever."""
 
     raw_days: int | None = RAW_DAYS
     ticks_days: int | None = None
     hours_days: int | None = None
 
     def changed(self, given: Mapping[str, int | None]) -> Retention:
-        """Return it with what was given. Raises UsageError where the three make no sense together."""
+        """Return a copy with the new days by name. Raises UsageError if the three values contradict each other."""
         changed = replace(self, **given)
         if changed.ticks_days is not None and changed.ticks_days < LEAST_TICKS_DAYS:
             raise UsageError(
@@ -57,19 +57,19 @@ class Retention:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Topology:
-    """``cluster`` is its name in remote_servers, ``None`` for one node."""
+    """Where the schema is applied. ``cluster`` is a name in remote_servers, ``None`` for a single node."""
 
     embedded: bool = False
     cluster: str | None = None
     replication: Replication = Replication.TABLES
 
     def statements(self, retention: Retention) -> list[Statement]:
-        """Return every statement of this topology, in the order in which they are applied."""
+        """Return every statement of this topology, in the order to apply them."""
         loaded = load(self.tokens(retention))
         return without_report_views(loaded) if self.embedded else loaded
 
     def tokens(self, retention: Retention) -> dict[str, str]:
-        """Return what the tokens in the SQL stand for."""
+        """Return the values of the tokens in the SQL."""
         if self.cluster is not None:
             return cluster_tokens(self.cluster, **asdict(retention), replication=self.replication)
         served = server_tokens(**asdict(retention))
@@ -85,9 +85,9 @@ def topology_of(
     cluster: str | None = None,
     replication: Replication | None = None,
 ) -> Topology:
-    """Return the topology of what is on a server; where there is none yet, the one that is asked for.
+    """Return the topology of a server's schema; without a schema, the requested one.
 
-    Raises UsageError if another is asked for: rows would not move with it.
+    Raises UsageError if another cluster is requested: existing rows would not move there.
     """
     there = catalog.get(_TICKS)
     if there is None:
@@ -110,7 +110,7 @@ def _replication(catalog: Mapping[str, CatalogEntry], select: Select) -> Replica
 
 
 def retained(catalog: Mapping[str, CatalogEntry]) -> Retention:
-    """Return how long rows are kept now; the shipped days where a table is not there yet."""
+    """Return the current retention; the default for tables that do not exist yet."""
     return Retention(
         raw_days=_days(catalog, _RAW, Retention().raw_days),
         ticks_days=_days(catalog, _TICKS, Retention().ticks_days),
@@ -127,7 +127,7 @@ def _days(catalog: Mapping[str, CatalogEntry], name: str, shipped: int | None) -
 
 
 def parse_days(option: str, text: str) -> int | None:
-    """Return whole days, ``None`` for "forever". Raises UsageError, naming the option."""
+    """Return whole days, ``None`` for "forever". Raises UsageError with the option's name."""
     if text.strip().lower() == FOREVER:
         return None
     try:

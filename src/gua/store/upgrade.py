@@ -1,10 +1,9 @@
-"""From the schema that is there to this version's: tables only grow, and no view that rows pass through is dropped.
+"""Upgrade of an existing schema: tables only gain columns, and views that pass rows on are never dropped.
 
-Collectors insert while a server's schema is applied. A point that lands before a view of ticks was made is in no tick,
-and its sender has been told that it is safe. So a landing table is made with a constraint that no row meets: an insert
-is refused, which its sender tries again, until the last step takes the constraint away. Replicas of a table must all
-have the same constraints, also one that joins later: where tables are replicated points come in by the Distributed
-tables alone, and these are made last.
+Collectors insert while a server's schema is applied. A point that lands before the views of ticks exist enters no
+tick, though its sender got a success. So a landing table is created with a constraint that rejects every row;
+senders retry until the last step drops it. Replicas of a table need equal constraints, also those that join later.
+So with replicated tables no constraint is used: points enter only by the Distributed tables, which are created last.
 """
 
 from __future__ import annotations
@@ -20,9 +19,9 @@ _COLUMNS_BEGIN: Final = "\n(\n"
 
 
 def steps(statements: Iterable[Statement], found: Mapping[str, CatalogEntry], formatted: Formatter) -> list[str]:
-    """Return what brings ``found`` to what the statements make, in the order to run it; all of it may be run again.
+    """Return the idempotent SQL that upgrades the catalog ``found`` to ``statements``, in the order to run it.
 
-    After the last of it landing tables that are new take no rows until they are opened (:func:`openings`).
+    New landing tables reject rows afterwards, until :func:`openings` ran.
     """
     planned: list[str] = []
     for wanted in in_order(statements):
@@ -35,7 +34,7 @@ def steps(statements: Iterable[Statement], found: Mapping[str, CatalogEntry], fo
 
 
 def in_order(statements: Iterable[Statement]) -> list[Statement]:
-    """Return the statements so that on a cluster points cannot come in before the last of them is there."""
+    """Return the statements with the Distributed landing tables and their views last, so that points come in last."""
     given = list(statements)
     entrances = {
         one.object_name for one in given if one.object_name in LANDING and "\nENGINE = Distributed(" in one.sql
@@ -44,14 +43,14 @@ def in_order(statements: Iterable[Statement]) -> list[Statement]:
 
 
 def created(statement: Statement) -> str:
-    """Return the SQL that makes something; a landing table takes no rows yet."""
+    """Return the SQL that creates an object; a new landing table gets the constraint that rejects rows."""
     if not _can_be_shut(statement):
         return statement.sql
     return statement.sql.replace(_COLUMNS_BEGIN, f"{_COLUMNS_BEGIN}    CONSTRAINT {SHUT} CHECK 0,\n", 1)
 
 
 def openings(statements: Iterable[Statement], found: Mapping[str, CatalogEntry]) -> list[str]:
-    """Return the statements that let points in, the last to run: of what was ``found`` before some may be shut."""
+    """Return the final statements, which drop the constraint of landing tables that are new or still closed."""
     return [
         f"{one.altering} DROP CONSTRAINT IF EXISTS {SHUT}"
         for one in statements
