@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from fakes.reports import HOUR_MS, SCRIPT, TICK_MS, empty_report, having, lacking, week_report
-from gua.report.answers import Asked, answers
+from gua.report.answers import IdleOwner, answers
 from gua.report.costs import Cost
 from gua.report.model import Report, Silent
 from gua.report.sections.now_rows import Now, OtherHolder
@@ -40,7 +40,7 @@ def used(report: Report, *owners: OwnerUsage) -> Report:
     return having(report, Usage(owners=owners))
 
 
-def asked(report: Report) -> Asked:
+def asked(report: Report) -> IdleOwner:
     (one,) = answers(report).ask
     return one
 
