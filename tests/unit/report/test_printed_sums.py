@@ -10,7 +10,7 @@ import pytest
 
 from fakes.reports import having, week_report
 from gua.core.words import Use
-from gua.report.answers import Asked, AskedOfEmpty, EmptyPromise, Unowned, answers
+from gua.report.answers import AskedOfEmpty, EmptyPromise, IdleOwner, Unowned, answers
 from gua.report.costs import Cost, added_by_state
 from gua.report.forms.first_screen.answers import amounts, other_people, places
 from gua.report.forms.first_screen.overview import day
@@ -164,7 +164,7 @@ def test_whom_to_ask_the_others_and_nobody_add_up_to_what_was_held_and_what_was_
     states = {**dict.fromkeys(STATES, sixth), IDLE_HELD: StateTime(gpu_ms=4 * SIXTHS)}
     promised = replace(report[PromisedHours], uses={Use.USED: SIXTHS, Use.EMPTY: 3 * SIXTHS, Use.FREE: SIXTHS})
     shown = replace(having(report, promised), headline=replace(report.headline, states=states))
-    held = [Asked(owner=f"h{n}", gpu_ms=SIXTHS, wasted_gpu_ms=SIXTHS, **NOT_THERE) for n in range(3)]
+    held = [IdleOwner(owner=f"h{n}", gpu_ms=SIXTHS, wasted_gpu_ms=SIXTHS, **NOT_THERE) for n in range(3)]
     empty = [AskedOfEmpty(owner=f"e{n}", gpu_ms=SIXTHS, wasted_gpu_ms=SIXTHS, cost=None, holds=()) for n in range(3)]
     nobody = Unowned(wasted_gpu_ms=SIXTHS, cost=None, holds=())
     hours = HourFormat(1)
@@ -231,7 +231,7 @@ def test_what_groups_cost_is_what_the_currency_s_sum_says() -> None:
     ],
 )
 def test_others_are_people_each_once(rest: str, said: str) -> None:
-    ana = Asked(owner="ana", wasted_gpu_ms=1, gpu_ms=1, **NOT_THERE)
+    ana = IdleOwner(owner="ana", wasted_gpu_ms=1, gpu_ms=1, **NOT_THERE)
     # Who was promised cards and left them empty may have held others.
     first, *more = rest.split()
     every = [
