@@ -40,7 +40,7 @@ class Watcher(Protocol):
         ...
 
     def skipped(self, reason: str, message: str, count: int = 1) -> None:
-        """Handle ``count`` pending ticks that could not be made."""
+        """Handle ``count`` grid points without a tick."""
         ...
 
     def alive(self) -> None:
@@ -127,7 +127,7 @@ class AgentEvents:
         self.condition(_SILENT_JOBS, self._silent_jobs.after(tick))
 
     def skipped(self, reason: str, message: str, count: int = 1) -> None:
-        """Count pending ticks that could not be made, and log the reason."""
+        """Count grid points without a tick, and log the reason."""
         self._board.skipped(reason, count)
         self._changes.failed(reason if reason in {DRIVER, FAULT} else _CLOCK, message, kind=reason)
         for each in self.also:

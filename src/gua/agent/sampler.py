@@ -1,7 +1,7 @@
 """Makes a tick on a real host: reads cards and processes, sets spans, attributes GPU time, advances idle counters.
 
 A tick covers (ts - duration, ts] of the wall clock. The duration follows from the last spooled tick's mark, the clocks
-and the agent's uptime. The spans of one agent never overlap, whatever restarts, stalls, suspends or clock steps occur,
+and the agent's uptime. The spans of one agent never overlap, despite restarts, stalls, suspends and clock steps,
 except after a counted set-back of more than 10 minutes. Their sum never exceeds the real elapsed time.
 """
 

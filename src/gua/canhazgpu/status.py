@@ -16,7 +16,7 @@ from gua.core.plaintext import few, pad, safe
 from gua.core.words import Mig
 
 HELD_MB: Final = 1024
-"""Memory above which canhazgpu classifies a card as used [MB]."""
+"""Memory above which canhazgpu classifies a card as used [MiB, in its output MB]."""
 _MB: Final = 2**20
 _SHOWN: Final = 2
 _HEADINGS: Final = ("GPU", "STATUS", "USER", "DURATION", "TYPE", "MODEL", "DETAILS", "VALIDATION")

@@ -184,7 +184,7 @@ def _belongs(whose: _Whose, allocation: Allocation) -> bool | None:
             return promised == own
     if allocation.owner is None or whose.owner is None:
         return None
-    # A user without a name is a number on either side.
+    # A user without a name is represented by the uid on either side.
     if allocation.owner in {whose.owner, str(whose.uid)}:
         return True
     return None if whose.owner.isdecimal() or allocation.owner.isdecimal() else False
@@ -336,7 +336,7 @@ class Promises:
     def labelled(self, card: CardTick) -> tuple[ProcessReading, ...]:
         """Return the card's processes after :meth:`of`, with the work that each process's allocation declares.
 
-        What is known of the process itself takes precedence.
+        Values of the process itself take precedence.
         """
         known = self._cards.get(card.uuid, _Known())
         declared = [each for each in known.at_end if each.workload_kind is not None or each.workload_model is not None]

@@ -58,6 +58,6 @@ class NothingRecordedError(UnavailableError):
 
 
 class DataError(GuaError):
-    """Input data that would make results wrong: all of it was rejected and none was stored."""
+    """Input data that would make results wrong: it was rejected as a whole and nothing was stored."""
 
     exit_code = 4

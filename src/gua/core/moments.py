@@ -22,8 +22,8 @@ UTC_NAMES: Final = frozenset({"Etc/UTC", "Etc/UCT", "Etc/Universal", "Etc/Zulu",
 def parse_moment_ms(text: str, *, now_ms: int, timezone: tzinfo, newest_ms: int | None = None) -> int:
     """Return the Unix time [ms] of a time expression.
 
-    Accepted are now, an ISO 8601 time, the start of a day (today, yesterday, or the latest of a weekday) or of a month,
-    and a duration before ``newest_ms`` (now if that is ``None``). A time without an offset is local to ``timezone``.
+    Accepted are now, an ISO 8601 time, and the start of a day (today, yesterday, the latest of a weekday) or month.
+    A duration counts back from ``newest_ms``, or from now without it. A time without an offset is in ``timezone``.
     Raises UsageError for anything else, and for years before 1900 or after 2199.
     """
     word = text.strip()

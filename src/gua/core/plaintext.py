@@ -17,7 +17,7 @@ UNPRINTABLE = "(unprintable)"
 
 
 def cells(text: str) -> int:
-    """Return how many columns ``text`` (already cleaned) takes on a terminal."""
+    """Return the width of ``text`` in terminal columns; it must be cleaned by :func:`safe`."""
     return len(text) if text.isascii() else sum(map(_cells_of, text))
 
 

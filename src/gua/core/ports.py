@@ -69,8 +69,8 @@ class UtilizationSample(NamedTuple):
 class Activity(NamedTuple):
     """Means over a span as ratios, ``None`` if unknown; fields are named as in a card's reading.
 
-    Share of busy multiprocessors (SMs), share of the possible warps that were resident, share of time with tensor
-    operations, and share of the peak memory bandwidth.
+    They are shares of busy multiprocessors (SMs), of resident among possible warps, of time with tensor operations, and
+    of the peak memory bandwidth.
     """
 
     sm_utilization: float | None = None
@@ -87,8 +87,8 @@ class RawCard:
     that the sampler sets. Its utilization is the instant value. ``samples`` are the driver's samples since the last
     reading, oldest first and without overlap. ``minor`` is the number of the device file (/dev/nvidia3); for an
     instance that of its GPU. ``gpu_instance_id`` is set for instances only. ``activity`` covers the ``activity_ms``
-    before the reading, ``None`` if it is not read or unknown. ``has_activity`` is whether its counters were read, true
-    from the first reading on.
+    before the reading, ``None`` if it is not read or unknown. ``has_activity`` is whether its counters were read; the
+    first reading has no activity yet.
     """
 
     reading: CardReading
@@ -106,7 +106,7 @@ class CardReader(Protocol):
     """Reader of all cards of the host's driver."""
 
     def read(self) -> tuple[Sequence[RawCard], Sequence[ReadError]]:
-        """Return each card once, and the failed calls. Raises UnavailableError only if no card can be read at all."""
+        """Return each card once, and the failed calls. Raises UnavailableError only if no card can be read."""
         ...
 
     def drain(self) -> None:

@@ -41,7 +41,7 @@ def is_number(value: object) -> bool:
 
 
 def is_flag(value: object) -> bool:
-    """Return whether the value is 0, 1, True or False."""
+    """Return whether the value equals 0 or 1, as True and False do."""
     return value in (0, 1)
 
 
@@ -73,7 +73,7 @@ def is_list_of(check: Check, *, most: float = math.inf) -> Check:
 
 
 def is_row_of(*checks: Check) -> Check:
-    """Return a check for lists or tuples with one value per check, each of which passes its own check."""
+    """Return a check for lists or tuples with one value per check, in the same order; each must pass its own."""
     return lambda row: (
         isinstance(row, (list, tuple))
         and len(row) == len(checks)

@@ -1,7 +1,7 @@
 """Container, pod, Slurm job and systemd unit of a process, from the text of ``/proc/<pid>/cgroup`` (cgroups(7)).
 
-Docker, containerd, CRI-O, Podman and nerdctl, with the systemd or the cgroupfs driver, name a cgroup after the
-container's 64 hexadecimal digits, with an optional prefix and the suffix ``.scope``. LXC (Incus, LXD, Proxmox) names it
+Docker, containerd, CRI-O, Podman and nerdctl name a cgroup after the container's 64 hexadecimal digits, with the
+systemd or the cgroupfs driver. A prefix and the suffix ``.scope`` are optional. LXC (Incus, LXD, Proxmox) names it
 after the container; that name is used as its id.
 """
 

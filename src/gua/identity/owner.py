@@ -21,7 +21,7 @@ Lookup = Callable[[int], str | None]
 PATIENCE_SECONDS: Final = 0.2
 _NAME_SECONDS: Final = 3_600.0
 _NO_NAME_SECONDS: Final = 300.0
-# A name stays valid while the directory is unreachable, because that is also reported as "not found".
+# A name stays valid while the directory is unreachable, because name services then report that a user does not exist.
 _KEPT_SECONDS: Final = 86_400.0
 _MOST_NAMES: Final = 1_024
 _MOST_WAITING: Final = 256
@@ -71,8 +71,8 @@ class Owners:
 
     ``look_up`` may block; it runs in a thread of its own, one lookup at a time. The first lookup of an id waits up to
     ``patience_seconds``, unless another one is running. Until it returns the name is unknown. ``local`` must not block
-    and is called first. A user id without a name, as in most containers, is its own name ("1234"), as in ``ls`` and
-    ``ps``, because reports distinguish owners by name alone.
+    and is called first. A user id without a name, as in most containers, is its own name ("1234"). Reports
+    distinguish owners by name alone.
     """
 
     def __init__(

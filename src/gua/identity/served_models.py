@@ -24,7 +24,7 @@ _HUB: Final = re.compile(r"(?:^|/)models--([A-Za-z0-9._+-]+?)(?:--([A-Za-z0-9._+
 _SECRET: Final = re.compile(r"(?i)(?:hf_|sk-|ghp_|gho_|github_pat_|glpat-|nvapi-|xox[abp]-|akia)[A-Za-z0-9_-]{12,}")
 _BLOB: Final = re.compile(r"(?:sha256-)?[0-9a-fA-F]{32,}")
 _PATH: Final = ("/", "./", "../", "~")
-_PRETRAINED: Final = "--model_args"  # of which pretrained=… is the model
+_PRETRAINED: Final = "--model_args"  # its part pretrained=… is the model
 
 
 class _Server(NamedTuple):

@@ -194,7 +194,7 @@ def read_with(
     card: CardReading,
     memory: DeviceMemory,
     listing: Listing,
-    **values: Any,  # noqa: ANN401 - as `replace` takes them
+    **values: Any,  # noqa: ANN401 - passed on to `replace`
 ) -> CardReading:
     """Return the card with its memory, the validity of its process list, and the other ``values``."""
     return replace(

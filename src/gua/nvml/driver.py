@@ -56,7 +56,7 @@ Driver: TypeAlias = Any
 """``pynvml`` (nvidia-ml-py), which has no types; or a test's driver.
 
 Each function raises ``NVMLError`` with the code in ``value``. Calls from several threads are safe: NVML documents
-thread safety, ctypes releases the GIL during a call, and nvidia-ml-py's only state is a cache of function pointers and
+thread safety, and ctypes releases the GIL during a call. nvidia-ml-py's only state is a cache of function pointers and
 a lock around loading the library. If loading hangs, that lock blocks every function that was not called before.
 """
 

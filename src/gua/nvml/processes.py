@@ -1,7 +1,7 @@
 """Processes on a card: merged process lists, and each process's utilization over an interval.
 
 Three lists of the driver are merged, with the memory of each process. Utilization is the maximum of SM, encoder and
-decoder, because a process that only encodes or decodes video does not use the multiprocessors and is not idle.
+decoder: a process that only encodes or decodes video is not idle, but does not use the multiprocessors.
 
 Each result of nvmlDeviceGetProcessUtilization is the mean since the requested time. The interval's mean is the sum of
 value x window over the sum of windows, over successful calls only. A failed call needs no window of its own, because

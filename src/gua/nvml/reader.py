@@ -44,11 +44,11 @@ class NvmlReader:
 
     ``with_activity``: also read performance counters (GPM) of cards that support them.
 
-    The driver is opened at the first reading. It is opened again after it failed as a whole (at once, then with growing
-    waits) or lost a card, because only that can restore it. Use it from one thread only.
+    The driver is opened at the first reading, and again after it failed as a whole (at once, then with growing waits).
+    It is also opened again after it lost a card, because only that can restore it. Use it from one thread only.
     """
 
-    def __init__(  # noqa: PLR0913 - by keyword only, after what it reads
+    def __init__(  # noqa: PLR0913 - by keyword only, after clock and driver
         self,
         clock: Clock,
         driver: Driver | None = None,

@@ -239,7 +239,7 @@ class SampleBuffer:
         """Add the energy of idle time to the samples that lack it, before the power ring loses it."""
         first, since_us = len(self._kept) - self._unpowered, self._unpowered_since_us
         self._unpowered = 0
-        # An unused card's energy counter already gives the cost of its idle time. Only idle gaps in use need samples.
+        # An unused card's energy counter already has the energy of its idle time. Only idle gaps in use need samples.
         is_wanted = self._is_used or self._was_used
         draw = read_power(calls, handle, since_us, self._clock.now_us()) if is_wanted else None
         if draw is None:
