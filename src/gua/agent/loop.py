@@ -44,7 +44,7 @@ class Watcher(Protocol):
         ...
 
     def alive(self) -> None:
-        """Handle a sign of life from the loop."""
+        """Handle one pass of the loop, as a heartbeat."""
         ...
 
 

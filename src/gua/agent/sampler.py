@@ -62,9 +62,10 @@ class TickCoverage(NamedTuple):
 def coverage(now: Mark, mark: Mark | None, *, interval_ms: int, uptime_ms: int) -> TickCoverage:
     """Return the coverage of a tick read at ``now``.
 
-    ``mark`` is the last spooled tick, ``uptime_ms`` the agent's uptime. The span is the minimum of all known terms.
-    On the same boot the monotonic clock always bounds it. A break is more than two intervals since the mark, by the
-    clock that advanced more. Unknown terms (no mark, other boot) are omitted.
+    ``mark`` is the last spooled tick, ``uptime_ms`` the agent's uptime. The span is the time since the mark, by the
+    clock that advanced less; on another boot only the wall clock counts. Without a mark, on another boot or after a
+    break it is also at most one interval and at most the uptime. A break is more than two intervals since the mark, by
+    the clock that advanced more.
     """
     bounds_ms, outcome = [interval_ms, uptime_ms], Outcome.RESUMED
     if mark is not None:
@@ -212,7 +213,7 @@ class Idling:
 
 
 def _on_the_clock_of(now: Mark, mark: Mark, *, is_restart: bool) -> IdleCounters:
-    """Return a mark's idle counters, shifted by the amount by which the wall clock was set since, per monotonic clock.
+    """Return a mark's idle counters, shifted by how far the wall clock was set since, as the monotonic clock shows.
 
     A set-back while the agent ran is not corrected: no tick was made, but the agent was not absent either.
     """

@@ -107,7 +107,7 @@ class CardKey(NamedTuple):
 
 
 def use(state: State, relation: Relation | None) -> Use:
-    """Return the use of a part of a tick from the card's state and the allocation's relation, ``None`` if unallocated.
+    """Return the use of a part of a tick by the card's state and the allocation's relation (``None``: unallocated).
 
     Do not call it for time whose allocation is unknown: that is ``Use.UNKNOWN`` in every state.
     """

@@ -17,7 +17,7 @@ from gua.core.tick import ProcessReading
 from gua.core.words import ProcessType
 
 GAP_MS: Final = 30_000
-"""Longest gap within a streak [ms], if twice the longer of the two adjacent ticks is not longer."""
+"""Longest gap within a streak [ms], or twice the longer of the two adjacent ticks if that is more."""
 RESTART_GAP_MS: Final = 10 * 60 * 1000
 """The same across a restart of the agent [ms]: a process that was idle before it and after it stayed idle."""
 IDLE_POLLS: Final = 2

@@ -52,7 +52,7 @@ class StoredColumn:
 class Metric:
     """One metric. ``attributes`` are those of its points beyond the attributes shared by all points of the subject.
 
-    ``is_stored`` is false for metrics that the store rejects because views compute them from ticks.
+    ``is_stored`` is false for metrics that the store omits, because its views compute them from ticks.
     """
 
     name: str

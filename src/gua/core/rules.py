@@ -18,7 +18,7 @@ from gua.core.words import ProcessList, ProcessType
 
 MIB: Final = 2**20
 UNKNOWN_RESERVE_BYTES: Final = 1024 * MIB
-"""Memory assumed for the driver's reserve where NVML does not report it: above the reserve of current cards."""
+"""Upper bound of the driver's reserve where NVML does not report it; current cards reserve less."""
 
 
 class State(StrEnum):
@@ -206,7 +206,7 @@ def classify(facts: CardFacts, rules: Rules) -> Verdict:
 
 
 def process_state(utilization: int | None, rules: Rules) -> ProcessState:
-    """Return the state of a process for one tick from its utilization in 1/10,000, ``None`` if that is unknown."""
+    """Return the state of a process for one tick by its utilization in 1/10,000; ``None`` is unknown."""
     if utilization is None:
         return ProcessState.UNKNOWN
     return ProcessState.ACTIVE if utilization >= rules.active_from else ProcessState.IDLE

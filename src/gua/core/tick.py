@@ -16,10 +16,10 @@ from gua.core.words import AllocationStatus, Mig, ProcessList, ProcessType, Rela
 class ProcessReading:
     """One process on one card in one tick. It covers the same span as its card.
 
-    ``gpu_time_ms`` is the part of the card's GPU time attributed to this process (:mod:`gua.core.attribution`).
     ``created_ms`` is the process's start [Unix ms]; pid and start together identify the process.
-    ``utilization`` is a ratio, 0 to 1. ``idle_ms`` is how long it has been idle up to this tick
-    (:mod:`gua.core.idleness`), 0 if active. Both times are ``None`` for ignored processes.
+    ``utilization`` is a ratio, 0 to 1. ``gpu_time_ms`` is the part of the card's GPU time attributed to this process
+    (:mod:`gua.core.attribution`). ``idle_ms`` is how long it has been idle up to this tick (:mod:`gua.core.idleness`),
+    0 if active. These two are ``None`` for ignored processes.
     ``workload_kind`` and ``workload_model`` are its kind of work and served model as declared or detected. A kind
     that its name implies (:func:`gua.core.workloads.workload_kind`) is not repeated here.
     """

@@ -64,7 +64,7 @@ class Relation(StrEnum):
 
 
 class Use(StrEnum):
-    """Use of a part of a card tick's GPU time, as in docs/rules.md."""
+    """Use of a part of a card tick's GPU time by its allocation's owner or others, as in docs/rules.md."""
 
     USED = "used"
     HELD = "held"

@@ -47,7 +47,7 @@ class DriverGoneError(Exception):
 
 
 class AbandonedError(Exception):
-    """The job was abandoned: its further calls have no effect."""
+    """The job was abandoned: it must not make further calls."""
 
 
 class Calls:

@@ -209,10 +209,10 @@ def _read_card(calls: Calls, handle: Handle, cache: CardCache) -> list[RawCard]:
 
 
 def _read_memory_shared(calls: Calls, handle: Handle, name: str | None) -> bool | None:
-    """Return whether the host allocates from the card's memory too (GH200, GB200, GB10), ``None`` if unknown.
+    """Return whether the host allocates from the card's memory too (GH200, GB200, GB300, GB10), ``None`` if unknown.
 
-    Such cards translate addresses through the host's page tables (ATS). For drivers that do not report that, the
-    product name decides: GH or GB and a number.
+    Such cards translate addresses through the host's page tables (ATS). If the driver does not report that,
+    the product name decides.
     """
     by_name = None if name is None else any(chip in name for chip in ("GH200", "GB200", "GB300", "GB10"))
     ask = getattr(calls.driver, "nvmlDeviceGetAddressingMode", None)  # nvidia-ml-py has it since 13

@@ -1,4 +1,4 @@
-"""Driver-wide calls (open, count, release), each in a job of its own because it may hang."""
+"""Driver-wide calls (open, count, release), each in its own job because it may hang."""
 
 from __future__ import annotations
 
