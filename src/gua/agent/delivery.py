@@ -94,7 +94,7 @@ class DeliveryThread(threading.Thread):
 
 
 class Sender(DeliveryThread):
-    """Delivers to one destination until :meth:`stop`.
+    """A thread that sends ticks to one endpoint until :meth:`stop`.
 
     ``queue`` and ``landing`` are opened in the sender's own thread, and again after each failure, so that the sampling
     never waits for a slow endpoint. After a failure it waits up to 1 s, doubling to 60 s ("full jitter"), or as long
@@ -175,7 +175,7 @@ def _words(error: Exception) -> str:
 
 
 class PeriodicLanding(DeliveryThread):
-    """Calls ``land`` every hour until :meth:`stop`; retries after a minute, doubling up to an hour.
+    """A thread that calls ``land`` hourly until :meth:`stop`. It retries after a minute, doubling up to an hour.
 
     ``land(stopping)`` runs the child process, ends it when ``stopping`` is set, and raises GuaError on failure.
     The first landing is at a random time in the second half of the first hour: a new agent has nothing to land, and

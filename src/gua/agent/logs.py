@@ -61,7 +61,7 @@ def close_log() -> None:
 
 
 class Changes:
-    """Logs when a subject fails, fails differently or recovers, and once an hour while it continues to fail.
+    """Logger of changes: a subject fails, fails differently or recovers. Continuing failures are logged hourly.
 
     A subject that changes often gets six lines an hour, with the number of omitted ones. At most 256 subjects are
     stored; further ones share one. Thread-safe.
@@ -143,7 +143,7 @@ class _Subject:
 
 
 class _Line(logging.Formatter):
-    """Formats a record as one line, followed by the indented lines of its traceback."""
+    """Formatter of a record as one line, followed by the indented lines of its traceback."""
 
     def format(self, record: logging.LogRecord) -> str:
         when = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(record.created))
@@ -159,7 +159,7 @@ class _Line(logging.Formatter):
 
 
 class _QuietStream(logging.StreamHandler[TextIO]):
-    """Writes to a stream and ignores write errors."""
+    """Stream handler that ignores write errors."""
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - the standard library's name
         """Drop the line."""
@@ -200,7 +200,7 @@ class _PrivateFile(RotatingFileHandler):
 
 
 class _Libraries(logging.Handler):
-    """Forwards records of other loggers with a rate limit, so that an exporter's retries do not fill the log."""
+    """Rate-limited handler for records of other loggers, so that an exporter's retries do not fill the log."""
 
     def __init__(self, target: logging.Handler) -> None:
         super().__init__(logging.WARNING)

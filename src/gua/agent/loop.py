@@ -49,7 +49,7 @@ class Watcher(Protocol):
 
 
 class SilentJobs:
-    """Records since when each Slurm job has had a process on an unallocated card."""
+    """Tracker of Slurm jobs with a process on an unallocated card."""
 
     def __init__(self) -> None:
         self._since_ms: dict[tuple[str, str], int] = {}
@@ -79,7 +79,7 @@ _, _SILENT_JOBS = ALLOCATION_NOTES
 
 
 class AgentEvents:
-    """Distributes the events of the loop and the senders; thread-safe.
+    """Dispatcher for the events of the loop and the senders; thread-safe.
 
     ``also_alive`` is called on each pass of the loop, several times a minute. ``also`` are further watchers of ticks.
     """
@@ -204,7 +204,7 @@ _SAID: Final = {
 
 
 class Loop:
-    """Makes ticks until ``wait`` returns True.
+    """The agent's main loop, which makes ticks until ``wait`` returns True.
 
     Ticks are ``interval_ms`` apart, at this host's offset ``phase`` [ms]. ``wait(seconds)`` returns True as soon as the
     agent is to stop. ``encode`` returns the tick's OTLP request. ``health`` returns the agent's queue metrics.

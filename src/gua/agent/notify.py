@@ -15,7 +15,7 @@ _LONGEST_STATUS = 200
 
 
 class Notifier:
-    """Notifies the service manager. Does nothing without one. Never raises.
+    """Client of the service manager. It does nothing without one and never raises.
 
     ``supervised`` is whether a service manager receives the notifications.
     """

@@ -16,7 +16,7 @@ _AT_ONCE: Final = 16
 
 
 class Outbox:
-    """Accepts every tick. Ticks that the spool cannot store are queued in memory and stored later, oldest first.
+    """Queue before the spool. Ticks that the spool cannot store wait in memory and are stored later, oldest first.
 
     ``waiting`` is the number of queued ticks. ``dropped`` counts ticks dropped from the queue since the start: above
     ``max_ticks`` or ``max_bytes`` (compressed) the oldest are dropped, except the newest. ``trouble`` is why the last

@@ -1,4 +1,4 @@
-"""Makes a tick on a real host: reads cards and processes, sets spans, attributes GPU time, advances idle counters.
+"""Sampling of a real host: read cards and processes, set spans, attribute GPU time, advance idle counters.
 
 A tick covers (ts - duration, ts] of the wall clock. The duration follows from the last spooled tick's mark, the clocks
 and the agent's uptime. The spans of one agent never overlap, despite restarts, stalls, suspends and clock steps,
@@ -251,7 +251,7 @@ _MOST_ERRORS: Final = 200
 
 
 class Sampler:
-    """Makes the ticks of an agent.
+    """Producer of an agent's ticks.
 
     ``initial_pid_namespace`` is whether the agent sees the host's processes as the driver does. If not, or if that is
     unknown, all process lists and process utilizations are unknown. ``besides`` returns further errors since its last

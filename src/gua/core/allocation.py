@@ -284,7 +284,7 @@ class _Known:
 
 @dataclass(slots=True)
 class Promises:
-    """Matches allocations to cards; stores each card's last relations from tick to tick."""
+    """Matcher of allocations to cards; it stores each card's last relations from tick to tick."""
 
     _allocations: tuple[Allocation, ...] = ()
     _by_card: dict[str, dict[_Key, Allocation]] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""Pods of a node as the kubelet or the API server lists them, with their device limits."""
+"""Pods of a node as the kubelet lists them, with their device limits."""
 
 from __future__ import annotations
 

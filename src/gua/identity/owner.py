@@ -36,7 +36,7 @@ def passwd_name(uid: int) -> str | None:
 
 
 class PasswdFile:
-    """Looks a user up in a passwd file (passwd(5)), read again each time because it may be large and may change."""
+    """Lookup in a passwd file (passwd(5)), which is read each time because it may be large and may change."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

@@ -66,7 +66,7 @@ def workload_of(cgroup: str) -> dict[str, Any]:
 
 
 class ProcessCache:
-    """Looks processes up by pid, and caches those of this tick and the previous one.
+    """Lookup of processes by pid; those of this tick and the previous one are cached.
 
     Each tick reads one file of a cached process, which reveals a reused pid and a new name. The rest is read at the
     first lookup, after an ``exec`` (a new name), and every five minutes, at times spread over the processes.
@@ -152,7 +152,7 @@ NO_NAMES: Final = Names()
 
 
 class ProcessIdentity:
-    """Identifies processes by a process table, a name service and the boot time.
+    """Identification of processes by a process table, a name service and the boot time.
 
     ``table`` is ``None`` in a PID namespace in which the driver's pids do not match.
 

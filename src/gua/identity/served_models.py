@@ -54,7 +54,7 @@ _SERVERS: Final = (
 
 
 class ServedModels:
-    """Detects the served model of each process, or of at most three ancestors of the same user. Results are cached.
+    """Cached detection of the model served by a process, or by up to three ancestors of the same user.
 
     ``uid`` returns the host's user id of a process, ``None`` if unknown.
     """

@@ -51,7 +51,7 @@ class AbandonedError(Exception):
 
 
 class Calls:
-    """Calls the driver about one card (or none) and collects the errors.
+    """Caller of the driver for one card (or none), which collects the errors.
 
     ``running`` is the name of the current call. ``answers`` counts the calls that returned a value, without errors
     that have a meaning. ``optional_since`` (time.monotonic) is when optional calls began. Calls named in ``given_up``
@@ -205,7 +205,7 @@ class _Threads:
 
 
 class Executor:
-    """Runs jobs in daemon threads: in one while jobs are fast; jobs behind a slow one get another.
+    """Executor of jobs in daemon threads: one thread while jobs are fast; jobs behind a slow one get another.
 
     Use it from one thread only. The threads end when it is closed or collected. concurrent.futures does not fit,
     because it joins its threads at exit, where a hanging call would block.

@@ -32,7 +32,7 @@ _LONGEST_BACKOFF_MS: Final = 300_000
 
 
 class NvmlReader:
-    """Reads every card. A card that fails or hangs neither hides nor delays the others.
+    """Reader of every card. A card that fails or hangs neither hides nor delays the others.
 
     Cards are read in threads: one after the other, in parallel once one is slow. A reading waits
     ``call_limit_seconds`` for all of them together. Without persistence mode a card's first call takes seconds.

@@ -121,7 +121,7 @@ def _median(lengths_us: Sequence[int]) -> int:
 
 
 class SampleBuffer:
-    """Stores the utilization samples of one whole card between two readings."""
+    """Store of the utilization samples of one whole card between two readings."""
 
     def __init__(self, clock: DriverClock) -> None:
         self._clock = clock

@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 class DriverSession:
-    """Opens the driver and counts its cards; deadlines ``until`` are times of time.monotonic.
+    """Session with the driver: opens it and counts its cards. Deadlines ``until`` are times of time.monotonic.
 
     ``usable`` is whether it is open and works, ``version`` the driver's version. ``failure`` is the last failed call,
     ``code`` its NVML return code, ``None`` while the call has not returned.

@@ -32,7 +32,7 @@ class _Slot:
 
 
 class Slots:
-    """Reads all cards in parallel; deadlines ``until`` are times of time.monotonic.
+    """Parallel reader of all cards; deadlines ``until`` are times of time.monotonic.
 
     ``with_activity``: also read their performance counters.
     """

@@ -14,7 +14,7 @@ _MOST_BYTES: Final = 16_384
 
 
 class CommandLines:
-    """Reads arguments and parents in a procfs tree. Never raises: what cannot be read is ``None``."""
+    """Reader of arguments and parents in a procfs tree. Never raises: what cannot be read is ``None``."""
 
     def __init__(self, root: Path) -> None:
         self._root = root

@@ -1,6 +1,6 @@
-"""Reads processes, the boot and this process's namespaces from procfs; proc(5) documents the formats.
+"""Reader of processes, the boot and this process's namespaces in procfs; proc(5) documents the formats.
 
-Does not read command lines (see :mod:`gua.procfs.command_line`) or environments. The root is a parameter: containers
+It does not read command lines (see :mod:`gua.procfs.command_line`) or environments. The root is a parameter: containers
 mount the host's /proc elsewhere, tests use saved trees.
 """
 
@@ -158,7 +158,7 @@ def read_once(path: str, most_bytes: int) -> bytes | None:
 
 
 class ProcFs:
-    """Reads a procfs tree. Never raises: what cannot be read is ``None``."""
+    """Reader of a procfs tree. Never raises: what cannot be read is ``None``."""
 
     def __init__(self, root: Path = Path("/proc")) -> None:
         self.root = root
