@@ -1,1 +1,1 @@
-"""Sampling, sending and landing."""
+"""The agent: sampling, delivery and landing of ticks."""

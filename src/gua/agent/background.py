@@ -1,4 +1,4 @@
-"""Going into the background: the command that was typed stays until the agent is ready, or tells why it is not."""
+"""Start of the agent in the background: the launching command waits until the agent is ready or has failed."""
 
 from __future__ import annotations
 
@@ -26,38 +26,38 @@ _LONGEST: Final = 64 * 1024
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Launched:
-    """What the process that was typed prints and then ends with; ``ready`` is False if the agent still starts."""
+    """Output of the launching process before it exits; ``ready`` is False if the agent is still starting."""
 
     text: str
     ready: bool
 
 
 class Ready:
-    """The agent's end of the pipe to the process that was typed; without one (in the foreground) it tells nobody.
+    """The agent's end of the pipe to the launching process; without a pipe (in the foreground) it does nothing.
 
-    As a context manager it tells of an error that ends the block before ``ready``, and lets it pass.
+    As a context manager it reports an error that ends the block before ``ready``, and does not suppress it.
     """
 
     def __init__(self, descriptor: int | None = None) -> None:
         self._descriptor = descriptor
 
     def ready(self, text: str) -> None:
-        """Let the other process print ``text`` and exit with 0; only the first word of all counts."""
+        """Make the launching process print ``text`` and exit with 0; only the first report counts."""
         self._tell({"ready": text})
 
     def failed(self, message: str, exit_code: int) -> None:
-        """Let the other process print ``gua: <message>`` and exit with ``exit_code`` (2, 3 or 4)."""
+        """Make the launching process print ``gua: <message>`` and exit with ``exit_code`` (2, 3 or 4)."""
         self._tell({"failed": message, "exit_code": exit_code})
 
     def hand_on(self) -> int | None:
-        """Return the pipe's end, kept open across an execve; :meth:`handed_on` takes it up there."""
+        """Return the pipe's descriptor, inheritable across an execve; pass it to :meth:`handed_on` afterwards."""
         if self._descriptor is not None:
             os.set_inheritable(self._descriptor, True)  # noqa: FBT003 - the standard library's
         return self._descriptor
 
     @classmethod
     def handed_on(cls, descriptor: str | None) -> Self:
-        """Return what :meth:`hand_on` gave to the process before; children will not inherit it."""
+        """Return the object for the descriptor from :meth:`hand_on`; child processes do not inherit it."""
         if descriptor is None:
             return cls()
         os.set_inheritable(int(descriptor), False)  # noqa: FBT003 - the standard library's
@@ -75,35 +75,35 @@ class Ready:
             where = f": {error.filename}" if error.filename else ""
             self.failed(f"{error.strerror or error}{where}", UnavailableError.exit_code)
         elif self._descriptor is not None:
-            os.close(self._descriptor)  # the other names the log, where a traceback may be
+            os.close(self._descriptor)  # the launching process then refers to the log, which may have a traceback
             self._descriptor = None
 
     def _tell(self, word: dict[str, object]) -> None:
         if self._descriptor is None:
             return
-        with contextlib.suppress(OSError):  # the other was interrupted: the agent starts all the same
+        with contextlib.suppress(OSError):  # the launching process was interrupted: the agent starts anyway
             os.write(self._descriptor, json.dumps(word).encode() + b"\n")
         os.close(self._descriptor)
         self._descriptor = None
 
 
 def detach(log_file: Path, *, patience_seconds: float = PATIENCE_SECONDS) -> Ready | Launched:
-    """Go on as a process of its own, without a terminal; return ``Ready`` in it and ``Launched`` in the other.
+    """Fork a daemon without a terminal; return ``Ready`` in it and ``Launched`` in the launching process.
 
-    The agent's session is its own, its umask 077, its directory /, its input empty, its output the log file
-    (0600, appended to). Locks are taken after this: both processes would hold them.
+    The daemon has its own session, umask 077, working directory /, empty input, and the log file as output (0600,
+    appended to). Take locks after this call, because both processes would hold them.
 
-    Raises in the process that was typed what the agent tells as failed (UsageError, UnavailableError or
-    DataError by its exit code), and UnavailableError if the log cannot be opened or the agent ends without a
-    word. After the patience that process leaves, and says that the agent still starts.
-    Must be called before there is a second thread: a fork would take only one along.
+    Raises in the launching process what the agent reports as failed (UsageError, UnavailableError or DataError by its
+    exit code). Raises UnavailableError if the log cannot be opened, or the agent ends without a report. After
+    ``patience_seconds`` it returns ``Launched`` with ``ready`` False.
+    Raises RuntimeError if a second thread exists, because a fork copies only one.
     """
     if threading.active_count() != 1:
         raise RuntimeError("detach() must be called before any thread is started")
     log = _above_streams(open_private(log_file, os.O_WRONLY | os.O_APPEND | os.O_CREAT))
     hearing, telling = (_above_streams(end) for end in os.pipe())
     for stream in (sys.stdout, sys.stderr):
-        if stream is not None:  # else both processes print what is still in the buffer
+        if stream is not None:  # else both processes print the rest of the buffer
             stream.flush()
     starter = os.fork()
     if starter == 0:
@@ -121,7 +121,7 @@ def detach(log_file: Path, *, patience_seconds: float = PATIENCE_SECONDS) -> Rea
 
 
 def _become_agent(log: int, telling: int) -> None:
-    """Leave the session, fork once more (only a session's leader can get a terminal again) and move in."""
+    """Start a session, fork again (only a session leader could reacquire a terminal) and set up the process."""
     os.setsid()
     if os.fork():
         os._exit(0)
@@ -130,8 +130,8 @@ def _become_agent(log: int, telling: int) -> None:
     nothing = os.open(os.devnull, os.O_RDONLY)
     for source, stream in ((nothing, 0), (log, 1), (log, 2)):
         os.dup2(source, stream)
-    # What a shell left open would stay open for months: a lock of flock(1), a pipe that somebody waits on.
-    # Whatever this process opened itself is not inheritable.
+    # Descriptors inherited from a shell would stay open for months: a lock of flock(1), a pipe with a waiting reader.
+    # Descriptors that this process opened are not inheritable.
     for descriptor in range(_STANDARD_STREAMS, _SEARCHED_DESCRIPTORS):
         with contextlib.suppress(OSError):
             if os.get_inheritable(descriptor):
@@ -143,7 +143,7 @@ def _become_agent(log: int, telling: int) -> None:
 
 
 def _above_streams(descriptor: int) -> int:
-    """Return the same open file under a number that is not a standard stream's, as where those were closed."""
+    """Return the file under a descriptor above those of the standard streams, which may have been closed."""
     if descriptor >= _STANDARD_STREAMS:
         return descriptor
     moved = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, _STANDARD_STREAMS)
@@ -152,7 +152,7 @@ def _above_streams(descriptor: int) -> int:
 
 
 def _hear(descriptor: int, patience_seconds: float) -> tuple[dict[str, object], bool]:
-    """Return what the agent wrote until it closed its end of the pipe, and whether it did before the patience ended."""
+    """Return the agent's reports until it closes its end of the pipe, and whether that was before the timeout."""
     deadline = time.monotonic() + patience_seconds
     poll = select.poll()
     poll.register(descriptor, select.POLLIN)

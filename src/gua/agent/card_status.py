@@ -1,7 +1,7 @@
-"""The cards as they are now: each one's state by the rules, and since when it has been in it.
+"""Current state of each card by the rules, and the start of its state interval.
 
-Pure: one function carries what is known from tick to tick. A stretch of one state is known only as far as
-ticks follow each other; where it may have begun earlier, its length is "at least".
+Pure functions that carry the state from tick to tick. A state interval is known only across consecutive ticks. If it
+may have begun earlier, its length is a lower bound.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from gua.core.words import AllocationStatus, ProcessList, ProcessType, Relation,
 
 
 def names_of(kind: type, *others: str) -> tuple[str, ...]:
-    """Return the names of a dataclass's fields without some others."""
+    """Return the names of a dataclass's fields, except ``others``."""
     return tuple(each.name for each in fields(kind) if each.name not in others)
 
 
@@ -41,15 +41,15 @@ _ALLOCATION: Final = names_of(AllocationReading, "relation", "duration_ms", "gpu
 _FLAGS: Final = ("memory_shared", "failed")
 _NUMBERS: Final = names_of(CardFacts, *_FLAGS, "process_list", "processes")
 FREE: Final = ("free_since", "free_seconds", "free_is_lower_bound", "free_after")
-"""The keys of a card that is free."""
+"""Keys of a card that are null unless it is free."""
 _is_amount: Final = or_unknown(is_count)
 _is_totals: Final = is_row_of(is_count, is_count, is_count)
 
 
 class UseSince(NamedTuple):
-    """What becomes of an allocation, since when (Unix ms), and whether it may have been so before that, too.
+    """Use of an allocation, its start [Unix ms], and whether it may have begun earlier.
 
-    While that is unknown, ``known`` is the last that was known: if it is so again, it never ended.
+    While the use is unknown, ``known`` is the last known one. If that returns, its interval continues.
     """
 
     use: Use
@@ -59,9 +59,9 @@ class UseSince(NamedTuple):
 
 
 class FreeSince(NamedTuple):
-    """Since when (Unix ms) a card is truly-idle and promised to nobody, and whether it may have been so before that.
+    """Start [Unix ms] of a card's free time (truly-idle and unallocated), and whether it may have begun earlier.
 
-    ``after`` is the allocation whose end began it, ``None`` where it began otherwise.
+    ``after`` is the allocation whose end made the card free, ``None`` without one.
     """
 
     since_ms: int
@@ -71,12 +71,11 @@ class FreeSince(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Standing:
-    """A card as it was last read, at ``ts_ms``, and the stretch (``since_ms``, ``ts_ms``] in its present state.
+    """A card as last read at ``ts_ms``, and its state interval (``since_ms``, ``ts_ms``].
 
-    With ``at_least`` the card may have been in that state before ``since_ms``, too: nobody looked.
-    ``uses`` are those of the allocations that have it, by source and id. ``free`` is ``None`` of a card that is not
-    free; it is kept while nobody knows whether the card is promised.
-    ``missed`` counts the ticks since then in which the card was not.
+    With ``at_least`` the interval may have begun before ``since_ms``, in unobserved time. ``uses`` are those of its
+    current allocations, by source and id. ``free`` is ``None`` unless the card is free; it is retained while the
+    allocation is unknown. ``missed`` counts the ticks since ``ts_ms``, all without this card.
     """
 
     card: CardReading
@@ -91,10 +90,10 @@ class Standing:
 
 
 def follow(known: Mapping[str, Standing], tick: Tick, rules: Rules) -> dict[str, Standing]:
-    """Return the cards after a tick, by uuid: those in it, and those that have missed fewer than two.
+    """Return the cards after a tick, by UUID: those in it, and those that missed fewer than two ticks.
 
-    A hole of more than two intervals before the tick's span, or a span that reaches back over the last one
-    (the clock was set back), ends what is known of a card's stretch.
+    A gap of more than two intervals before the tick's span ends a card's state interval. So does a span that overlaps
+    the previous one, because the clock was set back.
     """
     now = {card.uuid: _standing(known.get(card.uuid), card, tick, rules) for card in tick.cards}
     after = {
@@ -125,14 +124,14 @@ def _standing(before: Standing | None, card: CardReading, tick: Tick, rules: Rul
 
 
 def _free(before: Standing | None, now: Standing) -> FreeSince | None:
-    """Return since when a card is free; without ``before`` nobody looked before this tick."""
+    """Return since when a card is free; ``before`` is ``None`` if the previous tick is unknown or not adjacent."""
     card, start_ms = now.card, now.ts_ms - now.card.duration_ms
     if now.verdict.state is not State.TRULY_IDLE or now.uses:
         return None
     lasting = before.free if before is not None and before.verdict.state is State.TRULY_IDLE else None
     if card.allocation is AllocationStatus.UNKNOWN:
         return lasting
-    # None has the card at the tick's end: all of them ended within it, or with the tick before.
+    # No allocation covers the tick's end: all of them ended within the tick or with the previous one.
     ended = card.allocations or (() if before is None else _having(before))
     if ended:
         last = max(ended, key=lambda each: each.until_ms or 0)
@@ -140,20 +139,20 @@ def _free(before: Standing | None, now: Standing) -> FreeSince | None:
         return FreeSince(min(max(until_ms, start_ms), now.ts_ms), at_least=False, after=last)
     if lasting is not None:
         return lasting
-    if now.since_ms < start_ms:  # truly-idle before, and not known whether it was promised
+    if now.since_ms < start_ms:  # truly-idle before, but whether it was allocated then is unknown
         return FreeSince(start_ms, at_least=True)
     return FreeSince(now.since_ms, now.at_least)
 
 
 def _having(standing: Standing) -> list[AllocationReading]:
-    """Return the allocations that have the card at the end of its last tick."""
+    """Return the allocations of the card at the end of its last tick."""
     return [each for each in standing.card.allocations if (each.source, each.id) in standing.uses]
 
 
 def _uses(
     before: Mapping[tuple[str, str], UseSince] | None, card: CardReading, ts_ms: int, state: State
 ) -> Iterator[tuple[tuple[str, str], UseSince]]:
-    """Yield the use of each allocation that has the card at the tick's end; without ``before`` nobody looked before."""
+    """Yield the use of each allocation at the tick's end; ``before`` is ``None`` without an adjacent previous tick."""
     for each in card.allocations:
         if each.until_ms is not None and each.until_ms <= ts_ms:
             continue
@@ -172,7 +171,7 @@ def _uses(
 
 
 def in_order(known: Mapping[str, Standing]) -> list[Standing]:
-    """Return cards as a person walks along them: by index, a partitioned card before its instances."""
+    """Return cards by index, a partitioned card before its instances, cards without an index last."""
     return sorted(
         known.values(),
         key=lambda s: (s.card.index is None, s.card.index or 0, bool(s.card.parent), s.card.uuid),
@@ -180,13 +179,12 @@ def in_order(known: Mapping[str, Standing]) -> list[Standing]:
 
 
 def card_status(standing: Standing, rules: Rules, *, age_seconds: float) -> dict[str, Any]:
-    """Return one element of ``cards`` of "gua.status/1"; bytes, ratios, watts, degrees and seconds, unknown is null.
+    """Return one element of ``cards`` of "gua.status/1": bytes, ratios, watts, degrees and seconds; unknown is null.
 
-    ``state_seconds`` ends at the card's last reading. Of many holders the largest 64 are listed,
-    ``holders_total`` counts all. ``allocation`` is null where allocation is not looked at; ``allocations`` are those
-    that have the card, 64 at most, ``allocations_total`` counts all. ``free_since`` is since when it is truly-idle and
-    promised to nobody as far as that is looked at, ``free_after`` whose allocation ended then. ``facts`` is what the
-    rules look at, for :func:`facts_of`.
+    ``state_seconds`` ends at the card's last reading. The 64 largest holders are listed; ``holders_total`` counts all.
+    ``allocation`` is null without a configured source. ``allocations`` are the current ones, 64 at most;
+    ``allocations_total`` counts all. ``free_since`` is the start of truly-idle and, as far as known, unallocated time.
+    ``free_after`` is the allocation that ended then. ``facts`` is the rules' input, for :func:`facts_of`.
     """
     card, verdict, allocations = standing.card, standing.verdict, _having(standing)
     free = None if card.allocation is AllocationStatus.UNKNOWN else standing.free
@@ -219,7 +217,7 @@ def card_status(standing: Standing, rules: Rules, *, age_seconds: float) -> dict
 
 
 def _largest(processes: Sequence[ProcessReading]) -> list[ProcessReading]:
-    """Return the processes to list: counted before ignored, unknown memory first, then by memory."""
+    """Return the listed processes: counted before ignored, unknown memory first, then by memory, largest first."""
     return sorted(
         processes,
         key=lambda p: (p.type is ProcessType.IGNORED, p.memory_bytes is not None, -(p.memory_bytes or 0), p.pid),
@@ -256,7 +254,7 @@ def _moment(unix_ms: int | None) -> str | None:
 
 
 def facts_status(facts: CardFacts) -> dict[str, Any]:
-    """Return facts as JSON knows them; utilizations in 1/10,000, ``processes`` as type: [count, bytes, unknown]."""
+    """Return facts as JSON values; utilizations in 1/10,000, ``processes`` as type: [count, bytes, unknown]."""
     return {
         **{name: getattr(facts, name) for name in (*_NUMBERS, *_FLAGS)},
         "process_list": facts.process_list,
@@ -267,7 +265,7 @@ def facts_status(facts: CardFacts) -> dict[str, Any]:
 
 
 def facts_of(status: Mapping[str, Any]) -> CardFacts:
-    """Return the facts that :func:`facts_status` told, whoever says so. Raises ValueError for anything else."""
+    """Return the facts in untrusted output of :func:`facts_status`. Raises ValueError if it is invalid."""
     processes = status.get("processes")
     is_known = all(_is_amount(status.get(name)) for name in _NUMBERS) and all(
         status.get(name) is None or isinstance(status[name], bool) for name in _FLAGS
@@ -287,7 +285,7 @@ def facts_of(status: Mapping[str, Any]) -> CardFacts:
 
 
 def rules_of(status: Mapping[str, Any]) -> Rules:
-    """Return the rules that a status tells. Raises ValueError or UsageError for anything else."""
+    """Return the rules in a status. Raises ValueError or UsageError if they are invalid."""
     rules: dict[str, Any] = {name: status.get(name) for name in names_of(Rules, "active_from")}
     are_numbers = all(map(is_number, rules.values())) and type(rules["held_memory_bytes"]) is int
     require(are_numbers, "not the rules")
@@ -295,10 +293,10 @@ def rules_of(status: Mapping[str, Any]) -> Rules:
 
 
 def judged_again(card: Mapping[str, Any], rules: Rules) -> dict[str, Any]:
-    """Return an element of ``cards`` as other rules judge its last reading.
+    """Return an element of ``cards`` as reclassified by other rules.
 
-    Since when it has been in its state is kept where the state is the same, and unknown where it is another.
-    Raises ValueError if the card lacks what the rules look at.
+    The start of the state is retained if the state is the same, else unknown. Raises ValueError if the card lacks the
+    rules' input.
     """
     facts = card.get("facts")
     require(isinstance(facts, dict), "a card without facts")
@@ -311,7 +309,7 @@ def judged_again(card: Mapping[str, Any], rules: Rules) -> dict[str, Any]:
     }
     if verdict.state != card.get("state"):
         judged |= dict.fromkeys(("since", "state_seconds", "state_is_lower_bound", *FREE))
-    if "allocations" in card:  # an agent from before allocations tells none
+    if "allocations" in card:  # absent in the status of agents from before allocations
         judged["allocations"] = [_used_again(each, verdict.state) for each in objects_in(card["allocations"])]
     return judged
 

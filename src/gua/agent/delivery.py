@@ -1,6 +1,6 @@
-"""Delivery of spooled ticks, at least once: to endpoints at once, and into a store every hour by a short-lived child.
+"""At-least-once delivery of spooled ticks: to endpoints immediately, into a store every hour by a child process.
 
-Each destination has a thread of its own, so that neither a slow endpoint nor a slow import delays the sampling.
+Each destination has its own thread, so that neither a slow endpoint nor a slow import delays the sampling.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ ENDPOINT_BATCH_TICKS: Final = 60
 CATCH_UP_TICKS_PER_SECOND: Final = 120
 _FIRST_BACK_OFF_SECONDS: Final = 1.0
 _LONGEST_BACK_OFF_SECONDS: Final = 60.0
-# A server may ask for any time; what it asked an hour ago is stale.
+# Upper limit for a server's Retry-After: after a long wait that request is stale.
 _LONGEST_RETRY_AFTER_SECONDS: Final = 600.0
 EVERY_SECONDS: Final = 3600.0
 _FIRST_LANDING_BACK_OFF_SECONDS: Final = 60.0
@@ -33,13 +33,13 @@ _FIRST_LANDING_BACK_OFF_SECONDS: Final = 60.0
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DrainResult:
-    """How many ticks arrived, and how many were refused for good (they are kept in the spool's ``refused``)."""
+    """Number of delivered ticks, and of permanently refused ones (they stay in the spool's ``refused``)."""
 
     landed: int = 0
     refused: int = 0
 
 
-def drain(  # noqa: PLR0913 - the three ends of the way, and what a caller may watch or set
+def drain(  # noqa: PLR0913 - the three components of delivery, and options for callers
     queue: Spool,
     destination: str,
     landing: Landing,
@@ -48,15 +48,15 @@ def drain(  # noqa: PLR0913 - the three ends of the way, and what a caller may w
     on_batch: Callable[[int, int], object] = lambda *_: None,
     flush: Callable[[], object] = lambda: None,
 ) -> DrainResult:
-    """Deliver everything that waits for ``destination``, oldest first, and return the counts.
+    """Deliver all ticks that wait for ``destination``, oldest first, and return the counts.
 
-    A batch is acknowledged only when the next one has landed, the last one after ``flush``: a store that has
-    accepted an insert has not necessarily written it to the disk, so the ticks stay in the spool a batch longer.
-    What is delivered twice after a crash changes nothing, storage is idempotent. ``flush`` makes durable what has
-    landed; ``on_batch`` is called after each batch with how many of its ticks arrived and how many were refused.
+    A batch is acknowledged only after the next one has landed, the last one after ``flush``. A store that accepted an
+    insert has not necessarily written it to disk, so ticks stay in the spool one batch longer. Duplicates after a crash
+    have no effect, because storage is idempotent. ``flush`` makes landed ticks durable. ``on_batch`` is called after
+    each batch with the numbers of delivered and of refused ticks.
 
-    Whatever the landing raises ends the drain and is raised again, after ``flush`` and the acknowledgement of
-    what had landed before; the batch that failed stays in the spool.
+    Any exception from the landing ends the drain and is raised again, after ``flush`` and the acknowledgement of
+    landed batches. The failed batch stays in the spool.
     """
     landed = refused = last = 0
     try:
@@ -78,31 +78,31 @@ def drain(  # noqa: PLR0913 - the three ends of the way, and what a caller may w
 
 
 class _StoppingError(Exception):
-    """The agent is to stop: the batch that arrived is acknowledged, the rest stays in the spool."""
+    """The agent is stopping: the delivered batch is acknowledged, the rest stays in the spool."""
 
 
 class DeliveryThread(threading.Thread):
-    """A thread that takes ticks from the spool to one destination until :meth:`stop`."""
+    """A thread that delivers ticks from the spool to one destination until :meth:`stop`."""
 
     def __init__(self, name: str) -> None:
         super().__init__(name=name, daemon=True)
         self._stopping = threading.Event()
 
     def stop(self) -> None:
-        """Let the thread end soon; what is not delivered stays in the spool."""
+        """Make the thread end soon; undelivered ticks stay in the spool."""
         self._stopping.set()
 
 
 class Sender(DeliveryThread):
-    """Delivers to one destination until :meth:`stop`.
+    """A thread that sends ticks to one endpoint until :meth:`stop`.
 
-    ``queue`` and ``landing`` are opened in the sender's own thread, and anew after each failure, so neither a slow
-    endpoint nor a slow import is ever waited for by the sampling. After a failure it waits up to 1 s, doubling to
-    60 s ("full jitter"), or as long as the endpoint asked for. What piled up in an outage goes at
-    ``CATCH_UP_TICKS_PER_SECOND`` at most, so that a fleet that comes back does not bury the Collector.
+    ``queue`` and ``landing`` are opened in the sender's own thread, and again after each failure, so that the sampling
+    never waits for a slow endpoint. After a failure it waits up to 1 s, doubling to 60 s ("full jitter"), or as long
+    as the endpoint requested. A backlog after an outage is sent with at most ``CATCH_UP_TICKS_PER_SECOND``, so that a
+    recovering fleet does not overload the Collector.
     """
 
-    def __init__(  # noqa: PLR0913 - both ends, who is told, and what tests replace
+    def __init__(  # noqa: PLR0913 - source, destination, watcher, and what tests replace
         self,
         destination: str,
         *,
@@ -125,11 +125,11 @@ class Sender(DeliveryThread):
         self._batch_began = 0.0
 
     def wake(self) -> None:
-        """Say that a tick was spooled."""
+        """Signal that a tick was spooled."""
         self._wake.set()
 
     def stop(self) -> None:
-        """Ask the thread to end after the request in progress."""
+        """Make the thread end after the current request."""
         super().stop()
         self._wake.set()
 
@@ -153,7 +153,7 @@ class Sender(DeliveryThread):
                         self._wake.wait()
             except _StoppingError:
                 return
-            except Exception as error:  # noqa: BLE001 - a fault in a library must not end the delivery of an agent
+            except Exception as error:  # noqa: BLE001 - an error in a library must not end the delivery of an agent
                 self._watcher.failed(self._destination, _words(error))
                 asked = error.retry_after_seconds if isinstance(error, TransientError) else None
             else:
@@ -175,11 +175,11 @@ def _words(error: Exception) -> str:
 
 
 class PeriodicLanding(DeliveryThread):
-    """Calls ``land`` every hour until :meth:`stop`; after a failure first after a minute, doubling to the hour.
+    """A thread that calls ``land`` hourly until :meth:`stop`. It retries after a minute, doubling up to an hour.
 
-    ``land(stopping)`` runs the child, ends it when ``stopping`` is set, and raises GuaError with what went wrong.
-    The first landing comes at a random moment of the second half of the first hour: hosts that were started together
-    do not land together, and what was just started has nothing to land.
+    ``land(stopping)`` runs the child process, ends it when ``stopping`` is set, and raises GuaError on failure.
+    The first landing is at a random time in the second half of the first hour: a new agent has nothing to land, and
+    hosts that started together must not land together.
     """
 
     def __init__(
@@ -205,7 +205,7 @@ class PeriodicLanding(DeliveryThread):
         while not self._stopping.wait(wait):
             try:
                 landed = self._land(self._stopping)
-            except Exception as error:  # noqa: BLE001 - no room for a child now, say: the next try must not be lost
+            except Exception as error:  # noqa: BLE001 - such as no memory for a child process; it is tried again
                 if self._stopping.is_set():
                     return
                 self._watcher.failed(self._destination, _words(error))

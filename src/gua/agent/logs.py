@@ -1,4 +1,4 @@
-"""What the agent has to say: lines of a bounded log, at changes and never at every tick."""
+"""The agent's size-limited log, which has lines at changes of state only, not at every tick."""
 
 from __future__ import annotations
 
@@ -33,12 +33,11 @@ _OTHERS: Final = "others"
 
 
 def open_log(log_file: Path | None) -> logging.Logger:
-    """Return the agent's log: a file of at most 1 MB and two older ones, or stderr where no file is given.
+    """Return the agent's log: a file of at most 1 MB and two older ones, or stderr without a ``log_file``.
 
-    Lines are ``2026-03-25T04:47:19Z WARNING message`` in UTC, without control and BiDi characters; files have mode
-    0600 and are not reached through links. What libraries log as a warning or worse comes here too, each
-    message at most six times an hour. A log that cannot be written never stops the agent.
-    Raises UnavailableError where the file cannot be opened at first.
+    Lines are ``2026-03-25T04:47:19Z WARNING message`` in UTC, without control and BiDi characters. Files have mode 0600
+    and are not opened through links. Warnings and errors of libraries are included, each message at most six times an
+    hour. Write errors never stop the agent. Raises UnavailableError if the file cannot be opened at first.
     """
     close_log()
     handler = _QuietStream(sys.stderr) if log_file is None else _PrivateFile(log_file)
@@ -52,7 +51,7 @@ def open_log(log_file: Path | None) -> logging.Logger:
 
 
 def close_log() -> None:
-    """Close what :func:`open_log` opened; without it nothing happens."""
+    """Close the log of :func:`open_log`, if it is open."""
     root, own = logging.getLogger(), logging.getLogger(NAME)
     for passed in [handler for handler in root.handlers if isinstance(handler, _Libraries)]:
         root.removeHandler(passed)
@@ -62,10 +61,10 @@ def close_log() -> None:
 
 
 class Changes:
-    """Logs when something fails, fails otherwise, or works again; what goes on failing once an hour.
+    """Logger of changes: a subject fails, fails differently or recovers. Continuing failures are logged hourly.
 
-    Something that changes all the time gets six lines an hour, with the number of those left out. It keeps
-    at most 256 subjects; what comes after shares one. Safe for threads.
+    A subject that changes often gets six lines an hour, with the number of omitted ones. At most 256 subjects are
+    stored; further ones share one. Thread-safe.
     """
 
     def __init__(
@@ -127,7 +126,7 @@ class Changes:
 
 @dataclass(slots=True)
 class _Subject:
-    """What was said of one thing: ``failing`` is the kind of its failure, ``None`` while it works."""
+    """Log state of one subject: ``failing`` is the kind of its failure, ``None`` while it works."""
 
     failing: str | None = None
     left_out: int = 0
@@ -135,7 +134,7 @@ class _Subject:
     lines: deque[float] = field(default_factory=lambda: deque(maxlen=LINES_PER_PERIOD))
 
     def may_say(self, now: float, period_seconds: float) -> bool:
-        """Return whether there is room for a line in this period, and take it."""
+        """Return whether another line is allowed in this period, and count it."""
         is_full = len(self.lines) == LINES_PER_PERIOD and now - self.lines[0] < period_seconds
         if not is_full:
             self.told_at = now
@@ -144,13 +143,13 @@ class _Subject:
 
 
 class _Line(logging.Formatter):
-    """One line a record, and the lines of its traceback, indented."""
+    """Formatter of a record as one line, followed by the indented lines of its traceback."""
 
     def format(self, record: logging.LogRecord) -> str:
         when = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(record.created))
         try:
             message = record.getMessage()
-        except (TypeError, ValueError):  # a library's message that does not fit its arguments
+        except (TypeError, ValueError):  # a library's format string that does not match its arguments
             message = str(record.msg)
         lines = [f"{when} {record.levelname} {safe(message, _LONGEST_LINE)}"]
         if record.exc_info and record.exc_info[1] is not None:
@@ -160,14 +159,14 @@ class _Line(logging.Formatter):
 
 
 class _QuietStream(logging.StreamHandler[TextIO]):
-    """Writes to a stream; nobody reading it is no reason to end."""
+    """Stream handler that ignores write errors."""
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - the standard library's name
-        """Leave the line out."""
+        """Drop the line."""
 
 
 class _PrivateFile(RotatingFileHandler):
-    """A bounded file of the agent's own."""
+    """A size-limited log file with mode 0600."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path, maxBytes=MAX_BYTES, backupCount=OLD_FILES, encoding="utf-8", errors="backslashreplace")
@@ -178,7 +177,7 @@ class _PrivateFile(RotatingFileHandler):
         return os.fdopen(descriptor, "a", encoding=self.encoding, errors=self.errors)
 
     def doRollover(self) -> None:  # noqa: N802 - the standard library's name
-        """Begin a new file; in the background stdout and stderr go to the log too and move with it."""
+        """Start a new file. In the background stdout and stderr go to the log too and are redirected to it."""
         streams = [number for number in (1, 2) if self._is_log(number)]
         super().doRollover()
         if self.stream is None:
@@ -187,10 +186,10 @@ class _PrivateFile(RotatingFileHandler):
             os.dup2(self.stream.fileno(), number)
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: ARG002, N802 - as above
-        """Leave the line out, as on a full disk, and open the file anew for the next."""
+        """Drop the line, as on a full disk, and reopen the file for the next one."""
         stream, self.stream = self.stream, None
         if stream is not None:
-            with contextlib.suppress(Exception):  # what its buffer holds cannot be written either
+            with contextlib.suppress(Exception):  # its buffer cannot be written either
                 stream.close()
 
     def _is_log(self, number: int) -> bool:
@@ -201,7 +200,7 @@ class _PrivateFile(RotatingFileHandler):
 
 
 class _Libraries(logging.Handler):
-    """Passes on what other loggers have to say, so that an exporter that logs every retry does not fill the log."""
+    """Rate-limited handler for records of other loggers, so that an exporter's retries do not fill the log."""
 
     def __init__(self, target: logging.Handler) -> None:
         super().__init__(logging.WARNING)

@@ -1,8 +1,8 @@
-"""The agent's loop: drains the driver's rings, and on each point of the grid makes a tick for the spool.
+"""The agent's loop: drains the driver's ring buffers, and makes a tick for the spool at each grid point.
 
-Ticks are due on a grid of the wall clock, k x interval + a phase per host. The grid only schedules; what a tick covers
-is measured (:mod:`gua.agent.sampler`). The phase keeps a fleet's ticks from reaching the Collector all in one second.
-Events go to the board that ``gua status`` shows, the log, and the service manager.
+Grid points are k x interval + a phase per host, in wall clock time. The grid only schedules; a tick's coverage is
+measured (:mod:`gua.agent.sampler`). The phase spreads a fleet's requests to the Collector over the interval.
+Events go to the status board, the log, and the service manager.
 """
 
 from __future__ import annotations
@@ -29,33 +29,33 @@ FAULT: Final = "fault"
 MISSED: Final = "missed"
 WAITING: Final = Outcome.WAITING.value
 PATIENCE_MS: Final = 3 * 60 * 1000
-"""How long a job may be there before it is told: Slurm is asked once a minute."""
+"""Time after which a job on an unallocated card is reported [ms]: Slurm is queried once a minute."""
 
 
 class Watcher(Protocol):
-    """Who takes note of what the loop does."""
+    """Receiver of the loop's events."""
 
     def ticked(self, tick: Tick, *, lateness_ms: int) -> None:
-        """Take note of a tick that was put into the spool."""
+        """Handle a tick that was put into the spool."""
         ...
 
     def skipped(self, reason: str, message: str, count: int = 1) -> None:
-        """Take note of ticks that were due and could not be made."""
+        """Handle ``count`` grid points without a tick."""
         ...
 
     def alive(self) -> None:
-        """Take note that the loop goes round."""
+        """Handle one pass of the loop, as a heartbeat."""
         ...
 
 
 class SilentJobs:
-    """Remembers since when each job has had a process on a card that is promised to nobody."""
+    """Tracker of Slurm jobs with a process on an unallocated card."""
 
     def __init__(self) -> None:
         self._since_ms: dict[tuple[str, str], int] = {}
 
     def after(self, tick: Tick) -> str | None:
-        """Return a sentence on such jobs after this tick, ``None`` where there are none."""
+        """Return a message about such jobs after this tick, ``None`` without any."""
         cards = {card.uuid: card for card in tick.cards if card.allocation is AllocationStatus.UNALLOCATED}
         now = [
             (card.uuid, process.slurm_job_id)
@@ -79,10 +79,9 @@ _, _SILENT_JOBS = ALLOCATION_NOTES
 
 
 class AgentEvents:
-    """Takes what the loop and the senders tell; safe for threads.
+    """Dispatcher for the events of the loop and the senders; thread-safe.
 
-    ``also_alive`` is called each time the loop goes round, some times a minute. ``also`` are others that take note of
-    ticks.
+    ``also_alive`` is called on each pass of the loop, several times a minute. ``also`` are further watchers of ticks.
     """
 
     def __init__(self, *, board: Board, changes: Changes, notifier: Notifier, also_alive: Callable[[], None]) -> None:
@@ -95,7 +94,7 @@ class AgentEvents:
         self.also: list[Watcher] = []
 
     def ticked(self, tick: Tick, *, lateness_ms: int) -> None:
-        """Show the tick; log calls and cards that began to fail with it, or work again."""
+        """Show the tick on the board; log calls and cards that began to fail with it, or recovered."""
         self._board.ticked(tick, lateness_ms=lateness_ms)
         self._changes.works(DRIVER, "the cards can be read again")
         self._changes.works(FAULT, "ticks can be made again")
@@ -122,20 +121,20 @@ class AgentEvents:
             key = f"allocations by {source.source}"
             if source.reason is None:
                 self._changes.works(key, f"{key} can be read again")
-            elif source.source in self._failed_sources:  # what is asked in the background answers after the first tick
+            elif source.source in self._failed_sources:  # background requests have no result at the first tick
                 self._changes.failed(key, f"{key} cannot be read: {source.reason}", kind="failed")
         self._failed_sources = failed
         self.condition(_SILENT_JOBS, self._silent_jobs.after(tick))
 
     def skipped(self, reason: str, message: str, count: int = 1) -> None:
-        """Count ticks that were due and are not there, and log why."""
+        """Count grid points without a tick, and log the reason."""
         self._board.skipped(reason, count)
         self._changes.failed(reason if reason in {DRIVER, FAULT} else _CLOCK, message, kind=reason)
         for each in self.also:
             each.skipped(reason, message, count)
 
     def condition(self, key: str, message: str | None) -> None:
-        """Show and log what stands until it is taken back."""
+        """Show and log a condition until it is cleared with ``None``."""
         self._board.note(key, message)
         if message is None:
             self._changes.works(key, f"{key}: all is well again")
@@ -143,7 +142,7 @@ class AgentEvents:
             self._changes.failed(key, message, kind=message)
 
     def delivered(self, destination: str, *, ticks: int, refused: int = 0) -> None:  # noqa: ARG002 - the spool counts them
-        """Show that delivery goes on, and log what was refused for good."""
+        """Record that delivery works, and log permanently refused ticks."""
         self._board.delivered(destination)
         self._changes.works(destination, f"{destination}: delivery goes on")
         if refused:
@@ -154,12 +153,12 @@ class AgentEvents:
             )
 
     def failed(self, destination: str, message: str) -> None:
-        """Show and log why nothing arrives; the ticks wait in the spool."""
+        """Show and log why delivery fails; the ticks stay in the spool."""
         self._board.failed(destination, message)
         self._changes.failed(destination, f"{destination}: {message}", kind="failed")
 
     def alive(self) -> None:
-        """Feed the service manager's watchdog."""
+        """Reset the service manager's watchdog."""
         self._notifier.alive()
         self._also_alive()
         for each in self.also:
@@ -167,7 +166,7 @@ class AgentEvents:
 
 
 def _unanswered(tick: Tick) -> str | None:
-    """Return which calls do not come back, ``None`` if all do."""
+    """Return a message about calls that do not return, ``None`` if all do."""
     calls = sorted({error.call for error in tick.errors if error.code == NO_ANSWER})
     if not calls:
         return None
@@ -179,19 +178,19 @@ _SMALLEST_PART: Final = 10
 
 
 def phase_ms(host: str, interval_ms: int) -> int:
-    """Return a host's place in the interval, 0 <= phase < interval, the same at every start."""
+    """Return a host's offset in the interval [ms], 0 <= phase < interval, the same at every start."""
     digest = hashlib.blake2b(host.encode("utf-8", "surrogateescape"), digest_size=8).digest()
     return int.from_bytes(digest, "big") % interval_ms
 
 
 def due_in_ms(wall_ms: int, interval_ms: int, phase: int) -> int:
-    """Return the ms until the next point of the grid, but never less than a tenth of an interval away."""
+    """Return the time until the next grid point [ms]; skip one that is less than a tenth of an interval away."""
     left = interval_ms - (wall_ms - phase) % interval_ms
     return left if left * _SMALLEST_PART >= interval_ms else left + interval_ms
 
 
 def step_ms(left_ms: int) -> int:
-    """Return how long to wait before the driver's rings are drained again, in equal steps of 5 s at most."""
+    """Return the wait until the next drain of the ring buffers [ms]: equal steps of at most 5 s."""
     steps = max(1, -(-left_ms // DRAIN_EVERY_MS))
     return -(-left_ms // steps)
 
@@ -205,14 +204,14 @@ _SAID: Final = {
 
 
 class Loop:
-    """Runs until ``wait`` says to stop.
+    """The agent's main loop, which makes ticks until ``wait`` returns True.
 
-    Ticks are ``interval_ms`` apart; ``phase`` is this host's place in that [ms]. ``wait(seconds)`` returns True as soon
-    as the agent is to stop. ``encode`` makes the tick's OTLP request, ``health`` tells what the agent says of itself.
-    ``on_tick`` is called after each tick that was put.
+    Ticks are ``interval_ms`` apart, at this host's offset ``phase`` [ms]. ``wait(seconds)`` returns True as soon as the
+    agent is to stop. ``encode`` returns the tick's OTLP request. ``health`` returns the agent's queue metrics.
+    ``on_tick`` is called after each tick that was put into the outbox.
     """
 
-    def __init__(  # noqa: PLR0913 - one argument for each end that the loop holds together
+    def __init__(  # noqa: PLR0913 - by keyword only, one for each component that the loop connects
         self,
         *,
         sampler: Sampler,
@@ -240,14 +239,14 @@ class Loop:
         self._on_tick = on_tick
 
     def first(self) -> None:
-        """Make the first tick. Raises UnavailableError, with what to do, where no card can be read."""
+        """Make the first tick. Raises UnavailableError, with a remedy, if no card can be read."""
         self._make(lateness_ms=0)
 
     def run(self) -> None:
-        """Make ticks until told to stop, and one last tick then, so that no time before a stop stays unobserved."""
+        """Make ticks until the agent is to stop, then one last tick, so that the time before a stop is observed."""
         while True:
             due_in = due_in_ms(self._clock.wall_ms(), self._interval_ms, self._phase)
-            # Scheduled by the monotonic clock: a wall clock that is set meanwhile must not stall the loop.
+            # Scheduled by the monotonic clock, because setting the wall clock must not stall the loop.
             due_ms = self._clock.monotonic_ms() + due_in
             stopping = self._rest(due_ms)
             self._watcher.alive()
@@ -258,12 +257,12 @@ class Loop:
                 self._watcher.skipped(MISSED, f"{missed} ticks came due while the agent could not make them", missed)
 
     def tick(self, *, lateness_ms: int) -> None:
-        """Make one tick if it can be made; tells the watcher where not."""
+        """Make one tick; on failure report it to the watcher."""
         try:
             self._make(lateness_ms=lateness_ms)
         except UnavailableError as error:
             self._watcher.skipped(DRIVER, str(error))
-        except Exception as error:  # noqa: BLE001 - the next tick covers this one's time; an agent that ended would not
+        except Exception as error:  # noqa: BLE001 - the next tick covers this time too, if the agent does not end
             self._watcher.skipped(FAULT, f"a tick could not be made, the next one is tried: {_fault(error)}")
 
     def _make(self, *, lateness_ms: int) -> None:
@@ -278,7 +277,7 @@ class Loop:
         self._on_tick()
 
     def _rest(self, due_ms: int) -> bool:
-        """Wait until the tick is due, draining the rings meanwhile; return True as soon as the agent is to stop."""
+        """Wait until the tick's time and drain the rings meanwhile; return True as soon as the agent is to stop."""
         while (left_ms := due_ms - self._clock.monotonic_ms()) > 0:
             step = step_ms(left_ms)
             if self._wait(step / 1000):
@@ -290,6 +289,6 @@ class Loop:
 
 
 def _fault(error: Exception) -> str:
-    """Return what went wrong where, in one line for whoever mends it."""
+    """Return the error and its place in the code, in one line for developers."""
     *_, last = traceback.extract_tb(error.__traceback__)
     return f"unexpected {type(error).__name__}: {error} ({Path(last.filename).name}:{last.lineno})"

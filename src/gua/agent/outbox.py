@@ -1,4 +1,4 @@
-"""Between the loop and the spool: keeps ticks in memory, in order, while the disk does not take them."""
+"""Buffer between the loop and the spool: holds ticks in memory, in order, while the disk rejects them."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _AT_ONCE: Final = 16
 
 
 class Outbox:
-    """Takes every tick. What the spool cannot take waits here and goes, oldest first, as soon as it can.
+    """Queue before the spool. Ticks that the spool cannot store wait in memory and are stored later, oldest first.
 
-    ``waiting`` is how many ticks wait in memory, ``dropped`` how many were dropped from there since the start: above
-    ``max_ticks`` or ``max_bytes`` (compressed) the oldest that wait are dropped; the newest stays. ``trouble`` is why
-    the spool did not take what was put last; ``None`` if it did. Without ``keeps_ticks``, as in an agent without
-    destinations, the spool only holds the last one's mark. For one thread.
+    ``waiting`` is the number of queued ticks. ``dropped`` counts ticks dropped from the queue since the start: above
+    ``max_ticks`` or ``max_bytes`` (compressed) the oldest are dropped, except the newest. ``trouble`` is why the last
+    write to the spool failed, ``None`` if it succeeded. Without ``keeps_ticks`` (no destinations) the spool stores only
+    the last mark. Use it from one thread only.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class Outbox:
 
     @property
     def mark(self) -> Mark | None:
-        """The mark of the last tick that was put, stored or not; before that the spool's, ``None`` if it has none."""
+        """The mark of the last tick, stored or not; before the first one the spool's, ``None`` without one."""
         if self._mark is None:
             try:
                 self._mark = self._spool.mark()
@@ -49,7 +49,7 @@ class Outbox:
         return self._mark
 
     def put(self, ts_ms: int, raw: bytes, mark: Mark | None = None) -> None:
-        """Take one encoded tick; never raises for trouble with the disk."""
+        """Queue and store one encoded tick. Never raises for disk errors."""
         self._mark = mark or self._mark
         if not self.keeps_ticks:
             self._store((), mark)
@@ -64,7 +64,7 @@ class Outbox:
             self.dropped += 1
 
     def flush(self) -> None:
-        """Try again to store what waits; never raises for trouble with the disk."""
+        """Retry to store queued ticks. Never raises for disk errors."""
         while self._queue:
             some = list(islice(self._queue, _AT_ONCE))
             marks = [mark for _, mark in some if mark is not None]
@@ -73,7 +73,7 @@ class Outbox:
             self._forget(len(some))
 
     def _store(self, ticks: Sequence[tuple[int, int, bytes]], mark: Mark | None) -> bool:
-        """Store ticks and the last one's mark; return whether the spool took them."""
+        """Store ticks and the last one's mark; return whether the spool accepted them."""
         try:
             self._spool.append_blobs(ticks, mark)
         except UnavailableError as error:

@@ -1,8 +1,8 @@
-"""One tick of the real host: cards and processes read, spans set, GPU time attributed, idle clocks carried on.
+"""Sampling of a real host: read cards and processes, set spans, attribute GPU time, advance idle counters.
 
-The tick covers (ts - duration, ts] of the wall clock, by the last spooled tick's mark, the clocks and the agent's own
-age. Whatever restarts, stalls, suspends or clock steps happen, the spans of one agent never overlap, except after a
-counted set-back of more than 10 minutes, and their sum never exceeds the time that really passed.
+A tick covers (ts - duration, ts] of the wall clock. The duration follows from the last spooled tick's mark, the clocks
+and the agent's uptime. The spans of one agent never overlap, despite restarts, stalls, suspends and clock steps,
+except after a counted set-back of more than 10 minutes. Their sum never exceeds the real elapsed time.
 """
 
 from __future__ import annotations
@@ -36,41 +36,42 @@ BREAK_INTERVALS: Final = 2
 
 
 class Outcome(StrEnum):
-    """What the clocks said about a tick."""
+    """How the clocks and the mark determine a tick."""
 
     CONTINUED = "continued"
-    """The tick follows the mark: it covers what passed since then."""
+    """The tick follows the mark: it covers the time since then."""
     RESUMED = "resumed"
-    """No mark, another boot or a break: it covers one interval at most, and no more than the agent's age."""
+    """No mark, another boot or a break: it covers one interval at most, and no more than the agent's uptime."""
     RESTARTED = "restarted"
-    """The clock was set back by more than 10 minutes: the mark is dropped. Count and show it."""
+    """The clock was set back by more than 10 minutes: the mark is dropped. Counted and shown."""
     MARK_AHEAD = "mark_ahead"
-    """The mark says a later monotonic time than its own boot has reached: it is dropped. Count and show it."""
+    """The mark has a later monotonic time than its own boot has reached: it is dropped. Counted and shown."""
     WAITING = "waiting"
-    """The clock stands at or before the mark: no tick until it passes. Count and show it."""
+    """The clock is at or before the mark: no tick until it passes the mark. Counted and shown."""
     TOO_SOON = "too_soon"
-    """Less than a millisecond passed: nothing to cover yet."""
+    """Less than a millisecond has passed: the tick would cover nothing."""
 
 
 class TickCoverage(NamedTuple):
-    """``duration_ms`` is 0 where there is no tick."""
+    """Coverage of a tick [ms], 0 without a tick, and its outcome."""
 
     duration_ms: int
     outcome: Outcome
 
 
 def coverage(now: Mark, mark: Mark | None, *, interval_ms: int, uptime_ms: int) -> TickCoverage:
-    """Return what a tick read at ``now`` covers.
+    """Return the coverage of a tick read at ``now``.
 
-    ``mark`` is the last tick that was spooled, ``uptime_ms`` the agent's own age. A break, more than
-    two intervals since the mark, is measured by the clock that passed more; a term that does not exist
-    (no mark, other boot) is left out, and on the same boot the monotonic clock always bounds the span.
+    ``mark`` is the last spooled tick, ``uptime_ms`` the agent's uptime. The span is the time since the mark, by the
+    clock that advanced less; on another boot only the wall clock counts. Without a mark, on another boot or after a
+    break it is also at most one interval and at most the uptime. A break is more than two intervals since the mark, by
+    the clock that advanced more.
     """
     bounds_ms, outcome = [interval_ms, uptime_ms], Outcome.RESUMED
     if mark is not None:
         wall_ms, monotonic_ms = now.ts_ms - mark.ts_ms, now.monotonic_ms - mark.monotonic_ms
-        # Where the system does not tell the boot, a clock that went on counts as the same one: after a restart it only
-        # bounds the span more than needed.
+        # On a system without boot ids, a monotonic clock that advanced counts as the same boot. After a reboot that
+        # only makes the bound tighter than needed.
         is_same_boot = now.boot_id == mark.boot_id
         passed_ms = [monotonic_ms] if is_same_boot and monotonic_ms >= 0 else []
         if wall_ms < -SET_BACK_LIMIT_MS:
@@ -88,9 +89,9 @@ def coverage(now: Mark, mark: Mark | None, *, interval_ms: int, uptime_ms: int) 
 
 
 class Covered(NamedTuple):
-    """Ratios over a span, and how many of its milliseconds samples cover; ``None`` is unknown.
+    """Utilization over a span as ratios, and the time [ms] that samples cover; ``None`` is unknown.
 
-    ``idle_ms`` is how much of what samples cover lay below active, ``idle_mj`` the energy of ``powered_ms`` of that.
+    ``idle_ms`` is the sampled time below active, ``idle_mj`` the energy of ``powered_ms`` of it.
     """
 
     mean: float | None
@@ -104,9 +105,9 @@ class Covered(NamedTuple):
 def cover(samples: Iterable[UtilizationSample], instant: float | None, *, start_ms: int, end_ms: int) -> Covered:
     """Return the utilization over (start_ms, end_ms], both Unix time.
 
-    The mean weighs each sample by the part of it inside the span; what no sample covers counts at the
-    instant value, or not at all where that is unknown. Samples come oldest first; where one begins before
-    the one before it ends, the time counts for the earlier one, so that coverage is never more than the span.
+    The mean weights each sample by its part inside the span. Time without a sample counts with the instant value, or
+    is left out if that is unknown. Samples must be sorted, oldest first. Where they overlap, the time belongs to the
+    earlier one, so that coverage never exceeds the span.
     """
     coverage_ms = idle_ms = powered_ms = 0
     weighted = idle_mj = 0.0
@@ -162,7 +163,7 @@ _DRIFT_MS: Final = 1_000
 
 @dataclass(kw_only=True, slots=True)
 class Idling:
-    """Clocks ``before`` a tick at ``ts_ms``; those after it are made process by process."""
+    """Idle counters ``before`` a tick at ``ts_ms``; those after it are computed process by process."""
 
     before: IdleCounters
     ts_ms: int
@@ -172,10 +173,10 @@ class Idling:
 
     @classmethod
     def after(cls, mark: Mark | None, now: Mark, *, interval_ms: int, is_restart: bool) -> Self:
-        """Return the clocks that a mark holds; those of another boot are of other processes.
+        """Return the idle counters of a mark, empty if they belong to another boot.
 
-        Where the system does not tell the boot, an agent that starts cannot know, and begins anew; so it does with a
-        mark of a time that its boot has not reached.
+        On a system without boot ids an agent that starts cannot know and starts with none. The same holds if the mark's
+        monotonic time is later than the boot has reached.
         """
         known = (
             mark is not None
@@ -191,8 +192,8 @@ class Idling:
         )
 
     def idle_ms(self, uuid: str, processes: Iterable[ProcessReading], covered_ms: int) -> list[int | None]:
-        """Return for how long each process of that card has idled, and let their clocks run."""
-        # Once for all of a card: a host has hundreds of processes in each tick.
+        """Advance the counters of a card's processes and return how long each has been idle [ms]."""
+        # One counter for all processes of a card, because a host has hundreds of processes in each tick.
         now = IdleCounter(self.ts_ms, covered_ms)
         idle: list[int | None] = []
         for process in processes:
@@ -205,16 +206,16 @@ class Idling:
         return idle
 
     def clocks(self) -> IdleCounters:
-        """Return the clocks after the tick."""
+        """Return the idle counters after the tick."""
         return kept(
             self.before, self.now, self.ts_ms, max(self.gap_ms, self.longest_covered_ms) + self.longest_covered_ms
         )
 
 
 def _on_the_clock_of(now: Mark, mark: Mark, *, is_restart: bool) -> IdleCounters:
-    """Return a mark's clocks as if the wall clock had not been set since: the other one tells how long nobody looked.
+    """Return a mark's idle counters, shifted by how far the wall clock was set since, as the monotonic clock shows.
 
-    One that was set back while the agent ran is left as it is: there was no tick, but nobody was away.
+    A set-back while the agent ran is not corrected: no tick was made, but the agent was not absent either.
     """
     set_ms = now.ts_ms - mark.ts_ms - (now.monotonic_ms - mark.monotonic_ms)
     if -_DRIFT_MS < set_ms < _DRIFT_MS or (set_ms < 0 and not is_restart):
@@ -224,7 +225,7 @@ def _on_the_clock_of(now: Mark, mark: Mark, *, is_restart: bool) -> IdleCounters
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Sample:
-    """A tick and the mark to store with it; without a tick, the outcome says why there is none."""
+    """A tick and the mark to store with it; without a tick, the outcome is the reason."""
 
     tick: Tick | None
     mark: Mark
@@ -233,7 +234,7 @@ class Sample:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class QueueHealth:
-    """What the agent knows of its own queue; ``None`` is unknown. Dropped ticks are counted since the agent started."""
+    """Metrics of the agent's queue; ``None`` is unknown. Dropped ticks are counted since the agent started."""
 
     spool_ticks: int | None = None
     spool_bytes: int | None = None
@@ -243,22 +244,21 @@ class QueueHealth:
 _CLOCK_FAULTS: Final = frozenset({Outcome.WAITING, Outcome.RESTARTED, Outcome.MARK_AHEAD})
 _UNKNOWN_HEALTH: Final = QueueHealth()
 _NOT_LOOKED_AT: Final = AllocationLook()
-_NO_SOURCE_YET: Final = "sources"  # where none has ever said what it is called
+_NO_SOURCE_YET: Final = "sources"  # the name if no source was ever read
 _SPAN_SLACK_MS: Final = 250
-# Calls and codes are NVML's, so they are few; a driver that invents codes must not fill the memory.
+# NVML defines few calls and codes; a driver with invented codes must not exhaust memory.
 _MOST_ERRORS: Final = 200
 
 
 class Sampler:
-    """Makes ticks for as long as the agent lives.
+    """Producer of an agent's ticks.
 
-    ``initial_pid_namespace`` is whether the agent sees the host's processes as the driver does; where it
-    does not, or that is not known, no list of processes is believed, nor what any process used. ``besides`` returns
-    what else failed since it was last asked, to be counted. ``allocations`` tells to whom cards are promised; ``None``
-    where nobody looks.
+    ``initial_pid_namespace`` is whether the agent sees the host's processes as the driver does. If not, or if that is
+    unknown, all process lists and process utilizations are unknown. ``besides`` returns further errors since its last
+    call, to be counted. ``allocations`` reads the allocation sources, ``None`` without a configured one.
     """
 
-    def __init__(  # noqa: PLR0913 - by keyword only, one for each thing that a tick is made of
+    def __init__(  # noqa: PLR0913 - by keyword only, one for each component of a tick
         self,
         *,
         cards: CardReader,
@@ -287,10 +287,10 @@ class Sampler:
     def sample(
         self, mark: Mark | None, *, lateness_ms: int | None = None, health: QueueHealth = _UNKNOWN_HEALTH
     ) -> Sample:
-        """Read every card and return the tick that follows ``mark``, the last one that was spooled.
+        """Read every card and return the tick that follows ``mark``, the last spooled one.
 
-        ``lateness_ms`` is how long after its time the tick was begun. The tick's time is the wall clock just
-        after the cards were read. Raises UnavailableError if no card can be read.
+        ``lateness_ms`` is the delay of its start after the grid point. The tick's time is the wall clock just after the
+        cards were read. Raises UnavailableError if no card can be read.
         """
         before_ms = self._clock.monotonic_ms()
         raw_cards, errors = self._cards.read()
@@ -335,12 +335,12 @@ class Sampler:
     def _look(
         self, raw_cards: Sequence[RawCard], ticks: Sequence[CardTick], since_ms: int, now_ms: int
     ) -> AllocationLook:
-        """Return to whom cards are promised; sources that break are failed sources, and cost nothing else."""
+        """Return the allocations from all sources; an unexpected exception makes all sources failed ones."""
         if self._allocations is None:
             return _NOT_LOOKED_AT
         try:
             self._last_look = self._allocations.look(since_ms, now_ms, list(map(_key, raw_cards, ticks)))
-        except Exception as error:  # noqa: BLE001 - whatever a source does, cards are sampled
+        except Exception as error:  # noqa: BLE001 - no error of a source may stop the sampling of cards
             reason = f"unexpected {type(error).__name__}"
             self._count([ReadError(call="allocation", code=type(error).__name__)])
             names = [each.source for each in self._last_look.sources] or [_NO_SOURCE_YET]
@@ -350,7 +350,7 @@ class Sampler:
     def _promise(self, card: CardTick, look: AllocationLook, ts_ms: int) -> Promise:
         try:
             return self._promises.of(card, look, ts_ms=ts_ms)
-        except Exception as error:  # noqa: BLE001 - as above, of an allocation that is none
+        except Exception as error:  # noqa: BLE001 - as above, for an invalid allocation
             self._count([ReadError(call="allocation", code=type(error).__name__)])
             return Promise(AllocationStatus.UNKNOWN)
 
@@ -363,8 +363,8 @@ class Sampler:
         gpu_time_ms = duration_ms * slices // all_slices
         listed, process_list = raw.processes, reading.process_list
         if not self._initial_pid_namespace:
-            # There the driver may list them by the container's pids and answer who used the card by the host's, so that
-            # each seems to have used nothing (driver 560: https://github.com/Project-HAMi/HAMi-core/issues/112).
+            # In a container the driver may list container pids but report utilization by host pids, so that every
+            # process seems to be idle (driver 560: https://github.com/Project-HAMi/HAMi-core/issues/112).
             listed = tuple(replace(process, utilization=None) for process in listed)
             if process_list is not ProcessList.ABSENT:
                 process_list = ProcessList.PID_NAMESPACE
@@ -391,7 +391,7 @@ class Sampler:
         if tells_idle and used.idle_ms is not None:
             idle = idleness.in_steps(used.idle_ms, used.idle_mj, used.powered_ms, interval_ms=self._origin.interval_ms)
             told |= zip(("idle_time_ms", "idle_energy_mj", "idle_energy_coverage_ms"), idle, strict=True)
-        # To a tenth: what is over another span, as after a pause or a break, is not of the tick.
+        # Activity over a span that differs by more than a tenth (after a pause or a break) is not the tick's.
         slack_ms = max(_SPAN_SLACK_MS, tick.duration_ms // 10)
         if raw.activity is not None and abs(raw.activity_ms - tick.duration_ms) <= slack_ms:
             told |= raw.activity._asdict()
@@ -409,7 +409,7 @@ class Sampler:
         )
 
     def _energy_spent(self, reading: CardReading) -> int | None:
-        """Return what the counter gained since the last tick, ``None`` across a reset of it."""
+        """Return the counter's increase since the last tick [mJ], ``None`` across a reset of the counter."""
         before = self._energy.get(reading.uuid)
         if before is None or reading.energy_total_mj is None or reading.energy_total_mj < before:
             return None

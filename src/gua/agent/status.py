@@ -1,4 +1,4 @@
-"""What is known of the running agent, in memory: the loop and the senders write it, the local socket reads it."""
+"""Status of the running agent in memory: written by the loop and the senders, read by the local socket."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ STALLED_INTERVALS: Final = 2
 """An agent whose last tick is older than this many intervals is stalled."""
 
 ALLOCATION_NOTES: Final = ("allocations", "silent jobs")
-"""The conditions that concern allocation: what sources note, and jobs of which none tells."""
+"""Keys of conditions that concern allocation: problems of sources, and jobs that no source reports."""
 
 _SHIPPED: Final = Rules()
 _MOST_ERRORS: Final = 100
@@ -29,12 +29,11 @@ _LONGEST_TEXT: Final = 500
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SpoolFigures:
-    """What the spool holds: its ticks and bytes, ticks that wait in memory for it, ticks dropped for ever.
+    """Spool metrics: its ticks and bytes, ticks that wait in memory for it, and dropped ticks.
 
-    ``waiting`` is how many ticks each destination has not acknowledged, ``oldest_ms`` the time of the oldest
-    of them (Unix ms), where it is known. ``delivered`` and ``refused`` are how many it took and refused for good since
-    the agent started, whoever brought them, and ``delivered_ms`` when it took the last (Unix ms). ``trouble`` is why
-    the spool did not tell what is ``None``.
+    ``waiting`` is the number of unacknowledged ticks per destination, ``oldest_ms`` the known time of the oldest of
+    them (Unix ms). ``delivered`` and ``refused`` count accepted and permanently refused ticks since the agent started,
+    by any process. ``delivered_ms`` is the time of the last accepted one. ``trouble`` is why values are ``None``.
     """
 
     ticks: int | None
@@ -51,7 +50,7 @@ class SpoolFigures:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Moment:
-    """A moment on both clocks, in ms."""
+    """A time on both clocks, in ms."""
 
     wall_ms: int
     monotonic_ms: int
@@ -68,7 +67,7 @@ class _Destination:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Source:
-    """A source of allocations: why it failed, ``None`` if it did not, and since when it has or has not."""
+    """An allocation source: why it failed, ``None`` if it did not, and since when that is so."""
 
     reason: str | None
     since: _Moment
@@ -83,7 +82,7 @@ class _LastTick:
 
 @dataclass(kw_only=True, slots=True)
 class _State:
-    """What the loop tells; only touched with the lock held. Each tick makes cards, seen and sources anew."""
+    """State written by the loop; hold the lock to access it. Each tick replaces cards, seen and sources."""
 
     made: int = 0
     skipped: Counter[str] = field(default_factory=Counter)
@@ -95,13 +94,13 @@ class _State:
 
 
 class Board:
-    """The agent as ``gua status`` shows it. Every method may be called from any thread, and none blocks for long.
+    """The agent's state as ``gua status`` shows it. Methods are thread-safe, and none blocks for long.
 
-    ``destinations`` are (name, where) as people may read them: without passwords. ``started_ms`` is Unix time.
-    ``spool`` is asked for each status, by the thread that asks; whatever GuaError it raises shows as a condition.
+    ``destinations`` are (name, where) without passwords. ``started_ms`` is Unix time. ``spool`` is called for each
+    status in the caller's thread; a GuaError from it is shown as a condition.
     """
 
-    def __init__(  # noqa: PLR0913 - what an agent is, told once
+    def __init__(  # noqa: PLR0913 - by keyword only, the fixed properties of an agent
         self,
         *,
         pid: int,
@@ -134,7 +133,7 @@ class Board:
         self._destinations = {name: _Destination(name=name, where=where) for name, where in destinations}
 
     def ticked(self, tick: Tick, *, lateness_ms: int) -> None:
-        """Take a tick that was made ``lateness_ms`` after its grid point."""
+        """Record a tick that was made ``lateness_ms`` after its grid point."""
         now = self._now()
         with self._lock:
             state = self._state
@@ -154,12 +153,12 @@ class Board:
             self._state.skipped[reason] += times
 
     def delivered(self, destination: str) -> None:
-        """Note that the last attempt to deliver came to its end; the spool counts the ticks."""
+        """Record that the last delivery attempt succeeded; the spool counts the ticks."""
         with self._lock:
             self._destinations[destination].failing = False
 
     def failed(self, destination: str, message: str) -> None:
-        """Note why the last attempt to deliver came to nothing."""
+        """Record why the last delivery attempt failed."""
         now = self._now()
         with self._lock:
             known = self._destinations[destination]
@@ -168,7 +167,7 @@ class Board:
             known.failing = True
 
     def note(self, key: str, text: str | None) -> None:
-        """Show a standing condition (a full disk, a spool set aside) until it is taken back with ``None``."""
+        """Show a condition (a full disk, a spool set aside) until it is cleared with ``None``."""
         with self._lock:
             if text is None:
                 self._state.conditions.pop(key, None)
@@ -178,7 +177,7 @@ class Board:
     def status(self) -> dict[str, Any]:
         """Return the status object "gua.status/1": times RFC 3339 UTC, ages in seconds, unknown as None."""
         figures = self._spool_figures()
-        with self._lock:  # what is shown is put together after it: the loop must not wait for that
+        with self._lock:  # only the copy needs the lock: the loop must not wait for the rest
             now = self._now()
             state = replace(self._state, skipped=self._state.skipped.copy(), conditions=dict(self._state.conditions))
             destinations = [replace(one) for one in self._destinations.values()]
@@ -222,7 +221,7 @@ class Board:
 
     @staticmethod
     def _age(then: _Moment, now: _Moment) -> float:
-        """Return the seconds since a moment, by the clock that passed more: the monotonic one stands in a suspend."""
+        """Return the seconds since a time, by the clock that advanced more: CLOCK_MONOTONIC stops in suspend."""
         return max(now.monotonic_ms - then.monotonic_ms, now.wall_ms - then.wall_ms, 0) / 1000
 
     def _spool_figures(self) -> SpoolFigures:

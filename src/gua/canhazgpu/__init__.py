@@ -1,1 +1,1 @@
-"""The words of canhazgpu, for those who come from it: its tables, its JSON, its history."""
+"""Output compatible with canhazgpu: its tables, its JSON and its usage history."""

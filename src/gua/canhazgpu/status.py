@@ -1,7 +1,7 @@
-"""What ``canhazgpu status`` prints, as a table and as JSON, from the agent's status; and its report of reserved hours.
+"""Output of ``canhazgpu status`` as a table and as JSON from the agent's status, and its report of reserved hours.
 
-Its fields are those that its status page lists. What it has and we do not need (heartbeats) is told of the agent's last
-look at the card.
+Fields are those in canhazgpu's documentation of status. ``last_heartbeat``, which gua does not have, is the time of the
+agent's last reading of the card.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from gua.core.plaintext import few, pad, safe
 from gua.core.words import Mig
 
 HELD_MB: Final = 1024
-"""Memory above which it calls a card used."""
+"""Memory above which canhazgpu classifies a card as used [MiB, in its output MB]."""
 _MB: Final = 2**20
 _SHOWN: Final = 2
 _HEADINGS: Final = ("GPU", "STATUS", "USER", "DURATION", "TYPE", "MODEL", "DETAILS", "VALIDATION")
@@ -28,12 +28,12 @@ Row = dict[str, Any]
 def rows(
     status: Mapping[str, Any], *, now_ms: int, last_ends_ms: Mapping[str, int], threshold_mb: int = HELD_MB
 ) -> list[Row]:
-    """Return a row a card in the order of their indices, each with the fields that apply.
+    """Return one row per card in index order, each with the fields that apply.
 
-    ``status`` is the agent's own; ``last_ends_ms`` says by UUID when a card's last reservation ended.
+    ``status`` is the agent's own. ``last_ends_ms`` has the end of each card's last reservation [Unix ms] by UUID.
     """
     by_card = {card: each for each in status.get("reservations") or () for card in each["cards"]}
-    # What is left of a partitioned GPU is given to nobody.
+    # The unallocated slices of a partitioned GPU cannot be reserved.
     cards = [card for card in status.get("cards") or () if card.get("mig") != Mig.PARENT]
     cards.sort(key=lambda card: (card.get("index") is None, card.get("index") or 0))
     found: list[Row] = []
@@ -76,16 +76,16 @@ def _row(
 
 
 def _idle_since_ms(card: Mapping[str, Any]) -> int:
-    """Return since when nobody is on a card or was promised it by another source (Unix ms), 0 if nobody saw it begin.
+    """Return since when a card is truly-idle and unallocated by other sources [Unix ms], 0 if the start is unknown.
 
-    Its last reservation says nothing of who used it without one.
+    The end of its last reservation does not include use without a reservation.
     """
     since = card.get("free_since")
     return to_ms(datetime.fromisoformat(since)) if since and card.get("free_is_lower_bound") is False else 0
 
 
 def _promised(allocation: Mapping[str, Any], used_mb: int | None, holders: Sequence[Mapping[str, Any]]) -> Row:
-    """Return what is told of a card that another source than gua promised to somebody: it is given to nobody."""
+    """Return the row of a card with an allocation from another source than gua: it cannot be reserved."""
     seconds = allocation.get("allocated_seconds")
     return {
         "status": "IN_USE",
@@ -102,7 +102,7 @@ def _validation(used_mb: int | None, holders: Sequence[Mapping[str, Any]]) -> st
 
 
 def _model(reservation: Mapping[str, Any] | None, holders: Sequence[Mapping[str, Any]]) -> Row:
-    """Return the model that is served there: declared of the reservation, else known of a process."""
+    """Return the card's served model: as the reservation declares, else as a process has it."""
     told = (reservation or {}).get("workload_model"), *(holder.get("workload_model") for holder in holders)
     model = next((each for each in told if each), None)
     if model is None:
@@ -138,7 +138,7 @@ def _reserved(
 
 
 def table(found: Sequence[Row]) -> str:
-    """Return the rows as its table, which scripts take apart by their columns."""
+    """Return the rows as canhazgpu's table; scripts parse its columns."""
     return columns([_HEADINGS, tuple("-" * len(heading) for heading in _HEADINGS), *(_cells(row) for row in found)])
 
 
@@ -184,7 +184,7 @@ def _user(holder: Mapping[str, Any]) -> str:
 
 
 def lasting(length_ms: int) -> str:
-    """Return a length as it writes them: ``1h 2m 15s``."""
+    """Return a duration in canhazgpu's format: ``1h 2m 15s``."""
     seconds = max(0, length_ms) // 1000
     return f"{seconds // 3600}h {seconds // 60 % 60}m {seconds % 60}s"
 
@@ -195,7 +195,7 @@ _LONGEST_NAME: Final = 64
 
 
 def usage(reservations: Sequence[Mapping[str, Any]], *, days: int, now_ms: int) -> dict[str, Any]:
-    """Return its JSON object: GPU-hours of reservations within the last days, by user, the most first."""
+    """Return canhazgpu's JSON: GPU-hours of reservations in the last ``days``, by user, largest first."""
     since_ms = now_ms - days * _DAY_MS
     hours: defaultdict[str, float] = defaultdict(float)
     counts: Counter[tuple[str, str]] = Counter()
@@ -226,7 +226,7 @@ def usage(reservations: Sequence[Mapping[str, Any]], *, days: int, now_ms: int) 
 
 
 def usage_table(found: Mapping[str, Any]) -> str:
-    """Return the same as a table."""
+    """Return the result of :func:`usage` as a table."""
     lines = [("User", "GPU Hours", "Percentage", "Run", "Manual")] + [
         (
             safe(user["name"], _LONGEST_NAME),

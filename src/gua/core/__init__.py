@@ -1,1 +1,1 @@
-"""Pure domain: ticks, the metric catalogue, rules, attribution, ports. Does no IO."""
+"""Domain model without IO: ticks, metric catalogue, state rules, attribution and ports."""

@@ -1,8 +1,8 @@
-"""To whom cards were promised, and what became of the promise: the relation, the parts of a tick, and the seven uses.
+"""Allocations of cards and their use: relations to processes, the parts of a tick, and the seven uses.
 
-The agent applies :class:`Promises` once, when it makes a tick. The uses are decided when a report is made, by
-:func:`use`; ``clickhouse/20_rules/06_allocation_states.sql`` says the same, and the cases in
-``tests/cases/allocation`` run through both.
+The agent applies :class:`Promises` when it makes a tick. Reports decide the uses by :func:`use`.
+``clickhouse/20_rules/06_allocation_states.sql`` has the same rules in SQL; the cases in ``tests/cases/allocation``
+test both.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from gua.core.workloads import NO_WORK, Work, together, workload_kind
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Allocation:
-    """A promise of cards: who has them from when to when, by which source.
+    """An allocation of cards to an owner for a period, from one source.
 
-    ``cards`` are UUIDs; one of a partitioned GPU stands for its instances, too. A process belongs to it by
-    ``slurm_job_id`` or by pod (``pod_uid``, else namespace and name) where both sides tell one, else by ``uid``,
-    else by ``owner``; to that of a container (``container_id``) by that alone. Times are Unix ms.
-    ``workload_kind`` and ``workload_model`` are what its owner declared it to be for.
+    ``cards`` are UUIDs; the UUID of a partitioned GPU includes its instances. An allocation with a ``container_id``
+    matches processes by that alone, one with a pod by ``pod_uid``, else by namespace and name. Others match by
+    ``slurm_job_id``, ``uid`` or ``owner``, the first that both sides know. Times are Unix ms.
+    ``workload_kind`` and ``workload_model`` are the purpose that its owner declared.
     """
 
     source: str
@@ -49,15 +49,15 @@ class Allocation:
 
     @property
     def key(self) -> tuple[str, str]:
-        """What names it: source and id."""
+        """Identity of the allocation: source and id."""
         return self.source, self.id
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class QueueWaits:
-    """Who waited for cards since the look before: ``waiting`` requests now, ``wait_ms`` of all of them together.
+    """Waiting requests since the last look: ``waiting`` now, ``wait_ms`` their summed waiting time [ms].
 
-    ``waited_ms``: how long at least one waited.
+    ``waited_ms`` is the time with at least one waiting request [ms].
     """
 
     waiting: int
@@ -67,10 +67,10 @@ class QueueWaits:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SourceHealth:
-    """A source after a look at it. ``reason`` is why it could not be read, in a few plain words; ``None`` if it could.
+    """Health of a source after a look. ``reason`` is why it is unreadable, in a few words; ``None`` if it was read.
 
-    ``unknown_cards`` are UUIDs of cards about which a source that could be read cannot tell. ``waits`` is ``None`` of a
-    source that does not tell who waits.
+    ``unknown_cards`` are UUIDs of cards whose allocation a readable source does not know. ``waits`` is ``None`` for a
+    source without a queue.
     """
 
     source: str
@@ -81,20 +81,20 @@ class SourceHealth:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AllocationLook:
-    """All sources at one moment: every allocation that covers any time since the look before, and their health."""
+    """All sources at one moment: allocations that cover any time since the last look, and the sources' health."""
 
     allocations: tuple[Allocation, ...] = ()
     sources: tuple[SourceHealth, ...] = ()
 
     def is_known(self, uuid: str) -> bool:
-        """Return whether time that no allocation covers is known to be promised to nobody."""
+        """Return whether a card's time without an allocation is known to be unallocated."""
         return all(source.reason is None and uuid not in source.unknown_cards for source in self.sources)
 
 
 class CardKey(NamedTuple):
-    """What sources may name a card by. ``pci`` is lower case, as domain:bus:device.function.
+    """Names by which sources may identify a card. ``pci`` is lower case: domain:bus:device.function.
 
-    ``pods`` are uids of the pods whose processes are on it now, by which a source may tell whose it is.
+    ``pods`` are the uids of pods with processes on the card now, from which a source may infer its allocation.
     """
 
     uuid: str
@@ -107,9 +107,9 @@ class CardKey(NamedTuple):
 
 
 def use(state: State, relation: Relation | None) -> Use:
-    """Return what became of a part of a tick: of an allocation with this relation, or of nobody's (``None``).
+    """Return the use of a part of a tick by the card's state and the allocation's relation (``None``: unallocated).
 
-    Time of which it is not known whether it was promised is ``Use.UNKNOWN`` whatever the state.
+    Do not call it for time whose allocation is unknown: that is ``Use.UNKNOWN`` in every state.
     """
     if state is State.UNKNOWN:
         return Use.UNKNOWN
@@ -125,7 +125,7 @@ def use(state: State, relation: Relation | None) -> Use:
 
 
 class Part(NamedTuple):
-    """A part of a card tick's GPU time [ms] and its use; ``allocation`` is ``None`` for nobody's, or if not known."""
+    """A part of a card tick's GPU time [ms] and its use; ``allocation`` is ``None`` if unallocated or unknown."""
 
     allocation: AllocationReading | None
     use: Use
@@ -133,9 +133,9 @@ class Part(NamedTuple):
 
 
 def parts(card: CardReading, state: State) -> tuple[Part, ...]:
-    """Return the parts of a card tick by use, which sum to its GPU time. Empty where allocation is not looked at.
+    """Return the parts of a card tick by use; they sum to its GPU time. Empty without a configured source.
 
-    Where they say more than there is, what is too much is cut off, in the order of source and id.
+    If allocations exceed the GPU time, the excess is cut off in the order of source and id.
     """
     if card.allocation is None:
         return ()
@@ -151,12 +151,12 @@ def parts(card: CardReading, state: State) -> tuple[Part, ...]:
 
 
 def belongs(process: ProcessReading, allocation: Allocation) -> bool | None:
-    """Return whether a process belongs to an allocation; ``None`` if nothing that both sides know tells it."""
+    """Return whether a process belongs to an allocation; ``None`` if both sides have no identity in common."""
     return _belongs(_Whose(*_whose_is(process)), allocation)
 
 
 class _Whose(NamedTuple):
-    """What is known of whom a process belongs to, and of what it does."""
+    """Identity of a process as far as known, and its work."""
 
     slurm_job_id: str | None
     uid: int | None
@@ -175,7 +175,7 @@ _whose_is: Final = attrgetter(*_Whose._fields)
 
 def _belongs(whose: _Whose, allocation: Allocation) -> bool | None:
     if allocation.container_id is not None:
-        # Root of a container is another one than the host's, and what could not be read may be in it.
+        # A container's root differs from the host's. A process whose identity is unreadable may be in the container.
         return whose.container_id == allocation.container_id if whose.uid is not None else None
     if allocation.pod_name is not None or allocation.pod_uid is not None:
         return _is_of_pod(whose, allocation)
@@ -184,7 +184,7 @@ def _belongs(whose: _Whose, allocation: Allocation) -> bool | None:
             return promised == own
     if allocation.owner is None or whose.owner is None:
         return None
-    # A user without a name is a number on either side.
+    # A user without a name is represented by the uid on either side.
     if allocation.owner in {whose.owner, str(whose.uid)}:
         return True
     return None if whose.owner.isdecimal() or allocation.owner.isdecimal() else False
@@ -195,13 +195,13 @@ def _is_of_pod(whose: _Whose, allocation: Allocation) -> bool | None:
         return whose.pod_uid == allocation.pod_uid
     if allocation.pod_name is not None and whose.pod_name is not None:
         return (whose.pod_namespace, whose.pod_name) == (allocation.pod_namespace, allocation.pod_name)
-    # A process in no pod is not of this one; one in a pod that is known by its other name may be, and one that could
-    # not be read, too.
+    # A process outside pods is not in this one. One in a pod that is known by its other identity may be, and so may
+    # one whose identity is unreadable.
     return False if whose.uid is not None and whose.pod_uid is None and whose.pod_name is None else None
 
 
 class _Standing(NamedTuple):
-    """How an allocation stands on a card: whose processes are there, and what its owner's are."""
+    """Relation of an allocation to the processes on a card, and the work of its owner's processes."""
 
     relation: Relation
     workload: Work = NO_WORK
@@ -211,7 +211,7 @@ _UNKNOWN: Final = _Standing(Relation.UNKNOWN)
 
 
 def _standings(on_card: frozenset[_Whose], allocations: Sequence[Allocation]) -> list[_Standing]:
-    """Return how each of all allocations that have a card at one time stands, its list being known."""
+    """Return the standing of each of a card's simultaneous allocations; the process list must be known."""
     told = [(whose, [_belongs(whose, each) for each in allocations]) for whose in on_card]
     belongings = [belonging for _, belonging in told]
     return [
@@ -228,7 +228,7 @@ def _standings(on_card: frozenset[_Whose], allocations: Sequence[Allocation]) ->
 
 
 def _relation(told: Sequence[Sequence[bool | None]], place: int) -> Relation:
-    """Return the relation of one allocation; ``told`` says for each process whether it belongs to each of them."""
+    """Return the relation of one allocation; ``told`` has, per process, whether it belongs to each allocation."""
     is_owner = is_other = is_co_owner = is_untold = False
     for belonging in told:
         if belonging[place]:
@@ -250,12 +250,12 @@ def _relation(told: Sequence[Sequence[bool | None]], place: int) -> Relation:
 
 _Key = tuple[str, str]
 _Cover = tuple["Allocation", int, int]
-"""An allocation within a tick, from when to when (Unix ms)."""
+"""An allocation within a tick, with start and end [Unix ms]."""
 _MOST_CARDS: Final = 4096
 
 
 class CardTick(NamedTuple):
-    """What of a card in a tick decides whom it is promised to, as fields of :class:`gua.core.tick.CardReading`."""
+    """Fields of :class:`gua.core.tick.CardReading` that decide a card's allocations in a tick."""
 
     uuid: str
     parent: str | None
@@ -266,7 +266,7 @@ class CardTick(NamedTuple):
 
 
 class Promise(NamedTuple):
-    """The fields of a card's reading that say whom it is promised to."""
+    """Fields of a card's reading that describe its allocations."""
 
     allocation: AllocationStatus | None = None
     unallocated_gpu_time_ms: int | None = None
@@ -275,7 +275,7 @@ class Promise(NamedTuple):
 
 @dataclass(slots=True)
 class _Known:
-    """How each allocation of a card stands, and what that was concluded from."""
+    """Standing of each allocation of a card, and the processes and allocations that it was derived from."""
 
     standings: dict[_Key, _Standing] = field(default_factory=dict)
     on_card: frozenset[_Whose] | None = None
@@ -284,17 +284,17 @@ class _Known:
 
 @dataclass(slots=True)
 class Promises:
-    """Finds the allocations of cards; remembers from tick to tick the relation at the last look at each card."""
+    """Matcher of allocations to cards; it stores each card's last relations from tick to tick."""
 
     _allocations: tuple[Allocation, ...] = ()
     _by_card: dict[str, dict[_Key, Allocation]] = field(default_factory=dict)
     _cards: dict[str, _Known] = field(default_factory=dict)
 
     def of(self, card: CardTick, look: AllocationLook, *, ts_ms: int) -> Promise:
-        """Return whom a card is promised to in the tick that ends at ``ts_ms``.
+        """Return the allocations of a card in the tick that ends at ``ts_ms`` [Unix ms].
 
-        An allocation that is said to begin after the tick (the clock was set back) covers all of it.
-        One that ended within the tick keeps the relation of the tick before: nobody looked at its processes since.
+        An allocation whose start is after the tick (the clock was set back) covers all of it. One that ended within the
+        tick retains the relation of the previous tick, because its processes were not read since.
         """
         if not look.sources:
             return Promise()
@@ -323,7 +323,7 @@ class Promises:
         )
 
     def _of_card(self, card: CardTick, look: AllocationLook) -> list[Allocation]:
-        """Return the allocations of a card or of the GPU that it is a part of, by source and id, each once."""
+        """Return the allocations of a card and of its parent GPU, each once, sorted by source and id."""
         if look.allocations != self._allocations:
             by_card: defaultdict[str, dict[_Key, Allocation]] = defaultdict(dict)
             for allocation in look.allocations:
@@ -334,9 +334,9 @@ class Promises:
         return [found[key] for key in sorted(found)]
 
     def labelled(self, card: CardTick) -> tuple[ProcessReading, ...]:
-        """Return the card's processes after :meth:`of`, with what was declared of the allocation that each belongs to.
+        """Return the card's processes after :meth:`of`, with the work that each process's allocation declares.
 
-        What is known of a process by itself comes first.
+        Values of the process itself take precedence.
         """
         known = self._cards.get(card.uuid, _Known())
         declared = [each for each in known.at_end if each.workload_kind is not None or each.workload_model is not None]
@@ -351,15 +351,15 @@ class Promises:
         return tuple(labelled) if declared else card.processes
 
     def _standings(self, card: CardTick, at_end: list[Allocation]) -> Mapping[_Key, _Standing]:
-        """Return how every allocation stands that the card has or had since the tick before."""
+        """Return the standing of every allocation that the card has or had since the previous tick."""
         known = self._cards.setdefault(card.uuid, _Known())
-        if len(self._cards) > _MOST_CARDS:  # instances come and go, each with a UUID of its own
+        if len(self._cards) > _MOST_CARDS:  # MIG instances come and go, each with its own UUID
             del self._cards[next(iter(self._cards))]
         on_card = None
-        if card.process_list is ProcessList.KNOWN:  # each once: what a hundred of one job are is known from one
+        if card.process_list is ProcessList.KNOWN:  # a set: a hundred processes of one job have one identity
             counted = [process for process in card.processes if process.type is not ProcessType.IGNORED]
             on_card = frozenset(_Whose(*whose) for whose in set(map(_whose_is, counted)))
-        # The same people under the same allocations have the same relations, tick after tick.
+        # The same processes under the same allocations have the same relations.
         if on_card is None or on_card != known.on_card or at_end != known.at_end:
             newest = [_UNKNOWN] * len(at_end) if on_card is None else _standings(on_card, at_end)
             before = {each.key: known.standings[each.key] for each in known.at_end}
@@ -369,11 +369,11 @@ class Promises:
 
 
 _FUTURE_MS: Final = 1000
-"""How far behind a source's clock ours may be; Slurm tells times in whole seconds."""
+"""Tolerated lag of our clock behind a source's [ms]; Slurm's times are in whole seconds."""
 
 
 def _cover(allocation: Allocation, start_ms: int, end_ms: int) -> tuple[int, int]:
-    """Return from when to when an allocation covers the tick, an empty stretch where it does not."""
+    """Return the start and end [Unix ms] of an allocation within the tick, equal if it does not cover any of it."""
     since, until = allocation.since_ms, allocation.until_ms
     if until is None and since <= start_ms:
         return start_ms, end_ms
@@ -383,7 +383,7 @@ def _cover(allocation: Allocation, start_ms: int, end_ms: int) -> tuple[int, int
 
 
 def _gpu_times(card: CardTick, start_ms: int, covers: Sequence[_Cover]) -> list[int]:
-    """Return the GPU time of each stretch [ms]: where several cover the same time, equal parts to the millisecond."""
+    """Return the GPU time [ms] of each cover: simultaneous allocations have equal parts, to the millisecond."""
     times = [0] * len(covers)
     for since, until in pairwise(sorted({bound for _, *bounds in covers for bound in bounds})):
         inside = [place for place, cover in enumerate(covers) if cover[1] <= since and until <= cover[2]]
@@ -394,7 +394,7 @@ def _gpu_times(card: CardTick, start_ms: int, covers: Sequence[_Cover]) -> list[
 
 
 def _until(card: CardTick, elapsed_ms: int) -> int:
-    """Return the GPU time of the tick's first ``elapsed_ms``."""
+    """Return the GPU time [ms] of the tick's first ``elapsed_ms``."""
     return card.gpu_time_ms * elapsed_ms // card.duration_ms
 
 

@@ -1,6 +1,6 @@
-"""Whose a card's GPU time is: equal parts for its holders, within a holder equal parts for its processes.
+"""Attribution of a card's GPU time: equal parts for its holders, then equal parts for each holder's processes.
 
-Applied once, when a tick is built; what stores and reports show are sums of these parts.
+Computed once, when a tick is built. Stores and reports sum these parts.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ Holder = tuple[str, str | int | None]
 
 
 def holder(process: ProcessReading) -> Holder:
-    """Return who holds the card through this process: (kind, identity).
+    """Return the holder that a process belongs to, as (kind, identity).
 
-    The first that is known of Slurm job, pod, container, user id and user name. User id 0 is
-    root, a known user. Every process of unknown user belongs to the one holder ``("user", None)``:
-    nothing tells them apart, and counting each as its own would let one unknown user outweigh the rest.
+    The kind is the first that is known of Slurm job, pod, container, user id and user name. User id 0 is root, a
+    known user. All processes of unknown user share the holder ``("user", None)``, because they cannot be
+    distinguished. As separate holders they would take GPU time from the known ones.
     """
     if process.slurm_job_id is not None:
         return "slurm_job", process.slurm_job_id
@@ -34,19 +34,19 @@ def holder(process: ProcessReading) -> Holder:
 
 
 def attribute(card: CardReading) -> CardReading:
-    """Return the card with ``gpu_time_ms`` set on each of its processes: see :func:`split_gpu_time`. Never raises."""
+    """Return the card with ``gpu_time_ms`` set on its processes by :func:`split_gpu_time`. Never raises."""
     return replace(card, processes=split_gpu_time(card.gpu_time_ms, card.processes))
 
 
 def split_gpu_time(
     gpu_time_ms: int, processes: Sequence[ProcessReading], idle_ms: Sequence[int | None] | None = None
 ) -> tuple[ProcessReading, ...]:
-    """Return a card's processes, in their order, with ``gpu_time_ms`` set on each, and ``idle_ms`` where that is given.
+    """Return the processes in their order with ``gpu_time_ms`` set on each, and ``idle_ms`` if it is passed.
 
-    The counted processes' parts sum to the card's GPU time exactly; ignored processes get ``None``.
-    Holders differ by at most 1 ms, as do the processes of one holder: a division's remainder goes, 1 ms
-    each, to those with the smallest (pid, start), so that the same reading always gives the same parts
-    whatever the order of the driver's list. Without a counted process nobody gets anything. Never raises.
+    The parts of counted processes sum to the card's GPU time [ms] exactly. Ignored processes get ``None``.
+    Holders differ by at most 1 ms, as do the processes of one holder. A division's remainder goes, 1 ms each, to
+    those with the smallest (pid, start), so the result does not depend on the driver's order.
+    Without a counted process no time is attributed. Never raises.
     """
     idle = [process.idle_ms for process in processes] if idle_ms is None else idle_ms
     by_holder: defaultdict[Holder, list[int]] = defaultdict(list)
@@ -63,7 +63,7 @@ def split_gpu_time(
 
 
 def _split(total: int, shares: int) -> list[int]:
-    """Return ``shares`` whole numbers that sum to ``total``, the larger ones first."""
+    """Return ``shares`` integers that sum to ``total`` and differ by at most 1, larger ones first."""
     if shares == 0:
         return []
     whole, left = divmod(total, shares)

@@ -1,4 +1,4 @@
-"""Many things in batches that are not too large."""
+"""Split items into batches of limited size."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ T = TypeVar("T")
 
 
 def in_batches(items: Iterable[T], most: int, size: Callable[[T], int]) -> Iterator[list[T]]:
-    """Yield items in their order in lists of no more than ``most`` in size; one that is larger is alone."""
+    """Yield items in order in lists of at most ``most`` total ``size``; a larger item is in a list of its own."""
     batch: list[T] = []
     total = 0
     for item in items:

@@ -1,4 +1,4 @@
-"""Durations as people write them, as in ``30s``, ``1.5h`` or ``7 days``; moments as programs do."""
+"""Parse and format durations such as ``30s``, ``1.5h`` or ``7 days``; convert times to Unix ms and RFC 3339."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _LIMIT_MS = 100 * 366 * _MILLISECONDS["d"]
 
 
 def parse_duration_ms(text: str) -> int:
-    """Return the whole milliseconds that ``text`` ("30s", "1.5h", "2w", "1h30m", "7 days") stands for.
+    """Return a duration such as "30s", "1.5h", "2w", "1h30m" or "7 days" in whole milliseconds, rounded down.
 
-    Raises :class:`UsageError` for anything else, for zero and for more than 100 years.
+    Raises :class:`UsageError` if the text cannot be parsed, or the duration is below 1 ms or above 100 years.
     """
     parts = list(_DURATION.finditer(text.strip()))
     if not parts or "".join(part.group(0) for part in parts) != text.strip():
@@ -39,7 +39,7 @@ def parse_duration_ms(text: str) -> int:
 
 
 def format_duration(milliseconds: int) -> str:
-    """Return the shortest exact form of a duration in milliseconds: ``30s``, ``5m``, ``1500ms``."""
+    """Return a duration [ms] as one integer with the largest exact unit: ``30s``, ``5m``, ``1500ms``."""
     for unit in ("w", "d", "h", "m", "s"):
         if milliseconds and milliseconds % _MILLISECONDS[unit] == 0:
             return f"{milliseconds // _MILLISECONDS[unit]}{unit}"
@@ -52,7 +52,7 @@ def to_ms(moment: datetime) -> int:
 
 
 def to_rfc3339(unix_ms: int) -> str:
-    """Return a Unix time in ms as RFC 3339 in UTC: ``2026-03-25T04:47:19.043Z``, no fraction if it is 0."""
+    """Return Unix time [ms] as RFC 3339 in UTC: ``2026-03-25T04:47:19.043Z``, without a fraction if it is 0."""
     moment = _EPOCH + timedelta(milliseconds=unix_ms)
     text = moment.strftime("%Y-%m-%dT%H:%M:%S")
     return f"{text}.{unix_ms % 1000:03d}Z" if unix_ms % 1000 else f"{text}Z"

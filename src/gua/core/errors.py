@@ -1,16 +1,16 @@
-"""The one tree of errors that users see: what was tried, on what, and what to do next.
+"""Exception hierarchy for errors that are shown to users. A message names what failed, on what, and what to do next.
 
-The command line prints the message in one line and exits with ``exit_code``
-(2 wrong usage, 3 cannot, 4 data refused; of commands that reserve cards also 69, 75 and 77).
+The command line prints the message as one line and exits with ``exit_code``: 2 usage error, 3 unavailable,
+4 data rejected. Commands that reserve cards also exit with 69, 75 and 77 (sysexits.h).
 """
 
 from __future__ import annotations
 
 
 class GuaError(Exception):
-    """Anything that stops a command for a reason its user can act on.
+    """Base class: an error that stops a command and that its user can resolve.
 
-    ``hints`` are further lines: what else to type.
+    ``hints`` are extra lines for the user, such as commands to try.
     """
 
     exit_code = 3
@@ -21,19 +21,19 @@ class GuaError(Exception):
 
 
 class UsageError(GuaError):
-    """A value that the user gave cannot be understood."""
+    """A value from the user is invalid."""
 
     exit_code = 2
 
 
 class UnavailableError(GuaError):
-    """Something needed is not there: no driver, no store, no server, no permission."""
+    """A required resource is missing: driver, store, server or permission."""
 
 
 class TransientError(UnavailableError):
-    """The same call may work later: a server that is down or busy.
+    """A temporary failure: the same call may succeed later, as with a server that is down or busy.
 
-    ``retry_after_seconds`` is how long the server asked to be left alone, ``None`` if it did not.
+    ``retry_after_seconds`` is the delay that the server requested, ``None`` without one.
     """
 
     def __init__(self, message: str, *, retry_after_seconds: float | None = None) -> None:
@@ -42,22 +42,22 @@ class TransientError(UnavailableError):
 
 
 class NotNowError(GuaError):
-    """What was asked for cannot be had now; EX_TEMPFAIL of sysexits.h."""
+    """The requested resource is not available now (EX_TEMPFAIL of sysexits.h)."""
 
     exit_code = 75
 
 
 class NotYoursError(GuaError):
-    """It belongs to somebody else; EX_NOPERM of sysexits.h."""
+    """The resource belongs to another user (EX_NOPERM of sysexits.h)."""
 
     exit_code = 77
 
 
 class NothingRecordedError(UnavailableError):
-    """There is no tick to report on."""
+    """The store has no tick for the report."""
 
 
 class DataError(GuaError):
-    """Data that would make the numbers wrong; it was refused whole and nothing was kept of it."""
+    """Input data that would make results wrong: it was rejected as a whole and nothing was stored."""
 
     exit_code = 4

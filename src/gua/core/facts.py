@@ -1,4 +1,4 @@
-"""What the rules look at: one card in one tick, in the units and resolution in which it is stored."""
+"""Input of the state rules: one card in one tick, in stored units and resolution."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ RATIO_SCALE = 10_000
 
 @dataclass(frozen=True, slots=True)
 class TypeTotals:
-    """The processes of one type on one card: how many, their known memory, how many of unknown memory."""
+    """Totals of the processes of one type on one card: count, known memory, and count of unknown memory."""
 
     count: int = 0
     memory_bytes: int = 0
@@ -29,8 +29,8 @@ _PLACES = {kind: 3 * number for number, kind in enumerate(ProcessType)}
 class CardFacts:
     """The stored columns of a card tick that decide its state.
 
-    Utilizations are in 1/10,000 (``utilization=1000`` is 10 %). ``processes`` is ``None`` where the
-    list is not known, as its metrics are absent then; a type that is not in it has no process.
+    Utilizations are in 1/10,000 (``utilization=1000`` is 10 %). ``processes`` is ``None`` if the list is unknown,
+    because its metrics are absent then. A type that is missing from it has no process.
     """
 
     utilization: int | None = None
@@ -52,7 +52,7 @@ def ratio(value: float | None) -> int | None:
 
 
 def type_totals(processes: tuple[ProcessReading, ...]) -> list[int]:
-    """Return count, known memory [B] and how many of unknown memory, of each process type in its order, as one list."""
+    """Return count, known memory [bytes] and count of unknown memory for each process type in order, as one list."""
     totals = [0] * (3 * len(_PLACES))
     for process in processes:
         place = _PLACES[process.type]
@@ -65,7 +65,7 @@ def type_totals(processes: tuple[ProcessReading, ...]) -> list[int]:
 
 
 def totals_by_type(processes: tuple[ProcessReading, ...]) -> dict[ProcessType, TypeTotals]:
-    """Return the totals of every process type, also of those with no process."""
+    """Return the totals of every process type, including types without a process."""
     totals = type_totals(processes)
     return {kind: TypeTotals(*totals[place : place + 3]) for kind, place in _PLACES.items()}
 
@@ -76,7 +76,7 @@ def busiest(processes: tuple[ProcessReading, ...]) -> float | None:
 
 
 def card_facts(card: CardReading) -> CardFacts:
-    """Return what the rules see of a reading: just what is stored of it."""
+    """Return the rules' input for a reading: exactly the values that the store has."""
     return CardFacts(
         utilization=ratio(card.utilization),
         utilization_encoder=ratio(card.utilization_encoder),

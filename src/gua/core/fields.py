@@ -1,4 +1,4 @@
-"""Which field of a reading is which metric or attribute: one table for all that write and read them."""
+"""Mapping between fields of readings and metrics or attributes, shared by all encoders and decoders."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ if TYPE_CHECKING:
     from gua.core.tick import Origin
 
 RESOURCE_TEXT: Final = 4096
-"""The most characters that an attribute of the resource has."""
+"""Longest resource attribute, in characters."""
 _INT64 = 1 << 63
 _YEAR_10000_MS = 253_402_300_800_000
 
 
 class PointForm(Enum):
-    """How a field's number is sent."""
+    """Encoding of a field's number in a data point."""
 
     DOUBLE = "as it is"
     MILLI = "an integer count of thousandths, sent as a double of whole units"
     INTEGER = "as an integer"
 
     def to_wire(self, value: float | None) -> float | int | None:
-        """Return the point's value; ``None`` where there is none to send: unknown, not finite, beyond int64."""
+        """Return the point's value; ``None`` if it is unknown, not finite, or beyond int64, and so is not sent."""
         if value is None:
             return None
         if self is PointForm.INTEGER:
@@ -37,7 +37,7 @@ class PointForm(Enum):
         return number if math.isfinite(number) else None
 
     def from_wire(self, value: float) -> float | int:
-        """Return the field's number."""
+        """Return the field's number for a point's value."""
         if self is PointForm.DOUBLE:
             return float(value)
         return round(value * 1000) if self is PointForm.MILLI else round(value)
@@ -45,7 +45,7 @@ class PointForm(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One field of a reading that is sent as a point of its own; ``attributes`` tell its points from others'."""
+    """A field of a reading that has its own points; ``attributes`` identify them among the metric's points."""
 
     name: str
     metric: Metric
@@ -54,7 +54,7 @@ class Field:
 
     @property
     def column(self) -> StoredColumn | None:
-        """The column that its number is stored in, ``None`` of one that is not stored."""
+        """The column that stores the field's number, ``None`` if it is not stored."""
         return next((column for column in self.metric.columns if column.attributes == self.attributes), None)
 
 
@@ -62,7 +62,7 @@ _NAMES: Final = {"power_mw": "power_watts"}
 
 
 def _fields(form: PointForm, *stored: Metric) -> tuple[Field, ...]:
-    """Return the field of each column of these metrics, which is named as its column if :data:`_NAMES` has no other."""
+    """Return one field for each column of the metrics, named as in :data:`_NAMES`, else as its column."""
     return tuple(
         Field(_NAMES.get(column.name, column.name), metric, form, column.attributes)
         for metric in stored
@@ -111,11 +111,11 @@ ALLOCATION_INFO: Final = metrics.ALLOCATION_FACTS
 
 
 MOMENTS: Final = frozenset({"created_ms", "since_ms", "until_ms"})
-"""Fields that are sent as text, by :func:`moment`."""
+"""Time fields that are sent as text, by :func:`moment`."""
 
 
 def resource(origin: Origin) -> dict[str, str | float]:
-    """Return the attributes of who sends, those that are known, in their order."""
+    """Return the known resource attributes of the sender, gua's own before further ones."""
     own: dict[str, str | float | None] = {
         "service.name": origin.service_name,
         "service.version": origin.service_version,
@@ -130,7 +130,7 @@ def resource(origin: Origin) -> dict[str, str | float]:
 
 
 def moment(unix_ms: int | None) -> str | None:
-    """Return a moment as RFC 3339 with milliseconds; ``None`` if it is unknown or no such time."""
+    """Return Unix time [ms] as RFC 3339 with milliseconds; ``None`` if it is unknown or outside 1970 to 9999."""
     if unix_ms is None or not 0 <= unix_ms < _YEAR_10000_MS:
         return None
     return to_rfc3339(unix_ms) if unix_ms % 1000 else to_rfc3339(unix_ms).replace("Z", ".000Z")

@@ -1,7 +1,8 @@
-"""For how long each process has idled: clocks that run from tick to tick, and on through a restart of the agent.
+"""Idle time of each process, counted from tick to tick and across restarts of the agent.
 
-Two kinds run side by side: idle ticks in a row, as in the view gua.idle_streaks, and the rule of gpu-idle-exporter,
-two polls in a row at 0 % of a process that holds memory. Besides, which seconds of a card's tick were idle.
+Two counters run side by side: consecutive idle ticks, as in the view gua.idle_streaks, and the rule of
+gpu-idle-exporter (two consecutive polls at 0 % of a process that holds memory).
+The module also rounds the idle seconds of a card's tick and decides whether they are known.
 """
 
 from __future__ import annotations
@@ -16,20 +17,20 @@ from gua.core.tick import ProcessReading
 from gua.core.words import ProcessType
 
 GAP_MS: Final = 30_000
-"""Nobody may have looked for so long, or for twice the longer of the two ticks beside it: the streak goes on."""
+"""Longest gap within a streak [ms], or twice the longer of the two adjacent ticks if that is more."""
 RESTART_GAP_MS: Final = 10 * 60 * 1000
-"""The same across a restart of the agent: a process that idles before and after it has not begun to idle anew."""
+"""The same across a restart of the agent [ms]: a process that was idle before it and after it stayed idle."""
 IDLE_POLLS: Final = 2
 
 Key = tuple[str, int, int | None]
-"""A process on a card: the card's UUID, pid, start in Unix ms (where a pid passed on, it is another one)."""
+"""A process on a card: the card's UUID, pid, and start [Unix ms], which distinguishes reused pids."""
 
 
 class IdleCounter(NamedTuple):
-    """One process: when it was last listed and over what span, its idle time, and its polls and time at 0 %.
+    """Counters of one process: its last tick's time and span, idle time, and polls and time at 0 %.
 
-    ``idle_ms`` is the time of the idle ticks of the present streak, 0 without one, ``zero_ms`` that of the polls at 0 %
-    after the second: what no tick covers, or one that could not tell, does not count.
+    ``idle_ms`` is the time of the idle ticks in the current streak, 0 without one. ``zero_ms`` is the time of the polls
+    at 0 % after the second. Gaps between ticks and ticks of unknown utilization do not count.
     """
 
     seen_ms: int
@@ -40,7 +41,7 @@ class IdleCounter(NamedTuple):
 
     @property
     def is_idle(self) -> bool:
-        """Whether it is idle by the rule of two polls."""
+        """Whether the process is idle by the rule of two polls."""
         return self.zero_polls >= IDLE_POLLS
 
 
@@ -50,10 +51,10 @@ IdleCounters = Mapping[Key, IdleCounter]
 def advance(
     before: IdleCounter | None, process: ProcessReading, now: IdleCounter, rules: Rules, *, gap_ms: int = GAP_MS
 ) -> IdleCounter:
-    """Return a process's clock after a tick; ``now`` has the tick's time and span.
+    """Return a process's counter after a tick; ``now`` has the tick's time and span.
 
-    What is unknown neither ends a streak nor counts for it; a single poll at 0 % before it does not count as one of two
-    in a row.
+    Unknown utilization neither ends a streak nor adds to it. A single poll at 0 % before it is discarded, because the
+    two polls must be consecutive.
     """
     if before is None or now.seen_ms - now.covered_ms - before.seen_ms > max(
         gap_ms, 2 * now.covered_ms, 2 * before.covered_ms
@@ -71,13 +72,13 @@ def advance(
 
 
 def idle_ms(clock: IdleCounter, process: ProcessReading) -> int | None:
-    """Return for how long the process has idled, 0 for an active one, ``None`` where its state is unknown."""
-    # Its state is unknown exactly where its utilization is.
+    """Return how long the process has been idle [ms], 0 if active, ``None`` if it is ignored or its state unknown."""
+    # A process's state is unknown exactly if its utilization is.
     return None if process.type is ProcessType.IGNORED or process.utilization is None else clock.idle_ms
 
 
 def kept(before: IdleCounters, now: IdleCounters, ts_ms: int, gap_ms: int) -> dict[Key, IdleCounter]:
-    """Return the clocks after a tick: those in it, and those of processes that may still come back and have idled."""
+    """Return the counters after a tick: the current ones, and idle ones of absent processes within the gap limit."""
     gone = {
         key: clock
         for key, clock in before.items()
@@ -87,7 +88,7 @@ def kept(before: IdleCounters, now: IdleCounters, ts_ms: int, gap_ms: int) -> di
 
 
 def dumps(clocks: IdleCounters) -> bytes:
-    """Return what :func:`loads` reads: the clocks that tell something, of processes whose start is known."""
+    """Return non-zero counters of processes with a known start as JSON, the input of :func:`loads`."""
     cards: dict[str, list[list[int]]] = {}
     for (uuid, pid, created_ms), clock in clocks.items():
         if created_ms is not None and (clock.idle_ms or clock.zero_polls):
@@ -96,7 +97,7 @@ def dumps(clocks: IdleCounters) -> bytes:
 
 
 def loads(data: bytes) -> dict[Key, IdleCounter]:
-    """Return the clocks, none if the data are not what :func:`dumps` wrote."""
+    """Return the counters from the output of :func:`dumps`, an empty dict if it is invalid."""
     try:
         cards: dict[str, Any] = json.loads(data)
         return {
@@ -109,16 +110,16 @@ def loads(data: bytes) -> dict[Key, IdleCounter]:
 
 
 ACTIVE_FROM: Final = Rules().active_utilization
-"""From here on a sample is active. Agents and the simulator judge by the shipped rules: a store's may be others."""
+"""Utilization from which a sample is active. Agents and the simulator use the default; a store may be set otherwise."""
 
 _STEPS: Final = 240
 _STEP_WATTS: Final = 0.25
 
 
 class ToldIdleTime(NamedTuple):
-    """Idle time of a tick as it is told [ms], its energy [mJ], and how much of it that is of [ms].
+    """Idle time of a tick as reported [ms], its energy [mJ], and the part that the energy covers [ms].
 
-    ``powered_ms`` is ``None`` where the energy is that of all of it, or is not known itself.
+    ``powered_ms`` is ``None`` if the energy covers all of the idle time, or is unknown itself.
     """
 
     idle_ms: int
@@ -127,10 +128,10 @@ class ToldIdleTime(NamedTuple):
 
 
 def in_steps(idle_ms: int, energy_mj: int | None, powered_ms: int | None, *, interval_ms: int) -> ToldIdleTime:
-    """Return idle time in steps of 1/240 of the interval, its energy in steps of a quarter of a watt over it.
+    """Return idle time rounded to 1/240 of the interval, and its energy to a quarter of a watt over the interval.
 
-    Of 30 s these are 1/8 s, less than a period of the driver's samples, and 7.5 J. What is stored takes half of the
-    room. Up to half a step more may be told than samples cover; readers take no more than that.
+    At an interval of 30 s these steps are 1/8 s, less than the driver's sampling period, and 7.5 J. Rounding halves
+    the stored size. The result may exceed the sampled time by half a step; readers cap it.
     """
     step_ms, step_mj = max(1, interval_ms // _STEPS), max(1, round(interval_ms * _STEP_WATTS))
     told_ms = step_ms * round(idle_ms / step_ms)
@@ -146,9 +147,9 @@ def in_steps(idle_ms: int, energy_mj: int | None, powered_ms: int | None, *, int
 def is_told(
     mean: float | None, *, encoder: float | None, decoder: float | None, processes: tuple[ProcessReading, ...]
 ) -> bool:
-    """Return whether a card's samples below active were idle time, by the utilizations of its tick (ratios).
+    """Return whether a card's samples below active count as idle time, by the utilizations of its tick (ratios).
 
-    While an encoder or decoder is active nobody knows, nor where a process was active on a card whose mean is not.
+    They do not while an encoder or decoder is active, or if a process is active on a card whose mean is not.
     """
     if max(encoder or 0, decoder or 0) >= ACTIVE_FROM:
         return False

@@ -1,7 +1,7 @@
-"""The metric catalogue, declared once: the wire contract between producers, stores and other tools.
+"""The metric catalogue: the wire contract between producers, stores and other tools.
 
-``docs/metrics.md`` is generated from it, the encoder and decoder look names and kinds up in it, and a
-test holds the SQL that admits points (``clickhouse/10_ticks``) against its columns and scales.
+``docs/metrics.md`` is generated from it. The OTLP encoder and decoder take metric names and kinds from it.
+A test compares its columns and scales with the SQL that admits points (``clickhouse/10_ticks``).
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import Any, Final
 
 SCOPE: Final = "gua"
 SCOPES: Final = (SCOPE, "gpu_usage_audit")
-"""Scopes whose points are ours: spools and landing tables hold ticks that older versions sent."""
+"""Accepted instrumentation scopes. Spools and landing tables may hold ticks of older versions under the second."""
 
 
 class MetricKind(Enum):
-    """How a metric is sent: its OTLP data type and temporality."""
+    """OTLP data type and aggregation temporality of a metric."""
 
     GAUGE = "gauge"
     DELTA = "sum, monotonic, delta"
@@ -26,7 +26,7 @@ class MetricKind(Enum):
 
 
 class Subject(Enum):
-    """What a metric's points are about."""
+    """Entity that a metric's points describe."""
 
     CARD = "card"
     PROCESS = "process"
@@ -37,9 +37,9 @@ class Subject(Enum):
 
 @dataclass(frozen=True, slots=True)
 class StoredColumn:
-    """Where a metric's value is stored: column, integer scale (stored = round(value x scale)), SQL type.
+    """Column that stores a metric's value: name, integer scale (stored = round(value x scale)) and SQL type.
 
-    ``attributes`` are those a point must carry, letter for letter, to land in this column.
+    ``attributes`` are those that a point must carry with exactly these values to be stored in this column.
     """
 
     name: str
@@ -50,9 +50,9 @@ class StoredColumn:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Metric:
-    """One metric. ``attributes`` name what its points carry besides those that every point of the subject has.
+    """One metric. ``attributes`` are those of its points beyond the attributes shared by all points of the subject.
 
-    ``is_stored`` is whether the store takes its points; what views tell of the ticks themselves it leaves out.
+    ``is_stored`` is false for metrics that the store omits, because its views compute them from ticks.
     """
 
     name: str
@@ -110,7 +110,7 @@ ALLOCATION_FACTS: Final = {
     "gua.workload.kind": "workload_kind",
     "gua.workload.model": "workload_model",
 }
-"""Attributes that say what a card, a process or an allocation is, by the field of its reading."""
+"""Descriptive attributes of a card, a process or an allocation, mapped to the fields of its reading."""
 
 
 def _per_type(column: str, sql_type: str) -> tuple[StoredColumn, ...]:
@@ -119,7 +119,7 @@ def _per_type(column: str, sql_type: str) -> tuple[StoredColumn, ...]:
 
 
 def _of(subject: Subject, kind: MetricKind) -> Callable[..., Metric]:
-    """Return what makes metrics of one subject and kind: by name, unit, description and the columns that store them."""
+    """Return a factory for metrics of one subject and kind. It takes name, unit, description and stored columns."""
 
     def metric(name: str, unit: str, text: str, *columns: StoredColumn, **more: Any) -> Metric:  # noqa: ANN401 - the rest
         return Metric(name=name, subject=subject, kind=kind, unit=unit, description=text, columns=columns, **more)
@@ -225,7 +225,7 @@ ROW_REMAP: Final = _card_gauge(
     StoredColumn("row_remap", 1, "UInt8"),
 )
 ACTIVITY_SCALE: Final = 200
-"""Activity is stored in steps of half a percent: a byte a value, as its means are noise below that."""
+"""Scale of stored activity: steps of 0.5 %, one byte a value. Smaller differences are sampling noise."""
 SM_UTILIZATION: Final = _card_gauge(
     "gua.gpu.sm.utilization",
     "1",
@@ -428,4 +428,4 @@ AGENT_ERRORS: Final = _agent_counter(
 )
 
 CATALOGUE: Final = tuple(metric for metric in globals().values() if isinstance(metric, Metric))
-"""Every metric, in the order in which they are declared."""
+"""Every metric, in declaration order."""

@@ -1,4 +1,4 @@
-"""Moments as people name them: ``7d`` ago, an ISO 8601 time, ``yesterday``, ``monday``, ``2026-11``; and time zones."""
+"""Parse times such as ``7d`` ago, ISO 8601, ``yesterday``, ``monday`` or ``2026-11``, and names of time zones."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from gua.core.errors import UsageError
 
 WEEKDAYS: Final = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _MONTH: Final = re.compile(r"([0-9]{4})-(0[1-9]|1[0-2])", re.ASCII)
-# Beyond these the hours of a zone would soon be no times of Python's any more.
+# Years near datetime's limits would overflow when hours of a time zone are added.
 _FIRST_YEAR, _LAST_YEAR = 1900, 2199
 UTC_NAMES: Final = frozenset({"Etc/UTC", "Etc/UCT", "Etc/Universal", "Etc/Zulu", "UCT", "Universal", "Zulu"})
 
 
 def parse_moment_ms(text: str, *, now_ms: int, timezone: tzinfo, newest_ms: int | None = None) -> int:
-    """Return the Unix time in ms of a moment as written.
+    """Return the Unix time [ms] of a time expression.
 
-    That is now, an ISO 8601 time, the beginning of a day (today, yesterday, or the last one of its weekday) or a month,
-    or a duration counted back from ``newest_ms``, now if not given. What has no offset is local to ``timezone``.
-    Raises UsageError.
+    Accepted are now, an ISO 8601 time, and the start of a day (today, yesterday, the latest of a weekday) or month.
+    A duration counts back from ``newest_ms``, or from now without it. A time without an offset is in ``timezone``.
+    Raises UsageError for anything else, and for years before 1900 or after 2199.
     """
     word = text.strip()
     if word.lower() == "now":
@@ -47,7 +47,7 @@ def parse_moment_ms(text: str, *, now_ms: int, timezone: tzinfo, newest_ms: int 
 
 
 def month_ms(text: str, *, timezone: tzinfo) -> tuple[int, int]:
-    """Return the begin and end, Unix ms, of a month such as ``2026-11``. Raises UsageError."""
+    """Return the start and end [Unix ms] of a month such as ``2026-11``. Raises UsageError."""
     first = _month(text.strip())
     if first is None or not _FIRST_YEAR <= first.year <= _LAST_YEAR:
         raise UsageError(f"{text!r} is no month: write it as in 2026-11")
@@ -55,24 +55,24 @@ def month_ms(text: str, *, timezone: tzinfo) -> tuple[int, int]:
 
 
 def last_week_ms(*, now_ms: int, timezone: tzinfo) -> tuple[int, int]:
-    """Return the begin and end, Unix ms, of the last week that is over, Monday to Sunday."""
+    """Return the start and end [Unix ms] of the last complete week, Monday to Sunday."""
     today = local_day(now_ms, timezone)
     monday = today - timedelta(days=today.weekday())
     return begin_ms(monday - timedelta(days=7), timezone), begin_ms(monday, timezone)
 
 
 def local_day(unix_ms: int, timezone: tzinfo) -> date:
-    """Return the day that it is somewhere at a moment."""
+    """Return the local date at a Unix time."""
     return datetime.fromtimestamp(unix_ms // 1000, UTC).astimezone(timezone).date()
 
 
 def begin_ms(day: date, timezone: tzinfo) -> int:
-    """Return when a day begins, Unix ms: midnight, or where clocks skip it the first moment after."""
+    """Return the start of a day [Unix ms]: midnight, or the first instant after it if clocks skip midnight."""
     return to_ms(datetime.combine(day, time(), timezone))
 
 
 def _day(word: str, now_ms: int, timezone: tzinfo) -> datetime | None:
-    """Return the day or month that a word names, at midnight."""
+    """Return midnight of the named day or of the month's first day, without a time zone; ``None`` for other words."""
     day = _month(word)
     if day is None and word in {"today", "yesterday", *WEEKDAYS}:
         today = local_day(now_ms, timezone)
@@ -88,7 +88,7 @@ def _month(word: str) -> date | None:
 
 def zone(name: str) -> tzinfo:
     """Return a time zone by its IANA name. Raises UsageError."""
-    if name == "localtime":  # a file of some systems, and no zone's name
+    if name == "localtime":  # a file on some systems, not a zone name
         raise _unknown_zone(name)
     try:
         found = ZoneInfo(name)
@@ -100,7 +100,7 @@ def zone(name: str) -> tzinfo:
 
 
 def zone_name(text: str) -> str:
-    """Return the IANA name that is meant, whatever its case; every name of UTC is UTC. Raises UsageError."""
+    """Return the IANA name in its exact case; every alias of UTC becomes UTC. Raises UsageError."""
     name = text.strip().removeprefix("posix/")
     try:
         zone(name)

@@ -1,4 +1,4 @@
-"""Every parameter of the report's views: how it is bound, and what a stranger may give for it."""
+"""Parameters of the report views: their ClickHouse types, and checks for values from untrusted clients."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _BY: Final = ("identity", "owner", "program", "container", "pod", "job", "kind",
 
 
 class Parameter(NamedTuple):
-    """A parameter's ClickHouse type, and what its value may be."""
+    """A view parameter: its ClickHouse type and the check of its value."""
 
     type: str
     check: Check
@@ -55,8 +55,8 @@ PARAMETERS: Final[Mapping[str, Parameter]] = {
     "limits_ms": Parameter("Array(Int64)", is_list_of(is_moment, most=_MOST_LIMITS)),
 }
 BOUNDS: Final = ("since_ms", "until_ms", "hosts")
-"""The window and the hosts, none for all."""
+"""The time window [Unix ms] and the hosts; an empty list of hosts selects all."""
 READ: Final = (*BOUNDS, "tick_hours", "use_hourly")
-"""The same, the hours that are read from their ticks, and whether the others are read from the hourly rollup."""
+"""The bounds, the hours to read from ticks, and whether the other hours come from the hourly rollup."""
 PRICED: Final = ("price_models", "price_starts")
-"""The prices that GPU time is told by: their models, and when they begin, the earliest first."""
+"""Price list for GPU time: model names and the start of each price [Unix ms], earliest first."""

@@ -1,4 +1,4 @@
-"""Text of unknown origin (process and user names, hosts, file contents) made harmless for a terminal."""
+"""Make untrusted text (process and user names, hosts, file contents) safe to print on a terminal."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ UNPRINTABLE = "(unprintable)"
 
 
 def cells(text: str) -> int:
-    """Return how many columns ``text`` (already cleaned) takes on a terminal."""
+    """Return the width of ``text`` in terminal columns; it must be cleaned by :func:`safe`."""
     return len(text) if text.isascii() else sum(map(_cells_of, text))
 
 
 def safe(text: str, width: int | None = None, *, ellipsis: str = "…") -> str:
     """Return ``text`` on one line without control and BiDi characters, at most ``width`` columns wide.
 
-    White space becomes single spaces. Text that is too wide loses its middle, as names often differ only at
-    their end. Text of which nothing is left becomes ``(unprintable)``, so that it never looks like nothing.
+    White space becomes single spaces. Text that is too wide is cut in the middle, because names often differ only at
+    their end. Text without a printable character becomes ``(unprintable)``, to be distinct from empty text.
     """
     clean = _clean(text)
     if text and not clean:
@@ -43,32 +43,32 @@ def safe(text: str, width: int | None = None, *, ellipsis: str = "…") -> str:
 
 
 def storable(text: str, most: int = MOST_CHARACTERS) -> str:
-    """Return text that every receiver can store: no NUL, no lone surrogates, at most ``most`` characters.
+    """Return text that every backend can store: no NUL, no lone surrogates, at most ``most`` characters.
 
-    Names of processes are chosen by whoever starts them and may hold any byte; what was not UTF-8
-    reaches Python as lone surrogates. Each becomes U+FFFD.
+    Process names are untrusted and may hold any byte. Python decodes bytes that are not UTF-8 as lone surrogates.
+    Each of these characters becomes U+FFFD.
     """
     return _UNSTORABLE.sub("\ufffd", text[:most])
 
 
 def few(names: Sequence[str], most: int = 3) -> str:
-    """Return the first names and how many more there are."""
+    """Return the first ``most`` names, comma-separated, and the number of the others."""
     rest = len(names) - most
     return ", ".join(names[:most]) + (f" and {rest} more" if rest > 0 else "")
 
 
 def pad(text: str, width: int) -> str:
-    """Return ``text`` filled with spaces at its end to ``width`` columns."""
+    """Return ``text`` padded with spaces on the right to ``width`` columns."""
     return text + " " * (width - cells(text))
 
 
 def pad_left(text: str, width: int) -> str:
-    """Return ``text`` with spaces before it to ``width`` columns."""
+    """Return ``text`` padded with spaces on the left to ``width`` columns."""
     return " " * (width - cells(text)) + text
 
 
 def ascii_only(text: str) -> str:
-    r"""Return ``text`` with everything outside ASCII written as ``\xe9`` or ``\u4e2d``, so that names stay distinct."""
+    r"""Return ``text`` with non-ASCII characters as ``\xe9`` or ``\u4e2d``, so that names stay distinct."""
     return text.encode("ascii", "backslashreplace").decode("ascii")
 
 
@@ -82,7 +82,7 @@ def _clean(text: str) -> str:
         if category in _REMOVED:
             continue
         marks = marks + 1 if category in _NO_WIDTH else 0
-        if marks <= _MARKS_PER_LETTER:  # stacked marks paint over the lines above and below
+        if marks <= _MARKS_PER_LETTER:  # stacked marks overwrite the lines above and below
             kept.append(character)
     return " ".join("".join(kept).split())
 

@@ -1,4 +1,4 @@
-"""What a node's list of pods says of the devices that they were promised."""
+"""Pods of a node as the kubelet lists them, with their device limits."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from typing import Final
 
 from gua.core.workloads import NO_WORK, Work
 
-# DNS-1123, which Kubernetes holds the names of pods, namespaces and containers to; what is not of it is no name.
+# DNS-1123 as Kubernetes requires for names of pods, namespaces and containers; other values are rejected.
 _NAME: Final = re.compile(r"[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?")
 
 
 def is_name(value: object) -> bool:
-    """Return whether this is a name of a pod, namespace or container."""
+    """Return whether the value is a valid name of a pod, namespace or container."""
     return isinstance(value, str) and _NAME.fullmatch(value) is not None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ListedPod:
-    """A pod in a node's list.
+    """A pod in a node's pod list.
 
-    ``uids`` are the uid of the list and, of a static pod, the one that its cgroup bears; the latter comes first.
-    ``limits`` are whole devices by resource, as in ``nvidia.com/gpu``; ``None`` is a limit that cannot be read.
-    ``containers`` are names by container id, without the runtime's ``containerd://``. ``has_claims``: it asks for
-    devices by claims, too, of which the list does not say what for. Times are Unix ms; ``ended_ms`` is when its last
-    container ended, where that is known. ``workload`` is what its labels declare.
+    ``uids`` are the listed uid and, for a static pod, the one in its cgroup path, which then comes first.
+    ``limits`` are whole devices by resource, as in ``nvidia.com/gpu``; ``None`` is an unreadable limit.
+    ``containers`` are names by container id, without the runtime's ``containerd://``. ``has_claims``: the pod also
+    requests devices by resource claims, whose devices the list does not contain. Times are Unix ms.
+    ``ended_ms`` is the known end of its last container. ``workload`` is what its labels declare.
     """
 
     name: str

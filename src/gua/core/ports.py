@@ -1,4 +1,4 @@
-"""What the outside world looks like to the rest: cards, processes, clocks and stores as Protocols."""
+"""Protocols that separate the domain from cards, processes, clocks and stores."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-if TYPE_CHECKING:  # a report that lands a tick or two makes none: 15 ms of CPU
+if TYPE_CHECKING:  # saves 15 ms of CPU in a report, which creates no ticks
     from gua.core.allocation import AllocationLook, CardKey
     from gua.core.idleness import IdleCounters
     from gua.core.tick import CardReading, ProcessReading, ReadError
 
 
 class Clock(Protocol):
-    """Wall clock, monotonic clock and boot, as one object so that tests can move them together."""
+    """Wall clock, monotonic clock and boot id in one object, so that tests can move them together."""
 
     def wall_ms(self) -> int:
         """Return the wall clock as Unix time in ms."""
@@ -24,13 +24,13 @@ class Clock(Protocol):
         ...
 
     def boot_id(self) -> str | None:
-        """Return the id of this boot, ``None`` where the system does not tell."""
+        """Return the id of this boot, ``None`` where the system does not report it."""
         ...
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Mark:
-    """The last tick that was spooled, and how long processes had idled; stored in one transaction with its row."""
+    """The last spooled tick and the idle counters of processes, stored in one transaction with the tick's row."""
 
     ts_ms: int
     monotonic_ms: int
@@ -38,10 +38,10 @@ class Mark:
     clocks: IdleCounters = field(default_factory=dict)
 
 
-# Not frozen, though nothing changes one: see ProcessReading.
+# Not frozen, though immutable by convention: see ProcessReading.
 @dataclass(kw_only=True, slots=True, unsafe_hash=True)
 class RawProcess:
-    """A process on a card as the driver lists it, before anybody asked who it is."""
+    """A process on a card as the driver lists it, before it is identified."""
 
     pid: int
     lists: frozenset[str]
@@ -50,11 +50,11 @@ class RawProcess:
 
 
 class UtilizationSample(NamedTuple):
-    """A card's utilization over (start_ms, end_ms] in Unix time: its mean and its largest value, ratios.
+    """A card's utilization over (start_ms, end_ms] in Unix time: mean and largest value as ratios.
 
-    It may stand for several of the driver's samples. ``idle_ms`` is the time of those below ``active_utilization``,
-    ``None`` where they are too long to tell of seconds. ``idle_mj`` is the energy of ``powered_ms`` of that time, the
-    part of it that the driver's power samples cover.
+    It may merge several of the driver's samples. ``idle_ms`` is the time of those below ``active_utilization``,
+    ``None`` where samples are too long for a resolution of seconds. ``idle_mj`` is the energy [mJ] of ``powered_ms``,
+    the part of the idle time that the driver's power samples cover.
     """
 
     start_ms: int
@@ -67,10 +67,10 @@ class UtilizationSample(NamedTuple):
 
 
 class Activity(NamedTuple):
-    """Means of a span as ratios, ``None`` is unknown; named as the fields of a card's reading.
+    """Means over a span as ratios, ``None`` if unknown; fields are named as in a card's reading.
 
-    How much of the multiprocessors (SMs) was busy, how much of the warps that they can hold was there, how much of the
-    time they did tensor operations, how much of the memory's bandwidth was used.
+    They are shares of busy multiprocessors (SMs), of resident among possible warps, of time with tensor operations, and
+    of the peak memory bandwidth.
     """
 
     sm_utilization: float | None = None
@@ -81,14 +81,14 @@ class Activity(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RawCard:
-    """A card as the driver answers: the reading with no process in it, its part of a GPU, and the raw processes.
+    """A card as the driver reports it: the reading without processes, its share of a GPU, and the raw processes.
 
-    ``gpu_fraction`` is the card's part of a whole GPU, as (slices, all slices). The reading's spans are
-    placeholders; the sampler sets them. Its utilization is the instant value; ``samples`` are what the
-    driver kept since the last reading, oldest first and without overlap. ``minor`` is the number of the device file
-    (/dev/nvidia3), of an instance its GPU's; ``gpu_instance_id`` is an instance's. ``activity`` is over the
-    ``activity_ms`` before the reading, ``None`` where that is not read or unknown; ``has_activity`` is whether its
-    counters were read, from the first reading on.
+    ``gpu_fraction`` is the card's share of a whole GPU, as (slices, all slices). The reading's spans are placeholders
+    that the sampler sets. Its utilization is the instant value. ``samples`` are the driver's samples since the last
+    reading, oldest first and without overlap. ``minor`` is the number of the device file (/dev/nvidia3); for an
+    instance that of its GPU. ``gpu_instance_id`` is set for instances only. ``activity`` covers the ``activity_ms``
+    before the reading, ``None`` if it is not read or unknown. ``has_activity`` is whether its counters were read; the
+    first reading has no activity yet.
     """
 
     reading: CardReading
@@ -103,16 +103,16 @@ class RawCard:
 
 
 class CardReader(Protocol):
-    """The driver: every card once, and what failed on the way."""
+    """Reader of all cards of the host's driver."""
 
     def read(self) -> tuple[Sequence[RawCard], Sequence[ReadError]]:
-        """Return each card once. Raises UnavailableError only if no card can be read at all."""
+        """Return each card once, and the failed calls. Raises UnavailableError only if no card can be read."""
         ...
 
     def drain(self) -> None:
-        """Take what the driver's rings hold before they overflow: at least every 5 s between reads.
+        """Read the driver's ring buffers before they overflow: at least every 5 s between reads.
 
-        Never raises; what failed comes with the next read.
+        Never raises; the next read reports the errors.
         """
         ...
 
@@ -122,21 +122,21 @@ class CardReader(Protocol):
 
 
 class ProcessFacts(Protocol):
-    """Who a process is."""
+    """Lookup of a process's identity."""
 
     def identify(self, process: RawProcess) -> ProcessReading:
-        """Return the process with what is known of it; never raises, the rest stays ``None``."""
+        """Return the process with its known identity; unknown fields are ``None``. Never raises."""
         ...
 
 
 class AllocationSources(Protocol):
-    """To whom cards are promised, by every source that is looked at."""
+    """Reader of all configured allocation sources."""
 
     def look(self, since_ms: int, now_ms: int, cards: Sequence[CardKey]) -> AllocationLook:
         """Return every allocation that covers any time within (since_ms, now_ms], Unix ms, and the sources' health.
 
-        Each (source, id) stands once in it. Takes no longer than reading some small files: what may block is asked in
-        the background. Never raises: what could not be read is a failed source.
+        Each (source, id) occurs once. Takes no longer than reading some small files: requests that may block are made
+        in the background. Never raises: an unreadable source is reported as failed.
         """
         ...
 
@@ -152,10 +152,10 @@ class SpooledTick:
 
 
 class Landing(Protocol):
-    """Where spooled ticks end: an embedded store, or an endpoint."""
+    """Destination of spooled ticks: an embedded store, or an endpoint."""
 
     def land(self, batch: Sequence[SpooledTick]) -> Sequence[SpooledTick]:
-        """Deliver the batch, oldest first; return those refused for good. Raises TransientError to retry later."""
+        """Deliver the batch, oldest first; return the permanently refused ticks. Raises TransientError to retry."""
         ...
 
 
@@ -163,11 +163,11 @@ Row = Mapping[str, Any]
 
 
 class ViewReader(Protocol):
-    """A store as the report sees it: the shipped parameterised views, with bound parameters, read-only."""
+    """Read-only store access for reports: the shipped parameterized views with bound parameters."""
 
     @property
     def is_concurrent(self) -> bool:
-        """Whether several threads may ask at the same time."""
+        """Whether several threads may query at the same time."""
         ...
 
     def rows(self, view: str, parameters: Mapping[str, object]) -> Iterable[Row]:

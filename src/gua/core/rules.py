@@ -1,8 +1,8 @@
-"""Which state a card is in for one tick, and a process: the rules in Python, for where there is no engine.
+"""State rules for a card and for a process in one tick, in Python, for code that runs without a ClickHouse engine.
 
-The same rules stand as SQL in ``clickhouse/20_rules``; the cases in ``tests/cases/rules`` run through
-both and docs/rules.md tells them in plain words. Everything is integer arithmetic on the stored units
-(bytes, 1/10,000), so that both give the same to the last bit.
+``clickhouse/20_rules`` has the same rules in SQL, and docs/rules.md describes them. The cases in
+``tests/cases/rules`` test both. All arithmetic is on integers in stored units (bytes, 1/10,000), so that
+both implementations agree exactly.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from gua.core.words import ProcessList, ProcessType
 
 MIB: Final = 2**20
 UNKNOWN_RESERVE_BYTES: Final = 1024 * MIB
-"""What a driver may keep for itself where it does not tell; the reserve of current cards is below it."""
+"""Upper bound of the driver's reserve where NVML does not report it; current cards reserve less."""
 
 
 class State(StrEnum):
-    """What a card did in one tick."""
+    """State of a card in one tick."""
 
     ACTIVE = "active"
     IDLE_HELD = "idle-held"
@@ -31,7 +31,7 @@ class State(StrEnum):
 
 
 class Reason(StrEnum):
-    """Why a card's state is unknown: what could not be read, the first that applies."""
+    """Cause of an unknown card state: the first unreadable value that applies."""
 
     LOST = "lost"
     UTILIZATION = "utilization"
@@ -41,7 +41,7 @@ class Reason(StrEnum):
 
 
 class Why(StrEnum):
-    """Why a line of the rules fits, or does not: two values were compared, or what rules the line out."""
+    """Why a rule line fits or not: a comparison of two values, or the condition that rules it out."""
 
     STATUS = "status"
     COMPARED = "compared"
@@ -58,7 +58,7 @@ class Why(StrEnum):
 
 
 class ProcessState(StrEnum):
-    """What a process did on its card in one tick."""
+    """State of a process on its card in one tick."""
 
     ACTIVE = "active"
     IDLE = "idle"
@@ -67,22 +67,21 @@ class ProcessState(StrEnum):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Rules:
-    """The settings, as users give them.
+    """User settings of the rules.
 
-    ``active_utilization`` is a ratio of 0.0001 to 1, ``held_memory_ratio`` one of 0 to 1 of the card's
-    memory. Both count in steps of 1/10,000, the resolution in which utilization is stored; ``active_from`` is the
-    utilization in these from which a card or process is active.
-    Raises :class:`UsageError` for anything else.
+    ``active_utilization`` is a ratio from 0.0001 to 1. ``held_memory_ratio`` is a ratio of the card's memory from 0
+    to 1. Both have steps of 1/10,000, the resolution of stored utilization. ``active_from`` is
+    ``active_utilization`` in these steps. Raises :class:`UsageError` for any other value.
     """
 
     active_utilization: float = 0.10
     held_memory_bytes: int = 100 * MIB
     held_memory_ratio: float = 0.0
-    # Of the first; a field, as each process of each tick is compared with it.
+    # Derived from active_utilization; a field, because it is compared with each process of each tick.
     active_from: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        # Written so that a NaN, which compares as false with everything, is refused too.
+        # Written so that NaN, whose comparisons are all false, raises too.
         if not (self.active_utilization <= 1 and self.active_utilization * RATIO_SCALE >= 1):
             msg = f"active_utilization is {self.active_utilization}: set a ratio from 0.0001 to 1, as in 0.1 for 10 %"
             raise UsageError(msg)
@@ -95,10 +94,10 @@ class Rules:
 
 
 class Line(NamedTuple):
-    """A line of the rules as judged: its number in :func:`classify`, the state it gives, whether and why it fits.
+    """An evaluated line of the rules: its number in docs/rules.md, the state it yields, whether it fits and why.
 
-    With a ``limit``, ``value`` was compared with it: utilizations in 1/10,000 on line 2, bytes on the others. Without,
-    ``value`` is how many processes are of unknown memory. ``reason`` is that of an unknown state.
+    ``limit`` is what ``value`` was compared with: utilization in 1/10,000 on line 2, bytes on the others. Without a
+    limit, ``value`` is the number of processes of unknown memory. ``reason`` is set if the state is unknown.
     """
 
     number: str
@@ -112,12 +111,12 @@ class Line(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Verdict:
-    """A card's state in one tick and what it rests on.
+    """State of a card in one tick and the values behind it.
 
-    ``reason`` is set exactly if the state is unknown. ``utilization`` is the largest known one in
-    1/10,000. The numbers are given in every state, also for a lost card. At least ``held_lower_bytes`` are held, at
-    most ``held_upper_bytes``, ``None`` where that is unknown. ``lines`` are those that were looked at, in their order:
-    the last one fits and decides, the others do not.
+    ``reason`` is set exactly if the state is unknown. ``utilization`` is the largest known one in 1/10,000.
+    The numbers are set in every state, also for a lost card. At least ``held_lower_bytes`` and at most
+    ``held_upper_bytes`` are held; the latter is ``None`` if unknown. ``lines`` are the evaluated lines in order:
+    the last one fits and decides, the others do not fit.
     """
 
     state: State
@@ -130,10 +129,10 @@ class Verdict:
 
 
 def threshold_bytes(facts: CardFacts, rules: Rules) -> int:
-    """Return the memory above which a card is held: the larger of the fixed and the relative setting.
+    """Return the memory [bytes] above which a card is held: the larger of the fixed and the relative setting.
 
-    The relative one is ``limit * round(held_memory_ratio * 10,000) // 10,000``, rounded down; where
-    the card's limit is unknown there is none and the fixed one alone counts.
+    The relative one is ``limit * round(held_memory_ratio * 10,000) // 10,000``, rounded down. If the card's
+    memory limit is unknown, only the fixed setting counts.
     """
     if facts.memory_limit_bytes is None:
         return rules.held_memory_bytes
@@ -142,7 +141,7 @@ def threshold_bytes(facts: CardFacts, rules: Rules) -> int:
 
 
 def utilization(facts: CardFacts) -> int | None:
-    """Return the largest known utilization of general, encoder, decoder and any process, in 1/10,000."""
+    """Return the largest known utilization of the general engine, encoder, decoder and any process, in 1/10,000."""
     engines = (
         facts.utilization,
         facts.utilization_encoder,
@@ -153,7 +152,7 @@ def utilization(facts: CardFacts) -> int | None:
 
 
 def counted(facts: CardFacts) -> TypeTotals:
-    """Return the totals of all processes that are not ignored; all 0 where the list is not known."""
+    """Return the totals of all processes that are not ignored; all 0 if the process list is unknown."""
     count = memory_bytes = unknown = 0
     for kind, total in (facts.processes or {}).items():
         if kind is not ProcessType.IGNORED:
@@ -164,15 +163,16 @@ def counted(facts: CardFacts) -> TypeTotals:
 
 
 def ignored(facts: CardFacts) -> TypeTotals:
-    """Return the totals of the ignored processes; all 0 where the list is not known."""
+    """Return the totals of the ignored processes; all 0 if the process list is unknown."""
     return (facts.processes or {}).get(ProcessType.IGNORED, TypeTotals())
 
 
 def _held(facts: CardFacts, by_processes: TypeTotals, left_out: TypeTotals) -> tuple[int, int | None]:
-    """Return at least and at most how many bytes are held: by processes that are counted, or by nobody on the list.
+    """Return the lower and upper bound of held memory [bytes], with or without a listed process.
 
-    The card's usage less what ignored processes are known to hold bounds it from above. From below that is no bound
-    where the driver's reserve, an unknown list or an ignored process of unknown memory could explain the usage.
+    The upper bound is usage less the ignored processes' known memory, ``None`` if usage is unknown or shared. The
+    lower bound is the same less an unknown reserve, and at least the memory of the counted processes. If the list or
+    an ignored process's memory is unknown, that memory alone is the lower bound.
     """
     known = by_processes.memory_bytes
     if facts.memory_used_bytes is None or facts.memory_shared:
@@ -185,7 +185,7 @@ def _held(facts: CardFacts, by_processes: TypeTotals, left_out: TypeTotals) -> t
 
 
 def classify(facts: CardFacts, rules: Rules) -> Verdict:
-    """Return the state of a card for one tick, by the first line of docs/rules.md that fits; the last always does."""
+    """Return the state of a card for one tick by the first line of docs/rules.md that fits; the last always fits."""
     totals = counted(facts)
     card = _Card(facts, totals, *_held(facts, totals, ignored(facts)), threshold_bytes(facts, rules))
     busiest = utilization(facts)
@@ -206,14 +206,14 @@ def classify(facts: CardFacts, rules: Rules) -> Verdict:
 
 
 def process_state(utilization: int | None, rules: Rules) -> ProcessState:
-    """Return the state of a process for one tick from its own utilization in 1/10,000."""
+    """Return the state of a process for one tick by its utilization in 1/10,000; ``None`` is unknown."""
     if utilization is None:
         return ProcessState.UNKNOWN
     return ProcessState.ACTIVE if utilization >= rules.active_from else ProcessState.IDLE
 
 
 class _Card(NamedTuple):
-    """What the lines look at; ``counted`` are the totals of its counted processes."""
+    """Input of the rule lines; ``counted`` are the totals of the counted processes."""
 
     facts: CardFacts
     counted: TypeTotals
@@ -227,7 +227,7 @@ class _Card(NamedTuple):
 
 
 def _lines(card: _Card, busiest: int | None, active_from: int) -> Iterator[Line]:
-    """Yield the lines in their order; the last always fits. Where 3a to 3c cannot fit, 3 stands for them; so does 4."""
+    """Yield the rule lines in order; the last always fits. "3" replaces 3a to 3c, "4" 4a to 4c, if none can fit."""
     yield Line("1", State.UNKNOWN, Why.STATUS, bool(card.facts.failed), reason=Reason.LOST)
     if busiest is None:
         yield Line("2", State.ACTIVE, Why.UTILIZATION_UNKNOWN)

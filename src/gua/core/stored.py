@@ -1,4 +1,4 @@
-"""What is stored of a card's tick and of a process on it, in stored units: ratios in 1/10,000, ``None`` is unknown."""
+"""Stored values of a card tick and of a process on it, in stored units: ratios in 1/10,000, ``None`` is unknown."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Totals = tuple[int | None, int | None, int | None]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CardValues:
-    """The values of a card's tick."""
+    """The stored values of a card tick."""
 
     utilization: Count | None
     utilization_encoder: Count | None
@@ -60,7 +60,7 @@ class CardValues:
 
     @property
     def totals(self) -> dict[ProcessType, Totals]:
-        """Return of each type how many processes there are, their known memory [bytes], and how many of unknown."""
+        """Return per process type the count, the known memory [bytes], and the count of unknown memory."""
         return {
             kind: (
                 getattr(self, f"process_count_{kind}"),
@@ -73,7 +73,7 @@ class CardValues:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ProcessValues:
-    """Who a process is, and what it uses of a card."""
+    """Identity of a process, and its use of a card."""
 
     pid: Count
     owner: str | None

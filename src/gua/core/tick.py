@@ -1,7 +1,6 @@
-"""What a producer makes: one tick, the reading of every card of one host at one moment.
+"""The tick: readings of every card of one host at one moment.
 
-A tick is the only thing that the agent, the simulator and the imports hand on. ``None``
-always means unknown, never zero; zero is a value.
+The agent, the simulator and the imports all produce ticks. ``None`` always means unknown, never zero.
 """
 
 from __future__ import annotations
@@ -12,18 +11,17 @@ from typing import Final
 from gua.core.words import AllocationStatus, Mig, ProcessList, ProcessType, Relation, Source
 
 
-# Not frozen, though nothing changes one: a tick makes hundreds, and a frozen one takes three times as long to make.
+# Not frozen, though immutable by convention: a tick has hundreds, and a frozen one takes three times as long to create.
 @dataclass(kw_only=True, slots=True, unsafe_hash=True)
 class ProcessReading:
     """One process on one card in one tick. It covers the same span as its card.
 
-    ``gpu_time_ms`` is the part of the card's GPU time attributed to this process
-    (:mod:`gua.core.attribution`); ``None`` for ignored processes.
-    ``created_ms`` is the process's start as Unix time in milliseconds; pid and start
-    together identify it. ``utilization`` is a ratio, 0 to 1. ``idle_ms`` is how long it has idled up to this tick
-    (:mod:`gua.core.idleness`), 0 if it is active; ``None`` for ignored processes, too.
-    ``workload_kind`` and ``workload_model`` are what work it does and which model it serves, where somebody declared or
-    detected that; what its name alone tells (:func:`gua.core.workloads.workload_kind`) is not repeated here.
+    ``created_ms`` is the process's start [Unix ms]; pid and start together identify the process.
+    ``utilization`` is a ratio, 0 to 1. ``gpu_time_ms`` is the part of the card's GPU time attributed to this process
+    (:mod:`gua.core.attribution`). ``idle_ms`` is how long it has been idle up to this tick (:mod:`gua.core.idleness`),
+    0 if active. These two are ``None`` for ignored processes.
+    ``workload_kind`` and ``workload_model`` are its kind of work and served model as declared or detected. A kind
+    that its name implies (:func:`gua.core.workloads.workload_kind`) is not repeated here.
     """
 
     pid: int
@@ -52,10 +50,10 @@ class ProcessReading:
 class AllocationReading:
     """One allocation of one card in one tick (:mod:`gua.core.allocation`).
 
-    ``source`` and ``id`` name it together. ``duration_ms`` is how much of the tick it covers, ``gpu_time_ms`` the GPU
-    time promised by it: where several cover the same time, each has an equal part. ``since_ms`` and ``until_ms`` are
-    Unix times; ``until_ms`` is ``None`` while nobody said when it ends. ``workload_kind`` and ``workload_model`` are
-    what it is for: as declared, else what its owner's processes on the card are at this tick.
+    ``source`` and ``id`` identify it together. ``duration_ms`` is the part of the tick that it covers. ``gpu_time_ms``
+    is its GPU time: allocations at the same time have equal parts. ``since_ms`` and ``until_ms`` are Unix times;
+    ``until_ms`` is ``None`` without a known end. ``workload_kind`` and ``workload_model`` are its purpose: as declared,
+    else those of its owner's processes on the card at this tick.
     """
 
     source: str
@@ -78,10 +76,10 @@ class AllocationReading:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AllocationSourceReading:
-    """Whether a source of allocations could be read in the tick; ``reason`` is why not, ``None`` where it could.
+    """Health of an allocation source in the tick. ``reason`` is why it is unreadable, ``None`` if it was read.
 
-    Of a source that tells who waits for cards: ``waiting`` requests at the tick's end, ``wait_ms`` what all of them
-    waited in the tick together, ``waited_ms`` how long anybody did, at most ``duration_ms``. ``None`` is unknown.
+    For a source that reports a queue: ``waiting`` requests at the tick's end, ``wait_ms`` their summed waiting time in
+    the tick, ``waited_ms`` the time with at least one request, at most ``duration_ms``. ``None`` is unknown.
     """
 
     source: str
@@ -92,24 +90,23 @@ class AllocationSourceReading:
     waited_ms: int | None = None
 
 
-# Not frozen, as above: it has twice as many fields.
+# Not frozen, for the same reason: it has twice as many fields.
 @dataclass(kw_only=True, slots=True, unsafe_hash=True)
 class CardReading:
     """One card (a whole GPU, a partitioned parent or a MIG instance) in one tick.
 
-    The card was looked at over ``duration_ms`` milliseconds that end at the tick's ``ts_ms``.
-    ``gpu_time_ms`` is that span weighted by the card's share of a whole GPU. Utilizations are
-    ratios, 0 to 1, and means over the span; ``utilization_max`` is the largest sample and
-    ``utilization_coverage_ms`` how much of the span samples cover (0: an instant value).
-    ``memory_used_bytes`` leaves the driver's reserve out where ``memory_reserved_bytes`` is known,
-    and contains it where that is ``None``. ``energy_total_mj`` counts since driver load,
-    ``energy_mj`` is what this span used, both in millijoules.
-    ``idle_time_ms`` is how much of what samples cover lay below ``active_utilization``; ``idle_energy_mj`` the energy
-    of ``idle_energy_coverage_ms`` of it, as far as power samples tell; of all of it where that is ``None``.
-    ``sm_utilization`` to ``memory_bandwidth_utilization`` are means of performance counters (GPM) over the span, which
-    say what :class:`gua.core.ports.Activity` does; ``None`` where they are not read.
-    ``allocation`` is ``None`` where no source of allocations is looked at. ``unallocated_gpu_time_ms`` is the GPU time
-    of the tick that nobody was promised; what it and the allocations leave over is not known.
+    The reading covers the ``duration_ms`` milliseconds that end at the tick's ``ts_ms``. ``gpu_time_ms`` is that span
+    weighted by the card's share of a whole GPU. Utilizations are ratios, 0 to 1, and means over the span.
+    ``utilization_max`` is the largest sample. ``utilization_coverage_ms`` is the time that samples cover
+    (0: an instant value).
+    ``memory_used_bytes`` excludes the driver's reserve if ``memory_reserved_bytes`` is known, and includes it if not.
+    ``energy_total_mj`` counts since driver load, ``energy_mj`` is the energy of this span, both in millijoules.
+    ``idle_time_ms`` is the sampled time below ``active_utilization``. ``idle_energy_mj`` is the energy of the
+    ``idle_energy_coverage_ms`` of it that power samples cover; of all of it where that is ``None``.
+    ``sm_utilization`` to ``memory_bandwidth_utilization`` are means of performance counters (GPM) over the span, as
+    in :class:`gua.core.ports.Activity`; ``None`` where they are not read.
+    ``allocation`` is ``None`` without a configured source. ``unallocated_gpu_time_ms`` is the tick's GPU time without
+    an allocation. GPU time in neither this nor an allocation is unknown.
     """
 
     uuid: str
@@ -165,12 +162,12 @@ class CardReading:
 
 
 NO_ANSWER: Final = "NO_ANSWER"
-"""The code of a call that has not come back at all; none of NVML's, which has a TIMEOUT of its own."""
+"""Code of a call that has not returned; not an NVML code, because NVML has a TIMEOUT of its own."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ReadError:
-    """One call that failed while the tick was read; the other readings are good.
+    """One failed call during the tick; the other readings are valid.
 
     ``call`` is the failing function ("nvmlDeviceGetMemoryInfo", "readdir /proc/1/stat"),
     ``code`` the error's own name or number, ``uuid`` the card it was about.
@@ -183,7 +180,7 @@ class ReadError:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ErrorCount:
-    """How often a call failed with a code since the agent started."""
+    """Number of failures of a call with one code since the agent started."""
 
     call: str
     code: str
@@ -192,7 +189,7 @@ class ErrorCount:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AgentReading:
-    """The agent about itself; counts are cumulative since ``started_ms`` (Unix time, ms)."""
+    """The agent's own metrics; counts are cumulative since ``started_ms`` (Unix time, ms)."""
 
     started_ms: int
     tick_duration_seconds: float | None = None
@@ -205,10 +202,10 @@ class AgentReading:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Origin:
-    """Where ticks come from: the OTLP resource.
+    """Origin of ticks: the OTLP resource.
 
-    ``interval_ms`` is the nominal sampling interval. ``attributes`` are further resource
-    attributes, sorted by key; the user's ``OTEL_RESOURCE_ATTRIBUTES`` end there.
+    ``interval_ms`` is the configured interval. ``attributes`` are further resource attributes, sorted by key; they
+    include the user's ``OTEL_RESOURCE_ATTRIBUTES``.
     """
 
     host: str
@@ -223,7 +220,7 @@ class Origin:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Tick:
-    """Every card of one host, read at ``ts_ms`` (Unix time, ms): one OTLP request, one spool row."""
+    """Readings of every card of one host at ``ts_ms`` (Unix time, ms): one OTLP request, one spool row."""
 
     ts_ms: int
     origin: Origin

@@ -1,8 +1,8 @@
-"""A view's rows and parameters, declared once: reading, checking and testing them derive from it.
+"""Declarations of views: rows and parameters, from which reading, validation and tests derive.
 
-A row is a class of typed fields (a NamedTuple or a dataclass), a field for each column that is read. Its annotations
-say what a column may hold: plain types, the kinds below, ``| None`` where it may be unknown, ``tuple[Row, ...]`` for an
-array of tuples. A field that has a default is none of the view's.
+A row is a class with typed fields (a NamedTuple or a dataclass), one for each column that is read. The annotations
+define valid values: plain types, the kinds below, ``| None`` if unknown is possible, ``tuple[Row, ...]`` for an
+array of tuples. Dataclass fields with a default are not columns of the view.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, slots=True)
 class ValueKind:
-    """What a value may be beyond its type."""
+    """Restriction on a value beyond its type."""
 
     check: Check
 
@@ -53,9 +53,9 @@ ProcessStateName = Annotated[str, ValueKind(is_word_of(*ProcessState))]
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column: the check of an untrusted value, what makes it a field's value, and its ClickHouse types (a regex).
+    """A column: the check for untrusted values, the conversion to a field's value, and its ClickHouse types (a regex).
 
-    ``is_text``: it holds nothing but texts, also several, so that equal values are alike.
+    ``is_text``: it holds only strings or tuples of strings, so that equal values can share one object.
     """
 
     check: Check
@@ -66,7 +66,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class View(Generic[R]):
-    """A view of ``gua_report``: the class of its rows, and its parameters."""
+    """A view of ``gua_report``: its name, the class of its rows, and its parameters."""
 
     name: str
     row: Callable[..., R]
@@ -82,9 +82,9 @@ class View(Generic[R]):
         return self.parsed(reader.rows(self.name, parameters))
 
     def parsed(self, rows: Iterable[Row]) -> list[R]:
-        """Return rows of the view, as a store gives them, as objects.
+        """Return rows from a store as objects of the row class.
 
-        Raises UnavailableError where they lack a column, as those of another version's view do.
+        Raises UnavailableError if a column is missing, as with the views of another version.
         """
         columns = [(name, _reading(column)) for name, column in self.columns.items()]
         try:
@@ -106,14 +106,14 @@ def _same(value: object) -> object:
 
 
 def _reading(column: Column) -> Callable[[Any], Any] | None:
-    """Return what reads the column of an answer; ``None`` where its values are taken as they are."""
+    """Return the conversion of a column's values; ``None`` if they need none."""
     if column.read is _same:
         return None
     return _each_once(column.read) if column.is_text else column.read
 
 
 def _each_once(read: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Return what makes the same object of equal tuples of texts, whose values are lists where an agent answered."""
+    """Return a conversion that yields one shared object for equal tuples of strings, which agents send as lists."""
     made: dict[tuple[str | None, ...], Any] = {}
 
     def of(value: Any) -> Any:  # noqa: ANN401 - as annotations

@@ -1,4 +1,4 @@
-"""The words that ticks, stored rows and reports have in common: what one of a few things a value is."""
+"""Enumerations and bit masks shared by ticks, stored rows and reports."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 
 
 class Source(StrEnum):
-    """Who made the tick (resource attribute ``gua.source``)."""
+    """Producer of the tick (resource attribute ``gua.source``)."""
 
     AGENT = "agent"
     IMPORT = "import"
@@ -16,7 +16,7 @@ class Source(StrEnum):
 
 
 class ProcessList(StrEnum):
-    """Whether the list of a card's processes can be believed (``gua.gpu.process.list``)."""
+    """Whether the card's process list is valid, or why it is not (``gua.gpu.process.list``)."""
 
     KNOWN = "known"
     FAILED = "failed"
@@ -25,7 +25,7 @@ class ProcessList(StrEnum):
 
 
 class ProcessType(StrEnum):
-    """On which NVML list the process stood, or that the rules leave it out (``gua.process.type``)."""
+    """NVML process list that names the process, or that the rules ignore it (``gua.process.type``)."""
 
     COMPUTE = "compute"
     GRAPHICS = "graphics"
@@ -34,7 +34,7 @@ class ProcessType(StrEnum):
 
 
 class Mig(StrEnum):
-    """The card's part in Multi-Instance GPU (``gua.gpu.mig``)."""
+    """Role of the card in Multi-Instance GPU mode (``gua.gpu.mig``)."""
 
     NONE = "none"
     PARENT = "parent"
@@ -42,7 +42,7 @@ class Mig(StrEnum):
 
 
 class AllocationStatus(StrEnum):
-    """Whether anybody was promised the card during the tick (``gua.gpu.allocation``)."""
+    """Whether the card was allocated during the tick (``gua.gpu.allocation``)."""
 
     ALLOCATED = "allocated"
     UNALLOCATED = "unallocated"
@@ -50,9 +50,9 @@ class AllocationStatus(StrEnum):
 
 
 class Relation(StrEnum):
-    """Whose counted processes were on an allocated card (``gua.allocation.relation``).
+    """Which counted processes were on an allocated card (``gua.allocation.relation``).
 
-    CO_OWNERS: only processes of the card's other allocations, with which this one shares it.
+    CO_OWNERS: only processes of the card's other allocations at the same time.
     """
 
     OWNER = "owner"
@@ -64,7 +64,7 @@ class Relation(StrEnum):
 
 
 class Use(StrEnum):
-    """What became of a part of a card tick's GPU time."""
+    """Use of a part of a card tick's GPU time by its allocation's owner or others, as in docs/rules.md."""
 
     USED = "used"
     HELD = "held"
@@ -75,14 +75,14 @@ class Use(StrEnum):
     UNKNOWN = "unknown"
 
 
-# Why a card's clocks were held down: the bits of NVML's clocks event reasons, and words for them.
+# Bits of NVML's clocks event reasons (why clocks are reduced), and their words in reports.
 # https://docs.nvidia.com/deploy/nvml-api/group__nvmlClocksEventReasons.html
 IDLENESS: Final = 0x01
 POWER_CAP: Final = 0x04
 HARDWARE: Final = 0x08 | 0x80
-"""Hardware slowdown (heat, power brake, power spikes) and the external power brake."""
+"""Hardware slowdown (heat, power brake or power spikes), and the external power brake."""
 HEAT: Final = 0x20 | 0x40
-"""By software and by hardware."""
+"""Thermal slowdown by software and by hardware."""
 _CLOCK_REASONS: Final = (
     (HEAT, "heat"),
     (HARDWARE, "hardware"),
@@ -96,5 +96,5 @@ ROW_REMAPS: Final[Mapping[int, str]] = {0: "nothing to do", 1: "pending", 2: "fa
 
 
 def held_down_by(reasons: int) -> list[str]:
-    """Return the words for the bits that are set, slowdowns first; bits that nobody knows have none."""
+    """Return the words for the set bits, slowdowns first. Unknown bits are skipped."""
     return [word for bits, word in _CLOCK_REASONS if reasons & bits]

@@ -1,6 +1,6 @@
-"""What kind of work a process does and which model it serves: by its name, as declared, or as detected.
+"""Kind of work and served model of a process: by its name, as declared, or as detected.
 
-By its name alone ``clickhouse/20_rules/workload_kind.part`` says the same.
+``clickhouse/40_report/3_streaks/05_usage.sql`` has the same mapping from process names to kinds in SQL.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from typing import Final, NamedTuple
 
 OTHER: Final = "other"
 SEVERAL: Final = "several"
-"""The model of an allocation whose processes serve more than one."""
+"""Model of an allocation whose processes serve more than one."""
 LONGEST_LABEL: Final = 96
-"""How long a declared kind or model may be, in bytes of UTF-8."""
-# A process's name has 15 bytes: VLLM::EngineCor, sglang::schedul.
+"""Longest declared kind or model, in bytes of UTF-8."""
+# Process names have at most 15 bytes: VLLM::EngineCor, sglang::schedul.
 _BY_BEGINNING: Final = (
     ("VLLM::", "vLLM"),
     ("sglang::", "SGLang"),
@@ -31,7 +31,7 @@ _DECLARED: Final = re.compile(r"(?:^|[\s,;])gua\.(kind|model)=([^\s,;=]+)")
 
 
 class Work(NamedTuple):
-    """A kind of work and the model that is served; ``None`` is unknown, or none."""
+    """A kind of work and a served model; ``None`` is unknown, or none."""
 
     kind: str | None = None
     model: str | None = None
@@ -41,17 +41,17 @@ NO_WORK: Final = Work()
 
 
 def workload_kind(program: str | None) -> str | None:
-    """Return the kind of a process of this name; ``None`` of one without a name."""
+    """Return the kind of work for a process name; ``None`` without a name."""
     if program is None:
         return None
     return _BY_NAME.get(program) or next((kind for start, kind in _BY_BEGINNING if program.startswith(start)), OTHER)
 
 
 def together(workloads: Iterable[Work]) -> Work:
-    """Return what processes of one owner are together.
+    """Return the combined work of the processes of one owner.
 
-    Of several kinds the one that stands first among those of :func:`workload_kind`, one that somebody declared before
-    all of them: a server beside its Python helpers is a server. Of several models: :data:`SEVERAL`.
+    Of several kinds, a declared one comes first, then the order of :func:`workload_kind`: a server with Python helpers
+    counts as a server. Several models become :data:`SEVERAL`.
     """
     found = list(workloads)
     kinds = {each.kind for each in found if each.kind is not None}
@@ -63,7 +63,7 @@ def together(workloads: Iterable[Work]) -> Work:
 
 
 def label_problem(value: str) -> str | None:
-    """Return why a value cannot be a declared kind or model, ``None`` where it can."""
+    """Return why a value is invalid as a declared kind or model, ``None`` if it is valid."""
     if not value or value != value.strip():
         return "is empty, or begins or ends with a blank"
     if not value.isprintable():
@@ -74,7 +74,7 @@ def label_problem(value: str) -> str | None:
 
 
 def declared(labels: Mapping[str, object]) -> Work:
-    """Return what labels named ``kind`` and ``model`` declare; what can be none is left out."""
+    """Return the work declared by the labels ``kind`` and ``model``; invalid values are ignored."""
     kind, model = (
         value if isinstance(value, str) and label_problem(value) is None else None
         for value in (labels.get("kind"), labels.get("model"))
@@ -83,5 +83,5 @@ def declared(labels: Mapping[str, object]) -> Work:
 
 
 def declared_in(text: str | None) -> Work:
-    """Return what the words ``gua.kind=…`` and ``gua.model=…`` in a job's name or comment declare."""
+    """Return the work declared by ``gua.kind=…`` and ``gua.model=…`` in a job's name or comment."""
     return NO_WORK if text is None or "gua." not in text else declared(dict(_DECLARED.findall(text)))

@@ -1,1 +1,1 @@
-"""From a process's facts to who owns it, one resolver a file."""
+"""Resolvers from process metadata to owner, container, pod, job and served model, one per module."""

@@ -1,8 +1,8 @@
-"""Where a process runs, by the text of ``/proc/<pid>/cgroup`` (cgroups(7)): container, pod, Slurm job, systemd unit.
+"""Container, pod, Slurm job and systemd unit of a process, from the text of ``/proc/<pid>/cgroup`` (cgroups(7)).
 
-Docker, containerd, CRI-O, Podman and nerdctl, with the systemd and the cgroupfs driver, all name a cgroup after
-the container's 64 hexadecimal digits, with at most a prefix and ``.scope`` around. LXC (Incus, LXD, Proxmox)
-names it after the container: that name is its id.
+Docker, containerd, CRI-O, Podman and nerdctl name a cgroup after the container's 64 hexadecimal digits, with the
+systemd or the cgroupfs driver. A prefix and the suffix ``.scope`` are optional. LXC (Incus, LXD, Proxmox) names it
+after the container; that name is used as its id.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _DELEGATED: Final = re.compile(r"user@[0-9]+\.service", re.ASCII)
 _CONTAINER: Final = re.compile(r"(?:(?P<prefix>.*)[-:])?(?P<id>[0-9a-f]{64})(?:\.scope)?")
 _LXC_PAYLOAD: Final = "lxc.payload."
 _LXC_PARENTS: Final = frozenset({"lxc", "lxc.payload"})
-# pod<uid> (cgroupfs) or kubepods-burstable-pod<uid, with _ for ->.slice (systemd). Static pods have an MD5 for a uid.
+# pod<uid> (cgroupfs) or kubepods-burstable-pod<uid, with _ for ->.slice (systemd). A static pod's uid is an MD5 hash.
 _POD: Final = re.compile(
     r"(?:.*-)?pod(?P<uid>[0-9a-f]{8}(?:[-_][0-9a-f]{4}){3}[-_][0-9a-f]{12}|[0-9a-f]{32})(?:\.slice)?(?::.*)?"
 )
@@ -31,8 +31,8 @@ _JOB: Final = re.compile(r"job_(?P<id>[0-9]+)", re.ASCII)
 def container_id(text: str) -> str | None:
     """Return the id of the innermost container, ``None`` outside of one.
 
-    Of hierarchies that disagree the one with the most containers around the process tells: in a container with an
-    engine of its own, some know only the outer one. The monitor process beside a container (conmon) is not in it.
+    If hierarchies differ, the one with the most nested containers counts: in a container with an engine of its own,
+    some know only the outer one. A container's monitor process (conmon) is not in the container.
     """
     chains = [list(_containers(segments)) for segments in _paths(text)]
     deepest = max(chains, key=len, default=[])
@@ -40,7 +40,7 @@ def container_id(text: str) -> str | None:
 
 
 def _container_of(segment: str) -> str | None:
-    """Return the container that one cgroup is named after."""
+    """Return the container that a cgroup is named after, ``None`` if it is not a container's."""
     match = _CONTAINER.fullmatch(segment)
     if match is None or (match["prefix"] or "").endswith("conmon"):
         return None
@@ -59,7 +59,7 @@ def _containers(segments: list[str]) -> Iterator[str]:
 
 
 def pod_uid(text: str) -> str | None:
-    """Return the pod's uid as Kubernetes writes it, ``None`` outside of a pod."""
+    """Return the pod's uid as Kubernetes formats it, ``None`` outside of a pod."""
     for segments in _managed_paths(text):
         for segment in reversed(segments):
             match = _POD.fullmatch(segment)
@@ -87,10 +87,10 @@ def _of_slurm(segment: str) -> bool:
 
 
 def systemd_unit(text: str) -> str | None:
-    """Return the innermost service or scope, ``None`` if there is none.
+    """Return the innermost systemd service or scope, ``None`` without one.
 
-    In a user's own systemd that is the user's service, not ``user@1000.service`` around it. A scope that
-    only wraps a container is left out: it would say the container's id a second time.
+    In a user's own systemd instance that is the user's service, not the enclosing ``user@1000.service``. A scope that
+    only wraps a container is skipped, because it would repeat the container's id.
     """
     for segment in reversed(_systemd_path(text)):
         if segment.endswith((".service", ".scope")) and _container_of(segment) is None:
@@ -99,7 +99,7 @@ def systemd_unit(text: str) -> str | None:
 
 
 def _paths(text: str) -> list[list[str]]:
-    """Return the path of each hierarchy as its segments; the root of a hierarchy has none and is left out.
+    """Return the path of each hierarchy as its segments; a process in a hierarchy's root is left out.
 
     A line is ``hierarchy:controllers:path``, and the path may contain colons.
     """
@@ -107,9 +107,9 @@ def _paths(text: str) -> list[list[str]]:
 
 
 def _managed_paths(text: str) -> list[list[str]]:
-    """Return the paths as far as the host manages them.
+    """Return the paths up to the part that the host manages.
 
-    Below ``user@1000.service`` that user names cgroups as they like: systemd delegates it to them (user@.service(5)).
+    Below ``user@1000.service`` systemd delegates the tree to the user, who may choose any names (user@.service(5)).
     """
     return [list(takewhile(lambda segment: not _DELEGATED.fullmatch(segment), segments)) for segments in _paths(text)]
 
@@ -117,8 +117,8 @@ def _managed_paths(text: str) -> list[list[str]]:
 def _systemd_path(text: str) -> list[str]:
     """Return the segments in the hierarchy that systemd manages.
 
-    On a version 1 host that is a named one: the unified hierarchy beside it does not follow a container, whose
-    processes stay there in the service that started them. On a version 2 host there is only the unified one.
+    On a version 1 host that is the named one: in the unified hierarchy beside it, processes of a container stay in the
+    service that started them. A version 2 host has only the unified one.
     """
     known = dict(_lines(text))
     return known[_SYSTEMD] if _SYSTEMD in known else known.get(_UNIFIED, [])

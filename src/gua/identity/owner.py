@@ -1,9 +1,8 @@
-"""The user behind a user id. A name service may be slow, down or not the host's: nobody waits for it for long.
+"""User names for user ids. A lookup waits only briefly for a name service, which may be slow, down or not the host's.
 
-Whose names are right is decided where this is put together: the name service (passwd file, LDAP, SSSD) of this
-process only if it has the host's own root file system. In a container it would tell the container's users, who
-have nothing to do with the host's ids; there the host's passwd file is read through ``<procfs>/1/root``, and where
-that is not permitted a user is a number.
+The caller chooses the source of names. This process's name service (passwd file, LDAP, SSSD) is valid only if the
+process has the host's root file system. In a container it has the container's users, which are unrelated to the host's
+ids. There the host's passwd file is read through ``<procfs>/1/root``; without permission for that a user is a number.
 """
 
 from __future__ import annotations
@@ -22,14 +21,14 @@ Lookup = Callable[[int], str | None]
 PATIENCE_SECONDS: Final = 0.2
 _NAME_SECONDS: Final = 3_600.0
 _NO_NAME_SECONDS: Final = 300.0
-# A name outlives the directory it came from: "not found" is also what an unreachable one answers.
+# A name stays valid while the directory is unreachable, because name services then report that a user does not exist.
 _KEPT_SECONDS: Final = 86_400.0
 _MOST_NAMES: Final = 1_024
 _MOST_WAITING: Final = 256
 
 
 def passwd_name(uid: int) -> str | None:
-    """Return the user's name as this system's name service knows it, ``None`` if it does not. May block for minutes."""
+    """Return the user's name from this system's name service, ``None`` without one. May block for minutes."""
     try:
         return pwd.getpwuid(uid).pw_name
     except (KeyError, OverflowError):
@@ -37,13 +36,13 @@ def passwd_name(uid: int) -> str | None:
 
 
 class PasswdFile:
-    """Looks a user up in one passwd file (passwd(5)), read anew each time: a site's may be large, and changes."""
+    """Lookup in a passwd file (passwd(5)), which is read each time because it may be large and may change."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
 
     def name(self, uid: int) -> str | None:
-        """Return the first user with this id, ``None`` if there is none or the file cannot be read."""
+        """Return the name of the first user with this id, ``None`` without one or if the file cannot be read."""
         wanted = str(uid)
         try:
             with self._path.open(encoding="utf-8", errors="replace") as file:
@@ -57,7 +56,7 @@ class PasswdFile:
 
 
 def _nobody(_uid: int) -> None:
-    """Know no user."""
+    """Return ``None`` for every user id."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,12 +67,12 @@ class _Answer:
 
 
 class Owners:
-    """Names of users, remembered for an hour, a missing one for five minutes; at most 1,024 of them.
+    """Cache of at most 1,024 user names: a name for an hour, a missing one for five minutes.
 
-    ``look_up`` may block: it runs in a thread of its own, one question at a time. A first question waits up to
-    ``patience_seconds`` for it, unless an earlier one is still out; until the answer is there the name is not
-    known. ``local`` must not block and is asked first. A user id that has no name, as in most containers, is
-    its own name ("1234"), as in ``ls`` and ``ps``: reports tell owners apart by name alone.
+    ``look_up`` may block; it runs in a thread of its own, one lookup at a time. The first lookup of an id waits up to
+    ``patience_seconds``, unless another one is running. Until it returns the name is unknown. ``local`` must not block
+    and is called first. A user id without a name, as in most containers, is its own name ("1234"). Reports
+    distinguish owners by name alone.
     """
 
     def __init__(
@@ -94,7 +93,7 @@ class Owners:
         self._working = False
 
     def name(self, uid: int | None) -> str | None:
-        """Return who a user id is; ``None`` if the id is not known or its name is still being looked up."""
+        """Return the name of a user id; ``None`` if the id is unknown or its name is still being looked up."""
         if uid is None:
             return None
         answer = self._answers.get(uid)
@@ -105,7 +104,7 @@ class Owners:
         return answer.name or str(uid)
 
     def __len__(self) -> int:
-        """Return how many user ids are remembered."""
+        """Return the number of cached user ids."""
         return len(self._answers)
 
     def _ask(self, uid: int, before: _Answer | None) -> _Answer | None:
@@ -115,26 +114,26 @@ class Owners:
                 self._remember(uid, name)
                 return self._answers[uid]
             if self._answers.get(uid) is not before:
-                return self._answers.get(uid)  # it came meanwhile
+                return self._answers.get(uid)  # another thread stored it meanwhile
             free = not self._working
             if uid not in self._waiting and len(self._waiting) < _MOST_WAITING:
                 self._waiting.append(uid)
             if free and self._start():
-                # At once where an older answer is there: it serves until the new one comes.
+                # Returns at once with an older result, which is used until the new one arrives.
                 self._changed.wait_for(lambda: uid in self._answers, self._patience_seconds)
             return self._answers.get(uid)
 
     def _start(self) -> bool:
-        """Start to answer; return whether that was possible. Else the next question tries again."""
+        """Start the lookup thread; return whether that was possible. If not, the next lookup tries again."""
         self._working = True
         try:
             threading.Thread(target=self._work, name="gua-owners", daemon=True).start()
-        except RuntimeError:  # a host whose users have used up its processes must not lose its ticks, too
+        except RuntimeError:  # a host that has run out of processes must not lose its ticks too
             self._working = False
         return self._working
 
     def _work(self) -> None:
-        """Answer what is asked until nothing is: a thread lives for a few questions, not for ever."""
+        """Look up the waiting ids, then end, so that an idle agent has no such thread."""
         while True:
             with self._changed:
                 if not self._waiting:
@@ -143,7 +142,7 @@ class Owners:
                 uid = self._waiting[0]
             try:
                 name = self._look_up(uid)
-            except Exception:  # noqa: BLE001 - a broken name service is one without an answer, whatever it raises
+            except Exception:  # noqa: BLE001 - any error of a name service means that the name is unknown
                 name = None
             with self._changed:
                 self._waiting.popleft()

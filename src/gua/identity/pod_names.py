@@ -1,4 +1,4 @@
-"""Names of pods and containers by their ids: asks the kubelet in a thread of its own, and only where an id is new."""
+"""Names of pods and containers by id: queries the kubelet in a thread of its own, only if an id is new."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from gua.core.untrusted import LAST_MS, object_in, objects_in, require
 from gua.core.workloads import declared
 from gua.identity.process import NO_NAMES, Names
 
-# Where Kubernetes puts a service account's token, which it replaces within the hour, and the cluster's authority.
+# Kubernetes mounts a service account's token here, rotates it within the hour, and adds the cluster's CA certificate.
 SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _STATUSES: Final = ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses")
-# A static pod's cgroup bears the hash of its file; its uid in the list may be that of its mirror.
+# A static pod's cgroup path has the hash of its manifest; its uid in the list may be that of its mirror pod.
 _HASH: Final = "kubernetes.io/config.hash"
 _ENDED: Final = ("Succeeded", "Failed")
 _COUNT: Final = re.compile(r"[0-9]{1,5}")
@@ -37,7 +37,7 @@ _LABELS: Final = {"kind": "gua/kind", "model": "gua/model"}
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Kubelet:
-    """A kubelet at ``host``:``port``; with ``insecure`` whoever answers there is believed, and gets the token."""
+    """A kubelet at ``host``:``port``; ``insecure`` disables certificate verification, so any server gets the token."""
 
     host: str
     port: int
@@ -50,9 +50,9 @@ class Kubelet:
 
 
 def parse_kubelet(text: str, *, insecure: bool = False) -> Kubelet:
-    """Return the kubelet at ``https://HOST[:PORT][/PATH]``; the port is 10250, the path ``/pods`` if not given.
+    """Return the kubelet at ``https://HOST[:PORT][/PATH]``; the default port is 10250, the default path ``/pods``.
 
-    A host that is an IPv6 address may lack its brackets, as NODE_IP does in a manifest, if port and path are given.
+    An IPv6 address may lack its brackets, as NODE_IP does in a manifest, if port and path are present.
     Raises UsageError.
     """
     text = text.strip()
@@ -77,7 +77,7 @@ def _bracketed(text: str) -> str:
 
 
 def items_of(body: bytes) -> list[dict[str, Any]]:
-    """Return the pods of a list as they stand there. Raises ValueError for anything but a PodList."""
+    """Return the items of a PodList, not yet validated. Raises ValueError for anything but a PodList."""
     try:
         pod_list = json.loads(body)
     except RecursionError:
@@ -87,14 +87,14 @@ def items_of(body: bytes) -> list[dict[str, Any]]:
 
 
 def read_pod(item: Mapping[str, Any]) -> ListedPod | None:
-    """Return a pod of a list, ``None`` of one without a uid or a proper name."""
+    """Return a pod of a PodList, ``None`` if it lacks a uid or a valid name."""
     metadata, spec, status = (object_in(item.get(part)) for part in ("metadata", "spec", "status"))
     name, namespace, uids = _name(metadata.get("name")), _name(metadata.get("namespace")), _uids(metadata)
     if name is None or namespace is None or not uids:
         return None
     containers = [container for statuses in _STATUSES for container in objects_in(status.get(statuses))]
     states = [object_in(container.get("state")) for container in containers]
-    # Removed, and none of its containers is left: only its entry is.
+    # A deleted pod with terminated containers only: it has ended, although its phase may not show it.
     is_gone = (
         metadata.get("deletionTimestamp") is not None and bool(states) and all("terminated" in each for each in states)
     )
@@ -116,15 +116,15 @@ def read_pod(item: Mapping[str, Any]) -> ListedPod | None:
 
 
 def _uids(metadata: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return a pod's uids, the one that cgroups bear first."""
+    """Return a pod's uids, the one in cgroup paths first."""
     uids = (object_in(metadata.get("annotations")).get(_HASH), metadata.get("uid"))
     return tuple(dict.fromkeys(uid for uid in uids if isinstance(uid, str) and uid))
 
 
 def _limits(spec: Mapping[str, Any]) -> dict[str, int | None]:
-    """Return how many devices of each of the vendor's resources a pod is promised.
+    """Return the number of devices of each NVIDIA resource that is allocated to a pod.
 
-    Containers that only begin a pod give theirs on to the others; those that go on beside these (sidecars) do not:
+    Init containers pass their devices on to the main containers; sidecar containers, which keep running, do not:
     https://kubernetes.io/docs/concepts/workloads/pods/sidecar-containers/#resource-sharing-within-containers.
     """
     lasting: dict[str, int | None] = {}
@@ -148,7 +148,7 @@ def _own_limits(container: Mapping[str, Any]) -> dict[str, int | None]:
 def _combined(
     how: Callable[[tuple[int, int]], int], one: Mapping[str, int | None], other: Mapping[str, int | None]
 ) -> dict[str, int | None]:
-    """Return both numbers of each name as one; ``None`` where one is not known."""
+    """Return both counts of each name combined by ``how``; ``None`` if one of them is unknown."""
     pairs = {name: (one.get(name, 0), other.get(name, 0)) for name in (*one, *other)}
     return {name: None if a is None or b is None else how((a, b)) for name, (a, b) in pairs.items()}
 
@@ -159,7 +159,7 @@ def _count(value: object) -> int | None:
 
 
 def _moment(value: object) -> int | None:
-    """Return the Unix time [ms] of a moment as Kubernetes writes it, ``None`` if it is none."""
+    """Return a Kubernetes timestamp as Unix time [ms], ``None`` if it is invalid."""
     if not isinstance(value, str):
         return None
     try:
@@ -199,7 +199,7 @@ _Key = tuple[str, str | None]
 
 
 class KubeletError(GuaError):
-    """The kubelet told no names; ``code`` is why, in one word or number."""
+    """The kubelet returned no names; ``code`` is the reason, as one word or an HTTP status."""
 
     def __init__(self, message: str, *, code: str) -> None:
         super().__init__(message)
@@ -207,7 +207,7 @@ class KubeletError(GuaError):
 
 
 class _TimedSocket(ssl.SSLSocket):
-    """Ends reads at a deadline: who sends a byte a second never runs into the limit of one read."""
+    """Socket with a deadline for all reads, because a server that sends a byte a second never hits a read timeout."""
 
     deadline = math.inf
 
@@ -220,10 +220,10 @@ class _TimedSocket(ssl.SSLSocket):
 
 
 def ask(kubelet: Kubelet, account: Path = SERVICE_ACCOUNT, *, all_seconds: float = _ALL_SECONDS) -> bytes:
-    """Return the body of the kubelet's answer, at most 8 MiB, after ``all_seconds`` at most once it is connected.
+    """Return the body of the kubelet's response, at most 8 MiB, within ``all_seconds`` of the connection.
 
-    The service account's token is read anew. No proxy is asked and no redirect followed: the token goes to this address
-    alone. Raises KubeletError.
+    The service account's token is read again each time. Proxies and redirects are not followed, so that the token goes
+    to this address alone. Raises KubeletError.
     """
     context = _context(kubelet, account)
     context.sslsocket_class = _TimedSocket
@@ -251,7 +251,7 @@ def ask(kubelet: Kubelet, account: Path = SERVICE_ACCOUNT, *, all_seconds: float
     if len(body) > MOST_BYTES:
         msg = f"its answer is longer than {MOST_BYTES // 2**20} MiB"
         raise KubeletError(msg, code="size")
-    if answer.length:  # http.client reads a body that ends early without a word
+    if answer.length:  # http.client does not raise for a body that ends early
         msg = "its answer ends early"
         raise KubeletError(msg, code="garbage")
     return body
@@ -280,11 +280,11 @@ def _token(account: Path) -> str:
 
 
 class PodNames:
-    """Names as a node's list of pods tells them; never any other, and none where the list cannot be had.
+    """Cache of names from a node's pod list.
 
-    A uid never gets another name, so what was once told stays known, of the last 1,024 pods. The list is asked for when
-    an id comes up that it has not told: at once, 2 s after the last time at the earliest, and every 30 s while it still
-    does not tell it, or fails. ``trouble`` is why there are ids alone, ``None`` if the last answer was a list.
+    A uid never gets another name, so the names of the last 1,024 pods stay cached. The list is queried when an unknown
+    id appears: at once, but not within 2 s of the last query. While the list lacks the id or cannot be read, it is
+    queried every 30 s. ``trouble`` is why names are missing, ``None`` if the last query succeeded.
     """
 
     def __init__(
@@ -308,12 +308,12 @@ class PodNames:
         self._listener: Callable[[], None] | None = None
 
     def begin(self) -> None:
-        """Ask before anybody is looked up, so that names are there by the first tick where the driver takes longer."""
+        """Query the list before the first lookup, so that names are available by the first tick if possible."""
         with self._lock:
             self._start()
 
     def names(self, pod_uid: str | None, container_id: str | None) -> Names:
-        """Return what is known at once; never waits, never raises."""
+        """Return the cached names; never waits, never raises."""
         if pod_uid is None:
             return NO_NAMES
         with self._lock:
@@ -326,11 +326,11 @@ class PodNames:
             return Names(pod=pod.name, namespace=pod.namespace, container=container, workload=pod.workload)
 
     def listen(self, listener: Callable[[], None]) -> None:
-        """Call this, in a thread of its own, whenever a list told of a pod that was not known."""
+        """Set a callback for when a list has a new pod; it is called in a background thread."""
         self._listener = listener
 
     def ask(self) -> tuple[ListedPod, ...]:
-        """Ask now, in the caller's thread; return what was promised to the pods of the list. Raises GuaError."""
+        """Query the list in the caller's thread; return its valid pods. Raises GuaError, also if one pod is invalid."""
         with self._lock:
             wanted, self._wanted = self._wanted, set()
         try:
@@ -340,7 +340,7 @@ class PodNames:
             self._failed(error.code, str(error))
         except ValueError:
             self._failed("garbage", "its answer is no list of pods")
-        except Exception as error:  # noqa: BLE001 - names are an extra: whatever fails here, ids go on
+        except Exception as error:  # noqa: BLE001 - names are optional: ids must stay available after any error
             self._failed("fault", f"unexpected {type(error).__name__}")
         known = tuple(pod for pod in pods if pod is not None)
         with self._lock:
@@ -359,7 +359,7 @@ class PodNames:
         raise TransientError(message) from None
 
     def errors(self) -> Sequence[ReadError]:
-        """Return what failed since the last call."""
+        """Return the errors since the last call."""
         with self._lock:
             taken, self._errors = self._errors, []
         return taken
@@ -378,7 +378,7 @@ class PodNames:
         self._working = True
         try:
             threading.Thread(target=self._work, name="gua-pods", daemon=True).start()
-        except RuntimeError:  # no process is left for anybody: the next tick tries again
+        except RuntimeError:  # the host has run out of processes: the next tick tries again
             self._working = False
 
     def _work(self) -> None:
@@ -397,7 +397,7 @@ class PodNames:
     def _learn(self, pods: Sequence[ListedPod], wanted: set[_Key]) -> None:
         for uid, pod in [(uid, each) for each in pods for uid in each.uids]:
             before = self._pods.pop(uid, None)
-            # A container that ended is no longer told, and may have left a process for a moment.
+            # A container that ended is no longer listed, but may still have a process for a moment.
             kept = {} if before is None else dict(list(before.containers.items())[-_MOST_CONTAINERS:])
             self._pods[uid] = replace(pod, containers={**kept, **pod.containers})
         for uid in list(self._pods)[: max(0, len(self._pods) - MOST_PODS)]:

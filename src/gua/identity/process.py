@@ -1,6 +1,6 @@
-"""Who a process is: :class:`gua.core.ports.ProcessFacts`.
+"""Identity of processes: :class:`gua.core.ports.ProcessFacts`.
 
-A process is looked at in full once, then only whether it is still the same.
+A process is read in full once; afterwards only its identity is checked.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from gua.identity.pod_names import PodNames
     from gua.identity.served_models import ServedModels
 
-# Two ticks are at least a second apart (the shortest interval); the questions of one tick come within milliseconds.
+# Ticks are at least a second apart (the shortest interval); the lookups of one tick come within milliseconds.
 _ONE_TICK_SECONDS: Final = 0.5
 # A process may change its user (setuid) or be moved to another cgroup.
 _REFRESH_SECONDS: Final = 300.0
@@ -38,13 +38,13 @@ DEFAULT_IGNORED: Final = (
     "nv-hostengine",
     "dcgm-exporter",
 )
-# TASK_COMM_LEN less the final zero: the kernel keeps no more of a name.
+# TASK_COMM_LEN without the final zero: the kernel stores no more of a name.
 _COMM_BYTES: Final = 15
 
 
 @dataclass(kw_only=True, slots=True)
 class CachedProcess:
-    """What is known of one process; ``refresh_at`` is when more than its name is read again."""
+    """Cached identity of one process; ``refresh_at`` is when everything but its name is read again."""
 
     comm: str
     start_ticks: int
@@ -56,7 +56,7 @@ class CachedProcess:
 
 @lru_cache(maxsize=256)
 def workload_of(cgroup: str) -> dict[str, Any]:
-    """Return what a process with this cgroup text is part of, as fields of a reading; many have the same text."""
+    """Return the workload of a cgroup text as fields of a reading. Cached, because many processes share a text."""
     return {
         "container_id": container_id(cgroup),
         "pod_uid": pod_uid(cgroup),
@@ -66,10 +66,10 @@ def workload_of(cgroup: str) -> dict[str, Any]:
 
 
 class ProcessCache:
-    """Looks processes up by pid, and remembers those of this tick and the one before, nobody else.
+    """Lookup of processes by pid; those of this tick and the previous one are cached.
 
-    Each tick reads one file of a known process, which tells a reused pid and a new name. The rest is read at
-    first sight, after an ``exec`` (a new name), and every five minutes, not of all processes in one tick.
+    Each tick reads one file of a cached process, which reveals a reused pid and a new name. The rest is read at the
+    first lookup, after an ``exec`` (a new name), and every five minutes, at times spread over the processes.
     """
 
     def __init__(self, table: ProcFs | None, *, monotonic: Callable[[], float] = time.monotonic) -> None:
@@ -80,13 +80,13 @@ class ProcessCache:
         self._before: dict[int, CachedProcess] = {}
 
     def __len__(self) -> int:
-        """Return how many processes are remembered."""
+        """Return the number of cached processes."""
         return len(self._now.keys() | self._before.keys())
 
     def look(self, pid: int) -> CachedProcess | None:
-        """Return the process, ``None`` if nothing can be told of it.
+        """Return the process, ``None`` if it is unknown.
 
-        One that has ended since the driver listed it is still who it was a tick ago; a tick later it is nobody.
+        A process that ended since the driver listed it has its cached identity for one more tick.
         """
         now = self._monotonic()
         if now - self._tick_began >= _ONE_TICK_SECONDS:
@@ -118,13 +118,13 @@ class ProcessCache:
     def _ask(table: ProcFs, pid: int, stat: Stat, before: CachedProcess | None, now: float) -> CachedProcess:
         record = table.process(pid)
         if record is not None and record.start_ticks != stat.start_ticks:
-            record = None  # the pid passed to another: the driver listed this one
+            record = None  # the pid was reused: the driver listed the earlier process
         uid, cgroup = (None, None) if record is None else (record.uid, record.cgroup)
         workload = workload_of(cgroup or "")
         refresh_seconds = _REFRESH_SECONDS
         if uid is None or cgroup is None:
             refresh_seconds = _RETRY_SECONDS
-        elif before is None:  # the first is spread by pid over the second half of the time
+        elif before is None:  # the first refresh is spread by pid over the second half of the period
             refresh_seconds *= 0.5 + pid * 7 % 64 / 128
         if before is not None:
             uid = before.uid if uid is None else uid
@@ -140,7 +140,7 @@ class ProcessCache:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Names:
-    """What a pod and a container of it are called, and what the pod is declared to be for; ``None`` is unknown."""
+    """Names of a pod and its container, and the declared purpose of the pod; ``None`` is unknown."""
 
     pod: str | None = None
     namespace: str | None = None
@@ -152,17 +152,17 @@ NO_NAMES: Final = Names()
 
 
 class ProcessIdentity:
-    """Identifies processes through a process table, a name service and the boot's moment.
+    """Identification of processes by a process table, a name service and the boot time.
 
-    ``table`` is ``None`` in a PID namespace in which the driver's pids mean other processes, or none.
+    ``table`` is ``None`` in a PID namespace in which the driver's pids do not match.
 
-    ``boot_time_ms`` (Unix time) must be the same for the whole boot: a process's start is counted from it, so
-    that one process keeps one start however the clock moves. ``None``: starts stay unknown.
-    ``ignored`` are process names whose processes do not count as users of a card. ``pods`` must not block. ``models``
-    tells by arguments which model a counted process serves: only where the host's admin turned that on.
+    ``boot_time_ms`` (Unix time) must be the same for the whole boot: process starts are relative to it, so that they do
+    not change when the clock is set. With ``None``, starts stay unknown.
+    ``ignored`` are names of processes that do not count as users of a card. ``pods`` must not block. ``models`` detects
+    the served model of counted processes by their arguments, only if the administrator enabled that.
     """
 
-    def __init__(  # noqa: PLR0913 - by keyword, one for each thing that names come from
+    def __init__(  # noqa: PLR0913 - by keyword, one for each source of identity
         self,
         table: ProcFs | None,
         owners: Owners,
@@ -182,7 +182,7 @@ class ProcessIdentity:
         self._ignored = frozenset(_comm(name) for name in ignored)
 
     def identify(self, process: RawProcess) -> ProcessReading:
-        """Return the process with what is known of it; a process that died or is hidden still has a row."""
+        """Return the process with its known identity; one that ended or is hidden still has a reading."""
         kind = process_type(process.lists)
         cached = self._cache.look(process.pid)
         if cached is None:
@@ -214,7 +214,7 @@ class ProcessIdentity:
         )
 
     def __len__(self) -> int:
-        """Return how many processes are remembered."""
+        """Return the number of cached processes."""
         return len(self._cache)
 
     def _created_ms(self, start_ticks: int) -> int | None:
@@ -224,12 +224,12 @@ class ProcessIdentity:
 
 
 def process_type(lists: frozenset[str]) -> ProcessType:
-    """Return the one type of a process that may stand on several lists: MPS before compute before graphics."""
+    """Return the one type of a process that may be on several lists: MPS before compute before graphics."""
     if "mps" in lists:
         return ProcessType.MPS
     return ProcessType.GRAPHICS if "graphics" in lists and "compute" not in lists else ProcessType.COMPUTE
 
 
 def _comm(name: str) -> str:
-    """Return a program's name as the kernel keeps it."""
+    """Return a program's name as the kernel truncates it."""
     return name.encode()[:_COMM_BYTES].decode(errors="replace")

@@ -1,7 +1,7 @@
-"""Which model a process serves, by its arguments: only where the host's admin turned ``--detect-models`` on.
+"""Detection of the model that a process serves, by its arguments; only if the administrator set ``--detect-models``.
 
-Of the arguments of a few known servers the values of a few known options are looked at. A value that may be anything
-else than a model's name is refused; of a path the last part stays. Nothing else is kept, and nothing is logged.
+Only known options of a few known servers are read. A value that may be anything else than a model's name is rejected;
+a path is reduced to its last part. No other argument is stored, and none is logged.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ MOST_ANCESTORS: Final = 3
 _MOST_REMEMBERED: Final = 4_096
 _MOST_ARGUMENTS: Final = 512
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*(?:/[A-Za-z0-9][A-Za-z0-9._+-]*)?")
-# A cache of Hugging Face's hub: …/models--meta-llama--Llama-3.1-8B/snapshots/0e9e39f…
+# A path in the cache of the Hugging Face Hub: …/models--meta-llama--Llama-3.1-8B/snapshots/0e9e39f…
 _HUB: Final = re.compile(r"(?:^|/)models--([A-Za-z0-9._+-]+?)(?:--([A-Za-z0-9._+-]+))?(?:/|$)")
-# Tokens of services, which somebody may have put in the wrong place; and names of blobs, which say nothing.
+# Service tokens in the wrong argument, and names of blobs, which do not identify a model.
 _SECRET: Final = re.compile(r"(?i)(?:hf_|sk-|ghp_|gho_|github_pat_|glpat-|nvapi-|xox[abp]-|akia)[A-Za-z0-9_-]{12,}")
 _BLOB: Final = re.compile(r"(?:sha256-)?[0-9a-fA-F]{32,}")
 _PATH: Final = ("/", "./", "../", "~")
-_PRETRAINED: Final = "--model_args"  # of which pretrained=… is the model
+_PRETRAINED: Final = "--model_args"  # its part pretrained=… is the model
 
 
 class _Server(NamedTuple):
-    """How a server is started, and which arguments name the model; ``serves``: also what follows ``serve``."""
+    """How a server is started, and which options name the model; ``serves``: so does the word after ``serve``."""
 
     kind: str
     programs: tuple[str, ...]
@@ -54,9 +54,9 @@ _SERVERS: Final = (
 
 
 class ServedModels:
-    """Looks once at each process and, where that tells nothing, at most three ancestors of the same user.
+    """Cached detection of the model served by a process, or by up to three ancestors of the same user.
 
-    ``uid`` returns whose a process is, as the host numbers users; ``None`` where that is not known.
+    ``uid`` returns the host's user id of a process, ``None`` if unknown.
     """
 
     def __init__(self, lines: CommandLines, uid: Callable[[int], int | None]) -> None:
@@ -65,7 +65,7 @@ class ServedModels:
         self._known: OrderedDict[tuple[int, int, str], Work] = OrderedDict()
 
     def work(self, pid: int, start_ticks: int, comm: str, uid: int | None) -> Work:
-        """Return what a process serves, as far as it is known; ``comm`` tells one that began another program."""
+        """Return what a process serves, as far as known; a changed ``comm`` means that it executed another program."""
         key = (pid, start_ticks, comm)
         known = self._known.get(key)
         if known is None:
@@ -92,7 +92,7 @@ class ServedModels:
 
 
 def served(arguments: Sequence[str]) -> Work:
-    """Return the server that these arguments start and the model that they name; nothing of any other program."""
+    """Return the server that these arguments start and its model; :data:`NO_WORK` for any other program."""
     found = _server(arguments[:_MOST_ARGUMENTS])
     if found is None:
         return NO_WORK
@@ -102,7 +102,7 @@ def served(arguments: Sequence[str]) -> Work:
 
 
 def model_name(value: str) -> str | None:
-    """Return the name of a model, of a path its last part or its name in the hub; ``None`` of what may be no name."""
+    """Return the model's name, for a path its last part or its Hub name; ``None`` if the value may not be a name."""
     if len(value.encode("utf-8", "replace")) > LONGEST_LABEL and "/" not in value:
         return None
     if any(sign in value for sign in "=:@") or not value.isprintable() or " " in value:
@@ -118,7 +118,7 @@ def model_name(value: str) -> str | None:
 
 
 def _server(arguments: Sequence[str]) -> tuple[_Server, Sequence[str]] | None:
-    """Return the server that these arguments start, directly or by Python, and what follows its name."""
+    """Return the server that these arguments start, directly or through Python, and its own arguments."""
     if not arguments:
         return None
     begin = 0
@@ -139,7 +139,7 @@ def _server(arguments: Sequence[str]) -> tuple[_Server, Sequence[str]] | None:
 
 
 def _values(server: _Server, arguments: Sequence[str]) -> Iterator[str]:
-    """Yield the values that may name the model, in the order in which they stand."""
+    """Yield the values that may name the model, in their order."""
     if server.serves and len(arguments) > 1 and arguments[0] == "serve" and not arguments[1].startswith("-"):
         yield arguments[1]
     for place, argument in enumerate(arguments):

@@ -1,1 +1,1 @@
-"""The NVIDIA driver, through nvidia-ml-py; the only importer of pynvml."""
+"""Access to the NVIDIA driver through nvidia-ml-py; the only importer of pynvml."""

@@ -1,7 +1,7 @@
-"""Calls to the driver: errors are collected, and a call that does not return blocks only its own card.
+"""Driver calls that collect errors, and an executor in which a hanging call blocks only its own card.
 
 A card's calls are a :class:`Job` of an :class:`Executor`, which runs the jobs of all cards and waits for them until one
-deadline. A job that is not done by then goes on in its thread, and its card gets no other job before it returns.
+deadline. An unfinished job continues in its thread, and its card gets no other job until it returns.
 """
 
 from __future__ import annotations
@@ -24,38 +24,38 @@ T = TypeVar("T")
 LOST: Final = frozenset({Code.GPU_IS_LOST, Code.RESET_REQUIRED})
 GONE: Final = frozenset({Code.UNINITIALIZED, Code.DRIVER_NOT_LOADED, Code.LIB_RM_VERSION_MISMATCH})
 ABSENT: Final[dict[int, None]] = dict.fromkeys((Code.NOT_SUPPORTED, Code.FUNCTION_NOT_FOUND))
-"""A card or driver that does not have what a call reads: no error."""
+"""Results for codes that mean a card or driver lacks the feature, which is not an error."""
 
-# A host that was busy for a moment delays a call, too; one that is late each time delays each reading.
+# A busy host may delay a call occasionally; a call that is late this often would delay every reading.
 _MOST_LATE: Final = 3
-# How long jobs wait for the one thread that is at work before they get another one.
+# How long jobs wait behind a busy thread before another thread starts.
 _SLOW_SECONDS: Final = 0.005
-# How often a wait checks whether the program is to stop, and how long it then lasts at most.
+# How often a wait checks for shutdown, and the longest wait after it.
 _CHECK_SECONDS: Final = 0.2
 _LAST_SECONDS: Final = 1.0
-# How long optional calls are waited for.
+# Timeout of the optional calls of a job.
 _OPTIONAL_SECONDS: Final = 1.0
 _NO_THREAD: Final = ("pthread_create", "EAGAIN")
 
 
 class CardLostError(Exception):
-    """The card is gone or needs a reset: no further call can return anything about it."""
+    """The card is lost or needs a reset: no further call can return anything about it."""
 
 
 class DriverGoneError(Exception):
-    """The driver is gone as a whole: only opening it again can help."""
+    """The whole driver is gone: only opening it again can help."""
 
 
 class AbandonedError(Exception):
-    """The job was abandoned: nobody waits for further calls."""
+    """The job was abandoned: it must not make further calls."""
 
 
 class Calls:
-    """Calls the driver about one card (or about none) and collects the errors.
+    """Caller of the driver for one card (or none), which collects the errors.
 
-    ``running`` is the name of the call that is under way. ``answers`` counts the calls that returned a value; an error
-    that has a meaning is none. From ``optional_since`` on (time.monotonic) only optional calls are made, without those
-    named in ``given_up``. Once ``abandoned`` is set, the call under way is the last.
+    ``running`` is the name of the current call. ``answers`` counts the calls that returned a value, without errors
+    that have a meaning. ``optional_since`` (time.monotonic) is when optional calls began. Calls named in ``given_up``
+    are not made. Once ``abandoned`` is set, no further call is made.
     """
 
     def __init__(self, driver: Driver, uuid: str | None = None) -> None:
@@ -69,16 +69,16 @@ class Calls:
         self.abandoned = False
 
     def ask(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T | None:
-        """Return the answer, or ``None`` and add the error. Raises as :meth:`ask_with`."""
+        """Return the call's result, or record the error and return ``None``. Raises as :meth:`ask_with`."""
         return self.ask_with(_NO_MEANINGS, function, *args, **kwargs)
 
     def ask_with(
         self, meanings: Mapping[int, T | None], function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs
     ) -> T | None:
-        """Return the answer, or what ``meanings`` has for the error code, which then is no error.
+        """Return the call's result, or the value of ``meanings`` for the error code, which then is not an error.
 
-        Any other error is added to ``errors`` and returns ``None``. Raises CardLostError and DriverGoneError, and
-        AbandonedError where nobody waits for the answer.
+        Record any other error in ``errors`` and return ``None``. Raises CardLostError and DriverGoneError, and
+        AbandonedError if the job was abandoned.
         """
         if self.abandoned:
             raise AbandonedError
@@ -92,7 +92,7 @@ class Calls:
             except self.driver.NVMLError as error:
                 if code_of(error) != Code.INSUFFICIENT_SIZE:
                     raise
-                # nvidia-ml-py reads the size first; more came in between, which a second try has room for.
+                # nvidia-ml-py reads the size first. Entries were added in between; a second call has room for them.
                 answer = function(*args, **kwargs)
         except self.driver.NVMLError as error:
             code = code_of(error)
@@ -111,14 +111,14 @@ class Calls:
         return answer
 
     def note(self, call: str, code: str) -> None:
-        """Add the error of a call that failed, or whose answer cannot be true."""
+        """Record an error of a call that failed or returned an invalid value."""
         self.errors.append(ReadError(call=call, code=code, uuid=self.uuid))
 
 
 class Job:
-    """Work for a thread of an executor; ``calls`` shows how far it is and what failed.
+    """Work for a thread of an executor; ``calls`` has its progress and errors.
 
-    ``hung`` is whether its deadline passed: it is not waited for again, and its result is not used.
+    ``hung`` is whether its deadline passed: it is not waited for again, and its result is discarded.
     """
 
     def __init__(self, calls: Calls, work: Callable[[], None]) -> None:
@@ -128,19 +128,19 @@ class Job:
         self._ended = threading.Event()
 
     def run(self) -> None:
-        """Do the work. A fault of this program is added as an error of the call, so that the thread lives on."""
+        """Do the work. An unexpected exception is recorded as an error of the current call; the thread continues."""
         try:
-            work = self._work.pop()  # not kept: a waiting thread must not keep alive what it worked for
+            work = self._work.pop()  # removed: a waiting thread must not keep its last work alive
         except IndexError:  # cancelled
             return
         try:
             work()
-        except Exception as error:  # noqa: BLE001 - whatever it is, it must not end the sampling of a card
+        except Exception as error:  # noqa: BLE001 - no exception may end the sampling of a card
             self.calls.note(self.calls.running, type(error).__name__)
         self._ended.set()
 
     def cancel(self) -> bool:
-        """End a job that has not begun; return whether it had not."""
+        """Cancel a job that has not started; return whether it was cancelled."""
         try:
             self._work.pop()
         except IndexError:
@@ -150,25 +150,25 @@ class Job:
 
     @property
     def done(self) -> bool:
-        """Whether the work returned, or was cancelled."""
+        """Whether the work returned or was cancelled."""
         return self._ended.is_set()
 
     def wait(self, seconds: float) -> bool:
-        """Wait so long at most; return whether it is done."""
+        """Wait up to ``seconds``; return whether the job is done."""
         return self._ended.wait(seconds)
 
     def seconds_left(self, until: float) -> float:
-        """Return how long to wait for this where the deadline is ``until`` (time.monotonic)."""
+        """Return how long to wait for this job [s] with a deadline of ``until`` (time.monotonic)."""
         since = self.calls.optional_since
         return (until if since is None else min(until, since + _OPTIONAL_SECONDS)) - time.monotonic()
 
     def no_answer(self) -> ReadError:
-        """Return the error of a job that is not done."""
+        """Return the error for a job that is not done."""
         return ReadError(call=self.calls.running or _NO_THREAD[0], code=NO_ANSWER, uuid=self.calls.uuid)
 
 
 class _Threads:
-    """What the threads share: never their executor, so that they end when it is collected. At most one is idle."""
+    """State that the threads share. They do not refer to the executor, so they end when it is collected."""
 
     def __init__(self) -> None:
         self.inbox: SimpleQueue[Job | None] = SimpleQueue()
@@ -177,14 +177,14 @@ class _Threads:
         self._lock = threading.Lock()
 
     def add(self) -> None:
-        """Start a thread, unless one is idle. Raises RuntimeError where the host has no room for it."""
+        """Start a thread, unless one is idle. Raises RuntimeError if the host cannot create it."""
         if not self.idle:
             threading.Thread(target=self._run, name="nvml", daemon=True).start()
             with self._lock:
                 self.count += 1
 
     def close(self) -> None:
-        """Let each thread end, at once or when its job is done."""
+        """End each thread, at once or after its current job."""
         self._is_closed = True
         self.inbox.put(None)
 
@@ -205,10 +205,10 @@ class _Threads:
 
 
 class Executor:
-    """Runs jobs in daemon threads: in one, as long as they end at once; behind a slow job the next one gets another.
+    """Executor of jobs in daemon threads: one thread while jobs are fast; jobs behind a slow one get another.
 
-    To be used from one thread. The threads end when it is closed or collected. Not concurrent.futures: its threads are
-    joined at exit, so a call that never returns would block the exit.
+    Use it from one thread only. The threads end when it is closed or collected. concurrent.futures does not fit,
+    because it joins its threads at exit, where a hanging call would block.
     """
 
     def __init__(self, stopping: Callable[[], bool]) -> None:
@@ -218,7 +218,7 @@ class Executor:
         self.close = weakref.finalize(self, self._threads.close)
 
     def run(self, jobs: Sequence[Job], until: float) -> None:
-        """Start jobs and :meth:`wait` for them. Where no thread can run them they are done, with that error."""
+        """Start jobs and :meth:`wait` for them. If no thread can be created, they end with that error."""
         for job in jobs:
             self._threads.inbox.put(job)
         self._hung = [job for job in self._hung if not job.done]
@@ -232,33 +232,33 @@ class Executor:
         self.wait(jobs, until)
 
     def wait(self, jobs: Sequence[Job], until: float) -> None:
-        """Return when each job is done or its time is over, at ``until`` (time.monotonic) at the latest.
+        """Wait until each job is done or its time is over, until ``until`` (time.monotonic) at the latest.
 
-        From the moment when ``stopping`` returns true it lasts a second at most.
+        Once ``stopping`` returns true, wait for one more second at most.
         """
         is_stopping = False
-        # One thread does them in order: who waits for the last is woken once.
+        # One thread runs them in order, so waiting for the last one first wakes up once.
         for job in reversed(jobs):
             while not job.done and (left := job.seconds_left(until)) > 0:
                 is_waiting = not self._threads.inbox.empty()
                 if job.wait(min(left, _SLOW_SECONDS if is_waiting else _CHECK_SECONDS)):
                     break
                 if not self._threads.inbox.empty():
-                    with contextlib.suppress(RuntimeError):  # then those that are there go on
+                    with contextlib.suppress(RuntimeError):  # the existing threads continue
                         self._threads.add()
                 if not is_stopping and self._stopping():
                     is_stopping = True
                     until = min(until, time.monotonic() + _LAST_SECONDS)
 
     def give_up(self, job: Job) -> None:
-        """Cancel a job that no thread has begun; count the thread of another as lost until the job is done."""
+        """Cancel a job that has not started; treat the thread of a running one as lost until the job is done."""
         if not job.cancel():
             job.hung = True
             self._hung.append(job)
 
 
 class GivenUp:
-    """Optional calls of one card that are not made: they have not returned, were late three times, or are refused."""
+    """Disabled optional calls of one card: those that have not returned, were late three times, or are refused."""
 
     def __init__(self, uuid: str) -> None:
         self._uuid = uuid
@@ -266,26 +266,26 @@ class GivenUp:
         self._refused: dict[str, ReadError] = {}
 
     def abandon(self, job: Job) -> None:
-        """Give up the call that a job is inside of, and the job with it."""
+        """Disable the call that a job is blocked in, and abandon the job."""
         job.calls.abandoned = True
         self._late.setdefault(job.calls.running, []).append(job)
 
     def refuse(self, error: ReadError) -> None:
-        """Give up a call that the driver refuses: permissions do not come back by themselves."""
+        """Disable a call for which the driver denies permission, which does not change by itself."""
         self._refused[error.call] = error
 
     def forget(self) -> None:
-        """Make all calls again: the driver is opened again."""
+        """Enable all calls again, because the driver was reopened."""
         self._late.clear()
         self._refused.clear()
 
     @property
     def calls(self) -> frozenset[str]:
-        """The names of the calls that are not made now."""
+        """Names of the calls that are disabled now."""
         return frozenset(error.call for error in self.errors())
 
     def errors(self) -> list[ReadError]:
-        """Return the error of each of these calls, for each reading."""
+        """Return the error of each disabled call, for every reading."""
         late = [
             ReadError(call=call, code=NO_ANSWER, uuid=self._uuid)
             for call, jobs in sorted(self._late.items())

@@ -1,6 +1,6 @@
-"""What is stored of a card between two readings, and what is read of whole cards and MIG instances alike.
+"""Cached state of a card between two readings, and reads shared by whole cards and MIG instances.
 
-Version 2 of the memory call reports the driver's reserve apart, version 1 counts it as used.
+Version 2 of the memory call reports the driver's reserve separately; version 1 includes it in used memory.
 """
 
 from __future__ import annotations
@@ -33,21 +33,20 @@ _IDENTITY: Final = (
     "parent",
     "memory_shared",
 )
-"""What is known of a card also while it cannot be read."""
-# Drivers before 510 lack version 2 and say so in one of these ways; version 1 then decides.
+"""Fields that stay known while the card cannot be read."""
+# Drivers before 510 lack version 2 and return one of these codes; version 1 is used then.
 _OLDER_DRIVER: Final[dict[int, None]] = dict.fromkeys(
     (Code.FUNCTION_NOT_FOUND, Code.ARGUMENT_VERSION_MISMATCH, Code.INVALID_ARGUMENT, Code.NOT_SUPPORTED)
 )
 
 
 class CardCache:
-    """What is stored of one card. The card's thread writes it, others only while that one waits.
+    """Cached state of one card. Only the card's thread writes to it; others do so while that thread waits.
 
-    ``minor`` is the number of its device file, read once, when ``has_minor`` is set. ``instance_uuids`` are the UUIDs
-    of its instances by their indexes, ``gpu_instance_ids`` the ids of their GPU instances by UUID. ``gpm`` are the
-    counters of its instances, ``activity`` those of the whole card, ``None`` where they are not to be read.
-    ``drained`` are the errors of the drains since the last reading, each kind once. ``lost`` is whether the card was
-    lost at its last reading.
+    ``minor`` is the number of its device file, read once, then ``has_minor`` is set. ``instance_uuids`` are the UUIDs
+    of its instances by index. ``gpu_instance_ids`` are the ids of their GPU instances by UUID. ``gpm`` are the
+    counters of its instances, ``activity`` those of the whole card, ``None`` if disabled. ``drained`` are the distinct
+    errors of drains since the last reading. ``lost`` is whether the card was lost at its last reading.
     """
 
     def __init__(self, uuid: str, clock: Clock, *, with_activity: bool = False) -> None:
@@ -75,7 +74,7 @@ class CardCache:
         return Gpm(self._clock, with_utilization=False, with_activity=True) if self._with_activity else None
 
     def take_gpms(self) -> list[Gpm]:
-        """Return its counters, to be freed before the driver is released, and begin with new ones."""
+        """Return its counters, to be freed before the driver is released, and start with new ones."""
         gpms = [*self._abandoned, self.gpm, *([] if self.activity is None else [self.activity])]
         self._abandoned = []
         self.gpm = Gpm(self._clock, with_activity=self._with_activity)
@@ -84,7 +83,7 @@ class CardCache:
         return gpms
 
     def abandon(self, job: Job) -> None:
-        """Abandon a job that is inside an optional call, with everything that it may still write."""
+        """Abandon a job that is blocked in an optional call, and replace all objects that it may still write to."""
         self.given_up.abandon(job)
         if self.activity is not None:
             self._abandoned.append(self.activity)
@@ -93,15 +92,15 @@ class CardCache:
 
     @property
     def partitioned(self) -> bool:
-        """Whether the card was cut into instances at the last reading; it then has no rings."""
+        """Whether the card was partitioned at the last reading; it then has no sample rings."""
         return bool(self._last) and self._last[0][0].mig is Mig.PARENT
 
     def remember(self, cards: Sequence[RawCard]) -> None:
-        """Store how the card is cut up, and what its instances are."""
+        """Store the card's partitioning, and the identity of its instances."""
         self._last = tuple((raw.reading, raw.gpu_fraction) for raw in cards)
 
     def unread(self) -> list[RawCard]:
-        """Return the card, and its instances as they were last, with everything unknown; failed if it is lost."""
+        """Return the card and its last known instances with all values unknown; failed if it is lost."""
         failed = True if self.lost else None
         cards = self._last or ((self.identity, (1, 1)),)
         unread = [self._unread(reading, gpu_fraction, failed=failed) for reading, gpu_fraction in cards]
@@ -110,7 +109,7 @@ class CardCache:
         return unread
 
     def unread_at(self, indexes: Iterable[int]) -> dict[int, RawCard]:
-        """Return the instances that were at these indexes at the last reading, with everything unknown."""
+        """Return the instances that had these indexes at the last reading, with all values unknown."""
         last = {reading.uuid: (reading, gpu_fraction) for reading, gpu_fraction in self._last}
         uuids = {index: self.instance_uuids[index] for index in indexes if index in self.instance_uuids}
         return {index: self._unread(*last[uuid], failed=None) for index, uuid in uuids.items() if uuid in last}
@@ -119,7 +118,7 @@ class CardCache:
         return RawCard(
             reading=CardReading(
                 **{name: getattr(reading, name) for name in _IDENTITY},
-                duration_ms=1,  # a placeholder: the sampler knows the span
+                duration_ms=1,  # a placeholder: the sampler sets the span
                 gpu_time_ms=0,
                 process_list=ProcessList.FAILED,
                 failed=failed,
@@ -133,7 +132,7 @@ class CardCache:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DeviceMemory:
-    """Bytes; ``used`` contains the driver's reserve where ``reserved`` is ``None``."""
+    """Device memory in bytes; ``used`` includes the driver's reserve if ``reserved`` is ``None``."""
 
     used: int | None = None
     limit: int | None = None
@@ -141,7 +140,7 @@ class DeviceMemory:
 
 
 def read_memory(calls: Calls, handle: Handle) -> DeviceMemory:
-    """Return the device's memory; every field is ``None`` where it cannot be read (GB10: NOT_SUPPORTED)."""
+    """Return the device's memory; every field is ``None`` if it cannot be read (GB10: NOT_SUPPORTED)."""
     split = calls.ask_with(_OLDER_DRIVER, calls.driver.nvmlDeviceGetMemoryInfo, handle, calls.driver.nvmlMemory_v2)
     if split is not None:
         if split.used + split.reserved <= split.total and split.total > 0:
@@ -159,7 +158,7 @@ def read_memory(calls: Calls, handle: Handle) -> DeviceMemory:
 def read_instant(calls: Calls, handle: Handle) -> dict[str, float | None]:
     """Return the utilization of the card's engines over the driver's last sampling period, as fields of its reading.
 
-    Ratios; ``None`` is unknown.
+    Values are ratios; ``None`` is unknown.
     """
     driver = calls.driver
     rates = calls.ask(driver.nvmlDeviceGetUtilizationRates, handle)
@@ -183,10 +182,10 @@ def _believed(calls: Calls, call: str, percent: float | None) -> float | None:
 
 
 def failed_since(calls: Calls, before: int) -> bool | None:
-    """Return that a card has not failed if any call was answered since ``before``; else that is unknown.
+    """Return ``False`` (not failed) if more than ``before`` calls have succeeded, else ``None`` (unknown).
 
-    Only what the card does proves it: what it is, how it is cut and how it is addressed, the driver may return for a
-    card that is dead.
+    Only measurements count as proof, because the driver may return identity, partitioning and addressing mode even for
+    a dead card.
     """
     return False if calls.answers > before else None
 
@@ -195,9 +194,9 @@ def read_with(
     card: CardReading,
     memory: DeviceMemory,
     listing: Listing,
-    **values: Any,  # noqa: ANN401 - as `replace` takes them
+    **values: Any,  # noqa: ANN401 - passed on to `replace`
 ) -> CardReading:
-    """Return the card with its memory, whether its list is known, and the other ``values``."""
+    """Return the card with its memory, the validity of its process list, and the other ``values``."""
     return replace(
         card,
         process_list=ProcessList.KNOWN if listing.known else ProcessList.FAILED,

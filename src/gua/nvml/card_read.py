@@ -1,4 +1,4 @@
-"""What a card's own thread does: find the card that is at an index, read it, or empty its rings."""
+"""Work of a card's thread: look up the card at an index, read it, or drain its ring buffers."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from gua.nvml.health import HealthValues
 from gua.nvml.mig import ReadParent, read_mode, read_partitioned
 from gua.nvml.processes import list_processes
 
-# A handle that was good and is no longer: the cards were counted anew.
+# Codes for a handle that is no longer valid: the driver renumbered its cards.
 _INVALID: Final[dict[int, None]] = dict.fromkeys((Code.INVALID_ARGUMENT, Code.GPU_NOT_FOUND, Code.NOT_FOUND))
-# Any other failure may be over at the next reading.
+# Unlike other failures, this one does not go away at the next reading.
 _REFUSED: Final = "NO_PERMISSION"
 _GPM: Final = "nvmlGpm"
 
 
 class CardRead:
-    """One reading of the card at an index: first what its state rests on, then the optional calls.
+    """One reading of the card at an index: first the values that decide its state, then optional calls.
 
-    After it: ``cards`` (the card, then its instances) if it could be read, the ``handle`` and the ``cache`` of its card
-    for the next one, and ``moved`` if the handle that it came with stands for another card now or for none,
-    ``lost`` or ``gone`` if the card or the whole driver is. A job that is abandoned in an optional call loses what was
-    not read yet: :meth:`finish`.
+    Results: ``cards`` (the card, then its instances) if it could be read, and ``handle`` and ``cache`` for the next
+    reading. ``moved`` is whether the initial handle now stands for another card or for none. ``lost`` and ``gone`` are
+    whether the card or the whole driver is. A job that is abandoned in an optional call loses the values not yet read;
+    see :meth:`finish`.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class CardRead:
         self._has_activity = False
 
     def run(self, cache_of: Callable[[str], CardCache]) -> None:
-        """Call the driver; ``cache_of`` returns what is stored of a UUID."""
+        """Call the driver; ``cache_of`` returns the cache for a UUID."""
         try:
             if self._find(cache_of) and self.cache is not None:
                 self._read(self.cache)
@@ -65,7 +65,7 @@ class CardRead:
             self.gone = True
 
     def finish(self) -> None:
-        """Set ``cards`` to what was read so far, if that is all that the card's state rests on."""
+        """Set ``cards`` to the values read so far, if those that decide the card's state are complete."""
         if not self._read_cards or self.lost or self.cache is None:
             return
         card, *instances = self._read_cards
@@ -83,7 +83,7 @@ class CardRead:
         self.calls.optional_since = time.monotonic()
 
     def _find(self, cache_of: Callable[[str], CardCache]) -> bool:
-        """Set the handle and the card that it stands for; return whether there is a card to be read."""
+        """Set the handle and its card; return whether a card can be read."""
         calls = self.calls
         if self.handle is None:
             self.handle = calls.ask(calls.driver.nvmlDeviceGetHandleByIndex, self.index)
@@ -98,7 +98,7 @@ class CardRead:
         before = len(calls.errors)
         uuid = calls.ask_with(_INVALID, calls.driver.nvmlDeviceGetUUID, self.handle)
         if uuid is None:
-            # With any other error the handle may still be good, and the other calls may answer.
+            # With any other error the handle may still be valid, and other calls may succeed.
             self.moved = len(calls.errors) == before
         else:
             self.moved = self.cache is None or uuid != self.cache.uuid
@@ -122,7 +122,7 @@ class CardRead:
             self.finish()
 
     def _read_activity(self, cache: CardCache) -> None:
-        """Read the whole card's counters, unless one of their calls is given up."""
+        """Read the whole card's counters, unless one of their calls is disabled."""
         gpm, calls = cache.activity, self.calls
         if gpm is None or any(call.startswith(_GPM) for call in calls.given_up):
             return
@@ -139,9 +139,9 @@ class CardRead:
 
 
 def drain(calls: Calls, index: int, handle: Handle | None, cache: CardCache) -> None:
-    """Empty a card's rings; errors are reported with the next reading.
+    """Drain a card's ring buffers; errors are reported with the next reading.
 
-    Without a handle, as the driver was opened again, only if the card is still at its index.
+    Without a handle (the driver was reopened), do so only if the card is still at its index.
     """
     try:
         if handle is None:
@@ -152,14 +152,14 @@ def drain(calls: Calls, index: int, handle: Handle | None, cache: CardCache) -> 
         if cache.process_utilization.due:
             cache.process_utilization.drain(calls, handle)
     except (CardLostError, DriverGoneError):
-        # The next reading meets the same, and reports it.
+        # The next reading gets the same error, and reports it.
         return
     finally:
         cache.drained |= dict.fromkeys(calls.errors)
 
 
 def _read_identity(calls: Calls, handle: Handle, identity: CardReading) -> CardReading:
-    """Return what the card is, as far as it was not known; what it does is still unknown."""
+    """Return the card's identity with missing fields read; measurements stay unknown."""
     if identity.name and identity.pci:
         return identity
     name = identity.name or calls.ask(calls.driver.nvmlDeviceGetName, handle)
@@ -168,18 +168,18 @@ def _read_identity(calls: Calls, handle: Handle, identity: CardReading) -> CardR
 
 
 def _read_card(calls: Calls, handle: Handle, cache: CardCache) -> list[RawCard]:
-    """Return the card, and after a partitioned one its instances. Raises CardLostError and DriverGoneError."""
+    """Return the card, followed by its instances if partitioned. Raises CardLostError and DriverGoneError."""
     driver, identity = calls.driver, cache.identity
     mode = read_mode(calls, handle)
     if mode is None and cache.partitioned:
-        # It takes a reset of the card to change that; without it the instances would be gone.
+        # Changing the mode takes a reset of the card. Without this the instances would disappear.
         mode = Mig.PARENT
     shared = _read_memory_shared(calls, handle, identity.name)
     before = calls.answers
     memory = read_memory(calls, handle)
     listing = list_processes(calls, handle, identity.driver_version, limit_bytes=memory.limit)
     power_mw = calls.ask(driver.nvmlDeviceGetPowerUsage, handle)
-    # Put into the reading at once, further below: each copy of it goes through all of its fields.
+    # Set on the reading at once, below, because each copy of it goes through all of its fields.
     values: dict[str, Any] = {
         "mig": mode,
         "memory_shared": shared,
@@ -191,7 +191,7 @@ def _read_card(calls: Calls, handle: Handle, cache: CardCache) -> list[RawCard]:
         card = replace(identity, **values, failed=failed_since(calls, before))
         return read_partitioned(calls, handle, cache, ReadParent(card=card, memory=memory, listing=listing))
     cache.instance_uuids, cache.gpu_instance_ids = {}, {}
-    # None of these answers in MIG mode, so they are only called for whole cards.
+    # None of these calls works in MIG mode, so they are made for whole cards only.
     values |= read_instant(calls, handle)
     cache.samples.drain(calls, handle)
     cache.process_utilization.drain(calls, handle)
@@ -209,10 +209,10 @@ def _read_card(calls: Calls, handle: Handle, cache: CardCache) -> list[RawCard]:
 
 
 def _read_memory_shared(calls: Calls, handle: Handle, name: str | None) -> bool | None:
-    """Return whether the host allocates from the card's memory too (GH200, GB200, GB10), ``None`` if not known.
+    """Return whether the host allocates from the card's memory too (GH200, GB200, GB300, GB10), ``None`` if unknown.
 
-    Such cards translate addresses through the host's tables (ATS). For drivers that do not report it the product's
-    name decides, which for these parts starts with a G and the second chip's letter.
+    Such cards translate addresses through the host's page tables (ATS). If the driver does not report that,
+    the product name decides.
     """
     by_name = None if name is None else any(chip in name for chip in ("GH200", "GB200", "GB300", "GB10"))
     ask = getattr(calls.driver, "nvmlDeviceGetAddressingMode", None)  # nvidia-ml-py has it since 13

@@ -1,7 +1,6 @@
-"""NVIDIA's library NVML by way of nvidia-ml-py, its constants and its codes.
+"""NVML through nvidia-ml-py: constants, return codes and type aliases.
 
-Function names are NVML's own, so that errors name what NVIDIA's reference documents:
-https://docs.nvidia.com/deploy/nvml-api/
+Functions have NVML's own names, so that errors match NVIDIA's reference: https://docs.nvidia.com/deploy/nvml-api/
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ XID_EVENTS: Final = 8
 
 
 class Code(IntEnum):
-    """What a call may return and means something here (``nvmlReturn_t``), without ``NVML_ERROR_``."""
+    """NVML return codes that this package handles (``nvmlReturn_t``), without ``NVML_ERROR_``."""
 
     UNINITIALIZED = 1
     INVALID_ARGUMENT = 2
@@ -50,32 +49,31 @@ Handle = object
 GpmSample = object
 EventSet = object
 Row = bytes
-"""One C struct of a long answer; ctypes structures can be read as bytes, and so say no type checker."""
+"""One C struct of an array; typed as bytes, because ctypes structures support the buffer protocol."""
 Struct: TypeAlias = Any
-"""One C struct with NVML's names of its fields. Memory is in bytes, a utilization in percent."""
+"""One C struct with NVML's field names. Memory is in bytes, utilization in percent."""
 Driver: TypeAlias = Any
 """``pynvml`` (nvidia-ml-py), which has no types; or a test's driver.
 
-Each function raises ``NVMLError`` with the code in ``value``. Calls from several threads are safe: NVML promises it
-("thread-safe" in its reference), ctypes releases the interpreter's lock for the time of a call, and nvidia-ml-py's own
-state is a cache of function pointers and a lock around loading the library. That lock is held while the library
-loads, so a load that hangs lets every function not called before hang with it.
+Each function raises ``NVMLError`` with the code in ``value``. Calls from several threads are safe: NVML documents
+thread safety, and ctypes releases the GIL during a call. nvidia-ml-py's only state is a cache of function pointers and
+a lock around loading the library. If loading hangs, that lock blocks every function that was not called before.
 """
 
 
 def load() -> Driver:
-    """Return the real nvidia-ml-py. Importing it loads no driver; ``nvmlInit`` does."""
+    """Return the nvidia-ml-py module. Importing it loads no driver; ``nvmlInit`` does."""
     return importlib.import_module("pynvml")
 
 
 def code_of(error: Exception) -> int:
-    """Return the NVML return code that an ``NVMLError`` carries."""
+    """Return the NVML return code of an ``NVMLError``, UNKNOWN if it has none."""
     value = getattr(error, "value", None)
     return value if isinstance(value, int) else Code.UNKNOWN
 
 
 def code_name(code: int) -> str:
-    """Return the code's name without ``NVML_ERROR_``, or its number where nvidia-ml-py does not name it."""
+    """Return the code's name without ``NVML_ERROR_``, or its number if nvidia-ml-py has no name for it."""
     return _code_names().get(code, str(code))
 
 

@@ -1,10 +1,9 @@
-"""GPU performance monitoring: the only utilization of MIG instances, on Hopper and newer, and activity if requested.
+"""GPU performance monitoring (GPM): utilization of MIG instances on Hopper and newer, and activity if enabled.
 
-The utilization of an instance is GRAPHICS_UTIL, the share of time in which any compute or graphics work ran: what the
-samples of whole cards tell too (https://leimao.github.io/blog/NVIDIA-NVML-GPU-Statistics/: gract is the same as sm).
-SM_UTIL is not used for that: it tells how many of the multiprocessors were busy, which calls a small kernel idle.
-Two samples of the counters, more than 100 ms apart, give the means in between
-(https://docs.nvidia.com/deploy/nvml-api/group__nvmlGpmFunctions.html).
+An instance's utilization is GRAPHICS_UTIL, the share of time with any compute or graphics work, as in the samples of
+whole cards (https://leimao.github.io/blog/NVIDIA-NVML-GPU-Statistics/: gract is the same as sm). SM_UTIL is the share
+of busy multiprocessors and would classify a small kernel as idle. Two samples of the counters, more than 100 ms apart,
+yield the means in between (https://docs.nvidia.com/deploy/nvml-api/group__nvmlGpmFunctions.html).
 """
 
 from __future__ import annotations
@@ -37,12 +36,12 @@ ACTIVITY: Final = (
     GPM_DRAM_BANDWIDTH_UTILIZATION,
 )
 """Metrics in the order of the fields of :class:`gua.core.ports.Activity`."""
-# What is beyond 100 % by less than this was rounded.
+# A value above 100 % by at most this much is a rounding error.
 _ROUNDING_PERCENT: Final = 0.001
 
 
 class GpmMeans(NamedTuple):
-    """Means over (start_ms, end_ms] in Unix time: of GRAPHICS_UTIL as a ratio, and of activity; ``None`` is unknown."""
+    """Means over (start_ms, end_ms] in Unix time: GRAPHICS_UTIL as a ratio, and activity; ``None`` is unknown."""
 
     start_ms: int
     end_ms: int
@@ -52,7 +51,7 @@ class GpmMeans(NamedTuple):
 
 @dataclass(slots=True)
 class _Counters:
-    """The sample of the last reading, of a card or of one GPU instance, and a buffer for the next one."""
+    """Last sample of a card or of one GPU instance, and a buffer for the next one."""
 
     before: GpmSample | None = None
     before_ms: int | None = None
@@ -62,8 +61,8 @@ class _Counters:
 class Gpm:
     """The counters of one card, or of its GPU instances, between two readings.
 
-    An instance is known by its number and its MIG devices' UUIDs, as numbers are used again; ``None`` is the whole
-    card. ``with_utilization`` and ``with_activity`` are what is asked for.
+    An instance is identified by its number and its MIG devices' UUIDs, because numbers are reused; number ``None`` is
+    the whole card. ``with_utilization`` and ``with_activity`` select the metrics.
     """
 
     def __init__(self, clock: Clock, *, with_utilization: bool = True, with_activity: bool = False) -> None:
@@ -76,7 +75,7 @@ class Gpm:
         self._metrics = (*((GPM_GRAPHICS_UTILIZATION,) * with_utilization), *(ACTIVITY * with_activity))
 
     def supported(self, calls: Calls, handle: Handle) -> bool:
-        """Return whether the card has it; queried until there is an answer."""
+        """Return whether the card supports GPM; queried until the driver answers."""
         if self._supported is None:
             before = len(calls.errors)
             answer = calls.ask_with(ABSENT, calls.driver.nvmlGpmQueryDeviceSupport, handle)
@@ -91,7 +90,7 @@ class Gpm:
         instance: int | None = None,
         uuids: Collection[str] = (),
     ) -> GpmMeans | None:
-        """Return the means since the last reading, ``None`` if unknown (also at the first)."""
+        """Return the means since the last reading; ``None`` at the first one, after under 100 ms, or if unknown."""
         counters = self._counters.setdefault((instance, frozenset(uuids)), _Counters())
         if counters.spare is None:
             counters.spare = calls.ask(calls.driver.nvmlGpmSampleAlloc)
@@ -112,12 +111,12 @@ class Gpm:
         return None if means is None else GpmMeans(start_ms, end_ms, *means)
 
     def begin_anew(self) -> None:
-        """Let the next reading be the first: what is between it and the last one is of no card as it is now."""
+        """Discard the last samples, so that no mean spans a change of the card's partitioning."""
         for counters in self._counters.values():
             counters.before_ms = None
 
     def keep(self, calls: Calls, present: Collection[tuple[int | None, frozenset[str]]]) -> None:
-        """Free the samples of every instance that is no longer there."""
+        """Free the samples of every instance that is not ``present``."""
         for key in [key for key in self._counters if key not in present]:
             counters = self._counters.pop(key)
             for sample in (counters.before, counters.spare):
@@ -160,7 +159,7 @@ def _utilization(calls: Calls, metric: Struct) -> float | None:
 
 
 def _part(calls: Calls, metric: Struct) -> float | None:
-    """Return a metric as a ratio, ``None`` where it is not told, or is nothing that it can be."""
+    """Return a metric as a ratio, ``None`` if the driver does not report it or the value is invalid."""
     code, percent = metric.nvmlReturn, metric.value
     if code != 0:
         if code not in ABSENT:
@@ -173,7 +172,7 @@ def _part(calls: Calls, metric: Struct) -> float | None:
 
 
 def add_activity(card: RawCard, means: GpmMeans) -> RawCard:
-    """Return a card with the activity over the span of the means, if it is known."""
+    """Return a card with the activity over the span of the means, unchanged if that is unknown."""
     if means.activity is None:
         return card
     return replace(card, activity=means.activity, activity_ms=means.end_ms - means.start_ms, has_activity=True)

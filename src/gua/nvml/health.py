@@ -1,4 +1,4 @@
-"""Why a card may be slow: clocks that are held down at each reading, and once a minute its errors."""
+"""Reasons why a card may be slow or failing: clock reasons at each reading, and its errors once a minute."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from gua.nvml.driver import ECC_SINCE_LOAD, UNCORRECTED_ECC, XID_EVENTS, Code, E
 
 ASK_EVERY_MS: Final = 60_000
 MOST_EVENTS: Final = 64
-"""How many events are taken at a time: of a storm the rest goes with its set, and the count is a least one."""
-# NVML knows eleven reasons; what has other bits is no set of reasons.
+"""Most events per reading. In a storm the rest is discarded with the event set, and the count is a lower bound."""
+# NVML defines eleven reasons; a value with higher bits is invalid.
 _MOST_REASONS: Final = 0xFFFF
 _MOST_XID: Final = 0xFFFF
 _MOST_ERRORS: Final = 0xFFFF_FFFF
@@ -19,7 +19,7 @@ _NO_EVENT: Final[dict[int, None]] = {Code.TIMEOUT: None}
 
 
 class HealthValues(TypedDict):
-    """Fields of a card's reading; ``None`` is unknown, of ``xid`` also that there was none."""
+    """Fields of a card's reading; ``None`` is unknown. ``xid`` is ``None`` without an event, too."""
 
     clock_reasons: int | None
     xid_errors: int | None
@@ -29,7 +29,7 @@ class HealthValues(TypedDict):
 
 
 class Health:
-    """What one whole card tells of it."""
+    """Health of one whole card between two readings."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -37,14 +37,14 @@ class Health:
         self.forget()
 
     def forget(self) -> None:
-        """Forget what was told, and the event set: the driver was opened anew, or the card is lost."""
+        """Discard all values and the event set, because the driver was reopened or the card is lost."""
         self._asked_ms: int | None = None
         self._asks_reasons = True
         self._events: EventSet | None = None
         self._values = HealthValues(clock_reasons=None, xid_errors=None, xid=None, ecc_errors=None, row_remap=None)
 
     def read(self, calls: Calls, handle: Handle) -> HealthValues:
-        """Return what there is to tell since the last reading. Raises CardLostError and DriverGoneError."""
+        """Return the values since the last reading, each error once. Raises CardLostError and DriverGoneError."""
         now_ms = self._clock.monotonic_ms()
         is_due = self._asked_ms is None or now_ms - self._asked_ms >= ASK_EVERY_MS
         if is_due:
@@ -58,7 +58,7 @@ class Health:
         return self._take(reasons)
 
     def read_last_events(self, calls: Calls, handle: Handle) -> None:
-        """Take the events of a card that was just lost, which may say why."""
+        """Read the events of a card that was just lost, which may contain the cause."""
         if self._events is not None:
             try:
                 self._read_events(calls, handle)
@@ -66,13 +66,13 @@ class Health:
                 return
 
     def lost(self) -> HealthValues:
-        """Return the last that a lost card told; nothing after that."""
+        """Return the last values of a lost card, and unknown ones on later calls."""
         told = self._take(None)
         self.forget()
         return told
 
     def _take(self, reasons: int | None) -> HealthValues:
-        """Return what was told, each error once."""
+        """Return the current values, and reset the counts so that each error is returned once."""
         told = self._values.copy()
         told["clock_reasons"] = reasons
         self._values = told.copy()
@@ -83,7 +83,7 @@ class Health:
 
     def _read_reasons(self, calls: Calls, handle: Handle) -> int | None:
         reasons = calls.ask_with(ABSENT, calls.driver.nvmlDeviceGetCurrentClocksEventReasons, handle)
-        if reasons is None:  # a driver that does not tell is asked as seldom as for the rest
+        if reasons is None:  # not supported: try again only with the other values, once a minute
             self._asks_reasons = False
         elif not 0 <= reasons <= _MOST_REASONS:
             calls.note("nvmlDeviceGetCurrentClocksEventReasons", "not a set of reasons")
@@ -91,7 +91,7 @@ class Health:
         return reasons
 
     def _read_events(self, calls: Calls, handle: Handle) -> None:
-        """Count the XID events that wait, of those after the first asking."""
+        """Count the pending XID events; the first call registers for them."""
         self._values["xid_errors"] = None
         if self._events is None and not self._register(calls, handle):
             return
@@ -100,7 +100,7 @@ class Health:
             failed = len(calls.errors)
             event = calls.ask_with(_NO_EVENT, calls.driver.nvmlEventSetWait_v2, self._events, 0)
             if event is None:
-                if len(calls.errors) > failed:  # the set is of no use any more
+                if len(calls.errors) > failed:  # the event set no longer works
                     self._drop(calls)
                     return
                 break
@@ -126,7 +126,7 @@ class Health:
             calls.ask(calls.driver.nvmlEventSetFree, events)
 
     def _read_ecc(self, calls: Calls, handle: Handle) -> None:
-        """Set how many uncorrected errors came since the last asking; unknown at the first, and across a reset."""
+        """Set the number of uncorrected errors since the last reading; unknown at the first, and across a reset."""
         before, self._values["ecc_errors"] = self._ecc_total, None
         total = calls.ask_with(
             ABSENT, calls.driver.nvmlDeviceGetTotalEccErrors, handle, UNCORRECTED_ECC, ECC_SINCE_LOAD

@@ -1,4 +1,4 @@
-"""Multi-Instance GPU: a partitioned card's instances as cards of their own, and the parent for what is left of it."""
+"""Multi-Instance GPU: the instances of a partitioned card as cards, and the parent for the unallocated slices."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from gua.nvml.driver import Code, Handle
 from gua.nvml.gpm import Gpm, GpmMeans, add_activity
 from gua.nvml.processes import Listing, list_processes
 
-# nvmlDeviceGetGpuInstanceProfileInfo: the profiles that span a whole card, largest first (8, 7, 6, 4 slices).
+# GPU instance profiles that span a whole card, largest first (8, 7, 6, 4 slices): nvmlDeviceGetGpuInstanceProfileInfo.
 _WHOLE_CARD_PROFILES: Final = (5, 4, 6, 3)
 _USUAL_SLICES: Final = 7
-# So many indexes are read where the driver does not tell how many there may be; no card has more slices.
+# Indexes to read if the driver does not report the largest number of instances; no card has more slices.
 _MOST_INSTANCES: Final = 8
 _NO_MIG: Final[dict[int, Sequence[int]]] = dict.fromkeys((Code.NOT_SUPPORTED, Code.FUNCTION_NOT_FOUND), (0, 0))
 _VACANT: Final[Handle] = object()
@@ -29,7 +29,7 @@ _FIRST_VERSION: Final = 1
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ReadParent:
-    """A partitioned card as it was read: with everything that its instances have, too."""
+    """A partitioned card as read: processes and memory include those of its instances."""
 
     card: CardReading
     memory: DeviceMemory
@@ -38,7 +38,7 @@ class ReadParent:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Instance:
-    """A MIG device as it was read, still without its utilization; ``raw.gpu_fraction`` has its slices."""
+    """A MIG device as read, without its utilization; ``raw.gpu_fraction`` has its slices."""
 
     handle: Handle
     raw: RawCard
@@ -50,7 +50,7 @@ class _Instance:
 
 
 def read_mode(calls: Calls, handle: Handle) -> Mig | None:
-    """Return PARENT where MIG is on, NONE where it is off or the card has none, ``None`` if that cannot be read."""
+    """Return PARENT with MIG on, NONE with MIG off or not supported, ``None`` if the mode cannot be read."""
     answer = calls.ask_with(_NO_MIG, calls.driver.nvmlDeviceGetMigMode, handle)
     if answer is None:
         return None
@@ -58,10 +58,10 @@ def read_mode(calls: Calls, handle: Handle) -> Mig | None:
 
 
 def read_partitioned(calls: Calls, handle: Handle, cache: CardCache, parent: ReadParent) -> list[RawCard]:
-    """Return the parent, which stands for what no instance has, and its instances.
+    """Return the parent, which stands for the unallocated slices, and its instances.
 
-    An instance that cannot be read now is unknown, with the fraction that it had when it was read before. Then the
-    parent's processes and memory are unknown, too: they may be that instance's.
+    An instance that cannot be read is unknown, with its last known fraction. The parent's processes and memory are
+    then unknown too, because they may belong to that instance.
     """
     cache.samples.clear()
     handles, own, missing = _read_indexes(calls, handle)
@@ -104,9 +104,9 @@ def read_partitioned(calls: Calls, handle: Handle, cache: CardCache, parent: Rea
 
 
 def _read_indexes(calls: Calls, handle: Handle) -> tuple[dict[int, Handle], dict[int, int], set[int]]:
-    """Return the MIG devices and their compute slices by index, and the indexes where there is or may be another one.
+    """Return MIG devices by index, their compute slices by index, and the indexes that may have an unread device.
 
-    Those are the ones of which not even the slices could be read: their GPU time would be unknown.
+    An unread device is one whose slices could not be read, so its GPU time would be unknown.
     """
     handles: dict[int, Handle] = {}
     slices: dict[int, int] = {}
@@ -120,13 +120,13 @@ def _read_indexes(calls: Calls, handle: Handle) -> tuple[dict[int, Handle], dict
         if attributes is None:
             unread.add(index)
         else:
-            # Not gpuInstanceSliceCount: compute instances of one GPU instance share that, and would count it twice.
+            # Compute instances of one GPU instance share gpuInstanceSliceCount, which would count it twice.
             handles[index], slices[index] = device, attributes.computeInstanceSliceCount
     return handles, slices, unread
 
 
 def _read_slices(calls: Calls, handle: Handle) -> int:
-    """Return the card's compute slices: those of the largest profile that it offers (7, on an A30 4)."""
+    """Return the card's compute slices, from the largest profile that it offers (7; 4 on an A30); 7 if unknown."""
     for profile in _WHOLE_CARD_PROFILES:
         info = calls.ask_with(
             _NO_PROFILE, calls.driver.nvmlDeviceGetGpuInstanceProfileInfo, handle, profile, _FIRST_VERSION
@@ -140,10 +140,10 @@ def _read_slices(calls: Calls, handle: Handle) -> int:
 def _read_instance(
     calls: Calls, parent: CardReading, handle: Handle, gpu_fraction: tuple[int, int]
 ) -> _Instance | None:
-    """Return a MIG instance as a card of its own, ``None`` if not even its UUID can be read.
+    """Return a MIG instance as a card, ``None`` if its UUID cannot be read.
 
-    Neither rates nor samples nor process utilization work in MIG mode; :func:`_read_use` adds what does.
-    Power, temperature and energy are the parent card's and stay with the parent.
+    Utilization rates, samples and process utilization do not work in MIG mode; :func:`_read_use` adds GPM metrics.
+    Power, temperature and energy are those of the whole card and stay with the parent.
     """
     uuid = calls.ask(calls.driver.nvmlDeviceGetUUID, handle)
     if uuid is None:
@@ -171,7 +171,7 @@ def _read_instance(
 
 
 def _read_gpu_instance_ids(calls: Calls, cache: CardCache, instances: Iterable[_Instance]) -> dict[str, int | None]:
-    """Return the ids of the GPU instances by UUID, each read once; ``None`` where the driver does not report it."""
+    """Return the GPU instance ids by UUID, each read once; ``None`` where the driver does not report it."""
     return {
         instance.uuid: cache.gpu_instance_ids[instance.uuid]
         if instance.uuid in cache.gpu_instance_ids
@@ -181,10 +181,10 @@ def _read_gpu_instance_ids(calls: Calls, cache: CardCache, instances: Iterable[_
 
 
 def _read_use(calls: Calls, handle: Handle, gpm: Gpm, instances: Sequence[_Instance]) -> list[RawCard]:
-    """Return the instances of a card with the means of its performance counters since the last reading.
+    """Return the instances of a card with the means of their performance counters since the last reading.
 
-    Compute instances that share a GPU instance share its counters: 0 is 0 for each of them, but more than
-    that may be of any of them, and stays unknown.
+    Compute instances of one GPU instance share its counters. A mean of 0 holds for each of them; any other value is
+    unknown for each.
     """
     if not gpm.supported(calls, handle):
         return [instance.raw for instance in instances]
@@ -211,7 +211,7 @@ def _read_use(calls: Calls, handle: Handle, gpm: Gpm, instances: Sequence[_Insta
 
 
 def _of_each(means: GpmMeans) -> GpmMeans:
-    """Return what the means of several instances together say of each: only that 0 is 0."""
+    """Return the shared means as they hold for each of several instances: 0, else unknown."""
     activity = means.activity
     return means._replace(
         utilization=None if means.utilization else means.utilization,
@@ -228,9 +228,9 @@ def _used(raw: RawCard, means: GpmMeans) -> RawCard:
 
 
 def _rest(parent: DeviceMemory, instances: Iterable[CardReading]) -> DeviceMemory:
-    """Return the memory of a parent without that of its instances, which the driver counts into it.
+    """Return a parent's memory without that of its instances, which the driver includes.
 
-    Unknown if any instance's is.
+    Unknown if any instance's memory is unknown.
     """
     used, limit = parent.used, parent.limit
     for instance in instances:
@@ -242,6 +242,6 @@ def _rest(parent: DeviceMemory, instances: Iterable[CardReading]) -> DeviceMemor
 
 
 def _outside(listing: Listing, instances: Iterable[Listing]) -> tuple[RawProcess, ...]:
-    """Return those of a parent's processes that run on none of its instances."""
+    """Return the parent's processes that run on none of its instances."""
     inside = {process.pid for instance in instances for process in instance.processes} | listing.instances.keys()
     return tuple(process for process in listing.processes if process.pid not in inside)

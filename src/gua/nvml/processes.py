@@ -1,11 +1,11 @@
-"""The processes on a card: its lists, and how much each process used the card over an interval.
+"""Processes on a card: merged process lists, and each process's utilization over an interval.
 
-Three lists of the driver become one, with the memory of each process. A process that only encodes or decodes video
-leaves the multiprocessors alone, and is not idle.
+Three lists of the driver are merged, with the memory of each process. Utilization is the maximum of SM, encoder and
+decoder: a process that only encodes or decodes video is not idle, but does not use the multiprocessors.
 
-Each answer of nvmlDeviceGetProcessUtilization is the mean since the time that it was asked from. The interval's
-mean is therefore the sum of value x window over the sum of windows, over those windows that were answered; a
-failed one is no window of its own, as the next answer reaches back over it.
+Each result of nvmlDeviceGetProcessUtilization is the mean since the requested time. The interval's mean is the sum of
+value x window over the sum of windows, over successful calls only. A failed call needs no window of its own, because
+the next result covers it too.
 https://docs.nvidia.com/deploy/nvml-api/ (nvmlDeviceGetProcessUtilization)
 """
 
@@ -29,40 +29,40 @@ List = Callable[[Handle], Sequence[Struct]]
 
 _ABSENT: Final[Sequence[Struct]] = []
 _ON_ONE_LIST: Final = {name: frozenset({name}) for name in ("compute", "graphics", "mps")}
-# Without MPS there is no such list: nobody is on it.
+# A driver without MPS has no such list, so no process is on it.
 _WITHOUT_MPS: Final[Mapping[int, Sequence[Struct]]] = {Code.NOT_SUPPORTED: (), Code.FUNCTION_NOT_FOUND: ()}
-# A first look goes this far back, like the instant card utilization beside it. Samples are at most this apart.
+# The first call covers this much, like the instant card utilization. Samples are at most this far apart.
 _FIRST_LOOK_US: Final = 1_000_000
-# The driver's buffer reaches back 100 samples of 1/6 s: an answer tells no more than that of a longer window.
+# The driver's buffer has 100 samples of 1/6 s; a result covers no more than that of a longer window.
 _LONGEST_WINDOW_MS: Final = 17_000
-# With drains 5 s apart every other one is due after so long, and there is room left for one that comes late.
+# With drains every 5 s this selects every other one, and leaves room for a late one.
 _LEISURE_MS: Final = 7_000
-# More processes than this in one interval are not told apart; those left out are unknown, not idle.
+# Most processes per interval; further ones are unknown, not idle.
 MOST_PROCESSES: Final = 10_000
-# The driver may read its clock a little later than we read ours, and ours tells whole milliseconds only. Less than
-# the 1/6 s between samples, so that a clock set back by so little hides one of them at most.
+# The driver may read its clock slightly after us, and ours has whole milliseconds only. This is less than the 1/6 s
+# between samples, so that a clock that was set back by less hides one sample at most.
 _AHEAD_US: Final = 100_000
-# https://docs.nvidia.com/deploy/nvml-api/structnvmlProcessUtilizationSample__t.html: pid, time stamp, percents of
-# multiprocessors, memory interface (left out: it is busy where one of the others is), encoder and decoder.
+# https://docs.nvidia.com/deploy/nvml-api/structnvmlProcessUtilizationSample__t.html: pid, time stamp, percent of
+# multiprocessors, memory interface (skipped: it is busy only with one of the others), encoder and decoder.
 _LAYOUT: Final = struct.Struct("@IQI4xII")
 _NOBODY: Final[Mapping[int, Sequence[Row]]] = {
     Code.NOT_FOUND: (),
-    0: (),  # nvidia-ml-py raises code 0, success, where the driver has room for no sample
+    0: (),  # nvidia-ml-py raises code 0 (success) if the driver has no sample
 }
 
 Use = tuple[int, int, int]
-"""Process, time stamp in microseconds, percent of the busiest of multiprocessors, encoder and decoder.
+"""Process id, time stamp [us], and the largest percent of multiprocessors, encoder and decoder.
 
-Where one of the three is no percentage, this is none either: the row is not believed, as in nvtop
+If one of the three is not a percentage, this is not one either, and the row is rejected, as in nvtop
 (https://github.com/Syllo/nvtop/issues/110).
 """
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Listing:
-    """All lists of one card; ``known`` only if every one could be read and made sense.
+    """The merged process lists of one card; ``known`` only if all lists were read and are valid.
 
-    ``instances`` are the MIG GPU instances by the processes that run on one.
+    ``instances`` are the MIG GPU instances by process id, for processes on an instance.
     """
 
     processes: tuple[RawProcess, ...]
@@ -71,11 +71,10 @@ class Listing:
 
 
 def list_processes(calls: Calls, handle: Handle, version: str | None, *, limit_bytes: int | None) -> Listing:
-    """Return who is on the card; a process on two lists is one process.
+    """Return the processes on the card; a process on two lists occurs once.
 
-    ``limit_bytes`` is the card's memory: a process that seems to hold more has unknown memory, as the
-    driver's structs differ in layout between versions. A pid or a GPU instance that cannot be one makes
-    the list unknown.
+    ``limit_bytes`` is the card's memory. A process that seems to hold more has unknown memory, because the layout of
+    the driver's structs differs between versions. An invalid pid or GPU instance makes the list unknown.
     """
     driver, is_wide = calls.driver, has_wide_lists(version)
     lists = [
@@ -112,7 +111,7 @@ def _merged(before: RawProcess | None, name: str, info: Struct, limit_bytes: int
         memory = None
     lists = _ON_ONE_LIST[name]
     if before is not None:
-        # Each list tells the whole process's memory on this card, so two lists are not added up.
+        # Each list has the whole process's memory on this card, so the values are not added.
         memory = max([value for value in (before.memory_bytes, memory) if value is not None], default=None)
         lists |= before.lists
     return RawProcess(pid=info.pid, lists=lists, memory_bytes=memory, utilization=None)
@@ -121,7 +120,7 @@ def _merged(before: RawProcess | None, name: str, info: Struct, limit_bytes: int
 def _ask(
     calls: Calls, handle: Handle, versions: Sequence[List], meanings: Mapping[int, Sequence[Struct]]
 ) -> Sequence[Struct] | None:
-    """Return the answer of the newest version that the driver has (510 brought the third)."""
+    """Return the list from the newest version of the call that the driver has (510 introduced version 3)."""
     for version in versions[:-1]:
         answer = calls.ask_with({**meanings, Code.FUNCTION_NOT_FOUND: _ABSENT}, version, handle)
         if answer is not _ABSENT:
@@ -130,7 +129,7 @@ def _ask(
 
 
 class ProcessUtilization:
-    """The process utilization of one whole card, between two readings."""
+    """Process utilization of one whole card between two readings."""
 
     def __init__(self, clock: DriverClock) -> None:
         self._clock = clock
@@ -144,18 +143,18 @@ class ProcessUtilization:
 
     @property
     def due(self) -> bool:
-        """Whether the driver's buffer may be full before the look after this one, 5 s from now."""
+        """Whether the driver's buffer may overflow before the drain after this one, 5 s from now."""
         return self._answered_ms is None or self._clock.monotonic_ms() - self._answered_ms >= _LEISURE_MS
 
     def drain(self, calls: Calls, handle: Handle) -> None:
-        """Ask who used the card since the last answer; whoever is not in the answer used nothing."""
+        """Read the processes' utilization since the last result; a process without a row used nothing."""
         before_ms = self._clock.monotonic_ms()
         rows = self._ask(calls, handle)
         if rows is None:
             return
         window_ms = _FIRST_LOOK_US // 1000 if self._answered_ms is None else before_ms - self._answered_ms
         self._answered_ms = before_ms
-        # An answer right after another has no weight, unless it is the interval's only one.
+        # A result right after another has no weight, unless it is the interval's only one.
         window_ms = max(0 if self._windows_ms else 1, min(window_ms, _LONGEST_WINDOW_MS))
         believed: dict[int, tuple[float, int]] = {}
         disbelieved: set[int] = set()
@@ -176,8 +175,8 @@ class ProcessUtilization:
     def take(self, listed: Collection[int]) -> Mapping[int, float | None]:
         """Return the mean of each listed process as a ratio, and start the next interval.
 
-        A process that the last interval's list did not have counts from its first use on. ``None`` is unknown:
-        no window was answered, or what was answered of this process cannot be true.
+        A process that is new on the list counts from its first use on. ``None`` is unknown: no call succeeded, or a
+        value of this process was invalid.
         """
         means = {pid: self._mean(pid) for pid in listed}
         self._windows_ms = 0
@@ -197,14 +196,14 @@ class ProcessUtilization:
         return None if weighted is None else min(1.0, weighted / windows_ms)
 
     def _doubt(self, calls: Calls, pids: Collection[int], why: str) -> None:
-        """Leave what these processes did in the whole interval unknown."""
+        """Mark the processes as unknown for the whole interval, and record the reason."""
         if pids:
             calls.note("nvmlDeviceGetProcessUtilization", why)
         for pid in pids:
             self._add(pid, None)
 
     def _add(self, pid: int, weighted: float | None) -> None:
-        """Count a use, ``None`` for one of unknown size."""
+        """Add a weighted utilization [ratio x ms] of a process, ``None`` if it is unknown."""
         if pid not in self._weighted:
             if len(self._weighted) >= MOST_PROCESSES:
                 self._full = True
@@ -214,10 +213,10 @@ class ProcessUtilization:
         self._weighted[pid] = None if before is None or weighted is None else before + weighted
 
     def _ask(self, calls: Calls, handle: Handle) -> Sequence[Use] | None:
-        """Return the rows after the last answer, ``None`` if it could not be had."""
+        """Return the rows since the last result, ``None`` if the call failed."""
         rows = self._ask_since(calls, handle, self._from_us())
         if rows == [] and not self._clock.known:
-            # On another clock than Unix time every use would lie before what was asked for: look at all.
+            # If the driver's clock is not Unix time, all rows precede the requested time: read all of them.
             everything = calls.ask_with(_NOBODY, calls.driver.nvmlDeviceGetProcessUtilization, handle, 0)
             self._clock.learn(_newest(_unpacked(everything or ())))
             if self._clock.known:
@@ -230,7 +229,7 @@ class ProcessUtilization:
         return rows
 
     def _from_us(self) -> int:
-        """Return the time to ask from: the last answer, but a second ago at first, or if the clock was set back."""
+        """Return the time to read from [us]: the last result, or a second ago at first and after a clock set-back."""
         now_us = self._clock.now_us()
         if self._since_us is None or self._since_us > now_us + _AHEAD_US:
             self._since_us = max(0, now_us - _FIRST_LOOK_US)
@@ -244,25 +243,25 @@ class ProcessUtilization:
         newest_us = _newest(rows)
         self._clock.learn(newest_us)
         until_us = self._clock.now_us() + _AHEAD_US
-        # The driver pads the answer with rows of zeros, and repeats rows of earlier answers.
+        # The driver pads the result with zero rows, and repeats rows of earlier results.
         believed = [
             (pid, stamp_us, sm if sm >= encoder and sm >= decoder else max(encoder, decoder))
             for pid, stamp_us, sm, encoder, decoder in rows
             if pid > 0 and since_us < stamp_us <= until_us
         ]
         if newest_us > until_us:
-            # The next answers have these rows again, once their time has come. Until then they show no more than
-            # that somebody used the card: the clock was set back, or the driver's goes ahead.
+            # The rows come again with later calls, once their time has come. Until then the size of this use is
+            # unknown: the clock was set back, or the driver's clock is ahead.
             ahead = {row[0] for row in rows if row[0] > 0 and row[1] > until_us}
             self._doubt(calls, ahead.difference([pid for pid, _, _ in believed]), "stamped later than now")
         return believed
 
 
 def _unpacked(rows: Sequence[Row]) -> list[tuple[int, int, int, int, int]]:
-    """Return each row's numbers; read through ctypes, field by field, they would cost much more."""
+    """Return each row's integers, unpacked at once because access through ctypes fields is much slower."""
     return list(_LAYOUT.iter_unpack(b"".join(rows)))
 
 
 def _newest(rows: Sequence[tuple[int, ...]]) -> int:
-    """Return the latest time stamp, 0 where there is none."""
+    """Return the latest time stamp, 0 without rows."""
     return max([row[1] for row in rows], default=0)

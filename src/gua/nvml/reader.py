@@ -1,4 +1,4 @@
-"""The host's NVIDIA cards through NVML: :class:`gua.core.ports.CardReader`."""
+"""Reader of the host's NVIDIA cards through NVML: :class:`gua.core.ports.CardReader`."""
 
 from __future__ import annotations
 
@@ -22,33 +22,33 @@ _REMEDIES: Final[dict[int, str]] = {
     Code.LIB_RM_VERSION_MISMATCH: "the NVIDIA library and the loaded kernel module differ in version: reload the "
     "module or restart the host",
 }
-# How long a drain holds up the loop for a card that is slow; what is not done by then goes on beside it.
+# Longest time that a drain blocks the loop for slow cards; it then continues in the background.
 _DRAIN_SECONDS: Final = 1.0
-# Twice: for the calls under way, and for the release itself.
+# Applied twice: to the running calls, and to the release itself.
 _CLOSE_SECONDS: Final = 0.4
-# How long a driver that failed, or that lost a card, is left alone: doubling from the first to the longest.
+# Wait before a failed driver, or one with a lost card, is opened again: doubles from the first to the longest.
 _FIRST_BACKOFF_MS: Final = 1000
 _LONGEST_BACKOFF_MS: Final = 300_000
 
 
 class NvmlReader:
-    """Reads every card; one that fails or hangs does not hide the others, nor delay them.
+    """Reader of every card. A card that fails or hangs neither hides nor delays the others.
 
-    Cards are read in threads, one after the other and, once one is slow, beside each other. A reading waits
-    ``call_limit_seconds`` for all of them together. Without persistence mode a card's first call takes seconds,
-    so that the first reading waits ``start_limit_seconds`` for the driver, and as long for the cards. A card that
-    has not answered by then is unknown, with the call that hangs as NO_ANSWER, at every reading until the
-    call returns; its late answer is discarded.
+    Cards are read in threads: one after the other, in parallel once one is slow. A reading waits
+    ``call_limit_seconds`` for all of them together. Without persistence mode a card's first call takes seconds.
+    The first reading therefore waits ``start_limit_seconds`` for the driver, and as long for the cards.
+    An unfinished card is unknown, with the hanging call as NO_ANSWER, at every reading until the call returns.
+    Its late result is discarded.
 
-    Once ``stopping`` returns true, as the program is to stop, no call is waited for longer than a second.
+    Once ``stopping`` returns true, no call is waited for longer than a second.
 
-    ``with_activity``: the performance counters of cards that have some (GPM) are read, too.
+    ``with_activity``: also read performance counters (GPM) of cards that support them.
 
-    Opens the driver at the first reading, and anew after it failed as a whole (at once, then with growing
-    waits) or lost a card (only that finds it again). To be used from one thread.
+    The driver is opened at the first reading, and again after it failed as a whole (at once, then with growing waits).
+    It is also opened again after it lost a card, because only that can restore it. Use it from one thread only.
     """
 
-    def __init__(  # noqa: PLR0913 - by keyword only, after what it reads
+    def __init__(  # noqa: PLR0913 - by keyword only, after clock and driver
         self,
         clock: Clock,
         driver: Driver | None = None,
@@ -69,17 +69,17 @@ class NvmlReader:
         self._seen = False
 
     def read(self) -> tuple[Sequence[RawCard], Sequence[ReadError]]:
-        """Return each card once, MIG instances after their parent, and what failed.
+        """Return each card once, MIG instances after their parent, and the failed calls.
 
-        A card that was read before is there even if it cannot be read now: failed if it is lost, else unknown.
-        Raises UnavailableError, with what to do, if no card could be read since the driver was opened first.
+        A card that was read before is always included: failed if it is lost, unknown if it cannot be read now.
+        Raises UnavailableError, with a remedy, if no card could be read since the driver was first opened.
         """
         until = time.monotonic() + self._call_limit_seconds
         errors: list[ReadError] = []
         read_cards: ReadCards = {}
         complete = self._ready(until, errors) and self._look(until, errors, read_cards)
         if not complete and self._seen and not self._session.usable and self._backoff.due:
-            # A driver that was reloaded in between is there again at once, and nothing of this reading is lost.
+            # A driver that was reloaded in between may work at once; this reading then loses nothing.
             complete = self._ready(until, errors) and self._look(until, errors, read_cards)
         cards = self._slots.cards(read_cards, complete=complete)
         if not cards and not self._seen:
@@ -92,7 +92,7 @@ class NvmlReader:
         return cards, errors
 
     def drain(self) -> None:
-        """Take what the rings of the cards hold; also open the driver anew if that is due."""
+        """Read the cards' ring buffers; also reopen the driver if its wait is over."""
         until = time.monotonic() + min(_DRAIN_SECONDS, self._call_limit_seconds)
         self._session.settle(until)
         if self._session.usable:
@@ -102,11 +102,11 @@ class NvmlReader:
             self._ready(until, [])
 
     def close(self) -> None:
-        """Release the driver within a second, whatever hangs; a later reading opens it again."""
+        """Release the driver within a second, even if calls hang; a later reading opens it again."""
         self._slots.wait(time.monotonic() + _CLOSE_SECONDS)
         if self._slots.idle:
             self._session.release(time.monotonic() + _CLOSE_SECONDS, self._slots.take_gpms())
-        # Else a thread is inside the driver, which may not be released under it: the end of the process does it.
+        # Else a thread is inside the driver, which must not be released meanwhile: process exit releases it.
         self._executor.close()
         self._executor, self._session, self._slots = self._closed()
         self._backoff.good()
@@ -118,13 +118,13 @@ class NvmlReader:
         return executor, DriverSession(self._driver, executor), slots
 
     def _ready(self, until: float, errors: list[ReadError]) -> bool:
-        """Return whether the driver is usable, after opening it where that is due."""
+        """Return whether the driver is usable, after opening it if the wait is over."""
         self._session.settle(self._half())
         again = self._slots.lost and self._backoff.due and self._slots.idle
         if self._session.usable and not again:
             return True
         if self._seen:
-            # The driver may not be released while a thread is inside it.
+            # The driver must not be released while a thread is inside it.
             if not self._backoff.due or not self._slots.idle:
                 self._tell(errors)
                 return False
@@ -137,7 +137,7 @@ class NvmlReader:
         return usable
 
     def _look(self, until: float, errors: list[ReadError], read_cards: ReadCards) -> bool:
-        """Read the cards into ``read_cards``; return whether the driver said which there are, and is still there."""
+        """Read the cards into ``read_cards``; return whether the driver listed its cards and still works."""
         if not self._seen:
             until = time.monotonic() + self._start_limit_seconds
         count = self._session.count(self._half())
@@ -156,7 +156,7 @@ class NvmlReader:
         return count is not None and gone is None
 
     def _half(self) -> float:
-        """Return until when to wait for the driver as a whole, so that the cards have time left."""
+        """Return the deadline for driver-wide calls: half the limit, which leaves time for the cards."""
         return time.monotonic() + self._call_limit_seconds / 2
 
     def _tell(self, errors: list[ReadError]) -> None:
@@ -164,7 +164,7 @@ class NvmlReader:
             errors.append(self._session.failure)
 
     def _refuse(self, errors: Sequence[ReadError]) -> NoReturn:
-        """Raise the one line that says why there is no card, and what to do."""
+        """Close, and raise UnavailableError with the reason and the remedy in one line."""
         failure, code = self._session.failure, self._session.code
         if errors and errors[0].code == "no card":
             msg = "the NVIDIA driver lists no card: check nvidia-smi -L, and that this process may open /dev/nvidia*"
@@ -179,7 +179,7 @@ class NvmlReader:
 
 
 class _Backoff:
-    """When the next try is due, on the monotonic clock."""
+    """Schedule of the next attempt, on the monotonic clock."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -188,20 +188,20 @@ class _Backoff:
 
     @property
     def due(self) -> bool:
-        """Whether the next try may be made now; the first one may."""
+        """Whether the next attempt may be made now; true before the first."""
         return self._clock.monotonic_ms() >= self._due_ms
 
     @property
     def running(self) -> bool:
-        """Whether something failed and has not been good since."""
+        """Whether a failure was recorded since the last success."""
         return self._wait_ms > 0
 
     def failed(self) -> None:
-        """Count a failure: the next try is due after twice the wait of before."""
+        """Record a failure and double the wait until the next attempt."""
         self._wait_ms = min(_LONGEST_BACKOFF_MS, self._wait_ms * 2 or _FIRST_BACKOFF_MS)
         self._due_ms = self._clock.monotonic_ms() + self._wait_ms
 
     def good(self) -> None:
-        """Forget the failures."""
+        """Reset the wait after a success."""
         self._wait_ms = 0
         self._due_ms = 0

@@ -1,8 +1,8 @@
-"""The driver's rings of samples: a card's utilization, stored until it is delivered, and the power of idle time.
+"""The driver's sample ring buffers: utilization of a card until the next tick, and power during idle time.
 
-A ring of utilization may hold only 100 samples of 1/6 s (https://docs.nvidia.com/deploy/nvml-api/,
-nvmlDeviceGetSamples), on an H100 with driver 580 71 of 200 ms: 14 s. So it is emptied every 5 s. The ring of power
-samples reaches back 2.4 s there (119 of 20 ms): it may cover a part of the idle time only; the answer says how much.
+The utilization ring may hold only 100 samples of 1/6 s (https://docs.nvidia.com/deploy/nvml-api/,
+nvmlDeviceGetSamples). On an H100 with driver 580 it holds 71 of 200 ms, or 14 s, so it is read every 5 s. The power
+ring reaches back 2.4 s there (119 samples of 20 ms), so it may cover only a part of the idle time.
 """
 
 from __future__ import annotations
@@ -22,38 +22,36 @@ from gua.nvml.calls import Calls
 from gua.nvml.driver import GPU_UTILIZATION_SAMPLES, TOTAL_POWER_SAMPLES, Code, Handle, Row
 from gua.nvml.quirks import DriverClock, ratio
 
-# nvidia-ml-py hands out ctypes structures that look up each field in Python code, 5,000 look-ups in half a minute with
-# eight cards: they are read as the C structs that they are. By nvmlValueType_t: time stamp, then a union of 8 bytes.
+# nvidia-ml-py returns ctypes structures whose field access runs in Python: 5,000 look-ups in half a minute with eight
+# cards. So they are unpacked as C structs, by nvmlValueType_t: time stamp, then a union of 8 bytes.
 # https://docs.nvidia.com/deploy/nvml-api/structnvmlSample__t.html
 _LAYOUTS: Final = ("Qd", "QI4x", "QL", "QQ", "Qq", "Qi4x", "QH6x")
 _NO_SAMPLES: Final[dict[int, tuple[int, Sequence[Row]]]] = {Code.NOT_FOUND: (1, ()), Code.NOT_SUPPORTED: (1, ())}
-# The driver's sampling period is 1/6 to 1 s by product (nvmlDeviceGetUtilizationRates in NVIDIA's reference):
-# a sample says nothing of what lies further back.
+# The driver's sampling period is 1/6 to 1 s by product (nvmlDeviceGetUtilizationRates in NVIDIA's reference).
+# A sample covers no more than that.
 _LONGEST_PERIOD_US: Final = 1_000_000
-# Samples this much further apart than usual still follow each other; beyond that some are missing in between.
+# Samples up to this factor of the period apart are consecutive; with a longer distance samples are missing in between.
 _JITTER: Final = 1.5
-# 10 minutes, the longest interval, if each of 6 samples a second stands alone. If nobody reads, the oldest are
-# forgotten.
+# 10 minutes, the longest interval, if each of 6 samples a second is stored separately. Beyond that the oldest are
+# dropped.
 MOST_SAMPLES: Final = 3600
-# What a sample has to reach to be active.
+# Percent from which a sample is active.
 _ACTIVE_PERCENT: Final = ACTIVE_FROM * 100
 
 _Spans = list[tuple[int, int]]
-"""Stretches of time without overlap, oldest first: start and end in microseconds of the driver's clock."""
+"""Non-overlapping periods, oldest first: start and end [us of the driver's clock]."""
 _Told = tuple[int, int, float]
-"""What a sample tells: start and end in microseconds of the driver's clock, percent."""
-# No card draws ten times what the largest do today (1.4 kW).
+"""A sample: start and end of the period that it covers [us of the driver's clock], and percent."""
+# Ten times the power of the largest cards today (1.4 kW); more is invalid.
 MOST_MILLIWATTS: Final = 14_000_000
 _NJ_IN_MJ: Final = 1e6  # mW x us are nJ
 _US_IN_MS: Final = 1000
 
 
 def read_ring(calls: Calls, handle: Handle, kind: int, since_us: int) -> list[tuple[int, float]] | None:
-    """Return the samples after ``since_us``, oldest first: stamp [us of the driver's clock] and value.
+    """Return the samples after ``since_us``, oldest first: time stamp [us of the driver's clock] and value.
 
-    ``None`` if that is unknown.
-
-    An idle card may answer NOT_FOUND for minutes: no samples, no error.
+    ``None`` if the ring cannot be read. An idle card may return NOT_FOUND for minutes: that is an empty list.
     """
     answer = calls.ask_with(_NO_SAMPLES, calls.driver.nvmlDeviceGetSamples, handle, kind, since_us)
     if answer is None:
@@ -72,7 +70,7 @@ def _layout(kind: int, count: int) -> struct.Struct:
 
 
 class PowerSample(NamedTuple):
-    """A sample of power: it tells of ``told_us`` before its stamp [us of the driver's clock]."""
+    """A power sample [mW] that covers ``told_us`` before its time stamp [us of the driver's clock]."""
 
     stamp_us: int
     told_us: int
@@ -80,7 +78,7 @@ class PowerSample(NamedTuple):
 
 
 def energy(samples: Sequence[PowerSample], spans: Iterable[tuple[int, int]]) -> tuple[int, float]:
-    """Return how much of these stretches the samples tell of [ms], and the energy of that [mJ]."""
+    """Return how much of the periods the samples cover [ms], and the energy of that time [mJ]."""
     all_us, nanojoules = 0, 0.0
     for since_us, until_us in spans:
         for sample in samples[bisect_right(samples, since_us, key=attrgetter("stamp_us")) :]:
@@ -94,7 +92,7 @@ def energy(samples: Sequence[PowerSample], spans: Iterable[tuple[int, int]]) -> 
 
 
 def read_power(calls: Calls, handle: Handle, since_us: int, now_us: int) -> list[PowerSample] | None:
-    """Return what the card drew since a moment of the driver's clock; ``None`` where the driver does not tell."""
+    """Return the card's power samples since ``since_us`` [us of the driver's clock]; ``None`` with fewer than two."""
     ring = read_ring(calls, handle, TOTAL_POWER_SAMPLES, since_us)
     samples = [sample for sample in ring or () if sample[0] <= now_us]
     if len(samples) < 2:
@@ -103,7 +101,7 @@ def read_power(calls: Calls, handle: Handle, since_us: int, now_us: int) -> list
     draw: list[PowerSample] = []
     before_us: int | None = None
     for stamp_us, milliwatts in samples:
-        # The first, and one after a hole, tell of their own period only.
+        # The first sample, and one after a gap, cover only their own period.
         apart_us = period_us if before_us is None else stamp_us - before_us
         told_us = apart_us if apart_us <= period_us * _JITTER else period_us
         is_power = 0 <= milliwatts <= MOST_MILLIWATTS  # no NaN
@@ -123,7 +121,7 @@ def _median(lengths_us: Sequence[int]) -> int:
 
 
 class SampleBuffer:
-    """The utilization samples of one whole card."""
+    """Store of the utilization samples of one whole card between two readings."""
 
     def __init__(self, clock: DriverClock) -> None:
         self._clock = clock
@@ -132,13 +130,13 @@ class SampleBuffer:
         self._kept: deque[UtilizationSample] = deque(maxlen=MOST_SAMPLES)
         self._begun = False
         self._idle: deque[_Spans] = deque(maxlen=MOST_SAMPLES)
-        """When each of the kept samples was idle."""
-        # Of so many of the last ones nobody has asked yet what that drew, and the first moment of these.
+        """Idle periods of each stored sample."""
+        # Number of newest samples whose idle power was not read yet, and the start of the first idle period in them.
         self._unpowered, self._unpowered_since_us = 0, 0
         self._is_used = self._was_used = False
 
     def drain(self, calls: Calls, handle: Handle) -> None:
-        """Take what the ring gained. An idle card may answer NOT_FOUND for minutes: no samples, no error."""
+        """Read new samples from the ring, and the power of their idle time."""
         if self._since_us > self._clock.now_us():
             self._start_over()
         ring = read_ring(calls, handle, GPU_UTILIZATION_SAMPLES, self._since_us)
@@ -149,7 +147,7 @@ class SampleBuffer:
             self._ask_power(calls, handle)
 
     def take(self) -> tuple[UtilizationSample, ...]:
-        """Return what was kept, oldest first and without overlap, and keep it no longer."""
+        """Return and remove the stored samples, oldest first and without overlap."""
         kept = tuple(self._kept)
         self._forget_kept()
         self._begun = False
@@ -157,7 +155,7 @@ class SampleBuffer:
         return kept
 
     def clear(self) -> None:
-        """Forget everything: the card was something else in between."""
+        """Discard everything, because the card was partitioned in between."""
         self._forget_kept()
         self._since_us = 0
 
@@ -167,7 +165,7 @@ class SampleBuffer:
         self._unpowered = 0
 
     def _start_over(self) -> None:
-        """Follow a clock that was set back: what is stamped later than now is so by the clock as it went before."""
+        """Restart after the clock was set back: discard samples whose time stamp is in the future."""
         self._since_us = 0
         now_ms = self._clock.now_us() // 1000
         while self._kept and self._kept[-1].end_ms > now_ms:
@@ -176,22 +174,22 @@ class SampleBuffer:
             self._unpowered = max(0, self._unpowered - 1)
 
     def _keep(self, calls: Calls, ring: Sequence[tuple[int, float]]) -> None:
-        # Samples from a clock that went ahead of this one are left in the ring until their time has come.
+        # Samples with a future time stamp (the driver's clock is ahead) stay in the ring until that time.
         now_us, since_us = self._clock.now_us(), self._since_us
         samples = [(stamp_us, percent) for stamp_us, percent in ring if since_us < stamp_us <= now_us]
         if not samples:
             return
         stamps_us = [stamp_us for stamp_us, _ in samples]
         lengths_us = _lengths([since_us, *stamps_us] if since_us else stamps_us)
-        # A single length counts only where none was known.
+        # A single distance counts only while the period is unknown.
         if len(lengths_us) > 1 or (lengths_us and self._period_us == _LONGEST_PERIOD_US):
             self._period_us = _median(lengths_us)
         follows_within_us = self._period_us * _JITTER
-        # Samples that follow each other are kept as one.
+        # Consecutive samples are merged into one.
         is_one = bool(since_us) and max(lengths_us) <= min(_LONGEST_PERIOD_US, follows_within_us)
         run: list[_Told] = []
         for stamp_us, percent in samples:
-            # A sample tells since the one before, but after a gap only its own period.
+            # A sample covers the time since the one before, but after a gap only its own period.
             apart_us = stamp_us - self._since_us
             told_us = min(apart_us, _LONGEST_PERIOD_US) if apart_us <= follows_within_us else self._period_us
             is_percentage = ratio(percent) is not None
@@ -199,9 +197,9 @@ class SampleBuffer:
                 calls.note("nvmlDeviceGetSamples", "not a percentage")
             elif self._since_us:
                 run.append((stamp_us - told_us, stamp_us, min(percent, 100)))
-            # Else it is the ring's very first sample, which has none before it and only starts the next.
+            # Else it is the ring's very first sample: without a predecessor it only starts the next one.
             self._since_us = stamp_us
-            # A tick's span begins within its first sample, and so that one stays by itself.
+            # A tick's span begins within its first sample, so that sample stays separate.
             if not (is_one and is_percentage and self._begun):
                 self._add(run)
                 run = []
@@ -209,7 +207,7 @@ class SampleBuffer:
         self._add(run)
 
     def _add(self, run: Sequence[_Told]) -> None:
-        """Keep the mean and the largest value of samples that follow each other, and when they were below active."""
+        """Store the mean and largest value of consecutive samples, and their idle periods."""
         if not run:
             return
         offset_us = self._clock.unix_offset_us()
@@ -228,7 +226,7 @@ class SampleBuffer:
             if percent < _ACTIVE_PERCENT:
                 idle.append((idle.pop()[0] if idle and idle[-1][1] == since_us else since_us, until_us))
         idle_us = sum(until_us - since_us for since_us, until_us in idle)
-        # Of the whole milliseconds that are kept, so that idle time is never longer than its sample.
+        # Scaled to the stored whole milliseconds, so that idle time is never longer than its sample.
         idle_ms = round((end_ms - start_ms) * idle_us / (end_us - start_us))
         self._kept.append(UtilizationSample(start_ms, end_ms, mean / 100, largest / 100, idle_ms))
         self._idle.append(idle)
@@ -238,10 +236,10 @@ class SampleBuffer:
             self._unpowered, self._unpowered_since_us = 1, idle[0][0]
 
     def _ask_power(self, calls: Calls, handle: Handle) -> None:
-        """Add what idle time drew to the samples that lack it, before the ring of power samples forgets it."""
+        """Add the energy of idle time to the samples that lack it, before the power ring loses it."""
         first, since_us = len(self._kept) - self._unpowered, self._unpowered_since_us
         self._unpowered = 0
-        # Of a card that nobody uses its counter tells what idle seconds cost; this is of those between others.
+        # An unused card's energy counter already has the energy of its idle time. Only idle gaps in use need samples.
         is_wanted = self._is_used or self._was_used
         draw = read_power(calls, handle, since_us, self._clock.now_us()) if is_wanted else None
         if draw is None:

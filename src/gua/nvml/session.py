@@ -1,4 +1,4 @@
-"""The driver as a whole: opened, counted and released in jobs of its own, as these calls may hang too."""
+"""Driver-wide calls (open, count, release), each in its own job because it may hang."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ T = TypeVar("T")
 
 
 class DriverSession:
-    """Opens the driver and counts its cards; deadlines ``until`` are times of time.monotonic.
+    """Session with the driver: opens it and counts its cards. Deadlines ``until`` are times of time.monotonic.
 
-    ``usable`` is whether it is open and was not found gone, ``version`` the driver's, ``failure`` the last call
-    that failed, with ``code`` as NVML's number of it (``None``: it has not returned).
+    ``usable`` is whether it is open and works, ``version`` the driver's version. ``failure`` is the last failed call,
+    ``code`` its NVML return code, ``None`` while the call has not returned.
     """
 
     def __init__(self, driver: Driver, executor: Executor) -> None:
@@ -35,7 +35,7 @@ class DriverSession:
     def start(self, until: float, gpms: Iterable[Gpm]) -> bool:
         """Open the driver, after releasing it if it was open; return whether it is usable at ``until``.
 
-        An answer that comes later counts from :meth:`settle` on. ``gpms`` are freed before the release.
+        A later result is processed by :meth:`settle`. ``gpms`` are freed before the release.
         """
         if not self.settle(until):
             return False
@@ -61,9 +61,9 @@ class DriverSession:
         return self.usable
 
     def count(self, until: float) -> int | None:
-        """Return the number of cards, ``None`` if it could not be read: then ``failure`` says why.
+        """Return the number of cards, ``None`` if it could not be read; ``failure`` then has the reason.
 
-        Any error of this call means that the driver is not usable; one that only hangs may still be.
+        Any error of this call means that the driver is not usable. A hanging call does not.
         """
         if not self.settle(until):
             return None
@@ -73,12 +73,12 @@ class DriverSession:
         return counts[0] if counts else None
 
     def gone(self, failure: ReadError) -> None:
-        """Note that a card's call found the driver gone."""
+        """Record that a card's call failed because the driver is gone."""
         self.usable = False
         self.failure = failure
 
     def settle(self, until: float) -> bool:
-        """Wait for the call under way, unless that was done in vain before; return whether there is none any more."""
+        """Wait for the running call, unless it already hung; return whether no call is running afterwards."""
         job = self._job
         if job is not None and not job.done:
             if not job.hung:
@@ -93,14 +93,14 @@ class DriverSession:
         return True
 
     def release(self, until: float, gpms: Iterable[Gpm]) -> None:
-        """Release the driver, unless it does not answer; then the end of the process does."""
+        """Release the driver. If it does not respond by ``until``, process exit releases it."""
         if self.settle(until) and self._is_open:
             calls = Calls(self._driver)
             self._do("nvmlShutdown", calls, lambda: self._release(calls, gpms), lambda _: None, until)
         self.usable = self._is_open = False
 
     def _release(self, calls: Calls, gpms: Iterable[Gpm]) -> None:
-        # A driver that is gone cannot be released, and need not be.
+        # A driver that is gone cannot be released and does not need to be.
         with contextlib.suppress(self._driver.NVMLError, CardLostError, DriverGoneError):
             for gpm in gpms:
                 gpm.keep(calls, ())

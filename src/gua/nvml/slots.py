@@ -1,4 +1,4 @@
-"""The host's cards by index, each with its job, and what is stored of them by UUID."""
+"""Slots for the host's cards: one per driver index with its current job, and card caches by UUID."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ReadCards = dict[str, Sequence[RawCard]]
 
 
 class _Slot:
-    """An index of the driver: its last job, and the card that was there last."""
+    """A driver index: its last job, and the card that was last at this index."""
 
     def __init__(self, index: int) -> None:
         self.index = index
@@ -32,9 +32,9 @@ class _Slot:
 
 
 class Slots:
-    """Reads all cards at the same time; deadlines ``until`` are times of time.monotonic.
+    """Parallel reader of all cards; deadlines ``until`` are times of time.monotonic.
 
-    ``with_activity`` is whether their performance counters are read, too.
+    ``with_activity``: also read their performance counters.
     """
 
     def __init__(self, driver: Driver, clock: Clock, executor: Executor, *, with_activity: bool = False) -> None:
@@ -54,17 +54,17 @@ class Slots:
 
     @property
     def idle(self) -> bool:
-        """Whether no thread is inside a call: only then may the driver be released."""
+        """Whether no thread is inside a driver call. The driver may be released only then."""
         self._abandoned = [job for job in self._abandoned if not job.done]
         return not self._abandoned and not any(slot.busy for slot in self._slots)
 
     def take_gpms(self) -> list[Gpm]:
-        """Return what is to be freed before the driver is released; the cards begin with new counters."""
+        """Return the counters to free before the driver is released; the cards start with new ones."""
         forgotten, self._forgotten = self._forgotten, []
         return [*forgotten, *(gpm for cache in self._caches.values() for gpm in cache.take_gpms())]
 
     def resize(self, count: int) -> None:
-        """Follow the driver's number of cards; with another number every index may mean another card."""
+        """Adapt to the driver's number of cards. If it changed, every index may refer to another card."""
         if count == len(self._slots):
             return
         self._abandoned += [slot.job for slot in self._slots[count:] if slot.job is not None]
@@ -73,21 +73,21 @@ class Slots:
         self.forget_handles()
 
     def forget_handles(self) -> None:
-        """Look up every card again at the next reading: the driver was opened again, or cards moved."""
+        """Discard all handles, so that the next reading looks up every card: the driver reopened, or cards moved."""
         for slot in self._slots:
             slot.handle = None
 
     def read(
         self, version: str | None, read_cards: ReadCards, until: float
     ) -> tuple[list[ReadError], ReadError | None]:
-        """Read every card that is not in ``read_cards`` yet into it.
+        """Read every card that is not yet in ``read_cards`` into it.
 
-        Returns the errors, and the one of them that shows that the driver is gone as a whole.
+        Return the errors, and the last one that shows that the whole driver is gone, ``None`` without one.
         """
         errors: list[ReadError] = []
         gone: ReadError | None = None
         waiting = [slot for slot in self._slots if slot.cache is None or slot.cache.uuid not in read_cards]
-        # Once; again for those whose drain had to end first; and again for those whose index means another card.
+        # Up to three passes: again for slots whose drain had to end first, and for indexes with another card now.
         for _ in range(3):
             done = self._read_once(waiting, version, until)
             waiting = [slot for slot in waiting if slot not in done]
@@ -109,9 +109,9 @@ class Slots:
         return errors, gone
 
     def cards(self, read_cards: ReadCards, *, complete: bool) -> list[RawCard]:
-        """Return the cards by index: as they were read, else as unread.
+        """Return the cards by index: as read, else with unknown values.
 
-        A card that is at no index any more is forgotten, unless it was lost or the look was not ``complete``.
+        A card without an index is removed from the cache, unless it is lost or the look was not ``complete``.
         """
         present = {slot.cache.uuid for slot in self._slots if slot.cache is not None}
         for uuid, cache in list(self._caches.items()):
@@ -121,7 +121,7 @@ class Slots:
         return [raw for cache in order for raw in read_cards.get(cache.uuid) or cache.unread()]
 
     def drain(self, until: float) -> None:
-        """Empty the rings of every whole card; what is slow goes on beside."""
+        """Read the ring buffers of every whole card until ``until``; slow jobs continue in the background."""
         jobs: list[Job] = []
         for slot in self._slots:
             cache = slot.cache
@@ -134,11 +134,11 @@ class Slots:
         self._executor.run(jobs, until)
 
     def wait(self, until: float) -> None:
-        """Wait for the jobs under way, without those that hung before."""
+        """Wait for running jobs, except those that already hung."""
         self._executor.wait([slot.job for slot in self._slots if slot.job is not None and not slot.job.hung], until)
 
     def _read_once(self, waiting: Sequence[_Slot], version: str | None, until: float) -> dict[_Slot, CardRead]:
-        """Read the cards that have no job; return those that answered in time."""
+        """Read the cards of idle slots; return those that finished in time."""
         reads = {slot: self._begin(slot, version) for slot in waiting if not slot.busy}
         self._executor.run([slot.job for slot in reads if slot.job is not None], until)
         self.wait(until)
@@ -153,7 +153,7 @@ class Slots:
         return read
 
     def _abandon_optional(self, slot: _Slot, read: CardRead) -> None:
-        """Take what a card has without the optional call that hangs."""
+        """Complete a reading without its hanging optional call, and abandon its job."""
         job = slot.job
         if job is None or read.cache is None or job.done or job.calls.optional_since is None:
             return
@@ -164,7 +164,7 @@ class Slots:
         slot.job = None
 
     def _take(self, slot: _Slot, read: CardRead, read_cards: ReadCards) -> None:
-        """Store what a reading brought."""
+        """Store the result of a reading."""
         slot.handle = read.handle
         slot.cache = read.cache or slot.cache
         if slot.cache is None:
@@ -179,7 +179,7 @@ class Slots:
         return self._caches.setdefault(uuid, CardCache(uuid, self._clock, with_activity=self._with_activity))
 
     def _no_answers(self, waiting: Sequence[_Slot]) -> list[ReadError]:
-        """Return the call that hangs for each slot that has not answered; it is not waited for again."""
+        """Return the hanging call of each unfinished slot; later readings do not wait for it again."""
         errors: list[ReadError] = []
         for slot in waiting:
             job = slot.job
@@ -191,7 +191,7 @@ class Slots:
         return errors
 
     def _errors_between(self) -> list[ReadError]:
-        """Return the errors of calls that are given up, and those of the drains since the last reading."""
+        """Return the errors of disabled calls, and those of drains since the last reading."""
         caches = [(slot, slot.cache) for slot in self._slots if slot.cache is not None]
         errors = [error for _, cache in caches for error in cache.given_up.errors()]
         for slot, cache in caches:

@@ -1,1 +1,1 @@
-"""The only reader of /proc."""
+"""Access to /proc; no other package reads it."""

@@ -1,7 +1,7 @@
-"""The host's clocks, its moment of boot, and which machine it is.
+"""The host's clocks, its boot time, and its machine id.
 
-A process is known by its start, which is counted from boot. If boot moved by a second between two runs, every
-process would look like a new one; so the first answer of a boot is kept in a small file.
+A process is identified by its start, which is relative to boot. If the boot time changed by a second between two agent
+starts, every process would seem new. So the first value of a boot is stored in a small file.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _LONGEST_BYTES: Final = 1024
 
 
 def machine_id(path: Path = Path("/etc/machine-id")) -> str | None:
-    """Return the id of this installation of the system (machine-id(5)), ``None`` where there is none."""
+    """Return the id of this operating system installation (machine-id(5)), ``None`` without one."""
     try:
         return path.read_text(encoding="ascii").strip() or None
     except (OSError, UnicodeDecodeError):
@@ -27,9 +27,9 @@ def machine_id(path: Path = Path("/etc/machine-id")) -> str | None:
 
 
 def stored_boot_time_ms(procfs: ProcFs, path: Path) -> int | None:
-    """Return this boot's moment (Unix time, ms) as ``path`` keeps it; the first call of a boot writes it there.
+    """Return this boot's time [Unix ms] from the file ``path``; the first call of a boot writes the file.
 
-    Without a boot id, or where the file cannot be written, the answer is that of now.
+    Without a boot id, or if the file cannot be written, return the current value.
     """
     boot_id = procfs.boot_id()
     if boot_id is None:
@@ -39,7 +39,7 @@ def stored_boot_time_ms(procfs: ProcFs, path: Path) -> int | None:
         return kept
     boot_time_ms = procfs.boot_time_ms()
     if boot_time_ms is not None:
-        # Failing to keep it costs the identity of processes across runs after a clock step, not the tick.
+        # Without the file, processes lose their identity across agent starts after a clock step. Ticks go on.
         with contextlib.suppress(OSError):
             _keep(path, boot_id, boot_time_ms)
     return boot_time_ms
@@ -47,7 +47,7 @@ def stored_boot_time_ms(procfs: ProcFs, path: Path) -> int | None:
 
 def _kept(path: Path, boot_id: str) -> int | None:
     try:
-        # Neither through a link nor waiting for whoever writes into a pipe.
+        # Does not follow a link and does not wait for the writer of a pipe.
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         with os.fdopen(descriptor, "rb") as file:
             content = json.loads(file.read(_LONGEST_BYTES) or b"")
@@ -71,10 +71,10 @@ def _keep(path: Path, boot_id: str, boot_time_ms: int) -> None:
 
 
 class SystemClock:
-    """Wall clock, CLOCK_MONOTONIC (it stands still in suspend) and the kernel's boot id."""
+    """Wall clock, CLOCK_MONOTONIC (which stops in suspend) and the kernel's boot id."""
 
     def __init__(self, procfs: ProcFs) -> None:
-        # The boot cannot change under a living process.
+        # The boot id cannot change during the lifetime of a process.
         self._boot_id = procfs.boot_id()
 
     def wall_ms(self) -> int:
@@ -86,5 +86,5 @@ class SystemClock:
         return time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1_000_000
 
     def boot_id(self) -> str | None:
-        """Return the id of this boot, ``None`` where /proc does not tell."""
+        """Return the id of this boot, ``None`` if /proc does not have it."""
         return self._boot_id

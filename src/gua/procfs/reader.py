@@ -1,7 +1,7 @@
-"""The kernel's own word on processes, this boot and this process's namespaces; proc(5) describes the texts.
+"""Reader of processes, the boot and this process's namespaces in procfs; proc(5) documents the formats.
 
-Opens no command line and no environment; for the former see :mod:`gua.procfs.command_line`. The root is a setting:
-containers mount the host's /proc elsewhere, tests keep saved trees.
+It does not read command lines (see :mod:`gua.procfs.command_line`) or environments. The root is a parameter: containers
+mount the host's /proc elsewhere, tests use saved trees.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ _ALL_USERS: Final = 4_294_967_295
 _DEAD: Final = frozenset("ZXx")
 _STAT_BYTES: Final = 4_096
 _CHUNK_BYTES: Final = 16_384
-# /proc/stat has a field for every interrupt and may have 100 kB; nothing here is larger.
+# /proc/stat has a field for every interrupt and may have 100 kB; no other file read here is larger.
 _MOST_BYTES: Final = 4 * 2**20
 
 
 class Stat(NamedTuple):
-    """``/proc/<pid>/stat``: the process's name, its start in clock ticks since boot, its state's letter."""
+    """Fields of ``/proc/<pid>/stat``: the process's name, its start in clock ticks since boot, its state letter."""
 
     comm: str
     start_ticks: int
@@ -32,14 +32,14 @@ class Stat(NamedTuple):
 
     @property
     def is_dead(self) -> bool:
-        """Whether it has ended and only waits to be reaped: its cgroup may be gone already."""
+        """Whether the process has ended and waits to be reaped: its cgroup may be gone already."""
         return self.state in _DEAD
 
 
 def parse_stat(text: str) -> Stat | None:
-    """Return what ``/proc/<pid>/stat`` says, ``None`` if it is cut or is something else.
+    """Return the fields of ``/proc/<pid>/stat``, ``None`` if the text is truncated or invalid.
 
-    The name stands in parentheses and may hold spaces and parentheses itself: it ends at the last one.
+    The name is in parentheses and may contain spaces and parentheses itself: it ends at the last one.
     """
     opened, closed = text.find("("), text.rfind(")")
     if opened < 0 or closed < opened:
@@ -53,7 +53,7 @@ def parse_stat(text: str) -> Stat | None:
 
 
 def parse_uid(text: str) -> int | None:
-    """Return the real user id in ``/proc/<pid>/status``: who started the process, also of a set-uid program."""
+    """Return the real user id in ``/proc/<pid>/status``: the user who started it, also for a set-uid program."""
     for line in text.splitlines():
         name, _, values = line.partition(":")
         if name == "Uid":
@@ -63,7 +63,7 @@ def parse_uid(text: str) -> int | None:
 
 
 def parse_boot_time_ms(text: str) -> int | None:
-    """Return the moment of boot in ``/proc/stat`` as Unix time in ms (whole seconds)."""
+    """Return the boot time in ``/proc/stat`` as Unix time in ms (whole seconds); ``None`` if it is missing."""
     for line in text.splitlines():
         name, _, value = line.partition(" ")
         if name == "btime" and value.strip().isdecimal():
@@ -73,9 +73,9 @@ def parse_boot_time_ms(text: str) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class UserIds:
-    """How the user ids that this process sees map to the namespace around its own (user_namespaces(7)).
+    """Mapping of user ids from this process's user namespace to its parent namespace (user_namespaces(7)).
 
-    ``ranges`` are (first inside, first outside, how many). ``overflow`` stands for every user without a place here.
+    ``ranges`` are (first inside, first outside, count). ``overflow`` stands for all users without a mapping.
     """
 
     ranges: tuple[tuple[int, int, int], ...] = ((0, 0, _ALL_USERS),)
@@ -83,11 +83,11 @@ class UserIds:
 
     @property
     def are_the_hosts(self) -> bool:
-        """Whether an id means here what it means on the host, as in the initial user namespace."""
+        """Whether ids equal the host's, as in the initial user namespace."""
         return self.ranges == ((0, 0, _ALL_USERS),)
 
     def outside(self, uid: int) -> int | None:
-        """Return the id outside, ``None`` if it may be anybody's."""
+        """Return the id in the parent namespace, ``None`` if it is unknown."""
         if self.are_the_hosts:
             return uid
         if uid == self.overflow:
@@ -96,9 +96,9 @@ class UserIds:
 
 
 def parse_user_ids(uid_map: str, overflow: str) -> UserIds:
-    """Return what ``/proc/self/uid_map`` and ``/proc/sys/kernel/overflowuid`` say.
+    """Return the mapping in ``/proc/self/uid_map`` and ``/proc/sys/kernel/overflowuid``.
 
-    Kernels without user namespaces have neither: ids are the host's then.
+    Kernels without user namespaces have neither file; ids are the host's then.
     """
     ranges = []
     for line in uid_map.splitlines():
@@ -110,31 +110,31 @@ def parse_user_ids(uid_map: str, overflow: str) -> UserIds:
 
 
 def parse_root_mount(text: str) -> tuple[str, str] | None:
-    """Return what is mounted at ``/`` in a ``mountinfo``: (device, directory on it), ``None`` if it does not tell.
+    """Return the mount at ``/`` in a ``mountinfo`` as (device, directory on it), ``None`` if it is missing.
 
-    Mount ids differ from one mount namespace to the next, device and directory do not: a service with
-    ``PrivateTmp=yes`` has the host's, a container has its own.
+    Mount ids differ between mount namespaces, device and directory do not: a service with ``PrivateTmp=yes`` has the
+    host's, a container has its own.
     """
     fields = _mount(text, "/")
     return None if fields is None else (fields[2], fields[3])
 
 
 def parse_hidepid(text: str) -> str | None:
-    """Return the ``hidepid`` option of the procfs at ``/proc`` in a ``mountinfo``, ``None`` if nothing is hidden."""
+    """Return the ``hidepid`` option of the procfs at ``/proc`` in a ``mountinfo``, ``None`` if it hides no process."""
     fields = _mount(text, "/proc") or [""]
     hidden = dict(option.partition("=")[::2] for option in fields[-1].split(",")).get("hidepid")
     return None if hidden in {None, "0", "off"} else hidden
 
 
 def _mount(text: str, path: str) -> list[str] | None:
-    """Return the fields of the last line of a ``mountinfo`` for a path, which lies on top of those before."""
+    """Return the fields of the last ``mountinfo`` line for a path: the topmost mount; ``None`` without one."""
     lines = [line.split(" ") for line in text.splitlines()]
     return next((fields for fields in reversed(lines) if len(fields) > 5 and fields[4] == path), None)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ProcessRecord:
-    """What /proc tells of one process; ``uid`` is the host's, ``cgroup`` the text of its cgroup file."""
+    """One process in /proc; ``uid`` is the host's, ``cgroup`` the text of its cgroup file."""
 
     pid: int
     comm: str
@@ -144,7 +144,7 @@ class ProcessRecord:
 
 
 def read_once(path: str, most_bytes: int) -> bytes | None:
-    """Return what one read of a file gives, ``None`` where it cannot be read."""
+    """Return the bytes of a single read(2) of a file, ``None`` if it cannot be read."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
@@ -158,25 +158,25 @@ def read_once(path: str, most_bytes: int) -> bytes | None:
 
 
 class ProcFs:
-    """Reads a procfs tree. Nothing here raises: what cannot be read is ``None``."""
+    """Reader of a procfs tree. Never raises: what cannot be read is ``None``."""
 
     def __init__(self, root: Path = Path("/proc")) -> None:
         self.root = root
         self._prefix = f"{root}/"
         self.ticks_per_second = os.sysconf("SC_CLK_TCK")
-        # A living process stays in its user namespace.
+        # Read once, because this process never changes its user namespace.
         self.user_ids: UserIds = parse_user_ids(
             self._text("self/uid_map") or "", self._text("sys/kernel/overflowuid") or ""
         )
 
     def stat(self, pid: int) -> Stat | None:
-        """Return a process's name and start: one file, cheap enough for every tick."""
-        # One line of at most a few hundred bytes, which the kernel hands out at once.
+        """Return a process's name, start and state from one file, cheap enough for every tick."""
+        # One line of at most a few hundred bytes, which the kernel returns in a single read.
         content = read_once(f"{self._prefix}{pid}/stat", _STAT_BYTES)
         return None if content is None else parse_stat(content.decode("utf-8", "replace"))
 
     def process(self, pid: int) -> ProcessRecord | None:
-        """Return a process, ``None`` if it is not there, is hidden, or its pid passed to another while it was read."""
+        """Return a process, ``None`` if it has ended, is hidden, or its pid was reused during the read."""
         stat = self.stat(pid)
         if stat is None:
             return None
@@ -195,24 +195,24 @@ class ProcFs:
         )
 
     def boot_id(self) -> str | None:
-        """Return the random id of this boot."""
+        """Return the random id of this boot, ``None`` if it cannot be read."""
         text = self._text("sys/kernel/random/boot_id")
         return (text or "").strip() or None
 
     def boot_time_ms(self) -> int | None:
-        """Return the moment of boot as Unix time in ms, as of now: it moves when the clock is set."""
+        """Return the current boot time as Unix time in ms; it changes when the clock is set."""
         return parse_boot_time_ms(self._text("stat") or "")
 
     def in_initial_pid_namespace(self) -> bool:
-        """Return whether this process surely runs in the host's own PID namespace.
+        """Return whether this process certainly runs in the host's own PID namespace.
 
-        ``self`` is this process also in a procfs of an outer namespace, and its ``ns/pid`` is the namespace it
-        runs in. So a container that mounts the host's /proc but has a PID namespace of its own is found out, and
-        rightly: what the driver lists there depends on it. Older drivers list the host's pids
-        (https://github.com/NVIDIA/nvidia-docker/issues/1483), newer ones translate pids to the caller's namespace
-        and leave out all processes outside of it (``os_find_ns_pid`` in NVIDIA's open kernel modules). Neither
-        can be told from the other by looking at a list, so it is not believed. A procfs in which this process
-        has no pid has no ``self``: not known either.
+        ``self`` is this process even in a procfs of an outer namespace, and ``ns/pid`` is the namespace that it runs
+        in. So a container with the host's /proc but its own PID namespace is detected, which matters because the
+        driver's lists depend on it. Older drivers list host pids
+        (https://github.com/NVIDIA/nvidia-docker/issues/1483). Newer ones translate pids to the caller's namespace and
+        omit processes outside of it (``os_find_ns_pid`` in NVIDIA's open kernel modules). A list does not show which
+        of the two it is, so it is not used. A procfs in which this process has no pid has no ``self``: the
+        result is then false too.
         """
         try:
             return str((self.root / "self/ns/pid").readlink()) == INITIAL_PID_NAMESPACE
@@ -220,25 +220,25 @@ class ProcFs:
             return False
 
     def shares_host_root(self) -> bool:
-        """Return whether this process surely has the root file system of the host's first process.
+        """Return whether this process certainly has the root file system of the host's first process.
 
-        Only then are its users (/etc/passwd, the name service) the host's. Device and directory of the root
-        mount are compared: both files may be read by everybody, and hardened services share them with the host.
+        Only then are its users (/etc/passwd, the name service) the host's. Device and directory of the root mounts are
+        compared, because both files are world-readable and hardened services share them with the host.
         """
         mine = parse_root_mount(self._text("self/mountinfo") or "")
         return mine is not None and mine == parse_root_mount(self._text("1/mountinfo") or "")
 
     @property
     def host_passwd(self) -> Path:
-        """Where the host's own users stand, seen from a container; opening it takes CAP_SYS_PTRACE."""
+        """Path of the host's passwd file as seen from a container; opening it requires CAP_SYS_PTRACE."""
         return self.root / "1/root/etc/passwd"
 
     def hidepid(self) -> str | None:
-        """Return how the procfs hides other users' processes, ``None`` if it does not."""
+        """Return the procfs's ``hidepid`` mode for other users' processes, ``None`` if it hides none."""
         return parse_hidepid(self._text("self/mountinfo") or "")
 
     def is_there(self) -> bool:
-        """Return whether the root holds a procfs that can be read at all."""
+        """Return whether the root has a readable procfs."""
         return self._text("stat") is not None
 
     def _text(self, path: str) -> str | None:
@@ -249,5 +249,5 @@ class ProcFs:
                     content += more
         except OSError:
             return None
-        # Names are bytes to the kernel: whatever is not UTF-8 is shown, and does not stop the tick.
+        # Names are bytes to the kernel. Invalid UTF-8 is replaced and must not stop the tick.
         return content.decode("utf-8", "replace")
