@@ -109,10 +109,7 @@ class Series:
 
 
 class Counters:
-    """Counter values of a card and its processes and allocations, before and after a tick.
-
-    A series that a tick does not contain loses its values.
-    """
+    """Counter values of a card's series before and after a tick; a series missing from a tick loses its values."""
 
     def __init__(self, before: Sums) -> None:
         self.before = before

@@ -39,10 +39,7 @@ class _Moment(NamedTuple):
 
 
 class ServingHealth:
-    """Health of the sampling loop, for probes.
-
-    The loop's thread writes and others read without a lock, so each attribute is replaced as a whole.
-    """
+    """Health of the sampling loop. Its thread writes, others read without a lock: each attribute is replaced whole."""
 
     def __init__(self, clock: Clock, interval_ms: int) -> None:
         self._clock = clock

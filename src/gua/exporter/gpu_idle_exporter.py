@@ -1,8 +1,7 @@
 """Metrics of gpu-idle-exporter from a tick, under the same names, so that its dashboards and alerts keep working.
 
 Definition (README of https://github.com/affinode/gpu-idle-exporter): a compute process with memory is idle once its SM
-utilization was 0 % in two consecutive polls. Unlike there, unknown values have no sample, and use of the video encoder
-or decoder counts as utilization.
+utilization was 0 % in two polls in a row. Differences: unknown values have no sample, and video codecs count as use.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """HTTP server for scrapers and probes: one thread per client, at most 32 clients for 15 s each.
 
-A slow or silent client occupies a thread and a socket until it is disconnected. At the maximum number of clients a new
-one replaces the oldest.
+Slow or silent clients are then disconnected. At the maximum number of clients a new one replaces the oldest.
 """
 
 from __future__ import annotations
