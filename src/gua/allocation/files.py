@@ -43,8 +43,8 @@ _WORKLOAD: Final = {"workload_kind": "kind", "workload_model": "model"}
 class FileAllocation:
     """Allocation in one file, with cards by the names used there. Times are Unix ms.
 
-    ``node`` is this host's name in the scheduler that numbers the cards. ``is_planned``: the file was written before the
-    allocation begins. Any other start in the future means that the clock was set back.
+    ``node`` is this host's name in the scheduler that numbers the cards. ``is_planned``: the file was written before
+    the allocation begins. Any other start in the future means that the clock was set back.
     """
 
     source: str
