@@ -32,8 +32,7 @@ _FOREIGN = {
 class RecordedFile:
     """A file, read up to its ``size`` [bytes] when first opened, so that every pass reads the same rows.
 
-    ``number`` is the last line read. ``left_out`` describes the first five skipped lines; ``left_out_lines`` is the
-    number of all skipped lines.
+    ``number`` is the last line read. ``left_out`` describes the first five of ``left_out_lines`` skipped lines.
     """
 
     path: Path
@@ -145,7 +144,7 @@ def first_time(source: RecordedFile, read: Read[R]) -> int | None:
 def merged(first: Iterable[tuple[int, RecordedFile]], read: Read[R]) -> Iterator[R]:
     """Return the rows of all files merged by time; ``first`` has each file with the time of its first row (Unix ms).
 
-    Rows of one file stay in its order. Files are opened when their first row is reached: daily files are open in turn.
+    Rows of one file stay in its order. A file is opened when its first row is reached, so few are open at a time.
     """
 
     def timed(first_ms: int, source: RecordedFile) -> Iterator[tuple[int, R | None]]:
