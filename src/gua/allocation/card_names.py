@@ -88,7 +88,7 @@ class CardTable:
         return sorted((card for card in self._gpus if card.gpu_index is not None), key=lambda card: card.gpu_index or 0)
 
     def find(self, name: CardName) -> frozenset[str]:
-        """Return the UUIDs of the named card or instance, none if there is no such card. ``gres`` never matches."""
+        """Return the UUIDs of the named card or instance, none if it does not exist. ``gres`` never matches."""
         uuid = self._by_name.get((name.kind, name.value.lower() if isinstance(name.value, str) else name.value))
         gpus = frozenset[str]() if uuid is None else frozenset({uuid})
         return gpus if name.instance is None else self._instances_of(gpus, name.instance)

@@ -181,8 +181,8 @@ class AllocationFolder:
     def look(self, since_ms: int, now_ms: int) -> FolderLook:
         """Return the allocations of all files, including ended ones; times are Unix ms.
 
-        The allocation of a removed file ended at the folder's last change if that is after the last look, else at the
-        last look, or at its own earlier end.
+        The allocation of a removed file ends with it: at the folder's last change, or at the last look if no change is
+        later. Its own end counts if that is earlier.
         """
         if self._asked != (since_ms, now_ms):
             self._asked = since_ms, now_ms
@@ -242,7 +242,7 @@ def merged(told: dict[str, FileAllocation], since_ms: int) -> tuple[dict[str, Fi
 
 
 def joined(one: FileAllocation, other: FileAllocation) -> FileAllocation:
-    """Return two parts of an allocation as one: all cards, earliest start and latest end; other fields of ``one``."""
+    """Return two parts of an allocation as one: all cards, earliest start, latest end, and other fields of ``one``."""
     return replace(
         one,
         cards=tuple(dict.fromkeys((*one.cards, *other.cards))),
@@ -310,7 +310,7 @@ class FilesReader:
 
 
 def first_of(troubles: Sequence[str]) -> str | None:
-    """Return the first error and the number of others in one text; ``None`` if there is none."""
+    """Return the first error and the number of others in one text; ``None`` without errors."""
     if len(troubles) < 2:
         return troubles[0] if troubles else None
     return f"{troubles[0]} (and {len(troubles) - 1} more)"

@@ -45,7 +45,7 @@ class PodList(Protocol):
 class KubeletAnswer:
     """Result of the last kubelet query at ``asked_at`` (monotonic [s]); ``failure`` is why it failed.
 
-    ``devices`` is ``None`` where only limits are known; ``doubt`` is why the answer may be incomplete.
+    ``devices`` is ``None`` if only limits are known; ``doubt`` is why the answer may be incomplete.
     """
 
     asked_at: float
@@ -98,8 +98,7 @@ class KubernetesReader:
     after a failure, 2 s for a new pod).
 
     ``ask_devices`` raises GuaError; on NoSocketError the limits in ``pods`` are used instead. ``own_pod`` is this
-    process's pod: an answer without it is incomplete. ``folders`` returns pods with their uids where ``pods`` is
-    ``None``.
+    process's pod: an answer without it is incomplete. ``folders`` returns pods with their uids if ``pods`` is ``None``.
     """
 
     name = SOURCE
@@ -189,9 +188,9 @@ class KubernetesReader:
         return None
 
     def _pod_list(self, devices: Sequence[PodDevices] | None) -> tuple[ListedPod, ...]:
-        """Return the list of pods; a new one if the pods with devices changed, or the cached one is 25 s old.
+        """Return the cached list of pods, or a new one if it is 25 s old, or the pods with devices changed.
 
-        Raises GuaError if a new list fails and ``devices`` is ``None``. With devices an old list is good enough.
+        Without ``devices`` the list is always new, and a failure raises GuaError; with them an old list is good enough.
         """
         now = self._monotonic()
         places = frozenset(each.place for each in devices or () if each.devices or each.claimed)

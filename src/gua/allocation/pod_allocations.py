@@ -46,8 +46,8 @@ class Found:
 def found_by_limits(pods: Sequence[ListedPod], cards: CardTable, pods_on: PodsOn) -> Found:
     """Return the pods' allocations by their limits and the processes seen on cards.
 
-    A limit such as ``nvidia.com/gpu: 2`` has only a count. Cards are certain if no pod has a limit, if the limits cover
-    all cards, or if each pod's processes are seen on as many cards as its limit. Other cards are unknown.
+    A limit such as ``nvidia.com/gpu: 2`` is only a count. It identifies cards if the limits cover all cards, or if each
+    pod's processes are seen on as many cards as its limit. Other cards are unknown unless no pod has a limit.
     """
     found = Found()
     whole, instances = cards.whole(), cards.instances()
@@ -143,7 +143,7 @@ def _candidates(pod: PodDevices, cards: CardTable, found: Found) -> Iterator[fro
 
 
 def _narrowed(candidates: frozenset[str], pod: ListedPod, pods_on: PodsOn) -> frozenset[str]:
-    """Return the only candidate with processes of the pod; all candidates if there is not exactly one."""
+    """Return the candidate with processes of the pod if exactly one has them, else all candidates."""
     if len(candidates) < 2:
         return candidates
     on = frozenset(uuid for uuid in candidates if not pods_on.get(uuid, frozenset()).isdisjoint(pod.uids))

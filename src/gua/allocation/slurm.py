@@ -159,8 +159,8 @@ class _Gathered:
 class SlurmReader:
     """Reader of jobs from hook files, files of other tools, and polling; each of them may be missing.
 
-    Each job is reported once, with the times of its file if there is one, else Slurm's. A failed poll makes the source
-    fail until the next good one, but jobs in files remain. If Slurm no longer knows a file's job, the job ended at its
+    Each job is reported once, with the times of its file if it has one, else Slurm's. A failed poll makes the source
+    fail until the next good one, but jobs in files remain. If Slurm no longer runs a file's job, the job ended at its
     end time in Slurm, or at the poll.
     """
 
@@ -296,7 +296,7 @@ class SlurmReader:
     def _unknown(
         self, answer: PollAnswer | None, allocations: Sequence[Allocation], table: CardTable, node: str | None
     ) -> frozenset[str]:
-        """Return the UUIDs of cards that Slurm reports as used without a known job."""
+        """Return the UUIDs of cards that Slurm reports as used without a known job. If indices are missing: all other cards."""
         if answer is None or not (answer.unexplained or answer.unplaced):
             return frozenset()
         names = [CardName("gres", place) for place in sorted(answer.unexplained)]

@@ -1,6 +1,6 @@
 """Slurm's configuration of this host: the card for each gres index, and whether the host is a node.
 
-The gres index is a GPU's position in gres.conf: in the order of ``File=`` where that names devices, in PCI bus order
+The gres index is a GPU's position in gres.conf: in the order of ``File=`` if that names devices, in PCI bus order
 with ``AutoDetect=nvml`` (https://slurm.schedmd.com/gres.conf.html). SLURM_JOB_GPUS and ``IDX:`` contain it. It equals
 the device's minor number only if gres.conf names all devices in order.
 """
@@ -112,7 +112,7 @@ class GresConf:
         self._orders: dict[str | None, GresOrder] = {}
 
     def refresh(self) -> None:
-        """Read the file if it changed."""
+        """Read gres.conf again if it changed or moved; a missing or unreadable file clears the cache."""
         before, self._read = self._read, None
         slurm_conf = os.environ.get("SLURM_CONF")
         places = (*([Path(slurm_conf).parent] if slurm_conf else []), *PLACES)

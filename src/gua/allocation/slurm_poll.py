@@ -149,7 +149,7 @@ def parse_slurmd(answer: str) -> str | None:
 
 
 def parse_node_name(answer: str, host: str) -> str | None:
-    """Return the only node on this host in ``scontrol show node -o``, ``None`` if there is not exactly one."""
+    """Return the node on this host in ``scontrol show node -o``, ``None`` unless exactly one matches."""
     nodes: list[str] = []
     for line in answer.splitlines():
         name, hostname = _NODE.match(line), _HOSTNAME.search(line)

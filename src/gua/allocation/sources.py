@@ -33,7 +33,7 @@ class ReaderLook:
 
 
 class SourceReader(Protocol):
-    """One source of allocations."""
+    """Interface of a reader of one allocation source."""
 
     @property
     def name(self) -> str:
@@ -77,7 +77,7 @@ class Sources:
         self.notes: tuple[str, ...] = ()
 
     def look(self, since_ms: int, now_ms: int, cards: Sequence[CardKey]) -> AllocationLook:
-        """Return all allocations that cover any time within (since_ms, now_ms], and the health of each reader."""
+        """Return all allocations within (since_ms, now_ms], Unix ms, and the health of each reader; never raises."""
         looks = [(reader.name, _look(reader, since_ms, now_ms, cards)) for reader in self._readers]
         allocations: dict[tuple[str, str], Allocation] = {}
         for _, look in looks:
@@ -104,7 +104,7 @@ class Sources:
 
 
 def open_sources(names: Sequence[str], openers: Sequence[Opener]) -> Sources | None:
-    """Open the named sources, with ``auto`` also the detected ones; return ``None`` if there are none.
+    """Open the named sources, with ``auto`` also the detected ones; return ``None`` if none is selected.
 
     Raises UsageError for a name without an opener.
     """

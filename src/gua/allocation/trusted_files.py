@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class TrustedFile(Generic[T]):
-    """Parsed content of a file and its modification time (Unix ms); ``bad`` is why there is no content."""
+    """Parsed content of a file and its modification time (Unix ms); ``bad`` is why the content is missing."""
 
     stamp: Stamp
     changed_ms: int

@@ -168,7 +168,7 @@ class AllocationSeries:
     def __init__(self) -> None:
         self._seen: dict[str, _Seen] = {}
 
-    def add_card(  # noqa: PLR0913 - a card, its verdict, and where its samples go
+    def add_card(  # noqa: PLR0913 - a card, its state, and the destinations of its samples
         self,
         made: Mapping[str, Family],
         card: CardReading,

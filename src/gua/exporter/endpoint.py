@@ -211,7 +211,7 @@ class PrometheusEndpoint(ServingHealth):
             self._page = page
             self._empty = Page([target_info(tick.origin), tick_time, _is_stale(1)])
             self.served(tick)
-        except Exception as error:  # noqa: BLE001 - as above
+        except Exception as error:  # noqa: BLE001 - must not raise
             self._failing = f"the page could not be made: unexpected {type(error).__name__}: {error}"
 
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:

@@ -129,7 +129,7 @@ def _use(process: ProcessReading, clock: IdleCounter | None) -> _Use:
 def _together(one: _Use, other: _Use) -> _Use:
     """Return the combined values of a process on two instances of a GPU: idle only while idle on both.
 
-    ``idle_bytes`` adds the memory on the instances where the process is idle.
+    ``idle_bytes`` adds the memory on those instances on which the process is idle.
     """
     seconds = (one.idle_seconds, other.idle_seconds)
     return _Use(

@@ -85,7 +85,8 @@ class ReservedHistory:
 def read(paths: Sequence[Path]) -> ReservedHistory:
     """Return the records of all files, ordered by start; ``-`` is standard input.
 
-    Raises UsageError for a missing file, UnavailableError for an unreadable one, DataError for invalid content.
+    Raises UsageError for a missing file, UnavailableError for an unreadable one, DataError with file and line for
+    invalid content, or for a file without records.
     """
     history = ReservedHistory()
     known: set[ReservedCard] = set()

@@ -56,8 +56,8 @@ class RecordedFile:
     def lines(self) -> Iterator[str]:
         """Yield the file's lines with their newlines; only the last line may lack it.
 
-        Raises DataError for text that is not UTF-8, a line above 1 MiB or a file that became shorter, UnavailableError
-        if the file cannot be read.
+        Raises DataError for text that is not UTF-8, a line above 1 MiB or a file that became shorter. Raises
+        UnavailableError if the file cannot be read.
         """
         self.number = self.left_out_lines = 0
         self.left_out.clear()
@@ -103,8 +103,8 @@ def opening(path: Path, remedy: str) -> Iterator[None]:
 def open_source(path: Path) -> RecordedFile:
     """Return the file, with its current size and whether its first character is that of JSON Lines.
 
-    Raises UsageError if it does not exist or is not a regular file, UnavailableError if it cannot be read, DataError if
-    it is empty or neither CSV nor JSON Lines.
+    Raises UsageError if it does not exist or is not a regular file, and UnavailableError if it cannot be read. Raises
+    DataError if it is empty or neither CSV nor JSON Lines.
     """
     with opening(path, "give the path of a recorded file"):
         status = path.stat()
@@ -131,7 +131,7 @@ def _is_json_lines(path: Path, head: bytes) -> bool:
     return text[:1] == b"{"
 
 
-R = TypeVar("R", bound=tuple[Any, ...])  # a row begins with its time
+R = TypeVar("R", bound=tuple[Any, ...])  # first element: time (Unix ms)
 Read = Callable[[RecordedFile], Iterator[R]]
 
 

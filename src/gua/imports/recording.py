@@ -75,7 +75,7 @@ class Spacings:
 def nominal_interval_ms(spacings: Spacings) -> int:
     """Return the median distance of a card's rows [ms], rounded to seconds and at least 1 s.
 
-    Raises UsageError if there are no distances, or if the median is more than a day.
+    Raises UsageError without distances, or if the median is more than a day.
     """
     median = spacings.median_ms()
     if median is None:
@@ -101,7 +101,7 @@ def survey(rows: Iterable[CardRow], *, interval_ms: int | None, in_order: bool) 
 
     ``interval_ms`` is the nominal interval, inferred if ``None``. ``in_order`` requires rows of all cards in order of
     time, as joining process lists needs. Raises DataError if times of a card go back or two rows of a card differ at
-    one time, UsageError if the interval cannot be inferred.
+    one time. Raises UsageError if the interval cannot be inferred.
     """
     found = Survey(inferred=interval_ms is None)
     last: dict[tuple[str, str], CardRow] = {}

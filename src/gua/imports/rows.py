@@ -204,7 +204,7 @@ def _lost(used: Cell, utilization: Cell) -> bool:
 
 
 class _Cards:
-    """The cards of one file by the cells that identify them."""
+    """Cached parser of the cells that identify a card, for one file; it remembers uuids by host and index."""
 
     def __init__(self, host: str | None, given: tuple[str, ...]) -> None:
         self._host = host

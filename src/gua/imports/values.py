@@ -196,8 +196,8 @@ class Timestamps:
     """Stateful parser of the times of one file, in the order of its rows; the last cell is cached.
 
     Formats: local time (``2026/03/25 04:47:19.043``), ISO 8601 with or without an offset, or Unix time in s, ms, µs or
-    ns. A local time that occurs twice, at the end of daylight saving time, is the earlier one unless that would be more
-    than a minute before the previous row. ``without_offset`` is whether any time had no offset.
+    ns. A local time that occurs twice, at the end of daylight saving time, is the earlier one. It is the later one if
+    that avoids going back by more than a minute. ``without_offset`` is whether any time had no offset.
     """
 
     def __init__(self, zone: tzinfo) -> None:

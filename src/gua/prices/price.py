@@ -125,8 +125,8 @@ def _plain(model: str) -> str:
 def read_prices(path: Path, *, now_ms: int) -> list[ModelPrice]:
     """Return the prices of a CSV file with a header, in file order.
 
-    Raises DataError with the line for an invalid price and for two prices of a model from the same moment,
-    UsageError if the path is not a file, and UnavailableError if it cannot be read.
+    Raises DataError with the line for an invalid price and for two prices of a model from the same moment.
+    Raises UsageError if the path is not a file, and UnavailableError if it cannot be read.
     """
     prices: list[ModelPrice] = []
     lines: dict[tuple[str, int], int] = {}

@@ -19,7 +19,7 @@ from gua.reservations.model import Kind
 
 _IDLE: Final = frozenset({Use.HELD, Use.EMPTY})
 _USED: Final = frozenset({State.ACTIVE, State.IDLE_HELD})
-_REMEMBERED_MS: Final = 30 * 24 * 3_600_000  # UUIDs of instances come and go
+_REMEMBERED_MS: Final = 30 * 24 * 3_600_000  # bounds the memory for UUIDs of past MIG instances
 _RULES: Final = Rules()
 
 

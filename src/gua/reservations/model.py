@@ -86,7 +86,7 @@ class CardRequest(Asked):
 class Reservation(Asked):
     """Granted cards. ``cards`` are UUIDs in the order of the cards' indices. Times are Unix ms.
 
-    It waited from ``asked_ms`` to ``since_ms``. ``until_ms`` is its time limit, ``None`` for a command without one;
+    It waited from ``asked_ms`` to ``since_ms``. ``until_ms`` is its time limit, ``None`` for a command without one.
     ``until_boot_ms`` is the same on the boot clock of the boot ``boot_id``, which cannot be set. ``parents`` are the
     GPUs of its MIG instances; ``handed_over`` is whether the requester is known to have received the grant.
     """
@@ -226,7 +226,7 @@ def choose(
     """Return the UUIDs of the cards for a request, in the order of their indices, or why it gets none.
 
     A reserved GPU excludes its instances and a reserved instance its GPU, however it was partitioned since. Cards by
-    count are whole GPUs of one model, preferred in this order: the user's last ones (``last_cards``, newest first), the
+    count are whole GPUs of one model. The order of preference: the user's last ones (``last_cards``, newest first), the
     longest free, the lowest index.
     """
     known = {candidate.uuid: candidate for candidate in candidates}

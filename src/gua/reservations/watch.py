@@ -195,7 +195,7 @@ class Watch:
         return Ending.ORPHANED if now - held.last_there > ORPHAN_SECONDS else None
 
     def _is_unclaimed(self, held: Held, is_time_over: bool) -> bool:  # noqa: FBT001 - single call, above
-        """Return whether a grant of a killed agent was never received; else mark it as handed over."""
+        """Return whether a killed agent's grant was never received; mark it as handed over if its command runs."""
         if held.path is None or not lifeline.is_held(held.path):
             is_running = self._host.is_running(held.reservation)
             if is_running and not is_time_over:

@@ -38,8 +38,8 @@ class LegacyDatabase:
     def __init__(self, path: Path) -> None:
         """Open the file and begin a read transaction.
 
-        Raises UsageError if it is missing or not a regular file, UnavailableError if it cannot be read or is locked,
-        DataError if it is not a complete SQLite database.
+        Raises UsageError if it is missing or not a regular file. Raises UnavailableError if it is unreadable or locked,
+        and DataError if it is not a complete SQLite database.
         """
         self.where = str(path)
         self._path = path
@@ -238,7 +238,7 @@ class Contents:
     def interval_ms(self, given_ms: int | None) -> dict[int | None, int]:
         """Return the interval [ms] by daemon run; unknown ones are ``given_ms``, else the rows' median distance.
 
-        Raises UsageError if there is no median distance, or if it is more than a day.
+        Raises UsageError if no median can be computed, or if it is more than a day.
         """
         known = {run: self.intervals_ms[run] for run in self.runs & self.intervals_ms.keys()}
         unknown = self.runs - known.keys()
