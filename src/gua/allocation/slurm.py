@@ -296,7 +296,7 @@ class SlurmReader:
     def _unknown(
         self, answer: PollAnswer | None, allocations: Sequence[Allocation], table: CardTable, node: str | None
     ) -> frozenset[str]:
-        """Return the UUIDs of cards that Slurm reports as used without a known job. If indices are missing: all other cards."""
+        """Return UUIDs of cards that Slurm reports as used without a known job (without indices: any such card)."""
         if answer is None or not (answer.unexplained or answer.unplaced):
             return frozenset()
         names = [CardName("gres", place) for place in sorted(answer.unexplained)]
