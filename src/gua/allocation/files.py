@@ -66,10 +66,7 @@ class FileAllocation:
 
 
 def parse_file(content: bytes, written_ms: int) -> FileAllocation:
-    """Return the allocation in a file; ``written_ms`` is the file's time (Unix ms).
-
-    Raises ValueError with a short reason for invalid content.
-    """
+    """Return a file's allocation; ``written_ms`` is its modification time (Unix ms). Raises ValueError if invalid."""
     try:
         found: Any = json.loads(content.decode(errors="replace"))
     except (ValueError, RecursionError):

@@ -296,7 +296,7 @@ class SlurmReader:
     def _unknown(
         self, answer: PollAnswer | None, allocations: Sequence[Allocation], table: CardTable, node: str | None
     ) -> frozenset[str]:
-        """Return UUIDs of cards that Slurm reports as used without a known job (without indices: any such card)."""
+        """Return UUIDs of cards used without a known job; every card without a job if Slurm reports no gres index."""
         if answer is None or not (answer.unexplained or answer.unplaced):
             return frozenset()
         names = [CardName("gres", place) for place in sorted(answer.unexplained)]

@@ -43,7 +43,7 @@ class SourceReader(Protocol):
     def look(self, since_ms: int, now_ms: int, cards: Sequence[CardKey]) -> ReaderLook:
         """Return every allocation that covers any time within (since_ms, now_ms], Unix ms.
 
-        Takes no longer than reading some small files: blocking calls belong into a thread.
+        Takes no longer than reading some small files: blocking calls belong in a background thread.
         """
         ...
 

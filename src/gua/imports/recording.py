@@ -24,7 +24,7 @@ from gua.imports.rows import AppRow, CardRow, CardRowReader, Reading, read_apps
 
 MAX_INTERVAL_MS: Final = 86_400_000
 MAX_AHEAD_MS: Final = 86_400_000
-"""Limit up to which a store accepts ticks ahead of the clock: queries ignore later ones."""
+"""Limit [ms] up to which a store accepts ticks ahead of the clock: queries ignore later ones."""
 _EXACT_MS = 60_000
 # One nvidia-smi query stamps its rows within a few milliseconds; its fastest loop takes longer.
 _ONE_RUN_MS = 200

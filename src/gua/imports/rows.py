@@ -191,7 +191,10 @@ def _parsers(units: Mapping[str, str]) -> dict[str, tuple[str, Callable[[Cell], 
 
 
 def _reserved(used: int | None, total: int | None, free: int | None, reserved_bytes: int | None) -> int | None:
-    """Return the driver's reserve [bytes]: recorded, else total - used - free if positive (0: contained in used)."""
+    """Return the driver's reserve [bytes]: recorded, else total - used - free; ``None`` if that is not positive.
+
+    A computed 0 means only that used memory contains the reserve.
+    """
     if reserved_bytes is not None or used is None or total is None or free is None:
         return reserved_bytes
     computed = total - used - free
@@ -224,7 +227,7 @@ class _Cards:
             require(number < given, f"GPU {number} is not among the {given} of --cards (name it, too)")
             known = self._given[number]
         if known is None:
-            # A lost card has no uuid any more, so its index identifies it. Without any uuid, so does the index.
+            # A lost card has no uuid any more: its index identifies it, as in files without uuids.
             known = self._uuids.get((recorded_host, number or 0), f"imported-{recorded_host}-{number}")
         elif number is not None:
             self._uuids[recorded_host, number] = known

@@ -174,7 +174,7 @@ def whole(cell: Cell, what: str, high: int) -> int | None:
 
 
 def label(cell: Cell, what: str) -> str | None:
-    """Return a stripped name or identifier, ``None`` if unknown. Raises ValueError unless printable and at most 256."""
+    """Return a stripped name, ``None`` if unknown. Raises ValueError if not printable or above 256 characters."""
     if is_unknown(cell):
         return None
     text = str(cell).strip()

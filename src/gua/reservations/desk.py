@@ -97,7 +97,7 @@ class Desk:
         self._watch.start()
 
     def close(self) -> None:
-        """Stop the watch. Reservations stay valid, and places in the queue for 60 s."""
+        """Stop the watch. Reservations stay valid, and stored places in the queue until 60 s after the next start."""
         with self._changed:
             self.closing = True
             self._changed.notify_all()

@@ -249,7 +249,7 @@ def _cannot(path: Path, error: sqlite3.Error) -> str:
 
 
 PLACE_SECONDS: Final = 60.0
-"""Time for which a stored place stays valid after the agent stopped."""
+"""Time for which a stored place waits for its requester after the agent starts again."""
 
 
 @dataclass(slots=True)
