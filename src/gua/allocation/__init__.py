@@ -1,1 +1,1 @@
-"""To whom cards are promised: readers of files, of Slurm, of Kubernetes, and what puts them together."""
+"""Allocation sources: readers of files, Slurm and Kubernetes, and their combination."""

@@ -1,4 +1,4 @@
-"""Which cards are meant by the names that sources give them: files and Slurm, device plugins and DRA drivers."""
+"""Resolution of card names from allocation files, Slurm, device plugins and DRA drivers to UUIDs."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from gua.core.allocation import CardKey
 _PCI: Final = re.compile(r"(?:([0-9a-f]{4,8}):)?([0-9a-f]{2}):([0-9a-f]{2})\.([0-7])")
 _LONGEST_SHOWN: Final = 64
 DRA_DRIVER: Final = "gpu.nvidia.com"
-# nvidia.com/gpu, nvidia.com/mig-1g.5gb, and both as they are called where a plugin shares cards.
+# nvidia.com/gpu, nvidia.com/mig-1g.5gb, and both with the suffix of shared cards.
 _RESOURCE: Final = re.compile(r"nvidia\.com/(?:gpu|mig-[-.a-z0-9]+)(?:\.shared)?")
-# A card shared in time, or by MPS, has several ids: https://github.com/NVIDIA/k8s-device-plugin#shared-access-to-gpus,
-# and GKE's: https://github.com/GoogleCloudPlatform/container-engine-accelerators.
+# With time-slicing or MPS a card has several ids: https://github.com/NVIDIA/k8s-device-plugin#shared-access-to-gpus;
+# on GKE: https://github.com/GoogleCloudPlatform/container-engine-accelerators.
 _SLOT: Final = re.compile(r"(?:::[0-9]+|/vgpu[0-9]+)$")
 _UUID: Final = re.compile(r"(?:GPU|MIG)-[-0-9a-fA-F]+")
 _OLD_INSTANCE: Final = re.compile(r"MIG-(GPU-[-0-9a-fA-F]+)/([0-9]{1,3})/[0-9]{1,3}")
 _GKE: Final = re.compile(r"nvidia([0-9]{1,4})(?:/gi([0-9]{1,3}))?")
-_INDEX: Final = re.compile(r"([0-9]{1,4})(:[0-9]{1,3})?")  # of a GPU, and of an instance on it
+_INDEX: Final = re.compile(r"([0-9]{1,4})(:[0-9]{1,3})?")  # GPU index, MIG instance
 _DRA_NAME: Final = re.compile(r"gpu-([0-9]{1,4})(-mig-[-.a-z0-9]+)?")
-# Given to a virtual machine as a whole, so the driver here does not have it.
+# Passed through to a virtual machine, so this host's driver does not have it.
 _DRA_PASSED_ON: Final = re.compile(r"gpu-vfio-[0-9]{1,4}")
-# Where the driver names devices by UUID, and in names for the container's runtime.
+# DRA drivers may name devices by UUID; CDI names contain it, too.
 _DRA_UUID: Final = re.compile(
     r"(?:gpu|mig)-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.IGNORECASE
 )
@@ -34,9 +34,9 @@ _DRA_UUID: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class CardName:
-    """A card by one of its names: ``kind`` is uuid, index, minor, pci, or gres (a place in Slurm's gres.conf).
+    """A name of a card: ``kind`` is uuid, index, minor, pci, or gres (index in Slurm's gres.conf).
 
-    ``instance`` is the id of a GPU instance on it, ``None`` for the whole card.
+    ``instance`` is the id of a GPU instance (MIG) on it, ``None`` for the whole card.
     """
 
     kind: str
@@ -49,16 +49,16 @@ class CardName:
 
 
 class UnknownDeviceError(Exception):
-    """A device of a resource of GPUs that is none of this host's cards."""
+    """A device of a GPU resource is not a card of this host."""
 
     def __init__(self, id_: str) -> None:
         super().__init__(f"device {id_[:_LONGEST_SHOWN]!r} is no card of this host")
 
 
 class CardTable:
-    """The cards of the host, to be found by all their names.
+    """Index of the host's cards by all their names.
 
-    Answers are UUIDs: one, if it is certain which card it is, several, if it may be any of them.
+    Lookups return UUIDs: one if the card is certain, several if it may be any of them.
     """
 
     def __init__(self, cards: Sequence[CardKey]) -> None:
@@ -75,7 +75,7 @@ class CardTable:
                 self._by_name[name] = card.uuid
 
     def whole(self) -> list[CardKey]:
-        """Return the cards that are whole GPUs and not partitioned."""
+        """Return the GPUs without MIG instances."""
         parents = {card.parent for card in self.cards}
         return [card for card in self._gpus if card.uuid not in parents]
 
@@ -84,19 +84,19 @@ class CardTable:
         return [card for card in self.cards if card.parent is not None]
 
     def by_index(self) -> list[CardKey]:
-        """Return the GPUs in the driver's order, which is that of the PCI bus."""
+        """Return the GPUs ordered by index, which is PCI bus order."""
         return sorted((card for card in self._gpus if card.gpu_index is not None), key=lambda card: card.gpu_index or 0)
 
     def find(self, name: CardName) -> frozenset[str]:
-        """Return the cards that are meant, none if there is no such card. ``gres`` is not known here."""
+        """Return the UUIDs of the named card or instance, none if it does not exist. ``gres`` never matches."""
         uuid = self._by_name.get((name.kind, name.value.lower() if isinstance(name.value, str) else name.value))
         gpus = frozenset[str]() if uuid is None else frozenset({uuid})
         return gpus if name.instance is None else self._instances_of(gpus, name.instance)
 
     def of_device(self, device: Device | ClaimedDevice) -> frozenset[str]:
-        """Return the card of a plugin's id, or that was claimed of a driver; nothing for what is no GPU.
+        """Return the UUIDs that a device plugin's or DRA driver's device may be; none if it is no GPU.
 
-        Raises UnknownDeviceError.
+        Raises UnknownDeviceError for a GPU that is not a card of this host.
         """
         if isinstance(device, ClaimedDevice):
             return self._of_claim(device)
@@ -106,7 +106,7 @@ class CardTable:
             if found:
                 return found
             raise UnknownDeviceError(device.id)
-        # A plugin may call its resources anything: a UUID of one of the cards is that card.
+        # Resource names are free: a UUID of one of the cards identifies it under any resource name.
         return found if _UUID.fullmatch(id_) else frozenset()
 
     def _of_claim(self, device: ClaimedDevice) -> frozenset[str]:
@@ -118,8 +118,8 @@ class CardTable:
         if _DRA_PASSED_ON.fullmatch(device.name):
             return frozenset()
         if named := _DRA_NAME.fullmatch(device.name):
-            # By the number of the device file, or by index in drivers before 25.8. An instance is told by its profile
-            # and place, which may be any of the GPU's.
+            # The number is the minor number, or the index in drivers before 25.8. Instances are named by profile and
+            # placement, so any instance of the GPU may match.
             number = int(named[1])
             gpus = self.find(CardName("minor", number)) | self.find(CardName("index", number))
             if found := self._instances_of(gpus) if named[2] else gpus:
@@ -137,13 +137,13 @@ class CardTable:
         return self.find(CardName("uuid", id_))
 
     def _instances_of(self, gpus: AbstractSet[str], instance: int | None = None) -> frozenset[str]:
-        """Return the GPU instance of this id on these GPUs, all of them without an id."""
+        """Return the UUIDs of the GPU instance with this id on these GPUs, of all their instances without an id."""
         of_gpus = [card for card in self.instances() if card.parent in gpus]
         return frozenset(card.uuid for card in of_gpus if instance in {None, card.gpu_instance_id})
 
 
 def plain_pci(text: str) -> str | None:
-    """Return a PCI address with 8 digits of domain, as the driver writes it; ``None`` if it is none."""
+    """Return a PCI address in NVML's form, with a domain of 8 hex digits; ``None`` if it is not a PCI address."""
     match = _PCI.fullmatch(text.lower())
     if match is None:
         return None

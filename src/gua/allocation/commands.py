@@ -1,4 +1,4 @@
-"""A command of another program, asked in a child: bounded in time and in what it may say."""
+"""Execution of external commands with limits on time and output size."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ SECONDS: Final = 3.0
 MOST_BYTES: Final = 8 * 2**20
 _MOST_COMPLAINT: Final = 4096
 _PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-# What tells Slurm's own commands where their cluster is, and nothing that changes which code they load or how they
-# write: SLURM_CONF, SLURM_CONF_SERVER, SLURM_CLUSTERS and SQUEUE_FORMAT are of many that somebody may have set.
+# Slurm's commands get only PATH and the location of their configuration: other variables, such as SLURM_CLUSTERS and
+# SQUEUE_FORMAT, would change what they load and print.
 _PREFIX: Final = re.compile(r"^(?:[a-z_]+: )?(?:error|fatal): ")
 _KEPT: Final = ("PATH", "SLURM_CONF", "SLURM_CONF_SERVER")
 
 
 class CommandError(GuaError):
-    """The command gave no answer."""
+    """The command could not be started, failed, timed out, or wrote too much."""
 
 
 def ask(command: Sequence[str], *, seconds: float = SECONDS, most_bytes: int = MOST_BYTES) -> str:
-    """Return what the command writes. Raises CommandError where it fails, takes too long or says too much.
+    """Return the command's standard output. Raises CommandError if it fails, takes too long or writes too much.
 
-    It runs in UTC, without the agent's environment, in a process group of its own, which is killed with it.
+    It runs in UTC, without the agent's environment, in its own process group, which is killed at the end.
     """
-    name = os.path.basename(command[0])  # noqa: PTH119 - no path, a word for the message
+    name = os.path.basename(command[0])  # noqa: PTH119 - a word for messages, not a path
     environ = {key: os.environ[key] for key in _KEPT if key in os.environ}
     environ = {"PATH": _PATH, **environ, "LC_ALL": "C", "TZ": "UTC", "SLURM_TIME_FORMAT": "standard"}
     try:
-        child = subprocess.Popen(  # noqa: S603 - the site's own command, by a list
+        child = subprocess.Popen(  # noqa: S603 - the site's own command, as a list
             list(command),
             env=environ,
             cwd="/",
@@ -59,7 +59,7 @@ def ask(command: Sequence[str], *, seconds: float = SECONDS, most_bytes: int = M
 
 
 def _collect(child: subprocess.Popen[bytes], name: str, seconds: float, most_bytes: int) -> tuple[bytes, bytes]:
-    """Return what the child says on both ways, once it has closed them and ended."""
+    """Return the child's standard output and error, after it has closed both and ended. Raises CommandError."""
     deadline = time.monotonic() + seconds
     late = CommandError(f"{name} gives no answer within {seconds:g} s")
     said: dict[int, bytearray] = {}

@@ -1,4 +1,4 @@
-"""The open door: a folder of files, one allocation each, of anybody on the host who is trusted: docs/allocation.md."""
+"""Allocations from a folder of JSON files, one each, that trusted programs write: docs/allocation.md."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from gua.core.plaintext import storable
 from gua.core.untrusted import is_like, is_number, is_within, list_in, require
 from gua.core.workloads import NO_WORK, Work, declared, declared_in
 
-# Not in /run/gua: that is the agent's, and systemd empties it whenever the agent stops.
+# Not in /run/gua: systemd empties that directory whenever the agent stops.
 DEFAULT_FOLDER: Final = Path("/run/gua-allocations")
 FILES: Final = "files"
 SLURM: Final = "slurm"
 MOST_FILES: Final = 4096
-_PLANNED_MS: Final = 60_000  # who says when a job began may have another clock than who writes its file
+_PLANNED_MS: Final = 60_000  # tolerance: the job's start and the file's time may come from different clocks
 MOST_CARDS: Final = 1024
 _MOST_ID: Final = 128
 _is_source: Final = is_like(r"[a-z0-9_-]{1,32}")
 _is_uid: Final = is_within(0, 2**32 - 2)
 _is_number_of_card: Final = is_within(0, 2**16)
 _UUID: Final = re.compile(r"(?:GPU|MIG)-[0-9A-Za-z/-]{1,120}")
-# Seconds, from 2001 on; ms would be the year 33658 and are refused.
+# Unix seconds from 2001 on; a value in ms would be the year 33658 and is refused.
 _LEAST_SECONDS: Final = 1_000_000_000
 _MOST_SECONDS: Final = 100_000_000_000
 _TEXTS: Final = {"owner": 256, "kind": 32, "job_name": 128, "node": 256}
@@ -41,10 +41,10 @@ _WORKLOAD: Final = {"workload_kind": "kind", "workload_model": "model"}
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FileAllocation:
-    """What one file tells; the cards still by the names that it has for them. Times are Unix ms.
+    """Allocation in one file, with cards by the names used there. Times are Unix ms.
 
-    ``node`` is the name of this host by which a scheduler numbers its cards. ``is_planned``: it was written down before
-    it began. Of any other one that is said to begin later than now, the clock was set back.
+    ``node`` is this host's name in the scheduler that numbers the cards. ``is_planned``: the file was written before
+    the allocation begins. Any other start in the future means that the clock was set back.
     """
 
     source: str
@@ -61,12 +61,12 @@ class FileAllocation:
     is_planned: bool = False
 
     def is_to_come(self, now_ms: int) -> bool:
-        """Return whether it has not begun yet, Unix ms."""
+        """Return whether it is planned and begins after ``now_ms`` (Unix ms)."""
         return self.is_planned and self.since_ms > now_ms
 
 
 def parse_file(content: bytes, written_ms: int) -> FileAllocation:
-    """Return what a file tells. Raises ValueError, with what is wrong in a few plain words."""
+    """Return a file's allocation; ``written_ms`` is its modification time (Unix ms). Raises ValueError if invalid."""
     try:
         found: Any = json.loads(content.decode(errors="replace"))
     except (ValueError, RecursionError):
@@ -95,7 +95,7 @@ def parse_file(content: bytes, written_ms: int) -> FileAllocation:
 
 
 def _workload(found: dict[str, object]) -> Work:
-    """Return what a file declares, else what the name of its job does."""
+    """Return kind and model of the work: those declared in the file, else those in its job's name."""
     job_name = found.get("job_name")
     named = declared_in(job_name) if isinstance(job_name, str) else NO_WORK
     own = declared({key: found.get(name) for name, key in _WORKLOAD.items()})
@@ -108,7 +108,7 @@ def _text(value: object, name: str, most: int) -> str | None:
 
 
 def _moment(value: object, name: str) -> int:
-    """Return Unix ms of Unix seconds, or of a time with its zone by ISO 8601."""
+    """Return Unix ms from Unix seconds or ISO 8601 text with an offset. Raises ValueError for anything else."""
     seconds: float | None = None
     if isinstance(value, str):
         try:
@@ -156,7 +156,7 @@ def _card(value: object) -> CardName:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FolderLook:
-    """What the files tell, by file name; ``bad`` says what is wrong with a file. ``reason`` is the whole folder's."""
+    """Allocations by file name. ``bad`` are errors by file name; ``reason`` is why the folder could not be read."""
 
     told: dict[str, FileAllocation] = field(default_factory=dict)
     bad: dict[str, str] = field(default_factory=dict)
@@ -165,7 +165,7 @@ class FolderLook:
 
 
 class AllocationFolder:
-    """The folder, read once for each look however many ask. To be used from one thread."""
+    """The folder of allocation files, read once per tick for all readers. For one thread."""
 
     def __init__(self, path: Path = DEFAULT_FOLDER) -> None:
         self.path = path
@@ -176,10 +176,10 @@ class AllocationFolder:
         self._look = FolderLook()
 
     def look(self, since_ms: int, now_ms: int) -> FolderLook:
-        """Return what the files tell, also of what has ended already.
+        """Return the allocations of all files, including ended ones; times are Unix ms.
 
-        A file that is gone without having said when it ends, ended at the folder's last change if that was since the
-        last look, else at the last look.
+        The allocation of a removed file ends with it: at the folder's last change, or at the last look if no change is
+        later. Its own end counts if that is earlier.
         """
         if self._asked != (since_ms, now_ms):
             self._asked = since_ms, now_ms
@@ -202,7 +202,7 @@ class AllocationFolder:
         )
 
     def _ended(self, gone: dict[str, FileAllocation], now_ms: int) -> dict[str, FileAllocation]:
-        """Return those that are gone with their ends, but for those of which another file goes on telling."""
+        """Return the allocations of removed files with their ends, except those that another file still contains."""
         keys = {(each.source, each.id) for each in self._told.values()}
         last_ms, ended_ms = now_ms if self._last_ms is None else self._last_ms, self._files.changed_ms
         if not last_ms < ended_ms <= now_ms:
@@ -215,9 +215,9 @@ class AllocationFolder:
 
 
 def merged(told: dict[str, FileAllocation], since_ms: int) -> tuple[dict[str, FileAllocation], str | None]:
-    """Return what had not ended at ``since_ms``, each (source, id) once, and what is wrong with two that both go on.
+    """Return the allocations open after ``since_ms`` (Unix ms), each (source, id) once, and an error for duplicates.
 
-    Where one of two ended and the other goes on, as with a job that runs again, the time between counts, too.
+    Two files with one (source, id) are joined, including the time between, unless neither has an end: that is an error.
     """
     first: dict[tuple[str, str], str] = {}
     result: dict[str, FileAllocation] = {}
@@ -239,7 +239,7 @@ def merged(told: dict[str, FileAllocation], since_ms: int) -> tuple[dict[str, Fi
 
 
 def joined(one: FileAllocation, other: FileAllocation) -> FileAllocation:
-    """Return two parts of an allocation as one, by all else as the first tells it."""
+    """Return two parts of an allocation as one: all cards, earliest start, latest end, and other fields of ``one``."""
     return replace(
         one,
         cards=tuple(dict.fromkeys((*one.cards, *other.cards))),
@@ -255,9 +255,9 @@ def find_cards(
     troubles: list[str],
     node: str | None = None,
 ) -> Iterator[Allocation]:
-    """Yield what files tell, by their names, as allocations of the host's cards; adds to ``troubles`` what is missing.
+    """Yield file allocations, by file name in ``told``, with the host's UUIDs; append unknown cards to ``troubles``.
 
-    ``node`` is this host's name in Slurm for those that tell none. Of Slurm's jobs that ended no card is missed.
+    ``node`` is this host's name in Slurm for files without one. Unknown cards of ended Slurm jobs are ignored.
     """
     for name, each in told.items():
         cards, missing = conf.order(each.node or node).find(table, each.cards)
@@ -274,7 +274,7 @@ def find_cards(
 
 
 class FilesReader:
-    """What the files of the folder tell; those whose names ``without`` says are another reader's."""
+    """Reader of the folder's files, except those for whose names ``without`` returns true: another reader's."""
 
     name = FILES
 
@@ -290,7 +290,7 @@ class FilesReader:
         self._conf = GresConf() if conf is None else conf
 
     def look(self, since_ms: int, now_ms: int, cards: Sequence[CardKey]) -> ReaderLook:
-        """Return the allocations; a bad file or an unknown card fails the source, and costs no other file."""
+        """Return the allocations. A bad file or unknown card makes the source fail, but other files still count."""
         look = self._folder.look(since_ms, now_ms)
         if look.reason is not None:
             return ReaderLook(reason=look.reason)
@@ -303,11 +303,11 @@ class FilesReader:
         return ReaderLook(allocations=tuple(find_cards(told, self._conf, table, troubles)), reason=first_of(troubles))
 
     def close(self) -> None:
-        """Nothing goes on in the background."""
+        """Do nothing: this reader has no thread."""
 
 
 def first_of(troubles: Sequence[str]) -> str | None:
-    """Return the first trouble, and how many more there are; ``None`` if there is none."""
+    """Return the first error and the number of others in one text; ``None`` without errors."""
     if len(troubles) < 2:
         return troubles[0] if troubles else None
     return f"{troubles[0]} (and {len(troubles) - 1} more)"

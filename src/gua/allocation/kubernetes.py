@@ -1,4 +1,4 @@
-"""CardTable that pods were promised: from the kubelet's PodResources, or from limits in its list of pods."""
+"""Kubernetes as a source: cards allocated to pods, by the kubelet's PodResources API or by pods' limits."""
 
 from __future__ import annotations
 
@@ -24,28 +24,28 @@ from gua.core.pods import ListedPod, is_name
 Place = tuple[str, str]
 """Namespace and name of a pod."""
 POD_LOGS: Final = Path("/var/log/pods")
-# The API's uid, or the hash of a static pod's file; both are what the pod's cgroup bears.
+# The API server's uid, or the hash of a static pod's manifest; the pod's cgroup contains the same.
 _UID: Final = re.compile(r"[0-9a-f]{32}|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _MOST_FOLDERS: Final = 4096
 
 
 class PodList(Protocol):
-    """The list of a node's pods."""
+    """A client for the list of a node's pods."""
 
     def ask(self) -> Sequence[ListedPod]:
-        """Ask now and wait for the answer. Raises GuaError."""
+        """Request the list, wait, and return it. Raises GuaError if the request fails."""
         ...
 
     def listen(self, listener: Callable[[], None]) -> None:
-        """Call this whenever a new pod was listed."""
+        """Register a callback for each newly listed pod."""
         ...
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class KubeletAnswer:
-    """What was asked last. ``devices`` is ``None`` where limits have to do; ``failure`` is why there is no answer.
+    """Result of the last kubelet query at ``asked_at`` (monotonic [s]); ``failure`` is why it failed.
 
-    ``doubt`` is why pods may have cards of which the answer does not tell.
+    ``devices`` is ``None`` if only limits are known; ``doubt`` is why the answer may be incomplete.
     """
 
     asked_at: float
@@ -57,9 +57,9 @@ class KubeletAnswer:
 
 
 def pods_by_folders(folder: Path = POD_LOGS) -> tuple[ListedPod, ...]:
-    """Return the pods that have a folder of logs, ``NAMESPACE_NAME_UID``, of each name the newest one.
+    """Return the newest pod of each name from the log directories ``NAMESPACE_NAME_UID``: names and uid only.
 
-    No log is opened, and nothing else is told of them. Empty where the folder cannot be read.
+    Opens no logs. Empty if the folder cannot be read.
     """
     found: list[tuple[float, ListedPod]] = []
     try:
@@ -86,20 +86,19 @@ _LEAST_SECONDS: Final = 8.0
 _AGAIN_SECONDS: Final = 5.0
 _NEW_SECONDS: Final = 2.0
 _LIST_SECONDS: Final = 25.0
-# A kubelet that was started answers before it knows its pods: at first it has none.
+# A kubelet that was just started answers before it knows its pods.
 _YOUNG_SECONDS: Final = 30.0
 _NO_LIST: Final = "kubernetes: whose pod a process is of is not known, nor who uses a promised card: see --kubelet"
 
 
 class KubernetesReader:
-    """Asks in a thread of its own, and tells what it last heard.
+    """Queries the kubelet in its own thread, and reports the last answer.
 
-    It asks every 30 s, 2 s before the next tick is due, and when a new pod was listed; 8 s apart at least (5 s after a
-    failure, 2 s for a new pod).
+    It queries every 30 s, 2 s before the next tick, and when a new pod was listed. Queries are at least 8 s apart (5 s
+    after a failure, 2 s for a new pod).
 
-    ``ask_devices`` raises GuaError; where that is NoSocketError, limits in ``pods`` have to do. ``own_pod`` is the pod
-    that this process runs in: an answer that lacks it is not whole. ``folders`` tells uids of pods where there is no
-    list; empty where it cannot.
+    ``ask_devices`` raises GuaError; on NoSocketError the limits in ``pods`` are used instead. ``own_pod`` is this
+    process's pod: an answer without it is incomplete. ``folders`` returns pods with their uids if ``pods`` is ``None``.
     """
 
     name = SOURCE
@@ -132,27 +131,27 @@ class KubernetesReader:
         self._listed_for: frozenset[Place] = frozenset()
 
     def begin(self) -> None:
-        """Begin to ask, in a thread."""
+        """Start the thread."""
         if self._pods is not None:
             self._pods.listen(self.hurry)
         self._thread = threading.Thread(target=self._work, name="gua-kubernetes", daemon=True)
-        with contextlib.suppress(RuntimeError):  # no process is left for anybody: the next look tries again
+        with contextlib.suppress(RuntimeError):  # process limit reached: the next look tries again
             self._thread.start()
 
     def hurry(self) -> None:
-        """Ask soon: there is something new."""
+        """Query soon, 2 s after the last query at the earliest."""
         with self._changed:
             self._is_urgent = True
             self._changed.notify()
 
     def close(self) -> None:
-        """End the thread; where it waits for an answer, after that."""
+        """Stop the thread without waiting; a query in progress completes first."""
         with self._changed:
             self._is_closed = True
             self._changed.notify()
 
     def ask(self) -> None:
-        """Ask now, and keep the answer, or why there is none."""
+        """Query the kubelet now and store the answer or the failure. Never raises GuaError."""
         answer = self._asked()
         with self._changed:
             self._answer = answer
@@ -167,7 +166,7 @@ class KubernetesReader:
                 notes = (*notes, _NO_LIST)
         except GuaError as error:
             return KubeletAnswer(asked_at=begun, failure=f"the kubelet: {error}")
-        except Exception as error:  # noqa: BLE001 - whatever fails here, the next time may be better
+        except Exception as error:  # noqa: BLE001 - the next query may succeed
             return KubeletAnswer(asked_at=begun, failure=f"the kubelet: unexpected {type(error).__name__}")
         places = {each.place for each in (listed if devices is None else devices)}
         doubt = self._doubt(places, None if told is None else told.age_seconds)
@@ -189,9 +188,9 @@ class KubernetesReader:
         return None
 
     def _pod_list(self, devices: Sequence[PodDevices] | None) -> tuple[ListedPod, ...]:
-        """Return the list of pods: a new one where other pods have devices than before, or the last one is old.
+        """Return the cached list of pods, or a new one if it is 25 s old, or the pods with devices changed.
 
-        With devices, names and ends are an extra: an old list is better than none. Without, there is nothing else.
+        Without ``devices`` the list is always new, and a failure raises GuaError; with them an old list is good enough.
         """
         now = self._monotonic()
         places = frozenset(each.place for each in devices or () if each.devices or each.claimed)
@@ -208,7 +207,7 @@ class KubernetesReader:
         return self._listed
 
     def look(self, since_ms: int, now_ms: int, cards: Sequence[CardKey]) -> ReaderLook:
-        """Return what pods were promised within (since_ms, now_ms], by the newest answer."""
+        """Return the pods' allocations within (since_ms, now_ms], Unix ms, by the newest answer."""
         if self._thread is not None and not self._thread.is_alive() and not self._is_closed:
             self.begin()
         now = self._monotonic()
@@ -220,7 +219,7 @@ class KubernetesReader:
         if answer is not None and now - answer.asked_at > _OLD_SECONDS:
             reason = f"the kubelet gave no answer for {now - answer.asked_at:.0f} s"
         if answer is None or reason is not None:
-            self._before = {}  # when those that are gone by the next answer ended, nobody knows
+            self._before = {}  # ends before the next answer are unknown
             return ReaderLook(reason=reason)
         if not cards:
             return ReaderLook(reason=answer.doubt, notes=answer.notes)
@@ -240,14 +239,14 @@ class KubernetesReader:
         told = answer.devices, answer.listed, tuple(cards)
         if self._newest is not None and self._newest[0] == told:
             return self._newest[1]
-        # A pod has the cards on which it was seen for as long as it runs.
+        # A pod owns the cards on which its processes were seen for as long as it runs.
         live = frozenset(uid for pod in answer.listed if not pod.has_ended for uid in pod.uids)
         self._seen = {card.uuid: (self._seen.get(card.uuid, frozenset()) | card.pods) & live for card in cards}
         if answer.devices is not None:
             found = found_by_devices(answer.devices, answer.listed, CardTable(cards), self._seen)
         else:
             found = found_by_limits(answer.listed, CardTable(cards), self._seen)
-        if answer.listed:  # what pods that are not in the list were promised is not told
+        if answer.listed:  # allocations of pods missing from the list are unknown
             uids = frozenset(uid for pod in answer.listed for uid in pod.uids)
             found.unknown |= {card.uuid for card in cards if card.pods - uids}
         self._since_ms = {id_: self._since_ms.get(id_, asked_ms) for id_ in found.allocations}
@@ -258,13 +257,13 @@ class KubernetesReader:
         return found
 
     def _ended(self, answer: KubeletAnswer, found: Found, since_ms: int, noticed_ms: int) -> list[Allocation]:
-        """Return those that were there at the last look and are gone, until when they were, as exactly as is known."""
+        """Return the last look's allocations that are gone, ended at the pod's end or else ``noticed_ms`` (Unix ms)."""
         ends = {uid: pod.ended_ms for pod in answer.listed if pod.has_ended for uid in pod.uids}
         names = {(each.pod_namespace, each.pod_name) for each in found.allocations.values()}
         taken = frozenset().union(*(each.cards for each in found.allocations.values()))
         ended: list[Allocation] = []
         for id_, allocation in self._before.items():
-            # What was known without its uid goes on under that.
+            # An allocation known without a uid continues under its uid.
             renamed = allocation.pod_uid is None and (allocation.pod_namespace, allocation.pod_name) in names
             cards = allocation.cards if allocation.pod_name is not None else allocation.cards - taken
             until_ms = ends.get(allocation.pod_uid or "") or noticed_ms
@@ -283,7 +282,7 @@ class KubernetesReader:
                 self._is_urgent = False
 
     def due(self) -> float:
-        """Return when to ask next, by the monotonic clock [s]."""
+        """Return when to query next, on the monotonic clock [s]."""
         if self._answer is None:
             return 0.0
         asked_at = self._answer.asked_at
@@ -298,7 +297,7 @@ class KubernetesReader:
 
 
 def kubernetes_opener(pods: PodList | None, socket: Path = SOCKET, *, own_pod: Place | None = None) -> Opener:
-    """Return how the source is found: by the kubelet's socket, or by the list of pods that names are read from."""
+    """Return the opener of this source; it is detected by the kubelet's socket or by ``pods``."""
 
     def found() -> str | None:
         with contextlib.suppress(PermissionError):

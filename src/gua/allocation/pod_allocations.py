@@ -1,4 +1,4 @@
-"""Pods' devices and limits as allocations of this host's cards."""
+"""Conversion of pods' devices and limits to allocations of this host's cards."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ _INSTANCE: Final = "nvidia.com/mig-"
 _SHARED: Final = ".shared"
 SOURCE: Final = "kubernetes"
 OF_SOME_POD: Final = "of-some-pod"
-"""The id of what is promised by limits without being known to which pod."""
+"""Id of the allocation of cards that limits allocate to an unknown pod."""
 NOT_TOLD: Final = 0
-"""When a pod's allocation began, where the list does not tell."""
+"""Start of a pod's allocation that the list does not contain."""
 _KIND: Final = "pod"
 _LONGEST_ID: Final = 128
 _DIGEST: Final = 16
 PodsOn = Mapping[str, frozenset[str]]
-"""Uids of pods by the UUID of the card that they were seen on."""
+"""Uids of pods whose processes were seen on a card, by the card's UUID."""
 
 
 @dataclass(slots=True)
 class Found:
-    """Allocations by id, UUIDs of cards that may be promised or not, and why nothing is known of any other card."""
+    """Allocations by id, UUIDs of cards with unknown allocation, and why the source failed, if it did."""
 
     allocations: dict[str, Allocation] = field(default_factory=dict)
     unknown: set[str] = field(default_factory=set)
     reason: str | None = None
 
     def add(self, allocation: Allocation) -> None:
-        """Add an allocation, or its cards to the one of this id."""
+        """Add an allocation, or its cards to the one with the same id; ignored without cards."""
         before = self.allocations.get(allocation.id)
         cards = allocation.cards if before is None else allocation.cards | before.cards
         if cards:
@@ -44,10 +44,10 @@ class Found:
 
 
 def found_by_limits(pods: Sequence[ListedPod], cards: CardTable, pods_on: PodsOn) -> Found:
-    """Return which cards pods have by their limits and the processes that were seen.
+    """Return the pods' allocations by their limits and the processes seen on cards.
 
-    A limit says ``nvidia.com/gpu: 2``, not which two. That is enough where none is promised, where as many are promised
-    as there are, and where the processes of each pod are seen on as many cards as it has.
+    A limit such as ``nvidia.com/gpu: 2`` is only a count. It identifies cards if the limits cover all cards, or if each
+    pod's processes are seen on as many cards as its limit. Other cards are unknown unless no pod has a limit.
     """
     found = Found()
     whole, instances = cards.whole(), cards.instances()
@@ -55,19 +55,19 @@ def found_by_limits(pods: Sequence[ListedPod], cards: CardTable, pods_on: PodsOn
     if whole or not instances:
         _add_kind(found, whole, [_Asker(pod, (_GPU,), whole, pods_on) for pod in asking])
         _add_kind(found, instances, [_Asker(pod, (_INSTANCE,), instances, pods_on) for pod in asking])
-    else:  # a plugin that has instances alone may call them GPUs
+    else:  # a device plugin with MIG instances only may name them nvidia.com/gpu
         _add_kind(found, instances, [_Asker(pod, (_GPU, _INSTANCE), instances, pods_on) for pod in asking])
     return found
 
 
 class _Asker:
-    """A pod, how much of one kind of card it was promised, and the cards of that kind on which it was seen.
+    """A pod, its limit for one kind of card, and the cards of that kind on which its processes were seen.
 
-    ``count`` is ``None`` where it is not known.
+    ``count`` is the limit, ``None`` if unknown; ``least`` is its known part.
     """
 
     def __init__(self, pod: ListedPod, resources: tuple[str, ...], pool: Sequence[CardKey], pods_on: PodsOn) -> None:
-        # A resource of instances goes on with their profile.
+        # Names of instance resources end with the MIG profile.
         names = [name for name in pod.limits if name.removesuffix(_SHARED).startswith(resources)]
         names = [name for name in names if name.startswith(_INSTANCE) or name.removesuffix(_SHARED) == _GPU]
         counts = [pod.limits[name] for name in names]
@@ -79,11 +79,11 @@ class _Asker:
 
 
 def _add_kind(found: Found, pool: Sequence[CardKey], pods: Sequence[_Asker]) -> None:
-    """Add what is known of cards of one kind."""
+    """Add the allocations and unknown cards of one kind of card."""
     askers = [asker for asker in pods if asker.count != 0]
     seen = set[str]().union(*(asker.cards for asker in askers))
     left = {card.uuid for card in pool} - seen
-    # A card that is shared stands for several: counts are of shares, then, and say nothing of how many cards.
+    # With sharing, a limit counts shares of cards, so the number of cards is unknown.
     shares = any(asker.is_sharing for asker in askers) or sum(asker.least for asker in askers) > len(pool)
     shares |= sum(len(asker.cards) for asker in askers) > len(seen)
     takes_more = False
@@ -91,7 +91,7 @@ def _add_kind(found: Found, pool: Sequence[CardKey], pods: Sequence[_Asker]) -> 
     for asker in askers:
         if asker.count is None or shares or len(asker.cards) <= asker.count:
             found.add(_allocation(asker.pod.namespace, asker.pod.name, asker.pod, asker.cards))
-        else:  # more than it was given: which of them it was given cannot be told
+        else:  # seen on more cards than its limit: which ones are allocated is unknown
             takes_more = True
             found.unknown |= asker.cards
         if asker.count is None or (asker.count > 1 and shares) or len(asker.cards) < asker.count:
@@ -111,7 +111,7 @@ def _add_kind(found: Found, pool: Sequence[CardKey], pods: Sequence[_Asker]) -> 
 def found_by_devices(
     devices: Sequence[PodDevices], listed: Sequence[ListedPod], cards: CardTable, pods_on: PodsOn
 ) -> Found:
-    """Return what PodResources tell. ``listed`` says which pods ended: older kubelets tell their devices still."""
+    """Return the allocations by PodResources; pods that ended by ``listed`` are skipped: older kubelets report them."""
     found = Found()
     live = {pod.place: pod for pod in listed if not pod.has_ended}
     over = {pod.place for pod in listed if pod.has_ended} - live.keys()
@@ -125,7 +125,7 @@ def found_by_devices(
             (own if len(certain) == 1 else found.unknown).update(certain)
         if own:
             found.add(_allocation(each.namespace, each.name, pod, own))
-    # A kubelet before 1.34, or with that switched off, is silent about devices that were claimed.
+    # Kubelets before 1.34, or with the feature disabled, do not report DRA devices.
     told = {each.place for each in devices if each.claimed}
     if any(pod.has_claims and place not in told for place, pod in live.items()):
         found.unknown |= cards.uuids
@@ -133,7 +133,7 @@ def found_by_devices(
 
 
 def _candidates(pod: PodDevices, cards: CardTable, found: Found) -> Iterator[frozenset[str]]:
-    """Return which cards each of a pod's devices may be."""
+    """Yield the UUIDs that each of a pod's devices may be; an unknown device sets ``found.reason``."""
     devices: list[Device | ClaimedDevice] = [*pod.devices, *pod.claimed]
     for device in devices:
         try:
@@ -143,7 +143,7 @@ def _candidates(pod: PodDevices, cards: CardTable, found: Found) -> Iterator[fro
 
 
 def _narrowed(candidates: frozenset[str], pod: ListedPod, pods_on: PodsOn) -> frozenset[str]:
-    """Return the one of the candidates that the pod's processes are on; all of them if that does not tell."""
+    """Return the candidate with processes of the pod if exactly one has them, else all candidates."""
     if len(candidates) < 2:
         return candidates
     on = frozenset(uuid for uuid in candidates if not pods_on.get(uuid, frozenset()).isdisjoint(pod.uids))

@@ -1,7 +1,7 @@
-"""What pods have of a node's devices, by the kubelet's gRPC service ``v1.PodResourcesLister``.
+"""Client for the kubelet's gRPC service ``v1.PodResourcesLister``: devices allocated to the node's pods.
 
-pod_resources.proto has the messages. The answer has a pod's name and namespace, no uid, and in older kubelets pods that
-ended, too.
+pod_resources.proto has the messages. The response contains pods' names and namespaces without uids; older kubelets
+include pods that ended.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ MOST_BYTES: Final = 4 * 2**20
 
 
 class CallError(GuaError):
-    """The kubelet gave no answer; the message says why in a few words."""
+    """The call to the kubelet failed; the message is the reason in a few words."""
 
 
 class NoSocketError(CallError):
-    """There is no socket, or this process may not use it."""
+    """The socket does not exist, or this process may not use it."""
 
 
 class Device(NamedTuple):
-    """One id that a device plugin gave for a resource, as in ``nvidia.com/gpu`` and ``GPU-…``."""
+    """A device id allocated by a device plugin, and its resource, as in ``nvidia.com/gpu`` and ``GPU-…``."""
 
     resource: str
     id: str
 
 
 class ClaimedDevice(NamedTuple):
-    """One device that a DRA driver gave for a claim; ``cdi`` are its names for the container's runtime."""
+    """A device allocated by a DRA driver for a resource claim; ``cdi`` are its CDI names (container runtime)."""
 
     driver: str
     name: str
@@ -49,7 +49,7 @@ class ClaimedDevice(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PodDevices:
-    """A pod and the devices of all of its containers, each once."""
+    """A pod and the devices of all its containers, each once."""
 
     name: str
     namespace: str
@@ -64,16 +64,16 @@ class PodDevices:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PodResources:
-    """What PodResources tell of all pods; ``age_seconds`` is how long ago the kubelet was started, if that is known."""
+    """Response of PodResources for all pods; ``age_seconds`` is the time [s] since the kubelet started, if known."""
 
     pods: tuple[PodDevices, ...]
     age_seconds: float | None = None
 
 
 def ask_pod_resources(socket: Path, *, seconds: float = CALL_SECONDS, most_bytes: int = MOST_BYTES) -> PodResources:
-    """Return what the kubelet at the socket answers, within ``seconds`` and with at most ``most_bytes``.
+    """Return the kubelet's response, within ``seconds`` and of at most ``most_bytes``.
 
-    Raises NoSocketError, or CallError where it does not answer, refuses, or answers garbage.
+    Raises NoSocketError for a missing or forbidden socket, CallError for a timeout, refusal or invalid response.
     """
     try:
         socket.stat()
@@ -96,9 +96,9 @@ def ask_pod_resources(socket: Path, *, seconds: float = CALL_SECONDS, most_bytes
 
 
 def _call(target: str, seconds: float, most_bytes: int) -> bytes:
-    """Return the message of the kubelet's answer. Raises CallError, and PermissionError where it may not connect."""
-    os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # else its core writes to stderr what the errors say, too
-    import grpc  # noqa: PLC0415 - takes 20 MB, only where there is a kubelet
+    """Return the serialized response. Raises CallError, and PermissionError if this process may not connect."""
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # gRPC's core otherwise logs the same errors to stderr
+    import grpc  # noqa: PLC0415 - takes 20 MB, needed only on hosts with a kubelet
 
     options = (("grpc.max_receive_message_length", most_bytes), ("grpc.use_local_subchannel_pool", 1))
     try:
@@ -111,7 +111,7 @@ def _call(target: str, seconds: float, most_bytes: int) -> bytes:
         elif "larger than max" in details:
             msg = f"its answer is longer than {most_bytes / 2**20:g} MiB"
         else:
-            # Where there is no connection, the reason stands last, after the target.
+            # For connection errors the reason comes last, after the target.
             connecting, _, reason = details.rpartition(f"{target}: ")
             said = reason.rpartition("error: ")[2] if connecting else f"{code.value[1]}: {details}"
             msg = said.removesuffix(": ")
@@ -122,7 +122,7 @@ def _call(target: str, seconds: float, most_bytes: int) -> bytes:
 
 
 def parse_pod_resources(answer: bytes) -> tuple[PodDevices, ...]:
-    """Return all pods of a ListPodResourcesResponse. Raises ValueError for anything else."""
+    """Return all pods of a serialized ListPodResourcesResponse. Raises ValueError for anything else."""
     from google.protobuf.message import DecodeError  # noqa: PLC0415 - as above
 
     from gua.allocation.pod_resources_pb2 import ListPodResourcesResponse  # noqa: PLC0415 - as above

@@ -1,4 +1,4 @@
-"""Slurm as a source: the hooks' files for exact times, files that sites have, and Slurm's own answers beside them."""
+"""Slurm as a source: files of prolog and epilog hooks for exact times, files of other tools, and polling."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ Owner = tuple[str, int | None]
 
 
 class CardFiles:
-    """A folder with one file for each card that has a job. To be used from one thread.
+    """A folder with one file for each card with a job. For one thread.
 
-    ``card_of`` returns the card of a file's name, ``owners_of`` the jobs of its text, or raises ValueError.
-    A job's time on a card begins with the file's last change. A file that is gone, or empty, ended it at the last
-    change of the folder, or file, if that was since the last look, else at the last look.
+    ``card_of`` returns the card for a file name, ``owners_of`` the jobs in its text, or raises ValueError. A job's time
+    on a card begins with the file's last change and ends when the file is emptied or removed. That is at the last
+    change of file or folder if that is after the last look, else at the last look.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class CardFiles:
         self._last_ms: int | None = None
 
     def look(self, now_ms: int) -> tuple[list[FileAllocation], str | None]:
-        """Return the jobs of each card, also those that have just ended, and why the folder cannot be read."""
+        """Return the jobs of each card, including those ended since the last look, and the first error or ``None``."""
         before, self._since = self._since, {}
         last_ms, self._last_ms = now_ms if self._last_ms is None else self._last_ms, None
         try:
@@ -76,7 +76,7 @@ class CardFiles:
         except OSError as error:
             return [], f"{self.path}: {error.strerror}"
         current = {(name, owner): file.changed_ms for name, file in files.items() for owner in file.content or ()}
-        # What another job's line changed in a file did not begin this one anew.
+        # A change of the file by another job does not restart this one.
         self._since = {key: before.get(key, since_ms) for key, since_ms in current.items()}
         self._last_ms = now_ms
         told = [self._one(name, owner, since_ms, None) for (name, owner), since_ms in self._since.items()]
@@ -96,12 +96,12 @@ class CardFiles:
 
 
 def gpustat(path: Path = GPUSTAT) -> CardFiles:
-    """Return the files that jobstats', CEEMS' and others' prologs write."""
+    """Return the reader of the files that the prologs of jobstats, CEEMS and others write."""
     return CardFiles(path, _card_of_gpustat, _owners_of_gpustat)
 
 
 def job_mapping(path: Path) -> CardFiles:
-    """Return the files of dcgm-exporter's job mapping."""
+    """Return the reader of dcgm-exporter's job mapping files."""
     return CardFiles(path, _card_of_mapping, _owners_of_mapping)
 
 
@@ -131,14 +131,14 @@ def _owners_of_mapping(text: str) -> tuple[Owner, ...]:
 
 
 PREFIX: Final = "slurm-"
-# How much longer than its file a job may be unknown to Slurm, or known without a file: hooks take their time.
+# Tolerated delay between a hook's file and Slurm's own view of the job, in both directions.
 _SLACK_MS: Final = 10_000
 _MOST_ENDS: Final = 4096
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SlurmSettings:
-    """How Slurm is looked at. ``poll_seconds`` is 0 for never; ``node`` is this node's name."""
+    """Settings of the Slurm source. ``poll_seconds`` is the period, 0 for never; ``node`` is this node's name."""
 
     node: str | None = None
     poll_seconds: float = PERIOD_SECONDS
@@ -149,7 +149,7 @@ class SlurmSettings:
 
 @dataclass(slots=True)
 class _Gathered:
-    """What one look brings together."""
+    """Intermediate result of one look: file allocations by name, errors and notes."""
 
     told: dict[str, FileAllocation] = field(default_factory=dict)
     troubles: list[str] = field(default_factory=list)
@@ -157,11 +157,11 @@ class _Gathered:
 
 
 class SlurmReader:
-    """Jobs by the hooks' files in the folder, by the sites' files, and by polling; each of them may be missing.
+    """Reader of jobs from hook files, files of other tools, and polling; each of them may be missing.
 
-    A job stands once: with a file's times where a file tells it, else with Slurm's. A failed poll fails the source
-    until the next good one; what files tell stays. A file whose job Slurm does not know any more ended when Slurm says,
-    else when it was asked.
+    Each job is reported once, with the times of its file if it has one, else Slurm's. A failed poll makes the source
+    fail until the next good one, but jobs in files remain. If Slurm no longer runs a file's job, the job ended at its
+    end time in Slurm, or at the poll.
     """
 
     name = SLURM
@@ -182,7 +182,7 @@ class SlurmReader:
         self._left_behind: dict[str, tuple[int, int]] = {}
 
     def look(self, since_ms: int, now_ms: int, cards: Sequence[CardKey]) -> ReaderLook:
-        """Return the allocations of (since_ms, now_ms], and cards in use of which no job is told as unknown."""
+        """Return the allocations within (since_ms, now_ms], Unix ms; used cards without a known job are unknown."""
         table = CardTable(cards)
         answer = None if self._poll is None else self._poll.answer()
         folder = self._folder.look(since_ms, now_ms)
@@ -206,7 +206,7 @@ class SlurmReader:
         )
 
     def close(self) -> None:
-        """Ask Slurm no more."""
+        """Stop polling."""
         if self._poll is not None:
             self._poll.close()
 
@@ -231,7 +231,7 @@ class SlurmReader:
             gathered.troubles.append(look.reason)
 
     def _check_files(self, gathered: _Gathered, answer: PollAnswer) -> None:
-        """Find the files that were left behind, and name what Slurm and the hooks say differently."""
+        """Find stale files, whose jobs have ended, and add notes where Slurm and the hooks differ."""
         before, self._left_behind = self._left_behind, {}
         for name, each in gathered.told.items():
             if each.until_ms is not None or each.source != SLURM:
@@ -262,7 +262,7 @@ class SlurmReader:
             gathered.notes.append(f"Slurm does not tell clearly which GPUs job {few(answer.unclear)} has")
 
     def _end_left_behind(self, gathered: _Gathered) -> None:
-        """End what Slurm did not know any more when it was last asked, and name it."""
+        """End the allocations of stale files, whose jobs the last poll did not contain, and add a note for each."""
         for name, (began_ms, until_ms) in self._left_behind.items():
             each = gathered.told.get(name)
             if each is not None and each.until_ms is None and each.since_ms == began_ms:
@@ -270,7 +270,7 @@ class SlurmReader:
                 gathered.notes.append(f"{name} was left behind: Slurm's job {each.id} has ended")
 
     def _remember_ends(self, told: Iterable[FileAllocation]) -> None:
-        """Keep when files said that jobs ended: a poll from before must not bring them back."""
+        """Store the ends of jobs by files, so that an older poll does not reopen them."""
         for each in told:
             if each.until_ms is not None:
                 self._ends[each.id] = each.until_ms
@@ -289,14 +289,14 @@ class SlurmReader:
         return list(find_cards(told, self._conf, table, gathered.troubles, node))
 
     def _has_ended(self, job: SlurmJob, answer: PollAnswer | None) -> bool:
-        """Return whether a file told after the poll, or just before it, that the job ended."""
+        """Return whether a file ended the job after the poll, or up to 10 s before it."""
         ended_ms = self._ends.get(job.id)
         return ended_ms is not None and answer is not None and answer.at_ms < ended_ms + _SLACK_MS
 
     def _unknown(
         self, answer: PollAnswer | None, allocations: Sequence[Allocation], table: CardTable, node: str | None
     ) -> frozenset[str]:
-        """Return the cards that Slurm says are in use, of which nobody tells whose job it is."""
+        """Return UUIDs of cards used without a known job; every card without a job if Slurm reports no gres index."""
         if answer is None or not (answer.unexplained or answer.unplaced):
             return frozenset()
         names = [CardName("gres", place) for place in sorted(answer.unexplained)]
@@ -306,7 +306,7 @@ class SlurmReader:
 
 
 def _add_jobs(told: dict[str, FileAllocation], files: Iterable[FileAllocation]) -> None:
-    """Add what the sites' files tell card by card as one entry a job, unless the hooks' files tell the job."""
+    """Add jobs from per-card files, one entry per job with all its cards, unless a hook file has the job."""
     ids = {each.id for each in told.values()}
     for each in files:
         if each.id in ids:
@@ -320,7 +320,7 @@ def _add_jobs(told: dict[str, FileAllocation], files: Iterable[FileAllocation]) 
 
 
 def _is_other(told: FileAllocation, job: SlurmJob) -> bool:
-    """Return whether a file names other cards than Slurm, where both count them in the same way."""
+    """Return whether a file and Slurm name different cards; false unless both use only gres indices."""
     places = {name.value for name in told.cards if name.kind == "gres"}
     return len(places) == len(told.cards) and job.gres.is_clear and bool(job.gres.places) and places != job.gres.places
 
@@ -341,7 +341,7 @@ def _of_job(job: SlurmJob) -> FileAllocation:
 
 
 def _with_job(told: FileAllocation, job: SlurmJob | None) -> FileAllocation:
-    """Return what a file tells, with what only Slurm tells of its job."""
+    """Return a file's allocation, completed with Slurm's user, kind, job name and workload of the job."""
     if job is None:
         return told
     work = told.workload
@@ -356,9 +356,9 @@ def _with_job(told: FileAllocation, job: SlurmJob | None) -> FileAllocation:
 
 
 def openers(folder: AllocationFolder, settings: SlurmSettings) -> tuple[Opener, Opener]:
-    """Return how the readers of files and of Slurm are found and made; both read one folder, each its own files.
+    """Return the openers of the sources ``files`` and ``slurm``, which share one folder.
 
-    Files that are named ``slurm-…`` are Slurm's once that reader is open, else they are files as all others.
+    Files named ``slurm-…`` belong to the Slurm reader once it is open, else to the files reader.
     """
     conf = GresConf(node=settings.node)
     is_open: list[bool] = []
@@ -381,7 +381,7 @@ def openers(folder: AllocationFolder, settings: SlurmSettings) -> tuple[Opener, 
         poll = None
         if settings.poll_seconds and shutil.which("scontrol") and shutil.which("squeue"):
             poll = SlurmPoll(node=settings.node, period_seconds=settings.poll_seconds)
-            poll.answer()  # asks now, so that an answer is there by the first tick
+            poll.answer()  # starts polling, so that an answer exists by the first tick
         return SlurmReader(folder, poll=poll, site_files=site_files, conf=conf)
 
     return (

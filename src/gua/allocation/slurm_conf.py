@@ -1,8 +1,8 @@
-"""What Slurm's configuration says of a host: which card a number is, and whether the host is a node.
+"""Slurm's configuration of this host: the card for each gres index, and whether the host is a node.
 
-Slurm counts a node's GPUs by their place in gres.conf: in the order of ``File=`` where that names them, in the order of
-the PCI bus where ``AutoDetect=nvml`` finds them (https://slurm.schedmd.com/gres.conf.html). That number stands in
-SLURM_JOB_GPUS and after IDX; it is the minor number of the device only where gres.conf names all devices in order.
+The gres index is a GPU's position in gres.conf: in the order of ``File=`` if that names devices, in PCI bus order
+with ``AutoDetect=nvml`` (https://slurm.schedmd.com/gres.conf.html). SLURM_JOB_GPUS and ``IDX:`` contain it. It equals
+the device's minor number only if gres.conf names all devices in order.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ _DEVICE: Final = re.compile(r".*?([0-9]+)")
 
 
 def expand(text: str) -> list[str]:
-    """Return the names of a hostlist, as in ``n[01-03,07],login1``, 65,536 at most; other text stays as it is."""
+    """Return the names in a hostlist such as ``n[01-03,07],login1``, at most 65,536; other text is unchanged."""
     return list(islice((name for part in _PART.findall(text) for name in _names(part)), _MOST_NAMES))
 
 
 def matches(text: str, name: str) -> bool:
-    """Return whether a name is one of these; ``ALL`` are all."""
+    """Return whether a hostlist contains the name; ``ALL`` contains every name."""
     return text.upper() == "ALL" or name in expand(text)
 
 
@@ -56,24 +56,24 @@ def _names(part: str) -> Iterator[str]:
 
 
 def _settings(text: str) -> Iterator[dict[str, str]]:
-    """Yield the settings of each line, by lower-case name, without comments."""
+    """Yield the ``Key=value`` settings of each line by lower-case key, without comments."""
     for line in text.splitlines():
         yield {key.lower(): value for key, value in _PAIR.findall(line.partition("#")[0])}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class GresOrder:
-    """In which order Slurm counts the cards.
+    """Order in which Slurm numbers a node's GPUs.
 
-    ``minors`` are the minor numbers of its GPUs by its own numbers, ``None`` where no file names them; ``by_pci`` is
-    whether Slurm found and ordered them itself. With neither its numbers are taken as minor numbers.
+    ``minors`` are the minor numbers by gres index, ``None`` if no ``File=`` names devices; ``by_pci`` is whether Slurm
+    detects and orders them itself. Without either, a gres index is taken as a minor number.
     """
 
     minors: tuple[int, ...] | None = None
     by_pci: bool = False
 
     def find(self, table: CardTable, names: Sequence[CardName]) -> tuple[frozenset[str], str | None]:
-        """Return the UUIDs of the cards that are meant, and in a few words what is not found."""
+        """Return the UUIDs of the named cards, and the first name without a card in a few words, or ``None``."""
         uuids: set[str] = set()
         missing: str | None = None
         for name in names:
@@ -100,9 +100,9 @@ class GresOrder:
 
 
 class GresConf:
-    """This host's gres.conf, in ``folder`` or where Slurm looks for it. To be used from one thread.
+    """Cached gres.conf of this host, in ``folder`` or Slurm's usual places. For one thread.
 
-    ``node`` is the host's name in Slurm where nothing else tells it.
+    ``node`` is the host's default name in Slurm.
     """
 
     def __init__(self, folder: Path | None = None, *, node: str | None = None) -> None:
@@ -112,7 +112,7 @@ class GresConf:
         self._orders: dict[str | None, GresOrder] = {}
 
     def refresh(self) -> None:
-        """Read the file if it changed."""
+        """Read gres.conf again if it changed or moved; a missing or unreadable file clears the cache."""
         before, self._read = self._read, None
         slurm_conf = os.environ.get("SLURM_CONF")
         places = (*([Path(slurm_conf).parent] if slurm_conf else []), *PLACES)
@@ -127,7 +127,7 @@ class GresConf:
             self._orders.clear()
 
     def order(self, node: str | None = None) -> GresOrder:
-        """Return the order that the file gives a node, the usual one if there is no such file."""
+        """Return the order of a node's GPUs by the file last read; the default order without a file."""
         node = node or self._node or platform.node().partition(".")[0]
         if node not in self._orders:
             if len(self._orders) > _MOST_NODES:
@@ -137,7 +137,7 @@ class GresConf:
 
 
 def parse_gres_conf(text: str, node: str | None) -> GresOrder:
-    """Return the order of the GPUs of a node; lines for other nodes are left out."""
+    """Return the order of a node's GPUs in a gres.conf; lines for other nodes are ignored."""
     minors: list[int] = []
     is_named = by_pci = False
     for settings in _settings(text):
@@ -153,11 +153,10 @@ def parse_gres_conf(text: str, node: str | None) -> GresOrder:
 
 
 def found_node(node: str | None = None, *, procfs: Path = Path("/proc")) -> str | None:
-    """Return what makes this host a node, in a few words, or ``None``; ``node`` is its name where that is known.
+    """Return the evidence that this host is a Slurm node, in a few words, or ``None``; ``node`` is its name if known.
 
-    A host that only submits jobs must not ask the controller each minute. A node has the commands, and slurmd runs; or
-    slurmd is installed, as it may be started after the agent, and the configuration does not list the nodes without
-    this host.
+    A node has scontrol and squeue, and slurmd runs. As slurmd may start after the agent, it is also enough that it is
+    installed and slurm.conf exists, unless that lists other nodes only. Submit hosts must not poll the controller.
     """
     if not all(map(shutil.which, _COMMANDS)):
         return None
@@ -170,7 +169,7 @@ def found_node(node: str | None = None, *, procfs: Path = Path("/proc")) -> str 
 
 
 def lists_host(conf: str, host: str) -> bool | None:
-    """Return whether a slurm.conf names the host as a node, by either of its names; ``None`` if it names no node."""
+    """Return whether a slurm.conf lists the host as a node, by full or short name; ``None`` if it lists no nodes."""
     names = {host, host.partition(".")[0]}
     is_any = False
     for settings in _settings(conf.replace("\\\n", " ")):
@@ -185,7 +184,7 @@ def lists_host(conf: str, host: str) -> bool | None:
 
 
 def _runs(procfs: Path) -> bool:
-    """Return whether any process that can be seen is slurmd."""
+    """Return whether a visible process is named slurmd."""
     return any(_text(comm) == "slurmd\n" for comm in procfs.glob("[0-9]*/comm"))
 
 

@@ -1,8 +1,8 @@
-"""Slurm's own view of this node, asked in the background by its commands.
+"""Background polling of Slurm's commands for the jobs and GPUs of this node.
 
-Names of jobs, comments and paths are their owners' text and may hold line ends and anything that looks like a field.
-So who runs what since when comes from ``squeue`` with a format that has no such text in it, and ``scontrol`` is asked
-for the GPUs of one job at a time: what its owner wrote into it can spoil that answer alone.
+Users choose job names, comments and paths, which may contain line ends and text that looks like fields. SlurmJob ids, users
+and times therefore come from ``squeue`` in a format without such text. ``scontrol`` is called for the GPUs of one job
+at a time, so that a user's text can corrupt only the output for that job.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ _MOST_PLACES: Final = 1024
 _JOB: Final = re.compile(
     r"([0-9]{1,10})\|([0-9]{1,10}(?:[_+][^|\s]*)?)\|([0-9]{1,10})\|([A-Z_]{1,40})\|([^|\s]*)\|([^|\s]*)\|(.*)"
 )
-# Of a running task of an array, and of a part of a heterogeneous job.
+# Id of a running array task, or of a component of a heterogeneous job.
 _PART: Final = re.compile(r"[0-9]{1,10}[_+][0-9]{1,10}")
-# Everything else is taken as going on: a state that is not known must not free a card.
+# All other states count as running: an unknown state must not free a card.
 _ENDED: Final = re.compile(
     "BOOT_FAIL|CANCELLED|COMPLETED|DEADLINE|FAILED|LAUNCH_FAILED|NODE_FAIL|OUT_OF_MEMORY|PENDING|PREEMPTED|REQUEUED|"
     "REQUEUE_FED|REQUEUE_HOLD|RESV_DEL_HOLD|REVOKED|SPECIAL_EXIT|TIMEOUT"
 )
 _DETAIL: Final = re.compile(r"\bNodes=(\S+) CPU_IDs=\S* Mem=\S*(?: GRES=(\S*))?")
-# The type is (null) of shards after the controller began anew.
+# Shards have the type (null) after the controller restarted.
 _GRES: Final = re.compile(r"(?:^|,)(gpu|shard|mps)(?::(?:\(null\)|[^(,]*?))??(?::([0-9]{1,9}))?(?:\(([^)]*)\))?(?=,|$)")
 _ANY_GRES: Final = re.compile(r"(?:^|,)(?:gpu|shard|mps)\b")
 _USED: Final = re.compile(r" GresUsed=(\S*)")
@@ -51,10 +51,9 @@ _COMMENT: Final = re.compile(r"\s(?:Admin)?Comment=(.*?)(?=\s[A-Z]\w*=|$)", re.D
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Gres:
-    """GPUs by Slurm's numbers: ``places``, of which ``shared`` are given out in parts; ``kind`` is gpu, shard or mps.
+    """GPUs by gres index: ``places``, with ``shared`` as those allocated in parts; ``kind`` is gpu, shard or mps.
 
-    ``is_clear`` is whether the places of all of them are told; ``unplaced`` is how many GPUs are in use at least of
-    which they are not.
+    ``is_clear`` is whether all indices are known; ``unplaced`` is the least number of used GPUs without a known index.
     """
 
     places: frozenset[int] = frozenset()
@@ -69,10 +68,10 @@ NO_GRES: Final = Gres()
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SlurmJob:
-    """A job of a node in Unix ms, by squeue; ``until_ms`` is ``None`` while it goes on.
+    """A job of a node by squeue. Times are Unix ms; ``until_ms`` is ``None`` while it runs.
 
-    ``shown_by`` is what scontrol shows it by, alone: by the id of an array's last task, which is the array's own, and
-    by that of a heterogeneous job's first part it shows all of them. From it come ``name``, ``gres`` and ``workload``.
+    ``shown_by`` is the id with which scontrol shows only this job. The plain id of an array's last task, or of a
+    heterogeneous job's first component, shows all of them. ``name``, ``gres`` and ``workload`` come from scontrol.
     """
 
     id: str
@@ -87,14 +86,14 @@ class SlurmJob:
 
     @property
     def key(self) -> tuple[str, int]:
-        """What tells it from an earlier run under the same id."""
+        """Id and start (Unix ms): they distinguish a requeued job from its earlier execution."""
         return self.id, self.since_ms
 
 
 def parse_jobs(answer: str, at_ms: int) -> list[SlurmJob]:
-    """Return the jobs of ``squeue -h -o`` with :data:`SQUEUE_FORMAT`, ``at_ms`` for times that it does not tell.
+    """Return the jobs in the output of ``squeue -h -o`` with :data:`SQUEUE_FORMAT`; unknown times become ``at_ms``.
 
-    Raises ValueError for anything else.
+    Raises ValueError for any other output.
     """
     jobs: list[SlurmJob] = []
     for line in answer.splitlines():
@@ -116,7 +115,7 @@ def parse_jobs(answer: str, at_ms: int) -> list[SlurmJob]:
 
 
 def parse_job_gres(answer: str, node: str) -> Gres:
-    """Return what ``scontrol show job -d`` of one job says that it has of a node; it may have none."""
+    """Return a job's GPUs on a node from ``scontrol show job -d``; not clear if the node occurs more than once."""
     details = [match[2] or "" for match in _DETAIL.finditer(answer) if matches(match[1], node)]
     if len(details) > 1:
         return Gres(is_clear=False)
@@ -124,18 +123,18 @@ def parse_job_gres(answer: str, node: str) -> Gres:
 
 
 def parse_job_name(answer: str) -> str | None:
-    """Return the job's name, of which nothing but itself depends."""
+    """Return the job's name from ``scontrol show job -o``, at most 128 characters; ``None`` if missing."""
     match = _NAME.search(answer)
     return None if match is None else storable(match[1], _MOST_NAME)
 
 
 def parse_job_workload(answer: str) -> Work:
-    """Return what the job's name or comment declares it to be for; a job can declare that of itself alone."""
+    """Return the workload that the job's name or comments declare, from ``scontrol show job -o``."""
     return declared_in(" ".join([parse_job_name(answer) or "", *_COMMENT.findall(answer)]))
 
 
 def parse_node_gres(answer: str, node: str) -> Gres:
-    """Return what ``scontrol show node -d -o`` says is in use. Raises ValueError where it does not say it."""
+    """Return the used GPUs of a node from ``scontrol show node -d -o``. Raises ValueError for any other output."""
     match = _NODE.match(answer)
     used = _USED.search(answer)
     if match is None or match[1] != node or used is None:
@@ -144,13 +143,13 @@ def parse_node_gres(answer: str, node: str) -> Gres:
 
 
 def parse_slurmd(answer: str) -> str | None:
-    """Return by which name this host's slurmd goes, by ``scontrol show slurmd``."""
+    """Return the node name of this host's slurmd from ``scontrol show slurmd``, ``None`` if missing."""
     match = _SLURMD.search(answer)
     return None if match is None else match[1]
 
 
 def parse_node_name(answer: str, host: str) -> str | None:
-    """Return the only node of ``scontrol show node -o`` that is on this host."""
+    """Return the node on this host in ``scontrol show node -o``, ``None`` unless exactly one matches."""
     nodes: list[str] = []
     for line in answer.splitlines():
         name, hostname = _NODE.match(line), _HOSTNAME.search(line)
@@ -164,12 +163,12 @@ def _gres(text: str) -> Gres:
     shared: set[int] = set()
     kinds: set[str] = set()
     read = _GRES.findall(text)
-    unplaced = max(0, len(_ANY_GRES.findall(text)) - len(read))  # in a form that nobody here knows
+    unplaced = max(0, len(_ANY_GRES.findall(text)) - len(read))  # in an unknown format
     is_clear = unplaced == 0
     for kind, count, inside in read:
         found = _places(inside)
         if found is None:
-            # gpu:2 and gpu(CNT:2): which ones is not told. Shards say nothing of how many GPUs they are on.
+            # gpu:2 and gpu(CNT:2) have no indices. A number of shards does not imply a number of GPUs.
             is_clear = is_clear and count == "0"
             number = count or inside.removeprefix("CNT:")
             told = int(number) if number.isdecimal() else 1
@@ -185,7 +184,7 @@ def _gres(text: str) -> Gres:
 
 
 def _places(inside: str) -> set[int] | None:
-    """Return the numbers of ``IDX:0-2,4`` or, of parts that are given out, ``2/4,0/4``; ``None`` if none are told."""
+    """Return the gres indices in ``IDX:0-2,4``, or in used parts per GPU such as ``2/4,0/4``; ``None`` if unknown."""
     if inside in {"IDX:N/A", "IDX:"}:
         return set()
     if inside.startswith("IDX:"):
@@ -204,7 +203,7 @@ def _places(inside: str) -> set[int] | None:
 
 
 def _moment(text: str) -> int | None:
-    """Return Unix ms of a time in UTC, ``None`` of Unknown and N/A. Raises ValueError for another form."""
+    """Return Unix ms for a UTC time, ``None`` for Unknown and N/A. Raises ValueError for any other format."""
     if text in {"", "N/A", "Unknown", "NONE", "None"}:
         return None
     if re.fullmatch(r"[0-9]{9,11}", text):
@@ -224,11 +223,11 @@ _CLOSE_SECONDS: Final = 0.5
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PollAnswer:
-    """What Slurm said at ``at_ms`` (Unix ms, when it was asked), or the ``reason`` why it did not.
+    """Result of a poll that began at ``at_ms`` (Unix ms), or the ``reason`` why it failed.
 
-    ``jobs`` are all jobs of the node, also those without a GPU and those that ended lately. ``unexplained`` are GPUs in
-    use of which no job was shown; ``unplaced`` is how many more of them there are, nobody says which. ``unclear`` are
-    jobs whose GPUs cannot be told.
+    ``jobs`` are all jobs of the node, including those without a GPU and recently ended ones. ``unexplained`` are the
+    gres indices of used GPUs without a job; ``unplaced`` is the number of further ones with unknown index. ``unclear``
+    are ids of jobs whose GPUs are unknown.
     """
 
     at_ms: int
@@ -241,10 +240,10 @@ class PollAnswer:
 
 
 class SlurmPoll:
-    """Asks ``squeue`` and ``scontrol`` every ``period_seconds``, a tenth more or less, from a thread of its own.
+    """Polls ``squeue`` and ``scontrol`` every ``period_seconds`` (±10 %) in its own thread.
 
-    The newest answer holds until the next; one that failed holds as a failure. ``node`` is this node's name in Slurm
-    where it is known; else slurmd is asked for it, then the controller.
+    The newest answer, also a failure, is valid until the next. ``node`` is this node's name in Slurm; if ``None``,
+    slurmd is queried for it, then the controller.
     """
 
     def __init__(
@@ -267,13 +266,13 @@ class SlurmPoll:
         self._thread: threading.Thread | None = None
 
     def answer(self) -> PollAnswer:
-        """Return the newest answer; never waits. The first call begins to ask."""
+        """Return the newest answer, as a failure if it is too old; never waits. The first call starts the thread."""
         if self._thread is None and not self._stop.is_set():
             thread = threading.Thread(target=self._work, name="gua-slurm", daemon=True)
             try:
                 thread.start()
                 self._thread = thread
-            except RuntimeError:  # no process is left for anybody: the next tick tries again
+            except RuntimeError:  # process limit reached: the next tick tries again
                 pass
         answer = self._answer
         if answer is None:
@@ -284,20 +283,20 @@ class SlurmPoll:
         return answer
 
     def close(self) -> None:
-        """Ask no more."""
+        """Stop polling; waits at most 0.5 s for the thread."""
         self._stop.set()
         if self._thread is not None:
             self._thread.join(_CLOSE_SECONDS)
 
     def poll(self) -> PollAnswer:
-        """Ask once, and return the answer. Never raises."""
+        """Poll once and return the answer or the failure. Never raises."""
         at_ms = self._wall_ms()
         try:
             return self._poll(at_ms)
         except (CommandError, ValueError) as error:
             self._node = self._given
             return PollAnswer(at_ms=at_ms, reason=str(error))
-        except Exception as error:  # noqa: BLE001 - whatever fails here, cards are measured on
+        except Exception as error:  # noqa: BLE001 - an error here must not stop the sampling of cards
             return PollAnswer(at_ms=at_ms, reason=f"unexpected {type(error).__name__}")
 
     def _work(self) -> None:
@@ -317,13 +316,13 @@ class SlurmPoll:
         unclear = self._ask_for_gpus(live, used, node)
         unexplained = self._unexplained(live, used)
         if unexplained or self._unplaced(live, used):
-            # A job may have ended between the two questions. Where the first answer had no places, the second counts.
+            # A job may have ended between the two queries. If the first answer lacked indices, the second decides.
             was_placed = not self._unplaced(live, used)
             used = self._used(node)
             now = self._unexplained(live, used)
             unexplained = unexplained & now if was_placed else now
         jobs = [replace(self._known.get(job.key, job), until_ms=job.until_ms) for job in listed]
-        # A job that runs again stands beside its earlier run, under one id: what goes on counts.
+        # A requeued job is listed beside its earlier execution, under one id: the running one takes precedence.
         jobs.sort(key=lambda job: (job.until_ms is None, job.since_ms))
         return PollAnswer(
             at_ms=at_ms,
@@ -349,7 +348,10 @@ class SlurmPoll:
         return node
 
     def _ask_for_gpus(self, live: Sequence[SlurmJob], used: Gres, node: str) -> tuple[str, ...]:
-        """Ask for the GPUs of jobs of which they are not known, as long as some may have any."""
+        """Query the GPUs of running jobs not queried before, while used GPUs lack a job; return ids of unclear jobs.
+
+        At most 64 queries in 15 s.
+        """
         deadline = time.monotonic() + _MOST_SECONDS
         unclear: list[str] = []
         asked = 0
@@ -359,7 +361,7 @@ class SlurmPoll:
                     continue
                 if asked < _MOST_ASKS and time.monotonic() <= deadline:
                     asked += 1
-                    with suppress(CommandError):  # it may be gone already
+                    with suppress(CommandError):  # the job may have ended
                         answer = self._ask(["scontrol", "show", "job", "-d", "-o", job.shown_by])
                         self._known[job.key] = replace(
                             job,
@@ -375,7 +377,7 @@ class SlurmPoll:
         return set(used.places).difference(*(each.places for each in self._known_gres(live)))
 
     def _unplaced(self, live: Sequence[SlurmJob], used: Gres) -> int:
-        """Return how many GPUs are in use that no job shown has, of those of which the node says only how many."""
+        """Return the number of used GPUs without a known index that no known job explains."""
         placed = frozenset[int]().union(*(each.places for each in self._known_gres(live)))
         return max(0, used.unplaced - len(placed - used.places))
 

@@ -1,4 +1,4 @@
-"""Sources of allocations: what a reader of one is, and all of them (:class:`gua.core.ports.AllocationSources`)."""
+"""Allocation sources: interface of a reader, and their combination (:class:`gua.core.ports.AllocationSources`)."""
 
 from __future__ import annotations
 
@@ -19,12 +19,11 @@ _MOST_NOTES: Final = 20
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ReaderLook:
-    """What a reader found: allocations that cover any time since the look before, each (source, id) once.
+    """Result of a reader: allocations that cover any time since the last look, each (source, id) once.
 
-    ``reason`` is why the source could not be read as a whole, ``None`` if it could; ``unknown_cards`` are UUIDs of
-    cards about which it cannot tell. ``notes`` are sentences for ``gua doctor`` and ``gua status`` about what works and
-    yet is not as it should be. All of it may hold what others wrote: it is made safe for terminals where it is put
-    together (:mod:`gua.allocation.sources`).
+    ``reason`` is why the source could not be read completely, ``None`` if it could. ``unknown_cards`` are UUIDs of
+    cards with unknown allocation. ``notes`` are warnings for ``gua doctor`` and ``gua status``. Texts may contain
+    untrusted input; ``Sources`` makes them safe for terminals.
     """
 
     allocations: tuple[Allocation, ...] = ()
@@ -34,31 +33,31 @@ class ReaderLook:
 
 
 class SourceReader(Protocol):
-    """One source of allocations."""
+    """Interface of a reader of one allocation source."""
 
     @property
     def name(self) -> str:
-        """By what name its health is told: files, slurm, kubernetes or gua."""
+        """The name of the source: files, slurm, kubernetes or gua."""
         ...
 
     def look(self, since_ms: int, now_ms: int, cards: Sequence[CardKey]) -> ReaderLook:
         """Return every allocation that covers any time within (since_ms, now_ms], Unix ms.
 
-        Takes no longer than reading some small files: what may block is asked in the background.
+        Takes no longer than reading some small files: blocking calls belong in a background thread.
         """
         ...
 
     def close(self) -> None:
-        """End what goes on in the background. Never raises, takes a second at most."""
+        """Stop background threads, within one second. Never raises."""
         ...
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Opener:
-    """How a reader is found and made.
+    """Detection and construction of a reader.
 
-    ``found`` returns what of the source this host has, in a few words for ``gua doctor``, or ``None``: ``auto`` opens
-    those that have something. ``open`` makes the reader; it may raise GuaError where a setting is wrong.
+    ``found`` returns the evidence of the source on this host, in a few words for ``gua doctor``, or ``None``; ``auto``
+    opens the detected sources. ``open`` returns the reader; it may raise GuaError for a wrong setting.
     """
 
     name: str
@@ -67,9 +66,9 @@ class Opener:
 
 
 class Sources:
-    """What readers tell, put together. Where two tell of the same (source, id), the reader that is named first counts.
+    """Combination of readers. If two report the same (source, id), the first reader takes precedence.
 
-    To be used from one thread. ``notes`` are those of the newest look, safe for terminals.
+    For one thread. ``notes`` are those of the newest look, at most 20, safe for terminals.
     """
 
     def __init__(self, readers: Sequence[SourceReader]) -> None:
@@ -78,7 +77,7 @@ class Sources:
         self.notes: tuple[str, ...] = ()
 
     def look(self, since_ms: int, now_ms: int, cards: Sequence[CardKey]) -> AllocationLook:
-        """Return all allocations that cover any time within (since_ms, now_ms], and the health of each reader."""
+        """Return all allocations within (since_ms, now_ms], Unix ms, and the health of each reader; never raises."""
         looks = [(reader.name, _look(reader, since_ms, now_ms, cards)) for reader in self._readers]
         allocations: dict[tuple[str, str], Allocation] = {}
         for _, look in looks:
@@ -98,16 +97,16 @@ class Sources:
         )
 
     def close(self) -> None:
-        """End what goes on in the background. Never raises."""
+        """Close all readers. Never raises."""
         for reader in self._readers:
             with contextlib.suppress(Exception):
                 reader.close()
 
 
 def open_sources(names: Sequence[str], openers: Sequence[Opener]) -> Sources | None:
-    """Return the named sources, for ``auto`` those that are found; ``None`` where nothing is to be looked at.
+    """Open the named sources, with ``auto`` also the detected ones; return ``None`` if none is selected.
 
-    Raises UsageError for a name that no opener has.
+    Raises UsageError for a name without an opener.
     """
     by_name = {opener.name: opener for opener in openers}
     unknown = [name for name in names if name != AUTO and name not in by_name]
@@ -119,7 +118,7 @@ def open_sources(names: Sequence[str], openers: Sequence[Opener]) -> Sources | N
 
 
 def look_around(openers: Sequence[Opener]) -> list[tuple[str, str]]:
-    """Return the name of each source that this host has, and what of it was found."""
+    """Return the name and evidence of each source detected on this host."""
     present: list[tuple[str, str]] = []
     for opener in openers:
         with contextlib.suppress(OSError):
@@ -132,12 +131,12 @@ def look_around(openers: Sequence[Opener]) -> list[tuple[str, str]]:
 def _look(reader: SourceReader, since_ms: int, now_ms: int, cards: Sequence[CardKey]) -> ReaderLook:
     try:
         return reader.look(since_ms, now_ms, cards)
-    except Exception as error:  # noqa: BLE001 - whatever a source does, the cards are measured on
+    except Exception as error:  # noqa: BLE001 - a source's error must not stop the sampling of cards
         return ReaderLook(reason=f"unexpected {type(error).__name__}")
 
 
 def _plain(text: str) -> str:
-    """Return a reason without its middle where it is long: at the end stands what is wrong with a path."""
+    """Return a text safe for terminals, cut in the middle to 160 characters: the end explains a path's error."""
     plain = safe(text)
     if len(plain) <= _LONGEST_REASON:
         return plain

@@ -1,4 +1,4 @@
-"""Folders of small files that root or the agent's own user wrote, and nobody else may change."""
+"""Cached reading of folders with small files that only root or the agent's user can write."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class TrustedFile(Generic[T]):
-    """A file's content and when it last changed [Unix ms]; ``bad`` is why there is no content."""
+    """Parsed content of a file and its modification time (Unix ms); ``bad`` is why the content is missing."""
 
     stamp: Stamp
     changed_ms: int
@@ -32,10 +32,10 @@ class TrustedFile(Generic[T]):
 
 
 class TrustedFolder(Generic[T]):
-    """A folder's files, each read again only where it changed. To be used from one thread.
+    """Files of a folder; a file is read again only if it changed. For one thread.
 
-    ``wants`` decides by name which files are read; ``parse`` takes the bytes and the time of the last change [Unix ms],
-    and raises ValueError. ``changed_ms`` is when the folder itself last changed.
+    ``wants`` selects files by name. ``parse`` takes a file's bytes and modification time (Unix ms), and may raise
+    ValueError. ``changed_ms`` is the folder's own modification time (Unix ms).
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class TrustedFolder(Generic[T]):
         self._files: dict[str, TrustedFile[T]] = {}
 
     def read(self) -> Mapping[str, TrustedFile[T]]:
-        """Return the files by name. Raises OSError where the folder cannot be read or is not trusted."""
+        """Return the files by name. Raises OSError if the folder cannot be read, is not trusted, or is too full."""
         before, self._files = self._files, {}
         folder = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
@@ -74,7 +74,7 @@ class TrustedFolder(Generic[T]):
                 try:
                     status = entry.stat(follow_symlinks=False)
                 except FileNotFoundError:
-                    continue  # gone since it was listed
+                    continue  # removed since it was listed
                 known = before.get(entry.name)
                 is_known = known is not None and known.stamp == stamp(status)
                 files[entry.name] = known if known and is_known else self._read(entry.name, folder, status)
@@ -94,12 +94,12 @@ class TrustedFolder(Generic[T]):
 
 
 def stamp(status: os.stat_result) -> Stamp:
-    """Return what changes with each change of a file."""
+    """Return the attributes of a file that identify a version of it."""
     return status.st_mtime_ns, status.st_ctime_ns, status.st_ino, status.st_size, status.st_mode, status.st_uid
 
 
 def _distrusted(status: os.stat_result) -> str | None:
-    """Return why what a file or folder says is not believed, ``None`` if root or this user alone may write it."""
+    """Return why a file or folder is not trusted, ``None`` if only root or this user can write it."""
     if status.st_uid not in {0, os.geteuid()}:
         return f"owned by uid {status.st_uid}, not by root or the agent's user"
     if status.st_mode & _OTHERS_MAY_WRITE:
@@ -108,7 +108,7 @@ def _distrusted(status: os.stat_result) -> str | None:
 
 
 def _refusal(status: os.stat_result) -> str | None:
-    """Return why a file is not read: no regular file, not trusted, or too large."""
+    """Return why a file is not read: not a regular file, not trusted, or too large; ``None`` if it is read."""
     if not stat.S_ISREG(status.st_mode):
         return "a link" if stat.S_ISLNK(status.st_mode) else "no regular file"
     if status.st_size > MOST_BYTES:
@@ -117,7 +117,7 @@ def _refusal(status: os.stat_result) -> str | None:
 
 
 def _read_trusted(name: str, folder: int) -> bytes:
-    """Return a file of the open folder. Opens no link and waits for no FIFO. Raises OSError and ValueError."""
+    """Return a file's bytes; follows no link and never blocks on a FIFO. Raises OSError or, if refused, ValueError."""
     descriptor = os.open(name, _FLAGS, dir_fd=folder)
     try:
         reason = _refusal(os.fstat(descriptor))

@@ -1,1 +1,1 @@
-"""The page that Prometheus scrapes: rendered once a tick, served from memory; no scrape asks the driver."""
+"""Prometheus endpoint of the agent: pages are rendered once per tick and served from memory; no scrape calls NVML."""

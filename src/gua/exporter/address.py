@@ -1,7 +1,7 @@
-"""What the endpoint serves, where it listens, and under which names it may be requested.
+"""Listen address of the Prometheus endpoint, and the check of the Host header.
 
-A browser that is shown a page of evil.example requests evil.example alone, but whoever owns that name may let it point
-here (DNS rebinding): https://www.rfc-editor.org/rfc/rfc9110#name-host-and-authority. So other names are refused.
+The check prevents DNS rebinding: a web page's own host name may resolve to this agent. Requests with an unknown Host
+are refused. Host header: https://www.rfc-editor.org/rfc/rfc9110#name-host-and-authority.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from gua.core.errors import UsageError
 DEFAULT_HOST: Final = "127.0.0.1"
 DEFAULT_PORT: Final = 9835
 CONSTANT: Final = {"NODE_NAME": "node", "POD_NAME": "pod", "POD_NAMESPACE": "namespace"}
-"""Environment variables, and the labels of gpu-idle-exporter's metrics that they become: those of the agent's pod."""
+"""Environment variables of the agent's pod, and the labels that they become on gpu-idle-exporter's metrics."""
 _ANY: Final = "*"
 _PORTS: Final = range(1, 65_536)
 _ADDRESS: Final = re.compile(  # an IPv6 address without brackets has no port
@@ -28,7 +28,7 @@ _ADDRESS: Final = re.compile(  # an IPv6 address without brackets has no port
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Address:
-    """An empty ``host`` is every address of this machine."""
+    """Listen address: host and TCP port. An empty ``host`` means all addresses of this machine."""
 
     host: str = DEFAULT_HOST
     port: int = DEFAULT_PORT
@@ -39,9 +39,9 @@ class Address:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Serving:
-    """What is served where: ``constant`` are labels of the compatible set, ``None`` leaves that set out.
+    """Settings of the endpoint. ``names`` are further accepted Host names, besides the machine's own.
 
-    ``names`` are those by which it may be asked for, besides its own.
+    ``constant`` are extra labels of the gpu-idle-exporter metrics; ``None`` leaves those metrics out.
     """
 
     address: Address = field(default_factory=Address)
@@ -50,18 +50,18 @@ class Serving:
 
 
 def parse_address(text: str, *, port: int = DEFAULT_PORT, of: str = "--prometheus") -> Address:
-    """Return what ``HOST:PORT``, ``[IPv6]:PORT``, ``HOST``, ``:PORT`` or ``PORT`` names; ``port`` is for those without.
+    """Return the address for ``HOST:PORT``, ``[IPv6]:PORT``, ``HOST``, ``:PORT`` or ``PORT``; default port ``port``.
 
-    ``:PORT`` is every address of this machine. Raises UsageError, which says whose value ``of`` cannot be used.
+    ``:PORT`` means all addresses of this machine. Raises UsageError for anything else; ``of`` names the option there.
     """
     text = text.strip()
     try:
         found = _ADDRESS.fullmatch(text)
         if found is None or not text:
-            raise ValueError  # noqa: TRY301 - as where a part cannot be used
+            raise ValueError  # noqa: TRY301 - handled like an invalid part
         ipv6 = found["ipv6"] or found["bare_ipv6"]
         host = str(IPv6Address(ipv6)) if ipv6 else DEFAULT_HOST if found["only"] else found["host"]
-        host.encode("idna")  # no part of a name is empty, or longer than 63 bytes
+        host.encode("idna")  # rejects empty labels and labels longer than 63 bytes
         digits = found["ipv6_port"] or found["only"] or found["port"]
         return Address(host=host, port=port if digits is None else _port(digits))
     except ValueError:
@@ -70,7 +70,7 @@ def parse_address(text: str, *, port: int = DEFAULT_PORT, of: str = "--prometheu
 
 
 def parse_port(text: str, of: str) -> int:
-    """Return a port. Raises UsageError."""
+    """Return the TCP port, 1 to 65535. Raises UsageError for anything else; ``of`` names the option there."""
     try:
         return _port(text.strip())
     except ValueError:
@@ -85,15 +85,15 @@ def _port(digits: str) -> int:
 
 
 class HostNames:
-    """The names of this agent, besides those of loopback and the address at which a request arrived."""
+    """Accepted Host names, besides loopback and the local address of the connection; ``*`` accepts every name."""
 
     def __init__(self, names: Iterable[str]) -> None:
         self._names = {_plain(name) for name in (*names, "localhost") if name}
 
     def admit(self, header: str, *, arrived_at: str) -> bool:
-        """Return whether a request with this Host header, and that address of the socket, may be answered.
+        """Return whether a request with this Host header may be answered; ``arrived_at`` is the local socket address.
 
-        One without a Host is no browser's.
+        A request without a Host header is accepted: browsers always send one.
         """
         if not header or _ANY in self._names:
             return True
@@ -107,7 +107,7 @@ class HostNames:
 
 
 def _plain(name: str) -> str:
-    """Return a name or address as it is compared: ``GPU01.`` as ``gpu01``, ``::ffff:10.0.0.7`` as ``10.0.0.7``."""
+    """Return a name or address in normal form: ``GPU01.`` as ``gpu01``, ``::ffff:10.0.0.7`` as ``10.0.0.7``."""
     try:
         address = ip_address(name.partition("%")[0])
     except ValueError:

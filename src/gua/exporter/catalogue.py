@@ -1,7 +1,7 @@
-"""A tick as the catalogue's metrics: names, labels, sums over ticks, states by our rules, and allocations.
+"""Prometheus metrics of a tick: the OpenTelemetry catalogue with counters, card states and allocations.
 
-Names: https://opentelemetry.io/docs/specs/otel/compatibility/prometheus_and_openmetrics/ : dots become underscores, the
-unit and, for counters, ``_total`` come at the end. The Collector's prometheus exporter gives the same names.
+Names follow https://opentelemetry.io/docs/specs/otel/compatibility/prometheus_and_openmetrics/: dots become
+underscores; the unit and, for counters, ``_total`` are suffixes. The Collector's prometheus exporter yields the same.
 """
 
 from __future__ import annotations
@@ -37,96 +37,96 @@ from gua.core.words import Mig, ProcessList, ProcessType, Use
 
 Labels = dict[str, str]
 Sums = dict[str, dict[str, float]]
-"""By a series' labels, as text, its sums by a name for each."""
+"""Counter values by series (its labels as text) and counter name."""
 
 _UNITS: Final = {"s": "seconds", "By": "bytes", "J": "joules", "W": "watts", "Cel": "celsius"}
 _RATIO: Final = "ratio"
 
 clean: Final = lru_cache(maxsize=4096)(storable)
-"""Return a label's value without NUL and lone surrogates, of at most 256 characters, as OTLP has it."""
+"""Label value without NUL and lone surrogates, cut to 256 characters, as in OTLP export."""
 
 
 def new_family(name: str, text: str, *, is_counter: bool = False) -> Family:
-    """Return a family without samples; ``name`` is without the ``_total`` that samples of counters have."""
+    """Return a metric family without samples; ``name`` is without the suffix ``_total`` of counters."""
     return Family(name, text, "counter" if is_counter else "gauge")
 
 
 def add(family: Family, labels: Labels, value: float) -> None:
-    """Add a sample. The labels are not copied."""
+    """Add a sample to the family, with the suffix ``_total`` for counters. The labels are not copied."""
     family.samples.append(Sample(family.name + "_total" * (family.type == "counter"), labels, value))
 
 
 def labels_of(values: Iterable[tuple[str, object]]) -> Labels:
-    """Return attributes as labels; those that are ``None`` or empty are left out."""
+    """Return attributes as labels; values that are ``None`` or empty are left out."""
     return {label_name(name): clean(str(value)) for name, value in values if value not in {None, ""}}
 
 
 def is_counter(metric: Metric) -> bool:
-    """Return whether the metric only grows: Prometheus has no deltas, so the amounts of ticks are summed up."""
+    """Return whether the metric is a Prometheus counter. Deltas count: Prometheus lacks them, so ticks are summed."""
     return metric.kind in {MetricKind.DELTA, MetricKind.COUNTER}
 
 
 def family_name(metric: Metric) -> str:
-    """Return the metric's name without the ``_total`` that samples of counters have."""
+    """Return the metric's Prometheus name with its unit, without the suffix ``_total`` of counters."""
     name = label_name(metric.name)
     unit = _unit(metric)
     return name if unit is None or unit in name.split("_") else f"{name}_{unit}"
 
 
 def label_name(attribute: str) -> str:
-    """Return an attribute's name as a label."""
+    """Return the Prometheus label name of an OpenTelemetry attribute: dots become underscores."""
     return attribute.replace(".", "_")
 
 
 def _unit(metric: Metric) -> str | None:
     if metric.unit == "1":
         return _RATIO if metric.kind is MetricKind.GAUGE else None
-    return _UNITS.get(metric.unit)  # annotations as in {process} are no units
+    return _UNITS.get(metric.unit)  # annotations such as {process} are not units
 
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """The labels of a card, process, allocation or source, and its sums by a name for each."""
+    """Labels of a card, process, allocation or source, and its counter values by name."""
 
     labels: Labels = field(default_factory=dict)
     sums: dict[str, float] = field(default_factory=dict)
 
     def total(self, name: str, amount: float) -> float:
-        """Return the sum with the amount of this tick, to three decimals, which is how amounts are counted."""
+        """Add the amount of this tick to the named counter and return its value, rounded to three decimals."""
         total = self.sums[name] = round(amount + self.sums.get(name, 0), 3)
         return total
 
     def add_field(self, families: Mapping[str, Family], each: Field, value: float | None) -> None:
-        """Add a field to the family of its metric: an amount of the tick as the sum of all, the unknown not at all."""
+        """Add a sample of the field to its metric's family: deltas as running sums; unknown values are left out."""
         number = each.form.to_wire(value)
         if number is None or not math.isfinite(number):
             return
         if each.metric.kind is MetricKind.DELTA:
-            # By the field: a metric may have several that differ in attributes.
+            # Keyed by field: several fields of one metric may differ in attributes only.
             number = self.total(f"{each.metric.name} {each.name}", number)
         labels = self.labels | labels_of(each.attributes) if each.attributes else self.labels
         add(families[each.metric.name], labels, number)
 
 
 class Counters:
-    """The sums of a card and of what is on it, before and after a tick. A series keeps its sums while ticks name it."""
+    """Counter values of a card's series before and after a tick; a series missing from a tick loses its values."""
 
     def __init__(self, before: Sums) -> None:
         self.before = before
         self.after: Sums = {}
 
     def series(self, labels: Labels) -> Series:
-        """Return the series of these labels with its sums so far."""
+        """Return the series with these labels and its counter values so far; it counts as part of this tick."""
         key = str(labels)
         sums = self.after[key] = dict(self.before.get(key, {}))
         return Series(labels, sums)
 
     def had(self, labels: Labels) -> bool:
-        """Return whether the last tick named the series."""
+        """Return whether the previous tick contained the series."""
         return str(labels) in self.before
 
     def has(self, labels: Labels) -> bool:
-        """Return whether this tick named the series already: it may stand on a page once only."""
+        """Return whether this tick already contains the series: a page must not contain a series twice."""
         return str(labels) in self.after
 
 
@@ -142,7 +142,7 @@ _HELP: Final[Mapping[str, str]] = {
     "while that is unknown.",
     _SOURCE_OK: "1 while the source of allocations can be read, 0 while it cannot.",
 }
-# What names an allocation, and whose it is, on each of its series: alerts need no join.
+# These identify an allocation and its owner on each of its series, so that alerts need no join.
 _NAMED: Final = ("gua.allocation.owner", "slurm.job.name", "k8s.pod.name", "k8s.namespace.name")
 _BREAK_INTERVALS: Final = 2
 
@@ -151,24 +151,24 @@ _Key = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """A card at its last tick: for how long [ms] each of its allocations has been empty."""
+    """A card at its last tick: time [ms] for which each of its allocations has been empty."""
 
     ts_ms: int
     empty_ms: Mapping[_Key, int]
 
 
 def new_families() -> dict[str, Family]:
-    """Return the families that are not metrics of the catalogue, by their names."""
+    """Return the empty families of allocation use that the catalogue does not define, by name."""
     return {name: new_family(name, text, is_counter=name == _USE_TIME) for name, text in _HELP.items()}
 
 
 class AllocationSeries:
-    """Adds what ticks say of allocations to families; remembers for how long each has been empty."""
+    """Adds allocation samples to families, and tracks across ticks how long each allocation has been empty."""
 
     def __init__(self) -> None:
         self._seen: dict[str, _Seen] = {}
 
-    def add_card(  # noqa: PLR0913 - a card, its verdict, and where its samples go
+    def add_card(  # noqa: PLR0913 - a card, its state, and the destinations of its samples
         self,
         made: Mapping[str, Family],
         card: CardReading,
@@ -178,7 +178,7 @@ class AllocationSeries:
         ts_ms: int,
         interval_ms: int,
     ) -> None:
-        """Add a card's samples."""
+        """Add the samples of a card's allocations and GPU time by use; none if its allocations were not read."""
         if card.allocation is None:
             return
         _add_use_time(made, card, state, counters)
@@ -186,7 +186,7 @@ class AllocationSeries:
         before: Mapping[_Key, int] = {}
         if seen is not None and 0 <= ts_ms - card.duration_ms - seen.ts_ms <= _BREAK_INTERVALS * interval_ms:
             before = seen.empty_ms
-        # Of what a failed source does not tell any more, nobody knows that it has ended.
+        # After a source failed, missing allocations may still exist: their empty time is retained.
         is_known = card.unallocated_gpu_time_ms is not None
         empty_ms: dict[_Key, int] = {} if is_known else dict(before)
         for allocation in card.allocations:
@@ -198,12 +198,12 @@ class AllocationSeries:
                 series.add_field(made, each, getattr(allocation, each.name))
             add(made[metrics.ALLOCATION_INFO.name], labels | _allocation_info(allocation), 1)
             has_ended = allocation.until_ms is not None and allocation.until_ms <= ts_ms
-            if has_ended or card.mig is Mig.PARENT:  # nobody could come to slices that no instance has
+            if has_ended or card.mig is Mig.PARENT:  # unallocated MIG slices cannot have processes
                 continue
             key = allocation.source, allocation.id
             now = use(state, allocation.relation)
             add(made[_USE], labels | {"use": str(now)}, 1)
-            # What is unknown neither ends the time for which it has been empty nor counts for it.
+            # Unknown use neither ends the empty time nor adds to it.
             empty_ms[key] = before.get(key, 0) if now in {Use.EMPTY, Use.UNKNOWN} else 0
             empty_ms[key] += allocation.duration_ms if now is Use.EMPTY else 0
             if now is not Use.UNKNOWN:
@@ -211,7 +211,7 @@ class AllocationSeries:
         self._seen[card.uuid] = _Seen(ts_ms, empty_ms)
 
     def forget(self, *, ts_ms: int, interval_ms: int) -> None:
-        """Forget cards that have not been in a tick for so long that what they are at begins anew."""
+        """Forget cards without a tick for more than two intervals: their empty time starts at 0 again."""
         longest_ms = _BREAK_INTERVALS * interval_ms
         self._seen = {uuid: seen for uuid, seen in self._seen.items() if abs(ts_ms - seen.ts_ms) <= longest_ms}
 
@@ -219,7 +219,7 @@ class AllocationSeries:
 def _add_use_time(made: Mapping[str, Family], card: CardReading, state: State, counters: Counters) -> None:
     uses = {each: labels_of([("hw.id", card.uuid), ("use", each)]) for each in Use}
     if card.mig is Mig.PARENT and not card.gpu_time_ms and not counters.had(uses[Use.FREE]):
-        return  # slices that no instance has: none at this tick, and none before
+        return  # no unallocated MIG slices at this tick or the one before
     times = dict.fromkeys(Use, 0)
     for part in parts(card, state):
         times[part.use] += part.gpu_time_ms
@@ -228,7 +228,7 @@ def _add_use_time(made: Mapping[str, Family], card: CardReading, state: State, c
 
 
 def add_source(made: Mapping[str, Family], source: AllocationSourceReading, counters: Counters) -> None:
-    """Add whether a source can be read, and for how long it could and could not; why not is for gua status."""
+    """Add whether an allocation source is readable and its time by status. The reason is for ``gua status`` only."""
     labels = labels_of([("gua.allocation.source", source.source)])
     add(made[_SOURCE_OK], labels, int(source.reason is None))
     status, other = ("ok", "failed") if source.reason is None else ("failed", "ok")
@@ -248,7 +248,7 @@ def _allocation_labels(uuid: str, allocation: AllocationReading) -> Labels:
 
 
 def _allocation_info(allocation: AllocationReading) -> Labels:
-    """Return what of an allocation is not on each of its series."""
+    """Return the attributes of an allocation for its info metric only: those that its other series lack."""
     return labels_of(
         (name, fields.moment(value) if key in fields.MOMENTS else value)
         for name, key in fields.ALLOCATION_INFO.items()
@@ -258,7 +258,7 @@ def _allocation_info(allocation: AllocationReading) -> Labels:
 
 
 _SHIPPED: Final = Rules()
-# What names a process and who holds the card through it, on each of its series: alerts need no join.
+# These identify a process's container, pod or job on each of its series, so that alerts need no join.
 _HOLDER: Final = (
     "container.id",
     "k8s.pod.uid",
@@ -269,7 +269,7 @@ _HOLDER: Final = (
 )
 _PROCESS_DURATION: Final = Field(name="duration_ms", metric=metrics.PROCESS_SAMPLE_DURATION, form=PointForm.MILLI)
 _RESERVED: Final = "__"
-"""Labels of Prometheus' own begin so; a page with a second ``__name__`` is none that anybody can read."""
+"""Prefix of labels that Prometheus reserves; a second ``__name__`` makes a page invalid."""
 _STATE_HELP: Final = {
     "gua_gpu_state": "1 for the state that the card was in over the last tick, 0 for the others.",
     "gua_gpu_unknown": "1 for the reason why the state of the card is unknown; no sample where it is known.",
@@ -279,9 +279,9 @@ _STATE_HELP: Final = {
 
 
 class Catalogue:
-    """Makes families of ticks, one after the other: amounts of ticks are summed up from the first one on.
+    """Converts ticks to metric families, in order; counters add up the ticks since the first.
 
-    A sum goes on through ticks that cannot tell its amount, and ends with the card or process.
+    A counter continues through ticks with an unknown amount, and ends with its card or process.
     """
 
     def __init__(self) -> None:
@@ -290,9 +290,9 @@ class Catalogue:
         self._allocations = AllocationSeries()
 
     def families(self, tick: Tick) -> list[Family]:
-        """Return the families of a tick: cards, processes, agent, and what they come from.
+        """Return the families of a tick: cards, processes, allocations, agent and ``target_info``.
 
-        What is unknown has no sample, and what is not in this tick has none any more.
+        Unknown values, and whatever this tick does not contain, have no sample.
         """
         made = {
             each.name: new_family(family_name(each), each.description, is_counter=is_counter(each))
@@ -303,7 +303,7 @@ class Catalogue:
         after: dict[str, Sums] = {}
         for card in tick.cards:
             uuid = clean(card.uuid)
-            if uuid not in after:  # a series may stand on a page once only
+            if uuid not in after:  # a page must not contain a series twice
                 counters = Counters(self._sums.get(uuid, {}))
                 self._add_card(made, card, counters, tick)
                 after[uuid] = counters.after
@@ -338,11 +338,11 @@ class Catalogue:
             if not counters.has(labels):
                 _add_process(made, card.duration_ms, process, counters.series(labels))
         if card.process_list is not ProcessList.KNOWN and not card.processes:
-            counters.after = counters.before | counters.after  # nobody has seen the processes go, either
+            counters.after = counters.before | counters.after  # the unlisted processes may still run
 
 
 def target_info(origin: Origin) -> Family:
-    """Return the OTLP resource as the one sample that OpenTelemetry has for it."""
+    """Return the ``target_info`` metric of OpenTelemetry: one sample with the OTLP resource attributes as labels."""
     own = {
         "host_name": origin.host,
         "host_id": origin.host_id,
@@ -389,7 +389,7 @@ def _add_process(made: dict[str, Family], duration_ms: int, process: ProcessRead
 def _add_state(made: dict[str, Family], card: CardReading, labels: Labels) -> State:
     verdict = classify(card_facts(card), _SHIPPED)
     if card.mig is Mig.PARENT and card.gpu_time_ms == 0:
-        return verdict.state  # all of it is its instances'; whoever counts states would count it as one more card
+        return verdict.state  # fully partitioned: a sample would count as one more card
     for state in State:
         add(made["gua_gpu_state"], labels | {"state": str(state)}, int(state is verdict.state))
     if verdict.reason is not None:
@@ -400,7 +400,7 @@ def _add_state(made: dict[str, Family], card: CardReading, labels: Labels) -> St
 def _add_agent(made: dict[str, Family], agent: AgentReading) -> None:
     for each in fields.AGENT_FIELDS:
         Series().add_field(made, each, getattr(agent, each.name))
-    # Two codes may be one text once they are cleaned, and a series may stand on a page once only.
+    # Cleaning may make two codes equal, and a page must not contain a series twice.
     errors: defaultdict[tuple[str, str], int] = defaultdict(int)
     for error in agent.errors:
         errors[clean(error.call), clean(error.code)] += error.count
@@ -413,6 +413,6 @@ def _text(value: object) -> object:
 
 
 def _legal(name: str) -> str:
-    """Return a user's attribute name as a label: every other character than letters, digits and _ becomes _."""
+    """Return a user's attribute name as a label name: characters other than letters, digits and _ become _."""
     legal = re.sub(r"[^a-zA-Z0-9_]", "_", name)
     return f"_{legal}" if legal[:1].isdigit() else legal or "_"

@@ -1,4 +1,4 @@
-"""The Prometheus endpoint of an agent: takes ticks from the loop, renders their page, answers requests."""
+"""Prometheus endpoint of an agent: takes ticks from the sampling loop, renders pages, answers HTTP requests."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from gua.exporter.server import ARRIVED_AT, PageServer
 LATE_INTERVALS: Final = 2
 STALE_MS: Final = 30_000
 HUNG_MS: Final = 30_000
-"""The loop goes round every 5 s, and a reading may wait as long for a call that hangs."""
+"""The loop iterates every 5 s, and one reading may wait as long for a driver call that hangs."""
 START_MS: Final = 90_000
-"""A driver without persistence mode takes long for its first answers; who kills the agent for it makes it longer."""
+"""Grace period for the first tick: without persistence mode the driver starts slowly, and a restart repeats that."""
 DRIVER: Final = "driver"
 _UNREADABLE: Final = "the cards cannot be read"
 _LONGEST_REASON: Final = 300
@@ -39,7 +39,7 @@ class _Moment(NamedTuple):
 
 
 class ServingHealth:
-    """Written by the loop's thread and read by others; each attribute is replaced as a whole."""
+    """Health of the sampling loop. Its thread writes, others read without a lock: each attribute is replaced whole."""
 
     def __init__(self, clock: Clock, interval_ms: int) -> None:
         self._clock = clock
@@ -50,24 +50,24 @@ class ServingHealth:
         self._skipped: str | None = None
 
     def served(self, tick: Tick) -> None:
-        """Take note of a tick; one in which no card could be read is no good one."""
+        """Record a tick; it counts as a failure if no card could be read."""
         failing = _failing(tick)
         self._failing = None if failing is None else f"{_UNREADABLE}: {failing}"
         self._skipped = None
         self._ticked = self._now()
 
-    def skipped(self, reason: str, message: str, count: int = 1) -> None:  # noqa: ARG002 - as the loop tells it
-        """Take note of ticks that were due and could not be made, and why."""
+    def skipped(self, reason: str, message: str, count: int = 1) -> None:  # noqa: ARG002 - the loop's interface
+        """Record ticks that could not be made, with the reason."""
         self._skipped = message
         if reason == DRIVER:
             self._failing = f"{_UNREADABLE}: {message}"
 
     def alive(self) -> None:
-        """Take note that the loop goes round."""
+        """Record an iteration of the loop."""
         self._alive = self._now()
 
     def trouble(self) -> str | None:
-        """Return in one line what is wrong, ``None`` if nothing is."""
+        """Return the problem in one line of at most 300 characters, ``None`` if sampling works."""
         failing, skipped, ticked = self._failing, self._skipped, self._ticked
         why = f": {skipped}" if skipped else ""
         if failing is not None:
@@ -90,15 +90,15 @@ class ServingHealth:
         return _Moment(self._clock.wall_ms(), self._clock.monotonic_ms())
 
     def _age_ms(self, then: _Moment) -> int:
-        """Return the time since then by the clock that passed more: the monotonic one stands in a suspend."""
+        """Return the time [ms] since then by the clock that advanced more: the monotonic one stops in suspend."""
         now = self._now()
         return max(now.monotonic_ms - then.monotonic_ms, now.wall_ms - then.wall_ms)
 
 
 def _failing(tick: Tick) -> str | None:
-    """Return why no card of a tick could be read; ``None`` if one was, or the driver has none.
+    """Return why no card of a tick could be read; ``None`` if one was read, or the driver has no cards.
 
-    Without a driver the agent still tells of the cards that it has met, but of their state it knows nothing.
+    Without a driver the agent still lists the cards that it has seen, with unknown state.
     """
     if any(_is_read(card) for card in tick.cards) or not (tick.cards or tick.errors):
         return None
@@ -109,7 +109,7 @@ def _failing(tick: Tick) -> str | None:
 
 
 def _is_read(card: CardReading) -> bool:
-    """Return whether a reading tells more than which card it is; that a card did not fail may just not be known."""
+    """Return whether a reading has any measured value. ``failed`` is no evidence: it may just be unknown."""
     memory = (card.memory_used_bytes, card.memory_limit_bytes)
     use = (card.utilization, card.utilization_encoder, card.utilization_decoder)
     others = (card.power_watts, card.temperature_celsius, card.energy_total_mj)
@@ -123,7 +123,7 @@ _NOT_CALLED_SO: Final = b"this agent is not called so: name it with --prometheus
 _INDEX: Final = b"gua: /metrics for Prometheus, /healthz whether sampling works, /readyz whether there was a tick\n"
 _OPENMETRICS: Final = "application/openmetrics-text"
 _ENCODERS: Final = {False: choose_encoder(""), True: choose_encoder(_OPENMETRICS)}
-"""By whether it is OpenMetrics: what renders a page, and its content type. No client chooses another version."""
+"""Encoder and content type by format: OpenMetrics or not. Clients cannot choose another version."""
 _PLAIN: Final = ("Content-Type", "text/plain; charset=utf-8")
 _ALWAYS: Final = (("Cache-Control", "no-store"), ("X-Content-Type-Options", "nosniff"), ("Server", "gua"))
 _REMEMBERED_TICKS: Final = 10
@@ -132,7 +132,7 @@ _BLOCK_BYTES: Final = 2**14
 
 
 class Page:
-    """The families of a tick, and each format of them, which is rendered once, when it is first requested."""
+    """Metric families of a tick. Each format is rendered once, when it is first requested."""
 
     def __init__(self, families: Iterable[Family]) -> None:
         self._families = [family for family in families if family.samples]
@@ -140,11 +140,11 @@ class Page:
         self._lock = threading.Lock()
 
     def collect(self) -> list[Family]:
-        """Return the families, as prometheus-client's encoders ask a collector for them."""
+        """Return the families with samples; prometheus-client's encoders call this method."""
         return self._families
 
     def packed(self, *, is_openmetrics: bool) -> tuple[bytes, int]:
-        """Return the page in a format, packed with gzip, and its length in bytes before that."""
+        """Return the page in a format, compressed with gzip, and its uncompressed length in bytes."""
         with self._lock:
             if is_openmetrics not in self._rendered:
                 text = _ENCODERS[is_openmetrics][0](self)
@@ -167,10 +167,10 @@ _NOT_ALLOWED: Final = _plain("405 Method Not Allowed", b"only GET and HEAD are a
 
 
 class PrometheusEndpoint(ServingHealth):
-    """What the loop tells its watcher is told here, too; ``clocks`` returns the idle clocks after the last tick.
+    """WSGI application for /metrics, /healthz and /readyz. It receives the events of the sampling loop.
 
-    A WSGI application. The page is rendered in the loop's thread once the tick is safe, in the formats that were
-    requested lately, else when it is first requested.
+    ``clocks`` returns the idle counters after the last tick. Formats requested within the last 10 ticks are rendered
+    in the loop's thread after each tick, others on the next request.
     """
 
     def __init__(self, serving: Serving, *, clock: Clock, origin: Origin, clocks: Callable[[], IdleCounters]) -> None:
@@ -179,13 +179,13 @@ class PrometheusEndpoint(ServingHealth):
         self._catalogue = Catalogue()
         super().__init__(clock, origin.interval_ms)
         self._empty = self._page = Page([target_info(origin), _is_stale(1)])
-        self._requested: dict[bool, int] = {}  # by whether it is OpenMetrics, how many ticks ago
+        self._requested: dict[bool, int] = {}  # key: OpenMetrics or not; value: ticks since the last request
         self._names = HostNames([serving.address.host, gethostname(), origin.host, *serving.names])
         self._server = PageServer(serving.address, self)
 
     @property
     def port(self) -> int:
-        """The port that it listens at."""
+        """The TCP port of the listening socket."""
         return self._server.server_port
 
     def __enter__(self) -> Self:
@@ -195,8 +195,8 @@ class PrometheusEndpoint(ServingHealth):
     def __exit__(self, *_: object) -> None:
         self._server.close()
 
-    def ticked(self, tick: Tick, *, lateness_ms: int) -> None:  # noqa: ARG002 - as the loop tells it
-        """Serve a tick from now on. Never raises: what is wrong here must not cost a tick elsewhere."""
+    def ticked(self, tick: Tick, *, lateness_ms: int) -> None:  # noqa: ARG002 - the loop's interface
+        """Serve this tick from now on. Never raises: an error here must not lose the tick for other destinations."""
         try:
             families = self._catalogue.families(tick)
             if self._constant is not None:
@@ -211,11 +211,11 @@ class PrometheusEndpoint(ServingHealth):
             self._page = page
             self._empty = Page([target_info(tick.origin), tick_time, _is_stale(1)])
             self.served(tick)
-        except Exception as error:  # noqa: BLE001 - as above
+        except Exception as error:  # noqa: BLE001 - must not raise
             self._failing = f"the page could not be made: unexpected {type(error).__name__}: {error}"
 
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
-        """Answer a request (WSGI); HEAD gets no body."""
+        """Answer a WSGI request; HEAD gets no body. Never raises: unexpected errors become status 500."""
         try:
             is_read = environ["REQUEST_METHOD"] in {"GET", "HEAD"}
             answer = self._answer(environ) if is_read else _NOT_ALLOWED
@@ -243,21 +243,21 @@ class PrometheusEndpoint(ServingHealth):
         is_openmetrics = _takes_openmetrics(accept)
         self._requested[is_openmetrics] = 0
         ticked, longest_ms = self._ticked, max(STALE_MS, LATE_INTERVALS * self._interval_ms)
-        is_stale = ticked is None or self._age_ms(ticked) > longest_ms  # nobody knows what is on the cards now
+        is_stale = ticked is None or self._age_ms(ticked) > longest_ms  # the cards' current state is unknown
         page = self._empty if is_stale else self._page
         packed, length = page.packed(is_openmetrics=is_openmetrics)
         headers = (("Content-Type", _ENCODERS[is_openmetrics][1]), ("Vary", "Accept, Accept-Encoding"))
         if gzip_accepted(accept_encoding):
             return _Answer("200 OK", (packed,), len(packed), (*headers, ("Content-Encoding", "gzip")))
         unpacked = gzip.GzipFile(fileobj=BytesIO(packed))
-        # Unpacked bit by bit: clients that read slowly hold the small packed page only.
+        # Decompressed in blocks: a slow client then occupies only the memory of the compressed page.
         return _Answer("200 OK", iter(lambda: unpacked.read(_BLOCK_BYTES), b""), length, headers)
 
 
 def _takes_openmetrics(accept: str) -> bool:
     try:
         return choose_encoder(accept)[1].startswith(_OPENMETRICS)
-    except TypeError:  # a version that is no number
+    except TypeError:  # the requested version is not a number
         return False
 
 

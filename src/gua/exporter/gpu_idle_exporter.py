@@ -1,8 +1,7 @@
-"""A tick as the metrics of gpu-idle-exporter, name by name, so that dashboards and alerts made for it go on.
+"""Metrics of gpu-idle-exporter from a tick, under the same names, so that its dashboards and alerts keep working.
 
-Their documented meaning (https://github.com/affinode/gpu-idle-exporter, README): a process of the compute list that
-holds memory is idle once its SM utilization was 0 % in two polls in a row. What could not be read has no sample here,
-and a process at the card's video encoder or decoder is not at 0 %.
+Definition (README of https://github.com/affinode/gpu-idle-exporter): a compute process with memory is idle once its SM
+utilization was 0 % in two polls in a row. Differences: unknown values have no sample, and video codecs count as use.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from gua.core.words import Mig, ProcessList, ProcessType
 from gua.exporter.catalogue import Labels, add, clean, labels_of, new_family
 
 UNNAMED: Final = "unknown"
-"""The name of a process that cannot be read, as gpu-idle-exporter has it."""
+"""Label value for a process whose name cannot be read, as in gpu-idle-exporter."""
 
 _PROCESS: Final = {
     "gpu_idle_process_compute_utilization_percent": "GPU utilization (SM or video codec) of this process, 0 to 100.",
@@ -44,7 +43,7 @@ T = TypeVar("T", int, float)
 
 
 class _Use(NamedTuple):
-    """What a process does on a card or on one of its instances; ``None`` is unknown."""
+    """Values of a process on a card or on one of its MIG instances; ``None`` is unknown."""
 
     percent: float | None
     memory_bytes: int | None
@@ -53,7 +52,7 @@ class _Use(NamedTuple):
 
 
 def families(tick: Tick, clocks: IdleCounters, constant: Mapping[str, str]) -> list[Family]:
-    """Return the families of a tick; ``clocks`` are those after it, ``constant`` further labels of every sample."""
+    """Return the families of a tick; ``clocks`` are the idle counters after it, ``constant`` labels of all samples."""
     made = {name: new_family(name, text) for name, text in (_PROCESS | _DEVICE | _TOTAL).items()}
     further = labels_of(constant.items())
     instances: defaultdict[str | None, list[CardReading]] = defaultdict(list)
@@ -69,10 +68,10 @@ def families(tick: Tick, clocks: IdleCounters, constant: Mapping[str, str]) -> l
 
 
 def _devices(cards: Iterable[CardReading]) -> dict[str, CardReading]:
-    """Return each whole card by its label ``gpu``, which no two have: the index, else the UUID.
+    """Return each whole GPU by its unique label ``gpu``: the index, else the UUID.
 
-    A card without an index now, or whose index another one has by now, goes by its UUID: of two cards at one index the
-    lost one was there before, as the driver numbers those that it has left anew.
+    A GPU gets its UUID if it has no index or another GPU has the same one. The driver renumbers the remaining GPUs
+    after a loss, so the lost one of two yields the index.
     """
     whole: dict[str, CardReading] = {}
     for card in cards:
@@ -86,7 +85,7 @@ def _devices(cards: Iterable[CardReading]) -> dict[str, CardReading]:
 
 
 def _add_device(made: Made, of_gpu: Labels, card: CardReading, parts: Sequence[CardReading]) -> None:
-    """Add a whole card; of a partitioned one the memory is that of its ``parts`` together."""
+    """Add the samples of a whole GPU; memory is the sum over its ``parts``, the GPU itself and its MIG instances."""
     labels = labels_of([("model", card.name), ("uuid", card.uuid)]) | of_gpu
     values = (
         _percent(card.utilization),
@@ -99,7 +98,7 @@ def _add_device(made: Made, of_gpu: Labels, card: CardReading, parts: Sequence[C
 
 
 def _add_processes(made: Made, of_gpu: Labels, parts: Sequence[CardReading], clocks: IdleCounters) -> None:
-    """Add the processes on the parts of a card, each once, and what they hold idly together."""
+    """Add each process on the parts of a GPU once, and the total memory [bytes] of idle processes."""
     uses: dict[tuple[int, str], _Use] = {}
     for part in parts:
         for process in part.processes:
@@ -128,21 +127,21 @@ def _use(process: ProcessReading, clock: IdleCounter | None) -> _Use:
 
 
 def _together(one: _Use, other: _Use) -> _Use:
-    """Return what a process does on two instances of a card: idle if it is on both, and since it is on both.
+    """Return the combined values of a process on two instances of a GPU: idle only while idle on both.
 
-    It holds idly what it holds on those on which it is idle.
+    ``idle_bytes`` adds the memory on those instances on which the process is idle.
     """
     seconds = (one.idle_seconds, other.idle_seconds)
     return _Use(
         percent=_known(max, (one.percent, other.percent)),
         memory_bytes=_sum((one.memory_bytes, other.memory_bytes)),
-        idle_seconds=0.0 if 0 in seconds else _known(min, seconds),  # active on one of them, whatever the other is
+        idle_seconds=0.0 if 0 in seconds else _known(min, seconds),  # active on one instance: the other is irrelevant
         idle_bytes=_sum((one.idle_bytes, other.idle_bytes)),
     )
 
 
 def _known(of: Callable[[list[T]], T], values: Iterable[T | None]) -> T | None:
-    """Return what a function makes of numbers, ``None`` if one of them is not known."""
+    """Return the function's result for the numbers, ``None`` if any of them is ``None``."""
     numbers = list(values)
     known = [number for number in numbers if number is not None]
     return of(known) if len(known) == len(numbers) else None

@@ -1,7 +1,6 @@
-"""HTTP server for scrapers and probes: a thread per client, and limits on how many and for how long.
+"""HTTP server for scrapers and probes: one thread per client, at most 32 clients for 15 s each.
 
-A slow or silent client costs a thread and a socket until its time is up. At the most clients the oldest one is
-disconnected, so that they cannot keep others out.
+Slow or silent clients are then disconnected. At the maximum number of clients a new one replaces the oldest.
 """
 
 from __future__ import annotations
@@ -25,29 +24,29 @@ if TYPE_CHECKING:
 
 _MOST_CLIENTS: Final = 32
 _CLIENT_SECONDS: Final = 15.0
-"""From connecting to having read the answer; Prometheus gives up after 10 s by default."""
+"""Maximum time of a connection; the default scrape timeout of Prometheus is 10 s."""
 _LONGEST_HEAD: Final = 8192
 _SWEEP_SECONDS: Final = 0.5
 _PAUSE_SECONDS: Final = 0.005
-"""Between clients, so that sampling has most of the interpreter's time, however many clients come."""
+"""Pause between clients, so that sampling gets most of the interpreter's time under any load."""
 _SEND_BUFFER_BYTES: Final = 128 * 2**10
 """Without a limit the kernel buffers up to 4 MB for each client that does not read."""
 _ABORT: Final = struct.pack("ii", 1, 0)
 ARRIVED_AT: Final = "gua.arrived_at"
-"""Of the WSGI environment: the address of this host that the request was sent to."""
+"""Key of the WSGI environment: local address of the connection."""
 
 
 class PageServer(ThreadingMixIn, WSGIServer):
-    """Listens from the start, answers from :meth:`start` to :meth:`close`.
+    """HTTP server that listens at once and answers from :meth:`start` to :meth:`close`.
 
-    Raises UnavailableError where the address cannot be used.
+    Raises UnavailableError if it cannot bind the address.
     """
 
     daemon_threads = True
     request_queue_size = 128
 
     def __init__(self, address: Address, app: WSGIApplication) -> None:
-        self.clients: dict[Any, float] = {}  # the connections, and since when (monotonic); the oldest comes first
+        self.clients: dict[Any, float] = {}  # connection to its start on the monotonic clock [s]; oldest first
         self._thread = threading.Thread(
             target=self.serve_forever, args=(_SWEEP_SECONDS,), name="prometheus endpoint", daemon=True
         )
@@ -62,8 +61,8 @@ class PageServer(ThreadingMixIn, WSGIServer):
         self.set_app(app)
 
     def server_bind(self) -> None:
-        """Bind without looking up the host's name in DNS, which http.server would do."""
-        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER_BYTES)  # clients inherit it
+        """Bind the socket without the reverse DNS lookup of http.server; ``::`` accepts IPv4, too."""
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER_BYTES)  # accepted sockets inherit it
         if self.server_address[0] == "::":
             self.socket.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
         TCPServer.server_bind(self)
@@ -71,7 +70,7 @@ class PageServer(ThreadingMixIn, WSGIServer):
         self.setup_environ()
 
     def start(self) -> None:
-        """Begin to answer."""
+        """Start the thread that answers requests."""
         self._thread.start()
 
     def close(self) -> None:
@@ -83,32 +82,32 @@ class PageServer(ThreadingMixIn, WSGIServer):
             _disconnect(client)
 
     def process_request(self, request: Any, client_address: Any) -> None:  # noqa: ANN401 - as in socketserver
-        """Answer a client in a thread of its own, in place of the oldest one where there are too many."""
+        """Answer a client in its own thread; at the maximum number of clients, disconnect the oldest first."""
         while len(clients := self.clients.copy()) >= _MOST_CLIENTS:
             _disconnect(next(iter(clients)))
-            time.sleep(_PAUSE_SECONDS)  # until its thread has noticed
+            time.sleep(_PAUSE_SECONDS)  # its thread removes it from the clients
         self.clients[request] = time.monotonic()
         super().process_request(request, client_address)
         time.sleep(_PAUSE_SECONDS)
 
     def shutdown_request(self, request: Any) -> None:  # noqa: ANN401 - as in socketserver
-        """Close the connection of a client."""
+        """Close a client's connection and remove it from the clients."""
         self.clients.pop(request, None)
         super().shutdown_request(request)
 
     def service_actions(self) -> None:
-        """Disconnect the clients whose time is up."""
+        """Disconnect clients that have been connected for more than 15 s."""
         late = time.monotonic() - _CLIENT_SECONDS
         for client in [client for client, since in self.clients.copy().items() if since < late]:
             _disconnect(client)
 
     def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ANN401 - as in socketserver
-        """Do nothing: the client hung up, or was disconnected."""
+        """Do nothing: the client closed the connection or was disconnected."""
 
 
 class _Handler(WSGIRequestHandler):
     def handle(self) -> None:
-        """Read the head of a request, and answer it."""
+        """Read a request's head and answer it; status 431 if the head is larger than 8 KiB."""
         head = b""
         while b"\n\r\n" not in head and b"\n\n" not in head:
             received = self.connection.recv(_LONGEST_HEAD)
@@ -124,7 +123,7 @@ class _Handler(WSGIRequestHandler):
         super().handle()
 
     def finish(self) -> None:
-        """Wait until the client has closed its end: at once, the kernel would drop what it has not read yet."""
+        """Wait until the client closes: closing first would make the kernel drop data that it has not read."""
         super().finish()
         self.connection.shutdown(socket.SHUT_WR)
         while self.connection.recv(_LONGEST_HEAD):
@@ -138,7 +137,7 @@ class _Handler(WSGIRequestHandler):
 
 
 def _disconnect(client: socket.socket) -> None:
-    """End a client's connection, which its thread notices; what the client has not read is dropped."""
+    """Abort a client's connection and drop unread data; the client's thread then ends."""
     with suppress(OSError):
         client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _ABORT)
         client.shutdown(socket.SHUT_RDWR)
@@ -147,7 +146,7 @@ def _disconnect(client: socket.socket) -> None:
 def _family(address: Address) -> tuple[socket.AddressFamily, str]:
     """Return the address family and the numeric host. Raises OSError for a host without an address."""
     if not address.host:
-        return (socket.AF_INET6, "::") if socket.has_dualstack_ipv6() else (socket.AF_INET, "0.0.0.0")  # noqa: S104 - asked for by a port alone
+        return (socket.AF_INET6, "::") if socket.has_dualstack_ipv6() else (socket.AF_INET, "0.0.0.0")  # noqa: S104 - requested by an address without a host
     addresses = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     family, _, _, _, socket_address = addresses[0]
     return family, str(socket_address[0])

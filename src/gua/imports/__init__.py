@@ -1,1 +1,1 @@
-"""Recorded data to ticks."""
+"""Conversion of recorded data to ticks."""

@@ -1,7 +1,7 @@
-"""The history of canhazgpu to ticks: who reserved which card, from when to when, and nothing of what happened on it.
+"""Conversion of canhazgpu's history to ticks: reservations of cards by user and time, without use of the cards.
 
-Its history is one JSON object a line, as ``redis-cli --raw ZRANGE canhazgpu:usage_history_sorted 0 -1`` prints it. A
-tick is made of each card for as long as it was reserved, cut where a reservation begins or ends and at each full hour.
+The history has one JSON object per line, as ``redis-cli --raw ZRANGE canhazgpu:usage_history_sorted 0 -1`` prints it.
+The reserved time of each card becomes ticks that end where a reservation begins or ends and at each full hour.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _DASH: Final = "-"
 
 @dataclass(frozen=True, slots=True)
 class ReservedCard:
-    """One record: a card that somebody had, by its index, from when to when (Unix ms)."""
+    """One record of the history: user, card index, start and end (Unix ms), and kind (run or manual)."""
 
     user: str
     gpu: int
@@ -50,13 +50,13 @@ class ReservedCard:
 
     @property
     def id(self) -> str:
-        """Return what records of one reservation have in common: they are alike but for the card."""
+        """Return an id of 12 hex digits that all records of one reservation share: they differ only in the card."""
         return hashlib.sha256(f"{self.user}\0{self.since_ms}\0{self.kind}".encode()).hexdigest()[:12]
 
 
 @dataclass(slots=True)
 class ReservedHistory:
-    """All records of some files, each once. ``repeated`` counts those that stood there before, ``cut`` last lines."""
+    """Records of several files, each once. ``repeated`` counts duplicates, ``cut`` truncated last lines."""
 
     records: list[ReservedCard] = field(default_factory=list)
     repeated: int = 0
@@ -64,13 +64,13 @@ class ReservedHistory:
 
     @property
     def cards(self) -> list[int]:
-        """Return the cards that were reserved at any time, by index."""
+        """Return the sorted indices of all cards with a reservation."""
         return sorted({record.gpu for record in self.records})
 
     def ticks(self, origin: Origin, uuids: Sequence[str]) -> Iterator[Tick]:
-        """Yield the ticks of the reserved time, oldest first; ``uuids`` are the cards by index.
+        """Yield the ticks of the reserved time, oldest first; ``uuids`` are the cards' UUIDs by index.
 
-        Who was on a card, and what it did, is unknown.
+        Processes and utilization are unknown.
         """
         cards: defaultdict[int, list[CardReading]] = defaultdict(list)
         for gpu in self.cards:
@@ -83,9 +83,10 @@ class ReservedHistory:
 
 
 def read(paths: Sequence[Path]) -> ReservedHistory:
-    """Return the records of all files; ``-`` is standard input.
+    """Return the records of all files, ordered by start; ``-`` is standard input.
 
-    Raises UsageError, UnavailableError or DataError, with file and line, for one that is no such history.
+    Raises UsageError for a missing file, UnavailableError for an unreadable one, DataError with file and line for
+    invalid content, or for a file without records.
     """
     history = ReservedHistory()
     known: set[ReservedCard] = set()
@@ -101,7 +102,7 @@ def read(paths: Sequence[Path]) -> ReservedHistory:
 
 
 def _card_ticks(uuid: str, index: int, records: Sequence[ReservedCard]) -> Iterator[tuple[int, CardReading]]:
-    """Yield the ticks of a card; where several had it at once, each has an equal part."""
+    """Yield end (Unix ms) and reading of a card's ticks; simultaneous reservations get equal parts."""
     promises = Promises()
     bounds = {bound for record in records for bound in (record.since_ms, record.until_ms)}
     for record in records:
@@ -144,7 +145,7 @@ def _records(path: Path, history: ReservedHistory) -> Iterator[ReservedCard]:
         try:
             yield _record(line)
         except ValueError as error:
-            if number == len(lines):  # without its end it was cut off
+            if number == len(lines):  # no newline at the end: truncated
                 history.cut += 1
                 continue
             raise DataError(f"{path}:{number}: {error}: {_HOW}") from None
@@ -166,7 +167,7 @@ def _text(path: Path) -> str:
 
 
 def _record(line: str) -> ReservedCard:
-    """Return the record of a line. Raises ValueError, with why it is none."""
+    """Return the record in a line. Raises ValueError with the reason for any other line."""
     said: Any = None
     with suppress(ValueError, RecursionError):
         said = json.loads(line)

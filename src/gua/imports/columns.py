@@ -1,4 +1,4 @@
-"""Which column holds what: the names that nvidia-smi and people's own recorders give to the same thing."""
+"""Mapping of column names, as nvidia-smi, DCGM and custom recorders write them, to fields."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gua.core.errors import DataError
 _BRACKET = re.compile(r"[\[(]")
 _MEMORY_SUFFIXES = {
     "": "mib",
-    "_mb": "mib",  # recorders write what nvidia-smi told them: MiB under the name of MB
+    "_mb": "mib",  # recorders copy MiB from nvidia-smi and name them MB
     "_mib": "mib",
     "_gb": "gib",
     "_gib": "gib",
@@ -27,7 +27,7 @@ _SHOWN = {"used": "memory.used", "uuid": "uuid", "index": "index"}
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Alias:
-    """What a column name stands for. Of several columns for one field the lowest rank is taken, then the first."""
+    """Meaning of a column name. If several columns have one field, the lowest rank is used, then the first."""
 
     field: str
     unit: str = ""
@@ -73,7 +73,7 @@ CARD_COLUMNS: Final[Mapping[str, Alias]] = {
     ),
     **_memory(("used", "total", "free", "reserved"), "memory_{} mem_{} gpu_memory_{} gpu_mem_{} vram_{}"),
 }
-"""Columns of cards, by normalised name. nvidia-smi's own are listed by ``nvidia-smi --help-query-gpu``."""
+"""Columns of cards by normalised name, including those of ``nvidia-smi --help-query-gpu``."""
 
 DMON_COLUMNS: Final[Mapping[str, Alias]] = {
     **CARD_COLUMNS,
@@ -102,13 +102,13 @@ DMON_COLUMNS: Final[Mapping[str, Alias]] = {
             "dram_active 1005",
         }
     ),
-    # What drivers call utilization is the share of time in which this was busy: taken where nothing else tells it.
+    # The driver's utilization is the share of time in which the graphics engine was busy: the last choice.
     **dict.fromkeys(
         ("gract", "dcgm_fi_prof_gr_engine_active", "gr_engine_active", "1001"),
         Alias(field="utilization", unit="ratio", rank=9),
     ),
 }
-"""Columns of ``nvidia-smi dmon``, and fields of DCGM by short name, by name and by id (``dcgmi dmon -l``)."""
+"""Columns of ``nvidia-smi dmon``, and DCGM fields by short name, name and id (``dcgmi dmon -l``)."""
 
 APP_COLUMNS: Final[Mapping[str, Alias]] = {
     **_aliases({"timestamp": _STAMP_NAMES, "uuid": "gpu_uuid uuid", "pid": "pid", "program": "process_name name"}),
@@ -119,7 +119,7 @@ APP_COLUMNS: Final[Mapping[str, Alias]] = {
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Layout:
-    """Where the fields of a file's rows are: positions in CSV, keys in JSON; and the units its names tell."""
+    """Places of the fields in a file's rows (positions in CSV, keys in JSON), and the units in column names."""
 
     places: Mapping[str, int | str]
     units: Mapping[str, str]
@@ -130,10 +130,10 @@ class Layout:
 
 
 def normalise(name: str) -> tuple[str, str]:
-    """Return a column's name in one spelling and its unit: ``memory.used [MiB]`` -> ``memory_used``, ``mib``."""
+    """Return a column's normalised name and its unit: ``memory.used [MiB]`` becomes ``memory_used`` and ``mib``."""
     text = name.strip().strip("\"'").lstrip("\ufeff").strip().lower()
     unit = ""
-    # Taken apart by hand: a pattern for all of it tries each of 100,000 brackets with each other.
+    # No regular expression for all of it: with 100,000 brackets that takes quadratic time.
     if text.endswith(("]", ")")) and (
         bracket := _BRACKET.search(text, max(text.rfind(end, 0, -1) for end in "])") + 1)
     ):
@@ -142,9 +142,9 @@ def normalise(name: str) -> tuple[str, str]:
 
 
 def layout(names: Iterable[str], columns: Mapping[str, Alias], places: Iterable[int | str] | None = None) -> Layout:
-    """Return which of the named columns hold the fields of ``columns``; names that it does not know are left out.
+    """Return the places and units of the fields of ``columns`` in a file with these names; unknown names are ignored.
 
-    Without ``places`` the cells are in the order of the names.
+    Without ``places``, the cells are in the order of the names.
     """
     best: dict[str, tuple[int, int | str, str]] = {}
     for name, place in zip(names, count() if places is None else places, strict=False):
@@ -161,19 +161,19 @@ def layout(names: Iterable[str], columns: Mapping[str, Alias], places: Iterable[
 
 
 def require_cards(file_layout: Layout, where: str) -> None:
-    """Refuse a file that cannot become ticks. Raises DataError that names what is missing and the remedy."""
+    """Raise DataError, with missing columns and remedy, unless the file has time, card (uuid or index) and memory."""
     _require(
         file_layout, where, "--query-gpu=timestamp,uuid,memory.used,…", ("timestamp",), ("uuid", "index"), ("used",)
     )
 
 
 def require_apps(file_layout: Layout, where: str) -> None:
-    """Refuse a process file that cannot be joined. Raises DataError."""
+    """Raise DataError, with missing columns and remedy, unless a process file has time, card (uuid) and pid."""
     _require(file_layout, where, "--query-compute-apps=timestamp,gpu_uuid,pid,…", ("timestamp",), ("uuid",), ("pid",))
 
 
 def require_dmon(file_layout: Layout, where: str) -> None:
-    """Refuse a recording of dmon that cannot become ticks. Raises DataError that names the remedy."""
+    """Raise DataError, with the remedy, unless a dmon recording has card, time, and memory or utilization."""
     if not {"uuid", "index"} & file_layout.places.keys():
         msg = f"{where}: there is no column gpu and no entity: give the output of nvidia-smi dmon or dcgmi dmon"
     elif "timestamp" not in file_layout.places:

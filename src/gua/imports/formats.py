@@ -1,4 +1,4 @@
-"""Recorded files to rows: CSV as nvidia-smi writes it, JSON Lines of people's own recorders, and what dmon prints."""
+"""Parsers of recorded files: CSV of nvidia-smi, JSON Lines of custom recorders, and output of dmon."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from gua.imports.recorded_file import RecordedFile
 
 R = TypeVar("R")
 Make = Callable[[Layout, str], Callable[[Any], R]]
-"""Makes the parser of a row of a layout; the text is where that stands, for errors."""
+"""Returns the row parser for a layout; the text is the layout's place in the file, for errors."""
 _LAYOUTS = 1_000
 
-# What nvidia-smi prints between rows when the driver or a card goes away.
+# Messages of nvidia-smi between rows when the driver or a card fails.
 _MESSAGES = (
     "Unable to determine the device handle",
     "Failed to initialize NVML",
@@ -34,7 +34,7 @@ _NO_HEADER = "there is no header: record without noheader, or name the columns w
 
 @dataclass(slots=True)
 class _Table(Generic[R]):
-    """The header in force, what it says of the rows below it, and the parser that follows from it."""
+    """The current header, its layout, and the parser of the rows below it."""
 
     header: str
     width: int
@@ -49,12 +49,12 @@ def read_csv(
     given: Sequence[str] = (),
     no_header: str = _NO_HEADER,
 ) -> Iterator[R]:
-    """Return the file's rows in order.
+    """Yield the file's rows in order.
 
-    ``make`` turns a layout (and where it stands, for its errors) into the parser of one row's cells.
-    ``given`` names the columns of a file without a header; a header in the file wins; ``no_header`` says what to do
-    where there is none. Headers may come again and change. Raises DataError with file and line for every line that is
-    no row, except blank lines, nvidia-smi's own messages and a last line without an end: those are named in the source.
+    ``make`` returns the parser of a row's cells. ``given`` are the columns of a file without a header; a header in the
+    file takes precedence, and may repeat or change. ``no_header`` is the remedy in the error for a missing header.
+    Raises DataError with file and line for an invalid line. Blank lines are ignored; messages of nvidia-smi and an
+    incomplete last line are skipped and listed in ``source.left_out``.
     """
     table: _Table[R] | None = None
     if given:
@@ -67,7 +67,7 @@ def read_csv(
         if table is not None:
             if text == table.header:
                 continue
-            if not text.endswith("\n") and text.strip():  # nvidia-smi ends every line: 12 W were going to be 121 W
+            if not text.endswith("\n") and text.strip():  # an incomplete line may end in a wrong number: 12 of 121 W
                 source.leave_out("the last line is cut off")
                 continue
             try:
@@ -86,24 +86,24 @@ def read_csv(
 
 
 def _cells(text: str, table: _Table[R]) -> list[str]:
-    """Return the line's cells. Raises ValueError."""
+    """Return the line's cells. Raises ValueError for wrong quoting or a wrong number of cells."""
     cells = text.split(",") if '"' not in text else _quoted(text)
     return cells if len(cells) == table.width else _rejoined(cells, table)
 
 
 def _heading(text: str, columns: Mapping[str, Alias], *, first: bool) -> list[str] | None:
-    """Return the cells of this line if it is a header: it names columns instead of holding values."""
+    """Return the cells of a header line with names of columns, ``None`` for any other line."""
     try:
         names = _quoted(text)
     except ValueError:
         return None
     known = len(layout(names, columns).places)
-    # A program may be called "time"; two cells that are both names of columns are a header.
+    # A program may be named "time", so a later header needs two names of columns.
     return names if known >= (1 if first else 2) else None
 
 
 def leave_out(text: str, source: RecordedFile, problem: str) -> None:
-    """Remember a line that is not used. Raises DataError if it is none of those that may be left out."""
+    """Skip a blank line; list a message of nvidia-smi in the source. Raises DataError for any other line."""
     if not text.strip():
         return
     if text.strip().startswith(_MESSAGES):
@@ -120,7 +120,10 @@ def _quoted(text: str) -> list[str]:
 
 
 def _rejoined(cells: list[str], table: _Table[R]) -> list[str]:
-    """Put a program's name with commas together again: nvidia-smi does not quote. Raises ValueError."""
+    """Return the cells with a program name that contains commas rejoined: nvidia-smi does not quote.
+
+    Raises ValueError if the number of cells is wrong otherwise.
+    """
     extra = len(cells) - table.width
     place = table.file_layout.places.get("program")
     if extra < 0 or not isinstance(place, int):
@@ -129,11 +132,10 @@ def _rejoined(cells: list[str], table: _Table[R]) -> list[str]:
 
 
 def read_json_lines(source: RecordedFile, columns: Mapping[str, Alias], make: Make[R]) -> Iterator[R]:
-    """Return the file's rows in order; rows may differ in their fields.
+    """Yield the file's rows in order; rows may differ in their fields.
 
-    ``make`` turns a layout (and where it stands, for its errors) into the parser of one row's object.
-    NaN, which pandas writes, is unknown. Raises DataError with file and line for every line that is no
-    row, except blank lines and a last line that was cut off: that one is named in the source.
+    ``make`` returns the parser of a row's object. NaN, which pandas writes, is unknown. Raises DataError with file and
+    line for an invalid line. Blank lines are ignored; an incomplete last line is listed in ``source.left_out``.
     """
     decode = json.JSONDecoder(parse_constant=lambda _: None).decode
     parsers: dict[tuple[str, ...], Callable[[Any], R]] = {}
@@ -157,7 +159,7 @@ def read_json_lines(source: RecordedFile, columns: Mapping[str, Alias], make: Ma
         yield row
 
 
-def _fields(decode: Callable[[str], Any], text: str) -> Any:  # noqa: ANN401 - an object by then
+def _fields(decode: Callable[[str], Any], text: str) -> Any:  # noqa: ANN401 - a JSON object
     try:
         fields = decode(text)
     except (ValueError, RecursionError):
@@ -167,24 +169,24 @@ def _fields(decode: Callable[[str], Any], text: str) -> Any:  # noqa: ANN401 - a
 
 
 _ENTITY: Final = "entity"
-# What dcgmi calls a thing that it watches, and the number of it. A time may stand before it.
+# A row of dcgmi: optional time, kind of entity, its number, and the values.
 _ROW: Final = re.compile(
     r"(.{0,64}?)\b(GPU-I|GPU-CI|GPU|vGPU|Switch|Link|CPU|CPU Core|ConnectX)[ \t]+([0-9]+)(?!\S)(.*)"
 )
-# A header of CSV with named columns is the first line that is not blank.
+# The header of dmon must be within these lines; else the file is CSV with named columns.
 _FIRST_LINES: Final = 100
 _UNITS: Final = frozenset({"yyyymmdd", "hh:mm:ss", "idx"})
 _AROUND_TIMES: Final = " \t:;,|[]"
 _STOPPED: Final = "dmon was stopped"
 _NO_HEADING: Final = "the line stands before any header: record without noheader"
-# A line of dcgmi that was empty has the time before it alone.
+# An empty line of dcgmi after ts(1) has only the time.
 _TIME_ALONE: Final = re.compile(r"[0-9TZ:+./\-\s]*", re.ASCII)
 _DATE: Final = re.compile(r"([0-9]{4})([0-9]{2})([0-9]{2})", re.ASCII)
 
 
 @dataclass(slots=True)
 class _Heading(Generic[R]):
-    """The header in force: its names, whether commas part the cells, and the parser that follows from it."""
+    """The current header: its names, whether commas separate the cells, and the parser of rows."""
 
     names: tuple[str, ...]
     has_commas: bool
@@ -192,12 +194,11 @@ class _Heading(Generic[R]):
 
 
 def read_dmon(source: RecordedFile, make: Make[R]) -> Iterator[R]:
-    """Return the file's rows in order.
+    """Yield the rows of a file by ``nvidia-smi dmon`` or ``dcgmi dmon`` in order; without such a header read it as CSV.
 
-    ``make`` turns a layout (and where it stands, for its errors) into the parser of one row's cells. A file that does
-    not begin with such a header is CSV with named columns. Raises DataError with file and line for every line that is
-    no row, except blank ones, units, messages, a last line without an end, and entities that are no GPUs: those three
-    are named in the source.
+    ``make`` returns the parser of a row's cells. Raises DataError with file and line for an invalid line. Blank lines
+    and units are ignored. Messages, an incomplete last line, and entities other than GPUs are listed in
+    ``source.left_out``.
     """
     if not any("#" in text for text in islice(source.lines(), _FIRST_LINES)):
         yield from read_csv(source, DMON_COLUMNS, make, no_header=_NO_HEADING)
@@ -227,7 +228,7 @@ def read_dmon(source: RecordedFile, make: Make[R]) -> Iterator[R]:
 
 
 def _dmon_header(text: str) -> tuple[str, ...] | None:
-    """Return the names of the columns if the line is a header."""
+    """Return the names of the columns in lower case if the line is a header, else ``None``."""
     before, found, after = text.partition("#")
     if not found or _ROW.match(before):
         return None
@@ -236,25 +237,25 @@ def _dmon_header(text: str) -> tuple[str, ...] | None:
 
 
 def _is_remark(text: str, heading: _Heading[R] | None) -> bool:
-    """Tell whether the line has units, says that dcgmi was stopped, or nothing."""
+    """Return whether the line has only units, a time, or dcgmi's message that it was stopped."""
     if heading is not None and heading.names[0] == _ENTITY:
         return "ID" in text.split()[:3] or _STOPPED in text or _TIME_ALONE.fullmatch(text) is not None
     return text.lstrip().startswith("#")
 
 
 def _dmon_layout(names: tuple[str, ...], source: RecordedFile) -> Layout:
-    """Return where the cells of :func:`_dmon_cells` hold what. Raises DataError for times without dates."""
+    """Return the layout of the cells of :func:`_dmon_cells`. Raises DataError for times without dates."""
     if names[0] != _ENTITY and not {"date", "time"} <= set(names):
         raise DataError(f"{source.where}: there are no dates and times: record with nvidia-smi dmon -o DT")
-    # The time is put together, and stands after the others.
+    # Date and time are joined into one cell at the end.
     shown = [name if name not in {"date", "time"} else f"{name} of a row" for name in names]
     return layout((*shown, "timestamp"), DMON_COLUMNS)
 
 
 def _dmon_cells(line: str, heading: _Heading[R], source: RecordedFile) -> list[str] | None:
-    """Return the line's cells and its time, ``None`` for what is no GPU.
+    """Return the line's cells with its time as the last one, ``None`` for an entity other than a GPU.
 
-    Raises ValueError, and DataError where no time stands before the line.
+    Raises ValueError for an invalid row, DataError for a row of dcgmi without a time.
     """
     names = heading.names
     if names[0] == _ENTITY:
@@ -281,7 +282,7 @@ def _dmon_cells(line: str, heading: _Heading[R], source: RecordedFile) -> list[s
 
 
 def _moment(cells: list[str], names: tuple[str, ...]) -> str:
-    """Return date and time of a row of nvidia-smi, in which a date is 20260131."""
+    """Return date and time of a row of nvidia-smi as one text; 20260131 becomes 2026-01-31."""
     date = cells[names.index("date")]
     found = _DATE.fullmatch(date)
     return f"{'-'.join(found.groups()) if found else date} {cells[names.index('time')]}"

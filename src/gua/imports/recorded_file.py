@@ -1,4 +1,4 @@
-"""Recorded files as text lines, and the rows of many files in the order of time."""
+"""Recorded files as text lines, and merging of the rows of several files by time."""
 
 from __future__ import annotations
 
@@ -30,10 +30,9 @@ _FOREIGN = {
 
 @dataclass(slots=True)
 class RecordedFile:
-    """One file, read up to the size that it had when it was opened first, so that every pass sees the same rows.
+    """A file, read up to its ``size`` [bytes] when first opened, so that every pass reads the same rows.
 
-    ``number`` is the line that was read last; ``left_out`` names the first few lines that are no rows,
-    ``left_out_lines`` counts them.
+    ``number`` is the last line read. ``left_out`` describes the first five of ``left_out_lines`` skipped lines.
     """
 
     path: Path
@@ -45,19 +44,20 @@ class RecordedFile:
 
     @property
     def where(self) -> str:
-        """Return ``file:line`` of the line that was read last."""
+        """Return ``file:line`` of the last line read."""
         return f"{self.path}:{self.number}"
 
     def leave_out(self, why: str) -> None:
-        """Remember that the line is not used."""
+        """Record that the last line read is skipped, with the reason."""
         self.left_out_lines += 1
         if len(self.left_out) < _NAMED:
             self.left_out.append(f"{self.where}: {why}")
 
     def lines(self) -> Iterator[str]:
-        """Return the file's lines with their ends. Only a last line may lack its newline.
+        """Yield the file's lines with their newlines; only the last line may lack it.
 
-        Raises DataError for what is not UTF-8 text, UnavailableError if the file cannot be read.
+        Raises DataError for text that is not UTF-8, a line above 1 MiB or a file that became shorter. Raises
+        UnavailableError if the file cannot be read.
         """
         self.number = self.left_out_lines = 0
         self.left_out.clear()
@@ -82,7 +82,7 @@ class RecordedFile:
         try:
             return raw.decode("utf-8-sig" if self.number == 1 else "utf-8")
         except UnicodeDecodeError:
-            if last and not raw.endswith(b"\n"):  # cut inside a character
+            if last and not raw.endswith(b"\n"):  # truncated within a character
                 return raw.decode("utf-8", errors="replace")
             msg = f"{self.where}: the line is not UTF-8 text: correct the file or convert it with iconv"
             raise DataError(msg) from None
@@ -90,7 +90,7 @@ class RecordedFile:
 
 @contextmanager
 def opening(path: Path, remedy: str) -> Iterator[None]:
-    """Raise UsageError, with the remedy, if there is no such file, UnavailableError if it cannot be read."""
+    """Convert errors of the body: UsageError, with the remedy, for a missing file, else UnavailableError."""
     try:
         yield
     except FileNotFoundError:
@@ -101,10 +101,10 @@ def opening(path: Path, remedy: str) -> Iterator[None]:
 
 
 def open_source(path: Path) -> RecordedFile:
-    """Return the file to read and whether it is JSON Lines, judged by its first character.
+    """Return the file, with its current size and whether its first character is that of JSON Lines.
 
-    Raises UsageError if there is no such file, UnavailableError if it cannot be read, DataError for an
-    empty file and for one that is neither CSV nor JSON Lines.
+    Raises UsageError if it does not exist or is not a regular file, and UnavailableError if it cannot be read. Raises
+    DataError if it is empty or neither CSV nor JSON Lines.
     """
     with opening(path, "give the path of a recorded file"):
         status = path.stat()
@@ -131,20 +131,20 @@ def _is_json_lines(path: Path, head: bytes) -> bool:
     return text[:1] == b"{"
 
 
-R = TypeVar("R", bound=tuple[Any, ...])  # a row begins with its time
+R = TypeVar("R", bound=tuple[Any, ...])  # first element: time (Unix ms)
 Read = Callable[[RecordedFile], Iterator[R]]
 
 
 def first_time(source: RecordedFile, read: Read[R]) -> int | None:
-    """Return when the file's first row was recorded, ``None`` if it has no rows."""
+    """Return the time of the file's first row (Unix ms), ``None`` if it has no rows."""
     first = next(read(source), None)
     return None if first is None else int(first[0])
 
 
 def merged(first: Iterable[tuple[int, RecordedFile]], read: Read[R]) -> Iterator[R]:
-    """Return the rows of all files by time, those of one file in its own order.
+    """Return the rows of all files merged by time; ``first`` has each file with the time of its first row (Unix ms).
 
-    A file is opened when its first row is due, so daily files need one open file, not one for each day.
+    Rows of one file stay in its order. A file is opened when its first row is reached, so few are open at a time.
     """
 
     def timed(first_ms: int, source: RecordedFile) -> Iterator[tuple[int, R | None]]:
@@ -160,9 +160,10 @@ def merged(first: Iterable[tuple[int, RecordedFile]], read: Read[R]) -> Iterator
 
 
 def ticks_of(readings: Iterable[tuple[int, str, int, CardReading]], origin: Origin) -> Iterator[Tick]:
-    """Yield the ticks of readings by time, each with its time, host and interval: those that have all in common.
+    """Yield one tick for all readings with the same time, host and interval, by time.
 
-    Each tick has the ``origin`` with the readings' own host and interval.
+    ``readings`` are tuples of time (Unix ms), host, interval [ms] and reading, ordered by time. Each tick has the
+    ``origin`` with that host and interval.
     """
     for ts_ms, moment in groupby(readings, key=itemgetter(0)):
         cards: defaultdict[tuple[str, int], list[CardReading]] = defaultdict(list)

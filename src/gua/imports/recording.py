@@ -1,6 +1,6 @@
-"""Recorded files to ticks, in two passes: the first reads and checks every row, the second makes the ticks.
+"""Conversion of recorded files to ticks in two passes: the first checks every row, the second yields the ticks.
 
-Nothing is delivered of a recording that the first pass refuses. Both stream: memory does not grow with the files.
+A recording that fails the first pass yields nothing. Both passes stream: memory does not grow with the files.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from gua.imports.rows import AppRow, CardRowReader, Reading, RecordedCard, read_
 
 MAX_INTERVAL_MS: Final = 86_400_000
 MAX_AHEAD_MS: Final = 86_400_000
-"""How far ahead of the clock a store takes ticks: what lies further would be left out of all that it tells."""
+"""Limit [ms] up to which a store accepts ticks ahead of the clock: queries ignore later ones."""
 _EXACT_MS = 60_000
-# One run of nvidia-smi stamps the rows of a card within a few milliseconds; its fastest loop takes longer.
+# One nvidia-smi query stamps its rows within a few milliseconds; its fastest loop takes longer.
 _ONE_RUN_MS = 200
 _VENDOR = "NVIDIA"
 
 
 @dataclass(kw_only=True, slots=True)
 class Survey:
-    """What the first pass found. Times are those of the first and the last row, Unix time in ms.
+    """Result of the first pass. ``first_ms`` and ``last_ms`` are the times of the first and last row (Unix ms).
 
-    ``card_ticks`` counts rows without ``duplicates`` (rows that stand twice, letter for letter).
-    ``inferred`` tells that the interval is the median distance of rows, not given.
+    ``card_ticks`` is the number of rows without ``duplicates``, which are identical rows. ``inferred`` is whether
+    ``interval_ms`` is the median distance of rows instead of a setting.
     """
 
     card_ticks: int = 0
@@ -51,19 +51,19 @@ class Survey:
 
 
 class Spacings:
-    """The distances between the rows of each card: exact to the millisecond up to a minute, then to the second."""
+    """Histogram of the distances between rows of a card: in ms up to a minute, rounded to seconds above."""
 
     def __init__(self) -> None:
         self._counts: defaultdict[int, int] = defaultdict(int)
 
     def add(self, spacing_ms: int) -> None:
-        """Count one distance. What is kept is bounded, whatever the distances are."""
+        """Count one distance [ms]. The histogram's size is bounded."""
         if spacing_ms > _EXACT_MS:
             spacing_ms = min((spacing_ms + 500) // 1000 * 1000, MAX_INTERVAL_MS + 1000)
         self._counts[spacing_ms] += 1
 
     def median_ms(self) -> int | None:
-        """Return the median (of an even number: the mean of the middle two), ``None`` if nothing was counted."""
+        """Return the median distance [ms] (mean of the middle two for an even number), ``None`` without distances."""
         total = sum(self._counts.values())
         if total == 0:
             return None
@@ -73,9 +73,9 @@ class Spacings:
 
 
 def nominal_interval_ms(spacings: Spacings) -> int:
-    """Return the median distance of a card's rows, rounded to a second and at least one.
+    """Return the median distance of a card's rows [ms], rounded to seconds and at least 1 s.
 
-    Raises UsageError if there is none, or if it is too long for a row to stand for all of it.
+    Raises UsageError without distances, or if the median is more than a day.
     """
     median = spacings.median_ms()
     if median is None:
@@ -88,7 +88,7 @@ def nominal_interval_ms(spacings: Spacings) -> int:
 
 
 def check_not_ahead(where: str, newest_ms: int, now_ms: int) -> None:
-    """Raise DataError if a recording ends more than a day ahead of the clock (Unix time in ms)."""
+    """Raise DataError if a recording's newest row is more than a day ahead of the clock; both are Unix ms."""
     if newest_ms > now_ms + MAX_AHEAD_MS:
         raise DataError(
             f"{where}: a row is of {to_rfc3339(newest_ms)}, more than a day ahead of this host's clock "
@@ -97,11 +97,11 @@ def check_not_ahead(where: str, newest_ms: int, now_ms: int) -> None:
 
 
 def survey(rows: Iterable[RecordedCard], *, interval_ms: int | None, in_order: bool) -> Survey:
-    """Read the merged rows once and check them.
+    """Read and check the merged rows once; return their survey.
 
-    ``interval_ms`` is the nominal interval, inferred if it is ``None``. ``in_order`` asks that times never go
-    back from card to card either, as process lists are joined on the way. Raises DataError for times of a card
-    that go back and for two different rows of a card at one time, UsageError if nothing tells the interval.
+    ``interval_ms`` is the nominal interval, inferred if ``None``. ``in_order`` requires rows of all cards in order of
+    time, as joining process lists needs. Raises DataError if times of a card go back or two rows of a card differ at
+    one time. Raises UsageError if the interval cannot be inferred.
     """
     found = Survey(inferred=interval_ms is None)
     last: dict[tuple[str, str], RecordedCard] = {}
@@ -135,7 +135,7 @@ def survey(rows: Iterable[RecordedCard], *, interval_ms: int | None, in_order: b
 
 
 def _check_same(row: RecordedCard, before: RecordedCard) -> None:
-    """Raise DataError unless the row is the one before it once more."""
+    """Raise DataError unless the row is identical to the one before it."""
     where, uuid = row.source.where, row.uuid
     if row.ts_ms < before.ts_ms:
         raise DataError(
@@ -151,14 +151,14 @@ def _check_same(row: RecordedCard, before: RecordedCard) -> None:
 
 @dataclass(slots=True)
 class _List:
-    """What one run of nvidia-smi listed for one card."""
+    """The processes of one card in one nvidia-smi query, by pid."""
 
     ts_ms: int
     processes: dict[int, ProcessReading] = field(default_factory=dict)
 
 
 class ProcessLists:
-    """The process lists of all cards, asked for in the order of time; only those near the time asked for are kept."""
+    """Process lists of all cards, queried in the order of time; only lists near the queried time are retained."""
 
     def __init__(self, rows: Iterator[AppRow], interval_ms: int) -> None:
         self._rows = rows
@@ -167,7 +167,7 @@ class ProcessLists:
         self._lists: defaultdict[str, deque[_List]] = defaultdict(deque)
 
     def at(self, uuid: str, ts_ms: int) -> tuple[ProcessReading, ...] | None:
-        """Return the card's processes at this time, ``None`` if no list of it lies within half an interval."""
+        """Return the card's processes at a time (Unix ms), ``None`` without a list within half an interval."""
         half_ms = self._interval_ms // 2
         while self._ahead is not None and self._ahead.ts_ms <= ts_ms + half_ms + _ONE_RUN_MS:
             self._add(self._ahead, oldest_ms=ts_ms - half_ms)
@@ -183,7 +183,7 @@ class ProcessLists:
         lists = self._lists[row.uuid]
         while lists and lists[0].ts_ms < oldest_ms:
             lists.popleft()
-        # A pid that comes again belongs to the next run, however soon that follows.
+        # A repeated pid belongs to the next query, however soon that follows.
         pid = row.process.pid
         if not lists or pid in lists[-1].processes or row.ts_ms - lists[-1].ts_ms > _ONE_RUN_MS:
             lists.append(_List(ts_ms=row.ts_ms))
@@ -191,7 +191,7 @@ class ProcessLists:
 
 
 def check_order(rows: Iterator[AppRow]) -> None:
-    """Read the rows once. Raises DataError if a time goes back."""
+    """Read the rows once and raise DataError if a time goes back."""
     last_ms = 0
     for row in rows:
         if row.ts_ms < last_ms:
@@ -200,10 +200,10 @@ def check_order(rows: Iterator[AppRow]) -> None:
 
 
 class Recording:
-    """The files of one recording: of cards, and of the processes beside them.
+    """The files of one recording: card files, and optionally process files.
 
-    ``ignored`` names the programs that do not count as users of a card. ``joined`` counts the card ticks
-    of the last pass that found a process list, ``assumed`` is what had to be, as the files do not tell it.
+    ``ignored`` are programs that do not count as holders of a card. ``joined`` is the number of card ticks with a
+    process list in the last pass; ``assumed`` are assumptions for facts that the files lack.
     """
 
     def __init__(
@@ -214,7 +214,7 @@ class Recording:
         reading: Reading,
         ignored: Sequence[str] = (),
     ) -> None:
-        """Look at the files. Raises UsageError, UnavailableError or DataError for one that is no recording."""
+        """Check the files. Raises UsageError, UnavailableError or DataError as :func:`open_source` does."""
         self._cards = CardRowReader(reading)
         self.assumed = self._cards.assumed
         self._read_apps = partial(read_apps, timezone=reading.timezone, ignored=ignored)
@@ -225,9 +225,9 @@ class Recording:
         self.joined = 0
 
     def survey(self, interval_ms: int | None = None) -> Survey:
-        """Read every row once and return what there is; without ``interval_ms`` the interval is inferred.
+        """Read and check every row once and return the survey; without ``interval_ms`` the interval is inferred.
 
-        Raises DataError for anything that would make the numbers wrong, UsageError if nothing tells the interval.
+        Raises DataError for invalid, missing or unordered rows, UsageError if the interval cannot be inferred.
         """
         self._first = []
         for source in self._sources:
@@ -237,15 +237,15 @@ class Recording:
                 raise DataError(f"{source.path} has no rows{named}: give a recording with at least one")
             self._first.append((first_ms, source))
         started = [(first_time(source, self._read_apps), source) for source in self._app_sources]
-        # No row at all is a good process file: nothing ran.
+        # A process file without rows is valid: no processes ran.
         self._first_apps = [(first_ms, source) for first_ms, source in started if first_ms is not None]
         check_order(merged(self._first_apps, self._read_apps))
         return survey(merged(self._first, self._cards.read), interval_ms=interval_ms, in_order=bool(self._app_sources))
 
     def ticks(self, found: Survey, origin: Origin) -> Iterator[Tick]:
-        """Read the rows again and return them as ticks: those of one moment and host are one tick.
+        """Return the ticks, after :meth:`survey`: the rows are read again, and those of one time and host are one tick.
 
-        A row covers the nominal interval, but never back over the row before it of the same card.
+        A row covers the interval before it, at most back to the previous row of its card.
         """
         lists = None
         if self._app_sources:
@@ -268,12 +268,12 @@ class Recording:
 
     @property
     def left_out(self) -> tuple[str, ...]:
-        """Return what was not used, one line of text each, the most telling few of every file."""
+        """Return descriptions of skipped lines, the first five of every file."""
         return tuple(text for source in (*self._sources, *self._app_sources) for text in source.left_out)
 
     @property
     def left_out_lines(self) -> int:
-        """Return how many lines were not used."""
+        """Return the number of skipped lines in all files."""
         return sum(source.left_out_lines for source in (*self._sources, *self._app_sources))
 
 

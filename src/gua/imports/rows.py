@@ -1,4 +1,4 @@
-"""Rows: one card, or one process on a card, at one moment; and how a file's cells become them."""
+"""Rows of a recording, each one card or one process on a card at one time, and their parsers."""
 
 from __future__ import annotations
 
@@ -46,18 +46,17 @@ _MAX_PID = 2**32 - 1
 _IDENTITY = ("uuid", "host", "index", "name", "driver", "pci", "mig")
 _MOST_KNOWN: Final = 20_000
 _MIG = {"enabled": Mig.PARENT, "disabled": Mig.NONE}
-# Some programs write their options into their own name; those are nobody's business here.
+# Some programs write their options into their own name; options are private and not stored.
 _LONGEST_PATH = 4096
 _OPTIONS = re.compile(r"\s+[-/]")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Reading:
-    """How to read: the zone of times without offset, the host, the columns of files without header, the reserve.
+    """Settings of an import. ``timezone`` is for times without an offset, ``columns`` for files without a header.
 
-    ``host`` ``None`` takes the host from the rows, else ``imported``. ``reserve_bytes`` is subtracted from
-    what is used in every row. ``is_dmon`` reads what ``nvidia-smi dmon`` and ``dcgmi dmon`` write. ``cards`` are UUIDs
-    by index, for rows that tell none.
+    If ``host`` is ``None``, it is the row's own, else ``imported``. ``reserve_bytes`` is subtracted from used memory.
+    ``is_dmon`` is for output of ``nvidia-smi dmon`` and ``dcgmi dmon``. ``cards`` are UUIDs by index, for rows without.
     """
 
     timezone: tzinfo
@@ -69,7 +68,7 @@ class Reading:
 
 
 class RecordedCard(NamedTuple):
-    """One card at one moment; ``values`` are fields of its reading. ``source`` stands at the row's line when read."""
+    """One card at one time (Unix ms); ``values`` are fields of its reading. ``source`` is at the line when read."""
 
     ts_ms: int
     host: str
@@ -79,7 +78,7 @@ class RecordedCard(NamedTuple):
 
 
 class AppRow(NamedTuple):
-    """One process on one card at one moment."""
+    """One process on one card at one time (Unix ms)."""
 
     ts_ms: int
     uuid: str
@@ -89,9 +88,9 @@ class AppRow(NamedTuple):
 
 @dataclass(slots=True)
 class Assumed:
-    """What had to be assumed: that use excludes the driver's reserve; the zone of times without an offset.
+    """Assumptions made: that used memory excludes the driver's reserve, and the time zone of times without an offset.
 
-    ``memory_unknown`` is whether some file has no column of memory.
+    ``memory_unknown`` is whether a file has no column of used memory.
     """
 
     reserve_excluded: bool = False
@@ -100,14 +99,14 @@ class Assumed:
 
 
 class CardRowReader:
-    """Reads the card rows of files, in CSV and in JSON Lines."""
+    """Reads the card rows of CSV, JSON Lines and dmon files; ``assumed`` collects the assumptions made."""
 
     def __init__(self, reading: Reading) -> None:
         self._reading = reading
         self.assumed = Assumed()
 
     def read(self, source: RecordedFile) -> Iterator[RecordedCard]:
-        """Return the rows of one file in its order. Raises DataError for a line that is no row."""
+        """Yield the rows of one file in its order. Raises DataError for an invalid line."""
         stamps = Timestamps(self._reading.timezone)
         cards = _Cards(self._reading.host, self._reading.cards)
         is_dmon = self._reading.is_dmon
@@ -147,7 +146,7 @@ class CardRowReader:
                 values = card.copy()
                 for field, place, parse in parsers:
                     values[field] = parse(cells[place])
-            except TypeError:  # a list or an object inside the row cannot be looked up
+            except TypeError:  # lists and objects in cells are not hashable, so cached parsers fail
                 raise ValueError("a field holds a list or an object where a single value is needed") from None
             used, free = values.get("memory_used_bytes"), values.pop("free", None)
             if subtracted is not None:
@@ -170,7 +169,7 @@ class CardRowReader:
 
 
 def _parsers(units: Mapping[str, str]) -> dict[str, tuple[str, Callable[[Cell], Any]]]:
-    """Return by field of a card's reading, and ``free``, the column and what makes a value of its cell."""
+    """Return by field of ``CardReading``, and ``free``, the column and the parser of its cells."""
     used, total, free, reserved = (
         (kind, memory_parser(f"memory.{kind}", units.get(kind) or "mib"))
         for kind in ("used", "total", "free", "reserved")
@@ -192,7 +191,10 @@ def _parsers(units: Mapping[str, str]) -> dict[str, tuple[str, Callable[[Cell], 
 
 
 def _reserved(used: int | None, total: int | None, free: int | None, reserved_bytes: int | None) -> int | None:
-    """Return the driver's reserve: as told, else total - used - free; 0 computed says only that used contains it."""
+    """Return the driver's reserve [bytes]: recorded, else total - used - free; ``None`` if that is not positive.
+
+    A computed 0 means only that used memory contains the reserve.
+    """
     if reserved_bytes is not None or used is None or total is None or free is None:
         return reserved_bytes
     computed = total - used - free
@@ -200,12 +202,12 @@ def _reserved(used: int | None, total: int | None, free: int | None, reserved_by
 
 
 def _lost(used: Cell, utilization: Cell) -> bool:
-    """Tell whether the row says that the card is lost: not merely that one value could not be read."""
+    """Return whether the card is lost: memory has a message of loss, or memory and utilization are both ``ERR!``."""
     return says_lost(used) or (says_error(used) and says_error(utilization))
 
 
 class _Cards:
-    """The cards of one file by the cells that identify them."""
+    """Cached parser of the cells that identify a card, for one file; it remembers uuids by host and index."""
 
     def __init__(self, host: str | None, given: tuple[str, ...]) -> None:
         self._host = host
@@ -213,10 +215,10 @@ class _Cards:
         self._uuids: dict[tuple[str, int], str] = {}
         self.parse = lru_cache(maxsize=_MOST_KNOWN)(self._read)
 
-    def _read(  # noqa: PLR0913, PLR0917 - the cells of _IDENTITY
+    def _read(  # noqa: PLR0913, PLR0917 - one parameter for each name in _IDENTITY
         self, uuid: Cell, host: Cell, index: Cell, name: Cell, driver: Cell, pci: Cell, mig: Cell
     ) -> tuple[str, dict[str, Any]]:
-        """Return the host and what identifies the card in its reading. Raises ValueError."""
+        """Return the host and the identifying fields of the card's reading. Raises ValueError for invalid cells."""
         recorded_host = label(host, "host") or self._host or DEFAULT_HOST
         number, known = whole(index, "index", _MAX_INDEX), label(uuid, "uuid")
         require((known, number) != (None, None), "neither uuid nor index tells which card the row is about")
@@ -225,7 +227,7 @@ class _Cards:
             require(number < given, f"GPU {number} is not among the {given} of --cards (name it, too)")
             known = self._given[number]
         if known is None:
-            # A lost card no longer tells its uuid; its index still does. Without any uuid, the index is all there is.
+            # A lost card has no uuid any more: its index identifies it, as in files without uuids.
             known = self._uuids.get((recorded_host, number or 0), f"imported-{recorded_host}-{number}")
         elif number is not None:
             self._uuids[recorded_host, number] = known
@@ -240,9 +242,9 @@ class _Cards:
 
 
 def read_apps(source: RecordedFile, timezone: tzinfo, ignored: Sequence[str] = ()) -> Iterator[AppRow]:
-    """Return the rows of one ``--query-compute-apps`` file in its order. Raises DataError for a line that is no row.
+    """Return the rows of a ``--query-compute-apps`` file in its order. Raises DataError for an invalid line.
 
-    ``ignored`` names the programs that do not count as users of a card.
+    ``ignored`` are names of programs that do not count as holders of a card.
     """
     stamps = Timestamps(timezone)
 
@@ -270,10 +272,10 @@ def read_apps(source: RecordedFile, timezone: tzinfo, ignored: Sequence[str] = (
 
 
 def program(cell: Cell) -> str | None:
-    """Return the base name of a process's path, without options that the program wrote into its name."""
+    """Return the base name of a process's path, without options, at most 64 characters; ``None`` if unknown."""
     try:
         text = label(cell, "process_name")
-    except ValueError:  # a process chooses its own name: a strange one is no reason to refuse the file
+    except ValueError:  # processes choose their names, so an unusual one must not make the import fail
         text = "".join(char for char in str(cell)[:_LONGEST_PATH] if char.isprintable()).strip()
     if not text:
         return None

@@ -1,4 +1,4 @@
-"""The cells of a recording: what nvidia-smi writes for times, memory, percentages, watts and "I do not know"."""
+"""Parsers of cells: times, memory, percentages, watts and unknown values as nvidia-smi writes them."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from gua.core.errors import UsageError
 from gua.core.untrusted import require
 
 Cell: TypeAlias = str | int | float | None
-"""A value as the file has it: text in CSV, also a number or null in JSON."""
+"""A value in a file: text in CSV; text, number or null in JSON."""
 
 T = TypeVar("T")
 
 MIB: Final = 2**20
 LONGEST_VALUE: Final = 256
-"""Characters of a number or a time: patterns take the square of a cell's length to see that it is none."""
+"""Maximum characters of a number or time: the patterns take quadratic time on other text."""
 _KEPT = 20_000
 _NUMBER = re.compile(r"([+-]?[0-9]*\.?[0-9]+(?:[eE][+-]?[0-9]+)?)\s*([A-Za-z%°]*)", re.ASCII)
 _UNKNOWN = frozenset(
@@ -29,7 +29,7 @@ _UNKNOWN = frozenset(
 )
 _HEX = re.compile(r"0[xX][0-9a-fA-F]{1,16}", re.ASCII)
 MOST_REASONS: Final = 0xFFFF
-"""NVML knows eleven reasons; what has other bits is no set of them."""
+"""Mask of 16 bits: NVML defines eleven reasons, and higher bits mean that the value is something else."""
 _LOST = ("gpu is lost", "requires reset", "reset required")
 BYTES_PER_UNIT: Final = {
     "b": 1,
@@ -59,12 +59,12 @@ _KEPT_MINUTES = 10_000
 
 
 def remembered(parse: Callable[[Cell], T]) -> Callable[[Cell], T]:
-    """Return the parser with its answers kept: a recording repeats few values often. Lists raise TypeError."""
+    """Return the parser with an LRU cache: a recording repeats few values often. Lists raise TypeError."""
     return lru_cache(maxsize=_KEPT)(parse)
 
 
 def is_unknown(cell: Cell) -> bool:
-    """Tell whether the cell stands for no value: empty, N/A, ERR!, or anything in square brackets."""
+    """Return whether the cell means an unknown value: empty, N/A, ERR!, or anything in square brackets."""
     if cell is None:
         return True
     if not isinstance(cell, str):
@@ -74,17 +74,17 @@ def is_unknown(cell: Cell) -> bool:
 
 
 def says_lost(cell: Cell) -> bool:
-    """Tell whether nvidia-smi wrote that it lost the card, or that the card needs a reset."""
+    """Return whether the cell is nvidia-smi's message that the card is lost or needs a reset."""
     return isinstance(cell, str) and any(words in cell.lower() for words in _LOST)
 
 
 def says_error(cell: Cell) -> bool:
-    """Tell whether the cell is ``ERR!`` or says that the card is lost."""
+    """Return whether the cell is ``ERR!`` or a message that the card is lost."""
     return says_lost(cell) or (isinstance(cell, str) and cell.strip().strip("[]").upper() == "ERR!")
 
 
 def _number(cell: Cell, what: str) -> tuple[float, str] | None:
-    """Return number and lower-case unit of a cell, ``None`` if it is unknown. Raises ValueError."""
+    """Return number and lower-case unit of a cell, ``None`` if it is unknown. Raises ValueError for anything else."""
     if is_unknown(cell):
         return None
     if isinstance(cell, str) and len(cell) <= LONGEST_VALUE and (match := _NUMBER.fullmatch(cell.strip())):
@@ -99,7 +99,7 @@ def _number(cell: Cell, what: str) -> tuple[float, str] | None:
 
 
 def _within(number: float, low: float, high: float, what: str) -> float:
-    if low <= number <= high:  # one for each row: the message costs more than the check
+    if low <= number <= high:  # called for each row: formatting the message costs more than the check
         return number
     raise ValueError(f"{what} is {number:g}, not within {low:g} and {high:g}")
 
@@ -107,10 +107,10 @@ def _within(number: float, low: float, high: float, what: str) -> float:
 def _quantity_parser(
     what: str, units: Mapping[str, int], low: float, high: float, *, per: int = 1
 ) -> Callable[[Cell], float | None]:
-    """Return a parser of numbers from ``low`` to ``high`` in the first of the units, given as what makes one of it.
+    """Return a parser of numbers from ``low`` to ``high`` in the first unit; ``units`` are divisors to that unit.
 
-    A number without a unit is in the first one, too. What is returned is divided by ``per``. The parser raises
-    ValueError.
+    A number without a unit is in the first one. The parser divides its result by ``per``, returns ``None`` for unknown
+    values and raises ValueError for invalid ones.
     """
 
     def parse(cell: Cell) -> float | None:
@@ -128,12 +128,12 @@ def _quantity_parser(
 
 
 def percent_parser(what: str) -> Callable[[Cell], float | None]:
-    """Return a parser of percentages (``"37 %"``, 37) to ratios, 0 to 1."""
+    """Return a parser of percentages (``"37 %"``, 37) to ratios from 0 to 1. The parser raises ValueError."""
     return _quantity_parser(what, {"%": 1}, 0, 100, per=100)
 
 
 def ratio_parser(what: str) -> Callable[[Cell], float | None]:
-    """Return a parser of ratios as DCGM writes them, 0 to 1."""
+    """Return a parser of ratios from 0 to 1, as DCGM writes them. The parser raises ValueError."""
     return _quantity_parser(what, {}, 0, 1)
 
 
@@ -142,7 +142,7 @@ celsius = _quantity_parser("temperature", {"c": 1, "°c": 1, "cel": 1}, -_MAX_CE
 
 
 def memory_parser(what: str, default_unit: str) -> Callable[[Cell], int | None]:
-    """Return a parser of memory cells to bytes; a cell without a unit is in ``default_unit``."""
+    """Return a parser of memory to bytes; cells without a unit are in ``default_unit``. It raises ValueError."""
 
     def parse(cell: Cell) -> int | None:
         measured = _number(cell, what)
@@ -156,14 +156,14 @@ def memory_parser(what: str, default_unit: str) -> Callable[[Cell], int | None]:
 
 
 def clock_reasons(cell: Cell) -> int | None:
-    """Return a set of clock event reasons, as a number or in hexadecimal as nvidia-smi writes it. Raises ValueError."""
+    """Return the bit mask of clock event reasons in a decimal or hexadecimal cell. Raises ValueError if invalid."""
     if isinstance(cell, str) and _HEX.fullmatch(cell.strip()):
         cell = int(cell, 16)
     return whole(cell, "clock event reasons", MOST_REASONS)
 
 
 def whole(cell: Cell, what: str, high: int) -> int | None:
-    """Return a cell that holds a whole number from 0 to ``high``, such as a pid. Raises ValueError."""
+    """Return the integer in a cell, ``None`` if unknown. Raises ValueError unless it is from 0 to ``high``."""
     measured = _number(cell, what)
     if measured is None:
         return None
@@ -174,7 +174,7 @@ def whole(cell: Cell, what: str, high: int) -> int | None:
 
 
 def label(cell: Cell, what: str) -> str | None:
-    """Return a name or identifier without control characters around it. Raises ValueError if it holds any."""
+    """Return a stripped name, ``None`` if unknown. Raises ValueError if not printable or above 256 characters."""
     if is_unknown(cell):
         return None
     text = str(cell).strip()
@@ -184,7 +184,7 @@ def label(cell: Cell, what: str) -> str | None:
 
 
 def parse_size(text: str) -> int:
-    """Return the bytes that ``text`` (``"600MiB"``, ``"1.5 GiB"``) stands for. Raises UsageError."""
+    """Return the bytes for a size such as ``"600MiB"`` or ``"1.5 GiB"``. Raises UsageError for any other text."""
     match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]+)", text.strip(), re.ASCII)
     unit = BYTES_PER_UNIT.get(match.group(2).lower()) if match else None
     if match is None or unit is None or (size := int(Fraction(match.group(1)) * unit)) > _MAX_BYTES:
@@ -193,23 +193,22 @@ def parse_size(text: str) -> int:
 
 
 class Timestamps:
-    """The times of one file, in the order of its rows. Rows of one moment follow each other: the last is kept.
+    """Stateful parser of the times of one file, in the order of its rows; the last cell is cached.
 
-    They are local (``2026/03/25 04:47:19.043``), ISO 8601 with or without an offset, or Unix time.
-
-    A local time that occurs twice, when the clock is set back in autumn, is the earlier one until the
-    rows before it make that impossible.
+    Formats: local time (``2026/03/25 04:47:19.043``), ISO 8601 with or without an offset, or Unix time in s, ms, µs or
+    ns. A local time that occurs twice, at the end of daylight saving time, is the earlier one. It is the later one if
+    that avoids going back by more than a minute. ``without_offset`` is whether any time had no offset.
     """
 
     def __init__(self, zone: tzinfo) -> None:
         self._zone = zone
         self._minute = lru_cache(maxsize=_KEPT_MINUTES)(self._read_minute)
-        self._cell: Cell = math.nan  # equals nothing, so the first cell is read
+        self._cell: Cell = math.nan  # NaN equals nothing, so the first cell is parsed
         self._last_ms = 0
         self.without_offset = False
 
     def parse(self, cell: Cell) -> int:
-        """Return Unix time in ms, rounded down. Raises ValueError."""
+        """Return the time as Unix ms, rounded down. Raises ValueError unless it is a time from 2000 to 2200."""
         if cell == self._cell:
             return self._last_ms
         earlier, later = self._read(cell)
@@ -228,7 +227,7 @@ class Timestamps:
         return earlier + within, later + within
 
     def _read_minute(self, minute: str, offset: str | None) -> tuple[int, int]:
-        """Return when the minute starts, at the first and at the second time that a clock shows it."""
+        """Return the start of a minute (Unix ms) at its first and second occurrence on a local clock."""
         try:
             moment = datetime.fromisoformat(minute.replace("/", "-") + (offset or ""))
             if offset is None:
@@ -238,7 +237,7 @@ class Timestamps:
         except (ValueError, OverflowError):
             raise ValueError(f"timestamp {minute!r} is not a date and time") from None
         require(_MIN_MS <= bounds[0] <= _MAX_MS, "timestamp is not between the years 2000 and 2200")
-        # A gap in spring has fold=1 before fold=0; no clock ever showed those times.
+        # In the gap at the start of daylight saving time fold=1 is before fold=0; such times never occur.
         return bounds[0], max(bounds)
 
     def _unix(self, cell: Cell) -> tuple[int, int]:
@@ -248,8 +247,8 @@ class Timestamps:
         if isinstance(number, bool) or not isinstance(number, int | float):
             shown = "missing" if is_unknown(cell) else repr(cell)
             msg = f"timestamp is {shown}, not a time such as 2026/03/25 04:47:19.043 or 2026-03-25T04:47:19Z"
-            raise ValueError(msg)  # noqa: TRY004 - one kind of error for whatever a cell is
-        # Seconds, milli-, micro- or nanoseconds: only one of them lies in this century.
+            raise ValueError(msg)  # noqa: TRY004 - same error for any type of cell
+        # Of seconds, milli-, micro- and nanoseconds only one is between 2000 and 2200.
         for per_ms, scale in ((1, 1000), (1, 1), (1000, 1), (1_000_000, 1)):
             if _MIN_MS <= number * scale / per_ms <= _MAX_MS:
                 unix_ms = number * scale // per_ms if isinstance(number, int) else int(number * scale / per_ms + 1e-4)

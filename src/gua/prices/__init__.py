@@ -1,1 +1,1 @@
-"""What GPU time costs: read, checked, stored and listed."""
+"""Prices of GPU time: parsing, checks, storage and listing."""

@@ -1,4 +1,4 @@
-"""The prices of a store: read, written, held to one currency a model, and listed as a table and as JSON."""
+"""Price list of a store: read, write with one currency per model, and format as a table or JSON."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _WIDEST: Final = 60
 
 
 class ModelRow(NamedTuple):
-    """A model, and how many cards of it the store has."""
+    """A GPU model and its number of cards in the store."""
 
     model: str
     cards: Count
@@ -34,10 +34,10 @@ MODELS: Final = View("models", ModelRow)
 def put(
     store: Store, given: Sequence[ModelPrice], *, unseen: Callable[[str], None], change_currency: bool
 ) -> tuple[list[ModelPrice], list[PriceRow]]:
-    """Write prices under the names that the store has; return them, and those that were there.
+    """Write prices under the store's model names; return the written prices and all prices from before.
 
-    ``unseen`` is told, before anything is written, of a model that the store never saw a card of. Raises UsageError for
-    a name that several models have, and for a second currency of a model, unless ``change_currency``.
+    First calls ``unseen`` with a message for each model that the store does not know. Raises UsageError for an
+    ambiguous model, two prices of one moment, or, unless ``change_currency``, a second currency of a model.
     """
     there = prices(store)
     found = models(store)
@@ -56,7 +56,7 @@ def put(
 
 
 def write(store: Store, written: Iterable[ModelPrice], *, removed: bool) -> None:
-    """Write prices, or with ``removed`` take them back."""
+    """Insert rows into the table ``prices``; with ``removed``, rows that mark these prices as removed."""
     store.insert_json(
         "prices",
         [
@@ -74,24 +74,24 @@ def write(store: Store, written: Iterable[ModelPrice], *, removed: bool) -> None
 
 
 def prices(store: Store) -> list[PriceRow]:
-    """Return all prices of a store, by model and moment."""
+    """Return all prices of a store, ordered by model and start of validity."""
     return PRICES.rows(store, {})
 
 
 def models(store: Store) -> dict[str, int]:
-    """Return how many cards of each model the store has."""
+    """Return the number of cards of each model in the store."""
     return {row.model: row.cards for row in MODELS.rows(store, {})}
 
 
 def some(names: Iterable[str]) -> str:
-    """Return some of the names for a message that stays short."""
+    """Return the first five names in order, and the number of others, for a message; ``none`` if empty."""
     every = sorted(names)
     rest = len(every) - _NAMED
     return ", ".join(every[:_NAMED]) + (f" and {rest} more" if rest > 0 else "") if every else "none"
 
 
 def to_json(rows: Sequence[PriceRow], models: Mapping[str, int]) -> str:
-    """Return rows of ``gua_report.prices`` and cards by model as one object, schema ``gua.prices/1``."""
+    """Return prices, and cards of models without a price, as a JSON object with the schema ``gua.prices/1``."""
     shown = [
         {
             "model": row.model,
@@ -108,7 +108,7 @@ def to_json(rows: Sequence[PriceRow], models: Mapping[str, int]) -> str:
 
 
 def to_text(rows: Sequence[PriceRow], models: Mapping[str, int]) -> str:
-    """Return the same as a table for people."""
+    """Return prices, and cards of models without a price, as a text table."""
     table = [("model", "per GPU-hour", "from", "until", "source")] + [
         (
             safe(row.model, _WIDEST),

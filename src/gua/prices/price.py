@@ -1,4 +1,4 @@
-"""Prices of GPU time as people write them, also in CSV files: what may be one, and what fits beside others."""
+"""Parsing and checks of prices of GPU time, from the command line and from CSV files."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from gua.core.errors import DataError, UnavailableError, UsageError
 from gua.core.moments import parse_moment_ms
 
 ALWAYS_MS: Final = 0
-"""Valid from ever, as 1970."""
+"""Start of a price without a start date: 1970 (Unix ms)."""
 
 NEEDED: Final = ("model", "currency", "per_gpu_hour")
 OPTIONAL: Final = ("valid_from", "source")
 _MOST_BYTES: Final = 16 * 2**20
 _NAMES: Final = f"{','.join(NEEDED)}, and valid_from and source if wanted"
 _HOUR_MS: Final = 3_600_000
-_LAST_MS: Final = 4_294_965_600_000  # where the column's time ends, in 2106
+_LAST_MS: Final = 4_294_965_600_000  # last full hour of the column's type DateTime, in 2106
 _MOST: Final = 1e9
 _AMOUNT: Final = re.compile(r"[0-9]+(\.[0-9]*)?|\.[0-9]+", re.ASCII)
 _CURRENCY: Final = re.compile(r"[A-Za-z]{3}", re.ASCII)
@@ -33,7 +33,7 @@ _MAKER: Final = re.compile(r"^(nvidia\s+)?(geforce\s+)?", re.IGNORECASE)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ModelPrice:
-    """What an hour of a whole GPU of a model costs from a moment on (Unix ms, a whole UTC hour)."""
+    """Price of one GPU-hour of a model, valid from a full UTC hour on (Unix ms)."""
 
     model: str
     currency: str
@@ -43,7 +43,7 @@ class ModelPrice:
 
     @property
     def since(self) -> str:
-        """Return from when on it counts, for people."""
+        """Return the start of validity as text: RFC 3339, or ``the beginning``."""
         return "the beginning" if self.valid_from_ms == ALWAYS_MS else to_rfc3339(self.valid_from_ms)
 
     def __str__(self) -> str:
@@ -53,33 +53,33 @@ class ModelPrice:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PriceRow(ModelPrice):
-    """A price as the store has it: ``until_ms`` is when the next one of its model begins (Unix ms)."""
+    """A price from the store; ``until_ms`` is when the model's next price begins (Unix ms), ``None`` for the last."""
 
     until_ms: int | None
-    source: str | None  # without a default: View reads a field that has none
+    source: str | None  # no default, so that View selects the column
 
 
 def parse_amount(text: str) -> float:
-    """Return a price: 0 or more, with a point for decimals. Raises UsageError."""
+    """Return a price from 0 to 1e9, with a decimal point. Raises UsageError for anything else."""
     found = _AMOUNT.fullmatch(text.strip())
     amount = float(text) if found else math.nan
-    if not amount <= _MOST:  # also what is no number
+    if not amount <= _MOST:  # also true for NaN
         msg = f"{text!r} is no price: write a number from 0 to 1000000000, with a point for decimals, as in 2.49"
         raise UsageError(msg)
     return amount
 
 
 def parse_currency(text: str) -> str:
-    """Return an ISO 4217 code in capitals. Raises UsageError."""
+    """Return an ISO 4217 currency code in upper case. Raises UsageError for anything but three letters."""
     if not _CURRENCY.fullmatch(text.strip()):
         raise UsageError(f"{text!r} is no currency: write three letters as in ISO 4217, EUR or USD")
     return text.strip().upper()
 
 
 def parse_valid_from(text: str, *, now_ms: int) -> int:
-    """Return from when a price counts, as Unix ms; a time without an offset is UTC. Raises UsageError.
+    """Return the start of a price's validity as Unix ms; a time without an offset is UTC.
 
-    Counted hours are priced whole, so only the start of a UTC hour will do.
+    Raises UsageError unless it is a full UTC hour from 1970 to 2106: hourly rollups are priced as a whole.
     """
     moment_ms = parse_moment_ms(text, now_ms=now_ms, timezone=UTC)
     if moment_ms % _HOUR_MS:
@@ -92,9 +92,9 @@ def parse_valid_from(text: str, *, now_ms: int) -> int:
 
 
 def known_model(name: str, known: Iterable[str]) -> str | None:
-    """Return the model of a store that ``name`` means, ``None`` if none. Raises UsageError if several fit.
+    """Return the model in ``known`` that ``name`` matches, ``None`` if none. Raises UsageError if several match.
 
-    Reports leave the maker's name out, so h100 pcie is NVIDIA H100 PCIe.
+    Case and the prefixes NVIDIA and GeForce are ignored: ``h100 pcie`` matches ``NVIDIA H100 PCIe``.
     """
     models = list(known)
     if name in models:
@@ -106,9 +106,9 @@ def known_model(name: str, known: Iterable[str]) -> str | None:
 
 
 def check_currencies(there: Iterable[ModelPrice], new: Sequence[ModelPrice]) -> None:
-    """Raise UsageError if a model would have prices in several currencies: its costs could not be added up."""
+    """Raise UsageError if a model would have prices in several currencies: its costs would not add up."""
     first: dict[str, ModelPrice] = {}
-    # Also beside a price that would be replaced: nobody should change a currency by a slip.
+    # Prices about to be replaced count, too: a currency must not change by mistake.
     for price in (*there, *new):
         other = first.setdefault(price.model, price)
         if other.currency != price.currency and price in new:
@@ -123,10 +123,10 @@ def _plain(model: str) -> str:
 
 
 def read_prices(path: Path, *, now_ms: int) -> list[ModelPrice]:
-    """Return the prices of a CSV file with a header, in the order of its lines.
+    """Return the prices of a CSV file with a header, in file order.
 
-    Raises DataError, naming the line, for what is no price and for two prices of a model from the same moment,
-    UsageError for what is no file and UnavailableError if it cannot be read.
+    Raises DataError with the line for an invalid price and for two prices of a model from the same moment.
+    Raises UsageError if the path is not a file, and UnavailableError if it cannot be read.
     """
     prices: list[ModelPrice] = []
     lines: dict[tuple[str, int], int] = {}

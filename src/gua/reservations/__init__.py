@@ -1,1 +1,1 @@
-"""Reservations of this host's cards: the truth, the queue, grants, and how the end of a job is noticed."""
+"""Reservations of this host's cards: ledger, queue, grants, and detection of ended commands."""

@@ -1,4 +1,4 @@
-"""Where cards are asked for: requests in strict order, grants, ends. One object, used by many threads of the agent."""
+"""Reservation service of the agent: requests in strict order, grants and ends. One thread-safe object."""
 
 from __future__ import annotations
 
@@ -43,18 +43,17 @@ _KEPT_MS: Final = 90 * 24 * 3600 * 1000
 
 
 class Desk:
-    """The reservations of this host.
+    """Reservations and queue of this host, stored in ``folder``.
 
-    Reservations whose cards were not used for ``idle_release_ms`` end; ``None`` for never. The truth is in ``folder``.
-    :meth:`start` finds what was reserved before; :meth:`close` leaves everything as it is, for the next agent.
-    ``was_used`` is whether anybody has ever reserved a card here, or waited for one, as far back as is known.
+    Reservations that are idle for ``idle_release_ms`` end; never if ``None``. :meth:`start` loads the stored state, and
+    :meth:`close` leaves it for the next agent. ``was_used`` is whether any reservation or request is or was stored.
     """
 
     def __init__(self, folder: Path, host: Surroundings, *, idle_release_ms: int | None = None) -> None:
         self._folder = folder
         self._host = host
         self._idle_release_ms = idle_release_ms
-        # The state below is changed under _changed's lock alone; _granting lets one request at a time see the cards.
+        # The state below is changed only under _changed's lock; _granting serializes the attempts to grant cards.
         self._changed = threading.Condition(threading.RLock())
         self._granting = threading.Lock()
         self._ledger: Ledger
@@ -68,7 +67,7 @@ class Desk:
         self._watch: Watch
 
     def start(self) -> None:
-        """Find what was reserved before, and begin to watch. Raises UnavailableError where the truth cannot be kept."""
+        """Load stored reservations and start the watch. Raises UnavailableError if the ledger cannot be used."""
         try:
             self._folder.mkdir(mode=0o700, exist_ok=True)
             (self._folder / "locks").mkdir(mode=0o700, exist_ok=True)
@@ -98,7 +97,7 @@ class Desk:
         self._watch.start()
 
     def close(self) -> None:
-        """Stop watching. Reservations, and for a while places in the queue, outlast it."""
+        """Stop the watch. Reservations stay valid, and stored places in the queue until 60 s after the next start."""
         with self._changed:
             self.closing = True
             self._changed.notify_all()
@@ -107,25 +106,25 @@ class Desk:
             self._ledger.close()
 
     def reservations(self) -> list[Reservation]:
-        """Return what is reserved now, the oldest first, each until when it lasts by the clock as it is now."""
+        """Return the open reservations, oldest first; ``until_ms`` fits the wall clock as it is set now."""
         with self._changed:
             return [self._by_the_clock(held) for held in self._held.values()]
 
     def raced(self) -> dict[str, str]:
-        """Return by reservation who had a card of it a second after the grant, besides its owner."""
+        """Return by reservation id who else was on its cards one second after the grant, in words."""
         with self._changed:
             return {identifier: held.raced for identifier, held in self._held.items() if held.raced is not None}
 
     def idle(self) -> Mapping[str, IdleStreak]:
-        """Return by reservation since when its cards are not used, of those that are not."""
+        """Return the idle streak of each open reservation whose cards are not used, by reservation id."""
         with self._changed:
             return {identifier: streak for identifier, streak in self._idle.items() if identifier in self._held}
 
     def note_idle(self, streaks: Mapping[str, IdleStreak]) -> None:
-        """Take note of the reservations that are not used, and end those that were not for too long."""
+        """Store the current idle streaks by reservation id, and end reservations idle for ``idle_release_ms``."""
         with self._changed:
             self._idle = streaks
-            # Who extends a reservation needs it still: what it idled before that is forgiven, while that streak lasts.
+            # Extending a reservation shows that it is needed: idle time before that does not count in this streak.
             self._forgiven = {
                 identifier: forgiven
                 for identifier, forgiven in self._forgiven.items()
@@ -142,36 +141,36 @@ class Desk:
                     self._host.tell(f"a reservation that is not used could not be ended: {error}")
 
     def since(self, since_ms: int) -> list[Reservation]:
-        """Return what was reserved at any time since; what has not ended until when it lasts by the clock as it is."""
+        """Return the ended reservations that lasted past a time (Unix ms), and all open ones."""
         with self._changed:
             ended = [each for each in self._ledger.since(since_ms) if each.id not in self._held]
             return [*ended, *self.reservations()]
 
     def last_ends(self) -> dict[str, int]:
-        """Return by UUID when the last reservation of each card ended; Unix ms."""
+        """Return by UUID when the last reservation of each card ended (Unix ms)."""
         with self._changed:
             return dict(self._last_ends)
 
     def queue(self) -> list[CardRequest]:
-        """Return the requests that wait, in their order."""
+        """Return the waiting requests in queue order."""
         with self._changed:
             return list(self._queue.requests)
 
     def take_waits(self) -> QueueWaits:
-        """Return who waits, and how long requests waited since this was asked last."""
+        """Return the number of waiting requests and their waiting time [ms] since the last call."""
         with self._changed:
             return self._queue.take_waits()
 
     def enter(self, request: CardRequest) -> bool:
-        """Take a place at the end of the queue, or the one that was kept; return whether it was kept.
+        """Add a request to the end of the queue, or resume its stored place; return whether it was resumed.
 
-        A place belongs to the user who took it.
+        Raises UnavailableError if another user has the place, or a request that is not absent.
         """
         with self._changed:
             return self._queue.enter(request)
 
     def known_wish(self, place: str, uid: int) -> Wish | None:
-        """Return what a user who comes back to a place waits for, or was granted; ``None`` if nobody is awaited."""
+        """Return the cards that a returning user's place waits for or was granted; ``None`` for an unknown place."""
         with self._changed:
             wish = self._queue.absent_wish(place, uid)
             if wish is not None:
@@ -181,13 +180,13 @@ class Desk:
             return None if granted is None else Wish(cards=granted.cards)
 
     def keep_place(self, request: CardRequest) -> None:
-        """Write a place down, so that it outlasts the agent: for those who have to wait."""
+        """Store the place of a request that has to wait, so that it survives a restart of the agent."""
         with self._changed:
-            self.was_used = True  # how long they wait counts, also where nobody has been given a card yet
+            self.was_used = True  # waiting time counts even before the first grant
             self._queue.keep(request.place)
 
     def leave(self, place: str) -> None:
-        """Give up a place; nothing happens to one that is gone. While closing it is kept, for the next agent."""
+        """Remove a place from the queue, if it exists. While closing, it is retained for the next agent."""
         with self._changed:
             if self.closing:
                 return
@@ -195,16 +194,16 @@ class Desk:
             self._changed.notify_all()
 
     def _look_at_queue(self, now: float) -> list[float]:
-        """Give up the places that nobody comes back to, and return until when the others are kept."""
+        """Remove expired absent places, and return when the others expire, on the monotonic clock [s]."""
         for place in self._queue.given_up(now):
             self.leave(place)
         return self._queue.absent_until()
 
     def attempt(self, place: str, *, accept_unknown: bool = False) -> Granted | Waiting | Refused:
-        """Return the cards for the request at this place if it is the first and they can be had, else how it stands.
+        """Grant cards to the request at this place if it is first in the queue and enough are free.
 
-        ``Refused`` only where waiting does not help. Raises UnavailableError where the truth cannot be kept, or the
-        place is gone.
+        Returns ``Waiting`` if not, and ``Refused`` if waiting cannot help. Raises UnavailableError if the ledger cannot
+        be written, the place is gone, or the agent is stopping.
         """
         with self._granting:
             with self._changed:
@@ -214,7 +213,7 @@ class Desk:
                 request = self._queue.requests[0]
                 last_cards = self._ledger.last_cards(request.uid)
                 ends = dict(self._last_ends)
-            # Not under the lock: the driver may take its time, and who only asks for the status waits for nobody.
+            # Outside the lock: the driver may be slow, and queries of the status must not wait for it.
             try:
                 cards = self._host.probe()
             except UnavailableError as error:
@@ -235,17 +234,17 @@ class Desk:
                 return self._grant(self._queue.requests[0], chosen, candidates)
 
     def wait(self, seconds: float) -> None:
-        """Return when anything changed, or after so many seconds."""
+        """Wait for a change, for at most this many seconds and at most 2 s; return at once while closing."""
         with self._changed:
             if not self.closing:
                 self._changed.wait(min(seconds, TRY_SECONDS))
 
     def cancel(self, granted: Granted) -> None:
-        """Take back a grant that could not be handed over."""
+        """End a reservation whose grant could not be delivered to the requester."""
         self._end(granted.reservation.id, Ending.CANCELLED)
 
     def handed_over(self, granted: Granted) -> bool:
-        """Take note that who asked has the grant; return whether there still is one: it may have ended meanwhile."""
+        """Record that the requester received the grant; return whether the reservation is still open."""
         with self._changed:
             held = self._held.get(granted.reservation.id)
             if held is None:
@@ -257,10 +256,10 @@ class Desk:
             return True
 
     def granted_before(self, request: CardRequest) -> Granted | None:
-        """Return the grant for a request that comes back, ``None`` if it had none.
+        """Return the grant for a returning request, ``None`` if it has none or its command holds the lock already.
 
-        An agent may have been killed after it wrote a grant down and before it told who waits for it. Raises
-        UnavailableError where it cannot be handed over now.
+        An agent may have been killed between storing a grant and delivering it. Raises UnavailableError if it cannot be
+        delivered now.
         """
         with self._changed:
             held = next((held for held in self._held.values() if _is_for(held.reservation, request)), None)
@@ -281,11 +280,11 @@ class Desk:
         return Granted(reservation=reservation, lifeline=descriptor, indices=indices)
 
     def end(self, identifiers: Sequence[str], *, by: str | None) -> list[Reservation]:
-        """End reservations by their ids, and return those that were there."""
+        """End reservations by id and return those that were open; ``by`` names who ended them."""
         return [ended for each in identifiers if (ended := self._end(each, Ending.RELEASED, by=by)) is not None]
 
     def extend(self, identifier: str, until_ms: int) -> Reservation | None:
-        """Let a reservation last until a time, and return it; ``None`` if it has ended."""
+        """Set a reservation's end (Unix ms) and return it; ``None`` if it is not open. Its idle time restarts at 0."""
         with self._changed:
             held = self._held.get(identifier)
             if held is None:
@@ -313,7 +312,7 @@ class Desk:
         return Taken(taken, {gpu: f"in part reserved by {', '.join(sorted(names))}" for gpu, names in owners.items()})
 
     def _by_the_clock(self, held: Held) -> Reservation:
-        """Return the reservation with its end as the wall clock will show it: somebody may have set that meanwhile."""
+        """Return the reservation with its end on the current wall clock, which may have been set since the grant."""
         if held.due is None or held.reservation.until_ms is None:
             return held.reservation
         until_ms = self._host.wall_ms() + round((held.due - self._host.boot_seconds()) * 1000)
@@ -354,7 +353,7 @@ class Desk:
         path = self._lock_path(reservation.id)
         try:
             descriptor = lifeline.make(path)
-            # What is in it finds the reservation again where the truth is damaged.
+            # The content restores the reservation if the ledger is damaged.
             path.chmod(0o600)
             path.write_text(as_json(reservation), encoding="ascii")
         except OSError as error:
@@ -382,7 +381,7 @@ class Desk:
         return held
 
     def _find_by_their_locks(self) -> None:
-        """Take in the commands that live and are not in the truth: it was damaged, or somebody removed it."""
+        """Restore reservations of running commands that a damaged or removed ledger lacks, from their lock files."""
         for path in sorted((self._folder / "locks").iterdir()):
             if self._ledger.knows(path.name):
                 continue
@@ -419,7 +418,7 @@ class Desk:
 
 
 def _is_for(reservation: Reservation, request: CardRequest) -> bool:
-    """Return whether a reservation was granted for this request, which was not told of it."""
+    """Return whether the reservation was granted for this request: same place, user, container and process."""
     asked = (request.place, request.uid, request.container, request.pid, request.start_ticks)
     granted = (reservation.place, reservation.uid, reservation.container, reservation.pid, reservation.start_ticks)
     return asked == granted

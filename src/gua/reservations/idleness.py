@@ -1,7 +1,6 @@
-"""For how long the cards of a reservation have not been used by who has them, as the ticks tell it.
+"""Idle streaks of reservations: how long their owners have not used the cards, computed from ticks.
 
-Only ticks that say so count. A tick in which a card is used ends the streak, and so does one that does not tell, and
-time that no tick covers: what is not known is not called idle.
+A tick in which a card is used ends the streak. So do unknown use and time that no tick covers: unknown is never idle.
 """
 
 from __future__ import annotations
@@ -20,13 +19,16 @@ from gua.reservations.model import Kind
 
 _IDLE: Final = frozenset({Use.HELD, Use.EMPTY})
 _USED: Final = frozenset({State.ACTIVE, State.IDLE_HELD})
-_REMEMBERED_MS: Final = 30 * 24 * 3_600_000  # UUIDs of instances come and go
+_REMEMBERED_MS: Final = 30 * 24 * 3_600_000  # bounds the memory for UUIDs of past MIG instances
 _RULES: Final = Rules()
 
 
 @dataclass(frozen=True, slots=True)
 class IdleStreak:
-    """Ticks in a row in which none of a reservation's cards was used; Unix ms, and how much of it ticks cover [ms]."""
+    """Ticks in a row in which a card, or all of a reservation's cards, were idle.
+
+    ``since_ms`` is the start, ``seen_ms`` the newest tick (Unix ms); ``idle_ms`` is the time that the ticks cover [ms].
+    """
 
     since_ms: int
     seen_ms: int
@@ -34,10 +36,10 @@ class IdleStreak:
 
 
 class IdleReservations:
-    """Follows the reservations of one source from tick to tick, and cards that somebody holds. For one thread.
+    """Tracks idle reservations of one source and idle-held cards from tick to tick. For one thread.
 
-    ``cards`` are, by UUID, since when each card was idle-held in all ticks (Unix ms), ``last_used_ms`` until
-    when somebody was on it or was promised it, as far as ticks tell. Both are replaced, never changed.
+    By UUID, ``cards`` are the starts of current idle-held streaks, and ``last_used_ms`` the newest times with a process
+    or allocation, both Unix ms. Both are replaced, never changed, so other threads may read them.
     """
 
     def __init__(self, source: str, rules: Rules = _RULES) -> None:
@@ -49,7 +51,7 @@ class IdleReservations:
         self.last_used_ms: Mapping[str, int] = {}
 
     def ticked(self, tick: Tick) -> dict[str, IdleStreak]:
-        """Return the streaks of the reservations that are not used at the end of this tick, by their ids."""
+        """Add a tick; return the streaks of reservations that are idle in it, by reservation id."""
         idle: dict[str, bool] = {}
         covered: dict[str, int] = {}
         held: dict[str, IdleStreak] = {}
@@ -58,7 +60,7 @@ class IdleReservations:
             state = classify(card_facts(card), self._rules).state
             if state in _USED:
                 used[card.uuid] = tick.ts_ms
-            elif card.allocations:  # that end with the tick, or within it
+            elif card.allocations:  # their time ends with the tick or within it
                 used[card.uuid] = max(min(each.until_ms or tick.ts_ms, tick.ts_ms) for each in card.allocations)
             if state is State.IDLE_HELD:
                 held[card.uuid] = _longer(self._held.get(card.uuid), tick.ts_ms, card.duration_ms)
@@ -82,7 +84,7 @@ def _is_idle(allocation: AllocationReading, state: State) -> bool:
     now = use(state, allocation.relation)
     if now is not Use.USED_BY_OTHERS:
         return now in _IDLE
-    # A command may run as somebody else (sudo): what is active on its card may be its own.
+    # A command may run as another user (sudo), so activity on its card may be its own.
     return allocation.kind != Kind.RUN.value or state is not State.ACTIVE
 
 

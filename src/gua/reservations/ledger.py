@@ -1,4 +1,4 @@
-"""The truth about reservations, one SQLite file in which a card cannot be given twice; and the queue before it."""
+"""Ledger of reservations, an SQLite file whose unique index prevents granting a card twice; and the queue."""
 
 from __future__ import annotations
 
@@ -47,15 +47,14 @@ CREATE TABLE waiting (
 
 
 class TakenError(Exception):
-    """A card of the reservation is somebody's already; nothing was granted."""
+    """A card of the reservation is already reserved; nothing was granted."""
 
 
 class Ledger:
-    """The reservations of this host, in the file at ``path``; each change has reached the disk on return.
+    """Reservations of this host in the SQLite file ``path``; each change is on disk on return.
 
-    To be used by one thread at a time. A damaged file is set aside as ``<name>.damaged-<UTC time>`` and a new one
-    begun: ``set_aside`` is where it went. Every method raises UnavailableError where the file cannot be used, as on a
-    full disk.
+    For one thread at a time. A damaged file is renamed to ``<name>.damaged-<UTC time>``, in ``set_aside``, and replaced
+    by a new one. Every method raises UnavailableError if the file cannot be used, as on a full disk.
     """
 
     def __init__(self, path: Path) -> None:
@@ -73,13 +72,13 @@ class Ledger:
                 raise UnavailableError(_cannot(path, again)) from None
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._connection.close()
 
     def grant(self, reservation: Reservation) -> None:
-        """Write a new reservation, whose place in the queue is given up with that.
+        """Insert a new reservation and remove its request from the queue, in one transaction.
 
-        Raises TakenError if somebody has one of its cards.
+        Raises TakenError if one of its cards is already reserved.
         """
         with self._change() as connection:
             connection.execute(
@@ -96,7 +95,7 @@ class Ledger:
             connection.execute("DELETE FROM waiting WHERE place = ?", (reservation.place,))
 
     def write(self, reservation: Reservation) -> None:
-        """Write what changed of a reservation: its end, its time, or that who asked for it has it."""
+        """Update a reservation: its end, its time limit, or that it was handed over."""
         ended_ms = reservation.ended_ms
         with self._change() as connection:
             connection.execute(
@@ -106,19 +105,19 @@ class Ledger:
             connection.execute("UPDATE cards SET ended_ms = ? WHERE reservation = ?", (ended_ms, reservation.id))
 
     def knows(self, identifier: str) -> bool:
-        """Return whether there is or was a reservation of this id."""
+        """Return whether a reservation with this id is stored, open or ended."""
         return bool(self._all("SELECT 1 FROM reservations WHERE id = ?", identifier))
 
     def open_ones(self) -> list[Reservation]:
-        """Return the reservations that have not ended, the oldest first."""
+        """Return the open reservations, oldest first."""
         return self._read("WHERE ended_ms IS NULL ORDER BY since_ms, id")
 
     def since(self, since_ms: int) -> list[Reservation]:
-        """Return the reservations that have not ended before a time, the oldest first."""
+        """Return the reservations that are open or ended after a time (Unix ms), oldest first."""
         return self._read("WHERE ended_ms IS NULL OR ended_ms > ? ORDER BY since_ms, id", since_ms)
 
     def last_cards(self, uid: int, most: int = 64) -> list[str]:
-        """Return the cards of a user's last reservations, so many of these, the newest first, each card once."""
+        """Return the UUIDs of the cards of a user's ``most`` newest reservations, newest first, each card once."""
         rows = self._all(
             "SELECT card, max(since_ms) AS newest FROM cards"
             " JOIN (SELECT id, since_ms FROM reservations WHERE uid = ? ORDER BY since_ms DESC LIMIT ?)"
@@ -129,7 +128,7 @@ class Ledger:
         return [str(card) for card, _ in rows]
 
     def last_ends(self) -> dict[str, int]:
-        """Return when the last reservation of each card ended."""
+        """Return by UUID when the last ended reservation of each card ended (Unix ms)."""
         return {
             str(card): int(ended)
             for card, ended in self._all(
@@ -138,7 +137,7 @@ class Ledger:
         }
 
     def enqueue(self, requests: Iterable[CardRequest]) -> None:
-        """Put requests at their turns in the queue, whenever that is written down; all of them or none."""
+        """Store requests with their turns in the queue; all of them or none."""
         with self._change() as connection:
             connection.executemany(
                 "INSERT OR REPLACE INTO waiting VALUES (?, ?, ?, NULL)",
@@ -146,14 +145,14 @@ class Ledger:
             )
 
     def dequeue(self, place: str) -> None:
-        """Take a request out of the queue."""
+        """Remove a request from the queue."""
         with self._change() as connection:
             connection.execute("DELETE FROM waiting WHERE place = ?", (place,))
 
     def left(self, now_boot_ms: int) -> dict[str, int]:
-        """Return since when nobody has come back to each place, on the boot clock; for those not known yet: now."""
+        """Return since when each place is absent, on the boot clock [ms]; places not marked yet are marked now."""
         with self._change() as connection:
-            # What is ahead of the clock is of another boot.
+            # A time ahead of the clock is from another boot.
             connection.execute(
                 "UPDATE waiting SET left_boot_ms = ? WHERE left_boot_ms IS NULL OR left_boot_ms > ?",
                 (now_boot_ms, now_boot_ms),
@@ -161,21 +160,21 @@ class Ledger:
         return {str(place): int(left) for place, left in self._all("SELECT place, left_boot_ms FROM waiting")}
 
     def come_back(self, place: str) -> None:
-        """Take note that somebody came back to a place."""
+        """Record that the requester returned to a place."""
         with self._change() as connection:
             connection.execute("UPDATE waiting SET left_boot_ms = NULL WHERE place = ?", (place,))
 
     def queue(self) -> list[CardRequest]:
-        """Return the requests that wait, in their order."""
+        """Return the waiting requests in queue order."""
         return [read_request(text) for (text,) in self._all("SELECT request FROM waiting ORDER BY number")]
 
     def forget_before(self, ended_ms: int) -> None:
-        """Forget the reservations that ended before a time."""
+        """Delete the reservations that ended before a time (Unix ms)."""
         with self._change() as connection:
             connection.execute("DELETE FROM reservations WHERE ended_ms < ?", (ended_ms,))
 
     def _read(self, where: str, *values: object) -> list[Reservation]:
-        rows = self._all(f"SELECT reservation FROM reservations {where}", *values)  # noqa: S608 - no value in it
+        rows = self._all(f"SELECT reservation FROM reservations {where}", *values)  # noqa: S608 - contains no values
         return [read_reservation(text) for (text,) in rows]
 
     def _all(self, sql: str, *values: object) -> list[Any]:
@@ -192,7 +191,7 @@ class Ledger:
                 yield self._connection
                 self._connection.execute("COMMIT")
             except BaseException:
-                # A full disk may have ended the transaction already.
+                # A full disk may already have rolled the transaction back.
                 if self._connection.in_transaction:
                     self._connection.execute("ROLLBACK")
                 raise
@@ -224,7 +223,7 @@ def _opened(path: Path) -> sqlite3.Connection:
     return connection
 
 
-def _refuse_unless(fine: bool, why: str) -> None:  # noqa: FBT001 - what is asserted
+def _refuse_unless(fine: bool, why: str) -> None:  # noqa: FBT001 - the asserted condition
     if not fine:
         raise sqlite3.DatabaseError(why)
 
@@ -250,14 +249,14 @@ def _cannot(path: Path, error: sqlite3.Error) -> str:
 
 
 PLACE_SECONDS: Final = 60.0
-"""How long a place in the queue outlasts the agent that kept it."""
+"""Time for which a stored place waits for its requester after the agent starts again."""
 
 
 @dataclass(slots=True)
 class WaitMeter:
-    """Adds up waiting between looks, whatever came and went meanwhile; to be used under the lock of the queue.
+    """Integrates the number of waiting requests over time. For use under the queue's lock.
 
-    ``now_ms`` is a clock that nobody sets, in ms.
+    ``now_ms`` is a clock that cannot be set [ms].
     """
 
     now_ms: Callable[[], int]
@@ -267,7 +266,7 @@ class WaitMeter:
     _waited_ms: int = 0
 
     def note(self, waiting: int) -> None:
-        """Take note that so many requests wait from now on."""
+        """Record the number of requests that wait from now on."""
         now_ms = self.now_ms()
         if self._since_ms is not None and self._waiting:
             passed_ms = max(0, now_ms - self._since_ms)
@@ -276,7 +275,7 @@ class WaitMeter:
         self._waiting, self._since_ms = waiting, now_ms
 
     def take(self) -> QueueWaits:
-        """Return what was waited since it was taken last, and begin anew."""
+        """Return the waits since the last call and reset them: the sum over requests, and the time with any [ms]."""
         self.note(self._waiting)
         taken = QueueWaits(waiting=self._waiting, wait_ms=self._wait_ms, waited_ms=self._waited_ms)
         self._wait_ms = self._waited_ms = 0
@@ -284,10 +283,10 @@ class WaitMeter:
 
 
 class Queue:
-    """The requests that wait, in their order; to be used under the lock of the desk.
+    """The waiting requests in order. For use under the desk's lock.
 
-    It begins with the places of the last agent, but of those who have ended meanwhile: nobody comes back to these.
-    Methods raise UnavailableError where the ledger cannot be written.
+    It starts with the stored places of the previous agent, without those whose process has ended. Methods raise
+    UnavailableError if the ledger cannot be written.
     """
 
     def __init__(self, ledger: Ledger, host: Surroundings) -> None:
@@ -303,8 +302,8 @@ class Queue:
             else:
                 ledger.dequeue(request.place)
         now_ms = host.boot_ms()
-        # By place, until when (monotonic) somebody may come back: from the first agent on that they did not come back
-        # to, however often it is started anew.
+        # By place, when it expires (monotonic): 60 s after the first agent start without its requester, so that
+        # further restarts do not extend it.
         self._absent = {
             place: time.monotonic() + PLACE_SECONDS - (now_ms - left_ms) / 1000
             for place, left_ms in ledger.left(now_ms).items()
@@ -312,9 +311,9 @@ class Queue:
         self._waits.note(len(self.requests))
 
     def enter(self, request: CardRequest) -> bool:
-        """Take a place at the end, or the one that was kept; return whether it was kept.
+        """Add a request to the end of the queue, or resume its stored place; return whether it was resumed.
 
-        A place belongs to the user who took it.
+        Raises UnavailableError if another user has the place, or a request that is not absent.
         """
         for position, waiting in enumerate(self.requests):
             if waiting.place != request.place:
@@ -331,15 +330,15 @@ class Queue:
         return False
 
     def absent_wish(self, place: str, uid: int) -> Wish | None:
-        """Return what a user who comes back to a place waits for; ``None`` if nobody is awaited."""
+        """Return the requested cards of a user's absent place; ``None`` if no such place is absent."""
         known = (each for each in self.requests if (each.place, each.uid) == (place, uid) and place in self._absent)
         return next((each.wish for each in known), None)
 
     def keep(self, place: str) -> None:
-        """Write a place down, so that it outlasts the agent.
+        """Store a place, and all unstored ones before it, so that they survive a restart of the agent.
 
-        With it those before it of whom that is not known yet: the first may be looking at the cards, and none who came
-        later is to stand before it where the agent is killed meanwhile.
+        The first request may be reading the cards and not be stored yet. If the agent is killed then, later requests
+        must not overtake it.
         """
         turn = next((waiting.turn for waiting in self.requests if waiting.place == place), 0)
         if turn > self._kept_to:
@@ -347,25 +346,25 @@ class Queue:
             self._kept_to = turn
 
     def leave(self, place: str) -> None:
-        """Give up a place; nothing happens to one that is gone."""
+        """Remove a place from the queue, if it exists. Errors of the ledger are ignored."""
         self.granted(place)
         with contextlib.suppress(GuaError):
             self._ledger.dequeue(place)
 
     def granted(self, place: str) -> None:
-        """Take out the request of a place, which the ledger has taken out with its grant."""
+        """Remove the request of a place in memory only: the ledger removed it with its grant."""
         self.requests = [waiting for waiting in self.requests if waiting.place != place]
         self._waits.note(len(self.requests))
 
     def position(self, place: str) -> int:
-        """Return how many requests stand before a place. Raises UnavailableError where it is gone."""
+        """Return the number of requests before a place. Raises UnavailableError if the place is gone."""
         for position, waiting in enumerate(self.requests):
             if waiting.place == place:
                 return position
         raise UnavailableError("this place in the queue is gone")
 
     def given_up(self, now: float) -> list[str]:
-        """Return the places that nobody comes back to any more, each once: their time is over, or who asked ended."""
+        """Return each absent place once that expired or whose process ended; ``now`` is monotonic [s]."""
         absent = [waiting for waiting in self.requests if waiting.place in self._absent]
         ended = {waiting.place for waiting in absent if not self._host.is_running(waiting)}
         places = [place for place, until in self._absent.items() if until <= now or place in ended]
@@ -374,9 +373,9 @@ class Queue:
         return places
 
     def absent_until(self) -> list[float]:
-        """Return until when (monotonic) those who are absent may come back."""
+        """Return when the absent places expire, on the monotonic clock [s]."""
         return list(self._absent.values())
 
     def take_waits(self) -> QueueWaits:
-        """Return who waits, and how long requests waited since this was called last."""
+        """Return the number of waiting requests and their waiting time [ms] since the last call."""
         return self._waits.take()

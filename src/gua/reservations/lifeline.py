@@ -1,10 +1,9 @@
-"""How the end of a command is noticed without heartbeats: a lock that lives in its processes, a handle on its leader.
+"""Detection of a command's end without heartbeats: a file lock held by its processes, and a pidfd of its leader.
 
-The agent opens a file of its own twice. On the one description it takes a shared lock that belongs to the open file
-description (F_OFD_SETLK, fcntl(2)) and hands that description to the command, which everything that it starts inherits.
-The lock is gone exactly when the last of them has ended or closed it: F_OFD_GETLK tells, through the other description.
-Nobody else can take or drop it: the file lies in the agent's directory, and what was handed over is open for reading
-alone.
+The agent opens a file in its own directory and takes a shared lock on the open file description (F_OFD_SETLK in
+fcntl(2)). It passes that read-only descriptor to the command, whose child processes inherit it. The lock is released
+when the last of them has ended or closed the descriptor. The agent tests it with F_OFD_GETLK through a second
+description. Other users cannot take or release the lock.
 """
 
 from __future__ import annotations
@@ -18,19 +17,19 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-# struct flock of 64-bit Linux: type, whence, start, length, pid. Of a lock on a description the pid is 0.
+# struct flock of 64-bit Linux: type, whence, start, length, pid. For OFD locks the pid must be 0.
 _FLOCK: Final = struct.Struct("hhqqi4x")
 _SO_PEERPIDFD: Final = 77  # since Linux 6.5
 
 
 def make(path: Path) -> int:
-    """Make the file and return a descriptor to hand over, which holds the lock. Raises OSError."""
+    """Create the lock file and return a descriptor that holds the lock, to pass on. Raises OSError."""
     os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600))
     return make_again(path)
 
 
 def make_again(path: Path) -> int:
-    """Return a descriptor to hand over of a lock that nobody has. Raises OSError."""
+    """Return a new descriptor that holds the lock of an existing file, to pass on. Raises OSError."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
     try:
         fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, _FLOCK.pack(fcntl.F_RDLCK, os.SEEK_SET, 0, 0, 0))
@@ -41,7 +40,7 @@ def make_again(path: Path) -> int:
 
 
 def is_held(path: Path) -> bool:
-    """Return whether any process still has the lock. Raises OSError if that cannot be told; a missing file is free."""
+    """Return whether any process still holds the lock; a missing file is not locked. Raises OSError if unknown."""
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
     except FileNotFoundError:
@@ -54,7 +53,7 @@ def is_held(path: Path) -> bool:
 
 
 def remove(path: Path) -> None:
-    """Remove the file of a lock that nobody needs any more. Never raises."""
+    """Remove a lock file that is no longer needed. Ignores OSError."""
     with contextlib.suppress(OSError):
         path.unlink()
 
@@ -62,10 +61,10 @@ def remove(path: Path) -> None:
 def pidfd_of_peer(
     connection: socket.socket, pid: int, start_ticks: Callable[[int], int | None]
 ) -> tuple[int, int] | None:
-    """Return a handle on the process at the other end and its start in ticks; ``None`` if it has ended.
+    """Return a pidfd of the peer process and its start in kernel ticks; ``None`` if it has ended.
 
-    Before Linux 6.5 it is opened by its pid, and its start, read before and after, says that it is still the one.
-    Raises OSError if there is no way to have one.
+    Before Linux 6.5 (SO_PEERPIDFD) the pidfd is opened by pid. Its start time, read before and after, proves that the
+    pid was not reused. Raises OSError if no pidfd can be opened.
     """
     begun = start_ticks(pid)
     handle = None if begun is None else pidfd_of(pid, begun, start_ticks, connection)
@@ -75,7 +74,7 @@ def pidfd_of_peer(
 def pidfd_of(
     pid: int, begun: int, start_ticks: Callable[[int], int | None], peer: socket.socket | None = None
 ) -> int | None:
-    """Return a handle on the process that began at that time, ``None`` if it has ended. Raises OSError."""
+    """Return a pidfd of the process with this pid and start [kernel ticks], ``None`` if it ended. Raises OSError."""
     handle: int | None = None
     if peer is not None:
         with contextlib.suppress(OSError):

@@ -1,4 +1,4 @@
-"""What a reservation, a request for cards and a candidate are, and which cards a request gets. Nothing here does IO."""
+"""Data types of reservations and requests, and the choice of cards for a request. Nothing here does IO."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ LONGEST_NOTE: Final = 200
 
 
 class Kind(StrEnum):
-    """What holds a reservation: a command while it runs, or a person until a time."""
+    """Kind of a reservation: for a command while it runs, or by hand until a time."""
 
     RUN = "run"
     MANUAL = "manual"
 
 
 class Ending(StrEnum):
-    """Why a reservation ended."""
+    """Why a reservation ended, in words for messages."""
 
     RELEASED = "released"
     COMMAND = "its command ended"
@@ -35,29 +35,29 @@ class Ending(StrEnum):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Wish:
-    """Which cards: ``count`` of any, or the ``cards`` named by UUID. Exactly one of both is given."""
+    """Requested cards: ``count`` of any whole GPUs, or ``cards`` by UUID. Exactly one of both is set."""
 
     count: int | None = None
     cards: tuple[str, ...] = ()
 
     @property
     def size(self) -> int:
-        """How many cards it is for."""
+        """The number of requested cards."""
         return len(self.cards) if self.count is None else self.count
 
 
 def new_place() -> str:
-    """Return the name of a new place in the queue, which only who takes it knows."""
+    """Return a random id for a place in the queue: 16 hex digits that only the requester knows."""
     return secrets.token_hex(8)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Requested:
-    """Who wants cards: what a request and the reservation that it becomes have in common.
+    """The requester of cards: fields that a request and the resulting reservation share.
 
-    ``place`` names it in the queue, taken at ``asked_ms`` (Unix ms). ``pid`` and ``start_ticks`` are the process that
-    asks, and later the leader of the reservation's command. ``container`` is where it runs if that container, and
-    no user of the host, asks. ``workload_kind`` and ``workload_model`` are what it is declared to be for.
+    ``place`` is the id in the queue, ``asked_ms`` the time of the request (Unix ms). ``pid`` and ``start_ticks`` are
+    the requesting process, later the command's leader. ``container`` is set if the requester is a container instead of
+    a user of the host. ``workload_kind`` and ``workload_model`` are the declared purpose.
     """
 
     uid: int
@@ -75,7 +75,7 @@ class Requested:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CardRequest(Requested):
-    """Somebody's request for cards. The queue goes by ``turn``, the number of its place."""
+    """A request for cards. ``turn`` is its number in the queue's order, ``for_ms`` the requested duration [ms]."""
 
     wish: Wish
     turn: int = 0
@@ -84,11 +84,11 @@ class CardRequest(Requested):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Reservation(Requested):
-    """Cards that somebody has. ``cards`` are UUIDs in the order of the cards' indices. Times are Unix ms.
+    """Granted cards. ``cards`` are UUIDs in the order of the cards' indices. Times are Unix ms.
 
-    From ``asked_ms`` to ``since_ms`` it waited. ``until_ms`` is when its time is over, ``None`` for a command without a
-    time limit; ``until_boot_ms`` is the same on the boot clock, which nobody can set, of the boot ``boot_id``.
-    ``parents`` are the GPUs that its instances were parts of; ``handed_over`` is whether who asked is known to have it.
+    It waited from ``asked_ms`` to ``since_ms``. ``until_ms`` is its time limit, ``None`` for a command without one.
+    ``until_boot_ms`` is the same on the boot clock of the boot ``boot_id``, which cannot be set. ``parents`` are the
+    GPUs of its MIG instances; ``handed_over`` is whether the requester is known to have received the grant.
     """
 
     id: str
@@ -105,12 +105,12 @@ class Reservation(Requested):
 
 
 def as_json(record: Requested) -> str:
-    """Return a reservation or a request as text that its reader below takes."""
+    """Return a reservation or a request as JSON for ``read_reservation`` or ``read_request``."""
     return json.dumps(asdict(record))
 
 
 def read_reservation(text: str) -> Reservation:
-    """Return the reservation of a text. Raises ValueError, TypeError or KeyError for anything else."""
+    """Return the reservation in a JSON text. Raises ValueError, TypeError or KeyError for anything else."""
     said = json.loads(text)
     ending = None if said["ending"] is None else Ending(said["ending"])
     lists = {name: tuple(said[name]) for name in ("cards", "parents")}
@@ -118,7 +118,7 @@ def read_reservation(text: str) -> Reservation:
 
 
 def read_request(text: str) -> CardRequest:
-    """Return the request of a text. Raises ValueError, TypeError or KeyError for anything else."""
+    """Return the request in a JSON text. Raises ValueError, TypeError or KeyError for anything else."""
     said = json.loads(text)
     wish = Wish(count=said["wish"]["count"], cards=tuple(said["wish"]["cards"]))
     return CardRequest(**{**said, "kind": Kind(said["kind"]), "wish": wish})
@@ -126,12 +126,12 @@ def read_request(text: str) -> CardRequest:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Candidate:
-    """A card as it is now. ``refusal`` is why it cannot be granted, in plain words; ``None`` if it can.
+    """A card in its current state. ``refusal`` is why it cannot be granted, in words; ``None`` if it can.
 
-    ``may_be_accepted`` is whether the refusal is only that its state is not known, which a request can accept.
-    ``free_since_ms`` is until when anybody was on it or was promised it, ``None`` if that is not known; ``whole`` is
-    whether it is a whole GPU: what a count is given; ``parent`` is the GPU that an instance is a part of. ``uids`` are
-    the users whose processes are on it, ``containers`` where these run, and ``held_by`` names them.
+    ``may_be_accepted``: the refusal is only an unknown state, which a request may accept. ``free_since_ms`` is when its
+    last process or allocation ended (Unix ms), ``None`` if unknown. ``whole``: a whole GPU; only those are granted by
+    count. ``parent`` is the GPU of a MIG instance. ``uids`` and ``containers`` are those of the processes on the card,
+    and ``held_by`` names their users.
     """
 
     uuid: str
@@ -149,7 +149,7 @@ class Candidate:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Granted:
-    """A reservation; ``lifeline`` is the descriptor to hand to its command, ``None`` for a manual one."""
+    """A granted reservation. ``lifeline`` is the file descriptor to pass to its command, ``None`` for a manual one."""
 
     reservation: Reservation
     lifeline: int | None
@@ -158,9 +158,10 @@ class Granted:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Waiting:
-    """A request that waits: its position from 1, how many stand before it, and what is missing if it is the first.
+    """State of a request in the queue: ``position`` from 1, and ``ahead``, the number of requests before it.
 
-    ``trouble`` is why the cards cannot be read now, which may pass.
+    The first one has ``missing``, the number of missing cards, and ``reasons`` by UUID; ``trouble`` is why the cards
+    cannot be read at present.
     """
 
     position: int
@@ -172,11 +173,11 @@ class Waiting:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Surroundings:
-    """What the desk sees of its host; ``tell`` takes what goes into the log.
+    """Access of the ``Desk`` to its host; ``tell`` writes a message to the log.
 
-    ``probe`` reads the cards from the driver as they are now, and raises UnavailableError where it cannot.
-    ``start_ticks`` is when a process began, in the kernel's ticks, ``None`` of one that does not run.
-    ``boot_seconds`` is a clock that nobody sets and that runs on in suspend, of the boot ``boot_id``.
+    ``probe`` reads the current cards from the driver, and raises UnavailableError if it cannot. ``start_ticks`` returns
+    the start of a process in kernel ticks, ``None`` if it does not run. ``boot_seconds`` is CLOCK_BOOTTIME of the boot
+    ``boot_id`` [s]: it cannot be set and includes suspend.
     """
 
     probe: Callable[[], Sequence[Candidate]]
@@ -187,16 +188,16 @@ class Surroundings:
     tell: Callable[[str], None] = lambda _: None
 
     def boot_ms(self) -> int:
-        """Return the time on the boot clock in ms."""
+        """Return the time on the boot clock [ms]."""
         return round(self.boot_seconds() * 1000)
 
     def is_running(self, asker: Requested) -> bool:
-        """Return whether the process that asked still runs; who asks without one is always there."""
+        """Return whether the requesting process still runs; always true for a request without a pid."""
         return asker.pid is None or self.start_ticks(asker.pid) == asker.start_ticks
 
 
 class Taken(NamedTuple):
-    """Who has which card by UUID, in words; and who has an instance of which GPU."""
+    """Holders in words: ``cards`` by UUID of a reserved card, ``in_part`` by UUID of a GPU with a reserved instance."""
 
     cards: Mapping[str, str]
     in_part: Mapping[str, str] = MappingProxyType({})
@@ -204,9 +205,9 @@ class Taken(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Refused:
-    """No cards now. ``missing`` is how many more are needed; ``reasons`` say, by UUID, why candidates were left out.
+    """No grant at present: ``missing`` is the number of missing cards. ``never`` is why waiting cannot help, or None.
 
-    Where cards were named, of those alone. ``never`` is why waiting does not help, ``None`` if it may.
+    ``reasons`` are why cards are excluded, by UUID; for a request of named cards only theirs.
     """
 
     missing: int
@@ -222,11 +223,11 @@ def choose(
     last_cards: Sequence[str] = (),
     accept_unknown: bool = False,
 ) -> tuple[str, ...] | Refused:
-    """Return the cards that a request gets, in the order of their indices, or why it gets none.
+    """Return the UUIDs of the cards for a request, in the order of their indices, or why it gets none.
 
-    Who has a GPU has its instances, and who has an instance has a part of the GPU, however it was partitioned since.
-    Named cards are given as named. Of a number, all are of one model: first of
-    cards that the user had last (``last_cards``, newest first), then of those that are free the longest, then by index.
+    A reserved GPU excludes its instances and a reserved instance its GPU, however it was partitioned since. Cards by
+    count are whole GPUs of one model. The order of preference: the user's last ones (``last_cards``, newest first), the
+    longest free, the lowest index.
     """
     known = {candidate.uuid: candidate for candidate in candidates}
     reasons = {

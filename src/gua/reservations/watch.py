@@ -1,4 +1,4 @@
-"""Notices in a thread of its own that reservations are over: commands that ended, times that are over, lost grants."""
+"""Thread that detects the end of reservations: ended commands, expired times, and grants that were not received."""
 
 from __future__ import annotations
 
@@ -18,19 +18,18 @@ from gua.reservations import lifeline
 from gua.reservations.model import Candidate, Ending, Reservation, Surroundings
 
 ORPHAN_SECONDS: Final = 300.0
-"""How long cards stay reserved once the leader has ended and no process of its user is on them."""
+"""Time for which cards stay reserved after the leader ended while no process of its user is on them."""
 TRY_SECONDS: Final = 2.0
 _LOOK_SECONDS: Final = 0.1
 
 
 @dataclass(slots=True)
 class Held:
-    """A reservation that has not ended, and what is known of its command.
+    """An open reservation and the state of its command. Times are monotonic [s], except ``due`` on the boot clock [s].
 
-    ``leader`` is a pidfd while the leader lives, ``due`` on the boot clock, ``last_there`` on the monotonic clock, as
-    is ``look_again``: when to ask the driver next whether processes without the lock are on its cards; and
-    ``claim_until``: how long to wait for who asked and may not have it; ``race_at``: when to look whether somebody
-    took a card in the same moment. ``raced`` is who did.
+    ``leader`` is a pidfd while the leader runs; ``due`` is the time limit. ``last_there`` is when the command was last
+    known to run, ``look_again`` when to check its cards next for processes without the lock. ``claim_until`` is when an
+    unconfirmed grant expires. ``race_at`` is when to check the cards for other users, whom ``raced`` names.
     """
 
     reservation: Reservation
@@ -46,13 +45,13 @@ class Held:
 
 
 class Watch:
-    """Watches what is ``held``, by id, which is changed under ``lock`` alone.
+    """Watches the open reservations in ``held``, by id; ``held`` is changed only under ``lock``.
 
-    ``end`` ends a reservation, ``write`` writes down what changed of one, ``look_at_queue`` gives up places for good
-    and returns until when (monotonic) others are kept.
+    ``end`` ends a reservation and ``write`` stores a changed one. ``look_at_queue`` removes expired places, and returns
+    when the others expire, on the monotonic clock [s].
     """
 
-    def __init__(  # noqa: PLR0913 - what it watches, and what it does where something is over
+    def __init__(  # noqa: PLR0913 - state and callbacks
         self,
         held: dict[str, Held],
         host: Surroundings,
@@ -74,11 +73,11 @@ class Watch:
         self._thread = threading.Thread(target=self._run, name="gua-reservations", daemon=True)
 
     def start(self) -> None:
-        """Begin to watch."""
+        """Start the thread."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop watching, and close the handles on leaders."""
+        """Stop the thread, clear ``held``, and close all pidfds."""
         self._is_stopping = True
         self.stir()
         self._thread.join(timeout=5)
@@ -90,8 +89,8 @@ class Watch:
         os.close(self._wake)
 
     def stir(self) -> None:
-        """Look at once: something changed."""
-        with contextlib.suppress(OSError):  # full: it wakes anyhow
+        """Wake the thread to check at once."""
+        with contextlib.suppress(OSError):  # pipe full: the thread wakes anyway
             os.write(self._wake, b"x")
 
     def _run(self) -> None:
@@ -111,7 +110,7 @@ class Watch:
                         leaders[descriptor].last_there = time.monotonic()
 
     def _forget_leaders(self) -> dict[int, Held]:
-        """Close the handles on leaders that ended, or of what is held no more; return what is held by its leader."""
+        """Close the pidfds of ended leaders and ended reservations; return the others' reservations by pidfd."""
         with self._lock:
             leaders = {held.leader: held for held in self._held.values() if held.leader is not None}
             for gone in self._leaders - leaders.keys():
@@ -120,7 +119,7 @@ class Watch:
             return leaders
 
     def _look(self) -> float:
-        """End what is over, and return after how many seconds to look again."""
+        """End reservations that are over, and return the time until the next check [s]."""
         self._look_at_cards()
         now, boot_now = time.monotonic(), self._host.boot_seconds()
         with self._lock:
@@ -141,9 +140,9 @@ class Watch:
         return max(0.0, min([*waits, _LOOK_SECONDS if left_alone else TRY_SECONDS]))
 
     def _look_at_cards(self) -> None:
-        """Take note of who is on cards: processes that a leader left, and who took a card at the moment of its grant.
+        """Check cards for processes that an ended leader left, and for other users shortly after a grant.
 
-        Those that closed every descriptor have no lock, and only the driver knows of them.
+        Processes that closed every descriptor hold no lock, so only the driver knows them.
         """
         now = time.monotonic()
         with self._lock:
@@ -163,7 +162,7 @@ class Watch:
         with self._lock:
             for held in left:
                 held.look_again = now + TRY_SECONDS
-                # Where it cannot be told, they are taken to be there: a card is better kept than given twice.
+                # Unknown counts as used: a card must not be granted twice.
                 held.is_used = cards is None or any(
                     card in cards and _is_on(held.reservation, cards[card]) for card in held.reservation.cards
                 )
@@ -175,7 +174,7 @@ class Watch:
                     self._tell_race(held, [cards[card] for card in held.reservation.cards if card in cards])
 
     def _tell_race(self, held: Held, cards: Sequence[Candidate]) -> None:
-        """Say who else was on a card a second after it was given. It stays given: they may go, and nobody is killed."""
+        """Log who else was on a card one second after its grant. The reservation stays, and no process is killed."""
         mine = held.reservation
         others = [each for each in cards if each.held_by and not (_is_on(mine, each) and len(each.uids) == 1)]
         if others and self._held.get(mine.id) is held:
@@ -183,34 +182,34 @@ class Watch:
             self._host.tell(f"a second after {mine.owner} was given cards, others were on them, too: {held.raced}")
 
     def _over(self, held: Held, now: float, boot_now: float) -> Ending | None:
-        """Return why a reservation is over, ``None`` if it is not."""
+        """Return why a reservation is over, else ``None``; ``now`` is monotonic, ``boot_now`` boot clock, both [s]."""
         if held.claim_until is not None and self._is_unclaimed(held, held.claim_until <= now):
             return Ending.CANCELLED
         if held.due is not None and held.due <= boot_now and held.path is None:
             return Ending.EXPIRED
         if held.path is None or held.leader is not None:
-            return None  # children may have closed the descriptor: while the leader lives, the cards are its
+            return None  # a running leader holds the cards even if its children closed the descriptor
         if not held.is_used and not lifeline.is_held(held.path):
             return Ending.COMMAND
-        # A terminal multiplexer or an ssh-agent that was started inside has the lock and no use for a card.
+        # A terminal multiplexer or ssh-agent started by the command holds the lock without using a card.
         return Ending.ORPHANED if now - held.last_there > ORPHAN_SECONDS else None
 
-    def _is_unclaimed(self, held: Held, is_time_over: bool) -> bool:  # noqa: FBT001 - of the one call above
-        """Return whether nobody has what an agent granted that was killed before it knew that who asked was told."""
+    def _is_unclaimed(self, held: Held, is_time_over: bool) -> bool:  # noqa: FBT001 - single call, above
+        """Return whether a killed agent's grant was never received; mark it as handed over if its command runs."""
         if held.path is None or not lifeline.is_held(held.path):
             is_running = self._host.is_running(held.reservation)
             if is_running and not is_time_over:
                 return False
-            # A client that was not told asks again, or ends: who lives is its command, which closed every descriptor.
+            # A client without the grant retries or ends. A running leader is the command, with all descriptors closed.
             if not is_running or held.leader is None:
                 return True
         held.reservation = replace(held.reservation, handed_over=True)
         held.claim_until = None
-        with contextlib.suppress(GuaError):  # a full disk: the next agent finds it out again
+        with contextlib.suppress(GuaError):  # on a full disk the next agent repeats this check
             self._write(held.reservation)
         return False
 
 
 def _is_on(reservation: Reservation, card: Candidate) -> bool:
-    """Return whether a process of who has the reservation is on a card."""
+    """Return whether a process of the reservation's owner or container is on a card."""
     return reservation.uid in card.uids if reservation.container is None else reservation.container in card.containers

@@ -1,8 +1,8 @@
-"""What is in a database of gpu-usage-audit 1.0 to 1.8.
+"""Reading and validation of SQLite databases of gpu-usage-audit 1.0 to 1.8.
 
-Five schemas were released; a newer version adds columns to what an older one wrote, so one database may hold the rows
-of all of them. From 1.0.3 on the interval of each run of the daemon is there. From 1.4 on ``usage_state`` is NULL where
-the list of compute processes could not be read.
+Five schemas were released. A newer version adds columns to an older database, so one database may contain rows of all.
+The interval of each daemon run is stored from 1.0.3 on. From 1.4 on ``usage_state`` is NULL if the list of compute
+processes could not be read.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _MAGIC = b"SQLite format 3\0"
 _HEADER_BYTES: Final = 100
 _PATIENCE_SECONDS: Final = 5.0
 _AT_ONCE: Final = 2_000
-# What SQLite says of a damaged schema may hold bytes of it, which Python then cannot read.
+# SQLite's message for a damaged schema may contain its bytes, which Python then cannot decode.
 _ERRORS: Final = (sqlite3.Error, UnicodeDecodeError)
 _LOCKED: Final = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 REMEDY: Final = "give the database of gpu-usage-audit 1.0 to 1.8"
@@ -33,13 +33,13 @@ _REMEDY = ": repair it with sqlite3 FILE .recover | sqlite3 NEW and import that"
 
 
 class LegacyDatabase:
-    """One open database file. ``where`` is its path as the user gave it."""
+    """An open, read-only database file in one read transaction. ``where`` is its path as on the command line."""
 
     def __init__(self, path: Path) -> None:
-        """Open it and hold on to what it holds now.
+        """Open the file and begin a read transaction.
 
-        Raises UsageError if there is no such file, UnavailableError if it cannot be read or is locked, DataError
-        for what is not a whole SQLite database.
+        Raises UsageError if it is missing or not a regular file. Raises UnavailableError if it is unreadable or locked,
+        and DataError if it is not a complete SQLite database.
         """
         self.where = str(path)
         self._path = path
@@ -66,7 +66,7 @@ class LegacyDatabase:
             raise
 
     def rows(self, sql: str, parameters: Sequence[object] = ()) -> Iterator[tuple[Any, ...]]:
-        """Return the rows of a query as they are read. Raises DataError for damage, UnavailableError otherwise."""
+        """Yield the rows of a query. Raises DataError for damage, UnavailableError if unreadable or written to."""
         cursor = self.run(sql, parameters)
         while True:
             try:
@@ -79,24 +79,24 @@ class LegacyDatabase:
             yield from rows
 
     def row(self, sql: str, parameters: Sequence[object] = ()) -> tuple[Any, ...]:
-        """Return the first row of a query that has one."""
+        """Return the first row of a query. Raises DataError if it has no rows, else as :meth:`rows` does."""
         for row in self.rows(sql, parameters):
             return row
         missing = "rows are missing"
         raise self._damaged(missing)
 
-    def value(self, sql: str, parameters: Sequence[object] = ()) -> Any:  # noqa: ANN401 - what SQLite holds there
-        """Return the first value of the first row."""
+    def value(self, sql: str, parameters: Sequence[object] = ()) -> Any:  # noqa: ANN401 - any SQLite value
+        """Return the first value of the first row. Raises as :meth:`row` does."""
         return self.row(sql, parameters)[0]
 
     def check(self, table: str) -> None:
-        """Read a table and its indexes once and compare them. Raises DataError for damage."""
+        """Run SQLite's integrity check of a table and its indexes. Raises DataError for damage."""
         result = str(self.value(f"PRAGMA integrity_check({table})"))
         if result != "ok":
             raise self._damaged(result)
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file. Never raises."""
         with suppress(sqlite3.Error):
             self._connection.close()
 
@@ -125,7 +125,7 @@ class LegacyDatabase:
         raise UnavailableError(msg)
 
     def run(self, sql: str, parameters: Sequence[object] = ()) -> sqlite3.Cursor:
-        """Run a statement and return its cursor. Raises as :meth:`rows` does."""
+        """Execute a statement and return its cursor. Raises as :meth:`rows` does."""
         try:
             return self._connection.execute(sql, parameters)
         except _ERRORS as error:
@@ -152,7 +152,7 @@ class LegacyDatabase:
 
 
 def _pages_bytes(header: bytes) -> int:
-    """Return how large the file is by its own header (https://sqlite.org/fileformat.html)."""
+    """Return the file's size by its header [bytes] (https://sqlite.org/fileformat.html)."""
     page_bytes = int.from_bytes(header[16:18], "big")
     return int.from_bytes(header[28:32], "big") * (65_536 if page_bytes == 1 else page_bytes)
 
@@ -165,15 +165,15 @@ _COLUMNS: Final = {
     "gpu_sample": ("card_row", _CARD, _CARD_LATER),
     "proc_sample": ("process_row", _PROCESS, _PROCESS_LATER),
 }
-"""By table: the view that has all columns, NULL for those that the table lacks; the columns of 1.0.0; later ones."""
-# It writes UTC, with microseconds where they are not zero: the order of the text is the order of time.
+"""By table: a view with all columns, NULL if the table lacks one; the columns of 1.0.0; later columns."""
+# Times are UTC text, with microseconds unless zero: text order is time order.
 _TIME: Final = (
     "ts GLOB '20[0-9][0-9]-[0-1][0-9]-[0-3][0-9]T[0-2][0-9]:[0-5][0-9]:[0-5][0-9]*+00:00' AND length(ts) <= 35 "
-    # SQLite takes 30 February for 2 March.
+    # SQLite converts 30 February to 2 March, so the text is compared with the converted one.
     "AND datetime(substr(ts, 1, 19), '+0 seconds') = replace(substr(ts, 1, 19), 'T', ' ') AND julianday(ts) IS NOT NULL"
 )
 _MOST_MIB: Final = 2**30
-"""More MiB than any card has; a limit that keeps nonsense out."""
+"""Plausibility limit of memory [MiB], more than any card has."""
 _STAMPED: Final = {
     "ts": f"NOT ifnull({_TIME}, 0)",
     "gpu_uuid": "ifnull(typeof(gpu_uuid) != 'text' OR trim(gpu_uuid) = '' OR length(gpu_uuid) > 256, 1)",
@@ -200,11 +200,11 @@ _FAULTS: Final = {
         "process_type": "ifnull(process_type, 'compute') NOT IN ('compute', 'graphics')",
     },
 }
-"""By table and column: what no version from 1.0 to 1.8 wrote, as conditions of SQL."""
+"""By table and column: SQL condition for values that no version from 1.0 to 1.8 wrote."""
 
 
 class RecordedHost(NamedTuple):
-    """A host that recorded into the database, from when to when (texts as the database has them)."""
+    """A host that wrote to the database, with its first and last time as text in the database's format."""
 
     name: str
     first: str
@@ -212,13 +212,13 @@ class RecordedHost(NamedTuple):
 
 
 class Contents:
-    """What one database tells of all its rows: checked as a whole before anything of it is delivered.
+    """Validated summary of a database: all rows are checked before any is imported.
 
-    ``without_interval`` is whether some rows belong to no run whose interval is known.
+    ``without_interval`` is whether any row belongs to no daemon run with a known interval.
     """
 
     def __init__(self, database: LegacyDatabase) -> None:
-        """Read and check it once. Raises DataError for what no version from 1.0 to 1.8 wrote."""
+        """Read and check all rows. Raises DataError for content that no version from 1.0 to 1.8 wrote."""
         self._database = database
         self.where = database.where
         self._check_schema()
@@ -236,16 +236,16 @@ class Contents:
         self._judge_lists()
 
     def interval_ms(self, given_ms: int | None) -> dict[int | None, int]:
-        """Return what a row stands for, by its run. Rows of no known run get what is given, else their median distance.
+        """Return the interval [ms] by daemon run; unknown ones are ``given_ms``, else the rows' median distance.
 
-        Raises UsageError if neither tells it.
+        Raises UsageError if no median can be computed, or if it is more than a day.
         """
         known = {run: self.intervals_ms[run] for run in self.runs & self.intervals_ms.keys()}
         unknown = self.runs - known.keys()
         return known | (dict.fromkeys(unknown, given_ms or self._median_ms(unknown)) if unknown else {})
 
     def _check_schema(self) -> None:
-        """Check tables and columns, and make the views of all columns (in memory). Raises DataError."""
+        """Check tables and columns, and create temporary views of all columns. Raises DataError for other schemas."""
         tables = {row[0] for row in self._database.rows("SELECT name FROM sqlite_schema WHERE type = 'table'")}
         missing = next((table for table in _COLUMNS if table not in tables), None)
         if missing is not None:
@@ -268,12 +268,12 @@ class Contents:
         return frozenset(row[1] for row in self._database.rows(f"PRAGMA table_info({table})"))
 
     def _later(self, sql: str) -> Iterator[tuple[Any, ...]]:
-        """Return the rows of a table that 1.0.0 did not have, none where it is missing."""
+        """Return the rows of a query on a table that 1.0.0 lacked; none if the table is missing."""
         is_there = self._columns(sql.partition(" FROM ")[2].split()[0])
         return self._database.rows(sql) if is_there else iter(())
 
     def _check_rows(self, table: str) -> int:
-        """Return how many rows there are. Raises DataError for one that no version wrote."""
+        """Return the number of rows. Raises DataError for damage, or for a value that no version wrote."""
         self._database.check(table)
         counts = ", ".join(f"sum({fault})" for fault in _FAULTS[table].values())
         count, *bad = self._database.row(f"SELECT count(*), {counts} FROM {_COLUMNS[table][0]}")  # noqa: S608 - own text
@@ -293,7 +293,7 @@ class Contents:
         )
 
     def _models(self) -> dict[str, tuple[str | None, int | None]]:
-        """Return model and memory in MiB by card, where the database has them."""
+        """Return model and memory [MiB] by card UUID; ``None`` if unknown."""
         return {
             uuid: (str(name)[:256] if name else None, mib if isinstance(mib, int) and 0 < mib <= _MOST_MIB else None)
             for uuid, name, mib in self._later("SELECT gpu_uuid, name, memory_total_mb FROM gpu_device")
@@ -315,10 +315,10 @@ class Contents:
         return intervals
 
     def _judge_lists(self) -> None:
-        """Find out in which runs an empty process list means that there was none.
+        """Determine the daemon runs in which an empty process list means that there were no processes.
 
-        From 1.4 each row tells. Before, a list that could not be read left no trace, nor did processes of unknown
-        memory: there the list is believed in runs in which it showed a process at least once.
+        From 1.4 on each row has that in ``usage_state``. Earlier versions stored neither unreadable lists nor processes
+        of unknown memory. Their lists are trusted in runs with at least one compute process.
         """
         self.telling_runs = self._runs("card_row WHERE usage_state IS NOT NULL")
         self.listing_runs: frozenset[int | None] = frozenset()

@@ -1,4 +1,4 @@
-"""Histories of gpu-usage-audit 1.0 to 1.8 to ticks: what their databases do not tell stays unknown."""
+"""Conversion of databases of gpu-usage-audit 1.0 to 1.8 to ticks; values that they lack stay unknown."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ FROM process_row WHERE gpu_uuid = ? ORDER BY ts, row
 _VENDOR: Final = "NVIDIA"
 _USER_LENGTH: Final = 256
 _NAME_LENGTH: Final = 64
-# It takes a process's name from the kernel, which keeps no more of it.
+# The recorded process name is the kernel's, which has at most 15 bytes.
 _COMM_BYTES: Final = 15
 
 
 class Process(NamedTuple):
-    """A row of ``proc_sample``, without what the card's row says already."""
+    """A row of ``proc_sample``, without the time and card, which are in the card's row."""
 
     run: int | None
     pid: int
@@ -50,7 +50,7 @@ class Process(NamedTuple):
 
 
 class Row(NamedTuple):
-    """A row of ``gpu_sample`` with the processes that its own report joins to it. ``file`` counts the databases."""
+    """A row of ``gpu_sample`` with the processes of the same card, time and run. ``file`` is the database's number."""
 
     ts: str
     file: int
@@ -66,7 +66,7 @@ class Row(NamedTuple):
 
 
 def merged(databases: Sequence[tuple[LegacyDatabase, Contents]]) -> Iterator[Row]:
-    """Return the rows of all databases by time: each card of each is read along the database's own index."""
+    """Return the rows of all databases merged by time; each card is read in index order of its database."""
     return heapq.merge(
         *(
             _rows(database, file, uuid)
@@ -84,7 +84,7 @@ def _rows(database: LegacyDatabase, file: int, uuid: str) -> Iterator[Row]:
 
 
 class _Processes:
-    """The processes of one card, asked for in the order of time."""
+    """Processes of one card, queried in the order of time."""
 
     def __init__(self, database: LegacyDatabase, uuid: str) -> None:
         self._rows: Iterator[tuple[Any, ...]] = database.rows(_PROCESS_ROWS, (uuid,))
@@ -93,7 +93,7 @@ class _Processes:
         self._found: list[Process] = []
 
     def at(self, ts: str, run: int | None) -> Sequence[Process]:
-        """Return those of this moment and run; a row that belongs to no moment of the card is in no answer."""
+        """Return the processes of this time and run; process rows without a card row of that time are skipped."""
         if ts != self._ts:
             self._ts, self._found = ts, []
             while self._ahead is not None and self._ahead[0] <= ts:
@@ -105,10 +105,10 @@ class _Processes:
 
 @dataclass(slots=True)
 class ImportCounts:
-    """What the pass over the rows took: card ticks, moments and process rows, and when (Unix time in ms).
+    """Numbers of imported card ticks, ticks and process rows, and the first and last time (Unix ms).
 
-    ``duplicates`` are rows of a card that another file has as well, ``lists_unknown`` card ticks whose process list
-    cannot be believed.
+    ``duplicates`` is the number of skipped rows that another file has as well. ``lists_unknown`` is the number of card
+    ticks without a reliable process list.
     """
 
     card_ticks: int = 0
@@ -121,18 +121,18 @@ class ImportCounts:
 
 
 class Histories:
-    """The databases of one import, read in two passes: the first checks all of them, the second makes the ticks.
+    """The databases of one import, read in two passes: the first checks all of them, the second yields the ticks.
 
-    ``hosts`` are those whose cards are imported, ``cards`` is how many, ``intervals_ms`` are what rows stand for.
+    ``hosts`` are the hosts of the cards, ``cards`` is the number of cards, ``intervals_ms`` are all intervals [ms].
     """
 
     def __init__(
         self, files: Sequence[Path], *, host: str | None, interval_ms: int | None, ignored: Sequence[str]
     ) -> None:
-        """Open and check them. Raises UsageError, UnavailableError or DataError for one that cannot be imported.
+        """Open and check all files. Raises UsageError, UnavailableError or DataError if one cannot be imported.
 
-        ``host`` is the host of all their cards, else each database tells it; ``interval_ms`` is what a row of 1.0.0
-        to 1.0.2 stands for, which recorded no interval; ``ignored`` names the programs that are no users of a card.
+        ``host`` is the host of all cards; if ``None``, the databases' own. ``interval_ms`` is for rows of 1.0.0 to
+        1.0.2, which recorded no interval. ``ignored`` are programs that do not count as holders of a card.
         """
         self._closing = ExitStack()
         self._ignored = frozenset(name.encode()[:_COMM_BYTES].decode(errors="replace") for name in ignored)
@@ -156,16 +156,16 @@ class Histories:
 
     @property
     def newest_ms(self) -> tuple[tuple[str, int], ...]:
-        """Return each database and when its last row was recorded (Unix time in ms)."""
+        """Return the path of each database and the time of its newest card row (Unix ms)."""
         return tuple(
             (database.where, Timestamps(UTC).parse(database.value("SELECT max(ts) FROM gpu_sample")))
             for database, _ in self._databases
         )
 
     def ticks(self, origin: Origin) -> Iterator[Tick]:
-        """Return the ticks of all databases by time: rows of one moment, host and interval are one tick.
+        """Yield the ticks of all databases by time, and count them in ``taken``: one for each time, host and interval.
 
-        A row covers the interval of its run, but never back over the row before it of the same card.
+        A row covers the interval of its run, at most back to the previous row of its card.
         """
         self.taken = taken = ImportCounts()
         for tick in ticks_of(self._readings(), origin):
@@ -186,13 +186,13 @@ class Histories:
                 if before_file != row.file:
                     self.taken.duplicates += 1
                     continue
-                # Two daemons may write into one database: each of their rows is a row of its own.
+                # Two daemons may write to one database: their rows of one time are separate ticks.
                 ts_ms = before_ms + 1
             last[host, row.uuid] = ts_ms, row.file
             yield ts_ms, host, interval_ms, self._reading(row, min(interval_ms, ts_ms - before_ms))
 
     def close(self) -> None:
-        """Let go of the files."""
+        """Close the files."""
         self._closing.close()
 
     def _reading(self, row: Row, duration_ms: int) -> CardReading:
@@ -212,7 +212,7 @@ class Histories:
             driver_version=contents.driver_version,
             utilization=None if row.util_pct is None else row.util_pct / 100,
             utilization_coverage_ms=None if row.util_pct is None else 0,
-            # NVML's older call, whose "used" contains the driver's reserve: how much that is, it does not tell.
+            # From NVML's older call, whose "used" contains the driver's reserve; the size of that is unknown.
             memory_used_bytes=None if row.used_mib is None else row.used_mib * MIB,
             memory_limit_bytes=None if limit_mib is None else limit_mib * MIB,
             power_watts=row.power_watts,
@@ -221,7 +221,7 @@ class Histories:
         )
 
     def _processes(self, row: Row, gpu_time_ms: int) -> tuple[ProcessReading, ...]:
-        # A card nearly always has the same ones as in its tick before: to know that takes a third off making ticks.
+        # A card's processes rarely change between ticks: this cache saves a third of the time.
         rows, before_ms, readings = self._listed.get(row.uuid, ((), 0, ()))
         if rows != row.processes or before_ms != gpu_time_ms:
             readings = self._made(row.processes, gpu_time_ms)
@@ -234,7 +234,7 @@ class Histories:
             process = _process(row, self._ignored)
             same = by_pid.get(row.pid)
             if same is not None:
-                # Up to 1.3 a process may stand on a list twice: its report adds both up.
+                # Up to 1.3 a process may be listed twice: reports of that version add up both.
                 both = [reading.memory_bytes for reading in (same, process) if reading.memory_bytes is not None]
                 process = replace(same, memory_bytes=sum(both) if both else None)
             by_pid[row.pid] = process
@@ -242,7 +242,7 @@ class Histories:
 
 
 class _Hosts:
-    """Whose the rows of one database are: hosts that recorded one after the other are told apart by time."""
+    """Hosts of the rows of one database, by time: several hosts may have recorded one after the other."""
 
     def __init__(self, contents: Contents, given: str | None) -> None:
         self._starts = () if given is not None else contents.hosts
@@ -254,12 +254,12 @@ class _Hosts:
             )
 
     def at(self, ts: str) -> str:
-        """Return the host that recorded at this time."""
+        """Return the name of the host that recorded at this time."""
         return self.names[max(sum(start.first <= ts for start in self._starts) - 1, 0)]
 
 
 def _process_list(contents: Contents, row: Row) -> ProcessList:
-    """Return whether the row's process list can be believed (:meth:`Contents._judge_lists`)."""
+    """Return KNOWN, FAILED or ABSENT for the row's process list, as :meth:`Contents._judge_lists` determined."""
     if row.usage_state is not None:
         return ProcessList.KNOWN
     if row.run in contents.telling_runs:
@@ -274,7 +274,7 @@ def _process(row: Process, ignored: frozenset[str]) -> ProcessReading:
     return ProcessReading(
         pid=row.pid,
         type=ProcessType.IGNORED if name in ignored else kind,
-        # Ours is the user it runs as; the one who logged in stands in where 1.0 to 1.6 knew no other.
+        # The owner is the process's user; 1.0 to 1.6 may have only the login user.
         owner=_text(row.user) or _text(row.login),
         comm=name,
         memory_bytes=None if row.mib is None else row.mib * MIB,
@@ -282,5 +282,5 @@ def _process(row: Process, ignored: frozenset[str]) -> ProcessReading:
 
 
 def _text(value: object, length: int = _USER_LENGTH) -> str | None:
-    """Return a name without what no terminal should print; ``None`` where nothing is left."""
+    """Return a name without unprintable characters, cut to ``length``; ``None`` if nothing is left."""
     return "".join(char for char in str(value or "") if char.isprintable()).strip()[:length] or None
