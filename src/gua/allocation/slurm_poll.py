@@ -1,6 +1,6 @@
 """Background polling of Slurm's commands for the jobs and GPUs of this node.
 
-Users choose job names, comments and paths, which may contain line ends and text that looks like fields. SlurmJob ids, users
+Users choose job names, comments and paths, which may contain line ends and text that looks like fields. Job ids, users
 and times therefore come from ``squeue`` in a format without such text. ``scontrol`` is called for the GPUs of one job
 at a time, so that a user's text can corrupt only the output for that job.
 """
