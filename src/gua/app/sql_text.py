@@ -12,9 +12,9 @@ from typing import Final
 
 from gua.core.plaintext import cells, pad, pad_left, safe
 from gua.report.questions import Question
-from gua.store.asking import Answer
 from gua.store.database import REPORT_SETTINGS, call_of
 from gua.store.report_views import report_views
+from gua.store.user_query import Answer
 
 SCHEMA: Final = "gua.sql/1"
 _WIDEST: Final = 60

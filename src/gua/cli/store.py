@@ -14,7 +14,7 @@ from gua.app.store_address import store_address
 from gua.cli.options import StoreOption, flag, value
 from gua.core.errors import UnavailableError, UsageError
 from gua.core.plaintext import safe
-from gua.store import asking
+from gua.store import user_query
 from gua.store.database import Store, open_store
 from gua.store.dsn import EmbeddedDsn, parse_dsn
 from gua.store.grants import bi_grants, owner_grants, reader_grants, writer_grants
@@ -205,7 +205,7 @@ def sql(
     """
     if as_csv and as_json:
         raise UsageError("--csv and --json are two forms: choose one")
-    text = asking.statement(sys.stdin.read() if sql == "-" else sql)
+    text = user_query.statement(sys.stdin.read() if sql == "-" else sql)
     with opening.open_reader(store) as opened:
         answer = opened.answer(text)
     form = sql_text.to_csv if as_csv else sql_text.to_json if as_json else sql_text.to_text

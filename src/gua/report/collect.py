@@ -9,7 +9,7 @@ from typing import Any, Final
 from gua.core.ports import ViewReader
 from gua.report import fleet
 from gua.report.allocation_sources import sources_of
-from gua.report.asking import Asking, Finish
+from gua.report.context import Finish, ReportContext
 from gua.report.filters import Selection, filters
 from gua.report.hours import HOURS, Hour, HourRow, hours_of, read_of, ticks_an_hour
 from gua.report.kit.fields import filled, grouped, of_card
@@ -67,7 +67,7 @@ def collect(reader: ViewReader, request: ReportRequest, *, count: Callable[[], N
         for section in sections_of(wanted & request.if_cheap)
         if section.most_card_hours and size > section.most_card_hours
     )
-    asking = Asking(
+    context = ReportContext(
         reader=reader,
         request=request,
         window=window,
@@ -81,8 +81,8 @@ def collect(reader: ViewReader, request: ReportRequest, *, count: Callable[[], N
     )
     # Start the slowest queries first; those that no other query waits for start last.
     overview_rows = ask(reader, OVERVIEW, read)
-    costs, allocation_sources = asking.costs(), asking.sources()
-    finishing = _ask(asking, wanted - left_out)
+    costs, allocation_sources = context.costs(), context.sources()
+    finishing = _ask(context, wanted - left_out)
     # A host is silent as of the window's end, or as of now if that is earlier.
     fleet_rows = ask(reader, fleet.FLEET, {**bounds, "until_ms": min(window.until_ms, request.now_ms)})
     claim_rows = ask(reader, fleet.CLAIMS, bounds)
@@ -95,7 +95,7 @@ def collect(reader: ViewReader, request: ReportRequest, *, count: Callable[[], N
         raise no_data(window, extents)
     reported = {card.host for card in cards}
     silent, skewed = fleet.troubles(fleet_rows())
-    asking.asked.clear()
+    context.asked.clear()
     return Report(
         window=window,
         hosts=tuple(sorted(reported)),
@@ -120,10 +120,10 @@ def _unrolled_ticks(hours: Iterable[Hour]) -> int:
     return sum(hour.card_ticks for hour in hours if not hour.is_counted)
 
 
-def _ask(asking: Asking, wanted: frozenset[str]) -> list[Finish]:
+def _ask(context: ReportContext, wanted: frozenset[str]) -> list[Finish]:
     """Start the queries of every section; return the functions that build the models."""
     collecting = (section.collect for section in sections_of(wanted))
-    asked = (collect(asking) for collect in collecting if collect is not None)
+    asked = (collect(context) for collect in collecting if collect is not None)
     return [finish for finish in asked if finish is not None]
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from gua.report.asking import Collect
+from gua.report.context import Collect
 from gua.report.kit.fields import Cells, Json, to_json
 from gua.report.kit.figures import HourFormat
 from gua.report.kit.html import Markup

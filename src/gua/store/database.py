@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from gua.core.errors import TransientError, UnavailableError
 from gua.core.parameters import PARAMETERS
-from gua.store import asking, hours, table_files
+from gua.store import hours, table_files, user_query
 from gua.store.answer_rows import AnswerRows, rows_of
 from gua.store.binding import bound_call, bound_query
 from gua.store.connection import QueryError, connect, translated
@@ -241,10 +241,10 @@ class Store:
             with self._handles.alone() as handle:
                 return self._ask(handle, sql, parameters, settings)
 
-    def answer(self, sql: str) -> asking.Answer:
-        """Return the result of a user's read-only statement; see :mod:`asking`."""
+    def answer(self, sql: str) -> user_query.Answer:
+        """Return the result of a user's read-only statement; see :mod:`user_query`."""
         if self._directory is None:
-            return asking.ask(self._client, self.dsn, sql, settings={})
+            return user_query.ask(self._client, self.dsn, sql, settings={})
         if DATABASE in sql and not self._has_views:
             for statement in report_views().statements():
                 self._command(statement, {})
@@ -252,7 +252,7 @@ class Store:
         client = connect(self.dsn, data=str(self._directory.data))
         try:
             settings = {**self._settings, **(_REPORT_SETTINGS if DATABASE in sql else {})}
-            return asking.ask(client, self.dsn, sql, settings=settings)
+            return user_query.ask(client, self.dsn, sql, settings=settings)
         finally:
             client.close()
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from gua.cli.main import main
-from gua.store.asking import statement
 from gua.store.database import open_store
+from gua.store.user_query import statement
 
 pytestmark = pytest.mark.engine
 

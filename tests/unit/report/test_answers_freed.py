@@ -12,8 +12,8 @@ import pytest
 from fakes.store import UNTIL_MS, FakeStore, lab
 from gua.core.ports import ViewReader
 from gua.report import section_list
-from gua.report.asking import Asking, Finish
 from gua.report.collect import collect
+from gua.report.context import Finish, ReportContext
 from gua.report.model import Card, Headline
 from gua.report.rows import OverviewRow, TimeOfDayRow
 from gua.report.section import AnySection
@@ -43,7 +43,7 @@ def kept_until(section: str, monkeypatch: pytest.MonkeyPatch, reader: ViewReader
     """Return how many rows a report of two days has kept when it makes ``section``."""
     declared = section_list.section_named
 
-    def counting(_asking: Asking) -> Finish:
+    def counting(_context: ReportContext) -> Finish:
         def finish(_headline: Headline, _cards: Sequence[Card]) -> object:
             return rows_alive()
 

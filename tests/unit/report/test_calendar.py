@@ -7,7 +7,7 @@ from datetime import datetime
 
 import pytest
 
-from fakes.asking import asking
+from fakes.report_context import report_context
 from fakes.reports import empty_report
 from fakes.store import whole
 from gua.core.ports import Row
@@ -189,7 +189,7 @@ def test_before_any_card_was_expected_there_is_no_coverage() -> None:
 
 def test_the_calendar_is_asked_in_the_windows_zone() -> None:
     store = Store(calendar=[])
-    queries = asking(store, window("2026-03-29T00:00+01:00", "2026-03-30T00:00+02:00", "Europe/Berlin"))
+    queries = report_context(store, window("2026-03-29T00:00+01:00", "2026-03-30T00:00+02:00", "Europe/Berlin"))
     week, days = (
         collect(queries)(empty_report().headline, ())
         for collect in (WEEK_SECTION.collect, DAYS_SECTION.collect)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from fakes.asking import asking
+from fakes.report_context import report_context
 from fakes.reports import empty_report, lacking, week_report
 from fakes.store import extent
 from gua.report.forms.text import warnings
@@ -72,7 +72,7 @@ def test_each_part_is_asked_for_by_its_hosts() -> None:
 def test_holders_are_told_apart_where_there_are_parts_alone() -> None:
     reader = Asked()
     for parts in ((), (("a",), ("b",))):
-        queries = asking(reader, Window(since_ms=0, until_ms=1, timezone="UTC"), parts)
+        queries = report_context(reader, Window(since_ms=0, until_ms=1, timezone="UTC"), parts)
         finish = STREAKS_SECTION.collect and STREAKS_SECTION.collect(queries)
         assert finish
         with pytest.raises(Exception, match="limit_ms"):

@@ -10,7 +10,7 @@ from typing import Final
 
 from gua.core.words import Use
 from gua.report.allocation_sources import sources_of
-from gua.report.asking import Asking, Finish
+from gua.report.context import Finish, ReportContext
 from gua.report.costs import COST_COLUMNS, Cost, added, with_currencies
 from gua.report.kit.amounts import Amounts
 from gua.report.kit.basis import at
@@ -379,14 +379,14 @@ WORK_BY: Final = frozenset({BY_KIND, BY_SERVED_MODEL})
 """The keys that allocated time can be added up by."""
 
 
-def _collect(asking: Asking) -> Finish:
-    rows, sources = asking.promises(), asking.sources()
-    counts = asking.rows(RESERVATIONS, only_if=lambda: any(row.source in COUNTED for row in sources()))
-    work = {by: asking.rows(PROMISED_WORK, only_if=sources, by=by) for by in asking.request.usage_by if by in WORK_BY}
+def _collect(context: ReportContext) -> Finish:
+    rows, sources = context.promises(), context.sources()
+    counts = context.rows(RESERVATIONS, only_if=lambda: any(row.source in COUNTED for row in sources()))
+    work = {by: context.rows(PROMISED_WORK, only_if=sources, by=by) for by in context.request.usage_by if by in WORK_BY}
 
     def finish(headline: Headline, _cards: Sequence[Card]) -> PromisedHours:
         of_work = {by: answer() for by, answer in work.items()}
-        return allocation(rows(), sources_of(sources()), headline, asking.prices, counts(), work=of_work)
+        return allocation(rows(), sources_of(sources()), headline, context.prices, counts(), work=of_work)
 
     return finish
 

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final, NamedTuple
 from gua.core.moments import zone
 from gua.core.parameters import READ
 from gua.core.view import Count, Date, HourOfDay, StateName, View, Weekday
-from gua.report.asking import model_of
+from gua.report.context import model_of
 from gua.report.kit.fields import (
     AS_IS,
     ByState,

@@ -10,7 +10,7 @@ from gua.core.parameters import READ
 from gua.core.rules import State
 from gua.core.untrusted import is_word_of
 from gua.core.view import Count, Moment, ValueKind, View
-from gua.report.asking import Asking, Finish
+from gua.report.context import Finish, ReportContext
 from gua.report.questions import Answer
 
 LONG_STREAK_MS: Final = 30 * 60_000
@@ -61,14 +61,14 @@ class CardStreaksRow(NamedTuple):
 CARD_STREAKS: Final = View("card_streaks", CardStreaksRow, (*READ, "timezone", "long_streak_ms"))
 
 
-def ask_cards(asking: Asking) -> Answer[CardStreaksRow]:
+def ask_cards(context: ReportContext) -> Answer[CardStreaksRow]:
     """Query each card's newest state, its beginning, and its idle-held time by kind of streak."""
-    return asking.rows_in_parts(CARD_STREAKS, long_streak_ms=LONG_STREAK_MS)
+    return context.rows_in_parts(CARD_STREAKS, long_streak_ms=LONG_STREAK_MS)
 
 
-def ask_split(asking: Asking) -> Finish:
+def ask_split(context: ReportContext) -> Finish:
     """Query the idle-held time of all cards by kind of streak."""
-    cards = ask_cards(asking)
+    cards = ask_cards(context)
     return lambda _headline, _cards: idle_split(cards())
 
 

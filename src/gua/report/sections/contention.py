@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final, NamedTuple
 from gua.core.parameters import PRICED, READ
 from gua.core.view import Count, View
 from gua.report.allocation_sources import SourceRow
-from gua.report.asking import Asking, Finish
+from gua.report.context import Finish, ReportContext
 from gua.report.costs import OneCost, with_currencies
 from gua.report.kit.amounts import Amounts
 from gua.report.kit.fields import RATIO, Cells, Hours, cells, columns, filled
@@ -207,10 +207,10 @@ def _waits(one: Contention, hours: HourFormat) -> Iterator[str]:
     )
 
 
-def _collect(asking: Asking) -> Finish:
-    sources, answer = asking.sources(), asking.rows(CONTENTION)
-    waits = asking.rows(WAITS, only_if=lambda: any(row.source == "gua" for row in sources()))
-    return lambda _headline, _cards: Contentions(contention(answer(), asking.prices, waits(), sources()))
+def _collect(context: ReportContext) -> Finish:
+    sources, answer = context.sources(), context.rows(CONTENTION)
+    waits = context.rows(WAITS, only_if=lambda: any(row.source == "gua" for row in sources()))
+    return lambda _headline, _cards: Contentions(contention(answer(), context.prices, waits(), sources()))
 
 
 def _rows(found: Contentions, _report: Report) -> Iterator[Cells]:

@@ -8,7 +8,7 @@ from typing import Annotated, Final, NamedTuple
 
 from gua.core.parameters import READ
 from gua.core.view import Count, StateName, View
-from gua.report.asking import model_of
+from gua.report.context import model_of
 from gua.report.kit.fields import RATIO, Cells, Number, Seconds, cells, columns, filled
 from gua.report.kit.figures import NONE, HourFormat, amount, plural
 from gua.report.kit.style import Style

@@ -9,7 +9,7 @@ from typing import Annotated, Final
 
 from gua.core.plaintext import safe
 from gua.core.words import Mig
-from gua.report.asking import Asking, Finish
+from gua.report.context import Finish, ReportContext
 from gua.report.costs import CostByState, added_by_state, wasted, with_currencies
 from gua.report.filters import CLUSTER_KEY, Labels, check_key
 from gua.report.kit.amounts import AMOUNT_WIDTH, WASTED, Amounts
@@ -228,8 +228,8 @@ def _name(group: Group, style: Style) -> str:
     return UNKNOWN_NAME if group.name is None else style.name(group.name, _NAME_WIDTH) or '""'
 
 
-def _collect(asking: Asking) -> Finish:
-    return lambda _headline, cards: Groupings(rollups(cards, asking.request.groups_by, asking.labels))
+def _collect(context: ReportContext) -> Finish:
+    return lambda _headline, cards: Groupings(rollups(cards, context.request.groups_by, context.labels))
 
 
 def _rows(groupings: Groupings, _report: Report) -> Iterator[Cells]:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from gua.report.asking import Asking, Finish
+from gua.report.context import Finish, ReportContext
 from gua.report.kit.amounts import CENTS
 from gua.report.kit.basis import at
 from gua.report.kit.fields import Cells, Hours, Number, Timestamp, cells, columns, filled, grouped, of_card
@@ -174,9 +174,9 @@ def _costs_table(costs: Sequence[ModelCost], style: Style, hours: HourFormat) ->
     return rows.table()
 
 
-def _collect(asking: Asking) -> Finish:
-    costs = asking.costs()
-    return lambda _headline, cards: money(costs(), cards, asking.prices)
+def _collect(context: ReportContext) -> Finish:
+    costs = context.costs()
+    return lambda _headline, cards: money(costs(), cards, context.prices)
 
 
 def _rows(found: Money, _report: Report) -> Iterator[Cells]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from gua.core.plaintext import safe
-from gua.report.asking import Asking, Finish
+from gua.report.context import Finish, ReportContext
 from gua.report.costs import with_currencies
 from gua.report.kit.amounts import WASTED, WASTED_NOTE, Amounts
 from gua.report.kit.basis import at, size
@@ -299,19 +299,19 @@ _OF_ALLOCATION = (
 )
 
 
-def _collect(asking: Asking) -> Finish:
-    rows, listed, promises = ask_cards(asking), asking.rows_in_parts(HOLDERS), asking.promises()
-    names = asking.rows(ALLOCATION_NAMES, only_if=asking.sources())
+def _collect(context: ReportContext) -> Finish:
+    rows, listed, promises = ask_cards(context), context.rows_in_parts(HOLDERS), context.promises()
+    names = context.rows(ALLOCATION_NAMES, only_if=context.sources())
     return lambda _headline, cards: now_of(
         list(rows()),
         listed(),
         promises(),
         names(),
         cards=cards,
-        extents=asking.extents,
-        window=asking.window,
-        now_ms=asking.request.now_ms,
-        prices=asking.prices,
+        extents=context.extents,
+        window=context.window,
+        now_ms=context.request.now_ms,
+        prices=context.prices,
     )
 
 

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from gua.core.durations import to_rfc3339
 from gua.core.ports import ViewReader
-from gua.report.asking import Asking, Finish
+from gua.report.context import Finish, ReportContext
 from gua.report.hours import choose_hours, read_of
 from gua.report.kit.basis import at, length
 from gua.report.kit.fields import (
@@ -106,8 +106,8 @@ def _text(report: Report, _style: Style, hours: HourFormat) -> Iterator[Part]:
     )
 
 
-def _collect(asking: Asking) -> Finish:
-    answer = before(asking.reader, asking.window, asking.bounds["hosts"], from_ticks=asking.request.from_ticks)
+def _collect(context: ReportContext) -> Finish:
+    answer = before(context.reader, context.window, context.bounds["hosts"], from_ticks=context.request.from_ticks)
     return lambda _headline, _cards: answer()
 
 

@@ -12,7 +12,7 @@ from gua.core.facts import RATIO_SCALE
 from gua.core.metrics import ACTIVITY_SCALE
 from gua.core.parameters import BOUNDS, PRICED, READ
 from gua.core.view import Count, View
-from gua.report.asking import Asking, Finish
+from gua.report.context import Finish, ReportContext
 from gua.report.costs import OneCost, added, with_currencies
 from gua.report.hours import NO_HOUR
 from gua.report.kit.amounts import Amounts
@@ -262,15 +262,15 @@ RIGHT_SIZE_VIEW: Final = View("right_size", RightSizeRow, (*BOUNDS, "tick_hours"
 CARD_SIZES: Final = View("card_sizes", CardSizeRow, READ)
 
 
-def _collect(asking: Asking) -> Finish:
+def _collect(context: ReportContext) -> Finish:
     """Query the programs' use of cards and the cards' sizes, for a large fleet in batches of hosts."""
-    hours = [hour.hour for hour in asking.hours] or [NO_HOUR]
-    rows = asking.rows_of_ticks(RIGHT_SIZE_VIEW, asking.hours, tick_hours=hours)
-    sizes = asking.rows_of_ticks(CARD_SIZES, [hour for hour in asking.hours if not hour.is_counted])
+    hours = [hour.hour for hour in context.hours] or [NO_HOUR]
+    rows = context.rows_of_ticks(RIGHT_SIZE_VIEW, context.hours, tick_hours=hours)
+    sizes = context.rows_of_ticks(CARD_SIZES, [hour for hour in context.hours if not hour.is_counted])
 
     def finish(headline: Headline, _cards: Sequence[Card]) -> RightSize:
         held_ms = sum(headline.states[state].gpu_ms for state in (ACTIVE, IDLE_HELD, UNKNOWN))
-        return right_size_of(rows(), sizes(), asking.prices, held_ms)
+        return right_size_of(rows(), sizes(), context.prices, held_ms)
 
     return finish
 

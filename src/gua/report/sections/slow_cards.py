@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from gua.core.parameters import READ
 from gua.core.view import Count, View
 from gua.core.words import ROW_REMAPS
-from gua.report.asking import model_of
+from gua.report.context import model_of
 from gua.report.kit.fields import Hours, cells, columns, filled
 from gua.report.kit.figures import NONE, HourFormat, count, percent
 from gua.report.kit.style import Style

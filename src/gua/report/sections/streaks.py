@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 from gua.core.parameters import PRICED, READ
 from gua.core.view import Count, View
-from gua.report.asking import Asking, Finish
+from gua.report.context import Finish, ReportContext
 from gua.report.costs import OneCost, with_currencies
 from gua.report.kit.amounts import Amounts
 from gua.report.kit.fields import Cells, Hours, Json, Seconds, cells, columns, grouped, to_json
@@ -240,16 +240,16 @@ def _add_given_back(
     rows.add(amounts.titles("", style.name), lambda one: amounts.cells(one.cost))
 
 
-def _collect(asking: Asking) -> Finish:
-    limits_ms = sorted(asking.request.what_if_limits_ms or WHAT_IF_LIMITS_MS)
-    prices, sources = asking.prices, asking.sources()
-    answer = asking.rows_in_parts(
+def _collect(context: ReportContext) -> Finish:
+    limits_ms = sorted(context.request.what_if_limits_ms or WHAT_IF_LIMITS_MS)
+    prices, sources = context.prices, context.sources()
+    answer = context.rows_in_parts(
         STREAKS,
         limits_ms=sorted({*LONGER_THAN_MS, *limits_ms}),
         false_alarm_ms=FALSE_ALARM_MS,
-        in_parts=int(bool(asking.parts)),
+        in_parts=int(bool(context.parts)),
     )
-    empty = asking.rows_in_parts(EMPTY_LIMITS, only_if=sources, limits_ms=limits_ms, false_alarm_ms=FALSE_ALARM_MS)
+    empty = context.rows_in_parts(EMPTY_LIMITS, only_if=sources, limits_ms=limits_ms, false_alarm_ms=FALSE_ALARM_MS)
 
     def finish(_headline: Headline, _cards: Sequence[Card]) -> Streaks:
         found = streaks(answer(), limits_ms, prices)

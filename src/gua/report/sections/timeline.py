@@ -11,7 +11,7 @@ from gua.core.durations import to_rfc3339
 from gua.core.moments import zone
 from gua.core.plaintext import safe
 from gua.core.words import Mig
-from gua.report.asking import Asking, Finish
+from gua.report.context import Finish, ReportContext
 from gua.report.kit.basis import at
 from gua.report.kit.fields import Cells, cells, state_columns
 from gua.report.kit.figures import NONE, HourFormat, apportion, percent, percents, plural, span
@@ -392,10 +392,10 @@ def _card_label(index: int | None, called: str | None, gpu: str, mig: str | None
 _SECONDS = state_columns("seconds")
 
 
-def _collect(asking: Asking) -> Finish:
-    rows = asking.rows_in_parts(TIMELINE, cell_ms=cell_ms(asking.window))
-    presences = asking.rows_in_parts(PRESENCES, limit=MOST_PRESENCES)
-    return lambda _headline, cards: timeline(rows(), presences(), asking.window, cards)
+def _collect(context: ReportContext) -> Finish:
+    rows = context.rows_in_parts(TIMELINE, cell_ms=cell_ms(context.window))
+    presences = context.rows_in_parts(PRESENCES, limit=MOST_PRESENCES)
+    return lambda _headline, cards: timeline(rows(), presences(), context.window, cards)
 
 
 def _rows(found: Timeline, _report: Report) -> Iterator[Cells]:

@@ -12,7 +12,7 @@ from gua.core.parameters import PRICED, READ
 from gua.core.plaintext import cells as width_of
 from gua.core.plaintext import pad
 from gua.core.view import Count, Moment, View
-from gua.report.asking import Asking, Finish
+from gua.report.context import Finish, ReportContext
 from gua.report.costs import CostByState, added, wasted, with_currencies
 from gua.report.kit.amounts import AMOUNT_WIDTH, WASTED, WASTED_NOTE, Amounts
 from gua.report.kit.basis import at
@@ -420,11 +420,11 @@ def _name_widths(top: Sequence[OwnerUsage], style: Style, room: int) -> tuple[in
     return owner, program
 
 
-def _collect(asking: Asking) -> Finish:
-    prices = asking.prices
-    processes = asking.rows(USAGE_VIEW, by=OWNER_AND_PROGRAM)
-    by = {key: asking.rows(USAGE_VIEW, by=key) for key in asking.request.usage_by}
-    costs = asking.costs()
+def _collect(context: ReportContext) -> Finish:
+    prices = context.prices
+    processes = context.rows(USAGE_VIEW, by=OWNER_AND_PROGRAM)
+    by = {key: context.rows(USAGE_VIEW, by=key) for key in context.request.usage_by}
+    costs = context.costs()
 
     def finish(headline: Headline, cards: Sequence[Card]) -> Usage:
         whole = Whole.of([headline.states], prices, costs())

@@ -11,7 +11,7 @@ from gua.core.idleness import ACTIVE_FROM
 from gua.core.metrics import ACTIVITY_SCALE
 from gua.core.parameters import BOUNDS, READ
 from gua.core.view import Count, Moment, StateName, View
-from gua.report.asking import Asking, Finish
+from gua.report.context import Finish, ReportContext
 from gua.report.hours import NO_HOUR
 from gua.report.kit.basis import moment
 from gua.report.kit.fields import Cells, Hours, Number, Ratio, Timestamp, cells, columns, filled, grouped, of_card
@@ -136,12 +136,12 @@ class IdleTimeRow(NamedTuple):
 IDLE_TIME: Final = View("idle_time", IdleTimeRow, READ)
 
 
-def usefulness(asking: Asking) -> Finish:
+def usefulness(context: ReportContext) -> Finish:
     """Query the idle seconds and activity of each card; owners and intervals only where any card has counters."""
-    idle, told = asking.rows(IDLE_TIME), asking.rows(ACTIVITY)
-    hours = [hour.hour for hour in asking.hours] or [NO_HOUR]
-    owners = asking.rows_of_ticks(ACTIVITY_OWNERS, asking.hours, only_if=told, tick_hours=hours)
-    runs = asking.rows_of_ticks(BUSY_WITH_FEW_SMS, asking.hours, only_if=told, tick_hours=hours)
+    idle, told = context.rows(IDLE_TIME), context.rows(ACTIVITY)
+    hours = [hour.hour for hour in context.hours] or [NO_HOUR]
+    owners = context.rows_of_ticks(ACTIVITY_OWNERS, context.hours, only_if=told, tick_hours=hours)
+    runs = context.rows_of_ticks(BUSY_WITH_FEW_SMS, context.hours, only_if=told, tick_hours=hours)
 
     def finish(_headline: Headline, _cards: Sequence[Card]) -> Usefulness:
         return replace(usefulness_of(idle(), told()), owners=owners_of(owners()), busy_with_few_sms=runs_of(runs()))

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from gua.core.ports import ViewReader
-from gua.report.asking import Asking
+from gua.report.context import ReportContext
 from gua.report.model import Window
 from gua.report.parts import Parts
 from gua.report.prices import Prices
 from gua.report.window import ReportRequest
 
 
-def asking(reader: ViewReader, window: Window, parts: Parts = ()) -> Asking:
+def report_context(reader: ViewReader, window: Window, parts: Parts = ()) -> ReportContext:
     """Return the queries of a window without hours, hosts, labels and prices."""
     bounds: dict[str, object] = {"since_ms": window.since_ms, "until_ms": window.until_ms, "hosts": []}
-    return Asking(
+    return ReportContext(
         reader=reader,
         request=ReportRequest(now_ms=window.until_ms),
         window=window,

@@ -25,7 +25,7 @@ Finish = Callable[[Headline, Sequence[Card]], object]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asking:
+class ReportContext:
     """The queries of one report; ``bounds`` and ``read`` are parameters of the views.
 
     ``prices`` are the prices valid in the window. ``parts`` are batches of hosts for queries that read intervals, used
@@ -86,15 +86,15 @@ class Asking:
         return self.rows(COSTS, only_if=lambda: self.prices)
 
 
-Collect = Callable[[Asking], Finish | None]
+Collect = Callable[[ReportContext], Finish | None]
 """Queries the views of a section; returns ``None`` where the section cannot be made."""
 
 
 def model_of(view: View[R], made: Callable[[Sequence[R], Window], object]) -> Collect:
     """Return a function that queries one view and builds a section's model from its rows."""
 
-    def collect(asking: Asking) -> Finish:
-        rows = asking.rows(view)
-        return lambda _headline, _cards: made(rows(), asking.window)
+    def collect(context: ReportContext) -> Finish:
+        rows = context.rows(view)
+        return lambda _headline, _cards: made(rows(), context.window)
 
     return collect
