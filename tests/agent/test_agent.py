@@ -223,7 +223,7 @@ def test_an_agent_says_to_whom_cards_are_promised_and_which_file_it_cannot_read(
     assert [card["allocation"] for card in cards] == ["unallocated", "unallocated", "allocated"]
     (promise,) = cards[2]["allocations"]
     assert (promise["owner"], promise["use"], promise["relation"]) == ("ada", "empty", "nobody")
-    assert "promised to ada (site 7, train) 1m" in agent.must("status")
+    assert "allocated to ada (site 7, train) 1m" in agent.must("status")
     checked = agent.run("doctor").stdout
     assert f"can be read (the folder {folder})" in " ".join(checked.split())
     (folder / "two.json").write_text('{"source": ')

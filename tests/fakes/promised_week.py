@@ -72,7 +72,7 @@ def there(card: CardReading) -> frozenset[str] | None:
 
 
 def use_of(state: State, owner: str, owners: Sequence[str], present: frozenset[str] | None) -> str:
-    """Return what became of the time promised to ``owner``, one of ``owners``."""
+    """Return what became of the time allocated to ``owner``, one of ``owners``."""
     if state is State.UNKNOWN or present is None:
         return "unknown"
     if owner in present:

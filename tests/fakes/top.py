@@ -42,7 +42,7 @@ def card(index: int | None = 0, **values: Any) -> TopCard:  # noqa: ANN401 - wha
 
 
 def promised(*allocations: TopAllocation) -> dict[str, Any]:
-    """Return the values of a card that has these allocations, or that is promised to nobody."""
+    """Return the values of a card that has these allocations, or that is not allocated."""
     return {"allocation": "allocated" if allocations else "unallocated", "allocations": allocations}
 
 

@@ -199,7 +199,7 @@ class Day:
 
 
 def promised(pod: str, use: Use, ms: float, *, rest: str = "nobody") -> Callable[[Look], bool]:
-    """Return a check that so much of a tick was promised to a pod, with this use, and the rest to nobody."""
+    """Return a check that so much of a tick was allocated to a pod, with this use, and the rest to nobody."""
 
     def is_so(look: Look) -> bool:
         ours = look.uses.get(f"{pod}-node-1")

@@ -349,7 +349,7 @@ class WithReservations:
         """Return the allocations of the other sources, and reservations with any time in (since_ms, now_ms]."""
         look = AllocationLook() if self._sources is None else self._sources.look(since_ms, now_ms, cards)
         self._promised = {
-            card: f"is promised to {each.owner or each.uid or 'somebody'} by {each.source}"
+            card: f"is allocated to {each.owner or each.uid or 'somebody'} by {each.source}"
             for each in look.allocations
             if each.until_ms is None or each.until_ms > now_ms
             for card in each.cards

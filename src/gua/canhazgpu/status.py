@@ -92,7 +92,7 @@ def _promised(allocation: Mapping[str, Any], used_mb: int | None, holders: Seque
         "user": str(allocation.get("owner") or allocation.get("uid") or "unknown"),
         **({} if seconds is None else {"duration": lasting(round(seconds * 1000))}),
         "type": str(allocation["source"]).upper(),
-        "details": f"promised by {allocation['source']} {allocation['id']}",
+        "details": f"allocated by {allocation['source']} {allocation['id']}",
         "validation": _validation(used_mb, holders),
     }
 

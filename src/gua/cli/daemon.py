@@ -130,7 +130,7 @@ class AllocationOptions:
         value(
             "SOURCE",
             "GUA_ALLOCATION",
-            "To whom cards are promised: files, slurm, kubernetes, auto for what this host has, or off; auto if not "
+            "Allocation sources: files, slurm, kubernetes, auto for what this host has, or off; auto if not "
             "given, repeatable.",
         ),
     ] = None

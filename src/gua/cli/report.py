@@ -106,7 +106,7 @@ def command(
             "GUA_BY",
             "Add cards up by host, cluster, model or a resource attribute (by host where there are several), or "
             "processes by owner (or user), program, container, pod, job, kind, served-model, host or model, "
-            "promised time by kind or served-model; repeatable.",
+            "allocated time by kind or served-model; repeatable.",
             autocompletion=values(*USAGE_BY, "user", "host", "model", "cluster"),
         ),
     ] = None,

@@ -210,7 +210,7 @@ def free_of(*cards_: CardReading) -> tuple[float | None, bool | None, str | None
 
 
 def test_a_card_is_free_since_it_was_given_back_however_long_it_is_idle() -> None:
-    # Five hours promised to somebody who was never there, a tick every 30 s, and given back two minutes ago.
+    # Five hours allocated to somebody who was never there, a tick every 30 s, and given back two minutes ago.
     assert free_of(*[EMPTY] * 600, *[FREE] * 4) == (4, False, "ana")
     assert free_of(*[USED] * 3, FREE) == (1, False, "ana")
     assert free_of(*[card(busy=0.9, **promised())] * 3, FREE, FREE) == (2, False, None)

@@ -57,7 +57,7 @@ def test_a_host_without_a_source_says_that_nobody_looks() -> None:
         (found,) = check([NONE], status)
         assert (found.state, found.detail) == (
             SKIPPED,
-            "not looked at, and no source is here: a free card may be promised",
+            "off, and no source is on this host: a free card may be allocated",
         )
 
 

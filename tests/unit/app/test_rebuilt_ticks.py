@@ -219,7 +219,7 @@ def again(store: Store, slice_ms: int) -> Iterator[Tick]:
 
 
 def promised(tick: Tick) -> Tick:
-    """Return the tick with its cards promised to somebody, or with a source that failed."""
+    """Return the tick with its cards allocated to somebody, or with a source that failed."""
     is_known = tick.ts_ms // INTERVAL_MS % 3 > 0
     reading = AllocationSourceReading(
         source="slurm",

@@ -141,7 +141,7 @@ def test_what_a_scheduler_promised_or_is_a_part_of_a_reserved_gpu_is_not_availab
         "user": "ana",
         "duration": "0h 1m 30s",
         "type": "SLURM",
-        "details": "promised by slurm 7",
+        "details": "allocated by slurm 7",
         "validation": "no usage detected",
     }
     assert (instance["status"], instance["user"]) == ("IN_USE", "bob")

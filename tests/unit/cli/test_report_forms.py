@@ -110,7 +110,7 @@ def test_what_is_asked_for_besides_comes_below_the_answers(
     store.views["hours"] = [{"hour": SINCE_MS // HOUR_MS, "is_counted": True, "card_ticks": 12}]
     assert main.main([*WINDOW, "--what-if", "2h", "--by", "user,model"]) == 0
     out = capsys.readouterr().out
-    heads = ["Whom to ask", "Per model", "Per owner", "8. Idle streaks", "9. What if", "\nmore: "]
+    heads = ["Top idle holders", "Per model", "Per owner", "8. Idle streaks", "9. What if", "\nmore: "]
     assert [out.index(head) for head in heads] == sorted(map(out.index, heads))
     assert "Per host" not in out
 
@@ -171,7 +171,7 @@ def test_a_page_of_one_section_has_the_answers_too(capsys: pytest.CaptureFixture
     assert main.main([*WINDOW, "--section", "cards", "--html", "-"]) == 0
     page = capsys.readouterr().out
     assert re.findall('<section id="([^"]*)"', page) == ["cards", "basis"]
-    assert "Whom to ask" in page
+    assert "Top idle holders" in page
 
 
 def test_a_page_that_cannot_be_written_is_one_line_and_no_report(

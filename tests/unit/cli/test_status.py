@@ -168,27 +168,27 @@ def test_where_nobody_looks_a_status_says_so_and_an_older_agents_says_nothing(st
     older["cards"] = [
         {name: value for name, value in one.items() if not name.startswith("allocation")} for one in status["cards"]
     ]
-    assert "alloc" not in render_status(older, Style(width=100))
+    assert "allocation" not in render_status(older, Style(width=100))
 
 
 @pytest.mark.parametrize(
     ("change", "text"),
     [
-        ({}, "promised to ana (slurm 4712, train) 8h 20m ago, empty for 8h 20m"),
-        ({"use_is_lower_bound": True}, "promised to ana (slurm 4712, train) 8h 20m ago, empty for ≥8h 20m"),
+        ({}, "allocated to ana (slurm 4712, train) 8h 20m ago, empty for 8h 20m"),
+        ({"use_is_lower_bound": True}, "allocated to ana (slurm 4712, train) 8h 20m ago, empty for ≥8h 20m"),
         ({"use": "used-by-others", "use_seconds": 61}, "8h 20m ago, used by others for 1m 1s"),
         ({"use": "unknown"}, "8h 20m ago, use unknown"),
         ({"use": None}, "8h 20m ago, use unknown"),
         ({"use_seconds": None}, "8h 20m ago, empty"),
-        ({"allocated_seconds": None}, "promised to ana (slurm 4712, train) - ago, empty"),
-        ({"owner": None}, "promised to 1000 (slurm 4712, train)"),
-        ({"owner": None, "uid": None}, "promised to ? (slurm 4712, train)"),
-        ({"owner": None, "uid": 0}, "promised to 0 (slurm 4712, train)"),
-        ({"job_name": None}, "promised to ana (slurm 4712) 8h"),
-        ({"workload_model": "org/qwen"}, "promised to ana (slurm 4712, train, for org/qwen) 8h"),
-        ({"workload_model": "\x1b[2J"}, "promised to ana (slurm 4712, train, for [2J) 8h"),
-        ({"workload_model": 7}, "promised to ana (slurm 4712, train) 8h"),
-        ({"owner": None, "pod_name": "a", "id": "a"}, "promised to a (slurm, train)"),
+        ({"allocated_seconds": None}, "allocated to ana (slurm 4712, train) - ago, empty"),
+        ({"owner": None}, "allocated to 1000 (slurm 4712, train)"),
+        ({"owner": None, "uid": None}, "allocated to ? (slurm 4712, train)"),
+        ({"owner": None, "uid": 0}, "allocated to 0 (slurm 4712, train)"),
+        ({"job_name": None}, "allocated to ana (slurm 4712) 8h"),
+        ({"workload_model": "org/qwen"}, "allocated to ana (slurm 4712, train, for org/qwen) 8h"),
+        ({"workload_model": "\x1b[2J"}, "allocated to ana (slurm 4712, train, for [2J) 8h"),
+        ({"workload_model": 7}, "allocated to ana (slurm 4712, train) 8h"),
+        ({"owner": None, "pod_name": "a", "id": "a"}, "allocated to a (slurm, train)"),
     ],
 )
 def test_an_allocation_in_words(status: dict[str, Any], change: dict[str, object], text: str) -> None:
@@ -200,12 +200,12 @@ def test_an_allocation_in_words(status: dict[str, Any], change: dict[str, object
 @pytest.mark.parametrize(
     ("change", "text"),
     [
-        ({}, "free for 2m, before that promised to ana"),
+        ({}, "free for 2m, before that allocated to ana"),
         ({"free_is_lower_bound": True, "free_after": None}, "free for ≥2m"),
         ({"free_seconds": None}, ""),
         ({"free_seconds": 18_060.0}, ""),
         ({"state_seconds": None}, ""),
-        ({"free_after": {"owner": "\x1b[2J"}}, "free for 2m, before that promised to [2J"),
+        ({"free_after": {"owner": "\x1b[2J"}}, "free for 2m, before that allocated to [2J"),
         ({"free_after": "ana"}, "free for 2m"),
     ],
 )
@@ -247,8 +247,8 @@ def test_cards_alike_stand_in_one_line_only_where_they_are_promised_alike(status
     other = {**one, "index": 4, "allocations": [{**one["allocations"][0], "owner": "bob"}]}
     alike = render_status({**status, "cards": [status["cards"][2], one]}, Style())
     assert "2-3  H100" in alike
-    assert alike.count("promised to ana") == 1
-    assert "promised to bob" in render_status({**status, "cards": [one, other]}, Style())
+    assert alike.count("allocated to ana") == 1
+    assert "allocated to bob" in render_status({**status, "cards": [one, other]}, Style())
 
 
 def test_a_store_elsewhere_is_named_by_its_address_alone(status: dict[str, Any]) -> None:
@@ -583,19 +583,19 @@ def test_a_card_shows_who_reserved_it_by_which_command_and_until_when(status: di
     reserved = {"id": "c0ffee", "owner": "bo", "uid": 7, "cards": [gpu], "since_ms": now_ms - 90_000}
     until_ms = now_ms + 3_600_000
     for kind, until, words in (
-        ("run", None, r"promised to bo \(gua run\) 1m [345]\ds ago, newer than the last tick"),
-        ("manual", until_ms, r"promised to bo \(gua reserve, until "),
+        ("run", None, r"allocated to bo \(gua run\) 1m [345]\ds ago, newer than the last tick"),
+        ("manual", until_ms, r"allocated to bo \(gua reserve, until "),
     ):
         told = {**status, "reservations": [{**reserved, "kind": kind, "until_ms": until}]}
         assert re.search(words, render_status(told, Style(width=160)))
     ours = {"source": "gua", "id": "c0ffee", "owner": "bo", "kind": "run", "use": "empty", "use_seconds": 60}
     card_ = {**free, "allocation": "allocated", "allocations": [ours], "allocations_total": 1}
     known = {**status, "cards": [card_], "reservations": [{**reserved, "kind": "run", "until_ms": None}]}
-    assert "promised to bo (gua run) - ago, empty for 1m" in render_status(known, Style(width=160))
+    assert "allocated to bo (gua run) - ago, empty for 1m" in render_status(known, Style(width=160))
     # Who has a GPU that was partitioned since has its instances.
     part = {**known, "cards": [{**card_, "uuid": "MIG-1", "mig": Mig.INSTANCE, "parent": gpu}]}
-    assert "promised to bo (gua run) - ago, empty for 1m" in render_status(part, Style(width=160))
-    assert "promised to bo" not in render_status({**known, "reservations": []}, Style(width=160))
+    assert "allocated to bo (gua run) - ago, empty for 1m" in render_status(part, Style(width=160))
+    assert "allocated to bo" not in render_status({**known, "reservations": []}, Style(width=160))
 
 
 @pytest.mark.parametrize("value", [None, 7, "x", [None], [{"cards": 7}], [{"cards": [None], "since_ms": "x"}]])

@@ -232,33 +232,31 @@ class TestTheFirstScreen:
     def test_free_is_what_nobody_was_promised(self, week: Report) -> None:
         now = week[Now]
         text = flat(week)
-        assert "Free now: lab-2.example[31m<b> GPU 1 for 3d 11h. Nobody was promised it." in text
-        assert (
-            "Not free: gpu-1 GPU 2, promised to bob (slurm 48215), nobody there since before 2026-03-28 16:48" in text
-        )
-        assert "Not known whether promised: <script>…ipt>." in text
+        assert "Free now: lab-2.example[31m<b> GPU 1 for 3d 11h. It is not allocated." in text
+        assert "Not free: gpu-1 GPU 2, allocated to bob (slurm 48215), no process since before 2026-03-28 16:48" in text
+        assert "Unknown whether allocated: <script>…ipt>." in text
         none = having(week, replace(now, free=(), maybe_promised=(), allocations=()))
         assert "Free now: none." in flat(none)
-        assert "promised to" not in flat(none)
+        assert "allocated to" not in flat(none)
         two = having(week, replace(now, free=now.free * 2, maybe_promised=(), allocations=()))
-        assert "Nobody was promised them." in flat(two)
-        assert "3 that nothing holds are promised, of 1 that is not known." in flat(week, brief=True)
+        assert "They are not allocated." in flat(two)
+        assert "3 that nothing holds are allocated, of 1 that is not known." in flat(week, brief=True)
 
     def test_who_gave_a_free_card_back_is_told(self, week: Report) -> None:
         (card,) = week[Now].free
         given_back = replace(card, free_ms=120_000, is_lower_bound=False, previous_owner="ana")
         told = having(week, replace(week[Now], free=(given_back,)))
-        assert "GPU 1 for 2m (before that promised to ana). Nobody was promised it." in flat(told)
-        assert " for 2m<bdi> (before that promised to ana)</bdi>" in render_html(told)
+        assert "GPU 1 for 2m (before that allocated to ana). It is not allocated." in flat(told)
+        assert " for 2m<bdi> (before that allocated to ana)</bdi>" in render_html(told)
         assert "before that promised" not in render_html(week)
 
     def test_of_a_host_that_nobody_looks_at_that_is_said(self, week: Report) -> None:
         now = week[Now]
         unlooked = tuple(replace(one, allocation=None) for one in now.free)
         some = having(week, replace(now, free=(*now.free, *unlooked)))
-        assert "Of 1 of them allocation is not looked at; nobody was promised the others." in flat(some)
+        assert "1 of them without an allocation source; the others are not allocated." in flat(some)
         none = having(week, replace(now, free=unlooked))
-        assert "Allocation is not looked at: it may be promised to somebody." in flat(none)
+        assert "No allocation source is read: it may be allocated." in flat(none)
 
     def test_the_time_of_the_windows_last_day_is_written_without_its_date(self, week: Report) -> None:
         now = week[Now]
@@ -266,7 +264,7 @@ class TestTheFirstScreen:
         (first, *_) = (replace(one, use_since_ms=since_ms, is_lower_bound=False) for one in now.empty)
         window = replace(week.window, until_ms=week.window.until_ms - MINUTE_MS)
         made = replace(having(week, replace(now, allocations=(first,))), window=window)
-        assert "nobody there since 10:00." in flat(made)
+        assert "no process since 10:00." in flat(made)
 
     def test_who_did_not_come_is_asked_among_the_others_by_what_it_wasted(self, week: Report) -> None:
         found = answers(week)
@@ -291,7 +289,7 @@ class TestTheFirstScreen:
             (0.1, 0.2, ["held and did nothing", "100.0 GPU-hours (10.0 %) were allocated"]),
             (0.01, 0.005, ["10.0 GPU-hours (1.0 %) were allocated", "held and did nothing"]),
             (0.01, 0.2, ["held and did nothing"]),
-            (0.2, 0, ["200.0 GPU-hours (20.0 %) were allocated and nobody was there."]),
+            (0.2, 0, ["200.0 GPU-hours (20.0 %) were allocated without a process."]),
             (0.01, 0, ["No GPU was held without being used"]),
         ],
     )
@@ -310,13 +308,11 @@ class TestTheFirstScreen:
         text = flat(collect(store, ReportRequest(now_ms=UNTIL_MS, since="2d")))
         places = [text.index(one) for one in said]
         assert places == sorted(places)
-        assert ("allocated and nobody" in text) == any("allocated" in one for one in said)
+        assert ("were allocated without a process" in text) == any("allocated" in one for one in said)
 
     def test_a_source_that_cannot_be_read_is_a_warning(self, week: Report) -> None:
         text = " ".join(render_text(week, Style(width=120)).split())
-        said = (
-            "To whom cards are promised cannot be read from slurm on gpu-1 (squeue gave no answer within 3 s): what no"
-        )
+        said = "Allocations cannot be read from slurm on gpu-1 (squeue gave no answer within 3 s): what no"
         assert said in text
         # One that was failing when its agent was told to leave it cannot be read by anybody now.
         left = tuple(

@@ -411,9 +411,9 @@ class TestWhatBecameOfAPromise:
             "Allocation slurm 1234: held, by line d of the uses of alice, job, job train, since 2026-03-25 11:00, "
             "until 2026-03-25 13:00, 20.0 s of the tick's GPU time"
         ) in shown
-        assert "d yes its owner is there, and the card is idle-held" in shown
-        assert "Promised to nobody: unallocated-use, by line c of the uses 10.0 s of the tick's GPU time" in shown
-        assert "c yes promised to nobody, and the card is idle-held" in shown
+        assert "d yes its owner has processes on it, and the card is idle-held" in shown
+        assert "Not allocated: unallocated-use, by line c of the uses 10.0 s of the tick's GPU time" in shown
+        assert "c yes not allocated, and the card is idle-held" in shown
 
     def test_json_has_every_part_with_its_lines(self) -> None:
         made = self.of(part(30, pod_uid="u", pod_name="p", pod_namespace="n"))
@@ -439,7 +439,7 @@ class TestWhatBecameOfAPromise:
 
     def test_of_what_is_not_known_that_is_said(self) -> None:
         shown = text(self.of(part(30, "", use="unknown")), 100)
-        assert "Not known whether promised: unknown, by line b of the uses" in shown
+        assert "Unknown whether allocated: unknown, by line b of the uses" in shown
 
     def test_a_use_of_a_store_of_another_version_is_said_to_differ(self) -> None:
         assert not self.of(part(30, use="empty")).ticks[1].agrees
@@ -471,13 +471,13 @@ class TestWhatBecameOfAPromise:
         assert decided_use in by_line[row.lines[-1].line]
         assert [line.fits for line in row.lines] == [False] * (len(row.lines) - 1) + [True]
 
-    @pytest.mark.parametrize(("relation", "title"), [(None, "Promised to nobody"), ("unknown", "Not known whether")])
+    @pytest.mark.parametrize(("relation", "title"), [(None, "Not allocated"), ("unknown", "Unknown whether")])
     def test_of_an_unknown_card_nobody_is_said_to_have_it_only_where_that_is_known(
         self, relation: str | None, title: str
     ) -> None:
         shown = text(self.of(part(30, "", use="unknown", relation=relation), state="unknown", reason="lost", failed=1))
         assert title in shown
-        assert ("Promised to nobody" in shown) == (relation is None)
+        assert ("Not allocated" in shown) == (relation is None)
 
     def test_the_page_of_the_rules_names_the_same_lines(self) -> None:
         page = (Path(__file__).parents[3] / "docs" / "rules.md").read_text("utf-8")

@@ -118,7 +118,7 @@ def test_its_parts_stand_in_their_order(week: Report) -> None:
         "GPU usage of",
         "GPU-hours observed",
         "% observed",
-        "Whom to ask",
+        "Top idle holders",
         "no listed process owns",
         "\nFree ",
     ]
@@ -177,7 +177,7 @@ def test_currencies_stand_beside_each_other_and_what_has_no_price_is_said(week: 
     text = flat(week)
     assert "1,055.74 EUR + 5.60 USD (estimated), and 2.8 GPU-hours without a price." in text
     assert "Some cards have no price: gua prices set MODEL 2.50 --currency EUR" in text
-    assert re.search(r"Whom to ask wasted GPU-h EUR USD holds now", text)
+    assert re.search(r"Top idle holders wasted GPU-h EUR USD holds now", text)
 
 
 def unpriced(report: Report) -> Report:
@@ -290,8 +290,8 @@ def idling(report: Report, idle_hours: float, of_hours: float, *, on_one: float 
 
 
 def test_idle_seconds_of_active_hours_are_told_with_what_samples_tell_of(week: Report) -> None:
-    said = "Of 175.6 active GPU-hours 20.0 did nothing (16.0 % of the 125.0 that samples tell of)"
-    assert f"{said}, the most on gpu-1 GPU 1 (10.0): gua report --section usefulness" in flat(idling(week, 20, 125))
+    said = "20.0 of 175.6 active GPU-hours were idle between kernels (16.0 % of 125.0 sampled)"
+    assert f"{said}, most on gpu-1 GPU 1 (10.0): gua report --section usefulness" in flat(idling(week, 20, 125))
     assert f"{said}, all on gpu-1 GPU 1: gua" in flat(idling(week, 20, 125, on_one=20))
     alone = replace(idling(week, 20, 125), cards=week.cards[:1])
     assert f"{said}: gua report --section usefulness" in flat(alone)
@@ -306,9 +306,9 @@ def test_idle_seconds_are_told_where_they_are_many_and_known(
 ) -> None:
     bare = replace(week, headline=replace(week.headline, idle_seconds=None))
     made = bare if idle_hours is None or of_hours is None else idling(week, idle_hours, of_hours)
-    assert ("that samples tell of" in flat(made)) == is_said
+    assert ("idle between kernels" in flat(made)) == is_said
     assert ("--section usefulness" in flat(made)) == is_said
-    assert "that samples tell of" not in flat(made, brief=True)
+    assert "idle between kernels" not in flat(made, brief=True)
 
 
 @pytest.mark.parametrize("width", [40, 80, 200])
@@ -319,7 +319,7 @@ def test_the_command_that_tells_of_idle_seconds_can_be_typed(week: Report, width
     assert shlex.split(" ".join(command.split())) == [*shlex.split(steps.report), "--section", "usefulness"]
     hostile = render_first_screen(week, Style(width=width), replace(steps, report="gua report --store 'a\x1bb'"))
     assert "usefulness" not in hostile
-    assert "samples tell of" in " ".join(hostile.split())
+    assert "idle between kernels" in " ".join(hostile.split())
 
 
 def test_a_host_in_its_first_minutes_says_since_when_it_records(week: Report) -> None:

@@ -260,7 +260,7 @@ def test_idle_seconds_lead_to_the_section_or_to_the_command_that_has_it(report: 
     assert "#usefulness" not in [one["href"] for one in elsewhere.of("a")]
     for page, said in ((here, "usefulness"), (elsewhere, "gua report --section usefulness")):
         assert "active GPU-hours" in (text := " ".join(words for _, words in page.words))
-        assert re.search(rf"\([\d.]+ % of the [\d.]+ that samples tell of\), the most on .*? : +{said}", text)
+        assert re.search(rf"\([\d.]+ % of [\d.]+ sampled\), most on .*? : +{said}", text)
 
 
 def folded(page: str) -> list[str]:
@@ -335,7 +335,7 @@ def test_the_page_begins_with_what_was_wasted_whom_to_ask_and_what_is_free() -> 
     )
     assert "as much as 2.3 of 5 GPUs" in wasted
     assert ask.startswith(
-        f"Whom to ask alice {held * 0.24:.1f} GPU-hours{alice} now on gpu-1 GPU 0: python3, 42 GiB, idle for 2d 2h"
+        f"Top idle holders alice {held * 0.24:.1f} GPU-hours{alice} now on gpu-1 GPU 0: python3, 42 GiB, idle for 2d 2h"
     )
     assert f"bob {held * 0.2:.1f} GPU-hours{bob} now on gpu-1 GPU 2: jupyter-lab, 61.2 GiB, idle for > 4d 22h" in ask
     assert f"carol {held * 0.16:.1f} GPU-hours" in ask
@@ -344,7 +344,7 @@ def test_the_page_begins_with_what_was_wasted_whom_to_ask_and_what_is_free() -> 
     assert sum(float(one or two or three) for one, two, three in figures) == pytest.approx(round(held, 1))
     assert "memory that no listed process owns, now on lab-2.example" in ask
     assert free.startswith("Free now 2 cards")
-    assert "Allocation is not looked at" in free
+    assert "No allocation source is read" in free
 
 
 def test_those_who_are_gone_are_said_to_be(report: Report) -> None:
@@ -365,7 +365,7 @@ def test_unobserved_time_has_a_fill_of_its_own(page: str, report: Report) -> Non
 
 def test_what_is_left_of_a_partitioned_card_is_called_so_in_every_section(report: Report) -> None:
     parted = replace(report, cards=(replace(report.cards[0], mig="parent"), *report.cards[1:]))
-    assert render_html(parted).count(">MIG slices left over<") == 2  # cards and timeline
+    assert render_html(parted).count(">unallocated MIG slices<") == 2  # cards and timeline
 
 
 def test_every_drawing_tells_its_figures(page: str) -> None:

@@ -106,7 +106,7 @@ def test_idle_seconds_of_both_states_are_those_of_each() -> None:
         most_idle=None,
     )
     said = idle_seconds_in_words(shown, told, places(shown, STYLE), HourFormat(1))
-    assert re.findall(r"[0-9]+\.[0-9]", said) == [active[1], active[3], active[4], active[2]]
+    assert re.findall(r"[0-9]+\.[0-9]", said) == [active[3], active[1], active[4], active[2]]
 
 
 def test_of_a_state_of_which_nothing_is_told_nothing_is_said() -> None:

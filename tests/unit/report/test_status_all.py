@@ -151,7 +151,7 @@ def test_promised_and_empty_cards_stand_beside_their_states_where_anybody_looks(
 
 def test_a_source_that_cannot_be_read_is_named_with_its_reason() -> None:
     text = to_text(hosts_now(promised()), Style(width=140))
-    said = "! To whom cards are promised cannot be read from slurm on gpu-3: squeue[31m: no answer within 3 s."
+    said = "! Allocations cannot be read from slurm on gpu-3: squeue[31m: no answer within 3 s."
     assert said in text
     assert "from slurm on gpu-1" not in text
 

@@ -51,7 +51,7 @@ def test_the_sections_and_the_basis_stand_in_order() -> None:
 def test_it_says_what_active_and_truly_idle_do_not_mean() -> None:
     shown = flat(lab())
     assert "A kernel or codec was resident; it says nothing of useful work." in shown
-    assert "Allocation is not looked at" in shown
+    assert "No allocation source is read" in shown
 
 
 def test_settings_that_are_not_the_default_are_marked() -> None:

@@ -81,8 +81,8 @@ class TestDrawing:
         golden(f"top-promised-{width}.txt", drawn(promised_lab(), TopView(panes="cards"), width=width))
 
     def test_whom_a_card_is_promised_to_stands_only_where_somebody_looks(self) -> None:
-        assert "promised to" not in drawn(lab(), width=140)
-        assert "promised to" in drawn(promised_lab(), width=80)
+        assert "allocated to" not in drawn(lab(), width=140)
+        assert "allocated to" in drawn(promised_lab(), width=80)
 
     @pytest.mark.parametrize(
         ("values", "text"),
@@ -131,7 +131,7 @@ class TestDrawing:
     def test_promised_cards_are_counted_and_of_these_the_empty_ones(self) -> None:
         assert promised_lab().promised == (3, 1)
         assert lab().promised is None
-        assert "3 promised, 1 of them empty" in " ".join(drawn(promised_lab(), width=140).split())
+        assert "3 allocated, 1 of them empty" in " ".join(drawn(promised_lab(), width=140).split())
         assert " promised" not in drawn(lab(), width=140)
         made = json.loads(render_top_json(promised_lab(), promised_lab().cards, ()))
         assert made["promised"] == {"allocated_cards": 3, "empty_cards": 1}

@@ -18,7 +18,7 @@ from gua.core.untrusted import list_in, objects_in, text_in
 from gua.local_socket.client import ask_status
 
 _TITLE: Final = "allocation"
-_REMEDY: Final = "docs/allocation.md says what each source needs; until then cards are promised or not, nobody knows"
+_REMEDY: Final = "docs/allocation.md says what each source needs; until then allocation is unknown"
 _RESTART: Final = "restart it: gua stop && gua daemon; or leave --allocation off out"
 _LOOK_MS: Final = 1000
 
@@ -52,7 +52,7 @@ def check_allocation(
 
 def _not_looked_at(found: Mapping[str, str]) -> Finding:
     if not found:
-        return skipped("allocation", "not looked at, and no source is here: a free card may be promised")
+        return skipped("allocation", "off, and no source is on this host: a free card may be allocated")
     here = "; ".join(f"{name}: {what}" for name, what in found.items())
     return warning("allocation", f"the agent does not look at it, and there is {here}", _RESTART)
 

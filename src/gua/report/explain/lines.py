@@ -128,15 +128,15 @@ def _ignored_of_unknown_memory(facts: CardFacts) -> str:
 
 
 THERE: Final = {
-    Relation.OWNER: "its owner is there",
-    Relation.BOTH: "its owner is there, and others are, too",
-    Relation.OTHERS: "only others are there",
-    Relation.CO_OWNERS: "only those are there with whom it shares the card",
-    Relation.NOBODY: "nobody is there",
-    Relation.UNKNOWN: "whose processes are there is not known",
+    Relation.OWNER: "its owner has processes on it",
+    Relation.BOTH: "its owner and others have processes on it",
+    Relation.OTHERS: "only others have processes on it",
+    Relation.CO_OWNERS: "only owners of the card's other allocations have processes on it",
+    Relation.NOBODY: "it has no process",
+    Relation.UNKNOWN: "the owners of its processes are unknown",
 }
-NOBODYS: Final = "promised to nobody"
-_PROMISE_NOT_KNOWN: Final = "whether it was promised is not known"
+NOBODYS: Final = "not allocated"
+_PROMISE_NOT_KNOWN: Final = "whether it was allocated is unknown"
 
 
 class UseLine(NamedTuple):
@@ -159,8 +159,8 @@ def use_lines(state: State, row: ExplainedPartRow) -> tuple[UseLine, ...]:
     there = THERE[relation or Relation.UNKNOWN]
     every = (
         UseLine("a", state is State.UNKNOWN, f"the card is {state}"),
-        UseLine("b", not is_known, "whether it was promised is known" if is_known else _PROMISE_NOT_KNOWN),
-        UseLine("c", not row.source, "promised to an owner" if row.source else f"{NOBODYS}, and the card is {state}"),
+        UseLine("b", not is_known, "whether it was allocated is known" if is_known else _PROMISE_NOT_KNOWN),
+        UseLine("c", not row.source, "allocated to an owner" if row.source else f"{NOBODYS}, and the card is {state}"),
         UseLine("d", relation in {Relation.OWNER, Relation.BOTH}, f"{there}, and the card is {state}"),
         UseLine("e", relation is Relation.OTHERS, there),
         UseLine(

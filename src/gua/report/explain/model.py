@@ -212,7 +212,7 @@ CARD_VALUES: Final = (
     Value(column="mig", label="MIG"),
     Value(column="source", label="source"),
     Value(column="allocation", label="allocation", is_optional=True),
-    Value(column="unallocated_gpu_time_ms", label="promised to nobody", unit="s", parts=1000, is_optional=True),
+    Value(column="unallocated_gpu_time_ms", label="not allocated", unit="s", parts=1000, is_optional=True),
 )
 """All values of a card tick, in display order."""
 

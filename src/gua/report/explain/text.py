@@ -35,7 +35,7 @@ from gua.report.kit.figures import plural, span
 from gua.report.kit.style import Style
 
 UNOBSERVED: Final = "unobserved"
-NOT_PROMISED: Final = "Promised to nobody"
+NOT_PROMISED: Final = "Not allocated"
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _LABEL_WIDTH: Final = 22
 _SIDE_BY_SIDE_FROM: Final = 48
@@ -142,7 +142,7 @@ def _use(part: ExplainedPart, explanation: Explanation, style: Style) -> Iterato
     if row.source:
         title = f"Allocation {style.name(row.source, _NAME_WIDTH)} {style.name(row.allocation_id, _NAME_WIDTH)}"
     else:
-        title = NOT_PROMISED if is_promise_known(row) else "Not known whether promised"
+        title = NOT_PROMISED if is_promise_known(row) else "Unknown whether allocated"
     for line in style.wrap(f"{title}: {row.use}, by line {part.lines[-1].line} of the uses", indent=0):
         yield style.title(line)
     yield from style.wrap(", ".join(_promise(part, explanation, style)), indent=2)

@@ -80,7 +80,7 @@ def first(report: Report, hours: HourFormat) -> Markup:
     told, where = answers(report), places(report, STYLE)
     blocks = {
         "Wasted": _wasted(report, told, where, hours),
-        "Whom to ask": _ask(report, told, where, hours),
+        "Top idle holders": _ask(report, told, where, hours),
         f"Free {when(report)}": _free(report, told, where),
     }
     return tag("div", *(tag("div", tag("h2", title), body) for title, body in blocks.items()), class_="answers")
@@ -134,11 +134,11 @@ def _owner(report: Report, one: ToAsk, wasted: str, where: Places) -> Iterator[s
 def _promised(report: Report, one: AskedOfEmpty, where: Places) -> Iterator[str]:
     """Yield the owner's longest empty allocation and since when it is empty."""
     if not one.holds:
-        yield "allocated, and nobody was there"
+        yield "allocated without a process"
         return
     worst, rest = one.holds[0], len(one.holds) - 1
     before_it = "before " if worst.is_lower_bound else ""
-    yield f"allocated, nobody there since {before_it}{since(worst.use_since_ms, report.window)}: "
+    yield f"allocated, no process since {before_it}{since(worst.use_since_ms, report.window)}: "
     yield tag("bdi", where(worst.host, worst.gpu))
     yield " ("
     yield tag("bdi", allocation_name(worst, STYLE))

@@ -108,7 +108,7 @@ def _allocation_sources(report: Report, style: Style) -> Iterator[str]:
     more = f" and {rest} more (--json has all)" if rest > 0 else ""
     why = f" ({style.name(failed[0].reason, 2 * _NAME_WIDTH)})" if failed[0].reason else ""
     yield (
-        f"To whom cards are promised cannot be read from {', '.join(names[:MOST_NAMED])}{more}{why}: what no other "
+        f"Allocations cannot be read from {', '.join(names[:MOST_NAMED])}{more}{why}: what no other "
         "source tells of is unknown, never free."
     )
 

@@ -77,8 +77,8 @@ _ATTRIBUTION: Final = (
     "processes; the state is the card's."
 )
 _ALLOCATION: Final = (
-    "a source's promise of a card to an owner. While it lasts the card is used, held (its owner is there and does "
-    "nothing), used by others, or empty (nobody is there); where a source cannot be read it is unknown, never free."
+    "of a card to an owner, by a source. Meanwhile the card is used, held (its owner's processes are idle), used by "
+    "others, or empty (no process); where a source cannot be read it is unknown, never free."
 )
 
 
@@ -105,9 +105,9 @@ def meanings(report: Report) -> Iterator[tuple[str, str]]:
         f"less than that, and more than {held} of memory held, or held memory that nobody can rule out.",
     )
     promised = (
-        "Whether it was promised to somebody is a matter of its own: section allocation."
+        "Section allocation shows whether it was allocated."
         if report.is_allocation_looked_at
-        else "Allocation is not looked at: the card may be promised to somebody."
+        else "No allocation source is read: the card may be allocated."
     )
     yield TRULY_IDLE, f"nothing holds it: {held} of memory or less. {promised}"
     yield UNKNOWN, "not enough could be read to tell; never called idle."

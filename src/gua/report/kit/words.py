@@ -13,7 +13,7 @@ from gua.report.model import Card
 NAME_WIDTH: Final = 32
 NOT_KNOWN: Final = "(unknown)"
 NOT_LISTED: Final = "(no listed process)"
-LEFT_OVER: Final = "MIG slices left over"
+LEFT_OVER: Final = "unallocated MIG slices"
 GUA: Final = "gua"
 """The allocation source of gua's own reservations."""
 COMMANDS: Final = {"run": "gua run", "manual": "gua reserve"}

@@ -211,7 +211,7 @@ MEANINGS: Final[Mapping[Use, str]] = {
     Use.USED: "allocated, its owner active",
     Use.HELD: "allocated, its owner idle",
     Use.USED_BY_OTHERS: "allocated, only others there",
-    Use.EMPTY: "allocated, nobody there",
+    Use.EMPTY: "allocated, no process",
     Use.UNALLOCATED_USE: "not allocated, not free",
     Use.FREE: "not allocated, nothing there",
     Use.UNKNOWN: "whose, or who there, unknown",
@@ -241,7 +241,7 @@ def _text(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
         if Amounts.of_report(report).currencies:
             yield "Amounts: what held, by others and empty cost together, estimated."
     else:
-        yield "No card was promised to anybody."
+        yield "No card was allocated."
     yield from promised_work(report, style, hours)
     yield from _empty_now(report, style)
     yield from _health(found.sources, style)
@@ -334,7 +334,7 @@ def _empty_now(report: Report, style: Style) -> Iterator[Part]:
     now = report.get(Now)
     if now is None:
         return
-    yield Heading("Allocated, and nobody there, the longest first")
+    yield Heading("Allocated without a process, longest first")
     if not now.empty:
         yield "none"
         return
@@ -342,7 +342,7 @@ def _empty_now(report: Report, style: Style) -> Iterator[Part]:
     rows.add("owner", lambda one: known(one.owner, style), left=True, shortest=8, is_head=True)
     rows.add("allocation", lambda one: allocation_name(one, style), left=True, shortest=16)
     rows.add("since", lambda one: at(one.promised_since_ms, report.window), left=True)
-    rows.add("nobody there for", lambda one: at_least(one.in_use_ms, is_lower_bound=one.is_lower_bound))
+    rows.add("no process for", lambda one: at_least(one.in_use_ms, is_lower_bound=one.is_lower_bound))
     rows.add("until", lambda one: at(one.promised_until_ms, report.window), left=True, leaves=1)
     rows.add("name", lambda one: named(one.job_name, style), left=True, shortest=6, leaves=2)
     yield rows.table()
@@ -416,7 +416,7 @@ _OF_ALL = ("use", "gpu_hours", "share")
 _OF_HEALTH = tuple(column for column in columns(ReportedSource) if column != "source")
 ALLOCATION_SECTION = Section(
     name="allocation",
-    title="Allocation: what became of promised cards",
+    title="Allocation: use of allocated cards",
     model=PromisedHours,
     collect=_collect,
     text=_text,

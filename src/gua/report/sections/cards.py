@@ -92,7 +92,7 @@ def _notes(shown: Sequence[Card], left_out: Sequence[Card], hours: HourFormat) -
             "--json has every card."
         )
     if any(card.mig for card in shown if card.mig not in {None, Mig.NONE}):
-        yield "MIG: an instance counts with its part of a GPU, and so do MIG slices left over, which are no card."
+        yield "MIG: an instance counts with its part of a GPU, and so do unallocated MIG slices, which are not a card."
 
 
 def _twins(every: Sequence[Card]) -> set[tuple[str, int | None, str]]:

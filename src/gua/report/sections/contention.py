@@ -141,7 +141,7 @@ def _text(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
     every = [one for one in report[Contentions] if one.host is None]
     hosts = sorted((one for one in report[Contentions] if one.host is not None), key=lambda one: -one.contended_ms)
     looked_at = report.is_allocation_looked_at
-    held = "idle-held or promised ones" if looked_at else "idle-held ones"
+    held = "idle-held or allocated ones" if looked_at else "idle-held ones"
     for one in every or hosts[:1]:
         yield (
             f"No card was free while {held} existed for {percent(one.share)} % of the time "
@@ -168,10 +168,10 @@ def _text(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
     )
     if looked_at:
         rows.add(
-            "promised GPU-h",
+            "allocated GPU-h",
             lambda one: hours.of(one.contended_promised_gpu_ms),
             leaves=3,
-            note="the same of promised cards that nothing held: free for nobody",
+            note="the same of allocated cards that nothing held",
         )
     amounts = Amounts.of_report(report)
     rows.add(amounts.titles("", style.name), lambda one: amounts.cells(one.cost), leaves=5)

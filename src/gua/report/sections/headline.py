@@ -145,9 +145,9 @@ def _meanings(report: Report) -> dict[str, str]:
     return {
         IDLE_HELD: f"memory held, utilization below {threshold * 100:.4g} %",
         TRULY_IDLE: (
-            "nothing holds them; some may be promised"
+            "nothing holds them; some may be allocated"
             if report.is_allocation_looked_at
-            else "nothing holds them; allocation is not looked at"
+            else "nothing holds them; no allocation source is read"
         ),
     }
 

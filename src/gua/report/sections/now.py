@@ -64,20 +64,20 @@ def also_promised(found: Now) -> str | None:
     promised = {(one.host, one.gpu) for one in found.allocations if one.card_state == TRULY_IDLE}
     if not promised:
         return None
-    return f"{plural(len(promised), 'other card')} that nothing holds: promised to somebody (section allocation)."
+    return f"{plural(len(promised), 'other card')} that nothing holds: allocated (section allocation)."
 
 
-MAYBE_PROMISED: Final = "Nothing holds them, and whether they are promised is not known"
+MAYBE_PROMISED: Final = "Nothing holds them, and whether they are allocated is unknown"
 
 
 def promised_to(found: Now, report: Report) -> str | None:
     """Return a sentence on the allocation of the free cards, ``None`` if there are none and a source is configured."""
     if not report.is_allocation_looked_at:
-        return "Allocation by a scheduler is not looked at: a card that nothing holds may be promised to somebody."
+        return "No allocation source is read: a card that nothing holds may be allocated."
     unlooked = sum(one.allocation is None for one in found.free)
     if unlooked:
-        return f"Of {unlooked:,} of them nobody looks at allocation: they may be promised to somebody."
-    return "Nobody was promised them." if found.free else None
+        return f"{unlooked:,} of them without an allocation source: they may be allocated."
+    return "They are not allocated." if found.free else None
 
 
 def counts(found: Now, report: Report) -> str:
@@ -240,7 +240,7 @@ def _free_page(found: Now, report: Report) -> Markup:
     promised = also_promised(found)
     if not found.free and not found.maybe_promised:
         return join([tag("p", "No card is known to be free."), paragraph(promised)])
-    of_scheduler = "Free cards. Allocation is not looked at: a scheduler may have promised them to somebody"
+    of_scheduler = "Free cards. No allocation source is read: a scheduler may have allocated them"
     caption = f"Free cards. {promised_to(found, report)}" if report.is_allocation_looked_at else of_scheduler
     return join(
         [

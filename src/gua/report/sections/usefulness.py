@@ -303,12 +303,12 @@ def _idle_seconds(report: Report, style: Style, hours: HourFormat) -> Iterator[P
         return
     yield (
         "A card is active where the mean of a tick is. Idle of that: seconds whose samples lie below "
-        f"{ACTIVE_FROM * 100:.4g} %, the agents' threshold. What no sample tells of is not known. kWh: by power "
+        f"{ACTIVE_FROM * 100:.4g} %, the agents' threshold. Time without samples is unknown. kWh: by power "
         "samples, of as many idle hours."
     )
     yield _states_table(report, hours)
     yield (
-        f"While a program may have been loaded, {percent(found.loaded.idle_share)} % of what samples tell of was idle "
+        f"While a program may have been loaded, {percent(found.loaded.idle_share)} % of the sampled time was idle "
         "(execution-idle, arXiv 2604.04745)."
     )
     shown = [card for card in found.cards if card.states[ACTIVE].gpu_ms]
@@ -317,7 +317,7 @@ def _idle_seconds(report: Report, style: Style, hours: HourFormat) -> Iterator[P
     yield Heading("Active hours by card, the most idle first")
     rows = card_rows(report, style, sorted(shown, key=lambda card: -card.states[ACTIVE].idle_gpu_ms))
     # Without samples idle time is unknown, not 0.
-    rows.add(("active", "samples tell of", "idle of that", "%"), lambda card: _told(card.states[ACTIVE], hours))
+    rows.add(("active", "sampled", "idle of that", "%"), lambda card: _told(card.states[ACTIVE], hours))
     yield rows.table()
     yield from more(rows.rest, "card", _EVERY)
 
@@ -345,7 +345,7 @@ def _states_table(report: Report, hours: HourFormat) -> Table:
     columns = {
         TableColumn(title="", left=True): [*found.states, "both"],
         TableColumn(title="GPU-hours"): [*map(hours.written, [*times, sum(times)], [*units, sum(units)])],
-        TableColumn(title="samples tell of"): told([part.sampled_gpu_ms for part in parts]),
+        TableColumn(title="sampled"): told([part.sampled_gpu_ms for part in parts]),
         TableColumn(title="idle of that"): _known(
             told([part.idle_gpu_ms for part in parts]), (part.sampled_gpu_ms > 0 for part in every)
         ),

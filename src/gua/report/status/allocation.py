@@ -80,7 +80,7 @@ def _free(card: Mapping[str, Any], style: Style) -> str:
     if seconds is None or state_seconds is None or seconds >= state_seconds:
         return ""
     owner = owner_of(object_in(card.get("free_after")))
-    before = "" if owner is None else f", before that promised to {style.name(owner, _LONGEST)}"
+    before = "" if owner is None else f", before that allocated to {style.name(owner, _LONGEST)}"
     return f"free for {lasting(seconds, style, is_lower_bound=card.get('free_is_lower_bound'))}{before}"
 
 
@@ -89,14 +89,14 @@ def _fitting(allocations: Sequence[Mapping[str, Any]], total: float | None, styl
     ordered = sorted(allocations, key=rank)
     count = max(int(total or 0), len(ordered))
     if not ordered:
-        return "promised, and just given back" if not count else f"promised {plural(count, 'time')}"
+        return "allocated, and just released" if not count else f"allocated {plural(count, 'time')}"
     long, short, shortest = ([_promise(each, style, words=words) for each in ordered] for words in (3, 2, 1))
     for parts in (long, *(short[:shown] for shown in range(len(short), 0, -1)), shortest[:1]):
         more = f" and {count - len(parts)} more" if count > len(parts) else ""
-        line = f"promised to {'; '.join(parts)}{more}"
+        line = f"allocated to {'; '.join(parts)}{more}"
         if cells(line) <= width:
             return line
-    return style.name(f"promised to {shortest[0]}", width)
+    return style.name(f"allocated to {shortest[0]}", width)
 
 
 def rank(allocation: Mapping[str, Any]) -> int:

@@ -189,7 +189,7 @@ def _failed_sources(host: Host, style: Style) -> Iterator[str]:
         if not source["ok"]:
             why = f": {style.name(source['reason'], _WIDEST_NAME)}" if source["reason"] else ""
             name = f"{style.name(source['source'], _WIDEST_NAME)} on {style.name(host['host'], _WIDEST_NAME)}"
-            yield f"To whom cards are promised cannot be read from {name}{why}."
+            yield f"Allocations cannot be read from {name}{why}."
 
 
 def _room(style: Style, widths: Mapping[str, int], gap: str) -> int:

@@ -52,8 +52,8 @@ _HELP: Final = (
 _BAR: Final = 10
 _NAME_WIDTH: Final = 22
 _LONGEST: Final = 200  # longer names are cut before the column is
-_MOST: Final[Mapping[str, int]] = {"card": 36, "promised to": 30, "name": _NAME_WIDTH, "owner/program": 28, "in": 64}
-_CUT: Final = {"note", "name", "promised to"}
+_MOST: Final[Mapping[str, int]] = {"card": 36, "allocated to": 30, "name": _NAME_WIDTH, "owner/program": 28, "in": 64}
+_CUT: Final = {"note", "name", "allocated to"}
 _SHORTEST_CARD: Final = 8
 _SHORTEST_WHO: Final = 11
 _SHORTEST_WHERE: Final = 12
@@ -134,7 +134,7 @@ def _head(snapshot: Snapshot, style: Style) -> Iterator[str]:
     every = cards_in_words(card.mig for card in cards)
     promised = snapshot.promised
     if promised is not None:
-        told += f"; {promised[0]:,} promised, {promised[1] or 'none'} of them empty"
+        told += f"; {promised[0]:,} allocated, {promised[1] or 'none'} of them empty"
     for line in style.wrap(f"{every} of {of}: {told or 'no MIG instance'}", indent=0, hanging=2):
         coloured = line
         for state in ALL_STATES:
@@ -222,16 +222,16 @@ def card_lines(cards: Sequence[TopCard], snapshot: Snapshot, style: Style) -> It
 def _card_table(cards: Sequence[TopCard], style: Style, *, several: bool) -> tuple[list[Row], dict[str, int]]:
     """Return the rows, the heading first, and the width of each column that fits."""
     heat = "°C" if style.unicode else "C"
-    names = ("card", "state", "for", "promised to", "until", "name", "util %", "busy", "memory", "W", heat, "note")
+    names = ("card", "state", "for", "allocated to", "until", "name", "util %", "busy", "memory", "W", heat, "note")
     rows: list[Row] = [
         {**dict(zip(names, names, strict=True)), "busy": "", "card": "card" if several else "#"},
         *(_card(card, names, several=several, style=style) for card in cards),
     ]
     widths = {name: min(max(cells(row[name]) for row in rows), _MOST.get(name, style.width)) for name in names}
-    for name in ("promised to", "until"):
+    for name in ("allocated to", "until"):
         if not any(row[name] for row in rows[1:]):
             del widths[name]
-    for name in ("note", heat, "W", "busy", "until", "name", "promised to", "memory", "util %"):
+    for name in ("note", heat, "W", "busy", "until", "name", "allocated to", "memory", "util %"):
         over = _needed(widths) - style.width
         if over > 0 and name in widths:
             widths[name] -= over
@@ -259,7 +259,7 @@ def _table(
         yield style.title(line.rstrip()) if one is None else line.rstrip()
 
 
-_LEFT: Final = {"card", "state", "does", "promised to", "until", "name", "note", "owner/program", "in", "busy"}
+_LEFT: Final = {"card", "state", "does", "allocated to", "until", "name", "note", "owner/program", "in", "busy"}
 
 
 def _card(card: TopCard, names: Sequence[str], *, several: bool, style: Style) -> Row:

@@ -88,7 +88,7 @@ def places(report: Report, style: Style) -> Places:
 
 def _part(card: Card, style: Style) -> str:
     if card.mig == Mig.PARENT:
-        return " left over"
+        return " unallocated"
     if card.mig != Mig.INSTANCE:
         return ""
     _, _, slices = (card.name or "").partition(" MIG ")
@@ -109,7 +109,7 @@ def whom_to_ask(report: Report, told: Answers, style: Style, hours: HourFormat, 
     if shown:
         yield from rows(_owners(report, told, [*zip(shown, hours_of, strict=True)], where, style), style)
     elif told.wasted.gpu_ms:
-        yield from style.wrap("Whom to ask: nobody; no listed process held a card without using it.", indent=0)
+        yield from style.wrap("Top idle holders: none; no listed process held a card without using it.", indent=0)
     if rest:
         cost = told_of(added(one.cost for one in rest), style)
         yield from style.wrap(f"and {other_people(shown, rest)}: {of_rest}{cost}")
@@ -123,7 +123,7 @@ def _owners(report: Report, told: Answers, wasted: Sequence[tuple[ToAsk, str]], 
     lines = Rows([(one, gpu_hours, _holds(report, one, where, style)) for one, gpu_hours in wasted])
     # Without the column of current cards, mark owners of empty allocations here.
     lines.add(
-        "Whom to ask",
+        "Top idle holders",
         lambda row: (
             known(row[0].owner, style)
             + ("" if isinstance(row[0], IdleOwner) or told.free is not None else f" {NOBODY}")
@@ -244,7 +244,7 @@ def unowned(report: Report, found: Unowned, wasted: str, where: Places, style: S
 MOST_FREE: Final = 4
 MOST_PROMISED: Final = 2
 _NAME_WIDTH: Final = 14
-NOT_LOOKED_AT: Final = "Allocation is not looked at: it may be promised to somebody."
+NOT_LOOKED_AT: Final = "No allocation source is read: it may be allocated."
 
 
 def free(report: Report, told: Answers, style: Style, *, brief: bool = False) -> Iterator[str]:
@@ -258,7 +258,9 @@ def free(report: Report, told: Answers, style: Style, *, brief: bool = False) ->
     first, *others = sentences_of_free(report, told, where, style)
     if brief:  # only the number of idle cards that are not, or may not be, free
         promised, maybe = len(_by_card(told.promised)), len(told.maybe_promised)
-        is_promised = f"{promised:,} that nothing holds {'is' if promised == 1 else 'are'} promised" if promised else ""
+        is_promised = (
+            f"{promised:,} that nothing holds {'is' if promised == 1 else 'are'} allocated" if promised else ""
+        )
         parts = list(filter(None, (is_promised, f"of {maybe:,} that is not known" if maybe else "")))
         others = [f"{', '.join(parts).capitalize()}."] if parts else []
     yield from style.wrap(" ".join([first, *others]), indent=0)
@@ -282,7 +284,7 @@ def sentences_of_free(report: Report, told: Answers, where: Places, style: Style
         yield f"Not free: {_listed(promised, len(cards), '; ')}."
     if told.maybe_promised:
         names = [where(one.host, one.gpu) for one in told.maybe_promised[:MOST_FREE]]
-        yield f"Not known whether promised: {_listed(names, len(told.maybe_promised))}."
+        yield f"Unknown whether allocated: {_listed(names, len(told.maybe_promised))}."
 
 
 def promised_to(cards: Sequence[FreeCard]) -> str:
@@ -291,8 +293,8 @@ def promised_to(cards: Sequence[FreeCard]) -> str:
     if unlooked == len(cards):
         return NOT_LOOKED_AT
     if unlooked:
-        return f"Of {unlooked:,} of them allocation is not looked at; nobody was promised the others."
-    return "Nobody was promised it." if len(cards) == 1 else "Nobody was promised them."
+        return f"{unlooked:,} of them without an allocation source; the others are not allocated."
+    return "It is not allocated." if len(cards) == 1 else "They are not allocated."
 
 
 def _listed(shown: Iterable[str], total: int, between: str = ", ") -> str:
@@ -317,7 +319,7 @@ def _by_card(promised: Sequence[PromisedCard]) -> list[list[PromisedCard]]:
 def before(card: FreeCard, style: Style) -> str:
     """Return the owner of a free card's previous allocation in brackets; empty if unknown."""
     owner = card.previous_owner
-    return "" if owner is None else f" (before that promised to {style.name(owner, _NAME_WIDTH)})"
+    return "" if owner is None else f" (before that allocated to {style.name(owner, _NAME_WIDTH)})"
 
 
 def _promised(report: Report, of_card: Sequence[PromisedCard], where: Places, style: Style) -> str:
@@ -325,11 +327,11 @@ def _promised(report: Report, of_card: Sequence[PromisedCard], where: Places, st
     first, rest = of_card[0], len(of_card) - 1
     owner = NOT_KNOWN if first.owner is None else style.name(first.owner, _NAME_WIDTH)
     text = (
-        f"{where(first.host, first.gpu)}, promised to {owner} "
+        f"{where(first.host, first.gpu)}, allocated to {owner} "
         f"({allocation_name(first, style, _NAME_WIDTH)})"
         f"{f' and {rest:,} more' if rest else ''}"
     )
     if all(one.use == Use.EMPTY for one in of_card):
         before = "before " if first.is_lower_bound else ""
-        return f"{text}, nobody there since {before}{since(first.use_since_ms, report.window)}"
+        return f"{text}, no process since {before}{since(first.use_since_ms, report.window)}"
     return text

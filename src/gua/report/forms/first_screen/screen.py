@@ -166,7 +166,7 @@ def _worst_first(held: str, report: Report, told: Answers, style: Style, hours: 
 def _empty(report: Report, empty: EmptyPromise, style: Style, hours: HourFormat) -> str:
     cost = "" if empty.cost is None or not empty.cost.amounts else f": {written(empty.cost, style.name)}"
     told, share = hours.written(empty.gpu_ms, use_units(report, hours)[Use.EMPTY]), use_share(report, Use.EMPTY)
-    return f"{told} GPU-hours ({share} %) were allocated and nobody was there{cost}."
+    return f"{told} GPU-hours ({share} %) were allocated without a process{cost}."
 
 
 def _tenths(value: float) -> str:
@@ -221,11 +221,11 @@ def idle_seconds_in_words(report: Report, found: IdleSeconds, where: Places, hou
     active, idle = state_hours(report, hours)[ACTIVE], hours.of(found.idle_gpu_ms)
     on = ""
     if worst is not None and len(report.cards) > 1:
-        most = f"the most on {where(worst.host, worst.gpu)} ({hours.of(worst.idle_gpu_ms)})"
+        most = f"most on {where(worst.host, worst.gpu)} ({hours.of(worst.idle_gpu_ms)})"
         on = f", all on {where(worst.host, worst.gpu)}" if worst.idle_gpu_ms == found.idle_gpu_ms else f", {most}"
     return (
-        f"Of {active} active GPU-hours {idle} did nothing ({percent(found.idle_share)} % of the "
-        f"{hours.of(found.sampled_gpu_ms)} that samples tell of){on}"
+        f"{idle} of {active} active GPU-hours were idle between kernels ({percent(found.idle_share)} % of "
+        f"{hours.of(found.sampled_gpu_ms)} sampled){on}"
     )
 
 
