@@ -242,7 +242,7 @@ class Chaos:
             account.fault("double grants", f"card {card} was given twice")
         with closing(sqlite3.connect(self._truth, timeout=30)) as connection:
             every = connection.execute(
-                "SELECT card, since_ms, r.ended_ms, id FROM cards JOIN reservations AS r ON id = reservation"
+                "SELECT card, since_ms, r.ended_ms, id FROM cards JOIN reservations AS r ON r.id = cards.reservation"
                 " ORDER BY card, since_ms, r.ended_ms"
             ).fetchall()
             order = connection.execute(
