@@ -34,7 +34,7 @@ def test_labels_outlast_the_agent_with_the_reservation_and_in_the_queue(tmp_path
 def test_a_file_of_another_version_is_set_aside(tmp_path: Path) -> None:
     path = tmp_path / "reservations.db"
     with closing(Ledger(path)), closing(sqlite3.connect(path, isolation_level=None)) as other:
-        other.execute("PRAGMA user_version = 1")
+        other.execute("PRAGMA user_version = 2")
     with closing(Ledger(path)) as ledger:
         assert ledger.set_aside is not None
         assert ledger.open_ones() == []
