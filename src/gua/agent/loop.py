@@ -69,9 +69,7 @@ class SilentJobs:
             return None
         places = {uuid: uuid if card.index is None else f"card {card.index}" for uuid, card in cards.items()}
         named = few([f"job {job} on {places[uuid]}" for uuid, job in silent])
-        return (
-            f"Slurm's {named}: no source of allocations tells of it; are the hooks installed, and is Slurm looked at?"
-        )
+        return f"Slurm's {named}: in no allocation source; check that the hooks are installed and Slurm is a source"
 
 
 _CLOCK = "clock"

@@ -113,7 +113,7 @@ def cover(samples: Iterable[UtilizationSample], instant: float | None, *, start_
     weighted = idle_mj = 0.0
     largest = instant
     covered_until_ms = start_ms
-    is_idle_told = True
+    is_idle_known = True
     for sample in samples:
         sample_start_ms, sample_end_ms, utilization, sample_largest, sample_idle_ms, sample_powered_ms, sample_mj = (
             sample
@@ -128,7 +128,7 @@ def cover(samples: Iterable[UtilizationSample], instant: float | None, *, start_
         if largest is None or sample_largest > largest:
             largest = sample_largest
         if sample_idle_ms is None:
-            is_idle_told = False
+            is_idle_known = False
         elif sample_idle_ms:
             whole_ms = sample_end_ms - sample_start_ms
             if length_ms == whole_ms:
@@ -146,12 +146,12 @@ def cover(samples: Iterable[UtilizationSample], instant: float | None, *, start_
         mean = weighted / coverage_ms
     else:
         return Covered(mean=None, largest=None, coverage_ms=None)
-    is_powered = is_idle_told and powered_ms > 0
+    is_powered = is_idle_known and powered_ms > 0
     return Covered(
         mean=mean,
         largest=largest,
         coverage_ms=coverage_ms,
-        idle_ms=idle_ms if coverage_ms and is_idle_told else None,
+        idle_ms=idle_ms if coverage_ms and is_idle_known else None,
         idle_mj=round(idle_mj) if is_powered else None,
         powered_ms=powered_ms if is_powered else None,
     )
@@ -381,20 +381,20 @@ class Sampler:
     def _card(self, raw: RawCard, tick: CardTick, promise: Promise, ts_ms: int, *, energy_known: bool) -> CardReading:
         reading = raw.reading
         used = cover(raw.samples, reading.utilization, start_ms=ts_ms - tick.duration_ms, end_ms=ts_ms)
-        tells_idle = used.idle_ms is not None and idleness.is_told(
+        has_idle_time = used.idle_ms is not None and idleness.is_told(
             used.mean,
             encoder=reading.utilization_encoder,
             decoder=reading.utilization_decoder,
             processes=tick.processes,
         )
-        told: dict[str, Any] = promise._asdict()
-        if tells_idle and used.idle_ms is not None:
+        values: dict[str, Any] = promise._asdict()
+        if has_idle_time and used.idle_ms is not None:
             idle = idleness.in_steps(used.idle_ms, used.idle_mj, used.powered_ms, interval_ms=self._origin.interval_ms)
-            told |= zip(("idle_time_ms", "idle_energy_mj", "idle_energy_coverage_ms"), idle, strict=True)
+            values |= zip(("idle_time_ms", "idle_energy_mj", "idle_energy_coverage_ms"), idle, strict=True)
         # Activity over a span that differs by more than a tenth (after a pause or a break) is not the tick's.
         slack_ms = max(_SPAN_SLACK_MS, tick.duration_ms // 10)
         if raw.activity is not None and abs(raw.activity_ms - tick.duration_ms) <= slack_ms:
-            told |= raw.activity._asdict()
+            values |= raw.activity._asdict()
         return replace(
             reading,
             duration_ms=tick.duration_ms,
@@ -405,7 +405,7 @@ class Sampler:
             utilization_coverage_ms=used.coverage_ms,
             energy_mj=self._energy_spent(reading) if energy_known else None,
             processes=tick.processes if promise.allocation is None else self._promises.labelled(tick),
-            **told,
+            **values,
         )
 
     def _energy_spent(self, reading: CardReading) -> int | None:

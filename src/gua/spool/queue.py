@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, Self, TypeVar
 from gua.core.ports import Mark, SpooledTick
 from gua.spool.database import Database
 from gua.spool.errors import DamagedError
-from gua.spool.schema import DELIVERED, DELIVERED_MS, DROPPED, REFUSED, add, pragma, put
+from gua.spool.schema import DELIVERED, DELIVERED_MS, DROPPED, REFUSED, REPAIRS, UNKNOWN_LOSSES, add, pragma, put
 from gua.spool.stats import SpoolStats, acknowledged, depth, stats
 from gua.state.compression import compress, decompress
 
@@ -62,6 +62,7 @@ class Spool:
         self._destinations = destinations
         self._named = set(destinations or ())
         self._max_bytes = max_bytes
+        self._newest_id = 0
         self._lock = threading.RLock()
         self._database = Database(path, prepare=self._name_destinations)
         try:
@@ -82,7 +83,9 @@ class Spool:
     def append_blobs(self, ticks: Sequence[Blob], mark: Mark | None = None) -> None:
         """Store compressed ticks in order, and the last one's mark, in one transaction that reaches the disk."""
 
-        def work(database: sqlite3.Connection) -> None:
+        def work(database: sqlite3.Connection) -> int:
+            if _newest_id(database) < self._newest_id:
+                _count_lost_log(database)
             database.executemany("INSERT INTO ticks (ts_ms, raw_length, blob) VALUES (?, ?, ?)", ticks)
             if mark is not None:
                 database.execute(
@@ -90,8 +93,10 @@ class Spool:
                     (mark.ts_ms, mark.monotonic_ms, mark.boot_id, _packed(mark.clocks)),
                 )
             _keep_below(database, self._max_bytes)
+            return _newest_id(database)
 
-        self._write(work)
+        with self._lock:
+            self._newest_id = self._write(work)
 
     def extend(self, ticks: Iterable[tuple[int, bytes]]) -> int:
         """Store encoded ticks (Unix ms, request) in one transaction, all or none; return their number."""
@@ -254,6 +259,22 @@ def _tick(row: tuple[object, ...]) -> SpooledTick:
         case (int(number), int(ts_ms), int(raw_length), bytes(blob)):
             return SpooledTick(id=number, ts_ms=ts_ms, raw_length=raw_length, blob=blob)
     raise DamagedError
+
+
+def _newest_id(database: sqlite3.Connection) -> int:
+    """Return the largest tick id that was ever used."""
+    row = database.execute("SELECT seq FROM sqlite_sequence WHERE name = 'ticks'").fetchone()
+    return int(row[0]) if row else 0
+
+
+def _count_lost_log(database: sqlite3.Connection) -> None:
+    """Count an unknown loss: the write-ahead log was removed and SQLite went on without its content.
+
+    Ids continue at the current Unix time in ms, above all used ones.
+    """
+    add(database, REPAIRS, 1)
+    add(database, UNKNOWN_LOSSES, 1)
+    database.execute("UPDATE sqlite_sequence SET seq = ? WHERE name = 'ticks'", (time.time_ns() // 1_000_000,))
 
 
 def _packed(clocks: IdleCounters) -> bytes | None:

@@ -157,8 +157,7 @@ def test_a_job_without_an_allocation_is_told_once_nobody_can_be_just_late() -> N
     silent = card(processes=(OF_JOB,), **promised())
     assert after(*[silent] * LATE) is None
     assert after(*[silent] * (LATE + 1)) == (
-        "Slurm's job 77 on card 0: no source of allocations tells of it; are the hooks installed, and is Slurm looked "
-        "at?"
+        "Slurm's job 77 on card 0: in no allocation source; check that the hooks are installed and Slurm is a source"
     )
 
 

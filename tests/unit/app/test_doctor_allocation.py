@@ -72,12 +72,12 @@ def test_an_agent_that_does_not_look_at_what_is_here_is_told() -> None:
 def test_each_source_of_the_agent_stands_with_what_it_is_and_why_it_fails() -> None:
     status = {
         "allocation_sources": [source("files"), source("slurm", "squeue gives no answer within 3 s")],
-        "allocation_notes": ["Slurm's job 77 on card 0: no source of allocations tells of it"],
+        "allocation_notes": ["Slurm's job 77 on card 0: in no allocation source"],
     }
     assert [(each.state, each.title, each.detail) for each in check([GOOD], status)] == [
         (OK, "allocation, files", "can be read (the folder /run/gua-allocations)"),
         (WARNING, "allocation, slurm", "named, and cannot be read: squeue gives no answer within 3 s"),
-        (WARNING, "allocation", "Slurm's job 77 on card 0: no source of allocations tells of it"),
+        (WARNING, "allocation", "Slurm's job 77 on card 0: in no allocation source"),
     ]
 
 

@@ -6,6 +6,8 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
+import pytest
+
 from fakes.desks import asked, got, opened
 from gua.reservations.ledger import Ledger
 
@@ -35,6 +37,19 @@ def test_a_file_of_another_version_is_set_aside(tmp_path: Path) -> None:
     path = tmp_path / "reservations.db"
     with closing(Ledger(path)), closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("PRAGMA user_version = 2")
+    with closing(Ledger(path)) as ledger:
+        assert ledger.set_aside is not None
+        assert ledger.open_ones() == []
+
+
+@pytest.mark.parametrize("damage", ["{", "[]", "{}", '{"kind": "run"}'])
+def test_a_file_with_a_damaged_row_is_set_aside(tmp_path: Path, damage: str) -> None:
+    desk = opened(tmp_path)
+    got(desk, asked(1))
+    desk.close()
+    path = tmp_path / "reservations.db"
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        assert other.execute("UPDATE reservations SET reservation = ?", (damage,)).rowcount == 1
     with closing(Ledger(path)) as ledger:
         assert ledger.set_aside is not None
         assert ledger.open_ones() == []

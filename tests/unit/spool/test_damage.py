@@ -210,3 +210,21 @@ def test_whatever_is_damaged_the_spool_opens_and_goes_on_or_is_of_another_versio
             spool.acknowledge("store", waiting[-1].id)
             assert spool.depth("store") == 0
         shutil.rmtree(path.parent)
+
+
+def test_ticks_that_vanished_with_a_removed_log_are_counted_as_an_unknown_loss(path: Path) -> None:
+    with Spool(path) as spool:
+        for number in range(1, 6):
+            spool.append(number, content(number))
+        (last,) = spool.peek("store", 1, after=4)
+        # The file as it was before its log, which SQLite takes for the newest once another process began a new log.
+        with closing(sqlite3.connect(path, isolation_level=None)) as other:
+            other.execute("DELETE FROM ticks")
+            other.execute("UPDATE sqlite_sequence SET seq = 0 WHERE name = 'ticks'")
+        assert spool.stats().lost == 0
+        spool.append(6, content(6))
+        (tick,) = spool.peek("store", 10)
+        assert tick.id > last.id
+        assert (spool.stats().lost, spool.stats().repairs) == (None, 1)
+        spool.append(7, content(7))
+        assert (len(spool.peek("store", 10)), spool.stats().repairs) == (2, 1)

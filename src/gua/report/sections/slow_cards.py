@@ -102,7 +102,7 @@ def _text(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
         yield "Nothing of the kind was told of any card."
         return
     rows = card_rows(report, style, shown)
-    rows.add("hours told", lambda card: hours.of(card.told_ms), leaves=3)
+    rows.add("hours known", lambda card: hours.of(card.told_ms), leaves=3)
     rows.add(
         ("heat", "hardware", "power cap"),
         lambda card: [

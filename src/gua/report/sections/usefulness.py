@@ -395,7 +395,7 @@ def _activity(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]
     )
     rows = Rows(found.activity)
     rows.add("", lambda one: _WORDS[one.metric], left=True)
-    rows.add("hours told", lambda one: hours.of(one.told_gpu_ms))
+    rows.add("hours known", lambda one: hours.of(one.told_gpu_ms))
     rows.add("mean %", lambda one: percent(one.mean))
     rows.add("below 10 %", lambda one: hours.of(one.low_gpu_ms))
     yield rows.table()
@@ -419,7 +419,7 @@ def _activity_of_cards(report: Report, style: Style, hours: HourFormat) -> Itera
 
     shown = sorted((card for card in report[Usefulness].cards if card.activity), key=lambda card: -(few_sms(card) or 0))
     rows = card_rows(report, style, shown)
-    rows.add("hours told", lambda card: hours.of(max(one.told_gpu_ms for one in card.activity)))
+    rows.add("hours known", lambda card: hours.of(max(one.told_gpu_ms for one in card.activity)))
     sms, occupancy, tensor, bandwidth = METRICS
     rows.add("SMs %", lambda card: mean(card, sms))
     rows.add("occupancy %", lambda card: mean(card, occupancy), leaves=1)
@@ -437,7 +437,7 @@ def _activity_of_owners(found: Usefulness, style: Style, hours: HourFormat) -> I
     rows = Rows(found.owners, MOST_OWNERS)
     rows.add("owner", lambda one: known(one.owner, style), left=True, shortest=8, is_head=True)
     rows.add("program", lambda one: known(one.program, style), left=True, shortest=8, is_head=True)
-    rows.add("hours told", lambda one: hours.of(one.gpu_ms))
+    rows.add("hours known", lambda one: hours.of(one.gpu_ms))
     rows.add("SMs %", lambda one: percent(one.sm))
     rows.add("tensor %", lambda one: percent(one.tensor))
     rows.add("few SMs", lambda one: hours.of(one.low_gpu_ms))
