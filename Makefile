@@ -55,6 +55,7 @@ check: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/mypy --config-file bench/mypy.ini
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/python docs/generate_metrics.py --check
 	$(BIN)/python docs/generate_views.py --check

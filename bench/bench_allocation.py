@@ -47,7 +47,7 @@ def look(jobs: int) -> None:
     from gua.allocation.files import AllocationFolder, FilesReader
     from gua.allocation.slurm import SlurmReader
     from gua.allocation.slurm_conf import GresConf
-    from gua.allocation.slurm_poll import Gres, PollAnswer, PolledJob, SlurmPoll
+    from gua.allocation.slurm_poll import Gres, PollAnswer, SlurmJob, SlurmPoll
     from gua.allocation.sources import Sources
     from gua.core.allocation import CardKey
 
@@ -58,8 +58,9 @@ def look(jobs: int) -> None:
     now_ms = time.time_ns() // 1_000_000
     cards = [CardKey(f"GPU-{card}", card, card, f"00000000:{card:02x}:00.0") for card in range(8)]
     polled = {
-        str(job): PolledJob(
+        str(job): SlurmJob(
             id=str(job),
+            shown_by=str(job),
             uid=1000,
             user="alice",
             name="train",
