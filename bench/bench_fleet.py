@@ -41,7 +41,7 @@ from measures.fleet_seed import (  # noqa: E402 - likewise
     seed_ticks,
     store_source,
 )
-from measures.fleet_server import ROLLUPS, TABLES, FleetServer, fleet_server  # noqa: E402 - likewise
+from measures.fleet_server import DAYS, ROLLUPS, TABLES, FleetServer, fleet_server  # noqa: E402 - likewise
 from measures.fleet_storage import show_storage  # noqa: E402 - likewise
 
 from servers.older import VERSION, CannotInstallError, install  # noqa: E402 - likewise
@@ -123,8 +123,8 @@ def growth(server: FleetServer, options: argparse.Namespace) -> None:
         title(f"{fleet}, hours copied from those of {source}")
         server.clear()
         took = seed_hours(server, fleet, source)
-        server.merge(*ROLLUPS, "hour_marks")
-        rows, size_bytes = (sum(server.parts(table)[which] for table in ROLLUPS) for which in (1, 2))
+        server.merge(*ROLLUPS, DAYS, "hour_marks")
+        rows, size_bytes = (sum(server.parts(table)[which] for table in (*ROLLUPS, DAYS)) for which in (1, 2))
         hours = server.parts("rollups")[1]
         note = f"made in {took:.1f} s; {rows / hours:.1f} rows and {size_bytes / hours:.0f} bytes each, merged"
         show("hours of hosts", hours, note=note)

@@ -91,6 +91,8 @@ belongs to the hour of its end.
   newest first, at most 1,000 at a time. Rows inserted into `gua.due_rollups` start a chain of materialized views, which
   fill the tables below; `gua.rollups` comes last. In the embedded store the agent and large imports do it, and reports
   of more than 250,000 ticks without a rollup.
+- `gua.process_days` merges the hourly intervals of each process in a past UTC day: owners and holders of long windows
+  are read from it. `gua.due_days` lists days whose rollups changed since. Until then, reports read their hours.
 - `gua rollup` does it now; `gua rollup --all` repeats it for every hour that still has its ticks.
 - An hour whose ticks have [expired](fleet.md#retention) keeps its rollup: new rules and late ticks do not
   change it. It has no peaks, declared kinds of work or waiting requests. A window that cuts it leaves it out as

@@ -110,11 +110,12 @@ def store_source(server: FleetServer) -> None:
 
 
 def seed_hours(server: FleetServer, fleet: Fleet, source: Fleet) -> float:
-    """Fill an empty server with hours copied from those of ``source``; return the seconds it took."""
+    """Fill an empty server with hours copied from those of ``source``, and merge days; return the seconds it took."""
     begun = time.perf_counter()
     _seed_inventory(server, fleet)
     copy_hours(server, fleet, source)
     server.run("hour_marks")
+    roll_up(server)
     return time.perf_counter() - begun
 
 

@@ -36,6 +36,7 @@ ROLLUPS = (
     "hourly_cards",
     "rollups",
 )
+DAYS = "process_days"
 TABLES = (
     "card_ticks",
     "process_ticks",
@@ -46,6 +47,7 @@ TABLES = (
     "agents",
     "hour_marks",
     *ROLLUPS,
+    DAYS,
 )
 
 
@@ -109,6 +111,7 @@ def fleet_server(folder: Path) -> Iterator[FleetServer]:
     try:
         server.gua.must("schema", "apply", "--store", server.dsn())
         server.query("DROP VIEW gua.look_for_due_hours")
+        server.query("DROP VIEW IF EXISTS gua.look_for_due_days")
         yield server
     finally:
         server.kill()

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from measures.figures import show
-from measures.fleet_server import ROLLUPS, FleetServer
+from measures.fleet_server import DAYS, ROLLUPS, FleetServer
 
 CARD_LIMIT, PROCESS_LIMIT, HOURS_LIMIT = 18.0, 2.0, 5.0
-_HOURS = (*ROLLUPS, "hour_marks")
+_HOURS = (*ROLLUPS, DAYS, "hour_marks")
 
 
 @dataclass(frozen=True, kw_only=True)

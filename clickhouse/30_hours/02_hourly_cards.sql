@@ -31,7 +31,6 @@ ${ROLLUP_COLUMNS},
     reserved_bytes Nullable(UInt64) COMMENT 'Most memory reserved by the driver; NULL if unknown [By]' CODEC(ZSTD(1)),
     is_instance Bool COMMENT 'Whether it was a MIG instance' CODEC(ZSTD(1)),
     is_shared Bool COMMENT 'Whether it used the host''s memory' CODEC(ZSTD(1)),
-    whole_bytes Nullable(UInt64) COMMENT 'Most memory of a partitioned GPU and its instances in a tick; else NULL [By]' CODEC(ZSTD(1)),
     clocks_ms UInt64 COMMENT 'Observed time with known clocks event reasons [ms]' CODEC(ZSTD(1)),
     heat_ms UInt64 COMMENT 'Part of clocks_ms slowed by heat [ms]' CODEC(ZSTD(1)),
     power_cap_ms UInt64 COMMENT 'Part of clocks_ms slowed by the power cap [ms]' CODEC(ZSTD(1)),
@@ -42,7 +41,8 @@ ${ROLLUP_COLUMNS},
     xid_at_ms Int64 COMMENT 'Unix time of the tick that reported it; 0 if none did [ms]' CODEC(ZSTD(1)),
     ecc_errors Nullable(UInt64) COMMENT 'Uncorrected ECC errors; NULL if unknown [{error}]' CODEC(ZSTD(1)),
     row_remap Nullable(UInt8) COMMENT 'Newest row remapping, as in gua.card_ticks; NULL if unknown' CODEC(ZSTD(1)),
-    row_remap_at_ms Int64 COMMENT 'Unix time of the tick that reported it; 0 if none did [ms]' CODEC(ZSTD(1))
+    row_remap_at_ms Int64 COMMENT 'Unix time of the tick that reported it; 0 if none did [ms]' CODEC(ZSTD(1)),
+    whole_bytes Nullable(UInt64) COMMENT 'Most memory of a partitioned GPU and its instances in a tick; else NULL [By]' CODEC(ZSTD(1))
 )
 ENGINE = ${REPLICATED}ReplacingMergeTree(written)
 PARTITION BY toYYYYMM(hour)

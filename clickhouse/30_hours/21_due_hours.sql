@@ -1,3 +1,34 @@
+-- One row is one UTC hour in which a host changed after the rollup. Views read the ticks of these hours.
+CREATE OR REPLACE VIEW gua.changed_hours $ON_CLUSTER
+(
+    hour DateTime('UTC') COMMENT 'Start of the hour'
+)
+$DEFINER
+AS
+WITH ${IN_FORCE}
+SELECT hour
+FROM
+(
+    SELECT
+        hour,
+        marks AS arrived,
+        toUInt64(0) AS rolled_up,
+        toUInt8(0) AS rules_changed
+    FROM gua.hour_marks${LOCAL}
+    WHERE hour >= in_force.ticks_from
+    UNION ALL
+    SELECT
+        hour,
+        toUInt64(0) AS arrived,
+        marks AS rolled_up,
+        toUInt8(fingerprint != in_force.fingerprint) AS rules_changed
+    FROM gua.rollups${LOCAL} FINAL
+    WHERE hour >= in_force.ticks_from
+)
+GROUP BY hour
+HAVING sum(arrived) != sum(rolled_up) OR max(rules_changed) > 0
+COMMENT 'Hours whose rollup is out of date'
+;
 -- One row is one completed hour of a host whose ticks or rules changed after its rollup, the newest first, up to one batch. Hours with
 -- inserts in the last seconds wait, as their ticks may not be visible yet.
 CREATE OR REPLACE VIEW gua.due_hours $ON_CLUSTER
@@ -11,30 +42,12 @@ $DEFINER
 AS
 WITH
     ${IN_FORCE},
+    -- Hours of all hosts first: in a large fleet only stale hours are compared by host.
     changed AS
     (
-        -- Hours of all hosts first: in a large fleet only stale hours are compared by host.
         SELECT hour
-        FROM
-        (
-            SELECT
-                hour,
-                marks AS arrived,
-                toUInt64(0) AS rolled_up,
-                toUInt8(0) AS rules_changed
-            FROM gua.hour_marks${LOCAL}
-            WHERE hour >= in_force.ticks_from AND hour <= now() - 3600
-            UNION ALL
-            SELECT
-                hour,
-                toUInt64(0) AS arrived,
-                marks AS rolled_up,
-                toUInt8(fingerprint != in_force.fingerprint) AS rules_changed
-            FROM gua.rollups${LOCAL} FINAL
-            WHERE hour >= in_force.ticks_from
-        )
-        GROUP BY hour
-        HAVING sum(arrived) != sum(rolled_up) OR max(rules_changed) > 0
+        FROM gua.changed_hours
+        WHERE hour <= now() - 3600
     )
 SELECT
     host,
@@ -87,34 +100,3 @@ FROM
 -- One month is one partition, and an insert may write 100 partitions at most.
 WHERE month <= 100
 COMMENT 'Hours to roll up'
-;
--- One row is one UTC hour in which a host changed after the rollup. Views read the ticks of these hours.
-CREATE OR REPLACE VIEW gua.changed_hours $ON_CLUSTER
-(
-    hour DateTime('UTC') COMMENT 'Start of the hour'
-)
-$DEFINER
-AS
-WITH ${IN_FORCE}
-SELECT hour
-FROM
-(
-    SELECT
-        hour,
-        marks AS arrived,
-        toUInt64(0) AS rolled_up,
-        toUInt8(0) AS rules_changed
-    FROM gua.hour_marks${LOCAL}
-    WHERE hour >= in_force.ticks_from
-    UNION ALL
-    SELECT
-        hour,
-        toUInt64(0) AS arrived,
-        marks AS rolled_up,
-        toUInt8(fingerprint != in_force.fingerprint) AS rules_changed
-    FROM gua.rollups${LOCAL} FINAL
-    WHERE hour >= in_force.ticks_from
-)
-GROUP BY hour
-HAVING sum(arrived) != sum(rolled_up) OR max(rules_changed) > 0
-COMMENT 'Hours whose rollup is out of date'

@@ -97,6 +97,12 @@ def ticked_views() -> set[str]:
 
 
 @cache
+def merged_views() -> set[str]:
+    """Return the views of gua_report that read merged days of processes."""
+    return _views_with("{days:Array(Int64)}")
+
+
+@cache
 def priced_views() -> set[str]:
     """Return the views of gua_report that are told prices."""
     return _views_with(_PRICED)

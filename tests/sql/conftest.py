@@ -62,6 +62,7 @@ def embedded_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def count_hours_only_when_told(process: ClickHouseServer) -> None:
     """Let the server not count hours by itself in the middle of a test, and not wait for rows that are there."""
     process.query("DROP VIEW gua.look_for_due_hours")
+    process.query("DROP VIEW gua.look_for_due_days")
     (due,) = [
         one
         for one in statements.load({**tokens.server_tokens(), "SETTLE_SECONDS": "0"})

@@ -8,13 +8,14 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from gua.report.hours import choose_hours, read_of
 from gua.store.database import Store
 from sql.cases import (
     CASES,
     is_of_some_hosts,
+    merged_views,
     priced_views,
     reads_counted_hours,
     rows_beside_others,
@@ -30,6 +31,7 @@ ROLLUPS = (
     "allocation_intervals",
     "hourly_sources",
     "rollups",
+    "process_days",
 )
 TABLES = (
     "card_ticks",
@@ -134,6 +136,8 @@ class Engine:
             read.setdefault("in_parts", 0)
         if view.startswith("tick_") or view in OF_ALL_HOURS:
             read.pop("use_hourly", None)
+        if view not in merged_views():
+            read.pop("days", None)
         found = self.reader.rows(view, read)
         return [{key: _json(value) for key, value in row.items()} for row in found]
 
@@ -144,8 +148,9 @@ class Engine:
     def _read(self, parameters: Mapping[str, object]) -> dict[str, object]:
         """Return which hours a report would read from ticks."""
         bounds = {name: parameters[name] for name in ("since_ms", "until_ms", "hosts")}
-        found = read_of(bounds, choose_hours(self.reader, bounds))
-        return {name: found[name] for name in ("tick_hours", "use_hourly")}
+        starts_ms = cast("Iterable[int]", parameters.get("price_starts", ()))
+        found = read_of(bounds, choose_hours(self.reader, bounds), price_starts_ms=starts_ms)
+        return {name: found[name] for name in ("tick_hours", "use_hourly", "days")}
 
 
 def _json(value: object) -> object:

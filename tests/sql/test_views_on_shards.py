@@ -71,6 +71,7 @@ def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
         shards.apply_schema({**UNREPLICATED, "SETTLE_SECONDS": "0"})
         for server in shards.servers:
             server.query("DROP VIEW gua.look_for_due_hours")
+            server.query("DROP VIEW gua.look_for_due_days")
         first, second = shards.servers
         with (
             open_store(first.dsn()) as writer,

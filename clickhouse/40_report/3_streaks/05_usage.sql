@@ -7,43 +7,45 @@ $DEFINER
 AS
 WITH
     ${STATES},
-    its_intervals AS
+    its_days AS
     (
-        SELECT *
-        FROM ${INTERVALS_OF_PROCESSES}
+        SELECT
+            *,
+            cityHash64(host, gpu, pid, created_ms) AS process
+        FROM ${DAYS_OF_PROCESSES}
     ),
     -- One row is one process on a card with one set of names, in the period of one price.
     named AS
     (
         SELECT
-            cityHash64(intervals.host, intervals.gpu, intervals.pid, intervals.created_ms) AS process,
+            process,
             -- The hash of NULL is NULL; names contain no character 0.
             cityHash64(
-                ifNull(intervals.owner, '\0'),
-                ifNull(intervals.program, '\0'),
-                ifNull(intervals.container_id, '\0'),
-                ifNull(intervals.pod_uid, '\0'),
-                ifNull(intervals.slurm_job_id, '\0'),
-                ifNull(intervals.systemd_unit, '\0')
+                ifNull(days.owner, '\0'),
+                ifNull(days.program, '\0'),
+                ifNull(days.container_id, '\0'),
+                ifNull(days.pod_uid, '\0'),
+                ifNull(days.slurm_job_id, '\0'),
+                ifNull(days.systemd_unit, '\0')
             ) AS who,
-            arrayCount(price_start_ms -> price_start_ms < intervals.end_ms, {price_starts:Array(Int64)}) AS period,
-            any(intervals.host) AS host,
-            any(intervals.gpu) AS gpu,
-            any(intervals.pid) AS pid,
-            any(intervals.created_ms) AS created_ms,
-            any(intervals.owner) AS owner,
-            any(intervals.program) AS program,
-            any(intervals.container_id) AS container_id,
-            any(intervals.pod_uid) AS pod_uid,
-            any(intervals.slurm_job_id) AS slurm_job_id,
-            any(intervals.systemd_unit) AS systemd_unit,
-            sumIf(gpu_us, card_state = ACTIVE) AS its_active_us,
-            sumIf(gpu_us, card_state = IDLE_HELD) AS its_idle_held_us,
-            sumIf(gpu_us, card_state = UNKNOWN) AS its_unknown_us,
-            sumIf(observed_ms, card_state != TRULY_IDLE) AS its_ms,
+            arrayCount(price_start_ms -> price_start_ms < days.end_ms, {price_starts:Array(Int64)}) AS period,
+            any(days.host) AS host,
+            any(days.gpu) AS gpu,
+            any(days.pid) AS pid,
+            any(days.created_ms) AS created_ms,
+            any(days.owner) AS owner,
+            any(days.program) AS program,
+            any(days.container_id) AS container_id,
+            any(days.pod_uid) AS pod_uid,
+            any(days.slurm_job_id) AS slurm_job_id,
+            any(days.systemd_unit) AS systemd_unit,
+            sum(days.active_us) AS its_active_us,
+            sum(days.idle_held_us) AS its_idle_held_us,
+            sum(days.unknown_us) AS its_unknown_us,
+            sum(days.held_ms) AS its_ms,
             min(start_ms) AS its_first_ms,
             max(end_ms) AS its_last_ms
-        FROM ${INTERVALS_OF_PROCESSES} AS intervals
+        FROM its_days AS days
         GROUP BY ALL
     ),
     -- One row is one process on a card with at least one known state, and its longest idle streak.
@@ -51,21 +53,29 @@ WITH
     (
         SELECT
             process,
-            max(streak_ms) AS longest_ms
+            max(greatest(streak_ms, longest_ms)) AS longest_ms
         FROM
         (
             SELECT
-                cityHash64(host, gpu, pid, created_ms) AS process,
-                streak,
-                sumIf(observed_ms, state = PROCESS_IDLE) AS streak_ms,
-                countIf(state != PROCESS_UNKNOWN) AS known
+                process,
+                sum(part.2) AS streak_ms,
+                max(longest_idle_ms) AS longest_ms,
+                countIf(known_until_ms > 0) AS known
             FROM
             (
+                SELECT
+                    process,
+                    longest_idle_ms,
+                    known_until_ms,
+                    arrayJoin([(streak - has_break, head_idle_ms), (toInt64(streak), tail_idle_ms)]) AS part
+                FROM
+                (
 ${PROCESS_STREAKS}
+                )
             )
             GROUP BY
                 process,
-                streak
+                part.1
         )
         GROUP BY process
         HAVING sum(known) > 0

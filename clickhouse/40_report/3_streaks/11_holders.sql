@@ -10,7 +10,9 @@ WITH
     -- Processes in the newest tick of each card, by hash: groups by one number take half the time.
     listed AS
     (
-        SELECT process
+        SELECT
+            process,
+            its_last_ms
         FROM
         (
             SELECT
@@ -18,12 +20,12 @@ WITH
                 cityHash64(any(host), any(gpu)) AS card,
                 max(end_ms) AS its_last_ms,
                 max(its_last_ms) OVER (PARTITION BY card) AS card_last_ms
-            FROM ${INTERVALS_OF_PROCESSES}
+            FROM ${DAYS_OF_PROCESSES}
             GROUP BY process
         )
         WHERE its_last_ms = card_last_ms
     ),
-    its_intervals AS
+    its_days AS
     (
         SELECT *
         FROM
@@ -31,22 +33,39 @@ WITH
             SELECT
                 *,
                 cityHash64(host, gpu, pid, created_ms) AS process
-            FROM ${INTERVALS_OF_PROCESSES}
-        ) AS intervals
+            FROM ${DAYS_OF_PROCESSES}
+        ) AS days
         INNER JOIN listed USING (process)
     ),
-    streaks AS
+    -- Active time of these processes in the 24 h before their last tick, from the hours since the earliest of them.
+    recent AS
     (
         SELECT
-            *,
-            max(end_ms) OVER process AS newest_ms,
-            argMax(state, end_ms) OVER process = PROCESS_IDLE AS idles_now,
-            streak = max(streak) OVER process AND state = PROCESS_IDLE AS is_current
+            process,
+            if(
+                countIf(state != PROCESS_UNKNOWN) > 0,
+                sumIf(
+                    toUInt64(round(
+                        observed_ms * (end_ms - greatest(start_ms, its_last_ms - 86400000)) / greatest(end_ms - start_ms, 1)
+                    )),
+                    state = ACTIVE
+                ),
+                NULL
+            ) AS active_24h_ms
         FROM
         (
-${PROCESS_STREAKS}
-        )
-        WINDOW process AS (PARTITION BY host, gpu, pid, created_ms)
+            SELECT
+                cityHash64(host, gpu, pid, created_ms) AS process,
+                state,
+                start_ms,
+                end_ms,
+                observed_ms
+            FROM ${INTERVALS_OF_PROCESSES}
+            WHERE hour >= (SELECT toDateTime(greatest(min(its_last_ms), 90000000) / 1000 - 90000, 'UTC') FROM listed)
+        ) AS intervals
+        INNER JOIN listed USING (process)
+        WHERE end_ms > its_last_ms - 86400000
+        GROUP BY process
     )
 SELECT
     toString(streaks.host) AS host,
@@ -58,27 +77,34 @@ SELECT
     toBool(any(idles_now)) AS is_idle,
     argMax(tuple(streaks.memory_bytes), end_ms).1 AS memory_bytes,
     any(streak_since_ms) AS idle_since_ms,
-    if(is_idle, sumIf(observed_ms, is_current), NULL) AS idle_ms,
-    if(is_idle, argMinIf(first_span_ms, start_ms, is_current), NULL) AS idle_first_span_ms,
-    if(is_idle, maxIf(end_ms, state != PROCESS_UNKNOWN AND start_ms < streak_since_ms), NULL) AS known_before_ms,
-    min(start_ms) AS first_ms,
+    if(is_idle, sum(if(is_head, head_idle_ms, 0) + if(is_tail, tail_idle_ms, 0)), NULL) AS idle_ms,
     if(
-        countIf(is_recent AND state != PROCESS_UNKNOWN) > 0,
-        sumIf(
-            toUInt64(round(
-                observed_ms * (end_ms - greatest(start_ms, newest_ms - 86400000)) / greatest(end_ms - start_ms, 1)
-            )),
-            is_recent AND state = ACTIVE
-        ),
+        is_idle,
+        max(multiIf(
+            is_tail AND tail_since_ms = streak_since_ms, tail_first_span_ms,
+            is_head AND head_since_ms = streak_since_ms, head_first_span_ms,
+            0
+        )),
         NULL
-    ) AS active_24h_ms,
-    sumIf(gpu_us, card_state = IDLE_HELD) AS idle_held_us,
-    sumIf(memory_kib_ms, card_state = IDLE_HELD) AS idle_held_kib_ms,
-    sumIf(memory_known_ms, card_state = IDLE_HELD) AS idle_held_known_ms,
+    ) AS idle_first_span_ms,
+    if(
+        is_idle,
+        max(multiIf(
+            is_tail AND tail_since_ms = streak_since_ms, tail_known_before_ms,
+            is_head AND head_since_ms = streak_since_ms OR start_ms >= streak_since_ms, 0,
+            known_until_ms
+        )),
+        NULL
+    ) AS known_before_ms,
+    min(start_ms) AS first_ms,
+    any(recent.active_24h_ms) AS active_24h_ms,
+    sum(streaks.idle_held_us) AS idle_held_us,
+    sum(memory_kib_ms) AS idle_held_kib_ms,
+    sum(memory_known_ms) AS idle_held_known_ms,
     CAST(
         arrayZip(
-            tupleElement(sumMapIf([price], [gpu_us], card_state = IDLE_HELD AND price > 0), 1),
-            tupleElement(sumMapIf([price], [gpu_us], card_state = IDLE_HELD AND price > 0), 2)
+            tupleElement(sumMapIf([price], [streaks.idle_held_us], price > 0 AND streaks.idle_held_us > 0), 1),
+            tupleElement(sumMapIf([price], [streaks.idle_held_us], price > 0 AND streaks.idle_held_us > 0), 2)
         ),
         'Array(Tuple(UInt32, UInt64))'
     ) AS idle_held_priced
@@ -86,16 +112,35 @@ FROM
 (
     SELECT
         streaks.*,
-        if(idles_now, min(if(is_current, start_ms, NULL)) OVER (PARTITION BY host, gpu, pid, created_ms), NULL) AS streak_since_ms,
-        end_ms > newest_ms - 86400000 AS is_recent,
+        if(
+            idles_now,
+            min(multiIf(is_tail, nullIf(tail_since_ms, 0), is_head, nullIf(head_since_ms, 0), NULL))
+                OVER (PARTITION BY process),
+            NULL
+        ) AS streak_since_ms,
         toUInt32(arrayLast(
             number -> {price_starts:Array(Int64)}[number] < end_ms,
             cards.prices
         )) AS price
-    FROM streaks
+    FROM
+    (
+        SELECT
+            *,
+            argMax(last_state, end_ms) OVER of_process = PROCESS_IDLE AS idles_now,
+            max(streak) OVER of_process AS newest_streak,
+            streak - has_break = newest_streak AS is_head,
+            has_break AND streak = newest_streak AS is_tail
+        FROM
+        (
+${PROCESS_STREAKS}
+        )
+        WINDOW of_process AS (PARTITION BY process)
+    ) AS streaks
     LEFT JOIN ${PRICED_CARDS} AS cards
         ON cards.card_host = streaks.host AND cards.card_gpu = streaks.gpu
 ) AS streaks
+LEFT JOIN recent
+    ON recent.process = streaks.process
 GROUP BY
     streaks.host,
     streaks.gpu,

@@ -20,6 +20,7 @@ from gua.core.untrusted import (
 
 _MOST_HOSTS: Final = 10_000
 _MOST_HOURS: Final = 100_000
+_MOST_DAYS: Final = 5_000
 _MOST_TICKS: Final = 10_000
 _MOST_LIMITS: Final = 100
 _MOST_PRICES: Final = 10_000
@@ -41,6 +42,7 @@ PARAMETERS: Final[Mapping[str, Parameter]] = {
     "tick_hours": Parameter("Array(Int64)", is_list_of(is_whole, most=_MOST_HOURS)),
     "hours": Parameter("Array(Int64)", is_list_of(is_whole, most=_MOST_HOURS)),
     "use_hourly": Parameter("UInt8", is_flag),
+    "days": Parameter("Array(Int64)", is_list_of(is_whole, most=_MOST_DAYS)),
     "host": Parameter("String", is_host),
     "gpu": Parameter("String", is_host),
     "at_ms": Parameter("Int64", is_moment),
@@ -58,5 +60,7 @@ BOUNDS: Final = ("since_ms", "until_ms", "hosts")
 """The time window [Unix ms] and the hosts; an empty list of hosts selects all."""
 READ: Final = (*BOUNDS, "tick_hours", "use_hourly")
 """The bounds, the hours to read from ticks, and whether the other hours come from the hourly rollup."""
+READ_DAYS: Final = (*READ, "days")
+"""The same, and the UTC days since 1970 whose process intervals are read merged (``gua.process_days``)."""
 PRICED: Final = ("price_models", "price_starts")
 """Price list for GPU time: model names and the start of each price [Unix ms], earliest first."""

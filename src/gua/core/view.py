@@ -78,8 +78,8 @@ class View(Generic[R]):
         return _columns(self.row)
 
     def rows(self, reader: ViewReader, parameters: Mapping[str, object]) -> list[R]:
-        """Return the view's rows from a store."""
-        return self.parsed(reader.rows(self.name, parameters))
+        """Return the view's rows from a store; parameters that the view does not have are left out."""
+        return self.parsed(reader.rows(self.name, {name: parameters[name] for name in self.parameters}))
 
     def parsed(self, rows: Iterable[Row]) -> list[R]:
         """Return rows from a store as objects of the row class.

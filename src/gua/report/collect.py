@@ -59,7 +59,7 @@ def collect(reader: ViewReader, request: ReportRequest, *, count: Callable[[], N
     if count is not None and not request.from_ticks and _unrolled_ticks(hours) > MOST_UNROLLED_TICKS:
         count()
         hours = hours_from(HOURS.rows(reader, bounds))
-    read = read_of(bounds, hours)
+    read = read_of(bounds, hours, price_starts_ms=[row.valid_from_ms for row in prices.rows])
     wanted = frozenset(default_sections()) if request.sections is None else request.sections
     size = card_hours(hours, extents)
     left_out = frozenset(

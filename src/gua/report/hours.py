@@ -9,19 +9,24 @@ from gua.core.parameters import BOUNDS
 from gua.core.ports import ViewReader
 from gua.core.view import Count, View
 from gua.report.model import Extent
-from gua.report.states import MS_PER_HOUR
+from gua.report.states import MS_PER_DAY, MS_PER_HOUR
 
 PART_CARD_TICKS: Final = 450_000
 FEW_CARD_TICKS: Final = 25_000
 """Card ticks below which hours need no exact number: a tenth of the smallest limit that uses it."""
 NO_HOUR: Final = -1  # an empty array literal has no type in SQL
+_HOURS_OF_A_DAY: Final = 24
 
 
 class HourRow(NamedTuple):
-    """A UTC hour with ticks, in hours since 1970; whether its rollup is valid, and then its approximate card ticks."""
+    """A UTC hour with ticks, in hours since 1970; whether its rollup is valid, and then its approximate card ticks.
+
+    ``is_merged``: process intervals of its UTC day may be read from ``gua.process_days``.
+    """
 
     hour: int
     is_counted: bool
+    is_merged: bool
     card_ticks: Count | None
 
 
@@ -31,6 +36,7 @@ class Hour(NamedTuple):
     hour: int
     is_counted: bool
     card_ticks: Count
+    is_merged: bool = False
 
 
 class HourTicks(NamedTuple):
@@ -73,6 +79,7 @@ def hours_of(
             row.hour,
             is_counted=row.is_counted and not from_ticks,
             card_ticks=ticks.get(row.hour, 0) if row.card_ticks is None else row.card_ticks,
+            is_merged=row.is_merged and not from_ticks,
         )
         for row in found
     ]
@@ -89,13 +96,18 @@ def tick_hours(hours: Sequence[Hour]) -> list[int]:
     return [hour.hour for hour in hours if not hour.is_counted] or [NO_HOUR]
 
 
-def read_of(bounds: Mapping[str, object], hours: Sequence[Hour]) -> dict[str, object]:
-    """Return the parameters by which views of the window read these hours, from rollups or ticks.
+def read_of(
+    bounds: Mapping[str, object], hours: Sequence[Hour], *, price_starts_ms: Iterable[int] = ()
+) -> dict[str, object]:
+    """Return the parameters by which views of the window read these hours, from rollups, merged days or ticks.
 
-    ``use_hourly`` is 0 where no hour uses its rollup: the query plan then leaves out the rollup tables.
+    ``use_hourly`` is 0 where no hour uses its rollup: the query plan then leaves out the rollup tables. A day in which
+    a price starts (``price_starts_ms``, Unix ms) is read by the hour.
     """
     use_hourly = int(any(hour.is_counted for hour in hours))
-    return {**bounds, "tick_hours": tick_hours(hours), "use_hourly": use_hourly}
+    days = {hour.hour // _HOURS_OF_A_DAY for hour in hours if hour.is_merged}
+    days -= {start_ms // MS_PER_DAY for start_ms in price_starts_ms if start_ms % MS_PER_DAY}
+    return {**bounds, "tick_hours": tick_hours(hours), "use_hourly": use_hourly, "days": sorted(days) or [NO_HOUR]}
 
 
 def parts(hours: Sequence[Hour]) -> Iterator[list[int]]:

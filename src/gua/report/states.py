@@ -13,6 +13,7 @@ UNKNOWN: Final = "unknown"
 STATES: Final = (ACTIVE, IDLE_HELD, TRULY_IDLE, UNKNOWN)
 
 MS_PER_HOUR: Final = 3_600_000
+MS_PER_DAY: Final = 24 * MS_PER_HOUR
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

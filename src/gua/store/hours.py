@@ -1,4 +1,4 @@
-"""The hourly rollup: recomputes hours that changed since their last rollup."""
+"""The hourly rollup: recomputes hours that changed since their last rollup, and merges their days."""
 
 from __future__ import annotations
 
@@ -20,35 +20,47 @@ GROUP BY
     hour
 """
 """SQL that marks every hour with ticks as pending."""
-_DUE: Final = "SELECT host, hour, marks FROM gua.due_hours"
-_ROLL_UP: Final = (
+_DUE_HOURS: Final = "SELECT host, hour, marks FROM gua.due_hours"
+_ROLL_UP_HOURS: Final = (
     "INSERT INTO gua.due_rollups (host, hour, marks, fingerprint) "
     "SELECT host, hour, marks, fingerprint FROM gua.due_hours LIMIT {most}"
 )
-# Rows (host and hour) per statement: a month of dozens of cards exceeds one query's memory limit.
-_MOST_AT_ONCE: Final = 500
+_DUE_DAYS: Final = "SELECT host, day, rollups_written_ms FROM gua.due_days"
+_ROLL_UP_DAYS: Final = (
+    "INSERT INTO gua.due_day_rollups (host, day, rollups, rollups_written_ms) "
+    "SELECT host, day, rollups, rollups_written_ms FROM gua.due_days LIMIT {most}"
+)
+# Rows (host and hour, host and day) per statement: a month of dozens of cards exceeds one query's memory limit.
+_MOST_HOURS: Final = 500
+_MOST_DAYS: Final = 100
 _FEWER: Final = 4
 
 Rows = Sequence[Mapping[str, Any]]
 
 
 def roll_up(select: Callable[[str], Rows], run: Callable[[str], None]) -> int:
-    """Roll up the pending hours in batches; return the number of rows (one per host and hour) written.
+    """Roll up the pending hours, then merge the pending days; return the number of hours of hosts written.
 
     Stops if the same hours stay pending, as ticks keep arriving for them. Batches shrink when a query fails.
-    Raises TransientError if not even one hour can be rolled up.
+    Raises TransientError if not even one hour or day can be written.
     """
+    written = _in_batches(select, run, due=_DUE_HOURS, write=_ROLL_UP_HOURS, most=_MOST_HOURS)
+    _in_batches(select, run, due=_DUE_DAYS, write=_ROLL_UP_DAYS, most=_MOST_DAYS)
+    return written
+
+
+def _in_batches(select: Callable[[str], Rows], run: Callable[[str], None], *, due: str, write: str, most: int) -> int:
+    """Run ``write`` for up to ``most`` rows at a time until the query ``due`` has no new rows; return their number."""
     written = 0
     before: Rows = []
-    most = _MOST_AT_ONCE
-    while (due := select(_DUE)) and due != before:
+    while (pending := select(due)) and pending != before:
         try:
-            run(_ROLL_UP.format(most=most))
+            run(write.format(most=most))
         except TransientError:
             if most == 1:
                 raise
-            most = max(min(most, len(due)) // _FEWER, 1)
+            most = max(min(most, len(pending)) // _FEWER, 1)
             continue
-        written += min(len(due), most)
-        before = due
+        written += min(len(pending), most)
+        before = pending
     return written

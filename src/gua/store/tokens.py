@@ -14,6 +14,8 @@ _MOST_DAYS: Final = 36_500
 _SETTLE_SECONDS: Final = 10
 # Hosts x hours in one rollup statement: at 30 s, 8 cards with 10 processes each make 10 million rows.
 _HOURS_AT_ONCE: Final = 1_000
+# Hosts x days in one statement that merges days: of 8 cards with 10 processes each some million intervals.
+_DAYS_AT_ONCE: Final = 250
 # Cluster name in remote_servers, or a macro such as {cluster}.
 _CLUSTER: Final = re.compile(r"\{\w{1,64}\}|\w[\w.-]{0,127}", re.ASCII)
 # Path by database and table, not {uuid}: a server that joins later uses the path of its shard's replicas.
@@ -62,11 +64,13 @@ def server_tokens(
         # Expire whole days, so that partitions are dropped and not rewritten; a day's last hour decides.
         "TICKS_TTL": _ttl("toDate(ts) + 1", ticks_days),
         "HOURS_TTL": _ttl("toDate(hour) + 1", hours_days),
+        "DAYS_TTL": _ttl("toDate(day) + 1", hours_days),
         "LANDING_ENGINE": _landing("MergeTree", raw_days),
         "DEFINER": _DEFINER,
         "RECEIVED": "now64(3)",
         "SETTLE_SECONDS": str(_SETTLE_SECONDS),
         "HOURS_AT_ONCE": str(_HOURS_AT_ONCE),
+        "DAYS_AT_ONCE": str(_DAYS_AT_ONCE),
     }
 
 

@@ -75,7 +75,7 @@ class Topology:
         served = server_tokens(**asdict(retention))
         if not self.embedded:
             return served
-        return {**EMBEDDED_TOKENS, **{name: served[name] for name in ("TICKS_TTL", "HOURS_TTL")}}
+        return {**EMBEDDED_TOKENS, **{name: served[name] for name in ("TICKS_TTL", "HOURS_TTL", "DAYS_TTL")}}
 
 
 def topology_of(

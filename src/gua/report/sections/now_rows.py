@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Final, NamedTuple
 
-from gua.core.parameters import PRICED, READ
+from gua.core.parameters import PRICED, READ_DAYS
 from gua.core.view import Count, Moment, View
 from gua.core.words import AllocationStatus, Mig, Use
 from gua.report.costs import OneCost
@@ -15,7 +15,7 @@ from gua.report.model import Card, Extent, Placed, Window
 from gua.report.prices import PricedTime, Prices
 from gua.report.promises import AllocationNameRow, PromiseRow
 from gua.report.sections.card_streaks import CardStreaksRow
-from gua.report.states import IDLE_HELD, MS_PER_HOUR, STATES, TRULY_IDLE
+from gua.report.states import IDLE_HELD, MS_PER_DAY, MS_PER_HOUR, STATES, TRULY_IDLE
 
 BYTES_PER_GB: Final = 10**9
 SILENT: Final = "silent"
@@ -217,10 +217,9 @@ class CardProcess(NamedTuple):
     idle_held_priced: tuple[PricedTime, ...]
 
 
-HOLDERS: Final = View("holders", CardProcess, (*READ, *PRICED))
+HOLDERS: Final = View("holders", CardProcess, (*READ_DAYS, *PRICED))
 _LANDING_TICKS: Final = 1.5
 _BYTES_PER_KIB: Final = 1024
-_DAY_MS: Final = 24 * 3_600_000
 Key = tuple[str, str]
 
 
@@ -349,7 +348,7 @@ def _others(card: Card, row: CardStreaksRow, listed: Sequence[CardProcess]) -> I
 
 def _whole_day(process: CardProcess, row: CardStreaksRow, since_ms: int) -> bool:
     """Return whether the window covers the process's time in the 24 hours before the card's newest tick."""
-    return max(row.as_of_ms - _DAY_MS, process.created_ms) >= since_ms
+    return max(row.as_of_ms - MS_PER_DAY, process.created_ms) >= since_ms
 
 
 def _began_unseen(process: CardProcess, watched_since_ms: int) -> bool:

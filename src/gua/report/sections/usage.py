@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Annotated, Any, Final, NamedTuple
 
-from gua.core.parameters import PRICED, READ
+from gua.core.parameters import PRICED, READ_DAYS
 from gua.core.plaintext import cells as width_of
 from gua.core.plaintext import pad
 from gua.core.view import Count, Moment, View
@@ -135,7 +135,7 @@ class OwnerSpanRow(NamedTuple):
         return (self.active_us, self.idle_held_us, self.unknown_us)
 
 
-USAGE_VIEW: Final = View("usage", OwnerSpanRow, (*READ, "by", *PRICED))
+USAGE_VIEW: Final = View("usage", OwnerSpanRow, (*READ_DAYS, "by", *PRICED))
 
 
 @dataclass(frozen=True, kw_only=True)
