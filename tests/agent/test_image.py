@@ -231,7 +231,7 @@ def test_the_exporter_serves_prometheus_without_any_right(exporter: Exporter) ->
 
 def test_without_the_nodes_pids_it_tells_of_cards_and_names_nobody(exporter: Exporter) -> None:
     with exporter.page(own_pids=True) as page:
-        assert len(re.findall(r'^gua_gpu_info_ratio{.*gua_gpu_process_list="pid_namespace"', page, re.MULTILINE)) == 3
+        assert len(re.findall(r'^gua_gpu_info{.*gua_gpu_process_list="pid_namespace"', page, re.MULTILINE)) == 3
         assert re.search(r'^gua_gpu_state{hw_id="[^"]*2",state="idle-held"} 1\.0$', page, re.MULTILINE)
         assert not re.search(r"(process_owner|gua_process_comm|container_id|k8s_pod_uid)=", page)
         assert set(re.findall(r'^gpu_idle_process_.*process="([^"]*)"', page, re.MULTILINE)) <= {"unknown"}

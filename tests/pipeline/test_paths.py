@@ -286,7 +286,7 @@ class TestPrometheus:
             "hw_power_watts",
         ):
             assert found.by_card(name).keys() == hours.keys(), name
-        assert {labels["host_name"] for labels, _ in found.series("gua_gpu_info_ratio")} == {"demo-host"}
+        assert {labels["host_name"] for labels, _ in found.series("gua_gpu_info")} == {"demo-host"}
         owners = {labels["process_owner"] for labels, _ in found.series("gua_process_gpu_time_seconds_total")}
         assert owners == {each["owner"] for each in expected["owners"] if each["kind"] == "listed"} - {None}
         self._is_in_prometheus(found, tmp_path, hours)

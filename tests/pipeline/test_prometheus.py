@@ -122,7 +122,7 @@ def test_names_labels_and_values_are_those_that_a_collector_serves_of_the_same_t
             with urllib.request.urlopen(url, timeout=60) as answer:
                 return str(answer.read().decode())
 
-        poll(lambda: "gua_process_info_ratio" in page(), "the Collector's page")
+        poll(lambda: "gua_process_info" in page(), "the Collector's page")
         theirs = page()
     finally:
         collector.kill()
@@ -215,7 +215,7 @@ def test_what_vanishes_is_gone_from_prometheus_with_the_next_scrape_and_a_restar
 def taken_whole(prometheus: Prometheus, port: int) -> bool:
     """Return whether every sample of the page was taken: none twice, none that Prometheus cannot read."""
     # Alerts set the target against what its page tells.
-    told = ("gua_agent_stale == 0", "hw_gpu_memory_usage_bytes", "hw_gpu_utilization_ratio", "gua_gpu_process_count")
+    told = ("gua_agent_stale == 0", "hw_gpu_memory_usage_bytes", "hw_gpu_utilization_ratio", "gua_gpu_processes")
     labels = (("__name__", "scrape_samples_scraped"), ("instance", f"127.0.0.1:{port}"), ("job", "gua"))
     there = len(prometheus.query('{__name__=~"gua_.*|hw_.*|gpu_idle_.*|target_info", job="gua"}'))
     return (

@@ -15,11 +15,8 @@ from gua.core.idleness import IdleCounter
 from gua.exporter.address import Address, Serving
 from gua.exporter.endpoint import PrometheusEndpoint
 
-# The names that OpenTelemetry gives the catalogue's metrics come before promtool's taste.
-KNOWN = {'gua_gpu_process_count non-histogram and non-summary metrics should not have "_count" suffix'}
 
-
-def test_promtool_has_nothing_to_say_of_the_page_but_of_the_one_name() -> None:
+def test_promtool_has_no_warning_about_the_page() -> None:
     program = shutil.which("promtool")
     if program is None:
         if os.environ.get("GUA_REQUIRE_ALL") or os.environ.get("CI"):
@@ -34,8 +31,6 @@ def test_promtool_has_nothing_to_say_of_the_page_but_of_the_one_name() -> None:
         endpoint.ticked(one, lateness_ms=0)
         page = ask(endpoint).body
     assert b"gpu_idle_process_idle_memory_bytes{" in page
-    said = [
-        subprocess.run([program, "check", "metrics"], input=each, capture_output=True, check=False).stderr.decode()
-        for each in (empty, page)
-    ]
-    assert [set(each.splitlines()) for each in said] == [set(), KNOWN]
+    for each in (empty, page):
+        checked = subprocess.run([program, "check", "metrics"], input=each, capture_output=True, check=False)
+        assert (checked.returncode, checked.stdout, checked.stderr) == (0, b"", b"")

@@ -76,7 +76,7 @@ def observe(meter: Meter) -> None:
         return [Observation(1, {"hw.id": card, "gua.gpu.index": at, **said}) for at, card in enumerate(CARDS)]
 
     meter.create_observable_gauge("hw.gpu.utilization", [utilization], "1")
-    meter.create_observable_gauge("gua.gpu.process.count", [processes], "{process}")
+    meter.create_observable_gauge("gua.gpu.processes", [processes], "{process}")
     meter.create_observable_gauge("gua.gpu.info", [info], "1")
 
 

@@ -270,7 +270,7 @@ MEMORY_RESERVED: Final = _card_amount(
     StoredColumn("memory_reserved_bytes", 1, "UInt64"),
 )
 PROCESS_COUNT: Final = _card_gauge(
-    "gua.gpu.process.count",
+    "gua.gpu.processes",
     "{process}",
     "Processes on the card by type; absent if the list is unknown.",
     *_per_type("process_count_{type}", "UInt32"),
@@ -323,7 +323,7 @@ STATUS: Final = _card_amount(
     attributes=("hw.state", "hw.type"),
 )
 INFO: Final = _card_gauge(
-    "gua.gpu.info", "1", "Always 1; its attributes say what the card is.", attributes=tuple(CARD_FACTS)
+    "gua.gpu.info", "{gpu}", "Always 1; its attributes say what the card is.", attributes=tuple(CARD_FACTS)
 )
 UNALLOCATED_TIME: Final = _card_delta(
     "gua.gpu.unallocated.time",
@@ -367,7 +367,7 @@ PROCESS_IDLE_DURATION: Final = _process_gauge(
 )
 PROCESS_INFO: Final = _process_gauge(
     "gua.process.info",
-    "1",
+    "{process}",
     "Always 1; its attributes say what the process is. Never a command line.",
     attributes=tuple(PROCESS_FACTS),
 )
@@ -385,7 +385,7 @@ ALLOCATION_TIME: Final = _allocation_delta(
 )
 ALLOCATION_INFO: Final = _allocation_gauge(
     "gua.gpu.allocation.info",
-    "1",
+    "{allocation}",
     "Always 1; its attributes say whose the allocation is, and whose processes were on the card.",
     attributes=tuple(ALLOCATION_FACTS),
 )

@@ -41,7 +41,7 @@ def empties(*cards: CardReading | None, step_ms: int = INTERVAL_MS) -> list[floa
 def test_where_nobody_looks_a_page_says_nothing_of_allocations() -> None:
     (found,) = pages(card())
     assert [name for name, _ in found if "alloc" in name or "use_time" in name] == []
-    assert "gua_gpu_allocation" not in dict(next(has for name, has in found if name == "gua_gpu_info_ratio"))
+    assert "gua_gpu_allocation" not in dict(next(has for name, has in found if name == "gua_gpu_info"))
 
 
 def test_an_allocation_says_on_each_series_whose_it_is() -> None:
@@ -57,27 +57,27 @@ def test_an_allocation_says_on_each_series_whose_it_is() -> None:
     assert sorted(of_allocations) == [
         "gua_gpu_allocation_duration_seconds_total",
         "gua_gpu_allocation_empty_duration_seconds",
-        "gua_gpu_allocation_info_ratio",
+        "gua_gpu_allocation_info",
         "gua_gpu_allocation_time_seconds_total",
         "gua_gpu_allocation_use",
     ]
     for name in of_allocations:
         assert values(found, name, **named), name
-    (info,) = (dict(has) for name, has in found if name == "gua_gpu_allocation_info_ratio")
+    (info,) = (dict(has) for name, has in found if name == "gua_gpu_allocation_info")
     assert info == {
         **named,
         "gua_allocation_relation": "nobody",
         "gua_allocation_user_id": "1000",
         "gua_allocation_since": "2026-03-25T00:00:00.000Z",
     }
-    assert values(found, "gua_gpu_info_ratio", gua_gpu_allocation="allocated") == [1]
+    assert values(found, "gua_gpu_info", gua_gpu_allocation="allocated") == [1]
 
 
 def test_a_pod_is_named_as_its_processes_are() -> None:
     pod = allocation("u", source="kubernetes", owner=None, uid=None, job_name=None, pod_name="a", pod_namespace="lab")
     (found,) = pages(card(**promised(replace(pod, pod_uid="u"))))
     assert values(found, EMPTY, k8s_pod_name="a", k8s_namespace_name="lab") == [0]
-    assert values(found, "gua_gpu_allocation_info_ratio", k8s_pod_uid="u") == [1]
+    assert values(found, "gua_gpu_allocation_info", k8s_pod_uid="u") == [1]
 
 
 def test_gpu_time_is_told_by_use_and_sums_to_all_of_it() -> None:

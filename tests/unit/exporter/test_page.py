@@ -46,7 +46,7 @@ def test_every_metric_of_the_catalogue_has_the_name_that_the_specification_gives
         "hw.gpu.memory.usage": "hw_gpu_memory_usage_bytes",
         "hw.gpu.memory.limit": "hw_gpu_memory_limit_bytes",
         "gua.gpu.memory.reserved": "gua_gpu_memory_reserved_bytes",
-        "gua.gpu.process.count": "gua_gpu_process_count",
+        "gua.gpu.processes": "gua_gpu_processes",
         "gua.gpu.process.memory.usage": "gua_gpu_process_memory_usage_bytes",
         "gua.gpu.process.memory.unknown": "gua_gpu_process_memory_unknown",
         "gua.gpu.process.utilization.max": "gua_gpu_process_utilization_max_ratio",
@@ -55,11 +55,11 @@ def test_every_metric_of_the_catalogue_has_the_name_that_the_specification_gives
         "hw.energy": "hw_energy_joules_total",
         "gua.gpu.energy": "gua_gpu_energy_joules_total",
         "hw.status": "hw_status",
-        "gua.gpu.info": "gua_gpu_info_ratio",
+        "gua.gpu.info": "gua_gpu_info",
         "gua.gpu.unallocated.time": "gua_gpu_unallocated_time_seconds_total",
         "gua.gpu.allocation.duration": "gua_gpu_allocation_duration_seconds_total",
         "gua.gpu.allocation.time": "gua_gpu_allocation_time_seconds_total",
-        "gua.gpu.allocation.info": "gua_gpu_allocation_info_ratio",
+        "gua.gpu.allocation.info": "gua_gpu_allocation_info",
         "gua.allocation.source.duration": "gua_allocation_source_duration_seconds_total",
         "gua.queue.waiting": "gua_queue_waiting",
         "gua.queue.wait.time": "gua_queue_wait_time_seconds_total",
@@ -69,7 +69,7 @@ def test_every_metric_of_the_catalogue_has_the_name_that_the_specification_gives
         "gua.process.gpu.memory.usage": "gua_process_gpu_memory_usage_bytes",
         "gua.process.gpu.utilization": "gua_process_gpu_utilization_ratio",
         "gua.process.idle.duration": "gua_process_idle_duration_seconds",
-        "gua.process.info": "gua_process_info_ratio",
+        "gua.process.info": "gua_process_info",
         "gua.agent.tick.duration": "gua_agent_tick_duration_seconds",
         "gua.agent.tick.lateness": "gua_agent_tick_lateness_seconds",
         "gua.agent.spool.ticks": "gua_agent_spool_ticks",
@@ -158,7 +158,7 @@ def test_a_partitioned_card_of_which_nothing_is_left_is_in_no_state() -> None:
     instance = card("MIG-1", mig=Mig.INSTANCE, parent="GPU-1", busy=0.9)
     found = read_families(Catalogue().families(tick(START_MS, parent, instance)))
     assert {labels["hw_id"] for labels in labels_of(found, "gua_gpu_state")} == {"MIG-1"}
-    assert values(found, "gua_gpu_info_ratio", hw_id="GPU-1") == [1]
+    assert values(found, "gua_gpu_info", hw_id="GPU-1") == [1]
     lost = [replace(one, failed=True) for one in (parent, instance)]
     found = read_families(Catalogue().families(tick(START_MS, *lost)))
     assert {labels["hw_id"] for labels in labels_of(found, "gua_gpu_unknown")} == {"MIG-1"}
@@ -196,14 +196,14 @@ def test_what_is_unknown_has_no_sample_and_a_state_says_why() -> None:
 
 def test_a_list_of_processes_that_is_not_known_has_no_counts() -> None:
     found = read_families(Catalogue().families(tick(START_MS, card(process_list=ProcessList.FAILED))))
-    assert values(found, "gua_gpu_process_count") == []
-    assert values(read_families(Catalogue().families(tick(START_MS, card()))), "gua_gpu_process_count") == [0, 0, 0, 0]
+    assert values(found, "gua_gpu_processes") == []
+    assert values(read_families(Catalogue().families(tick(START_MS, card()))), "gua_gpu_processes") == [0, 0, 0, 0]
 
 
 def test_an_ignored_process_is_told_of_but_neither_idles_nor_works() -> None:
     one = card(held=GIB, processes=(process(11, comm="Xorg", type=ProcessType.IGNORED, utilization=0.0),))
     found = read_families(Catalogue().families(tick(START_MS, one)))
-    assert values(found, "gua_process_info_ratio", gua_process_type="ignored") == [1]
+    assert values(found, "gua_process_info", gua_process_type="ignored") == [1]
     assert values(found, "gua_process_state") == []
     assert values(found, "gua_process_idle_duration_seconds") == []
 
@@ -233,7 +233,7 @@ def test_a_hostile_name_is_one_label_and_nothing_else(comm: str, shown: str) -> 
     hostile = card(held=GIB, processes=(process(4711, GIB, comm=comm, owner=comm),))
     found = read_families(Catalogue().families(tick(START_MS, hostile)))
     assert len(found) == len(usual)
-    [labels] = labels_of(found, "gua_process_info_ratio")
+    [labels] = labels_of(found, "gua_process_info")
     assert (labels["gua_process_comm"], labels["process_owner"]) == (shown, shown)
 
 

@@ -369,7 +369,7 @@ def test_the_sdk_s_own_encoder_writes_the_same_messages() -> None:
                                 Metric(
                                     "gua.gpu.info",
                                     "",
-                                    "1",
+                                    "{gpu}",
                                     Gauge([point(1, None, **{"gua.gpu.process.list": "absent"})]),
                                 ),
                             ],
@@ -393,7 +393,7 @@ def test_an_unknown_value_has_no_point_and_zero_has_one() -> None:
 
 
 def test_the_process_totals_of_all_types_are_sent_if_and_only_if_the_list_is_known() -> None:
-    counts = points_of(SMALL, "gua.gpu.process.count")
+    counts = points_of(SMALL, "gua.gpu.processes")
     assert {
         (attribute_of(point, "hw.id"), attribute_of(point, "gua.process.type"), point.as_int) for point in counts
     } == {
