@@ -132,6 +132,8 @@ class Engine:
             read |= self._read(parameters)
         if view in priced_views():
             read = {"price_models": [], "price_starts": [], **read}
+        if view == "holders":
+            read.setdefault("current_since_ms", 0)
         if view == "streaks":
             read.setdefault("in_parts", 0)
         if view.startswith("tick_") or view in OF_ALL_HOURS:

@@ -42,9 +42,11 @@ SELECT
     toInt64(number) AS hour,
     is_counted,
     -- The same rollups as when the day was merged: versions only grow.
-    min(is_counted) OVER day
+    toBool(
+        min(is_counted) OVER day
         AND sum(rollups) OVER day = merged.rollups
-        AND sum(rollups_written_ms) OVER day = merged.rollups_written_ms AS is_merged,
+        AND sum(rollups_written_ms) OVER day = merged.rollups_written_ms
+    ) AS is_merged,
     if(is_counted, counted_ticks, NULL) AS card_ticks
 FROM
 (

@@ -14,7 +14,8 @@ WITH
             cityHash64(host, gpu, pid, created_ms) AS process
         FROM ${DAYS_OF_PROCESSES}
     ),
-    -- One row is one process on a card with one set of names, in the period of one price.
+    -- One row is one process on a card with one set of names, in the period of one price. its_longest_ms is its longest idle streak in
+    -- these rows, or one that ends in them.
     named AS
     (
         SELECT
@@ -44,41 +45,14 @@ WITH
             sum(days.unknown_us) AS its_unknown_us,
             sum(days.held_ms) AS its_ms,
             min(start_ms) AS its_first_ms,
-            max(end_ms) AS its_last_ms
-        FROM its_days AS days
-        GROUP BY ALL
-    ),
-    -- One row is one process on a card with at least one known state, and its longest idle streak.
-    idle AS
-    (
-        SELECT
-            process,
-            max(greatest(streak_ms, longest_ms)) AS longest_ms
+            max(end_ms) AS its_last_ms,
+            max(greatest(head_streak_ms, tail_idle_ms, longest_idle_ms)) AS its_longest_ms,
+            max(known_until_ms) AS its_known_until_ms
         FROM
         (
-            SELECT
-                process,
-                sum(part.2) AS streak_ms,
-                max(longest_idle_ms) AS longest_ms,
-                countIf(known_until_ms > 0) AS known
-            FROM
-            (
-                SELECT
-                    process,
-                    longest_idle_ms,
-                    known_until_ms,
-                    arrayJoin([(streak - has_break, head_idle_ms), (toInt64(streak), tail_idle_ms)]) AS part
-                FROM
-                (
 ${PROCESS_STREAKS}
-                )
-            )
-            GROUP BY
-                process,
-                part.1
-        )
-        GROUP BY process
-        HAVING sum(known) > 0
+        ) AS days
+        GROUP BY ALL
     )
 SELECT
     multiIf(
@@ -111,7 +85,7 @@ SELECT
     uniqExact((named.host, named.pid, named.created_ms)) AS sessions,
     min(its_first_ms) AS first_ms,
     max(its_last_ms) AS last_ms,
-    maxOrNullIf(idle.longest_ms, is_newest AND idle.process != 0) AS longest_idle_ms,
+    maxOrNullIf(longest_ms, is_newest AND is_known) AS longest_idle_ms,
     CAST(
         arrayFilter(
             part -> part.1 > 0 AND part.3 > 0,
@@ -128,6 +102,8 @@ FROM
     SELECT
         *,
         its_last_ms = max(its_last_ms) OVER (PARTITION BY process) AS is_newest,
+        max(its_longest_ms) OVER (PARTITION BY process) AS longest_ms,
+        max(its_known_until_ms) OVER (PARTITION BY process) > 0 AS is_known,
         [its_active_us, its_idle_held_us, its_unknown_us] AS its_us,
         -- Price and state of the card in one number.
         arrayMap(
@@ -148,8 +124,6 @@ FROM
     ) AS cards
         ON cards.card_host = named.host AND cards.card_gpu = named.gpu
 ) AS named
-LEFT JOIN idle
-    ON idle.process = named.process
 LEFT JOIN
 (
     -- Newest declared or detected kind of work and served model of a process.

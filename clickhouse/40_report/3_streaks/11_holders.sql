@@ -1,43 +1,20 @@
--- One row is one process in the newest tick with processes of its card (last_ms): its names, state and memory. idle_since_ms and idle_ms
--- describe its idle streak; idle_first_span_ms is the streak's first tick. known_before_ms is the end of the last known state before it,
--- or 0. active_24h_ms is active time in the 24 h before last_ms. On an idle-held card: GPU time, memory x time [KiB ms], the time with
--- known memory, and GPU time by price number.
+-- One row is one process in the newest tick with processes of its card (last_ms), if that ends after current_since_ms: its names, state
+-- and memory. idle_since_ms and idle_ms describe its idle streak; idle_first_span_ms is the streak's first tick. known_before_ms is the
+-- end of the last known state before it, or 0. active_24h_ms is active time in the 24 h before last_ms. On an idle-held card: GPU time,
+-- memory x time [KiB ms], the time with known memory, and GPU time by price number.
 CREATE OR REPLACE VIEW gua_report.holders $ON_CLUSTER
 $DEFINER
 AS
 WITH
     ${STATES},
-    -- Processes in the newest tick of each card, by hash: groups by one number take half the time.
-    listed AS
-    (
-        SELECT
-            process,
-            its_last_ms
-        FROM
-        (
-            SELECT
-                cityHash64(host, gpu, pid, created_ms) AS process,
-                cityHash64(any(host), any(gpu)) AS card,
-                max(end_ms) AS its_last_ms,
-                max(its_last_ms) OVER (PARTITION BY card) AS card_last_ms
-            FROM ${DAYS_OF_PROCESSES}
-            GROUP BY process
-        )
-        WHERE its_last_ms = card_last_ms
-    ),
     its_days AS
     (
-        SELECT *
-        FROM
-        (
-            SELECT
-                *,
-                cityHash64(host, gpu, pid, created_ms) AS process
-            FROM ${DAYS_OF_PROCESSES}
-        ) AS days
-        INNER JOIN listed USING (process)
+        SELECT
+            *,
+            cityHash64(host, gpu, pid, created_ms) AS process
+        FROM ${DAYS_OF_PROCESSES}
     ),
-    -- Active time of these processes in the 24 h before their last tick, from the hours since the earliest of them.
+    -- Active time of processes in the 24 h before their last tick.
     recent AS
     (
         SELECT
@@ -59,11 +36,11 @@ WITH
                 state,
                 start_ms,
                 end_ms,
-                observed_ms
+                observed_ms,
+                max(end_ms) OVER (PARTITION BY process) AS its_last_ms
             FROM ${INTERVALS_OF_PROCESSES}
-            WHERE hour >= (SELECT toDateTime(greatest(min(its_last_ms), 90000000) / 1000 - 90000, 'UTC') FROM listed)
-        ) AS intervals
-        INNER JOIN listed USING (process)
+            WHERE hour > fromUnixTimestamp64Milli(greatest({current_since_ms:Int64} - 90000000, 0), 'UTC')
+        )
         WHERE end_ms > its_last_ms - 86400000
         GROUP BY process
     )
@@ -128,6 +105,8 @@ FROM
             *,
             argMax(last_state, end_ms) OVER of_process = PROCESS_IDLE AS idles_now,
             max(streak) OVER of_process AS newest_streak,
+            max(end_ms) OVER of_process AS its_last_ms,
+            max(end_ms) OVER (PARTITION BY host, gpu) AS card_last_ms,
             streak - has_break = newest_streak AS is_head,
             has_break AND streak = newest_streak AS is_tail
         FROM
@@ -138,6 +117,7 @@ ${PROCESS_STREAKS}
     ) AS streaks
     LEFT JOIN ${PRICED_CARDS} AS cards
         ON cards.card_host = streaks.host AND cards.card_gpu = streaks.gpu
+    WHERE its_last_ms = card_last_ms AND card_last_ms > {current_since_ms:Int64}
 ) AS streaks
 LEFT JOIN recent
     ON recent.process = streaks.process

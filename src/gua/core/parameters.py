@@ -46,6 +46,7 @@ PARAMETERS: Final[Mapping[str, Parameter]] = {
     "host": Parameter("String", is_host),
     "gpu": Parameter("String", is_host),
     "at_ms": Parameter("Int64", is_moment),
+    "current_since_ms": Parameter("Int64", is_moment),
     "limit": Parameter("UInt32", is_within(1, _MOST_TICKS)),
     "by": Parameter("String", is_word_of(*_BY)),
     "long_streak_ms": Parameter("Int64", is_moment),

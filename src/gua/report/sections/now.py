@@ -34,7 +34,16 @@ from gua.report.model import Report
 from gua.report.promises import ALLOCATION_NAMES
 from gua.report.section import Csv, Section
 from gua.report.sections.card_streaks import ask_cards
-from gua.report.sections.now_rows import HOLDERS, SILENT, FreeCard, Holder, Now, gigabyte_hours, now_of
+from gua.report.sections.now_rows import (
+    HOLDERS,
+    SILENT,
+    FreeCard,
+    Holder,
+    Now,
+    current_since_ms,
+    gigabyte_hours,
+    now_of,
+)
 from gua.report.states import STATES, TRULY_IDLE
 
 MOST_HOLDERS: Final = 10
@@ -300,7 +309,9 @@ _OF_ALLOCATION = (
 
 
 def _collect(context: ReportContext) -> Finish:
-    rows, listed, promises = ask_cards(context), context.rows_in_parts(HOLDERS), context.promises()
+    since_ms = current_since_ms(context.extents, context.window, context.request.now_ms)
+    listed = context.rows_in_parts(HOLDERS, current_since_ms=since_ms)
+    rows, promises = ask_cards(context), context.promises()
     names = context.rows(ALLOCATION_NAMES, only_if=context.sources())
     return lambda _headline, cards: now_of(
         list(rows()),

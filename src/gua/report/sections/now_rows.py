@@ -217,10 +217,16 @@ class CardProcess(NamedTuple):
     idle_held_priced: tuple[PricedTime, ...]
 
 
-HOLDERS: Final = View("holders", CardProcess, (*READ_DAYS, *PRICED))
+HOLDERS: Final = View("holders", CardProcess, (*READ_DAYS, "current_since_ms", *PRICED))
 _LANDING_TICKS: Final = 1.5
 _BYTES_PER_KIB: Final = 1024
 Key = tuple[str, str]
+
+
+def current_since_ms(extents: Iterable[Extent], window: Window, now_ms: int) -> int:
+    """Return a Unix time [ms] before the newest tick of every card that is not silent, a day or more before the end."""
+    longest_ms = max((extent.interval_ms or 0 for extent in extents), default=0)
+    return max(min(window.until_ms, now_ms) - max(MS_PER_DAY, 2 * SILENT_AFTER * longest_ms), 0)
 
 
 def now_of(  # noqa: PLR0913 - the rows of six queries
