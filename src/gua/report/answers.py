@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import ClassVar, Final
+from typing import Final
 
 from gua.core.words import Use
 from gua.report.costs import Cost, added
@@ -25,15 +25,14 @@ LEAST_IDLE_MS: Final = MS_PER_HOUR
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Wasted:
-    """The idle-held GPU time of the window [ms], its share of observed time, and its equivalent in GPUs.
+    """The idle-held GPU time of the window [ms], and its equivalent in GPUs.
 
-    ``of_gpus`` is the number of expected GPUs. ``share``, ``gpus`` and ``of_gpus`` are ``None`` where nothing was
-    observed, ``cost`` where no price matches.
+    ``of_gpus`` is the number of expected GPUs. Both are ``None`` where nothing was observed, ``cost`` where no price
+    matches.
     """
 
     gpu_ms: float
     cost: Cost | None
-    share: float | None
     gpus: float | None
     of_gpus: float | None
 
@@ -85,8 +84,6 @@ class AskedOfEmpty:
     cost: Cost | None
     gpu_ms: float
     holds: tuple[PromisedCard, ...]
-    is_gone: ClassVar[None] = None
-    last_ms: ClassVar[None] = None
 
 
 ToAsk = IdleOwner | AskedOfEmpty
@@ -181,7 +178,6 @@ def _wasted(report: Report) -> Wasted:
     return Wasted(
         gpu_ms=split.states[IDLE_HELD].gpu_ms,
         cost=idle_held_cost(split.costs),
-        share=split.shares[IDLE_HELD],
         gpus=split.equivalent_gpus[IDLE_HELD],
         of_gpus=sum(each) if each else None,
     )

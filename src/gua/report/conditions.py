@@ -12,6 +12,7 @@ from typing import Final
 from gua.core.durations import parse_duration_ms
 from gua.core.errors import UsageError
 from gua.core.words import Use
+from gua.report.filters import short
 from gua.report.kit.figures import amount, percent, percents, span
 from gua.report.model import Report
 from gua.report.sections.allocation import PromisedHours
@@ -34,7 +35,6 @@ GRAMMAR: Final = (
 _NOW: Final = "now"  # the sections that have the metric
 _ALLOCATION: Final = "allocation"
 _NUMBERS: Final = {IDLE_NOW, EMPTY_NOW}
-_LONGEST: Final = 60
 _WRITTEN: Final = re.compile(r"\s*([a-z-]+?)\s*(>=|<=|>|<)\s*([^\s<>=].*?)\s*", re.DOTALL)
 _NUMBER: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*(%?)", re.ASCII)
 _OPERATORS: Final[Mapping[str, Callable[[float, float], bool]]] = {
@@ -116,8 +116,7 @@ _EXAMPLES: Final = {
 
 
 def _wrong(text: str, hint: str) -> UsageError:
-    shown = text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
-    return UsageError(f"--fail-on {shown!r} is no condition: {hint}")
+    return UsageError(f"--fail-on {short(text)!r} is no condition: {hint}")
 
 
 def judge(condition: Condition, report: Report) -> ConditionResult:
@@ -162,7 +161,9 @@ def _now(condition: Condition, report: Report) -> ConditionResult:
         return _untold(condition, "who is idle now was not looked at, choose a shorter window or fewer hosts")
     if condition.metric == EMPTY_NOW:
         return _empty_now(condition, now, report)
-    return (_streak if condition.metric == STREAK else _idle_now)(condition, now)
+    if condition.metric == STREAK:
+        return _streak(condition, now)
+    return _compared(condition, now.cards[IDLE_HELD], f"{now.cards[IDLE_HELD]:,} cards are idle-held now")
 
 
 def _streak(condition: Condition, now: Now) -> ConditionResult:
@@ -175,11 +176,6 @@ def _streak(condition: Condition, now: Now) -> ConditionResult:
     if open_ended and verdict.is_met != grows_into:
         return _untold(condition, f"a streak is at least {span(longest)}, and nobody saw its beginning")
     return verdict
-
-
-def _idle_now(condition: Condition, now: Now) -> ConditionResult:
-    cards = now.cards[IDLE_HELD]
-    return _compared(condition, cards, f"{cards:,} cards are idle-held now")
 
 
 def _use(condition: Condition, report: Report) -> ConditionResult:
@@ -210,7 +206,7 @@ def _use(condition: Condition, report: Report) -> ConditionResult:
 
 
 def _empty_now(condition: Condition, now: Now, report: Report) -> ConditionResult:
-    if not report.is_allocation_looked_at:
+    if not report.allocation_sources:
         return _untold(condition, _NOBODY_LOOKS)
     cards = len({(one.host, one.gpu) for one in now.empty})
     may_be = [(one.host, one.gpu) for one in now.maybe_promised]

@@ -13,7 +13,7 @@ from gua.report.allocation_sources import SOURCES, SourceRow
 from gua.report.filters import Labels
 from gua.report.hours import Hour
 from gua.report.model import Card, Extent, Headline, Window
-from gua.report.parts import Parts, in_parts, parts_of_ticks
+from gua.report.parts import PartReader, Parts, parts_of_ticks
 from gua.report.prices import COSTS, CostsRow, Prices
 from gua.report.promises import PROMISES, PromiseRow
 from gua.report.questions import Answer, ask
@@ -53,7 +53,7 @@ class ReportContext:
 
     def rows_in_parts(self, view: View[R], *, only_if: Callable[[], object] | None = None, **more: object) -> Answer[R]:
         """Query a view once per batch of hosts (``parts``); return its rows batch after batch."""
-        return self._once(in_parts(self.reader, self.parts), view, only_if, more)
+        return self._once(PartReader(self.reader, self.parts) if self.parts else self.reader, view, only_if, more)
 
     def rows_of_ticks(
         self, view: View[R], hours: Iterable[Hour], *, only_if: Callable[[], object] | None = None, **more: object

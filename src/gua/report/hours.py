@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from gua.core.parameters import BOUNDS
@@ -96,18 +96,3 @@ def read_of(bounds: Mapping[str, object], hours: Sequence[Hour]) -> dict[str, ob
     """
     use_hourly = int(any(hour.is_counted for hour in hours))
     return {**bounds, "tick_hours": tick_hours(hours), "use_hourly": use_hourly}
-
-
-def parts(hours: Sequence[Hour]) -> Iterator[list[int]]:
-    """Yield the hours read from their ticks in batches of a bounded number of card ticks; at least one batch."""
-    part: list[int] = []
-    card_ticks = 0
-    for hour in hours:
-        if hour.is_counted:
-            continue
-        if card_ticks >= PART_CARD_TICKS:
-            yield part
-            part, card_ticks = [], 0
-        part.append(hour.hour)
-        card_ticks += hour.card_ticks
-    yield part or [NO_HOUR]

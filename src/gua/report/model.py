@@ -256,11 +256,6 @@ class Report:
         near_ms = _NOW_TICKS * max((extent.interval_ms or 0 for extent in self.extents), default=0)
         return self.asked_ms is None or self.window.until_ms >= self.asked_ms - max(near_ms, _NOW_MS)
 
-    @property
-    def is_allocation_looked_at(self) -> bool:
-        """Return whether any host has an allocation source."""
-        return bool(self.allocation_sources)
-
     def get(self, kind: type[T]) -> T | None:
         """Return the model of this class, ``None`` where its section was not requested or could not be made."""
         model = self.models.get(kind)

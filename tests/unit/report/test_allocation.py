@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from fakes.reports import HOSTILE, HOUR_MS, having, lacking, week_report, with_allocation
+from fakes.reports import HOSTILE, HOUR_MS, having, lacking, render_json, week_report, with_allocation
 from fakes.reports import fleet_report as fleet_of
 from fakes.store import SINCE_MS, UNTIL_MS, card, lab, store_of, whole
 from gua.core.plaintext import cells
@@ -21,7 +21,7 @@ from gua.report.allocation_sources import SourceRow
 from gua.report.answers import AskedOfEmpty, answers
 from gua.report.collect import collect
 from gua.report.conditions import judge, parse_condition
-from gua.report.forms.data import render_csv, render_json
+from gua.report.forms.data import render_csv
 from gua.report.forms.first_screen import BRIEF, SECTIONS, Steps
 from gua.report.forms.first_screen.screen import render_first_screen
 from gua.report.forms.html import render_html

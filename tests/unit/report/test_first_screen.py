@@ -12,9 +12,18 @@ from typing import Any
 
 import pytest
 
-from fakes.reports import HOUR_MS, MINUTE_MS, UNTIL_MS, empty_report, fleet_report, having, lacking, week_report
+from fakes.reports import (
+    HOUR_MS,
+    MINUTE_MS,
+    UNTIL_MS,
+    empty_report,
+    fleet_report,
+    having,
+    lacking,
+    render_json,
+    week_report,
+)
 from gua.core.plaintext import cells
-from gua.report.forms.data import render_json
 from gua.report.forms.first_screen import SECTIONS, Steps
 from gua.report.forms.first_screen.screen import render_first_screen
 from gua.report.kit.basis import at

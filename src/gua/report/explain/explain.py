@@ -16,7 +16,7 @@ from typing import Final
 from gua.core.durations import parse_duration_ms, to_rfc3339
 from gua.core.errors import UnavailableError, UsageError
 from gua.core.moments import parse_moment_ms, zone
-from gua.core.plaintext import safe
+from gua.core.plaintext import few, safe
 from gua.core.ports import ViewReader
 from gua.core.rules import Rules, State
 from gua.core.words import Mig
@@ -33,6 +33,7 @@ from gua.report.explain.model import (
     TickRow,
     facts_of,
 )
+from gua.report.kit.fields import grouped
 from gua.report.model import Setting
 from gua.report.questions import ask
 from gua.report.rows import EXTENT, RULES
@@ -245,12 +246,8 @@ def _begins(uuid: str, text: str) -> bool:
 
 
 def _named(cards: Sequence[ExplainedCard]) -> str:
-    told = [
-        f"{'-' if card.gpu_index is None else card.gpu_index} ({safe(card.gpu, _LONGEST)})"
-        for card in cards[:_MOST_NAMED]
-    ]
-    rest = len(cards) - _MOST_NAMED
-    return ", ".join(told) + (f" and {rest} more" if rest > 0 else "") if told else "none"
+    names = [f"{'-' if card.gpu_index is None else card.gpu_index} ({safe(card.gpu, _LONGEST)})" for card in cards]
+    return few(names, _MOST_NAMED) or "none"
 
 
 def rules_of(settings: Iterable[Setting]) -> Rules:
@@ -311,16 +308,12 @@ def _explained(
 ) -> tuple[ExplainedTick, ...]:
     rules = rules_of(settings)
     parameters = {"host": card.host, "gpu": card.gpu, "since_ms": moments[0][0] - 1, "until_ms": moments[-1][0]}
-    processes: dict[int, list[ExplainedProcessRow]] = {}
     process_rows = ask(reader, EXPLAIN_PROCESSES, parameters)
     ticks = EXPLAIN_TICKS.rows(reader, parameters)
-    for row in process_rows():
-        processes.setdefault(row.ts_ms, []).append(row)
-    parts: dict[int, list[ExplainedPartRow]] = {}
+    processes = grouped(process_rows(), lambda row: row.ts_ms)
     # Parts exist only with allocation, and this query takes as long as all others together.
-    if any(row.allocation is not None for row in ticks):
-        for part in EXPLAIN_ALLOCATIONS.rows(reader, parameters):
-            parts.setdefault(part.ts_ms, []).append(part)
+    has_parts = any(row.allocation is not None for row in ticks)
+    parts = grouped(EXPLAIN_ALLOCATIONS.rows(reader, parameters) if has_parts else (), lambda row: row.ts_ms)
     return tuple(
         ExplainedTick(
             row=row,

@@ -14,7 +14,7 @@ from gua.report.context import Finish, ReportContext
 from gua.report.costs import COST_COLUMNS, Cost, added, with_currencies
 from gua.report.kit.amounts import Amounts
 from gua.report.kit.basis import at
-from gua.report.kit.fields import Cells, Hours, Json, cells, columns, grouped, json_of
+from gua.report.kit.fields import Cells, Hours, cells, columns, grouped, json_of
 from gua.report.kit.figures import NONE, HourFormat, at_least, count, percents, span
 from gua.report.kit.style import Style
 from gua.report.kit.tables import Heading, Part, Rows, Table, more, placed_rows
@@ -391,10 +391,6 @@ def _collect(context: ReportContext) -> Finish:
     return finish
 
 
-def _json(found: PromisedHours) -> Json:
-    return {"looked_at": found.looked_at, **json_of(found)}
-
-
 def _rows(found: PromisedHours, _report: Report) -> Iterator[Cells]:
     if not found.looked_at:
         return
@@ -420,7 +416,7 @@ ALLOCATION_SECTION = Section(
     model=PromisedHours,
     collect=_collect,
     text=_text,
-    json=_json,
+    json=lambda found: {"looked_at": found.looked_at, **json_of(found)},
     csv=Csv(("kind", *columns(Allocated), *_OF_ALL, *COST_COLUMNS, *_OF_HEALTH, "name"), _rows),
     has=lambda report: (found := report.get(PromisedHours)) is not None and found.looked_at,
 )

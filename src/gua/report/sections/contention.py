@@ -18,10 +18,10 @@ from gua.report.kit.style import Style
 from gua.report.kit.tables import Part, Rows
 from gua.report.kit.words import NAME_WIDTH
 from gua.report.model import Report
+from gua.report.parts import MOST_CARD_HOURS_AT_ONCE
 from gua.report.prices import PricedTime, Prices
 from gua.report.promises import WAITS, WaitsRow
 from gua.report.section import Csv, Section
-from gua.report.size_limit import MOST_CARD_HOURS_AT_ONCE
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -140,7 +140,7 @@ def _text(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
     """Yield a row for all cards and one per host, the most contended first."""
     every = [one for one in report[Contentions] if one.host is None]
     hosts = sorted((one for one in report[Contentions] if one.host is not None), key=lambda one: -one.contended_ms)
-    looked_at = report.is_allocation_looked_at
+    looked_at = report.allocation_sources
     held = "idle-held or allocated ones" if looked_at else "idle-held ones"
     for one in every or hosts[:1]:
         yield (

@@ -94,7 +94,8 @@ def money(rows: Sequence[CostsRow], cards: Iterable[Card], prices: Prices) -> Mo
     by_card = grouped(rows, of_card)
     models: dict[str | None, Counter[tuple[int, str]]] = defaultdict(Counter)
     for card in cards:
-        for row in by_card.get((card.host, card.gpu)) or [_unpriced(card)]:
+        us = (round(card.states[state].gpu_ms * 1000) for state in STATES)
+        for row in by_card.get(of_card(card)) or [CostsRow(card.host, card.gpu, 0, *us)]:
             models[card.model or card.name].update({(row.price, state): us for state, us in row.by_state.items() if us})
     costs = [
         cost
@@ -128,10 +129,6 @@ def _state_cost(gpu_us: Mapping[int, int], prices: Prices) -> StateCost:
         return StateCost(unpriced_gpu_ms=gpu_ms)
     amounts = (us / 1000 / MS_PER_HOUR * prices.rows[number - 1].per_gpu_hour for number, us in gpu_us.items())
     return StateCost(gpu_ms=gpu_ms, cost=sum(amounts))
-
-
-def _unpriced(card: Card) -> CostsRow:
-    return CostsRow(card.host, card.gpu, 0, *(round(card.states[state].gpu_ms * 1000) for state in STATES))
 
 
 def _text(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Final, NamedTuple
 
 from gua.core.idleness import ACTIVE_FROM
@@ -289,12 +290,6 @@ def _mean(weighted: int, told_us: int) -> float:
 _KWH_DECIMALS: Final = 2
 
 
-def _text(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
-    """Yield the idle seconds, then the activity of active hours."""
-    yield from _idle_seconds(report, style, hours)
-    yield from _activity(report, style, hours)
-
-
 def _idle_seconds(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
     """Yield the idle seconds of each state over all cards, and of the active hours of each card."""
     found = report[Usefulness]
@@ -316,8 +311,14 @@ def _idle_seconds(report: Report, style: Style, hours: HourFormat) -> Iterator[P
         return
     yield Heading("Active hours by card, the most idle first")
     rows = card_rows(report, style, sorted(shown, key=lambda card: -card.states[ACTIVE].idle_gpu_ms))
+    rows.add("active", lambda card: hours.of(card.states[ACTIVE].gpu_ms))
+    rows.add("sampled", lambda card: hours.of(card.states[ACTIVE].sampled_gpu_ms))
     # Without samples idle time is unknown, not 0.
-    rows.add(("active", "sampled", "idle of that", "%"), lambda card: _told(card.states[ACTIVE], hours))
+    rows.add(
+        "idle of that",
+        lambda card: NONE if not (part := card.states[ACTIVE]).sampled_gpu_ms else hours.of(part.idle_gpu_ms),
+    )
+    rows.add("%", lambda card: percent(card.states[ACTIVE].idle_share))
     yield rows.table()
     yield from more(rows.rest, "card", _EVERY)
 
@@ -361,16 +362,6 @@ def _states_table(report: Report, hours: HourFormat) -> Table:
 
 def _known(written: Sequence[str], are_known: Iterable[bool]) -> list[str]:
     return [one if is_known else NONE for one, is_known in zip(written, are_known, strict=True)]
-
-
-def _told(part: IdleTime, hours: HourFormat) -> list[str]:
-    """Return hours, sampled hours, idle hours and the idle share; idle hours are ``-`` without samples, not 0."""
-    return [
-        hours.of(part.gpu_ms),
-        hours.of(part.sampled_gpu_ms),
-        hours.of(part.idle_gpu_ms) if part.sampled_gpu_ms else NONE,
-        percent(part.idle_share),
-    ]
 
 
 MOST_OWNERS: Final = 12
@@ -489,6 +480,6 @@ USEFULNESS_SECTION = Section(
     title="What the active hours were worth",
     model=Usefulness,
     collect=usefulness,
-    text=_text,
+    text=lambda *report: chain(_idle_seconds(*report), _activity(*report)),
     csv=Csv((*columns(CardIdleTime), "state", *columns(IdleTime), *_ACTIVITY_COLUMNS), _rows),
 )

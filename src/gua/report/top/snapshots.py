@@ -16,6 +16,7 @@ from gua.core.untrusted import count_in, list_in, number_in, object_in, objects_
 from gua.core.view import Moment, View
 from gua.core.words import AllocationStatus, ProcessType, Use
 from gua.report.allocation_sources import newest_sources
+from gua.report.kit.fields import filled, grouped, of_card
 from gua.report.questions import ask
 from gua.report.rows import EXTENT
 from gua.report.status.allocation import WORST_FIRST, owner_of, rank
@@ -172,9 +173,7 @@ def snapshot_of_store(reader: ViewReader, *, where: str, hosts: Sequence[str] = 
     found = cards()
     now_ms = found[0].now_ms if found else 0
     looked_at = any(row.allocation is not None for row in found)
-    promises: dict[tuple[str, str], list[CurrentAllocationRow]] = {}
-    for promise in ask(reader, CURRENT_ALLOCATIONS, asked)() if looked_at else ():
-        promises.setdefault((promise.host, promise.gpu), []).append(promise)
+    promises = grouped(ask(reader, CURRENT_ALLOCATIONS, asked)() if looked_at else (), of_card)
     known = {row.host for row in found}
     if not found or set(hosts) - known:
         choose_extents(EXTENT.rows(reader, {"hosts": []}), hosts)
@@ -197,13 +196,5 @@ def snapshot_of_store(reader: ViewReader, *, where: str, hosts: Sequence[str] = 
 def _current(rows: Iterable[CurrentAllocationRow]) -> Iterator[TopAllocation]:
     """Yield the allocations of a card, the worst use first."""
     for row in sorted(rows, key=lambda row: WORST_FIRST.index(Use(row.use))):
-        yield TopAllocation(
-            source=row.source,
-            id=row.allocation_id,
-            owner=row.owner,
-            job_name=row.job_name,
-            use=row.use,
-            use_ms=row.last_ms - row.use_since_ms,
-            use_is_lower_bound=row.use_since_is_lower_bound,
-            until_ms=row.until_ms,
-        )
+        use_ms, is_lower_bound = row.last_ms - row.use_since_ms, row.use_since_is_lower_bound
+        yield filled(TopAllocation, row, id=row.allocation_id, use_ms=use_ms, use_is_lower_bound=is_lower_bound)

@@ -11,9 +11,10 @@ from gua.report.answers import Answers, AskedOfEmpty, IdleOwner, ToAsk, Unowned
 from gua.report.costs import Cost, added
 from gua.report.kit.amounts import Amounts, written
 from gua.report.kit.basis import since, size
+from gua.report.kit.fields import grouped, of_card
 from gua.report.kit.figures import NONE, HourFormat, apportion, at_least, percent, plural, span
 from gua.report.kit.style import Style
-from gua.report.kit.tables import Rows, Table, draw, fits, shown_width
+from gua.report.kit.tables import Rows, Table, draw, shown_width
 from gua.report.kit.words import NAME_WIDTH, NOT_KNOWN, index, known
 from gua.report.model import Card, Report
 from gua.report.sections.allocation import allocation_name, use_units
@@ -47,17 +48,6 @@ def uncut(text: str, style: Style, *, indent: int = 0, hanging: int | None = Non
     if is_cut or indent + shown_width(text) <= style.width:
         return [" " * indent + text]
     return list(style.wrap(text, indent=indent, hanging=hanging))
-
-
-def rows(table: Table, style: Style) -> Iterator[str]:
-    """Yield a table; if it does not fit, one paragraph a row below the title of the first column."""
-    if fits(table, style):
-        yield from draw(table, style)
-        return
-    yield f"{table.columns[0].title}:"
-    for head, *row in table.rows:
-        figures = (f"{column.title} {text}" for column, text in zip(table.columns[1:], row, strict=True) if text)
-        yield from style.wrap(f"{head}: {', '.join(figures)}", hanging=4)
 
 
 Places = Callable[[str, str], str]
@@ -107,7 +97,7 @@ def whom_to_ask(report: Report, told: Answers, style: Style, hours: HourFormat, 
     hours_of, of_rest, of_unowned = amounts(report, shown, rest, told.unowned, hours)
     where = places(report, style)
     if shown:
-        yield from rows(_owners(report, told, [*zip(shown, hours_of, strict=True)], where, style), style)
+        yield from draw(_owners(report, told, [*zip(shown, hours_of, strict=True)], where, style), style)
     elif told.wasted.gpu_ms:
         yield from style.wrap("Top idle holders: none; no listed process held a card without using it.", indent=0)
     if rest:
@@ -305,15 +295,12 @@ def _listed(shown: Iterable[str], total: int, between: str = ", ") -> str:
 
 def _by_card(promised: Sequence[PromisedCard]) -> list[list[PromisedCard]]:
     """Return the allocations grouped by card: cards with an empty allocation first, the longest first."""
-    cards: dict[tuple[str, str], list[PromisedCard]] = {}
-    for one in promised:
-        cards.setdefault((one.host, one.gpu), []).append(one)
 
     def order(of_card: Sequence[PromisedCard]) -> tuple[bool, int]:
         empty = [one.in_use_ms for one in of_card if one.use == Use.EMPTY]
         return (not empty, -max(empty, default=0))
 
-    return sorted(cards.values(), key=order)
+    return sorted(grouped(promised, of_card).values(), key=order)
 
 
 def before(card: FreeCard, style: Style) -> str:

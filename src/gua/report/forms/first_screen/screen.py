@@ -255,7 +255,8 @@ def _basis(report: Report, style: Style) -> Iterator[str]:
 def _more(report: Report, style: Style, steps: Steps) -> Iterator[str]:
     """Yield the follow-up commands."""
     told = [f"{steps.report} --full", f"{steps.report} --section what-if"]
-    if steps.explain is not None and (card := worst(report)):
+    if steps.explain is not None and report.cards:
+        card = max(report.cards, key=lambda card: card.states[IDLE_HELD].gpu_ms)
         words = [steps.explain, *map(shlex.quote, (card.host, _named(card, report)))]
         if not report.ends_now:
             words.append(to_rfc3339(recorded_until_ms(report) // 1000 * 1000))
@@ -279,11 +280,6 @@ def price_step(report: Report, style: Style, steps: Steps) -> Iterator[str]:
         priced = any(cost.amounts for cost in (report.headline.costs or {}).values())
         head = "Some cards have no price" if priced else "To see its cost"
         yield from typed(f"{head}: {f'{command} {steps.store}'.rstrip()}", style)
-
-
-def worst(report: Report) -> Card | None:
-    """Return the card with the most idle-held time."""
-    return max(report.cards, key=lambda card: card.states[IDLE_HELD].gpu_ms, default=None)
 
 
 def _named(card: Card, report: Report) -> str:
