@@ -92,20 +92,20 @@ def collect(reader: ViewReader, request: ReportRequest, *, count: Callable[[], N
     claim_rows = ask(reader, fleet.CLAIMS, bounds)
     rule_rows = ask(reader, RULES, {})
     # Results of large fleets take much memory: each is released after its last use.
-    told = _from_overview(overview_rows(), prices, costs())
+    totals = _from_overview(overview_rows(), prices, costs())
     del overview_rows
-    headline, cards = told["headline"], told["cards"]
+    headline, cards = totals["headline"], totals["cards"]
     if not headline.card_ticks:
         raise no_data(window, extents)
     reported = {card.host for card in cards}
     silent, skewed = fleet.troubles(fleet_rows())
-    context.asked.clear()
+    context.results.clear()
     return Report(
         window=window,
         hosts=tuple(sorted(reported)),
         extents=tuple(extent for extent in extents if extent.host in reported),
         rules=tuple(sorted(rule_rows(), key=lambda s: _place(s.key, _RULES))),
-        **told,
+        **totals,
         filters=filters(request.hosts, selection, known={extent.host for extent in known}),
         silent=silent,
         skewed=skewed,
@@ -113,7 +113,7 @@ def collect(reader: ViewReader, request: ReportRequest, *, count: Callable[[], N
         allocation_sources=sources_of(allocation_sources()),
         sections=tuple(name for name in section_names() if name in wanted),
         streaks_skipped=size if left_out else None,
-        asked_ms=request.now_ms,
+        requested_at_ms=request.now_ms,
         groups_by=request.groups_by,
         models={type(model): model for model in _finished(finishing, headline, cards)},
     )

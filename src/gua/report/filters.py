@@ -76,8 +76,8 @@ def check_key(key: str, labels: Labels) -> None:
     known = {one for of_host in labels.values() for one in of_host}
     if key not in known:
         ordered = sorted(known, key=lambda one: (one.startswith(_OWN), one))
-        told = _named(ordered) or "none at all: set OTEL_RESOURCE_ATTRIBUTES for the agents"
-        raise UsageError(f"no host has a label {short(key)!r}: there are {told}")
+        labels_known = _named(ordered) or "none at all: set OTEL_RESOURCE_ATTRIBUTES for the agents"
+        raise UsageError(f"no host has a label {short(key)!r}: there are {labels_known}")
 
 
 def _pair(text: str) -> tuple[str, str]:

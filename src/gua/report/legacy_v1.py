@@ -53,7 +53,7 @@ WHY: Final = {
     "lost": "the driver lost the card, or it needs a reset",
     "utilization": "utilization could not be read while something may be held",
     "pid_namespace": "the agent saw the processes of its own container alone",
-    "processes": "the process list could not be read, or nothing tells whether it could: its rule takes that for empty",
+    "processes": "the process list could not be read, or that is unknown: its rule takes that for empty",
     "memory": "what is held is not known",
     "not-read": "utilization could not be read: its rule has no such tick",
     "instance": "a MIG instance: its rule looks at whole cards alone",

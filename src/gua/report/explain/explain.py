@@ -169,10 +169,10 @@ def explain(reader: ViewReader, request: ExplainRequest) -> Explanation:
     if around_ms:
         bounds = (at_ms - around_ms - 1, at_ms + around_ms)
         before, after = _sides(moments, at_ms)
-        around = _ask_moments(reader, card, at_ms, MOST_TICKS + 1, bounds)
+        around = _query_moments(reader, card, at_ms, MOST_TICKS + 1, bounds)
         moments = sorted({*before[-1:], *after[:1], *around})
         if len(moments) > MOST_TICKS:
-            raise UsageError(f"--around {request.around} is more than {MOST_TICKS:,} ticks: ask for fewer")
+            raise UsageError(f"--around {request.around} is more than {MOST_TICKS:,} ticks: give fewer")
     if not moments:
         raise UnavailableError(f"there are no ticks of {card.gpu} of {host} any more: the store keeps its hours alone")
     spans = [(end - duration, end) for end, duration in moments]
@@ -273,12 +273,12 @@ def _around(text: str) -> tuple[int, int]:
 
 def _moments(reader: ViewReader, card: ExplainedCard, at_ms: int, most: int) -> list[tuple[int, int]]:
     """Return ticks near a time as (end, duration) in ms: up to ``most`` on each side of the covering one."""
-    near = _ask_moments(reader, card, at_ms, most + 1, (at_ms - _NEAR_MS, at_ms + _NEAR_MS))
+    near = _query_moments(reader, card, at_ms, most + 1, (at_ms - _NEAR_MS, at_ms + _NEAR_MS))
     before, after = _sides(near, at_ms)
     is_short_before = len(before) <= most and card.first_ms < at_ms - _NEAR_MS
     is_short_after = len(after) <= most and card.last_ms > at_ms + _NEAR_MS
     if is_short_before or is_short_after:  # other ticks are farther away
-        near = _ask_moments(reader, card, at_ms, most + 1, (_FIRST_MS, _LAST_MS))
+        near = _query_moments(reader, card, at_ms, most + 1, (_FIRST_MS, _LAST_MS))
         before, after = _sides(near, at_ms)
     covered = bool(after) and after[0][0] - after[0][1] < at_ms
     return before[-most:] + after[: most + covered]
@@ -289,7 +289,7 @@ def _sides(moments: list[tuple[int, int]], at_ms: int) -> tuple[list[tuple[int, 
     return [tick for tick in moments if tick[0] < at_ms], [tick for tick in moments if tick[0] >= at_ms]
 
 
-def _ask_moments(
+def _query_moments(
     reader: ViewReader, card: ExplainedCard, at_ms: int, most: int, bounds: tuple[int, int]
 ) -> list[tuple[int, int]]:
     parameters = {

@@ -181,7 +181,7 @@ CARD_VALUES: Final = (
     Value(column="utilization_coverage_ms", label="samples cover", unit="s", parts=1000),
     Value(column="idle_time_ms", label="of that below active", unit="s", parts=1000),
     Value(column="idle_energy_mj", label="energy of it", unit="J", parts=1000, is_optional=True),
-    Value(column="idle_energy_coverage_ms", label="told of", unit="s", parts=1000, is_optional=True),
+    Value(column="idle_energy_coverage_ms", label="sampled for", unit="s", parts=1000, is_optional=True),
     Value(column="memory_used_bytes", label="memory in use", unit="By"),
     Value(column="memory_limit_bytes", label="of the card", unit="By"),
     Value(column="memory_reserved_bytes", label="driver's reserve", unit="By"),

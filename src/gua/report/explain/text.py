@@ -86,7 +86,7 @@ def _what(explanation: Explanation, style: Style) -> Iterator[str]:
     )
     yield from style.wrap(text, indent=2)
     if troubles := list(_troubles(tick)):
-        yield from style.wrap(f"The driver tells: {'; '.join(troubles)}.", indent=2)
+        yield from style.wrap(f"The driver reports: {'; '.join(troubles)}.", indent=2)
     if not tick.agrees:
         decided = tick.branches[-1].state
         text = f"! The rules of this gua come to {decided}: the store's are of another version, see gua schema check"
@@ -204,9 +204,9 @@ def _processes(explanation: Explanation, style: Style) -> Iterator[str]:
         began = f"started {_moment(created_ms, explanation)}" if created_ms is not None else "start not known"
         yield from columns.head(f"Process {pid}")
         # Unknown for most processes: no container, no declared workload.
-        unsaid = {*_SURROUNDINGS, *_WORK}
-        told = [fact for fact in PROCESS_FACTS if fact.of(newest) is not None or fact.column not in unsaid]
-        facts = [f"{fact.label} {style.name(fact.text(fact.of(newest)), _NAME_WIDTH)}" for fact in told]
+        rare = {*_SURROUNDINGS, *_WORK}
+        known_facts = [fact for fact in PROCESS_FACTS if fact.of(newest) is not None or fact.column not in rare]
+        facts = [f"{fact.label} {style.name(fact.text(fact.of(newest)), _NAME_WIDTH)}" for fact in known_facts]
         if all(getattr(newest, column) is None for column in _SURROUNDINGS):
             facts.append("no container, pod, job or unit known")
         yield from style.wrap(", ".join([began, *facts]), indent=2)
@@ -303,23 +303,23 @@ SCHEMA: Final = "gua.explain/1"
 _WHOSE: Final = ("owner", "uid", "kind", "job_name", "pod_uid", "pod_name", "pod_namespace")
 
 
-def render_explanation_json(told: Explanation) -> str:
+def render_explanation_json(explanation: Explanation) -> str:
     """Return the explanation as JSON; times are RFC 3339 UTC, unknown is null, an uncovered time is ``unobserved``."""
-    card, tick = told.card, told.covering
+    card, tick = explanation.card, explanation.covering
     explained = {
         "schema": SCHEMA,
         "host": card.host,
         "card": {name: value for name, value in json_of(card).items() if name != "host"},
-        "time": to_rfc3339(told.at_ms),
-        "timezone": told.timezone,
+        "time": to_rfc3339(explanation.at_ms),
+        "timezone": explanation.timezone,
         "state": UNOBSERVED if tick is None else tick.row.state,
         "reason": None if tick is None else tick.row.reason,
         "rule": None if tick is None else tick.branches[-1].line,
-        "rules": [asdict(one) for one in told.settings],
+        "rules": [asdict(one) for one in explanation.settings],
         "covered_by": None if tick is None else to_rfc3339(tick.ts_ms),
-        "before": _span(told.before),
-        "after": _span(told.after),
-        "ticks": [_tick_json(one) for one in told.ticks],
+        "before": _span(explanation.before),
+        "after": _span(explanation.after),
+        "ticks": [_tick_json(one) for one in explanation.ticks],
     }
     return json.dumps(explained, indent=2, allow_nan=False) + "\n"
 

@@ -52,11 +52,11 @@ def _keys(report: Report) -> Iterator[tuple[str, object]]:
 
     A section that was not requested has no key; a requested one without data is ``None``.
     """
-    asked = sections_of(report.sections)
+    sections = sections_of(report.sections)
     yield from {
         "schema": SCHEMA,
         "window": to_json(report.window),
-        "sections": [section.name for section in asked],
+        "sections": [section.name for section in sections],
         "hosts": list(report.hosts),
         "sources": sorted({extent.source for extent in report.extents}),
         "rules": {setting.key: number(setting.value) for setting in report.rules},
@@ -64,7 +64,7 @@ def _keys(report: Report) -> Iterator[tuple[str, object]]:
         "unknown": {reason.reason: hours(reason.gpu_ms) for reason in report.unknown},
         "streaks_skipped_card_hours": report.streaks_skipped,
     }.items()
-    for section in asked:
+    for section in sections:
         yield from section.to_json(report).items()
     yield from {
         "overlaps": to_json(report.overlaps),

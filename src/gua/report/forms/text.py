@@ -106,8 +106,8 @@ def _allocation_sources(report: Report, style: Style) -> Iterator[str]:
     names = [f"{style.name(one.source, _NAME_WIDTH)} on {style.name(one.host, _NAME_WIDTH)}" for one in failed]
     why = f" ({style.name(failed[0].reason, 2 * _NAME_WIDTH)})" if failed[0].reason else ""
     yield (
-        f"Allocations cannot be read from {_few_of_all(names)}{why}: what no other "
-        "source tells of is unknown, never free."
+        f"Allocations cannot be read from {_few_of_all(names)}{why}: cards that they "
+        "might cover are unknown, never free."
     )
 
 

@@ -47,8 +47,8 @@ class Amounts:
             priced = {
                 row: cost.amounts[currency] for row, cost in enumerate(costs) if cost and currency in cost.amounts
             }
-            for row, told in zip(priced, amounts([*priced.values()], decimals), strict=True):
-                cells[row][column] = told
+            for row, text in zip(priced, amounts([*priced.values()], decimals), strict=True):
+                cells[row][column] = text
         return cells
 
 

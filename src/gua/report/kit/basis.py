@@ -27,7 +27,7 @@ REASONS: Final = MappingProxyType(
         "utilization": "utilization could not be read while something may be held",
         "pid_namespace": "the agent did not see the host's processes (PID namespace)",
         "processes": "the list of processes could not be read",
-        "memory": "how much memory is held could not be told",
+        "memory": "the held memory is unknown",
     }
 )
 SOURCES: Final = MappingProxyType(
@@ -56,8 +56,8 @@ def at(unix_ms: int | None, window: Window) -> str:
 
 def since(unix_ms: int, window: Window) -> str:
     """Return a moment in a window's time zone, without the date on the window's last day, as in ``09:10``."""
-    told, end = moment(unix_ms - unix_ms % _MINUTE_MS, window.timezone), moment(window.until_ms, window.timezone)
-    return told.partition(" ")[2] if told[:10] == end[:10] else told
+    start, end = moment(unix_ms - unix_ms % _MINUTE_MS, window.timezone), moment(window.until_ms, window.timezone)
+    return start.partition(" ")[2] if start[:10] == end[:10] else start
 
 
 def length(milliseconds: int) -> str:

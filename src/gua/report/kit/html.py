@@ -134,8 +134,8 @@ def _rects(parts: Sequence[BarPart], total: float) -> Iterator[Markup]:
         if size <= 0 or total <= 0:
             continue
         wide = 100 * size / total
-        told = (tag("title", called),) if called else ()
-        yield tag("rect", *told, x=f"{start:.2f}%", width=f"{wide:.2f}%", height="100%", class_=f"f-{kind}")
+        titles = (tag("title", called),) if called else ()
+        yield tag("rect", *titles, x=f"{start:.2f}%", width=f"{wide:.2f}%", height="100%", class_=f"f-{kind}")
         start += wide
 
 
@@ -143,8 +143,8 @@ def split_in_words(states: States) -> str:
     """Return ``active 21.4 %, idle-held …`` in percent of the observed time, or ``nothing observed``."""
     values = [states[state].gpu_ms for state in STATES]
     total = sum(values)
-    told = ", ".join(f"{state} {part} %" for state, part in zip(STATES, percents(values), strict=True))
-    return told if total else "nothing observed"
+    shares = ", ".join(f"{state} {part} %" for state, part in zip(STATES, percents(values), strict=True))
+    return shares if total else "nothing observed"
 
 
 def caption_of(words: str) -> Markup:

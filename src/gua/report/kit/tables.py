@@ -87,8 +87,8 @@ class Rows(Generic[T]):
         several = [titles] if isinstance(titles, str) else titles
         self._columns += [TableColumn(title=title, left=left, shortest=shortest, leaves=leaves) for title in several]
         for thing, row in zip(self.things, self._cells, strict=True):
-            told = cells(thing)
-            row.extend([told] if isinstance(told, str) else told)
+            texts = cells(thing)
+            row.extend([texts] if isinstance(texts, str) else texts)
         self._heads += len(several) if is_head else 0
         if note:
             self.explain(several, note)
@@ -184,9 +184,9 @@ def columns(table: Table, style: Style) -> list[str]:
 
 def _notes(table: Table, places: Sequence[int], style: Style) -> Iterator[str]:
     shown = {table.columns[place].title for place in places}
-    told = "; ".join(f"{title}: {note}" for title, note in table.notes if title in shown)
-    if told:
-        yield from style.wrap(told)
+    notes = "; ".join(f"{title}: {note}" for title, note in table.notes if title in shown)
+    if notes:
+        yield from style.wrap(notes)
 
 
 def _stacked(table: Table, style: Style) -> Iterator[str]:
@@ -196,8 +196,8 @@ def _stacked(table: Table, style: Style) -> Iterator[str]:
     for row in table.rows:
         head = " ".join(filter(None, row[: table.heads]))
         figures = zip(table.columns[table.heads :], row[table.heads :], strict=True)
-        told = ", ".join(f"{column.title} {text}" for column, text in figures if text)
-        for line in style.wrap(f"{head}: {told}", hanging=2 * _INDENT):
+        written = ", ".join(f"{column.title} {text}" for column, text in figures if text)
+        for line in style.wrap(f"{head}: {written}", hanging=2 * _INDENT):
             yield style.state(line, head) if head in STATES else line
 
 

@@ -14,7 +14,7 @@ from gua.report.kit.style import Style
 from gua.report.kit.tables import STACKED_BELOW, Drawn, Part, Rows, Table, TableColumn, draw, shown_width
 from gua.report.model import Report
 from gua.report.section import Csv, Section
-from gua.report.sections.card_streaks import LONG_STREAK_MS, IdleSplit, ask_split
+from gua.report.sections.card_streaks import LONG_STREAK_MS, IdleSplit, query_split
 from gua.report.states import IDLE_HELD, MS_PER_HOUR, STATES, TRULY_IDLE, observed_ms
 
 _COLUMNS: Final = (
@@ -206,7 +206,7 @@ HEADLINE_SECTION = Section(
     name="headline",
     title="Where the GPU-hours went",
     model=Report,
-    collect=ask_split,
+    collect=query_split,
     text=_text,
     drawn=_drawn,
     html=_page,

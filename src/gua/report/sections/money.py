@@ -159,8 +159,8 @@ def _costs_table(costs: Sequence[ModelCost], style: Style, hours: HourFormat) ->
     for currency in {cost.currency for cost in costs if cost.currency is not None}:
         places = [place for place, cost in enumerate(costs) if cost.currency == currency]
         for state in STATES:
-            told = amounts([costs[place].states[state].cost or 0 for place in places], CENTS)
-            written.update(((place, state), one) for place, one in zip(places, told, strict=True))
+            rounded = amounts([costs[place].states[state].cost or 0 for place in places], CENTS)
+            written.update(((place, state), one) for place, one in zip(places, rounded, strict=True))
     rows = Rows([*enumerate(costs)])
     rows.add("model", lambda one: known(one[1].model, style), left=True, shortest=10, is_head=True)
     rows.add("currency", lambda one: named(one[1].currency, style), left=True, is_head=True)

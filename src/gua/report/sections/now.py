@@ -17,7 +17,7 @@ from gua.report.kit.words import NAME_WIDTH, card_name, cards_in_words, known
 from gua.report.model import Report
 from gua.report.promises import ALLOCATION_NAMES
 from gua.report.section import Csv, Section
-from gua.report.sections.card_streaks import ask_cards
+from gua.report.sections.card_streaks import query_card_streaks
 from gua.report.sections.now_rows import HOLDERS, SILENT, FreeCard, Holder, Now, gigabyte_hours, now_of
 from gua.report.states import STATES, TRULY_IDLE
 
@@ -64,11 +64,11 @@ def promised_to(found: Now, report: Report) -> str | None:
 def counts(found: Now, report: Report) -> str:
     """Return the number of GPUs and MIG instances in each state, and how many are silent."""
     every = cards_in_words(card.mig for card in report.cards)
-    told = f"{every} at {at(found.as_of_ms, report.window)}: "
-    told += ", ".join(f"{found.cards[state]:,} {state}" for state in STATES)
+    sentence = f"{every} at {at(found.as_of_ms, report.window)}: "
+    sentence += ", ".join(f"{found.cards[state]:,} {state}" for state in STATES)
     if not found.cards[SILENT]:
-        return f"{told}, none silent."
-    return f"{told}, {found.cards[SILENT]:,} silent (no tick for three intervals: what they do is not known)."
+        return f"{sentence}, none silent."
+    return f"{sentence}, {found.cards[SILENT]:,} silent (no tick for three intervals: what they do is not known)."
 
 
 def _holders(holders: Sequence[Holder], report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
@@ -155,7 +155,7 @@ _OF_ALLOCATION = (
 
 
 def _collect(context: ReportContext) -> Finish:
-    rows, listed, promises = ask_cards(context), context.rows_in_parts(HOLDERS), context.promises()
+    rows, listed, promises = query_card_streaks(context), context.rows_in_parts(HOLDERS), context.promises()
     names = context.rows(ALLOCATION_NAMES, only_if=context.sources())
     return lambda _headline, cards: now_of(
         list(rows()),

@@ -51,7 +51,7 @@ def before(reader: ViewReader, window: Window, hosts: object, *, from_ticks: boo
 
     answer = start(reader, rows)
 
-    def told() -> Previous:
+    def previous() -> Previous:
         total = next((row for row in answer() if row.is_total), None)
         known = total if total is not None and total.expected_gpu_ms else None
         by_state = dict.fromkeys(STATES, StateTime(card_ticks=0))
@@ -60,7 +60,7 @@ def before(reader: ViewReader, window: Window, hosts: object, *, from_ticks: boo
         coverage = None if known is None else known.coverage
         return Previous(since_ms=earlier_ms, until_ms=window.since_ms, coverage=coverage, states=by_state)
 
-    return told
+    return previous
 
 
 def _text(report: Report, _style: Style, hours: HourFormat) -> Iterator[Part]:

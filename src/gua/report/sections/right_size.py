@@ -351,8 +351,8 @@ def _text(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
     )
     yield _fits_table(found, style, hours, Amounts.of_report(report))
     yield (
-        f"Of {hours.of(found.held_gpu_ms)} held GPU-hours, processes in ticks tell of {hours.of(found.every.gpu_ms)}: "
-        "the rest had no listed process, or its ticks are gone."
+        f"Ticks list processes for {hours.of(found.every.gpu_ms)} of {hours.of(found.held_gpu_ms)} held GPU-hours: the "
+        "rest had no listed process, or its ticks were deleted."
     )
     groups = _programs(found.workloads)
     if groups:

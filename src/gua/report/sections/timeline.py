@@ -111,9 +111,9 @@ def _labels(report: Report, cards: Sequence[CardTimeline], style: Style) -> Iter
 
 
 def _holders(card: CardTimeline, style: Style, hours: HourFormat) -> list[str]:
-    told = [_holder(one, style, hours) for one in card.holders[:MOST_HOLDERS]]
-    rest = len(card.holders) - len(told) + card.more_holders
-    return [*told, *([f"and {plural(rest, 'other')}"] if rest > 0 else [])]
+    shown = [_holder(one, style, hours) for one in card.holders[:MOST_HOLDERS]]
+    rest = len(card.holders) - len(shown) + card.more_holders
+    return [*shown, *([f"and {plural(rest, 'other')}"] if rest > 0 else [])]
 
 
 def _holder(one: Presence, style: Style, hours: HourFormat) -> str:
@@ -189,8 +189,8 @@ class _Pen:
 
     def card(self, card: CardTimeline, lanes: int | None, cells_a_column: int) -> Markup:
         """Return the rows of one card: its sparkline, and a lane for each of its first processes."""
-        told = self._percents(card)
-        words = ", ".join(f"{state} {part} %" for state, part in zip(_NUMBERS, told, strict=True))
+        shares = self._percents(card)
+        words = ", ".join(f"{state} {part} %" for state, part in zip(_NUMBERS, shares, strict=True))
         shown_as = _card_label(card.index, card.card_name, card.gpu, self.mig.get((card.host, card.gpu)))
         label = join([shown_as, tag("span", name(card.host, 28), class_="sub")])
         row = tag(
@@ -199,7 +199,7 @@ class _Pen:
             tag(
                 "td", _svg(strip_of(card, self.drawn, cells_a_column), f"Timeline: {words}"), self.grid, class_="strip"
             ),
-            *(tag("td", part, class_="n") for part in told),
+            *(tag("td", part, class_="n") for part in shares),
         )
         shown = card.holders[:lanes]
         rows = [self._lane(holder) for holder in shown]
@@ -223,17 +223,19 @@ class _Pen:
         observed = holder.observed_ms
         idle = percent(holder.idle_ms / observed) if observed else NONE
         seen = f"from {at(holder.since_ms, self.window)} to {at(holder.until_ms, self.window)}"
-        told = f"{span(observed)}, {idle} % idle"
+        times = f"{span(observed)}, {idle} % idle"
         if holder.unknown_ms and observed:
-            told += f", {percent(holder.unknown_ms / observed)} % unknown"
+            times += f", {percent(holder.unknown_ms / observed)} % unknown"
         bar = tag("rect", x=f"{start:.2f}%", width=f"{wide:.2f}%", height=_LANE_HEIGHT)
         owner = NOT_KNOWN if holder.owner is None else name(holder.owner, 16)
         program = NOT_KNOWN if holder.program is None else name(holder.program, 20)
         return tag(
             "tr",
             tag("td", owner, " · ", program, tag("span", f" {holder.pid}", class_="pid")),
-            tag("td", tag("svg", bar, role="img", aria_label=f"on the card {seen}, {told}"), self.grid, class_="strip"),
-            tag("td", told, colspan=len(_NUMBERS), title=seen),
+            tag(
+                "td", tag("svg", bar, role="img", aria_label=f"on the card {seen}, {times}"), self.grid, class_="strip"
+            ),
+            tag("td", times, colspan=len(_NUMBERS), title=seen),
             class_="lane",
         )
 

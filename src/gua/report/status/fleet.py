@@ -87,8 +87,8 @@ def hosts_now(reader: ViewReader) -> list[Host]:
 def to_json(hosts: Sequence[Host]) -> str:
     """Return the hosts as one JSON object, schema ``gua.status.all/1``."""
     silent = sum(bool(host["silent"]) for host in hosts)
-    told = {"schema": SCHEMA, "hosts_total": len(hosts), "silent_total": silent, "hosts": list(hosts)}
-    return json.dumps(told, indent=2, allow_nan=False) + "\n"
+    document = {"schema": SCHEMA, "hosts_total": len(hosts), "silent_total": silent, "hosts": list(hosts)}
+    return json.dumps(document, indent=2, allow_nan=False) + "\n"
 
 
 def to_text(hosts: Sequence[Host], style: Style) -> str:
@@ -140,7 +140,7 @@ def _lines(hosts: Sequence[Host], style: Style) -> Iterator[str]:
     cards = sum(host["cards"] for host in hosts)
     yield from style.wrap(
         f"{plural(len(hosts), 'host')}, {plural(cards, 'card')}; {silent or 'none'} silent"
-        f"{': an agent that tells nothing any more' if silent else ''}",
+        f"{' (no recent ticks)' if silent else ''}",
         indent=0,
     )
     yield ""

@@ -41,7 +41,7 @@ _LISTS: Final[Mapping[str, str]] = {
 _REASONS: Final[Mapping[str, str]] = {
     Reason.LOST: "lost, or needs a reset",
     Reason.UTILIZATION: "utilization cannot be read",
-    Reason.MEMORY: "held memory cannot be told",
+    Reason.MEMORY: "held memory is unknown",
 }
 
 
@@ -68,9 +68,9 @@ def _agent(status: Mapping[str, Any], style: Style) -> Iterator[str]:
         yield from _warning("STALLED: the last tick is older than two intervals; see its log, or gua doctor", style)
     for condition in list_in(status.get("conditions")):
         yield from _warning(_text(condition, style), style)
-    told = "none yet"
+    tick = "none yet"
     if last:
-        told = (
+        tick = (
             f"{span(number_in(last.get('age_seconds')))} ago, {span(number_in(last.get('lateness_seconds')))} late, "
             f"took {span(number_in(last.get('duration_seconds')))}"
         )
@@ -78,7 +78,7 @@ def _agent(status: Mapping[str, Any], style: Style) -> Iterator[str]:
         f"{_count(count)} {_text(reason, style, 20)}" for reason, count in object_in(ticks.get("skipped")).items()
     ]
     terms = {
-        "last tick": told,
+        "last tick": tick,
         "ticks": f"{_count(ticks.get('made'))} made" + (f"; skipped {', '.join(skipped)}" if skipped else ""),
         "spool": _spool(object_in(status.get("spool"))),
     }
@@ -95,7 +95,7 @@ def _agent(status: Mapping[str, Any], style: Style) -> Iterator[str]:
         for one in errors[:_MOST_ERRORS]
     ]
     rest = {
-        **_asked_for(agent, last, style),
+        **_options(agent, last, style),
         "allocation": sources_in_words(status, style),
         "queue": queue_in_words(status, style),
         "errors": "; ".join([*shown, f"and {more} more kinds"] if (more := len(errors) - _MOST_ERRORS) > 0 else shown),
@@ -143,16 +143,16 @@ def _delivery(one: Mapping[str, Any], style: Style) -> str:
     return text
 
 
-def _asked_for(agent: Mapping[str, Any], last: Mapping[str, Any], style: Style) -> dict[str, str]:
+def _options(agent: Mapping[str, Any], last: Mapping[str, Any], style: Style) -> dict[str, str]:
     """Return the optional readings that the agent's options enable, by label."""
-    asked = {}
+    options = {}
     if agent.get("detects_models") is True:
-        asked["models"] = "detected: arguments of processes on cards are read (--detect-models)"
+        options["models"] = "detected: arguments of processes on cards are read (--detect-models)"
     if agent.get("activity") is not None:
         cards = number_in(last.get("activity_cards"))
-        told = f": told of {NONE if cards is None else plural(int(cards), 'card')} in the last tick" if last else ""
-        asked["activity"] = f"read by {_text(agent.get('activity'), style, 10)} (--activity){told}"
-    return asked
+        read = f"; {NONE if cards is None else plural(int(cards), 'card')} in the last tick" if last else ""
+        options["activity"] = f"read by {_text(agent.get('activity'), style, 10)} (--activity){read}"
+    return options
 
 
 def _rules(rules: Mapping[str, Any]) -> str:
@@ -248,24 +248,24 @@ class _Holders:
 
     def fitting(self, width: int) -> str:
         """Return the notes, the holders that fit, and the number of the rest."""
-        told = ", ".join([*self._notes, *self._each])
-        if self._total == len(self._each) and cells(told) <= width:
-            return told
+        text = ", ".join([*self._notes, *self._each])
+        if self._total == len(self._each) and cells(text) <= width:
+            return text
         for shown in range(len(self._each), -1, -1):
             more = f"and {self._total - shown} more" if shown else plural(self._total, "process", "processes")
             parts = [*self._notes, *self._each[:shown]]
-            told = ", ".join(parts) + (" " if shown else ", " if parts else "") + more if self._total > shown else told
-            if cells(told) <= width:
-                return told
-        return self._style.name(", ".join(self._notes) or told, width)
+            text = ", ".join(parts) + (" " if shown else ", " if parts else "") + more if self._total > shown else text
+            if cells(text) <= width:
+                return text
+        return self._style.name(", ".join(self._notes) or text, width)
 
     def _one(self, one: Mapping[str, Any]) -> str:
         style, memory = self._style, number_in(one.get("memory_bytes"))
         names = (one.get(name) for name in ("owner", "comm"))
         who = "/".join("?" if name is None else _text(name, style, 16) for name in names)
-        told = f"{who} {_text(one.get('pid'), style)} {'memory unknown' if memory is None else size(memory)}"
+        text = f"{who} {_text(one.get('pid'), style)} {'memory unknown' if memory is None else size(memory)}"
         model = one.get("workload_model")
-        return f"{told}, serves {style.name(model, _LONGEST_MODEL)}" if isinstance(model, str) else told
+        return f"{text}, serves {style.name(model, _LONGEST_MODEL)}" if isinstance(model, str) else text
 
 
 def _count(value: object) -> str:

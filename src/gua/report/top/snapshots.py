@@ -35,8 +35,8 @@ def snapshot_of_agent(status: Mapping[str, Any], *, where: str) -> Snapshot:
     interval_seconds = number_in(agent.get("interval_seconds"))
     interval_ms = None if interval_seconds is None else round(interval_seconds * 1000)
     now_ms = time.time_ns() // 1_000_000
-    told = objects_in(status.get("cards"))
-    cards = tuple(_card(one, host, interval_ms, now_ms) for one in told)
+    objects = objects_in(status.get("cards"))
+    cards = tuple(_card(one, host, interval_ms, now_ms) for one in objects)
     conditions = [one for one in map(text_in, list_in(status.get("conditions"))) if one]
     if status.get("stalled") is True:
         conditions.insert(0, "the agent is stalled: its last tick is older than two intervals; see its log")
@@ -51,7 +51,7 @@ def snapshot_of_agent(status: Mapping[str, Any], *, where: str) -> Snapshot:
             taken_ms=now_ms,
             cards=cards,
             holders=tuple(
-                holder for card, one in zip(cards, told, strict=True) for holder in _holders(card, one, now_ms)
+                holder for card, one in zip(cards, objects, strict=True) for holder in _holders(card, one, now_ms)
             ),
             conditions=tuple(conditions),
         ),
@@ -168,12 +168,12 @@ def snapshot_of_store(reader: ViewReader, *, where: str, hosts: Sequence[str] = 
 
     Raises UsageError for an unknown host, UnavailableError for an empty store.
     """
-    asked = {"hosts": list(hosts)}
-    cards, holders = ask(reader, TOP_CARDS, asked), ask(reader, TOP_HOLDERS, asked)
+    parameters = {"hosts": list(hosts)}
+    cards, holders = ask(reader, TOP_CARDS, parameters), ask(reader, TOP_HOLDERS, parameters)
     found = cards()
     now_ms = found[0].now_ms if found else 0
     looked_at = any(row.allocation is not None for row in found)
-    promises = grouped(ask(reader, CURRENT_ALLOCATIONS, asked)() if looked_at else (), of_card)
+    promises = grouped(ask(reader, CURRENT_ALLOCATIONS, parameters)() if looked_at else (), of_card)
     known = {row.host for row in found}
     if not found or set(hosts) - known:
         choose_extents(EXTENT.rows(reader, {"hosts": []}), hosts)

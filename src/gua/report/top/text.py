@@ -46,7 +46,7 @@ _HELP: Final = (
     ("i", "only idle holders and idle-held cards, or all again"),
     ("v", "cards and holders, cards alone, holders alone"),
     ("up, down", "move the list, also with k and j, page up and page down"),
-    ("p, space", "stop asking, and go on"),
+    ("p, space", "pause, and resume"),
     ("h, ?", "this help; any key leaves it"),
     ("q", "quit"),
 )
@@ -66,7 +66,7 @@ _REASONS: Final[Mapping[str, str]] = {
     Reason.UTILIZATION: "utilization cannot be read",
     Reason.PID_NAMESPACE: "processes hidden (PID namespace)",
     Reason.PROCESSES: "processes cannot be read",
-    Reason.MEMORY: "held memory cannot be told",
+    Reason.MEMORY: "held memory is unknown",
 }
 
 
@@ -126,12 +126,12 @@ def _head(snapshot: Snapshot, style: Style) -> Iterator[str]:
         return
     of = style.name(hosts[0], _HOST_WIDTH) if len(hosts) == 1 else plural(len(hosts), "host")
     states = snapshot.states
-    told = ", ".join(f"{count:,} {state}" for state, count in states.items() if count)
+    counts = ", ".join(f"{count:,} {state}" for state, count in states.items() if count)
     every = cards_in_words(card.mig for card in cards)
     promised = snapshot.promised
     if promised is not None:
-        told += f"; {promised[0]:,} allocated, {promised[1] or 'none'} of them empty"
-    for line in style.wrap(f"{every} of {of}: {told or 'no MIG instance'}", indent=0, hanging=2):
+        counts += f"; {promised[0]:,} allocated, {promised[1] or 'none'} of them empty"
+    for line in style.wrap(f"{every} of {of}: {counts or 'no MIG instance'}", indent=0, hanging=2):
         coloured = line
         for state in ALL_STATES:
             coloured = coloured.replace(f" {state}", f" {painted(state, state, style)}", 1)
@@ -173,7 +173,7 @@ def _foot(view: TopView, style: Style) -> str:
 def render_top_json(snapshot: Snapshot, cards: Iterable[TopCard], holders: Iterable[TopHolder]) -> str:
     """Return cards and holders as JSON: seconds, bytes, ratios, watts; unknown is null, times RFC 3339 UTC."""
     promised = snapshot.promised
-    told = {
+    document = {
         "schema": SCHEMA,
         "source": snapshot.source,
         "where": snapshot.where,
@@ -190,7 +190,7 @@ def render_top_json(snapshot: Snapshot, cards: Iterable[TopCard], holders: Itera
         ],
         "holders": [_json(holder, "card_name") for holder in holders],
     }
-    return json.dumps(told, indent=2, allow_nan=False) + "\n"
+    return json.dumps(document, indent=2, allow_nan=False) + "\n"
 
 
 def _json(one: TopCard | TopHolder, *without: str) -> Json:

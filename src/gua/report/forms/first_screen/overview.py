@@ -112,17 +112,17 @@ def day(report: Report, style: Style) -> Iterator[str]:
     zone = report.window.timezone
     for columns in (2, 1):
         before = 2 + _LABEL + 2 + columns * _HOURS_OF_DAY + 2
-        if before + max(cells(text) for text in (zone, *(told for _, _, told in rows))) <= style.width:
+        if before + max(cells(text) for text in (zone, *(peak for _, _, peak in rows))) <= style.width:
             yield f"  {'By hour':{_LABEL}}  {_marks(columns)}  {zone}"
-            for state, parts, told in rows:
+            for state, parts, peak in rows:
                 strip = _strip(parts, style, columns)
-                yield f"  {style.paint(state, f'{state:<{_LABEL}}')}  {style.paint(state, strip)}  {told}"
+                yield f"  {style.paint(state, f'{state:<{_LABEL}}')}  {style.paint(state, strip)}  {peak}"
             return
     yield from style.wrap(f"By hour, {zone}:", indent=0)
     if style.width >= _STRIP_FROM:
         yield f"    {_marks(1)}".rstrip()
-    for state, parts, told in rows:
-        yield from (style.state(line, state) for line in style.wrap(f"{state}, {told}"))
+    for state, parts, peak in rows:
+        yield from (style.state(line, state) for line in style.wrap(f"{state}, {peak}"))
         if style.width >= _STRIP_FROM:
             yield f"    {style.paint(state, _strip(parts, style, 1).rstrip())}"
 
