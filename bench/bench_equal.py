@@ -70,20 +70,20 @@ with opened as store:
 _REPORT = f"""{_COMMON}
 from gua.report.collect import collect
 try:
-    from gua.report.forms.data import report_json
-except ModuleNotFoundError:  # the other version may have it there
-    from gua.report.forms.json import report_json
+    from gua.report.forms.data import json_pieces
+except ImportError:  # the other version may have it under this name, in one piece
+    from gua.report.forms.data import render_json as json_pieces
 from gua.report.section_list import section_names
 from gua.report.window import ReportRequest
 names = frozenset(section_names())
 with opened as store:
     print(json.dumps({{
-        name: report_json(collect(store, ReportRequest(
+        name: json.loads("".join(json_pieces(collect(store, ReportRequest(
             now_ms=int(end_ms),
             sections=names,
             from_ticks=given[1] == "ticks",
             **{{key: tuple(value) if isinstance(value, list) else value for key, value in window.items()}},
-        )))
+        )))))
         for name, window in json.loads(given[0]).items()
     }}))
 """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import sys
 import tempfile
@@ -19,8 +20,8 @@ from measures.fleet_server import FleetServer
 from gua.core.durations import to_rfc3339
 from gua.core.ports import Row
 from gua.report.collect import collect
-from gua.report.forms.data import report_json
-from gua.report.size_limit import MOST_UNROLLED_TICKS
+from gua.report.forms.data import json_pieces
+from gua.report.parts import MOST_UNROLLED_TICKS
 from gua.report.window import ReportRequest
 from gua.store.database import Store, open_store
 from servers.gua import differences
@@ -169,10 +170,10 @@ def show_equality(server: FleetServer, fleet: Fleet) -> None:
     ):
         with open_store(server.dsn("gua_reader")) as store:
             reader = TimedReader(store)
-            from_hours = report_json(collect(reader, request))
+            from_hours = json.loads("".join(json_pieces(collect(reader, request))))
             hours_s = reader.asking_s
             reader = TimedReader(store)
-            from_ticks = report_json(collect(reader, replace(request, from_ticks=True)))
+            from_ticks = json.loads("".join(json_pieces(collect(reader, replace(request, from_ticks=True)))))
         ticks_s = reader.asking_s
         unlike = list(differences(from_hours, from_ticks))
         show(f"{what}, from ticks", ticks_s, "s", note=f"{ticks_s / hours_s:.0f} times as long as from hours")

@@ -260,7 +260,7 @@ def test_an_agent_reads_activity_where_it_is_asked_for_and_gives_up_what_hangs_t
     agent.environ = {"GUA_ACTIVITY": "gpm"}
     agent.start()
     poll(lambda: agent.status()["last_tick"]["activity_cards"] == 1, "the activity to be told")
-    assert "read by gpm (--activity): told of 1 card in the last tick" in " ".join(agent.must("status").split())
+    assert "read by gpm (--activity); 1 card in the last tick" in " ".join(agent.must("status").split())
     told = [tick.cards for tick in agent.ticks() if tick.cards[0].sm_utilization is not None][-1]
     first = told[0]
     assert (first.sm_utilization, first.sm_occupancy) == (pytest.approx(0.03), pytest.approx(0.02))

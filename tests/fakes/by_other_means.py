@@ -339,7 +339,7 @@ def reservations(counted: Counted) -> dict[tuple[str | None, str | None], int]:
     return {of: len(ids) for of, ids in found.items()}
 
 
-def told_of(counted: Counted, process: Seen, column: str) -> str | None:
+def cost_suffix(counted: Counted, process: Seen, column: str) -> str | None:
     """Return what was declared or detected of a process, the newest, on whichever card."""
     row = process.row
     who = (row["host"], row["pid"], row["created_ms"])

@@ -11,6 +11,7 @@ from zoneinfo import ZoneInfo
 
 from gua.core.words import AllocationStatus, Use
 from gua.report.costs import Cost, Costs, added, added_by_state
+from gua.report.forms.data import json_pieces
 from gua.report.model import (
     Card,
     Claim,
@@ -1146,3 +1147,8 @@ def _timeline(cards: Sequence[LivedCard], window: Window) -> Timeline:
             for place, card in enumerate(cards)
         ),
     )
+
+
+def render_json(report: Report) -> str:
+    """Return the report as JSON text."""
+    return "".join(json_pieces(report))

@@ -37,7 +37,7 @@ FILLS = """
 WASTED = """
 ["now", "groups", "cards", "usage"].map(section => [section, Math.max(
   ...[...document.querySelectorAll(`#${section} table`)]
-  .map(table => [...table.querySelectorAll("th")].find(head => /idle-held|GPU-hours wasted/.test(head.textContent)))
+  .map(table => [...table.querySelectorAll("th")].find(head => /idle-held|GPU-h$/.test(head.textContent)))
   .filter(Boolean).map(head => head.getBoundingClientRect().right))])
 """
 

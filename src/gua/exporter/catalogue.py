@@ -69,19 +69,16 @@ def is_counter(metric: Metric) -> bool:
 def family_name(metric: Metric) -> str:
     """Return the metric's Prometheus name with its unit, without the suffix ``_total`` of counters."""
     name = label_name(metric.name)
-    unit = _unit(metric)
+    # Annotations such as {process} are not units.
+    unit = _UNITS.get(metric.unit)
+    if metric.unit == "1" and metric.kind is MetricKind.GAUGE:
+        unit = _RATIO
     return name if unit is None or unit in name.split("_") else f"{name}_{unit}"
 
 
 def label_name(attribute: str) -> str:
     """Return the Prometheus label name of an OpenTelemetry attribute: dots become underscores."""
     return attribute.replace(".", "_")
-
-
-def _unit(metric: Metric) -> str | None:
-    if metric.unit == "1":
-        return _RATIO if metric.kind is MetricKind.GAUGE else None
-    return _UNITS.get(metric.unit)  # annotations such as {process} are not units
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +131,7 @@ _USE_TIME: Final = "gua_gpu_use_time_seconds"
 _USE: Final = "gua_gpu_allocation_use"
 _EMPTY_DURATION: Final = "gua_gpu_allocation_empty_duration_seconds"
 _SOURCE_OK: Final = "gua_allocation_source_ok"
-_HELP: Final[Mapping[str, str]] = {
+_HELP: Final = {
     _USE_TIME: "GPU time of the card by what became of it: used, held, used-by-others and empty of what was promised, "
     "unallocated-use and free of the rest, or unknown.",
     _USE: "1 for what becomes of the allocation in the last tick; no sample for others.",
@@ -157,28 +154,17 @@ class _Seen:
     empty_ms: Mapping[_Key, int]
 
 
-def new_families() -> dict[str, Family]:
-    """Return the empty families of allocation use that the catalogue does not define, by name."""
-    return {name: new_family(name, text, is_counter=name == _USE_TIME) for name, text in _HELP.items()}
-
-
 class AllocationSeries:
     """Adds allocation samples to families, and tracks across ticks how long each allocation has been empty."""
 
     def __init__(self) -> None:
         self._seen: dict[str, _Seen] = {}
 
-    def add_card(  # noqa: PLR0913 - a card, its state, and the destinations of its samples
-        self,
-        made: Mapping[str, Family],
-        card: CardReading,
-        state: State,
-        counters: Counters,
-        *,
-        ts_ms: int,
-        interval_ms: int,
+    def add_card(
+        self, made: Mapping[str, Family], card: CardReading, state: State, counters: Counters, tick: Tick
     ) -> None:
         """Add the samples of a card's allocations and GPU time by use; none if its allocations were not read."""
+        ts_ms, interval_ms = tick.ts_ms, tick.origin.interval_ms
         if card.allocation is None:
             return
         _add_use_time(made, card, state, counters)
@@ -190,7 +176,9 @@ class AllocationSeries:
         is_known = card.unallocated_gpu_time_ms is not None
         empty_ms: dict[_Key, int] = {} if is_known else dict(before)
         for allocation in card.allocations:
-            labels = _allocation_labels(card.uuid, allocation)
+            ids = zip(metrics.ALLOCATION_ATTRIBUTES, (card.uuid, allocation.source, allocation.id), strict=True)
+            names = ((name, getattr(allocation, fields.ALLOCATION_INFO[name])) for name in _NAMED)
+            labels = labels_of([*ids, *names])
             if counters.has(labels):
                 continue
             series = counters.series(labels)
@@ -210,10 +198,10 @@ class AllocationSeries:
                 add(made[_EMPTY_DURATION], labels, empty_ms[key] / 1000)
         self._seen[card.uuid] = _Seen(ts_ms, empty_ms)
 
-    def forget(self, *, ts_ms: int, interval_ms: int) -> None:
+    def forget(self, tick: Tick) -> None:
         """Forget cards without a tick for more than two intervals: their empty time starts at 0 again."""
-        longest_ms = _BREAK_INTERVALS * interval_ms
-        self._seen = {uuid: seen for uuid, seen in self._seen.items() if abs(ts_ms - seen.ts_ms) <= longest_ms}
+        longest_ms = _BREAK_INTERVALS * tick.origin.interval_ms
+        self._seen = {uuid: seen for uuid, seen in self._seen.items() if abs(tick.ts_ms - seen.ts_ms) <= longest_ms}
 
 
 def _add_use_time(made: Mapping[str, Family], card: CardReading, state: State, counters: Counters) -> None:
@@ -240,11 +228,6 @@ def add_source(made: Mapping[str, Family], source: AllocationSourceReading, coun
     series = counters.series(labels)
     for one in fields.SOURCE_FIELDS:
         series.add_field(made, one, getattr(source, one.name))
-
-
-def _allocation_labels(uuid: str, allocation: AllocationReading) -> Labels:
-    names = [*zip(metrics.ALLOCATION_ATTRIBUTES, (uuid, allocation.source, allocation.id), strict=True)]
-    return labels_of([*names, *((name, getattr(allocation, fields.ALLOCATION_INFO[name])) for name in _NAMED)])
 
 
 def _allocation_info(allocation: AllocationReading) -> Labels:
@@ -298,8 +281,8 @@ class Catalogue:
             each.name: new_family(family_name(each), each.description, is_counter=is_counter(each))
             for each in metrics.CATALOGUE
         }
-        made |= {name: new_family(name, text) for name, text in _STATE_HELP.items()}
-        made |= new_families()
+        others = _STATE_HELP | _HELP
+        made |= {name: new_family(name, text, is_counter=name == _USE_TIME) for name, text in others.items()}
         after: dict[str, Sums] = {}
         for card in tick.cards:
             uuid = clean(card.uuid)
@@ -307,7 +290,7 @@ class Catalogue:
                 counters = Counters(self._sums.get(uuid, {}))
                 self._add_card(made, card, counters, tick)
                 after[uuid] = counters.after
-        self._allocations.forget(ts_ms=tick.ts_ms, interval_ms=tick.origin.interval_ms)
+        self._allocations.forget(tick)
         sources = Counters(self._sources)
         for source in {clean(each.source): each for each in tick.allocation_sources}.values():
             add_source(made, source, sources)
@@ -322,7 +305,8 @@ class Catalogue:
             series.add_field(made, each, getattr(card, each.name))
         if card.failed is not None:
             _add(made, metrics.STATUS, int(not card.failed), series.labels | labels_of(fields.STATUS_OK))
-        info = labels_of((key, _text(getattr(card, name))) for key, name in fields.CARD_INFO.items())
+        values = [(key, getattr(card, name)) for key, name in fields.CARD_INFO.items()]
+        info = labels_of((key, str(value).lower() if isinstance(value, bool) else value) for key, value in values)
         _add(made, metrics.INFO, 1, series.labels | info)
         _add(made, metrics.PROCESS_UTILIZATION_MAX, busiest(card.processes), series.labels)
         if card.process_list is ProcessList.KNOWN:
@@ -332,7 +316,7 @@ class Catalogue:
                 _add(made, metrics.PROCESS_MEMORY, of_type.memory_bytes, labels)
                 _add(made, metrics.PROCESS_MEMORY_UNKNOWN, of_type.unknown, labels)
         state = _add_state(made, card, series.labels)
-        self._allocations.add_card(made, card, state, counters, ts_ms=tick.ts_ms, interval_ms=tick.origin.interval_ms)
+        self._allocations.add_card(made, card, state, counters, tick)
         for process in card.processes:
             labels = _process_labels(card.uuid, process)
             if not counters.has(labels):
@@ -406,10 +390,6 @@ def _add_agent(made: dict[str, Family], agent: AgentReading) -> None:
         errors[clean(error.call), clean(error.code)] += error.count
     for (call, code), count in errors.items():
         _add(made, metrics.AGENT_ERRORS, count, labels_of([("call", call), ("code", code)]))
-
-
-def _text(value: object) -> object:
-    return str(value).lower() if isinstance(value, bool) else value
 
 
 def _legal(name: str) -> str:

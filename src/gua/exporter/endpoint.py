@@ -30,7 +30,7 @@ START_MS: Final = 90_000
 DRIVER: Final = "driver"
 _UNREADABLE: Final = "the cards cannot be read"
 _LONGEST_REASON: Final = 300
-_TOLD_ERRORS: Final = 8
+_MOST_ERRORS: Final = 8
 
 
 class _Moment(NamedTuple):
@@ -104,8 +104,8 @@ def _failing(tick: Tick) -> str | None:
         return None
     if tick.cards and all(card.failed for card in tick.cards):
         return "every card is lost or needs a reset"
-    said = [f"{error.call} {error.code}" for error in tick.errors]
-    return ", ".join(list(dict.fromkeys(said))[:_TOLD_ERRORS]) or "the driver told nothing of any card"
+    codes = [f"{error.call} {error.code}" for error in tick.errors]
+    return ", ".join(list(dict.fromkeys(codes))[:_MOST_ERRORS]) or "the driver reported nothing about any card"
 
 
 def _is_read(card: CardReading) -> bool:

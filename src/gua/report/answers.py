@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import ClassVar, Final
+from typing import Final
 
 from gua.core.words import Use
 from gua.report.costs import Cost, added
@@ -25,21 +25,20 @@ LEAST_IDLE_MS: Final = MS_PER_HOUR
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Wasted:
-    """The idle-held GPU time of the window [ms], its share of observed time, and its equivalent in GPUs.
+    """The idle-held GPU time of the window [ms], and its equivalent in GPUs.
 
-    ``of_gpus`` is the number of expected GPUs. ``share``, ``gpus`` and ``of_gpus`` are ``None`` where nothing was
-    observed, ``cost`` where no price matches.
+    ``of_gpus`` is the number of expected GPUs. Both are ``None`` where nothing was observed, ``cost`` where no price
+    matches.
     """
 
     gpu_ms: float
     cost: Cost | None
-    share: float | None
     gpus: float | None
     of_gpus: float | None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class EmptyPromise:
+class EmptyAllocations:
     """The allocated GPU time without a process [ms], and its share of the time in which a source was read.
 
     ``cost`` is ``None`` where no price matches.
@@ -73,7 +72,7 @@ class IdleOwner:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class AskedOfEmpty:
+class EmptyOwner:
     """An owner (``None``: unknown) and its allocated GPU time without a process [ms].
 
     ``cost`` is the cost of that time, ``gpu_ms`` all its allocated time. ``holds``: its allocations without a process
@@ -85,11 +84,9 @@ class AskedOfEmpty:
     cost: Cost | None
     gpu_ms: float
     holds: tuple[PromisedCard, ...]
-    is_gone: ClassVar[None] = None
-    last_ms: ClassVar[None] = None
 
 
-ToAsk = IdleOwner | AskedOfEmpty
+TopOwner = IdleOwner | EmptyOwner
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -103,7 +100,7 @@ class Unowned:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Answers:
-    """The answers; ``ask`` are the top idle holders, by cost if all wasted time has a price in one currency.
+    """The answers; ``owners`` are the top idle holders, by cost if all wasted time has a price in one currency.
 
     ``free`` is ``None`` where current holders were not queried. ``maybe_promised`` are truly-idle cards whose
     allocation is unknown, ``promised`` allocated ones. ``empty`` is ``None`` without an allocation source.
@@ -111,12 +108,12 @@ class Answers:
     """
 
     wasted: Wasted
-    ask: tuple[ToAsk, ...]
+    owners: tuple[TopOwner, ...]
     unowned: Unowned | None
     free: tuple[FreeCard, ...] | None
     maybe_promised: tuple[FreeCard, ...] = ()
     promised: tuple[PromisedCard, ...] = ()
-    empty: EmptyPromise | None = None
+    empty: EmptyAllocations | None = None
     idle_seconds: IdleSeconds | None = None
 
 
@@ -135,15 +132,15 @@ def answers(report: Report) -> Answers:
     holds = grouped((one for one in holding if one.pid is not None), lambda one: one.owner)
     unowned = tuple(one for one in holding if one.pid is None)
     wasted, empty = _wasted(report), _empty(report)
-    asked: list[ToAsk] = [
-        *(_asked(report, owner, rows, tuple(holds.get(owner, ()))) for owner, rows in owners.items()),
-        *_asked_of_empty(report),
+    owners_and_allocations: list[TopOwner] = [
+        *(_idle_owner(report, owner, rows, tuple(holds.get(owner, ()))) for owner, rows in owners.items()),
+        *_empty_owners(report),
     ]
     total = wasted.cost if empty is None else added([wasted.cost, empty.cost])
     rest_ms = sum(one.states[IDLE_HELD].gpu_ms for one in unlisted)
     return Answers(
         wasted=wasted,
-        ask=tuple(sorted((one for one in asked if one.wasted_gpu_ms > 0), key=_most_first(total))),
+        owners=tuple(sorted((one for one in owners_and_allocations if one.wasted_gpu_ms > 0), key=_most_first(total))),
         unowned=Unowned(wasted_gpu_ms=rest_ms, cost=_cost(unlisted), holds=unowned) if rest_ms > 0 or unowned else None,
         free=None if now is None else now.free,
         maybe_promised=() if now is None else now.maybe_promised,
@@ -160,11 +157,11 @@ def _idle_seconds(report: Report) -> IdleSeconds | None:
     return found
 
 
-def _most_first(total: Cost | None) -> Callable[[ToAsk], tuple[float, float, str]]:
+def _most_first(total: Cost | None) -> Callable[[TopOwner], tuple[float, float, str]]:
     """Return a sort key: cost where all time is priced in one currency, else GPU time; currencies are never summed."""
     is_priced = total is not None and len(total.amounts) == 1 and not total.unpriced_gpu_ms
 
-    def order(one: ToAsk) -> tuple[float, float, str]:
+    def order(one: TopOwner) -> tuple[float, float, str]:
         amount = sum(one.cost.amounts.values()) if is_priced and one.cost is not None else 0
         return (-amount, -one.wasted_gpu_ms, one.owner or "")
 
@@ -181,27 +178,26 @@ def _wasted(report: Report) -> Wasted:
     return Wasted(
         gpu_ms=split.states[IDLE_HELD].gpu_ms,
         cost=idle_held_cost(split.costs),
-        share=split.shares[IDLE_HELD],
         gpus=split.equivalent_gpus[IDLE_HELD],
         of_gpus=sum(each) if each else None,
     )
 
 
-def _empty(report: Report) -> EmptyPromise | None:
+def _empty(report: Report) -> EmptyAllocations | None:
     found = report.get(PromisedHours)
     if found is None or not found.looked_at:
         return None
-    return EmptyPromise(
+    return EmptyAllocations(
         gpu_ms=found.uses[Use.EMPTY],
         cost=None if found.costs is None else found.costs[Use.EMPTY],
         share=share(found.uses, Use.EMPTY),
     )
 
 
-def _asked_of_empty(report: Report) -> Iterable[AskedOfEmpty]:
+def _empty_owners(report: Report) -> Iterable[EmptyOwner]:
     found, now = report.get(PromisedHours), report.get(Now)
     for owner, rows in grouped(found.owners if found else (), lambda one: one.owner).items():
-        yield AskedOfEmpty(
+        yield EmptyOwner(
             owner=owner,
             wasted_gpu_ms=sum(one.uses[Use.EMPTY] for one in rows),
             cost=added(one.costs[Use.EMPTY] for one in rows if one.costs is not None),
@@ -210,7 +206,7 @@ def _asked_of_empty(report: Report) -> Iterable[AskedOfEmpty]:
         )
 
 
-def _asked(report: Report, owner: str | None, rows: Iterable[OwnerUsage], holds: tuple[Holding, ...]) -> IdleOwner:
+def _idle_owner(report: Report, owner: str | None, rows: Iterable[OwnerUsage], holds: tuple[Holding, ...]) -> IdleOwner:
     every = list(rows)
     last_ms = max((one.last_ms for one in every if one.last_ms is not None), default=None)
     return IdleOwner(

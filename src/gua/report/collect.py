@@ -14,13 +14,12 @@ from gua.report.filters import Selection, filters
 from gua.report.hours import HOURS, Hour, HourRow, hours_of, read_of, ticks_an_hour
 from gua.report.kit.fields import filled, grouped, of_card
 from gua.report.model import Card, Headline, IdleSeconds, MostIdle, Overlap, Report
-from gua.report.parts import parts_of
+from gua.report.parts import MOST_CARD_HOURS_OF_A_PART, MOST_UNROLLED_TICKS, card_hours, parts_of
 from gua.report.prices import PRICES, CostsRow, Prices, by_price_and_state
 from gua.report.questions import ask
 from gua.report.rows import EXTENT, OVERVIEW, RULES, OverviewRow, StateTotal
 from gua.report.section_list import default_sections, section_names, sections_of
 from gua.report.sections.groups import check_by, needs_labels
-from gua.report.size_limit import MOST_CARD_HOURS_OF_A_PART, MOST_UNROLLED_TICKS, card_hours
 from gua.report.states import STATES, StateTime
 from gua.report.window import ReportRequest, choose_extents, choose_window, no_data
 
@@ -56,7 +55,11 @@ def collect(reader: ViewReader, request: ReportRequest, *, count: Callable[[], N
         return hours_of(reader, bounds, rows, from_ticks=request.from_ticks, most_an_hour=most)
 
     hours = hours_from(hour_rows())
-    if count is not None and not request.from_ticks and _unrolled_ticks(hours) > MOST_UNROLLED_TICKS:
+    if (
+        count is not None
+        and not request.from_ticks
+        and (sum(hour.card_ticks for hour in hours if not hour.is_counted) > MOST_UNROLLED_TICKS)
+    ):
         count()
         hours = hours_from(HOURS.rows(reader, bounds))
     read = read_of(bounds, hours, price_starts_ms=[row.valid_from_ms for row in prices.rows])
@@ -82,26 +85,27 @@ def collect(reader: ViewReader, request: ReportRequest, *, count: Callable[[], N
     # Start the slowest queries first; those that no other query waits for start last.
     overview_rows = ask(reader, OVERVIEW, read)
     costs, allocation_sources = context.costs(), context.sources()
-    finishing = _ask(context, wanted - left_out)
+    collecting = [section.collect for section in sections_of(wanted - left_out) if section.collect is not None]
+    finishing = [finish for finish in [each(context) for each in collecting] if finish is not None]
     # A host is silent as of the window's end, or as of now if that is earlier.
     fleet_rows = ask(reader, fleet.FLEET, {**bounds, "until_ms": min(window.until_ms, request.now_ms)})
     claim_rows = ask(reader, fleet.CLAIMS, bounds)
     rule_rows = ask(reader, RULES, {})
     # Results of large fleets take much memory: each is released after its last use.
-    told = _from_overview(overview_rows(), prices, costs())
+    totals = _from_overview(overview_rows(), prices, costs())
     del overview_rows
-    headline, cards = told["headline"], told["cards"]
+    headline, cards = totals["headline"], totals["cards"]
     if not headline.card_ticks:
         raise no_data(window, extents)
     reported = {card.host for card in cards}
     silent, skewed = fleet.troubles(fleet_rows())
-    context.asked.clear()
+    context.results.clear()
     return Report(
         window=window,
         hosts=tuple(sorted(reported)),
         extents=tuple(extent for extent in extents if extent.host in reported),
         rules=tuple(sorted(rule_rows(), key=lambda s: _place(s.key, _RULES))),
-        **told,
+        **totals,
         filters=filters(request.hosts, selection, known={extent.host for extent in known}),
         silent=silent,
         skewed=skewed,
@@ -109,22 +113,10 @@ def collect(reader: ViewReader, request: ReportRequest, *, count: Callable[[], N
         allocation_sources=sources_of(allocation_sources()),
         sections=tuple(name for name in section_names() if name in wanted),
         streaks_skipped=size if left_out else None,
-        asked_ms=request.now_ms,
+        requested_at_ms=request.now_ms,
         groups_by=request.groups_by,
         models={type(model): model for model in _finished(finishing, headline, cards)},
     )
-
-
-def _unrolled_ticks(hours: Iterable[Hour]) -> int:
-    """Return the number of card ticks in hours without a valid hourly rollup."""
-    return sum(hour.card_ticks for hour in hours if not hour.is_counted)
-
-
-def _ask(context: ReportContext, wanted: frozenset[str]) -> list[Finish]:
-    """Start the queries of every section; return the functions that build the models."""
-    collecting = (section.collect for section in sections_of(wanted))
-    asked = (collect(context) for collect in collecting if collect is not None)
-    return [finish for finish in asked if finish is not None]
 
 
 def _from_overview(overview: Sequence[OverviewRow], prices: Prices, costs: Sequence[CostsRow]) -> dict[str, Any]:
@@ -132,10 +124,10 @@ def _from_overview(overview: Sequence[OverviewRow], prices: Prices, costs: Seque
     total = next(row for row in overview if row.is_total)
     of_cards = [row for row in overview if not row.is_total]
     by_card = grouped(costs, of_card)
-    cards = (_card(row, prices, by_card.get((row.host, row.gpu), ())) for row in of_cards)
+    cards = (_card(row, prices, by_card.get(of_card(row), ())) for row in of_cards)
     return {
         "headline": replace(_headline(total.states, prices, costs), idle_seconds=_idle_seconds(total, of_cards)),
-        "cards": tuple(sorted(cards, key=_card_order)),
+        "cards": tuple(sorted(cards, key=lambda card: (*card.place()[:3], bool(card.parent), card.gpu))),
         "coverage": total.coverage,
         "unknown": tuple(sorted(total.reasons, key=lambda reason: _place(reason.reason, _REASONS))),
         "overlaps": _overlaps(of_cards),
@@ -183,11 +175,6 @@ def _idle_seconds(total: OverviewRow, rows: Iterable[OverviewRow]) -> IdleSecond
 def _card(row: OverviewRow, prices: Prices, costs: Iterable[CostsRow]) -> Card:
     gpu_us = {state: time.gpu_ms * 1000 for state, time in row.state_times.items()}
     return filled(Card, row, states=row.state_times, costs=prices.costs(gpu_us, by_price_and_state(costs)))
-
-
-def _card_order(card: Card) -> tuple[str, bool, int, bool, str]:
-    """Return the sort key of a card: host, index, and a partitioned card before its instances."""
-    return (card.host, card.index is None, card.index or 0, bool(card.parent), card.gpu)
 
 
 def _overlaps(cards: Iterable[OverviewRow]) -> tuple[Overlap, ...]:

@@ -12,6 +12,7 @@ from typing import Final
 from gua.core.durations import parse_duration_ms
 from gua.core.errors import UsageError
 from gua.core.words import Use
+from gua.report.filters import short
 from gua.report.kit.figures import amount, percent, percents, span
 from gua.report.model import Report
 from gua.report.sections.allocation import PromisedHours
@@ -34,7 +35,6 @@ GRAMMAR: Final = (
 _NOW: Final = "now"  # the sections that have the metric
 _ALLOCATION: Final = "allocation"
 _NUMBERS: Final = {IDLE_NOW, EMPTY_NOW}
-_LONGEST: Final = 60
 _WRITTEN: Final = re.compile(r"\s*([a-z-]+?)\s*(>=|<=|>|<)\s*([^\s<>=].*?)\s*", re.DOTALL)
 _NUMBER: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*(%?)", re.ASCII)
 _OPERATORS: Final[Mapping[str, Callable[[float, float], bool]]] = {
@@ -116,8 +116,7 @@ _EXAMPLES: Final = {
 
 
 def _wrong(text: str, hint: str) -> UsageError:
-    shown = text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
-    return UsageError(f"--fail-on {shown!r} is no condition: {hint}")
+    return UsageError(f"--fail-on {short(text)!r} is no condition: {hint}")
 
 
 def judge(condition: Condition, report: Report) -> ConditionResult:
@@ -146,23 +145,25 @@ def judge(condition: Condition, report: Report) -> ConditionResult:
 def _ratio(condition: Condition, part: float | None, written: str, of: str) -> ConditionResult:
     """Compare a ratio; the result quotes it as the report prints it."""
     if part is None:
-        return _untold(condition, "nothing was observed")
+        return _unknown_result(condition, "nothing was observed")
     return _compared(condition, part, f"{written} % {of}", tolerance=_ROUNDING)
 
 
-def _compared(condition: Condition, found: float, told: str, *, tolerance: float = 0) -> ConditionResult:
+def _compared(condition: Condition, found: float, sentence: str, *, tolerance: float = 0) -> ConditionResult:
     bound = condition.value * (1 + (tolerance if condition.operator in {">", "<="} else -tolerance))
-    return ConditionResult(is_met=_OPERATORS[condition.operator](found, bound), why=f"{condition.text}: {told}")
+    return ConditionResult(is_met=_OPERATORS[condition.operator](found, bound), why=f"{condition.text}: {sentence}")
 
 
 def _now(condition: Condition, report: Report) -> ConditionResult:
     """Judge a metric of the state at the window's end."""
     now = report.get(Now)
     if now is None:
-        return _untold(condition, "who is idle now was not looked at, choose a shorter window or fewer hosts")
+        return _unknown_result(condition, "who is idle now was not looked at, choose a shorter window or fewer hosts")
     if condition.metric == EMPTY_NOW:
         return _empty_now(condition, now, report)
-    return (_streak if condition.metric == STREAK else _idle_now)(condition, now)
+    if condition.metric == STREAK:
+        return _streak(condition, now)
+    return _compared(condition, now.cards[IDLE_HELD], f"{now.cards[IDLE_HELD]:,} cards are idle-held now")
 
 
 def _streak(condition: Condition, now: Now) -> ConditionResult:
@@ -173,20 +174,15 @@ def _streak(condition: Condition, now: Now) -> ConditionResult:
     grows_into = condition.operator in {">", ">="}
     # A streak whose beginning was not observed may be longer than its observed part.
     if open_ended and verdict.is_met != grows_into:
-        return _untold(condition, f"a streak is at least {span(longest)}, and nobody saw its beginning")
+        return _unknown_result(condition, f"a streak is at least {span(longest)}, and nobody saw its beginning")
     return verdict
-
-
-def _idle_now(condition: Condition, now: Now) -> ConditionResult:
-    cards = now.cards[IDLE_HELD]
-    return _compared(condition, cards, f"{cards:,} cards are idle-held now")
 
 
 def _use(condition: Condition, report: Report) -> ConditionResult:
     """Judge GPU time by use: unknown time may have any use, so the result is unknown where it would decide."""
     found = report.get(PromisedHours)
     if found is None or not found.looked_at:
-        return _untold(condition, _NOBODY_LOOKS)
+        return _unknown_result(condition, _NOBODY_LOOKS)
     if condition.metric == ALLOCATED:
         least_ms = sum(one.allocated_gpu_ms for one in found.promised)
         most_ms = found.looked_at_gpu_ms - found.uses[Use.FREE] - found.uses[Use.UNALLOCATED_USE]
@@ -195,7 +191,7 @@ def _use(condition: Condition, report: Report) -> ConditionResult:
         most_ms = least_ms + found.uses[Use.UNKNOWN]
     whole_ms = found.looked_at_gpu_ms
     if condition.unit == "%" and not whole_ms:
-        return _untold(condition, "nothing was observed")
+        return _unknown_result(condition, "nothing was observed")
     if condition.unit == "%":
         bounds, tolerance = (least_ms / whole_ms, most_ms / whole_ms), _ROUNDING
         written = f"{percent(bounds[0])} % of what was looked at is {condition.metric}"
@@ -206,22 +202,22 @@ def _use(condition: Condition, report: Report) -> ConditionResult:
     if least.is_met == most.is_met:
         return least
     unknown = amount((most_ms - least_ms) / MS_PER_HOUR, 3)
-    return _untold(condition, f"at least {written}, and of {unknown} GPU-hours that is not known")
+    return _unknown_result(condition, f"at least {written}, and of {unknown} GPU-hours that is not known")
 
 
 def _empty_now(condition: Condition, now: Now, report: Report) -> ConditionResult:
-    if not report.is_allocation_looked_at:
-        return _untold(condition, _NOBODY_LOOKS)
+    if not report.allocation_sources:
+        return _unknown_result(condition, _NOBODY_LOOKS)
     cards = len({(one.host, one.gpu) for one in now.empty})
     may_be = [(one.host, one.gpu) for one in now.maybe_promised]
     unknown = len({*may_be, *((one.host, one.gpu) for one in now.allocations if one.use == Use.UNKNOWN)})
-    told = f"{cards:,} cards are allocated and empty now"
-    least, most = _compared(condition, cards, told), _compared(condition, cards + unknown, told)
-    return least if least.is_met == most.is_met else _untold(condition, f"{told}, and {unknown:,} may be")
+    sentence = f"{cards:,} cards are allocated and empty now"
+    least, most = _compared(condition, cards, sentence), _compared(condition, cards + unknown, sentence)
+    return least if least.is_met == most.is_met else _unknown_result(condition, f"{sentence}, and {unknown:,} may be")
 
 
 _NOBODY_LOOKS: Final = "no source of allocations is looked at: gua daemon --allocation"
 
 
-def _untold(condition: Condition, why: str) -> ConditionResult:
-    return ConditionResult(is_met=None, why=f"{condition.text}: cannot be told ({why})")
+def _unknown_result(condition: Condition, why: str) -> ConditionResult:
+    return ConditionResult(is_met=None, why=f"{condition.text}: unknown ({why})")

@@ -13,7 +13,7 @@ from gua.report.allocation_sources import SOURCES, SourceRow
 from gua.report.filters import Labels
 from gua.report.hours import Hour
 from gua.report.model import Card, Extent, Headline, Window
-from gua.report.parts import Parts, in_parts, parts_of_ticks
+from gua.report.parts import PartReader, Parts, parts_of_ticks
 from gua.report.prices import COSTS, CostsRow, Prices
 from gua.report.promises import PROMISES, PromiseRow
 from gua.report.questions import Answer, ask
@@ -29,7 +29,7 @@ class ReportContext:
     """The queries of one report; ``bounds`` and ``read`` are parameters of the views.
 
     ``prices`` are the prices valid in the window. ``parts`` are batches of hosts for queries that read intervals, used
-    where one query for all hosts would exceed its memory limit. ``asked`` caches the results by view and parameters.
+    where one query for all hosts would exceed its memory limit. ``results`` caches the results by view and parameters.
     """
 
     reader: ViewReader
@@ -42,7 +42,7 @@ class ReportContext:
     read: Mapping[str, object]
     prices: Prices
     parts: Parts
-    asked: dict[tuple[str, str], Answer[object]] = field(default_factory=dict)
+    results: dict[tuple[str, str], Answer[object]] = field(default_factory=dict)
 
     def rows(self, view: View[R], *, only_if: Callable[[], object] | None = None, **more: object) -> Answer[R]:
         """Query a view once and return a callable for its rows; no rows where ``only_if`` returns an empty value.
@@ -53,7 +53,7 @@ class ReportContext:
 
     def rows_in_parts(self, view: View[R], *, only_if: Callable[[], object] | None = None, **more: object) -> Answer[R]:
         """Query a view once per batch of hosts (``parts``); return its rows batch after batch."""
-        return self._once(in_parts(self.reader, self.parts), view, only_if, more)
+        return self._once(PartReader(self.reader, self.parts) if self.parts else self.reader, view, only_if, more)
 
     def rows_of_ticks(
         self, view: View[R], hours: Iterable[Hour], *, only_if: Callable[[], object] | None = None, **more: object
@@ -67,11 +67,11 @@ class ReportContext:
         self, reader: ViewReader, view: View[R], only_if: Callable[[], object] | None, more: Mapping[str, object]
     ) -> Answer[R]:
         key = (view.name, str(more))
-        if key not in self.asked:
+        if key not in self.results:
             every = {**self.read, **self.prices.parameters, "timezone": self.window.timezone, **more}
             parameters = {name: every[name] for name in view.parameters}
-            self.asked[key] = cache(ask(reader, view, parameters, only_if))
-        return cast("Answer[R]", self.asked[key])
+            self.results[key] = cache(ask(reader, view, parameters, only_if))
+        return cast("Answer[R]", self.results[key])
 
     def sources(self) -> Answer[SourceRow]:
         """Query the allocation sources and how long each was readable."""

@@ -58,37 +58,25 @@ def costs_json(costs: Costs) -> Json:
     return {state: cost_json(cost) for state, cost in costs.items()}
 
 
-def _rows_by_state(costs: Costs) -> list[dict[str, Cell]]:
+def _rows(cost: Cost | Costs) -> list[dict[str, Cell]]:
     """Return one row of columns per currency; the unpriced GPU-hours are in the first."""
+    by_state = [] if isinstance(cost, Cost) else [cost[state] for state in STATES]
+    costs = {"cost": cost} if isinstance(cost, Cost) else dict(zip(_BY_STATE, by_state, strict=True))
     total = added(costs.values())
     unpriced = None if total is None else total.unpriced_gpu_ms / MS_PER_HOUR
     return [
         {
             "currency": currency,
-            **{
-                column: None if currency is None else costs[state].amounts.get(currency, 0)
-                for state, column in zip(STATES, _BY_STATE, strict=True)
-            },
+            **{column: None if currency is None else one.amounts.get(currency, 0) for column, one in costs.items()},
             "unpriced_gpu_hours": None if place else unpriced,
         }
         for place, currency in enumerate((total and total.amounts) or [None])
     ]
 
 
-def _rows(cost: Cost) -> list[dict[str, Cell]]:
-    return [
-        {
-            "currency": currency,
-            "cost": None if currency is None else cost.amounts[currency],
-            "unpriced_gpu_hours": None if place else cost.unpriced_gpu_ms / MS_PER_HOUR,
-        }
-        for place, currency in enumerate(cost.amounts or [None])
-    ]
-
-
 def with_currencies(row: Cells, cost: Cost | Costs | None, whose: Iterable[str]) -> Iterator[Cells]:
     """Yield a row with its cost, then one row per further currency with only the ``whose`` columns and the amounts."""
-    first, *others = [{}] if cost is None else _rows(cost) if isinstance(cost, Cost) else _rows_by_state(cost)
+    first, *others = [{}] if cost is None else _rows(cost)
     yield {**row, **first}
     for further in others:
         yield {**{column: row[column] for column in whose}, **further}
@@ -101,7 +89,7 @@ CostByState = Annotated[
     Unit(
         json=costs_json,
         columns=("currency", *_BY_STATE, "unpriced_gpu_hours"),
-        cells=lambda costs: _rows_by_state(costs)[0],
+        cells=lambda costs: _rows(costs)[0],
     ),
 ]
 """Cost by state: in CSV a currency, and a column of amounts for each state."""

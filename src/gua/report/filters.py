@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from gua.core.errors import UsageError
+from gua.core.plaintext import few
 from gua.report.model import Filter
 
 HOST_KEY: Final = "host.name"
@@ -75,33 +76,32 @@ def check_key(key: str, labels: Labels) -> None:
     known = {one for of_host in labels.values() for one in of_host}
     if key not in known:
         ordered = sorted(known, key=lambda one: (one.startswith(_OWN), one))
-        told = _named(ordered) or "none at all: set OTEL_RESOURCE_ATTRIBUTES for the agents"
-        raise UsageError(f"no host has a label {_short(key)!r}: there are {told}")
+        labels_known = _named(ordered) or "none at all: set OTEL_RESOURCE_ATTRIBUTES for the agents"
+        raise UsageError(f"no host has a label {short(key)!r}: there are {labels_known}")
 
 
 def _pair(text: str) -> tuple[str, str]:
     key, equals, value = text.partition("=")
     if not equals or not key.strip():
-        raise UsageError(f"--where {_short(text)!r} is no label: write KEY=VALUE, as in team=vision")
+        raise UsageError(f"--where {short(text)!r} is no label: write KEY=VALUE, as in team=vision")
     return key.strip(), value
 
 
 def _or(key: str, values: Iterable[str]) -> str:
-    return " or ".join(f"{key}={_short(value)}" for value in sorted(values))
+    return " or ".join(f"{key}={short(value)}" for value in sorted(values))
 
 
 def _values(key: str, labels: Labels) -> str:
     counted = Counter(of_host[key] for of_host in labels.values() if key in of_host)
     return _named(
-        [f"{_short(value)} ({count})" for value, count in sorted(counted.items(), key=lambda v: (-v[1], v[0]))]
+        [f"{short(value)} ({count})" for value, count in sorted(counted.items(), key=lambda v: (-v[1], v[0]))]
     )
 
 
-def _named(names: Sequence[str]) -> str:
-    shown = ", ".join(map(_short, names[:_MOST_NAMED]))
-    rest = len(names) - _MOST_NAMED
-    return f"{shown} and {rest} more" if rest > 0 else shown
+def _named(names: Iterable[str]) -> str:
+    return few([*map(short, names)], _MOST_NAMED)
 
 
-def _short(text: str) -> str:
+def short(text: str) -> str:
+    """Return text cut to 60 characters."""
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from gua.core.parameters import BOUNDS
@@ -108,18 +108,3 @@ def read_of(
     days = {hour.hour // _HOURS_OF_A_DAY for hour in hours if hour.is_merged}
     days -= {start_ms // MS_PER_DAY for start_ms in price_starts_ms if start_ms % MS_PER_DAY}
     return {**bounds, "tick_hours": tick_hours(hours), "use_hourly": use_hourly, "days": sorted(days) or [NO_HOUR]}
-
-
-def parts(hours: Sequence[Hour]) -> Iterator[list[int]]:
-    """Yield the hours read from their ticks in batches of a bounded number of card ticks; at least one batch."""
-    part: list[int] = []
-    card_ticks = 0
-    for hour in hours:
-        if hour.is_counted:
-            continue
-        if card_ticks >= PART_CARD_TICKS:
-            yield part
-            part, card_ticks = [], 0
-        part.append(hour.hour)
-        card_ticks += hour.card_ticks
-    yield part or [NO_HOUR]

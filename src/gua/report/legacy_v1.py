@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Annotated, Final, NamedTuple
 
 from gua.core.durations import to_rfc3339
 from gua.core.errors import UsageError
 from gua.core.parameters import BOUNDS
-from gua.core.plaintext import cells
 from gua.core.ports import ViewReader
 from gua.core.untrusted import is_word_of
 from gua.core.view import Count, StateName, ValueKind, View
@@ -20,7 +19,8 @@ from gua.report.filters import Selection
 from gua.report.hours import Hour, choose_hours, read_of
 from gua.report.kit.fields import AS_IS, Hours, Unit, filled, to_json
 from gua.report.kit.figures import NONE, HourFormat, plural
-from gua.report.kit.style import Style, table
+from gua.report.kit.style import Style
+from gua.report.kit.tables import Rows, draw
 from gua.report.model import Placed, Window
 from gua.report.rows import EXTENT, OVERVIEW
 from gua.report.states import ACTIVE, IDLE_HELD, MS_PER_HOUR, STATES, TRULY_IDLE
@@ -53,7 +53,7 @@ WHY: Final = {
     "lost": "the driver lost the card, or it needs a reset",
     "utilization": "utilization could not be read while something may be held",
     "pid_namespace": "the agent saw the processes of its own container alone",
-    "processes": "the process list could not be read, or nothing tells whether it could: its rule takes that for empty",
+    "processes": "the process list could not be read, or that is unknown: its rule takes that for empty",
     "memory": "what is held is not known",
     "not-read": "utilization could not be read: its rule has no such tick",
     "instance": "a MIG instance: its rule looks at whole cards alone",
@@ -212,11 +212,10 @@ def _cards(found: OlderRules, style: Style) -> Iterator[str]:
     yield from _title("1. Card ticks by its rule", style)
     several = len({card.host for card in found.cards}) > 1
     columns = THEIRS if not any(card.theirs[NOT_COUNTED] for card in found.cards) else ALL_THEIRS
-    rows = [
-        (_label(card, style, with_host=several), *(f"{card.theirs[state]:,}" for state in columns))
-        for card in found.cards
-    ]
-    yield from _table((("card", *columns), *rows), style)
+    rows = Rows(found.cards)
+    rows.add("card", lambda card: _label(card, style, with_host=several), left=True)
+    rows.add(columns, lambda card: [f"{card.theirs[state]:,}" for state in columns])
+    yield from draw(rows.table(), style)
 
 
 def _cross(found: OlderRules, style: Style) -> Iterator[str]:
@@ -227,8 +226,10 @@ def _cross(found: OlderRules, style: Style) -> Iterator[str]:
         for ours in STATES
     }
     shown = [theirs for theirs in ALL_THEIRS if theirs in THEIRS or any(sums[theirs, one] for one in STATES)]
-    rows = [(theirs, *(f"{sums[theirs, ours]:,}" for ours in STATES)) for theirs in shown]
-    yield from _table((("", *STATES), *rows), style)
+    rows = Rows(shown)
+    rows.add("", lambda theirs: theirs, left=True)
+    rows.add(STATES, lambda theirs: [f"{sums[theirs, ours]:,}" for ours in STATES])
+    yield from draw(rows.table(), style)
     same = sum(cell.card_ticks for cell in found.cells if not cell.why)
     share = 100 * same / found.card_ticks
     if same not in {0, found.card_ticks}:  # a part is never rounded to 0 or 100 %
@@ -250,18 +251,6 @@ def _differences(found: OlderRules, style: Style) -> Iterator[str]:
 
 def _title(text: str, style: Style) -> Iterator[str]:
     yield from (style.title(line) for line in style.wrap(text, indent=0))
-
-
-def _table(rows: Sequence[Sequence[str]], style: Style) -> Iterator[str]:
-    """Yield the lines of a table, or one sentence per row where the table does not fit."""
-    lines = table(rows, left=1)
-    if max(map(cells, lines)) <= style.width:
-        yield from lines
-        return
-    head, *body = rows
-    for row in body:
-        written = ", ".join(f"{name} {cell}" for name, cell in zip(head[1:], row[1:], strict=True))
-        yield from style.wrap(f"{row[0]}: {written}", indent=2, hanging=4)
 
 
 def _label(card: OlderCard, style: Style, *, with_host: bool) -> str:

@@ -226,7 +226,7 @@ class Report:
 
     ``sections`` are the names of the requested sections, in report order. :meth:`get` returns a section's own model. A
     requested section may have none: ``streaks_skipped`` is then the number of card-hours that exceeded its limit.
-    ``asked_ms`` is the time of the request (Unix ms), ``groups_by`` the requested groups of cards.
+    ``requested_at_ms`` is the time of the request (Unix ms), ``groups_by`` the requested groups of cards.
     ``allocation_sources`` is empty where no allocation source is configured.
     """
 
@@ -246,7 +246,7 @@ class Report:
     allocation_sources: tuple[ReportedSource, ...] = ()
     sections: tuple[str, ...]
     streaks_skipped: int | None = None
-    asked_ms: int | None = None
+    requested_at_ms: int | None = None
     groups_by: tuple[str, ...] = ()
     models: Mapping[type, object] = field(default_factory=dict)
 
@@ -254,12 +254,7 @@ class Report:
     def ends_now(self) -> bool:
         """Return whether the window ends at the request, within three intervals or five minutes; True if unknown."""
         near_ms = _NOW_TICKS * max((extent.interval_ms or 0 for extent in self.extents), default=0)
-        return self.asked_ms is None or self.window.until_ms >= self.asked_ms - max(near_ms, _NOW_MS)
-
-    @property
-    def is_allocation_looked_at(self) -> bool:
-        """Return whether any host has an allocation source."""
-        return bool(self.allocation_sources)
+        return self.requested_at_ms is None or self.window.until_ms >= self.requested_at_ms - max(near_ms, _NOW_MS)
 
     def get(self, kind: type[T]) -> T | None:
         """Return the model of this class, ``None`` where its section was not requested or could not be made."""

@@ -1,9 +1,10 @@
-"""Split queries of a large fleet into batches of hosts, so that each fits into a query's memory limit."""
+"""Size limits, and batches of hosts for queries of a large fleet, so that each fits into a query's memory limit."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from gua.core.ports import Row, ViewReader
 from gua.report.hours import PART_CARD_TICKS, Hour
@@ -11,6 +12,21 @@ from gua.report.model import Extent
 
 Parts = tuple[tuple[str, ...], ...]
 """The hosts of each batch; empty for a fleet that is queried at once."""
+MOST_UNROLLED_TICKS: Final = 250_000
+"""Card ticks without an hourly rollup: above this many an embedded store rolls them up before it reports."""
+MOST_CARD_HOURS_OF_A_PART: Final = 100_000
+"""Card-hours of process intervals that one query reads: takes 220 MB of the embedded engine's 300."""
+MOST_CARD_HOURS_IN_PARTS: Final = 2_000_000
+"""Maximum card-hours of default sections that read intervals in batches of hosts: 930 cards over 90 days."""
+MOST_CARD_HOURS_AT_ONCE: Final = 500_000
+"""Maximum card-hours of default sections that read all hosts in one query: 690 cards over 30 days."""
+MOST_CARD_HOURS_OF_TICKS: Final = 2_000_000
+"""Maximum card-hours of default sections that read every tick of a process, host by host."""
+
+
+def card_hours(hours: Sequence[Hour], extents: Iterable[Extent]) -> int:
+    """Return the card-hours of a window: its hours with ticks times all cards."""
+    return len(hours) * sum(extent.cards for extent in extents)
 
 
 def parts_of(extents: Sequence[Extent], hours: int, most: int) -> Parts:
@@ -39,14 +55,9 @@ def parts_of_ticks(extents: Sequence[Extent], hours: Iterable[Hour]) -> Parts:
     )
 
 
-def in_parts(reader: ViewReader, parts: Parts) -> ViewReader:
-    """Return a reader that runs each query once per batch, in sequence, and yields the rows of all."""
-    return _PartReader(reader, parts) if parts else reader
-
-
 @dataclass(frozen=True)
-class _PartReader:
-    """A reader that queries a fleet in batches of hosts."""
+class PartReader:
+    """A reader that runs each query once per batch of hosts, in sequence, and yields the rows of all."""
 
     reader: ViewReader
     parts: Parts

@@ -10,7 +10,7 @@ from gua.report.uses import UseName
 
 COUNTED: Final = frozenset(("gua", "canhazgpu"))
 """Sources whose allocations are reservations, counted by kind."""
-UNTOLD: Final = ""
+TICKS_DELETED: Final = ""
 
 
 class PromiseRow(NamedTuple):
@@ -82,7 +82,7 @@ class WaitsRow(NamedTuple):
 class ReservationsRow(NamedTuple):
     """The number of an owner's reservations of one kind that covered a tick of the window.
 
-    Kind :data:`UNTOLD` are reservations whose ticks are no longer stored.
+    Kind :data:`TICKS_DELETED` are reservations whose ticks are no longer stored.
     """
 
     source: str

@@ -11,6 +11,7 @@ from gua.core.ports import Row, ViewReader
 from gua.core.view import View
 
 R = TypeVar("R")
+T = TypeVar("T")
 # Returns the rows of a query, or raises its error.
 Answer = Callable[[], Sequence[R]]
 
@@ -28,19 +29,22 @@ def start(reader: ViewReader, rows: Answer[R]) -> Answer[R]:
     A server spends most of a report's time on query planning, one thread per query. Independent queries therefore run
     concurrently.
     """
-    if not reader.is_concurrent:
-        return rows
-    answer: Future[Sequence[R]] = Future()
+    return in_thread(rows).result if reader.is_concurrent else rows
+
+
+def in_thread(call: Callable[[], T]) -> Future[T]:
+    """Start a call in a thread and return its future result."""
+    future: Future[T] = Future()
 
     def run() -> None:
         try:
-            answer.set_result(rows())
-        except BaseException as error:  # noqa: BLE001 - raised again where the rows are used
-            answer.set_exception(error)
+            future.set_result(call())
+        except BaseException as error:  # noqa: BLE001 - raised again where the result is used
+            future.set_exception(error)
 
     # A daemon thread does not delay the exit: a cancelled report does not wait for the server.
     threading.Thread(target=run, daemon=True).start()
-    return answer.result
+    return future
 
 
 Question = tuple[str, Mapping[str, object]]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Annotated, Final
 
 from gua.core.untrusted import is_word_of
@@ -39,17 +39,14 @@ def columns(of: Iterable[Use], ending: str = "gpu_hours") -> tuple[str, ...]:
     return tuple(f"{use.replace('-', '_')}_{ending}" for use in of)
 
 
-def uses_json(uses: Uses) -> Json:
-    """Return the GPU-hours and the share of each use as a JSON object."""
-    return {use: {"gpu_hours": hours(uses.get(use, 0)), "share": ratio(share(uses, use))} for use in USES}
+def _json_of(of: Iterable[Use]) -> Callable[[Uses], Json]:
+    """Return a function that yields the GPU-hours of these uses, and their shares of them together, as JSON."""
 
+    def json(uses: Uses) -> Json:
+        parts = {use: uses.get(use, 0) for use in of}
+        return {use: {"gpu_hours": hours(ms), "share": ratio(share(parts, use))} for use, ms in parts.items()}
 
-def _promised_json(uses: Uses) -> Json:
-    whole = total(uses, PROMISED)
-    return {
-        use: {"gpu_hours": hours(uses.get(use, 0)), "share": ratio(uses.get(use, 0) / whole if whole else None)}
-        for use in PROMISED
-    }
+    return json
 
 
 def _promised_cells(uses: Uses) -> dict[str, Cell]:
@@ -57,9 +54,9 @@ def _promised_cells(uses: Uses) -> dict[str, Cell]:
     return dict(zip(columns(PROMISED), values, strict=True))
 
 
-ByUse = Annotated[Uses, Unit(json=uses_json)]
+ByUse = Annotated[Uses, Unit(json=_json_of(USES))]
 """GPU time by use, all seven."""
-ByPromisedUse = Annotated[Uses, Unit(json=_promised_json, columns=columns(PROMISED), cells=_promised_cells)]
+ByPromisedUse = Annotated[Uses, Unit(json=_json_of(PROMISED), columns=columns(PROMISED), cells=_promised_cells)]
 """Allocated GPU time by use: in CSV a column of GPU-hours for each."""
 CostByUse = Annotated[CostsByUse | None, Unit(json=lambda costs: {use: cost_json(cost) for use, cost in costs.items()})]
 """Cost by use."""

@@ -9,6 +9,7 @@ from typing import Final
 from gua.core.durations import to_rfc3339
 from gua.core.errors import NothingRecordedError, UnavailableError, UsageError
 from gua.core.moments import last_week_ms, local_day, month_ms, parse_moment_ms, zone
+from gua.core.plaintext import few
 from gua.report.filters import Selection
 from gua.report.model import Extent, Window
 
@@ -152,6 +153,4 @@ def no_data(window: Window, extents: Sequence[Extent]) -> UnavailableError:
 
 def names(hosts: Iterable[str]) -> str:
     """Return a list of at most five hosts, and the number of the others."""
-    every = list(hosts)
-    rest = len(every) - _NAMED_HOSTS
-    return ", ".join(every[:_NAMED_HOSTS]) + (f" and {rest} more" if rest > 0 else "")
+    return few([*hosts], _NAMED_HOSTS)

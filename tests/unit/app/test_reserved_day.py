@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from fakes import reserved_day as day
+from fakes.reports import render_json
 from gua.core.ports import SpooledTick
 from gua.core.tick import Tick
 from gua.core.words import Use
 from gua.otlp.encode import encode
 from gua.report.collect import collect
-from gua.report.forms.data import render_json
 from gua.report.forms.html import render_html
 from gua.report.forms.text import render_text
 from gua.report.kit.style import Style

@@ -12,16 +12,16 @@ from typing import Any
 
 import pytest
 
-from fakes.reports import HOSTILE, HOUR_MS, having, lacking, week_report, with_allocation
+from fakes.reports import HOSTILE, HOUR_MS, having, lacking, render_json, week_report, with_allocation
 from fakes.reports import fleet_report as fleet_of
 from fakes.store import SINCE_MS, UNTIL_MS, card, lab, store_of, whole
 from gua.core.plaintext import cells
 from gua.core.words import AllocationStatus, Use
 from gua.report.allocation_sources import SourceRow
-from gua.report.answers import AskedOfEmpty, answers
+from gua.report.answers import EmptyOwner, answers
 from gua.report.collect import collect
 from gua.report.conditions import judge, parse_condition
-from gua.report.forms.data import render_csv, render_json
+from gua.report.forms.data import render_csv
 from gua.report.forms.first_screen import BRIEF, SECTIONS, Steps
 from gua.report.forms.first_screen.screen import render_first_screen
 from gua.report.forms.html import render_html
@@ -31,7 +31,7 @@ from gua.report.kit.figures import HourFormat
 from gua.report.kit.style import Style
 from gua.report.model import Report
 from gua.report.prices import Prices, PriceSpan
-from gua.report.promises import PROMISES, UNTOLD, PromiseRow, ReservationsRow, WaitsRow
+from gua.report.promises import PROMISES, TICKS_DELETED, PromiseRow, ReservationsRow, WaitsRow
 from gua.report.section_list import section_named
 from gua.report.sections.allocation import PromisedHours, allocation, allocation_name
 from gua.report.sections.contention import ContentionRow, Contentions, contention
@@ -138,9 +138,9 @@ class TestTheSection:
             whole(PROMISES, {"is_total": 1, "source": "gua", "owner": owner, "use": "used", "gpu_us": HOUR_US})
             for owner in ("ana", "bo", "chen")
         )
-        told_of = [ReservationsRow("gua", "ana", "run", 2), ReservationsRow("gua", "bo", "run", 2)]
-        gone = ReservationsRow("gua", "bo", UNTOLD, 1)
-        found = allocation(rows, (), week.headline, Prices(()), [*told_of, gone])
+        cost_suffix = [ReservationsRow("gua", "ana", "run", 2), ReservationsRow("gua", "bo", "run", 2)]
+        gone = ReservationsRow("gua", "bo", TICKS_DELETED, 1)
+        found = allocation(rows, (), week.headline, Prices(()), [*cost_suffix, gone])
         counted = {one.owner: (one.runs, one.manuals) for one in found.owners}
         assert counted == {"ana": (2, 0), "bo": (None, None), "chen": (0, 0)}
 
@@ -268,9 +268,9 @@ class TestTheFirstScreen:
 
     def test_who_did_not_come_is_asked_among_the_others_by_what_it_wasted(self, week: Report) -> None:
         found = answers(week)
-        wasted = [one.wasted_gpu_ms for one in found.ask]
+        wasted = [one.wasted_gpu_ms for one in found.owners]
         assert wasted == sorted(wasted, reverse=True)
-        empty = [one for one in found.ask if isinstance(one, AskedOfEmpty)]
+        empty = [one for one in found.owners if isinstance(one, EmptyOwner)]
         assert found.empty is not None
         assert sum(one.wasted_gpu_ms for one in empty) == pytest.approx(found.empty.gpu_ms)
         assert [one.owner for one in empty][:2] == ["bob", "tr\x1b[31mainer\x07\x00\x9b2J\r\n\tend"]
@@ -312,14 +312,14 @@ class TestTheFirstScreen:
 
     def test_a_source_that_cannot_be_read_is_a_warning(self, week: Report) -> None:
         text = " ".join(render_text(week, Style(width=120)).split())
-        said = "Allocations cannot be read from slurm on gpu-1 (squeue gave no answer within 3 s): what no"
+        said = "Allocations cannot be read from slurm on gpu-1 (squeue gave no answer within 3 s): cards"
         assert said in text
         # One that was failing when its agent was told to leave it cannot be read by anybody now.
         left = tuple(
             one if one.ok else replace(one, last_ms=one.last_ms - 24 * HOUR_MS) for one in week.allocation_sources
         )
-        told_of = " ".join(render_text(replace(week, allocation_sources=left), Style(width=120)).split())
-        assert "To whom cards are promised cannot be read" not in told_of
+        cost_suffix = " ".join(render_text(replace(week, allocation_sources=left), Style(width=120)).split())
+        assert "To whom cards are promised cannot be read" not in cost_suffix
         well = tuple(replace(one, ok=True) for one in week.allocation_sources)
         assert said not in " ".join(render_text(replace(week, allocation_sources=well), Style(width=120)).split())
 
@@ -415,5 +415,5 @@ def test_of_hosts_all_of_whose_ticks_are_gone_it_is_said_that_nobody_knows_who_w
     shown = having(week_report(), Contentions([told["gone"]]))
     text = section_named("contention").text
     said = [part for part in text(shown, Style(width=100), HourFormat(1)) if isinstance(part, str)]
-    assert said[1] == "Who waited is not known of 4.0 hours: no tick that is kept tells it."
+    assert said[1] == "The queue of 4.0 hours is unknown: none is stored."
     assert not any("Nobody waited" in part for part in said)

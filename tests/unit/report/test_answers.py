@@ -41,7 +41,7 @@ def used(report: Report, *owners: OwnerUsage) -> Report:
 
 
 def asked(report: Report) -> IdleOwner:
-    (one,) = answers(report).ask
+    (one,) = answers(report).owners
     return one
 
 
@@ -53,7 +53,7 @@ def test_programs_of_an_owner_are_one_and_who_wasted_most_comes_first(report: Re
     programs = (("ana", "a", 3), ("bo", "b", 5), ("ana", "c", 4))
     found = answers(used(report, *(owner(*one) for one in programs), owner(None, "d", 2, used_hours=99)))
 
-    assert [(one.owner, one.wasted_gpu_ms / HOUR_MS, one.gpu_ms / HOUR_MS) for one in found.ask] == [
+    assert [(one.owner, one.wasted_gpu_ms / HOUR_MS, one.gpu_ms / HOUR_MS) for one in found.owners] == [
         ("ana", 7, 9),
         ("bo", 5, 6),
         (None, 2, 101),
@@ -61,24 +61,25 @@ def test_programs_of_an_owner_are_one_and_who_wasted_most_comes_first(report: Re
 
 
 def test_who_wasted_nothing_is_not_asked(report: Report) -> None:
-    assert answers(used(report, owner("ana", "a", 0))).ask == ()
+    assert answers(used(report, owner("ana", "a", 0))).owners == ()
 
 
 def test_owners_and_what_nobody_owns_add_up_to_the_headline(report: Report) -> None:
     found = answers(report)
 
     assert found.unowned is not None
-    total = sum(one.wasted_gpu_ms for one in found.ask) + found.unowned.wasted_gpu_ms
+    total = sum(one.wasted_gpu_ms for one in found.owners) + found.unowned.wasted_gpu_ms
     assert total == pytest.approx(report.headline.states[IDLE_HELD].gpu_ms)
     assert found.wasted.gpu_ms == report.headline.states[IDLE_HELD].gpu_ms
 
 
 def test_what_was_wasted_is_told_as_gpus_of_those_expected(report: Report) -> None:
     wasted = answers(report).wasted
+    share = report.headline.shares[IDLE_HELD]
 
     assert wasted.gpus == report.headline.equivalent_gpus[IDLE_HELD]
     assert wasted.of_gpus == pytest.approx(5)
-    assert wasted.share == pytest.approx((wasted.gpus or 0) / 5)
+    assert share == pytest.approx((wasted.gpus or 0) / 5)
 
 
 def test_an_owner_holds_what_it_idles_on_and_what_it_works_on(report: Report) -> None:
@@ -105,7 +106,7 @@ def test_an_owner_holds_what_it_idles_on_and_what_it_works_on(report: Report) ->
 def test_memory_that_nobody_owns_is_no_owner_s(report: Report) -> None:
     found = answers(used(report, owner(None, "a", 1)))
 
-    assert [one.holds for one in found.ask] == [()]
+    assert [one.holds for one in found.owners] == [()]
     assert found.unowned is not None
     assert [(held.pid, held.index) for held in found.unowned.holds] == [(None, 1)]
     assert found.unowned.wasted_gpu_ms == 0
@@ -141,14 +142,14 @@ def test_whether_who_was_on_a_silent_host_is_gone_is_not_known(
 def test_without_streaks_nobody_knows_who_is_there(report: Report) -> None:
     found = answers(lacking(used(report, owner("ana", "a", 1, end_ms(report))), Now))
 
-    assert (found.ask[0].is_gone, found.ask[0].holds, found.free) == (None, (), None)
+    assert (found.owners[0].is_gone, found.owners[0].holds, found.free) == (None, (), None)
 
 
 def test_a_report_of_nothing_has_no_answer() -> None:
     found = answers(empty_report())
 
-    assert (found.ask, found.unowned, found.free) == ((), None, None)
-    assert (found.wasted.gpu_ms, found.wasted.share, found.wasted.gpus, found.wasted.of_gpus) == (0, None, None, None)
+    assert (found.owners, found.unowned, found.free) == ((), None, None)
+    assert (found.wasted.gpu_ms, found.wasted.gpus, found.wasted.of_gpus) == (0, None, None)
 
 
 def priced(one: OwnerUsage, unpriced_hours: float = 0, **amounts: float) -> OwnerUsage:
@@ -171,9 +172,9 @@ def test_who_cost_most_comes_first_where_all_of_it_has_one_currency(
     owners = (priced(owner("long", "a", 5), EUR=1.0), priced(owner("dear", "b", 2), **dear))
     made = used(replace(report, headline=replace(report.headline, costs=dict.fromkeys(STATES, total))), *owners)
     found = answers(made)
-    assert found.ask[0].owner == first
+    assert found.owners[0].owner == first
     assert found.wasted.cost == total
-    assert {one.owner: one.cost for one in found.ask} == {
+    assert {one.owner: one.cost for one in found.owners} == {
         "long": Cost(amounts={"EUR": 1.0}, unpriced_gpu_ms=0),
         "dear": Cost(amounts=dear, unpriced_gpu_ms=0),
     }

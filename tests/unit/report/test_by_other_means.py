@@ -229,7 +229,7 @@ def test_what_a_reclaim_would_give_back(both: Both) -> None:
 
 def work_of(counted: Counted, one: Seen, by: str) -> str | None:
     """Return the kind of work or the served model of a process."""
-    told = means.told_of(counted, one, "workload_kind" if by == "kind" else "workload_model")
+    told = means.cost_suffix(counted, one, "workload_kind" if by == "kind" else "workload_model")
     return told or (workload_kind(one.row["program"]) if by == "kind" else None)
 
 

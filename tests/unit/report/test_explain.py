@@ -122,7 +122,7 @@ def test_the_lines_of_the_rules_stand_there_with_their_numbers_up_to_the_one_tha
         "1 unknown no the card's status is ok",
         "2 active no utilization 3.2 % < 10 %, the largest of general 3.2 %, encoder not known",
         "3a truly-idle no held at most 8.5 GiB > threshold 100 MiB",
-        "3b truly-idle no the driver tells its reserve",
+        "3b truly-idle no the driver reports its reserve",
         "4a idle-held yes held at least 8.5 GiB > threshold 100 MiB",
     ):
         assert line in words

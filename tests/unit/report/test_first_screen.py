@@ -12,9 +12,18 @@ from typing import Any
 
 import pytest
 
-from fakes.reports import HOUR_MS, MINUTE_MS, UNTIL_MS, empty_report, fleet_report, having, lacking, week_report
+from fakes.reports import (
+    HOUR_MS,
+    MINUTE_MS,
+    UNTIL_MS,
+    empty_report,
+    fleet_report,
+    having,
+    lacking,
+    render_json,
+    week_report,
+)
 from gua.core.plaintext import cells
-from gua.report.forms.data import render_json
 from gua.report.forms.first_screen import SECTIONS, Steps
 from gua.report.forms.first_screen.screen import render_first_screen
 from gua.report.kit.basis import at
@@ -324,7 +333,7 @@ def test_the_command_that_tells_of_idle_seconds_can_be_typed(week: Report, width
 
 def test_a_host_in_its_first_minutes_says_since_when_it_records(week: Report) -> None:
     since = UNTIL_MS - 8 * MINUTE_MS
-    made = replace(week, coverage=replace(week.coverage, effective_since_ms=since), asked_ms=UNTIL_MS)
+    made = replace(week, coverage=replace(week.coverage, effective_since_ms=since), requested_at_ms=UNTIL_MS)
     assert "GPU usage of 8 minutes, recorded since 2026-03-29 23:52 Europe/Berlin" in flat(made)
     agents = tuple(replace(extent, source="agent", first_ms=since) for extent in week.extents)
     begun = replace(made, extents=agents, coverage=replace(made.coverage, ratio=0.1, unobserved_gpu_ms=9 * HOUR_MS))
@@ -333,15 +342,15 @@ def test_a_host_in_its_first_minutes_says_since_when_it_records(week: Report) ->
         replace(begun, coverage=replace(begun.coverage, expected_gpu_ms=10 * HOUR_MS), extents=week.extents)
     )
     ended = replace(week.coverage, effective_since_ms=since - 24 * HOUR_MS, effective_until_ms=since - 23 * HOUR_MS)
-    imported = flat(replace(week, coverage=ended, asked_ms=UNTIL_MS + 24 * HOUR_MS))
+    imported = flat(replace(week, coverage=ended, requested_at_ms=UNTIL_MS + 24 * HOUR_MS))
     assert "GPU usage of 1 hour, recorded since 2026-03-28 22:52 to 2026-03-28 23:52 Europe/Berlin" in imported
     assert "gua explain gpu-1 1 2026-03-28T22:52:00Z" in imported
-    old = replace(made, asked_ms=UNTIL_MS + 24 * HOUR_MS)
+    old = replace(made, requested_at_ms=UNTIL_MS + 24 * HOUR_MS)
     assert "recorded since 2026-03-29 23:52 to 2026-03-30 00:00 Europe/Berlin" in flat(old)
 
 
 def test_of_a_window_that_is_over_nothing_is_said_to_be_now(week: Report) -> None:
-    over = flat(replace(week, asked_ms=UNTIL_MS + 24 * HOUR_MS))
+    over = flat(replace(week, requested_at_ms=UNTIL_MS + 24 * HOUR_MS))
     assert "holds at the end" in over
     assert "Free at the end: " in over
     assert " now" not in over
@@ -397,7 +406,7 @@ def test_the_card_to_explain_is_the_worst_one_where_others_have_its_index(week: 
 def test_reasons_of_unknown_time_are_the_largest(week: Report) -> None:
     reasons = [UnknownReason(reason=name, gpu_ms=ms, card_ticks=1) for name, ms in (("lost", 1.0), ("memory", 9.0))]
     made = replace(spent(week, 0, 0, 0, 10), unknown=tuple(reasons))
-    assert "observed: how much memory is held could not be told." in flat(made)
+    assert "observed: the held memory is unknown." in flat(made)
 
 
 def test_seconds_are_left_out_of_windows_longer_than_a_day() -> None:

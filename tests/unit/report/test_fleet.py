@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
+from fakes.reports import render_json
 from fakes.store import DAY_MS, HOUR_MS, SINCE_MS, UNTIL_MS, FakeStore, card, extent, store_of
 from gua.core.errors import UsageError
 from gua.core.plaintext import cells
 from gua.report.collect import collect
-from gua.report.forms.data import render_json
 from gua.report.forms.text import render_text
 from gua.report.kit.style import Style
 from gua.report.model import Report

@@ -7,10 +7,10 @@ from collections.abc import Callable
 
 import pytest
 
+from fakes.reports import render_json
 from fakes.store import UNTIL_MS, lab
 from gua.core.plaintext import cells
 from gua.report.collect import collect
-from gua.report.forms.data import render_json
 from gua.report.forms.text import render_text
 from gua.report.kit.style import Style
 from gua.report.model import Report

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from gua.core.ports import Row
 from gua.report.hours import FEW_CARD_TICKS, PART_CARD_TICKS, Hour, HourRow, hours_of, read_of, ticks_an_hour
 from gua.report.model import Extent
-from gua.report.size_limit import MOST_UNROLLED_TICKS
+from gua.report.parts import MOST_UNROLLED_TICKS
 
 BOUNDS = {"since_ms": 1, "until_ms": 2, "hosts": ["a"]}
 ROWS = [

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from fakes.reports import render_json
 from fakes.store import HOUR_MS, UNTIL_MS, lab
 from gua.report.collect import collect
-from gua.report.forms.data import render_json
 from gua.report.window import ReportRequest
 
 STATES = ["active", "idle-held", "truly-idle", "unknown"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from dataclasses import replace
@@ -10,8 +11,7 @@ from typing import Any
 
 import pytest
 
-from fakes.reports import having, week_report
-from gua.report.forms.data import report_json
+from fakes.reports import having, render_json, week_report
 from gua.report.sections.allocation import PromisedHours, PromisedWork, PromisedWorkBy
 from gua.report.states import STATES
 
@@ -87,7 +87,7 @@ def written() -> set[str]:
     week = week_report()
     work = PromisedWork(name=None, allocated_gpu_ms=0, uses={})
     asked = replace(week[PromisedHours], work_by=(PromisedWorkBy(by="kind", rows=(work,)),))
-    return set(keys(report_json(having(week, asked))))
+    return set(keys(json.loads(render_json(having(week, asked)))))
 
 
 def test_every_key_is_documented(written: set[str]) -> None:
@@ -99,6 +99,6 @@ def test_every_documented_key_is_there(written: set[str]) -> None:
 
 
 def test_a_key_that_nobody_documented_is_found() -> None:
-    whole = report_json(week_report())
+    whole = json.loads(render_json(week_report()))
     whole["now"]["holders"][0]["colour"] = "red"  # type: ignore[index, call-overload] # a JSON object
     assert set(keys(whole)) - documented() == {"now.holders[].colour"}

@@ -15,12 +15,12 @@ from typing import get_type_hints
 
 import pytest
 
-from fakes.reports import having, week_report
+from fakes.reports import having, render_json, week_report
 from fakes.store import UNTIL_MS, lab
 from gua.cli import output_options
 from gua.report import section_list, sections
 from gua.report.collect import collect
-from gua.report.forms.data import render_csv, render_json
+from gua.report.forms.data import render_csv
 from gua.report.forms.html import render_html
 from gua.report.forms.markdown import render_markdown
 from gua.report.forms.text import render_text

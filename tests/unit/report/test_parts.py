@@ -15,7 +15,7 @@ from gua.report.hours import PART_CARD_TICKS, Hour
 from gua.report.kit.figures import HourFormat
 from gua.report.kit.style import Style
 from gua.report.model import Extent, Window
-from gua.report.parts import in_parts, parts_of, parts_of_ticks
+from gua.report.parts import PartReader, parts_of, parts_of_ticks
 from gua.report.prices import PricedTime, Prices
 from gua.report.sections.contention import Contentions
 from gua.report.sections.right_size import RightSize
@@ -62,11 +62,10 @@ def test_ticks_are_read_of_as_many_hosts_as_a_question_takes() -> None:
 def test_each_part_is_asked_for_by_its_hosts() -> None:
     reader = Asked()
 
-    rows = in_parts(reader, (("a", "b"), ("c",))).rows("streaks", {"hosts": [], "limit": 3})
+    rows = PartReader(reader, (("a", "b"), ("c",))).rows("streaks", {"hosts": [], "limit": 3})
 
     assert list(rows) == [{"view": "streaks", "hosts": ["a", "b"]}, {"view": "streaks", "hosts": ["c"]}]
     assert reader.asked == [{"hosts": ["a", "b"], "limit": 3}, {"hosts": ["c"], "limit": 3}]
-    assert in_parts(reader, ()) is reader
 
 
 def test_holders_are_told_apart_where_there_are_parts_alone() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from fakes.reports import having, week_report
 from gua.core.words import Use
-from gua.report.answers import AskedOfEmpty, EmptyPromise, IdleOwner, Unowned, answers
+from gua.report.answers import EmptyAllocations, EmptyOwner, IdleOwner, Unowned, answers
 from gua.report.costs import Cost, added_by_state
 from gua.report.forms.first_screen.answers import amounts, other_people, places
 from gua.report.forms.first_screen.overview import day
@@ -165,7 +165,7 @@ def test_whom_to_ask_the_others_and_nobody_add_up_to_what_was_held_and_what_was_
     promised = replace(report[PromisedHours], uses={Use.USED: SIXTHS, Use.EMPTY: 3 * SIXTHS, Use.FREE: SIXTHS})
     shown = replace(having(report, promised), headline=replace(report.headline, states=states))
     held = [IdleOwner(owner=f"h{n}", gpu_ms=SIXTHS, wasted_gpu_ms=SIXTHS, **NOT_THERE) for n in range(3)]
-    empty = [AskedOfEmpty(owner=f"e{n}", gpu_ms=SIXTHS, wasted_gpu_ms=SIXTHS, cost=None, holds=()) for n in range(3)]
+    empty = [EmptyOwner(owner=f"e{n}", gpu_ms=SIXTHS, wasted_gpu_ms=SIXTHS, cost=None, holds=()) for n in range(3)]
     nobody = Unowned(wasted_gpu_ms=SIXTHS, cost=None, holds=())
     hours = HourFormat(1)
     uses = first_table("allocation", shown)
@@ -175,7 +175,7 @@ def test_whom_to_ask_the_others_and_nobody_add_up_to_what_was_held_and_what_was_
         named = [*held[:most], *empty[:most]]
         of_named, of_rest, of_nobody = amounts(shown, named, [*held[most:], *empty[most:]], nobody, hours)
         assert sum(map(float, (*of_named, of_rest, of_nobody))) == pytest.approx(together)
-    told = replace(answers(shown), empty=EmptyPromise(gpu_ms=3 * SIXTHS, cost=None, share=0.6))
+    told = replace(answers(shown), empty=EmptyAllocations(gpu_ms=3 * SIXTHS, cost=None, share=0.6))
     said = " ".join(sentences(shown, told, STYLE, hours))
     assert f"{of_empty} GPU-hours ({next(row[2] for row in uses if row[0] == Use.EMPTY)} %) were allocated" in said
 
@@ -190,9 +190,8 @@ def test_the_hour_in_which_a_state_is_most_is_written_as_in_its_section() -> Non
 
 
 def test_what_the_hours_of_owners_are_is_said_once_where_currencies_leave_room_for_a_plain_table_alone() -> None:
-    drawn = section_named("usage").drawn
-    assert drawn is not None
-    told = [part for part in drawn(week_report(), Style(width=80), HourFormat(1)) if isinstance(part, str)]
+    parts = section_named("usage").text(week_report(), Style(width=80), HourFormat(1))
+    told = [part for part in parts if isinstance(part, str)]
     assert len(told) == len(set(told))
 
 
@@ -216,7 +215,7 @@ def test_what_groups_cost_is_what_the_currency_s_sum_says() -> None:
     every = [*(replace(group, name=name) for name in ("a", "b", "c")), replace(group, name="d", costs=unpriced)]
     headline = replace(report.headline, costs=added_by_state(one.costs for one in every))
     shown = replace(having(report, Groupings([Grouping(by="host", groups=tuple(every))])), headline=headline)
-    rows = [row[7] for row in first_table("groups", shown)]
+    rows = [row[6] for row in first_table("groups", shown)]
     assert rows[-1] == "-"
     assert sum(float(cost) for cost in rows[:-1]) == pytest.approx(0.07)
 
@@ -235,7 +234,7 @@ def test_others_are_people_each_once(rest: str, said: str) -> None:
     # Who was promised cards and left them empty may have held others.
     first, *more = rest.split()
     every = [
-        AskedOfEmpty(owner=first, wasted_gpu_ms=1, gpu_ms=1, cost=None, holds=()),
+        EmptyOwner(owner=first, wasted_gpu_ms=1, gpu_ms=1, cost=None, holds=()),
         *(replace(ana, owner=owner) for owner in more),
     ]
     assert other_people([ana], every) == said

@@ -121,8 +121,12 @@ def test_a_card_of_which_a_driver_tells_less_is_no_smaller_model() -> None:
 
 
 def test_memory_that_is_not_told_is_not_usable() -> None:
-    assert usable(80 * GIB, GIB, is_told=True) == usable(80 * GIB, None, is_told=True) == 79 * GIB
-    assert usable(None, GIB, is_told=True) is usable(0, 0, is_told=True) is usable(80 * GIB, 0, is_told=False) is None
+    def card(limit: int | None, reserved: int | None, *, is_cut: int = 0, is_shared: int = 0) -> CardSizeRow:
+        return CardSizeRow("node-1", "GPU-1", 0, None, limit, reserved, is_cut, False, None, is_shared)  # noqa: FBT003
+
+    assert usable(card(80 * GIB, GIB)) == usable(card(80 * GIB, None)) == 79 * GIB
+    assert usable(card(None, GIB)) is usable(card(0, 0)) is None
+    assert usable(card(80 * GIB, 0, is_cut=1)) is usable(card(80 * GIB, 0, is_shared=1)) is None
 
 
 def row(gpu: str, owner: str, peak: int | None, *, unknown_ms: int = 0) -> RightSizeRow:

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from fakes.promises import promised
+from fakes.reports import render_json
 from fakes.restless import restless
 from gua.core.ports import Row, SpooledTick
 from gua.core.tick import Tick
 from gua.otlp.encode import encode
 from gua.report.collect import collect
-from gua.report.forms.data import render_json
 from gua.report.section_list import section_names
 from gua.report.window import ReportRequest
 from gua.sim.host import END_MS

@@ -9,9 +9,8 @@ from dataclasses import replace
 
 import pytest
 
-from fakes.reports import HOSTILE, bare_report, empty_report, having, week_report
+from fakes.reports import HOSTILE, bare_report, empty_report, having, render_json, week_report
 from gua.core.plaintext import cells
-from gua.report.forms.data import render_json
 from gua.report.forms.text import render_text
 from gua.report.kit.style import NARROWEST, Style
 from gua.report.model import Report

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from fakes.reports import render_json
 from gua.app.opening import counting
 from gua.core.errors import UnavailableError
 from gua.core.ports import SpooledTick
@@ -19,7 +20,6 @@ from gua.otlp.encode import encode
 from gua.report import collect as collecting
 from gua.report import hours as report_hours
 from gua.report.collect import collect
-from gua.report.forms.data import report_json
 from gua.report.hours import choose_hours
 from gua.report.window import ReportRequest
 from gua.sim.host import END_MS, Scenario, simulate
@@ -52,7 +52,7 @@ def spooled(tick: Tick) -> SpooledTick:
 
 def report(store: Store, *, from_ticks: bool = False, **request: object) -> str:
     asked = ReportRequest(now_ms=END_MS, from_ticks=from_ticks, **request)  # type: ignore[arg-type] # as above
-    return json.dumps(report_json(collect(store, asked)))
+    return render_json(collect(store, asked))
 
 
 def numbers(store: Store, *, from_ticks: bool = False, **request: object) -> str:
@@ -126,18 +126,18 @@ def test_a_report_counts_what_an_upgrade_left_uncounted_and_says_so(
     store: Store, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     asked = ReportRequest(now_ms=END_MS)
-    counted = report_json(collect(store, asked))
+    counted = json.loads(render_json(collect(store, asked)))
     command(store, "ALTER TABLE gua.rollups UPDATE fingerprint = 1 WHERE true SETTINGS mutations_sync = 1")
     make_few_ticks_too_many(monkeypatch)
     assert uncounted(store) > 40
 
-    assert report_json(collect(store, asked, count=counting(store))) == counted
+    assert json.loads(render_json(collect(store, asked, count=counting(store)))) == counted
 
     assert uncounted(store) == 0
     assert capsys.readouterr().err == (
         "gua: hours of the store are not counted yet, or by another version: they are counted now, once\n"
     )
-    assert report_json(collect(store, asked, count=pytest.fail)) == counted
+    assert json.loads(render_json(collect(store, asked, count=pytest.fail))) == counted
 
 
 def test_a_report_is_had_where_hours_cannot_be_counted(
@@ -150,9 +150,9 @@ def test_a_report_is_had_where_hours_cannot_be_counted(
     monkeypatch.setattr(Store, "count_hours", full)
     make_few_ticks_too_many(monkeypatch)
     asked = ReportRequest(now_ms=END_MS, sections=SUMS)
-    before = report_json(collect(store, asked))
+    before = json.loads(render_json(collect(store, asked)))
     command(store, "TRUNCATE TABLE gua.rollups")
-    assert report_json(collect(store, asked, count=counting(store))) == before
+    assert json.loads(render_json(collect(store, asked, count=counting(store)))) == before
     assert capsys.readouterr().err.endswith("gua: hours could not be counted: the disk is full\n")
 
 

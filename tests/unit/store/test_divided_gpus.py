@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -15,10 +14,10 @@ from fakes import by_other_means as means
 from fakes.by_other_means import DAY_MS, HOUR_MS, Key, Recorded
 from fakes.divided import divided
 from fakes.fleet import spooled_ticks
+from fakes.reports import render_json
 from gua.core.durations import to_rfc3339
 from gua.core.words import Source
 from gua.report.collect import collect
-from gua.report.forms.data import report_json
 from gua.report.model import Card, Report
 from gua.report.window import ReportRequest
 from gua.sim.host import END_MS
@@ -107,5 +106,5 @@ def test_what_is_expected_is_what_plain_ticks_tell(store: Store) -> None:
 
 def test_it_is_the_same_from_hours_and_from_ticks(store: Store) -> None:
     for since_ms, until_ms in windows():
-        ticked = json.dumps(report_json(reported(store, since_ms, until_ms, from_ticks=True)))
-        assert json.dumps(report_json(reported(store, since_ms, until_ms))) == ticked
+        ticked = render_json(reported(store, since_ms, until_ms, from_ticks=True))
+        assert render_json(reported(store, since_ms, until_ms)) == ticked

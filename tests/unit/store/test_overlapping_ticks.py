@@ -11,9 +11,9 @@ from random import Random
 import pytest
 
 from fakes.fleet import agent_tick, spooled_ticks
+from fakes.reports import render_json
 from gua.core.tick import Tick
 from gua.report.collect import collect
-from gua.report.forms.data import report_json
 from gua.report.section_list import section_names
 from gua.report.window import ReportRequest
 from gua.sim.host import END_MS
@@ -62,8 +62,8 @@ def test_what_no_tick_covers_is_unobserved_however_often_the_rest_was(
     with open_store(made_store(tmp_path / "two")) as store:
         assert store.land(list(spooled_ticks(ticks))) == []
         store.count_hours()
-        counted = report_json(collect(store, request))
-        assert json.dumps(counted) == json.dumps(report_json(collect(store, replace(request, from_ticks=True))))
+        counted = json.loads(render_json(collect(store, request)))
+        assert counted == json.loads(render_json(collect(store, replace(request, from_ticks=True))))
     coverage, (overlap,) = counted["coverage"], counted["overlaps"]
     assert coverage["unobserved_gpu_hours"] == pytest.approx(not_covered_ms(ticks) / HOUR_MS, abs=1e-6)
     assert coverage["observed_gpu_hours"] > coverage["expected_gpu_hours"]

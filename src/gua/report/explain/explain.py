@@ -16,7 +16,7 @@ from typing import Final
 from gua.core.durations import parse_duration_ms, to_rfc3339
 from gua.core.errors import UnavailableError, UsageError
 from gua.core.moments import parse_moment_ms, zone
-from gua.core.plaintext import safe
+from gua.core.plaintext import few, safe
 from gua.core.ports import ViewReader
 from gua.core.rules import Rules, State
 from gua.core.words import Mig
@@ -33,6 +33,7 @@ from gua.report.explain.model import (
     TickRow,
     facts_of,
 )
+from gua.report.kit.fields import grouped
 from gua.report.model import Setting
 from gua.report.questions import ask
 from gua.report.rows import EXTENT, RULES
@@ -168,10 +169,10 @@ def explain(reader: ViewReader, request: ExplainRequest) -> Explanation:
     if around_ms:
         bounds = (at_ms - around_ms - 1, at_ms + around_ms)
         before, after = _sides(moments, at_ms)
-        around = _ask_moments(reader, card, at_ms, MOST_TICKS + 1, bounds)
+        around = _query_moments(reader, card, at_ms, MOST_TICKS + 1, bounds)
         moments = sorted({*before[-1:], *after[:1], *around})
         if len(moments) > MOST_TICKS:
-            raise UsageError(f"--around {request.around} is more than {MOST_TICKS:,} ticks: ask for fewer")
+            raise UsageError(f"--around {request.around} is more than {MOST_TICKS:,} ticks: give fewer")
     if not moments:
         raise UnavailableError(f"there are no ticks of {card.gpu} of {host} any more: the store keeps its hours alone")
     spans = [(end - duration, end) for end, duration in moments]
@@ -245,12 +246,8 @@ def _begins(uuid: str, text: str) -> bool:
 
 
 def _named(cards: Sequence[ExplainedCard]) -> str:
-    told = [
-        f"{'-' if card.gpu_index is None else card.gpu_index} ({safe(card.gpu, _LONGEST)})"
-        for card in cards[:_MOST_NAMED]
-    ]
-    rest = len(cards) - _MOST_NAMED
-    return ", ".join(told) + (f" and {rest} more" if rest > 0 else "") if told else "none"
+    names = [f"{'-' if card.gpu_index is None else card.gpu_index} ({safe(card.gpu, _LONGEST)})" for card in cards]
+    return few(names, _MOST_NAMED) or "none"
 
 
 def rules_of(settings: Iterable[Setting]) -> Rules:
@@ -276,12 +273,12 @@ def _around(text: str) -> tuple[int, int]:
 
 def _moments(reader: ViewReader, card: ExplainedCard, at_ms: int, most: int) -> list[tuple[int, int]]:
     """Return ticks near a time as (end, duration) in ms: up to ``most`` on each side of the covering one."""
-    near = _ask_moments(reader, card, at_ms, most + 1, (at_ms - _NEAR_MS, at_ms + _NEAR_MS))
+    near = _query_moments(reader, card, at_ms, most + 1, (at_ms - _NEAR_MS, at_ms + _NEAR_MS))
     before, after = _sides(near, at_ms)
     is_short_before = len(before) <= most and card.first_ms < at_ms - _NEAR_MS
     is_short_after = len(after) <= most and card.last_ms > at_ms + _NEAR_MS
     if is_short_before or is_short_after:  # other ticks are farther away
-        near = _ask_moments(reader, card, at_ms, most + 1, (_FIRST_MS, _LAST_MS))
+        near = _query_moments(reader, card, at_ms, most + 1, (_FIRST_MS, _LAST_MS))
         before, after = _sides(near, at_ms)
     covered = bool(after) and after[0][0] - after[0][1] < at_ms
     return before[-most:] + after[: most + covered]
@@ -292,7 +289,7 @@ def _sides(moments: list[tuple[int, int]], at_ms: int) -> tuple[list[tuple[int, 
     return [tick for tick in moments if tick[0] < at_ms], [tick for tick in moments if tick[0] >= at_ms]
 
 
-def _ask_moments(
+def _query_moments(
     reader: ViewReader, card: ExplainedCard, at_ms: int, most: int, bounds: tuple[int, int]
 ) -> list[tuple[int, int]]:
     parameters = {
@@ -311,16 +308,12 @@ def _explained(
 ) -> tuple[ExplainedTick, ...]:
     rules = rules_of(settings)
     parameters = {"host": card.host, "gpu": card.gpu, "since_ms": moments[0][0] - 1, "until_ms": moments[-1][0]}
-    processes: dict[int, list[ExplainedProcessRow]] = {}
     process_rows = ask(reader, EXPLAIN_PROCESSES, parameters)
     ticks = EXPLAIN_TICKS.rows(reader, parameters)
-    for row in process_rows():
-        processes.setdefault(row.ts_ms, []).append(row)
-    parts: dict[int, list[ExplainedPartRow]] = {}
+    processes = grouped(process_rows(), lambda row: row.ts_ms)
     # Parts exist only with allocation, and this query takes as long as all others together.
-    if any(row.allocation is not None for row in ticks):
-        for part in EXPLAIN_ALLOCATIONS.rows(reader, parameters):
-            parts.setdefault(part.ts_ms, []).append(part)
+    has_parts = any(row.allocation is not None for row in ticks)
+    parts = grouped(EXPLAIN_ALLOCATIONS.rows(reader, parameters) if has_parts else (), lambda row: row.ts_ms)
     return tuple(
         ExplainedTick(
             row=row,

@@ -43,15 +43,15 @@ _TEXTS: Final = {
     ("1", Why.STATUS): "the card's status is {status}",
     ("2", Why.UTILIZATION_UNKNOWN): "no utilization is known",
     ("2", Why.COMPARED): "utilization {utilizations}",
-    ("3", Why.COUNTED_MEMORY_UNKNOWN): "{counted} not tell how much memory: somebody is there",
+    ("3", Why.COUNTED_MEMORY_UNKNOWN): "{counted} not have known memory: somebody is there",
     ("3a", Why.HELD_UPPER_UNKNOWN): "held at most is not known: {why_no_upper}",
     ("3a", Why.COMPARED): "held at most {comparison}",
     ("3b", Why.HELD_UPPER_UNKNOWN): "held at most is not known",
-    ("3b", Why.RESERVE_KNOWN): "the driver tells its reserve, so what is above the threshold is not that",
+    ("3b", Why.RESERVE_KNOWN): "the driver reports its reserve, so what is above the threshold is not that",
     ("3b", Why.LIST_UNKNOWN): "{no_list}",
     ("3b", Why.IGNORED_MEMORY_UNKNOWN): "{ignored}",
     ("3b", Why.COMPARED): (
-        "the driver does not tell its reserve, which may be up to {reserve}: held at least {comparison}"
+        "the driver does not report its reserve, which may be up to {reserve}: held at least {comparison}"
     ),
     ("3c", Why.HELD_UPPER_KNOWN): "held at most is known, so it decides",
     ("3c", Why.LIST_UNKNOWN): "{no_list}",
@@ -59,8 +59,8 @@ _TEXTS: Final = {
     ("3c", Why.COMPARED): "counted processes hold {comparison}",
     ("4", Why.UTILIZATION_UNKNOWN): "general utilization is not known, so it cannot be called low",
     ("4a", Why.COMPARED): "held at least {comparison}{why_no_more}",
-    ("4b", Why.COUNTED_MEMORY_UNKNOWN): "{counted} not tell how much memory: one is there",
-    ("4b", Why.COUNTED_MEMORY_KNOWN): "every counted process tells its memory",
+    ("4b", Why.COUNTED_MEMORY_UNKNOWN): "{counted} not have known memory: one is there",
+    ("4b", Why.COUNTED_MEMORY_KNOWN): "the memory of every counted process is known",
     ("4b", Why.LIST_UNKNOWN): "{no_list}",
     ("4c", Why.LIST_KNOWN): "the list of processes is known, so held at least decides",
     ("4c", Why.RESERVE_UNKNOWN): (
@@ -111,8 +111,8 @@ def _utilizations(line: Line, facts: CardFacts) -> str:
         "decoder": facts.utilization_decoder,
         "busiest process": facts.process_utilization_max,
     }
-    told = ", ".join(f"{what} {ratio_text(value)}" for what, value in each.items() if value != 0)
-    largest = f"the largest of {told}" if told else "no engine and no process above 0"
+    values = ", ".join(f"{what} {ratio_text(value)}" for what, value in each.items() if value != 0)
+    largest = f"the largest of {values}" if values else "no engine and no process above 0"
     return f"{ratio_text(line.value)} {'>=' if line.fits else '<'} {ratio_text(line.limit)}, {largest}"
 
 
@@ -124,7 +124,7 @@ def _no_list(facts: CardFacts) -> str:
 
 def _ignored_of_unknown_memory(facts: CardFacts) -> str:
     processes = plural(ignored(facts).unknown, "ignored process does", "ignored processes do")
-    return f"{processes} not tell how much memory, which may be all that is in use"
+    return f"{processes} not have known memory, which may be all that is in use"
 
 
 THERE: Final = {

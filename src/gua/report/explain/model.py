@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
-from typing import Any, Final, NamedTuple
+from typing import Annotated, Any, Final, NamedTuple
 
 from gua.core.facts import CardFacts, TypeTotals
 from gua.core.metrics import ACTIVITY_SCALE
@@ -15,6 +15,7 @@ from gua.core.stored import CardValues, ProcessValues
 from gua.core.view import Count, Moment, ProcessStateName, StateName, View
 from gua.core.words import ROW_REMAPS, ProcessList, ProcessType, held_down_by
 from gua.report.kit.basis import size
+from gua.report.kit.fields import AS_IS, FirstSeen, LastSeen, Seconds
 from gua.report.uses import UseName
 
 NOT_KNOWN: Final = "not known"
@@ -27,16 +28,16 @@ class ExplainedCard:
 
     host: str
     gpu: str
-    gpu_index: Count | None
+    gpu_index: Annotated[Count | None, AS_IS.named("index")]
     name: str | None
     mig: str | None
     parent: str | None
     driver_version: str | None
     pci: str | None
     source: str
-    interval_ms: Count | None
-    first_ms: Moment
-    last_ms: Moment
+    interval_ms: Seconds[Count | None]
+    first_ms: FirstSeen[Moment]
+    last_ms: LastSeen[Moment]
 
 
 class MomentRow(NamedTuple):
@@ -180,7 +181,7 @@ CARD_VALUES: Final = (
     Value(column="utilization_coverage_ms", label="samples cover", unit="s", parts=1000),
     Value(column="idle_time_ms", label="of that below active", unit="s", parts=1000),
     Value(column="idle_energy_mj", label="energy of it", unit="J", parts=1000, is_optional=True),
-    Value(column="idle_energy_coverage_ms", label="told of", unit="s", parts=1000, is_optional=True),
+    Value(column="idle_energy_coverage_ms", label="sampled for", unit="s", parts=1000, is_optional=True),
     Value(column="memory_used_bytes", label="memory in use", unit="By"),
     Value(column="memory_limit_bytes", label="of the card", unit="By"),
     Value(column="memory_reserved_bytes", label="driver's reserve", unit="By"),

@@ -5,12 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
-from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from typing import Any, Final
 
 from gua.core.durations import to_rfc3339
-from gua.core.moments import zone
 from gua.core.plaintext import cells, pad, pad_left
 from gua.core.rules import State
 from gua.core.words import HARDWARE, HEAT, POWER_CAP, ROW_REMAPS, held_down_by
@@ -30,13 +28,13 @@ from gua.report.explain.model import (
     Value,
     ratio_text,
 )
-from gua.report.kit.basis import REASONS, SOURCES, moment, size
+from gua.report.kit.basis import REASONS, SOURCES, local_time, moment, size
+from gua.report.kit.fields import json_of
 from gua.report.kit.figures import plural, span
 from gua.report.kit.style import Style
 
 UNOBSERVED: Final = "unobserved"
 NOT_PROMISED: Final = "Not allocated"
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _LABEL_WIDTH: Final = 22
 _SIDE_BY_SIDE_FROM: Final = 48
 _NAME_WIDTH: Final = 60
@@ -88,7 +86,7 @@ def _what(explanation: Explanation, style: Style) -> Iterator[str]:
     )
     yield from style.wrap(text, indent=2)
     if troubles := list(_troubles(tick)):
-        yield from style.wrap(f"The driver tells: {'; '.join(troubles)}.", indent=2)
+        yield from style.wrap(f"The driver reports: {'; '.join(troubles)}.", indent=2)
     if not tick.agrees:
         decided = tick.branches[-1].state
         text = f"! The rules of this gua come to {decided}: the store's are of another version, see gua schema check"
@@ -206,9 +204,9 @@ def _processes(explanation: Explanation, style: Style) -> Iterator[str]:
         began = f"started {_moment(created_ms, explanation)}" if created_ms is not None else "start not known"
         yield from columns.head(f"Process {pid}")
         # Unknown for most processes: no container, no declared workload.
-        unsaid = {*_SURROUNDINGS, *_WORK}
-        told = [fact for fact in PROCESS_FACTS if fact.of(newest) is not None or fact.column not in unsaid]
-        facts = [f"{fact.label} {style.name(fact.text(fact.of(newest)), _NAME_WIDTH)}" for fact in told]
+        rare = {*_SURROUNDINGS, *_WORK}
+        known_facts = [fact for fact in PROCESS_FACTS if fact.of(newest) is not None or fact.column not in rare]
+        facts = [f"{fact.label} {style.name(fact.text(fact.of(newest)), _NAME_WIDTH)}" for fact in known_facts]
         if all(getattr(newest, column) is None for column in _SURROUNDINGS):
             facts.append("no container, pod, job or unit known")
         yield from style.wrap(", ".join([began, *facts]), indent=2)
@@ -226,8 +224,8 @@ class _Columns:
     def __init__(self, explanation: Explanation, style: Style) -> None:
         self._explanation = explanation
         self._style = style
-        days = {_local(tick.ts_ms, explanation).date() for tick in explanation.ticks}
-        self._one_day = days <= {_local(explanation.at_ms, explanation).date()}
+        days = {local_time(tick.ts_ms, explanation.timezone).date() for tick in explanation.ticks}
+        self._one_day = days <= {local_time(explanation.at_ms, explanation.timezone).date()}
         values = [value for value in (*JUDGED_VALUES, *CARD_VALUES) if value.unit]
         texts = [value.text(value.of(tick.row)) for tick in explanation.ticks for value in values]
         states = [text or "" for tick in explanation.ticks for text in (tick.row.state, tick.row.reason)]
@@ -276,7 +274,7 @@ class _Columns:
 
     def _time(self, tick: ExplainedTick) -> str:
         mark = ">" if self._explanation.covering is not None and tick.ts_ms == self._explanation.covering.ts_ms else ""
-        local = _local(tick.ts_ms, self._explanation)
+        local = local_time(tick.ts_ms, self._explanation.timezone)
         return f"{mark}{local:%H:%M:%S}" if self._one_day else f"{mark}{local:%m-%d %H:%M:%S}"
 
 
@@ -297,43 +295,31 @@ def _labelled(label: str, text: str, style: Style) -> Iterator[str]:
         yield line if place else f"  {pad(label, _LABEL_WIDTH)}  {line.lstrip()}"
 
 
-def _local(unix_ms: int, explanation: Explanation) -> datetime:
-    return (_EPOCH + timedelta(milliseconds=unix_ms)).astimezone(zone(explanation.timezone))
-
-
 def _moment(unix_ms: int, explanation: Explanation) -> str:
     return moment(unix_ms, explanation.timezone)
 
 
 SCHEMA: Final = "gua.explain/1"
-_OF_CARD: Final = ("name", "mig", "parent", "driver_version", "pci", "source")
 _WHOSE: Final = ("owner", "uid", "kind", "job_name", "pod_uid", "pod_name", "pod_namespace")
 
 
-def render_explanation_json(told: Explanation) -> str:
+def render_explanation_json(explanation: Explanation) -> str:
     """Return the explanation as JSON; times are RFC 3339 UTC, unknown is null, an uncovered time is ``unobserved``."""
-    card, tick = told.card, told.covering
+    card, tick = explanation.card, explanation.covering
     explained = {
         "schema": SCHEMA,
         "host": card.host,
-        "card": {
-            "gpu": card.gpu,
-            "index": card.gpu_index,
-            **{name: getattr(card, name) for name in _OF_CARD},
-            "interval_seconds": None if card.interval_ms is None else card.interval_ms / 1000,
-            "first_seen": to_rfc3339(card.first_ms),
-            "last_seen": to_rfc3339(card.last_ms),
-        },
-        "time": to_rfc3339(told.at_ms),
-        "timezone": told.timezone,
+        "card": {name: value for name, value in json_of(card).items() if name != "host"},
+        "time": to_rfc3339(explanation.at_ms),
+        "timezone": explanation.timezone,
         "state": UNOBSERVED if tick is None else tick.row.state,
         "reason": None if tick is None else tick.row.reason,
         "rule": None if tick is None else tick.branches[-1].line,
-        "rules": [asdict(one) for one in told.settings],
+        "rules": [asdict(one) for one in explanation.settings],
         "covered_by": None if tick is None else to_rfc3339(tick.ts_ms),
-        "before": _span(told.before),
-        "after": _span(told.after),
-        "ticks": [_tick_json(one) for one in told.ticks],
+        "before": _span(explanation.before),
+        "after": _span(explanation.after),
+        "ticks": [_tick_json(one) for one in explanation.ticks],
     }
     return json.dumps(explained, indent=2, allow_nan=False) + "\n"
 

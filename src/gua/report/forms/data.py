@@ -9,25 +9,20 @@ from collections.abc import Iterable, Iterator
 from typing import Final, cast
 
 from gua.core.plaintext import safe
-from gua.report.kit.fields import Cell, Json, hours, number, to_json
+from gua.report.kit.fields import Cell, hours, number, to_json
 from gua.report.model import Report
 from gua.report.section_list import section_named, sections_of
 
 SCHEMA: Final = "gua.report/1"
 
 
-def render_json(report: Report) -> str:
-    """Return the report as JSON text: hours, shares and ratios as numbers, times RFC 3339 in UTC, unknown ``null``.
+def json_pieces(report: Report) -> Iterator[str]:
+    """Yield the report as JSON text: hours, shares and ratios as numbers, times RFC 3339 in UTC, unknown ``null``.
 
     Each key and each row of a section is one line. ``indent`` would use json's slow encoder in Python
     (``bench/bench_names.py``). Rows are encoded one by one: 10,000 cards' rows take five times the memory of their
     text.
     """
-    return "".join(json_pieces(report))
-
-
-def json_pieces(report: Report) -> Iterator[str]:
-    """Yield the text of :func:`render_json` row by row."""
     before = "{\n"
     for key, value in _keys(report):
         yield f"{before}  {_json_text(key)}: "
@@ -52,21 +47,16 @@ def _json_text(value: object) -> str:
     return json.dumps(value, allow_nan=False)
 
 
-def report_json(report: Report) -> Json:
-    """Return the report as a JSON-ready object with a constant order of keys.
+def _keys(report: Report) -> Iterator[tuple[str, object]]:
+    """Yield keys and values in a constant order; the value of a section of rows alone is an iterator.
 
     A section that was not requested has no key; a requested one without data is ``None``.
     """
-    return {key: list(value) if isinstance(value, Iterator) else value for key, value in _keys(report)}
-
-
-def _keys(report: Report) -> Iterator[tuple[str, object]]:
-    """Yield keys and values; the value of a section of rows alone is an iterator."""
-    asked = sections_of(report.sections)
+    sections = sections_of(report.sections)
     yield from {
         "schema": SCHEMA,
         "window": to_json(report.window),
-        "sections": [section.name for section in asked],
+        "sections": [section.name for section in sections],
         "hosts": list(report.hosts),
         "sources": sorted({extent.source for extent in report.extents}),
         "rules": {setting.key: number(setting.value) for setting in report.rules},
@@ -74,7 +64,7 @@ def _keys(report: Report) -> Iterator[tuple[str, object]]:
         "unknown": {reason.reason: hours(reason.gpu_ms) for reason in report.unknown},
         "streaks_skipped_card_hours": report.streaks_skipped,
     }.items()
-    for section in asked:
+    for section in sections:
         yield from section.to_json(report).items()
     yield from {
         "overlaps": to_json(report.overlaps),

@@ -7,17 +7,17 @@ from dataclasses import dataclass
 from importlib.resources import files
 from typing import Final
 
-from gua.report.answers import Answers, AskedOfEmpty, IdleOwner, ToAsk, answers
+from gua.report.answers import Answers, EmptyOwner, IdleOwner, TopOwner, answers
 from gua.report.costs import added
 from gua.report.forms.first_screen.answers import (
     Places,
     amounts,
     before,
+    cost_suffix,
     other_people,
     places,
     promised_to,
     sentences_of_free,
-    told_of,
     unowned,
     when,
 )
@@ -77,42 +77,46 @@ _NAME_WIDTH: Final = 28
 
 def first(report: Report, hours: HourFormat) -> Markup:
     """Return three columns: waste, top idle holders, and free cards."""
-    told, where = answers(report), places(report, STYLE)
+    found, where = answers(report), places(report, STYLE)
     blocks = {
-        "Wasted": _wasted(report, told, where, hours),
-        "Top idle holders": _ask(report, told, where, hours),
-        f"Free {when(report)}": _free(report, told, where),
+        "Wasted": _wasted(report, found, where, hours),
+        "Top idle holders": _top_holders(report, found, where, hours),
+        f"Free {when(report)}": _free(report, found, where),
     }
     return tag("div", *(tag("div", tag("h2", title), body) for title, body in blocks.items()), class_="answers")
 
 
-def _wasted(report: Report, told: Answers, where: Places, hours: HourFormat) -> Markup:
-    wasted = told.wasted
-    cost = tag("bdi", told_of(wasted.cost, STYLE))
+def _wasted(report: Report, answers: Answers, where: Places, hours: HourFormat) -> Markup:
+    wasted = answers.wasted
+    cost = tag("bdi", cost_suffix(wasted.cost, STYLE))
     amount = (
         tag("p", tag("strong", state_hours(report, hours)[IDLE_HELD]), " GPU-hours", cost) if wasted.gpu_ms else None
     )
     return join(
-        [amount, tag("p", " ".join(sentences(report, told, STYLE, hours))), _idle_seconds(report, told, where, hours)]
+        [
+            amount,
+            tag("p", " ".join(sentences(report, answers, STYLE, hours))),
+            _idle_seconds(report, answers, where, hours),
+        ]
     )
 
 
-def _idle_seconds(report: Report, told: Answers, where: Places, hours: HourFormat) -> Markup | None:
+def _idle_seconds(report: Report, answers: Answers, where: Places, hours: HourFormat) -> Markup | None:
     """Return the sentence on idle seconds with a link to its section, or the command for it."""
-    if told.idle_seconds is None:
+    if answers.idle_seconds is None:
         return None
-    words = tag("bdi", idle_seconds_in_words(report, told.idle_seconds, where, hours))
+    words = tag("bdi", idle_seconds_in_words(report, answers.idle_seconds, where, hours))
     if SECTION not in report.sections:
         return tag("p", words, f": gua report --section {SECTION}")
     return tag("p", words, ": ", tag("a", SECTION, href=f"#{SECTION}"))
 
 
-def _ask(report: Report, told: Answers, where: Places, hours: HourFormat) -> Markup:
-    shown, rest = told.ask[:MOST], told.ask[MOST:]
-    written, of_rest, of_unowned = amounts(report, shown, rest, told.unowned, hours)
+def _top_holders(report: Report, answers: Answers, where: Places, hours: HourFormat) -> Markup:
+    shown, rest = answers.owners[:MOST], answers.owners[MOST:]
+    written, of_rest, of_unowned = amounts(report, shown, rest, answers.unowned, hours)
     owners = [tag("li", *_owner(report, one, wasted, where)) for one, wasted in zip(shown, written, strict=True)]
-    of_others = told_of(added(one.cost for one in rest), STYLE)
-    left = None if told.unowned is None else tag("bdi", unowned(report, told.unowned, of_unowned, where, STYLE))
+    of_others = cost_suffix(added(one.cost for one in rest), STYLE)
+    left = None if answers.unowned is None else tag("bdi", unowned(report, answers.unowned, of_unowned, where, STYLE))
     return join(
         [
             tag("ol", *owners) if owners else tag("p", "Nobody is known to have wasted any."),
@@ -122,16 +126,16 @@ def _ask(report: Report, told: Answers, where: Places, hours: HourFormat) -> Mar
     )
 
 
-def _owner(report: Report, one: ToAsk, wasted: str, where: Places) -> Iterator[str]:
+def _owner(report: Report, one: TopOwner, wasted: str, where: Places) -> Iterator[str]:
     yield tag("b", NOT_KNOWN if one.owner is None else name(one.owner, _NAME_WIDTH))
     yield f" {wasted} GPU-hours"
-    if cost := told_of(one.cost, STYLE):
+    if cost := cost_suffix(one.cost, STYLE):
         yield tag("bdi", cost)
-    held = _promised(report, one, where) if isinstance(one, AskedOfEmpty) else _holds(report, one, where)
+    held = _promised(report, one, where) if isinstance(one, EmptyOwner) else _holds(report, one, where)
     yield tag("span", *held, class_="sub")
 
 
-def _promised(report: Report, one: AskedOfEmpty, where: Places) -> Iterator[str]:
+def _promised(report: Report, one: EmptyOwner, where: Places) -> Iterator[str]:
     """Yield the owner's longest empty allocation and since when it is empty."""
     if not one.holds:
         yield "allocated without a process"
@@ -167,11 +171,11 @@ def _holds(report: Report, one: IdleOwner, where: Places) -> Iterator[str]:
     yield f"; and {rest:,} more" if rest else ""
 
 
-def _free(report: Report, told: Answers, where: Places) -> Markup:
-    if told.free is None:
+def _free(report: Report, answers: Answers, where: Places) -> Markup:
+    if answers.free is None:
         return tag("p", "Not looked at.")
-    rest = len(told.free) - MOST
-    _, *others = sentences_of_free(report, told, where, STYLE)
+    rest = len(answers.free) - MOST
+    _, *others = sentences_of_free(report, answers, where, STYLE)
     cards = [
         tag(
             "li",
@@ -179,14 +183,14 @@ def _free(report: Report, told: Answers, where: Places) -> Markup:
             f" for {at_least(card.free_ms, is_lower_bound=card.is_lower_bound)}",
             tag("bdi", words) if (words := before(card, STYLE)) else None,
         )
-        for card in told.free[:MOST]
+        for card in answers.free[:MOST]
     ]
     return join(
         [
-            tag("p", tag("strong", f"{len(told.free):,}"), " card" if len(told.free) == 1 else " cards"),
+            tag("p", tag("strong", f"{len(answers.free):,}"), " card" if len(answers.free) == 1 else " cards"),
             tag("ul", *cards) if cards else None,
             paragraph(f"And {rest:,} more." if rest > 0 else None),
-            paragraph(promised_to(told.free) if told.free else None),
+            paragraph(promised_to(answers.free) if answers.free else None),
             *(paragraph(tag("bdi", text)) for text in others),
         ]
     )

@@ -34,7 +34,7 @@ def write_html(path: Path, report: Report) -> str:
         return page.encode("ascii", "xmlcharrefreplace").decode("ascii")
     check_target(path)
     content = page.encode("utf-8")
-    with _told(path):
+    with _errors_with(path):
         target = path.resolve()
         replace_private(target, content)
         mask = os.umask(0o077)  # reading the umask requires setting it
@@ -47,7 +47,7 @@ def check_target(path: Path) -> None:
     """Raise the errors of :func:`write_html` that a path causes, before a page exists."""
     if str(path) == "-":
         return
-    with _told(path):
+    with _errors_with(path):
         target = path.resolve()
         _check(target, safe(str(path), 200))
         with tempfile.TemporaryFile(dir=target.parent):  # the only reliable test of write access
@@ -55,7 +55,7 @@ def check_target(path: Path) -> None:
 
 
 @contextmanager
-def _told(path: Path) -> Iterator[None]:
+def _errors_with(path: Path) -> Iterator[None]:
     """Convert errors within the block to UsageError or UnavailableError with the path."""
     shown = safe(str(path), 200)
     try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterator, Sequence
 from typing import Final
 
+from gua.core.plaintext import few
 from gua.report.kit.basis import at, chosen, evidence, length, meanings
 from gua.report.kit.figures import HourFormat, percent, plural, span
 from gua.report.kit.style import Style
@@ -86,13 +87,12 @@ def _silent(report: Report, style: Style) -> Iterator[str]:
     if not report.silent:
         return
     newest_first = sorted(report.silent, key=lambda one: (-one.since_ms, one.host))
-    told = [
-        f"{style.name(one.host, _NAME_WIDTH)} since {at(one.since_ms, report.window)}"
-        for one in newest_first[:MOST_NAMED]
-    ]
-    rest = len(newest_first) - len(told)
-    more = f" and {rest} more (--json has all)" if rest else ""
-    yield f"{plural(len(newest_first), 'host is silent', 'hosts are silent')}: {', '.join(told)}{more}."
+    hosts = [f"{style.name(one.host, _NAME_WIDTH)} since {at(one.since_ms, report.window)}" for one in newest_first]
+    yield f"{plural(len(hosts), 'host is silent', 'hosts are silent')}: {_few_of_all(hosts)}."
+
+
+def _few_of_all(names: Sequence[str]) -> str:
+    return few(names, MOST_NAMED) + (" (--json has all)" if len(names) > MOST_NAMED else "")
 
 
 def _allocation_sources(report: Report, style: Style) -> Iterator[str]:
@@ -104,12 +104,10 @@ def _allocation_sources(report: Report, style: Style) -> Iterator[str]:
     if not failed:
         return
     names = [f"{style.name(one.source, _NAME_WIDTH)} on {style.name(one.host, _NAME_WIDTH)}" for one in failed]
-    rest = len(names) - MOST_NAMED
-    more = f" and {rest} more (--json has all)" if rest > 0 else ""
     why = f" ({style.name(failed[0].reason, 2 * _NAME_WIDTH)})" if failed[0].reason else ""
     yield (
-        f"Allocations cannot be read from {', '.join(names[:MOST_NAMED])}{more}{why}: what no other "
-        "source tells of is unknown, never free."
+        f"Allocations cannot be read from {_few_of_all(names)}{why}: cards that they "
+        "might cover are unknown, never free."
     )
 
 
@@ -141,17 +139,15 @@ def _skew(skew: Skew, style: Style) -> str:
 
 
 def _claim(claim: Claim, style: Style) -> str:
-    agents = ", ".join(
+    agents = [
         f"{style.name(shortened(agent.instance) or 'unknown agent')} on machine "
         f"{style.name(shortened(agent.host_id) or 'unknown')}"
-        for agent in claim.agents[:MOST_NAMED]
-    )
-    rest = len(claim.agents) - MOST_NAMED
-    more = f" and {rest} more" if rest > 0 else ""
+        for agent in claim.agents
+    ]
     host = style.name(claim.host, _NAME_WIDTH)
     return (
-        f"{plural(len(claim.agents), 'agent')} called their host {host} at the same time: {agents}{more}. Give each "
-        "host a name of its own with GUA_HOST_NAME."
+        f"{plural(len(agents), 'agent')} called their host {host} at the same time: {few(agents, MOST_NAMED)}. "
+        "Give each host a name of its own with GUA_HOST_NAME."
     )
 
 

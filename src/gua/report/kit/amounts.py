@@ -13,8 +13,6 @@ from gua.report.model import Report
 CENTS: Final = 2
 WASTED: Final = "wasted"
 WASTED_NOTE: Final = "what the idle-held GPU-hours cost, estimated from prices that somebody entered"
-AMOUNT_WIDTH: Final = 14
-"""Approximate width of a column of amounts [columns]."""
 _WIDEST_CURRENCY: Final = 12
 Name = Callable[[str, int], str]
 """Sanitizes a name of unknown origin for its output format and cuts it to a width [columns]."""
@@ -49,8 +47,8 @@ class Amounts:
             priced = {
                 row: cost.amounts[currency] for row, cost in enumerate(costs) if cost and currency in cost.amounts
             }
-            for row, told in zip(priced, amounts([*priced.values()], decimals), strict=True):
-                cells[row][column] = told
+            for row, text in zip(priced, amounts([*priced.values()], decimals), strict=True):
+                cells[row][column] = text
         return cells
 
 

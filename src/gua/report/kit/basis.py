@@ -9,7 +9,7 @@ from typing import Final
 
 from gua.core.durations import format_duration
 from gua.core.moments import zone
-from gua.report.kit.figures import NONE, HourFormat, percent, plural
+from gua.report.kit.figures import NONE, HourFormat, amount, percent, plural
 from gua.report.kit.style import Style
 from gua.report.kit.words import gpus_in_words, parts
 from gua.report.model import Report, Window
@@ -27,7 +27,7 @@ REASONS: Final = MappingProxyType(
         "utilization": "utilization could not be read while something may be held",
         "pid_namespace": "the agent did not see the host's processes (PID namespace)",
         "processes": "the list of processes could not be read",
-        "memory": "how much memory is held could not be told",
+        "memory": "the held memory is unknown",
     }
 )
 SOURCES: Final = MappingProxyType(
@@ -35,9 +35,14 @@ SOURCES: Final = MappingProxyType(
 )
 
 
+def local_time(unix_ms: int, timezone: str) -> datetime:
+    """Return a moment in a time zone."""
+    return (_EPOCH + timedelta(milliseconds=unix_ms)).astimezone(zone(timezone))
+
+
 def moment(unix_ms: int, timezone: str) -> str:
     """Return a moment in a time zone: ``2026-03-25 04:47``, with seconds if they are not 0."""
-    local = (_EPOCH + timedelta(milliseconds=unix_ms)).astimezone(zone(timezone))
+    local = local_time(unix_ms, timezone)
     return local.strftime("%Y-%m-%d %H:%M:%S" if local.second else "%Y-%m-%d %H:%M")
 
 
@@ -51,16 +56,16 @@ def at(unix_ms: int | None, window: Window) -> str:
 
 def since(unix_ms: int, window: Window) -> str:
     """Return a moment in a window's time zone, without the date on the window's last day, as in ``09:10``."""
-    told, end = moment(unix_ms - unix_ms % _MINUTE_MS, window.timezone), moment(window.until_ms, window.timezone)
-    return told.partition(" ")[2] if told[:10] == end[:10] else told
+    start, end = moment(unix_ms - unix_ms % _MINUTE_MS, window.timezone), moment(window.until_ms, window.timezone)
+    return start.partition(" ")[2] if start[:10] == end[:10] else start
 
 
 def length(milliseconds: int) -> str:
     """Return the length of a window in its largest unit: ``7 days``, ``1.5 hours``."""
     for unit, size in (("day", 86_400_000), ("hour", 3_600_000), ("minute", 60_000)):
         if milliseconds >= size:
-            amount = f"{milliseconds / size:.1f}".removesuffix(".0")
-            return f"{amount} {unit}{'' if amount == '1' else 's'}"
+            units = f"{milliseconds / size:.1f}".removesuffix(".0")
+            return f"{units} {unit}{'' if units == '1' else 's'}"
     return format_duration(milliseconds - milliseconds % 1000 or milliseconds)
 
 
@@ -70,6 +75,11 @@ def size(byte_count: float) -> str:
         if byte_count >= factor:
             return f"{byte_count / factor:.1f}".removesuffix(".0") + f" {unit}"
     return f"{byte_count:.0f} bytes"
+
+
+def gib(byte_count: float | None) -> str:
+    """Return bytes in GiB without a unit, ``-`` if unknown."""
+    return amount(None if byte_count is None else byte_count / 2**30)
 
 
 _ATTRIBUTION: Final = (
@@ -106,14 +116,14 @@ def meanings(report: Report) -> Iterator[tuple[str, str]]:
     )
     promised = (
         "Section allocation shows whether it was allocated."
-        if report.is_allocation_looked_at
+        if report.allocation_sources
         else "No allocation source is read: the card may be allocated."
     )
     yield TRULY_IDLE, f"nothing holds it: {held} of memory or less. {promised}"
     yield UNKNOWN, "not enough could be read to tell; never called idle."
     yield "unobserved", "no tick covers that time; never billed and never called idle."
     yield "owners", _ATTRIBUTION
-    if report.is_allocation_looked_at:
+    if report.allocation_sources:
         yield "allocation", _ALLOCATION
 
 

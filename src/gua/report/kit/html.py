@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
 from itertools import zip_longest
 from types import MappingProxyType
-from typing import Final, TypeVar
+from typing import Final
 
 from gua.core.plaintext import safe
 from gua.report.kit.figures import NONE, percents
-from gua.report.kit.tables import Drawn, Heading, Part, Table
+from gua.report.kit.tables import Drawn, Heading, Part, Table, TableColumn
 from gua.report.states import ACTIVE, IDLE_HELD, STATES, TRULY_IDLE, UNKNOWN, States, observed_ms
 
 _VOID: Final = frozenset(("meta", "link", "br"))
 _SHAPES: Final = frozenset(("rect", "path"))
 _LONGEST_TITLE: Final = 200
-T = TypeVar("T")
 Value = str | int | float | None
 
 
@@ -25,9 +23,6 @@ class Markup(str):
     """Text that already is HTML. Joining it with a plain string returns a plain string, which is escaped again."""
 
     __slots__ = ()
-
-
-EMPTY: Final = Markup()
 
 
 def text(written: str) -> Markup:
@@ -139,81 +134,17 @@ def _rects(parts: Sequence[BarPart], total: float) -> Iterator[Markup]:
         if size <= 0 or total <= 0:
             continue
         wide = 100 * size / total
-        told = (tag("title", called),) if called else ()
-        yield tag("rect", *told, x=f"{start:.2f}%", width=f"{wide:.2f}%", height="100%", class_=f"f-{kind}")
+        titles = (tag("title", called),) if called else ()
+        yield tag("rect", *titles, x=f"{start:.2f}%", width=f"{wide:.2f}%", height="100%", class_=f"f-{kind}")
         start += wide
-
-
-def states_bar(states: States, *, of: float) -> Markup:
-    """Return the bar of a split by state; its label has every state's percentage."""
-    return stacked([(CLASSES[state], "", states[state].gpu_ms) for state in STATES], split_in_words(states), of=of)
 
 
 def split_in_words(states: States) -> str:
     """Return ``active 21.4 %, idle-held …`` in percent of the observed time, or ``nothing observed``."""
     values = [states[state].gpu_ms for state in STATES]
     total = sum(values)
-    told = ", ".join(f"{state} {part} %" for state, part in zip(STATES, percents(values), strict=True))
-    return told if total else "nothing observed"
-
-
-def single(kind: str, part: float | None, label: str, *, class_: str = "bar") -> Markup:
-    """Return a bar that fills ``part`` (0 to 1) of its width; empty markup for ``None``."""
-    return EMPTY if part is None else stacked([(kind, "", part)], label, of=1.0, class_=class_)
-
-
-TEXT: Final = None
-NUMBER: Final = "n"
-BAR: Final = "b"
-
-
-@dataclass(frozen=True, slots=True)
-class HtmlColumn:
-    """A column's head, the kind of its cells (text, number, bar), and the fill beside its name.
-
-    ``leaves``: the column is hidden on narrow pages.
-    """
-
-    label: str
-    kind: str | None = TEXT
-    fill: str | None = None
-    title: str | None = None
-    leaves: bool = False
-
-    @property
-    def class_(self) -> str | None:
-        """Return the CSS class of its cells."""
-        return " ".join(filter(None, (self.kind, "l" if self.leaves else None))) or None
-
-
-def table(
-    caption: str,
-    columns: Sequence[HtmlColumn],
-    rows: Sequence[Sequence[str]],
-    *,
-    note: str | None = None,
-    is_named_above: bool = False,
-) -> Markup:
-    """Return a table whose first column has the row heads; ``note`` is a paragraph below it.
-
-    ``is_named_above``: the heading above repeats the caption, which is then visible to screen readers only.
-    """
-    body = tag(
-        "table",
-        tag("caption", caption, class_="unseen") if is_named_above else caption_of(caption),
-        tag("thead", tag("tr", *(_head(column) for column in columns))),
-        tag("tbody", *(_row(columns, row) for row in rows)),
-    )
-    # A scrollable region must be reachable by keyboard.
-    return join([tag("div", body, class_="scroll", role="region", aria_label=caption, tabindex=0), paragraph(note)])
-
-
-def table_of(
-    things: Sequence[T], columns: Sequence[tuple[HtmlColumn, Callable[[T], str]]], caption: str, note: str | None
-) -> Markup:
-    """Return a table with one row per item; each column has a function that formats its cell."""
-    rows = [[cell(thing) for _, cell in columns] for thing in things]
-    return table(caption, [column for column, _ in columns], rows, note=note)
+    shares = ", ".join(f"{state} {part} %" for state, part in zip(STATES, percents(values), strict=True))
+    return shares if total else "nothing observed"
 
 
 def caption_of(words: str) -> Markup:
@@ -221,33 +152,9 @@ def caption_of(words: str) -> Markup:
     return tag("caption", tag("span", words))
 
 
-def paragraph(words: str | None, class_: str = "note") -> Markup | None:
+def paragraph(words: str | None) -> Markup | None:
     """Return a small paragraph, ``None`` without text."""
-    return tag("p", words, class_=class_) if words else None
-
-
-def two_lines(first: str, second: str | None) -> Markup:
-    """Return a cell with main text and smaller text below it."""
-    return join([first, tag("span", second, class_="sub") if second else None])
-
-
-def _head(column: HtmlColumn) -> Markup:
-    return tag(
-        "th",
-        swatch(column.fill) if column.fill else None,
-        column.label,
-        scope="col",
-        class_=column.class_,
-        title=column.title,
-    )
-
-
-def _row(columns: Sequence[HtmlColumn], row: Sequence[str]) -> Markup:
-    cells = [
-        tag("td" if place else "th", cell, class_=column.class_, scope=None if place else "row")
-        for place, (column, cell) in enumerate(zip(columns, row, strict=True))
-    ]
-    return tag("tr", *cells)
+    return tag("p", words, class_="note") if words else None
 
 
 def draw_parts(parts: Iterable[Part], title: str) -> Markup:
@@ -285,21 +192,49 @@ def _drawn(parts: Iterable[Part], title: str) -> Iterator[Markup]:
 
 
 def _table_of(drawn: Table, caption: str, *, is_named_above: bool) -> Markup:
-    columns = [
-        HtmlColumn(column.title, None if column.left else NUMBER, CLASSES.get(column.title), leaves=column.leaves > 0)
-        for column in drawn.columns
+    """Return a table whose first column has the row heads, and a paragraph of notes below it.
+
+    ``is_named_above``: the heading above repeats the caption, which is then visible to screen readers only.
+    """
+    classes = [_class(column) for column in drawn.columns]
+    heads = [
+        tag("th", swatch(CLASSES[title]) if title in CLASSES else None, title, scope="col", class_=class_)
+        for title, class_ in zip((column.title for column in drawn.columns), classes, strict=True)
     ]
     rows = [
         [_cell(text) if column.left else text for column, text in zip(drawn.columns, row, strict=True)]
         for row in drawn.rows
     ]
     if drawn.bars:
-        columns.insert(drawn.heads, HtmlColumn("", BAR))
+        classes.insert(drawn.heads, "b")
+        heads.insert(drawn.heads, tag("th", "", scope="col", class_="b"))
         longest = max(map(observed_ms, drawn.bars))
         for row, states in zip_longest(rows, drawn.bars):
-            row.insert(drawn.heads, states_bar(states, of=longest) if states else "")
-    notes = "; ".join(f"{title}: {note}" for title, note in drawn.notes)
-    return table(caption, columns, rows, note=notes, is_named_above=is_named_above)
+            parts = [(CLASSES[state], "", states[state].gpu_ms) for state in STATES] if states else []
+            row.insert(drawn.heads, stacked(parts, split_in_words(states), of=longest) if states else "")
+    body = tag(
+        "table",
+        tag("caption", caption, class_="unseen") if is_named_above else caption_of(caption),
+        tag("thead", tag("tr", *heads)),
+        tag("tbody", *(_row(classes, row) for row in rows)),
+    )
+    notes = paragraph("; ".join(f"{title}: {note}" for title, note in drawn.notes))
+    # A scrollable region must be reachable by keyboard.
+    return join([tag("div", body, class_="scroll", role="region", aria_label=caption, tabindex=0), notes])
+
+
+def _class(column: TableColumn) -> str | None:
+    """Return the CSS class of a column: ``n`` for numbers, ``l`` if it is hidden on narrow pages."""
+    return " ".join(filter(None, ("" if column.left else "n", "l" if column.leaves else ""))) or None
+
+
+def _row(classes: Sequence[str | None], row: Sequence[str]) -> Markup:
+    head, *cells = zip(row, classes, strict=True)
+    return tag(
+        "tr",
+        tag("th", head[0], class_=head[1], scope="row"),
+        *(tag("td", text, class_=class_) for text, class_ in cells),
+    )
 
 
 def _cell(text: str) -> Markup:

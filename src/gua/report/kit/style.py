@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
@@ -124,18 +124,3 @@ class Style:
         painted = self.paint(label, label) if label in STATES else label
         for place, line in enumerate(self.wrap(text, indent=column)):
             yield line if place else f"  {painted}{' ' * (column - 2 - len(label))}{line.lstrip()}"
-
-
-def table(rows: Sequence[Sequence[str]], *, left: int, indent: int = 2, gap: int = 2) -> list[str]:
-    """Return the lines of a table: the first ``left`` columns are left-aligned, the others right-aligned."""
-    widths = [max(cells(row[place]) for row in rows) for place in range(len(rows[0]))]
-    return [
-        (
-            " " * indent
-            + (" " * gap).join(
-                text + " " * (width - cells(text)) if place < left else " " * (width - cells(text)) + text
-                for place, (text, width) in enumerate(zip(row, widths, strict=True))
-            )
-        ).rstrip()
-        for row in rows
-    ]

@@ -1,13 +1,14 @@
-"""The parts of a section (sentences, headings, tables) and their terminal lines: columns, or one block per row."""
+"""The parts of a section (sentences, headings, tables) and their terminal lines: columns, or one paragraph per row."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Final, Generic, TypeVar
 
-from gua.core.plaintext import cells, pad
+from gua.core.plaintext import cells
 from gua.report.kit.figures import HourFormat, plural
 from gua.report.kit.style import Style
 from gua.report.kit.words import NAME_WIDTH, card_name, index
@@ -86,8 +87,8 @@ class Rows(Generic[T]):
         several = [titles] if isinstance(titles, str) else titles
         self._columns += [TableColumn(title=title, left=left, shortest=shortest, leaves=leaves) for title in several]
         for thing, row in zip(self.things, self._cells, strict=True):
-            told = cells(thing)
-            row.extend([told] if isinstance(told, str) else told)
+            texts = cells(thing)
+            row.extend([texts] if isinstance(texts, str) else texts)
         self._heads += len(several) if is_head else 0
         if note:
             self.explain(several, note)
@@ -123,9 +124,10 @@ STACKED_BELOW: Final = 60
 """Width below which a table that does not fit is written row by row, so that no column is dropped [columns]."""
 
 _INDENT: Final = 2
+_TITLE_WIDTH: Final = 16
+"""Width to which titles of names are cut at most [columns]; those that users chose may be longer."""
 _BAR_WIDTH: Final = 10
 _WIDEST_BAR: Final = 30
-_WIDE_GAP_FROM: Final = 96
 
 
 def draw(part: Part, style: Style) -> Iterator[str]:
@@ -146,102 +148,63 @@ def draw(part: Part, style: Style) -> Iterator[str]:
 def _table(table: Table, style: Style) -> Iterator[str]:
     if not table.rows:
         return
-    places = _fitting(table, style)
-    if places is None:
-        yield from stacked(table, style)
+    room = style.width - _INDENT
+    places = _fitting(table, room)
+    is_whole = places is not None and _used([_natural(table, place) for place in range(len(table.columns))], 1) <= room
+    if places is None or (style.width < STACKED_BELOW and not is_whole):
+        yield from _stacked(table, style)
         yield from _notes(table, range(len(table.columns)), style)
         return
-    widths = _widths(table, places, style)
-    gap = _gap(places, widths, style)
-    used = _INDENT + sum(widths) + gap * (len(widths) - 1)
-    spare = style.width - used - 2
+    lines, used = _lines(table, places, room, style)
+    spare = room - used - 2
     bar_width = min(spare, _WIDEST_BAR) if table.bars and spare >= _BAR_WIDTH else 0
-    yield _line(table, places, widths, gap, style, [column.title for column in table.columns])
-    for number, row in enumerate(table.rows):
-        line = _line(table, places, widths, gap, style, row)
-        if bar_width and number < len(table.bars):
-            line = f"{line}{' ' * (used - shown_width(line))}  {style.split(table.bars[number], bar_width)}".rstrip()
-        yield line
+    for line, bar in zip_longest(lines, (None, *table.bars)):
+        if bar_width and bar:
+            yield f"{_INDENT * ' '}{_padded(line, used, left=True)}  {style.split(bar, bar_width)}".rstrip()
+        else:
+            yield _INDENT * " " + line
     if bar_width:
         yield from style.wrap("bar: " + ", ".join(f"{style.fill[state]} {state}" for state in STATES))
     yield from _notes(table, places, style)
 
 
+def fits(table: Table, style: Style) -> bool:
+    """Return whether the columns that are never dropped fit without indent, their names cut at most to ``shortest``."""
+    return _fitting(table, style.width) is not None
+
+
+def columns(table: Table, style: Style) -> list[str]:
+    """Return the head and the rows, without indent, with as many columns as fit; others are left out.
+
+    Cells may contain colour codes in columns that are never cut.
+    """
+    least = [place for place, column in enumerate(table.columns) if not column.leaves]
+    return _lines(table, _fitting(table, style.width) or least, style.width, style)[0]
+
+
 def _notes(table: Table, places: Sequence[int], style: Style) -> Iterator[str]:
     shown = {table.columns[place].title for place in places}
-    told = "; ".join(f"{title}: {note}" for title, note in table.notes if title in shown)
-    if told:
-        yield from style.wrap(told)
+    notes = "; ".join(f"{title}: {note}" for title, note in table.notes if title in shown)
+    if notes:
+        yield from style.wrap(notes)
 
 
-def fits(table: Table, style: Style) -> bool:
-    """Return whether a table is formatted in columns instead of row by row."""
-    return _fitting(table, style) is not None
-
-
-def lay(table: Table, style: Style) -> tuple[list[str], int]:
-    """Return a table's head and rows, one line each, and the width of their bars, 0 where space is too short.
-
-    Columns with ``leaves`` are added in ascending order while the name column (with a ``shortest``) has that width
-    left; left-aligned ones only while it has its full width.
-    """
-    gap = 1 if style.width < _WIDE_GAP_FROM else 2
-    columns = table.columns
-    widths = [_natural(table, place) for place in range(len(columns))]
-    name = next(place for place, column in enumerate(columns) if column.shortest)
-    taken = [
-        width + (2 if column.left or place < name else gap)
-        for place, (column, width) in enumerate(zip(columns, widths, strict=True))
-    ]
-    shown = {place for place, column in enumerate(columns) if not column.leaves}
-    room = style.width - _INDENT - sum(taken[place] for place in shown - {name})
-    in_turn = sorted({column.leaves for column in columns} - {0})
-    for turn in in_turn:
-        coming = {place for place, column in enumerate(columns) if column.leaves == turn}
-        least = widths[name] if any(columns[place].left for place in coming) else columns[name].shortest
-        if room - sum(taken[place] for place in coming) >= min(widths[name], least):
-            shown |= coming
-            room -= sum(taken[place] for place in coming)
-    widths[name] = min(widths[name], room)
-    spare = room - widths[name] - 2
-    bar_width = min(spare, _WIDEST_BAR) if table.bars and spare >= _BAR_WIDTH else 0
-
-    def line(row: Sequence[str]) -> str:
-        written = ""
-        for place in sorted(shown):
-            text = style.name(row[place], widths[place]) if cells(row[place]) > widths[place] else row[place]
-            between = " " * (2 if columns[place].left else gap) if written else ""
-            blank = " " * (widths[place] - cells(text))
-            written += between + (text + blank if columns[place].left else blank + text)
-        return " " * _INDENT + written
-
-    head = line([column.title for column in columns])
-    for state in STATES:
-        head = style.state(head, state)
-    rows = [line(row) for row in table.rows]
-    if bar_width:
-        rows = [f"{row}  {style.split(bar, bar_width)}".rstrip() for row, bar in zip(rows, table.bars, strict=True)]
-    return [head, *rows], bar_width
-
-
-def stacked(table: Table, style: Style) -> Iterator[str]:
-    """Yield a block per row: its heads, then ``title: figure`` lines; empty figures are left out."""
+def _stacked(table: Table, style: Style) -> Iterator[str]:
+    """Yield the titles of the heads, then a paragraph per row; empty figures are left out."""
+    if titles := " ".join(filter(None, (column.title for column in table.columns[: table.heads]))):
+        yield from style.wrap(f"{titles}:")
     for row in table.rows:
         head = " ".join(filter(None, row[: table.heads]))
-        for line in style.wrap(head, indent=_INDENT, hanging=2 * _INDENT):
+        figures = zip(table.columns[table.heads :], row[table.heads :], strict=True)
+        written = ", ".join(f"{column.title} {text}" for column, text in figures if text)
+        for line in style.wrap(f"{head}: {written}", hanging=2 * _INDENT):
             yield style.state(line, head) if head in STATES else line
-        for column, text in zip(table.columns[table.heads :], row[table.heads :], strict=True):
-            if text:
-                yield from style.wrap(f"{column.title}: {text}", indent=2 * _INDENT, hanging=3 * _INDENT)
 
 
-def _fitting(table: Table, style: Style) -> list[int] | None:
-    """Return the columns that are shown, ``None`` where the table must be written row by row."""
+def _fitting(table: Table, room: int) -> list[int] | None:
+    """Return the columns that are shown, ``None`` if those that are never dropped do not fit."""
     places = list(range(len(table.columns)))
-    if style.width < STACKED_BELOW:
-        natural = [_natural(table, place) for place in places]
-        return places if _INDENT + sum(natural) + len(natural) - 1 <= style.width else None
-    while _least(table, places) > style.width:
+    while _used([_shortest(table.columns[place], _natural(table, place)) for place in places], 1) > room:
         turn = max(table.columns[place].leaves for place in places)
         if not turn:
             return None
@@ -251,45 +214,44 @@ def _fitting(table: Table, style: Style) -> list[int] | None:
 
 
 def _natural(table: Table, place: int) -> int:
-    return max(cells(text) for text in (table.columns[place].title, *(row[place] for row in table.rows)))
+    return max(shown_width(text) for text in (table.columns[place].title, *(row[place] for row in table.rows)))
 
 
-def _least(table: Table, places: Sequence[int]) -> int:
-    widths = [_shortest(table.columns[place], _natural(table, place)) for place in places]
-    return _INDENT + sum(widths) + len(widths) - 1
+def _used(widths: Sequence[int], gap: int) -> int:
+    return sum(widths) + gap * (len(widths) - 1)
 
 
 def _shortest(column: TableColumn, natural: int) -> int:
-    return min(natural, max(column.shortest, cells(column.title))) if column.shortest else natural
+    return min(natural, max(column.shortest, min(cells(column.title), _TITLE_WIDTH))) if column.shortest else natural
 
 
-def _widths(table: Table, places: Sequence[int], style: Style) -> list[int]:
-    """Return the column widths: natural widths, with the widest name column reduced where space is short."""
+def _lines(table: Table, places: Sequence[int], room: int, style: Style) -> tuple[list[str], int]:
+    """Return the lines of the head and the rows, and their width; where space is short names are cut, widest first."""
     widths = [_natural(table, place) for place in places]
     least = [_shortest(table.columns[place], width) for place, width in zip(places, widths, strict=True)]
-    room = style.width - _INDENT - (len(places) - 1)
-    while sum(widths) > room:
+    while _used(widths, 1) > room:
         givers = [at for at, width in enumerate(widths) if width > least[at]]
-        widths[max(givers, key=lambda at: widths[at])] -= 1
-    return widths
+        names = [at for at, place in enumerate(places) if table.columns[place].shortest]
+        widths[max(givers or names, key=lambda at: widths[at])] -= 1
+    narrow, wide = _used(widths, 1), _used(widths, 2)
+    has_bars_only_if_narrow = table.bars and narrow + 2 + _BAR_WIDTH <= room < wide + 2 + _BAR_WIDTH
+    gap = 1 if wide > room or has_bars_only_if_narrow else 2
+    lines = []
+    for row in ([column.title for column in table.columns], *table.rows):
+        written = []
+        for place, width in zip(places, widths, strict=True):
+            text = style.name(row[place], width) if shown_width(row[place]) > width else row[place]
+            written.append(_padded(text, width, left=table.columns[place].left))
+        line = (" " * gap).join(written).rstrip()
+        for state in STATES:
+            line = style.state(line, state) if state in row else line
+        lines.append(line)
+    return lines, _used(widths, gap)
 
 
-def _gap(places: Sequence[int], widths: Sequence[int], style: Style) -> int:
-    return 2 if _INDENT + sum(widths) + 2 * (len(places) - 1) <= style.width else 1
-
-
-def _line(  # noqa: PLR0913, PLR0917 - a row and its layout
-    table: Table, places: Sequence[int], widths: Sequence[int], gap: int, style: Style, row: Sequence[str]
-) -> str:
-    written = []
-    for place, width in zip(places, widths, strict=True):
-        text = style.name(row[place], width) if cells(row[place]) > width else row[place]
-        written.append(pad(text, width) if table.columns[place].left else " " * (width - cells(text)) + text)
-    line = (" " * _INDENT + (" " * gap).join(written)).rstrip()
-    for state in STATES:
-        if state in row:
-            line = style.state(line, state)
-    return line
+def _padded(text: str, width: int, *, left: bool) -> str:
+    blank = " " * (width - shown_width(text))
+    return text + blank if left else blank + text
 
 
 def shown_width(line: str) -> int:

@@ -12,7 +12,6 @@ from gua.report.model import Card
 
 NAME_WIDTH: Final = 32
 NOT_KNOWN: Final = "(unknown)"
-NOT_LISTED: Final = "(no listed process)"
 LEFT_OVER: Final = "unallocated MIG slices"
 GUA: Final = "gua"
 """The allocation source of gua's own reservations."""
@@ -22,9 +21,9 @@ _CARD_WIDTH: Final = 30
 _ID_WIDTH: Final = 13
 
 
-def known(name: str | None, style: Style) -> str:
+def known(name: str | None, style: Style, width: int = NAME_WIDTH) -> str:
     """Return a sanitized name, or ``(unknown)``."""
-    return NOT_KNOWN if name is None else style.name(name, NAME_WIDTH) or '""'
+    return NOT_KNOWN if name is None else style.name(name, width) or '""'
 
 
 def named(name: str | None, style: Style, width: int = NAME_WIDTH) -> str:

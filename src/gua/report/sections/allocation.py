@@ -14,7 +14,7 @@ from gua.report.context import Finish, ReportContext
 from gua.report.costs import COST_COLUMNS, Cost, added, with_currencies
 from gua.report.kit.amounts import Amounts
 from gua.report.kit.basis import at
-from gua.report.kit.fields import Cells, Hours, Json, cells, columns, grouped, json_of
+from gua.report.kit.fields import Cells, Hours, cells, columns, grouped, json_of
 from gua.report.kit.figures import NONE, HourFormat, at_least, count, percents, span
 from gua.report.kit.style import Style
 from gua.report.kit.tables import Heading, Part, Rows, Table, more, placed_rows
@@ -25,7 +25,7 @@ from gua.report.promises import (
     COUNTED,
     PROMISED_WORK,
     RESERVATIONS,
-    UNTOLD,
+    TICKS_DELETED,
     PromisedWorkRow,
     PromiseRow,
     ReservationsRow,
@@ -183,7 +183,7 @@ def _costs(rows: Iterable[PromiseRow], prices: Prices) -> CostsByUse | None:
 
 def _counted(source: str, owner: str | None, counts: Counter[tuple[str, str | None, str]]) -> dict[str, int]:
     """Return an owner's reservation counts as fields of :class:`Allocated`, empty where unknown."""
-    if source not in COUNTED or counts[source, owner, UNTOLD]:
+    if source not in COUNTED or counts[source, owner, TICKS_DELETED]:
         return {}
     return {"runs": counts[source, owner, "run"], "manuals": counts[source, owner, "manual"]}
 
@@ -203,7 +203,6 @@ def _allocated(
     )
 
 
-NONE_KNOWN: Final = "(not told)"
 MOST_OWNERS: Final = 10
 MOST_EMPTY: Final = 10
 MOST_SOURCES: Final = 20
@@ -319,12 +318,7 @@ def promised_work(report: Report, style: Style, hours: HourFormat) -> Iterator[P
             continue
         yield Heading(f"Allocated per {work.by}")
         rows = Rows(work.rows, MOST_OWNERS * style.times)
-        rows.add(
-            work.by,
-            lambda one: NONE_KNOWN if one.name is None else style.name(one.name, NAME_WIDTH),
-            left=True,
-            shortest=9,
-        )
+        rows.add(work.by, lambda one: known(one.name, style), left=True, shortest=9)
         _add_hours(rows, hours)
         yield rows.table()
         yield from more(rows.rest, "row", _EVERY)
@@ -372,7 +366,7 @@ def _health(sources: Sequence[ReportedSource], style: Style) -> Iterator[Part]:
     rows.add("why", lambda one: named(one.reason, style, 2 * NAME_WIDTH), left=True, shortest=10)
     yield rows.table()
     yield from more(rows.rest, "source", _EVERY)
-    yield "While a source could not be read, no card counts as free: cards of which no other one tells are unknown."
+    yield "While a source is unreadable, cards it might cover are unknown, never free."
 
 
 WORK_BY: Final = frozenset({BY_KIND, BY_SERVED_MODEL})
@@ -389,10 +383,6 @@ def _collect(context: ReportContext) -> Finish:
         return allocation(rows(), sources_of(sources()), headline, context.prices, counts(), work=of_work)
 
     return finish
-
-
-def _json(found: PromisedHours) -> Json:
-    return {"looked_at": found.looked_at, **json_of(found)}
 
 
 def _rows(found: PromisedHours, _report: Report) -> Iterator[Cells]:
@@ -420,7 +410,7 @@ ALLOCATION_SECTION = Section(
     model=PromisedHours,
     collect=_collect,
     text=_text,
-    json=_json,
+    json=lambda found: {"looked_at": found.looked_at, **json_of(found)},
     csv=Csv(("kind", *columns(Allocated), *_OF_ALL, *COST_COLUMNS, *_OF_HEALTH, "name"), _rows),
     has=lambda report: (found := report.get(PromisedHours)) is not None and found.looked_at,
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, tzinfo
 from types import MappingProxyType
@@ -12,19 +12,11 @@ from gua.core.moments import zone
 from gua.core.parameters import READ
 from gua.core.view import Count, Date, HourOfDay, StateName, View, Weekday
 from gua.report.context import model_of
-from gua.report.kit.fields import (
-    AS_IS,
-    ByState,
-    Cells,
-    cells,
-    columns,
-    shares,
-    state_columns,
-)
+from gua.report.kit.fields import AS_IS, ByState, Cells, cells, columns, shares, state_columns
 from gua.report.kit.figures import NONE, HourFormat, percents
 from gua.report.kit.html import CLASSES, Markup, caption_of, join, paragraph, split_in_words, swatch, tag
 from gua.report.kit.style import Style
-from gua.report.kit.tables import STACKED_BELOW, Drawn, Part, Rows
+from gua.report.kit.tables import STACKED_BELOW, Part, Rows, Table
 from gua.report.model import Report, Window
 from gua.report.rows import TIME_OF_DAY, TimeOfDayRow
 from gua.report.section import Csv, Section, zoned
@@ -78,8 +70,6 @@ class Days(tuple[CalendarDay, ...]):
     __slots__ = ()
 
 
-Calendar = tuple[tuple[WeekHour, ...], tuple[CalendarDay, ...]]
-
 _DAYS_OF_WEEK: Final = 7
 _HOURS_OF_DAY: Final = 24
 _QUARTER_MS: Final = 15 * 60_000
@@ -104,7 +94,7 @@ class CalendarRow(NamedTuple):
 CALENDAR: Final = View("calendar", CalendarRow, (*READ, "timezone"))
 
 
-def calendar_of(rows: Iterable[CalendarRow], window: Window) -> Calendar:
+def calendar_of(rows: Iterable[CalendarRow], window: Window) -> tuple[tuple[WeekHour, ...], tuple[CalendarDay, ...]]:
     """Return the rows of ``gua_report.calendar`` as hours of the week and days, with all four states each."""
     hours: dict[tuple[int, int], dict[str, StateTime]] = {}
     days: dict[str, dict[str, StateTime]] = {}
@@ -165,9 +155,6 @@ def _all_states(states: States) -> States:
 
 
 _SHADE_WIDTH: Final = 3
-_CELL: Final = max(map(len, STATES))
-_APART: Final = "   "
-_TWO_HALVES_FROM: Final = 118
 _SHADE_WORDS: Final = ("below 25", "below 50", "below 75", "75 or more")
 
 
@@ -179,26 +166,30 @@ def legend(style: Style) -> str:
 def _hours_of_day_text(report: Report, _style: Style, _hours: HourFormat) -> Iterator[Part]:
     """Yield a table with a row per hour of the day."""
     yield "% of what was observed in the hour"
-    rows = Rows(report[TimeOfDay])
-    rows.add("hour", lambda one: _label(one.hour), left=True)
-    rows.add(STATES, _parts)
-    yield rows.table(bars=[one.states for one in report[TimeOfDay]])
+    yield _hours_of_day(report, _parts).table(bars=[one.states for one in report[TimeOfDay]])
 
 
 def _hours_of_day_drawn(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
-    """Yield the hours of the day with a shade per number, in two halves on wide terminals."""
+    """Yield the hours of the day with a shade per number."""
     if style.width < STACKED_BELOW:
         yield from _hours_of_day_text(report, style, hours)
         return
     yield f"% of what was observed in the hour; {legend(style)}"
-    header = "  hour   " + "  ".join(" " * (_CELL - len(state)) + style.paint(state, state) for state in STATES)
-    rows = [_hour(hour, style) for hour in report[TimeOfDay]]
-    if style.width < _TWO_HALVES_FROM:
-        yield from map(Drawn, (header, *rows))
-        return
-    half = len(rows) // 2
-    yield Drawn(header + _APART + header)
-    yield from (Drawn(left + _APART + right) for left, right in zip(rows[:half], rows[half:], strict=True))
+    yield _hours_of_day(report, lambda one: _shaded(one, style)).table()
+
+
+def _hours_of_day(report: Report, parts: Callable[[DayHour], list[str]]) -> Rows[DayHour]:
+    rows = Rows(report[TimeOfDay])
+    rows.add("hour", lambda one: _label(one.hour), left=True)
+    rows.add(STATES, parts)
+    return rows
+
+
+def _shaded(hour: DayHour, style: Style) -> list[str]:
+    return [
+        f"{style.paint(state, style.shade(share(hour.states, state), _SHADE_WIDTH))}{part:>7}"
+        for state, part in zip(STATES, _parts(hour), strict=True)
+    ]
 
 
 def _label(hour: int) -> str:
@@ -209,26 +200,13 @@ def _parts(hour: DayHour) -> list[str]:
     return percents([hour.states[state].gpu_ms for state in STATES])
 
 
-def _hour(hour: DayHour, style: Style) -> str:
-    shown = (
-        f"{style.paint(state, style.shade(share(hour.states, state), _SHADE_WIDTH))}{part:>{_CELL - _SHADE_WIDTH}}"
-        for state, part in zip(STATES, _parts(hour), strict=True)
-    )
-    return f"  {_label(hour.hour)}  " + "  ".join(shown)
-
-
 WEEKDAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
-_WEEK_SHADE_WIDTH: Final = 1
 
 
 def _week_text(report: Report, _style: Style, _hours: HourFormat) -> Iterator[Part]:
     """Yield the idle-held share of every hour of the week, one row per hour of the day."""
     yield _SAYS
-    found = _by_hour(report)
-    rows = Rows(range(_HOURS_OF_DAY))
-    rows.add("hour", _label, left=True)
-    rows.add(WEEKDAYS, lambda hour: [whole(found.get((day, hour))) for day in range(len(WEEKDAYS))])
-    yield rows.table()
+    yield _hours_of_week(report, whole)
 
 
 _SAYS: Final = "idle-held in % of what was observed in the hour; other states with --csv week or --json"
@@ -240,14 +218,15 @@ def _week_drawn(report: Report, style: Style, hours: HourFormat) -> Iterator[Par
         yield from _week_text(report, style, hours)
         return
     yield f"{_SAYS}; {legend(style)}"
-    found = _by_hour(report)
-    yield Drawn("  hour   " + "  ".join(f"{day:>5}" for day in WEEKDAYS))
-    for hour in range(_HOURS_OF_DAY):
-        shown = []
-        for day in range(len(WEEKDAYS)):
-            part = found.get((day, hour))
-            shown.append(f"{style.paint(IDLE_HELD, style.shade(part, _WEEK_SHADE_WIDTH))}{whole(part):>4}")
-        yield Drawn((f"  {_label(hour)}  " + "  ".join(shown)).rstrip())
+    yield _hours_of_week(report, lambda part: f"{style.paint(IDLE_HELD, style.shade(part, 1))}{whole(part):>4}")
+
+
+def _hours_of_week(report: Report, cell: Callable[[float | None], str]) -> Table:
+    held = {(one.weekday, one.hour): share(one.states, IDLE_HELD) for one in report[Week]}
+    rows = Rows(range(_HOURS_OF_DAY))
+    rows.add("hour", _label, left=True)
+    rows.add(WEEKDAYS, lambda hour: [cell(held.get((day, hour))) for day in range(len(WEEKDAYS))])
+    return rows.table()
 
 
 def whole(part: float | None) -> str:
@@ -260,13 +239,6 @@ def whole(part: float | None) -> str:
     return ">99" if rounded == 100 and part < 1 else str(rounded)
 
 
-def _by_hour(report: Report) -> dict[tuple[int, int], float | None]:
-    return {(one.weekday, one.hour): share(one.states, IDLE_HELD) for one in report[Week]}
-
-
-SECONDS_PER_HOUR: Final = 3600
-
-
 def _days_text(report: Report, _style: Style, hours: HourFormat) -> Iterator[Part]:
     """Yield a table with a row per day of the window's time zone; a day with a clock change has 23 or 25 hours."""
     yield "% of what was observed on the day"
@@ -276,7 +248,7 @@ def _days_text(report: Report, _style: Style, hours: HourFormat) -> Iterator[Par
     rows.add("GPU-hours", lambda one: hours.of(observed_ms(one.states)), leaves=2)
     rows.add(
         "day's hours",
-        lambda one: f"{one.seconds / SECONDS_PER_HOUR:.2f}".rstrip("0").rstrip("."),
+        lambda one: f"{one.seconds / 3600:.2f}".rstrip("0").rstrip("."),
         leaves=1,
         note="how much of it is in the window; 23 or 25 where the clock changed",
     )

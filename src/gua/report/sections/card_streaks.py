@@ -61,14 +61,14 @@ class CardStreaksRow(NamedTuple):
 CARD_STREAKS: Final = View("card_streaks", CardStreaksRow, (*READ, "timezone", "long_streak_ms"))
 
 
-def ask_cards(context: ReportContext) -> Answer[CardStreaksRow]:
+def query_card_streaks(context: ReportContext) -> Answer[CardStreaksRow]:
     """Query each card's newest state, its beginning, and its idle-held time by kind of streak."""
     return context.rows_in_parts(CARD_STREAKS, long_streak_ms=LONG_STREAK_MS)
 
 
-def ask_split(context: ReportContext) -> Finish:
+def query_split(context: ReportContext) -> Finish:
     """Query the idle-held time of all cards by kind of streak."""
-    cards = ask_cards(context)
+    cards = query_card_streaks(context)
     return lambda _headline, _cards: idle_split(cards())
 
 

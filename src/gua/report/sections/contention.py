@@ -18,10 +18,10 @@ from gua.report.kit.style import Style
 from gua.report.kit.tables import Part, Rows
 from gua.report.kit.words import NAME_WIDTH
 from gua.report.model import Report
+from gua.report.parts import MOST_CARD_HOURS_AT_ONCE
 from gua.report.prices import PricedTime, Prices
 from gua.report.promises import WAITS, WaitsRow
 from gua.report.section import Csv, Section
-from gua.report.size_limit import MOST_CARD_HOURS_AT_ONCE
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -93,8 +93,10 @@ def contention(
     rows: Iterable[ContentionRow], prices: Prices, waits: Sequence[WaitsRow] = (), sources: Sequence[SourceRow] = ()
 ) -> tuple[Contention, ...]:
     """Return all cards together first, then each host if there are several."""
-    told = {row.host for row in waits}
-    untold = {row.host: row.ok_ms + row.failed_ms for row in sources if row.source == "gua" and row.host not in told}
+    queued = {row.host for row in waits}
+    unqueued = {
+        row.host: row.ok_ms + row.failed_ms for row in sources if row.source == "gua" and row.host not in queued
+    }
     found = [
         filled(
             Contention,
@@ -105,7 +107,7 @@ def contention(
             cost=prices.cost(row.contended_us, row.contended_priced),
             **_waited(
                 [each for each in waits if row.is_total or each.host == row.host],
-                sum(ms for host, ms in untold.items() if row.is_total or host == row.host),
+                sum(ms for host, ms in unqueued.items() if row.is_total or host == row.host),
             ),
         )
         for row in rows
@@ -114,13 +116,13 @@ def contention(
     return tuple(hosts) if len(hosts) == 1 else (*(one for one in found if one.host is None), *hosts)
 
 
-def _waited(of: Sequence[WaitsRow], untold_ms: int) -> dict[str, Any]:
+def _waited(of: Sequence[WaitsRow], unqueued_ms: int) -> dict[str, Any]:
     """Return the wait fields of some hosts; ``most_waiting`` is the largest of a single host.
 
     ``untold_ms``: time in which gua managed cards of hosts without any stored queue.
     """
     if not of:
-        return {"waits_unknown_ms": untold_ms} if untold_ms else {}
+        return {"waits_unknown_ms": unqueued_ms} if unqueued_ms else {}
     return {
         "most_waiting": max(row.waiting for row in of),
         "wait_ms": sum(row.wait_ms for row in of),
@@ -129,7 +131,7 @@ def _waited(of: Sequence[WaitsRow], untold_ms: int) -> dict[str, Any]:
         "waited_held_gpu_ms": sum(row.held_us for row in of) / 1000,
         "waited_others_gpu_ms": sum(row.used_by_others_us for row in of) / 1000,
         "waited_free_gpu_ms": sum(row.free_us for row in of) / 1000,
-        "waits_unknown_ms": sum(row.untold_ms for row in of) + untold_ms,
+        "waits_unknown_ms": sum(row.untold_ms for row in of) + unqueued_ms,
     }
 
 
@@ -140,7 +142,7 @@ def _text(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
     """Yield a row for all cards and one per host, the most contended first."""
     every = [one for one in report[Contentions] if one.host is None]
     hosts = sorted((one for one in report[Contentions] if one.host is not None), key=lambda one: -one.contended_ms)
-    looked_at = report.is_allocation_looked_at
+    looked_at = report.allocation_sources
     held = "idle-held or allocated ones" if looked_at else "idle-held ones"
     for one in every or hosts[:1]:
         yield (
@@ -190,7 +192,7 @@ def _shares(one: Contention) -> list[str]:
 def _waits(one: Contention, hours: HourFormat) -> Iterator[str]:
     """Yield sentences on the queue: how long requests waited, and the use of cards meanwhile."""
     if one.waits_unknown_ms:
-        yield f"Who waited is not known of {hours.of(one.waits_unknown_ms)} hours: no tick that is kept tells it."
+        yield f"The queue of {hours.of(one.waits_unknown_ms)} hours is unknown: none is stored."
     if one.wait_ms is None or one.waited_ms is None:
         return
     if not one.wait_ms:
@@ -215,8 +217,8 @@ def _collect(context: ReportContext) -> Finish:
 
 def _rows(found: Contentions, _report: Report) -> Iterator[Cells]:
     for row in found:
-        told = {"of": "all cards" if row.host is None else "host", **cells(row)}
-        yield from with_currencies(told, row.cost, ("of", "host"))
+        cells_of_row = {"of": "all cards" if row.host is None else "host", **cells(row)}
+        yield from with_currencies(cells_of_row, row.cost, ("of", "host"))
 
 
 CONTENTION_SECTION = Section(

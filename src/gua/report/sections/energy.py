@@ -108,11 +108,11 @@ def _text(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
     """Yield the energy of each state over all cards, and each card's power while truly-idle and idle-held."""
     found = report[Energy]
     if not found.cards:
-        yield "No card told its energy or its power."
+        yield "No card reported its energy or power."
         return
     yield (
-        "measured: from the cards' energy counters. estimated: power at the tick x its length, where the counter tells "
-        "nothing."
+        "measured: from the cards' energy counters. estimated: power at the tick x its length, where the counter has "
+        "no value."
     )
     yield _by_state(found.cards, hours)
     added = [card.added_joules for card in found.cards if card.added_joules is not None]

@@ -9,15 +9,14 @@ from typing import Annotated, Final
 
 from gua.core.plaintext import safe
 from gua.core.words import Mig
-from gua.report.context import Finish, ReportContext
 from gua.report.costs import CostByState, added_by_state, wasted, with_currencies
 from gua.report.filters import CLUSTER_KEY, Labels, check_key
-from gua.report.kit.amounts import AMOUNT_WIDTH, WASTED, Amounts
+from gua.report.kit.amounts import WASTED, Amounts
 from gua.report.kit.fields import AS_IS, RATIO, ByState, Cells, Hours, cells, columns, grouped
 from gua.report.kit.figures import HourFormat, percent, percents, plural
 from gua.report.kit.style import Style
-from gua.report.kit.tables import STACKED_BELOW, Drawn, Heading, Part, Rows, Table, lay, most_idle
-from gua.report.kit.words import gpu_numbers, parts
+from gua.report.kit.tables import Heading, Part, Rows, Table, most_idle
+from gua.report.kit.words import gpu_numbers, known, parts
 from gua.report.model import Card, Report
 from gua.report.section import Csv, Section
 from gua.report.states import STATES, StateTime
@@ -158,14 +157,8 @@ def _label(by: str) -> str:
 
 
 MOST_GROUPS: Final = 40
-UNKNOWN_NAME: Final = "(unknown)"
 _NAME_WIDTH: Final = 40
 _SHORTEST_NAME: Final = 12
-
-
-def _title(report: Report) -> str:
-    """Return the heading of the first grouping."""
-    return f"Per {safe(report[Groupings][0].by, _NAME_WIDTH)}"
 
 
 def _text(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
@@ -174,62 +167,34 @@ def _text(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
         if number:
             yield Heading(f"Per {style.name(grouping.by, _NAME_WIDTH)}")
         yield f"% of each {'host' if grouping.by == BY_HOST else 'group'}'s observed GPU-hours"
-        table, rest = _table(report, grouping, style, hours)
-        yield table
-        if rest:
-            yield _REST
+        shown = _shown(grouping, style)
+        yield _table(report, grouping.by, shown, style, hours)
+        if len(shown) < len(grouping.groups):
+            yield "others: those with less idle time; --json has every one."
 
 
-def _drawn(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
-    """Yield the tables with a bar per group where space allows."""
-    is_narrow = style.width - AMOUNT_WIDTH * len(Amounts.of_report(report).currencies) < STACKED_BELOW
-    for part in _text(report, style, hours):
-        if is_narrow or not isinstance(part, Table):
-            yield part
-        else:
-            yield from map(Drawn, lay(_without_hosts(part) if part.columns[0].title == BY_HOST else part, style)[0])
-
-
-def _without_hosts(table: Table) -> Table:
-    return replace(
-        table, columns=[table.columns[0], *table.columns[2:]], rows=[[row[0], *row[2:]] for row in table.rows]
-    )
-
-
-def _table(report: Report, grouping: Grouping, style: Style, hours: HourFormat) -> tuple[Table, int]:
-    """Return the table of a key, and how many groups its last row adds up (0: none)."""
+def _table(report: Report, by: str, shown: Sequence[tuple[str, Group]], style: Style, hours: HourFormat) -> Table:
     amounts = Amounts.of_report(report)
-    shown, rest = _shown(grouping, style)
     costs = amounts.rows([wasted(group.costs) for _, group in shown])
     rows = Rows([(name, group, cost) for (name, group), cost in zip(shown, costs, strict=True)])
-    rows.add(style.name(grouping.by, _NAME_WIDTH), lambda one: one[0], left=True, shortest=_SHORTEST_NAME)
-    rows.add("hosts", lambda one: f"{one[1].hosts:,}", leaves=3)
+    rows.add(style.name(by, _NAME_WIDTH), lambda one: one[0], left=True, shortest=_SHORTEST_NAME)
+    if by != BY_HOST:
+        rows.add("hosts", lambda one: f"{one[1].hosts:,}", leaves=3)
     rows.add("GPUs", lambda one: f"{one[1].gpus:,}")
     rows.add(STATES, lambda one: percents([one[1].states[state].gpu_ms for state in STATES]))
     rows.add(amounts.titles(WASTED, style.name), lambda one: one[2])
     rows.add("GPU-hours", lambda one: hours.of(one[1].observed_gpu_ms), leaves=1)
     rows.add("observed %", lambda one: percent(one[1].ratio), leaves=2)
-    return rows.table(bars=[group.states for _, group in shown]), rest
+    return rows.table(bars=[group.states for _, group in shown])
 
 
-_REST: Final = "others: those with less idle time; --json has every one."
-
-
-def _shown(grouping: Grouping, style: Style) -> tuple[list[tuple[str, Group]], int]:
-    """Return the groups that are shown, each with its name, and how many others the last one adds up."""
+def _shown(grouping: Grouping, style: Style) -> list[tuple[str, Group]]:
+    """Return the groups that are shown, each with its name; the last one adds up all others if there are more."""
     most = MOST_GROUPS * style.times
     is_whole = len(grouping.groups) <= most
     shown, rest = most_idle(grouping.groups, lambda group: group.states, most if is_whole else most - 1)
-    rows = [(_name(group, style), group) for group in shown]
-    return [*rows, (plural(len(rest), "other"), added(rest))] if rest else rows, len(rest)
-
-
-def _name(group: Group, style: Style) -> str:
-    return UNKNOWN_NAME if group.name is None else style.name(group.name, _NAME_WIDTH) or '""'
-
-
-def _collect(context: ReportContext) -> Finish:
-    return lambda _headline, cards: Groupings(rollups(cards, context.request.groups_by, context.labels))
+    rows = [(known(group.name, style, _NAME_WIDTH), group) for group in shown]
+    return [*rows, (plural(len(rest), "other"), added(rest))] if rest else rows
 
 
 def _rows(groupings: Groupings, _report: Report) -> Iterator[Cells]:
@@ -240,10 +205,11 @@ def _rows(groupings: Groupings, _report: Report) -> Iterator[Cells]:
 
 GROUPS_SECTION = Section(
     name="groups",
-    title=_title,
+    title=lambda report: f"Per {safe(report[Groupings][0].by, _NAME_WIDTH)}",
     model=Groupings,
-    collect=_collect,
+    collect=lambda context: (
+        lambda _headline, cards: Groupings(rollups(cards, context.request.groups_by, context.labels))
+    ),
     text=_text,
-    drawn=_drawn,
     csv=Csv(("by", *columns(Group)), _rows),
 )

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from gua.report.costs import COST_COLUMNS, Cost, cost_json, costs_json, wasted, with_currencies
+from gua.report.costs import COST_COLUMNS, cost_json, costs_json, wasted, with_currencies
 from gua.report.kit.amounts import Amounts, sentence
 from gua.report.kit.fields import Cell, Cells, Json, hours, ratio, states_json, to_json
 from gua.report.kit.figures import HourFormat, amount, percent, percents, plural, within
 from gua.report.kit.html import CLASSES, UNOBSERVED, Markup, draw_parts, join, stacked
-from gua.report.kit.style import Style, table
-from gua.report.kit.tables import STACKED_BELOW, Drawn, Part, Rows, Table, TableColumn
+from gua.report.kit.style import Style
+from gua.report.kit.tables import STACKED_BELOW, Drawn, Part, Rows, Table, TableColumn, draw, shown_width
 from gua.report.model import Report
 from gua.report.section import Csv, Section
-from gua.report.sections.card_streaks import LONG_STREAK_MS, IdleSplit, ask_split
+from gua.report.sections.card_streaks import LONG_STREAK_MS, IdleSplit, query_split
 from gua.report.states import IDLE_HELD, MS_PER_HOUR, STATES, TRULY_IDLE, observed_ms
 
 _COLUMNS: Final = (
@@ -39,16 +39,13 @@ def _drawn(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
         yield from _text(report, style, hours)
         return
     written = rows(report, hours, before="  ")
-    lines = table([[column.title for column in _COLUMNS], *written], left=1)
-    width = style.width - max(map(len, lines)) - 2
-    yield Drawn(lines[0])
-    for (state, *_), line in zip(written, lines[1:], strict=True):
-        if state not in STATES:
-            yield Drawn(line)
-            continue
-        room = " " * (max(map(len, lines)) - len(line))
-        bar = style.paint(state, style.bar(report.headline.shares[state] or 0, width))
-        yield Drawn(f"{style.state(line, state)}{room}  {bar}".rstrip())
+    head, *lines = draw(Table(columns=_COLUMNS, rows=written), style)
+    used = max(map(shown_width, (head, *lines)))
+    yield Drawn(head)
+    for (state, *_), line in zip(written, lines, strict=True):
+        part = report.headline.shares[state] or 0 if state in STATES else 0
+        bar = style.paint(state, style.bar(part, style.width - used - 2)) if part else ""
+        yield Drawn(f"{line}{' ' * (used - shown_width(line))}  {bar}".rstrip())
     yield from _sentences(report, style, hours)
 
 
@@ -109,35 +106,16 @@ def state_units(report: Report, hours: HourFormat) -> dict[str, int]:
 
 def _idle_text(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
     """Yield idle-held and truly-idle, each with its definition."""
-    rows, meanings = _idle_rows_of(report, style, hours), _meanings(report)
-    rows.add("that is", lambda state: meanings[state], left=True)
-    yield rows.table()
-    yield _whole(report)
-
-
-def _idle_rows_of(report: Report, style: Style, hours: HourFormat) -> Rows[str]:
     written, amounts, costs = state_hours(report, hours), Amounts.of_report(report), report.headline.costs
-    rows = Rows((IDLE_HELD, TRULY_IDLE))
+    rows, meanings = Rows((IDLE_HELD, TRULY_IDLE)), _meanings(report)
     rows.add("", lambda state: state, left=True)
     rows.add("GPU-hours", lambda state: written[state])
     rows.add("GPUs", lambda state: amount(report.headline.equivalent_gpus[state], 2))
     rows.add(amounts.titles("", style.name), lambda state: amounts.cells(costs[state] if costs else None))
-    return rows
-
-
-def _idle_drawn(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
-    """Yield idle-held and truly-idle with their definitions wrapped beside them."""
-    if style.width < STACKED_BELOW:
-        yield from _idle_text(report, style, hours)
-        return
-    figures = _idle_rows_of(report, style, hours).table()
-    lines = table([[column.title for column in figures.columns], *figures.rows], left=1)
-    yield Drawn(lines[0])
-    for (state, meaning), line in zip(_meanings(report).items(), lines[1:], strict=True):
-        first, *rest = style.wrap(meaning, indent=len(line) + 2)
-        yield Drawn(f"{style.state(line, state)}  {first.lstrip()}")
-        yield from map(Drawn, rest)
-    yield _whole(report)
+    rows.add("that is", lambda state: meanings[state], left=True)
+    yield rows.table()
+    whole = sum(value for value in report.headline.equivalent_gpus.values() if value is not None)
+    yield f"GPUs: as many as if they had been idle all the time, of {amount(whole, 2)} expected."
 
 
 def _meanings(report: Report) -> dict[str, str]:
@@ -146,15 +124,10 @@ def _meanings(report: Report) -> dict[str, str]:
         IDLE_HELD: f"memory held, utilization below {threshold * 100:.4g} %",
         TRULY_IDLE: (
             "nothing holds them; some may be allocated"
-            if report.is_allocation_looked_at
+            if report.allocation_sources
             else "nothing holds them; no allocation source is read"
         ),
     }
-
-
-def _whole(report: Report) -> str:
-    whole = sum(value for value in report.headline.equivalent_gpus.values() if value is not None)
-    return f"GPUs: as many as if they had been idle all the time, of {amount(whole, 2)} expected."
 
 
 def _page(report: Report, hours: HourFormat) -> Markup:
@@ -194,17 +167,16 @@ def _idle_held(report: Report) -> Json | None:
         return None
     total = observed_ms(report.headline.states)
 
-    def part(gpu_ms: float, long_gpu_ms: float | None) -> Json:
+    def part(gpu_ms: float, long_gpu_ms: float) -> Json:
         return {
             "gpu_hours": hours(gpu_ms),
             "share": ratio(gpu_ms / total) if total else None,
-            "gpu_hours_in_long_streaks": None if long_gpu_ms is None else hours(long_gpu_ms),
+            "gpu_hours_in_long_streaks": hours(long_gpu_ms),
         }
 
     return {
         "never_used": part(split.never_used_gpu_ms, split.never_used_long_gpu_ms),
         "low": part(split.low_gpu_ms, split.low_long_gpu_ms),
-        "unknown": part(0, None),
         "gpu_hours_in_long_streaks": hours(split.long_gpu_ms),
         "long_streak_seconds": LONG_STREAK_MS // 1000,
     }
@@ -226,11 +198,7 @@ def _rows(report: Report, _report: Report) -> Iterator[Cells]:
                 "unknown_gpu_hours": 0.0,
                 "in_long_streaks_gpu_hours": split.long_gpu_ms / MS_PER_HOUR,
             }
-        yield from with_currencies(row, _cost(report, state), ["state"])
-
-
-def _cost(report: Report, state: str) -> Cost | None:
-    return None if report.headline.costs is None else report.headline.costs[state]
+        yield from with_currencies(row, (report.headline.costs or {}).get(state), ["state"])
 
 
 _OF_IDLE_HELD = ("never_used_gpu_hours", "low_gpu_hours", "unknown_gpu_hours", "in_long_streaks_gpu_hours")
@@ -238,7 +206,7 @@ HEADLINE_SECTION = Section(
     name="headline",
     title="Where the GPU-hours went",
     model=Report,
-    collect=ask_split,
+    collect=query_split,
     text=_text,
     drawn=_drawn,
     html=_page,
@@ -262,7 +230,7 @@ def _idle_rows(report: Report, _report: Report) -> Iterator[Cells]:
     for state in (IDLE_HELD, TRULY_IDLE):
         gpu_hours = report.headline.states[state].gpu_ms / MS_PER_HOUR
         row = {"state": state, "gpu_hours": gpu_hours, "equivalent_gpus": report.headline.equivalent_gpus[state]}
-        yield from with_currencies(row, _cost(report, state), ["state"])
+        yield from with_currencies(row, (report.headline.costs or {}).get(state), ["state"])
 
 
 IDLE_CAPACITY_SECTION = Section(
@@ -270,7 +238,6 @@ IDLE_CAPACITY_SECTION = Section(
     title="Idle capacity",
     model=Report,
     text=_idle_text,
-    drawn=_idle_drawn,
     json=_idle_json,
     csv=Csv(("state", "gpu_hours", "equivalent_gpus", *COST_COLUMNS), _idle_rows),
 )

@@ -94,7 +94,8 @@ def money(rows: Sequence[CostsRow], cards: Iterable[Card], prices: Prices) -> Mo
     by_card = grouped(rows, of_card)
     models: dict[str | None, Counter[tuple[int, str]]] = defaultdict(Counter)
     for card in cards:
-        for row in by_card.get((card.host, card.gpu)) or [_unpriced(card)]:
+        us = (round(card.states[state].gpu_ms * 1000) for state in STATES)
+        for row in by_card.get(of_card(card)) or [CostsRow(card.host, card.gpu, 0, *us)]:
             models[card.model or card.name].update({(row.price, state): us for state, us in row.by_state.items() if us})
     costs = [
         cost
@@ -130,10 +131,6 @@ def _state_cost(gpu_us: Mapping[int, int], prices: Prices) -> StateCost:
     return StateCost(gpu_ms=gpu_ms, cost=sum(amounts))
 
 
-def _unpriced(card: Card) -> CostsRow:
-    return CostsRow(card.host, card.gpu, 0, *(round(card.states[state].gpu_ms * 1000) for state in STATES))
-
-
 def _text(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
     """Yield the cost of idle-held time per currency, the costs by model and state, and the prices used."""
     found = report[Money]
@@ -162,8 +159,8 @@ def _costs_table(costs: Sequence[ModelCost], style: Style, hours: HourFormat) ->
     for currency in {cost.currency for cost in costs if cost.currency is not None}:
         places = [place for place, cost in enumerate(costs) if cost.currency == currency]
         for state in STATES:
-            told = amounts([costs[place].states[state].cost or 0 for place in places], CENTS)
-            written.update(((place, state), one) for place, one in zip(places, told, strict=True))
+            rounded = amounts([costs[place].states[state].cost or 0 for place in places], CENTS)
+            written.update(((place, state), one) for place, one in zip(places, rounded, strict=True))
     rows = Rows([*enumerate(costs)])
     rows.add("model", lambda one: known(one[1].model, style), left=True, shortest=10, is_head=True)
     rows.add("currency", lambda one: named(one[1].currency, style), left=True, is_head=True)

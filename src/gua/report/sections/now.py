@@ -2,38 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
-from gua.core.plaintext import safe
 from gua.report.context import Finish, ReportContext
 from gua.report.costs import with_currencies
-from gua.report.kit.amounts import WASTED, WASTED_NOTE, Amounts
+from gua.report.kit.amounts import WASTED, Amounts
 from gua.report.kit.basis import at, size
 from gua.report.kit.fields import Cell, Cells, cells, columns
 from gua.report.kit.figures import NONE, HourFormat, amount, at_least, percent, plural, span
-from gua.report.kit.html import (
-    BAR,
-    CLASSES,
-    NUMBER,
-    HtmlColumn,
-    Markup,
-    join,
-    name,
-    of_state,
-    paragraph,
-    single,
-    table_of,
-    tag,
-    two_lines,
-)
-from gua.report.kit.style import Style
+from gua.report.kit.style import WIDEST, Style
 from gua.report.kit.tables import Heading, Part, more, placed_rows
-from gua.report.kit.words import NAME_WIDTH, NOT_KNOWN, NOT_LISTED, card_name, cards_in_words, known
+from gua.report.kit.words import NAME_WIDTH, card_name, cards_in_words, known
 from gua.report.model import Report
 from gua.report.promises import ALLOCATION_NAMES
 from gua.report.section import Csv, Section
-from gua.report.sections.card_streaks import ask_cards
+from gua.report.sections.card_streaks import query_card_streaks
 from gua.report.sections.now_rows import (
     HOLDERS,
     SILENT,
@@ -64,7 +48,7 @@ def _text(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
     yield from _free(found.free, report, style) if found.free else ("none",)
     yield from filter(None, (promised_to(found, report), also_promised(found)))
     if found.maybe_promised:
-        yield Heading(MAYBE_PROMISED)
+        yield Heading("Nothing holds them, and whether they are allocated is unknown")
         yield from _free(found.maybe_promised, report, style)
 
 
@@ -76,12 +60,9 @@ def also_promised(found: Now) -> str | None:
     return f"{plural(len(promised), 'other card')} that nothing holds: allocated (section allocation)."
 
 
-MAYBE_PROMISED: Final = "Nothing holds them, and whether they are allocated is unknown"
-
-
 def promised_to(found: Now, report: Report) -> str | None:
     """Return a sentence on the allocation of the free cards, ``None`` if there are none and a source is configured."""
-    if not report.is_allocation_looked_at:
+    if not report.allocation_sources:
         return "No allocation source is read: a card that nothing holds may be allocated."
     unlooked = sum(one.allocation is None for one in found.free)
     if unlooked:
@@ -92,41 +73,33 @@ def promised_to(found: Now, report: Report) -> str | None:
 def counts(found: Now, report: Report) -> str:
     """Return the number of GPUs and MIG instances in each state, and how many are silent."""
     every = cards_in_words(card.mig for card in report.cards)
-    told = f"{every} at {at(found.as_of_ms, report.window)}: "
-    told += ", ".join(f"{found.cards[state]:,} {state}" for state in STATES)
+    sentence = f"{every} at {at(found.as_of_ms, report.window)}: "
+    sentence += ", ".join(f"{found.cards[state]:,} {state}" for state in STATES)
     if not found.cards[SILENT]:
-        return f"{told}, none silent."
-    return f"{told}, {found.cards[SILENT]:,} silent (no tick for three intervals: what they do is not known)."
+        return f"{sentence}, none silent."
+    return f"{sentence}, {found.cards[SILENT]:,} silent (no tick for three intervals: what they do is not known)."
 
 
 def _holders(holders: Sequence[Holder], report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
     amounts = Amounts.of_report(report)
-    rows = placed_rows(report, style, holders, MOST_HOLDERS)
-    rows.add(
-        "owner",
-        lambda one: UNLISTED if one.is_unlisted else known(one.owner, style),
-        left=True,
-        shortest=10,
-        is_head=True,
-    )
-    rows.add(
-        "program",
-        lambda one: NONE if one.is_unlisted else known(one.program, style),
-        left=True,
-        shortest=8,
-        is_head=True,
-    )
+    rows = placed_rows(report, style, holders, MOST_HOLDERS * style.times)
+    rows.add("owner", lambda one: _whose(one, style)[0], left=True, shortest=10, is_head=True)
+    rows.add("program", lambda one: _whose(one, style)[1], left=True, shortest=8, is_head=True)
+    rows.add("GPU-h", lambda one: hours.of(one.wasted_gpu_ms), note=_OF_STREAK)
+    titles = amounts.titles(WASTED, style.name)
+    rows.add(titles, lambda one: amounts.cells(one.wasted_cost), leaves=1)
     rows.add("pid", lambda one: NONE if one.pid is None else str(one.pid))
     rows.add("memory", lambda one: NONE if one.memory_bytes is None else size(one.memory_bytes), leaves=2)
     rows.add("idle for", lambda one: at_least(one.idle_ms, is_lower_bound=one.is_lower_bound))
     rows.add("active 24 h", lambda one: span(one.active_24h_ms), leaves=4)
-    rows.add("GPU-h", lambda one: hours.of(one.wasted_gpu_ms), note=_OF_STREAK)
-    titles = amounts.titles(WASTED, style.name)
-    rows.add(titles, lambda one: amounts.cells(one.wasted_cost), leaves=1)
     rows.add("GB-h", _gigabyte_hours, leaves=3, note="its memory in that time, in GB-hours of 10^9 bytes")
     rows.add("card is", lambda one: style.name(one.card_state, NAME_WIDTH), left=True, leaves=5)
-    rows.add("alone", _alone, left=True, leaves=6, note="no other process is listed on the card")
+    alone = "no other process is listed on the card"
+    rows.add("alone", lambda one: "yes" if one.is_alone else "no", left=True, leaves=6, note=alone)
     rows.add("in", lambda one: home(one, style), left=True, shortest=8, leaves=7)
+    if style.width >= WIDEST:
+        rows.add("idle since", lambda one: at(one.idle_since_ms, report.window), left=True, leaves=8)
+        rows.add("name", lambda one: card_name(one.card_name, one.gpu, style), left=True, shortest=8, leaves=9)
     rows.explain(titles, "what these GPU-hours cost, estimated")
     yield rows.table()
     yield from more(rows.rest, "holder", _EVERY)
@@ -136,12 +109,13 @@ _EVERY: Final = "--csv now and --json have all of them"
 _OF_STREAK: Final = "its GPU-hours in the window while its card was idle-held; of (unlisted) memory, of this streak"
 
 
+def _whose(one: Holder, style: Style) -> tuple[str, str]:
+    """Return the owner and the program."""
+    return (UNLISTED, NONE) if one.is_unlisted else (known(one.owner, style), known(one.program, style))
+
+
 def _gigabyte_hours(one: Holder) -> str:
     return NONE if one.wasted_byte_ms is None else amount(gigabyte_hours(one.wasted_byte_ms))
-
-
-def _alone(one: Holder) -> str:
-    return "yes" if one.is_alone else "no"
 
 
 def home(one: Holder, style: Style) -> str:
@@ -158,133 +132,14 @@ def home(one: Holder, style: Style) -> str:
 
 
 def _free(cards: Sequence[FreeCard], report: Report, style: Style) -> Iterator[Part]:
-    rows = placed_rows(report, style, cards, MOST_FREE)
+    rows = placed_rows(report, style, cards, MOST_FREE * style.times)
     rows.add("name", lambda one: card_name(one.card_name, one.gpu, style), left=True, shortest=8, is_head=True)
     rows.add("free for", lambda one: at_least(one.free_ms, is_lower_bound=one.is_lower_bound))
     rows.add("free at this hour %", lambda one: percent(one.free_ratio_at_this_hour), leaves=1)
+    if style.width >= WIDEST:
+        rows.add("free since", lambda one: at(one.free_since_ms, report.window), left=True, leaves=2)
     yield rows.table()
     yield from more(rows.rest, "card", _EVERY)
-
-
-MOST_HOLDERS_ON_PAGE: Final = 50
-MOST_FREE_ON_PAGE: Final = 50
-
-
-def _page(report: Report, hours: HourFormat) -> Markup | None:
-    """Return the HTML of the idle holders and the free cards."""
-    found = report.get(Now)
-    if found is None:
-        return None
-    return join([tag("p", counts(found, report)), _holders_page(found, report, hours), _free_page(found, report)])
-
-
-def _holders_page(found: Now, report: Report, hours: HourFormat) -> Markup:
-    if not found.holders:
-        return tag("p", "No process is known to be idle on a card.")
-    shown = found.holders[:MOST_HOLDERS_ON_PAGE]
-    longest_ms = max(holder.idle_ms for holder in shown)
-    amounts = Amounts.of_report(report)
-
-    def idle_for(holder: Holder) -> Markup:
-        told = at_least(holder.idle_ms, is_lower_bound=holder.is_lower_bound)
-        part = holder.idle_ms / longest_ms if longest_ms else 0
-        since = f"since {at(holder.idle_since_ms, report.window)}"
-        return join([two_lines(told, since), single("h", part, f"idle for {told}", class_="bar thin")])
-
-    columns: list[tuple[HtmlColumn, Callable[[Holder], str]]] = [
-        (HtmlColumn("owner, program"), _who),
-        (HtmlColumn("GPU-hours wasted", NUMBER), lambda one: hours.of(one.wasted_gpu_ms)),
-        *(
-            (
-                HtmlColumn(title, NUMBER, title=WASTED_NOTE),
-                lambda one, place=place: amounts.cells(one.wasted_cost)[place],
-            )
-            for place, title in enumerate(amounts.titles(WASTED, safe))
-        ),
-        (HtmlColumn("idle for"), idle_for),
-        (HtmlColumn("where"), _where),
-        (HtmlColumn("memory held", NUMBER), lambda one: NONE if one.memory_bytes is None else size(one.memory_bytes)),
-        (HtmlColumn("active in last 24 h", NUMBER), lambda one: span(one.active_24h_ms)),
-        (HtmlColumn("GB-hours wasted", NUMBER), _gigabyte_hours),
-        (HtmlColumn("runs in"), lambda one: join(_places(one)) or NONE),
-        (
-            HtmlColumn("card is"),
-            lambda one: of_state(one.card_state) if one.card_state in CLASSES else name(one.card_state),
-        ),
-        (HtmlColumn("alone", title="whether no other process is listed on the card"), _alone),
-    ]
-    rest = len(found.holders) - len(shown)
-    caption = (
-        "Holders that are idle now, the worst first. Wasted: in this window, the card idle-held; of memory that no "
-        "listed process owns, in this streak. Alone: no other process is listed on the card"
-    )
-    return table_of(shown, columns, caption, f"And {plural(rest, 'more holder')}; --json has all." if rest else None)
-
-
-def _who(one: Holder) -> Markup:
-    if one.is_unlisted:
-        return two_lines(NOT_LISTED, "memory that no listed process owns")
-    who = NOT_KNOWN if one.owner is None else name(one.owner, 28)
-    program = NOT_KNOWN if one.program is None else name(one.program, 28)
-    return two_lines(who, join([program, None if one.pid is None else f" · pid {one.pid}"]))
-
-
-def _where(one: Holder | FreeCard) -> Markup:
-    place = None if one.index is None else f"GPU {one.index} · "
-    return two_lines(name(one.host, 28), join([place, name((one.card_name or one.gpu).removeprefix("NVIDIA "), 28)]))
-
-
-def _places(holder: Holder) -> Iterator[Markup]:
-    for label, value in (
-        ("Slurm job", holder.slurm_job_id),
-        ("pod", holder.pod_uid),
-        ("container", None if holder.container_id is None else holder.container_id[:12]),
-        ("unit", holder.systemd_unit),
-    ):
-        if value:
-            yield tag("span", f"{label} ", name(value, 20), class_="line")
-
-
-def _free_page(found: Now, report: Report) -> Markup:
-    promised = also_promised(found)
-    if not found.free and not found.maybe_promised:
-        return join([tag("p", "No card is known to be free."), paragraph(promised)])
-    of_scheduler = "Free cards. No allocation source is read: a scheduler may have allocated them"
-    caption = f"Free cards. {promised_to(found, report)}" if report.is_allocation_looked_at else of_scheduler
-    return join(
-        [
-            tag("h3", "Cards that nobody holds now") if found.free else None,
-            _free_cards(found.free, caption, report) if found.free else None,
-            paragraph(promised),
-            tag("h3", MAYBE_PROMISED) if found.maybe_promised else None,
-            _free_cards(found.maybe_promised, MAYBE_PROMISED, report) if found.maybe_promised else None,
-            paragraph(
-                "Usually free: the part of this hour of the day, in this window, in which nothing held the card."
-            ),
-        ]
-    )
-
-
-def _free_cards(free: Sequence[FreeCard], caption: str, report: Report) -> Markup:
-    def free_for(card: FreeCard) -> Markup:
-        told = at_least(card.free_ms, is_lower_bound=card.is_lower_bound)
-        return two_lines(told, f"since {at(card.free_since_ms, report.window)}")
-
-    def usual(card: FreeCard) -> str:
-        return percent(card.free_ratio_at_this_hour)
-
-    def bar(card: FreeCard) -> Markup:
-        return single("t", card.free_ratio_at_this_hour, f"usually free at this hour: {usual(card)} %")
-
-    columns: list[tuple[HtmlColumn, Callable[[FreeCard], str]]] = [
-        (HtmlColumn("card"), _where),
-        (HtmlColumn("free for"), free_for),
-        (HtmlColumn("", BAR), bar),
-        (HtmlColumn("usually free at this hour %", NUMBER), usual),
-    ]
-    shown = free[:MOST_FREE_ON_PAGE]
-    rest = len(free) - len(shown)
-    return table_of(shown, columns, caption, f"And {plural(rest, 'more free card')}; --json has all." if rest else None)
 
 
 # Holders, free cards and allocations share these CSV columns.
@@ -311,7 +166,7 @@ _OF_ALLOCATION = (
 def _collect(context: ReportContext) -> Finish:
     since_ms = current_since_ms(context.extents, context.window, context.request.now_ms)
     listed = context.rows_in_parts(HOLDERS, current_since_ms=since_ms)
-    rows, promises = ask_cards(context), context.promises()
+    rows, promises = query_card_streaks(context), context.promises()
     names = context.rows(ALLOCATION_NAMES, only_if=context.sources())
     return lambda _headline, cards: now_of(
         list(rows()),
@@ -346,7 +201,6 @@ NOW_SECTION = Section(
     model=Now,
     collect=_collect,
     text=_text,
-    html=_page,
     csv=Csv(
         (
             "kind",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import Annotated, Any, ClassVar, Final, NamedTuple
 
 from gua.core.parameters import PRICED, READ_DAYS
@@ -220,7 +221,6 @@ class CardProcess(NamedTuple):
 HOLDERS: Final = View("holders", CardProcess, (*READ_DAYS, "current_since_ms", *PRICED))
 _LANDING_TICKS: Final = 1.5
 _BYTES_PER_KIB: Final = 1024
-Key = tuple[str, str]
 
 
 def current_since_ms(extents: Iterable[Extent], window: Window, now_ms: int) -> int:
@@ -270,12 +270,10 @@ def now_of(  # noqa: PLR0913 - the rows of six queries
         for other in _others(known[key], row, processes.get(key, []))
         if row.state != TRULY_IDLE
     )
-    parts: dict[Key, list[PromiseRow]] = {}
-    for part in promise_rows:
-        # After a source was removed, its last allocations no longer describe the present.
-        row = None if part.is_total else newest.get((part.host, part.gpu))
-        if row is not None and part.last_ms >= _landed_since_ms(row):
-            parts.setdefault((part.host, part.gpu), []).append(part)
+    # After a source was removed, its last allocations no longer describe the present.
+    landed_ms = {key: _landed_since_ms(row) for key, row in newest.items()}
+    present = (part for part in promise_rows if not part.is_total and part.last_ms >= landed_ms.get(of_card(part), inf))
+    parts = grouped(present, of_card)
     idle = [_free(known[key], row, parts.get(key, ())) for key, row in newest.items() if row.state == TRULY_IDLE]
     idle.sort(key=lambda one: (-one.free_ms, one.host, one.index or 0, one.gpu))
     names = {(name.host, name.gpu, name.source, name.allocation_id): name for name in name_rows}
@@ -295,7 +293,10 @@ def now_of(  # noqa: PLR0913 - the rows of six queries
             sorted(allocations, key=lambda one: (one.host, one.index or 0, one.gpu, one.source, one.allocation_id))
         ),
         others=tuple(sorted(others, key=lambda one: (one.host, one.index or 0, one.gpu, one.pid))),
-        by_card=tuple(_card_now(card, newest.get(key)) for key, card in known.items()),
+        by_card=tuple(
+            filled(CardNow, card, newest[key]) if key in newest else filled(CardNow, card, state=SILENT)
+            for key, card in known.items()
+        ),
         cards={**{state: states.count(state) for state in STATES}, SILENT: len(known) - len(newest)},
     )
 
@@ -303,10 +304,6 @@ def now_of(  # noqa: PLR0913 - the rows of six queries
 def _held(card: Card, row: CardStreaksRow, **others: object) -> dict[str, Any]:
     """Return the fields of :class:`_HeldCard` that rows name differently, and others."""
     return {"index": card.index, "card_name": card.name, "card_state": row.state, "as_of_ms": row.as_of_ms, **others}
-
-
-def _card_now(card: Card, row: CardStreaksRow | None) -> CardNow:
-    return filled(CardNow, card, state=SILENT) if row is None else filled(CardNow, card, row)
 
 
 def _worst_first(holder: Holder) -> tuple[bool, int, int, str, str, int]:

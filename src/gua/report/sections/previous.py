@@ -11,19 +11,7 @@ from gua.core.ports import ViewReader
 from gua.report.context import Finish, ReportContext
 from gua.report.hours import choose_hours, read_of
 from gua.report.kit.basis import at, length
-from gua.report.kit.fields import (
-    AS_IS,
-    ByState,
-    Cell,
-    Cells,
-    Json,
-    Timestamp,
-    Unit,
-    gpu_hours,
-    json_of,
-    shares,
-    state_columns,
-)
+from gua.report.kit.fields import AS_IS, ByState, Cells, Timestamp, Unit, gpu_hours, json_of, shares, state_columns
 from gua.report.kit.figures import HourFormat, percent, percents, points
 from gua.report.kit.style import Style
 from gua.report.kit.tables import Part, TableColumn, table_of
@@ -31,15 +19,13 @@ from gua.report.model import Coverage, Report, Window
 from gua.report.questions import start
 from gua.report.rows import OVERVIEW, OverviewRow
 from gua.report.section import Csv, Section
-from gua.report.states import STATES, States, StateTime, observed_ms
+from gua.report.states import STATES, StateTime, observed_ms
 
-
-def _observed(coverage: Coverage) -> Json:
-    """Return the coverage as JSON, without the effective bounds, which a comparison window does not need."""
-    return {key: value for key, value in json_of(coverage).items() if not key.startswith("effective_")}
-
-
-_OBSERVED = Unit(json=_observed, cell=AS_IS.cell)
+_OBSERVED = Unit(
+    # A comparison window needs no effective bounds.
+    json=lambda coverage: {key: value for key, value in json_of(coverage).items() if not key.startswith("effective_")},
+    cell=AS_IS.cell,
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -65,7 +51,7 @@ def before(reader: ViewReader, window: Window, hosts: object, *, from_ticks: boo
 
     answer = start(reader, rows)
 
-    def told() -> Previous:
+    def previous() -> Previous:
         total = next((row for row in answer() if row.is_total), None)
         known = total if total is not None and total.expected_gpu_ms else None
         by_state = dict.fromkeys(STATES, StateTime(card_ticks=0))
@@ -74,7 +60,7 @@ def before(reader: ViewReader, window: Window, hosts: object, *, from_ticks: boo
         coverage = None if known is None else known.coverage
         return Previous(since_ms=earlier_ms, until_ms=window.since_ms, coverage=coverage, states=by_state)
 
-    return told
+    return previous
 
 
 def _text(report: Report, _style: Style, hours: HourFormat) -> Iterator[Part]:
@@ -112,13 +98,10 @@ def _collect(context: ReportContext) -> Finish:
 
 
 def _rows(found: Previous, report: Report) -> Iterator[Cells]:
-    yield _window("this", report.window.since_ms, report.window.until_ms, report.headline.states)
-    yield _window("previous", found.since_ms, found.until_ms, found.states)
-
-
-def _window(name: str, since_ms: int, until_ms: int, states: States) -> dict[str, Cell]:
-    bounds: dict[str, Cell] = {"window": name, "since": to_rfc3339(since_ms), "until": to_rfc3339(until_ms)}
-    return {**bounds, **gpu_hours(states), **shares(states)}
+    both = (("this", report.window, report.headline.states), ("previous", found, found.states))
+    for name, window, states in both:
+        bounds = {"since": to_rfc3339(window.since_ms), "until": to_rfc3339(window.until_ms)}
+        yield {"window": name, **bounds, **gpu_hours(states), **shares(states)}
 
 
 PREVIOUS_SECTION = Section(

@@ -16,15 +16,16 @@ from gua.report.context import Finish, ReportContext
 from gua.report.costs import OneCost, added, with_currencies
 from gua.report.hours import NO_HOUR
 from gua.report.kit.amounts import Amounts
-from gua.report.kit.fields import Cells, Hours, Ratio, cells, columns, filled, grouped
-from gua.report.kit.figures import NONE, HourFormat, amount, apportion_rest, percent, percents
+from gua.report.kit.basis import gib
+from gua.report.kit.fields import Cells, Hours, Ratio, cells, columns, filled, grouped, of_card
+from gua.report.kit.figures import HourFormat, apportion_rest, percent, percents
 from gua.report.kit.style import Style
 from gua.report.kit.tables import Heading, Part, Rows, Table, more
 from gua.report.kit.words import card_name, known
 from gua.report.model import Card, Headline, OfCard, Report
+from gua.report.parts import MOST_CARD_HOURS_OF_TICKS
 from gua.report.prices import PricedTime, Prices
 from gua.report.section import Csv, Section
-from gua.report.size_limit import MOST_CARD_HOURS_OF_TICKS
 from gua.report.states import ACTIVE, IDLE_HELD, UNKNOWN
 
 RESERVE_DOUBT: Final = 1 << 30
@@ -75,13 +76,6 @@ class Peak(NamedTuple):
         if most_bytes is None or self.bytes is None:
             return None
         return False if self.bytes > most_bytes else True if self.is_whole else None
-
-
-def usable(limit_bytes: int | None, reserved_bytes: int | None, *, is_told: bool) -> int | None:
-    """Return the memory usable by programs; ``None`` where the size is unknown or ``is_told`` is false."""
-    if not is_told or not limit_bytes:
-        return None
-    return max(0, limit_bytes - (RESERVE_DOUBT if reserved_bytes is None else reserved_bytes))
 
 
 def fits_half(peak: Peak, card: CardSize) -> bool | None:
@@ -279,7 +273,7 @@ def right_size_of(
     rows: Iterable[RightSizeRow], sizes: Iterable[CardSizeRow], prices: Prices, held_ms: float
 ) -> RightSize:
     """Return the workloads compared with the cards' sizes, largest GPU time first."""
-    cards = {(row.host, row.gpu): _size(row) for row in sizes}
+    cards = {of_card(row): filled(CardSize, row, usable_bytes=usable(row)) for row in sizes}
     models = models_of(cards.values())
     found = sorted(
         (_workload(row, cards.get((row.host, row.gpu), _NOTHING_KNOWN), models, prices) for row in rows if row.gpu_us),
@@ -298,9 +292,11 @@ def right_size_of(
     )
 
 
-def _size(row: CardSizeRow) -> CardSize:
-    is_told = not row.is_cut and not row.is_shared
-    return filled(CardSize, row, usable_bytes=usable(row.limit_bytes, row.reserved_bytes, is_told=is_told))
+def usable(row: CardSizeRow) -> int | None:
+    """Return the memory usable by programs; ``None`` where the size is unknown, the card partitioned or shared."""
+    if row.is_cut or row.is_shared or not row.limit_bytes:
+        return None
+    return max(0, row.limit_bytes - (RESERVE_DOUBT if row.reserved_bytes is None else row.reserved_bytes))
 
 
 def _workload(row: RightSizeRow, card: CardSize, models: Mapping[str, ModelSize], prices: Prices) -> ProgramOnCard:
@@ -339,7 +335,6 @@ def _added(some: Sequence[ProgramOnCard], every: Sequence[ProgramOnCard], prices
 
 
 MOST_PROGRAMS: Final = 24
-_GIB: Final = 1 << 30
 _MODEL_WIDTH: Final = 12
 
 
@@ -356,8 +351,8 @@ def _text(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
     )
     yield _fits_table(found, style, hours, Amounts.of_report(report))
     yield (
-        f"Of {hours.of(found.held_gpu_ms)} held GPU-hours, processes in ticks tell of {hours.of(found.every.gpu_ms)}: "
-        "the rest had no listed process, or its ticks are gone."
+        f"Ticks list processes for {hours.of(found.every.gpu_ms)} of {hours.of(found.held_gpu_ms)} held GPU-hours: the "
+        "rest had no listed process, or its ticks were deleted."
     )
     groups = _programs(found.workloads)
     if groups:
@@ -401,22 +396,17 @@ def _programs_table(groups: Sequence[Sequence[ProgramOnCard]], style: Style, hou
     rows.add("GPU-hours", lambda group: hours.of(sum(one.gpu_ms for one in group)))
     rows.add(
         "peak GiB",
-        lambda group: _gib(_largest(group).peak_bytes),
+        lambda group: gib(_largest(group).peak_bytes),
         leaves=3,
         note="largest memory of its processes on one card",
     )
     rows.add(
         "95 %",
-        lambda group: _gib(_most(one.p95_bytes for one in group)),
+        lambda group: gib(_most(one.p95_bytes for one in group)),
         leaves=5,
         note="GiB that 95 % of the time did not exceed",
     )
-    rows.add(
-        "of GiB",
-        lambda group: _gib(_largest(group).usable_bytes),
-        leaves=2,
-        note="what the card has for programs",
-    )
+    rows.add("of GiB", lambda group: gib(_largest(group).usable_bytes), leaves=2, note="what the card has for programs")
     rows.add(
         "busy %",
         lambda group: percent(_most(one.peak_utilization for one in group)),
@@ -443,8 +433,7 @@ def _most(figures: Iterable[N | None]) -> N | None:
 
 
 def _model(one: ProgramOnCard, style: Style) -> str:
-    name = card_name(one.model, one.gpu, style)
-    return f"MIG {name}" if one.is_instance else name
+    return f"{'MIG ' if one.is_instance else ''}{card_name(one.model, one.gpu, style)}"
 
 
 def _fits(group: Sequence[ProgramOnCard], style: Style) -> str:
@@ -458,10 +447,6 @@ def _fits(group: Sequence[ProgramOnCard], style: Style) -> str:
     if all(one.fits_smaller for one in group):
         words.append(card_name(largest.smaller_model, largest.gpu, style)[:_MODEL_WIDTH])
     return ", ".join(words) or "in part"
-
-
-def _gib(size: int | None) -> str:
-    return NONE if size is None else amount(size / _GIB)
 
 
 def _rows(found: RightSize, _report: Report) -> Iterator[Cells]:

@@ -41,8 +41,8 @@ class SlowCard(OfCard):
     @property
     def is_noteworthy(self) -> bool:
         """Return whether the driver reported a slowdown, a power cap, an error or a row remapping."""
-        told = (self.slowed_ms, self.power_cap_ms, self.xid_errors, self.ecc_errors, self.row_remap)
-        return any(told)
+        problems = (self.slowed_ms, self.power_cap_ms, self.xid_errors, self.ecc_errors, self.row_remap)
+        return any(problems)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -89,17 +89,17 @@ def _text(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
     found = report[SlowCards].cards
     told_ms = sum(card.told_ms for card in found)
     if not told_ms and not any(card.is_noteworthy for card in found):
-        yield "Not known: no tick tells why clocks were held down, or of errors."
+        yield "Unknown: no tick has reasons for reduced clocks, or errors."
         return
     share = told_ms / max(sum(card.observed_ms for card in found), 1)
     yield (
         "Hours in which clocks were held down when the card was read, which may overlap; a power cap is usual under "
-        f"full load. Told for {percent(share)} % of the cards' hours. Errors are asked for once a minute: at least "
-        "so many, and in brackets the newest XID number."
+        f"full load. Known for {percent(share)} % of the cards' hours. Errors are read once a minute: lower bounds, "
+        "with the newest XID number in brackets."
     )
     shown = [card for card in found if card.is_noteworthy]
     if not shown:
-        yield "Nothing of the kind was told of any card."
+        yield "No card reported any of these."
         return
     rows = card_rows(report, style, shown)
     rows.add("hours known", lambda card: hours.of(card.told_ms), leaves=3)

@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple
 
 from gua.core.parameters import PRICED, READ
 from gua.core.view import Count, View
 from gua.report.context import Finish, ReportContext
 from gua.report.costs import OneCost, with_currencies
 from gua.report.kit.amounts import Amounts
-from gua.report.kit.fields import Cells, Hours, Json, Seconds, cells, columns, grouped, to_json
+from gua.report.kit.fields import Cells, Hours, Seconds, cells, columns, grouped, to_json
 from gua.report.kit.figures import NONE, HourFormat, count, percent, span
 from gua.report.kit.style import Style
 from gua.report.kit.tables import Heading, Part, Rows
 from gua.report.model import Card, Headline, Report
+from gua.report.parts import MOST_CARD_HOURS_IN_PARTS
 from gua.report.prices import PricedTime, Prices
 from gua.report.section import Csv, Section
-from gua.report.size_limit import MOST_CARD_HOURS_IN_PARTS
 from gua.report.states import IDLE_HELD
 
 LONGER_THAN_MS: Final = (0, 3_600_000, 8 * 3_600_000, 24 * 3_600_000)
@@ -120,7 +120,6 @@ class EmptyLimitsRow(NamedTuple):
     given_back_priced: tuple[PricedTime, ...]
 
 
-R = TypeVar("R", StreaksRow, EmptyLimitsRow)
 EMPTY_LIMITS: Final = View("empty_limits", EmptyLimitsRow, (*READ, *PRICED, "limits_ms", "false_alarm_ms"))
 STREAKS: Final = View("streaks", StreaksRow, (*READ, *PRICED, "limits_ms", "false_alarm_ms", "in_parts"))
 
@@ -275,19 +274,10 @@ STREAKS_SECTION = Section(
     model=Streaks,
     collect=_collect,
     text=_text,
-    json=lambda found: {"classes": to_json(found.classes), "unknown_gpu_hours": 0.0},
+    json=lambda found: {"classes": to_json(found.classes)},
     csv=Csv(columns(StreakClass), lambda found, _report: _rows(found.classes, "longer_than_seconds")),
     most_card_hours=MOST_CARD_HOURS_IN_PARTS,
 )
-
-
-def _what_if_json(found: Streaks) -> Json:
-    return {
-        "limits": to_json(found.what_if),
-        "empty_limits": to_json(found.what_if_empty),
-        "false_alarm_seconds": FALSE_ALARM_MS // 1000,
-        "unknown_gpu_hours": 0.0,
-    }
 
 
 WHAT_IF_SECTION = Section(
@@ -296,7 +286,11 @@ WHAT_IF_SECTION = Section(
     model=Streaks,
     collect=_collect,
     text=_what_if_text,
-    json=_what_if_json,
+    json=lambda found: {
+        "limits": to_json(found.what_if),
+        "empty_limits": to_json(found.what_if_empty),
+        "false_alarm_seconds": FALSE_ALARM_MS // 1000,
+    },
     csv=Csv(("rule", *columns(WhatIf), "allocations"), lambda found, _report: _limits(found)),
     most_card_hours=MOST_CARD_HOURS_IN_PARTS,
 )

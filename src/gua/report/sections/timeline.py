@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Final
 
-from gua.core.durations import to_rfc3339
+from gua.core.durations import to_ms, to_rfc3339
 from gua.core.moments import zone
 from gua.core.plaintext import safe
 from gua.core.words import Mig
 from gua.report.context import Finish, ReportContext
-from gua.report.kit.basis import at
+from gua.report.kit.basis import at, local_time
 from gua.report.kit.fields import Cells, cells, state_columns
 from gua.report.kit.figures import NONE, HourFormat, apportion, percent, percents, plural, span
 from gua.report.kit.html import CLASSES, UNOBSERVED, Markup, caption_of, join, name, paragraph, swatch, tag
@@ -20,6 +20,7 @@ from gua.report.kit.style import Style
 from gua.report.kit.tables import Drawn, Part, Rows
 from gua.report.kit.words import LEFT_OVER, NAME_WIDTH, NOT_KNOWN, card_name, index, known, short_name
 from gua.report.model import Report, Window
+from gua.report.parts import MOST_CARD_HOURS_IN_PARTS
 from gua.report.section import Csv, Section, zoned
 from gua.report.sections.timeline_rows import (
     MOST_PRESENCES,
@@ -31,7 +32,6 @@ from gua.report.sections.timeline_rows import (
     cell_ms,
     timeline,
 )
-from gua.report.size_limit import MOST_CARD_HOURS_IN_PARTS
 from gua.report.states import ACTIVE, IDLE_HELD, STATES, TRULY_IDLE, UNKNOWN
 
 MOST_CARDS: Final = 24
@@ -111,9 +111,9 @@ def _labels(report: Report, cards: Sequence[CardTimeline], style: Style) -> Iter
 
 
 def _holders(card: CardTimeline, style: Style, hours: HourFormat) -> list[str]:
-    told = [_holder(one, style, hours) for one in card.holders[:MOST_HOLDERS]]
-    rest = len(card.holders) - len(told) + card.more_holders
-    return [*told, *([f"and {plural(rest, 'other')}"] if rest > 0 else [])]
+    shown = [_holder(one, style, hours) for one in card.holders[:MOST_HOLDERS]]
+    rest = len(card.holders) - len(shown) + card.more_holders
+    return [*shown, *([f"and {plural(rest, 'other')}"] if rest > 0 else [])]
 
 
 def _holder(one: Presence, style: Style, hours: HourFormat) -> str:
@@ -142,15 +142,13 @@ def _page(report: Report, _hours: object) -> Markup | None:
     held = sorted(range(len(drawn.cards)), key=lambda place: -sum(cell[1] for cell in drawn.cards[place].cells))
     shown = [drawn.cards[place] for place in sorted(held[:MOST_CARDS_ON_PAGE])]
     places = marks(drawn.since_ms, drawn.until_ms, report.window.timezone)
-    axis = tag(
-        "div",
-        *(_mark(place, label) for place, label in places),
-        class_="axis",
-    )
+    axis = tag("div", *(_mark(place, label) for place, label in places), class_="axis")
     numbers = [tag("th", swatch(CLASSES[state]), state, scope="col", class_="n") for state in _NUMBERS]
     head = tag("tr", tag("th", "card, holders", scope="col"), tag("th", axis, scope="col", class_="strip"), *numbers)
     mig = {(card.host, card.gpu): card.mig for card in report.cards}
-    pen = _Pen(drawn, _grid([place for place, _ in places]), report.window, mig)
+    # Grid lines below the marks of the axis.
+    lines = (tag("i", style=f"left:{100 * place:.2f}%") for place, _ in places)
+    pen = _Pen(drawn, tag("span", *lines, class_="grid", aria_hidden="true"), report.window, mig)
     lanes = None if len(shown) <= _FEW_CARDS else _LANES
     cells_a_column = _cells_a_column(drawn, len(shown))
     bodies = [pen.card(card, lanes, cells_a_column) for card in shown]
@@ -191,8 +189,8 @@ class _Pen:
 
     def card(self, card: CardTimeline, lanes: int | None, cells_a_column: int) -> Markup:
         """Return the rows of one card: its sparkline, and a lane for each of its first processes."""
-        told = self._percents(card)
-        words = ", ".join(f"{state} {part} %" for state, part in zip(_NUMBERS, told, strict=True))
+        shares = self._percents(card)
+        words = ", ".join(f"{state} {part} %" for state, part in zip(_NUMBERS, shares, strict=True))
         shown_as = _card_label(card.index, card.card_name, card.gpu, self.mig.get((card.host, card.gpu)))
         label = join([shown_as, tag("span", name(card.host, 28), class_="sub")])
         row = tag(
@@ -201,7 +199,7 @@ class _Pen:
             tag(
                 "td", _svg(strip_of(card, self.drawn, cells_a_column), f"Timeline: {words}"), self.grid, class_="strip"
             ),
-            *(tag("td", part, class_="n") for part in told),
+            *(tag("td", part, class_="n") for part in shares),
         )
         shown = card.holders[:lanes]
         rows = [self._lane(holder) for holder in shown]
@@ -225,17 +223,19 @@ class _Pen:
         observed = holder.observed_ms
         idle = percent(holder.idle_ms / observed) if observed else NONE
         seen = f"from {at(holder.since_ms, self.window)} to {at(holder.until_ms, self.window)}"
-        told = f"{span(observed)}, {idle} % idle"
+        times = f"{span(observed)}, {idle} % idle"
         if holder.unknown_ms and observed:
-            told += f", {percent(holder.unknown_ms / observed)} % unknown"
+            times += f", {percent(holder.unknown_ms / observed)} % unknown"
         bar = tag("rect", x=f"{start:.2f}%", width=f"{wide:.2f}%", height=_LANE_HEIGHT)
         owner = NOT_KNOWN if holder.owner is None else name(holder.owner, 16)
         program = NOT_KNOWN if holder.program is None else name(holder.program, 20)
         return tag(
             "tr",
             tag("td", owner, " · ", program, tag("span", f" {holder.pid}", class_="pid")),
-            tag("td", tag("svg", bar, role="img", aria_label=f"on the card {seen}, {told}"), self.grid, class_="strip"),
-            tag("td", told, colspan=len(_NUMBERS), title=seen),
+            tag(
+                "td", tag("svg", bar, role="img", aria_label=f"on the card {seen}, {times}"), self.grid, class_="strip"
+            ),
+            tag("td", times, colspan=len(_NUMBERS), title=seen),
             class_="lane",
         )
 
@@ -310,9 +310,7 @@ def _runs(columns: Sequence[Levels]) -> Iterator[tuple[int, int, Levels]]:
 _MOST: Final = 9
 _HOUR_STEPS: Final = (1, 2, 3, 6, 12)
 _DAY_STEPS: Final = (1, 2, 7, 14, 28, 91, 182, 364, 1820)
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _QUARTER_MS: Final = 900_000
-_MS: Final = timedelta(milliseconds=1)
 
 
 def marks(since_ms: int, until_ms: int, timezone: str) -> list[tuple[float, str]]:
@@ -328,9 +326,8 @@ def marks(since_ms: int, until_ms: int, timezone: str) -> list[tuple[float, str]
 
 
 def _hour_marks(since_ms: int, until_ms: int, timezone: str, step: int) -> Iterator[tuple[float, str]]:
-    local_zone = zone(timezone)
     for at_ms in range(-(-since_ms // _QUARTER_MS) * _QUARTER_MS, until_ms, _QUARTER_MS):  # UTC offsets use these
-        local = (_EPOCH + timedelta(milliseconds=at_ms)).astimezone(local_zone)
+        local = local_time(at_ms, timezone)
         place = (at_ms - since_ms) / (until_ms - since_ms)
         if local.minute == 0 and local.hour % step == 0:
             yield place, f"{local:%a %d %b}" if local.hour == 0 else f"{local:%H:%M}"
@@ -338,10 +335,9 @@ def _hour_marks(since_ms: int, until_ms: int, timezone: str, step: int) -> Itera
 
 def _day_marks(since_ms: int, until_ms: int, timezone: str, step: int) -> Iterator[tuple[float, str]]:
     """Yield every ``step``-th local midnight; weeks begin on Mondays."""
-    local_zone = zone(timezone)
-    day = (_EPOCH + timedelta(milliseconds=since_ms)).astimezone(local_zone).date()
+    day = local_time(since_ms, timezone).date()
     while True:
-        midnight = (datetime(day.year, day.month, day.day, tzinfo=local_zone) - _EPOCH) // _MS
+        midnight = to_ms(datetime(day.year, day.month, day.day, tzinfo=zone(timezone)))
         place = (midnight - since_ms) / (until_ms - since_ms)
         if place >= 1:
             return
@@ -374,12 +370,6 @@ def _mark(place: float, label: str) -> Markup:
     weekday, _, rest = label.partition(" ")
     words = join([tag("span", f"{weekday} ", class_="weekday"), rest]) if rest else label
     return tag("span", words, class_="mark", style=f"left:{100 * place:.2f}%")
-
-
-def _grid(places: Sequence[float]) -> Markup:
-    """Return the grid lines below the marks of the axis."""
-    lines = (tag("i", style=f"left:{100 * place:.2f}%") for place in places)
-    return tag("span", *lines, class_="grid", aria_hidden="true")
 
 
 def _card_label(index: int | None, called: str | None, gpu: str, mig: str | None = None) -> Markup:

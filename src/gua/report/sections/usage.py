@@ -9,12 +9,10 @@ from itertools import chain
 from typing import Annotated, Any, Final, NamedTuple
 
 from gua.core.parameters import PRICED, READ_DAYS
-from gua.core.plaintext import cells as width_of
-from gua.core.plaintext import pad
 from gua.core.view import Count, Moment, View
 from gua.report.context import Finish, ReportContext
 from gua.report.costs import CostByState, added, wasted, with_currencies
-from gua.report.kit.amounts import AMOUNT_WIDTH, WASTED, WASTED_NOTE, Amounts
+from gua.report.kit.amounts import WASTED, WASTED_NOTE, Amounts
 from gua.report.kit.basis import at
 from gua.report.kit.fields import (
     HOURS,
@@ -31,9 +29,9 @@ from gua.report.kit.fields import (
     of_card,
 )
 from gua.report.kit.figures import HourFormat, count, percents, plural, span
-from gua.report.kit.style import Style, table
-from gua.report.kit.tables import STACKED_BELOW, Drawn, Heading, Part, Rows, Table
-from gua.report.kit.words import NOT_KNOWN, NOT_LISTED
+from gua.report.kit.style import Style
+from gua.report.kit.tables import Heading, Part, Rows, Table
+from gua.report.kit.words import NOT_KNOWN, known
 from gua.report.model import Card, Headline, Report
 from gua.report.prices import CostsRow, PricedState, PricedUs, Prices, by_price_and_state, of_states
 from gua.report.section import Csv, Section
@@ -219,95 +217,44 @@ MOST_OWNERS: Final = 10
 MOST_ROWS: Final = 20
 NONE_OF_IT: Final = "(none)"
 UNLISTED: Final = "(unlisted)"
-_STREAKS_FROM: Final = 110
 _HAVE_NONE: Final = frozenset({BY_CONTAINER, BY_POD, BY_JOB, BY_SERVED_MODEL})
-_PROCESS_HOURS_FROM: Final = 80
+_Line = tuple[tuple[str, str], Sequence[OwnerUsage], tuple[str, str]]
 _NAME_WIDTH: Final = 32
 _SHORTEST_NAME: Final = 9
 
 
 def _text(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
     """Yield the largest owners' programs, the rest as one line, then a table per requested key."""
-    yield from _owners_as_table(report, style, hours) if report[Usage].owners else (_nobody(report),)
+    yield from _owners(report, style, hours)
     yield from usage_by(report, style, hours)
 
 
-class _Line(NamedTuple):
-    """A line of the table: an owner's program, or all others together."""
-
-    owner: str
-    program: str
-    owners: Sequence[OwnerUsage]
-    streaks: Sequence[str]
-
-
-def _lines(every: Sequence[OwnerUsage], most: int, style: Style) -> list[_Line]:
-    """Return the largest owners and the rest as one line; they add up to the time that was not truly-idle."""
-    lines = [_Line(_owner(one, style), _program(one, style), [one], _streaks(one)) for one in every[:most]]
-    rest = every[most:]
-    return [*lines, _Line(plural(len(rest), "other"), "", rest, ["", ""])] if rest else lines
-
-
-def _add_figures(
-    rows: Rows[_Line], amounts: Amounts, style: Style, hours: HourFormat, *, with_process_hours: bool
-) -> None:
-    """Add the columns of hours, of wasted cost where prices match, and of process hours."""
+def _owners(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
+    """Yield the largest owners, and the rest as one line; they add up to the time that was not truly-idle."""
+    if not report[Usage].owners:
+        observed = observed_ms(report.headline.states)
+        yield f"nobody: {'every card was truly-idle for all that was observed' if observed else 'nothing was observed'}"
+        return
+    yield "GPU-hours of cards that were active, idle-held or unknown, split among those on them"
+    most, amounts = MOST_OWNERS * style.times, Amounts.of_report(report)
+    top, rest = report[Usage].owners[:most], report[Usage].owners[most:]
+    # Each row: its names, its owners, its longest idle streak and sessions.
+    lines = [(_owner(one, style), [one], (span(one.longest_idle_ms), count(one.sessions))) for one in top]
+    rows = Rows([*lines, ((plural(len(rest), "other"), ""), rest, ("", ""))] if rest else lines)
 
     def states(line: _Line) -> list[str]:
-        return hours.parts([sum(one.states[state].gpu_ms for one in line.owners) for state in _HELD])
+        return hours.parts([sum(one.states[state].gpu_ms for one in line[1]) for state in _HELD])
 
-    rows.add("GPU-hours", lambda line: hours.of(sum(one.gpu_ms for one in line.owners)))
+    rows.add(("owner", "program"), lambda line: line[0], left=True, shortest=12, is_head=True)
+    rows.add("GPU-hours", lambda line: hours.of(sum(one.gpu_ms for one in line[1])))
     rows.add(_HELD[:-1], lambda line: states(line)[:-1])
-    rows.add(UNKNOWN, lambda line: states(line)[-1], leaves=4)
-    rows.add(
-        amounts.titles(WASTED, style.name),
-        lambda line: amounts.cells(added(wasted(one.costs) for one in line.owners)),
-    )
-    if with_process_hours:
-        rows.add("process-h", lambda line: hours.of(sum(one.process_ms for one in line.owners)), leaves=1)
-
-
-def _add_streaks(rows: Rows[_Line]) -> None:
-    rows.add("longest idle", lambda line: line.streaks[0], leaves=2)
-    rows.add("sessions", lambda line: line.streaks[1], leaves=3)
-
-
-def _notes(amounts: Amounts, *, with_process_hours: bool) -> Iterator[str]:
-    if amounts.currencies:
-        yield f"{WASTED}: {WASTED_NOTE}"
-    if with_process_hours:
-        yield f"process-h: {_OF_PROCESSES}"
-
-
-def _owners_as_table(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
-    yield _SAYS
-    most, amounts = MOST_OWNERS * style.times, Amounts.of_report(report)
-    rows = Rows(_lines(report[Usage].owners, most, style))
-    rows.add("owner", lambda line: line.owner, left=True, shortest=_SHORTEST_NAME, is_head=True)
-    rows.add("program", lambda line: line.program, left=True, shortest=_SHORTEST_NAME, is_head=True)
-    _add_figures(rows, amounts, style, hours, with_process_hours=True)
-    _add_streaks(rows)
-    yield rows.table(bars=[one.states for one in report[Usage].owners[:most]])
-    yield from _notes(amounts, with_process_hours=True)
-
-
-_SAYS: Final = "GPU-hours of cards that were active, idle-held or unknown, split among those on them"
-
-
-def _drawn(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
-    """Yield the owners with as many columns as fit, then a table per requested key."""
-    yield from _owners(report, style, hours) if report[Usage].owners else (_nobody(report),)
-    yield from usage_by(report, style, hours)
-
-
-def _nobody(report: Report) -> str:
-    if not observed_ms(report.headline.states):
-        return "nobody: nothing was observed"
-    return "nobody: every card was truly-idle for all that was observed"
-
-
-def _streaks(one: OwnerUsage) -> list[str]:
-    return [span(one.longest_idle_ms), count(one.sessions)]
+    rows.add(UNKNOWN, lambda line: states(line)[-1], leaves=1)
+    titles = amounts.titles(WASTED, style.name)
+    rows.add(titles, lambda line: amounts.cells(added(wasted(one.costs) for one in line[1])))
+    rows.add("process-h", lambda line: hours.of(sum(one.process_ms for one in line[1])), leaves=2, note=_OF_PROCESSES)
+    rows.add(("longest idle", "sessions"), lambda line: line[2], leaves=3)
+    rows.explain(titles, WASTED_NOTE)
+    yield rows.table(bars=[one.states for one in top])
 
 
 def usage_by(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
@@ -360,64 +307,9 @@ def _row_name(one: UsageRow, by: str, style: Style) -> str:
     return style.name(one.name, _NAME_WIDTH) or '""'
 
 
-def _owners(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
-    """Yield the ten largest owners and the rest, with as many columns as fit."""
-    top, amounts = report[Usage].owners[:MOST_OWNERS], Amounts.of_report(report)
-    room = style.width - AMOUNT_WIDTH * len(amounts.currencies)
-    if room < STACKED_BELOW:
-        yield from _owners_as_table(report, style, hours)
-        return
-    yield _SAYS
-    with_process_hours = room >= _PROCESS_HOURS_FROM
-    with_streaks = room >= _STREAKS_FROM and any(one.sessions is not None for one in top)
-    rows = Rows(_lines(report[Usage].owners, MOST_OWNERS, style))
-    _add_figures(rows, amounts, style, hours, with_process_hours=with_process_hours)
-    if with_streaks:
-        _add_streaks(rows)
-    figures = rows.table()
-    written = [[column.title for column in figures.columns], *figures.rows]
-    lines = table(written, left=0, indent=2, gap=1 if style.width < _PROCESS_HOURS_FROM else 2)
-    owner_width, program_width = _name_widths(top, style, style.width - max(map(len, lines)) - 4)
-    names = [("owner", "program"), *((line.owner, line.program) for line in rows.things)]
-    for place, ((owner, program), line) in enumerate(zip(names, lines, strict=True)):
-        if program or place == 0:
-            label = f"{pad(style.name(owner, owner_width), owner_width)}  "
-            label += pad(style.name(program, program_width), program_width)
-        else:
-            label = pad(style.name(owner, owner_width + 2 + program_width), owner_width + 2 + program_width)
-        shown = f"  {label}{line}".rstrip()
-        if place == 0:
-            for state in _HELD:
-                shown = style.state(shown, state)
-        yield Drawn(shown)
-    yield from _notes(amounts, with_process_hours=with_process_hours)
-
-
-def _owner(one: OwnerUsage, style: Style) -> str:
-    if one.kind != "listed":
-        return NOT_LISTED
-    return NOT_KNOWN if one.owner is None else style.name(one.owner, _NAME_WIDTH)
-
-
-def _program(one: OwnerUsage, style: Style) -> str:
-    if one.kind != "listed":
-        return ""
-    return NOT_KNOWN if one.program is None else style.name(one.program, _NAME_WIDTH)
-
-
-def _name_widths(top: Sequence[OwnerUsage], style: Style, room: int) -> tuple[int, int]:
-    """Return the widths of owner and program: natural widths, with the wider one reduced where space is short."""
-    listed = [one for one in top if one.kind == "listed"]
-    owner = max([_SHORTEST_NAME, *(width_of(_owner(one, style)) for one in listed)])
-    program = max([_SHORTEST_NAME, *(width_of(_program(one, style)) for one in listed)])
-    while owner + program > room and max(owner, program) > _SHORTEST_NAME:
-        if owner >= program:
-            owner -= 1
-        else:
-            program -= 1
-    if len(listed) < len(top):  # the text for no process spans both columns
-        program = max(program, min(len(NOT_LISTED) - owner - 2, room - owner))
-    return owner, program
+def _owner(one: OwnerUsage, style: Style) -> tuple[str, str]:
+    """Return the owner and the program."""
+    return (known(one.owner, style), known(one.program, style)) if one.kind == "listed" else (UNLISTED, "")
 
 
 def _collect(context: ReportContext) -> Finish:
@@ -476,7 +368,6 @@ USAGE_SECTION = Section(
     model=Usage,
     collect=_collect,
     text=_text,
-    drawn=_drawn,
     spread=True,
     csv=Csv((*_WHOSE, "gpu_hours", "share", *_STATE_COLUMNS, *_PROCESSES, *_COSTS), _rows),
 )

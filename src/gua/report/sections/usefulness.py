@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Final, NamedTuple
 
 from gua.core.idleness import ACTIVE_FROM
@@ -138,13 +139,13 @@ IDLE_TIME: Final = View("idle_time", IdleTimeRow, READ)
 
 def usefulness(context: ReportContext) -> Finish:
     """Query the idle seconds and activity of each card; owners and intervals only where any card has counters."""
-    idle, told = context.rows(IDLE_TIME), context.rows(ACTIVITY)
+    idle, activity = context.rows(IDLE_TIME), context.rows(ACTIVITY)
     hours = [hour.hour for hour in context.hours] or [NO_HOUR]
-    owners = context.rows_of_ticks(ACTIVITY_OWNERS, context.hours, only_if=told, tick_hours=hours)
-    runs = context.rows_of_ticks(BUSY_WITH_FEW_SMS, context.hours, only_if=told, tick_hours=hours)
+    owners = context.rows_of_ticks(ACTIVITY_OWNERS, context.hours, only_if=activity, tick_hours=hours)
+    runs = context.rows_of_ticks(BUSY_WITH_FEW_SMS, context.hours, only_if=activity, tick_hours=hours)
 
     def finish(_headline: Headline, _cards: Sequence[Card]) -> Usefulness:
-        return replace(usefulness_of(idle(), told()), owners=owners_of(owners()), busy_with_few_sms=runs_of(runs()))
+        return replace(usefulness_of(idle(), activity()), owners=owners_of(owners()), busy_with_few_sms=runs_of(runs()))
 
     return finish
 
@@ -152,12 +153,12 @@ def usefulness(context: ReportContext) -> Finish:
 def usefulness_of(idle: Iterable[IdleTimeRow], activity: Sequence[ActivityRow] = ()) -> Usefulness:
     """Return the rows of ``gua_report.idle_time`` per card, ordered by host and index, and for all cards together."""
     found = sorted(idle, key=lambda row: (row.host, row.gpu_index is None, row.gpu_index or 0, row.gpu))
-    told = grouped(activity, of_card)
+    by_card = grouped(activity, of_card)
     return Usefulness(
         states=_by_state(found),
         loaded=_added(found, ACTIVE, IDLE_HELD),
         cards=tuple(
-            filled(CardIdleTime, rows[0], states=_by_state(rows), activity=means_of(told.get(card, ())))
+            filled(CardIdleTime, rows[0], states=_by_state(rows), activity=means_of(by_card.get(card, ())))
             for card, rows in grouped(found, of_card).items()
         ),
         activity=means_of(activity),
@@ -289,17 +290,11 @@ def _mean(weighted: int, told_us: int) -> float:
 _KWH_DECIMALS: Final = 2
 
 
-def _text(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
-    """Yield the idle seconds, then the activity of active hours."""
-    yield from _idle_seconds(report, style, hours)
-    yield from _activity(report, style, hours)
-
-
 def _idle_seconds(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
     """Yield the idle seconds of each state over all cards, and of the active hours of each card."""
     found = report[Usefulness]
     if not found.loaded.sampled_gpu_ms:
-        yield "Not known: no sample tells busy from idle seconds of any active or idle-held card."
+        yield "Unknown: no active or idle-held card has utilization samples."
         return
     yield (
         "A card is active where the mean of a tick is. Idle of that: seconds whose samples lie below "
@@ -316,8 +311,14 @@ def _idle_seconds(report: Report, style: Style, hours: HourFormat) -> Iterator[P
         return
     yield Heading("Active hours by card, the most idle first")
     rows = card_rows(report, style, sorted(shown, key=lambda card: -card.states[ACTIVE].idle_gpu_ms))
+    rows.add("active", lambda card: hours.of(card.states[ACTIVE].gpu_ms))
+    rows.add("sampled", lambda card: hours.of(card.states[ACTIVE].sampled_gpu_ms))
     # Without samples idle time is unknown, not 0.
-    rows.add(("active", "sampled", "idle of that", "%"), lambda card: _told(card.states[ACTIVE], hours))
+    rows.add(
+        "idle of that",
+        lambda card: NONE if not (part := card.states[ACTIVE]).sampled_gpu_ms else hours.of(part.idle_gpu_ms),
+    )
+    rows.add("%", lambda card: percent(card.states[ACTIVE].idle_share))
     yield rows.table()
     yield from more(rows.rest, "card", _EVERY)
 
@@ -334,7 +335,7 @@ def _states_table(report: Report, hours: HourFormat) -> Table:
     parts = list(found.states.values())
     every = [*parts, found.loaded]
 
-    def told(values: Sequence[float]) -> list[str]:
+    def written(values: Sequence[float]) -> list[str]:
         (both,) = hours.units([sum(values)])
         first = min(hours.units(values[:1])[0], both)
         return [*map(hours.written, [*values, sum(values)], [first, both - first, both])]
@@ -345,32 +346,22 @@ def _states_table(report: Report, hours: HourFormat) -> Table:
     columns = {
         TableColumn(title="", left=True): [*found.states, "both"],
         TableColumn(title="GPU-hours"): [*map(hours.written, [*times, sum(times)], [*units, sum(units)])],
-        TableColumn(title="sampled"): told([part.sampled_gpu_ms for part in parts]),
+        TableColumn(title="sampled"): written([part.sampled_gpu_ms for part in parts]),
         TableColumn(title="idle of that"): _known(
-            told([part.idle_gpu_ms for part in parts]), (part.sampled_gpu_ms > 0 for part in every)
+            written([part.idle_gpu_ms for part in parts]), (part.sampled_gpu_ms > 0 for part in every)
         ),
         TableColumn(title="%"): [percent(part.idle_share) for part in every],
         TableColumn(title="kWh", leaves=2): _known(
             [*amounts(energies, _KWH_DECIMALS), amount(sum(energies), _KWH_DECIMALS)],
             (part.idle_joules is not None for part in every),
         ),
-        TableColumn(title="of idle hours", leaves=2): told([part.measured_gpu_ms for part in parts]),
+        TableColumn(title="of idle hours", leaves=2): written([part.measured_gpu_ms for part in parts]),
     }
     return table_of(columns)
 
 
 def _known(written: Sequence[str], are_known: Iterable[bool]) -> list[str]:
     return [one if is_known else NONE for one, is_known in zip(written, are_known, strict=True)]
-
-
-def _told(part: IdleTime, hours: HourFormat) -> list[str]:
-    """Return hours, sampled hours, idle hours and the idle share; idle hours are ``-`` without samples, not 0."""
-    return [
-        hours.of(part.gpu_ms),
-        hours.of(part.sampled_gpu_ms),
-        hours.of(part.idle_gpu_ms) if part.sampled_gpu_ms else NONE,
-        percent(part.idle_share),
-    ]
 
 
 MOST_OWNERS: Final = 12
@@ -390,7 +381,7 @@ def _activity(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]
         return
     yield Heading("Active hours by SMs, tensor cores and memory bandwidth")
     yield (
-        "Means of what performance counters (GPM) tell of active hours; what they do not tell of is not known. Few "
+        "Means of performance counters (GPM) over active hours; hours without counters are unknown. Few "
         "SMs: hours of ticks with less than 10 % of the SMs at work."
     )
     rows = Rows(found.activity)
@@ -407,15 +398,15 @@ def _activity(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]
 def _activity_of_cards(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
     yield Heading("By card, the most hours with few SMs first")
 
-    def told(card: CardIdleTime, metric: str) -> MeanActivity | None:
+    def of_metric(card: CardIdleTime, metric: str) -> MeanActivity | None:
         return next((one for one in card.activity if one.metric == metric), None)
 
     def few_sms(card: CardIdleTime) -> float | None:
-        found = told(card, METRICS[0])
+        found = of_metric(card, METRICS[0])
         return None if found is None else found.low_gpu_ms
 
     def mean(card: CardIdleTime, metric: str) -> str:
-        return NONE if (found := told(card, metric)) is None else percent(found.mean)
+        return NONE if (found := of_metric(card, metric)) is None else percent(found.mean)
 
     shown = sorted((card for card in report[Usefulness].cards if card.activity), key=lambda card: -(few_sms(card) or 0))
     rows = card_rows(report, style, shown)
@@ -478,8 +469,8 @@ _ACTIVITY_COLUMNS: Final = tuple(f"{metric}_{column}" for metric in METRICS for 
 
 def _rows(found: Usefulness, _report: Report) -> Iterator[Cells]:
     for card in found.cards:
-        told = {f"{one.metric}_{column}": cell for one in card.activity for column, cell in cells(one).items()}
-        activity = {column: told.get(column) for column in _ACTIVITY_COLUMNS}
+        known = {f"{one.metric}_{column}": cell for one in card.activity for column, cell in cells(one).items()}
+        activity = {column: known.get(column) for column in _ACTIVITY_COLUMNS}
         for state, part in card.states.items():
             yield {**cells(card), "state": state, **cells(part), **(activity if state == ACTIVE else {})}
 
@@ -489,6 +480,6 @@ USEFULNESS_SECTION = Section(
     title="What the active hours were worth",
     model=Usefulness,
     collect=usefulness,
-    text=_text,
+    text=lambda *report: chain(_idle_seconds(*report), _activity(*report)),
     csv=Csv((*columns(CardIdleTime), "state", *columns(IdleTime), *_ACTIVITY_COLUMNS), _rows),
 )

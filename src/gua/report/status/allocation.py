@@ -168,21 +168,21 @@ def _has(reservation: Mapping[str, Any], card: Mapping[str, Any]) -> bool:
 
 
 def _now(card: Mapping[str, Any], reservations: Sequence[Mapping[str, Any]], now_ms: int) -> Mapping[str, Any]:
-    told = objects_in(card.get("allocations"))
+    allocations = objects_in(card.get("allocations"))
     ids = [one.get("id") for one in reservations]
-    there = [one for one in told if one.get("source") != GUA or one.get("id") in ids]
+    there = [one for one in allocations if one.get("source") != GUA or one.get("id") in ids]
     known = [one.get("id") for one in there if one.get("source") == GUA]
     new = [_new(one, now_ms) for one in reservations if one.get("id") not in known]
-    if not new and len(there) == len(told):
+    if not new and len(there) == len(allocations):
         return card
-    ended = len(told) - len(there)
+    ended = len(allocations) - len(there)
     total = card.get("allocations_total")
     return {
         **{name: value for name, value in card.items() if not name.startswith("free_")},
         # Unknown until the next tick for a card whose reservation just ended.
         "allocation": AllocationStatus.ALLOCATED if there or new else None,
         "allocations": [*there, *new],
-        "allocations_total": (total if isinstance(total, int) else len(told)) - ended + len(new),
+        "allocations_total": (total if isinstance(total, int) else len(allocations)) - ended + len(new),
     }
 
 

@@ -7,12 +7,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from gua.core.durations import to_rfc3339
-from gua.core.plaintext import cells, pad, pad_left
 from gua.core.ports import ViewReader
 from gua.core.view import Count, Moment, View
 from gua.report.allocation_sources import newest_sources
+from gua.report.kit.fields import grouped
 from gua.report.kit.figures import NONE, plural
 from gua.report.kit.style import Style
+from gua.report.kit.tables import Rows, Table, columns
 from gua.report.model import ReportedSource
 from gua.report.states import STATES
 from gua.report.status.allocation import span
@@ -23,10 +24,6 @@ _AHEAD_MS: Final = 2_000  # as in gua_report.fleet
 _BEHIND_MS: Final = 60_000
 _SHORTEST_NAME: Final = 12
 _WIDEST_NAME: Final = 40
-_WIDE_GAP_FROM: Final = 96
-_PROMISED: Final = ("allocated", "empty")
-_COLUMNS: Final = ("cards", *STATES, *_PROMISED, "age", "delay")
-_LEAST_NEEDED: Final = ("delay", "cards", "allocated")
 _MOST_SOURCES: Final = 5
 _LONGEST: Final = 4096
 _MOST_CLOCKS: Final = 5
@@ -82,9 +79,7 @@ def hosts_now(reader: ViewReader) -> list[Host]:
     now_ms = rows[0].now_ms
     since_ms = now_ms - max(row.silent_after_ms for row in rows)
     current = {row.host: row for row in CURRENT.rows(reader, {"since_ms": since_ms, "hosts": []})}
-    sources: dict[str, list[ReportedSource]] = {}
-    for source in newest_sources(reader, now_ms):
-        sources.setdefault(source.host, []).append(source)
+    sources = grouped(newest_sources(reader, now_ms), lambda source: source.host)
     hosts = [_host(row, current.get(row.host), sources.get(row.host, ())) for row in rows]
     return sorted(hosts, key=lambda host: (not host["silent"], str(host["host"])))
 
@@ -92,8 +87,8 @@ def hosts_now(reader: ViewReader) -> list[Host]:
 def to_json(hosts: Sequence[Host]) -> str:
     """Return the hosts as one JSON object, schema ``gua.status.all/1``."""
     silent = sum(bool(host["silent"]) for host in hosts)
-    told = {"schema": SCHEMA, "hosts_total": len(hosts), "silent_total": silent, "hosts": list(hosts)}
-    return json.dumps(told, indent=2, allow_nan=False) + "\n"
+    document = {"schema": SCHEMA, "hosts_total": len(hosts), "silent_total": silent, "hosts": list(hosts)}
+    return json.dumps(document, indent=2, allow_nan=False) + "\n"
 
 
 def to_text(hosts: Sequence[Host], style: Style) -> str:
@@ -145,29 +140,14 @@ def _lines(hosts: Sequence[Host], style: Style) -> Iterator[str]:
     cards = sum(host["cards"] for host in hosts)
     yield from style.wrap(
         f"{plural(len(hosts), 'host')}, {plural(cards, 'card')}; {silent or 'none'} silent"
-        f"{': an agent that tells nothing any more' if silent else ''}",
+        f"{' (no recent ticks)' if silent else ''}",
         indent=0,
     )
     yield ""
-    rows = [{name: name for name in ("host", *_COLUMNS)}, *(_figures(host, style) for host in hosts)]
-    looked_at = any(host["allocation"] for host in hosts)
-    shown = [name for name in _COLUMNS if looked_at or name not in _PROMISED]
-    widths = {name: max(cells(row[name]) for row in rows) for name in shown}
-    gap = "  " if style.width >= _WIDE_GAP_FROM else " "
-    wanted = max(cells(row["host"]) for row in rows)
-    for name in _LEAST_NEEDED:
-        if name in widths and _room(style, widths, gap) < min(wanted, _SHORTEST_NAME):
-            del widths[name]
-    name_width = min(wanted, _room(style, widths, gap))
-    for place, row in enumerate(rows):
-        cols = gap.join(pad_left(row[name], width) for name, width in widths.items())
-        line = f"{pad(style.name(row['host'], name_width), name_width)}{gap}{cols}".rstrip()
-        if place == 0:
-            for state in STATES:
-                line = style.state(line, state)
-        elif hosts[place - 1]["silent"]:
-            line = style.paint("warning", line)
-        yield line
+    head, *lines = columns(_table(hosts, style), style)
+    yield head
+    for host, line in zip(hosts, lines, strict=True):
+        yield style.paint("warning", line) if host["silent"] else line
     clocks = [text for host in hosts for text in _clock(host, style)]
     sources = [text for host in hosts for text in _failed_sources(host, style)]
     for text in [
@@ -192,21 +172,25 @@ def _failed_sources(host: Host, style: Style) -> Iterator[str]:
             yield f"Allocations cannot be read from {name}{why}."
 
 
-def _room(style: Style, widths: Mapping[str, int], gap: str) -> int:
-    return style.width - sum(widths.values()) - len(gap) * len(widths)
+def _table(hosts: Sequence[Host], style: Style) -> Table:
+    rows = Rows(hosts)
+    rows.add("host", lambda host: style.name(host["host"], _WIDEST_NAME), left=True, shortest=_SHORTEST_NAME)
+    rows.add("cards", lambda host: f"{host['cards']:,}", leaves=2)
+    rows.add(STATES, lambda host: _counted(host["states"], STATES))
+    if any(host["allocation"] for host in hosts):
+        rows.add("allocated", lambda host: _counted(host["allocation"], ["allocated_cards"])[0], leaves=1)
+        rows.add("empty", lambda host: _counted(host["allocation"], ["empty_cards"])[0])
+    rows.add("age", lambda host: f"{'SILENT ' if host['silent'] else ''}{span(max(host['age_seconds'], 0.0))}")
+    rows.add("delay", lambda host: _delay(host["delay_seconds"]), leaves=3)
+    return rows.table()
 
 
-def _figures(host: Host, style: Style) -> dict[str, str]:
-    states, allocation, delay = host["states"], host["allocation"], host["delay_seconds"]
-    age = span(max(host["age_seconds"], 0.0))
-    return {
-        "host": style.name(host["host"], _WIDEST_NAME),
-        "cards": f"{host['cards']:,}",
-        **{state: NONE if states is None else f"{states[state]:,}" for state in STATES},
-        **{name: NONE if allocation is None else f"{allocation[f'{name}_cards']:,}" for name in _PROMISED},
-        "age": f"SILENT {age}" if host["silent"] else age,
-        "delay": NONE if delay is None else f"-{span(-delay)}" if delay < 0 else span(delay),
-    }
+def _counted(numbers: Mapping[str, int] | None, keys: Sequence[str]) -> list[str]:
+    return [NONE if numbers is None else f"{numbers[key]:,}" for key in keys]
+
+
+def _delay(seconds: float | None) -> str:
+    return f"-{span(-seconds)}" if seconds is not None and seconds < 0 else span(seconds)
 
 
 def _clock(host: Host, style: Style) -> Iterator[str]:

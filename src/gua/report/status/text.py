@@ -7,23 +7,28 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
-from gua.core.plaintext import cells, pad, pad_left
+from gua.core.plaintext import cells, few
 from gua.core.rules import Reason
 from gua.core.untrusted import count_in, list_in, number_in, object_in, objects_in, text_in
 from gua.core.words import Mig, ProcessList, ProcessType
-from gua.report.kit.basis import size
+from gua.report.kit.basis import gib, size
 from gua.report.kit.figures import NONE, percent, plural, ranges
 from gua.report.kit.style import Style
+from gua.report.kit.tables import Table, TableColumn, columns, shown_width
 from gua.report.kit.words import LEFT_OVER
 from gua.report.status.allocation import cards_now, lasting, promise_in_words, sources_in_words, span
 
-_GIB: Final = 2**30
 _NAME_WIDTH: Final = 24
-_SHORTEST_NAME: Final = 8
 _LONGEST_MODEL: Final = 40
-_WIDE_GAP_FROM: Final = 72
-_COLUMNS: Final = ("gpu", "name", "state", "for", "util %", "memory", "age")
-_LEAST_NEEDED: Final = ("age", "util %", "memory")
+_COLUMNS: Final = (
+    TableColumn(title="gpu"),
+    TableColumn(title="name", left=True, shortest=8),
+    TableColumn(title="state", left=True),
+    TableColumn(title="for"),
+    TableColumn(title="util %", leaves=2),
+    TableColumn(title="memory", leaves=1),
+    TableColumn(title="age", leaves=3),
+)
 _HOLDERS_BESIDE: Final = 34
 _MOST_ERRORS: Final = 5
 _MOST_CARDS: Final = 1000
@@ -36,7 +41,7 @@ _LISTS: Final[Mapping[str, str]] = {
 _REASONS: Final[Mapping[str, str]] = {
     Reason.LOST: "lost, or needs a reset",
     Reason.UTILIZATION: "utilization cannot be read",
-    Reason.MEMORY: "held memory cannot be told",
+    Reason.MEMORY: "held memory is unknown",
 }
 
 
@@ -63,9 +68,9 @@ def _agent(status: Mapping[str, Any], style: Style) -> Iterator[str]:
         yield from _warning("STALLED: the last tick is older than two intervals; see its log, or gua doctor", style)
     for condition in list_in(status.get("conditions")):
         yield from _warning(_text(condition, style), style)
-    told = "none yet"
+    tick = "none yet"
     if last:
-        told = (
+        tick = (
             f"{span(number_in(last.get('age_seconds')))} ago, {span(number_in(last.get('lateness_seconds')))} late, "
             f"took {span(number_in(last.get('duration_seconds')))}"
         )
@@ -73,7 +78,7 @@ def _agent(status: Mapping[str, Any], style: Style) -> Iterator[str]:
         f"{_count(count)} {_text(reason, style, 20)}" for reason, count in object_in(ticks.get("skipped")).items()
     ]
     terms = {
-        "last tick": told,
+        "last tick": tick,
         "ticks": f"{_count(ticks.get('made'))} made" + (f"; skipped {', '.join(skipped)}" if skipped else ""),
         "spool": _spool(object_in(status.get("spool"))),
     }
@@ -90,7 +95,7 @@ def _agent(status: Mapping[str, Any], style: Style) -> Iterator[str]:
         for one in errors[:_MOST_ERRORS]
     ]
     rest = {
-        **_asked_for(agent, last, style),
+        **_options(agent, last, style),
         "allocation": sources_in_words(status, style),
         "queue": queue_in_words(status, style),
         "errors": "; ".join([*shown, f"and {more} more kinds"] if (more := len(errors) - _MOST_ERRORS) > 0 else shown),
@@ -138,16 +143,16 @@ def _delivery(one: Mapping[str, Any], style: Style) -> str:
     return text
 
 
-def _asked_for(agent: Mapping[str, Any], last: Mapping[str, Any], style: Style) -> dict[str, str]:
+def _options(agent: Mapping[str, Any], last: Mapping[str, Any], style: Style) -> dict[str, str]:
     """Return the optional readings that the agent's options enable, by label."""
-    asked = {}
+    options = {}
     if agent.get("detects_models") is True:
-        asked["models"] = "detected: arguments of processes on cards are read (--detect-models)"
+        options["models"] = "detected: arguments of processes on cards are read (--detect-models)"
     if agent.get("activity") is not None:
         cards = number_in(last.get("activity_cards"))
-        told = f": told of {NONE if cards is None else plural(int(cards), 'card')} in the last tick" if last else ""
-        asked["activity"] = f"read by {_text(agent.get('activity'), style, 10)} (--activity){told}"
-    return asked
+        read = f"; {NONE if cards is None else plural(int(cards), 'card')} in the last tick" if last else ""
+        options["activity"] = f"read by {_text(agent.get('activity'), style, 10)} (--activity){read}"
+    return options
 
 
 def _rules(rules: Mapping[str, Any]) -> str:
@@ -165,12 +170,11 @@ def queue_in_words(status: Mapping[str, Any], style: Style) -> str | None:
     waiting = objects_in(status.get("queue"))
     if not waiting:
         return None
-    named = ", ".join(
+    requesters = [
         f"{style.name(text_in(each.get('owner')) or NONE, 20)} ({plural(count_in(each.get('count')) or 0, 'GPU')})"
-        for each in waiting[:_MOST_WAITING]
-    )
-    more = f" and {len(waiting) - _MOST_WAITING} more" if len(waiting) > _MOST_WAITING else ""
-    return f"{len(waiting)} wait{'s' if len(waiting) == 1 else ''} for cards: {named}{more}"
+        for each in waiting
+    ]
+    return f"{len(waiting)} wait{'s' if len(waiting) == 1 else ''} for cards: {few(requesters, _MOST_WAITING)}"
 
 
 def _cards(cards: Sequence[Mapping[str, Any]], style: Style) -> Iterator[str]:
@@ -178,39 +182,20 @@ def _cards(cards: Sequence[Mapping[str, Any]], style: Style) -> Iterator[str]:
         yield from style.wrap("no card was read yet", indent=0)
         return
     alike = _alike(cards, style)
-    cards = [same[0] for same in alike]
-    rows = [dict(zip(_COLUMNS, _COLUMNS, strict=True)), *(_figures(card, style) for card in cards)]
-    for row, same in zip(rows[1:], alike, strict=True):
-        row["gpu"] = ranges(int(card["index"]) for card in same) if len(same) > 1 else row["gpu"]
-    gap = "  " if style.width >= _WIDE_GAP_FROM else " "
-    widths = {name: max(cells(row[name]) for row in rows) for name in _COLUMNS}
-    for name in _LEAST_NEEDED:
-        room = style.width - sum(widths.values()) + widths["name"] - len(gap) * (len(widths) - 1)
-        if room < _SHORTEST_NAME:
-            del widths[name]
-    widths["name"] = max(min(widths["name"], room), _SHORTEST_NAME)
-    beside = room - widths["name"] - len(gap)
-    for place, row in enumerate(rows):
-        line = gap.join(
-            pad(style.name(row[name], width), width) if name in {"name", "state"} else pad_left(row[name], width)
-            for name, width in widths.items()
-        ).rstrip()
-        if place == 0:
-            yield line + (f"{gap}holders" if beside >= _HOLDERS_BESIDE else "")
-            continue
-        painted = style.state(line, row["state"])
-        holders = _Holders(cards[place - 1], style)
-        below = " " * (widths["gpu"] + len(gap))
-        if beside >= _HOLDERS_BESIDE:
-            yield f"{painted}{gap}{holders.fitting(beside)}".rstrip()
-        else:
-            yield painted
-            told = holders.fitting(style.width - len(below))
-            if told:
-                yield below + told
-        promise = promise_in_words(cards[place - 1], style, style.width - len(below))
-        if promise:
-            yield below + promise
+    rows = [_figures(same[0], style) for same in alike]
+    for row, same in zip(rows, alike, strict=True):
+        row[0] = ranges(int(card["index"]) for card in same) if len(same) > 1 else row[0]
+    head, *lines = columns(Table(columns=_COLUMNS, rows=rows), style)
+    used = 2 + max(map(shown_width, (head, *lines)))
+    is_beside = style.width - used >= _HOLDERS_BESIDE
+    below = " " * head.index("name")
+    yield f"{head:{used}}holders" if is_beside else head
+    for (card, *_), line in zip(alike, lines, strict=True):
+        holders = _Holders(card, style).fitting(style.width - (used if is_beside else len(below)))
+        blank = " " * (used - shown_width(line))
+        yield f"{line}{blank}{holders}".rstrip() if is_beside else line
+        promise = promise_in_words(card, style, style.width - len(below))
+        yield from (below + text for text in ("" if is_beside else holders, promise) if text)
 
 
 def _alike(cards: Sequence[Mapping[str, Any]], style: Style) -> list[list[Mapping[str, Any]]]:
@@ -218,29 +203,25 @@ def _alike(cards: Sequence[Mapping[str, Any]], style: Style) -> list[list[Mappin
     found: dict[Hashable, list[Mapping[str, Any]]] = {}
     for place, card in enumerate(cards):
         whole = card.get("index") in range(_MOST_CARDS) and card.get("mig") not in {Mig.INSTANCE, Mig.PARENT}
-        texts = {
-            **_figures(card, style),
-            "gpu": "",
-            "holders": _Holders(card, style).fitting(style.width),
-            "promise": promise_in_words(card, style, style.width),
-        }
-        found.setdefault(tuple(texts.items()) if whole else place, []).append(card)
+        words = (_Holders(card, style).fitting(style.width), promise_in_words(card, style, style.width))
+        found.setdefault((*_figures(card, style)[1:], *words) if whole else place, []).append(card)
     return list(found.values())
 
 
-def _figures(card: Mapping[str, Any], style: Style) -> dict[str, str]:
+def _figures(card: Mapping[str, Any], style: Style) -> list[str]:
+    """Return the cells of a card in the order of ``_COLUMNS``."""
     index, name, seconds = card.get("index"), card.get("name"), number_in(card.get("state_seconds"))
     used, limit = (gib(number_in(card.get(key))) for key in ("memory_used_bytes", "memory_limit_bytes"))
     named = style.name(short_name(str(name), card.get("mig")), _NAME_WIDTH)
-    return {
-        "gpu": _text(index, style, 6),
-        "name": named if isinstance(name, str) else _text(card.get("uuid"), style, _NAME_WIDTH),
-        "state": _text(card.get("state"), style, 10),
-        "for": lasting(seconds, style, is_lower_bound=card.get("state_is_lower_bound")),
-        "util %": percent(number_in(card.get("utilization"))),
-        "memory": f"{used}/{limit} GiB",
-        "age": span(number_in(card.get("sample_age_seconds"))),
-    }
+    return [
+        _text(index, style, 6),
+        named if isinstance(name, str) else _text(card.get("uuid"), style, _NAME_WIDTH),
+        _text(card.get("state"), style, 10),
+        lasting(seconds, style, is_lower_bound=card.get("state_is_lower_bound")),
+        percent(number_in(card.get("utilization"))),
+        f"{used}/{limit} GiB",
+        span(number_in(card.get("sample_age_seconds"))),
+    ]
 
 
 def short_name(name: str, mig: object) -> str:
@@ -249,13 +230,6 @@ def short_name(name: str, mig: object) -> str:
         return LEFT_OVER
     profile = name.partition("MIG ")[2] if mig == Mig.INSTANCE else ""
     return (profile or name).removeprefix("NVIDIA ")
-
-
-def gib(value: float | None) -> str:
-    """Return bytes in GiB, ``-`` if unknown."""
-    if value is None:
-        return NONE
-    return "<0.1" if 0 < value < _GIB / 20 else f"{value / _GIB:.1f}"
 
 
 class _Holders:
@@ -274,24 +248,24 @@ class _Holders:
 
     def fitting(self, width: int) -> str:
         """Return the notes, the holders that fit, and the number of the rest."""
-        told = ", ".join([*self._notes, *self._each])
-        if self._total == len(self._each) and cells(told) <= width:
-            return told
+        text = ", ".join([*self._notes, *self._each])
+        if self._total == len(self._each) and cells(text) <= width:
+            return text
         for shown in range(len(self._each), -1, -1):
             more = f"and {self._total - shown} more" if shown else plural(self._total, "process", "processes")
             parts = [*self._notes, *self._each[:shown]]
-            told = ", ".join(parts) + (" " if shown else ", " if parts else "") + more if self._total > shown else told
-            if cells(told) <= width:
-                return told
-        return self._style.name(", ".join(self._notes) or told, width)
+            text = ", ".join(parts) + (" " if shown else ", " if parts else "") + more if self._total > shown else text
+            if cells(text) <= width:
+                return text
+        return self._style.name(", ".join(self._notes) or text, width)
 
     def _one(self, one: Mapping[str, Any]) -> str:
         style, memory = self._style, number_in(one.get("memory_bytes"))
         names = (one.get(name) for name in ("owner", "comm"))
         who = "/".join("?" if name is None else _text(name, style, 16) for name in names)
-        told = f"{who} {_text(one.get('pid'), style)} {'memory unknown' if memory is None else size(memory)}"
+        text = f"{who} {_text(one.get('pid'), style)} {'memory unknown' if memory is None else size(memory)}"
         model = one.get("workload_model")
-        return f"{told}, serves {style.name(model, _LONGEST_MODEL)}" if isinstance(model, str) else told
+        return f"{text}, serves {style.name(model, _LONGEST_MODEL)}" if isinstance(model, str) else text
 
 
 def _count(value: object) -> str:

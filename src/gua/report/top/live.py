@@ -14,10 +14,10 @@ import shutil
 import signal
 import sys
 import termios
-import threading
 import time
 import tty
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, wait
 from dataclasses import dataclass
 from types import FrameType, TracebackType
 from typing import Any, Final, NoReturn, Self
@@ -26,10 +26,11 @@ from gua.core.errors import GuaError
 from gua.core.plaintext import safe
 from gua.report.kit.figures import span
 from gua.report.kit.style import Style
+from gua.report.questions import in_thread
 from gua.report.top.model import Snapshot, TopView, aged, press
 from gua.report.top.text import render_top
 
-Ask = Callable[[], Snapshot]
+Query = Callable[[], Snapshot]
 _REDRAW_SECONDS: Final = 5.0
 _ARRIVAL_SECONDS: Final = 0.5
 """Delay of a query after the next tick's time [s]: the tick must be read and delivered first."""
@@ -63,71 +64,70 @@ class _Latest:
     failure: str | None = None
 
 
-class _Asker:
+class _Poller:
     """Runs each query in a thread, so that keys work while it is slow."""
 
-    def __init__(self, ask: Ask, first: Snapshot, wake: Callable[[], None]) -> None:
-        self._ask = ask
+    def __init__(self, query: Query, first: Snapshot, wake: Callable[[], None]) -> None:
+        self._query = query
         self._wake = wake
-        self._thread: threading.Thread | None = None
-        self._unexpected: BaseException | None = None
-        self.latest = _Latest(first, time.monotonic())
-        self.asked_at = self.latest.at
+        self._running: Future[Snapshot] | None = None
+        self._latest = _Latest(first, time.monotonic())
+        self.queried_at = self._latest.at
 
     @property
     def is_busy(self) -> bool:
-        """Return whether a query is running. Raises an unexpected error of the last one."""
-        if self._unexpected is not None:
-            raise self._unexpected
-        return self._thread is not None and self._thread.is_alive()
+        """Return whether a query is running."""
+        return self._running is not None
+
+    @property
+    def latest(self) -> _Latest:
+        """Return the result of the last query that ended. Raises its error if that is unexpected."""
+        if self._running is not None and self._running.done():
+            ended, self._running = self._running, None
+            try:
+                self._latest = _Latest(ended.result(), time.monotonic())
+            except GuaError as error:
+                self._latest = _Latest(self._latest.snapshot, self._latest.at, str(error))
+        return self._latest
 
     def start(self) -> None:
-        """Start a query; :meth:`is_busy` is true until it ends."""
-        self.asked_at = time.monotonic()
-        self._thread = threading.Thread(target=self._run, name="top", daemon=True)
-        self._thread.start()
+        """Start a query; :meth:`is_busy` is true until its result is read."""
+        self.queried_at = time.monotonic()
+        self._running = in_thread(self._query)
+        self._running.add_done_callback(lambda _: self._wake())
 
     def finish(self) -> None:
         """Wait up to 10 s for the running query: exit must not interrupt an engine in this process."""
-        if self._thread is not None:
-            self._thread.join(_END_SECONDS)
-
-    def _run(self) -> None:
-        try:
-            self.latest = _Latest(self._ask(), time.monotonic())
-        except GuaError as error:
-            self.latest = _Latest(self.latest.snapshot, self.latest.at, str(error))
-        except BaseException as error:  # noqa: BLE001 - raised again in the main thread
-            self._unexpected = error
-        self._wake()
+        if self._running is not None:
+            wait([self._running], _END_SECONDS)
 
 
-def watch(ask: Ask, first: Snapshot, *, view: TopView, interval_seconds: float, style: Callable[[], Style]) -> None:
+def watch(query: Query, first: Snapshot, *, view: TopView, interval_seconds: float, style: Callable[[], Style]) -> None:
     """Show the snapshot and its successors until the user quits or the terminal closes.
 
     ``style`` is called for each frame, as the terminal may have been resized.
     """
-    asker: _Asker | None = None
+    poller: _Poller | None = None
     try:
         with Screen() as screen:
-            asker = _Asker(ask, first, screen.wake)
-            _loop(screen, asker, view, interval_seconds, style)
+            poller = _Poller(query, first, screen.wake)
+            _loop(screen, poller, view, interval_seconds, style)
     except KeyboardInterrupt:  # Ctrl-C quits
         return
     finally:
-        if asker is not None:
-            asker.finish()
+        if poller is not None:
+            poller.finish()
 
 
-def _loop(screen: Screen, asker: _Asker, view: TopView, interval_seconds: float, style: Callable[[], Style]) -> None:
+def _loop(screen: Screen, poller: _Poller, view: TopView, interval_seconds: float, style: Callable[[], Style]) -> None:
     while True:
-        latest = asker.latest
-        wait = _due(latest, asker.asked_at, interval_seconds)
-        if wait <= 0 and not view.paused and not asker.is_busy:
-            asker.start()
+        latest = poller.latest
+        seconds = _due(latest, poller.queried_at, interval_seconds)
+        if seconds <= 0 and not view.paused and not poller.is_busy:
+            poller.start()
         screen.draw(_drawn(latest, view, style()))
-        busy_or_paused = asker.is_busy or view.paused
-        pressed = screen.keys(_REDRAW_SECONDS if busy_or_paused else min(max(wait, 0.05), _REDRAW_SECONDS))
+        busy_or_paused = poller.is_busy or view.paused
+        pressed = screen.keys(_REDRAW_SECONDS if busy_or_paused else min(max(seconds, 0.05), _REDRAW_SECONDS))
         if pressed is None:
             return
         for key in pressed:
@@ -137,13 +137,13 @@ def _loop(screen: Screen, asker: _Asker, view: TopView, interval_seconds: float,
             view = after
 
 
-def _due(latest: _Latest, asked_at: float, interval_seconds: float) -> float:
+def _due(latest: _Latest, queried_at: float, interval_seconds: float) -> float:
     """Return the seconds until the next query: after the interval, and not before the next tick can arrive."""
-    wait = interval_seconds
+    seconds = interval_seconds
     due_ms = latest.snapshot.due_ms
     if latest.failure is None and due_ms is not None:
-        wait = max(wait, due_ms / 1000 + _ARRIVAL_SECONDS - (asked_at - latest.at))
-    return asked_at + wait - time.monotonic()
+        seconds = max(seconds, due_ms / 1000 + _ARRIVAL_SECONDS - (queried_at - latest.at))
+    return queried_at + seconds - time.monotonic()
 
 
 def _drawn(latest: _Latest, view: TopView, style: Style) -> list[str]:

@@ -176,9 +176,6 @@ def is_idle(holder: TopHolder) -> bool:
 
 SORTS: Final = ("idle", "memory", "utilization", "owner", "program", "card")
 PANES: Final = ("both", "cards", "holders")
-ESCAPE: Final = "escape"
-ENTER: Final = "enter"
-BACKSPACE: Final = "backspace"
 MOVES: Final = {"up": -1, "k": -1, "down": 1, "j": 1, "page-up": -10, "page-down": 10}
 _LONGEST_FILTER: Final = 200
 # Order of states for several hosts: actionable ones first.
@@ -224,16 +221,16 @@ _KEYS: Final[dict[str, Callable[[TopView], TopView]]] = {
     " ": lambda view: replace(view, paused=not view.paused),
     "h": lambda view: replace(view, helping=True),
     "?": lambda view: replace(view, helping=True),
-    ESCAPE: lambda view: replace(view, text="", offset=0),
+    "escape": lambda view: replace(view, text="", offset=0),
 }
 
 
 def _typed(view: TopView, key: str) -> TopView:
-    if key == ENTER:
+    if key == "enter":
         return replace(view, typing=False)
-    if key == ESCAPE:
+    if key == "escape":
         return replace(view, typing=False, text="", offset=0)
-    if key == BACKSPACE:
+    if key == "backspace":
         return replace(view, text=view.text[:-1], offset=0)
     typed = key if key == " " else safe(key) if len(key) == 1 and key.isprintable() else ""
     return replace(view, text=(view.text + typed)[:_LONGEST_FILTER], offset=0)

@@ -16,6 +16,7 @@ from gua.core.untrusted import count_in, list_in, number_in, object_in, objects_
 from gua.core.view import Moment, View
 from gua.core.words import AllocationStatus, ProcessType, Use
 from gua.report.allocation_sources import newest_sources
+from gua.report.kit.fields import filled, grouped, of_card
 from gua.report.questions import ask
 from gua.report.rows import EXTENT
 from gua.report.status.allocation import WORST_FIRST, owner_of, rank
@@ -34,8 +35,8 @@ def snapshot_of_agent(status: Mapping[str, Any], *, where: str) -> Snapshot:
     interval_seconds = number_in(agent.get("interval_seconds"))
     interval_ms = None if interval_seconds is None else round(interval_seconds * 1000)
     now_ms = time.time_ns() // 1_000_000
-    told = objects_in(status.get("cards"))
-    cards = tuple(_card(one, host, interval_ms, now_ms) for one in told)
+    objects = objects_in(status.get("cards"))
+    cards = tuple(_card(one, host, interval_ms, now_ms) for one in objects)
     conditions = [one for one in map(text_in, list_in(status.get("conditions"))) if one]
     if status.get("stalled") is True:
         conditions.insert(0, "the agent is stalled: its last tick is older than two intervals; see its log")
@@ -50,7 +51,7 @@ def snapshot_of_agent(status: Mapping[str, Any], *, where: str) -> Snapshot:
             taken_ms=now_ms,
             cards=cards,
             holders=tuple(
-                holder for card, one in zip(cards, told, strict=True) for holder in _holders(card, one, now_ms)
+                holder for card, one in zip(cards, objects, strict=True) for holder in _holders(card, one, now_ms)
             ),
             conditions=tuple(conditions),
         ),
@@ -167,14 +168,12 @@ def snapshot_of_store(reader: ViewReader, *, where: str, hosts: Sequence[str] = 
 
     Raises UsageError for an unknown host, UnavailableError for an empty store.
     """
-    asked = {"hosts": list(hosts)}
-    cards, holders = ask(reader, TOP_CARDS, asked), ask(reader, TOP_HOLDERS, asked)
+    parameters = {"hosts": list(hosts)}
+    cards, holders = ask(reader, TOP_CARDS, parameters), ask(reader, TOP_HOLDERS, parameters)
     found = cards()
     now_ms = found[0].now_ms if found else 0
     looked_at = any(row.allocation is not None for row in found)
-    promises: dict[tuple[str, str], list[CurrentAllocationRow]] = {}
-    for promise in ask(reader, CURRENT_ALLOCATIONS, asked)() if looked_at else ():
-        promises.setdefault((promise.host, promise.gpu), []).append(promise)
+    promises = grouped(ask(reader, CURRENT_ALLOCATIONS, parameters)() if looked_at else (), of_card)
     known = {row.host for row in found}
     if not found or set(hosts) - known:
         choose_extents(EXTENT.rows(reader, {"hosts": []}), hosts)
@@ -197,13 +196,5 @@ def snapshot_of_store(reader: ViewReader, *, where: str, hosts: Sequence[str] = 
 def _current(rows: Iterable[CurrentAllocationRow]) -> Iterator[TopAllocation]:
     """Yield the allocations of a card, the worst use first."""
     for row in sorted(rows, key=lambda row: WORST_FIRST.index(Use(row.use))):
-        yield TopAllocation(
-            source=row.source,
-            id=row.allocation_id,
-            owner=row.owner,
-            job_name=row.job_name,
-            use=row.use,
-            use_ms=row.last_ms - row.use_since_ms,
-            use_is_lower_bound=row.use_since_is_lower_bound,
-            until_ms=row.until_ms,
-        )
+        use_ms, is_lower_bound = row.last_ms - row.use_since_ms, row.use_since_is_lower_bound
+        yield filled(TopAllocation, row, id=row.allocation_id, use_ms=use_ms, use_is_lower_bound=is_lower_bound)

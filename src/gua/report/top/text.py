@@ -11,15 +11,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from gua.core.durations import to_rfc3339
-from gua.core.plaintext import cells, pad, pad_left
+from gua.core.plaintext import cells
 from gua.core.rules import Reason
 from gua.core.words import AllocationStatus, Use
-from gua.report.kit.basis import size
+from gua.report.kit.basis import gib, size
 from gua.report.kit.fields import Json, json_of
 from gua.report.kit.figures import NONE, apportion, percent, plural, span
 from gua.report.kit.style import Style
+from gua.report.kit.tables import Rows, Table, columns, fits
 from gua.report.kit.words import cards_in_words
-from gua.report.status.text import gib, short_name
+from gua.report.status.text import short_name
 from gua.report.top.model import (
     ALL_STATES,
     SORTS,
@@ -45,20 +46,17 @@ _HELP: Final = (
     ("i", "only idle holders and idle-held cards, or all again"),
     ("v", "cards and holders, cards alone, holders alone"),
     ("up, down", "move the list, also with k and j, page up and page down"),
-    ("p, space", "stop asking, and go on"),
+    ("p, space", "pause, and resume"),
     ("h, ?", "this help; any key leaves it"),
     ("q", "quit"),
 )
 _BAR: Final = 10
 _NAME_WIDTH: Final = 22
-_LONGEST: Final = 200  # longer names are cut before the column is
-_MOST: Final[Mapping[str, int]] = {"card": 36, "allocated to": 30, "name": _NAME_WIDTH, "owner/program": 28, "in": 64}
-_CUT: Final = {"note", "name", "allocated to"}
+_LONGEST: Final = 64
 _SHORTEST_CARD: Final = 8
 _SHORTEST_WHO: Final = 11
-_SHORTEST_WHERE: Final = 12
+_SHORTEST_NAME: Final = 12
 _SHORT_ID: Final = 12
-_GAP: Final = " "
 _NOT_PROMISED: Final[Mapping[str, str]] = {
     AllocationStatus.UNALLOCATED: "nobody",
     AllocationStatus.UNKNOWN: "unknown",
@@ -68,10 +66,8 @@ _REASONS: Final[Mapping[str, str]] = {
     Reason.UTILIZATION: "utilization cannot be read",
     Reason.PID_NAMESPACE: "processes hidden (PID namespace)",
     Reason.PROCESSES: "processes cannot be read",
-    Reason.MEMORY: "held memory cannot be told",
+    Reason.MEMORY: "held memory is unknown",
 }
-
-Row = Mapping[str, str]
 
 
 def render_top(
@@ -130,12 +126,12 @@ def _head(snapshot: Snapshot, style: Style) -> Iterator[str]:
         return
     of = style.name(hosts[0], _HOST_WIDTH) if len(hosts) == 1 else plural(len(hosts), "host")
     states = snapshot.states
-    told = ", ".join(f"{count:,} {state}" for state, count in states.items() if count)
+    counts = ", ".join(f"{count:,} {state}" for state, count in states.items() if count)
     every = cards_in_words(card.mig for card in cards)
     promised = snapshot.promised
     if promised is not None:
-        told += f"; {promised[0]:,} allocated, {promised[1] or 'none'} of them empty"
-    for line in style.wrap(f"{every} of {of}: {told or 'no MIG instance'}", indent=0, hanging=2):
+        counts += f"; {promised[0]:,} allocated, {promised[1] or 'none'} of them empty"
+    for line in style.wrap(f"{every} of {of}: {counts or 'no MIG instance'}", indent=0, hanging=2):
         coloured = line
         for state in ALL_STATES:
             coloured = coloured.replace(f" {state}", f" {painted(state, state, style)}", 1)
@@ -177,7 +173,7 @@ def _foot(view: TopView, style: Style) -> str:
 def render_top_json(snapshot: Snapshot, cards: Iterable[TopCard], holders: Iterable[TopHolder]) -> str:
     """Return cards and holders as JSON: seconds, bytes, ratios, watts; unknown is null, times RFC 3339 UTC."""
     promised = snapshot.promised
-    told = {
+    document = {
         "schema": SCHEMA,
         "source": snapshot.source,
         "where": snapshot.where,
@@ -194,7 +190,7 @@ def render_top_json(snapshot: Snapshot, cards: Iterable[TopCard], holders: Itera
         ],
         "holders": [_json(holder, "card_name") for holder in holders],
     }
-    return json.dumps(told, indent=2, allow_nan=False) + "\n"
+    return json.dumps(document, indent=2, allow_nan=False) + "\n"
 
 
 def _json(one: TopCard | TopHolder, *without: str) -> Json:
@@ -204,82 +200,66 @@ def _json(one: TopCard | TopHolder, *without: str) -> Json:
 def card_lines(cards: Sequence[TopCard], snapshot: Snapshot, style: Style) -> Iterator[str]:
     """Yield the table of cards; the host is a line above its cards if its column does not fit."""
     several = len(snapshot.hosts) > 1
-    rows, widths = _card_table(cards, style, several=several)
-    if several and widths["card"] < _SHORTEST_CARD:
+    table, before = _card_table(cards, style, several=several), None
+    is_grouped = several and not fits(table, style)
+    if is_grouped:
         hosts = list(dict.fromkeys(card.host for card in cards))
         cards = sorted(cards, key=lambda card: hosts.index(card.host))
-        rows, widths = _card_table(cards, style, several=False)
-        head, *lines = _table(rows, widths, [None, *cards], style)
-        yield head
-        for card, line, before in zip(cards, lines, [None, *cards], strict=False):
-            if before is None or before.host != card.host:
-                yield style.title(style.name(card.host, style.width))
-            yield line
-        return
-    yield from _table(rows, widths, [None, *cards], style)
+        table = _card_table(cards, style, several=False)
+    head, *lines = columns(table, style)
+    yield style.title(head)
+    for card, line in zip(cards, lines, strict=True):
+        if is_grouped and card.host != before:
+            yield style.title(style.name(card.host, style.width))
+            before = card.host
+        yield line
 
 
-def _card_table(cards: Sequence[TopCard], style: Style, *, several: bool) -> tuple[list[Row], dict[str, int]]:
-    """Return the rows, the heading first, and the width of each column that fits."""
-    heat = "°C" if style.unicode else "C"
-    names = ("card", "state", "for", "allocated to", "until", "name", "util %", "busy", "memory", "W", heat, "note")
-    rows: list[Row] = [
-        {**dict(zip(names, names, strict=True)), "busy": "", "card": "card" if several else "#"},
-        *(_card(card, names, several=several, style=style) for card in cards),
-    ]
-    widths = {name: min(max(cells(row[name]) for row in rows), _MOST.get(name, style.width)) for name in names}
-    for name in ("allocated to", "until"):
-        if not any(row[name] for row in rows[1:]):
-            del widths[name]
-    for name in ("note", heat, "W", "busy", "until", "name", "allocated to", "memory", "util %"):
-        over = _needed(widths) - style.width
-        if over > 0 and name in widths:
-            widths[name] -= over
-            if name not in _CUT or widths[name] < _SHORTEST_WHERE:
-                del widths[name]
-    widths["card"] = max(widths["card"] - max(_needed(widths) - style.width, 0), 1)
-    return rows, widths
+def _card_table(cards: Sequence[TopCard], style: Style, *, several: bool) -> Table:
+    """Return a row per card; values of a stale tick are hidden."""
+    rows = Rows(cards)
+    place = "card" if several else "#"
+    rows.add(place, lambda card: _place(card, style, several=several), left=True, shortest=_SHORTEST_CARD)
+    rows.add("state", lambda card: painted(card.state, card.state, style), left=True)
+    rows.add("for", lambda card: _length(card.state_ms, style, at_least=card.state_is_lower_bound))
+    if any(_promise(card, style) for card in cards):
+        rows.add("allocated to", lambda card: _promise(card, style), left=True, shortest=20, leaves=3)
+    if any(map(_until, cards)):
+        rows.add("until", _until, left=True, leaves=5)
+    rows.add("name", lambda card: _name(card, style), left=True, shortest=14, leaves=4)
+    rows.add("util %", lambda card: percent(card.utilization if _is_now(card) else None), leaves=1)
+    rows.add("", lambda card: _busy(card, style), left=True, leaves=6)
+    rows.add("memory", _memory, leaves=2)
+    rows.add("W", lambda card: _whole(card, card.power_watts), leaves=7)
+    rows.add("°C" if style.unicode else "C", lambda card: _whole(card, card.temperature_celsius), leaves=8)
+    rows.add("note", _note, left=True, shortest=_SHORTEST_NAME, leaves=9)
+    return rows.table()
 
 
-def _needed(widths: Mapping[str, int]) -> int:
-    return sum(widths.values()) + len(_GAP) * (len(widths) - 1)
+def _is_now(card: TopCard) -> bool:
+    return card.state != UNOBSERVED
 
 
-def _table(
-    rows: Sequence[Row], widths: Mapping[str, int], of: Sequence[TopCard | TopHolder | None], style: Style
-) -> Iterator[str]:
-    for row, one in zip(rows, of, strict=True):
-        line = ""
-        for name, width in widths.items():
-            text = style.name(row[name], width) if cells(row[name]) > width else row[name]
-            aligned = pad(text, width) if name in _LEFT else pad_left(text, width)
-            if one is not None and name in {"state", "busy", "does"}:
-                aligned = painted(one.state, aligned, style)
-            line += (_GAP if line else "") + aligned
-        yield style.title(line.rstrip()) if one is None else line.rstrip()
+def _name(card: TopCard, style: Style) -> str:
+    return style.name(short_name(card.name or card.gpu, card.mig), _NAME_WIDTH)
 
 
-_LEFT: Final = {"card", "state", "does", "allocated to", "until", "name", "note", "owner/program", "in", "busy"}
+def _busy(card: TopCard, style: Style) -> str:
+    if not _is_now(card) or card.utilization is None:
+        return ""
+    return painted(card.state, style.bar(min(card.utilization, 1.0), _BAR), style)
 
 
-def _card(card: TopCard, names: Sequence[str], *, several: bool, style: Style) -> Row:
-    now = card.state != UNOBSERVED  # values of a stale tick are hidden
-    known = now and card.utilization is not None
-    told = (
-        _place(card, style, several=several),
-        card.state,
-        _length(card.state_ms, style, at_least=card.state_is_lower_bound),
-        _promise(card, style),
-        _until(card),
-        style.name(short_name(card.name or card.gpu, card.mig), _LONGEST),
-        percent(card.utilization if now else None),
-        style.bar(min(card.utilization or 0.0, 1.0), _BAR) if known else "",
-        f"{gib(card.memory_used_bytes if now else None)}/{gib(card.memory_limit_bytes)} GiB",
-        NONE if card.power_watts is None or not now else f"{card.power_watts:.0f}",
-        NONE if card.temperature_celsius is None or not now else f"{card.temperature_celsius:.0f}",
-        _REASONS.get(card.reason or "", "") if now else f"was {card.last_state}",
-    )
-    return dict(zip(names, told, strict=True))
+def _memory(card: TopCard) -> str:
+    return f"{gib(card.memory_used_bytes if _is_now(card) else None)}/{gib(card.memory_limit_bytes)} GiB"
+
+
+def _whole(card: TopCard, value: float | None) -> str:
+    return NONE if value is None or not _is_now(card) else f"{value:.0f}"
+
+
+def _note(card: TopCard) -> str:
+    return _REASONS.get(card.reason or "", "") if _is_now(card) else f"was {card.last_state}"
 
 
 def _promise(card: TopCard, style: Style) -> str:
@@ -322,51 +302,30 @@ def _place(one: TopCard | TopHolder, style: Style, *, several: bool) -> str:
 def holder_lines(holders: Sequence[TopHolder], snapshot: Snapshot, style: Style) -> Iterator[str]:
     """Yield the table of holders, a line each below the heading."""
     several = len(snapshot.hosts) > 1
-    names = ("idle for", "does", "owner/program", "memory", "util %", "card", "pid", "in")
-    rows = [
-        dict(zip(names, names, strict=True)),
-        *(_holder(one, names, several=several, style=style) for one in holders),
-    ]
-    widths = {name: min(max(cells(row[name]) for row in rows), _MOST.get(name, style.width)) for name in names}
-    if not any(row["in"] for row in rows[1:]):
-        del widths["in"]
-    for name in ("in", "util %", "pid", "does", "memory", "card"):
-        if name not in widths:
-            continue
-        over = _needed(widths) - style.width
-        who = widths["owner/program"]
-        if name == "in" and over > 0:
-            widths[name] = max(widths[name] - over, _SHORTEST_WHERE)
-            over = _needed(widths) - style.width
-        if over > who - min(who, _SHORTEST_WHO):
-            del widths[name]
-    over = _needed(widths) - style.width
-    widths["owner/program"] = max(widths["owner/program"] - max(over, 0), 1)
-    yield from _table(rows, widths, [None, *holders], style)
-    if not holders:
-        yield from style.wrap("no process holds any of these cards", indent=0)
+    rows = Rows(holders)
+    rows.add("idle for", lambda one: _length(one.idle_ms, style, at_least=one.idle_is_lower_bound))
+    rows.add("does", lambda one: painted(one.state, one.state, style), left=True, leaves=3)
+    rows.add("owner/program", lambda one: _who(one, style), left=True, shortest=_SHORTEST_WHO)
+    rows.add("memory", lambda one: "?" if one.memory_bytes is None else size(one.memory_bytes), leaves=2)
+    rows.add("util %", lambda one: percent(None if one.state == UNOBSERVED else one.utilization), leaves=5)
+    rows.add("card", lambda one: _place(one, style, several=several), left=True, leaves=1)
+    rows.add("pid", lambda one: NONE if one.pid is None else str(one.pid), leaves=4)
+    if any(_runs_in(one, style) for one in holders):
+        rows.add("in", lambda one: _runs_in(one, style), left=True, shortest=_SHORTEST_NAME, leaves=6)
+    head, *lines = columns(rows.table(), style)
+    yield style.title(head)
+    yield from lines or style.wrap("no process holds any of these cards", indent=0)
 
 
-def _holder(one: TopHolder, names: Sequence[str], *, several: bool, style: Style) -> Row:
-    # The job first: it is what an administrator would cancel.
-    runs_in = {
-        "job": one.slurm_job_id,
-        "pod": one.pod_uid,
-        "container": one.container_id and one.container_id[:_SHORT_ID],
-        "unit": one.systemd_unit,
-    }
-    who = "/".join("?" if name is None else style.name(name, _LONGEST) for name in (one.owner, one.program))
-    told = (
-        _length(one.idle_ms, style, at_least=one.idle_is_lower_bound),
-        one.state,
-        who,
-        "?" if one.memory_bytes is None else size(one.memory_bytes),
-        percent(None if one.state == UNOBSERVED else one.utilization),
-        _place(one, style, several=several),
-        NONE if one.pid is None else str(one.pid),
-        ", ".join(f"{what} {style.name(name, _LONGEST)}" for what, name in runs_in.items() if name),
-    )
-    return dict(zip(names, told, strict=True))
+def _who(one: TopHolder, style: Style) -> str:
+    return "/".join("?" if name is None else style.name(name, _NAME_WIDTH) for name in (one.owner, one.program))
+
+
+def _runs_in(one: TopHolder, style: Style) -> str:
+    """Return where a process runs, the job first: it is what an administrator would cancel."""
+    container = one.container_id and one.container_id[:_SHORT_ID]
+    places = {"job": one.slurm_job_id, "pod": one.pod_uid, "container": container, "unit": one.systemd_unit}
+    return ", ".join(f"{what} {style.name(name, _LONGEST)}" for what, name in places.items() if name)
 
 
 def _length(milliseconds: int | None, style: Style, *, at_least: bool) -> str:

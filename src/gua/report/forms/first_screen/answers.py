@@ -7,13 +7,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
 from gua.core.words import Mig, Use
-from gua.report.answers import Answers, AskedOfEmpty, IdleOwner, ToAsk, Unowned
+from gua.report.answers import Answers, EmptyOwner, IdleOwner, TopOwner, Unowned
 from gua.report.costs import Cost, added
 from gua.report.kit.amounts import Amounts, written
 from gua.report.kit.basis import since, size
+from gua.report.kit.fields import grouped, of_card
 from gua.report.kit.figures import NONE, HourFormat, apportion, at_least, percent, plural, span
 from gua.report.kit.style import Style
-from gua.report.kit.tables import Rows, Table, draw, fits, shown_width
+from gua.report.kit.tables import Rows, Table, draw, shown_width
 from gua.report.kit.words import NAME_WIDTH, NOT_KNOWN, index, known
 from gua.report.model import Card, Report
 from gua.report.sections.allocation import allocation_name, use_units
@@ -47,17 +48,6 @@ def uncut(text: str, style: Style, *, indent: int = 0, hanging: int | None = Non
     if is_cut or indent + shown_width(text) <= style.width:
         return [" " * indent + text]
     return list(style.wrap(text, indent=indent, hanging=hanging))
-
-
-def rows(table: Table, style: Style) -> Iterator[str]:
-    """Yield a table; if it does not fit, one paragraph a row below the title of the first column."""
-    if fits(table, style):
-        yield from draw(table, style)
-        return
-    yield f"{table.columns[0].title}:"
-    for head, *row in table.rows:
-        figures = (f"{column.title} {text}" for column, text in zip(table.columns[1:], row, strict=True) if text)
-        yield from style.wrap(f"{head}: {', '.join(figures)}", hanging=4)
 
 
 Places = Callable[[str, str], str]
@@ -95,29 +85,31 @@ def _part(card: Card, style: Style) -> str:
     return f" {style.name(slices or card.gpu, _ID_WIDTH)}"
 
 
-MOST_ASKED: Final = 5
+MOST_OWNERS_SHOWN: Final = 5
 MOST_BRIEFLY: Final = 3
 NOBODY: Final = "(nobody)"  # no process; short enough never to be cut
 
 
-def whom_to_ask(report: Report, told: Answers, style: Style, hours: HourFormat, *, most: int) -> Iterator[str]:
+def top_holders(report: Report, answers: Answers, style: Style, hours: HourFormat, *, most: int) -> Iterator[str]:
     """Yield the top idle holders, ``most`` of them, the rest in total, and memory without a listed process."""
-    shown = told.ask if len(told.ask) <= most + 1 else told.ask[:most]
-    rest = told.ask[len(shown) :]
-    hours_of, of_rest, of_unowned = amounts(report, shown, rest, told.unowned, hours)
+    shown = answers.owners if len(answers.owners) <= most + 1 else answers.owners[:most]
+    rest = answers.owners[len(shown) :]
+    hours_of, of_rest, of_unowned = amounts(report, shown, rest, answers.unowned, hours)
     where = places(report, style)
     if shown:
-        yield from rows(_owners(report, told, [*zip(shown, hours_of, strict=True)], where, style), style)
-    elif told.wasted.gpu_ms:
+        yield from draw(_owners(report, answers, [*zip(shown, hours_of, strict=True)], where, style), style)
+    elif answers.wasted.gpu_ms:
         yield from style.wrap("Top idle holders: none; no listed process held a card without using it.", indent=0)
     if rest:
-        cost = told_of(added(one.cost for one in rest), style)
+        cost = cost_suffix(added(one.cost for one in rest), style)
         yield from style.wrap(f"and {other_people(shown, rest)}: {of_rest}{cost}")
-    if told.unowned is not None:
-        yield from style.wrap(unowned(report, told.unowned, of_unowned, where, style), hanging=4)
+    if answers.unowned is not None:
+        yield from style.wrap(unowned(report, answers.unowned, of_unowned, where, style), hanging=4)
 
 
-def _owners(report: Report, told: Answers, wasted: Sequence[tuple[ToAsk, str]], where: Places, style: Style) -> Table:
+def _owners(
+    report: Report, answers: Answers, wasted: Sequence[tuple[TopOwner, str]], where: Places, style: Style
+) -> Table:
     """Return a row for each owner: what it wasted, and if current holders were read, what it holds."""
     money = Amounts.of_report(report)
     lines = Rows([(one, gpu_hours, _holds(report, one, where, style)) for one, gpu_hours in wasted])
@@ -126,7 +118,7 @@ def _owners(report: Report, told: Answers, wasted: Sequence[tuple[ToAsk, str]], 
         "Top idle holders",
         lambda row: (
             known(row[0].owner, style)
-            + ("" if isinstance(row[0], IdleOwner) or told.free is not None else f" {NOBODY}")
+            + ("" if isinstance(row[0], IdleOwner) or answers.free is not None else f" {NOBODY}")
         ),
         left=True,
         shortest=11,
@@ -134,17 +126,17 @@ def _owners(report: Report, told: Answers, wasted: Sequence[tuple[ToAsk, str]], 
     lines.add("wasted GPU-h", lambda row: row[1])
     lines.add(money.titles("", style.name), lambda row: money.cells(row[0].cost, 0))
     lines.add("idle %", lambda row: percent(row[0].wasted_gpu_ms / row[0].gpu_ms if row[0].gpu_ms else None), leaves=2)
-    if told.free is not None:
+    if answers.free is not None:
         lines.add(f"holds {when(report)}", lambda row: row[2][0], left=True)
         lines.add("idle for", lambda row: row[2][1])
         lines.add("memory", lambda row: row[2][2], leaves=1)
         lines.add("program", lambda row: row[2][3], left=True, shortest=8)
-        if any(isinstance(one, AskedOfEmpty) for one, _ in wasted):
+        if any(isinstance(one, EmptyOwner) for one, _ in wasted):
             lines.add("allocation", lambda row: row[2][4], left=True, shortest=10, leaves=3)
     return lines.table()
 
 
-def other_people(shown: Sequence[ToAsk], rest: Sequence[ToAsk]) -> str:
+def other_people(shown: Sequence[TopOwner], rest: Sequence[TopOwner]) -> str:
     """Return the number of other owners in ``rest``, and whether it has further entries of shown ones."""
     already = {one.owner for one in shown}
     count = len({one.owner for one in rest} - already)
@@ -153,16 +145,20 @@ def other_people(shown: Sequence[ToAsk], rest: Sequence[ToAsk]) -> str:
 
 
 def amounts(
-    report: Report, shown: Sequence[ToAsk], rest: Sequence[ToAsk], unowned: Unowned | None, hours: HourFormat
+    report: Report,
+    shown: Sequence[TopOwner],
+    rest: Sequence[TopOwner],
+    unowned: Unowned | None,
+    hours: HourFormat,
 ) -> tuple[list[str], str, str]:
     """Return the hours of each shown owner, of the rest, and of memory without a listed process.
 
     They are rounded to add up to the report's idle-held and empty hours.
     """
     held = [one for one in shown if isinstance(one, IdleOwner)]
-    empty = [one for one in shown if isinstance(one, AskedOfEmpty)]
+    empty = [one for one in shown if isinstance(one, EmptyOwner)]
     rest_held_ms = sum(one.wasted_gpu_ms for one in rest if isinstance(one, IdleOwner))
-    rest_empty_ms = sum(one.wasted_gpu_ms for one in rest if isinstance(one, AskedOfEmpty))
+    rest_empty_ms = sum(one.wasted_gpu_ms for one in rest if isinstance(one, EmptyOwner))
     unowned_ms = unowned.wasted_gpu_ms if unowned else 0
     *of_held, rest_held, of_unowned = apportion(
         [*(one.wasted_gpu_ms for one in held), rest_held_ms, unowned_ms], state_units(report, hours)[IDLE_HELD]
@@ -183,17 +179,17 @@ def when(report: Report) -> str:
     return "now" if report.ends_now else "at the end"
 
 
-def told_of(cost: Cost | None, style: Style) -> str:
+def cost_suffix(cost: Cost | None, style: Style) -> str:
     """Return the cost as ``, 12 EUR``, empty without a price."""
     return f", {written(cost, style.name, 0)}" if cost is not None and cost.amounts else ""
 
 
-def _holds(report: Report, one: ToAsk, where: Places, style: Style) -> list[str]:
+def _holds(report: Report, one: TopOwner, where: Places, style: Style) -> list[str]:
     """Return the cells of an owner's longest idle card: place, idle time, memory, program, and allocation.
 
     For an owner without cards they show how long ago it left; for an empty allocation its name.
     """
-    if isinstance(one, AskedOfEmpty):
+    if isinstance(one, EmptyOwner):
         return _holds_of_empty(one, where, style)
     if not one.holds:
         if one.is_gone is None:
@@ -213,7 +209,7 @@ def _holds(report: Report, one: ToAsk, where: Places, style: Style) -> list[str]
     ]
 
 
-def _holds_of_empty(one: AskedOfEmpty, where: Places, style: Style) -> list[str]:
+def _holds_of_empty(one: EmptyOwner, where: Places, style: Style) -> list[str]:
     if not one.holds:
         return ["none empty", "", "", NOBODY, ""]
     worst, others = one.holds[0], len(one.holds) - 1
@@ -228,15 +224,15 @@ def _holds_of_empty(one: AskedOfEmpty, where: Places, style: Style) -> list[str]
 
 def unowned(report: Report, found: Unowned, wasted: str, where: Places, style: Style) -> str:
     """Return the hours of memory without a listed process, its worst card, and the command that shows its holder."""
-    told = f"{wasted}{told_of(found.cost, style)} in memory that no listed process owns"
+    memory = f"{wasted}{cost_suffix(found.cost, style)} in memory that no listed process owns"
     if not found.holds:
-        return f"{told}, none of it {when(report)}."
+        return f"{memory}, none of it {when(report)}."
     worst = found.holds[0]
     others = f" and {plural(len(found.holds) - 1, 'other')}" if len(found.holds) > 1 else ""
     since = at_least(worst.idle_ms or 0, is_lower_bound=worst.is_lower_bound)
     # With several hosts the card's label names the host of the command.
     return (
-        f"{told}, {when(report)} on {where(worst.host, worst.gpu)}{others} for {since}. Next, there: sudo fuser -v "
+        f"{memory}, {when(report)} on {where(worst.host, worst.gpu)}{others} for {since}. Next, there: sudo fuser -v "
         "/dev/nvidia*"
     )
 
@@ -247,17 +243,17 @@ _NAME_WIDTH: Final = 14
 NOT_LOOKED_AT: Final = "No allocation source is read: it may be allocated."
 
 
-def free(report: Report, told: Answers, style: Style, *, brief: bool = False) -> Iterator[str]:
+def free(report: Report, answers: Answers, style: Style, *, brief: bool = False) -> Iterator[str]:
     """Yield the free cards, and idle cards that are allocated or may be; nothing if they were not read.
 
     ``brief`` only counts the latter.
     """
-    if told.free is None:
+    if answers.free is None:
         return
     where = places(report, style)
-    first, *others = sentences_of_free(report, told, where, style)
+    first, *others = sentences_of_free(report, answers, where, style)
     if brief:  # only the number of idle cards that are not, or may not be, free
-        promised, maybe = len(_by_card(told.promised)), len(told.maybe_promised)
+        promised, maybe = len(_by_card(answers.promised)), len(answers.maybe_promised)
         is_promised = (
             f"{promised:,} that nothing holds {'is' if promised == 1 else 'are'} allocated" if promised else ""
         )
@@ -266,25 +262,25 @@ def free(report: Report, told: Answers, style: Style, *, brief: bool = False) ->
     yield from style.wrap(" ".join([first, *others]), indent=0)
 
 
-def sentences_of_free(report: Report, told: Answers, where: Places, style: Style) -> Iterator[str]:
+def sentences_of_free(report: Report, answers: Answers, where: Places, style: Style) -> Iterator[str]:
     """Yield sentences on free cards, on allocated idle cards, and on idle cards of unknown allocation."""
-    if not told.free:
+    if not answers.free:
         yield f"Free {when(report)}: none."
     else:
         shown = [
             f"{where(one.host, one.gpu)} for {at_least(one.free_ms, is_lower_bound=one.is_lower_bound)}"
             f"{before(one, style)}"
-            for one in told.free[:MOST_FREE]
+            for one in answers.free[:MOST_FREE]
         ]
-        yield f"Free {when(report)}: {_listed(shown, len(told.free))}. {promised_to(told.free)}"
-    if told.promised:
-        cards = _by_card(told.promised)
+        yield f"Free {when(report)}: {_listed(shown, len(answers.free))}. {promised_to(answers.free)}"
+    if answers.promised:
+        cards = _by_card(answers.promised)
         most = MOST_PROMISED if len(report.hosts) == 1 else 1  # labels with host names are longer
         promised = [_promised(report, of_card, where, style) for of_card in cards[:most]]
         yield f"Not free: {_listed(promised, len(cards), '; ')}."
-    if told.maybe_promised:
-        names = [where(one.host, one.gpu) for one in told.maybe_promised[:MOST_FREE]]
-        yield f"Unknown whether allocated: {_listed(names, len(told.maybe_promised))}."
+    if answers.maybe_promised:
+        names = [where(one.host, one.gpu) for one in answers.maybe_promised[:MOST_FREE]]
+        yield f"Unknown whether allocated: {_listed(names, len(answers.maybe_promised))}."
 
 
 def promised_to(cards: Sequence[FreeCard]) -> str:
@@ -305,15 +301,12 @@ def _listed(shown: Iterable[str], total: int, between: str = ", ") -> str:
 
 def _by_card(promised: Sequence[PromisedCard]) -> list[list[PromisedCard]]:
     """Return the allocations grouped by card: cards with an empty allocation first, the longest first."""
-    cards: dict[tuple[str, str], list[PromisedCard]] = {}
-    for one in promised:
-        cards.setdefault((one.host, one.gpu), []).append(one)
 
     def order(of_card: Sequence[PromisedCard]) -> tuple[bool, int]:
         empty = [one.in_use_ms for one in of_card if one.use == Use.EMPTY]
         return (not empty, -max(empty, default=0))
 
-    return sorted(cards.values(), key=order)
+    return sorted(grouped(promised, of_card).values(), key=order)
 
 
 def before(card: FreeCard, style: Style) -> str:

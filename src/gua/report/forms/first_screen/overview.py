@@ -8,11 +8,11 @@ from typing import Final
 
 from gua.core.plaintext import cells
 from gua.report.costs import wasted
-from gua.report.forms.first_screen.answers import places, rows, when
+from gua.report.forms.first_screen.answers import places, when
 from gua.report.kit.amounts import Amounts
 from gua.report.kit.figures import NONE, HourFormat, at_least, percents, plural
 from gua.report.kit.style import Style
-from gua.report.kit.tables import Rows, Table
+from gua.report.kit.tables import Rows, Table, draw
 from gua.report.kit.words import NAME_WIDTH, card_name
 from gua.report.model import Card, Report
 from gua.report.sections.calendar import TimeOfDay
@@ -29,11 +29,11 @@ def cards(report: Report, style: Style, hours: HourFormat) -> Iterator[str]:
     """Yield GPU-hours by state with the current state of each card; with many cards, of each host."""
     shown = sorted(report.cards, key=lambda card: -card.states[IDLE_HELD].gpu_ms)
     if len(shown) <= MOST_CARDS:
-        yield from rows(_table(report, shown, style, hours), style)
+        yield from draw(_table(report, shown, style, hours), style)
     elif len(hosts := next((one.groups for one in report.get(Groupings) or () if one.by == BY_HOST), ())) > 1:
-        yield from rows(_table_of_hosts(report, hosts, style, hours), style)
+        yield from draw(_table_of_hosts(report, hosts, style, hours), style)
     else:
-        yield from rows(_table(report, shown[: MOST_CARDS - 1], style, hours), style)
+        yield from draw(_table(report, shown[: MOST_CARDS - 1], style, hours), style)
         rest = len(shown) - MOST_CARDS + 1
         yield from style.wrap(f"and {rest:,} more with less idle-held time: --section cards")
 
@@ -112,17 +112,17 @@ def day(report: Report, style: Style) -> Iterator[str]:
     zone = report.window.timezone
     for columns in (2, 1):
         before = 2 + _LABEL + 2 + columns * _HOURS_OF_DAY + 2
-        if before + max(cells(text) for text in (zone, *(told for _, _, told in rows))) <= style.width:
+        if before + max(cells(text) for text in (zone, *(peak for _, _, peak in rows))) <= style.width:
             yield f"  {'By hour':{_LABEL}}  {_marks(columns)}  {zone}"
-            for state, parts, told in rows:
+            for state, parts, peak in rows:
                 strip = _strip(parts, style, columns)
-                yield f"  {style.paint(state, f'{state:<{_LABEL}}')}  {style.paint(state, strip)}  {told}"
+                yield f"  {style.paint(state, f'{state:<{_LABEL}}')}  {style.paint(state, strip)}  {peak}"
             return
     yield from style.wrap(f"By hour, {zone}:", indent=0)
     if style.width >= _STRIP_FROM:
         yield f"    {_marks(1)}".rstrip()
-    for state, parts, told in rows:
-        yield from (style.state(line, state) for line in style.wrap(f"{state}, {told}"))
+    for state, parts, peak in rows:
+        yield from (style.state(line, state) for line in style.wrap(f"{state}, {peak}"))
         if style.width >= _STRIP_FROM:
             yield f"    {style.paint(state, _strip(parts, style, 1).rstrip())}"
 

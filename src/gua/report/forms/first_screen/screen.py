@@ -11,17 +11,17 @@ from typing import Final
 from gua.core.durations import format_duration, to_rfc3339
 from gua.core.plaintext import cells
 from gua.core.words import Use
-from gua.report.answers import Answers, EmptyPromise, answers
+from gua.report.answers import Answers, EmptyAllocations, answers
 from gua.report.forms.first_screen import SECTIONS, Steps
 from gua.report.forms.first_screen.answers import (
-    MOST_ASKED,
     MOST_BRIEFLY,
+    MOST_OWNERS_SHOWN,
     Places,
     flow,
     free,
     places,
+    top_holders,
     uncut,
-    whom_to_ask,
 )
 from gua.report.forms.first_screen.overview import cards, day
 from gua.report.forms.text import basis as whole_basis
@@ -96,9 +96,9 @@ _BESIDE_FROM: Final = 44
 _COLOURED_FROM: Final = 36
 
 
-def _verdict(report: Report, told: Answers, style: Style, hours: HourFormat) -> Iterator[str]:
+def _verdict(report: Report, answers: Answers, style: Style, hours: HourFormat) -> Iterator[str]:
     """Yield the summary sentences, the bar of expected time, and the hours of each state."""
-    for line in style.wrap(" ".join(sentences(report, told, style, hours)), indent=0):
+    for line in style.wrap(" ".join(sentences(report, answers, style, hours)), indent=0):
         yield style.title(line)
     if observed_ms(report.headline.states):
         covered = f"{percent(report.coverage.ratio)} % observed"
@@ -109,12 +109,12 @@ def _verdict(report: Report, told: Answers, style: Style, hours: HourFormat) -> 
         yield from flow([*_states(report, plain, hours), *([] if beside else [covered])], style)
 
 
-def sentences(report: Report, told: Answers, style: Style, hours: HourFormat) -> Iterator[str]:
+def sentences(report: Report, answers: Answers, style: Style, hours: HourFormat) -> Iterator[str]:
     """Yield sentences on idle-held time, on empty allocations if large, and on unknown time.
 
     The larger of the first two comes first.
     """
-    wasted = told.wasted
+    wasted = answers.wasted
     states = report.headline.states
     observed = observed_ms(states)
     if not observed:
@@ -135,9 +135,9 @@ def sentences(report: Report, told: Answers, style: Style, hours: HourFormat) ->
             f"{written[IDLE_HELD]} of {hours.of(observed)} GPU-hours observed ({shares[IDLE_HELD]} %) were "
             f"held and did nothing{gpus}{'' if cost is None else f', {cost}'}."
         )
-        yield from _worst_first(held, report, told, style, hours)
-    elif told.empty is not None and (told.empty.share or 0) >= _MUCH_EMPTY:
-        yield _empty(report, told.empty, style, hours)
+        yield from _worst_first(held, report, answers, style, hours)
+    elif answers.empty is not None and (answers.empty.share or 0) >= _MUCH_EMPTY:
+        yield _empty(report, answers.empty, style, hours)
     else:
         yield (
             f"No GPU was held without being used: of {hours.of(observed)} GPU-hours observed, "
@@ -154,8 +154,8 @@ def sentences(report: Report, told: Answers, style: Style, hours: HourFormat) ->
         )
 
 
-def _worst_first(held: str, report: Report, told: Answers, style: Style, hours: HourFormat) -> Iterator[str]:
-    empty, is_more = told.empty, told.empty is not None and told.empty.gpu_ms > told.wasted.gpu_ms
+def _worst_first(held: str, report: Report, answers: Answers, style: Style, hours: HourFormat) -> Iterator[str]:
+    empty, is_more = answers.empty, answers.empty is not None and answers.empty.gpu_ms > answers.wasted.gpu_ms
     if empty is None or ((empty.share or 0) < _MUCH_EMPTY and not is_more):
         yield held
         return
@@ -163,10 +163,10 @@ def _worst_first(held: str, report: Report, told: Answers, style: Style, hours: 
     yield from reversed(both) if is_more else both
 
 
-def _empty(report: Report, empty: EmptyPromise, style: Style, hours: HourFormat) -> str:
+def _empty(report: Report, empty: EmptyAllocations, style: Style, hours: HourFormat) -> str:
     cost = "" if empty.cost is None or not empty.cost.amounts else f": {written(empty.cost, style.name)}"
-    told, share = hours.written(empty.gpu_ms, use_units(report, hours)[Use.EMPTY]), use_share(report, Use.EMPTY)
-    return f"{told} GPU-hours ({share} %) were allocated without a process{cost}."
+    gpu_hours = hours.written(empty.gpu_ms, use_units(report, hours)[Use.EMPTY])
+    return f"{gpu_hours} GPU-hours ({use_share(report, Use.EMPTY)} %) were allocated without a process{cost}."
 
 
 def _tenths(value: float) -> str:
@@ -200,11 +200,11 @@ SECTION: Final = "usefulness"
 """The section with the details on idle seconds: each card, and activity counters."""
 
 
-def _idle_seconds(report: Report, told: Answers, style: Style, hours: HourFormat, steps: Steps) -> Iterator[str]:
+def _idle_seconds(report: Report, answers: Answers, style: Style, hours: HourFormat, steps: Steps) -> Iterator[str]:
     """Yield the sentence on idle seconds and the command for details, nothing below the limits of answers."""
-    if told.idle_seconds is None:
+    if answers.idle_seconds is None:
         return
-    words = f"{idle_seconds_in_words(report, told.idle_seconds, places(report, style), hours)}:".split()
+    words = f"{idle_seconds_in_words(report, answers.idle_seconds, places(report, style), hours)}:".split()
     command = f"{steps.report} --section {SECTION}"
     if style.name(command) != command:  # omitted if escaping changes it
         yield from flow([*words[:-1], words[-1].replace(":", ".")], style, indent=0, gap=" ")
@@ -240,10 +240,10 @@ def _basis(report: Report, style: Style) -> Iterator[str]:
     held = size(memory.value) + (f" or {ratio.value * 100:.4g} % of it" if ratio.value else "")
     changed = "" if all(setting.is_default for setting in settings.values()) else " (not the defaults)"
     intervals = sorted({extent.interval_ms for extent in report.extents if extent.interval_ms})
-    told = " or ".join(map(format_duration, intervals))
+    lengths = " or ".join(map(format_duration, intervals))
     if len(intervals) > _MOST_INTERVALS:
-        told = f"{format_duration(intervals[0])} to {format_duration(intervals[-1])}"
-    every = f", one every {told}" if told else ""
+        lengths = f"{format_duration(intervals[0])} to {format_duration(intervals[-1])}"
+    every = f", one every {lengths}" if lengths else ""
     for text in (
         f"Basis: idle-held is below {utilization.value * 100:.4g} % utilization with over {held} held{changed}.",
         "Unknown and unobserved time is never idle; active time need not be useful.",
@@ -254,13 +254,14 @@ def _basis(report: Report, style: Style) -> Iterator[str]:
 
 def _more(report: Report, style: Style, steps: Steps) -> Iterator[str]:
     """Yield the follow-up commands."""
-    told = [f"{steps.report} --full", f"{steps.report} --section what-if"]
-    if steps.explain is not None and (card := worst(report)):
+    commands = [f"{steps.report} --full", f"{steps.report} --section what-if"]
+    if steps.explain is not None and report.cards:
+        card = max(report.cards, key=lambda card: card.states[IDLE_HELD].gpu_ms)
         words = [steps.explain, *map(shlex.quote, (card.host, _named(card, report)))]
         if not report.ends_now:
             words.append(to_rfc3339(recorded_until_ms(report) // 1000 * 1000))
-        told.insert(1, " ".join(words))
-    safe = [command for command in told if style.name(command) == command]
+        commands.insert(1, " ".join(words))
+    safe = [command for command in commands if style.name(command) == command]
     if steps.then:
         safe.append(steps.then)
     items = [f"{command};" for command in safe[:-1]] + safe[-1:]
@@ -279,11 +280,6 @@ def price_step(report: Report, style: Style, steps: Steps) -> Iterator[str]:
         priced = any(cost.amounts for cost in (report.headline.costs or {}).values())
         head = "Some cards have no price" if priced else "To see its cost"
         yield from typed(f"{head}: {f'{command} {steps.store}'.rstrip()}", style)
-
-
-def worst(report: Report) -> Card | None:
-    """Return the card with the most idle-held time."""
-    return max(report.cards, key=lambda card: card.states[IDLE_HELD].gpu_ms, default=None)
 
 
 def _named(card: Card, report: Report) -> str:
@@ -315,21 +311,23 @@ def render_first_screen(
     If it exceeds a screen, fewer owners are named; below 80 columns it takes as many lines as needed.
     """
     hours = HourFormat.fitting(report.coverage.expected_gpu_ms)
-    told = answers(report)
+    found = answers(report)
     head = _block(_heading(report, style, hours, brief=brief))
-    active = () if brief else _idle_seconds(report, told, style, hours, steps)
-    said = _block(chain(_verdict(report, told, style, hours), active, price_step(report, style, steps)))
-    free_now = _block(free(report, told, style, brief=brief))
+    active = () if brief else _idle_seconds(report, found, style, hours, steps)
+    verdict = _block(chain(_verdict(report, found, style, hours), active, price_step(report, style, steps)))
+    free_now = _block(free(report, found, style, brief=brief))
     below = [] if brief else [_block(cards(report, style, hours)), _block(day(report, style))]
     last = whole_basis(report, style, hours) if with_basis else () if brief else _basis(report, style)
     end = _block(chain(last, _more(report, style, steps)))
     shown: list[str] = []
-    for most in range(MOST_BRIEFLY if brief else MOST_ASKED, 0, -1):
-        asked = _block(whom_to_ask(report, told, style, hours, most=most))
-        shown = [_block([head, said]), _block([asked, free_now])] if brief else [head, said, asked, free_now, *below]
+    for most in range(MOST_BRIEFLY if brief else MOST_OWNERS_SHOWN, 0, -1):
+        owners = _block(top_holders(report, found, style, hours, most=most))
+        shown = [head, verdict, owners, free_now, *below]
+        if brief:
+            shown = [_block([head, verdict]), _block([owners, free_now])]
         if style.width < _SCREEN_WIDTH or _joined([*shown, end]).count("\n") <= (LINES_BRIEFLY if brief else LINES):
             break
-    return _joined([*shown, *map(_block, _asked(report, style, hours)), end])
+    return _joined([*shown, *map(_block, _requested(report, style, hours)), end])
 
 
 def _block(lines: Iterable[str]) -> str:
@@ -340,7 +338,7 @@ def _joined(blocks: Iterable[str]) -> str:
     return "\n\n".join(filter(None, blocks)) + "\n"
 
 
-def _asked(report: Report, style: Style, hours: HourFormat) -> Iterator[Iterable[str]]:
+def _requested(report: Report, style: Style, hours: HourFormat) -> Iterator[Iterable[str]]:
     """Yield the requested groupings, and the requested sections that the first screen does not cover."""
     groupings = tuple(one for one in report.get(Groupings) or () if one.by in report.groups_by)
     if groupings:
