@@ -109,7 +109,7 @@ def _part(address: str, origin: Origin, sent: Sent) -> Sequence[SpooledTick]:
 def _slices(store: Store, host: str, after_ms: int) -> Iterator[tuple[int, int]]:
     """Yield ranges (since, until] in Unix ms, oldest first, of 120 intervals: a day may have a million rows."""
     for day in recorded_days(store, host):
-        step_ms = _SLICE_TICKS * (day.interval_ms or _USUAL_INTERVAL_MS)
+        step_ms = _SLICE_TICKS * (day.smallest_ms or _USUAL_INTERVAL_MS)
         since_ms = max(day.first_ms - 1, after_ms)
         while since_ms < day.last_ms:
             until_ms = min(since_ms + step_ms, day.last_ms)

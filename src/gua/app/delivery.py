@@ -7,7 +7,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
+from contextlib import AbstractContextManager, ExitStack, closing
 from dataclasses import dataclass
 from itertools import chain
 
@@ -19,10 +19,12 @@ from gua.app.store_address import store_address
 from gua.core.errors import DataError, GuaError, TransientError, UnavailableError, UsageError
 from gua.core.ports import Landing, SpooledTick
 from gua.core.tick import Tick
+from gua.report.kit.figures import plural
 from gua.spool.queue import Spool
 from gua.state.compression import compress
 from gua.state.directory import Home
 from gua.store.database import Store
+from gua.store.directory import ignore
 from gua.store.dsn import EmbeddedDsn, parse_dsn
 from gua.store.tick_rows import TickRows
 
@@ -67,7 +69,7 @@ class _Batch:
         )
         self._bytes += len(raw)
 
-    def is_due(self, is_idle: Callable[[], bool]) -> bool:
+    def is_full(self, is_idle: Callable[[], bool]) -> bool:
         """Return whether to land the batch now: when it is full, or earlier when the landing thread is idle."""
         ticks, characters = (0, 0) if self.rows is None else (self.rows.ticks, self.rows.characters)
         if max(ticks, len(self.spooled)) >= _MOST_TICKS:
@@ -80,17 +82,13 @@ class _Batch:
         return bool(self.spooled) or (self.rows is not None and self.rows.ticks > 0)
 
 
-def nobody(*_: object) -> None:
-    """Ignore the call: the default of callbacks."""
-
-
 def deliver(
     ticks: Iterable[Tick],
     *,
     store: str | None = None,
     endpoint: str | None = None,
-    on_tick: Callable[[int], None] = nobody,
-    on_landed: Callable[[Store], None] = nobody,
+    on_tick: Callable[[int], None] = ignore,
+    on_landed: Callable[[Store], None] = ignore,
     is_thrown_away: bool = False,
 ) -> Delivery:
     """Encode and deliver recorded or simulated ticks; ticks before one that fails are delivered, too.
@@ -117,7 +115,8 @@ def deliver(
                 result = _result(landings)
                 delivered += result.landed
                 refused += result.refused
-        landing, where = opening.result()
+        landing = opening.result()
+        where = str(landing.dsn) if isinstance(landing, Store) else str(endpoint)
         if isinstance(landing, Store):
             if is_thrown_away:
                 landing.throw_away()
@@ -142,9 +141,9 @@ def _result(landings: deque[Future[DrainResult]]) -> DrainResult:
         raise
 
 
-def _land(batch: _Batch, opening: Future[tuple[Landing, str]], on_tick: Callable[[int], None]) -> DrainResult:
+def _land(batch: _Batch, opening: Future[Landing], on_tick: Callable[[int], None]) -> DrainResult:
     """Land a batch at the destination that ``opening`` returns, in requests of at most the destination's batch size."""
-    landing, _ = opening.result()
+    landing = opening.result()
     landed = refused = 0
     if isinstance(landing, Store) and batch.rows is not None and batch.rows.ticks:
         landing.land_rows(batch.rows)
@@ -166,13 +165,12 @@ def deliver_spooled(
     home: Home,
     *,
     patience_seconds: float = PATIENCE_SECONDS,
-    told: Callable[[Destination, int], None] = nobody,
+    prints_counts: bool = False,
 ) -> dict[str, DrainResult]:
     """Deliver the spooled ticks to each destination, report refused ticks, and return the results by destination name.
 
-    ``told`` is called with each destination that now has all its ticks, and the number that landed. A failing
-    destination does not stop the others; the first failure is raised at the end. Raises UnavailableError, or
-    TransientError for failures that may pass.
+    ``prints_counts`` prints the number of delivered ticks of each destination. A failing destination does not stop the
+    others; the first failure is raised at the end. Raises UnavailableError, TransientError if it may pass.
     """
     drained: dict[str, DrainResult] = {}
     failure: UnavailableError | None = None
@@ -184,9 +182,10 @@ def deliver_spooled(
                 else open_writer(destination.store)
             )
             with opened as landing:
-                flush = landing.flush if isinstance(landing, Store) else nobody
+                flush = landing.flush if isinstance(landing, Store) else ignore
                 drained[destination.name] = drain(spool, destination.name, landing, flush=flush)
-            told(destination, drained[destination.name].landed)
+            if prints_counts:
+                say(safe(f"{plural(drained[destination.name].landed, 'tick')} delivered to {destination.where}"))
         except UnavailableError as error:
             failure = failure or error
     if failure is not None:
@@ -208,17 +207,13 @@ def destination_of(store: str | None, endpoint: str | None) -> tuple[str | None,
     return store, endpoint
 
 
-@contextmanager
-def _landing(store: str | None, endpoint: str | None) -> Iterator[tuple[Landing, str]]:
-    """Open the endpoint, or else the store, with its name for people."""
+def _landing(store: str | None, endpoint: str | None) -> AbstractContextManager[Landing]:
+    """Open the endpoint, or else the store."""
     if endpoint:
         from gua.otlp.send import open_endpoint  # noqa: PLC0415 - loads an exporter
 
-        with closing(open_endpoint(endpoint, environ=os.environ)) as opened:
-            yield opened, endpoint
-        return
-    with open_writer(store) as opened:
-        yield opened, str(opened.dsn)
+        return closing(open_endpoint(endpoint, environ=os.environ))
+    return open_writer(store)
 
 
 def _batches(ticks: Iterable[Tick], is_idle: Callable[[], bool], *, of_rows: bool) -> Iterator[_Batch]:
@@ -227,7 +222,7 @@ def _batches(ticks: Iterable[Tick], is_idle: Callable[[], bool], *, of_rows: boo
     try:
         for tick in ticks:
             batch.add(tick)
-            if batch.is_due(is_idle):
+            if batch.is_full(is_idle):
                 yield batch
                 batch = _Batch(of_rows=of_rows)
     except GuaError:

@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 from gua.app.destinations import ENDPOINT, agent_destinations
 from gua.app.host import Host, open_host
 from gua.app.output import safe, say
+from gua.app.settings import AgentSettings, AllocationSettings
 from gua.app.single_tick import sample_once, summary
 from gua.core.durations import format_duration
 from gua.core.errors import GuaError, UnavailableError, UsageError
@@ -53,7 +54,7 @@ def what_is_sent(origin: Origin, settings: Settings, interval_ms: int) -> Iterat
 def receiver(endpoint: str | None, certificate: Path | None, *, insecure: bool) -> Settings:
     """Return the token's endpoint. Raises UsageError for none, or a remote one without TLS unless ``insecure``."""
     if not endpoint:
-        raise UsageError("say where to: gua enroll --endpoint URL, as in https://collector.example:4318")
+        raise UsageError("no endpoint is given: gua enroll --endpoint URL, as in https://collector.example:4318")
     settings = read_settings(endpoint, os.environ)
     if settings.secure:
         return settings if certificate is None else replace(settings, certificate=certificate)
@@ -84,7 +85,9 @@ def join(
     lock = HostLock.of(os.environ)
     running = lock.holder()
     try:
-        proven = prove(partial(open_host, procfs, interval_ms=interval_ms, home=home, ignored=()), offered, home, lock)
+        off = AllocationSettings(sources=())
+        agent = AgentSettings(interval_ms=interval_ms, procfs=procfs, home=home, allocation=off)
+        proven = prove(partial(open_host, agent), offered, home, lock)
         kept = keep_enrollment(home.path, offered, authorities)
         usual = [one.name for one in agent_destinations(os.environ.get("GUA_STORE"), None, home.path)]
         # The spool's other destinations stay: their pending ticks must not be lost.
@@ -236,8 +239,8 @@ def _send(offered: Enrollment, raw: bytes, ts_ms: int) -> None:
         except UnavailableError as error:
             raise UnavailableError(f"{error} (nothing was stored)") from None
         if refused or endpoint.rejected_points:
-            said = f" ({endpoint.rejected_reason})" if endpoint.rejected_reason else ""
-            msg = f"{endpoint.shown} does not take a tick{said}: check that it is for metrics (nothing was stored)"
+            why = f" ({endpoint.rejected_reason})" if endpoint.rejected_reason else ""
+            msg = f"{endpoint.shown} does not accept a tick{why}: check that it is for metrics (nothing was stored)"
             raise UnavailableError(msg)
 
 
@@ -289,9 +292,9 @@ def _content(path: Path) -> bytes:
         msg = f"cannot read the token file {path} ({why}): check the path and its permissions"
         raise UnavailableError(msg) from None
     try:
-        found = os.fstat(descriptor)
-        mode = stat.S_IMODE(found.st_mode)
-        if not stat.S_ISREG(found.st_mode):
+        status = os.fstat(descriptor)
+        mode = stat.S_IMODE(status.st_mode)
+        if not stat.S_ISREG(status.st_mode):
             raise UsageError(f"the token file {path} is not a regular file: give one, or - to read stdin")
         if mode & 0o077:
             msg = f"others can read or write the token file {path} (mode {mode:04o}): chmod 600 {path}, and try again"

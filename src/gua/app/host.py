@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from gua.agent import signals
-from gua.app.settings import AllocationSettings, open_allocations
+from gua.app.settings import AgentSettings, open_allocations
 from gua.core.errors import UnavailableError
 from gua.core.facts import card_facts
 from gua.core.ports import CardReader, Clock, ProcessFacts, RawCard
@@ -21,14 +21,12 @@ from gua.core.rules import Reason, Rules, State, classify
 from gua.core.tick import Origin, ProcessReading
 from gua.core.words import Mig, ProcessType, Source
 from gua.identity.owner import Owners, PasswdFile, passwd_name
-from gua.identity.pod_names import Kubelet
 from gua.identity.process import DEFAULT_IGNORED, ProcessIdentity
 from gua.nvml.reader import NvmlReader
 from gua.otlp.resource import origin
 from gua.procfs.clock import SystemClock, machine_id, stored_boot_time_ms
 from gua.procfs.reader import ProcFs
 from gua.reservations.model import Candidate
-from gua.state.directory import Home
 
 if TYPE_CHECKING:
     from gua.allocation.sources import Sources
@@ -57,8 +55,6 @@ class Host:
     allocations: Sources | None = None
     candidates: Candidates | None = None
     owners: Owners | None = None
-    detects_models: bool = False
-    reads_activity: bool = False
 
     def close(self) -> None:
         """Close the driver and the allocation sources."""
@@ -69,50 +65,36 @@ class Host:
             self.allocations.close()
 
 
-_NOT_LOOKED_AT: Final = AllocationSettings(sources=())
-
-
-def open_host(
-    procfs: Path,
-    *,
-    interval_ms: int,
-    home: Home,
-    ignored: Sequence[str],
-    kubelet: Kubelet | None = None,
-    allocation: AllocationSettings = _NOT_LOOKED_AT,
-    detect_models: bool = False,
-    activity: bool = False,
-) -> Host:
-    """Return this host; its first reading opens the driver. ``ignored`` adds to the default ignored names.
-
-    The other arguments are as in AgentSettings. Raises GuaError if an allocation source cannot be opened.
-    """
-    host = ProcFs(procfs)
+def open_host(settings: AgentSettings) -> Host:
+    """Return this host; its first reading opens the driver. Raises GuaError for a faulty allocation source."""
+    host = ProcFs(settings.procfs)
     clock = SystemClock(host)
     seen_by_host = host.in_initial_pid_namespace()
     pods = None
-    if kubelet is not None:
+    if settings.kubelet is not None:
         from gua.identity.pod_names import PodNames  # noqa: PLC0415 - loads TLS and HTTP
 
-        pods = PodNames(kubelet)
+        pods = PodNames(settings.kubelet)
         pods.begin()
-    limit_seconds = min(_CALL_LIMIT_SECONDS, _CALL_LIMIT_OF_INTERVAL * interval_ms / 1000)
+    limit_seconds = min(_CALL_LIMIT_SECONDS, _CALL_LIMIT_OF_INTERVAL * settings.interval_ms / 1000)
     owners = owners_of(host)
-    boot_time_ms = stored_boot_time_ms(host, home.boot_file)
+    boot_time_ms = stored_boot_time_ms(host, settings.home.boot_file)
 
     def identity(models: ServedModels | None = None) -> ProcessIdentity:
         return ProcessIdentity(
             host if seen_by_host else None,
             owners,
             boot_time_ms=boot_time_ms,
-            ignored=(*DEFAULT_IGNORED, *ignored),
+            ignored=(*DEFAULT_IGNORED, *settings.ignored),
             pods=pods,
             models=models,
         )
 
     return Host(
-        cards=NvmlReader(clock, call_limit_seconds=limit_seconds, stopping=signals.asked, with_activity=activity),
-        processes=identity(_served_models(host) if detect_models and seen_by_host else None),
+        cards=NvmlReader(
+            clock, call_limit_seconds=limit_seconds, stopping=signals.asked, with_activity=settings.activity
+        ),
+        processes=identity(_served_models(host) if settings.detect_models and seen_by_host else None),
         # Separate readers, as reservations run in other threads than ticks; the first request opens the driver.
         candidates=Candidates(
             NvmlReader(clock, call_limit_seconds=limit_seconds, stopping=signals.asked),
@@ -121,12 +103,10 @@ def open_host(
         ),
         owners=owners,
         clock=clock,
-        origin=agent_origin(interval_ms=interval_ms, home=home.path),
+        origin=agent_origin(interval_ms=settings.interval_ms, home=settings.home.path),
         seen_by_host=seen_by_host,
-        detects_models=detect_models,
-        reads_activity=activity,
         pods=pods,
-        allocations=open_allocations(allocation, pods),
+        allocations=open_allocations(settings.allocation, pods),
     )
 
 
@@ -135,8 +115,8 @@ def _served_models(host: ProcFs) -> ServedModels:
     from gua.procfs.command_line import CommandLines  # noqa: PLC0415 - as above
 
     def uid(pid: int) -> int | None:
-        found = host.process(pid)
-        return None if found is None else found.uid
+        process = host.process(pid)
+        return None if process is None else process.uid
 
     return ServedModels(CommandLines(host.root), uid)
 

@@ -86,11 +86,9 @@ def remote_reader(tried: list[Path]) -> Iterator[ViewReader]:
     """Open the report's views through the first agent that listens. Raises NobodyError if none does."""
     from gua.report.views import SHARED  # noqa: PLC0415 - not needed for a status
 
-    reader = first_answer(tried, lambda path: RemoteReader(path, SHARED).__enter__())
-    try:
+    reader = first_answer(tried, lambda path: RemoteReader(path, SHARED))
+    with reader:
         yield reader
-    finally:
-        reader.close()
 
 
 def first_answer(tried: Sequence[Path], ask: Callable[[Path], T]) -> T:

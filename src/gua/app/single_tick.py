@@ -119,7 +119,7 @@ def sync_beside(holder: LockHolder, fleet: Destination, home: Home) -> None:
         )
     say(safe(f"an agent ({holder}) samples this host: no tick was taken"))
     with Spool(home.spool, destinations=None) as spool:
-        _deliver(spool, [fleet], home)
+        deliver_spooled(spool, [fleet], home, patience_seconds=_PATIENCE_SECONDS, prints_counts=True)
 
 
 def sync_alone(host: Host, destinations: Sequence[Destination], home: Home) -> None:
@@ -134,13 +134,7 @@ def sync_alone(host: Host, destinations: Sequence[Destination], home: Home) -> N
             failure = error
         # A store is opened only for pending ticks; an endpoint always, to report whether it is reachable.
         waiting = [destination for destination in destinations if destination.endpoint or spool.depth(destination.name)]
-        _deliver(spool, sorted(waiting, key=lambda destination: destination.store is None), home)
+        waiting.sort(key=lambda destination: destination.store is None)
+        deliver_spooled(spool, waiting, home, patience_seconds=_PATIENCE_SECONDS, prints_counts=True)
     if failure is not None:
         raise failure
-
-
-def _deliver(spool: Spool, destinations: Sequence[Destination], home: Home) -> None:
-    def told(destination: Destination, ticks: int) -> None:
-        say(safe(f"{ticks} {'tick' if ticks == 1 else 'ticks'} delivered to {destination.where}"))
-
-    deliver_spooled(spool, destinations, home, patience_seconds=_PATIENCE_SECONDS, told=told)

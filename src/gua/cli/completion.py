@@ -139,6 +139,6 @@ def _now(ctx: typer.Context) -> Snapshot:
     timer.start()
     try:
         with top.open_source(ctx.params.get("store"), ctx.params.get("socket"), ()) as source:
-            return source.ask()
+            return source.query()
     finally:
         timer.cancel()

@@ -18,7 +18,6 @@ from gua.app.settings import (
     DEFAULT,
     AgentSettings,
     AllocationSettings,
-    Places,
     between,
     chosen_sources,
     kubelet_of,
@@ -116,8 +115,8 @@ class ServingOptions:
         names = self.prometheus_name or ()
         return serving(address, os.environ, is_compatible=self.compatible, of="--prometheus", names=names)
 
-    def asked(self) -> Kubelet | None:
-        """Return the kubelet that is asked, ``None`` for none. Raises UsageError."""
+    def kubelet_to_query(self) -> Kubelet | None:
+        """Return the kubelet to query, ``None`` for none. Raises UsageError."""
         return kubelet_of(self.kubelet, insecure=self.kubelet_insecure)
 
 
@@ -228,8 +227,8 @@ def daemon(
     served = http.at(prometheus)
     text, of = between(interval, os.environ if served else {}, default="30s")
     interval_ms = parse_interval_ms(text, of=of)
-    asked = http.asked()
-    promises = allocations.settings()
+    kubelet = http.kubelet_to_query()
+    allocation = allocations.settings()
     reads_activity = parse_activity(activity)
     idle_release_ms = None if idle_release is None else parse_duration_ms(idle_release)
     home = home_path(state_dir, os.environ)
@@ -237,41 +236,30 @@ def daemon(
     require_procfs(procfs)
     os.umask(0o077)
     prepared = prepare_home(home)
+    log = log_file.absolute() if log_file else None if foreground else prepared.log_file
+    settings = AgentSettings(
+        interval_ms=interval_ms,
+        procfs=procfs.absolute(),
+        home=prepared,
+        ignored=tuple(ignore_process or ()),
+        destinations=tuple(destinations),
+        pid_file=pid_file and pid_file.absolute(),
+        log_file=log,
+        public_socket=None if once else public_socket(socket, os.environ),
+        serving=served,
+        kubelet=None if once else kubelet,
+        allocation=allocation,
+        idle_release_ms=idle_release_ms,
+        detect_models=detect_models,
+        activity=reads_activity,
+    )
     if once:
         from gua.app.host import open_host  # noqa: PLC0415 - the agent's own process imports it
         from gua.app.single_tick import tick_once  # noqa: PLC0415 - only for --once
 
         with HostLock.of(os.environ).held():  # an agent's ticks cover this time; another would count it twice
-            host = open_host(
-                procfs,
-                interval_ms=interval_ms,
-                home=prepared,
-                ignored=ignore_process or [],
-                allocation=promises,
-                detect_models=detect_models,
-                activity=reads_activity,
-            )
-            tick_once(host, destinations, prepared)
+            tick_once(open_host(settings), destinations, prepared)
         return
-    log = log_file.absolute() if log_file else None if foreground else prepared.log_file
-    settings = AgentSettings(
-        interval_ms=interval_ms,
-        procfs=procfs.absolute(),
-        ignored=tuple(ignore_process or ()),
-        destinations=tuple(destinations),
-        places=Places(
-            home=prepared,
-            pid_file=pid_file.absolute() if pid_file else prepared.pid_file,
-            log_file=log,
-            public_socket=public_socket(socket, os.environ),
-        ),
-        serving=served,
-        kubelet=asked,
-        allocation=promises,
-        idle_release_ms=idle_release_ms,
-        detect_models=detect_models,
-        activity=reads_activity,
-    )
     os.environ.update(absolute_files(os.environ))  # the background agent changes its directory
     launched = Ready() if foreground or log is None else detach(log)
     if isinstance(launched, Launched):
@@ -312,21 +300,19 @@ def exporter(
         raise UsageError(f"--prometheus {prometheus!r} turns off all that gua exporter does: give an address, or none")
     text, of = between(interval, os.environ, default="5s")
     interval_ms = parse_interval_ms(text, of=of)
-    asked = http.asked()
-    promises = allocations.settings()
+    kubelet = http.kubelet_to_query()
+    allocation = allocations.settings()
     require_procfs(procfs)
     os.umask(0o077)
-    home = prepare_home(home_path(state_dir, os.environ))
-    shown_at = public_socket(socket, os.environ)
     settings = AgentSettings(
         interval_ms=interval_ms,
         procfs=procfs.absolute(),
+        home=prepare_home(home_path(state_dir, os.environ)),
         ignored=tuple(ignore_process or ()),
-        destinations=(),
-        places=Places(home=home, pid_file=home.pid_file, log_file=None, public_socket=shown_at),
+        public_socket=public_socket(socket, os.environ),
         serving=served,
-        kubelet=asked,
-        allocation=promises,
+        kubelet=kubelet,
+        allocation=allocation,
     )
     become_agent(settings, Ready())
 

@@ -14,7 +14,7 @@ from gua.app.destinations import ENDPOINT, Destination, agent_destinations
 from gua.app.enrolling import join, leave, read_authorities, read_token, receiver, what_is_sent
 from gua.app.host import agent_origin, open_host
 from gua.app.output import safe
-from gua.app.settings import require_procfs
+from gua.app.settings import AgentSettings, require_procfs
 from gua.app.single_tick import sync_alone, sync_beside
 from gua.cli.daemon import AllocationOptions, IgnoreProcessOption, parse_interval_ms
 from gua.cli.options import (
@@ -146,7 +146,7 @@ def sync_once(
         gua sync-once --with-history
     """
     interval_ms = parse_interval_ms(interval)
-    promises = allocations.settings()
+    allocation = allocations.settings()
     home = home_path(state_dir, os.environ)
     destinations = agent_destinations(store, endpoint, home)
     fleet = next((destination for destination in destinations if destination.endpoint), None)
@@ -161,10 +161,14 @@ def sync_once(
         sync_beside(holder, fleet, prepared)
     else:
         with lock.held():
-            host = open_host(
-                procfs, interval_ms=interval_ms, home=prepared, ignored=ignore_process or [], allocation=promises
+            settings = AgentSettings(
+                interval_ms=interval_ms,
+                procfs=procfs,
+                home=prepared,
+                ignored=tuple(ignore_process or ()),
+                allocation=allocation,
             )
-            sync_alone(host, destinations, prepared)
+            sync_alone(open_host(settings), destinations, prepared)
     if with_history:
         from gua.app.backfill import send_history  # noqa: PLC0415 - only for --with-history
 

@@ -29,22 +29,12 @@ from gua.state.directory import Home, asking_home
 
 STALLED: Final = 1
 NARROWEST: Final = 60
-_UNITS: Final = {
-    "b": 1,
-    "kb": 10**3,
-    "mb": 10**6,
-    "gb": 10**9,
-    "kib": 2**10,
-    "mib": 2**20,
-    "gib": 2**30,
-    "": 2**20,
-}
 _SIZE: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([kmg]?i?b?|%)", re.ASCII | re.IGNORECASE)
 _LARGEST_BYTES: Final = 10 * 2**40
 
 
 class StatusUnknownError(GuaError):
-    """Something is there, and whether it works cannot be told (as the Linux Standard Base has it: 4)."""
+    """Whether the agent works is unknown; 4 is the Linux Standard Base's exit code for that."""
 
     exit_code = 4
 
@@ -133,11 +123,13 @@ def _all(store: str | None, width: int | None, *, as_json: bool) -> int:
 
 def parse_threshold(text: str) -> Threshold:
     """Return the threshold that is written; a number alone is MiB, as in canhazgpu. Raises UsageError."""
-    found = _SIZE.fullmatch(text.strip())
-    number, unit = (found.group(1), found.group(2).lower()) if found else ("", "?")
+    from gua.imports.values import BYTES_PER_UNIT, MIB  # noqa: PLC0415 - only with this option
+
+    match = _SIZE.fullmatch(text.strip())
+    number, unit = (match.group(1), match.group(2).lower()) if match else ("", "?")
     if unit == "%" and float(number) <= 100:
         return Threshold(ratio=float(number) / 100)
-    factor = _UNITS.get(unit, _UNITS.get(f"{unit}ib"))
+    factor = MIB if not unit else BYTES_PER_UNIT.get(unit, BYTES_PER_UNIT.get(f"{unit}ib"))
     if factor is None or float(number) * factor > _LARGEST_BYTES:
         raise UsageError(f"--memory-threshold {text!r} is no size of memory: write it as in 512MiB, 1.5GB or 5%")
     return Threshold(bytes=round(float(number) * factor))
@@ -164,18 +156,19 @@ def with_threshold(status: dict[str, Any], threshold: Threshold) -> dict[str, An
 
 
 def _give_up(error: GuaError, tried: Sequence[Path], home: Home, pid_file: Path | None, *, as_json: bool) -> NoReturn:
-    """Tell an agent that does not answer from none. Raises UnavailableError (none), StatusUnknownError."""
+    """Raise UnavailableError if no agent runs, StatusUnknownError if one may run and does not answer."""
     if isinstance(error, NobodyError):
-        told = _agent_that_is_silent(tried, home, pid_file or home.pid_file)
+        problem = _silent_agent(tried, home, pid_file or home.pid_file)
     else:
-        told = StatusUnknownError(str(error)) if isinstance(error, UnavailableError) else error
+        problem = StatusUnknownError(str(error)) if isinstance(error, UnavailableError) else error
     if as_json:
-        runs = False if isinstance(told, UnavailableError) else None
-        sys.stdout.write(json.dumps({"schema": "gua.status/1", "running": runs, "problem": str(told)}, indent=2) + "\n")
-    raise told from None
+        runs = False if isinstance(problem, UnavailableError) else None
+        status = {"schema": "gua.status/1", "running": runs, "problem": str(problem)}
+        sys.stdout.write(json.dumps(status, indent=2) + "\n")
+    raise problem from None
 
 
-def _agent_that_is_silent(tried: Sequence[Path], home: Home, pid_file: Path) -> GuaError:
+def _silent_agent(tried: Sequence[Path], home: Home, pid_file: Path) -> GuaError:
     from gua.procfs.reader import ProcFs  # noqa: PLC0415 - as above
     from gua.state.pid_file import last_failure, running  # noqa: PLC0415 - only if no agent answers
 

@@ -79,7 +79,7 @@ def apply(
     parsed = parse_dsn(store_address(store))
     if isinstance(parsed, EmbeddedDsn) and "raw_days" in keep:
         raise UsageError(f"{parsed} keeps no raw points: leave out --keep-raw")
-    with open_store(store_address(store), password=os.environ.get("GUA_STORE_PASSWORD"), told=print_error) as opened:
+    with open_store(store_address(store), password=os.environ.get("GUA_STORE_PASSWORD"), warn=print_error) as opened:
         applied = opened.schema.apply(cluster=cluster, replication=replication, keep=keep)
         come_from = f" (was {applied.from_version})" if 0 < applied.from_version < SCHEMA_VERSION else ""
         count = len(applied.statements)
@@ -131,7 +131,7 @@ def check(*, store: StoreOption = None) -> None:
         gua schema check --store clickhouse://reader@db.example:8123
     """
     opening.require_store(store)
-    with open_store(store_address(store), password=os.environ.get("GUA_STORE_PASSWORD"), told=print_error) as opened:
+    with open_store(store_address(store), password=os.environ.get("GUA_STORE_PASSWORD"), warn=print_error) as opened:
         found = opened.schema.check()
         for line in found.lines:
             typer.echo(safe(line))

@@ -67,6 +67,12 @@ def pad_left(text: str, width: int) -> str:
     return " " * (width - cells(text)) + text
 
 
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return rows of cells as lines, each column as wide as its widest cell, two spaces apart."""
+    widths = [max(map(cells, column)) for column in zip(*rows, strict=True)]
+    return ["  ".join(map(pad, row, widths)).rstrip() for row in rows]
+
+
 def ascii_only(text: str) -> str:
     r"""Return ``text`` with non-ASCII characters as ``\xe9`` or ``\u4e2d``, so that names stay distinct."""
     return text.encode("ascii", "backslashreplace").decode("ascii")

@@ -104,7 +104,7 @@ class Conversation:
     def next(self, *, seconds: float = _FOREVER_SECONDS) -> dict[str, Any]:
         """Return the agent's next line. Raises TransientError if it closed the connection."""
         with _translated(self.path):
-            return _told(self.path, self._lines.object(deadline=time.monotonic() + seconds))
+            return _checked(self.path, self._lines.object(deadline=time.monotonic() + seconds))
 
     def say(self, message: Mapping[str, object], *, seconds: float = ASK_SECONDS) -> None:
         """Send one more line. Raises the errors of :meth:`next`."""
@@ -134,15 +134,12 @@ class RemoteReader:
     def __init__(self, path: Path, views: Views) -> None:
         self._path = path
         self._views = views
-        self._conversation: Conversation | None = None
-
-    def __enter__(self) -> Self:
-        self._conversation, answer = _first_answer(
-            self._path, "report", seconds=OPEN_SECONDS, longest_bytes=_LINE_BYTES
-        )
+        self._conversation, answer = _first_answer(path, "report", seconds=OPEN_SECONDS, longest_bytes=_LINE_BYTES)
         if answer.get("ready") is not True:
             self.close()
-            raise DataError(_strange(self._path))
+            raise DataError(_strange(path))
+
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -150,26 +147,23 @@ class RemoteReader:
 
     def close(self) -> None:
         """Close the connection; the agent then releases the store."""
-        if self._conversation is not None:
-            self._conversation.close()
+        self._conversation.close()
 
     def rows(self, view: str, parameters: Mapping[str, object]) -> list[dict[str, Any]]:
         """Return the rows of ``gua_report.<view>`` with validated columns. Raises DataError for malformed rows."""
         from gua.local_socket.views import checked_row  # noqa: PLC0415 - only reports need views
 
-        found: list[dict[str, Any]] = []
+        checked: list[dict[str, Any]] = []
         try:
             for rows in self._answers(view, parameters):
-                found += (checked_row(self._views[view], row) for row in rows)
-                if len(found) > _MOST_ROWS:
+                checked += (checked_row(self._views[view], row) for row in rows)
+                if len(checked) > _MOST_ROWS:
                     raise DataError(_strange(self._path))
         except ValueError as error:
             raise DataError(f"{_strange(self._path)} ({error})") from None
-        return found
+        return checked
 
     def _answers(self, view: str, parameters: Mapping[str, object]) -> Iterator[list[object]]:
-        if self._conversation is None:
-            raise RuntimeError("a reader is used within its with statement")
         deadline = time.monotonic() + VIEW_SECONDS
         self._conversation.say({"view": view, "parameters": dict(parameters)}, seconds=VIEW_SECONDS)
         answer: Mapping[str, Any] = {"more": True}
@@ -206,14 +200,14 @@ def believable(peer: Peer, path: Path) -> bool:
         return True
     try:
         folder = path.parent.resolve(strict=True)
-        found = folder.stat()
+        status = folder.stat()
         above = [place.stat() for place in folder.parents]
     except OSError:
         return False
     return (
-        found.st_uid == peer.uid
-        and stat.S_ISDIR(found.st_mode)
-        and not found.st_mode & _OTHERS_MAY_WRITE
+        status.st_uid == peer.uid
+        and stat.S_ISDIR(status.st_mode)
+        and not status.st_mode & _OTHERS_MAY_WRITE
         and all(place.st_uid == 0 and not place.st_mode & _OTHERS_MAY_WRITE for place in above)
     )
 
@@ -234,8 +228,8 @@ def _connect(path: Path, deadline: float) -> socket.socket:
             peer = peer_of(connection)
         if not believable(peer, path):
             msg = (
-                f"who answers at {path} (uid {peer.uid}) is neither root nor you, and not whom root gave that folder: "
-                "not believed; ask whoever runs the agent of this host, or name its socket with --socket"
+                f"the process at {path} (uid {peer.uid}) runs as neither root, nor you, nor the owner of its folder: "
+                "it is not trusted; name the socket of this host's agent with --socket"
             )
             raise UnavailableError(msg)  # noqa: TRY301 - handled like a broken connection
     except BaseException:
@@ -248,7 +242,7 @@ def _left(deadline: float) -> float:
     return max(_SHORTEST_SECONDS, deadline - time.monotonic())
 
 
-def _told(path: Path, answer: dict[str, Any] | None) -> dict[str, Any]:
+def _checked(path: Path, answer: dict[str, Any] | None) -> dict[str, Any]:
     """Return a response. Raises the error that it reports, or TransientError if the connection was closed."""
     if answer is None:
         raise TransientError(f"the agent at {path} ended the conversation: try again, or see its log")
@@ -257,8 +251,8 @@ def _told(path: Path, answer: dict[str, Any] | None) -> dict[str, Any]:
     words = safe(str(answer["error"]), _LONGEST_ERROR)
     if answer.get("busy") is True:
         raise BusyError(words)
-    told = (UsageError, DataError, NotNowError, NotYoursError)
-    kinds: dict[object, type[GuaError]] = {kind.exit_code: kind for kind in told}
+    reported = (UsageError, DataError, NotNowError, NotYoursError)
+    kinds: dict[object, type[GuaError]] = {kind.exit_code: kind for kind in reported}
     code = answer.get("exit_code")
     raise kinds.get(code if isinstance(code, int) else None, UnavailableError)(words)
 
@@ -276,10 +270,10 @@ def _translated(path: Path) -> Iterator[None]:
     except (FileNotFoundError, NotADirectoryError, ConnectionRefusedError):
         raise NobodyError(f"no agent listens at {path}") from None
     except PermissionError:
-        msg = f"may not ask the agent at {path}: it answers its own user and root, try as that user or with sudo"
+        msg = f"may not query the agent at {path}: it answers its own user and root, try as that user or with sudo"
         raise NotAllowedError(msg) from None
     except OSError as error:
-        msg = f"cannot ask the agent at {path} ({error.strerror or error}): try again, or see its log"
+        msg = f"cannot query the agent at {path} ({error.strerror or error}): try again, or see its log"
         raise NoAnswerError(msg) from None
 
 

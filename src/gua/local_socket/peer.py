@@ -49,13 +49,11 @@ class Lines:
         connection: socket.socket,
         *,
         longest_bytes: int,
-        monotonic: Callable[[], float] = time.monotonic,
         receive: Callable[[int], bytes] | None = None,
     ) -> None:
         self._connection = connection
         self._receive = receive or connection.recv
         self._longest_bytes = longest_bytes
-        self._monotonic = monotonic
         self._buffer = bytearray()
 
     @property
@@ -74,7 +72,7 @@ class Lines:
             searched = len(self._buffer)
             if searched > self._longest_bytes:
                 raise LineError(f"a line of more than {self._longest_bytes} bytes")
-            left = deadline - self._monotonic()
+            left = deadline - time.monotonic()
             if left <= 0:
                 raise TimeoutError
             self._connection.settimeout(left)
@@ -96,12 +94,12 @@ class Lines:
         if line is None:
             return None
         try:
-            found = json.loads(line)
+            message = json.loads(line)
         except (ValueError, RecursionError):
-            found = None
-        if not isinstance(found, dict):
+            message = None
+        if not isinstance(message, dict):
             raise LineError("a line that is no JSON object")
-        return found
+        return message
 
 
 def send_line(connection: socket.socket, message: object, *, seconds: float) -> None:

@@ -70,11 +70,6 @@ class CatalogEntry:
         """Whether a view runs with its definer's rights (SQL SECURITY DEFINER)."""
         return "SQL SECURITY DEFINER" in self.create
 
-    def other_settings(self, wanted: Statement) -> dict[str, str]:
-        """Return the declared settings that the table lacks or has with another value."""
-        has = settings_of(self.engine_full.partition(" SETTINGS ")[2])
-        return {name: value for name, value in wanted.settings.items() if has.get(name) != value}
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Differences:
@@ -102,11 +97,6 @@ def read_catalog(select: Select) -> dict[str, CatalogEntry]:
         if name in entries:  # otherwise it was created between the two queries
             entries[name].columns[row["name"]] = row["type"]
     return entries
-
-
-def formatted_ttl(wanted: Statement, formatted: Formatter) -> str | None:
-    """Return the declared TTL expression in the engine's format; ``None`` if no TTL is declared."""
-    return formatted(f"SELECT {wanted.ttl}").removeprefix("SELECT ") if wanted.ttl else None
 
 
 def differences(
@@ -141,13 +131,15 @@ def _of_table(wanted: Statement, there: CatalogEntry, formatted: Formatter) -> I
     yield from _of_columns(wanted, there)
     if there.is_shut:
         yield f"{name} takes no points, as gua schema apply was cut off", None
-    ttl = formatted_ttl(wanted, formatted)
+    ttl = formatted(f"SELECT {wanted.ttl}").removeprefix("SELECT ") if wanted.ttl else None
     if ttl != there.ttl:
         line = f"{name} keeps rows by TTL {there.ttl or 'none'}, not {ttl or 'none'}"
         yield line, f"{wanted.altering} {f'MODIFY TTL {ttl}' if ttl else 'REMOVE TTL'}"
-    for setting, value in there.other_settings(wanted).items():
-        line = f"{name} lacks the setting {setting} = {value}"
-        yield line, f"{wanted.altering} MODIFY SETTING {setting} = {value}"
+    actual = settings_of(there.engine_full.partition(" SETTINGS ")[2])
+    for setting, value in wanted.settings.items():
+        if actual.get(setting) != value:
+            line = f"{name} lacks the setting {setting} = {value}"
+            yield line, f"{wanted.altering} MODIFY SETTING {setting} = {value}"
 
 
 def _of_view(wanted: Statement, there: CatalogEntry, formatted: Formatter) -> Iterator[tuple[str, str | None]]:

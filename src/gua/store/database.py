@@ -15,7 +15,7 @@ from gua.store import hours, table_files, user_query
 from gua.store.answer_rows import AnswerRows, rows_of
 from gua.store.binding import bound_call, bound_query
 from gua.store.connection import QueryError, connect, translated
-from gua.store.directory import PATIENCE_SECONDS, StoreDirectory, nobody
+from gua.store.directory import PATIENCE_SECONDS, StoreDirectory, ignore
 from gua.store.dsn import EmbeddedDsn, ServerDsn, parse_dsn
 from gua.store.engine import check_engine, engine_version, require_addresses
 from gua.store.handles import Handles
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 QUERY_MEMORY_BYTES = 300_000_000
 # Per report. A page sends one query per host for hosts read from ticks. A server user's memory allows twenty
 # queries at a time, each of up to a minute.
-MOST_QUESTIONS_AT_ONCE = 8
+MOST_QUERIES_AT_ONCE = 8
 _PARAMETER_TYPES = {name: parameter.type for name, parameter in PARAMETERS.items()}
 READ_SETTINGS = {
     "max_memory_usage": QUERY_MEMORY_BYTES,
@@ -82,7 +82,7 @@ class Store:
             Handles(client, lambda: connect(dsn, data=str(directory.data))) if directory is not None else None
         )
         self._turns = itertools.count(1)
-        self._asked_at_once = threading.BoundedSemaphore(MOST_QUESTIONS_AT_ONCE)
+        self._query_slots = threading.BoundedSemaphore(MOST_QUERIES_AT_ONCE)
         self._ticks = TickTables(report_views(), self._command, self._read) if directory is not None else None
         self._has_views = False
         self.schema = Schema(dsn, client, self.select, embedded=directory is not None)
@@ -139,7 +139,10 @@ class Store:
 
         try:
             others = batch if self._directory is None else landing.land_rows(batch, self._insert_rows)
-            return landing.land_bisecting(others, insert, have_some_landed=len(others) < len(batch))
+            refused = landing.land_bisecting(others, insert)
+            if len(refused) == len(batch) > 1:
+                insert(batch)  # raises: if every tick is refused, the cause is not the ticks
+            return refused
         finally:
             self._forget_ticks()
 
@@ -228,18 +231,18 @@ class Store:
 
     def _select(self, sql: str, parameters: Mapping[str, object], settings: Mapping[str, object]) -> AnswerRows:
         if self._handles is None:
-            with self._asked_at_once:
-                return self._ask(self._client, sql, parameters, settings)
+            with self._query_slots:
+                return self._query(self._client, sql, parameters, settings)
         turn = next(self._turns)  # first in, first served, also for queries that wait for a shared tick table
         shared = {"max_memory_usage": QUERY_MEMORY_BYTES // self._handles.most}
         try:
             with self._handles.lent(turn) as handle:
-                return self._ask(handle, sql, parameters, {**settings, **shared})
+                return self._query(handle, sql, parameters, {**settings, **shared})
         except TransientError:
             if self._handles.most == 1:
                 raise
             with self._handles.alone() as handle:
-                return self._ask(handle, sql, parameters, settings)
+                return self._query(handle, sql, parameters, settings)
 
     def answer(self, sql: str) -> user_query.Answer:
         """Return the result of a user's read-only statement; see :mod:`user_query`."""
@@ -270,9 +273,9 @@ class Store:
         if self._handles is None:
             return []
         with self._handles.lent() as handle:
-            return list(self._ask(handle, sql, parameters, self._report_settings))
+            return list(self._query(handle, sql, parameters, self._report_settings))
 
-    def _ask(
+    def _query(
         self, client: Client, sql: str, parameters: Mapping[str, object], settings: Mapping[str, object]
     ) -> AnswerRows:
         # With parameters that the query does not use, the client would apply Python's "%" formatting.
@@ -300,11 +303,11 @@ def open_store(
     *,
     password: str | None = None,
     patience_seconds: float = PATIENCE_SECONDS,
-    told: Callable[[str], None] = nobody,
+    warn: Callable[[str], None] = ignore,
 ) -> Store:
     """Open the store at address ``dsn``; create or upgrade an embedded one if needed.
 
-    ``told`` receives one message if another process has the embedded store open for more than a second.
+    ``warn`` receives one message if another process has the embedded store open for more than a second.
     Raises UsageError (the address), UnavailableError (cannot be used), TransientError (in use, or a
     server that is down).
     """
@@ -314,7 +317,7 @@ def open_store(
     require_addresses(parsed)
     running = engine_version()
     directory = StoreDirectory(parsed.path)
-    directory.hold(patience_seconds=patience_seconds, told=told)
+    directory.hold(patience_seconds=patience_seconds, warn=warn)
     try:
         stamped = directory.stamped_engine()
         check_engine(parsed.path, stamped=stamped, running=running)

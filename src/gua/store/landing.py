@@ -91,23 +91,10 @@ def _in_rows(
         yield rows, taken
 
 
-def land_bisecting(
-    batch: Sequence[SpooledTick], insert: Callable[[Sequence[SpooledTick]], None], *, have_some_landed: bool = False
-) -> list[SpooledTick]:
-    """Insert the batch; if it is refused, bisect it; return the ticks that the engine refuses one by one.
-
-    Raises UnavailableError if it refuses every tick of several and ``have_some_landed`` is false: then the cause is not
-    the ticks.
-    """
+def land_bisecting(batch: Sequence[SpooledTick], insert: Callable[[Sequence[SpooledTick]], None]) -> list[SpooledTick]:
+    """Insert the batch; if it is refused, bisect it; return the ticks that the engine refuses one by one."""
     if not batch:
         return []
-    refused = _refused(batch, insert)
-    if len(refused) == len(batch) > 1 and not have_some_landed:
-        insert(batch)
-    return refused
-
-
-def _refused(batch: Sequence[SpooledTick], insert: Callable[[Sequence[SpooledTick]], None]) -> list[SpooledTick]:
     try:
         insert(batch)
     except QueryError as error:
@@ -116,7 +103,7 @@ def _refused(batch: Sequence[SpooledTick], insert: Callable[[Sequence[SpooledTic
         if len(batch) == 1:
             return list(batch)
         middle = len(batch) // 2
-        return _refused(batch[:middle], insert) + _refused(batch[middle:], insert)
+        return land_bisecting(batch[:middle], insert) + land_bisecting(batch[middle:], insert)
     return []
 
 

@@ -61,11 +61,6 @@ class ReportViews:
         query = self._statements[view].select or ""
         return "\n".join(line for line in query.splitlines() if not line.lstrip().startswith("--"))
 
-    def queries(self) -> Iterator[tuple[str, str]]:
-        """Yield the name and query of each view."""
-        for view in self._statements:
-            yield view, self.query(view)
-
     def statements(self) -> Iterator[str]:
         """Yield statements that create all views in a memory database, for user statements that reference them."""
         yield _MAKE_DATABASE
@@ -160,8 +155,8 @@ class TickTables:
             self._drop(list(self._tables))
 
     def _table(self, view: str, parameters: Parameters) -> str:
-        given = {name: parameters[name] for name in _WINDOW} if parameters["tick_hours"] else {}
-        key = repr(given)
+        window = {name: parameters[name] for name in _WINDOW} if parameters["tick_hours"] else {}
+        key = repr(window)
         if key not in self._tables:
             self._drop(list(self._tables)[: 1 - _MOST_WINDOWS])
             self._tables[key] = {}
@@ -172,25 +167,25 @@ class TickTables:
                 self._command(_MAKE_DATABASE, {})
             self._command(f"CREATE TABLE {name} AS gua.{_TABLE_OF[view]} ENGINE = Memory", {})
             tables[view] = name
-            if given:
-                self._fill(view, name, given, key)
+            if window:
+                self._fill(view, name, window, key)
         return tables[view]
 
-    def _fill(self, view: str, name: str, given: Parameters, key: str) -> None:
+    def _fill(self, view: str, name: str, window: Parameters, key: str) -> None:
         query = self._views.query(view)
-        columns = [row["name"] for row in self._select(f"DESCRIBE TABLE ({query})", given)]
+        columns = [row["name"] for row in self._select(f"DESCRIBE TABLE ({query})", window)]
         insert = f"INSERT INTO {name} ({', '.join(columns)})\n{query}"
         if key not in self._parts:
-            self._parts[key] = list(self._split(given))
+            self._parts[key] = list(self._split(window))
         for hours in self._parts[key]:
-            self._command(insert, {**given, "tick_hours": hours})
+            self._command(insert, {**window, "tick_hours": hours})
 
-    def _split(self, given: Parameters) -> Iterator[list[int]]:
-        hours = list(given["tick_hours"])  # type: ignore[call-overload] # a sequence of numbers
+    def _split(self, window: Parameters) -> Iterator[list[int]]:
+        hours = list(window["tick_hours"])  # type: ignore[call-overload] # a sequence of numbers
         if len(hours) <= _FEW_HOURS:
             yield hours
             return
-        rows = self._select(_HOUR_TICKS, given)
+        rows = self._select(_HOUR_TICKS, window)
         parts = [[row["hour"] for row in part] for part in in_batches(rows, _MOST_CARD_TICKS, _card_ticks)]
         yield from parts or [hours]
 

@@ -193,7 +193,7 @@ class Schema:
         rights = (right.rpartition(" ON ") for right in grants.owner_rights(cluster=topology.cluster is not None))
         each = [f"{kind} ON {where}" for kinds, _, where in rights for kind in kinds.split(", ")]
         lacking = [right for right in each if not self._granted(right)]
-        if lacking and self._read_only():
+        if lacking and int(self._select("SELECT getSetting('readonly') AS read_only", None)[0]["read_only"]):
             raise UnavailableError(
                 f"{self._dsn}: the user is read-only, by its profile: use the schema's owner, whose rights "
                 "gua schema grants prints"
@@ -204,9 +204,6 @@ class Schema:
                 f"{self._dsn}: the user may not apply the schema, it lacks {lacking[0]}{more}: use the schema's owner, "
                 "or have an administrator grant what gua schema grants prints"
             )
-
-    def _read_only(self) -> bool:
-        return bool(int(self._select("SELECT getSetting('readonly') AS read_only", None)[0]["read_only"]))
 
     def _granted(self, right: str) -> bool:
         try:

@@ -228,7 +228,7 @@ def test_enrolling_says_what_is_sent_proves_it_and_keeps_it(
     [
         (Answer(status=403), "answered 403 Forbidden: it does not accept the token"),
         (Answer(status=503), "answered 503"),
-        (Answer(rejected_points=1, message="no room"), r"does not take a tick \(no room\)"),
+        (Answer(rejected_points=1, message="no room"), r"does not accept a tick \(no room\)"),
         (Answer(status=404), "check the URL"),
     ],
 )
@@ -248,7 +248,7 @@ def test_a_tick_that_is_not_accepted_stores_nothing(
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ([], "say where to"),
+        ([], "no endpoint is given"),
         (["--endpoint", "http://collector.example:4318"], "everybody on the way reads the token"),
         (["--endpoint", "http://192.0.2.1:4318"], "say --insecure"),
         (["--endpoint", "ftp://localhost"], "is not an endpoint"),

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gua.app.settings import AgentSettings, Places, between, serving
+from gua.app.settings import AgentSettings, between, serving
 from gua.cli.daemon import OPTIONAL_VALUES
 from gua.cli.main import main, with_values
 from gua.core.errors import UsageError
@@ -131,9 +131,7 @@ def test_the_agents_process_is_told_all_of_it(served: Serving | None, kubelet: K
     settings = AgentSettings(
         interval_ms=5000,
         procfs=Path("/proc"),
-        ignored=(),
-        destinations=(),
-        places=Places(home=Home(tmp_path), pid_file=tmp_path / "pid", log_file=None, public_socket=None),
+        home=Home(tmp_path),
         serving=served,
         kubelet=kubelet,
     )

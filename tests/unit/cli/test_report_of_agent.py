@@ -375,7 +375,7 @@ def test_stopping_the_agent_ends_its_children(folder: Path, monkeypatch: pytest.
     monkeypatch.setattr(children, "_GRACE_SECONDS", 0.2)
     with standing_in(monkeypatch, READY_THEN_SLEEP) as started:
         with reporting(folder / "s", answer_in_child(home=folder, store=None)):
-            reader = RemoteReader(folder / "s", SHARED).__enter__()
+            reader = RemoteReader(folder / "s", SHARED)
         wait_for_end(started[0], 5)
         reader.close()
 

@@ -267,12 +267,14 @@ import tempfile
 from pathlib import Path
 
 from gua.app.host import open_host
+from gua.app.settings import AgentSettings, AllocationSettings
 from gua.app.single_tick import sample_once
 from gua.otlp.decode import decode
 from gua.otlp.encode import encode
 from gua.state.directory import Home
 
-host = open_host(Path("/proc"), interval_ms=30_000, home=Home(Path(tempfile.mkdtemp())), ignored=())
+home, off = Home(Path(tempfile.mkdtemp())), AllocationSettings(sources=())
+host = open_host(AgentSettings(interval_ms=30_000, procfs=Path("/proc"), home=home, allocation=off))
 tick, _ = sample_once(host, None)
 (card,) = decode(encode(tick)).cards
 print(card.vendor, card.name, card.utilization)

@@ -34,38 +34,38 @@ def check_allocation(
 
     ``status`` returns the agent's status object, ``None`` without an agent. Raises what ``status`` and ``cards`` raise.
     """
-    found = dict(look_around(openers))
-    told = status()
-    looked_at = None if told is None else told.get("allocation_sources")
-    if told is None or not isinstance(looked_at, list):
-        yield from _by_one_look(openers, found, cards, patience_seconds)
+    here = dict(look_around(openers))
+    reported = status() or {}
+    polled = reported.get("allocation_sources")
+    if not isinstance(polled, list):
+        yield from _by_one_look(openers, here, cards, patience_seconds)
         return
-    sources = {text_in(each.get("source")) or "?": each for each in objects_in(looked_at)}
+    sources = {text_in(each.get("source")) or "?": each for each in objects_in(polled)}
     if not sources:
-        yield _not_looked_at(found)
+        yield _not_polled(here)
     for name, source in sources.items():
         reason = None if source.get("ok") is True else text_in(source.get("reason")) or "no reason is known"
-        yield _source(name, found.get(name), reason)
-    for note in list_in(told.get("allocation_notes")):
+        yield _source(name, here.get(name), reason)
+    for note in list_in(reported.get("allocation_notes")):
         yield warning("allocation_note", text_in(note) or "?", _REMEDY)
 
 
-def _not_looked_at(found: Mapping[str, str]) -> Finding:
-    if not found:
+def _not_polled(here: Mapping[str, str]) -> Finding:
+    if not here:
         return skipped("allocation", "off, and no source is on this host: a free card may be allocated")
-    here = "; ".join(f"{name}: {what}" for name, what in found.items())
-    return warning("allocation", f"the agent does not look at it, and there is {here}", _RESTART)
+    sources = "; ".join(f"{name}: {what}" for name, what in here.items())
+    return warning("allocation", f"the agent does not look at it, and there is {sources}", _RESTART)
 
 
 def _by_one_look(
     openers: Sequence[Opener],
-    found: Mapping[str, str],
+    here: Mapping[str, str],
     cards: Callable[[], Sequence[CardKey]],
     patience_seconds: float,
 ) -> Iterator[Finding]:
-    sources = open_sources(tuple(found), openers) if found else None
+    sources = open_sources(tuple(here), openers) if here else None
     if sources is None:
-        yield _not_looked_at(found)
+        yield _not_polled(here)
         return
     try:
         keys = cards()
@@ -75,7 +75,7 @@ def _by_one_look(
     finally:
         sources.close()
     for each in look.sources:
-        yield _source(each.source, found.get(each.source), each.reason)
+        yield _source(each.source, here.get(each.source), each.reason)
     for note in sources.notes:
         yield warning("allocation_note", note, _REMEDY)
 
