@@ -25,9 +25,9 @@ from gua.agent.outbox import Outbox
 from gua.agent.sampler import QueueHealth, Sampler
 from gua.agent.status import ALLOCATION_NOTES, Board, SpoolFigures
 from gua.app import children
-from gua.app.asker import Askers
 from gua.app.destinations import Destination, open_agent_endpoint
 from gua.app.host import Host, open_host
+from gua.app.requester import Requesters
 from gua.app.reservations import IdleNotes, Reservations, WithReservations, refused
 from gua.app.settings import AgentSettings
 from gua.core.errors import UnavailableError
@@ -279,17 +279,15 @@ def _reservations(
     held: ExitStack, home: Home, host: Host, tell: Callable[[str], None], idle_release_ms: int | None
 ) -> _Reserving:
     """Return what serves reservations; if the reservation file is unusable, log it and refuse every request."""
-    candidates, owners, processes = host.candidates, host.owners, ProcFs()
-    if candidates is None or owners is None:
-        return _Reserving(allocations=host.allocations)
+    candidates, processes = host.candidates, ProcFs()
 
     def ruler() -> str | None:
         ruling = () if host.allocations is None else [name for name in host.allocations.names if name in _SCHEDULERS]
         return f"{' and '.join(ruling)} gives out the cards of this host" if ruling else None
 
-    askers = Askers(processes, lambda uid: owners.name(uid) or str(uid))
+    requesters = Requesters(processes, lambda uid: host.owners.name(uid) or str(uid))
     surroundings = Surroundings(
-        probe=candidates.read, start_ticks=askers.start_ticks, boot_id=processes.boot_id(), tell=tell
+        probe=candidates.read, start_ticks=requesters.start_ticks, boot_id=processes.boot_id(), tell=tell
     )
     desk = Desk(home.reservations, surroundings, idle_release_ms=idle_release_ms)
     try:
@@ -301,15 +299,17 @@ def _reservations(
         )
     held.callback(desk.close)
     allocations = WithReservations(host.allocations, desk)
-    candidates.promised = allocations.promised
-    idle = IdleNotes(desk)
-    candidates.last_used_ms = lambda: idle.last_used_ms
-    answering = Reservations(desk, cards=candidates.read, askers=askers, beside=ruler, idle_cards=lambda: idle.cards)
+    candidates.allocated = lambda: allocations.allocated
+    watcher = IdleNotes(desk)
+    candidates.last_used_ms = lambda: watcher.idle.last_used_ms
+    answering = Reservations(
+        desk, cards=candidates.read, requesters=requesters, beside=ruler, idle_cards=lambda: watcher.idle.cards
+    )
     return _Reserving(
         allocations=allocations,
         conversations=answering.conversations(),
         status=answering.status,
-        idle=(idle,),
+        idle=(watcher,),
     )
 
 

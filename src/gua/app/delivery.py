@@ -8,7 +8,6 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, closing
-from dataclasses import dataclass
 from itertools import chain
 
 from gua.agent.delivery import BATCH_TICKS, DrainResult, drain
@@ -39,14 +38,6 @@ _MOST_WAITING = 4
 """Largest number of encoded batches (compressed to a tenth) that wait for the landing one."""
 PATIENCE_SECONDS = 60.0
 """How long transient failures are retried [s]."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Delivery:
-    """The result of a delivery: its destination ``where``, and the number of ticks ``delivered``."""
-
-    where: str
-    delivered: int
 
 
 class _Batch:
@@ -90,14 +81,14 @@ def deliver(
     on_tick: Callable[[int], None] = ignore,
     on_landed: Callable[[Store], None] = ignore,
     is_thrown_away: bool = False,
-) -> Delivery:
-    """Encode and deliver recorded or simulated ticks; ticks before one that fails are delivered, too.
+) -> int:
+    """Encode and deliver recorded or simulated ticks, also those before one that fails; return their number.
 
     ``on_tick`` receives the number of ticks processed since its last call, ``on_landed`` the store at the end, if any.
     ``is_thrown_away`` means that the store is deleted afterwards: merges and hourly rollups are skipped. Ticks may be
     delivered twice without effect. Raises UnavailableError if the destination fails, DataError if it refused any tick.
     """
-    store, endpoint = destination_of(store, endpoint)
+    store, endpoint = single_destination(store, endpoint)
     of_rows = not endpoint and isinstance(parse_dsn(store_address(store)), EmbeddedDsn)
     delivered = refused = 0
     landings: deque[Future[DrainResult]] = deque()
@@ -116,7 +107,6 @@ def deliver(
                 delivered += result.landed
                 refused += result.refused
         landing = opening.result()
-        where = str(landing.dsn) if isinstance(landing, Store) else str(endpoint)
         if isinstance(landing, Store):
             if is_thrown_away:
                 landing.throw_away()
@@ -126,9 +116,10 @@ def deliver(
                     landing.count_hours()
             on_landed(landing)
     if refused:
+        where = landing.dsn if isinstance(landing, Store) else endpoint
         msg = f"{where} refused {refused} of {delivered + refused} ticks for good, the others are there: see its log"
         raise DataError(msg)
-    return Delivery(where=where, delivered=delivered)
+    return delivered
 
 
 def _result(landings: deque[Future[DrainResult]]) -> DrainResult:
@@ -196,7 +187,7 @@ def deliver_spooled(
     return drained
 
 
-def destination_of(store: str | None, endpoint: str | None) -> tuple[str | None, str | None]:
+def single_destination(store: str | None, endpoint: str | None) -> tuple[str | None, str | None]:
     """Return the store and the endpoint with only one of them set; an option overrides an environment variable.
 
     Raises UsageError if both are options, or both are environment variables.

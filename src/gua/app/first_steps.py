@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote
 
-from gua.app.local_agent import of_another
+from gua.app.local_agent import other_agent
 from gua.app.store_address import default_store, store_address, store_destination
 from gua.core.errors import NothingRecordedError, UnavailableError
 from gua.spool.waiting import awaiting
@@ -29,7 +29,7 @@ def nothing_recorded(store: EmbeddedDsn, home: Path) -> UnavailableError:
     """Return the error for an embedded store that is missing or empty; it names the next command."""
     if store_destination(store, home) in awaiting(Home(home).spool):
         return UnavailableError(f"there is no store at {store.path} yet: gua report makes it, of the ticks that wait")
-    elsewhere = of_another(os.environ) if store == default_store(home) else None
+    elsewhere = other_agent(os.environ) if store == default_store(home) else None
     if elsewhere is not None:
         return UnavailableError(elsewhere)
     if not is_installed():

@@ -51,16 +51,15 @@ class Host:
     clock: Clock
     origin: Origin
     seen_by_host: bool
+    candidates: Candidates
+    owners: Owners
     pods: PodNames | None = None
     allocations: Sources | None = None
-    candidates: Candidates | None = None
-    owners: Owners | None = None
 
     def close(self) -> None:
         """Close the driver and the allocation sources."""
         self.cards.close()
-        if self.candidates is not None:
-            self.candidates.close()
+        self.candidates.close()
         if self.allocations is not None:
             self.allocations.close()
 
@@ -150,7 +149,7 @@ _WHY_UNKNOWN: Final = {
 class Candidates:
     """Thread-safe reader of the cards for reservations, separate from the agent's own reader.
 
-    Set both callbacks before the first :meth:`read`. ``promised`` maps UUIDs of cards or parent GPUs to the text of a
+    Set both callbacks before the first :meth:`read`. ``allocated`` maps UUIDs of cards or parent GPUs to the text of a
     scheduler's allocation. ``last_used_ms`` maps UUIDs to when a card was last in use or allocated (Unix ms).
     """
 
@@ -158,7 +157,7 @@ class Candidates:
         self._cards = cards
         self._processes = processes
         self._seen_by_host = seen_by_host
-        self.promised: Callable[[], Mapping[str, str]] = dict
+        self.allocated: Callable[[], Mapping[str, str]] = dict
         self.last_used_ms: Callable[[], Mapping[str, int]] = dict
         self._lock = threading.Lock()
 
@@ -166,21 +165,21 @@ class Candidates:
         """Return every card, with why it cannot be reserved, if so. Raises UnavailableError if none is readable."""
         with self._lock:
             raws, _ = self._cards.read()
-            promised = self.promised()
-            found = [
-                self._candidate(raw, promised.get(raw.reading.uuid) or promised.get(raw.reading.parent or ""))
+            allocated = self.allocated()
+            candidates = [
+                self._candidate(raw, allocated.get(raw.reading.uuid) or allocated.get(raw.reading.parent or ""))
                 for raw in raws
             ]
-        if not found:
+        if not candidates:
             raise UnavailableError("no card can be read now: see gua status")
-        return found
+        return candidates
 
     def close(self) -> None:
         """Release the driver."""
         with self._lock:
             self._cards.close()
 
-    def _candidate(self, raw: RawCard, promised: str | None) -> Candidate:
+    def _candidate(self, raw: RawCard, allocated: str | None) -> Candidate:
         card = raw.reading
         processes = tuple(self._processes.identify(process) for process in raw.processes)
         counted = [process for process in processes if process.type is not ProcessType.IGNORED]
@@ -190,15 +189,15 @@ class Candidates:
             refusal = "is partitioned: name one of its instances"
         elif verdict.reason is Reason.LOST:
             refusal = "is lost or needs a reset"
-        elif promised is not None:
-            refusal = promised
+        elif allocated is not None:
+            refusal = allocated
         elif counted:
             refusal = f"is held by {_named(counted)}"
         elif verdict.state is State.UNKNOWN:
             refusal = _WHY_UNKNOWN.get(verdict.reason or Reason.PROCESSES, _WHY_UNKNOWN[Reason.PROCESSES])
             may_be_accepted = True
         elif verdict.state is not State.TRULY_IDLE:
-            refusal = "is held by a process that nobody lists"
+            refusal = "is held by a process that is not listed"
         elif not self._seen_by_host:
             refusal, may_be_accepted = _WHY_UNKNOWN[Reason.PID_NAMESPACE], True
         return Candidate(

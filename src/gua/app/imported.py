@@ -81,11 +81,11 @@ def card_names(cards: str | None) -> tuple[str, ...]:
     """Return the cards' UUIDs by index, empty without the option. Raises UsageError."""
     if cards is None:
         return ()
-    given = tuple(one.strip() for one in cards.split(","))
-    if not all(one and one.isprintable() for one in given) or len(set(given)) < len(given):
+    uuids = tuple(one.strip() for one in cards.split(","))
+    if not all(one and one.isprintable() for one in uuids) or len(set(uuids)) < len(uuids):
         msg = "--cards names a card twice or not at all: give each card's UUID once, in the order of their indices"
         raise UsageError(msg)
-    return given
+    return uuids
 
 
 def row_interval_ms(text: str | None) -> int | None:

@@ -13,7 +13,7 @@ from gua.app.store_address import STORE, home_directory, is_socket_named, store_
 from gua.core.errors import GuaError, NothingRecordedError
 from gua.core.ports import ViewReader
 from gua.spool.waiting import awaiting
-from gua.state.directory import asking_home
+from gua.state.directory import reading_home
 from gua.store.database import Store, open_store
 from gua.store.directory import StoreDirectory
 from gua.store.dsn import EmbeddedDsn, parse_dsn
@@ -91,7 +91,7 @@ def open_report_source(store: str | None, socket: Path | None) -> Iterator[ViewR
     Raises UsageError if both are named, UnavailableError if none exists.
     """
     named = is_socket_named(store, socket)
-    home = asking_home(None, os.environ)
+    home = reading_home(None, os.environ)
     own = False
     with suppress(PermissionError):  # another user's home, as when sudo preserves HOME
         own = StoreDirectory(home / STORE).exists() or STORE in awaiting(home / "spool.db")
@@ -99,11 +99,12 @@ def open_report_source(store: str | None, socket: Path | None) -> Iterator[ViewR
         if (store or own) and not named:
             yield opened.enter_context(open_reader(store))
             return
-        from gua.app.local_agent import places, remote_reader  # noqa: PLC0415 - not needed with an own store
-        from gua.local_socket.client import NobodyError  # noqa: PLC0415 - as above
+        from gua.app.local_agent import first_answer, places  # noqa: PLC0415 - not needed with an own store
+        from gua.local_socket.client import NobodyError, RemoteReader  # noqa: PLC0415 - as above
+        from gua.report.views import SHARED  # noqa: PLC0415 - as above
 
         try:
-            remote = opened.enter_context(remote_reader(places(socket, home)))
+            remote = opened.enter_context(first_answer(places(socket, home), lambda path: RemoteReader(path, SHARED)))
         except NobodyError:
             if named:
                 raise

@@ -15,7 +15,7 @@ from gua.app.destinations import Destination
 from gua.core.durations import parse_duration_ms
 from gua.core.errors import UnavailableError, UsageError
 from gua.exporter.address import CONSTANT, DEFAULT_PORT, Address, Serving, parse_address, parse_port
-from gua.identity.pod_names import Kubelet, parse_kubelet
+from gua.identity.pod_names import Kubelet
 from gua.procfs.reader import ProcFs
 from gua.state.directory import Home
 
@@ -174,18 +174,18 @@ def require_procfs(procfs: Path) -> None:
 
 
 def serving(
-    text: str | None, environ: Mapping[str, str], *, is_compatible: bool, of: str, names: Sequence[str] = ()
+    text: str | None, environ: Mapping[str, str], *, is_compatible: bool, names: Sequence[str] = ()
 ) -> Serving | None:
     """Return the address and labels of the metrics endpoint, ``None`` if it is off.
 
     ``text`` is an address, or an on/off word, with which HTTP_PORT may set the port. ``names`` are accepted host names
-    besides the address's own. ``of`` names the option in messages. Raises UsageError for an invalid address or port.
+    besides the address's own. Raises UsageError for an invalid address or port.
     """
     text = (text or "").strip().lower()
     if text in _NOT_SERVED:
         return None
     port = parse_port(environ["HTTP_PORT"], "HTTP_PORT") if environ.get("HTTP_PORT") else DEFAULT_PORT
-    address = Address(port=port) if text in _ON else parse_address(text, port=port, of=of)
+    address = Address(port=port) if text in _ON else parse_address(text, port=port, of="--prometheus")
     constant = {label: environ[name] for name, label in CONSTANT.items() if environ.get(name)}
     return Serving(address=address, constant=constant if is_compatible else None, names=tuple(names))
 
@@ -196,12 +196,3 @@ def between(text: str | None, environ: Mapping[str, str], *, default: str) -> tu
         return text, "--interval"
     polled = environ.get("POLL_INTERVAL")
     return (polled, "POLL_INTERVAL") if polled else (default, "--interval")
-
-
-def kubelet_of(url: str | None, *, insecure: bool) -> Kubelet | None:
-    """Return the kubelet to query, ``None`` without a URL. Raises UsageError."""
-    if url is not None and url.strip():
-        return parse_kubelet(url, insecure=insecure)
-    if insecure:
-        raise UsageError("--kubelet-insecure has no effect without --kubelet: name the kubelet")
-    return None

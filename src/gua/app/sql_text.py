@@ -7,12 +7,12 @@ import datetime as dt
 import io
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from gua.core.plaintext import cells, pad, pad_left, safe
 from gua.report.questions import Question
-from gua.store.database import REPORT_SETTINGS, call_of
+from gua.store.database import REPORT_SETTINGS, view_call
 from gua.store.report_views import report_views
 from gua.store.user_query import Answer
 
@@ -101,22 +101,20 @@ _HEAD = """\
 
 def script(questions: Sequence[Question], *, embedded: bool) -> str:
     """Return the queries as an SQL script; for an embedded store it first creates the views and sets the settings."""
-    return _HEAD + "\n" + "\n".join(_lines(questions, embedded=embedded))
-
-
-def _lines(questions: Sequence[Question], *, embedded: bool) -> Iterator[str]:
+    lines = [_HEAD]
     if embedded:
-        yield f"SET {', '.join(f'{name} = {quoted(str(value))}' for name, value in REPORT_SETTINGS.items())};\n"
-        yield from (f"{sql};\n" for sql in report_views().statements())
+        lines.append(f"SET {', '.join(f'{name} = {quoted(str(value))}' for name, value in REPORT_SETTINGS.items())};\n")
+        lines += [f"{sql};\n" for sql in report_views().statements()]
     known: dict[str, str] = {}
     for view, parameters in questions:
-        sql, values = call_of(view, parameters)
+        sql, values = view_call(view, parameters)
         for name, value in values.items():
             text = parameter(value)
             if known.get(name) != text:  # parameters persist between queries
                 known[name] = text
-                yield f"SET param_{name} = {quoted(text)};"
-        yield f"{sql};\n"
+                lines.append(f"SET param_{name} = {quoted(text)};")
+        lines.append(f"{sql};\n")
+    return "\n".join(lines)
 
 
 def parameter(value: object) -> str:

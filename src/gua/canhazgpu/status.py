@@ -223,7 +223,7 @@ def usage(reservations: Sequence[Mapping[str, Any]], *, days: int, now_ms: int) 
     }
 
 
-def usage_table(found: Mapping[str, Any]) -> str:
+def usage_table(report: Mapping[str, Any]) -> str:
     """Return the result of :func:`usage` as a table."""
     lines = [("User", "GPU Hours", "Percentage", "Run", "Manual")] + [
         (
@@ -233,8 +233,8 @@ def usage_table(found: Mapping[str, Any]) -> str:
             str(user["run_count"]),
             str(user["manual_count"]),
         )
-        for user in found["users"]
+        for user in report["users"]
     ]
-    total = f"{found['total_gpu_hours']:.2f} GPU-hours, {found['total_reservations']} reservations"
+    total = f"{report['total_gpu_hours']:.2f} GPU-hours, {report['total_reservations']} reservations"
     table = "\n".join(aligned(lines))
-    return f"{table}\n\nTotal: {total}, {found['unique_users']} users, last {found['days']} days\n"
+    return f"{table}\n\nTotal: {total}, {report['unique_users']} users, last {report['days']} days\n"

@@ -20,7 +20,6 @@ from gua.app.settings import (
     AllocationSettings,
     between,
     chosen_sources,
-    kubelet_of,
     poll_seconds,
     require_procfs,
     serving,
@@ -41,7 +40,7 @@ from gua.cli.options import (
 from gua.core.durations import parse_duration_ms
 from gua.core.errors import UsageError
 from gua.exporter.address import Serving
-from gua.identity.pod_names import Kubelet
+from gua.identity.pod_names import Kubelet, parse_kubelet
 from gua.otlp.endpoint import absolute_files
 from gua.state.directory import home_path, prepare_home
 from gua.state.host_lock import HostLock
@@ -74,14 +73,14 @@ AgentSocketOption = Annotated[
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ServingOptions:
-    """By which names Prometheus may ask, for which metrics, and which kubelet is asked for names of pods."""
+    """Host names and metrics that are served to Prometheus, and the kubelet that is queried for pod names."""
 
     prometheus_name: Annotated[
         list[str] | None,
         value(
             "NAME",
             "GUA_PROMETHEUS_NAME",
-            "Also answer Prometheus where it asks for the page by this name, or by any: *; repeatable.",
+            "Also serve Prometheus under this host name, or any: *; repeatable.",
         ),
     ] = None
     compatible: Annotated[
@@ -113,16 +112,20 @@ class ServingOptions:
     def at(self, address: str | None) -> Serving | None:
         """Return what is served at the address that ``--prometheus`` names. Raises UsageError."""
         names = self.prometheus_name or ()
-        return serving(address, os.environ, is_compatible=self.compatible, of="--prometheus", names=names)
+        return serving(address, os.environ, is_compatible=self.compatible, names=names)
 
     def kubelet_to_query(self) -> Kubelet | None:
         """Return the kubelet to query, ``None`` for none. Raises UsageError."""
-        return kubelet_of(self.kubelet, insecure=self.kubelet_insecure)
+        if self.kubelet is not None and self.kubelet.strip():
+            return parse_kubelet(self.kubelet, insecure=self.kubelet_insecure)
+        if self.kubelet_insecure:
+            raise UsageError("--kubelet-insecure has no effect without --kubelet: name the kubelet")
+        return None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AllocationOptions:
-    """Which sources of allocations are looked at, and where each one is."""
+    """Which allocation sources are read, and where each one is."""
 
     allocation: Annotated[
         list[str] | None,
@@ -135,17 +138,17 @@ class AllocationOptions:
     ] = None
     allocation_folder: AllocationFolderOption = None
     slurm_node: Annotated[
-        str | None, value("NAME", "GUA_SLURM_NODE", "What Slurm calls this node; asked of slurmd if not given.")
+        str | None, value("NAME", "GUA_SLURM_NODE", "What Slurm calls this node; read from slurmd if not given.")
     ] = None
     slurm_poll: Annotated[
         str | None,
-        value("DURATION", "GUA_SLURM_POLL", "How often Slurm is asked, 30s or more, or off; 60s if not given."),
+        value("DURATION", "GUA_SLURM_POLL", "Interval of Slurm queries, 30s or more, or off; 60s if not given."),
     ] = None
     slurm_job_mapping: SlurmJobMappingOption = None
     pod_resources: PodResourcesOption = None
 
     def settings(self) -> AllocationSettings:
-        """Return what the options say; paths hold wherever the agent goes. Raises UsageError."""
+        """Return the settings, with absolute paths. Raises UsageError."""
         return AllocationSettings(
             sources=chosen_sources(self.allocation),
             folder=self.allocation_folder and self.allocation_folder.absolute(),

@@ -56,7 +56,7 @@ def enroll(
         path_value(
             "FILE",
             "GUA_ENROLL_TOKEN_FILE",
-            "File with the token that may write there, mode 0600; - for stdin. Asked for if not given.",
+            "File with the token that may write there, mode 0600; - for stdin. Prompted for if not given.",
         ),
     ] = None,
     certificate: Annotated[
@@ -176,21 +176,21 @@ def sync_once(
 
 
 def _show(home: Path, *, as_json: bool) -> None:
-    found = read_enrollment(home)
-    shown = None if found is None else read_settings(found.endpoint, os.environ, found).shown
+    enrollment = read_enrollment(home)
+    shown = None if enrollment is None else read_settings(enrollment.endpoint, os.environ, enrollment).shown
     if as_json:
-        told = {
+        fields = {
             "schema": SCHEMA,
-            "enrolled": found is not None,
+            "enrolled": enrollment is not None,
             "endpoint": shown,
-            "protocol": None if found is None else found.protocol,
-            "certificate": None if found is None else found.certificate,
-            "since": None if found is None else to_rfc3339(found.since_ms),
+            "protocol": None if enrollment is None else enrollment.protocol,
+            "certificate": None if enrollment is None else enrollment.certificate,
+            "since": None if enrollment is None else to_rfc3339(enrollment.since_ms),
         }
-        typer.echo(json.dumps(told, indent=2))
-    elif found is None:
+        typer.echo(json.dumps(fields, indent=2))
+    elif enrollment is None:
         typer.echo("this host is not enrolled: gua enroll --endpoint URL")
     else:
-        typer.echo(safe(f"enrolled since {to_rfc3339(found.since_ms)} with {shown} ({found.protocol})"))
-        if found.certificate:
-            typer.echo(safe(f"authorities: {found.certificate}"))
+        typer.echo(safe(f"enrolled since {to_rfc3339(enrollment.since_ms)} with {shown} ({enrollment.protocol})"))
+        if enrollment.certificate:
+            typer.echo(safe(f"authorities: {enrollment.certificate}"))

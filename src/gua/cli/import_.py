@@ -19,7 +19,7 @@ from gua.app.imported import (
     summary,
     with_stdin,
 )
-from gua.app.local_zone import asked_zone
+from gua.app.local_zone import chosen_zone
 from gua.cli import import_histories
 from gua.cli.completion import zones
 from gua.cli.import_histories import CardsOption, HostOption
@@ -65,7 +65,7 @@ def nvidia_smi(
     files: RecordingsArgument,
     *,
     host: Annotated[
-        str | None, value("NAME", "GUA_HOST", f"Host of the cards; {DEFAULT_HOST} if no row tells it.")
+        str | None, value("NAME", "GUA_HOST", f"Host of the cards; {DEFAULT_HOST} if no row names it.")
     ] = None,
     interval: RowIntervalOption = None,
     timezone: RowZoneOption = None,
@@ -102,7 +102,7 @@ def nvidia_smi(
         gua import nvidia-smi - --host node-1 < gpu.csv
     """
     check_host(host)
-    local = asked_zone(timezone, os.environ, or_fail=True)
+    local = chosen_zone(timezone, os.environ, or_fail=True)
     recording = Recording(
         with_stdin(files),
         with_stdin(apps or ()),
@@ -133,7 +133,7 @@ def dmon(
 ) -> None:
     """Import what nvidia-smi dmon -o DT or dcgmi dmon wrote, as text or CSV.
 
-    dcgmi prints no times: put them before its lines, as ts does. Neither tells who holds a card.
+    dcgmi prints no times: put them before its lines, as ts does. Neither records who holds a card.
 
     Record with nvidia-smi dmon -s um -o DT > dmon.log
     or with dcgmi dmon -e 203,252,1002 -d 10000 | ts '%FT%T%z' > dcgm.log
@@ -145,7 +145,7 @@ def dmon(
         gua import dmon dcgm.log --interval 10s
     """
     check_host(host)
-    local = asked_zone(timezone, os.environ, or_fail=True)
+    local = chosen_zone(timezone, os.environ, or_fail=True)
     recording = Recording(
         with_stdin(files),
         reading=Reading(

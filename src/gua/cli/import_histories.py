@@ -69,10 +69,10 @@ def _uuids(cards: str | None, history: ReservedHistory, host: str) -> list[str]:
     most = history.cards[-1] + 1
     if cards is None:
         return [f"canhazgpu-{host}-{index}" for index in range(most)]
-    given = list(card_names(cards))
-    if len(given) < most:
-        raise UsageError(f"--cards names {plural(len(given), 'card')}, and the history has GPU {most - 1}: give {most}")
-    return given
+    uuids = list(card_names(cards))
+    if len(uuids) < most:
+        raise UsageError(f"--cards names {plural(len(uuids), 'card')}, and the history has GPU {most - 1}: give {most}")
+    return uuids
 
 
 def _summary_of_reservations(
@@ -105,7 +105,7 @@ def gua_sqlite(
     *,
     host: Annotated[
         str | None,
-        value("NAME", "GUA_HOST", f"Host of the cards; as the database tells, or {DEFAULT_HOST}, if not given."),
+        value("NAME", "GUA_HOST", f"Host of the cards; that of the database, or {DEFAULT_HOST}, if not given."),
     ] = None,
     interval: Annotated[
         str | None,
@@ -135,32 +135,34 @@ def gua_sqlite(
             check_newest([where], newest_ms)
         made = origin_of_import(histories.hosts[0], histories.intervals_ms[0])
         import_ticks(histories.ticks(made), histories.hosts, store=store, endpoint=endpoint)
-        for line in _summary_of_histories(histories, given=interval_ms is not None):
+        for line in _summary_of_histories(histories, has_interval=interval_ms is not None):
             typer.echo(line)
 
 
-def _summary_of_histories(histories: Histories, *, given: bool) -> Iterator[str]:
+def _summary_of_histories(histories: Histories, *, has_interval: bool) -> Iterator[str]:
     """Return what was imported, what was left out and what had to be assumed, a line each."""
-    taken = histories.taken
+    counts = histories.taken
     hosts = histories.hosts
     where = f"host {safe(hosts[0])}" if len(hosts) == 1 else f"{len(hosts)} hosts"
-    yield f"imported  {plural(taken.card_ticks, 'card tick')} of {plural(histories.cards, 'card')} on {where}"
-    yield f"time      {to_rfc3339(taken.first_ms)} to {to_rfc3339(taken.last_ms)}"
+    yield f"imported  {plural(counts.card_ticks, 'card tick')} of {plural(histories.cards, 'card')} on {where}"
+    yield f"time      {to_rfc3339(counts.first_ms)} to {to_rfc3339(counts.last_ms)}"
     yield f"interval  {', '.join(format_duration(interval) for interval in histories.intervals_ms)}"
-    yield f"processes {plural(taken.processes, 'row')}"
+    yield f"processes {plural(counts.processes, 'row')}"
     contents = histories.contents
-    if taken.duplicates:
-        yield f"repeated  {plural(taken.duplicates, 'row')} stood in another file as well and count once"
-    left_out = sum(content.process_rows for content in contents) - taken.processes
-    if left_out and not taken.duplicates:
+    if counts.duplicates:
+        yield f"repeated  {plural(counts.duplicates, 'row')} stood in another file as well and count once"
+    left_out = sum(content.process_rows for content in contents) - counts.processes
+    if left_out and not counts.duplicates:
         yield f"left out  {plural(left_out, 'process row')} of no sample of a card"
     if any(content.without_interval for content in contents):
-        why = "given with --interval" if given else "the median distance of a card's rows; --interval sets another"
+        why = (
+            "given with --interval" if has_interval else "the median distance of a card's rows; --interval sets another"
+        )
         yield f"assumed   the interval of rows that belong to no run of the daemon ({why})"
-    if taken.lists_unknown:
+    if counts.lists_unknown:
         yield (
-            f"unknown   the processes of {plural(taken.lists_unknown, 'card tick')}: the list could not be read, or "
-            "nothing tells whether it could"
+            f"unknown   the processes of {plural(counts.lists_unknown, 'card tick')}: the list could not be read, or "
+            "it is unknown whether it could"
         )
 
 

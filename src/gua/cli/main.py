@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from gua.app.output import open_standard_streams, print_error, silence_stdout
-from gua.cli.commands import COMMANDS, made, module_of
+from gua.cli.commands import COMMANDS, command_module, made
 from gua.core.errors import GuaError, UsageError
 
 INTERRUPTED: Final = 130
@@ -128,7 +128,7 @@ def _invoke(name: str, rest: Sequence[str]) -> int:
     from typer.exceptions import Abort, TyperException  # noqa: PLC0415 - takes longer than all of gua --help
 
     entry = COMMANDS[name]
-    module = module_of(name)
+    module = command_module(name)
     check = getattr(module, "CHECKS", {}).get(entry.function)
     if check is not None:
         check(rest)

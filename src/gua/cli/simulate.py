@@ -77,7 +77,7 @@ _LONGEST_WAIT_MS: Final = 10_000
 
 
 def send_when_due(ticks: Iterator[Tick], spool: Spool, landing: Landing, alive: Path) -> None:
-    """Spool each tick when its time has come, and deliver, until asked to stop or 366 days are over."""
+    """Spool each tick when its time has come, and deliver, until a stop signal or the end of 366 days."""
     upcoming = next(ticks, None)
     trouble: str | None = None
     while upcoming is not None and not signals.asked():

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Final, NoReturn
 
-from gua.app.local_agent import first_answer, of_another, places
+from gua.app.local_agent import first_answer, other_agent, places
 from gua.cli.options import (
     AgentStateOption,
     PidFileOption,
@@ -25,7 +25,7 @@ from gua.cli.options import (
 )
 from gua.core.errors import DataError, GuaError, UnavailableError, UsageError
 from gua.local_socket.client import NobodyError, ask_status
-from gua.state.directory import Home, asking_home
+from gua.state.directory import Home, reading_home
 
 STALLED: Final = 1
 NARROWEST: Final = 60
@@ -66,11 +66,11 @@ def command(
 
     FOR is how long a card has been in its state as far as the agent saw it: with a >= it may be longer.
 
-    Exit codes, as systemctl has them: 0 the agent runs; 1 it runs and makes no ticks; 3 none runs; 4 whether it
-    works cannot be told, as it does not answer or may not be asked. 2 is wrong usage.
+    Exit codes, as systemctl has them: 0 the agent runs; 1 it runs and makes no ticks; 3 none runs; 4 it is
+    unknown whether it works, as it does not answer or denies access. 2 is wrong usage.
 
     With --all, a line a host of the store: 1 if any agent's host is silent (no tick for 3 intervals and 5 minutes),
-    3 if the store cannot be asked.
+    3 if the store cannot be read.
 
     Example:
         gua status
@@ -84,7 +84,7 @@ def command(
             raise UsageError(msg)
         return _all(store, width, as_json=as_json)
     threshold = None if memory_threshold is None else parse_threshold(memory_threshold)
-    home = asking_home(state_dir, os.environ)
+    home = reading_home(state_dir, os.environ)
     tried = places(socket, home)
     try:
         status = first_answer(tried, ask_status)
@@ -181,7 +181,7 @@ def _silent_agent(tried: Sequence[Path], home: Home, pid_file: Path) -> GuaError
             f"the agent (pid {agent.pid}) runs and does not listen at {tried[0]}: it is starting or stopping, or its "
             "socket was removed; see its log, or gua stop and gua start"
         )
-    elsewhere = of_another(os.environ)
+    elsewhere = other_agent(os.environ)
     if elsewhere is not None:
         return StatusUnknownError(elsewhere)
     failure = last_failure(home.log_file)

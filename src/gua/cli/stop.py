@@ -31,7 +31,7 @@ def command(
 ) -> None:
     """Stop the agent: it finishes the tick in progress and releases the driver.
 
-    If no agent runs on this host, nothing happens and that is said.
+    Prints a message if no agent runs on this host.
 
     Example:
         gua stop

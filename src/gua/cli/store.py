@@ -25,27 +25,8 @@ from gua.store.topology import Retention, Topology, parse_days
 app = typer.Typer(no_args_is_help=True, help="Apply, show or check the tables and views that ship with gua.")
 
 
-KeepRawOption = Annotated[
-    str | None, value("DAYS", "GUA_KEEP_RAW", "Keep raw points this long; 3d at first. A server only.")
-]
-KeepTicksOption = Annotated[
-    str | None, value("DAYS", "GUA_KEEP_TICKS", "Keep ticks this long, as in 90d; forever at first.")
-]
-KeepHoursOption = Annotated[
-    str | None, value("DAYS", "GUA_KEEP_HOURS", "Keep hours this long, at least as long as ticks; forever at first.")
-]
 ClusterOption = Annotated[
     str | None, value("NAME", "GUA_SCHEMA_CLUSTER", "Spread hosts over this cluster of the server's remote_servers.")
-]
-LandingDatabaseOption = Annotated[
-    str | None,
-    value(
-        "NAME",
-        "GUA_LANDING_DATABASE",
-        "Also read a Collector's own tables otel_metrics_gauge and otel_metrics_sum in this database, "
-        "with the points that are there already.",
-        "--landing-database",
-    ),
 ]
 ReplicationOption = Annotated[
     Replication | None,
@@ -60,12 +41,27 @@ ReplicationOption = Annotated[
 def apply(
     *,
     store: StoreOption = None,
-    keep_raw: KeepRawOption = None,
-    keep_ticks: KeepTicksOption = None,
-    keep_hours: KeepHoursOption = None,
+    keep_raw: Annotated[
+        str | None, value("DAYS", "GUA_KEEP_RAW", "Keep raw points this long; 3d at first. A server only.")
+    ] = None,
+    keep_ticks: Annotated[
+        str | None, value("DAYS", "GUA_KEEP_TICKS", "Keep ticks this long, as in 90d; forever at first.")
+    ] = None,
+    keep_hours: Annotated[
+        str | None,
+        value("DAYS", "GUA_KEEP_HOURS", "Keep hours this long, at least as long as ticks; forever at first."),
+    ] = None,
     cluster: ClusterOption = None,
     replication: ReplicationOption = None,
-    landing_database: LandingDatabaseOption = None,
+    landing_database: Annotated[
+        str | None,
+        value(
+            "NAME",
+            "GUA_LANDING_DATABASE",
+            "Also read a Collector's own tables otel_metrics_gauge and otel_metrics_sum in this database, "
+            "with the points that are there already.",
+        ),
+    ] = None,
 ) -> None:
     """Create what is missing and bring the rest to this version, without losing a row.
 
@@ -74,8 +70,8 @@ def apply(
     Example:
         gua schema apply --store clickhouse://owner@db.example:8123 --keep-raw 3d --keep-ticks 90d
     """
-    given = {"raw": keep_raw, "ticks": keep_ticks, "hours": keep_hours}
-    keep = {f"{name}_days": parse_days(f"--keep-{name}", text) for name, text in given.items() if text is not None}
+    options = {"raw": keep_raw, "ticks": keep_ticks, "hours": keep_hours}
+    keep = {f"{name}_days": parse_days(f"--keep-{name}", text) for name, text in options.items() if text is not None}
     parsed = parse_dsn(store_address(store))
     if isinstance(parsed, EmbeddedDsn) and "raw_days" in keep:
         raise UsageError(f"{parsed} keeps no raw points: leave out --keep-raw")
@@ -132,13 +128,13 @@ def check(*, store: StoreOption = None) -> None:
     """
     opening.require_store(store)
     with open_store(store_address(store), password=os.environ.get("GUA_STORE_PASSWORD"), warn=print_error) as opened:
-        found = opened.schema.check()
-        for line in found.lines:
+        differences = opened.schema.check()
+        for line in differences.lines:
             typer.echo(safe(line))
-        for note in found.notes:
+        for note in differences.notes:
             typer.echo(f"note: {safe(note)}")
-        if found.lines:
-            remedy = "upgrade gua" if found.newer else "run gua schema apply"
+        if differences.lines:
+            remedy = "upgrade gua" if differences.newer else "run gua schema apply"
             raise UnavailableError(f"{opened.dsn} differs from schema version {SCHEMA_VERSION}: {remedy}")
         typer.echo(f"{opened.dsn}: schema version {SCHEMA_VERSION}, as it should be")
 

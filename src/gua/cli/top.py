@@ -22,7 +22,7 @@ from gua.local_socket.client import NobodyError, ask_status
 from gua.report.top.model import SORTS, Snapshot, TopView, chosen_cards, chosen_holders
 from gua.report.top.snapshots import snapshot_of_agent
 from gua.report.top.text import render_top, render_top_json
-from gua.state.directory import asking_home
+from gua.state.directory import reading_home
 
 if TYPE_CHECKING:
     from gua.store.database import Store
@@ -104,7 +104,7 @@ def open_source(
 ) -> Iterator[SnapshotSource | _StoreSource]:
     """Open the source of snapshots. Raises UsageError if both are named, UnavailableError if there is none."""
     named = is_socket_named(store, socket)
-    home = asking_home(None, os.environ)
+    home = reading_home(None, os.environ)
     if named or not store:
         tried = places(socket, home)
         try:

@@ -21,8 +21,8 @@ from gua.core.errors import (
     UsageError,
 )
 from gua.core.plaintext import safe
-from gua.local_socket.peer import LineError, Lines, Peer, peer_of, send_line
-from gua.state.socket_address import address_of
+from gua.local_socket.peer import LineError, Lines, Peer, peer_credentials, send_line
+from gua.state.socket_address import short_address
 
 if TYPE_CHECKING:
     from gua.local_socket.views import Views
@@ -215,7 +215,7 @@ def believable(peer: Peer, path: Path) -> bool:
 def _connect(path: Path, deadline: float) -> socket.socket:
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        with _translated(path), address_of(path) as address:
+        with _translated(path), short_address(path) as address:
             while True:
                 connection.settimeout(_left(deadline))
                 try:
@@ -225,7 +225,7 @@ def _connect(path: Path, deadline: float) -> socket.socket:
                     if _left(deadline) <= _SHORTEST_SECONDS:
                         raise TimeoutError from None
                     time.sleep(_SHORTEST_SECONDS)
-            peer = peer_of(connection)
+            peer = peer_credentials(connection)
         if not believable(peer, path):
             msg = (
                 f"the process at {path} (uid {peer.uid}) runs as neither root, nor you, nor the owner of its folder: "

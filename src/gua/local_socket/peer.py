@@ -31,7 +31,7 @@ class Peer:
     gid: int
 
 
-def peer_of(connection: socket.socket) -> Peer:
+def peer_credentials(connection: socket.socket) -> Peer:
     """Return the peer of a connected unix socket."""
     raw = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
     pid, uid, gid = _CREDENTIALS.unpack(raw)

@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from gua.core.errors import GuaError, UnavailableError
-from gua.local_socket.peer import LineError, Lines, Peer, complain, peer_of, send_line
-from gua.state.socket_address import address_of
+from gua.local_socket.peer import LineError, Lines, Peer, complain, peer_credentials, send_line
+from gua.state.socket_address import short_address
 
 PROTOCOL: Final = 1
 PRIVATE_MODE: Final = 0o600
@@ -169,7 +169,7 @@ class LocalServer:
                 time.sleep(_PAUSE_SECONDS)  # the listener stays readable: without a pause this thread would spin
             return
         try:
-            peer = peer_of(connection)
+            peer = peer_credentials(connection)
             refusal = self._admit(connection, peer, where)
             if refusal is not None:
                 _refuse(connection, refusal, busy=where.public or _is_owner(peer))
@@ -276,7 +276,7 @@ def _listening(where: Listen) -> tuple[socket.socket, tuple[int, int]]:
         _replace_stale(path)
         # bind(2) creates the file with the socket's mode less the umask (unix_bind_bsd): closed until the chmod.
         os.fchmod(listener.fileno(), PRIVATE_MODE)
-        with address_of(path) as address:
+        with short_address(path) as address:
             listener.bind(address)
         identity = _give_mode(where)
         listener.listen(_BACKLOG)
@@ -298,27 +298,27 @@ def _give_mode(where: Listen) -> tuple[int, int]:
     """
     descriptor = os.open(where.path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
-        found = os.fstat(descriptor)
-        if not stat.S_ISSOCK(found.st_mode) or found.st_uid != os.geteuid():
+        status = os.fstat(descriptor)
+        if not stat.S_ISSOCK(status.st_mode) or status.st_uid != os.geteuid():
             msg = f"{where.path} was replaced by somebody: name a socket in a folder that only you may write"
             raise UnavailableError(msg)
         Path(f"/proc/self/fd/{descriptor}").chmod(where.mode)
     finally:
         os.close(descriptor)
-    return found.st_dev, found.st_ino
+    return status.st_dev, status.st_ino
 
 
 def _replace_stale(path: Path) -> None:
     """Remove a socket of this user that a killed agent left. Raises UnavailableError for any other file."""
     try:
-        found = path.lstat()
+        status = path.lstat()
     except FileNotFoundError:
         return
-    if not stat.S_ISSOCK(found.st_mode) or found.st_uid != os.geteuid():
-        what = "somebody else's socket" if stat.S_ISSOCK(found.st_mode) else "no socket"
+    if not stat.S_ISSOCK(status.st_mode) or status.st_uid != os.geteuid():
+        what = "another user's socket" if stat.S_ISSOCK(status.st_mode) else "no socket"
         msg = f"cannot listen at {path}: what is there is {what}; remove it, or give another path with --socket"
         raise UnavailableError(msg)
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe, address_of(path) as address:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe, short_address(path) as address:
         probe.settimeout(1)
         try:
             probe.connect(address)

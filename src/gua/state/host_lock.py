@@ -94,12 +94,12 @@ class HostLock:
 
     def holder(self) -> LockHolder | None:
         """Return the owner of the lock; ``None`` if it is free or the owner is unknown."""
-        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as asking:
-            asking.settimeout(0)
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
+            client.settimeout(0)
             try:
-                asking.connect(self._address)
+                client.connect(self._address)
                 pid, uid, _ = _CREDENTIALS.unpack(
-                    asking.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+                    client.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
                 )
             except OSError:
                 return None

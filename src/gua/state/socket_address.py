@@ -12,7 +12,7 @@ _LONGEST_ADDRESS: Final = 107  # bytes; sun_path has 108, including the terminat
 
 
 @contextmanager
-def address_of(path: Path) -> Iterator[str]:
+def short_address(path: Path) -> Iterator[str]:
     """Yield a socket address for ``path``: the path, or a short alias through its open folder if it is too long.
 
     The alias is valid in this process during the block. Raises OSError if the folder cannot be opened.

@@ -28,7 +28,7 @@ class AnswerRows:
                 yield dict(zip(self._names, row, strict=True))
 
 
-def rows_of(result: QueryResult) -> AnswerRows:
+def read_rows(result: QueryResult) -> AnswerRows:
     """Return the rows of a ``SELECT`` result, read block by block."""
     # One dictionary per column: the key (None,) fits numbers and texts, and (1,) equals (1.0,).
     known: list[dict[object, object]] = [{} for _ in result.column_names]

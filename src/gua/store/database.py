@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from gua.core.errors import TransientError, UnavailableError
 from gua.core.parameters import PARAMETERS
 from gua.store import hours, table_files, user_query
-from gua.store.answer_rows import AnswerRows, rows_of
+from gua.store.answer_rows import AnswerRows, read_rows
 from gua.store.binding import bound_call, bound_query
 from gua.store.connection import QueryError, connect, translated
 from gua.store.directory import PATIENCE_SECONDS, StoreDirectory, ignore
 from gua.store.dsn import EmbeddedDsn, ServerDsn, parse_dsn
 from gua.store.engine import check_engine, engine_version, require_addresses
-from gua.store.handles import Handles
+from gua.store.handles import ALONE, Handles
 from gua.store.report_views import DATABASE, TickTables, ViewsOfServer, report_views, without_ticks
 from gua.store.schema import Schema, this_version
 
@@ -61,7 +61,7 @@ _ENGINE_SETTINGS = {
 }
 
 
-def call_of(view: str, parameters: Mapping[str, object]) -> tuple[str, dict[str, object]]:
+def view_call(view: str, parameters: Mapping[str, object]) -> tuple[str, dict[str, object]]:
     """Return the SQL that selects the rows of ``gua_report.<view>``, and the values to bind."""
     call, values = bound_call(parameters, _PARAMETER_TYPES)
     return f"SELECT * FROM gua_report.{view}{call}", values  # noqa: S608 - gua's own names, bound values
@@ -211,7 +211,7 @@ class Store:
             if not error.no_right:
                 raise
             self._server_views.refuse()
-        return self._select(*call_of(view, parameters), self._report_settings)
+        return self._select(*view_call(view, parameters), self._report_settings)
 
     def insert_json(self, table: str, rows: Sequence[Mapping[str, object]]) -> None:
         """Insert rows into the table ``gua.<table>``. On a cluster they are stored on their shards on return."""
@@ -241,7 +241,7 @@ class Store:
         except TransientError:
             if self._handles.most == 1:
                 raise
-            with self._handles.alone() as handle:
+            with self._handles.lent(ALONE) as handle:
                 return self._query(handle, sql, parameters, settings)
 
     def answer(self, sql: str) -> user_query.Answer:
@@ -281,7 +281,7 @@ class Store:
         # With parameters that the query does not use, the client would apply Python's "%" formatting.
         bound = {name: value for name, value in parameters.items() if f"{{{name}:" in sql}
         with translated(self.dsn):
-            return rows_of(client.query(sql, parameters=bound, settings={**self._settings, **settings}))
+            return read_rows(client.query(sql, parameters=bound, settings={**self._settings, **settings}))
 
     @property
     def _report_settings(self) -> Mapping[str, object]:
@@ -289,8 +289,8 @@ class Store:
         if self._directory is not None:
             return _REPORT_SETTINGS
         known = self._client.server_settings
-        wanted = _REPORT_SETTINGS | _ENGINE_SETTINGS
-        return {name: value for name, value in wanted.items() if name in known and not known[name].readonly}
+        settings = _REPORT_SETTINGS | _ENGINE_SETTINGS
+        return {name: value for name, value in settings.items() if name in known and not known[name].readonly}
 
     @property
     def _settings(self) -> dict[str, Any]:

@@ -58,13 +58,13 @@ def land_rows(batch: Sequence[SpooledTick], insert: Callable[[Iterable[TableLine
     These are requests of another encoder, ticks that :class:`TickRows` refuses, and rows that the engine refuses.
     """
     others: list[SpooledTick] = []
-    for rows, taken in _in_rows(batch, others):
+    for rows, ticks in _in_rows(batch, others):
         try:
             insert(rows.parts())
         except QueryError as error:
             if not error.about_data:
                 raise
-            others += taken
+            others += ticks
     return others
 
 
@@ -75,20 +75,20 @@ def _in_rows(
     from gua.otlp.decode import decode_whole  # noqa: PLC0415 - needs protobuf, which landing of fresh ticks does not
 
     now_ms = time.time_ns() // 1_000_000
-    rows, taken = TickRows(now_ms), list[SpooledTick]()
+    rows, ticks = TickRows(now_ms), list[SpooledTick]()
     for tick in batch:
         try:
             raw = decompress(tick.blob)
             whole = decode_whole(raw) if len(raw) == tick.raw_length else None
         except (DataError, ValueError):
             whole = None
-        is_taken = whole is not None and rows.add(whole)
-        (taken if is_taken else others).append(tick)
+        fits = whole is not None and rows.add(whole)
+        (ticks if fits else others).append(tick)
         if rows.characters >= _MOST_CHARACTERS:
-            yield rows, taken
-            rows, taken = TickRows(now_ms), []
-    if taken:
-        yield rows, taken
+            yield rows, ticks
+            rows, ticks = TickRows(now_ms), []
+    if ticks:
+        yield rows, ticks
 
 
 def land_bisecting(batch: Sequence[SpooledTick], insert: Callable[[Sequence[SpooledTick]], None]) -> list[SpooledTick]:

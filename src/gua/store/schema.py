@@ -13,7 +13,7 @@ from gua.store.connection import QueryError, translated
 from gua.store.dsn import EmbeddedDsn, ServerDsn
 from gua.store.statements import Statement
 from gua.store.tokens import Replication
-from gua.store.topology import TICKS_SETTING, Retention, Topology, retained, topology_of
+from gua.store.topology import TICKS_SETTING, Retention, Topology, current_topology, retained
 
 if TYPE_CHECKING:
     from clickhouse_connect.driver.client import Client
@@ -63,12 +63,12 @@ class Schema:
         self._refuse_without_rights(topology)
         version, _ = self.applied()
         self._refuse_newer(version)
-        wanted = topology.statements(retention)
-        wanted += landing_database.attached(wanted, catalog)
-        ran = self._run(upgrade.steps(wanted, catalog, self._formatted))
-        ran += self._run(upgrade.openings(wanted, catalog))
+        declared = topology.statements(retention)
+        declared += landing_database.attached(declared, catalog)
+        ran = self._run(upgrade.steps(declared, catalog, self._formatted))
+        ran += self._run(upgrade.openings(declared, catalog))
         try:
-            self._note_retention(retention, wanted)
+            self._note_retention(retention, declared)
             self._run([_NOTE_VERSION], version=statements.SCHEMA_VERSION, digest=_digest(topology))
         except QueryError as error:
             if topology.cluster is None or not error.unknown_object:
@@ -119,9 +119,9 @@ class Schema:
         if not catalog:
             return Differences(lines=["there is no schema yet"], notes=[])
         topology = self.topology(catalog)
-        wanted = topology.statements(retained(catalog))
-        wanted += landing_database.attached(wanted, catalog)
-        result = differences(wanted, catalog, self._formatted)
+        declared = topology.statements(retained(catalog))
+        declared += landing_database.attached(declared, catalog)
+        result = differences(declared, catalog, self._formatted)
         if not result.lines and version < statements.SCHEMA_VERSION:
             result.lines.append(f"the schema was applied as version {version}, this is {statements.SCHEMA_VERSION}")
         elif not result.lines and digest != _digest(topology):
@@ -176,7 +176,7 @@ class Schema:
                 raise UsageError(f"{self._dsn} is an embedded store, which is no cluster: leave out --cluster")
             return Topology(embedded=True)
         catalog = read_catalog(self._select) if catalog is None else catalog
-        return topology_of(catalog, self._select, cluster=cluster, replication=replication)
+        return current_topology(catalog, self._select, cluster=cluster, replication=replication)
 
     def _refuse_newer(self, version: int) -> None:
         if version > statements.SCHEMA_VERSION:
@@ -219,14 +219,14 @@ class Schema:
                 self._client.command(sql, parameters=parameters or None)
         return planned
 
-    def _note_retention(self, retention: Retention, wanted: list[Statement]) -> None:
+    def _note_retention(self, retention: Retention, declared: list[Statement]) -> None:
         """Store the tick retention [days] in ``gua.settings`` for use in SQL; no row means forever."""
         rows = self._select("SELECT value FROM gua.settings FINAL WHERE key = {key:String}", {"key": TICKS_SETTING})
         noted = int(rows[0]["value"]) if rows else None
         if noted == retention.ticks_days:
             return
         if retention.ticks_days is None:
-            keeping = next(one for one in wanted if one.object_name in {"gua.settings_local", "gua.settings"})
+            keeping = next(one for one in declared if one.object_name in {"gua.settings_local", "gua.settings"})
             self._run([f"{keeping.altering} DELETE WHERE key = '{TICKS_SETTING}' SETTINGS mutations_sync = 2"])
             return
         self._run([_NOTE_RETENTION], key=TICKS_SETTING, days=retention.ticks_days)

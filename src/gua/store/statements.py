@@ -116,7 +116,7 @@ class Statement:
     @property
     def settings(self) -> dict[str, str]:
         """Settings of a table by name."""
-        return settings_of(self._clauses.partition("SETTINGS ")[2])
+        return parse_settings(self._clauses.partition("SETTINGS ")[2])
 
     @property
     def target(self) -> str | None:
@@ -227,7 +227,7 @@ def proto_file() -> Path:
     return schema_directory() / "00_landing" / "otlp.proto"
 
 
-def settings_of(text: str) -> dict[str, str]:
+def parse_settings(text: str) -> dict[str, str]:
     """Return the settings in ``a = 1, b = 2`` by name."""
     pairs = (pair.partition("=") for pair in text.split(",") if pair)
     return {name.strip(): value.strip() for name, _, value in pairs}

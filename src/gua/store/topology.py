@@ -32,9 +32,9 @@ class Retention:
     ticks_days: int | None = None
     hours_days: int | None = None
 
-    def changed(self, given: Mapping[str, int | None]) -> Retention:
+    def changed(self, days: Mapping[str, int | None]) -> Retention:
         """Return a copy with the new days by name. Raises UsageError if the three values contradict each other."""
-        changed = replace(self, **given)
+        changed = replace(self, **days)
         if changed.ticks_days is not None and changed.ticks_days < LEAST_TICKS_DAYS:
             raise UsageError(
                 f"--keep-ticks {changed.ticks_days}d is too short: hours are made from ticks that may come a day late, "
@@ -78,7 +78,7 @@ class Topology:
         return {**EMBEDDED_TOKENS, **{name: served[name] for name in ("TICKS_TTL", "HOURS_TTL")}}
 
 
-def topology_of(
+def current_topology(
     catalog: Mapping[str, CatalogEntry],
     select: Select,
     *,

@@ -18,28 +18,28 @@ from gua.store.statements import Statement
 _COLUMNS_BEGIN: Final = "\n(\n"
 
 
-def steps(statements: Iterable[Statement], found: Mapping[str, CatalogEntry], formatted: Formatter) -> list[str]:
-    """Return the idempotent SQL that upgrades the catalog ``found`` to ``statements``, in the order to run it.
+def steps(statements: Iterable[Statement], catalog: Mapping[str, CatalogEntry], formatted: Formatter) -> list[str]:
+    """Return the idempotent SQL that upgrades ``catalog`` to ``statements``, in the order to run it.
 
     New landing tables reject rows afterwards, until :func:`openings` ran.
     """
     planned: list[str] = []
-    for wanted in in_order(statements):
-        there = found.get(wanted.object_name)
-        if there is None or wanted.kind in {"database", "view"}:
-            planned.append(created(wanted))
+    for declared in in_order(statements):
+        actual = catalog.get(declared.object_name)
+        if actual is None or declared.kind in {"database", "view"}:
+            planned.append(created(declared))
         else:
-            planned.extend(sql for _, sql in changes(wanted, there, formatted) if sql)
+            planned.extend(sql for _, sql in changes(declared, actual, formatted) if sql)
     return planned
 
 
 def in_order(statements: Iterable[Statement]) -> list[Statement]:
     """Return the statements with the Distributed landing tables and their views last, so that points come in last."""
-    given = list(statements)
+    ordered = list(statements)
     entrances = {
-        one.object_name for one in given if one.object_name in LANDING and "\nENGINE = Distributed(" in one.sql
+        one.object_name for one in ordered if one.object_name in LANDING and "\nENGINE = Distributed(" in one.sql
     }
-    return sorted(given, key=lambda one: bool(entrances & {one.object_name, one.target}))
+    return sorted(ordered, key=lambda one: bool(entrances & {one.object_name, one.target}))
 
 
 def created(statement: Statement) -> str:
@@ -49,12 +49,12 @@ def created(statement: Statement) -> str:
     return statement.sql.replace(_COLUMNS_BEGIN, f"{_COLUMNS_BEGIN}    CONSTRAINT {SHUT} CHECK 0,\n", 1)
 
 
-def openings(statements: Iterable[Statement], found: Mapping[str, CatalogEntry]) -> list[str]:
+def openings(statements: Iterable[Statement], catalog: Mapping[str, CatalogEntry]) -> list[str]:
     """Return the final statements, which drop the constraint of landing tables that are new or still closed."""
     return [
         f"{one.altering} DROP CONSTRAINT IF EXISTS {SHUT}"
         for one in statements
-        if _can_be_shut(one) and (one.object_name not in found or found[one.object_name].is_shut)
+        if _can_be_shut(one) and (one.object_name not in catalog or catalog[one.object_name].is_shut)
     ]
 
 

@@ -21,7 +21,17 @@ from driver.scenario import Card, Fault, Process, Scenario, uuid
 from gua.app.doctor.checks import run_checks
 from gua.app.doctor.delivery import check_delivery, check_embedded, check_endpoint
 from gua.app.doctor.driver import check_driver
-from gua.app.doctor.finding import CheckState, Finding, failed, of_error, ok, render_json, render_text, skipped, warning
+from gua.app.doctor.finding import (
+    CheckState,
+    Finding,
+    error_finding,
+    failed,
+    ok,
+    render_json,
+    render_text,
+    skipped,
+    warning,
+)
 from gua.app.doctor.state import check_agent, check_spool, check_state, check_unit
 from gua.app.doctor.system import check_clock, check_processes, check_system, kernel_synchronized
 from gua.core.errors import UnavailableError
@@ -341,7 +351,7 @@ def test_one_check_that_breaks_hides_none_of_the_others() -> None:
 
 
 def test_an_errors_last_part_is_what_to_do() -> None:
-    found = of_error("a", UnavailableError("cannot reach http://x: 1 (down): start it"))
+    found = error_finding("a", UnavailableError("cannot reach http://x: 1 (down): start it"))
     assert (found.detail, found.remedy) == ("cannot reach http://x: 1 (down)", "start it")
 
 

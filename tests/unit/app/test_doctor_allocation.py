@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from gua.allocation.sources import Opener, ReaderLook
-from gua.app.doctor.allocation import cards_of, check_allocation
+from gua.app.doctor.allocation import card_keys, check_allocation
 from gua.app.doctor.finding import CheckState, Finding
 from gua.app.settings import AllocationSettings, source_openers
 from gua.core.allocation import CardKey
@@ -132,5 +132,5 @@ def test_a_host_whose_driver_cannot_be_asked_has_no_cards() -> None:
             self.closed = True
 
     driver = Driver()
-    assert cards_of(lambda: driver) == []
+    assert card_keys(lambda: driver) == []
     assert driver.closed

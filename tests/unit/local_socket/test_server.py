@@ -452,14 +452,14 @@ def test_a_path_longer_than_an_address_works(folder: Path) -> None:
 
 def test_the_agent_goes_on_when_descriptors_run_out(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     failures = iter([OSError(24, "Too many open files")] * 3)
-    peer_of = server.peer_of
+    peer_credentials = server.peer_credentials
 
     def fail(connection: socket.socket) -> Peer:
         for error in failures:
             raise error
-        return peer_of(connection)
+        return peer_credentials(connection)
 
-    monkeypatch.setattr(server, "peer_of", fail)
+    monkeypatch.setattr(server, "peer_credentials", fail)
     for _ in range(3):
         with connected(served.public) as connection:
             assert everything(connection) == b""

@@ -18,11 +18,11 @@ import pytest
 from fakes.desks import asked, cards_of_now, ended, got, killed_while_waiting, opened, until
 from fakes.sockets import listening
 from gua.app import reserving
-from gua.app.asker import Askers
+from gua.app.requester import Requesters
 from gua.app.reservations import Reservations
 from gua.app.reserving import NoAgentError, reserve
 from gua.core.errors import NotNowError, UnavailableError
-from gua.local_socket.peer import Lines, peer_of
+from gua.local_socket.peer import Lines, peer_credentials
 from gua.procfs.reader import ProcFs
 from gua.reservations.desk import Desk
 from gua.reservations.ledger import Ledger
@@ -96,13 +96,13 @@ def conversation(
     """Ask the agent's end in a thread, for all cards by hand; give the other end, and the error that it tells."""
     here, there = socket.socketpair()
     told: list[Exception] = []
-    asks = Reservations(desk, cards=cards, askers=Askers(ProcFs(), str)).conversations()["reserve"]
+    asks = Reservations(desk, cards=cards, askers=Requesters(ProcFs(), str)).conversations()["reserve"]
     request = {"kind": "manual", "count": 4, "place": "mine"}
 
     def serve() -> None:
         with there:
             try:
-                asks(there, peer_of(there), request, Lines(there, longest_bytes=4096))
+                asks(there, peer_credentials(there), request, Lines(there, longest_bytes=4096))
             except Exception as error:  # noqa: BLE001 - what they are told
                 told.append(error)
 

@@ -95,7 +95,7 @@ def status_of_agent(home: Path) -> Mapping[str, Any] | None:
         return None
 
 
-def cards_of(reader: Callable[[], CardReader]) -> list[CardKey]:
+def card_keys(reader: Callable[[], CardReader]) -> list[CardKey]:
     """Return the host's cards with all their names, empty if the driver is unreadable."""
     try:
         cards = reader()

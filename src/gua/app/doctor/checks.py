@@ -48,7 +48,7 @@ def checks(
             lambda: allocation.check_allocation(
                 source_openers(allocations),
                 lambda: allocation.status_of_agent(home),
-                lambda: allocation.cards_of(lambda: _reader(host)),
+                lambda: allocation.card_keys(lambda: _reader(host)),
             ),
         ),
         ("models", lambda: system.check_models(allocation.status_of_agent(home))),

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from gua.app.doctor.finding import Finding, failed, of_error, ok, skipped, warning
+from gua.app.doctor.finding import Finding, error_finding, failed, ok, skipped, warning
 from gua.core.errors import UnavailableError
 from gua.core.ports import CardReader, RawCard
 from gua.core.tick import ReadError
@@ -48,7 +48,7 @@ def check_driver(
             failed("library", f"{LIBRARY} cannot be loaded ({reason})", _INSTALL),
             skipped("driver", "not without its library"),
         ]
-    found = [ok("library", f"{LIBRARY} loads")]
+    findings = [ok("library", f"{LIBRARY} loads")]
     cards = reader()
     try:
         read, errors = cards.read()
@@ -56,12 +56,12 @@ def check_driver(
             sleep(_BETWEEN_SECONDS)
             read, errors = cards.read()
     except UnavailableError as error:
-        return [_devices(dev, permitted, works=False), *found, of_error("driver", error)]
+        return [_devices(dev, permitted, works=False), *findings, error_finding("driver", error)]
     finally:
         cards.close()
     general = [error for error in errors if error.uuid is None]
-    found += [_driver(read, general), *(_card(card, errors) for card in read), _activity(read, errors)]
-    return [_devices(dev, permitted, works=True), *found]
+    findings += [_driver(read, general), *(_card(card, errors) for card in read), _activity(read, errors)]
+    return [_devices(dev, permitted, works=True), *findings]
 
 
 def _devices(dev: Path, permitted: Callable[[Path], bool], *, works: bool) -> Finding:
@@ -89,8 +89,8 @@ def _driver(cards: Sequence[RawCard], errors: Sequence[ReadError]) -> Finding:
     detail = f"version {version or 'unknown'}, {gpus}"
     if errors:
         lost = any(error.code in _LOST for error in errors)
-        found = failed if lost else warning
-        return found("driver", f"{detail}; {_codes(errors)}", _RESET if lost else "look at nvidia-smi and dmesg")
+        make = failed if lost else warning
+        return make("driver", f"{detail}; {_codes(errors)}", _RESET if lost else "look at nvidia-smi and dmesg")
     return ok("driver", detail)
 
 

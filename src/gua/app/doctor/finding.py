@@ -77,7 +77,7 @@ def failed(name: str, detail: str, remedy: str, *, title: str | None = None) -> 
     return _finding(CheckState.FAILED, name, detail, remedy, title)
 
 
-def of_error(name: str, error: GuaError | str, *, state: CheckState = CheckState.FAILED) -> Finding:
+def error_finding(name: str, error: GuaError | str, *, state: CheckState = CheckState.FAILED) -> Finding:
     """Return an error as a finding; its hints, or the text after its last colon, become the remedy."""
     text = str(error)
     if isinstance(error, GuaError) and error.hints:
