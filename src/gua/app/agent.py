@@ -67,8 +67,7 @@ def run(settings: AgentSettings, *, ready: Ready, on_ready: Callable[[], None]) 
     with ready, ExitStack() as held:
         signals.hold()
         lock = HostLock.of(os.environ)
-        lock.acquire()
-        held.callback(lock.release)
+        held.enter_context(lock.held())
         held.enter_context(home_held(home))
         log = open_log(settings.log_file)
         pid_file = settings.pid_file or home.pid_file

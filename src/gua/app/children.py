@@ -19,8 +19,9 @@ from gua.agent.delivery import DrainResult
 from gua.app.destinations import Destination
 from gua.core.errors import TransientError, UnavailableError
 from gua.core.plaintext import safe
-from gua.local_socket.peer import Peer, complain
+from gua.local_socket.peer import complain
 from gua.state.directory import Home
+from gua.state.socket_address import Peer
 
 # A child must not notify the service manager as the agent; MALLOC_ARENA_MAX is for the agent alone.
 _NOT_INHERITED: Final = frozenset({"NOTIFY_SOCKET", "WATCHDOG_PID", "WATCHDOG_USEC", "MALLOC_ARENA_MAX"})

@@ -18,7 +18,6 @@ from gua.app.store_address import store_address
 from gua.core.errors import DataError, GuaError, TransientError, UnavailableError, UsageError
 from gua.core.ports import Landing, SpooledTick
 from gua.core.tick import Tick
-from gua.report.kit.figures import plural
 from gua.spool.queue import Spool
 from gua.state.compression import compress
 from gua.state.directory import Home
@@ -176,7 +175,8 @@ def deliver_spooled(
                 flush = landing.flush if isinstance(landing, Store) else ignore
                 drained[destination.name] = drain(spool, destination.name, landing, flush=flush)
             if prints_counts:
-                say(safe(f"{plural(drained[destination.name].landed, 'tick')} delivered to {destination.where}"))
+                ticks = drained[destination.name].landed
+                say(safe(f"{ticks} {'tick' if ticks == 1 else 'ticks'} delivered to {destination.where}"))
         except UnavailableError as error:
             failure = failure or error
     if failure is not None:

@@ -96,11 +96,6 @@ class EnrolledEndpoint:
         self._home = home
         self._opened = opened
 
-    @property
-    def rejected_points(self) -> int:
-        """Number of points that the endpoint rejected within accepted requests."""
-        return self._endpoint.rejected_points
-
     def land(self, batch: Sequence[SpooledTick]) -> Sequence[SpooledTick]:
         """Deliver the batch; return the refused ticks. Raises UnavailableError if the enrollment changed."""
         if stamp(self._home) != self._opened:

@@ -7,10 +7,9 @@ import os
 import re
 import stat
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
-from functools import partial
 from getpass import getpass
 from pathlib import Path
 from typing import Final
@@ -32,7 +31,8 @@ from gua.spool.waiting import destinations_of
 from gua.state.compression import compress, decompress
 from gua.state.directory import Home
 from gua.state.enrollment import Enrollment, enrollment_file, forget_enrollment, keep_enrollment, read_enrollment
-from gua.state.host_lock import HostLock, LockHolder
+from gua.state.host_lock import HostLock
+from gua.state.socket_address import Peer
 
 _LONGEST_AUTHORITIES: Final = 2**20
 _NOT_KEPT: Final = ("HEADERS", "TIMEOUT", "COMPRESSION", "CLIENT_CERTIFICATE", "CLIENT_KEY")
@@ -77,7 +77,11 @@ def join(
     interval_ms: int,
     procfs: Path,
 ) -> None:
-    """Send a tick to the offered endpoint, and store the enrollment once it is accepted. Raises UnavailableError."""
+    """Send a tick to the offered endpoint, and store the enrollment once it is accepted.
+
+    Without an agent it is a new reading after the last tick. With an agent it is that agent's newest spooled tick. If
+    no card is readable or the agent's spool is empty, it is a tick without cards. Raises UnavailableError.
+    """
     try:
         before = read_enrollment(home.path)
     except GuaError:  # an invalid enrollment is about to be replaced
@@ -87,7 +91,12 @@ def join(
     try:
         off = AllocationSettings(sources=())
         agent = AgentSettings(interval_ms=interval_ms, procfs=procfs, home=home, allocation=off)
-        proven = prove(partial(open_host, agent), offered, home, lock)
+        if running is None:
+            lock.acquire()  # until the tick is spooled, and the next one continues from it
+            proven, raw = _read(agent)
+        else:
+            proven, raw = _newest_of_agent(agent, running)
+        _send(offered, raw, proven.ts_ms)
         kept = keep_enrollment(home.path, offered, authorities)
         usual = [one.name for one in agent_destinations(os.environ.get("GUA_STORE"), None, home.path)]
         # The spool's other destinations stay: their pending ticks must not be lost.
@@ -172,29 +181,12 @@ class Proof:
     to_spool: tuple[bytes, Mark] | None = None
 
 
-def prove(open_host: Callable[[], Host], offered: Enrollment, home: Home, lock: HostLock) -> Proof:
-    """Send one tick to the offered endpoint and return it once it is accepted.
-
-    Without an agent it is a new reading after the last tick; hold ``lock`` until it is spooled. With an agent it is
-    that agent's newest spooled tick. If no card is readable or the agent's spool is empty, it is a tick without cards.
-    Raises UnavailableError if it is not accepted.
-    """
-    holder = lock.holder()
-    if holder is None:
-        lock.acquire()
-        proof, raw = _read(open_host, home)
-    else:
-        proof, raw = _of_agent(open_host, home, holder)
-    _send(offered, raw, proof.ts_ms)
-    return proof
-
-
-def _read(open_host: Callable[[], Host], home: Home) -> tuple[Proof, bytes]:
-    host = open_host()
+def _read(agent: AgentSettings) -> tuple[Proof, bytes]:
+    host = open_host(agent)
     try:
         mark = None
-        if home.spool.exists():
-            with Spool(home.spool, destinations=None) as spool:
+        if agent.home.spool.exists():
+            with Spool(agent.home.spool, destinations=None) as spool:
                 mark = spool.mark()
         tick, mark = sample_once(host, mark)
     except UnavailableError as error:
@@ -205,15 +197,15 @@ def _read(open_host: Callable[[], Host], home: Home) -> tuple[Proof, bytes]:
     return Proof(what=summary(tick), ts_ms=tick.ts_ms, to_spool=(raw, mark)), raw
 
 
-def _of_agent(open_host: Callable[[], Host], home: Home, holder: LockHolder) -> tuple[Proof, bytes]:
-    for name in sorted(destinations_of(home.spool)):
-        with Spool(home.spool, destinations=None) as spool:
+def _newest_of_agent(agent: AgentSettings, holder: Peer) -> tuple[Proof, bytes]:
+    for name in sorted(destinations_of(agent.home.spool)):
+        with Spool(agent.home.spool, destinations=None) as spool:
             oldest = spool.peek(name, 1)
             newest = spool.peek(name, 1, after=oldest[0].id + spool.depth(name) - 2) or oldest if oldest else []
         if newest:
             what = f"the newest tick of the agent that runs ({holder})"
             return Proof(what=what, ts_ms=newest[0].ts_ms), decompress(newest[0].blob)
-    return _without_cards(open_host(), f"an agent runs ({holder}), and none of its ticks is here")
+    return _without_cards(open_host(agent), f"an agent runs ({holder}), and none of its ticks is here")
 
 
 def _without_cards(host: Host, why: str) -> tuple[Proof, bytes]:

@@ -12,7 +12,8 @@ from gua.core.errors import GuaError, UnavailableError
 from gua.local_socket.client import NobodyError, NotAllowedError, ask_status
 from gua.procfs.reader import ProcFs
 from gua.state.directory import Home, prepare_run_folder
-from gua.state.host_lock import HostLock, user_name
+from gua.state.host_lock import HostLock
+from gua.state.socket_address import user_name
 
 T = TypeVar("T")
 _NOWHERE: Final = Path("off")

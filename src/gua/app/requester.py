@@ -14,10 +14,10 @@ from typing import Final
 
 from gua.core.errors import TransientError
 from gua.identity.cgroup import container_id
-from gua.local_socket.peer import Peer
 from gua.procfs.reader import ProcFs
 from gua.reservations.lifeline import pidfd_of_peer
 from gua.reservations.model import Reservation
+from gua.state.socket_address import Peer
 
 ADMIN_GROUP: Final = "gua-admin"
 _SHOWN_DIGITS: Final = 12

@@ -18,7 +18,7 @@ from gua.core.ports import AllocationSources
 from gua.core.tick import Tick
 from gua.core.untrusted import object_in
 from gua.core.workloads import declared
-from gua.local_socket.peer import LineError, Lines, Peer, encoded, send_line
+from gua.local_socket.peer import LineError, Lines, encoded, send_line
 from gua.local_socket.server import Converse
 from gua.reservations.desk import Desk
 from gua.reservations.idleness import IdleReservations
@@ -35,6 +35,7 @@ from gua.reservations.model import (
     Wish,
     new_place,
 )
+from gua.state.socket_address import Peer
 
 SOURCE: Final = "gua"
 REQUESTS: Final = ("reserve", "release", "extend", "reservations", "queue")

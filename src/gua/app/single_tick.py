@@ -23,7 +23,7 @@ from gua.report.kit.words import gpus_in_words
 from gua.spool.queue import Spool
 from gua.spool.waiting import destinations_of
 from gua.state.directory import Home
-from gua.state.host_lock import LockHolder
+from gua.state.socket_address import Peer
 
 
 def tick_once(host: Host, destinations: Sequence[Destination], home: Home) -> None:
@@ -110,7 +110,7 @@ def notes(tick: Tick, *, seen_by_host: bool) -> list[str]:
 _PATIENCE_SECONDS: Final = 10.0
 
 
-def sync_beside(holder: LockHolder, fleet: Destination, home: Home) -> None:
+def sync_beside(holder: Peer, fleet: Destination, home: Home) -> None:
     """Deliver the spool of the running agent. Raises UnavailableError."""
     if ENDPOINT not in destinations_of(home.spool):
         raise UnavailableError(

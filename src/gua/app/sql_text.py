@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from gua.core.plaintext import cells, pad, pad_left, safe
+from gua.core.plaintext import aligned, pad, pad_left, safe
 from gua.report.questions import Question
 from gua.store.database import REPORT_SETTINGS, view_call
 from gua.store.report_views import report_views
@@ -28,13 +28,10 @@ def to_text(answer: Answer) -> str:
         [safe(name, _WIDEST) for name in answer.names],
         *(["-" if value is None else safe(_text(value), _WIDEST) for value in row] for row in answer.rows),
     ]
-    for at, kind in enumerate(answer.types):
-        width = max(cells(row[at]) for row in rows)
-        is_number = kind.removeprefix("LowCardinality(").removeprefix("Nullable(").startswith(_NUMBERS)
-        for row in rows:
-            row[at] = pad_left(row[at], width) if is_number else pad(row[at], width)
+    kinds = [kind.removeprefix("LowCardinality(").removeprefix("Nullable(") for kind in answer.types]
     count = f"{len(answer.rows)} row{'' if len(answer.rows) == 1 else 's'}"
-    return "".join(f"{line.rstrip()}\n" for line in (*map("  ".join, rows), count))
+    lines = aligned(rows, [pad_left if kind.startswith(_NUMBERS) else pad for kind in kinds])
+    return "".join(f"{line}\n" for line in (*lines, count))
 
 
 def to_csv(answer: Answer) -> str:

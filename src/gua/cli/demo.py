@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gua.app.origins import origin_elsewhere
 from gua.cli.completion import values
 from gua.cli.options import flag, path_value, value
 from gua.cli.output_options import Output, OutputOptions, choose_output, next_steps_of_demo
@@ -24,6 +23,7 @@ from gua.core.durations import format_duration, parse_duration_ms, to_rfc3339
 from gua.core.errors import UsageError
 from gua.core.tick import Origin, Tick
 from gua.core.words import Source
+from gua.otlp.resource import origin_elsewhere
 from gua.report.kit.figures import plural
 from gua.report.kit.style import NARROWEST, WIDEST
 from gua.report.section_list import ALL, section_names

@@ -26,10 +26,6 @@ from gua.prices.price import (
 
 app = typer.Typer(no_args_is_help=True)
 
-JsonOption = Annotated[bool, flag("--json", "GUA_JSON", 'One JSON object, schema "gua.prices/1".')]
-ForceOption = Annotated[
-    bool, flag("--force", "GUA_PRICES_FORCE", "Take a model of which no card was ever seen, as of cards to come.")
-]
 ChangeCurrencyOption = Annotated[
     bool,
     flag(
@@ -49,7 +45,11 @@ def group() -> None:
 
 
 @app.command("list")
-def list_(*, as_json: JsonOption = False, store: StoreOption = None) -> None:
+def list_(
+    *,
+    as_json: Annotated[bool, flag("--json", "GUA_JSON", 'One JSON object, schema "gua.prices/1".')] = False,
+    store: StoreOption = None,
+) -> None:
     """List the prices, and the models of the store that have none.
 
     Example:
@@ -81,7 +81,9 @@ def set_(
         str | None, value("TEXT", "GUA_PRICES_SOURCE", "Who says so: a contract, a list, an estimate.")
     ] = None,
     change_currency: ChangeCurrencyOption = False,
-    force: ForceOption = False,
+    force: Annotated[
+        bool, flag("--force", "GUA_PRICES_FORCE", "Take a model of which no card was ever seen, as of cards to come.")
+    ] = False,
     store: StoreOption = None,
 ) -> None:
     """Set what a model costs from a moment on.

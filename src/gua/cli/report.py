@@ -25,13 +25,7 @@ from gua.cli.options import (
     value,
     with_groups,
 )
-from gua.cli.output_options import (
-    Output,
-    OutputOptions,
-    choose_output,
-    is_typed,
-    next_steps,
-)
+from gua.cli.output_options import Output, OutputOptions, choose_output, is_typed, next_steps
 from gua.core.errors import UsageError
 from gua.core.moments import WEEKDAYS
 from gua.core.ports import ViewReader

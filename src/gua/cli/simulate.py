@@ -16,7 +16,6 @@ import typer
 
 from gua.agent import signals
 from gua.agent.delivery import BATCH_TICKS, drain
-from gua.app.origins import origin_elsewhere
 from gua.app.output import print_error, say
 from gua.cli.options import value
 from gua.core.durations import format_duration, parse_duration_ms
@@ -25,6 +24,7 @@ from gua.core.ports import Landing, Mark
 from gua.core.tick import Tick
 from gua.core.words import Source
 from gua.otlp.encode import encode
+from gua.otlp.resource import origin_elsewhere
 from gua.otlp.send import open_endpoint
 from gua.sim.host import DEFAULT_CARDS, simulate_from
 from gua.spool.queue import Spool

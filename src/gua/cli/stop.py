@@ -17,8 +17,9 @@ from gua.core.durations import format_duration, parse_duration_ms
 from gua.core.errors import UnavailableError
 from gua.procfs.reader import ProcFs
 from gua.state.directory import Home, home_path
-from gua.state.host_lock import HostLock, user_name
+from gua.state.host_lock import HostLock
 from gua.state.pid_file import RunningAgent, running
+from gua.state.socket_address import user_name
 
 _PAUSE_SECONDS: Final = 0.05
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from itertools import repeat
 from typing import Final
 
 MOST_CHARACTERS: Final = 256
@@ -67,10 +68,13 @@ def pad_left(text: str, width: int) -> str:
     return " " * (width - cells(text)) + text
 
 
-def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return rows of cells as lines, each column as wide as its widest cell, two spaces apart."""
-    widths = [max(map(cells, column)) for column in zip(*rows, strict=True)]
-    return ["  ".join(map(pad, row, widths)).rstrip() for row in rows]
+def aligned(rows: Sequence[Sequence[str]], pads: Sequence[Callable[[str, int], str]] | None = None) -> list[str]:
+    """Return rows of cells as lines, each column padded to its widest cell by its function, two spaces apart."""
+    columns = [
+        [padded(cell, max(map(cells, column))) for cell in column]
+        for column, padded in zip(zip(*rows, strict=True), pads or repeat(pad), strict=False)
+    ]
+    return ["  ".join(row).rstrip() for row in zip(*columns, strict=True)]
 
 
 def ascii_only(text: str) -> str:

@@ -21,8 +21,8 @@ from gua.core.errors import (
     UsageError,
 )
 from gua.core.plaintext import safe
-from gua.local_socket.peer import LineError, Lines, Peer, peer_credentials, send_line
-from gua.state.socket_address import short_address
+from gua.local_socket.peer import LineError, Lines, send_line
+from gua.state.socket_address import Peer, peer_credentials, short_address
 
 if TYPE_CHECKING:
     from gua.local_socket.views import Views

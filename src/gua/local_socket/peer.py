@@ -5,37 +5,15 @@ from __future__ import annotations
 import contextlib
 import json
 import socket
-import struct
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Final
 
-_CREDENTIALS: Final = struct.Struct("iII")
 _CHUNK_BYTES: Final = 65_536
 
 
 class LineError(Exception):
     """No complete JSON line arrived; the text describes the fault for the peer."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Peer:
-    """Process at the other end, as the kernel reports it (SO_PEERCRED, unix(7)).
-
-    A client sees the process that called listen(2); a server the one that called connect(2).
-    """
-
-    pid: int
-    uid: int
-    gid: int
-
-
-def peer_credentials(connection: socket.socket) -> Peer:
-    """Return the peer of a connected unix socket."""
-    raw = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-    pid, uid, gid = _CREDENTIALS.unpack(raw)
-    return Peer(pid=pid, uid=uid, gid=gid)
 
 
 class Lines:

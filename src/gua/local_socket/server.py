@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from gua.core.errors import GuaError, UnavailableError
-from gua.local_socket.peer import LineError, Lines, Peer, complain, peer_credentials, send_line
-from gua.state.socket_address import short_address
+from gua.local_socket.peer import LineError, Lines, complain, send_line
+from gua.state.socket_address import Peer, peer_credentials, short_address
 
 PROTOCOL: Final = 1
 PRIVATE_MODE: Final = 0o600

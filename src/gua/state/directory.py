@@ -19,21 +19,12 @@ from gua.core.errors import UnavailableError
 _OPEN_TO_ALL: Final = 0o755
 _OTHERS_MAY_WRITE: Final = 0o022
 _ELSEWHERE: Final = "name another with --state-dir or GUA_HOME"
-_OWN: Final = frozenset(
-    (
-        "spool.db",
-        "agent.pid",
-        "agent.sock",
-        "agent.log",
-        "boot.json",
-        "store",
-        "enrolled",
-        "history.json",
-        "reservations",
-    )
-)
+_OWN: Final = {
+    *("spool.db", "agent.pid", "agent.sock", "agent.log", "boot.json"),
+    *("store", "enrolled", "history.json", "reservations"),
+}
 # Files of gpu-usage-audit 1.x, which used the same directory.
-_OLDER: Final = frozenset(("gua.db", "gua.pid", "gua.log", "cloud.json"))
+_OLDER: Final = {"gua.db", "gua.pid", "gua.log", "cloud.json"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,6 +34,7 @@ _NO_SPACE = 243
 _READ_ONLY_TABLE = 242
 _TOO_MUCH = {158, 159, 160, 241, 307, 396}
 _BUSY = {159, 202, 209, 210, 241, _READ_ONLY_TABLE, _NO_SPACE, 319, 425}
+_CONNECTION_FAILURES = ("Connection refused", "Name or service not known", "timed out", "CERTIFICATE_VERIFY_FAILED")
 _ONE_QUERY = "query memory limit exceeded"
 
 
@@ -158,7 +159,8 @@ def _error(dsn: EmbeddedDsn | ServerDsn, text: str, code: int) -> GuaError:
         why = "its certificate is of an authority that is not known here, or of another host"
         return TransientError(f"cannot trust {dsn}, {why}: set SSL_CERT_FILE to the authority's, or correct --store")
     if isinstance(dsn, ServerDsn):
-        return TransientError(f"cannot reach {dsn} ({_reason(text)}): start the server or correct --store")
+        reason = next((one for one in _CONNECTION_FAILURES if one.lower() in text.lower()), _short(text))
+        return TransientError(f"cannot reach {dsn} ({reason}): start the server or correct --store")
     return UnavailableError(f"{dsn} cannot be used ({_short(text)})")
 
 
@@ -184,13 +186,6 @@ def _about(dsn: EmbeddedDsn | ServerDsn, code: int, text: str) -> str:
     if code in _NO_RIGHT:
         return f"{dsn}: the user may not do this ({_short(text)}): use another user or grant it"
     return f"{dsn} refused a statement ({_short(text)})"
-
-
-def _reason(text: str) -> str:
-    for phrase in ("Connection refused", "Name or service not known", "timed out", "CERTIFICATE_VERIFY_FAILED"):
-        if phrase.lower() in text.lower():
-            return phrase
-    return _short(text)
 
 
 def _short(text: str) -> str:

@@ -5,25 +5,32 @@ from __future__ import annotations
 import itertools
 import json
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from gua.core.errors import TransientError, UnavailableError
 from gua.core.parameters import PARAMETERS
 from gua.store import hours, table_files, user_query
-from gua.store.answer_rows import AnswerRows, read_rows
-from gua.store.binding import bound_call, bound_query
 from gua.store.connection import QueryError, connect, translated
 from gua.store.directory import PATIENCE_SECONDS, StoreDirectory, ignore
 from gua.store.dsn import EmbeddedDsn, ServerDsn, parse_dsn
 from gua.store.engine import check_engine, engine_version, require_addresses
 from gua.store.handles import ALONE, Handles
-from gua.store.report_views import DATABASE, TickTables, ViewsOfServer, report_views, without_ticks
+from gua.store.report_views import (
+    DATABASE,
+    TickTables,
+    ViewsOfServer,
+    bound_call,
+    bound_query,
+    report_views,
+    without_ticks,
+)
 from gua.store.schema import Schema, this_version
 
 if TYPE_CHECKING:
     from clickhouse_connect.driver.client import Client
+    from clickhouse_connect.driver.query import QueryResult
 
     from gua.core.ports import SpooledTick
     from gua.store.tick_rows import TableLines, TickRows
@@ -65,6 +72,48 @@ def view_call(view: str, parameters: Mapping[str, object]) -> tuple[str, dict[st
     """Return the SQL that selects the rows of ``gua_report.<view>``, and the values to bind."""
     call, values = bound_call(parameters, _PARAMETER_TYPES)
     return f"SELECT * FROM gua_report.{view}{call}", values  # noqa: S608 - gua's own names, bound values
+
+
+class AnswerRows:
+    """Rows as mappings by column name, stored as the column blocks that the engine returned.
+
+    Each is built on iteration, as 10,000 cards would fill a report's memory. A column of known numbers takes eight
+    bytes a value; equal texts in a column share one object.
+    """
+
+    def __init__(self, names: Sequence[str], blocks: Sequence[Sequence[Sequence[Any]]]) -> None:
+        self._names = names
+        self._blocks = blocks
+
+    def __len__(self) -> int:
+        return sum(len(block[0]) for block in self._blocks)
+
+    def __iter__(self) -> Iterator[Mapping[str, Any]]:
+        for block in self._blocks:
+            for row in zip(*block, strict=True):
+                yield dict(zip(self._names, row, strict=True))
+
+
+def read_rows(result: QueryResult) -> AnswerRows:
+    """Return the rows of a ``SELECT`` result, read block by block."""
+    # One dictionary per column: the key (None,) fits numbers and texts, and (1,) equals (1.0,).
+    known: list[dict[object, object]] = [{} for _ in result.column_names]
+    with result.column_block_stream as blocks:
+        kept = [[*map(_each_text_once, block, known)] for block in blocks]
+    return AnswerRows(result.column_names, kept)
+
+
+def _each_text_once(column: Sequence[Any], known: dict[object, object]) -> Sequence[Any]:
+    if not len(column) or not _is_text(column[0]):
+        return column
+    return [known.setdefault(value, value) for value in column]
+
+
+def _is_text(value: object) -> bool:
+    """Return whether ``value`` is a text, or a tuple of texts and ``None``."""
+    if isinstance(value, tuple):
+        return all(part is None or isinstance(part, str) for part in value)
+    return isinstance(value, str)
 
 
 class Store:

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from gua.store.catalog import DATABASES
+from gua.store.catalog import DATABASES, LANDING
 
 OWNER, WRITER, READER, BI = "gua_owner", "gua_writer", "gua_reader", "gua_bi"
-LANDING: Final = ("gua.otel_metrics_gauge", "gua.otel_metrics_sum")
 _OWNER_RIGHTS: Final = (
     "SELECT, INSERT, ALTER TABLE, ALTER VIEW, CREATE DATABASE, CREATE TABLE, CREATE VIEW, "
     "DROP TABLE, DROP VIEW, TRUNCATE, OPTIMIZE"

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from gua.core.errors import UnavailableError, UsageError
-from gua.store import grants, landing_database, statements, upgrade
-from gua.store.catalog import CatalogEntry, Differences, Select, differences, read_catalog
+from gua.store import grants, landing_database, statements
+from gua.store.catalog import CatalogEntry, Differences, Select, differences, openings, read_catalog, steps
 from gua.store.connection import QueryError, translated
 from gua.store.dsn import EmbeddedDsn, ServerDsn
 from gua.store.statements import Statement
@@ -65,8 +65,8 @@ class Schema:
         self._refuse_newer(version)
         declared = topology.statements(retention)
         declared += landing_database.attached(declared, catalog)
-        ran = self._run(upgrade.steps(declared, catalog, self._formatted))
-        ran += self._run(upgrade.openings(declared, catalog))
+        ran = self._run(steps(declared, catalog, self._formatted))
+        ran += self._run(openings(declared, catalog))
         try:
             self._note_retention(retention, declared)
             self._run([_NOTE_VERSION], version=statements.SCHEMA_VERSION, digest=_digest(topology))
@@ -97,7 +97,7 @@ class Schema:
         with translated(self._dsn):
             if any(view.object_name not in catalog for view in views):
                 landing_database.forget(database, self._client)
-            self._run(upgrade.steps(views, catalog, self._formatted))
+            self._run(steps(views, catalog, self._formatted))
             days, points = landing_database.backfill(
                 database, views, client=self._client, select=self._select, progress=progress
             )

@@ -152,7 +152,7 @@ class TestDeliver:
         assert card_ticks(address) == 3
 
     def test_of_no_tick_delivers_nothing(self, tmp_path: Path) -> None:
-        assert delivery.deliver([], store=f"chdb://{tmp_path / 'store'}").delivered == 0
+        assert delivery.deliver([], store=f"chdb://{tmp_path / 'store'}") == 0
 
 
 def test_ticks_go_to_an_endpoint_and_no_store_is_made(home: Path) -> None:

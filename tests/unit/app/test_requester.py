@@ -15,9 +15,9 @@ from gua.core.allocation import Allocation, belongs
 from gua.core.errors import TransientError
 from gua.core.tick import ProcessReading
 from gua.core.words import ProcessType
-from gua.local_socket.peer import Peer, peer_credentials
 from gua.procfs.reader import ProcFs
 from gua.reservations.model import Kind, Reservation
+from gua.state.socket_address import Peer, peer_credentials
 
 CONTAINER = "4f0e" * 16
 OTHER = "77aa" * 16

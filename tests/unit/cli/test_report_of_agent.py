@@ -29,11 +29,11 @@ from gua.cli.report import render_report
 from gua.core.errors import DataError, GuaError, TransientError, UnavailableError, UsageError
 from gua.core.ports import ViewReader
 from gua.local_socket.client import NobodyError, RemoteReader
-from gua.local_socket.peer import Peer
 from gua.local_socket.server import PUBLIC_MODE, Listen, LocalServer
 from gua.local_socket.views import checked_query, checked_row
 from gua.report.views import SHARED
 from gua.report.window import ReportRequest
+from gua.state.socket_address import Peer
 from servers.user import as_user, other_uid, shared_folder
 
 Opener = Callable[[], AbstractContextManager[ViewReader]]

@@ -21,8 +21,8 @@ from fakes.sockets import bound, connected, listening
 from gua.core.errors import DataError, UnavailableError
 from gua.local_socket import client, server
 from gua.local_socket.client import NoAnswerError, NobodyError, ask_status, believable
-from gua.local_socket.peer import Peer
 from gua.local_socket.server import PUBLIC_MODE, Limits, Listen, LocalServer
+from gua.state.socket_address import Peer
 from servers.process import poll
 from servers.user import as_user, other_uid, shared_folder
 
@@ -422,7 +422,7 @@ def test_somebody_elses_socket_is_left_alone(folder: Path) -> None:
         return
     left_over(folder / "agent.sock")
     os.chown(folder / "agent.sock", other_uid(), other_uid())
-    with pytest.raises(UnavailableError, match="somebody else"), serving(folder):
+    with pytest.raises(UnavailableError, match="another user"), serving(folder):
         pass
     assert (folder / "agent.sock").exists()
 

@@ -22,11 +22,12 @@ from gua.app.requester import Requesters
 from gua.app.reservations import Reservations
 from gua.app.reserving import NoAgentError, reserve
 from gua.core.errors import NotNowError, UnavailableError
-from gua.local_socket.peer import Lines, peer_credentials
+from gua.local_socket.peer import Lines
 from gua.procfs.reader import ProcFs
 from gua.reservations.desk import Desk
 from gua.reservations.ledger import Ledger
 from gua.reservations.model import Candidate, CardRequest, Granted, Waiting
+from gua.state.socket_address import peer_credentials
 
 
 def waiting(desk: Desk, request: CardRequest) -> Waiting:
@@ -96,7 +97,7 @@ def conversation(
     """Ask the agent's end in a thread, for all cards by hand; give the other end, and the error that it tells."""
     here, there = socket.socketpair()
     told: list[Exception] = []
-    asks = Reservations(desk, cards=cards, askers=Requesters(ProcFs(), str)).conversations()["reserve"]
+    asks = Reservations(desk, cards=cards, requesters=Requesters(ProcFs(), str)).conversations()["reserve"]
     request = {"kind": "manual", "count": 4, "place": "mine"}
 
     def serve() -> None:

@@ -6,7 +6,7 @@ from array import array
 
 from clickhouse_connect.driver.query import QueryResult
 
-from gua.store.answer_rows import AnswerRows, read_rows
+from gua.store.database import AnswerRows, read_rows
 
 HOST, PROGRAM = "a host with a long name", "a program with a long name"
 
