@@ -22,7 +22,7 @@ from gua.agent.logs import Changes, open_log
 from gua.agent.loop import AgentEvents, Loop, Watcher, phase_ms
 from gua.agent.notify import Notifier
 from gua.agent.outbox import Outbox
-from gua.agent.sampler import QueueHealth, Sampler
+from gua.agent.sampler import QueueHealth
 from gua.agent.status import ALLOCATION_NOTES, Board, SpoolFigures
 from gua.app import children
 from gua.app.destinations import Destination, open_agent_endpoint
@@ -211,15 +211,7 @@ def _loop(
         return QueueHealth()
 
     return Loop(
-        sampler=Sampler(
-            cards=host.cards,
-            processes=host.processes,
-            clock=host.clock,
-            origin=host.origin,
-            initial_pid_namespace=host.seen_by_host,
-            besides=tuple if host.pods is None else host.pods.errors,
-            allocations=allocations,
-        ),
+        sampler=host.sampler(allocations),
         cards=host.cards,
         outbox=outbox,
         clock=host.clock,

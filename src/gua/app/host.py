@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from gua.agent import signals
+from gua.agent.sampler import Sampler
 from gua.app.settings import AgentSettings, open_allocations
 from gua.core.errors import UnavailableError
 from gua.core.facts import card_facts
-from gua.core.ports import CardReader, Clock, ProcessFacts, RawCard
+from gua.core.ports import AllocationSources, CardReader, Clock, ProcessFacts, RawCard
 from gua.core.rules import Reason, Rules, State, classify
 from gua.core.tick import Origin, ProcessReading
 from gua.core.words import Mig, ProcessType, Source
@@ -55,6 +56,18 @@ class Host:
     owners: Owners
     pods: PodNames | None = None
     allocations: Sources | None = None
+
+    def sampler(self, allocations: AllocationSources | None) -> Sampler:
+        """Return a sampler of this host and of these allocation sources."""
+        return Sampler(
+            cards=self.cards,
+            processes=self.processes,
+            clock=self.clock,
+            origin=self.origin,
+            initial_pid_namespace=self.seen_by_host,
+            besides=tuple if self.pods is None else self.pods.errors,
+            allocations=allocations,
+        )
 
     def close(self) -> None:
         """Close the driver and the allocation sources."""

@@ -57,15 +57,7 @@ def sample_once(host: Host, mark: Mark | None) -> tuple[Tick, Mark]:
     """Return the host's tick after the mark, and the new mark. Raises UnavailableError if no tick is possible."""
     if host.allocations is not None:
         settle(host.allocations)
-    sampler = Sampler(
-        cards=host.cards,
-        processes=host.processes,
-        clock=host.clock,
-        origin=host.origin,
-        initial_pid_namespace=host.seen_by_host,
-        allocations=host.allocations,
-    )
-    return tick_after(sampler, mark)
+    return tick_after(host.sampler(host.allocations), mark)
 
 
 def tick_after(sampler: Sampler, mark: Mark | None) -> tuple[Tick, Mark]:

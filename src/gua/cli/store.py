@@ -20,7 +20,7 @@ from gua.store.dsn import EmbeddedDsn, parse_dsn
 from gua.store.grants import bi_grants, owner_grants, reader_grants, writer_grants
 from gua.store.statements import SCHEMA_VERSION
 from gua.store.tokens import Replication
-from gua.store.topology import Retention, Topology, parse_days
+from gua.store.topology import Retention, Topology, current_topology, parse_days
 
 app = typer.Typer(no_args_is_help=True, help="Apply, show or check the tables and views that ship with gua.")
 
@@ -141,9 +141,7 @@ def check(*, store: StoreOption = None) -> None:
 
 def _form(store: str | None, cluster: str | None, replication: Replication | None) -> Topology:
     embedded = isinstance(parse_dsn(store_address(store)), EmbeddedDsn)
-    if embedded and cluster:
-        raise UsageError("an embedded store is no cluster: leave out --cluster, or name a server with --store")
-    return Topology(embedded=embedded, cluster=cluster, replication=replication or Replication.TABLES)
+    return current_topology({}, lambda *_: [], embedded=embedded, cluster=cluster, replication=replication)
 
 
 def _attach(opened: Store, database: str) -> None:

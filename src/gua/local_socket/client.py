@@ -8,8 +8,9 @@ import socket
 import stat
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final
 
 from gua.core.errors import (
     DataError,
@@ -64,7 +65,7 @@ def ask_status(path: Path, *, timeout_seconds: float = ASK_SECONDS) -> dict[str,
     return answer
 
 
-class Conversation:
+class Conversation(AbstractContextManager["Conversation"]):
     """Connection to the agent at ``path`` for requests and responses; a context manager.
 
     Waits without limit for each line by default. ``descriptors`` lists received file descriptors, in order.
@@ -90,9 +91,6 @@ class Conversation:
         except BaseException:
             self.close()
             raise
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
@@ -121,7 +119,7 @@ class BusyError(TransientError):
     """The agent is busy with other requests: retry soon."""
 
 
-class RemoteReader:
+class RemoteReader(AbstractContextManager["RemoteReader"]):
     """Reads report views through the agent at ``path``; a context manager, like a store.
 
     ``views`` are the views that may be queried. Opening waits while the agent makes other reports. Raises the errors
@@ -138,9 +136,6 @@ class RemoteReader:
         if answer.get("ready") is not True:
             self.close()
             raise DataError(_strange(path))
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()

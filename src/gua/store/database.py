@@ -6,8 +6,9 @@ import itertools
 import json
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final
 
 from gua.core.errors import TransientError, UnavailableError
 from gua.core.parameters import PARAMETERS
@@ -116,7 +117,7 @@ def _is_text(value: object) -> bool:
     return isinstance(value, str)
 
 
-class Store:
+class Store(AbstractContextManager["Store"]):
     """An open store, embedded or on a server. Created by :func:`open_store`."""
 
     is_concurrent: Final = True
@@ -136,9 +137,6 @@ class Store:
         self._has_views = False
         self.schema = Schema(dsn, client, self.select, embedded=directory is not None)
         self._server_views = ViewsOfServer(self.schema.applied, this_version)
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from gua.core.errors import UnavailableError, UsageError
 from gua.store import grants, landing_database, statements
-from gua.store.catalog import CatalogEntry, Differences, Select, differences, openings, read_catalog, steps
+from gua.store.catalog import Differences, Select, differences, openings, read_catalog, steps
 from gua.store.connection import QueryError, translated
 from gua.store.dsn import EmbeddedDsn, ServerDsn
 from gua.store.statements import Statement
@@ -59,7 +59,9 @@ class Schema:
         """
         catalog = read_catalog(self._select)
         retention = retained(catalog).changed(keep or {})
-        topology = self.topology(catalog, cluster=cluster, replication=replication)
+        topology = current_topology(
+            catalog, self._select, embedded=self._embedded, cluster=cluster, replication=replication
+        )
         self._refuse_without_rights(topology)
         version, _ = self.applied()
         self._refuse_newer(version)
@@ -86,7 +88,7 @@ class Schema:
             msg = f"{self._dsn} is an embedded store, which no Collector writes to: give a server's with --store"
             raise UsageError(msg)
         catalog = read_catalog(self._select)
-        topology = self.topology(catalog)
+        topology = current_topology(catalog, self._select, embedded=self._embedded)
         if topology.cluster:
             raise UsageError(
                 f"on the cluster {topology.cluster} shards have their hosts: let the Collector write to gua's own "
@@ -118,7 +120,7 @@ class Schema:
         catalog = read_catalog(self._select)
         if not catalog:
             return Differences(lines=["there is no schema yet"], notes=[])
-        topology = self.topology(catalog)
+        topology = current_topology(catalog, self._select, embedded=self._embedded)
         declared = topology.statements(retained(catalog))
         declared += landing_database.attached(declared, catalog)
         result = differences(declared, catalog, self._formatted)
@@ -162,21 +164,6 @@ class Schema:
                 return 0, ""
             raise
         return (int(rows[0]["version"]), str(rows[0]["digest"])) if rows else (0, "")
-
-    def topology(
-        self,
-        catalog: Mapping[str, CatalogEntry] | None = None,
-        *,
-        cluster: str | None = None,
-        replication: Replication | None = None,
-    ) -> Topology:
-        """Return the topology of the store, or the requested one before the first apply. Raises UsageError."""
-        if self._embedded:
-            if cluster:
-                raise UsageError(f"{self._dsn} is an embedded store, which is no cluster: leave out --cluster")
-            return Topology(embedded=True)
-        catalog = read_catalog(self._select) if catalog is None else catalog
-        return current_topology(catalog, self._select, cluster=cluster, replication=replication)
 
     def _refuse_newer(self, version: int) -> None:
         if version > statements.SCHEMA_VERSION:

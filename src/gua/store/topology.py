@@ -82,16 +82,19 @@ def current_topology(
     catalog: Mapping[str, CatalogEntry],
     select: Select,
     *,
+    embedded: bool,
     cluster: str | None = None,
     replication: Replication | None = None,
 ) -> Topology:
-    """Return the topology of a server's schema; without a schema, the requested one.
+    """Return the topology of a store's schema; without a schema, the requested one.
 
-    Raises UsageError if another cluster is requested: existing rows would not move there.
+    Raises UsageError if a cluster is requested for an embedded store, or another one than that of existing rows.
     """
+    if embedded and cluster:
+        raise UsageError("an embedded store is no cluster: leave out --cluster, or name a server with --store")
     there = catalog.get(_TICKS)
-    if there is None:
-        return Topology(cluster=cluster, replication=replication or Replication.TABLES)
+    if embedded or there is None:
+        return Topology(embedded=embedded, cluster=cluster, replication=replication or Replication.TABLES)
     named = _CLUSTER.match(there.engine_full)
     is_on = named[1] if named else None
     if cluster is not None and cluster != is_on:

@@ -115,8 +115,8 @@ def test_a_name_that_is_none_is_refused(bad: str) -> None:
 
 
 def test_a_holder_is_told_even_if_little_is_known_of_it() -> None:
-    assert str(Peer(pid=0, uid=54321)) == "in another PID namespace, user uid 54321"
-    assert str(Peer(pid=7, uid=0)) == "pid 7, user root"
+    assert str(Peer(pid=0, uid=54321, gid=0)) == "in another PID namespace, user uid 54321"
+    assert str(Peer(pid=7, uid=0, gid=0)) == "pid 7, user root"
     assert user_name(2**40) == f"uid {2**40}"
 
 
