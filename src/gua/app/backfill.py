@@ -15,7 +15,7 @@ from gua.agent.delivery import ENDPOINT_BATCH_TICKS
 from gua.app.delivery import PATIENCE_SECONDS
 from gua.app.destinations import Destination, open_agent_endpoint
 from gua.app.host import agent_origin
-from gua.app.output import safe, say
+from gua.app.output import print_line, safe
 from gua.app.rebuilt_ticks import Rebuilt
 from gua.app.store_address import store_address
 from gua.core.durations import to_rfc3339
@@ -57,7 +57,7 @@ def send_history(store: str | None, home: Path, destination: Destination, *, int
     if not isinstance(parsed, EmbeddedDsn):
         raise UsageError("history is sent from an embedded store, and this is a server: leave --with-history out")
     if not StoreDirectory(parsed.path).exists():
-        say(f"history: none, there is no store at {safe(str(parsed.path))}")
+        print_line(f"history: none, there is no store at {safe(str(parsed.path))}")
         return
     origin = agent_origin(interval_ms=interval_ms, home=home)
     path, whose = home / "history.json", {"endpoint": destination.endpoint, "host": origin.host}
@@ -70,22 +70,22 @@ def send_history(store: str | None, home: Path, destination: Destination, *, int
                 sent.ticks += len(part)
                 replace_private(path, json.dumps({**whose, "through_ms": sent.through_ms}).encode())
                 if sys.stderr.isatty():
-                    say(f"history: delivered up to {to_rfc3339(sent.through_ms)}", to_stderr=True)
+                    print_line(f"history: delivered up to {to_rfc3339(sent.through_ms)}", to_stderr=True)
     except UnavailableError as error:
         kind = TransientError if isinstance(error, TransientError) else UnavailableError
         msg = f"{error} (not all of the history was delivered: gua sync-once --with-history goes on with it)"
         raise kind(msg) from None
     path.unlink(missing_ok=True)
-    say(
+    print_line(
         safe(
             f"history: {sent.ticks} ticks of {origin.host} ({sent.card_ticks} card ticks) "
             f"were delivered to {destination.where}"
         )
     )
     if sent.left_out:
-        say(f"note: {sent.left_out} card ticks are not wholly stored and were left out", to_stderr=True)
+        print_line(f"note: {sent.left_out} card ticks are not wholly stored and were left out", to_stderr=True)
     if sent.refused:
-        say(f"note: {sent.refused} ticks were refused for good", to_stderr=True)
+        print_line(f"note: {sent.refused} ticks were refused for good", to_stderr=True)
 
 
 def _part(address: str, origin: Origin, sent: Sent) -> Sequence[SpooledTick]:

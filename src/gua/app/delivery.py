@@ -13,7 +13,7 @@ from itertools import chain
 from gua.agent.delivery import BATCH_TICKS, DrainResult, drain
 from gua.app.destinations import Destination, more_explicit, open_agent_endpoint
 from gua.app.opening import MERGE_TICKS, open_writer
-from gua.app.output import safe, say
+from gua.app.output import print_line, safe
 from gua.app.store_address import store_address
 from gua.core.errors import DataError, GuaError, TransientError, UnavailableError, UsageError
 from gua.core.ports import Landing, SpooledTick
@@ -176,14 +176,16 @@ def deliver_spooled(
                 drained[destination.name] = drain(spool, destination.name, landing, flush=flush)
             if prints_counts:
                 ticks = drained[destination.name].landed
-                say(safe(f"{ticks} {'tick' if ticks == 1 else 'ticks'} delivered to {destination.where}"))
+                print_line(safe(f"{ticks} {'tick' if ticks == 1 else 'ticks'} delivered to {destination.where}"))
         except UnavailableError as error:
             failure = failure or error
     if failure is not None:
         kind = TransientError if isinstance(failure, TransientError) else UnavailableError
         raise kind(f"{failure} (what was not delivered is kept in {home.spool} and goes with the next)") from None
     if refused := sum(each.refused for each in drained.values()):
-        say(f"note: {refused} ticks were refused for good and are kept in {safe(str(home.spool))}", to_stderr=True)
+        print_line(
+            f"note: {refused} ticks were refused for good and are kept in {safe(str(home.spool))}", to_stderr=True
+        )
     return drained
 
 

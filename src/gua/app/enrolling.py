@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 from gua.app.destinations import ENDPOINT, agent_destinations
 from gua.app.host import Host, open_host
-from gua.app.output import safe, say
+from gua.app.output import print_line, safe
 from gua.app.settings import AgentSettings, AllocationSettings
 from gua.app.single_tick import sample_once, summary
 from gua.core.durations import format_duration
@@ -30,7 +30,7 @@ from gua.spool.queue import Spool
 from gua.spool.waiting import destinations_of
 from gua.state.compression import compress, decompress
 from gua.state.directory import Home
-from gua.state.enrollment import Enrollment, enrollment_file, forget_enrollment, keep_enrollment, read_enrollment
+from gua.state.enrollment import Enrollment, enrollment_file, forget_enrollment, read_enrollment, store_enrollment
 from gua.state.host_lock import HostLock
 from gua.state.socket_address import Peer
 
@@ -97,7 +97,7 @@ def join(
         else:
             proven, raw = _newest_of_agent(agent, running)
         _send(offered, raw, proven.ts_ms)
-        kept = keep_enrollment(home.path, offered, authorities)
+        stored = store_enrollment(home.path, offered, authorities)
         usual = [one.name for one in agent_destinations(os.environ.get("GUA_STORE"), None, home.path)]
         # The spool's other destinations stay: their pending ticks must not be lost.
         names = sorted({*(destinations_of(home.spool) or usual), ENDPOINT})
@@ -106,17 +106,17 @@ def join(
                 spool.append(proven.ts_ms, *proven.to_spool)
     finally:
         lock.release()
-    say(safe(f"accepted: {proven.what}"))
-    say(safe(f"enrolled: endpoint and token are in {enrollment_file(home.path)}, for this user alone"))
+    print_line(safe(f"accepted: {proven.what}"))
+    print_line(safe(f"enrolled: endpoint and token are in {enrollment_file(home.path)}, for this user alone"))
     effect = "next: gua daemon delivers there"
-    if running is not None and before is not None and before.endpoint == kept.endpoint:
+    if running is not None and before is not None and before.endpoint == stored.endpoint:
         effect = f"the agent ({running}) shows the new token with its next request"
     elif running is not None:
         how = "gua stop and gua daemon or systemctl restart gua; until then ticks wait"
         effect = f"next: restart the agent ({running}), {how}"
-    say(safe(effect))
+    print_line(safe(effect))
     for note in _notes(settings):
-        say(safe(note), to_stderr=True)
+        print_line(safe(note), to_stderr=True)
 
 
 def _notes(settings: Settings) -> Iterator[str]:
@@ -135,19 +135,19 @@ def _notes(settings: Settings) -> Iterator[str]:
 def leave(home: Path) -> None:
     """Forget endpoint and token, and print what remains to be done."""
     if not forget_enrollment(home):
-        say("this host is not enrolled: nothing to remove")
+        print_line("this host is not enrolled: nothing to remove")
         return
-    say("removed: endpoint and token are forgotten; have the token revoked where it was made")
+    print_line("removed: endpoint and token are forgotten; have the token revoked where it was made")
     path = Home(home).spool
     if ENDPOINT in destinations_of(path):
         with Spool(path, destinations=None) as spool:
             waiting = spool.depth(ENDPOINT)
         if waiting:
             lacking = "1 tick was" if waiting == 1 else f"{waiting} ticks were"
-            say(f"{lacking} not delivered; what the local store lacks of that is still in the spool")
+            print_line(f"{lacking} not delivered; what the local store lacks of that is still in the spool")
     holder = HostLock.of(os.environ).holder()
     if holder is not None:
-        say(f"the agent ({holder}) sends nothing more; restart it to have it deliver to the local store alone")
+        print_line(f"the agent ({holder}) sends nothing more; restart it to have it deliver to the local store alone")
 
 
 def is_loopback(url: str) -> bool:
@@ -249,7 +249,7 @@ def read_token(path: Path | None) -> str:
     """
     if path is None:
         if not sys.stdin.isatty():
-            raise UsageError("nobody is there to type the token: give --token-file FILE (- for stdin)")
+            raise UsageError("no terminal is there to enter the token: give --token-file FILE (- for stdin)")
         try:
             return parse_token(getpass("Token (not shown): "), "what was typed")
         except EOFError:

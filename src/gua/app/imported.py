@@ -39,10 +39,10 @@ ORDER BY host, other_host
 def with_stdin(files: Sequence[Path]) -> list[Path]:
     """Return the files, with ``-`` replaced by a temporary copy of stdin, as recordings are read twice."""
     if _DASH in files:
-        with tempfile.TemporaryFile() as kept:
-            shutil.copyfileobj(sys.stdin.buffer, kept)
-            kept.flush()
-            os.dup2(kept.fileno(), 0)
+        with tempfile.TemporaryFile() as copy:
+            shutil.copyfileobj(sys.stdin.buffer, copy)
+            copy.flush()
+            os.dup2(copy.fileno(), 0)
     return [_STDIN if file == _DASH else file for file in files]
 
 

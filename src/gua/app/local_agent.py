@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, TypeVar
 
-from gua.app.output import say
+from gua.app.output import print_line
 from gua.core.errors import GuaError, UnavailableError
-from gua.local_socket.client import NobodyError, NotAllowedError, ask_status
+from gua.local_socket.client import NobodyError, NotAllowedError, query_status
 from gua.procfs.reader import ProcFs
 from gua.state.directory import Home, prepare_run_folder
 from gua.state.host_lock import HostLock
@@ -47,7 +47,7 @@ def public_socket(named: Path | None, environ: Mapping[str, str]) -> Path | None
     if named is not None:
         msg = f"cannot listen at {own}: {fault}; make it with sudo install -d -o {os.geteuid()} {own.parent}"
         raise UnavailableError(msg)
-    say(f"note: other users of this host are not answered: {fault}; with --socket PATH they are", to_stderr=True)
+    print_line(f"note: other users of this host are not answered: {fault}; with --socket PATH they are", to_stderr=True)
     return None
 
 
@@ -61,7 +61,7 @@ def other_agent(environ: Mapping[str, str]) -> str | None:
         return None
     socket = host_socket(environ)
     try:
-        ask_status(socket)
+        query_status(socket)
     except GuaError:
         pass
     else:
@@ -78,12 +78,12 @@ def other_agent(environ: Mapping[str, str]) -> str | None:
     )
 
 
-def first_answer(tried: Sequence[Path], ask: Callable[[Path], T]) -> T:
+def first_response(tried: Sequence[Path], query: Callable[[Path], T]) -> T:
     """Return the first response. Raises NotAllowedError if one denies access, else NobodyError."""
     silent: UnavailableError | None = None
     for path in tried:
         try:
-            return ask(path)
+            return query(path)
         except NotAllowedError as error:  # another user's home, as when sudo preserves HOME
             silent = error
         except NobodyError as error:

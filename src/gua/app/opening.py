@@ -99,12 +99,12 @@ def open_report_source(store: str | None, socket: Path | None) -> Iterator[ViewR
         if (store or own) and not named:
             yield opened.enter_context(open_reader(store))
             return
-        from gua.app.local_agent import first_answer, places  # noqa: PLC0415 - not needed with an own store
+        from gua.app.local_agent import first_response, places  # noqa: PLC0415 - not needed with an own store
         from gua.local_socket.client import NobodyError, RemoteReader  # noqa: PLC0415 - as above
         from gua.report.views import SHARED  # noqa: PLC0415 - as above
 
         try:
-            remote = opened.enter_context(first_answer(places(socket, home), lambda path: RemoteReader(path, SHARED)))
+            remote = opened.enter_context(first_response(places(socket, home), lambda path: RemoteReader(path, SHARED)))
         except NobodyError:
             if named:
                 raise

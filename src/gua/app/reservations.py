@@ -80,8 +80,8 @@ class Reservations:
 
     def conversations(self) -> Mapping[str, Converse]:
         """Return the handler of each request type."""
-        answers = (self._reserve, self._release, self._extend, self._reservations, self._queue)
-        return dict(zip(REQUESTS, answers, strict=True))
+        handlers = (self._reserve, self._release, self._extend, self._reservations, self._queue)
+        return dict(zip(REQUESTS, handlers, strict=True))
 
     def as_object(self, reservation: Reservation) -> dict[str, Any]:
         """Return a reservation as the JSON object that is sent."""
@@ -118,10 +118,10 @@ class Reservations:
         if again is not None:
             self._hand_over(connection, again, lines)
             return
-        kept = self._desk.enter(request)
+        resumed = self._desk.enter(request)
         granted: Granted | None = None
         try:
-            granted = self._granted(connection, request, deadline, accepts=accepts, kept=kept)
+            granted = self._granted(connection, request, deadline, accepts=accepts, resumed=resumed)
         finally:
             if granted is None:
                 self._desk.leave(request.place)
@@ -129,7 +129,7 @@ class Reservations:
             self._hand_over(connection, granted, lines)
 
     def _granted(
-        self, connection: socket.socket, request: CardRequest, deadline: float | None, *, accepts: bool, kept: bool
+        self, connection: socket.socket, request: CardRequest, deadline: float | None, *, accepts: bool, resumed: bool
     ) -> Granted | None:
         """Wait for the grant; ``None`` if the client left. Raises NotNowError after the wait, UsageError if refused."""
         sent: dict[str, Any] | None = None
@@ -148,7 +148,7 @@ class Reservations:
             left = None if deadline is None else deadline - time.monotonic()
             if left is not None and left <= 0:
                 raise NotNowError(self._over(answer))
-            if sent is None and not kept:
+            if sent is None and not resumed:
                 self._desk.keep_place(request)
             waiting = self._waiting(request, answer)
             if waiting != sent or time.monotonic() - sent_at > _REPEAT_SECONDS:

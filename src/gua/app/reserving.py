@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NoReturn, TypeVar
 
-from gua.app.local_agent import first_answer
+from gua.app.local_agent import first_response
 from gua.app.time_limit import KILL_AFTER_SECONDS, watch
 from gua.core.durations import parse_duration_ms
 from gua.core.errors import GuaError, TransientError, UsageError
@@ -57,7 +57,7 @@ class Grant:
         return ",".join(str(index) for index in self.reservation["gpus"])
 
 
-def ask(tried: Sequence[Path], request: Mapping[str, object]) -> dict[str, Any]:
+def query_agent(tried: Sequence[Path], request: Mapping[str, object]) -> dict[str, Any]:
     """Return the agent's one-line response to a request. Raises NoAgentError, or the error that the agent sent."""
 
     def one_line(path: Path) -> dict[str, Any]:
@@ -72,7 +72,7 @@ def _first_response(tried: Sequence[Path], converse: Callable[[Path], T]) -> T:
     until = time.monotonic() + _BUSY_SECONDS
     while True:
         try:
-            return first_answer(tried, converse)
+            return first_response(tried, converse)
         except BusyError:
             if time.monotonic() > until:
                 raise
@@ -82,8 +82,8 @@ def _first_response(tried: Sequence[Path], converse: Callable[[Path], T]) -> T:
             raise NoAgentError(msg) from None
 
 
-def reserve(tried: Sequence[Path], request: Mapping[str, object], *, say: Callable[[str], None]) -> Grant:
-    """Return the grant once the agent makes it; ``say`` receives progress lines while the request waits.
+def reserve(tried: Sequence[Path], request: Mapping[str, object], *, progress: Callable[[str], None]) -> Grant:
+    """Return the grant once the agent makes it; ``progress`` receives progress lines while the request waits.
 
     If the agent ends or restarts meanwhile, retry with the next one for the same place, for :data:`LOST_SECONDS`.
     Raises NoAgentError, or the error that the agent sent: NotNowError when the wait is over.
@@ -91,53 +91,53 @@ def reserve(tried: Sequence[Path], request: Mapping[str, object], *, say: Callab
     waiting = _Waiting({**request, "place": secrets.token_hex(8)}, began_at=time.monotonic())
     while True:
         try:
-            return _first_response(tried, lambda path: _conversation(path, waiting, say))
+            return _first_response(tried, lambda path: _conversation(path, waiting, progress))
         except (NoAgentError, TransientError) as error:
-            if waiting.heard_at is None or isinstance(error, BusyError):
+            if waiting.last_contact_at is None or isinstance(error, BusyError):
                 raise
-            if time.monotonic() - waiting.heard_at > LOST_SECONDS:
+            if time.monotonic() - waiting.last_contact_at > LOST_SECONDS:
                 raise NoAgentError(f"the agent went away while you waited: {error}") from None
             time.sleep(_PAUSE_SECONDS)
 
 
 @dataclass(slots=True)
 class _Waiting:
-    """A request with its place in the queue; ``heard_at`` is when an agent last had it (monotonic)."""
+    """A request with its place in the queue; ``last_contact_at`` is when an agent last had it (monotonic)."""
 
     original: dict[str, object]
     began_at: float
-    heard_at: float | None = None
+    last_contact_at: float | None = None
 
     def request(self) -> dict[str, object]:
         """Return the request to send, its wait reduced by the time passed [ms]."""
         wait_ms = self.original.get("wait_ms")
-        if self.heard_at is None or not isinstance(wait_ms, int):
+        if self.last_contact_at is None or not isinstance(wait_ms, int):
             return self.original
         passed_ms = round((time.monotonic() - self.began_at) * 1000)
         return {**self.original, "wait_ms": max(0, wait_ms - passed_ms)}
 
 
-def _conversation(path: Path, waiting: _Waiting, say: Callable[[str], None]) -> Grant:
+def _conversation(path: Path, waiting: _Waiting, progress: Callable[[str], None]) -> Grant:
     """Request a reservation from one agent, print its progress lines, and return the grant."""
     with Conversation(path, {"ask": "reserve", **waiting.request()}) as conversation:
-        waiting.heard_at = time.monotonic() if waiting.heard_at is None else waiting.heard_at
+        waiting.last_contact_at = time.monotonic() if waiting.last_contact_at is None else waiting.last_contact_at
         has_place = False
         while True:
             try:
                 line = conversation.next()
             finally:
                 if has_place:  # the agent was connected until now, even if it sent nothing new
-                    waiting.heard_at = time.monotonic()
+                    waiting.last_contact_at = time.monotonic()
             if isinstance(granted := line.get("granted"), dict):
                 grant = Grant(reservation=granted, lifeline=next(iter(conversation.descriptors), None))
                 if grant.lifeline is None:
-                    conversation.say({"got": True})
+                    conversation.send({"got": True})
                     conversation.next(seconds=5)  # the confirmation; without it the agent cancelled the grant
                 return grant
-            if isinstance(words := line.get("waiting"), dict):
-                waiting.heard_at = time.monotonic()
+            if isinstance(state := line.get("waiting"), dict):
+                waiting.last_contact_at = time.monotonic()
                 has_place = True
-                say(waiting_text(words))
+                progress(waiting_text(state))
 
 
 def waiting_text(waiting: Mapping[str, Any]) -> str:

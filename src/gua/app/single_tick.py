@@ -12,7 +12,7 @@ from gua.agent.sampler import Outcome, Sampler
 from gua.app.delivery import deliver_spooled
 from gua.app.destinations import ENDPOINT, Destination
 from gua.app.host import Host
-from gua.app.output import safe, say
+from gua.app.output import print_line, safe
 from gua.app.settings import settle
 from gua.core.errors import UnavailableError
 from gua.core.ports import Mark
@@ -39,9 +39,9 @@ def keep_tick(host: Host, spool: Spool) -> None:
         tick = spool_tick(spool, partial(sample_once, host))
     finally:
         host.close()
-    say(safe(summary(tick)))
+    print_line(safe(summary(tick)))
     for line in notes(tick, seen_by_host=host.seen_by_host):
-        say(safe(line), to_stderr=True)
+        print_line(safe(line), to_stderr=True)
 
 
 def spool_tick(spool: Spool, sample: Callable[[Mark | None], tuple[Tick, Mark]]) -> Tick:
@@ -109,7 +109,7 @@ def sync_beside(holder: Peer, fleet: Destination, home: Home) -> None:
             f"an agent ({holder}) samples this host and does not deliver to {fleet.where}: gua stop, then gua daemon; "
             "no tick was taken"
         )
-    say(safe(f"an agent ({holder}) samples this host: no tick was taken"))
+    print_line(safe(f"an agent ({holder}) samples this host: no tick was taken"))
     with Spool(home.spool, destinations=None) as spool:
         deliver_spooled(spool, [fleet], home, patience_seconds=_PATIENCE_SECONDS, prints_counts=True)
 

@@ -14,7 +14,7 @@ from gua.core.plaintext import aligned, pad, pad_left, safe
 from gua.report.questions import Question
 from gua.store.database import REPORT_SETTINGS, view_call
 from gua.store.report_views import report_views
-from gua.store.user_query import Answer
+from gua.store.user_query import StatementResult
 
 SCHEMA: Final = "gua.sql/1"
 _WIDEST: Final = 60
@@ -22,31 +22,31 @@ _NUMBERS: Final = ("UInt", "Int", "Float", "Decimal")
 _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
 
 
-def to_text(answer: Answer) -> str:
+def to_text(result: StatementResult) -> str:
     """Return the rows as a table, numbers right-aligned; long values are shortened in the middle, NULL is a dash."""
     rows = [
-        [safe(name, _WIDEST) for name in answer.names],
-        *(["-" if value is None else safe(_text(value), _WIDEST) for value in row] for row in answer.rows),
+        [safe(name, _WIDEST) for name in result.names],
+        *(["-" if value is None else safe(_text(value), _WIDEST) for value in row] for row in result.rows),
     ]
-    kinds = [kind.removeprefix("LowCardinality(").removeprefix("Nullable(") for kind in answer.types]
-    count = f"{len(answer.rows)} row{'' if len(answer.rows) == 1 else 's'}"
+    kinds = [kind.removeprefix("LowCardinality(").removeprefix("Nullable(") for kind in result.types]
+    count = f"{len(result.rows)} row{'' if len(result.rows) == 1 else 's'}"
     lines = aligned(rows, [pad_left if kind.startswith(_NUMBERS) else pad for kind in kinds])
     return "".join(f"{line}\n" for line in (*lines, count))
 
 
-def to_csv(answer: Answer) -> str:
+def to_csv(result: StatementResult) -> str:
     """Return RFC 4180 CSV with a header row; NULL is empty, text that looks like a formula gets a ' prefix."""
     written = io.StringIO()
     writer = csv.writer(written)
-    writer.writerow([safe(name) for name in answer.names])
-    writer.writerows([_cell(value) for value in row] for row in answer.rows)
+    writer.writerow([safe(name) for name in result.names])
+    writer.writerows([_cell(value) for value in row] for row in result.rows)
     return written.getvalue()
 
 
-def to_json(answer: Answer) -> str:
+def to_json(result: StatementResult) -> str:
     """Return one object with the typed columns and each row as an object; times are RFC 3339 in UTC."""
-    columns = [{"name": name, "type": kind} for name, kind in zip(answer.names, answer.types, strict=True)]
-    rows = [dict(zip(answer.names, map(_plain, row), strict=True)) for row in answer.rows]
+    columns = [{"name": name, "type": kind} for name, kind in zip(result.names, result.types, strict=True)]
+    rows = [dict(zip(result.names, map(_plain, row), strict=True)) for row in result.rows]
     return json.dumps({"schema": SCHEMA, "columns": columns, "rows": rows}, ensure_ascii=True, allow_nan=False) + "\n"
 
 
@@ -89,7 +89,7 @@ def _plain(value: object) -> object:
 
 
 _HEAD = """\
--- What this report asks of its store, in this order. Save it as report.sql, then, on a server:
+-- The queries of this report, in their order. Save it as report.sql, then, on a server:
 --   clickhouse-client --host HOST --queries-file report.sql
 -- on an embedded store, while nothing else uses it:
 --   clickhouse local --path STORE/data --queries-file report.sql

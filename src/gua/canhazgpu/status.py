@@ -135,8 +135,8 @@ def _reserved(
     if until_ms is not None:
         row |= {"details": f"expires in {lasting(until_ms - now_ms)}", "expiry_time": to_rfc3339(until_ms)}
     else:
-        looked_ms = now_ms - round((card.get("sample_age_seconds") or 0) * 1000)
-        row |= {"details": f"heartbeat {lasting(now_ms - looked_ms)} ago", "last_heartbeat": to_rfc3339(looked_ms)}
+        sampled_ms = now_ms - round((card.get("sample_age_seconds") or 0) * 1000)
+        row |= {"details": f"heartbeat {lasting(now_ms - sampled_ms)} ago", "last_heartbeat": to_rfc3339(sampled_ms)}
     row["validation"] = _validation(used_mb, holders)
     others = sorted({_user(holder) for holder in holders if holder.get("uid") not in {None, reservation["uid"]}})
     return row | ({"foreign_users": others} if others else {})

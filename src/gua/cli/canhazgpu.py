@@ -17,15 +17,15 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from gua.app.local_agent import first_answer, places
+from gua.app.local_agent import first_response, places
 from gua.app.output import print_error
-from gua.app.reserving import Grant, ask, become, card_choice, clock, environment, reserve, wait_limit_ms
+from gua.app.reserving import Grant, become, card_choice, clock, environment, query_agent, reserve, wait_limit_ms
 from gua.canhazgpu import status as of_status
 from gua.cli.reservations import check_run
 from gua.core.durations import parse_duration_ms, to_rfc3339
 from gua.core.errors import GuaError, NotNowError, UsageError
 from gua.core.plaintext import safe
-from gua.local_socket.client import ask_status
+from gua.local_socket.client import query_status
 from gua.state.directory import reading_home
 
 NAME: Final = "canhazgpu"
@@ -129,7 +129,7 @@ def reserve_by_hand(
 @app.command("release")
 def release(*, gpu_ids: IdsOption = None) -> None:
     """Release the GPUs reserved by hand, or those named."""
-    answer = ask(_tried(), {"ask": "release", **(card_choice(None, gpu_ids) if gpu_ids else {})})
+    answer = query_agent(_tried(), {"ask": "release", **(card_choice(None, gpu_ids) if gpu_ids else {})})
     numbers = sorted(number for each in answer.get("released") or () for number in each["gpus"])
     if numbers:
         typer.echo(f"Released {len(numbers)} GPU(s): {_bracketed(numbers)}")
@@ -140,7 +140,7 @@ def release(*, gpu_ids: IdsOption = None) -> None:
 @app.command("queue")
 def queue(*, as_json: Annotated[bool, typer.Option("-j", "--json", help="As JSON.")] = False) -> None:
     """Show who waits."""
-    waiting = ask(_tried(), {"ask": "queue"}).get("queue") or []
+    waiting = query_agent(_tried(), {"ask": "queue"}).get("queue") or []
     if as_json:
         typer.echo(json.dumps(_queue_object(waiting), indent=2))
     elif not waiting:
@@ -158,7 +158,7 @@ def report(
 ) -> None:
     """Show reserved hours by user."""
     now_ms = time.time_ns() // 1_000_000
-    answer = ask(_tried(), {"ask": "reservations", "since_ms": now_ms - days * 24 * 3_600_000})
+    answer = query_agent(_tried(), {"ask": "reservations", "since_ms": now_ms - days * 24 * 3_600_000})
     usage = of_status.usage(answer.get("reservations") or [], days=days, now_ms=now_ms)
     typer.echo(json.dumps(usage, indent=2) if as_json else of_status.usage_table(usage), nl=as_json)
 
@@ -215,7 +215,7 @@ def _reserved(  # noqa: PLR0917 - parts of a request
 ) -> Grant:
     request = {"kind": kind, **card_choice(gpus, gpu_ids), "wait_ms": wait_limit_ms(wait, nonblock=nonblock), **more}
     try:
-        return reserve(_tried(), request, say=print_error)
+        return reserve(_tried(), request, progress=print_error)
     except NotNowError as error:
         if gpu_ids is not None:
             raise
@@ -233,7 +233,7 @@ def _not_enough(requested: int) -> str | None:
 
 
 def _rows(threshold_mb: int) -> list[of_status.Row]:
-    reported = first_answer(_tried(), ask_status)
+    reported = first_response(_tried(), query_status)
     return of_status.rows(
         reported,
         now_ms=time.time_ns() // 1_000_000,

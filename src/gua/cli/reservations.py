@@ -15,8 +15,8 @@ import typer
 
 from gua.app import reserving
 from gua.app.local_agent import places
-from gua.app.output import say
-from gua.app.reserving import ask, become, card_choice, described, environment, parse_labels, wait_limit_ms
+from gua.app.output import print_line
+from gua.app.reserving import become, card_choice, described, environment, parse_labels, query_agent, wait_limit_ms
 from gua.cli.options import AgentStateOption, SocketOption, flag, value
 from gua.core.durations import format_duration, parse_duration_ms
 from gua.core.errors import UnavailableError, UsageError
@@ -89,7 +89,7 @@ def run(
         "accept_unknown": accept_unknown,
         "beside_scheduler": beside_scheduler,
     }
-    grant = reserving.reserve(_tried(socket, state_dir), request, say=_note)
+    grant = reserving.reserve(_tried(socket, state_dir), request, progress=_note)
     _note(f"reserved {described(grant.reservation)}")
     become(program, grant, environment(grant, os.environ, by_uuid=visible == "uuid"), timeout_ms=timeout_ms)
 
@@ -148,7 +148,7 @@ def reserve(
         "accept_unknown": accept_unknown,
         "beside_scheduler": beside_scheduler,
     }
-    grant = reserving.reserve(_tried(socket, state_dir), request, say=_note)
+    grant = reserving.reserve(_tried(socket, state_dir), request, progress=_note)
     if short:
         sys.stdout.write(grant.gpus)
         return
@@ -170,7 +170,7 @@ def extend(
         gua extend --for 2h
     """
     request = {"ask": "extend", "for_ms": parse_duration_ms(lasts), **_named(ids, gpu_ids)}
-    longer = ask(_tried(socket, state_dir), request).get("extended") or ()
+    longer = query_agent(_tried(socket, state_dir), request).get("extended") or ()
     if not longer:
         raise UnavailableError("nothing of yours is reserved by hand: gua reserve takes cards")
     for reservation in longer:
@@ -193,7 +193,7 @@ def release(
         gua release
         gua release --gpu-ids 0,3
     """
-    released = ask(_tried(socket, state_dir), {"ask": "release", **_named(ids, gpu_ids)}).get("released") or ()
+    released = query_agent(_tried(socket, state_dir), {"ask": "release", **_named(ids, gpu_ids)}).get("released") or ()
     for reservation in released:
         typer.echo(f"released {described({**reservation, 'until_ms': None})}")
     if not released:
@@ -211,7 +211,7 @@ def queue(
     Example:
         gua queue
     """
-    waiting = ask(_tried(socket, state_dir), {"ask": "queue"}).get("queue") or []
+    waiting = query_agent(_tried(socket, state_dir), {"ask": "queue"}).get("queue") or []
     if as_json:
         typer.echo(json.dumps({"schema": "gua.queue/1", "queue": waiting}))
         return
@@ -228,7 +228,7 @@ def queue(
 
 
 def _note(line: str) -> None:
-    say(f"gua: {line}", to_stderr=True)
+    print_line(f"gua: {line}", to_stderr=True)
 
 
 def _tried(socket: Path | None, state_dir: Path | None) -> list[Path]:

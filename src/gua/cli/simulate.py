@@ -16,7 +16,7 @@ import typer
 
 from gua.agent import signals
 from gua.agent.delivery import BATCH_TICKS, drain
-from gua.app.output import print_error, say
+from gua.app.output import print_error, print_line
 from gua.cli.options import value
 from gua.core.durations import format_duration, parse_duration_ms
 from gua.core.errors import UnavailableError
@@ -107,7 +107,7 @@ def _deliver(spool: Spool, landing: Landing, trouble: str | None) -> str | None:
     if drained.refused:
         print_error(f"the endpoint refused {drained.refused} ticks for good: see its log")
     if trouble is not None:
-        say(f"delivering again: {drained.landed} ticks")
+        print_line(f"delivering again: {drained.landed} ticks")
     return None
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Final, NoReturn
 
-from gua.app.local_agent import first_answer, other_agent, places
+from gua.app.local_agent import first_response, other_agent, places
 from gua.cli.options import (
     AgentStateOption,
     PidFileOption,
@@ -24,7 +24,7 @@ from gua.cli.options import (
     value,
 )
 from gua.core.errors import DataError, GuaError, UnavailableError, UsageError
-from gua.local_socket.client import NobodyError, ask_status
+from gua.local_socket.client import NobodyError, query_status
 from gua.state.directory import Home, reading_home
 
 STALLED: Final = 1
@@ -87,7 +87,7 @@ def command(
     home = reading_home(state_dir, os.environ)
     tried = places(socket, home)
     try:
-        status = first_answer(tried, ask_status)
+        status = first_response(tried, query_status)
     except GuaError as error:
         _give_up(error, tried, Home(home), pid_file, as_json=as_json)
     from gua.report.status.text import render_status  # noqa: PLC0415 - after the response

@@ -92,8 +92,8 @@ def show(*, store: StoreOption = None, cluster: ClusterOption = None, replicatio
     Example:
         gua schema show --store clickhouse://owner@db.example:8123 --cluster lab
     """
-    form = _form(store, cluster, replication)
-    for statement in form.statements(Retention()):
+    topology = _topology(store, cluster, replication)
+    for statement in topology.statements(Retention()):
         typer.echo(f"-- {statement.name}\n{statement.sql};\n")
 
 
@@ -104,10 +104,10 @@ def grants(*, store: StoreOption = None, cluster: ClusterOption = None, replicat
     Example:
         gua schema grants --store clickhouse://owner@db.example:8123
     """
-    form = _form(store, cluster, replication)
-    if form.embedded:
+    topology = _topology(store, cluster, replication)
+    if topology.embedded:
         raise UsageError("an embedded store has no users: name a server with --store")
-    on_cluster = form.cluster is not None
+    on_cluster = topology.cluster is not None
     for title, lines in (
         ("the schema's owner: gua schema apply, gua rollup", owner_grants(cluster=on_cluster)),
         ("the Collector: adds points, reads nothing", writer_grants(cluster=on_cluster)),
@@ -139,7 +139,7 @@ def check(*, store: StoreOption = None) -> None:
         typer.echo(f"{opened.dsn}: schema version {SCHEMA_VERSION}, as it should be")
 
 
-def _form(store: str | None, cluster: str | None, replication: Replication | None) -> Topology:
+def _topology(store: str | None, cluster: str | None, replication: Replication | None) -> Topology:
     embedded = isinstance(parse_dsn(store_address(store)), EmbeddedDsn)
     return current_topology({}, lambda *_: [], embedded=embedded, cluster=cluster, replication=replication)
 
@@ -201,6 +201,6 @@ def sql(
         raise UsageError("--csv and --json are two forms: choose one")
     text = user_query.statement(sys.stdin.read() if sql == "-" else sql)
     with opening.open_reader(store) as opened:
-        answer = opened.answer(text)
-    form = sql_text.to_csv if as_csv else sql_text.to_json if as_json else sql_text.to_text
-    sys.stdout.write(form(answer))
+        result = opened.answer(text)
+    render = sql_text.to_csv if as_csv else sql_text.to_json if as_json else sql_text.to_text
+    sys.stdout.write(render(result))

@@ -11,14 +11,14 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
-from gua.app.local_agent import first_answer, places
+from gua.app.local_agent import first_response, places
 from gua.app.output import print_error
 from gua.app.store_address import is_socket_named
 from gua.cli.completion import owners, values
 from gua.cli.options import HostsOption, SocketOption, StoreOption, WidthOption, check_width, flag, style_for, value
 from gua.core.durations import parse_duration_ms
 from gua.core.errors import UsageError
-from gua.local_socket.client import NobodyError, ask_status
+from gua.local_socket.client import NobodyError, query_status
 from gua.report.top.model import SORTS, Snapshot, TopView, chosen_cards, chosen_holders
 from gua.report.top.snapshots import snapshot_of_agent
 from gua.report.top.text import render_top, render_top_json
@@ -108,7 +108,7 @@ def open_source(
     if named or not store:
         tried = places(socket, home)
         try:
-            first_answer(tried, ask_status)
+            first_response(tried, query_status)
         except NobodyError:
             if named:
                 raise
@@ -120,7 +120,7 @@ def open_source(
 
 
 def _of_agent(tried: list[Path], hosts: Sequence[str]) -> Snapshot:
-    where, status = first_answer(tried, lambda path: (path, ask_status(path)))
+    where, status = first_response(tried, lambda path: (path, query_status(path)))
     snapshot = snapshot_of_agent(status, where=str(where))
     if hosts and set(hosts) - set(snapshot.hosts):
         msg = f"the agent here is that of {', '.join(snapshot.hosts)}: name the store that has others with --store"

@@ -53,7 +53,7 @@ class NoAnswerError(TransientError):
     """A process listens at the path but does not answer in time, or the connection broke."""
 
 
-def ask_status(path: Path, *, timeout_seconds: float = ASK_SECONDS) -> dict[str, Any]:
+def query_status(path: Path, *, timeout_seconds: float = ASK_SECONDS) -> dict[str, Any]:
     """Return the status object of the agent at ``path``: from a trusted process, but of unvalidated shape.
 
     Raises NobodyError, NoAnswerError, UnavailableError (not allowed, or not trusted), DataError (not a status).
@@ -104,7 +104,7 @@ class Conversation(AbstractContextManager["Conversation"]):
         with _translated(self.path):
             return _checked(self.path, self._lines.object(deadline=time.monotonic() + seconds))
 
-    def say(self, message: Mapping[str, object], *, seconds: float = ASK_SECONDS) -> None:
+    def send(self, message: Mapping[str, object], *, seconds: float = ASK_SECONDS) -> None:
         """Send one more line. Raises the errors of :meth:`next`."""
         with _translated(self.path):
             send_line(self._connection, message, seconds=seconds)
@@ -160,7 +160,7 @@ class RemoteReader(AbstractContextManager["RemoteReader"]):
 
     def _answers(self, view: str, parameters: Mapping[str, object]) -> Iterator[list[object]]:
         deadline = time.monotonic() + VIEW_SECONDS
-        self._conversation.say({"view": view, "parameters": dict(parameters)}, seconds=VIEW_SECONDS)
+        self._conversation.send({"view": view, "parameters": dict(parameters)}, seconds=VIEW_SECONDS)
         answer: Mapping[str, Any] = {"more": True}
         while answer.get("more") is True:
             answer = self._conversation.next(seconds=deadline - time.monotonic())

@@ -92,7 +92,7 @@ def read_enrollment(home: Path) -> Enrollment | None:
     raise UnavailableError(f"{path} {what}: run gua enroll again, or gua enroll --remove")
 
 
-def keep_enrollment(home: Path, enrollment: Enrollment, authorities: bytes | None) -> Enrollment:
+def store_enrollment(home: Path, enrollment: Enrollment, authorities: bytes | None) -> Enrollment:
     """Store the enrollment atomically, its CA certificates (PEM) beside it; return it with their path.
 
     ``home`` was returned by :func:`~gua.state.directory.prepare_home`. Each file is written with mode 0600 under a

@@ -291,10 +291,10 @@ class Store(AbstractContextManager["Store"]):
             with self._handles.lent(ALONE) as handle:
                 return self._query(handle, sql, parameters, settings)
 
-    def answer(self, sql: str) -> user_query.Answer:
+    def answer(self, sql: str) -> user_query.StatementResult:
         """Return the result of a user's read-only statement; see :mod:`user_query`."""
         if self._directory is None:
-            return user_query.ask(self._client, self.dsn, sql, settings={})
+            return user_query.run_statement(self._client, self.dsn, sql, settings={})
         if DATABASE in sql and not self._has_views:
             for statement in report_views().statements():
                 self._command(statement, {})
@@ -302,7 +302,7 @@ class Store(AbstractContextManager["Store"]):
         client = connect(self.dsn, data=str(self._directory.data))
         try:
             settings = {**self._settings, **(_REPORT_SETTINGS if DATABASE in sql else {})}
-            return user_query.ask(client, self.dsn, sql, settings=settings)
+            return user_query.run_statement(client, self.dsn, sql, settings=settings)
         finally:
             client.close()
 

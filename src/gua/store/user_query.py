@@ -25,7 +25,7 @@ _CHANGEABLE: Final = 2
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Answer:
+class StatementResult:
     """Result of a user's statement: column names, ClickHouse types, and rows of Python values."""
 
     names: tuple[str, ...]
@@ -46,7 +46,9 @@ def statement(sql: str) -> str:
     return text
 
 
-def ask(client: Client, dsn: EmbeddedDsn | ServerDsn, sql: str, *, settings: dict[str, object]) -> Answer:
+def run_statement(
+    client: Client, dsn: EmbeddedDsn | ServerDsn, sql: str, *, settings: dict[str, object]
+) -> StatementResult:
     """Return the result of a user's statement; ``settings`` are the store's own query settings.
 
     An embedded engine's ``client`` stays read-only afterwards: pass a separate one.
@@ -68,7 +70,7 @@ def ask(client: Client, dsn: EmbeddedDsn | ServerDsn, sql: str, *, settings: dic
     names, types = tuple(result.column_names), tuple(each.name for each in result.column_types)
     if not result.result_rows:  # chDB returns no columns for an empty result
         names, types = tuple(str(each[0]) for each in columns), tuple(str(each[1]) for each in columns)
-    return Answer(names=names, types=types, rows=result.result_rows)
+    return StatementResult(names=names, types=types, rows=result.result_rows)
 
 
 def _limits(client: Client, settings: dict[str, object]) -> dict[str, object]:

@@ -281,7 +281,7 @@ def test_the_minute_of_a_place_begins_when_the_agent_went_however_long_it_was_si
         passed.append(3600)
 
     agents = Agents(tmp_path / "agent.sock", waits, gives)
-    assert reserve([agents.path], {"kind": "manual", "count": 1}, say=said.append).gpus == "0"
+    assert reserve([agents.path], {"kind": "manual", "count": 1}, progress=said.append).gpus == "0"
     agents.close()
     assert said == ["waiting: 1 request is before yours"]
 
@@ -293,7 +293,7 @@ def test_who_was_told_nothing_gives_an_agent_that_only_ends_a_minute(tmp_path: P
     # The first may have ended before the client looked at its clock.
     agents = Agents(tmp_path / "agent.sock", ends, ends)
     with pytest.raises(NoAgentError, match="went away while you waited"):
-        reserve([agents.path], {"kind": "manual", "count": 1}, say=print)
+        reserve([agents.path], {"kind": "manual", "count": 1}, progress=print)
     agents.close()
     assert 60 < sum(passed) < 110
 
@@ -312,7 +312,7 @@ def test_a_wait_is_as_long_as_it_was_to_be_however_many_agents_it_sees(tmp_path:
 
     agents = Agents(tmp_path / "agent.sock", waits, waits, waits, over)
     with pytest.raises(NotNowError):
-        reserve([agents.path], {"kind": "run", "count": 1, "wait_ms": 600_000}, say=said.append)
+        reserve([agents.path], {"kind": "run", "count": 1, "wait_ms": 600_000}, progress=said.append)
     agents.close()
     assert [request["wait_ms"] for request in agents.asked] == [600_000, 359_500, 119_000, 0]
     assert len({request["place"] for request in agents.asked}) == 1

@@ -35,7 +35,7 @@ def test_one_agent_has_the_host_until_it_releases_it(name: str) -> None:
     first, second = HostLock(name), HostLock(name)
     assert second.holder() is None
     first.acquire()
-    assert second.holder() == Peer(pid=os.getpid(), uid=os.getuid())
+    assert second.holder() == Peer(pid=os.getpid(), uid=os.getuid(), gid=os.getgid())
     with pytest.raises(UnavailableError):
         second.acquire()
     first.release()

@@ -9,13 +9,13 @@ from typing import Any, Final
 
 from gua.allocation.sources import Opener, look_around, open_sources
 from gua.app.doctor.finding import Finding, ok, skipped, warning
-from gua.app.local_agent import first_answer, places
+from gua.app.local_agent import first_response, places
 from gua.app.settings import PATIENCE_SECONDS, settle
 from gua.core.allocation import CardKey
 from gua.core.errors import GuaError
 from gua.core.ports import CardReader
 from gua.core.untrusted import list_in, objects_in, text_in
-from gua.local_socket.client import ask_status
+from gua.local_socket.client import query_status
 
 _TITLE: Final = "allocation"
 _REMEDY: Final = "docs/allocation.md says what each source needs; until then allocation is unknown"
@@ -90,7 +90,7 @@ def _source(name: str, what: str | None, reason: str | None) -> Finding:
 def status_of_agent(home: Path) -> Mapping[str, Any] | None:
     """Return the status object of this host's agent, ``None`` if none is reachable."""
     try:
-        return first_answer(places(None, home), ask_status)
+        return first_response(places(None, home), query_status)
     except GuaError:
         return None
 
