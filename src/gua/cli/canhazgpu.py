@@ -268,7 +268,7 @@ def _queue_object(waiting: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _label(note: str | None, user: str | None) -> str | None:
-    """Return the note, after the name that was given: who it is comes from the socket, whatever they say."""
+    """Return the note after the entered name, which is only shown: the owner is the user of the socket's peer."""
     return ": ".join(part for part in (user, note) if part) or None
 
 

@@ -91,7 +91,7 @@ def load(name: str) -> typer.Typer:
 
 
 def made(name: str) -> Any:  # noqa: ANN401 - typer's class is private
-    """Return the command as the library runs it; a group is below one of no name."""
+    """Return the command as the library runs it; a group is a subcommand of an unnamed one."""
     from typer.main import get_command  # noqa: PLC0415 - as above
 
     command = get_command(load(name))
@@ -100,9 +100,9 @@ def made(name: str) -> Any:  # noqa: ANN401 - typer's class is private
 
 
 def leave_plain_values(command: Any, parent: typer.Context | None = None) -> None:  # noqa: ANN401 - as above
-    """Let the parameters of a command, and of those below it, take what is as it is to be (text, a path, nothing).
+    """Let the parameters of a command and its subcommands accept plain values (text, paths, none) without conversion.
 
-    The library takes every value through pydantic, and loading that takes longer than all the rest of a command.
+    The library converts every value with pydantic, and loading that takes longer than all the rest of a command.
     """
     from typer import Context  # noqa: PLC0415 - as above
     from typer.core import TyperArgument, TyperOption  # noqa: PLC0415 - as above
@@ -140,7 +140,7 @@ def _leave(parameter: TyperOption | TyperArgument) -> None:
 
 
 def _grouped(groups: Mapping[str, tuple[str, ...]]) -> type[TyperCommand]:
-    """Return a command whose help lists its parameters by name in these groups, and all others after them."""
+    """Return a command class whose help lists parameters in these groups of names, and all others after them."""
     from typer.core import TyperCommand  # noqa: PLC0415 - as above
 
     class Grouped(TyperCommand):
@@ -157,6 +157,6 @@ def _grouped(groups: Mapping[str, tuple[str, ...]]) -> type[TyperCommand]:
 
 
 def _help(function: object) -> str:
-    """Return a docstring as help in which indented blocks, the example above all, keep their lines."""
+    """Return a docstring as help, with the lines of indented blocks such as the example preserved."""
     paragraphs = (inspect.getdoc(function) or "").split("\n\n")
     return "\n\n".join(f"\b\n{text}" if "\n " in text else text for text in paragraphs)

@@ -50,7 +50,7 @@ LONGEST_INTERVAL_MS: Final = 10 * 60 * 1_000
 ACTIVITY_GPM: Final = "gpm"
 ACTIVITY_OFF: Final = "off"
 OPTIONAL_VALUES: Final = {"daemon": {"--prometheus": DEFAULT}}
-"""Options whose value may be left out, by command, and what it is then."""
+"""Default values of options that may be given without one, by command."""
 
 IgnoreProcessOption = Annotated[
     list[str] | None,
@@ -110,7 +110,7 @@ class ServingOptions:
     ] = False
 
     def at(self, address: str | None) -> Serving | None:
-        """Return what is served at the address that ``--prometheus`` names. Raises UsageError."""
+        """Return the metrics endpoint at the address of ``--prometheus``. Raises UsageError."""
         names = self.prometheus_name or ()
         return serving(address, os.environ, is_compatible=self.compatible, names=names)
 
@@ -321,7 +321,7 @@ def exporter(
 
 
 def parse_activity(text: str | None) -> bool:
-    """Return whether performance counters are read. Raises UsageError for what is neither gpm nor off."""
+    """Return whether performance counters are read. Raises UsageError for any word but gpm and off."""
     chosen = (text or ACTIVITY_OFF).strip().lower()
     if chosen not in {ACTIVITY_GPM, ACTIVITY_OFF}:
         raise UsageError(f"--activity {text!r} is unknown: take {ACTIVITY_GPM} or {ACTIVITY_OFF}")
@@ -329,7 +329,7 @@ def parse_activity(text: str | None) -> bool:
 
 
 def parse_interval_ms(text: str, *, of: str = "--interval") -> int:
-    """Return an interval in ms. Raises UsageError, naming whose it is, if it is none or not within 1 s and 10 min."""
+    """Return an interval in ms. Raises UsageError that names its source ``of`` unless it is within 1 s and 10 min."""
     try:
         interval_ms = parse_duration_ms(text)
     except UsageError as error:

@@ -108,7 +108,7 @@ def command(
 
 
 def _scenario(*, seed: int, gpus: int, ticks: int | None, interval: str, days: int | None) -> Scenario:
-    """Return what to simulate. Raises UsageError, of one line, for what does not make sense."""
+    """Return the scenario. Raises UsageError for contradicting or empty options."""
     interval_ms = parse_duration_ms(interval)
     if ticks is not None and days is not None:
         raise UsageError("--ticks and --days exclude each other: give one of them")
@@ -165,7 +165,7 @@ def _report(reader: Store, scenario: Scenario, whence: Origin, *, output: Output
 
 
 class _Progress:
-    """A line on standard error that says how far the simulation is, if that is a terminal; gone when closed."""
+    """Progress of the simulation on standard error, if that is a terminal; removed when closed."""
 
     def __init__(self, total: int) -> None:
         self._total = total
@@ -182,7 +182,7 @@ class _Progress:
             sys.stderr.flush()
 
     def close(self) -> None:
-        """Take the line back."""
+        """Remove the line."""
         if self._shown:
             sys.stderr.write("\r\x1b[K")
             sys.stderr.flush()

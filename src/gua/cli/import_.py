@@ -182,7 +182,7 @@ def _deliver(  # noqa: PLR0917 - parts of a recording's import
     *,
     process_files: int = 0,
 ) -> None:
-    """Check the whole recording, deliver its ticks, and say what they were and what had to be assumed."""
+    """Check the whole recording, deliver its ticks, and print what was imported and assumed."""
     survey = recording.survey(row_interval_ms(interval))
     check_newest(files, survey.last_ms)
     made = origin_of_import(host or DEFAULT_HOST, survey.interval_ms)
@@ -220,7 +220,7 @@ def canhazgpu(
 
 
 def _uuids(cards: str | None, history: ReservedHistory, host: str) -> list[str]:
-    """Return a name for each index. Raises UsageError where fewer were given than the history has."""
+    """Return the UUID or a made-up name of each index. Raises UsageError for fewer UUIDs than cards."""
     most = history.cards[-1] + 1
     if cards is None:
         return [f"canhazgpu-{host}-{index}" for index in range(most)]
@@ -233,7 +233,7 @@ def _uuids(cards: str | None, history: ReservedHistory, host: str) -> list[str]:
 def _summary_of_reservations(
     history: ReservedHistory, host: str, newest_ms: int, uuids: list[str], *, is_given: bool
 ) -> Iterator[str]:
-    """Return what was imported, what was left out and what had to be assumed, a line each."""
+    """Yield one line for each thing that was imported, left out or assumed."""
     records = history.records
     hours = sum(record.until_ms - record.since_ms for record in records) / HOUR_MS
     reservations = len({record.id for record in records})
@@ -295,7 +295,7 @@ def gua_sqlite(
 
 
 def _summary_of_histories(histories: Histories, *, has_interval: bool) -> Iterator[str]:
-    """Return what was imported, what was left out and what had to be assumed, a line each."""
+    """Yield one line for each thing that was imported, left out or assumed."""
     counts = histories.taken
     hosts = histories.hosts
     where = f"host {safe(hosts[0])}" if len(hosts) == 1 else f"{len(hosts)} hosts"
@@ -355,7 +355,7 @@ def otlp_json(
 
 
 class _Counted:
-    """Counts ticks on their way."""
+    """Counts the ticks that it passes on."""
 
     def __init__(self) -> None:
         self.number = self.card_ticks = self.last_ms = 0

@@ -31,7 +31,7 @@ def value(metavar: str, envvar: str, text: str, *names: str, **limits: Any) -> o
 
 
 def path_value(metavar: str, envvar: str, text: str, *names: str) -> object:
-    """Return an option with a path that need not be readable yet: what opens it says what is wrong with it."""
+    """Return an option with a path that need not be readable: opening it reports the error."""
     return typer.Option(*names, metavar=metavar, envvar=envvar, help=text, readable=False)
 
 
@@ -90,7 +90,7 @@ WidthOption = Annotated[int | None, value("COLUMNS", "GUA_WIDTH", "Columns of te
 
 
 def with_groups(command: Callable[..., T]) -> Callable[..., T]:
-    """Let a command that takes dataclasses of options have each of their fields as an option of its own."""
+    """Return the command with each field of its dataclass parameters as an option of its own."""
     groups: dict[str, Any] = {}
     parameters: list[inspect.Parameter] = []
     for name, parameter in inspect.signature(command, eval_str=True).parameters.items():

@@ -140,7 +140,7 @@ class OutputOptions:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Output:
-    """What is printed: ``shown`` are the sections printed, ``named`` those of them that somebody chose."""
+    """What is printed: ``shown`` are the printed sections, ``named`` those of them that an option names."""
 
     options: OutputOptions
     shown: tuple[str, ...]
@@ -157,7 +157,7 @@ class Output:
 
     @property
     def if_cheap(self) -> frozenset[str]:
-        """Return the sections that nobody named: those of a page, and what a condition looks at."""
+        """Return the sections that no option names: those of a page, and those of conditions."""
         return self.sections - self.named
 
     def render(self, report: Report, style: Style) -> list[str]:
@@ -277,7 +277,7 @@ def next_steps(context: typer.Context) -> Steps:
 
 
 def next_steps_of_demo(context: typer.Context, store: str | None) -> Steps:
-    """Return those that go on from ``gua demo``, whose ticks are gone unless they are kept in a store."""
+    """Return the commands that go on from ``gua demo``, whose ticks are deleted unless a store is named."""
     if store is None:
         return Steps(report=_again(context), explain=None, store=None, then="gua doctor")
     kept = f"--store {shlex.quote(without_password(store))}"
@@ -285,7 +285,7 @@ def next_steps_of_demo(context: typer.Context, store: str | None) -> Steps:
 
 
 def is_typed(context: typer.Context, name: str) -> bool:
-    """Return whether an option stands on the command line, and not in a variable."""
+    """Return whether an option is on the command line, not in a variable."""
     source = context.get_parameter_source(name)
     return source is not None and source.name == "COMMANDLINE"
 

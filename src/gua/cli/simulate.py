@@ -72,7 +72,7 @@ def simulate(
 
 DESTINATION: Final = "endpoint"
 ALIVE: Final = "alive"
-"""The file of the state directory that is touched in every turn, for whoever checks the process from outside."""
+"""File of the state directory that is touched in every turn, for health checks from outside."""
 _LONGEST_WAIT_MS: Final = 10_000
 
 
@@ -97,7 +97,7 @@ def send_when_due(ticks: Iterator[Tick], spool: Spool, landing: Landing, alive: 
 
 
 def _deliver(spool: Spool, landing: Landing, trouble: str | None) -> str | None:
-    """Send what waits and return what is in the way, ``None`` if nothing is; says it when that changes."""
+    """Deliver the spooled ticks; return the error, ``None`` without one. Prints a message when that changes."""
     try:
         drained = drain(spool, DESTINATION, landing)
     except UnavailableError as error:

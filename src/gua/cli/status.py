@@ -104,7 +104,7 @@ def command(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Threshold:
-    """How much memory makes a card held: so many bytes, or that part (0 to 1) of the card's memory."""
+    """Memory from which a card is held: bytes, or a ratio (0 to 1) of the card's memory."""
 
     bytes: int | None = None
     ratio: float | None = None
@@ -122,7 +122,7 @@ def _all(store: str | None, width: int | None, *, as_json: bool) -> int:
 
 
 def parse_threshold(text: str) -> Threshold:
-    """Return the threshold that is written; a number alone is MiB, as in canhazgpu. Raises UsageError."""
+    """Return the parsed threshold; a number alone is MiB, as in canhazgpu. Raises UsageError."""
     from gua.imports.values import BYTES_PER_UNIT, MIB  # noqa: PLC0415 - only with this option
 
     match = _SIZE.fullmatch(text.strip())
@@ -136,9 +136,9 @@ def parse_threshold(text: str) -> Threshold:
 
 
 def with_threshold(status: dict[str, Any], threshold: Threshold) -> dict[str, Any]:
-    """Return a status whose cards are judged by another threshold.
+    """Return the status with its cards classified by another threshold.
 
-    Where a card's memory is not known a part of it is not either, and the agent's own threshold stays.
+    The agent's own threshold remains for a ratio of a card with unknown memory.
     """
     from gua.agent.card_status import judged_again, rules_of  # noqa: PLC0415 - only for another threshold
 

@@ -65,7 +65,7 @@ def command(
 
 
 def end(agent: RunningAgent, path: Path, processes: ProcFs, *, timeout_seconds: float) -> bool:
-    """Ask the agent to end and return whether it did within the time. Raises UnavailableError without permission."""
+    """Send SIGTERM and return whether the agent ended within the time. Raises UnavailableError without permission."""
     deadline = time.monotonic() + timeout_seconds
     descriptor = _open(agent.pid)
     try:
@@ -97,7 +97,7 @@ def end(agent: RunningAgent, path: Path, processes: ProcFs, *, timeout_seconds: 
 
 
 def _open(pid: int) -> int | None:
-    """Return a descriptor that means this process and no later one, ``None`` where the kernel has none (< 5.3)."""
+    """Return a pidfd of the process, ``None`` if the kernel has none (before 5.3)."""
     if not (hasattr(os, "pidfd_open") and hasattr(signal, "pidfd_send_signal")):
         return None  # Python was built for an older system
     try:

@@ -145,7 +145,7 @@ def _topology(store: str | None, cluster: str | None, replication: Replication |
 
 
 def _attach(opened: Store, database: str) -> None:
-    """Attach to the tables and say what came of it; progress goes to standard error."""
+    """Attach to the tables and print the result; progress goes to standard error."""
     done = opened.schema.attach(database, lambda line: typer.echo(line, err=True))
     typer.echo(
         f"{done.views} views read {database}.otel_metrics_gauge and {database}.otel_metrics_sum; "
