@@ -104,7 +104,6 @@ class Schema:
                 database, views, client=self._client, select=self._select, progress=progress
             )
         return landing_database.Attached(
-            database=database,
             views=len(views),
             days=days,
             points=points,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any, Final
 
@@ -98,18 +99,9 @@ def status_of_agent(home: Path) -> Mapping[str, Any] | None:
 def card_keys(reader: Callable[[], CardReader]) -> list[CardKey]:
     """Return the host's cards with all their names, empty if the driver is unreadable."""
     try:
-        cards = reader()
+        with closing(reader()) as cards:
+            read, _ = cards.read()
     except (GuaError, OSError):
         return []
-    try:
-        read, _ = cards.read()
-    except GuaError:
-        return []
-    finally:
-        cards.close()
-    return [
-        CardKey(
-            raw.reading.uuid, raw.reading.index, raw.minor, raw.reading.pci, raw.reading.parent, raw.gpu_instance_id
-        )
-        for raw in read
-    ]
+    readings = ((raw, raw.reading) for raw in read)
+    return [CardKey(one.uuid, one.index, raw.minor, one.pci, one.parent, raw.gpu_instance_id) for raw, one in readings]
