@@ -15,7 +15,7 @@ from measures.host import crowded, new_agent
 from driver.fixture import SimulatedDriver
 from fakes.otlp import Receiver
 from gua.app.destinations import ENDPOINT
-from gua.local_socket.client import ask_status
+from gua.local_socket.client import query_status
 from gua.otlp.encode import encode
 from gua.spool.queue import Spool
 
@@ -44,7 +44,7 @@ def _catch_up(driver: SimulatedDriver, spool: Path, way: str, receiver: Receiver
         begun = time.monotonic()
         late: list[float] = []
         while True:
-            status = ask_status(agent.home / "agent.sock", timeout_seconds=60)
+            status = query_status(agent.home / "agent.sock", timeout_seconds=60)
             late.append(status["last_tick"]["lateness_seconds"])
             receiver.requests.clear()  # they would fill this process's memory
             delivery = status["destinations"][0]

@@ -13,7 +13,7 @@ from measures.host import crowded, new_agent
 
 from driver.fixture import SimulatedDriver
 from fakes.otlp import Receiver
-from gua.local_socket.client import ask_status
+from gua.local_socket.client import query_status
 from servers.agent import GUA, Agent
 from servers.process import poll
 
@@ -34,7 +34,7 @@ def _first_tick(driver: SimulatedDriver, way: str, receiver: Receiver | None) ->
     with new_agent(driver, environment(way)) as agent:
         begun = time.time()
         agent.start(*options(receiver), interval="60s")
-        first = ask_status(agent.home / "agent.sock", timeout_seconds=60)["last_tick"]["time"]
+        first = query_status(agent.home / "agent.sock", timeout_seconds=60)["last_tick"]["time"]
         agent.stop()
     return datetime.fromisoformat(first).timestamp() - begun
 
@@ -64,7 +64,7 @@ def _start_and_stop(agent: Agent) -> tuple[float, float]:
         subprocess.run([*GUA, *arguments], env=agent.environment(), stdout=subprocess.DEVNULL, check=True)
 
     started = seconds_of(lambda: quiet("daemon", "--interval", "30s"))
-    poll(lambda: ask_status(agent.home / "agent.sock", timeout_seconds=60), "the daemon to answer")
+    poll(lambda: query_status(agent.home / "agent.sock", timeout_seconds=60), "the daemon to answer")
     return started, seconds_of(lambda: quiet("stop"))
 
 

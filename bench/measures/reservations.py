@@ -18,9 +18,9 @@ from measures.host import new_agent, pid_of, simulated
 from driver.scenario import MIB, Card, Scenario
 from fakes.desks import opened
 from gua.app.reservations import WithReservations
-from gua.app.reserving import Grant, ask, reserve
+from gua.app.reserving import Grant, query_agent, reserve
 from gua.core.allocation import CardKey
-from gua.local_socket.client import ask_status
+from gua.local_socket.client import query_status
 from gua.reservations.model import Candidate, CardRequest, Granted, Kind, Wish
 from servers.agent import GUA, Agent
 from servers.fixture import uuid
@@ -60,11 +60,11 @@ def socket_of(agent: Agent) -> list[Path]:
 
 
 def taken(agent: Agent, request: dict[str, object]) -> Grant:
-    return reserve(socket_of(agent), request, say=lambda _: None)
+    return reserve(socket_of(agent), request, progress=lambda _: None)
 
 
 def given_back(agent: Agent, grant: Grant) -> None:
-    ask(socket_of(agent), {"ask": "release", "ids": [grant.reservation["id"]]})
+    query_agent(socket_of(agent), {"ask": "release", "ids": [grant.reservation["id"]]})
 
 
 def grants(agent: Agent, times: int) -> None:
@@ -117,7 +117,7 @@ def ends(agent: Agent, times: int) -> None:
         job.kill()
         began = time.monotonic()
         job.communicate()
-        while ask(socket_of(agent), {"ask": "reservations"})["reservations"]:
+        while query_agent(socket_of(agent), {"ask": "reservations"})["reservations"]:
             time.sleep(0.002)
         late.append((time.monotonic() - began) * 1000)
     show("the middle one", middle(late), "ms", END_MS, spread(late))
@@ -129,12 +129,12 @@ def many(agent: Agent) -> None:
     socket = socket_of(agent)[0]
 
     def status_ms() -> float:
-        return middle([timed(lambda: ask_status(socket, timeout_seconds=60)) for _ in range(40)])
+        return middle([timed(lambda: query_status(socket, timeout_seconds=60)) for _ in range(40)])
 
     def status_cpu_ms() -> float:
         before = cpu_ms(pid_of(agent))
         for _ in range(40):
-            ask_status(socket, timeout_seconds=60)
+            query_status(socket, timeout_seconds=60)
         return (cpu_ms(pid_of(agent)) - before) / 40
 
     for _ in range(MANY):  # what a first use takes, once
@@ -147,7 +147,7 @@ def many(agent: Agent) -> None:
     waiting = [
         subprocess.Popen([sys.executable, "-c", _WAIT.format(socket=str(socket), count=MANY)], stdout=subprocess.PIPE)
     ]
-    while len(ask([socket], {"ask": "queue"})["queue"]) < MANY:
+    while len(query_agent([socket], {"ask": "queue"})["queue"]) < MANY:
         time.sleep(0.05)
     time.sleep(3)
     show("more memory", rss_mb(pid_of(agent)) - size, "MB", MEMORY_MB)

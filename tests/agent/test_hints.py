@@ -19,7 +19,7 @@ import pytest
 from driver.fixture import SimulatedDriver
 from driver.scenario import Scenario, Unload
 from fakes.older_database import GENERATIONS, OlderDatabase
-from gua.app.local_agent import of_another, public_socket
+from gua.app.local_agent import other_agent, public_socket
 from gua.state.host_lock import HostLock
 from servers.agent import Agent
 from servers.process import poll
@@ -185,7 +185,7 @@ def test_an_agent_of_another_user_gets_a_folder_where_it_answers_all(
             signal.pause()
         os.read(reading, 1)
         try:
-            said = of_another(os.environ) or ""
+            said = other_agent(os.environ) or ""
         finally:
             os.kill(child, 9)
             os.waitpid(child, 0)

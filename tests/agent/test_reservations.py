@@ -218,7 +218,7 @@ def test_who_asks_an_agent_that_ends_before_it_answers_asks_the_next_one_for_the
     with listening(tmp_path / "agent.sock") as listener:
         thread = threading.Thread(target=answer, args=(listener,))
         thread.start()
-        assert reserve([tmp_path / "agent.sock"], {"kind": "manual", "count": 1}, say=print).gpus == "0"
+        assert reserve([tmp_path / "agent.sock"], {"kind": "manual", "count": 1}, progress=print).gpus == "0"
         thread.join(60)
     assert len(places) == 2
     assert len(set(places)) == 1
@@ -277,7 +277,7 @@ def test_what_nobody_uses_is_given_back_where_the_host_says_so(agent: Agent, sim
     simulated_driver.write(Scenario(FREE))
     agent.start("--idle-release", "6s")
     for gpu in ("0", "1"):
-        reserve([agent.home / "agent.sock"], {"kind": "manual", "cards": [gpu], "for_ms": 600_000}, say=print)
+        reserve([agent.home / "agent.sock"], {"kind": "manual", "cards": [gpu], "for_ms": 600_000}, progress=print)
     simulated_driver.write(Scenario([FREE[0], used, *FREE[2:]]))
     poll(lambda: [each["gpus"] for each in reserved(agent)] == [[1]], "the unused card to be given back")
     assert reserved(agent)[0]["idle_since_ms"] is None

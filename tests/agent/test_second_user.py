@@ -150,7 +150,7 @@ def test_nothing_of_the_agents_own_can_be_read_or_asked(host: Host) -> None:
     assert set(as_user(host.user.uid, tried)) == {"EACCES"}
     refused = host.user.run("status", GUA_SOCKET=str(home / "agent.sock"))
     assert (refused.returncode, refused.stdout) == (4, "")
-    assert refused.stderr.startswith(f"gua: may not ask the agent at {home / 'agent.sock'}: ")
+    assert refused.stderr.startswith(f"gua: may not query the agent at {home / 'agent.sock'}: ")
 
 
 def test_a_user_cannot_stop_it_and_is_told_whose_it_is(host: Host) -> None:

@@ -20,7 +20,7 @@ import pytest
 from driver.fixture import SimulatedDriver
 from driver.scenario import MIB, Card, Process, Scenario
 from fakes.sockets import connected
-from gua.app.reserving import ask, reserve
+from gua.app.reserving import query_agent, reserve
 from servers.agent import GUA, Agent
 from servers.fixture import uuid
 from servers.process import poll
@@ -210,7 +210,7 @@ def test_a_terminal_multiplexer_keeps_the_card_of_what_runs_in_it_and_outlives_i
 def test_a_client_that_is_stopped_between_grant_and_exec_keeps_its_card_until_it_is_killed(host: Agent) -> None:
     code = (
         "import os, signal, sys; from pathlib import Path; from gua.app.reserving import reserve\n"
-        "grant = reserve([Path(sys.argv[1])], {'kind': sys.argv[2], 'count': 1, 'for_ms': 60000}, say=print)\n"
+        "grant = reserve([Path(sys.argv[1])], {'kind': sys.argv[2], 'count': 1, 'for_ms': 60000}, progress=print)\n"
         "os.kill(os.getpid(), signal.SIGSTOP)"
     )
     client = subprocess.Popen([sys.executable, "-c", code, str(host.home / "agent.sock"), "run"])
@@ -252,16 +252,16 @@ def test_two_hundred_clients_at_once_are_served_each_once(host: Agent) -> None:
 
     def ask_for_one() -> None:
         try:
-            grant = reserve(place, {"kind": "run", "count": 1}, say=lambda _: None)
+            grant = reserve(place, {"kind": "run", "count": 1}, progress=lambda _: None)
             (card,) = grant.reservation["cards"]
             with lock:
                 on_card[card] += 1
                 if on_card[card] > 1:
                     faults.append(f"{card} was given twice")
-            ask(place, {"ask": "reservations"})
+            query_agent(place, {"ask": "reservations"})
             with lock:
                 on_card[card] -= 1
-            ask(place, {"ask": "release", "ids": [grant.reservation["id"]]})
+            query_agent(place, {"ask": "release", "ids": [grant.reservation["id"]]})
             assert grant.lifeline is not None
             os.close(grant.lifeline)
         except Exception as error:  # noqa: BLE001 - what any of them is told
@@ -274,7 +274,7 @@ def test_two_hundred_clients_at_once_are_served_each_once(host: Agent) -> None:
         thread.join(120)
     assert faults == []
     assert (reserved(host), host.queue()) == (0, [])
-    assert len(ask(place, {"ask": "reservations", "since_ms": 0})["reservations"]) == 200
+    assert len(query_agent(place, {"ask": "reservations", "since_ms": 0})["reservations"]) == 200
 
 
 def test_an_agent_of_another_user_is_not_asked_for_cards(host: Agent, user: SecondUser) -> None:

@@ -15,7 +15,7 @@ import grpc
 
 from fakes.sockets import listening
 from gua.allocation.pod_resources import LIST
-from gua.state.socket_address import address_of
+from gua.state.socket_address import short_address
 
 Claim = tuple[str, str, str, Sequence[str]]
 
@@ -86,7 +86,7 @@ def pod_resources(path: Path, answer: bytes = b"", *, method: str = LIST) -> Ite
 
     server = grpc.server(ThreadPoolExecutor(2), options=[("grpc.max_send_message_length", -1)])
     server.add_generic_rpc_handlers((Handler(),))
-    with address_of(path) as address:
+    with short_address(path) as address:
         server.add_insecure_port(f"unix:{quote(address)}")
         server.start()
         try:

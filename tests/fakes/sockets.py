@@ -7,14 +7,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from gua.state.socket_address import address_of
+from gua.state.socket_address import short_address
 
 
 @contextmanager
 def bound(path: Path, kind: int = socket.SOCK_STREAM) -> Iterator[socket.socket]:
     """Yield a socket with this name, at which nobody listens yet."""
     with socket.socket(socket.AF_UNIX, kind) as made:
-        with address_of(path) as address:
+        with short_address(path) as address:
             made.bind(address)
         yield made
 
@@ -32,6 +32,6 @@ def connected(path: Path, *, seconds: float = 60) -> Iterator[socket.socket]:
     """Yield a connection, none of whose calls takes longer. Raises OSError where nobody listens."""
     with socket.socket(socket.AF_UNIX) as made:
         made.settimeout(seconds)
-        with address_of(path) as address:
+        with short_address(path) as address:
             made.connect(address)
         yield made

@@ -21,7 +21,7 @@ from fakes.host import DESTINATION, INTERVAL_MS, Cards, Host, show
 from fakes.otlp import Answer, HttpReceiver
 from gua.core.ports import SpooledTick
 from gua.core.tick import Tick
-from gua.local_socket.client import ask_status
+from gua.local_socket.client import query_status
 from gua.otlp.decode import decode
 from gua.state.compression import decompress
 from reliability.promises import assert_none_is_missing, assert_none_was_skipped, assert_time_is_told_once
@@ -261,7 +261,7 @@ def test_a_damaged_spool_is_set_aside_and_the_loss_is_shown(agent: Agent, how: s
             agent.start("--endpoint", receiver.url)
             # Asked by no command of its own, which takes seconds on a busy machine: the sender waits for four.
             own = agent.home / "agent.sock"
-            poll(lambda: ask_status(own, timeout_seconds=60)["destinations"][0]["failing"], "the sender to fail")
+            poll(lambda: query_status(own, timeout_seconds=60)["destinations"][0]["failing"], "the sender to fail")
             pages = damage(path, chance, how)
             refused_requests = len(receiver.requests)
             receiver.script.clear()

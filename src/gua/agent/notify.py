@@ -9,7 +9,7 @@ from contextlib import nullcontext
 from pathlib import Path
 
 from gua.core.plaintext import safe
-from gua.state.socket_address import address_of
+from gua.state.socket_address import short_address
 
 _LONGEST_STATUS = 200
 
@@ -41,7 +41,7 @@ class Notifier:
     def _send(self, message: str) -> None:
         if not self.supervised:
             return
-        short = nullcontext(self._address) if self._address.startswith("\0") else address_of(Path(self._address))
+        short = nullcontext(self._address) if self._address.startswith("\0") else short_address(Path(self._address))
         with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sending:
             sending.settimeout(0)  # a manager that does not read must not block the agent
             with short as address:

@@ -16,7 +16,7 @@ from urllib.parse import quote
 from gua.core.errors import GuaError
 from gua.core.pods import is_name
 from gua.core.untrusted import require
-from gua.state.socket_address import address_of
+from gua.state.socket_address import short_address
 
 SOCKET: Final = Path("/var/lib/kubelet/pod-resources/kubelet.sock")
 LIST: Final = "/v1.PodResourcesLister/List"
@@ -77,7 +77,7 @@ def ask_pod_resources(socket: Path, *, seconds: float = CALL_SECONDS, most_bytes
     """
     try:
         socket.stat()
-        with address_of(socket) as address:
+        with short_address(socket) as address:
             answer = _call(f"unix:{quote(address)}", seconds, most_bytes)
         pods = parse_pod_resources(answer)
     except PermissionError:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import platform
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
@@ -21,14 +22,14 @@ from gua.agent.logs import Changes, open_log
 from gua.agent.loop import AgentEvents, Loop, Watcher, phase_ms
 from gua.agent.notify import Notifier
 from gua.agent.outbox import Outbox
-from gua.agent.sampler import QueueHealth, Sampler
+from gua.agent.sampler import QueueHealth
 from gua.agent.status import ALLOCATION_NOTES, Board, SpoolFigures
 from gua.app import children
-from gua.app.asker import Askers
 from gua.app.destinations import Destination, open_agent_endpoint
 from gua.app.host import Host, open_host
+from gua.app.requester import Requesters
 from gua.app.reservations import IdleNotes, Reservations, WithReservations, refused
-from gua.app.settings import AgentSettings, Places
+from gua.app.settings import AgentSettings
 from gua.core.errors import UnavailableError
 from gua.core.idleness import IdleCounters
 from gua.core.ports import AllocationSources, Landing
@@ -43,7 +44,7 @@ from gua.spool.stats import SpoolStats
 from gua.state.directory import Home
 from gua.state.directory import held as home_held
 from gua.state.host_lock import HostLock
-from gua.state.pid_file import PidFile
+from gua.state.pid_file import AgentRecord, PidFile
 
 if TYPE_CHECKING:
     from gua.exporter.endpoint import PrometheusEndpoint
@@ -60,33 +61,24 @@ def run(settings: AgentSettings, *, ready: Ready, on_ready: Callable[[], None]) 
     one. Raises UnavailableError, also sent to ``ready``, if another agent runs, a path is unusable or no card is
     readable.
     """
-    places, destinations, serving = settings.places, settings.destinations, settings.serving
+    home, destinations, serving = settings.home, settings.destinations, settings.serving
     started = time.time_ns() // 1_000_000
     notifier = Notifier(os.environ)
     with ready, ExitStack() as held:
         signals.hold()
         lock = HostLock.of(os.environ)
-        lock.acquire()
-        held.callback(lock.release)
-        held.enter_context(home_held(places.home))
-        log = open_log(places.log_file)
-        _hold_pid_file(held, places.pid_file, started_ms=started, version=_VERSION, supervised=notifier.supervised)
+        held.enter_context(lock.held())
+        held.enter_context(home_held(home))
+        log = open_log(settings.log_file)
+        pid_file = settings.pid_file or home.pid_file
+        _hold_pid_file(held, pid_file, started_ms=started, supervised=notifier.supervised)
         names = [destination.name for destination in destinations]
-        spool = held.enter_context(Spool(places.home.spool, destinations=names or None))
+        spool = held.enter_context(Spool(home.spool, destinations=names or None))
         outbox = Outbox(spool, keeps_ticks=bool(names))
         # A second connection: status requests must not wait while a slow disk takes seconds to store a tick.
-        viewed = held.enter_context(Spool(places.home.spool, destinations=None))
+        viewed = held.enter_context(Spool(home.spool, destinations=None))
         before = spool.stats()
-        host = open_host(
-            settings.procfs,
-            interval_ms=settings.interval_ms,
-            home=places.home,
-            ignored=settings.ignored,
-            kubelet=settings.kubelet,
-            allocation=settings.allocation,
-            detect_models=settings.detect_models,
-            activity=settings.activity,
-        )
+        host = open_host(settings)
         held.callback(host.close)
         board = Board(
             pid=os.getpid(),
@@ -97,22 +89,22 @@ def run(settings: AgentSettings, *, ready: Ready, on_ready: Callable[[], None]) 
             destinations=[(destination.name, destination.where) for destination in destinations],
             clock=host.clock,
             spool=lambda: _figures(viewed, outbox, before),
-            detects_models=host.detects_models,
-            reads_activity=host.reads_activity,
+            detects_models=settings.detect_models,
+            reads_activity=settings.activity,
         )
         watcher = AgentEvents(board=board, changes=Changes(log), notifier=notifier, also_alive=lock.forget_callers)
         senders = [
             Sender(
                 one.name,
-                queue=lambda: Spool(places.home.spool, destinations=None),
-                landing=partial(_landing, one, places.home),
+                queue=lambda: Spool(home.spool, destinations=None),
+                landing=partial(_landing, one, home),
                 watcher=watcher,
             )
             for one in destinations
             if one.endpoint
         ]
         landings = [
-            PeriodicLanding(one.name, land=partial(children.land, places.home, one), watcher=watcher)
+            PeriodicLanding(one.name, land=partial(children.land, home, one), watcher=watcher)
             for one in destinations
             if one.store
         ]
@@ -121,59 +113,62 @@ def run(settings: AgentSettings, *, ready: Ready, on_ready: Callable[[], None]) 
             for sender in senders:
                 sender.wake()
 
-        reserving = _reservations(held, places.home, host, log.warning, settings.idle_release_ms)
+        reserving = _reservations(held, home, host, log.warning, settings.idle_release_ms)
         if serving is not None:
             watcher.also.append(held.enter_context(_endpoint(serving, host, outbox)))
         watcher.also += reserving.idle
         loop = _loop(host, reserving.allocations, outbox, spool, watcher, before=before, on_tick=wake)
         loop.first()
-        _answer(held, places, destinations, board, reserving)
+        _answer(held, settings, board, reserving)
         held.enter_context(_delivering([*senders, *landings]))
         ready.ready(f"gua agent started: pid {os.getpid()}, every {host.origin.interval_ms / 1000:g} s")
         notifier.ready(f"sampling every {host.origin.interval_ms / 1000:g} s")
         on_ready()
-        _log_start(log, host, destinations, serving)
+        _log_start(log, host, settings)
         loop.run()
         host.cards.close()  # first: an administrator may be waiting to unload the driver
         notifier.stopping()
-        log.info("the agent was asked to stop and released the driver")
+        log.info("the agent stops on request and has released the driver")
 
 
-def _log_start(log: logging.Logger, host: Host, destinations: Sequence[Destination], serving: Serving | None) -> None:
+def _log_start(log: logging.Logger, host: Host, settings: AgentSettings) -> None:
     """Log what is sampled, where ticks are delivered, and which optional sources are enabled."""
-    served = [] if serving is None else [f"whoever asks at http://{serving.address}/metrics"]
+    served = [] if settings.serving is None else [f"Prometheus at http://{settings.serving.address}/metrics"]
     log.info(
         "gua %s samples %s every %g s; ticks go to %s",
         _VERSION,
         host.origin.host,
         host.origin.interval_ms / 1000,
-        " and ".join([*(one.where for one in destinations), *served]),
+        " and ".join([*(one.where for one in settings.destinations), *served]),
     )
     if host.pods is not None:
         log.info("names of pods come from %s", host.pods.kubelet)
         if host.pods.kubelet.insecure:
             log.warning("--kubelet-insecure: whoever answers there gets the service account's token")
-    if host.detects_models:
+    if settings.detect_models:
         log.info("arguments of processes on cards are read for the model that they serve (--detect-models)")
-    if host.reads_activity:
+    if settings.activity:
         log.info("performance counters of cards are read (--activity gpm)")
     if host.allocations is not None:
         log.info("allocations come from %s", " and ".join(host.allocations.names))
 
 
-def _hold_pid_file(held: ExitStack, path: Path, *, started_ms: int, version: str, supervised: bool) -> None:
+def _hold_pid_file(held: ExitStack, path: Path, *, started_ms: int, supervised: bool) -> None:
     own = ProcFs()  # the /proc of this PID namespace, whatever --procfs names
     process = own.process(os.getpid())
     if process is None:
         raise UnavailableError("cannot read /proc/self/stat: mount /proc here")
-    pid_file = PidFile(path)
-    pid_file.acquire(
+    record = AgentRecord(
+        pid=process.pid,
         start_ticks=process.start_ticks,
         boot_id=own.boot_id(),
         started_ms=started_ms,
-        version=version,
+        version=_VERSION,
         supervised=supervised,
+        host=platform.node(),
     )
+    pid_file = PidFile(path)
+    pid_file.acquire(record)
     held.callback(pid_file.release)
 
 
@@ -216,15 +211,7 @@ def _loop(
         return QueueHealth()
 
     return Loop(
-        sampler=Sampler(
-            cards=host.cards,
-            processes=host.processes,
-            clock=host.clock,
-            origin=host.origin,
-            initial_pid_namespace=host.seen_by_host,
-            besides=tuple if host.pods is None else host.pods.errors,
-            allocations=allocations,
-        ),
+        sampler=host.sampler(allocations),
         cards=host.cards,
         outbox=outbox,
         clock=host.clock,
@@ -283,17 +270,15 @@ def _reservations(
     held: ExitStack, home: Home, host: Host, tell: Callable[[str], None], idle_release_ms: int | None
 ) -> _Reserving:
     """Return what serves reservations; if the reservation file is unusable, log it and refuse every request."""
-    candidates, owners, processes = host.candidates, host.owners, ProcFs()
-    if candidates is None or owners is None:
-        return _Reserving(allocations=host.allocations)
+    candidates, processes = host.candidates, ProcFs()
 
     def ruler() -> str | None:
         ruling = () if host.allocations is None else [name for name in host.allocations.names if name in _SCHEDULERS]
         return f"{' and '.join(ruling)} gives out the cards of this host" if ruling else None
 
-    askers = Askers(processes, lambda uid: owners.name(uid) or str(uid))
+    requesters = Requesters(processes, lambda uid: host.owners.name(uid) or str(uid))
     surroundings = Surroundings(
-        probe=candidates.read, start_ticks=askers.start_ticks, boot_id=processes.boot_id(), tell=tell
+        probe=candidates.read, start_ticks=requesters.start_ticks, boot_id=processes.boot_id(), tell=tell
     )
     desk = Desk(home.reservations, surroundings, idle_release_ms=idle_release_ms)
     try:
@@ -305,15 +290,17 @@ def _reservations(
         )
     held.callback(desk.close)
     allocations = WithReservations(host.allocations, desk)
-    candidates.promised = allocations.promised
-    idle = IdleNotes(desk)
-    candidates.last_used_ms = lambda: idle.last_used_ms
-    answering = Reservations(desk, cards=candidates.read, askers=askers, beside=ruler, idle_cards=lambda: idle.cards)
+    candidates.allocated = lambda: allocations.allocated
+    watcher = IdleNotes(desk)
+    candidates.last_used_ms = lambda: watcher.idle.last_used_ms
+    answering = Reservations(
+        desk, cards=candidates.read, requesters=requesters, beside=ruler, idle_cards=lambda: watcher.idle.cards
+    )
     return _Reserving(
         allocations=allocations,
         conversations=answering.conversations(),
         status=answering.status,
-        idle=(idle,),
+        idle=(watcher,),
     )
 
 
@@ -331,19 +318,18 @@ def _delivering(deliveries: Sequence[DeliveryThread]) -> Iterator[None]:
             each.join(max(0.0, deadline - time.monotonic()))  # a blocked thread ends with the process
 
 
-def _answer(
-    held: ExitStack, places: Places, destinations: Sequence[Destination], board: Board, reserving: _Reserving
-) -> None:
+def _answer(held: ExitStack, settings: AgentSettings, board: Board, reserving: _Reserving) -> None:
     """Start the server of the local sockets; ``held`` closes it."""
-    listen = [Listen(path=places.home.socket)]
-    if places.public_socket is not None:
-        listen.append(Listen(path=places.public_socket, mode=PUBLIC_MODE))
+    home = settings.home
+    listen = [Listen(path=home.socket)]
+    if settings.public_socket is not None:
+        listen.append(Listen(path=settings.public_socket, mode=PUBLIC_MODE))
     # A server may have other hosts' data, which local users must not read with the agent's credentials.
-    stores = [one.store for one in destinations if one.store and one.store.startswith("chdb:")]
+    stores = [one.store for one in settings.destinations if one.store and one.store.startswith("chdb:")]
     server = LocalServer(
         listen=listen,
         status=lambda: {**board.status(), **reserving.status()},
-        answer=children.answer_in_child(home=places.home.path, store=stores[0]) if stores else None,
+        answer=children.answer_in_child(home=home.path, store=stores[0]) if stores else None,
         conversations=reserving.conversations,
     )
     server.start()

@@ -15,7 +15,7 @@ from gua.agent.delivery import ENDPOINT_BATCH_TICKS
 from gua.app.delivery import PATIENCE_SECONDS
 from gua.app.destinations import Destination, open_agent_endpoint
 from gua.app.host import agent_origin
-from gua.app.output import safe, say
+from gua.app.output import print_line, safe
 from gua.app.rebuilt_ticks import Rebuilt
 from gua.app.store_address import store_address
 from gua.core.durations import to_rfc3339
@@ -57,35 +57,35 @@ def send_history(store: str | None, home: Path, destination: Destination, *, int
     if not isinstance(parsed, EmbeddedDsn):
         raise UsageError("history is sent from an embedded store, and this is a server: leave --with-history out")
     if not StoreDirectory(parsed.path).exists():
-        say(f"history: none, there is no store at {safe(str(parsed.path))}")
+        print_line(f"history: none, there is no store at {safe(str(parsed.path))}")
         return
     origin = agent_origin(interval_ms=interval_ms, home=home)
-    progress = _Progress(home / "history.json", {"endpoint": destination.endpoint, "host": origin.host})
-    sent = Sent(through_ms=progress.read())
+    path, whose = home / "history.json", {"endpoint": destination.endpoint, "host": origin.host}
+    sent = Sent(through_ms=_resumed_ms(path, whose))
     try:
         with closing(open_agent_endpoint(destination, home, patience_seconds=PATIENCE_SECONDS)) as endpoint:
             while part := _part(str(parsed), origin, sent):
                 for start in range(0, len(part), ENDPOINT_BATCH_TICKS):
                     sent.refused += len(endpoint.land(part[start : start + ENDPOINT_BATCH_TICKS]))
                 sent.ticks += len(part)
-                progress.write(sent.through_ms)
+                replace_private(path, json.dumps({**whose, "through_ms": sent.through_ms}).encode())
                 if sys.stderr.isatty():
-                    say(f"history: delivered up to {to_rfc3339(sent.through_ms)}", to_stderr=True)
+                    print_line(f"history: delivered up to {to_rfc3339(sent.through_ms)}", to_stderr=True)
     except UnavailableError as error:
         kind = TransientError if isinstance(error, TransientError) else UnavailableError
         msg = f"{error} (not all of the history was delivered: gua sync-once --with-history goes on with it)"
         raise kind(msg) from None
-    progress.forget()
-    say(
+    path.unlink(missing_ok=True)
+    print_line(
         safe(
             f"history: {sent.ticks} ticks of {origin.host} ({sent.card_ticks} card ticks) "
             f"were delivered to {destination.where}"
         )
     )
     if sent.left_out:
-        say(f"note: {sent.left_out} card ticks are not wholly stored and were left out", to_stderr=True)
+        print_line(f"note: {sent.left_out} card ticks are not wholly stored and were left out", to_stderr=True)
     if sent.refused:
-        say(f"note: {sent.refused} ticks were refused for good", to_stderr=True)
+        print_line(f"note: {sent.refused} ticks were refused for good", to_stderr=True)
 
 
 def _part(address: str, origin: Origin, sent: Sent) -> Sequence[SpooledTick]:
@@ -109,7 +109,7 @@ def _part(address: str, origin: Origin, sent: Sent) -> Sequence[SpooledTick]:
 def _slices(store: Store, host: str, after_ms: int) -> Iterator[tuple[int, int]]:
     """Yield ranges (since, until] in Unix ms, oldest first, of 120 intervals: a day may have a million rows."""
     for day in recorded_days(store, host):
-        step_ms = _SLICE_TICKS * (day.interval_ms or _USUAL_INTERVAL_MS)
+        step_ms = _SLICE_TICKS * (day.smallest_ms or _USUAL_INTERVAL_MS)
         since_ms = max(day.first_ms - 1, after_ms)
         while since_ms < day.last_ms:
             until_ms = min(since_ms + step_ms, day.last_ms)
@@ -117,27 +117,15 @@ def _slices(store: Store, host: str, after_ms: int) -> Iterator[tuple[int, int]]
             since_ms = until_ms
 
 
-class _Progress:
-    """Stored progress for one endpoint and host; a missing or foreign file means the start."""
-
-    def __init__(self, path: Path, whose: dict[str, str | None]) -> None:
-        self._path = path
-        self._whose = whose
-
-    def read(self) -> int:
-        if not os.path.lexists(self._path):
-            return 0
-        with os.fdopen(open_private(self._path, os.O_RDONLY), "rb") as file:
-            try:
-                match json.loads(file.read()):
-                    case {"through_ms": int(through_ms), **whose} if whose == self._whose:
-                        return through_ms
-            except ValueError:
-                pass
+def _resumed_ms(path: Path, whose: dict[str, str | None]) -> int:
+    """Return the stored progress for an endpoint and host (Unix ms); 0 if the file is missing or of another one."""
+    if not os.path.lexists(path):
         return 0
-
-    def write(self, through_ms: int) -> None:
-        replace_private(self._path, json.dumps({**self._whose, "through_ms": through_ms}).encode())
-
-    def forget(self) -> None:
-        self._path.unlink(missing_ok=True)
+    with os.fdopen(open_private(path, os.O_RDONLY), "rb") as file:
+        try:
+            match json.loads(file.read()):
+                case {"through_ms": int(through_ms), **stored} if stored == whose:
+                    return through_ms
+        except ValueError:
+            pass
+    return 0

@@ -19,14 +19,15 @@ from gua.agent.delivery import DrainResult
 from gua.app.destinations import Destination
 from gua.core.errors import TransientError, UnavailableError
 from gua.core.plaintext import safe
-from gua.local_socket.peer import Peer, complain
+from gua.local_socket.peer import complain
 from gua.state.directory import Home
+from gua.state.socket_address import Peer
 
 # A child must not notify the service manager as the agent; MALLOC_ARENA_MAX is for the agent alone.
 _NOT_INHERITED: Final = frozenset({"NOTIFY_SOCKET", "WATCHDOG_PID", "WATCHDOG_USEC", "MALLOC_ARENA_MAX"})
 _LONGEST_LANDING_SECONDS: Final = 1800.0
 _LOOK_EVERY_SECONDS: Final = 0.5
-_LONGEST_WORDS: Final = 400
+_LONGEST_MESSAGE: Final = 400
 REPORT_SECONDS: Final = 180.0
 _WATCH_SECONDS: Final = 0.25
 _GRACE_SECONDS: Final = 10.0
@@ -67,8 +68,8 @@ def land(home: Home, destination: Destination, stopping: threading.Event) -> Dra
         counts = json.loads(answer)
         return DrainResult(landed=int(counts["landed"]), refused=int(counts["refused"]))
     except (ValueError, KeyError, TypeError):
-        said = safe(complaint.strip().rpartition("\n")[2].removeprefix("gua: "))[:_LONGEST_WORDS]
-        msg = said or f"landing into {destination.where} ended with code {child.returncode}: see gua doctor"
+        message = safe(complaint.strip().rpartition("\n")[2].removeprefix("gua: "))[:_LONGEST_MESSAGE]
+        msg = message or f"landing into {destination.where} ended with code {child.returncode}: see gua doctor"
         raise TransientError(msg) from None
 
 

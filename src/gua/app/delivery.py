@@ -7,14 +7,13 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, ExitStack, closing
 from itertools import chain
 
 from gua.agent.delivery import BATCH_TICKS, DrainResult, drain
 from gua.app.destinations import Destination, more_explicit, open_agent_endpoint
 from gua.app.opening import MERGE_TICKS, open_writer
-from gua.app.output import safe, say
+from gua.app.output import print_line, safe
 from gua.app.store_address import store_address
 from gua.core.errors import DataError, GuaError, TransientError, UnavailableError, UsageError
 from gua.core.ports import Landing, SpooledTick
@@ -23,6 +22,7 @@ from gua.spool.queue import Spool
 from gua.state.compression import compress
 from gua.state.directory import Home
 from gua.store.database import Store
+from gua.store.directory import ignore
 from gua.store.dsn import EmbeddedDsn, parse_dsn
 from gua.store.tick_rows import TickRows
 
@@ -37,14 +37,6 @@ _MOST_WAITING = 4
 """Largest number of encoded batches (compressed to a tenth) that wait for the landing one."""
 PATIENCE_SECONDS = 60.0
 """How long transient failures are retried [s]."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Delivery:
-    """The result of a delivery: its destination ``where``, and the number of ticks ``delivered``."""
-
-    where: str
-    delivered: int
 
 
 class _Batch:
@@ -67,7 +59,7 @@ class _Batch:
         )
         self._bytes += len(raw)
 
-    def is_due(self, is_idle: Callable[[], bool]) -> bool:
+    def is_full(self, is_idle: Callable[[], bool]) -> bool:
         """Return whether to land the batch now: when it is full, or earlier when the landing thread is idle."""
         ticks, characters = (0, 0) if self.rows is None else (self.rows.ticks, self.rows.characters)
         if max(ticks, len(self.spooled)) >= _MOST_TICKS:
@@ -80,26 +72,22 @@ class _Batch:
         return bool(self.spooled) or (self.rows is not None and self.rows.ticks > 0)
 
 
-def nobody(*_: object) -> None:
-    """Ignore the call: the default of callbacks."""
-
-
 def deliver(
     ticks: Iterable[Tick],
     *,
     store: str | None = None,
     endpoint: str | None = None,
-    on_tick: Callable[[int], None] = nobody,
-    on_landed: Callable[[Store], None] = nobody,
+    on_tick: Callable[[int], None] = ignore,
+    on_landed: Callable[[Store], None] = ignore,
     is_thrown_away: bool = False,
-) -> Delivery:
-    """Encode and deliver recorded or simulated ticks; ticks before one that fails are delivered, too.
+) -> int:
+    """Encode and deliver recorded or simulated ticks, also those before one that fails; return their number.
 
     ``on_tick`` receives the number of ticks processed since its last call, ``on_landed`` the store at the end, if any.
     ``is_thrown_away`` means that the store is deleted afterwards: merges and hourly rollups are skipped. Ticks may be
     delivered twice without effect. Raises UnavailableError if the destination fails, DataError if it refused any tick.
     """
-    store, endpoint = destination_of(store, endpoint)
+    store, endpoint = single_destination(store, endpoint)
     of_rows = not endpoint and isinstance(parse_dsn(store_address(store)), EmbeddedDsn)
     delivered = refused = 0
     landings: deque[Future[DrainResult]] = deque()
@@ -117,7 +105,7 @@ def deliver(
                 result = _result(landings)
                 delivered += result.landed
                 refused += result.refused
-        landing, where = opening.result()
+        landing = opening.result()
         if isinstance(landing, Store):
             if is_thrown_away:
                 landing.throw_away()
@@ -127,9 +115,10 @@ def deliver(
                     landing.count_hours()
             on_landed(landing)
     if refused:
+        where = landing.dsn if isinstance(landing, Store) else endpoint
         msg = f"{where} refused {refused} of {delivered + refused} ticks for good, the others are there: see its log"
         raise DataError(msg)
-    return Delivery(where=where, delivered=delivered)
+    return delivered
 
 
 def _result(landings: deque[Future[DrainResult]]) -> DrainResult:
@@ -142,9 +131,9 @@ def _result(landings: deque[Future[DrainResult]]) -> DrainResult:
         raise
 
 
-def _land(batch: _Batch, opening: Future[tuple[Landing, str]], on_tick: Callable[[int], None]) -> DrainResult:
+def _land(batch: _Batch, opening: Future[Landing], on_tick: Callable[[int], None]) -> DrainResult:
     """Land a batch at the destination that ``opening`` returns, in requests of at most the destination's batch size."""
-    landing, _ = opening.result()
+    landing = opening.result()
     landed = refused = 0
     if isinstance(landing, Store) and batch.rows is not None and batch.rows.ticks:
         landing.land_rows(batch.rows)
@@ -166,13 +155,12 @@ def deliver_spooled(
     home: Home,
     *,
     patience_seconds: float = PATIENCE_SECONDS,
-    told: Callable[[Destination, int], None] = nobody,
+    prints_counts: bool = False,
 ) -> dict[str, DrainResult]:
     """Deliver the spooled ticks to each destination, report refused ticks, and return the results by destination name.
 
-    ``told`` is called with each destination that now has all its ticks, and the number that landed. A failing
-    destination does not stop the others; the first failure is raised at the end. Raises UnavailableError, or
-    TransientError for failures that may pass.
+    ``prints_counts`` prints the number of delivered ticks of each destination. A failing destination does not stop the
+    others; the first failure is raised at the end. Raises UnavailableError, TransientError if it may pass.
     """
     drained: dict[str, DrainResult] = {}
     failure: UnavailableError | None = None
@@ -184,20 +172,24 @@ def deliver_spooled(
                 else open_writer(destination.store)
             )
             with opened as landing:
-                flush = landing.flush if isinstance(landing, Store) else nobody
+                flush = landing.flush if isinstance(landing, Store) else ignore
                 drained[destination.name] = drain(spool, destination.name, landing, flush=flush)
-            told(destination, drained[destination.name].landed)
+            if prints_counts:
+                ticks = drained[destination.name].landed
+                print_line(safe(f"{ticks} {'tick' if ticks == 1 else 'ticks'} delivered to {destination.where}"))
         except UnavailableError as error:
             failure = failure or error
     if failure is not None:
         kind = TransientError if isinstance(failure, TransientError) else UnavailableError
         raise kind(f"{failure} (what was not delivered is kept in {home.spool} and goes with the next)") from None
     if refused := sum(each.refused for each in drained.values()):
-        say(f"note: {refused} ticks were refused for good and are kept in {safe(str(home.spool))}", to_stderr=True)
+        print_line(
+            f"note: {refused} ticks were refused for good and are kept in {safe(str(home.spool))}", to_stderr=True
+        )
     return drained
 
 
-def destination_of(store: str | None, endpoint: str | None) -> tuple[str | None, str | None]:
+def single_destination(store: str | None, endpoint: str | None) -> tuple[str | None, str | None]:
     """Return the store and the endpoint with only one of them set; an option overrides an environment variable.
 
     Raises UsageError if both are options, or both are environment variables.
@@ -208,17 +200,13 @@ def destination_of(store: str | None, endpoint: str | None) -> tuple[str | None,
     return store, endpoint
 
 
-@contextmanager
-def _landing(store: str | None, endpoint: str | None) -> Iterator[tuple[Landing, str]]:
-    """Open the endpoint, or else the store, with its name for people."""
+def _landing(store: str | None, endpoint: str | None) -> AbstractContextManager[Landing]:
+    """Open the endpoint, or else the store."""
     if endpoint:
         from gua.otlp.send import open_endpoint  # noqa: PLC0415 - loads an exporter
 
-        with closing(open_endpoint(endpoint, environ=os.environ)) as opened:
-            yield opened, endpoint
-        return
-    with open_writer(store) as opened:
-        yield opened, str(opened.dsn)
+        return closing(open_endpoint(endpoint, environ=os.environ))
+    return open_writer(store)
 
 
 def _batches(ticks: Iterable[Tick], is_idle: Callable[[], bool], *, of_rows: bool) -> Iterator[_Batch]:
@@ -227,7 +215,7 @@ def _batches(ticks: Iterable[Tick], is_idle: Callable[[], bool], *, of_rows: boo
     try:
         for tick in ticks:
             batch.add(tick)
-            if batch.is_due(is_idle):
+            if batch.is_full(is_idle):
                 yield batch
                 batch = _Batch(of_rows=of_rows)
     except GuaError:

@@ -50,22 +50,22 @@ def agent_destinations(store: str | None, endpoint: str | None, home: Path) -> l
         endpoint = configured_endpoint(os.environ)
     enrollment = read_enrollment(home)
     joined = not endpoint and not store_alone and enrollment is not None
-    found = []
+    destinations = []
     if enrollment is not None and joined:
-        found.append(_endpoint(enrollment.endpoint, enrollment))
+        destinations.append(_endpoint(enrollment.endpoint, enrollment))
     elif endpoint:
-        found.append(_endpoint(endpoint, enrollment))
+        destinations.append(_endpoint(endpoint, enrollment))
     if store or not endpoint:
         parsed = parse_dsn(store_address(store, home), password=os.environ.get("GUA_STORE_PASSWORD"))
         if isinstance(parsed, EmbeddedDsn) and not is_installed():
             if joined:
-                return found
+                return destinations
             msg = "there is no place for ticks, as the embedded engine is not installed"
             send = "or send them to an OTLP endpoint: gua daemon --endpoint URL"
             raise UnavailableError(msg, hints=(f"add it: {install_command()}", send))
         address = store_address(store, home)
-        found.append(Destination(name=store_destination(parsed, home), where=str(parsed), store=address))
-    return found
+        destinations.append(Destination(name=store_destination(parsed, home), where=str(parsed), store=address))
+    return destinations
 
 
 def _endpoint(url: str, enrollment: Enrollment | None) -> Destination:
@@ -96,11 +96,6 @@ class EnrolledEndpoint:
         self._home = home
         self._opened = opened
 
-    @property
-    def rejected_points(self) -> int:
-        """Number of points that the endpoint rejected within accepted requests."""
-        return self._endpoint.rejected_points
-
     def land(self, batch: Sequence[SpooledTick]) -> Sequence[SpooledTick]:
         """Deliver the batch; return the refused ticks. Raises UnavailableError if the enrollment changed."""
         if stamp(self._home) != self._opened:
@@ -125,12 +120,12 @@ def open_agent_endpoint(
 
     if not destination.enrolled:
         return open_endpoint(destination.endpoint, environ=os.environ, patience_seconds=patience_seconds)
-    found = stamp(home)
+    before = stamp(home)
     enrollment = _enrollment(destination, home)
     opened = open_endpoint(
         enrollment.endpoint, environ=os.environ, enrollment=enrollment, patience_seconds=patience_seconds
     )
-    return EnrolledEndpoint(opened, destination, home, found)
+    return EnrolledEndpoint(opened, destination, home, before)
 
 
 def _enrollment(destination: Destination, home: Path) -> Enrollment:

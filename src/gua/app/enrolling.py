@@ -7,10 +7,9 @@ import os
 import re
 import stat
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
-from functools import partial
 from getpass import getpass
 from pathlib import Path
 from typing import Final
@@ -18,7 +17,8 @@ from urllib.parse import urlsplit
 
 from gua.app.destinations import ENDPOINT, agent_destinations
 from gua.app.host import Host, open_host
-from gua.app.output import safe, say
+from gua.app.output import print_line, safe
+from gua.app.settings import AgentSettings, AllocationSettings
 from gua.app.single_tick import sample_once, summary
 from gua.core.durations import format_duration
 from gua.core.errors import GuaError, UnavailableError, UsageError
@@ -30,8 +30,9 @@ from gua.spool.queue import Spool
 from gua.spool.waiting import destinations_of
 from gua.state.compression import compress, decompress
 from gua.state.directory import Home
-from gua.state.enrollment import Enrollment, enrollment_file, forget_enrollment, keep_enrollment, read_enrollment
-from gua.state.host_lock import HostLock, LockHolder
+from gua.state.enrollment import Enrollment, enrollment_file, forget_enrollment, read_enrollment, store_enrollment
+from gua.state.host_lock import HostLock
+from gua.state.socket_address import Peer
 
 _LONGEST_AUTHORITIES: Final = 2**20
 _NOT_KEPT: Final = ("HEADERS", "TIMEOUT", "COMPRESSION", "CLIENT_CERTIFICATE", "CLIENT_KEY")
@@ -53,7 +54,7 @@ def what_is_sent(origin: Origin, settings: Settings, interval_ms: int) -> Iterat
 def receiver(endpoint: str | None, certificate: Path | None, *, insecure: bool) -> Settings:
     """Return the token's endpoint. Raises UsageError for none, or a remote one without TLS unless ``insecure``."""
     if not endpoint:
-        raise UsageError("say where to: gua enroll --endpoint URL, as in https://collector.example:4318")
+        raise UsageError("no endpoint is given: gua enroll --endpoint URL, as in https://collector.example:4318")
     settings = read_settings(endpoint, os.environ)
     if settings.secure:
         return settings if certificate is None else replace(settings, certificate=certificate)
@@ -76,7 +77,11 @@ def join(
     interval_ms: int,
     procfs: Path,
 ) -> None:
-    """Send a tick to the offered endpoint, and store the enrollment once it is accepted. Raises UnavailableError."""
+    """Send a tick to the offered endpoint, and store the enrollment once it is accepted.
+
+    Without an agent it is a new reading after the last tick. With an agent it is that agent's newest spooled tick. If
+    no card is readable or the agent's spool is empty, it is a tick without cards. Raises UnavailableError.
+    """
     try:
         before = read_enrollment(home.path)
     except GuaError:  # an invalid enrollment is about to be replaced
@@ -84,8 +89,15 @@ def join(
     lock = HostLock.of(os.environ)
     running = lock.holder()
     try:
-        proven = prove(partial(open_host, procfs, interval_ms=interval_ms, home=home, ignored=()), offered, home, lock)
-        kept = keep_enrollment(home.path, offered, authorities)
+        off = AllocationSettings(sources=())
+        agent = AgentSettings(interval_ms=interval_ms, procfs=procfs, home=home, allocation=off)
+        if running is None:
+            lock.acquire()  # until the tick is spooled, and the next one continues from it
+            proven, raw = _read(agent)
+        else:
+            proven, raw = _newest_of_agent(agent, running)
+        _send(offered, raw, proven.ts_ms)
+        stored = store_enrollment(home.path, offered, authorities)
         usual = [one.name for one in agent_destinations(os.environ.get("GUA_STORE"), None, home.path)]
         # The spool's other destinations stay: their pending ticks must not be lost.
         names = sorted({*(destinations_of(home.spool) or usual), ENDPOINT})
@@ -94,17 +106,17 @@ def join(
                 spool.append(proven.ts_ms, *proven.to_spool)
     finally:
         lock.release()
-    say(safe(f"accepted: {proven.what}"))
-    say(safe(f"enrolled: endpoint and token are in {enrollment_file(home.path)}, for this user alone"))
+    print_line(safe(f"accepted: {proven.what}"))
+    print_line(safe(f"enrolled: endpoint and token are in {enrollment_file(home.path)}, for this user alone"))
     effect = "next: gua daemon delivers there"
-    if running is not None and before is not None and before.endpoint == kept.endpoint:
+    if running is not None and before is not None and before.endpoint == stored.endpoint:
         effect = f"the agent ({running}) shows the new token with its next request"
     elif running is not None:
         how = "gua stop and gua daemon or systemctl restart gua; until then ticks wait"
         effect = f"next: restart the agent ({running}), {how}"
-    say(safe(effect))
+    print_line(safe(effect))
     for note in _notes(settings):
-        say(safe(note), to_stderr=True)
+        print_line(safe(note), to_stderr=True)
 
 
 def _notes(settings: Settings) -> Iterator[str]:
@@ -123,19 +135,19 @@ def _notes(settings: Settings) -> Iterator[str]:
 def leave(home: Path) -> None:
     """Forget endpoint and token, and print what remains to be done."""
     if not forget_enrollment(home):
-        say("this host is not enrolled: nothing to remove")
+        print_line("this host is not enrolled: nothing to remove")
         return
-    say("removed: endpoint and token are forgotten; have the token revoked where it was made")
+    print_line("removed: endpoint and token are forgotten; have the token revoked where it was made")
     path = Home(home).spool
     if ENDPOINT in destinations_of(path):
         with Spool(path, destinations=None) as spool:
             waiting = spool.depth(ENDPOINT)
         if waiting:
             lacking = "1 tick was" if waiting == 1 else f"{waiting} ticks were"
-            say(f"{lacking} not delivered; what the local store lacks of that is still in the spool")
+            print_line(f"{lacking} not delivered; what the local store lacks of that is still in the spool")
     holder = HostLock.of(os.environ).holder()
     if holder is not None:
-        say(f"the agent ({holder}) sends nothing more; restart it to have it deliver to the local store alone")
+        print_line(f"the agent ({holder}) sends nothing more; restart it to have it deliver to the local store alone")
 
 
 def is_loopback(url: str) -> bool:
@@ -169,29 +181,12 @@ class Proof:
     to_spool: tuple[bytes, Mark] | None = None
 
 
-def prove(open_host: Callable[[], Host], offered: Enrollment, home: Home, lock: HostLock) -> Proof:
-    """Send one tick to the offered endpoint and return it once it is accepted.
-
-    Without an agent it is a new reading after the last tick; hold ``lock`` until it is spooled. With an agent it is
-    that agent's newest spooled tick. If no card is readable or the agent's spool is empty, it is a tick without cards.
-    Raises UnavailableError if it is not accepted.
-    """
-    holder = lock.holder()
-    if holder is None:
-        lock.acquire()
-        proof, raw = _read(open_host, home)
-    else:
-        proof, raw = _of_agent(open_host, home, holder)
-    _send(offered, raw, proof.ts_ms)
-    return proof
-
-
-def _read(open_host: Callable[[], Host], home: Home) -> tuple[Proof, bytes]:
-    host = open_host()
+def _read(agent: AgentSettings) -> tuple[Proof, bytes]:
+    host = open_host(agent)
     try:
         mark = None
-        if home.spool.exists():
-            with Spool(home.spool, destinations=None) as spool:
+        if agent.home.spool.exists():
+            with Spool(agent.home.spool, destinations=None) as spool:
                 mark = spool.mark()
         tick, mark = sample_once(host, mark)
     except UnavailableError as error:
@@ -202,15 +197,15 @@ def _read(open_host: Callable[[], Host], home: Home) -> tuple[Proof, bytes]:
     return Proof(what=summary(tick), ts_ms=tick.ts_ms, to_spool=(raw, mark)), raw
 
 
-def _of_agent(open_host: Callable[[], Host], home: Home, holder: LockHolder) -> tuple[Proof, bytes]:
-    for name in sorted(destinations_of(home.spool)):
-        with Spool(home.spool, destinations=None) as spool:
+def _newest_of_agent(agent: AgentSettings, holder: Peer) -> tuple[Proof, bytes]:
+    for name in sorted(destinations_of(agent.home.spool)):
+        with Spool(agent.home.spool, destinations=None) as spool:
             oldest = spool.peek(name, 1)
             newest = spool.peek(name, 1, after=oldest[0].id + spool.depth(name) - 2) or oldest if oldest else []
         if newest:
             what = f"the newest tick of the agent that runs ({holder})"
             return Proof(what=what, ts_ms=newest[0].ts_ms), decompress(newest[0].blob)
-    return _without_cards(open_host(), f"an agent runs ({holder}), and none of its ticks is here")
+    return _without_cards(open_host(agent), f"an agent runs ({holder}), and none of its ticks is here")
 
 
 def _without_cards(host: Host, why: str) -> tuple[Proof, bytes]:
@@ -236,8 +231,8 @@ def _send(offered: Enrollment, raw: bytes, ts_ms: int) -> None:
         except UnavailableError as error:
             raise UnavailableError(f"{error} (nothing was stored)") from None
         if refused or endpoint.rejected_points:
-            said = f" ({endpoint.rejected_reason})" if endpoint.rejected_reason else ""
-            msg = f"{endpoint.shown} does not take a tick{said}: check that it is for metrics (nothing was stored)"
+            why = f" ({endpoint.rejected_reason})" if endpoint.rejected_reason else ""
+            msg = f"{endpoint.shown} does not accept a tick{why}: check that it is for metrics (nothing was stored)"
             raise UnavailableError(msg)
 
 
@@ -254,7 +249,7 @@ def read_token(path: Path | None) -> str:
     """
     if path is None:
         if not sys.stdin.isatty():
-            raise UsageError("nobody is there to type the token: give --token-file FILE (- for stdin)")
+            raise UsageError("no terminal is there to enter the token: give --token-file FILE (- for stdin)")
         try:
             return parse_token(getpass("Token (not shown): "), "what was typed")
         except EOFError:
@@ -289,9 +284,9 @@ def _content(path: Path) -> bytes:
         msg = f"cannot read the token file {path} ({why}): check the path and its permissions"
         raise UnavailableError(msg) from None
     try:
-        found = os.fstat(descriptor)
-        mode = stat.S_IMODE(found.st_mode)
-        if not stat.S_ISREG(found.st_mode):
+        status = os.fstat(descriptor)
+        mode = stat.S_IMODE(status.st_mode)
+        if not stat.S_ISREG(status.st_mode):
             raise UsageError(f"the token file {path} is not a regular file: give one, or - to read stdin")
         if mode & 0o077:
             msg = f"others can read or write the token file {path} (mode {mode:04o}): chmod 600 {path}, and try again"

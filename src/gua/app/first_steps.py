@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote
 
-from gua.app.local_agent import of_another
+from gua.app.local_agent import other_agent
 from gua.app.store_address import default_store, store_address, store_destination
 from gua.core.errors import NothingRecordedError, UnavailableError
 from gua.spool.waiting import awaiting
@@ -29,7 +29,7 @@ def nothing_recorded(store: EmbeddedDsn, home: Path) -> UnavailableError:
     """Return the error for an embedded store that is missing or empty; it names the next command."""
     if store_destination(store, home) in awaiting(Home(home).spool):
         return UnavailableError(f"there is no store at {store.path} yet: gua report makes it, of the ticks that wait")
-    elsewhere = of_another(os.environ) if store == default_store(home) else None
+    elsewhere = other_agent(os.environ) if store == default_store(home) else None
     if elsewhere is not None:
         return UnavailableError(elsewhere)
     if not is_installed():
@@ -52,15 +52,15 @@ def nothing_recorded(store: EmbeddedDsn, home: Path) -> UnavailableError:
 def after_start(settings: AgentSettings, environ: Mapping[str, str]) -> Iterator[str]:
     """Yield the destinations of the agent's ticks, and the next commands."""
     where = " and ".join(shown(one.where) for one in settings.destinations)
-    public = settings.places.public_socket
+    public = settings.public_socket
     yield f"ticks go to {where}" + (f"; all users of this host may ask ({public})" if public else "")
-    home = settings.places.home.path
-    said = f"GUA_HOME={shlex.quote(str(home))} " if home != home_path(None, environ) else ""
+    home = settings.home.path
+    prefix = f"GUA_HOME={shlex.quote(str(home))} " if home != home_path(None, environ) else ""
     stores = [one for one in settings.destinations if one.store]
     other = [one for one in stores if one.store != store_address(None, home)]
     option = f" --store {shlex.quote(shown(other[0].where))}" if other else ""
-    report = f"{said}gua report{option} the hours so far, " if stores else ""
-    yield f"next: {said}gua status shows the cards now, {report}{said}gua stop ends it"
+    report = f"{prefix}gua report{option} the hours so far, " if stores else ""
+    yield f"next: {prefix}gua status shows the cards now, {report}{prefix}gua stop ends it"
 
 
 def shown(where: str) -> str:

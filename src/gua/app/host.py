@@ -13,22 +13,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from gua.agent import signals
-from gua.app.settings import AllocationSettings, open_allocations
+from gua.agent.sampler import Sampler
+from gua.app.settings import AgentSettings, open_allocations
 from gua.core.errors import UnavailableError
 from gua.core.facts import card_facts
-from gua.core.ports import CardReader, Clock, ProcessFacts, RawCard
+from gua.core.ports import AllocationSources, CardReader, Clock, ProcessFacts, RawCard
 from gua.core.rules import Reason, Rules, State, classify
 from gua.core.tick import Origin, ProcessReading
 from gua.core.words import Mig, ProcessType, Source
 from gua.identity.owner import Owners, PasswdFile, passwd_name
-from gua.identity.pod_names import Kubelet
 from gua.identity.process import DEFAULT_IGNORED, ProcessIdentity
 from gua.nvml.reader import NvmlReader
 from gua.otlp.resource import origin
 from gua.procfs.clock import SystemClock, machine_id, stored_boot_time_ms
 from gua.procfs.reader import ProcFs
 from gua.reservations.model import Candidate
-from gua.state.directory import Home
 
 if TYPE_CHECKING:
     from gua.allocation.sources import Sources
@@ -53,66 +52,61 @@ class Host:
     clock: Clock
     origin: Origin
     seen_by_host: bool
+    candidates: Candidates
+    owners: Owners
     pods: PodNames | None = None
     allocations: Sources | None = None
-    candidates: Candidates | None = None
-    owners: Owners | None = None
-    detects_models: bool = False
-    reads_activity: bool = False
+
+    def sampler(self, allocations: AllocationSources | None) -> Sampler:
+        """Return a sampler of this host and of these allocation sources."""
+        return Sampler(
+            cards=self.cards,
+            processes=self.processes,
+            clock=self.clock,
+            origin=self.origin,
+            initial_pid_namespace=self.seen_by_host,
+            besides=tuple if self.pods is None else self.pods.errors,
+            allocations=allocations,
+        )
 
     def close(self) -> None:
         """Close the driver and the allocation sources."""
         self.cards.close()
-        if self.candidates is not None:
-            self.candidates.close()
+        self.candidates.close()
         if self.allocations is not None:
             self.allocations.close()
 
 
-_NOT_LOOKED_AT: Final = AllocationSettings(sources=())
-
-
-def open_host(
-    procfs: Path,
-    *,
-    interval_ms: int,
-    home: Home,
-    ignored: Sequence[str],
-    kubelet: Kubelet | None = None,
-    allocation: AllocationSettings = _NOT_LOOKED_AT,
-    detect_models: bool = False,
-    activity: bool = False,
-) -> Host:
-    """Return this host; its first reading opens the driver. ``ignored`` adds to the default ignored names.
-
-    The other arguments are as in AgentSettings. Raises GuaError if an allocation source cannot be opened.
-    """
-    host = ProcFs(procfs)
+def open_host(settings: AgentSettings) -> Host:
+    """Return this host; its first reading opens the driver. Raises GuaError for a faulty allocation source."""
+    host = ProcFs(settings.procfs)
     clock = SystemClock(host)
     seen_by_host = host.in_initial_pid_namespace()
     pods = None
-    if kubelet is not None:
+    if settings.kubelet is not None:
         from gua.identity.pod_names import PodNames  # noqa: PLC0415 - loads TLS and HTTP
 
-        pods = PodNames(kubelet)
+        pods = PodNames(settings.kubelet)
         pods.begin()
-    limit_seconds = min(_CALL_LIMIT_SECONDS, _CALL_LIMIT_OF_INTERVAL * interval_ms / 1000)
+    limit_seconds = min(_CALL_LIMIT_SECONDS, _CALL_LIMIT_OF_INTERVAL * settings.interval_ms / 1000)
     owners = owners_of(host)
-    boot_time_ms = stored_boot_time_ms(host, home.boot_file)
+    boot_time_ms = stored_boot_time_ms(host, settings.home.boot_file)
 
     def identity(models: ServedModels | None = None) -> ProcessIdentity:
         return ProcessIdentity(
             host if seen_by_host else None,
             owners,
             boot_time_ms=boot_time_ms,
-            ignored=(*DEFAULT_IGNORED, *ignored),
+            ignored=(*DEFAULT_IGNORED, *settings.ignored),
             pods=pods,
             models=models,
         )
 
     return Host(
-        cards=NvmlReader(clock, call_limit_seconds=limit_seconds, stopping=signals.asked, with_activity=activity),
-        processes=identity(_served_models(host) if detect_models and seen_by_host else None),
+        cards=NvmlReader(
+            clock, call_limit_seconds=limit_seconds, stopping=signals.asked, with_activity=settings.activity
+        ),
+        processes=identity(_served_models(host) if settings.detect_models and seen_by_host else None),
         # Separate readers, as reservations run in other threads than ticks; the first request opens the driver.
         candidates=Candidates(
             NvmlReader(clock, call_limit_seconds=limit_seconds, stopping=signals.asked),
@@ -121,12 +115,10 @@ def open_host(
         ),
         owners=owners,
         clock=clock,
-        origin=agent_origin(interval_ms=interval_ms, home=home.path),
+        origin=agent_origin(interval_ms=settings.interval_ms, home=settings.home.path),
         seen_by_host=seen_by_host,
-        detects_models=detect_models,
-        reads_activity=activity,
         pods=pods,
-        allocations=open_allocations(allocation, pods),
+        allocations=open_allocations(settings.allocation, pods),
     )
 
 
@@ -135,8 +127,8 @@ def _served_models(host: ProcFs) -> ServedModels:
     from gua.procfs.command_line import CommandLines  # noqa: PLC0415 - as above
 
     def uid(pid: int) -> int | None:
-        found = host.process(pid)
-        return None if found is None else found.uid
+        process = host.process(pid)
+        return None if process is None else process.uid
 
     return ServedModels(CommandLines(host.root), uid)
 
@@ -170,7 +162,7 @@ _WHY_UNKNOWN: Final = {
 class Candidates:
     """Thread-safe reader of the cards for reservations, separate from the agent's own reader.
 
-    Set both callbacks before the first :meth:`read`. ``promised`` maps UUIDs of cards or parent GPUs to the text of a
+    Set both callbacks before the first :meth:`read`. ``allocated`` maps UUIDs of cards or parent GPUs to the text of a
     scheduler's allocation. ``last_used_ms`` maps UUIDs to when a card was last in use or allocated (Unix ms).
     """
 
@@ -178,7 +170,7 @@ class Candidates:
         self._cards = cards
         self._processes = processes
         self._seen_by_host = seen_by_host
-        self.promised: Callable[[], Mapping[str, str]] = dict
+        self.allocated: Callable[[], Mapping[str, str]] = dict
         self.last_used_ms: Callable[[], Mapping[str, int]] = dict
         self._lock = threading.Lock()
 
@@ -186,21 +178,21 @@ class Candidates:
         """Return every card, with why it cannot be reserved, if so. Raises UnavailableError if none is readable."""
         with self._lock:
             raws, _ = self._cards.read()
-            promised = self.promised()
-            found = [
-                self._candidate(raw, promised.get(raw.reading.uuid) or promised.get(raw.reading.parent or ""))
+            allocated = self.allocated()
+            candidates = [
+                self._candidate(raw, allocated.get(raw.reading.uuid) or allocated.get(raw.reading.parent or ""))
                 for raw in raws
             ]
-        if not found:
+        if not candidates:
             raise UnavailableError("no card can be read now: see gua status")
-        return found
+        return candidates
 
     def close(self) -> None:
         """Release the driver."""
         with self._lock:
             self._cards.close()
 
-    def _candidate(self, raw: RawCard, promised: str | None) -> Candidate:
+    def _candidate(self, raw: RawCard, allocated: str | None) -> Candidate:
         card = raw.reading
         processes = tuple(self._processes.identify(process) for process in raw.processes)
         counted = [process for process in processes if process.type is not ProcessType.IGNORED]
@@ -210,15 +202,15 @@ class Candidates:
             refusal = "is partitioned: name one of its instances"
         elif verdict.reason is Reason.LOST:
             refusal = "is lost or needs a reset"
-        elif promised is not None:
-            refusal = promised
+        elif allocated is not None:
+            refusal = allocated
         elif counted:
             refusal = f"is held by {_named(counted)}"
         elif verdict.state is State.UNKNOWN:
             refusal = _WHY_UNKNOWN.get(verdict.reason or Reason.PROCESSES, _WHY_UNKNOWN[Reason.PROCESSES])
             may_be_accepted = True
         elif verdict.state is not State.TRULY_IDLE:
-            refusal = "is held by a process that nobody lists"
+            refusal = "is held by a process that is not listed"
         elif not self._seen_by_host:
             refusal, may_be_accepted = _WHY_UNKNOWN[Reason.PID_NAMESPACE], True
         return Candidate(

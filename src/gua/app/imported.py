@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Final
 
 from gua.app import delivery
-from gua.app.origins import origin_elsewhere
 from gua.app.output import print_error
 from gua.core.durations import format_duration, parse_duration_ms, to_rfc3339
 from gua.core.errors import GuaError, UsageError
 from gua.core.tick import Origin, Tick
 from gua.core.words import Source
 from gua.imports.recording import MAX_INTERVAL_MS, Recording, Survey, check_not_ahead
+from gua.otlp.resource import origin_elsewhere
 from gua.report.kit.figures import plural
 from gua.store.database import Store
 
@@ -39,10 +39,10 @@ ORDER BY host, other_host
 def with_stdin(files: Sequence[Path]) -> list[Path]:
     """Return the files, with ``-`` replaced by a temporary copy of stdin, as recordings are read twice."""
     if _DASH in files:
-        with tempfile.TemporaryFile() as kept:
-            shutil.copyfileobj(sys.stdin.buffer, kept)
-            kept.flush()
-            os.dup2(kept.fileno(), 0)
+        with tempfile.TemporaryFile() as copy:
+            shutil.copyfileobj(sys.stdin.buffer, copy)
+            copy.flush()
+            os.dup2(copy.fileno(), 0)
     return [_STDIN if file == _DASH else file for file in files]
 
 
@@ -81,11 +81,11 @@ def card_names(cards: str | None) -> tuple[str, ...]:
     """Return the cards' UUIDs by index, empty without the option. Raises UsageError."""
     if cards is None:
         return ()
-    given = tuple(one.strip() for one in cards.split(","))
-    if not all(one and one.isprintable() for one in given) or len(set(given)) < len(given):
+    uuids = tuple(one.strip() for one in cards.split(","))
+    if not all(one and one.isprintable() for one in uuids) or len(set(uuids)) < len(uuids):
         msg = "--cards names a card twice or not at all: give each card's UUID once, in the order of their indices"
         raise UsageError(msg)
-    return given
+    return uuids
 
 
 def row_interval_ms(text: str | None) -> int | None:

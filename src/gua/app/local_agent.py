@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import Final, TypeVar
 
-from gua.app.output import say
+from gua.app.output import print_line
 from gua.core.errors import GuaError, UnavailableError
-from gua.local_socket.client import NobodyError, NotAllowedError, RemoteReader, ask_status
+from gua.local_socket.client import NobodyError, NotAllowedError, query_status
 from gua.procfs.reader import ProcFs
 from gua.state.directory import Home, prepare_run_folder
-from gua.state.host_lock import HostLock, user_name
-
-if TYPE_CHECKING:
-    from gua.core.ports import ViewReader
+from gua.state.host_lock import HostLock
+from gua.state.socket_address import user_name
 
 T = TypeVar("T")
 _NOWHERE: Final = Path("off")
@@ -27,34 +24,34 @@ def host_socket(environ: Mapping[str, str]) -> Path:
     return Path(environ.get("GUA_RUN_DIR") or "/run/gua").absolute() / "agent.sock"
 
 
-def places(given: Path | None, home: Path) -> list[Path]:
+def places(named: Path | None, home: Path) -> list[Path]:
     """Return the sockets to try, in order."""
-    return [Home(home).socket, host_socket(os.environ)] if given in {None, _NOWHERE} else [given]
+    return [Home(home).socket, host_socket(os.environ)] if named in {None, _NOWHERE} else [named]
 
 
-def public_socket(given: Path | None, environ: Mapping[str, str]) -> Path | None:
+def public_socket(named: Path | None, environ: Mapping[str, str]) -> Path | None:
     """Return the socket where this agent serves all users of the host, ``None`` for none.
 
-    It is the path ``given``, or for root's agent the host's default, whose folder is created. Raises UnavailableError
-    if that fails for a path ``given``. Otherwise root's agent prints a note, also if /proc hides others' processes.
+    It is the path ``named``, or for root's agent the host's default, whose folder is created. Raises UnavailableError
+    if that fails for a path ``named``. Otherwise root's agent prints a note, also if /proc hides others' processes.
     """
     own = host_socket(environ)
-    if given == _NOWHERE or (given is None and os.geteuid() != 0):
+    if named == _NOWHERE or (named is None and os.geteuid() != 0):
         return None
-    if given is not None and given.absolute() != own:
-        return given.absolute()
-    hidden = ProcFs().hidepid() if given is None else None
+    if named is not None and named.absolute() != own:
+        return named.absolute()
+    hidden = ProcFs().hidepid() if named is None else None
     fault = prepare_run_folder(own.parent) if hidden is None else f"/proc hides others' processes (hidepid={hidden})"
     if fault is None:
         return own
-    if given is not None:
+    if named is not None:
         msg = f"cannot listen at {own}: {fault}; make it with sudo install -d -o {os.geteuid()} {own.parent}"
         raise UnavailableError(msg)
-    say(f"note: other users of this host are not answered: {fault}; with --socket PATH they are", to_stderr=True)
+    print_line(f"note: other users of this host are not answered: {fault}; with --socket PATH they are", to_stderr=True)
     return None
 
 
-def of_another(environ: Mapping[str, str]) -> str | None:
+def other_agent(environ: Mapping[str, str]) -> str | None:
     """Return a message on an agent of this host that did not serve this user, ``None`` if none runs.
 
     It names the socket to use if that works, else the command that the agent's owner has to type.
@@ -64,7 +61,7 @@ def of_another(environ: Mapping[str, str]) -> str | None:
         return None
     socket = host_socket(environ)
     try:
-        ask_status(socket)
+        query_status(socket)
     except GuaError:
         pass
     else:
@@ -81,24 +78,12 @@ def of_another(environ: Mapping[str, str]) -> str | None:
     )
 
 
-@contextmanager
-def remote_reader(tried: list[Path]) -> Iterator[ViewReader]:
-    """Open the report's views through the first agent that listens. Raises NobodyError if none does."""
-    from gua.report.views import SHARED  # noqa: PLC0415 - not needed for a status
-
-    reader = first_answer(tried, lambda path: RemoteReader(path, SHARED).__enter__())
-    try:
-        yield reader
-    finally:
-        reader.close()
-
-
-def first_answer(tried: Sequence[Path], ask: Callable[[Path], T]) -> T:
+def first_response(tried: Sequence[Path], query: Callable[[Path], T]) -> T:
     """Return the first response. Raises NotAllowedError if one denies access, else NobodyError."""
     silent: UnavailableError | None = None
     for path in tried:
         try:
-            return ask(path)
+            return query(path)
         except NotAllowedError as error:  # another user's home, as when sudo preserves HOME
             silent = error
         except NobodyError as error:

@@ -20,7 +20,7 @@ LOCALTIME: Final = Path("/etc/localtime")
 _QUARTER_SECONDS: Final = 91 * 24 * 3600
 
 
-def asked_zone(text: str | None, environ: Mapping[str, str], *, or_fail: bool = False) -> str:
+def chosen_zone(text: str | None, environ: Mapping[str, str], *, or_fail: bool = False) -> str:
     """Return the IANA name of the option's time zone; ``local`` and ``None`` mean this process's.
 
     If that has no IANA name, return UTC and warn on stderr, or with ``or_fail`` raise UsageError. Raises UsageError for
@@ -28,15 +28,15 @@ def asked_zone(text: str | None, environ: Mapping[str, str], *, or_fail: bool = 
     """
     if text is not None and text.strip().lower() != LOCAL:
         return zone_name(text)
-    found = local_zone(environ)
-    if found is not None:
-        return found
-    given = environ.get("TZ")
-    whose = f"{LOCALTIME} is" if given is None else f"TZ={given!r} is"
-    doubt = f"{whose} no zone of the IANA database, times are taken for UTC: name one, --timezone Europe/Berlin"
+    local = local_zone(environ)
+    if local is not None:
+        return local
+    variable = environ.get("TZ")
+    source = LOCALTIME if variable is None else f"TZ={variable!r}"
+    message = f"{source} is no zone of the IANA database, times are taken for UTC: name one, --timezone Europe/Berlin"
     if or_fail:
-        raise UsageError(doubt)
-    print_error(doubt)
+        raise UsageError(message)
+    print_error(message)
     return "UTC"
 
 
@@ -47,10 +47,10 @@ def local_zone(
 
     ``configured`` reads the name from the host's files, by default with tzlocal.
     """
-    given = environ.get("TZ")
-    if given is None:
+    variable = environ.get("TZ")
+    if variable is None:
         return _of_host(configured) if localtime.exists() else "UTC"
-    rule = given.removeprefix(":")
+    rule = variable.removeprefix(":")
     if rule.startswith("/"):
         rule = os.path.realpath(rule).partition("/zoneinfo/")[2] or rule
     return "UTC" if rule in {"", "UTC0"} else _known(rule)

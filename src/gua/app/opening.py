@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Final
 
 from gua.app.output import print_error
-from gua.app.store_address import STORE, home_directory, store_address, store_destination
-from gua.core.errors import GuaError, NothingRecordedError, UsageError
+from gua.app.store_address import STORE, home_directory, is_socket_named, store_address, store_destination
+from gua.core.errors import GuaError, NothingRecordedError
 from gua.core.ports import ViewReader
 from gua.spool.waiting import awaiting
-from gua.state.directory import asking_home
+from gua.state.directory import reading_home
 from gua.store.database import Store, open_store
 from gua.store.directory import StoreDirectory
 from gua.store.dsn import EmbeddedDsn, parse_dsn
@@ -22,12 +22,12 @@ MERGE_TICKS: Final = 1_000
 """From this many landed ticks on, a store is merged, and an embedded one's hourly rollups are computed."""
 
 
-def open_writer(store: str | None, *, told: Callable[[str], None] = print_error) -> Store:
+def open_writer(store: str | None, *, warn: Callable[[str], None] = print_error) -> Store:
     """Open a store for landing; an embedded one is created if missing, a server must have the schema.
 
-    ``told`` receives a message while another process has the embedded store open.
+    ``warn`` receives a message while another process has the embedded store open.
     """
-    opened = open_store(store_address(store), password=os.environ.get("GUA_STORE_PASSWORD"), told=told)
+    opened = open_store(store_address(store), password=os.environ.get("GUA_STORE_PASSWORD"), warn=warn)
     if opened.is_embedded:  # opening migrated it
         return opened
     try:
@@ -49,11 +49,11 @@ def require_store(store: str | None) -> None:
 
 @contextmanager
 def open_reader(
-    store: str | None, *, told: Callable[[str], None] = print_error, needs_newest: bool = True
+    store: str | None, *, warn: Callable[[str], None] = print_error, needs_newest: bool = True
 ) -> Iterator[Store]:
     """Open a store to report from, after landing the ticks that this host's agent spooled for it.
 
-    Without ``needs_newest`` the spooled ticks stay in the spool, unless the store does not exist yet. ``told`` is as in
+    Without ``needs_newest`` the spooled ticks stay in the spool, unless the store does not exist yet. ``warn`` is as in
     :func:`open_writer`. Raises UnavailableError without a store. A NothingRecordedError raised in the block is replaced
     by one that explains the empty embedded store.
     """
@@ -65,7 +65,7 @@ def open_reader(
     waiting = (needs_newest or not is_made) and destination in awaiting(spool)
     if not waiting:
         require_store(store)
-    with open_writer(store, told=told) as reader:
+    with open_writer(store, warn=warn) as reader:
         try:
             if waiting:
                 from gua.agent.delivery import drain  # noqa: PLC0415 - only with spooled ticks
@@ -90,10 +90,8 @@ def open_report_source(store: str | None, socket: Path | None) -> Iterator[ViewR
 
     Raises UsageError if both are named, UnavailableError if none exists.
     """
-    named = socket is not None and str(socket) != os.environ.get("GUA_SOCKET")
-    if store and named and store != os.environ.get("GUA_STORE"):
-        raise UsageError("a report is made from one place: give --store or --socket, not both")
-    home = asking_home(None, os.environ)
+    named = is_socket_named(store, socket)
+    home = reading_home(None, os.environ)
     own = False
     with suppress(PermissionError):  # another user's home, as when sudo preserves HOME
         own = StoreDirectory(home / STORE).exists() or STORE in awaiting(home / "spool.db")
@@ -101,11 +99,12 @@ def open_report_source(store: str | None, socket: Path | None) -> Iterator[ViewR
         if (store or own) and not named:
             yield opened.enter_context(open_reader(store))
             return
-        from gua.app.local_agent import places, remote_reader  # noqa: PLC0415 - not needed with an own store
-        from gua.local_socket.client import NobodyError  # noqa: PLC0415 - as above
+        from gua.app.local_agent import first_response, places  # noqa: PLC0415 - not needed with an own store
+        from gua.local_socket.client import NobodyError, RemoteReader  # noqa: PLC0415 - as above
+        from gua.report.views import SHARED  # noqa: PLC0415 - as above
 
         try:
-            remote = opened.enter_context(remote_reader(places(socket, home)))
+            remote = opened.enter_context(first_response(places(socket, home), lambda path: RemoteReader(path, SHARED)))
         except NobodyError:
             if named:
                 raise
@@ -124,10 +123,10 @@ def counting(reader: ViewReader) -> Callable[[], None] | None:
         return None
 
     def count() -> None:
-        print_error("hours of the store are not counted yet, or by another version: they are counted now, once")
+        print_error("hours of the store are not rolled up yet, or by another version: rolling them up now, once")
         try:
             reader.count_hours()
         except GuaError as error:
-            print_error(f"hours could not be counted: {error}")
+            print_error(f"hours could not be rolled up: {error}")
 
     return count

@@ -10,7 +10,7 @@ from typing import Final
 
 from gua.core.plaintext import safe
 
-__all__ = ["open_standard_streams", "print_error", "safe", "say", "silence_stdout"]
+__all__ = ["open_standard_streams", "print_error", "print_line", "safe", "silence_stdout"]
 
 
 _STDOUT: Final = 1
@@ -25,7 +25,7 @@ def print_error(message: str, hints: Iterable[str] = ()) -> None:
             print(line, file=sys.stderr, flush=True)
 
 
-def say(line: str, *, to_stderr: bool = False) -> None:
+def print_line(line: str, *, to_stderr: bool = False) -> None:
     """Print one line to stdout or stderr, and flush."""
     print(line, file=sys.stderr if to_stderr else sys.stdout, flush=True)
 

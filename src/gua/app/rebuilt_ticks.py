@@ -19,7 +19,7 @@ from gua.core.words import AllocationStatus, Mig, ProcessList, ProcessType, Rela
 from gua.store.history import AllocationRow, AllocationSourceRow, CardInfo, CardRow, ProcessRow
 
 _NO_INFO: Final = CardInfo(gpu="")
-_CALLED: Final = ("name", "model", "vendor", "driver_version", "pci", "parent")
+_DESCRIPTION: Final = ("name", "model", "vendor", "driver_version", "pci", "parent")
 
 
 @dataclass(slots=True)
@@ -43,22 +43,22 @@ class Rebuilt:
         Rows are those of :mod:`gua.store.history`. Source and interval come from the rows; the rest of the origin and
         the cards' names are today's.
         """
-        of_card = defaultdict(list)
+        processes_by_card = defaultdict(list)
         for process in processes:
-            of_card[process.ts_ms, process.gpu].append(process)
-        promised = defaultdict(list)
+            processes_by_card[process.ts_ms, process.gpu].append(process)
+        allocations_by_card = defaultdict(list)
         for allocation in allocations:
-            promised[allocation.ts_ms, allocation.gpu].append(allocation)
-        looked_at = defaultdict(list)
-        for looked in sources:
-            looked_at[looked.ts_ms].append(looked)
+            allocations_by_card[allocation.ts_ms, allocation.gpu].append(allocation)
+        by_time = defaultdict(list)
+        for source_row in sources:
+            by_time[source_row.ts_ms].append(source_row)
         for (ts_ms, source, interval_ms), rows in groupby(
             sorted(cards, key=lambda row: (row.ts_ms, row.source or "", row.interval_ms or 0)),
             key=lambda row: (row.ts_ms, row.source, row.interval_ms),
         ):
             readings = []
             for row in rows:
-                reading = self._card(row, of_card[ts_ms, row.gpu], promised[ts_ms, row.gpu])
+                reading = self._card(row, processes_by_card[ts_ms, row.gpu], allocations_by_card[ts_ms, row.gpu])
                 if reading is None:
                     self.left_out += 1
                 else:
@@ -74,7 +74,7 @@ class Rebuilt:
                     ),
                     cards=tuple(readings),
                     # Once for each time, even if several sources recorded it.
-                    allocation_sources=tuple(map(_source, looked_at.pop(ts_ms, ()))),
+                    allocation_sources=tuple(map(_source, by_time.pop(ts_ms, ()))),
                 )
 
     def _card(
@@ -93,7 +93,7 @@ class Rebuilt:
                 allocation=None if row.allocation is None else AllocationStatus(row.allocation),
                 processes=tuple(_process(process) for process in processes),
                 allocations=tuple(_allocation(allocation) for allocation in allocations),
-                **{name: getattr(info, name) for name in _CALLED},
+                **{name: getattr(info, name) for name in _DESCRIPTION},
                 **{**_numbers(row, fields.CARD_FIELDS), "failed": None if row.failed is None else bool(row.failed)},
             )
             Source(row.source or "")

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from gua.app.asker import ADMIN_GROUP, Asker, Askers
+from gua.app.requester import ADMIN_GROUP, Requester, Requesters
 from gua.core.allocation import Allocation, AllocationLook, CardKey, SourceHealth
 from gua.core.errors import NotNowError, NotYoursError, UnavailableError, UsageError
 from gua.core.plaintext import storable
@@ -18,7 +18,7 @@ from gua.core.ports import AllocationSources
 from gua.core.tick import Tick
 from gua.core.untrusted import object_in
 from gua.core.workloads import declared
-from gua.local_socket.peer import LineError, Lines, Peer, encoded, send_line
+from gua.local_socket.peer import LineError, Lines, encoded, send_line
 from gua.local_socket.server import Converse
 from gua.reservations.desk import Desk
 from gua.reservations.idleness import IdleReservations
@@ -35,14 +35,15 @@ from gua.reservations.model import (
     Wish,
     new_place,
 )
+from gua.state.socket_address import Peer
 
 SOURCE: Final = "gua"
-ASKED: Final = ("reserve", "release", "extend", "reservations", "queue")
+REQUESTS: Final = ("reserve", "release", "extend", "reservations", "queue")
 LONGEST_MS: Final = 365 * 24 * 3600 * 1000
 _LONGEST_LOOK_MS: Final = 60_000  # a reservation may end while the cards are read, after the tick's time
 _SEND_SECONDS: Final = 5.0
 _LOOK_SECONDS: Final = 2.0
-_SAY_AGAIN_SECONDS: Final = 30.0
+_REPEAT_SECONDS: Final = 30.0
 
 
 _WHO: Final = ("id", "owner", "uid", "kind")
@@ -53,7 +54,7 @@ _END: Final = ("ended_ms", "ending", "ended_by")
 class Reservations:
     """Handlers of the reservation requests that come over the local socket.
 
-    ``askers`` identifies the requester. ``cards`` reads the cards' state now. ``beside`` returns the reason why a
+    ``requesters`` identifies the requester. ``cards`` reads the cards' state now. ``beside`` returns the reason why a
     scheduler allocates this host's cards, else ``None``. ``idle_cards`` returns since when each card is idle-held (UUID
     to Unix ms).
     """
@@ -63,13 +64,13 @@ class Reservations:
         desk: Desk,
         *,
         cards: Callable[[], Sequence[Candidate]],
-        askers: Askers,
+        requesters: Requesters,
         beside: Callable[[], str | None] = lambda: None,
         idle_cards: Callable[[], Mapping[str, int]] = dict,
     ) -> None:
         self._desk = desk
         self._cards = cards
-        self._askers = askers
+        self._requesters = requesters
         self._beside = beside
         self._idle_cards = idle_cards
         self._index: dict[str, int] = {}
@@ -79,10 +80,10 @@ class Reservations:
 
     def conversations(self) -> Mapping[str, Converse]:
         """Return the handler of each request type."""
-        answers = (self._reserve, self._release, self._extend, self._reservations, self._queue)
-        return dict(zip(ASKED, answers, strict=True))
+        handlers = (self._reserve, self._release, self._extend, self._reservations, self._queue)
+        return dict(zip(REQUESTS, handlers, strict=True))
 
-    def told(self, reservation: Reservation) -> dict[str, Any]:
+    def as_object(self, reservation: Reservation) -> dict[str, Any]:
         """Return a reservation as the JSON object that is sent."""
         streak = self._desk.idle().get(reservation.id)
         return {
@@ -95,21 +96,21 @@ class Reservations:
             **{name: getattr(reservation, name) for name in _END},
         }
 
-    def _reserve(self, connection: socket.socket, peer: Peer, asked: Mapping[str, Any], lines: Lines) -> None:
+    def _reserve(self, connection: socket.socket, peer: Peer, message: Mapping[str, Any], lines: Lines) -> None:
         try:
-            self._serve(connection, peer, asked, lines)
+            self._serve(connection, peer, message, lines)
         except UnavailableError:
             if not self._desk.closing:  # shutdown closes the desk before the socket: clients retry with the next agent
                 raise
 
-    def _serve(self, connection: socket.socket, peer: Peer, asked: Mapping[str, Any], lines: Lines) -> None:
-        ruler = None if asked.get("beside_scheduler") is True else self._beside()
+    def _serve(self, connection: socket.socket, peer: Peer, message: Mapping[str, Any], lines: Lines) -> None:
+        ruler = None if message.get("beside_scheduler") is True else self._beside()
         if ruler is not None:
             raise NotNowError(f"{ruler}: ask it for cards; --beside-scheduler reserves beside it")
-        request = self._request(self._askers.who(connection, peer), asked)
-        wait_ms = _amount(asked, "wait_ms", most=LONGEST_MS)
+        request = self._request(self._requesters.identify(connection, peer), message)
+        wait_ms = _amount(message, "wait_ms", most=LONGEST_MS)
         deadline = None if wait_ms is None else time.monotonic() + wait_ms / 1000
-        accepts = asked.get("accept_unknown") is True
+        accepts = message.get("accept_unknown") is True
         try:
             again = self._desk.granted_before(request)
         except UnavailableError:  # the reservation stays the client's while it retries
@@ -117,10 +118,10 @@ class Reservations:
         if again is not None:
             self._hand_over(connection, again, lines)
             return
-        kept = self._desk.enter(request)
+        resumed = self._desk.enter(request)
         granted: Granted | None = None
         try:
-            granted = self._granted(connection, request, deadline, accepts=accepts, kept=kept)
+            granted = self._granted(connection, request, deadline, accepts=accepts, resumed=resumed)
         finally:
             if granted is None:
                 self._desk.leave(request.place)
@@ -128,11 +129,11 @@ class Reservations:
             self._hand_over(connection, granted, lines)
 
     def _granted(
-        self, connection: socket.socket, request: CardRequest, deadline: float | None, *, accepts: bool, kept: bool
+        self, connection: socket.socket, request: CardRequest, deadline: float | None, *, accepts: bool, resumed: bool
     ) -> Granted | None:
         """Wait for the grant; ``None`` if the client left. Raises NotNowError after the wait, UsageError if refused."""
-        said: dict[str, Any] | None = None
-        said_at = 0.0
+        sent: dict[str, Any] | None = None
+        sent_at = 0.0
         while True:
             try:
                 answer = self._desk.attempt(request.place, accept_unknown=accepts)
@@ -147,12 +148,12 @@ class Reservations:
             left = None if deadline is None else deadline - time.monotonic()
             if left is not None and left <= 0:
                 raise NotNowError(self._over(answer))
-            if said is None and not kept:
+            if sent is None and not resumed:
                 self._desk.keep_place(request)
-            words = self._waiting(request, answer)
-            if words != said or time.monotonic() - said_at > _SAY_AGAIN_SECONDS:
-                send_line(connection, {"waiting": words}, seconds=_SEND_SECONDS)
-                said, said_at = words, time.monotonic()
+            waiting = self._waiting(request, answer)
+            if waiting != sent or time.monotonic() - sent_at > _REPEAT_SECONDS:
+                send_line(connection, {"waiting": waiting}, seconds=_SEND_SECONDS)
+                sent, sent_at = waiting, time.monotonic()
             self._desk.wait(_LOOK_SECONDS if left is None else min(left, _LOOK_SECONDS))
             poll = select.poll()
             poll.register(connection, select.POLLRDHUP)  # ignores unread input
@@ -163,7 +164,7 @@ class Reservations:
         """Send the grant and its lifeline; cancel it if the client does not receive it."""
         for card, index in zip(granted.reservation.cards, granted.indices, strict=True):
             self._index[card] = index
-        message = encoded({"granted": self.told(granted.reservation)})
+        message = encoded({"granted": self.as_object(granted.reservation)})
         descriptors = [] if granted.lifeline is None else [granted.lifeline]
         try:
             connection.settimeout(_SEND_SECONDS)
@@ -172,8 +173,8 @@ class Reservations:
                 connection.sendall(message[sent:])
             if not descriptors:
                 # A command's lock shows that the grant arrived; a manual reservation needs the client's confirmation.
-                said = lines.object(deadline=time.monotonic() + _SEND_SECONDS)
-                if said is None or said.get("got") is not True:
+                confirmation = lines.object(deadline=time.monotonic() + _SEND_SECONDS)
+                if confirmation is None or confirmation.get("got") is not True:
                     self._desk.cancel(granted)
                     return
                 # A repeated request may have cancelled this grant: without a confirmation the client retries.
@@ -191,28 +192,29 @@ class Reservations:
             for descriptor in descriptors:
                 os.close(descriptor)
 
-    def _request(self, asker: Asker, asked: Mapping[str, Any]) -> CardRequest:
-        kind = Kind(asked["kind"]) if asked.get("kind") in {each.value for each in Kind} else Kind.MANUAL
-        said = asked.get("place")
-        place = said if isinstance(said, str) and said.isalnum() and len(said) <= LONGEST_NOTE else None
-        note = asked.get("note")
-        workload = declared(object_in(asked.get("labels")))
+    def _request(self, requester: Requester, message: Mapping[str, Any]) -> CardRequest:
+        kind = Kind(message["kind"]) if message.get("kind") in {each.value for each in Kind} else Kind.MANUAL
+        place = message.get("place")
+        if not (isinstance(place, str) and place.isalnum() and len(place) <= LONGEST_NOTE):
+            place = None
+        note = message.get("note")
+        workload = declared(object_in(message.get("labels")))
         return CardRequest(
-            uid=asker.uid,
-            owner=asker.owner,
+            uid=requester.uid,
+            owner=requester.owner,
             kind=kind,
-            wish=self._wish(asked, None if place is None else self._desk.known_wish(place, asker.uid)),
+            wish=self._wish(message, None if place is None else self._desk.known_wish(place, requester.uid)),
             place=place or new_place(),
-            for_ms=_amount(asked, "for_ms", most=LONGEST_MS, least=1),
+            for_ms=_amount(message, "for_ms", most=LONGEST_MS, least=1),
             note=storable(note, LONGEST_NOTE) if isinstance(note, str) else None,
-            pid=asker.pid if asker.start_ticks is not None else None,
-            start_ticks=asker.start_ticks,
-            container=asker.container,
+            pid=requester.pid if requester.start_ticks is not None else None,
+            start_ticks=requester.start_ticks,
+            container=requester.container,
             workload_kind=workload.kind,
             workload_model=workload.model,
         )
 
-    def _wish(self, asked: Mapping[str, Any], known: Wish | None) -> Wish:
+    def _wish(self, message: Mapping[str, Any], known: Wish | None) -> Wish:
         try:
             cards = self._cards()
         except UnavailableError:  # a returning request waits until the cards are readable
@@ -220,7 +222,7 @@ class Reservations:
                 raise
             return known
         self._index = {card.uuid: card.index for card in cards}
-        count, named = asked.get("count"), asked.get("cards")
+        count, named = message.get("count"), message.get("cards")
         if isinstance(named, list) and named and len(named) <= MOST_CARDS:
             uuids = tuple(_named(str(name), cards) for name in named)
             if len(set(uuids)) < len(uuids):
@@ -230,31 +232,31 @@ class Reservations:
             raise UsageError(f"give a number of cards from 1 to {MOST_CARDS}, or name them")
         return Wish(count=count)
 
-    def _release(self, connection: socket.socket, peer: Peer, asked: Mapping[str, Any], _: Lines) -> None:
-        asker = self._askers.who(connection, peer)
-        found = self._meant(asker, asked)
-        released = self._desk.end([each.id for each in found], by=asker.owner)
-        send_line(connection, {"released": [self.told(each) for each in released]}, seconds=_SEND_SECONDS)
+    def _release(self, connection: socket.socket, peer: Peer, message: Mapping[str, Any], _: Lines) -> None:
+        requester = self._requesters.identify(connection, peer)
+        reservations = self._selected(requester, message)
+        released = self._desk.end([each.id for each in reservations], by=requester.owner)
+        send_line(connection, {"released": [self.as_object(each) for each in released]}, seconds=_SEND_SECONDS)
 
-    def _extend(self, connection: socket.socket, peer: Peer, asked: Mapping[str, Any], _: Lines) -> None:
-        for_ms = _amount(asked, "for_ms", most=LONGEST_MS, least=1)
+    def _extend(self, connection: socket.socket, peer: Peer, message: Mapping[str, Any], _: Lines) -> None:
+        for_ms = _amount(message, "for_ms", most=LONGEST_MS, least=1)
         if for_ms is None:
-            raise UsageError("say for how long from now on, as in --for 2h")
-        asker = self._askers.who(connection, peer)
-        found = [each for each in self._meant(asker, asked) if each.kind is Kind.MANUAL]
+            raise UsageError("no duration is given: add it, as in --for 2h")
+        requester = self._requesters.identify(connection, peer)
+        reservations = [each for each in self._selected(requester, message) if each.kind is Kind.MANUAL]
         until_ms = time.time_ns() // 1_000_000 + for_ms
-        longer = [extended for each in found if (extended := self._desk.extend(each.id, until_ms)) is not None]
-        send_line(connection, {"extended": [self.told(each) for each in longer]}, seconds=_SEND_SECONDS)
+        longer = [extended for each in reservations if (extended := self._desk.extend(each.id, until_ms)) is not None]
+        send_line(connection, {"extended": [self.as_object(each) for each in longer]}, seconds=_SEND_SECONDS)
 
-    def _reservations(self, connection: socket.socket, _: Peer, asked: Mapping[str, Any], __: Lines) -> None:
-        since_ms = _amount(asked, "since_ms", most=2**53)
-        found = self._desk.reservations() if since_ms is None else self._desk.since(since_ms)
-        send_line(connection, {"reservations": [self.told(each) for each in found]}, seconds=_SEND_SECONDS)
+    def _reservations(self, connection: socket.socket, _: Peer, message: Mapping[str, Any], __: Lines) -> None:
+        since_ms = _amount(message, "since_ms", most=2**53)
+        reservations = self._desk.reservations() if since_ms is None else self._desk.since(since_ms)
+        send_line(connection, {"reservations": [self.as_object(each) for each in reservations]}, seconds=_SEND_SECONDS)
 
     def status(self) -> dict[str, Any]:
         """Return the entries on reservations in the agent's status object."""
         return {
-            "reservations": [self.told(each) for each in self._desk.reservations()],
+            "reservations": [self.as_object(each) for each in self._desk.reservations()],
             "queue": self.waiting(),
             "reservations_ended_ms": self._desk.last_ends(),
         }
@@ -279,28 +281,28 @@ class Reservations:
             for position, request in enumerate(self._desk.queue(), 1)
         ]
 
-    def _meant(self, asker: Asker, asked: Mapping[str, Any]) -> list[Reservation]:
+    def _selected(self, requester: Requester, message: Mapping[str, Any]) -> list[Reservation]:
         """Return the reservations that a request names by id or card, else all manual ones of the user.
 
         Raises NotYoursError if one belongs to another user and the requester is no administrator.
         """
-        all_of_them = self._desk.reservations()
-        ids, named = asked.get("ids"), asked.get("cards")
+        every = self._desk.reservations()
+        ids, named = message.get("ids"), message.get("cards")
         if isinstance(named, list) and named:
             cards = self._cards()
             uuids = {_named(str(name), cards) for name in named[:MOST_CARDS]}
-            found = [each for each in all_of_them if uuids & set(each.cards)]
+            reservations = [each for each in every if uuids & set(each.cards)]
         elif isinstance(ids, list) and ids:
-            found = [each for each in all_of_them if each.id in ids]
+            reservations = [each for each in every if each.id in ids]
         else:
-            found = [each for each in all_of_them if asker.has(each) and each.kind is Kind.MANUAL]
-        others = [each for each in found if not asker.has(each)]
-        if others and not asker.is_admin:
+            reservations = [each for each in every if requester.has(each) and each.kind is Kind.MANUAL]
+        others = [each for each in reservations if not requester.has(each)]
+        if others and not requester.is_admin:
             gpus = ", ".join(str(self._index.get(card, card)) for card in others[0].cards)
             raise NotYoursError(
                 f"GPU {gpus} is reserved by {others[0].owner}: only they, root and the group {ADMIN_GROUP} may do that"
             )
-        return found
+        return reservations
 
     def _waiting(self, request: CardRequest, answer: Waiting) -> dict[str, Any]:
         ends = [each.until_ms for each in self._desk.reservations() if each.until_ms is not None]
@@ -311,11 +313,11 @@ class Reservations:
             "missing": answer.missing,
             "next_end_ms": min(ends, default=None),
             "reasons": {str(self._index.get(card, card)): reason for card, reason in answer.reasons.items()},
-            "idle_since_ms": self._idle_of(answer.reasons),
+            "idle_since_ms": self._idle_since(answer.reasons),
             "trouble": answer.trouble,
         }
 
-    def _idle_of(self, cards: Iterable[str]) -> dict[str, int]:
+    def _idle_since(self, cards: Iterable[str]) -> dict[str, int]:
         """Return since when each of these cards is idle while reserved or held, by card index (Unix ms)."""
         idle, streaks = dict(self._idle_cards()), self._desk.idle()
         for each in self._desk.reservations():
@@ -343,12 +345,13 @@ class WithReservations:
     def __init__(self, sources: AllocationSources | None, desk: Desk) -> None:
         self._sources = sources
         self._desk = desk
-        self._promised: dict[str, str] = {}
+        self.allocated: dict[str, str] = {}
+        """What the other sources allocated at the last look: UUID to a text that names owner and source."""
 
     def look(self, since_ms: int, now_ms: int, cards: Sequence[CardKey]) -> AllocationLook:
         """Return the allocations of the other sources, and reservations with any time in (since_ms, now_ms]."""
         look = AllocationLook() if self._sources is None else self._sources.look(since_ms, now_ms, cards)
-        self._promised = {
+        self.allocated = {
             card: f"is allocated to {each.owner or each.uid or 'somebody'} by {each.source}"
             for each in look.allocations
             if each.until_ms is None or each.until_ms > now_ms
@@ -365,31 +368,17 @@ class WithReservations:
             sources=(*look.sources, SourceHealth(source=SOURCE, waits=waits)),
         )
 
-    def promised(self) -> dict[str, str]:
-        """Return what the other sources allocated at the last look: UUID to a text that names owner and source."""
-        return self._promised
-
 
 class IdleNotes:
     """A :class:`~gua.agent.loop.Watcher` that reports unused reservations to the desk after each tick."""
 
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
-        self._idle = IdleReservations(SOURCE)
-
-    @property
-    def cards(self) -> Mapping[str, int]:
-        """Since when each idle-held card is so: UUID to Unix ms."""
-        return self._idle.cards
-
-    @property
-    def last_used_ms(self) -> Mapping[str, int]:
-        """When each card was last in use or allocated: UUID to Unix ms."""
-        return self._idle.last_used_ms
+        self.idle = IdleReservations(SOURCE)
 
     def ticked(self, tick: Tick, *, lateness_ms: int) -> None:  # noqa: ARG002 - lateness does not change idleness
         """Update the idle streaks with a tick and pass them to the desk."""
-        self._desk.note_idle(self._idle.ticked(tick))
+        self._desk.note_idle(self.idle.ticked(tick))
 
     def skipped(self, reason: str, message: str, count: int = 1) -> None:
         """Ignore a skipped tick: time without a tick is not known to be idle."""
@@ -420,7 +409,7 @@ def refused(why: str) -> Mapping[str, Converse]:
     def refuse(_: socket.socket, __: Peer, ___: Mapping[str, Any], ____: Lines) -> None:
         raise UnavailableError(why)
 
-    return dict.fromkeys(ASKED, refuse)
+    return dict.fromkeys(REQUESTS, refuse)
 
 
 def _named(name: str, cards: Sequence[Candidate]) -> str:
@@ -432,8 +421,8 @@ def _named(name: str, cards: Sequence[Candidate]) -> str:
     raise UsageError(f"there is no GPU {storable(name, 64)!r} here: there are {known or 'none'}")
 
 
-def _amount(asked: Mapping[str, Any], name: str, *, most: int, least: int = 0) -> int | None:
-    value = asked.get(name)
+def _amount(message: Mapping[str, Any], name: str, *, most: int, least: int = 0) -> int | None:
+    value = message.get(name)
     if value is None:
         return None
     if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:

@@ -16,11 +16,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NoReturn, TypeVar
 
-from gua.app.local_agent import first_answer
+from gua.app.local_agent import first_response
 from gua.app.time_limit import KILL_AFTER_SECONDS, watch
 from gua.core.durations import parse_duration_ms
 from gua.core.errors import GuaError, TransientError, UsageError
 from gua.core.plaintext import safe
+from gua.core.untrusted import object_in
 from gua.core.workloads import label_problem
 from gua.local_socket.client import BusyError, Conversation, NoAnswerError, NobodyError, NotAllowedError
 
@@ -56,22 +57,22 @@ class Grant:
         return ",".join(str(index) for index in self.reservation["gpus"])
 
 
-def ask(tried: Sequence[Path], request: Mapping[str, object]) -> dict[str, Any]:
+def query_agent(tried: Sequence[Path], request: Mapping[str, object]) -> dict[str, Any]:
     """Return the agent's one-line response to a request. Raises NoAgentError, or the error that the agent sent."""
 
     def one_line(path: Path) -> dict[str, Any]:
         with Conversation(path, request) as conversation:
             return conversation.next(seconds=5)
 
-    return _asked(tried, one_line)
+    return _first_response(tried, one_line)
 
 
-def _asked(tried: Sequence[Path], converse: Callable[[Path], T]) -> T:
+def _first_response(tried: Sequence[Path], converse: Callable[[Path], T]) -> T:
     """Return the response of the first reachable agent; retry while it is busy, at most 60 s."""
     until = time.monotonic() + _BUSY_SECONDS
     while True:
         try:
-            return first_answer(tried, converse)
+            return first_response(tried, converse)
         except BusyError:
             if time.monotonic() > until:
                 raise
@@ -81,8 +82,8 @@ def _asked(tried: Sequence[Path], converse: Callable[[Path], T]) -> T:
             raise NoAgentError(msg) from None
 
 
-def reserve(tried: Sequence[Path], request: Mapping[str, object], *, say: Callable[[str], None]) -> Grant:
-    """Return the grant once the agent makes it; ``say`` receives progress lines while the request waits.
+def reserve(tried: Sequence[Path], request: Mapping[str, object], *, progress: Callable[[str], None]) -> Grant:
+    """Return the grant once the agent makes it; ``progress`` receives progress lines while the request waits.
 
     If the agent ends or restarts meanwhile, retry with the next one for the same place, for :data:`LOST_SECONDS`.
     Raises NoAgentError, or the error that the agent sent: NotNowError when the wait is over.
@@ -90,53 +91,53 @@ def reserve(tried: Sequence[Path], request: Mapping[str, object], *, say: Callab
     waiting = _Waiting({**request, "place": secrets.token_hex(8)}, began_at=time.monotonic())
     while True:
         try:
-            return _asked(tried, lambda path: _conversation(path, waiting, say))
+            return _first_response(tried, lambda path: _conversation(path, waiting, progress))
         except (NoAgentError, TransientError) as error:
-            if waiting.heard_at is None or isinstance(error, BusyError):
+            if waiting.last_contact_at is None or isinstance(error, BusyError):
                 raise
-            if time.monotonic() - waiting.heard_at > LOST_SECONDS:
+            if time.monotonic() - waiting.last_contact_at > LOST_SECONDS:
                 raise NoAgentError(f"the agent went away while you waited: {error}") from None
             time.sleep(_PAUSE_SECONDS)
 
 
 @dataclass(slots=True)
 class _Waiting:
-    """A request with its place in the queue; ``heard_at`` is when an agent last had it (monotonic)."""
+    """A request with its place in the queue; ``last_contact_at`` is when an agent last had it (monotonic)."""
 
-    asked: dict[str, object]
+    original: dict[str, object]
     began_at: float
-    heard_at: float | None = None
+    last_contact_at: float | None = None
 
     def request(self) -> dict[str, object]:
         """Return the request to send, its wait reduced by the time passed [ms]."""
-        wait_ms = self.asked.get("wait_ms")
-        if self.heard_at is None or not isinstance(wait_ms, int):
-            return self.asked
+        wait_ms = self.original.get("wait_ms")
+        if self.last_contact_at is None or not isinstance(wait_ms, int):
+            return self.original
         passed_ms = round((time.monotonic() - self.began_at) * 1000)
-        return {**self.asked, "wait_ms": max(0, wait_ms - passed_ms)}
+        return {**self.original, "wait_ms": max(0, wait_ms - passed_ms)}
 
 
-def _conversation(path: Path, waiting: _Waiting, say: Callable[[str], None]) -> Grant:
+def _conversation(path: Path, waiting: _Waiting, progress: Callable[[str], None]) -> Grant:
     """Request a reservation from one agent, print its progress lines, and return the grant."""
     with Conversation(path, {"ask": "reserve", **waiting.request()}) as conversation:
-        waiting.heard_at = time.monotonic() if waiting.heard_at is None else waiting.heard_at
-        is_told = False
+        waiting.last_contact_at = time.monotonic() if waiting.last_contact_at is None else waiting.last_contact_at
+        has_place = False
         while True:
             try:
                 line = conversation.next()
             finally:
-                if is_told:  # the agent was connected until now, even if it sent nothing new
-                    waiting.heard_at = time.monotonic()
+                if has_place:  # the agent was connected until now, even if it sent nothing new
+                    waiting.last_contact_at = time.monotonic()
             if isinstance(granted := line.get("granted"), dict):
                 grant = Grant(reservation=granted, lifeline=next(iter(conversation.descriptors), None))
                 if grant.lifeline is None:
-                    conversation.say({"got": True})
+                    conversation.send({"got": True})
                     conversation.next(seconds=5)  # the confirmation; without it the agent cancelled the grant
                 return grant
-            if isinstance(words := line.get("waiting"), dict):
-                waiting.heard_at = time.monotonic()
-                is_told = True
-                say(waiting_text(words))
+            if isinstance(state := line.get("waiting"), dict):
+                waiting.last_contact_at = time.monotonic()
+                has_place = True
+                progress(waiting_text(state))
 
 
 def waiting_text(waiting: Mapping[str, Any]) -> str:
@@ -148,8 +149,7 @@ def waiting_text(waiting: Mapping[str, Any]) -> str:
     if isinstance(trouble, str):
         return safe(f"waiting: you are first; {trouble}", 400)
     missing = waiting.get("missing")
-    told = (waiting.get(name) for name in ("reasons", "idle_since_ms"))
-    reasons, idle = (each if isinstance(each, dict) else {} for each in told)
+    reasons, idle = object_in(waiting.get("reasons")), object_in(waiting.get("idle_since_ms"))
     unused = {gpu: f", not used since {clock(since)}" for gpu, since in idle.items() if isinstance(since, int)}
     who = "; ".join(f"GPU {gpu} {why}{unused.get(gpu, '')}" for gpu, why in reasons.items())
     end = waiting.get("next_end_ms")
@@ -163,7 +163,7 @@ def clock(unix_ms: int) -> str:
     return time.strftime("%H:%M" if moment[:3] == today[:3] else "%Y-%m-%d %H:%M", moment)
 
 
-def wanted(count: int | None, gpus: str | None) -> dict[str, object]:
+def card_choice(count: int | None, gpus: str | None) -> dict[str, object]:
     """Return the request's choice of cards, a count or names. Raises UsageError if both disagree."""
     if gpus is None:
         return {"count": 1 if count is None else count}
@@ -175,17 +175,17 @@ def wanted(count: int | None, gpus: str | None) -> dict[str, object]:
     return {"cards": names}
 
 
-def patience(wait: str | None, *, nonblock: bool) -> int | None:
+def wait_limit_ms(wait: str | None, *, nonblock: bool) -> int | None:
     """Return how long to wait [ms], ``None`` for no limit. Raises UsageError."""
     if nonblock and wait is not None:
         raise UsageError("--wait and --nonblock do not agree: give one of both")
     return 0 if nonblock else None if wait is None else parse_duration_ms(wait)
 
 
-def labels_of(given: Sequence[str]) -> dict[str, str]:
+def parse_labels(texts: Sequence[str]) -> dict[str, str]:
     """Return the labels of texts like ``model=qwen-32b`` by key. Raises UsageError for an invalid or repeated one."""
     labels: dict[str, str] = {}
-    for text in given:
+    for text in texts:
         key, equals, value = text.partition("=")
         if not equals or key not in LABELS:
             raise UsageError(f"--label {text!r}: give kind=… or model=…, as in --label model=qwen-32b")

@@ -15,7 +15,7 @@ from gua.app.destinations import Destination
 from gua.core.durations import parse_duration_ms
 from gua.core.errors import UnavailableError, UsageError
 from gua.exporter.address import CONSTANT, DEFAULT_PORT, Address, Serving, parse_address, parse_port
-from gua.identity.pod_names import Kubelet, parse_kubelet
+from gua.identity.pod_names import Kubelet
 from gua.procfs.reader import ProcFs
 from gua.state.directory import Home
 
@@ -58,7 +58,7 @@ def chosen_sources(names: Sequence[str] | None) -> tuple[str, ...]:
     if unknown:
         raise UsageError(f"--allocation {unknown[0]!r} is no source: take {', '.join(SOURCES)}, {AUTO} or {OFF}")
     if OFF in chosen and len(chosen) > 1:
-        raise UsageError(f"--allocation {OFF} says that nothing is looked at: leave the others out, or it")
+        raise UsageError(f"--allocation {OFF} turns all sources off: leave the others out, or leave {OFF} out")
     return () if OFF in chosen else chosen
 
 
@@ -73,23 +73,23 @@ def poll_seconds(text: str | None) -> float | None:
     except UsageError as error:
         raise UsageError(f"--slurm-poll: {error}") from None
     if seconds < LEAST_POLL_SECONDS:
-        msg = f"--slurm-poll {text!r} asks Slurm more often than every {LEAST_POLL_SECONDS:g}s: give more, or {OFF}"
+        msg = f"--slurm-poll {text!r} is shorter than {LEAST_POLL_SECONDS:g}s: give a longer interval, or {OFF}"
         raise UsageError(msg)
     return seconds
 
 
-def openers_of(settings: AllocationSettings, pods: PodList | None = None) -> list[Opener]:
+def source_openers(settings: AllocationSettings, pods: PodList | None = None) -> list[Opener]:
     """Return an opener for each allocation source; ``pods`` is the list of this node's pods, if it is read."""
     from gua.allocation import kubernetes, pod_resources, slurm  # noqa: PLC0415 - only where allocation is on
     from gua.allocation.files import AllocationFolder  # noqa: PLC0415 - as above
 
-    asked = slurm.SlurmSettings(node=settings.slurm_node, job_mapping=settings.slurm_job_mapping)
+    polling = slurm.SlurmSettings(node=settings.slurm_node, job_mapping=settings.slurm_job_mapping)
     if settings.slurm_poll_seconds is not None:
-        asked = replace(asked, poll_seconds=settings.slurm_poll_seconds)
+        polling = replace(polling, poll_seconds=settings.slurm_poll_seconds)
     folder = AllocationFolder() if settings.folder is None else AllocationFolder(settings.folder)
     socket = pod_resources.SOCKET if settings.pod_resources is None else settings.pod_resources
-    of_pods = kubernetes.kubernetes_opener(pods, socket, own_pod=own_pod(os.environ))
-    return [*slurm.openers(folder, asked), of_pods]
+    pods_opener = kubernetes.kubernetes_opener(pods, socket, own_pod=own_pod(os.environ))
+    return [*slurm.openers(folder, polling), pods_opener]
 
 
 def own_pod(environ: Mapping[str, str]) -> Place | None:
@@ -104,7 +104,7 @@ def open_allocations(settings: AllocationSettings, pods: PodList | None = None) 
         return None
     from gua.allocation.sources import open_sources  # noqa: PLC0415 - only where allocation is on
 
-    return open_sources(settings.sources, openers_of(settings, pods))
+    return open_sources(settings.sources, source_openers(settings, pods))
 
 
 def settle(sources: Sources, cards: Sequence[CardKey] = (), *, patience_seconds: float = PATIENCE_SECONDS) -> None:
@@ -118,28 +118,22 @@ def settle(sources: Sources, cards: Sequence[CardKey] = (), *, patience_seconds:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Places:
-    """Paths of the agent. ``log_file`` is ``None`` for stderr; ``public_socket`` is ``None`` for no public socket."""
-
-    home: Home
-    pid_file: Path
-    log_file: Path | None
-    public_socket: Path | None
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class AgentSettings:
     """All settings that ``gua daemon`` passes on; ``ignored`` are ignored process names besides the default ones.
 
-    Without destinations ticks are only exported. A reservation that was unused for ``idle_release_ms`` ends.
+    Without destinations ticks are only exported. ``pid_file`` is ``None`` for the home's, ``log_file`` for stderr,
+    ``public_socket`` for no public socket. A reservation that was unused for ``idle_release_ms`` ends.
     ``detect_models`` reads process arguments to detect served models. ``activity`` reads performance counters.
     """
 
     interval_ms: int
     procfs: Path
-    ignored: tuple[str, ...]
-    destinations: tuple[Destination, ...]
-    places: Places
+    home: Home
+    ignored: tuple[str, ...] = ()
+    destinations: tuple[Destination, ...] = ()
+    pid_file: Path | None = None
+    log_file: Path | None = None
+    public_socket: Path | None = None
     serving: Serving | None = None
     kubelet: Kubelet | None = None
     allocation: AllocationSettings = field(default_factory=AllocationSettings)
@@ -154,8 +148,8 @@ class AgentSettings:
     @classmethod
     def from_json(cls, text: str) -> AgentSettings:
         """Return the settings that :meth:`to_json` wrote."""
-        found: AgentSettings = _from_json(cls, json.loads(text))
-        return found
+        settings: AgentSettings = _from_json(cls, json.loads(text))
+        return settings
 
 
 def _from_json(kind: Any, value: Any) -> Any:  # noqa: ANN401 - any field of the settings
@@ -180,18 +174,18 @@ def require_procfs(procfs: Path) -> None:
 
 
 def serving(
-    text: str | None, environ: Mapping[str, str], *, is_compatible: bool, of: str, names: Sequence[str] = ()
+    text: str | None, environ: Mapping[str, str], *, is_compatible: bool, names: Sequence[str] = ()
 ) -> Serving | None:
     """Return the address and labels of the metrics endpoint, ``None`` if it is off.
 
     ``text`` is an address, or an on/off word, with which HTTP_PORT may set the port. ``names`` are accepted host names
-    besides the address's own. ``of`` names the option in messages. Raises UsageError for an invalid address or port.
+    besides the address's own. Raises UsageError for an invalid address or port.
     """
-    said = (text or "").strip().lower()
-    if said in _NOT_SERVED:
+    text = (text or "").strip().lower()
+    if text in _NOT_SERVED:
         return None
     port = parse_port(environ["HTTP_PORT"], "HTTP_PORT") if environ.get("HTTP_PORT") else DEFAULT_PORT
-    address = Address(port=port) if said in _ON else parse_address(said, port=port, of=of)
+    address = Address(port=port) if text in _ON else parse_address(text, port=port, of="--prometheus")
     constant = {label: environ[name] for name, label in CONSTANT.items() if environ.get(name)}
     return Serving(address=address, constant=constant if is_compatible else None, names=tuple(names))
 
@@ -202,12 +196,3 @@ def between(text: str | None, environ: Mapping[str, str], *, default: str) -> tu
         return text, "--interval"
     polled = environ.get("POLL_INTERVAL")
     return (polled, "POLL_INTERVAL") if polled else (default, "--interval")
-
-
-def kubelet_of(url: str | None, *, insecure: bool) -> Kubelet | None:
-    """Return the kubelet to query, ``None`` without a URL. Raises UsageError."""
-    if url is not None and url.strip():
-        return parse_kubelet(url, insecure=insecure)
-    if insecure:
-        raise UsageError("--kubelet-insecure says nothing without --kubelet")
-    return None

@@ -12,7 +12,7 @@ from gua.agent.sampler import Outcome, Sampler
 from gua.app.delivery import deliver_spooled
 from gua.app.destinations import ENDPOINT, Destination
 from gua.app.host import Host
-from gua.app.output import safe, say
+from gua.app.output import print_line, safe
 from gua.app.settings import settle
 from gua.core.errors import UnavailableError
 from gua.core.ports import Mark
@@ -23,7 +23,7 @@ from gua.report.kit.words import gpus_in_words
 from gua.spool.queue import Spool
 from gua.spool.waiting import destinations_of
 from gua.state.directory import Home
-from gua.state.host_lock import LockHolder
+from gua.state.socket_address import Peer
 
 
 def tick_once(host: Host, destinations: Sequence[Destination], home: Home) -> None:
@@ -39,9 +39,9 @@ def keep_tick(host: Host, spool: Spool) -> None:
         tick = spool_tick(spool, partial(sample_once, host))
     finally:
         host.close()
-    say(safe(summary(tick)))
+    print_line(safe(summary(tick)))
     for line in notes(tick, seen_by_host=host.seen_by_host):
-        say(safe(line), to_stderr=True)
+        print_line(safe(line), to_stderr=True)
 
 
 def spool_tick(spool: Spool, sample: Callable[[Mark | None], tuple[Tick, Mark]]) -> Tick:
@@ -57,15 +57,7 @@ def sample_once(host: Host, mark: Mark | None) -> tuple[Tick, Mark]:
     """Return the host's tick after the mark, and the new mark. Raises UnavailableError if no tick is possible."""
     if host.allocations is not None:
         settle(host.allocations)
-    sampler = Sampler(
-        cards=host.cards,
-        processes=host.processes,
-        clock=host.clock,
-        origin=host.origin,
-        initial_pid_namespace=host.seen_by_host,
-        allocations=host.allocations,
-    )
-    return tick_after(sampler, mark)
+    return tick_after(host.sampler(host.allocations), mark)
 
 
 def tick_after(sampler: Sampler, mark: Mark | None) -> tuple[Tick, Mark]:
@@ -110,16 +102,16 @@ def notes(tick: Tick, *, seen_by_host: bool) -> list[str]:
 _PATIENCE_SECONDS: Final = 10.0
 
 
-def sync_beside(holder: LockHolder, fleet: Destination, home: Home) -> None:
+def sync_beside(holder: Peer, fleet: Destination, home: Home) -> None:
     """Deliver the spool of the running agent. Raises UnavailableError."""
     if ENDPOINT not in destinations_of(home.spool):
         raise UnavailableError(
             f"an agent ({holder}) samples this host and does not deliver to {fleet.where}: gua stop, then gua daemon; "
             "no tick was taken"
         )
-    say(safe(f"an agent ({holder}) samples this host: no tick was taken"))
+    print_line(safe(f"an agent ({holder}) samples this host: no tick was taken"))
     with Spool(home.spool, destinations=None) as spool:
-        _deliver(spool, [fleet], home)
+        deliver_spooled(spool, [fleet], home, patience_seconds=_PATIENCE_SECONDS, prints_counts=True)
 
 
 def sync_alone(host: Host, destinations: Sequence[Destination], home: Home) -> None:
@@ -134,13 +126,7 @@ def sync_alone(host: Host, destinations: Sequence[Destination], home: Home) -> N
             failure = error
         # A store is opened only for pending ticks; an endpoint always, to report whether it is reachable.
         waiting = [destination for destination in destinations if destination.endpoint or spool.depth(destination.name)]
-        _deliver(spool, sorted(waiting, key=lambda destination: destination.store is None), home)
+        waiting.sort(key=lambda destination: destination.store is None)
+        deliver_spooled(spool, waiting, home, patience_seconds=_PATIENCE_SECONDS, prints_counts=True)
     if failure is not None:
         raise failure
-
-
-def _deliver(spool: Spool, destinations: Sequence[Destination], home: Home) -> None:
-    def told(destination: Destination, ticks: int) -> None:
-        say(safe(f"{ticks} {'tick' if ticks == 1 else 'ticks'} delivered to {destination.where}"))
-
-    deliver_spooled(spool, destinations, home, patience_seconds=_PATIENCE_SECONDS, told=told)

@@ -7,14 +7,14 @@ import datetime as dt
 import io
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
-from gua.core.plaintext import cells, pad, pad_left, safe
+from gua.core.plaintext import aligned, pad, pad_left, safe
 from gua.report.questions import Question
-from gua.store.database import REPORT_SETTINGS, call_of
+from gua.store.database import REPORT_SETTINGS, view_call
 from gua.store.report_views import report_views
-from gua.store.user_query import Answer
+from gua.store.user_query import StatementResult
 
 SCHEMA: Final = "gua.sql/1"
 _WIDEST: Final = 60
@@ -22,34 +22,31 @@ _NUMBERS: Final = ("UInt", "Int", "Float", "Decimal")
 _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
 
 
-def to_text(answer: Answer) -> str:
+def to_text(result: StatementResult) -> str:
     """Return the rows as a table, numbers right-aligned; long values are shortened in the middle, NULL is a dash."""
     rows = [
-        [safe(name, _WIDEST) for name in answer.names],
-        *(["-" if value is None else safe(_text(value), _WIDEST) for value in row] for row in answer.rows),
+        [safe(name, _WIDEST) for name in result.names],
+        *(["-" if value is None else safe(_text(value), _WIDEST) for value in row] for row in result.rows),
     ]
-    for at, kind in enumerate(answer.types):
-        width = max(cells(row[at]) for row in rows)
-        is_number = kind.removeprefix("LowCardinality(").removeprefix("Nullable(").startswith(_NUMBERS)
-        for row in rows:
-            row[at] = pad_left(row[at], width) if is_number else pad(row[at], width)
-    count = f"{len(answer.rows)} row{'' if len(answer.rows) == 1 else 's'}"
-    return "".join(f"{line.rstrip()}\n" for line in (*map("  ".join, rows), count))
+    kinds = [kind.removeprefix("LowCardinality(").removeprefix("Nullable(") for kind in result.types]
+    count = f"{len(result.rows)} row{'' if len(result.rows) == 1 else 's'}"
+    lines = aligned(rows, [pad_left if kind.startswith(_NUMBERS) else pad for kind in kinds])
+    return "".join(f"{line}\n" for line in (*lines, count))
 
 
-def to_csv(answer: Answer) -> str:
+def to_csv(result: StatementResult) -> str:
     """Return RFC 4180 CSV with a header row; NULL is empty, text that looks like a formula gets a ' prefix."""
     written = io.StringIO()
     writer = csv.writer(written)
-    writer.writerow([safe(name) for name in answer.names])
-    writer.writerows([_cell(value) for value in row] for row in answer.rows)
+    writer.writerow([safe(name) for name in result.names])
+    writer.writerows([_cell(value) for value in row] for row in result.rows)
     return written.getvalue()
 
 
-def to_json(answer: Answer) -> str:
+def to_json(result: StatementResult) -> str:
     """Return one object with the typed columns and each row as an object; times are RFC 3339 in UTC."""
-    columns = [{"name": name, "type": kind} for name, kind in zip(answer.names, answer.types, strict=True)]
-    rows = [dict(zip(answer.names, map(_plain, row), strict=True)) for row in answer.rows]
+    columns = [{"name": name, "type": kind} for name, kind in zip(result.names, result.types, strict=True)]
+    rows = [dict(zip(result.names, map(_plain, row), strict=True)) for row in result.rows]
     return json.dumps({"schema": SCHEMA, "columns": columns, "rows": rows}, ensure_ascii=True, allow_nan=False) + "\n"
 
 
@@ -92,7 +89,7 @@ def _plain(value: object) -> object:
 
 
 _HEAD = """\
--- What this report asks of its store, in this order. Save it as report.sql, then, on a server:
+-- The queries of this report, in their order. Save it as report.sql, then, on a server:
 --   clickhouse-client --host HOST --queries-file report.sql
 -- on an embedded store, while nothing else uses it:
 --   clickhouse local --path STORE/data --queries-file report.sql
@@ -101,22 +98,20 @@ _HEAD = """\
 
 def script(questions: Sequence[Question], *, embedded: bool) -> str:
     """Return the queries as an SQL script; for an embedded store it first creates the views and sets the settings."""
-    return _HEAD + "\n" + "\n".join(_lines(questions, embedded=embedded))
-
-
-def _lines(questions: Sequence[Question], *, embedded: bool) -> Iterator[str]:
+    lines = [_HEAD]
     if embedded:
-        yield f"SET {', '.join(f'{name} = {quoted(str(value))}' for name, value in REPORT_SETTINGS.items())};\n"
-        yield from (f"{sql};\n" for sql in report_views().statements())
+        lines.append(f"SET {', '.join(f'{name} = {quoted(str(value))}' for name, value in REPORT_SETTINGS.items())};\n")
+        lines += [f"{sql};\n" for sql in report_views().statements()]
     known: dict[str, str] = {}
     for view, parameters in questions:
-        sql, values = call_of(view, parameters)
+        sql, values = view_call(view, parameters)
         for name, value in values.items():
             text = parameter(value)
             if known.get(name) != text:  # parameters persist between queries
                 known[name] = text
-                yield f"SET param_{name} = {quoted(text)};"
-        yield f"{sql};\n"
+                lines.append(f"SET param_{name} = {quoted(text)};")
+        lines.append(f"{sql};\n")
+    return "\n".join(lines)
 
 
 def parameter(value: object) -> str:

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 from typing import Final
 
+from gua.core.errors import UsageError
 from gua.state.directory import home_path
 from gua.store.dsn import EmbeddedDsn, ServerDsn, is_path
 
@@ -26,6 +27,14 @@ def store_address(store: str | None, home: Path | None = None) -> str:
     if not address:
         return str(default_store(home or home_directory()))
     return str(EmbeddedDsn(path=Path(address).absolute())) if is_path(address) else address
+
+
+def is_socket_named(store: str | None, socket: Path | None) -> bool:
+    """Return whether the socket is an option, not a variable. Raises UsageError if the store is one, too."""
+    named = socket is not None and str(socket) != os.environ.get("GUA_SOCKET")
+    if store and named and store != os.environ.get("GUA_STORE"):
+        raise UsageError("one source is read: give --store or --socket, not both")
+    return named
 
 
 def default_store(home: Path) -> EmbeddedDsn:

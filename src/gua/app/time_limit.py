@@ -51,18 +51,18 @@ def _watch(leader: int, due: float, term_after: float, kill_after: float) -> NoR
     """Signal the group at the timeout: SIGINT if the leader has ended, then SIGTERM, then SIGKILL."""
     for name in _IGNORED:
         signal.signal(getattr(signal, f"SIG{name}"), signal.SIG_IGN)
-    handle = _alone(leader)
+    handle = _detach(leader)
     has_ended = _until(due, leader, handle)
     if has_ended:
         os.killpg(leader, signal.SIGINT)
-    _until_nobody_is_there(leader, due + term_after)
+    _wait_for_end(leader, due + term_after)
     os.killpg(leader, signal.SIGTERM)
-    _until_nobody_is_there(leader, due + kill_after)
+    _wait_for_end(leader, due + kill_after)
     os.killpg(leader, signal.SIGKILL)
     os._exit(0)
 
 
-def _alone(leader: int) -> int | None:
+def _detach(leader: int) -> int | None:
     """Close inherited files and leave the working directory; return a pidfd of the leader, ``None`` if unsupported."""
     os.chdir("/")
     nothing = os.open(os.devnull, os.O_RDWR)
@@ -98,7 +98,7 @@ def _until(due: float, leader: int, handle: int | None) -> bool:
         time.sleep(min(left, 2 * _LOOK_SECONDS))
 
 
-def _until_nobody_is_there(leader: int, at: float) -> None:
+def _wait_for_end(leader: int, at: float) -> None:
     """Wait until ``at`` (monotonic); exits when the group has no other member."""
     while (left := at - time.monotonic()) > 0:
         if not any(_others(leader)):

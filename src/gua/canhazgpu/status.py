@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from gua.core.durations import to_ms, to_rfc3339
-from gua.core.plaintext import few, pad, safe
+from gua.core.plaintext import aligned, few, safe
 from gua.core.words import Mig
 
 HELD_MB: Final = 1024
@@ -36,11 +36,16 @@ def rows(
     # The unallocated slices of a partitioned GPU cannot be reserved.
     cards = [card for card in status.get("cards") or () if card.get("mig") != Mig.PARENT]
     cards.sort(key=lambda card: (card.get("index") is None, card.get("index") or 0))
-    found: list[Row] = []
-    for card in cards:
-        reservation = by_card.get(card["uuid"]) or by_card.get(card.get("parent"))
-        found.append(_row(card, reservation, now_ms, last_ends_ms.get(card["uuid"]), threshold_mb))
-    return found
+    return [
+        _row(
+            card,
+            by_card.get(card["uuid"]) or by_card.get(card.get("parent")),
+            now_ms,
+            last_ends_ms.get(card["uuid"]),
+            threshold_mb,
+        )
+        for card in cards
+    ]
 
 
 def _row(
@@ -57,7 +62,7 @@ def _row(
         return row | _reserved(card, reservation, used_mb, holders, now_ms)
     others = [each for each in card.get("allocations") or () if each.get("source") != "gua"]
     if others:
-        return row | _promised(others[0], used_mb, holders)
+        return row | _allocated(others[0], used_mb, holders)
     if card.get("state") == "unknown" or used_mb is None:
         return row | {"status": "ERROR", "error": f"unknown: {card.get('reason') or 'memory cannot be read'}"}
     if used_mb > threshold_mb or holders:
@@ -84,7 +89,7 @@ def _idle_since_ms(card: Mapping[str, Any]) -> int:
     return to_ms(datetime.fromisoformat(since)) if since and card.get("free_is_lower_bound") is False else 0
 
 
-def _promised(allocation: Mapping[str, Any], used_mb: int | None, holders: Sequence[Mapping[str, Any]]) -> Row:
+def _allocated(allocation: Mapping[str, Any], used_mb: int | None, holders: Sequence[Mapping[str, Any]]) -> Row:
     """Return the row of a card with an allocation from another source than gua: it cannot be reserved."""
     seconds = allocation.get("allocated_seconds")
     return {
@@ -103,8 +108,8 @@ def _validation(used_mb: int | None, holders: Sequence[Mapping[str, Any]]) -> st
 
 def _model(reservation: Mapping[str, Any] | None, holders: Sequence[Mapping[str, Any]]) -> Row:
     """Return the card's served model: as the reservation declares, else as a process has it."""
-    told = (reservation or {}).get("workload_model"), *(holder.get("workload_model") for holder in holders)
-    model = next((each for each in told if each), None)
+    models = (reservation or {}).get("workload_model"), *(holder.get("workload_model") for holder in holders)
+    model = next((each for each in models if each), None)
     if model is None:
         return {}
     provider, slash, _ = model.partition("/")
@@ -130,24 +135,17 @@ def _reserved(
     if until_ms is not None:
         row |= {"details": f"expires in {lasting(until_ms - now_ms)}", "expiry_time": to_rfc3339(until_ms)}
     else:
-        looked_ms = now_ms - round((card.get("sample_age_seconds") or 0) * 1000)
-        row |= {"details": f"heartbeat {lasting(now_ms - looked_ms)} ago", "last_heartbeat": to_rfc3339(looked_ms)}
+        sampled_ms = now_ms - round((card.get("sample_age_seconds") or 0) * 1000)
+        row |= {"details": f"heartbeat {lasting(now_ms - sampled_ms)} ago", "last_heartbeat": to_rfc3339(sampled_ms)}
     row["validation"] = _validation(used_mb, holders)
     others = sorted({_user(holder) for holder in holders if holder.get("uid") not in {None, reservation["uid"]}})
     return row | ({"foreign_users": others} if others else {})
 
 
-def table(found: Sequence[Row]) -> str:
+def table(cards: Sequence[Row]) -> str:
     """Return the rows as canhazgpu's table; scripts parse its columns."""
-    return columns([_HEADINGS, tuple("-" * len(heading) for heading in _HEADINGS), *(_cells(row) for row in found)])
-
-
-def columns(lines: Sequence[Sequence[str]]) -> str:
-    """Return lines of cells as text, each column as wide as its widest cell."""
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    return "".join(
-        "  ".join(pad(cell, width) for cell, width in zip(line, widths, strict=True)).rstrip() + "\n" for line in lines
-    )
+    lines = [_HEADINGS, tuple("-" * len(heading) for heading in _HEADINGS), *map(_cells, cards)]
+    return "".join(f"{line}\n" for line in aligned(lines))
 
 
 def _cells(row: Row) -> tuple[str, ...]:
@@ -225,7 +223,7 @@ def usage(reservations: Sequence[Mapping[str, Any]], *, days: int, now_ms: int) 
     }
 
 
-def usage_table(found: Mapping[str, Any]) -> str:
+def usage_table(report: Mapping[str, Any]) -> str:
     """Return the result of :func:`usage` as a table."""
     lines = [("User", "GPU Hours", "Percentage", "Run", "Manual")] + [
         (
@@ -235,7 +233,8 @@ def usage_table(found: Mapping[str, Any]) -> str:
             str(user["run_count"]),
             str(user["manual_count"]),
         )
-        for user in found["users"]
+        for user in report["users"]
     ]
-    total = f"{found['total_gpu_hours']:.2f} GPU-hours, {found['total_reservations']} reservations"
-    return f"{columns(lines)}\nTotal: {total}, {found['unique_users']} users, last {found['days']} days\n"
+    total = f"{report['total_gpu_hours']:.2f} GPU-hours, {report['total_reservations']} reservations"
+    table = "\n".join(aligned(lines))
+    return f"{table}\n\nTotal: {total}, {report['unique_users']} users, last {report['days']} days\n"

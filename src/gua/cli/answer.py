@@ -17,11 +17,12 @@ import typer
 
 from gua.agent import signals
 from gua.app import opening
+from gua.core.batches import in_batches
 from gua.core.errors import DataError, GuaError, UnavailableError
 from gua.core.ports import Row, ViewReader
 from gua.core.view import View
 from gua.local_socket.peer import LineError, Lines, complain, encoded, send_line
-from gua.local_socket.views import checked_question
+from gua.local_socket.views import checked_query
 from gua.report.views import SHARED
 
 _POLITENESS: Final = 10
@@ -51,13 +52,13 @@ _CHUNK_BYTES: Final = 256 * 1024
 
 
 def converse(connection: socket.socket, open_reader: Callable[[], AbstractContextManager[ViewReader]]) -> None:
-    """Open the store, say so, and answer one question after the other until the other end is content or gone."""
+    """Open the store, report that it is ready, and answer queries until the client disconnects."""
     try:
         with open_reader() as reader:
             send_line(connection, {"ready": True}, seconds=_SEND_SECONDS)
             lines = Lines(connection, longest_bytes=_REQUEST_BYTES)
-            while (question := lines.object(deadline=time.monotonic() + _QUIET_SECONDS)) is not None:
-                _answer(connection, reader, question)
+            while (query := lines.object(deadline=time.monotonic() + _QUIET_SECONDS)) is not None:
+                _answer(connection, reader, query)
     except GuaError as error:
         complain(connection, str(error), error.exit_code)
     except LineError as error:
@@ -68,9 +69,9 @@ def converse(connection: socket.socket, open_reader: Callable[[], AbstractContex
         complain(connection, f"the report failed ({type(error).__name__})", UnavailableError.exit_code)
 
 
-def _answer(connection: socket.socket, reader: ViewReader, question: Mapping[str, object]) -> None:
+def _answer(connection: socket.socket, reader: ViewReader, query: Mapping[str, object]) -> None:
     try:
-        view, parameters = checked_question(SHARED, question.get("view"), question.get("parameters"))
+        view, parameters = checked_query(SHARED, query.get("view"), query.get("parameters"))
     except ValueError as error:
         complain(connection, str(error), DataError.exit_code)
         return
@@ -80,14 +81,11 @@ def _answer(connection: socket.socket, reader: ViewReader, question: Mapping[str
 
 
 def _chunks(view: View[Any], rows: Iterable[Row]) -> Iterator[bytes]:
-    """Yield lines of bounded size with the view's public columns; all but the last say that there is more."""
-    part: list[bytes] = []
-    size = 0
-    for row in rows:
-        text = encoded({column: row[column] for column in view.columns}).rstrip(b"\n")
-        if part and size + len(text) > _CHUNK_BYTES:
-            yield b'{"rows":[' + b",".join(part) + b'],"more":true}\n'
-            part, size = [], 0
-        part.append(text)
-        size += len(text)
+    """Yield lines of bounded size with the view's columns; ``more`` is true in all but the last."""
+    texts = (encoded({column: row[column] for column in view.columns}).rstrip(b"\n") for row in rows)
+    parts = in_batches(texts, _CHUNK_BYTES, len)
+    part = next(parts, [])
+    for following in parts:
+        yield b'{"rows":[' + b",".join(part) + b'],"more":true}\n'
+        part = following
     yield b'{"rows":[' + b",".join(part) + b'],"more":false}\n'

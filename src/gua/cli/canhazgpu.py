@@ -17,16 +17,16 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from gua.app.local_agent import first_answer, places
+from gua.app.local_agent import first_response, places
 from gua.app.output import print_error
-from gua.app.reserving import Grant, ask, become, clock, environment, patience, reserve, wanted
+from gua.app.reserving import Grant, become, card_choice, clock, environment, query_agent, reserve, wait_limit_ms
 from gua.canhazgpu import status as of_status
 from gua.cli.reservations import check_run
 from gua.core.durations import parse_duration_ms, to_rfc3339
 from gua.core.errors import GuaError, NotNowError, UsageError
 from gua.core.plaintext import safe
-from gua.local_socket.client import ask_status
-from gua.state.directory import asking_home
+from gua.local_socket.client import query_status
+from gua.state.directory import reading_home
 
 NAME: Final = "canhazgpu"
 _FAILED: Final = 1
@@ -62,18 +62,18 @@ def status(
 ) -> None:
     """Show each GPU, who has it and who uses it."""
     if every_host or remote is not None:
-        msg = "other hosts are not asked: run it there, or see all of a store with gua status --all --store ADDRESS"
+        msg = "other hosts cannot be shown: run it there, or see all of a store with gua status --all --store ADDRESS"
         raise UsageError(msg)
-    found = _rows(memory_threshold)
+    cards = _rows(memory_threshold)
     if as_json:
-        typer.echo(json.dumps(found, indent=2))
+        typer.echo(json.dumps(cards, indent=2))
     elif summary:
-        count = {kind: sum(row["status"] == kind for row in found) for kind in ("AVAILABLE", "IN_USE", "UNRESERVED")}
-        typer.echo(f"Available GPUs: {count['AVAILABLE']} out of {len(found)}")
+        count = Counter(str(row["status"]) for row in cards)
+        typer.echo(f"Available GPUs: {count['AVAILABLE']} out of {len(cards)}")
         typer.echo(f"In use with reservations: {count['IN_USE']} GPUs")
         typer.echo(f"Unreserved usage: {count['UNRESERVED']} GPUs")
     else:
-        typer.echo(of_status.table(found), nl=False)
+        typer.echo(of_status.table(cards), nl=False)
 
 
 @app.command("run")
@@ -129,7 +129,7 @@ def reserve_by_hand(
 @app.command("release")
 def release(*, gpu_ids: IdsOption = None) -> None:
     """Release the GPUs reserved by hand, or those named."""
-    answer = ask(_tried(), {"ask": "release", **(wanted(None, gpu_ids) if gpu_ids else {})})
+    answer = query_agent(_tried(), {"ask": "release", **(card_choice(None, gpu_ids) if gpu_ids else {})})
     numbers = sorted(number for each in answer.get("released") or () for number in each["gpus"])
     if numbers:
         typer.echo(f"Released {len(numbers)} GPU(s): {_bracketed(numbers)}")
@@ -140,7 +140,7 @@ def release(*, gpu_ids: IdsOption = None) -> None:
 @app.command("queue")
 def queue(*, as_json: Annotated[bool, typer.Option("-j", "--json", help="As JSON.")] = False) -> None:
     """Show who waits."""
-    waiting = ask(_tried(), {"ask": "queue"}).get("queue") or []
+    waiting = query_agent(_tried(), {"ask": "queue"}).get("queue") or []
     if as_json:
         typer.echo(json.dumps(_queue_object(waiting), indent=2))
     elif not waiting:
@@ -158,9 +158,9 @@ def report(
 ) -> None:
     """Show reserved hours by user."""
     now_ms = time.time_ns() // 1_000_000
-    answer = ask(_tried(), {"ask": "reservations", "since_ms": now_ms - days * 24 * 3_600_000})
-    found = of_status.usage(answer.get("reservations") or [], days=days, now_ms=now_ms)
-    typer.echo(json.dumps(found, indent=2) if as_json else of_status.usage_table(found), nl=as_json)
+    answer = query_agent(_tried(), {"ask": "reservations", "since_ms": now_ms - days * 24 * 3_600_000})
+    usage = of_status.usage(answer.get("reservations") or [], days=days, now_ms=now_ms)
+    typer.echo(json.dumps(usage, indent=2) if as_json else of_status.usage_table(usage), nl=as_json)
 
 
 @app.command("admin", context_settings={"ignore_unknown_options": True, "allow_extra_args": True})
@@ -185,16 +185,16 @@ def main(arguments: Sequence[str]) -> int:
             check_run(arguments[1:], command=f"{NAME} run")
         typer.main.get_command(app).main(args=list(arguments), prog_name=NAME, standalone_mode=False)
     except TyperException as error:
-        return _told(error.format_message())
+        return _failed(error.format_message())
     except GuaError as error:
-        return _told(str(error))
+        return _failed(str(error))
     except (Abort, KeyboardInterrupt):
-        return _told("interrupted")
+        return _failed("interrupted")
     sys.stdout.flush()
     return 0
 
 
-def _told(words: str) -> int:
+def _failed(words: str) -> int:
     sys.stdout.flush()
     sys.stderr.write(f"Error: {safe(words, 400)}\n")
     return _FAILED
@@ -202,7 +202,7 @@ def _told(words: str) -> int:
 
 def _tried() -> list[Path]:
     named = os.environ.get("GUA_SOCKET")
-    return places(Path(named) if named else None, asking_home(None, os.environ))
+    return places(Path(named) if named else None, reading_home(None, os.environ))
 
 
 def _reserved(  # noqa: PLR0917 - parts of a request
@@ -213,9 +213,9 @@ def _reserved(  # noqa: PLR0917 - parts of a request
     nonblock: bool,
     more: Mapping[str, object],
 ) -> Grant:
-    request = {"kind": kind, **wanted(gpus, gpu_ids), "wait_ms": patience(wait, nonblock=nonblock), **more}
+    request = {"kind": kind, **card_choice(gpus, gpu_ids), "wait_ms": wait_limit_ms(wait, nonblock=nonblock), **more}
     try:
-        return reserve(_tried(), request, say=print_error)
+        return reserve(_tried(), request, progress=print_error)
     except NotNowError as error:
         if gpu_ids is not None:
             raise
@@ -233,11 +233,11 @@ def _not_enough(requested: int) -> str | None:
 
 
 def _rows(threshold_mb: int) -> list[of_status.Row]:
-    told = first_answer(_tried(), ask_status)
+    reported = first_response(_tried(), query_status)
     return of_status.rows(
-        told,
+        reported,
         now_ms=time.time_ns() // 1_000_000,
-        last_ends_ms=told.get("reservations_ended_ms") or {},
+        last_ends_ms=reported.get("reservations_ended_ms") or {},
         threshold_mb=threshold_mb,
     )
 
@@ -268,7 +268,7 @@ def _queue_object(waiting: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _label(note: str | None, user: str | None) -> str | None:
-    """Return the note, after the name that was given: who it is comes from the socket, whatever they say."""
+    """Return the note after the entered name, which is only shown: the owner is the user of the socket's peer."""
     return ": ".join(part for part in (user, note) if part) or None
 
 

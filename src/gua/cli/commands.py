@@ -13,75 +13,53 @@ if TYPE_CHECKING:
     from typer.core import TyperArgument, TyperCommand, TyperOption
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Entry:
     """One command: its module in ``cli``, and its function there, or ``app`` of a ``group`` of commands.
 
-    ``summary`` is its line in ``gua --help``. Without one it is left out there: another name of a command, or one that
-    the agent itself starts. One that ``is_short`` asks a store once: it is over when its last line is out, and collects
-    no garbage until then.
+    ``summary`` is its line in ``gua --help``. Aliases and commands that only the agent starts have none. A command that
+    ``is_short`` queries a store once: it ends with its last line, and collects no garbage until then.
     """
 
     module: str
+    summary: str = ""
     function: str = "command"
     group: bool = False
     is_short: bool = False
-    summary: str = ""
 
 
 COMMANDS: Final = {
-    "demo": Entry(module="demo", summary="Simulate a host with eight cards for a week and report on it."),
-    "daemon": Entry(module="daemon", function="daemon", summary="Sample this host's cards and who holds them."),
-    "start": Entry(module="daemon", function="daemon"),
-    "report": Entry(module="report", is_short=True, summary="Show where the GPU hours went, and who held idle cards."),
-    "status": Entry(module="status", summary="Show whether the agent runs, and the cards as they are now."),
-    "top": Entry(module="top", summary="Watch every card and who holds it, live."),
-    "explain": Entry(module="explain", is_short=True, summary="Explain why a card was in its state at a moment."),
-    "stop": Entry(module="stop", summary="Stop the agent of this host and release the driver."),
-    "doctor": Entry(module="doctor", summary="Check everything that gua needs here, and say what to do."),
-    "run": Entry(
-        module="reservations",
-        function="run",
-        summary="Run a command with cards of its own, and wait for them in order.",
-    ),
-    "reserve": Entry(module="reservations", function="reserve", summary="Reserve cards for a time."),
-    "extend": Entry(module="reservations", function="extend", summary="Keep reserved cards for longer."),
-    "release": Entry(module="reservations", function="release", summary="Give reserved cards back."),
-    "queue": Entry(module="reservations", function="queue", summary="Show who waits for cards."),
-    "prices": Entry(
-        module="prices", is_short=True, group=True, summary="Set what GPU time costs, for the costs in reports."
-    ),
-    "import": Entry(module="import_", group=True, summary="Import recordings that other tools made."),
-    "enroll": Entry(
-        module="fleet", function="enroll", summary="Join a fleet: prove an endpoint with a tick and keep its token."
-    ),
-    "sync-once": Entry(
-        module="fleet", function="sync_once", summary="Take one tick, keep it, and deliver what waits to the fleet."
-    ),
-    "exporter": Entry(
-        module="daemon", function="exporter", summary="Serve this host's cards, and who idles on them, to Prometheus."
-    ),
-    "schema": Entry(module="store", group=True, summary="Create, show and check the tables and views of a store."),
-    "rollup": Entry(
-        module="store", function="rollup", summary="Count the hours that reports are read from, where they changed."
-    ),
-    "sql": Entry(
-        module="store",
-        function="sql",
-        is_short=True,
-        summary="Ask the views and tables of a store with SQL, read-only.",
-    ),
-    "simulate": Entry(
-        module="simulate", function="simulate", summary="Be a simulated host that sends ticks, its last days first."
-    ),
-    "version": Entry(module="version", summary="Print the versions of gua, Python and the embedded engine."),
-    "land": Entry(module="land"),
-    "answer": Entry(module="answer"),
-    "canhazgpu": Entry(module="canhazgpu", group=True),
+    "demo": Entry("demo", "Simulate a host with eight cards for a week and report on it."),
+    "daemon": Entry("daemon", "Sample this host's cards and who holds them.", function="daemon"),
+    "start": Entry("daemon", function="daemon"),
+    "report": Entry("report", "Show where the GPU hours went, and who held idle cards.", is_short=True),
+    "status": Entry("status", "Show whether the agent runs, and the cards as they are now."),
+    "top": Entry("top", "Watch every card and who holds it, live."),
+    "explain": Entry("explain", "Explain why a card was in its state at a moment.", is_short=True),
+    "stop": Entry("stop", "Stop the agent of this host and release the driver."),
+    "doctor": Entry("doctor", "Check everything that gua needs here, and say what to do."),
+    "run": Entry("reservations", "Run a command with cards of its own, and wait for them in order.", function="run"),
+    "reserve": Entry("reservations", "Reserve cards for a time.", function="reserve"),
+    "extend": Entry("reservations", "Keep reserved cards for longer.", function="extend"),
+    "release": Entry("reservations", "Give reserved cards back.", function="release"),
+    "queue": Entry("reservations", "Show who waits for cards.", function="queue"),
+    "prices": Entry("prices", "Set what GPU time costs, for the costs in reports.", group=True, is_short=True),
+    "import": Entry("import_", "Import recordings that other tools made.", group=True),
+    "enroll": Entry("fleet", "Join a fleet: prove an endpoint with a tick and keep its token.", function="enroll"),
+    "sync-once": Entry("fleet", "Take one tick, keep it, and deliver what waits to the fleet.", function="sync_once"),
+    "exporter": Entry("daemon", "Serve this host's cards, and who idles on them, to Prometheus.", function="exporter"),
+    "schema": Entry("store", "Create, show and check the tables and views of a store.", group=True),
+    "rollup": Entry("store", "Roll up the hours that changed since their last rollup.", function="rollup"),
+    "sql": Entry("store", "Query the views and tables of a store with SQL, read-only.", function="sql", is_short=True),
+    "simulate": Entry("simulate", "Be a simulated host that sends ticks, its last days first.", function="simulate"),
+    "version": Entry("version", "Print the versions of gua, Python and the embedded engine."),
+    "land": Entry("land"),
+    "answer": Entry("answer"),
+    "canhazgpu": Entry("canhazgpu", group=True),
 }
 
 
-def module_of(name: str) -> Any:  # noqa: ANN401 - a module with command-specific attributes
+def command_module(name: str) -> Any:  # noqa: ANN401 - a module with command-specific attributes
     """Import and return the module of a command."""
     return importlib.import_module(f"gua.cli.{COMMANDS[name].module}")
 
@@ -91,7 +69,7 @@ def load(name: str) -> typer.Typer:
     import typer  # noqa: PLC0415 - takes longer than all of gua --help
 
     entry = COMMANDS[name]
-    module = module_of(name)
+    module = command_module(name)
     root = typer.Typer(
         add_completion=False,
         rich_markup_mode=None,  # otherwise names in messages are parsed as markup
@@ -113,7 +91,7 @@ def load(name: str) -> typer.Typer:
 
 
 def made(name: str) -> Any:  # noqa: ANN401 - typer's class is private
-    """Return the command as the library runs it; a group is below one of no name."""
+    """Return the command as the library runs it; a group is a subcommand of an unnamed one."""
     from typer.main import get_command  # noqa: PLC0415 - as above
 
     command = get_command(load(name))
@@ -122,9 +100,9 @@ def made(name: str) -> Any:  # noqa: ANN401 - typer's class is private
 
 
 def leave_plain_values(command: Any, parent: typer.Context | None = None) -> None:  # noqa: ANN401 - as above
-    """Let the parameters of a command, and of those below it, take what is as it is to be (text, a path, nothing).
+    """Let the parameters of a command and its subcommands accept plain values (text, paths, none) without conversion.
 
-    The library takes every value through pydantic, and loading that takes longer than all the rest of a command.
+    The library converts every value with pydantic, and loading that takes longer than all the rest of a command.
     """
     from typer import Context  # noqa: PLC0415 - as above
     from typer.core import TyperArgument, TyperOption  # noqa: PLC0415 - as above
@@ -147,22 +125,22 @@ def _leave(parameter: TyperOption | TyperArgument) -> None:
 
     def process_value(ctx: Any, value: Any) -> Any:  # noqa: ANN401 - any option type
         if parameter.value_is_missing(value) and not parameter.required:
-            taken: Any = None if not parameter.multiple and parameter.nargs == 1 else ()
+            parsed: Any = None if not parameter.multiple and parameter.nargs == 1 else ()
         elif kind in {str, list[str]} and value and info.parser is None:
-            taken = value
+            parsed = value
         elif kind is Path and is_free and type(value) is str:
-            taken = Path(value)
+            parsed = Path(value)
         elif kind is int and info.min is None and info.max is None and str(value).isascii() and str(value).isdecimal():
-            taken = int(value)
+            parsed = int(value)
         else:
             return checked(ctx, value)
-        return taken if parameter.callback is None else parameter.callback(ctx, parameter, taken)
+        return parsed if parameter.callback is None else parameter.callback(ctx, parameter, parsed)
 
     parameter.process_value = process_value  # type: ignore[method-assign] # replaced on this instance only
 
 
 def _grouped(groups: Mapping[str, tuple[str, ...]]) -> type[TyperCommand]:
-    """Return a command whose help lists its parameters by name in these groups, and all others after them."""
+    """Return a command class whose help lists parameters in these groups of names, and all others after them."""
     from typer.core import TyperCommand  # noqa: PLC0415 - as above
 
     class Grouped(TyperCommand):
@@ -179,6 +157,6 @@ def _grouped(groups: Mapping[str, tuple[str, ...]]) -> type[TyperCommand]:
 
 
 def _help(function: object) -> str:
-    """Return a docstring as help in which indented blocks, the example above all, keep their lines."""
+    """Return a docstring as help, with the lines of indented blocks such as the example preserved."""
     paragraphs = (inspect.getdoc(function) or "").split("\n\n")
     return "\n\n".join(f"\b\n{text}" if "\n " in text else text for text in paragraphs)

@@ -47,7 +47,7 @@ def teach(option: str, arguments: Sequence[str], environ: Mapping[str, str] = os
 
 
 def complete() -> int:
-    """Tell the shell that asks by the environment what may stand next; never an error."""
+    """Print the shell's completion candidates and return 0, also after an error."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
     with suppress(Exception):  # a failed completion must not disturb the user's typing
         answer()
@@ -55,7 +55,7 @@ def complete() -> int:
 
 
 def answer() -> None:
-    """Print what may stand next on the line that typer's variables tell, and exit."""
+    """Print the candidates for the command line in typer's variables, and exit."""
     words = os.environ.get("COMP_WORDS", "").split("\n")
     if len(words) > 1:  # bash splits --section=now at the "=", which typer does not expect
         at = int(os.environ["COMP_CWORD"])
@@ -68,7 +68,7 @@ def answer() -> None:
 
 
 def _root(words: Sequence[str]) -> TyperGroup:
-    """Return all commands as one group, of which only the one on the line is loaded."""
+    """Return all commands as one group; only the command on the line is loaded."""
     from typer.core import TyperCommand, TyperGroup  # noqa: PLC0415 - only for completion
     from typer.main import get_command  # noqa: PLC0415 - as above
 
@@ -93,7 +93,7 @@ def _root(words: Sequence[str]) -> TyperGroup:
 
 
 def values(*words: str) -> Callable[[str], list[str]]:
-    """Return a completion of words; of a list with commas the last one is completed."""
+    """Return a completion from ``words``; in a comma-separated list it completes the last one."""
     return lambda incomplete: _beginning(incomplete, words)
 
 
@@ -105,17 +105,17 @@ def zones(incomplete: str) -> list[str]:
 
 
 def hosts(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Return the hosts that are known where the line asks."""
+    """Return the hosts of the command line's store or agent."""
     return _beginning(incomplete, _now(ctx).hosts)
 
 
 def owners(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Return who holds cards now."""
+    """Return the owners of the current holders."""
     return _beginning(incomplete, [holder.owner for holder in _now(ctx).holders if holder.owner])
 
 
 def host_or_card(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Return the cards of the host that was typed, else all hosts, and the cards by names that tell them apart."""
+    """Return the cards of the typed host, by index and UUID; without a host all hosts and cards."""
     now = _now(ctx)
     cards = [card for card in now.cards if card.host in (ctx.params.get("words") or ())] or now.cards
     one_host = len({card.host for card in cards}) == 1
@@ -131,7 +131,7 @@ def _beginning(incomplete: str, words: Iterable[str]) -> list[str]:
 
 
 def _now(ctx: typer.Context) -> Snapshot:
-    """Return what the agent knows, or the store that is named on the line or is this user's own."""
+    """Return the snapshot of the agent, of the store on the line, or of this user's own store."""
     from gua.cli import top  # noqa: PLC0415 - opens a store or an agent, only for names from these
 
     timer = threading.Timer(LIMIT_SECONDS, os._exit, (0,))  # even while an engine or a server blocks
@@ -139,6 +139,6 @@ def _now(ctx: typer.Context) -> Snapshot:
     timer.start()
     try:
         with top.open_source(ctx.params.get("store"), ctx.params.get("socket"), ()) as source:
-            return source.ask()
+            return source.query()
     finally:
         timer.cancel()

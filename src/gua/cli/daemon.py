@@ -18,10 +18,8 @@ from gua.app.settings import (
     DEFAULT,
     AgentSettings,
     AllocationSettings,
-    Places,
     between,
     chosen_sources,
-    kubelet_of,
     poll_seconds,
     require_procfs,
     serving,
@@ -42,7 +40,7 @@ from gua.cli.options import (
 from gua.core.durations import parse_duration_ms
 from gua.core.errors import UsageError
 from gua.exporter.address import Serving
-from gua.identity.pod_names import Kubelet
+from gua.identity.pod_names import Kubelet, parse_kubelet
 from gua.otlp.endpoint import absolute_files
 from gua.state.directory import home_path, prepare_home
 from gua.state.host_lock import HostLock
@@ -52,7 +50,7 @@ LONGEST_INTERVAL_MS: Final = 10 * 60 * 1_000
 ACTIVITY_GPM: Final = "gpm"
 ACTIVITY_OFF: Final = "off"
 OPTIONAL_VALUES: Final = {"daemon": {"--prometheus": DEFAULT}}
-"""Options whose value may be left out, by command, and what it is then."""
+"""Default values of options that may be given without one, by command."""
 
 IgnoreProcessOption = Annotated[
     list[str] | None,
@@ -75,14 +73,14 @@ AgentSocketOption = Annotated[
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ServingOptions:
-    """By which names Prometheus may ask, for which metrics, and which kubelet is asked for names of pods."""
+    """Host names and metrics that are served to Prometheus, and the kubelet that is queried for pod names."""
 
     prometheus_name: Annotated[
         list[str] | None,
         value(
             "NAME",
             "GUA_PROMETHEUS_NAME",
-            "Also answer Prometheus where it asks for the page by this name, or by any: *; repeatable.",
+            "Also serve Prometheus under this host name, or any: *; repeatable.",
         ),
     ] = None
     compatible: Annotated[
@@ -112,18 +110,22 @@ class ServingOptions:
     ] = False
 
     def at(self, address: str | None) -> Serving | None:
-        """Return what is served at the address that ``--prometheus`` names. Raises UsageError."""
+        """Return the metrics endpoint at the address of ``--prometheus``. Raises UsageError."""
         names = self.prometheus_name or ()
-        return serving(address, os.environ, is_compatible=self.compatible, of="--prometheus", names=names)
+        return serving(address, os.environ, is_compatible=self.compatible, names=names)
 
-    def asked(self) -> Kubelet | None:
-        """Return the kubelet that is asked, ``None`` for none. Raises UsageError."""
-        return kubelet_of(self.kubelet, insecure=self.kubelet_insecure)
+    def kubelet_to_query(self) -> Kubelet | None:
+        """Return the kubelet to query, ``None`` for none. Raises UsageError."""
+        if self.kubelet is not None and self.kubelet.strip():
+            return parse_kubelet(self.kubelet, insecure=self.kubelet_insecure)
+        if self.kubelet_insecure:
+            raise UsageError("--kubelet-insecure has no effect without --kubelet: name the kubelet")
+        return None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AllocationOptions:
-    """Which sources of allocations are looked at, and where each one is."""
+    """Which allocation sources are read, and where each one is."""
 
     allocation: Annotated[
         list[str] | None,
@@ -136,17 +138,17 @@ class AllocationOptions:
     ] = None
     allocation_folder: AllocationFolderOption = None
     slurm_node: Annotated[
-        str | None, value("NAME", "GUA_SLURM_NODE", "What Slurm calls this node; asked of slurmd if not given.")
+        str | None, value("NAME", "GUA_SLURM_NODE", "What Slurm calls this node; read from slurmd if not given.")
     ] = None
     slurm_poll: Annotated[
         str | None,
-        value("DURATION", "GUA_SLURM_POLL", "How often Slurm is asked, 30s or more, or off; 60s if not given."),
+        value("DURATION", "GUA_SLURM_POLL", "Interval of Slurm queries, 30s or more, or off; 60s if not given."),
     ] = None
     slurm_job_mapping: SlurmJobMappingOption = None
     pod_resources: PodResourcesOption = None
 
     def settings(self) -> AllocationSettings:
-        """Return what the options say; paths hold wherever the agent goes. Raises UsageError."""
+        """Return the settings, with absolute paths. Raises UsageError."""
         return AllocationSettings(
             sources=chosen_sources(self.allocation),
             folder=self.allocation_folder and self.allocation_folder.absolute(),
@@ -228,8 +230,8 @@ def daemon(
     served = http.at(prometheus)
     text, of = between(interval, os.environ if served else {}, default="30s")
     interval_ms = parse_interval_ms(text, of=of)
-    asked = http.asked()
-    promises = allocations.settings()
+    kubelet = http.kubelet_to_query()
+    allocation = allocations.settings()
     reads_activity = parse_activity(activity)
     idle_release_ms = None if idle_release is None else parse_duration_ms(idle_release)
     home = home_path(state_dir, os.environ)
@@ -237,41 +239,30 @@ def daemon(
     require_procfs(procfs)
     os.umask(0o077)
     prepared = prepare_home(home)
+    log = log_file.absolute() if log_file else None if foreground else prepared.log_file
+    settings = AgentSettings(
+        interval_ms=interval_ms,
+        procfs=procfs.absolute(),
+        home=prepared,
+        ignored=tuple(ignore_process or ()),
+        destinations=tuple(destinations),
+        pid_file=pid_file and pid_file.absolute(),
+        log_file=log,
+        public_socket=None if once else public_socket(socket, os.environ),
+        serving=served,
+        kubelet=None if once else kubelet,
+        allocation=allocation,
+        idle_release_ms=idle_release_ms,
+        detect_models=detect_models,
+        activity=reads_activity,
+    )
     if once:
         from gua.app.host import open_host  # noqa: PLC0415 - the agent's own process imports it
         from gua.app.single_tick import tick_once  # noqa: PLC0415 - only for --once
 
         with HostLock.of(os.environ).held():  # an agent's ticks cover this time; another would count it twice
-            host = open_host(
-                procfs,
-                interval_ms=interval_ms,
-                home=prepared,
-                ignored=ignore_process or [],
-                allocation=promises,
-                detect_models=detect_models,
-                activity=reads_activity,
-            )
-            tick_once(host, destinations, prepared)
+            tick_once(open_host(settings), destinations, prepared)
         return
-    log = log_file.absolute() if log_file else None if foreground else prepared.log_file
-    settings = AgentSettings(
-        interval_ms=interval_ms,
-        procfs=procfs.absolute(),
-        ignored=tuple(ignore_process or ()),
-        destinations=tuple(destinations),
-        places=Places(
-            home=prepared,
-            pid_file=pid_file.absolute() if pid_file else prepared.pid_file,
-            log_file=log,
-            public_socket=public_socket(socket, os.environ),
-        ),
-        serving=served,
-        kubelet=asked,
-        allocation=promises,
-        idle_release_ms=idle_release_ms,
-        detect_models=detect_models,
-        activity=reads_activity,
-    )
     os.environ.update(absolute_files(os.environ))  # the background agent changes its directory
     launched = Ready() if foreground or log is None else detach(log)
     if isinstance(launched, Launched):
@@ -312,27 +303,25 @@ def exporter(
         raise UsageError(f"--prometheus {prometheus!r} turns off all that gua exporter does: give an address, or none")
     text, of = between(interval, os.environ, default="5s")
     interval_ms = parse_interval_ms(text, of=of)
-    asked = http.asked()
-    promises = allocations.settings()
+    kubelet = http.kubelet_to_query()
+    allocation = allocations.settings()
     require_procfs(procfs)
     os.umask(0o077)
-    home = prepare_home(home_path(state_dir, os.environ))
-    shown_at = public_socket(socket, os.environ)
     settings = AgentSettings(
         interval_ms=interval_ms,
         procfs=procfs.absolute(),
+        home=prepare_home(home_path(state_dir, os.environ)),
         ignored=tuple(ignore_process or ()),
-        destinations=(),
-        places=Places(home=home, pid_file=home.pid_file, log_file=None, public_socket=shown_at),
+        public_socket=public_socket(socket, os.environ),
         serving=served,
-        kubelet=asked,
-        allocation=promises,
+        kubelet=kubelet,
+        allocation=allocation,
     )
     become_agent(settings, Ready())
 
 
 def parse_activity(text: str | None) -> bool:
-    """Return whether performance counters are read. Raises UsageError for what is neither gpm nor off."""
+    """Return whether performance counters are read. Raises UsageError for any word but gpm and off."""
     chosen = (text or ACTIVITY_OFF).strip().lower()
     if chosen not in {ACTIVITY_GPM, ACTIVITY_OFF}:
         raise UsageError(f"--activity {text!r} is unknown: take {ACTIVITY_GPM} or {ACTIVITY_OFF}")
@@ -340,7 +329,7 @@ def parse_activity(text: str | None) -> bool:
 
 
 def parse_interval_ms(text: str, *, of: str = "--interval") -> int:
-    """Return an interval in ms. Raises UsageError, naming whose it is, if it is none or not within 1 s and 10 min."""
+    """Return an interval in ms. Raises UsageError that names its source ``of`` unless it is within 1 s and 10 min."""
     try:
         interval_ms = parse_duration_ms(text)
     except UsageError as error:

@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gua.app.origins import origin_elsewhere
 from gua.cli.completion import values
 from gua.cli.options import flag, path_value, value
-from gua.cli.output_options import Output, OutputOptions, choose_output, steps_of_demo
+from gua.cli.output_options import Output, OutputOptions, choose_output, next_steps_of_demo
 from gua.cli.report import render_report
 from gua.core.durations import format_duration, parse_duration_ms, to_rfc3339
 from gua.core.errors import UsageError
 from gua.core.tick import Origin, Tick
 from gua.core.words import Source
+from gua.otlp.resource import origin_elsewhere
 from gua.report.kit.figures import plural
 from gua.report.kit.style import NARROWEST, WIDEST
 from gua.report.section_list import ALL, section_names
@@ -31,7 +31,6 @@ from gua.report.window import ReportRequest
 from gua.sim.host import DAY_MS, DEFAULT_CARDS, DEFAULT_DAYS, END_MS, HOST, INSTANCE_ID, Scenario, simulate
 
 if TYPE_CHECKING:
-    from gua.app import delivery
     from gua.store.database import Store
 
 
@@ -61,7 +60,7 @@ def command(
     ] = None,
     full: Annotated[
         bool,
-        flag("--full", "GUA_DEMO_FULL", "Every number of the sections shown unasked, what active hours were worth."),
+        flag("--full", "GUA_DEMO_FULL", "Every number of the default sections, and what active hours were worth."),
     ] = False,
     brief: Annotated[bool, flag("--brief", "GUA_DEMO_BRIEF", "The answers alone.")] = False,
     markdown: Annotated[bool, flag("--markdown", "GUA_DEMO_MARKDOWN", "Print the report as Markdown.")] = False,
@@ -78,7 +77,7 @@ def command(
         gua demo --days 2 --interval 1m
         gua demo --html demo.html
     """
-    steps = steps_of_demo(context, store)
+    steps = next_steps_of_demo(context, store)
     output = choose_output(
         OutputOptions(
             sections=section, full=full, brief=brief, as_json=as_json, markdown=markdown, html=html, steps=steps
@@ -90,7 +89,7 @@ def command(
     whence = origin_elsewhere(Source.SIMULATOR, HOST, scenario.interval_ms, instance_id=INSTANCE_ID)
     if endpoint:
         delivered = _deliver(scenario, whence, endpoint=endpoint)
-        typer.echo(f"sent {delivered.delivered:,} simulated ticks of {whence.host} to {delivered.where}")
+        typer.echo(f"sent {delivered:,} simulated ticks of {whence.host} to {endpoint}")
     elif store:
         _deliver(scenario, whence, store=store)
         from gua.app import opening  # noqa: PLC0415 - after the options are validated
@@ -109,7 +108,7 @@ def command(
 
 
 def _scenario(*, seed: int, gpus: int, ticks: int | None, interval: str, days: int | None) -> Scenario:
-    """Return what to simulate. Raises UsageError, of one line, for what does not make sense."""
+    """Return the scenario. Raises UsageError for contradicting or empty options."""
     interval_ms = parse_duration_ms(interval)
     if ticks is not None and days is not None:
         raise UsageError("--ticks and --days exclude each other: give one of them")
@@ -128,7 +127,7 @@ def _deliver(
     endpoint: str | None = None,
     on_landed: Callable[[Store], None] = lambda _: None,
     is_thrown_away: bool = False,
-) -> delivery.Delivery:
+) -> int:
     from gua.app import delivery  # noqa: PLC0415 - after the options are validated
 
     progress = _Progress(2 * scenario.ticks)
@@ -166,7 +165,7 @@ def _report(reader: Store, scenario: Scenario, whence: Origin, *, output: Output
 
 
 class _Progress:
-    """A line on standard error that says how far the simulation is, if that is a terminal; gone when closed."""
+    """Progress of the simulation on standard error, if that is a terminal; removed when closed."""
 
     def __init__(self, total: int) -> None:
         self._total = total
@@ -183,7 +182,7 @@ class _Progress:
             sys.stderr.flush()
 
     def close(self) -> None:
-        """Take the line back."""
+        """Remove the line."""
         if self._shown:
             sys.stderr.write("\r\x1b[K")
             sys.stderr.flush()

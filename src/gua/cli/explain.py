@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from gua.app.local_zone import asked_zone
+from gua.app.local_zone import chosen_zone
 from gua.cli.completion import host_or_card
 from gua.cli.options import SocketOption, StoreOption, TimezoneOption, WidthOption, check_width, flag, style_for, value
 from gua.report.explain.explain import ExplainRequest, check_explain, explain
@@ -50,7 +50,7 @@ def command(
         gua explain node-1 GPU-5e1b 90m --around 5m --json
     """
     check_width(width)
-    zone = asked_zone(timezone, os.environ)
+    zone = chosen_zone(timezone, os.environ)
     request = ExplainRequest(
         words=tuple(words),
         around=around,
@@ -62,6 +62,6 @@ def command(
     from gua.app.opening import open_report_source  # noqa: PLC0415 - after the options are validated
 
     with open_report_source(store, socket) as reader:
-        told = explain(reader, request)
+        explanation = explain(reader, request)
     style = style_for(sys.stdout, width, os.environ)
-    sys.stdout.write(render_explanation_json(told) if as_json else render_explanation(told, style))
+    sys.stdout.write(render_explanation_json(explanation) if as_json else render_explanation(explanation, style))

@@ -14,7 +14,7 @@ from gua.app.destinations import ENDPOINT, Destination, agent_destinations
 from gua.app.enrolling import join, leave, read_authorities, read_token, receiver, what_is_sent
 from gua.app.host import agent_origin, open_host
 from gua.app.output import safe
-from gua.app.settings import require_procfs
+from gua.app.settings import AgentSettings, require_procfs
 from gua.app.single_tick import sync_alone, sync_beside
 from gua.cli.daemon import AllocationOptions, IgnoreProcessOption, parse_interval_ms
 from gua.cli.options import (
@@ -56,7 +56,7 @@ def enroll(
         path_value(
             "FILE",
             "GUA_ENROLL_TOKEN_FILE",
-            "File with the token that may write there, mode 0600; - for stdin. Asked for if not given.",
+            "File with the token that may write there, mode 0600; - for stdin. Prompted for if not given.",
         ),
     ] = None,
     certificate: Annotated[
@@ -146,7 +146,7 @@ def sync_once(
         gua sync-once --with-history
     """
     interval_ms = parse_interval_ms(interval)
-    promises = allocations.settings()
+    allocation = allocations.settings()
     home = home_path(state_dir, os.environ)
     destinations = agent_destinations(store, endpoint, home)
     fleet = next((destination for destination in destinations if destination.endpoint), None)
@@ -161,10 +161,14 @@ def sync_once(
         sync_beside(holder, fleet, prepared)
     else:
         with lock.held():
-            host = open_host(
-                procfs, interval_ms=interval_ms, home=prepared, ignored=ignore_process or [], allocation=promises
+            settings = AgentSettings(
+                interval_ms=interval_ms,
+                procfs=procfs,
+                home=prepared,
+                ignored=tuple(ignore_process or ()),
+                allocation=allocation,
             )
-            sync_alone(host, destinations, prepared)
+            sync_alone(open_host(settings), destinations, prepared)
     if with_history:
         from gua.app.backfill import send_history  # noqa: PLC0415 - only for --with-history
 
@@ -172,21 +176,21 @@ def sync_once(
 
 
 def _show(home: Path, *, as_json: bool) -> None:
-    found = read_enrollment(home)
-    shown = None if found is None else read_settings(found.endpoint, os.environ, found).shown
+    enrollment = read_enrollment(home)
+    shown = None if enrollment is None else read_settings(enrollment.endpoint, os.environ, enrollment).shown
     if as_json:
-        told = {
+        fields = {
             "schema": SCHEMA,
-            "enrolled": found is not None,
+            "enrolled": enrollment is not None,
             "endpoint": shown,
-            "protocol": None if found is None else found.protocol,
-            "certificate": None if found is None else found.certificate,
-            "since": None if found is None else to_rfc3339(found.since_ms),
+            "protocol": None if enrollment is None else enrollment.protocol,
+            "certificate": None if enrollment is None else enrollment.certificate,
+            "since": None if enrollment is None else to_rfc3339(enrollment.since_ms),
         }
-        typer.echo(json.dumps(told, indent=2))
-    elif found is None:
+        typer.echo(json.dumps(fields, indent=2))
+    elif enrollment is None:
         typer.echo("this host is not enrolled: gua enroll --endpoint URL")
     else:
-        typer.echo(safe(f"enrolled since {to_rfc3339(found.since_ms)} with {shown} ({found.protocol})"))
-        if found.certificate:
-            typer.echo(safe(f"authorities: {found.certificate}"))
+        typer.echo(safe(f"enrolled since {to_rfc3339(enrollment.since_ms)} with {shown} ({enrollment.protocol})"))
+        if enrollment.certificate:
+            typer.echo(safe(f"authorities: {enrollment.certificate}"))

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from gua.app.output import open_standard_streams, print_error, silence_stdout
-from gua.cli.commands import COMMANDS, made, module_of
+from gua.cli.commands import COMMANDS, command_module, made
 from gua.core.errors import GuaError, UsageError
 
 INTERRUPTED: Final = 130
@@ -21,7 +21,7 @@ UNEXPECTED: Final = 3
 
 
 _CALLED_AS: Final = {"canhazgpu": ("canhazgpu",)}
-"""What comes before the arguments where gua is called by another name, by way of a link."""
+"""Arguments that are prepended if gua is started by another name, through a link."""
 
 
 def run() -> None:
@@ -128,7 +128,7 @@ def _invoke(name: str, rest: Sequence[str]) -> int:
     from typer.exceptions import Abort, TyperException  # noqa: PLC0415 - takes longer than all of gua --help
 
     entry = COMMANDS[name]
-    module = module_of(name)
+    module = command_module(name)
     check = getattr(module, "CHECKS", {}).get(entry.function)
     if check is not None:
         check(rest)
@@ -151,7 +151,7 @@ def _invoke(name: str, rest: Sequence[str]) -> int:
 
 
 def with_values(arguments: Sequence[str], values: Mapping[str, str]) -> list[str]:
-    """Return the arguments with the values that were left out: before another option, or at the end."""
+    """Return the arguments with default values for options without one: before another option, or at the end."""
     return [
         f"{argument}={values[argument]}" if argument in values and after.startswith("-") else argument
         for argument, after in zip(arguments, [*arguments[1:], "-"], strict=False)
@@ -159,7 +159,7 @@ def with_values(arguments: Sequence[str], values: Mapping[str, str]) -> list[str
 
 
 def _of_the_system(error: OSError) -> str:
-    """Return what is the user's to solve, and where: a full disk, a file without permission."""
+    """Return the message for an error that the user can solve, such as a full disk or a denied file."""
     where = f": {error.filename}" if error.filename else ""
     if isinstance(error, FileNotFoundError) and not where:
         return "the working directory is gone: change to one that is there"
@@ -168,7 +168,7 @@ def _of_the_system(error: OSError) -> str:
 
 
 def _exhausted(error: Exception) -> str | None:
-    """Return what the system has no more of, and what to do; ``None`` where it is not that."""
+    """Return the exhausted resource and what to do; ``None`` for other errors."""
     text = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else str(error)
     if any(os.strerror(code) in text for code in (errno.EMFILE, errno.ENFILE)):
         return f"{text}: allow more, as with ulimit -n 1024, or end what holds them"
@@ -180,7 +180,7 @@ def _exhausted(error: Exception) -> str | None:
 
 
 def _after_error(code: int) -> int:
-    """Return ``code`` once what was printed before the error is out, or can no longer get out."""
+    """Flush the output from before the error, if its reader is still there, and return ``code``."""
     try:
         sys.stdout.flush()
     except OSError:

@@ -31,7 +31,7 @@ def value(metavar: str, envvar: str, text: str, *names: str, **limits: Any) -> o
 
 
 def path_value(metavar: str, envvar: str, text: str, *names: str) -> object:
-    """Return an option with a path that need not be readable yet: what opens it says what is wrong with it."""
+    """Return an option with a path that need not be readable: opening it reports the error."""
     return typer.Option(*names, metavar=metavar, envvar=envvar, help=text, readable=False)
 
 
@@ -58,7 +58,7 @@ SocketOption = Annotated[
 AllocationFolderOption = Annotated[
     Path | None,
     path_value(
-        "DIR", "GUA_ALLOCATION_FOLDER", "Where hooks and others tell by files; /run/gua-allocations if not given."
+        "DIR", "GUA_ALLOCATION_FOLDER", "Allocation files of hooks and others; /run/gua-allocations if not given."
     ),
 ]
 SlurmJobMappingOption = Annotated[
@@ -90,7 +90,7 @@ WidthOption = Annotated[int | None, value("COLUMNS", "GUA_WIDTH", "Columns of te
 
 
 def with_groups(command: Callable[..., T]) -> Callable[..., T]:
-    """Let a command that takes dataclasses of options have each of their fields as an option of its own."""
+    """Return the command with each field of its dataclass parameters as an option of its own."""
     groups: dict[str, Any] = {}
     parameters: list[inspect.Parameter] = []
     for name, parameter in inspect.signature(command, eval_str=True).parameters.items():
@@ -106,12 +106,12 @@ def with_groups(command: Callable[..., T]) -> Callable[..., T]:
         ]
 
     @wraps(command)
-    def flat(**given: Any) -> T:  # noqa: ANN401 - any option types
+    def flat(**options: Any) -> T:  # noqa: ANN401 - any option types
         for name, kind in groups.items():
-            given[name] = kind(
-                **{each.name: given.pop(each.name) for each in dataclasses.fields(kind) if each.name in given}
+            options[name] = kind(
+                **{each.name: options.pop(each.name) for each in dataclasses.fields(kind) if each.name in options}
             )
-        return command(**given)
+        return command(**options)
 
     flat.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined] # read by inspect
     return flat
@@ -122,15 +122,15 @@ _COLUMNS: Final = re.compile(r"[1-9][0-9]{0,4}", re.ASCII)
 
 
 def style_for(stream: TextIO, width: int | None, environ: Mapping[str, str], *, narrowest: int = NARROWEST) -> Style:
-    """Return how to draw on a stream: colour on terminals, or where it is forced, blocks where UTF-8 is spoken.
+    """Return the style for a stream: colour on terminals or if forced, block characters with UTF-8.
 
     ``NO_COLOR`` (https://no-color.org) wins over ``FORCE_COLOR`` and ``CLICOLOR_FORCE``. Where no width is given
     ``COLUMNS`` counts, else a terminal's own, from ``narrowest`` columns up.
     """
     terminal = stream.isatty()
     if width is None:
-        told = environ.get("COLUMNS", "")
-        columns = int(told) if _COLUMNS.fullmatch(told) else _PIPE_WIDTH
+        variable = environ.get("COLUMNS", "")
+        columns = int(variable) if _COLUMNS.fullmatch(variable) else _PIPE_WIDTH
         if terminal:
             columns = shutil.get_terminal_size((_PIPE_WIDTH, 24)).columns
         width = min(max(columns, narrowest), WIDEST)
@@ -141,6 +141,6 @@ def style_for(stream: TextIO, width: int | None, environ: Mapping[str, str], *, 
 
 
 def check_width(width: int | None, *, narrowest: int = NARROWEST) -> None:
-    """Raise UsageError for a width in which nothing can be drawn."""
+    """Raise UsageError for a width below the narrowest."""
     if width is not None and width < narrowest:
         raise UsageError(f"--width {width} is too narrow: give {narrowest} or more")

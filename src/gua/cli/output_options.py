@@ -49,11 +49,11 @@ class OutputOptions:
     full: Annotated[
         bool,
         flag(
-            "--full", "GUA_FULL", "Every number of the sections shown unasked, what active hours were worth, the basis."
+            "--full", "GUA_FULL", "Every number of the default sections, what active hours were worth, and the basis."
         ),
     ] = False
     brief: Annotated[
-        bool, flag("--brief", "GUA_BRIEF", "The answers alone, in 24 lines at most; tables asked for come below.")
+        bool, flag("--brief", "GUA_BRIEF", "The answers alone, in 24 lines at most; requested tables come below.")
     ] = False
     basis: Annotated[
         bool, flag("--basis", "GUA_BASIS", "Also what every word means, and what the numbers rest on.")
@@ -108,8 +108,8 @@ class OutputOptions:
     ] = None
     steps: Steps = field(default_factory=Steps)
 
-    def given(self) -> list[str]:
-        """Return the options that are given, by name."""
+    def used(self) -> list[str]:
+        """Return the names of the options in use."""
         values = {
             "--json": self.as_json,
             "--section": self.sections,
@@ -126,21 +126,21 @@ class OutputOptions:
         return [name for name, value in values.items() if value]
 
     def forms(self) -> list[str]:
-        """Return the options given that choose a form, by name."""
-        return [name for name in _FORMS if name in self.given()]
+        """Return the names of the options in use that choose a format."""
+        return [name for name in _FORMS if name in self.used()]
 
     def is_first_screen(self) -> bool:
         """Return whether the answers are printed, not sections."""
         return not self.sections and self.forms() in ([], ["--brief"])
 
     def beyond_json(self) -> list[str]:
-        """Return the options given other than ``--json``, by name."""
-        return [name for name in self.given() if name != "--json"]
+        """Return the names of the options in use other than ``--json``."""
+        return [name for name in self.used() if name != "--json"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Output:
-    """What is printed: ``shown`` are the sections printed, ``named`` those of them that somebody chose."""
+    """What is printed: ``shown`` are the printed sections, ``named`` those of them that an option names."""
 
     options: OutputOptions
     shown: tuple[str, ...]
@@ -157,14 +157,13 @@ class Output:
 
     @property
     def if_cheap(self) -> frozenset[str]:
-        """Return the sections that nobody named: those of a page, and what a condition looks at."""
+        """Return the sections that no option names: those of a page, and those of conditions."""
         return self.sections - self.named
 
     def render(self, report: Report, style: Style) -> list[str]:
-        """Return the pieces of what is printed of the report: in the form asked for, or where its page is.
+        """Return the report's output in pieces, or the path of its page.
 
-        The rows of 10,000 cards are never one text, nor its bytes. Raises UsageError and UnavailableError for a page
-        that cannot be written.
+        The rows of 10,000 cards never form one text. Raises UsageError or UnavailableError if a page cannot be written.
         """
         shown = replace(report, sections=self.shown)
         if self.options.as_json:
@@ -196,23 +195,23 @@ class Output:
         return render_text(shown, style, with_basis=self.options.full or self.options.basis)
 
     def exit_code(self, report: Report) -> int:
-        """Return 1 if a condition is met, and say so on standard error. Raises UnavailableError if one is not told."""
+        """Return 1 and print why if a condition is met. Raises UnavailableError if none is, and one is unknown."""
         verdicts = [judge(condition, report) for condition in self.conditions]
         for verdict in verdicts:
             if verdict.is_met:
                 print_error(f"condition met: {verdict.why}")
-        untold = [verdict.why for verdict in verdicts if verdict.is_met is None]
+        unknown = [verdict.why for verdict in verdicts if verdict.is_met is None]
         if not any(verdict.is_met for verdict in verdicts):
-            if untold:
-                raise UnavailableError("; ".join(untold))
+            if unknown:
+                raise UnavailableError("; ".join(unknown))
             return 0
-        for why in untold:
+        for why in unknown:
             print_error(why)
         return CONDITION_MET
 
 
 def choose_output(options: OutputOptions) -> Output:
-    """Return the form that was asked for. Raises UsageError for options that exclude each other or mean nothing."""
+    """Return the requested output. Raises UsageError for options that exclude each other or have no effect."""
     for problem in _problems(options):
         raise UsageError(problem)
     more = ("streaks", "what-if") if options.what_if else ()
@@ -225,9 +224,9 @@ def choose_output(options: OutputOptions) -> Output:
         shown: tuple[str, ...] = (*(BRIEF if options.brief else SECTIONS), *more)
     else:
         shown = section_names() if options.html is not None and not options.sections else named
-    written, told = options.fail_on or [], os.environ.get(_FAIL_ON, "")
-    if written and written == told.split():  # the variable is split at spaces, which conditions contain
-        written = _BETWEEN.split(told.strip())
+    written, variable = options.fail_on or [], os.environ.get(_FAIL_ON, "")
+    if written and written == variable.split():  # the variable is split at spaces, which conditions contain
+        written = _BETWEEN.split(variable.strip())
     return Output(
         options=options,
         shown=shown,
@@ -238,13 +237,13 @@ def choose_output(options: OutputOptions) -> Output:
 
 
 def _problems(options: OutputOptions) -> Iterator[str]:
-    given = options.forms()
-    if len(given) > 1:
-        yield f"a report is printed in one form: give only one of {' and '.join(given)}"
+    forms = options.forms()
+    if len(forms) > 1:
+        yield f"a report is printed in one form: give only one of {' and '.join(forms)}"
     if options.sections and (options.full or options.brief):
-        yield f"{given[0]} has its own sections: leave --section out"
-    if options.basis and given not in ([], ["--full"], ["--brief"]):
-        yield f"--basis is a part of the text: leave it out with {given[0]}"
+        yield f"{forms[0]} has its own sections: leave --section out"
+    if options.basis and forms not in ([], ["--full"], ["--brief"]):
+        yield f"--basis is a part of the text: leave it out with {forms[0]}"
     if options.sql and options.fail_on:
         yield "--sql prints queries, not what they answer: leave --fail-on out"
     if options.csv is not None and options.sections:
@@ -270,15 +269,15 @@ _FORM: Final = frozenset(
 _ELSEWHERE: Final = frozenset({"store", "socket", "timezone"})
 
 
-def steps_of(context: typer.Context) -> Steps:
+def next_steps(context: typer.Context) -> Steps:
     """Return the commands that go on from ``gua report``, typed as in ``context``."""
     explain = " ".join(["gua explain", *_typed(context, _ELSEWHERE)])
     store = None if context.params["socket"] else " ".join(_typed(context, {"store"}))
     return Steps(report=_again(context), explain=explain, store=store)
 
 
-def steps_of_demo(context: typer.Context, store: str | None) -> Steps:
-    """Return those that go on from ``gua demo``, whose ticks are gone unless they are kept in a store."""
+def next_steps_of_demo(context: typer.Context, store: str | None) -> Steps:
+    """Return the commands that go on from ``gua demo``, whose ticks are deleted unless a store is named."""
     if store is None:
         return Steps(report=_again(context), explain=None, store=None, then="gua doctor")
     kept = f"--store {shlex.quote(without_password(store))}"
@@ -286,7 +285,7 @@ def steps_of_demo(context: typer.Context, store: str | None) -> Steps:
 
 
 def is_typed(context: typer.Context, name: str) -> bool:
-    """Return whether an option stands on the command line, and not in a variable."""
+    """Return whether an option is on the command line, not in a variable."""
     source = context.get_parameter_source(name)
     return source is not None and source.name == "COMMANDLINE"
 

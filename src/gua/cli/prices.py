@@ -26,10 +26,6 @@ from gua.prices.price import (
 
 app = typer.Typer(no_args_is_help=True)
 
-JsonOption = Annotated[bool, flag("--json", "GUA_JSON", 'One JSON object, schema "gua.prices/1".')]
-ForceOption = Annotated[
-    bool, flag("--force", "GUA_PRICES_FORCE", "Take a model of which no card was ever seen, as of cards to come.")
-]
 ChangeCurrencyOption = Annotated[
     bool,
     flag(
@@ -49,7 +45,11 @@ def group() -> None:
 
 
 @app.command("list")
-def list_(*, as_json: JsonOption = False, store: StoreOption = None) -> None:
+def list_(
+    *,
+    as_json: Annotated[bool, flag("--json", "GUA_JSON", 'One JSON object, schema "gua.prices/1".')] = False,
+    store: StoreOption = None,
+) -> None:
     """List the prices, and the models of the store that have none.
 
     Example:
@@ -81,7 +81,9 @@ def set_(
         str | None, value("TEXT", "GUA_PRICES_SOURCE", "Who says so: a contract, a list, an estimate.")
     ] = None,
     change_currency: ChangeCurrencyOption = False,
-    force: ForceOption = False,
+    force: Annotated[
+        bool, flag("--force", "GUA_PRICES_FORCE", "Take a model of which no card was ever seen, as of cards to come.")
+    ] = False,
     store: StoreOption = None,
 ) -> None:
     """Set what a model costs from a moment on.
@@ -94,7 +96,7 @@ def set_(
     """
     from gua.app import opening  # noqa: PLC0415 - as in the list command
 
-    given = ModelPrice(
+    entered = ModelPrice(
         model=_named(model),
         currency=parse_currency(currency),
         per_gpu_hour=parse_amount(price),
@@ -104,7 +106,7 @@ def set_(
         source=source or None,
     )
     with opening.open_writer(store) as opened:
-        (new,), there = book.put(opened, [given], unseen=_note if force else _refuse, change_currency=change_currency)
+        (new,), there = book.put(opened, [entered], unseen=_note if force else _refuse, change_currency=change_currency)
     was = next((one for one in there if (one.model, one.valid_from_ms) == (new.model, new.valid_from_ms)), None)
     before = f"; was {was.per_gpu_hour:.10g} {was.currency}" if was else ""
     typer.echo(safe(f"{new}{before}"))
@@ -126,10 +128,10 @@ def import_(
     """
     from gua.app import opening  # noqa: PLC0415 - as in the list command
 
-    given = read_prices(file, now_ms=time.time_ns() // 1_000_000)
+    entered = read_prices(file, now_ms=time.time_ns() // 1_000_000)
     with opening.open_writer(store) as opened:
         try:
-            new, _ = book.put(opened, given, unseen=_note, change_currency=change_currency)
+            new, _ = book.put(opened, entered, unseen=_note, change_currency=change_currency)
         except UsageError as error:
             raise DataError(f"{file}: {error}") from None
     typer.echo(f"{len(new)} prices of {len({price.model for price in new})} models set")

@@ -11,7 +11,7 @@ from typing import Annotated, Final, TextIO
 
 import typer
 
-from gua.app.local_zone import asked_zone
+from gua.app.local_zone import chosen_zone
 from gua.cli.completion import values
 from gua.cli.options import (
     HostsOption,
@@ -25,13 +25,7 @@ from gua.cli.options import (
     value,
     with_groups,
 )
-from gua.cli.output_options import (
-    Output,
-    OutputOptions,
-    choose_output,
-    is_typed,
-    steps_of,
-)
+from gua.cli.output_options import Output, OutputOptions, choose_output, is_typed, next_steps
 from gua.core.errors import UsageError
 from gua.core.moments import WEEKDAYS
 from gua.core.ports import ViewReader
@@ -43,11 +37,11 @@ from gua.report.window import THIS_MONTH, USAGE_BY, ReportRequest, check_request
 OPTIONAL_VALUES: Final = {"command": {"--month": THIS_MONTH}}
 _DAYS: Final = values("today", "yesterday", *WEEKDAYS)
 HELP_GROUPS: Final = {
-    "Which time": ("since", "until", "month", "last_week", "timezone"),
-    "Which hosts": ("host", "cluster", "where"),
-    "What is told": ("sections", "full", "brief", "basis", "by", "what_if", "limits", "fail_on", "rules", "from_ticks"),
-    "In which form": ("as_json", "csv", "markdown", "html", "sql", "width"),
-    "From where": ("store", "socket"),
+    "Time": ("since", "until", "month", "last_week", "timezone"),
+    "Hosts": ("host", "cluster", "where"),
+    "Content": ("sections", "full", "brief", "basis", "by", "what_if", "limits", "fail_on", "rules", "from_ticks"),
+    "Format": ("as_json", "csv", "markdown", "html", "sql", "width"),
+    "Source": ("store", "socket"),
 }
 
 
@@ -137,7 +131,7 @@ def command(
 
     Says on what the numbers rest: the rule and its thresholds, what was observed, what is unknown and why.
 
-    Reads the store of --store, else this user's own, else what the agent of this host tells everybody.
+    Reads the store of --store, else this user's own, else the agent of this host.
 
     Example:
         gua report --since monday
@@ -152,7 +146,7 @@ def command(
         gua report --rules gpu-usage-audit --since 30d
     """
     check_width(width)
-    output = replace(form, steps=steps_of(context))
+    output = replace(form, steps=next_steps(context))
     chosen = choose_output(output)
     if rules is not None:
         from gua.report.legacy_v1 import check_rules  # noqa: PLC0415 - most reports use gua's own rules
@@ -162,7 +156,7 @@ def command(
             raise UsageError(f"--rules compares card by card, as text or --json: leave {output.beyond_json()[0]} out")
         if by:
             raise UsageError("--rules compares card by card, and adds nothing up: leave --by out")
-    clock = asked_zone(timezone, os.environ)
+    clock = chosen_zone(timezone, os.environ)
     request = ReportRequest(
         since=since,
         until=until,
@@ -193,7 +187,7 @@ def command(
 
 
 def _without_variables(request: ReportRequest, context: typer.Context) -> ReportRequest:
-    """Return the request without the time that variables tell, where an option tells it another way."""
+    """Return the request without the time from variables, if an option sets it in another way."""
     ways: tuple[tuple[str, ...], ...] = (("since", "until"), ("month",), ("last_week",))
     kept, *more = [way for way in ways if any(is_typed(context, name) for name in way)] or [()]
     if more or not kept:
@@ -216,11 +210,11 @@ def render_report(
     out: TextIO | None = None,
     count: Callable[[], None] | None = None,
 ) -> int:
-    """Write the report of a store to ``out`` (stdout) in the form asked for, and return the exit code.
+    """Write the report of a store to ``out`` (stdout) in the requested format, and return the exit code.
 
     ``count`` as of :func:`gua.report.collect.collect`.
-    Nothing is written where it fails. Raises UsageError for what cannot be understood, UnavailableError where there is
-    no data, or, after the report, where a condition cannot be told.
+    Nothing is written if it fails. Raises UsageError for an invalid request, UnavailableError without data, or, after
+    the report, for an unknown condition.
     """
     chosen = output or choose_output(OutputOptions())
     recorded = RecordingReader(reader) if chosen.options.sql else None

@@ -15,13 +15,13 @@ import typer
 
 from gua.app import reserving
 from gua.app.local_agent import places
-from gua.app.output import say
-from gua.app.reserving import ask, become, described, environment, labels_of, patience, wanted
+from gua.app.output import print_line
+from gua.app.reserving import become, card_choice, described, environment, parse_labels, query_agent, wait_limit_ms
 from gua.cli.options import AgentStateOption, SocketOption, flag, value
 from gua.core.durations import format_duration, parse_duration_ms
 from gua.core.errors import UnavailableError, UsageError
 from gua.core.plaintext import pad, safe
-from gua.state.directory import asking_home
+from gua.state.directory import reading_home
 
 _SECOND_MS: Final = 1000
 GpusOption = Annotated[
@@ -40,7 +40,7 @@ WaitOption = Annotated[
 ]
 NonblockOption = Annotated[bool, flag("--nonblock", "GUA_NONBLOCK", "Do not wait: fail if there are no cards now.")]
 AcceptUnknownOption = Annotated[
-    bool, flag("--accept-unknown", "GUA_ACCEPT_UNKNOWN", "Also take cards of which it cannot be told who uses them.")
+    bool, flag("--accept-unknown", "GUA_ACCEPT_UNKNOWN", "Also take cards whose users are unknown.")
 ]
 BesideSchedulerOption = Annotated[
     bool, flag("--beside-scheduler", "GUA_BESIDE_SCHEDULER", "Reserve also where a scheduler gives the cards.")
@@ -82,14 +82,14 @@ def run(
     timeout_ms = None if timeout is None else parse_duration_ms(timeout)
     request = {
         "kind": "run",
-        **wanted(gpus, gpu_ids),
+        **card_choice(gpus, gpu_ids),
         "note": note,
-        "labels": labels_of(label or ()),
-        "wait_ms": patience(wait, nonblock=nonblock),
+        "labels": parse_labels(label or ()),
+        "wait_ms": wait_limit_ms(wait, nonblock=nonblock),
         "accept_unknown": accept_unknown,
         "beside_scheduler": beside_scheduler,
     }
-    grant = reserving.reserve(_tried(socket, state_dir), request, say=_note)
+    grant = reserving.reserve(_tried(socket, state_dir), request, progress=_note)
     _note(f"reserved {described(grant.reservation)}")
     become(program, grant, environment(grant, os.environ, by_uuid=visible == "uuid"), timeout_ms=timeout_ms)
 
@@ -140,15 +140,15 @@ def reserve(
     """
     request = {
         "kind": "manual",
-        **wanted(gpus, gpu_ids),
+        **card_choice(gpus, gpu_ids),
         "for_ms": parse_duration_ms(lasts),
         "note": note,
-        "labels": labels_of(label or ()),
-        "wait_ms": patience(wait, nonblock=nonblock),
+        "labels": parse_labels(label or ()),
+        "wait_ms": wait_limit_ms(wait, nonblock=nonblock),
         "accept_unknown": accept_unknown,
         "beside_scheduler": beside_scheduler,
     }
-    grant = reserving.reserve(_tried(socket, state_dir), request, say=_note)
+    grant = reserving.reserve(_tried(socket, state_dir), request, progress=_note)
     if short:
         sys.stdout.write(grant.gpus)
         return
@@ -170,7 +170,7 @@ def extend(
         gua extend --for 2h
     """
     request = {"ask": "extend", "for_ms": parse_duration_ms(lasts), **_named(ids, gpu_ids)}
-    longer = ask(_tried(socket, state_dir), request).get("extended") or ()
+    longer = query_agent(_tried(socket, state_dir), request).get("extended") or ()
     if not longer:
         raise UnavailableError("nothing of yours is reserved by hand: gua reserve takes cards")
     for reservation in longer:
@@ -193,7 +193,7 @@ def release(
         gua release
         gua release --gpu-ids 0,3
     """
-    released = ask(_tried(socket, state_dir), {"ask": "release", **_named(ids, gpu_ids)}).get("released") or ()
+    released = query_agent(_tried(socket, state_dir), {"ask": "release", **_named(ids, gpu_ids)}).get("released") or ()
     for reservation in released:
         typer.echo(f"released {described({**reservation, 'until_ms': None})}")
     if not released:
@@ -211,7 +211,7 @@ def queue(
     Example:
         gua queue
     """
-    waiting = ask(_tried(socket, state_dir), {"ask": "queue"}).get("queue") or []
+    waiting = query_agent(_tried(socket, state_dir), {"ask": "queue"}).get("queue") or []
     if as_json:
         typer.echo(json.dumps({"schema": "gua.queue/1", "queue": waiting}))
         return
@@ -228,15 +228,15 @@ def queue(
 
 
 def _note(line: str) -> None:
-    say(f"gua: {line}", to_stderr=True)
+    print_line(f"gua: {line}", to_stderr=True)
 
 
 def _tried(socket: Path | None, state_dir: Path | None) -> list[Path]:
-    return places(socket, asking_home(state_dir, os.environ))
+    return places(socket, reading_home(state_dir, os.environ))
 
 
 def _named(ids: Sequence[str] | None, gpu_ids: str | None) -> dict[str, object]:
     """Return the part of a request that names reservations; without any it means all of the user's own by hand."""
     if gpu_ids is not None:
-        return wanted(None, gpu_ids)
+        return card_choice(None, gpu_ids)
     return {"ids": list(ids)} if ids else {}

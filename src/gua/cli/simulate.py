@@ -16,8 +16,7 @@ import typer
 
 from gua.agent import signals
 from gua.agent.delivery import BATCH_TICKS, drain
-from gua.app.origins import origin_elsewhere
-from gua.app.output import print_error, say
+from gua.app.output import print_error, print_line
 from gua.cli.options import value
 from gua.core.durations import format_duration, parse_duration_ms
 from gua.core.errors import UnavailableError
@@ -25,6 +24,7 @@ from gua.core.ports import Landing, Mark
 from gua.core.tick import Tick
 from gua.core.words import Source
 from gua.otlp.encode import encode
+from gua.otlp.resource import origin_elsewhere
 from gua.otlp.send import open_endpoint
 from gua.sim.host import DEFAULT_CARDS, simulate_from
 from gua.spool.queue import Spool
@@ -72,12 +72,12 @@ def simulate(
 
 DESTINATION: Final = "endpoint"
 ALIVE: Final = "alive"
-"""The file of the state directory that is touched in every turn, for whoever checks the process from outside."""
+"""File of the state directory that is touched in every turn, for health checks from outside."""
 _LONGEST_WAIT_MS: Final = 10_000
 
 
 def send_when_due(ticks: Iterator[Tick], spool: Spool, landing: Landing, alive: Path) -> None:
-    """Spool each tick when its time has come, and deliver, until asked to stop or 366 days are over."""
+    """Spool each tick when its time has come, and deliver, until a stop signal or the end of 366 days."""
     upcoming = next(ticks, None)
     trouble: str | None = None
     while upcoming is not None and not signals.asked():
@@ -97,7 +97,7 @@ def send_when_due(ticks: Iterator[Tick], spool: Spool, landing: Landing, alive: 
 
 
 def _deliver(spool: Spool, landing: Landing, trouble: str | None) -> str | None:
-    """Send what waits and return what is in the way, ``None`` if nothing is; says it when that changes."""
+    """Deliver the spooled ticks; return the error, ``None`` without one. Prints a message when that changes."""
     try:
         drained = drain(spool, DESTINATION, landing)
     except UnavailableError as error:
@@ -107,7 +107,7 @@ def _deliver(spool: Spool, landing: Landing, trouble: str | None) -> str | None:
     if drained.refused:
         print_error(f"the endpoint refused {drained.refused} ticks for good: see its log")
     if trouble is not None:
-        say(f"delivering again: {drained.landed} ticks")
+        print_line(f"delivering again: {drained.landed} ticks")
     return None
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Final, NoReturn
 
-from gua.app.local_agent import first_answer, of_another, places
+from gua.app.local_agent import first_response, other_agent, places
 from gua.cli.options import (
     AgentStateOption,
     PidFileOption,
@@ -24,27 +24,17 @@ from gua.cli.options import (
     value,
 )
 from gua.core.errors import DataError, GuaError, UnavailableError, UsageError
-from gua.local_socket.client import NobodyError, ask_status
-from gua.state.directory import Home, asking_home
+from gua.local_socket.client import NobodyError, query_status
+from gua.state.directory import Home, reading_home
 
 STALLED: Final = 1
 NARROWEST: Final = 60
-_UNITS: Final = {
-    "b": 1,
-    "kb": 10**3,
-    "mb": 10**6,
-    "gb": 10**9,
-    "kib": 2**10,
-    "mib": 2**20,
-    "gib": 2**30,
-    "": 2**20,
-}
 _SIZE: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([kmg]?i?b?|%)", re.ASCII | re.IGNORECASE)
 _LARGEST_BYTES: Final = 10 * 2**40
 
 
 class StatusUnknownError(GuaError):
-    """Something is there, and whether it works cannot be told (as the Linux Standard Base has it: 4)."""
+    """Whether the agent works is unknown; 4 is the Linux Standard Base's exit code for that."""
 
     exit_code = 4
 
@@ -76,11 +66,11 @@ def command(
 
     FOR is how long a card has been in its state as far as the agent saw it: with a >= it may be longer.
 
-    Exit codes, as systemctl has them: 0 the agent runs; 1 it runs and makes no ticks; 3 none runs; 4 whether it
-    works cannot be told, as it does not answer or may not be asked. 2 is wrong usage.
+    Exit codes, as systemctl has them: 0 the agent runs; 1 it runs and makes no ticks; 3 none runs; 4 it is
+    unknown whether it works, as it does not answer or denies access. 2 is wrong usage.
 
     With --all, a line a host of the store: 1 if any agent's host is silent (no tick for 3 intervals and 5 minutes),
-    3 if the store cannot be asked.
+    3 if the store cannot be read.
 
     Example:
         gua status
@@ -94,10 +84,10 @@ def command(
             raise UsageError(msg)
         return _all(store, width, as_json=as_json)
     threshold = None if memory_threshold is None else parse_threshold(memory_threshold)
-    home = asking_home(state_dir, os.environ)
+    home = reading_home(state_dir, os.environ)
     tried = places(socket, home)
     try:
-        status = first_answer(tried, ask_status)
+        status = first_response(tried, query_status)
     except GuaError as error:
         _give_up(error, tried, Home(home), pid_file, as_json=as_json)
     from gua.report.status.text import render_status  # noqa: PLC0415 - after the response
@@ -114,7 +104,7 @@ def command(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Threshold:
-    """How much memory makes a card held: so many bytes, or that part (0 to 1) of the card's memory."""
+    """Memory from which a card is held: bytes, or a ratio (0 to 1) of the card's memory."""
 
     bytes: int | None = None
     ratio: float | None = None
@@ -132,21 +122,23 @@ def _all(store: str | None, width: int | None, *, as_json: bool) -> int:
 
 
 def parse_threshold(text: str) -> Threshold:
-    """Return the threshold that is written; a number alone is MiB, as in canhazgpu. Raises UsageError."""
-    found = _SIZE.fullmatch(text.strip())
-    number, unit = (found.group(1), found.group(2).lower()) if found else ("", "?")
+    """Return the parsed threshold; a number alone is MiB, as in canhazgpu. Raises UsageError."""
+    from gua.imports.values import BYTES_PER_UNIT, MIB  # noqa: PLC0415 - only with this option
+
+    match = _SIZE.fullmatch(text.strip())
+    number, unit = (match.group(1), match.group(2).lower()) if match else ("", "?")
     if unit == "%" and float(number) <= 100:
         return Threshold(ratio=float(number) / 100)
-    factor = _UNITS.get(unit, _UNITS.get(f"{unit}ib"))
+    factor = MIB if not unit else BYTES_PER_UNIT.get(unit, BYTES_PER_UNIT.get(f"{unit}ib"))
     if factor is None or float(number) * factor > _LARGEST_BYTES:
         raise UsageError(f"--memory-threshold {text!r} is no size of memory: write it as in 512MiB, 1.5GB or 5%")
     return Threshold(bytes=round(float(number) * factor))
 
 
 def with_threshold(status: dict[str, Any], threshold: Threshold) -> dict[str, Any]:
-    """Return a status whose cards are judged by another threshold.
+    """Return the status with its cards classified by another threshold.
 
-    Where a card's memory is not known a part of it is not either, and the agent's own threshold stays.
+    The agent's own threshold remains for a ratio of a card with unknown memory.
     """
     from gua.agent.card_status import judged_again, rules_of  # noqa: PLC0415 - only for another threshold
 
@@ -164,18 +156,19 @@ def with_threshold(status: dict[str, Any], threshold: Threshold) -> dict[str, An
 
 
 def _give_up(error: GuaError, tried: Sequence[Path], home: Home, pid_file: Path | None, *, as_json: bool) -> NoReturn:
-    """Tell an agent that does not answer from none. Raises UnavailableError (none), StatusUnknownError."""
+    """Raise UnavailableError if no agent runs, StatusUnknownError if one may run and does not answer."""
     if isinstance(error, NobodyError):
-        told = _agent_that_is_silent(tried, home, pid_file or home.pid_file)
+        problem = _silent_agent(tried, home, pid_file or home.pid_file)
     else:
-        told = StatusUnknownError(str(error)) if isinstance(error, UnavailableError) else error
+        problem = StatusUnknownError(str(error)) if isinstance(error, UnavailableError) else error
     if as_json:
-        runs = False if isinstance(told, UnavailableError) else None
-        sys.stdout.write(json.dumps({"schema": "gua.status/1", "running": runs, "problem": str(told)}, indent=2) + "\n")
-    raise told from None
+        runs = False if isinstance(problem, UnavailableError) else None
+        status = {"schema": "gua.status/1", "running": runs, "problem": str(problem)}
+        sys.stdout.write(json.dumps(status, indent=2) + "\n")
+    raise problem from None
 
 
-def _agent_that_is_silent(tried: Sequence[Path], home: Home, pid_file: Path) -> GuaError:
+def _silent_agent(tried: Sequence[Path], home: Home, pid_file: Path) -> GuaError:
     from gua.procfs.reader import ProcFs  # noqa: PLC0415 - as above
     from gua.state.pid_file import last_failure, running  # noqa: PLC0415 - only if no agent answers
 
@@ -188,7 +181,7 @@ def _agent_that_is_silent(tried: Sequence[Path], home: Home, pid_file: Path) -> 
             f"the agent (pid {agent.pid}) runs and does not listen at {tried[0]}: it is starting or stopping, or its "
             "socket was removed; see its log, or gua stop and gua start"
         )
-    elsewhere = of_another(os.environ)
+    elsewhere = other_agent(os.environ)
     if elsewhere is not None:
         return StatusUnknownError(elsewhere)
     failure = last_failure(home.log_file)

@@ -17,8 +17,9 @@ from gua.core.durations import format_duration, parse_duration_ms
 from gua.core.errors import UnavailableError
 from gua.procfs.reader import ProcFs
 from gua.state.directory import Home, home_path
-from gua.state.host_lock import HostLock, user_name
+from gua.state.host_lock import HostLock
 from gua.state.pid_file import RunningAgent, running
+from gua.state.socket_address import user_name
 
 _PAUSE_SECONDS: Final = 0.05
 
@@ -31,7 +32,7 @@ def command(
 ) -> None:
     """Stop the agent: it finishes the tick in progress and releases the driver.
 
-    If no agent runs on this host, nothing happens and that is said.
+    Prints a message if no agent runs on this host.
 
     Example:
         gua stop
@@ -64,7 +65,7 @@ def command(
 
 
 def end(agent: RunningAgent, path: Path, processes: ProcFs, *, timeout_seconds: float) -> bool:
-    """Ask the agent to end and return whether it did within the time. Raises UnavailableError without permission."""
+    """Send SIGTERM and return whether the agent ended within the time. Raises UnavailableError without permission."""
     deadline = time.monotonic() + timeout_seconds
     descriptor = _open(agent.pid)
     try:
@@ -96,7 +97,7 @@ def end(agent: RunningAgent, path: Path, processes: ProcFs, *, timeout_seconds: 
 
 
 def _open(pid: int) -> int | None:
-    """Return a descriptor that means this process and no later one, ``None`` where the kernel has none (< 5.3)."""
+    """Return a pidfd of the process, ``None`` if the kernel has none (before 5.3)."""
     if not (hasattr(os, "pidfd_open") and hasattr(signal, "pidfd_send_signal")):
         return None  # Python was built for an older system
     try:

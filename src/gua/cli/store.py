@@ -20,32 +20,13 @@ from gua.store.dsn import EmbeddedDsn, parse_dsn
 from gua.store.grants import bi_grants, owner_grants, reader_grants, writer_grants
 from gua.store.statements import SCHEMA_VERSION
 from gua.store.tokens import Replication
-from gua.store.topology import Retention, Topology, parse_days
+from gua.store.topology import Retention, Topology, current_topology, parse_days
 
 app = typer.Typer(no_args_is_help=True, help="Apply, show or check the tables and views that ship with gua.")
 
 
-KeepRawOption = Annotated[
-    str | None, value("DAYS", "GUA_KEEP_RAW", "Keep raw points this long; 3d at first. A server only.")
-]
-KeepTicksOption = Annotated[
-    str | None, value("DAYS", "GUA_KEEP_TICKS", "Keep ticks this long, as in 90d; forever at first.")
-]
-KeepHoursOption = Annotated[
-    str | None, value("DAYS", "GUA_KEEP_HOURS", "Keep hours this long, at least as long as ticks; forever at first.")
-]
 ClusterOption = Annotated[
     str | None, value("NAME", "GUA_SCHEMA_CLUSTER", "Spread hosts over this cluster of the server's remote_servers.")
-]
-LandingDatabaseOption = Annotated[
-    str | None,
-    value(
-        "NAME",
-        "GUA_LANDING_DATABASE",
-        "Also read a Collector's own tables otel_metrics_gauge and otel_metrics_sum in this database, "
-        "with the points that are there already.",
-        "--landing-database",
-    ),
 ]
 ReplicationOption = Annotated[
     Replication | None,
@@ -60,12 +41,27 @@ ReplicationOption = Annotated[
 def apply(
     *,
     store: StoreOption = None,
-    keep_raw: KeepRawOption = None,
-    keep_ticks: KeepTicksOption = None,
-    keep_hours: KeepHoursOption = None,
+    keep_raw: Annotated[
+        str | None, value("DAYS", "GUA_KEEP_RAW", "Keep raw points this long; 3d at first. A server only.")
+    ] = None,
+    keep_ticks: Annotated[
+        str | None, value("DAYS", "GUA_KEEP_TICKS", "Keep ticks this long, as in 90d; forever at first.")
+    ] = None,
+    keep_hours: Annotated[
+        str | None,
+        value("DAYS", "GUA_KEEP_HOURS", "Keep hours this long, at least as long as ticks; forever at first."),
+    ] = None,
     cluster: ClusterOption = None,
     replication: ReplicationOption = None,
-    landing_database: LandingDatabaseOption = None,
+    landing_database: Annotated[
+        str | None,
+        value(
+            "NAME",
+            "GUA_LANDING_DATABASE",
+            "Also read a Collector's own tables otel_metrics_gauge and otel_metrics_sum in this database, "
+            "with the points that are there already.",
+        ),
+    ] = None,
 ) -> None:
     """Create what is missing and bring the rest to this version, without losing a row.
 
@@ -74,12 +70,12 @@ def apply(
     Example:
         gua schema apply --store clickhouse://owner@db.example:8123 --keep-raw 3d --keep-ticks 90d
     """
-    given = {"raw": keep_raw, "ticks": keep_ticks, "hours": keep_hours}
-    keep = {f"{name}_days": parse_days(f"--keep-{name}", text) for name, text in given.items() if text is not None}
+    options = {"raw": keep_raw, "ticks": keep_ticks, "hours": keep_hours}
+    keep = {f"{name}_days": parse_days(f"--keep-{name}", text) for name, text in options.items() if text is not None}
     parsed = parse_dsn(store_address(store))
     if isinstance(parsed, EmbeddedDsn) and "raw_days" in keep:
         raise UsageError(f"{parsed} keeps no raw points: leave out --keep-raw")
-    with open_store(store_address(store), password=os.environ.get("GUA_STORE_PASSWORD"), told=print_error) as opened:
+    with open_store(store_address(store), password=os.environ.get("GUA_STORE_PASSWORD"), warn=print_error) as opened:
         applied = opened.schema.apply(cluster=cluster, replication=replication, keep=keep)
         come_from = f" (was {applied.from_version})" if 0 < applied.from_version < SCHEMA_VERSION else ""
         count = len(applied.statements)
@@ -96,8 +92,8 @@ def show(*, store: StoreOption = None, cluster: ClusterOption = None, replicatio
     Example:
         gua schema show --store clickhouse://owner@db.example:8123 --cluster lab
     """
-    form = _form(store, cluster, replication)
-    for statement in form.statements(Retention()):
+    topology = _topology(store, cluster, replication)
+    for statement in topology.statements(Retention()):
         typer.echo(f"-- {statement.name}\n{statement.sql};\n")
 
 
@@ -108,10 +104,10 @@ def grants(*, store: StoreOption = None, cluster: ClusterOption = None, replicat
     Example:
         gua schema grants --store clickhouse://owner@db.example:8123
     """
-    form = _form(store, cluster, replication)
-    if form.embedded:
+    topology = _topology(store, cluster, replication)
+    if topology.embedded:
         raise UsageError("an embedded store has no users: name a server with --store")
-    on_cluster = form.cluster is not None
+    on_cluster = topology.cluster is not None
     for title, lines in (
         ("the schema's owner: gua schema apply, gua rollup", owner_grants(cluster=on_cluster)),
         ("the Collector: adds points, reads nothing", writer_grants(cluster=on_cluster)),
@@ -131,27 +127,25 @@ def check(*, store: StoreOption = None) -> None:
         gua schema check --store clickhouse://reader@db.example:8123
     """
     opening.require_store(store)
-    with open_store(store_address(store), password=os.environ.get("GUA_STORE_PASSWORD"), told=print_error) as opened:
-        found = opened.schema.check()
-        for line in found.lines:
+    with open_store(store_address(store), password=os.environ.get("GUA_STORE_PASSWORD"), warn=print_error) as opened:
+        differences = opened.schema.check()
+        for line in differences.lines:
             typer.echo(safe(line))
-        for note in found.notes:
+        for note in differences.notes:
             typer.echo(f"note: {safe(note)}")
-        if found.lines:
-            remedy = "upgrade gua" if found.newer else "run gua schema apply"
+        if differences.lines:
+            remedy = "upgrade gua" if differences.newer else "run gua schema apply"
             raise UnavailableError(f"{opened.dsn} differs from schema version {SCHEMA_VERSION}: {remedy}")
         typer.echo(f"{opened.dsn}: schema version {SCHEMA_VERSION}, as it should be")
 
 
-def _form(store: str | None, cluster: str | None, replication: Replication | None) -> Topology:
+def _topology(store: str | None, cluster: str | None, replication: Replication | None) -> Topology:
     embedded = isinstance(parse_dsn(store_address(store)), EmbeddedDsn)
-    if embedded and cluster:
-        raise UsageError("an embedded store is no cluster: leave out --cluster, or name a server with --store")
-    return Topology(embedded=embedded, cluster=cluster, replication=replication or Replication.TABLES)
+    return current_topology({}, lambda *_: [], embedded=embedded, cluster=cluster, replication=replication)
 
 
 def _attach(opened: Store, database: str) -> None:
-    """Attach to the tables and say what came of it; progress goes to standard error."""
+    """Attach to the tables and print the result; progress goes to standard error."""
     done = opened.schema.attach(database, lambda line: typer.echo(line, err=True))
     typer.echo(
         f"{done.views} views read {database}.otel_metrics_gauge and {database}.otel_metrics_sum; "
@@ -207,6 +201,6 @@ def sql(
         raise UsageError("--csv and --json are two forms: choose one")
     text = user_query.statement(sys.stdin.read() if sql == "-" else sql)
     with opening.open_reader(store) as opened:
-        answer = opened.answer(text)
-    form = sql_text.to_csv if as_csv else sql_text.to_json if as_json else sql_text.to_text
-    sys.stdout.write(form(answer))
+        result = opened.answer(text)
+    render = sql_text.to_csv if as_csv else sql_text.to_json if as_json else sql_text.to_text
+    sys.stdout.write(render(result))

@@ -11,17 +11,18 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
-from gua.app.local_agent import first_answer, places
+from gua.app.local_agent import first_response, places
 from gua.app.output import print_error
+from gua.app.store_address import is_socket_named
 from gua.cli.completion import owners, values
 from gua.cli.options import HostsOption, SocketOption, StoreOption, WidthOption, check_width, flag, style_for, value
 from gua.core.durations import parse_duration_ms
 from gua.core.errors import UsageError
-from gua.local_socket.client import NobodyError, ask_status
+from gua.local_socket.client import NobodyError, query_status
 from gua.report.top.model import SORTS, Snapshot, TopView, chosen_cards, chosen_holders
 from gua.report.top.snapshots import snapshot_of_agent
 from gua.report.top.text import render_top, render_top_json
-from gua.state.directory import asking_home
+from gua.state.directory import reading_home
 
 if TYPE_CHECKING:
     from gua.store.database import Store
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 AGENT_SECONDS: Final = 2.0
 SERVER_SECONDS: Final = 5.0
 EMBEDDED_SECONDS: Final = 30.0
-"""An embedded store is opened for each question, and nobody else can read or land meanwhile."""
+"""An embedded store is opened for each query, and is locked for other processes meanwhile."""
 
 
 def command(
@@ -78,7 +79,7 @@ def command(
     style = partial(style_for, sys.stdout, width, os.environ)
     is_live = sys.stdin.isatty() and sys.stdout.isatty() and os.environ.get("TERM") not in {None, "", "dumb"}
     with open_source(store, socket, tuple(host or ())) as source:
-        first = source.ask()
+        first = source.query()
         if as_json:
             sys.stdout.write(render_top_json(first, chosen_cards(first, view), chosen_holders(first, view)))
         elif once or not is_live:
@@ -86,43 +87,40 @@ def command(
         else:
             from gua.report.top.live import watch  # noqa: PLC0415 - only for terminals
 
-            watch(source.ask, first, view=view, interval_seconds=seconds or source.seconds, style=style)
+            watch(source.query, first, view=view, interval_seconds=seconds or source.seconds, style=style)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SnapshotSource:
-    """What is asked, and how often if nobody says."""
+    """A function that returns the current snapshot, and the default refresh interval [s]."""
 
-    ask: Callable[[], Snapshot]
+    query: Callable[[], Snapshot]
     seconds: float
 
 
 @contextmanager
-def open_source(store: str | None, socket: Path | None, hosts: Sequence[str]) -> Iterator[SnapshotSource]:
-    """Open what to ask. Raises UsageError where both are named, UnavailableError where there is none."""
-    named = socket is not None and str(socket) != os.environ.get("GUA_SOCKET")
-    if store and named and store != os.environ.get("GUA_STORE"):
-        raise UsageError("cards are shown from one place: give --store or --socket, not both")
-    home = asking_home(None, os.environ)
+def open_source(
+    store: str | None, socket: Path | None, hosts: Sequence[str]
+) -> Iterator[SnapshotSource | _StoreSource]:
+    """Open the source of snapshots. Raises UsageError if both are named, UnavailableError if there is none."""
+    named = is_socket_named(store, socket)
+    home = reading_home(None, os.environ)
     if named or not store:
         tried = places(socket, home)
         try:
-            first_answer(tried, ask_status)
+            first_response(tried, query_status)
         except NobodyError:
             if named:
                 raise
         else:
-            yield SnapshotSource(ask=lambda: _of_agent(tried, hosts), seconds=AGENT_SECONDS)
+            yield SnapshotSource(query=lambda: _of_agent(tried, hosts), seconds=AGENT_SECONDS)
             return
     with ExitStack() as opened:
-        asked = _StoreSource(store, hosts, opened)
-        first = asked.ask()
-        answers = iter([first])  # the query that opened the store is displayed first
-        yield SnapshotSource(ask=lambda: next(answers, None) or asked.ask(), seconds=asked.seconds)
+        yield _StoreSource(store, hosts, opened)
 
 
 def _of_agent(tried: list[Path], hosts: Sequence[str]) -> Snapshot:
-    where, status = first_answer(tried, lambda path: (path, ask_status(path)))
+    where, status = first_response(tried, lambda path: (path, query_status(path)))
     snapshot = snapshot_of_agent(status, where=str(where))
     if hosts and set(hosts) - set(snapshot.hosts):
         msg = f"the agent here is that of {', '.join(snapshot.hosts)}: name the store that has others with --store"
@@ -131,7 +129,7 @@ def _of_agent(tried: list[Path], hosts: Sequence[str]) -> Snapshot:
 
 
 class _StoreSource:
-    """A store: one on a server stays open, an embedded one is opened for each question, as others need it too."""
+    """A store: one on a server stays open, an embedded one is opened for each query, as it locks others out."""
 
     def __init__(self, store: str | None, hosts: Sequence[str], opened: ExitStack) -> None:
         self._store = store
@@ -141,18 +139,18 @@ class _StoreSource:
         self._shown = False
         self.seconds = EMBEDDED_SECONDS
 
-    def ask(self) -> Snapshot:
-        """Return what the store has now."""
+    def query(self) -> Snapshot:
+        """Return the store's current snapshot."""
         from gua.app import opening  # noqa: PLC0415 - not needed for an agent
         from gua.report.top.snapshots import snapshot_of_store  # noqa: PLC0415 - as above
-        from gua.store.directory import nobody  # noqa: PLC0415 - as above
+        from gua.store.directory import ignore  # noqa: PLC0415 - as above
 
         if self._server is not None:
             return snapshot_of_store(self._server, where=str(self._server.dsn), hosts=self._hosts)
         with ExitStack() as once:
             # Messages would garble a screen that is already rendered.
-            told = nobody if self._shown else print_error
-            reader = once.enter_context(opening.open_reader(self._store, told=told))
+            warn = ignore if self._shown else print_error
+            reader = once.enter_context(opening.open_reader(self._store, warn=warn))
             self._shown = True
             snapshot = snapshot_of_store(reader, where=str(reader.dsn), hosts=self._hosts)
             if not reader.is_embedded:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from itertools import repeat
 from typing import Final
 
 MOST_CHARACTERS: Final = 256
@@ -65,6 +66,15 @@ def pad(text: str, width: int) -> str:
 def pad_left(text: str, width: int) -> str:
     """Return ``text`` padded with spaces on the left to ``width`` columns."""
     return " " * (width - cells(text)) + text
+
+
+def aligned(rows: Sequence[Sequence[str]], pads: Sequence[Callable[[str, int], str]] | None = None) -> list[str]:
+    """Return rows of cells as lines, each column padded to its widest cell by its function, two spaces apart."""
+    columns = [
+        [padded(cell, max(map(cells, column))) for cell in column]
+        for column, padded in zip(zip(*rows, strict=True), pads or repeat(pad), strict=False)
+    ]
+    return ["  ".join(row).rstrip() for row in zip(*columns, strict=True)]
 
 
 def ascii_only(text: str) -> str:

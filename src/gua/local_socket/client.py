@@ -8,8 +8,9 @@ import socket
 import stat
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final
 
 from gua.core.errors import (
     DataError,
@@ -21,8 +22,8 @@ from gua.core.errors import (
     UsageError,
 )
 from gua.core.plaintext import safe
-from gua.local_socket.peer import LineError, Lines, Peer, peer_of, send_line
-from gua.state.socket_address import address_of
+from gua.local_socket.peer import LineError, Lines, send_line
+from gua.state.socket_address import Peer, peer_credentials, short_address
 
 if TYPE_CHECKING:
     from gua.local_socket.views import Views
@@ -52,7 +53,7 @@ class NoAnswerError(TransientError):
     """A process listens at the path but does not answer in time, or the connection broke."""
 
 
-def ask_status(path: Path, *, timeout_seconds: float = ASK_SECONDS) -> dict[str, Any]:
+def query_status(path: Path, *, timeout_seconds: float = ASK_SECONDS) -> dict[str, Any]:
     """Return the status object of the agent at ``path``: from a trusted process, but of unvalidated shape.
 
     Raises NobodyError, NoAnswerError, UnavailableError (not allowed, or not trusted), DataError (not a status).
@@ -64,7 +65,7 @@ def ask_status(path: Path, *, timeout_seconds: float = ASK_SECONDS) -> dict[str,
     return answer
 
 
-class Conversation:
+class Conversation(AbstractContextManager["Conversation"]):
     """Connection to the agent at ``path`` for requests and responses; a context manager.
 
     Waits without limit for each line by default. ``descriptors`` lists received file descriptors, in order.
@@ -91,9 +92,6 @@ class Conversation:
             self.close()
             raise
 
-    def __enter__(self) -> Self:
-        return self
-
     def __exit__(self, *_: object) -> None:
         self.close()
 
@@ -104,9 +102,9 @@ class Conversation:
     def next(self, *, seconds: float = _FOREVER_SECONDS) -> dict[str, Any]:
         """Return the agent's next line. Raises TransientError if it closed the connection."""
         with _translated(self.path):
-            return _told(self.path, self._lines.object(deadline=time.monotonic() + seconds))
+            return _checked(self.path, self._lines.object(deadline=time.monotonic() + seconds))
 
-    def say(self, message: Mapping[str, object], *, seconds: float = ASK_SECONDS) -> None:
+    def send(self, message: Mapping[str, object], *, seconds: float = ASK_SECONDS) -> None:
         """Send one more line. Raises the errors of :meth:`next`."""
         with _translated(self.path):
             send_line(self._connection, message, seconds=seconds)
@@ -121,7 +119,7 @@ class BusyError(TransientError):
     """The agent is busy with other requests: retry soon."""
 
 
-class RemoteReader:
+class RemoteReader(AbstractContextManager["RemoteReader"]):
     """Reads report views through the agent at ``path``; a context manager, like a store.
 
     ``views`` are the views that may be queried. Opening waits while the agent makes other reports. Raises the errors
@@ -134,44 +132,35 @@ class RemoteReader:
     def __init__(self, path: Path, views: Views) -> None:
         self._path = path
         self._views = views
-        self._conversation: Conversation | None = None
-
-    def __enter__(self) -> Self:
-        self._conversation, answer = _first_answer(
-            self._path, "report", seconds=OPEN_SECONDS, longest_bytes=_LINE_BYTES
-        )
+        self._conversation, answer = _first_answer(path, "report", seconds=OPEN_SECONDS, longest_bytes=_LINE_BYTES)
         if answer.get("ready") is not True:
             self.close()
-            raise DataError(_strange(self._path))
-        return self
+            raise DataError(_strange(path))
 
     def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
         """Close the connection; the agent then releases the store."""
-        if self._conversation is not None:
-            self._conversation.close()
+        self._conversation.close()
 
     def rows(self, view: str, parameters: Mapping[str, object]) -> list[dict[str, Any]]:
         """Return the rows of ``gua_report.<view>`` with validated columns. Raises DataError for malformed rows."""
         from gua.local_socket.views import checked_row  # noqa: PLC0415 - only reports need views
 
-        found: list[dict[str, Any]] = []
+        checked: list[dict[str, Any]] = []
         try:
             for rows in self._answers(view, parameters):
-                found += (checked_row(self._views[view], row) for row in rows)
-                if len(found) > _MOST_ROWS:
+                checked += (checked_row(self._views[view], row) for row in rows)
+                if len(checked) > _MOST_ROWS:
                     raise DataError(_strange(self._path))
         except ValueError as error:
             raise DataError(f"{_strange(self._path)} ({error})") from None
-        return found
+        return checked
 
     def _answers(self, view: str, parameters: Mapping[str, object]) -> Iterator[list[object]]:
-        if self._conversation is None:
-            raise RuntimeError("a reader is used within its with statement")
         deadline = time.monotonic() + VIEW_SECONDS
-        self._conversation.say({"view": view, "parameters": dict(parameters)}, seconds=VIEW_SECONDS)
+        self._conversation.send({"view": view, "parameters": dict(parameters)}, seconds=VIEW_SECONDS)
         answer: Mapping[str, Any] = {"more": True}
         while answer.get("more") is True:
             answer = self._conversation.next(seconds=deadline - time.monotonic())
@@ -206,14 +195,14 @@ def believable(peer: Peer, path: Path) -> bool:
         return True
     try:
         folder = path.parent.resolve(strict=True)
-        found = folder.stat()
+        status = folder.stat()
         above = [place.stat() for place in folder.parents]
     except OSError:
         return False
     return (
-        found.st_uid == peer.uid
-        and stat.S_ISDIR(found.st_mode)
-        and not found.st_mode & _OTHERS_MAY_WRITE
+        status.st_uid == peer.uid
+        and stat.S_ISDIR(status.st_mode)
+        and not status.st_mode & _OTHERS_MAY_WRITE
         and all(place.st_uid == 0 and not place.st_mode & _OTHERS_MAY_WRITE for place in above)
     )
 
@@ -221,7 +210,7 @@ def believable(peer: Peer, path: Path) -> bool:
 def _connect(path: Path, deadline: float) -> socket.socket:
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        with _translated(path), address_of(path) as address:
+        with _translated(path), short_address(path) as address:
             while True:
                 connection.settimeout(_left(deadline))
                 try:
@@ -231,11 +220,11 @@ def _connect(path: Path, deadline: float) -> socket.socket:
                     if _left(deadline) <= _SHORTEST_SECONDS:
                         raise TimeoutError from None
                     time.sleep(_SHORTEST_SECONDS)
-            peer = peer_of(connection)
+            peer = peer_credentials(connection)
         if not believable(peer, path):
             msg = (
-                f"who answers at {path} (uid {peer.uid}) is neither root nor you, and not whom root gave that folder: "
-                "not believed; ask whoever runs the agent of this host, or name its socket with --socket"
+                f"the process at {path} (uid {peer.uid}) runs as neither root, nor you, nor the owner of its folder: "
+                "it is not trusted; name the socket of this host's agent with --socket"
             )
             raise UnavailableError(msg)  # noqa: TRY301 - handled like a broken connection
     except BaseException:
@@ -248,7 +237,7 @@ def _left(deadline: float) -> float:
     return max(_SHORTEST_SECONDS, deadline - time.monotonic())
 
 
-def _told(path: Path, answer: dict[str, Any] | None) -> dict[str, Any]:
+def _checked(path: Path, answer: dict[str, Any] | None) -> dict[str, Any]:
     """Return a response. Raises the error that it reports, or TransientError if the connection was closed."""
     if answer is None:
         raise TransientError(f"the agent at {path} ended the conversation: try again, or see its log")
@@ -257,8 +246,8 @@ def _told(path: Path, answer: dict[str, Any] | None) -> dict[str, Any]:
     words = safe(str(answer["error"]), _LONGEST_ERROR)
     if answer.get("busy") is True:
         raise BusyError(words)
-    told = (UsageError, DataError, NotNowError, NotYoursError)
-    kinds: dict[object, type[GuaError]] = {kind.exit_code: kind for kind in told}
+    reported = (UsageError, DataError, NotNowError, NotYoursError)
+    kinds: dict[object, type[GuaError]] = {kind.exit_code: kind for kind in reported}
     code = answer.get("exit_code")
     raise kinds.get(code if isinstance(code, int) else None, UnavailableError)(words)
 
@@ -276,10 +265,10 @@ def _translated(path: Path) -> Iterator[None]:
     except (FileNotFoundError, NotADirectoryError, ConnectionRefusedError):
         raise NobodyError(f"no agent listens at {path}") from None
     except PermissionError:
-        msg = f"may not ask the agent at {path}: it answers its own user and root, try as that user or with sudo"
+        msg = f"may not query the agent at {path}: it answers its own user and root, try as that user or with sudo"
         raise NotAllowedError(msg) from None
     except OSError as error:
-        msg = f"cannot ask the agent at {path} ({error.strerror or error}): try again, or see its log"
+        msg = f"cannot query the agent at {path} ({error.strerror or error}): try again, or see its log"
         raise NoAnswerError(msg) from None
 
 

@@ -5,37 +5,15 @@ from __future__ import annotations
 import contextlib
 import json
 import socket
-import struct
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Final
 
-_CREDENTIALS: Final = struct.Struct("iII")
 _CHUNK_BYTES: Final = 65_536
 
 
 class LineError(Exception):
     """No complete JSON line arrived; the text describes the fault for the peer."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Peer:
-    """Process at the other end, as the kernel reports it (SO_PEERCRED, unix(7)).
-
-    A client sees the process that called listen(2); a server the one that called connect(2).
-    """
-
-    pid: int
-    uid: int
-    gid: int
-
-
-def peer_of(connection: socket.socket) -> Peer:
-    """Return the peer of a connected unix socket."""
-    raw = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-    pid, uid, gid = _CREDENTIALS.unpack(raw)
-    return Peer(pid=pid, uid=uid, gid=gid)
 
 
 class Lines:
@@ -49,13 +27,11 @@ class Lines:
         connection: socket.socket,
         *,
         longest_bytes: int,
-        monotonic: Callable[[], float] = time.monotonic,
         receive: Callable[[int], bytes] | None = None,
     ) -> None:
         self._connection = connection
         self._receive = receive or connection.recv
         self._longest_bytes = longest_bytes
-        self._monotonic = monotonic
         self._buffer = bytearray()
 
     @property
@@ -74,7 +50,7 @@ class Lines:
             searched = len(self._buffer)
             if searched > self._longest_bytes:
                 raise LineError(f"a line of more than {self._longest_bytes} bytes")
-            left = deadline - self._monotonic()
+            left = deadline - time.monotonic()
             if left <= 0:
                 raise TimeoutError
             self._connection.settimeout(left)
@@ -96,12 +72,12 @@ class Lines:
         if line is None:
             return None
         try:
-            found = json.loads(line)
+            message = json.loads(line)
         except (ValueError, RecursionError):
-            found = None
-        if not isinstance(found, dict):
+            message = None
+        if not isinstance(message, dict):
             raise LineError("a line that is no JSON object")
-        return found
+        return message
 
 
 def send_line(connection: socket.socket, message: object, *, seconds: float) -> None:

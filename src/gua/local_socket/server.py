@@ -1,7 +1,7 @@
 """Server of the local socket: answers users of the agent's host. Invalid input never stops the agent.
 
-A request is one JSON line, ``{"gua":1,"ask":"status"}``. "ping" and "status" get a one-line response. "report" passes
-the connection to ``answer``, other names to the conversation of that name. Errors get
+A request is one JSON line, ``{"gua":1,"ask":"status"}``. "status" gets a one-line response. "report" passes the
+connection to ``answer``, other names to the conversation of that name. Errors get
 ``{"error": words, "exit_code": number}``, and the connection is closed.
 """
 
@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from gua.core.errors import GuaError, UnavailableError
-from gua.local_socket.peer import LineError, Lines, Peer, complain, peer_of, send_line
-from gua.state.socket_address import address_of
+from gua.local_socket.peer import LineError, Lines, complain, send_line
+from gua.state.socket_address import Peer, peer_credentials, short_address
 
 PROTOCOL: Final = 1
 PRIVATE_MODE: Final = 0o600
@@ -150,8 +150,8 @@ class LocalServer:
         for one, listener, identity in self._sockets:
             listener.close()
             with contextlib.suppress(OSError):
-                found = one.path.lstat()
-                if (found.st_dev, found.st_ino) == identity:
+                status = one.path.lstat()
+                if (status.st_dev, status.st_ino) == identity:
                     one.path.unlink()
         self._sockets.clear()
 
@@ -169,10 +169,10 @@ class LocalServer:
                 time.sleep(_PAUSE_SECONDS)  # the listener stays readable: without a pause this thread would spin
             return
         try:
-            peer = peer_of(connection)
+            peer = peer_credentials(connection)
             refusal = self._admit(connection, peer, where)
             if refusal is not None:
-                _tell(connection, refusal, busy=where.public or _is_owner(peer))
+                _refuse(connection, refusal, busy=where.public or _is_owner(peer))
                 connection.close()
                 return
             threading.Thread(target=self._converse, args=(connection, peer), name="gua-answer", daemon=True).start()
@@ -182,7 +182,7 @@ class LocalServer:
     def _admit(self, connection: socket.socket, peer: Peer, where: Listen) -> str | None:
         """Register a connection; return the reason if it is refused."""
         if not where.public and not _is_owner(peer):
-            return "this socket is private: only the agent's own user and root may ask here"
+            return "this socket is private: only the agent's own user and root may query it"
         with self._lock:
             if self._closing:
                 return "the agent is stopping"
@@ -202,7 +202,7 @@ class LocalServer:
         except OSError:
             pass  # the peer is gone or reads too slowly
         except Exception as error:  # noqa: BLE001 - no input of a user may crash the agent
-            _tell(connection, f"the agent could not answer ({type(error).__name__})")
+            _refuse(connection, f"the agent could not answer ({type(error).__name__})")
         finally:
             self._forget(connection)
 
@@ -213,15 +213,13 @@ class LocalServer:
             request = lines.object(deadline=time.monotonic() + limits.request_seconds)
         except (LineError, TimeoutError) as error:
             what = str(error) if isinstance(error, LineError) else "no request in time"
-            _tell(connection, f"the agent got {what}: a request is one line of JSON")
+            _refuse(connection, f"the agent got {what}: a request is one line of JSON")
             return
         if request is None:
             return
         ask = request.get("ask")
         if request.get("gua") != PROTOCOL or lines.unread:
-            _tell(connection, "the agent does not know this protocol: use its own version of gua")
-        elif ask == "ping":
-            send_line(connection, {"gua": PROTOCOL, "pid": os.getpid()}, seconds=limits.answer_seconds)
+            _refuse(connection, "the agent does not know this protocol: use its own version of gua")
         elif ask == "status":
             send_line(connection, self._status(), seconds=limits.answer_seconds)
         elif ask == "report":
@@ -229,8 +227,8 @@ class LocalServer:
         elif ask in self._conversations:
             self._talk(connection, peer, self._conversations[str(ask)], request, lines)
         else:
-            known = ", ".join(["ping", "status", *self._conversations])
-            _tell(connection, f"the agent answers {known} and report, nothing else")
+            known = ", ".join(["status", *self._conversations])
+            _refuse(connection, f"the agent answers {known} and report, nothing else")
 
     def _talk(
         self, connection: socket.socket, peer: Peer, converse: Converse, request: Mapping[str, Any], lines: Lines
@@ -240,7 +238,7 @@ class LocalServer:
             if is_in:  # waiting for cards must not use up the limit for short requests
                 self._open.peers.pop(connection, None)
         if not is_in:
-            _tell(connection, "too many wait for cards here: try again in a moment", busy=True)
+            _refuse(connection, "too many wait for cards here: try again in a moment", busy=True)
             return
         try:
             converse(connection, peer, request, lines)
@@ -249,12 +247,12 @@ class LocalServer:
 
     def _report(self, connection: socket.socket, peer: Peer) -> None:
         if self._answer is None:
-            _tell(connection, "this agent keeps no store here: ask where its endpoint delivers")
+            _refuse(connection, "this agent has no store here: query the store that its endpoint delivers to")
             return
         with self._lock:
             is_in = self._reports.enter(connection, peer)
         if not is_in:
-            _tell(connection, "the agent is making other reports: try again in a moment", busy=True)
+            _refuse(connection, "the agent is making other reports: try again in a moment", busy=True)
             return
         connection.settimeout(None)
         self._answer(connection, peer)
@@ -265,7 +263,7 @@ def _is_owner(peer: Peer) -> bool:
     return peer.uid in {0, os.geteuid()}
 
 
-def _tell(connection: socket.socket, words: str, *, busy: bool = False) -> None:
+def _refuse(connection: socket.socket, words: str, *, busy: bool = False) -> None:
     """Send an error without waiting; ``busy`` means that the same request may succeed soon."""
     complain(connection, words, UnavailableError.exit_code, seconds=0, busy=busy)
 
@@ -278,7 +276,7 @@ def _listening(where: Listen) -> tuple[socket.socket, tuple[int, int]]:
         _replace_stale(path)
         # bind(2) creates the file with the socket's mode less the umask (unix_bind_bsd): closed until the chmod.
         os.fchmod(listener.fileno(), PRIVATE_MODE)
-        with address_of(path) as address:
+        with short_address(path) as address:
             listener.bind(address)
         identity = _give_mode(where)
         listener.listen(_BACKLOG)
@@ -300,27 +298,27 @@ def _give_mode(where: Listen) -> tuple[int, int]:
     """
     descriptor = os.open(where.path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
-        found = os.fstat(descriptor)
-        if not stat.S_ISSOCK(found.st_mode) or found.st_uid != os.geteuid():
+        status = os.fstat(descriptor)
+        if not stat.S_ISSOCK(status.st_mode) or status.st_uid != os.geteuid():
             msg = f"{where.path} was replaced by somebody: name a socket in a folder that only you may write"
             raise UnavailableError(msg)
         Path(f"/proc/self/fd/{descriptor}").chmod(where.mode)
     finally:
         os.close(descriptor)
-    return found.st_dev, found.st_ino
+    return status.st_dev, status.st_ino
 
 
 def _replace_stale(path: Path) -> None:
     """Remove a socket of this user that a killed agent left. Raises UnavailableError for any other file."""
     try:
-        found = path.lstat()
+        status = path.lstat()
     except FileNotFoundError:
         return
-    if not stat.S_ISSOCK(found.st_mode) or found.st_uid != os.geteuid():
-        what = "somebody else's socket" if stat.S_ISSOCK(found.st_mode) else "no socket"
+    if not stat.S_ISSOCK(status.st_mode) or status.st_uid != os.geteuid():
+        what = "another user's socket" if stat.S_ISSOCK(status.st_mode) else "no socket"
         msg = f"cannot listen at {path}: what is there is {what}; remove it, or give another path with --socket"
         raise UnavailableError(msg)
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe, address_of(path) as address:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe, short_address(path) as address:
         probe.settimeout(1)
         try:
             probe.connect(address)

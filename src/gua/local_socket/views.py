@@ -15,7 +15,7 @@ Views = Mapping[str, View[Any]]
 """Views that may be queried, by name."""
 
 
-def checked_question(views: Views, name: object, parameters: object) -> tuple[View[Any], dict[str, object]]:
+def checked_query(views: Views, name: object, parameters: object) -> tuple[View[Any], dict[str, object]]:
     """Return a query's view and parameters. Raises ValueError with the fault if they are invalid."""
     if not isinstance(name, str) or name not in views:
         raise ValueError("no such view for reports")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
+from importlib.metadata import version
 from urllib.parse import unquote
 
 from gua.core.errors import UsageError
@@ -56,6 +58,18 @@ def origin(  # noqa: PLR0913 - keyword-only; each value is known to the caller a
         service_name=environ.get("OTEL_SERVICE_NAME") or service or "gua",
         service_version=given.pop("service.version", None) or service_version,
         attributes=tuple(sorted({**kubernetes, **given}.items())),
+    )
+
+
+def origin_elsewhere(source: Source, host: str, interval_ms: int, *, instance_id: str) -> Origin:
+    """Return the origin of recorded or simulated ticks. A constant ``instance_id`` makes imports idempotent."""
+    return origin(
+        source=source,
+        interval_ms=interval_ms,
+        environ=os.environ,
+        host=host,
+        instance_id=instance_id,
+        service_version=version("gua-otel"),
     )
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gua.core.durations import to_rfc3339
 from gua.core.errors import UsageError
-from gua.core.plaintext import cells, pad, safe
+from gua.core.plaintext import aligned, few, safe
 from gua.core.view import Count, View
 from gua.prices.price import ModelPrice, PriceRow, check_currencies, known_model
 
@@ -32,7 +32,7 @@ MODELS: Final = View("models", ModelRow)
 
 
 def put(
-    store: Store, given: Sequence[ModelPrice], *, unseen: Callable[[str], None], change_currency: bool
+    store: Store, new: Sequence[ModelPrice], *, unseen: Callable[[str], None], change_currency: bool
 ) -> tuple[list[ModelPrice], list[PriceRow]]:
     """Write prices under the store's model names; return the written prices and all prices from before.
 
@@ -40,17 +40,17 @@ def put(
     ambiguous model, two prices of one moment, or, unless ``change_currency``, a second currency of a model.
     """
     there = prices(store)
-    found = models(store)
-    known = dict.fromkeys((*found, *(price.model for price in there)))
-    new = [replace(price, model=known_model(price.model, known) or price.model) for price in given]
+    seen = models(store)
+    known = dict.fromkeys((*seen, *(price.model for price in there)))
+    new = [replace(price, model=known_model(price.model, known) or price.model) for price in new]
     if len({(price.model, price.valid_from_ms) for price in new}) < len(new):
         raise UsageError("two names of one model have a price from the same moment: leave one out")
     if not change_currency:
         check_currencies(there, new)
     for name in dict.fromkeys(price.model for price in new):
         if name not in known:
-            seen = f"it has seen {some(found)}" if found else "it has seen none at all yet"
-            unseen(f"the store has never seen a card of the model {name!r}; {seen}")
+            others = f"it has seen {some(seen)}" if seen else "it has seen none at all yet"
+            unseen(f"the store has never seen a card of the model {name!r}; {others}")
     write(store, new, removed=False)
     return new, there
 
@@ -85,9 +85,7 @@ def models(store: Store) -> dict[str, int]:
 
 def some(names: Iterable[str]) -> str:
     """Return the first five names in order, and the number of others, for a message; ``none`` if empty."""
-    every = sorted(names)
-    rest = len(every) - _NAMED
-    return ", ".join(every[:_NAMED]) + (f" and {rest} more" if rest > 0 else "") if every else "none"
+    return few(sorted(names), _NAMED) or "none"
 
 
 def to_json(rows: Sequence[PriceRow], models: Mapping[str, int]) -> str:
@@ -119,8 +117,7 @@ def to_text(rows: Sequence[PriceRow], models: Mapping[str, int]) -> str:
         )
         for row in rows
     ]
-    widths = [max(map(cells, column)) for column in zip(*table, strict=True)]
-    lines = ["  ".join(pad(cell, width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in table]
+    lines = aligned(table)
     if not rows:
         lines = ["there are no prices yet: set one with gua prices set MODEL PRICE --currency EUR"]
     unpriced = [f"{model} ({count})" for model, count in _unpriced(rows, models).items()]

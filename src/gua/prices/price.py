@@ -47,8 +47,8 @@ class ModelPrice:
         return "the beginning" if self.valid_from_ms == ALWAYS_MS else to_rfc3339(self.valid_from_ms)
 
     def __str__(self) -> str:
-        said = f" ({self.source})" if self.source else ""
-        return f"{self.model}: {self.per_gpu_hour:.10g} {self.currency} per GPU-hour from {self.since}{said}"
+        source = f" ({self.source})" if self.source else ""
+        return f"{self.model}: {self.per_gpu_hour:.10g} {self.currency} per GPU-hour from {self.since}{source}"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -61,8 +61,7 @@ class PriceRow(ModelPrice):
 
 def parse_amount(text: str) -> float:
     """Return a price from 0 to 1e9, with a decimal point. Raises UsageError for anything else."""
-    found = _AMOUNT.fullmatch(text.strip())
-    amount = float(text) if found else math.nan
+    amount = float(text) if _AMOUNT.fullmatch(text.strip()) else math.nan
     if not amount <= _MOST:  # also true for NaN
         msg = f"{text!r} is no price: write a number from 0 to 1000000000, with a point for decimals, as in 2.49"
         raise UsageError(msg)

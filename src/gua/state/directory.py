@@ -19,21 +19,12 @@ from gua.core.errors import UnavailableError
 _OPEN_TO_ALL: Final = 0o755
 _OTHERS_MAY_WRITE: Final = 0o022
 _ELSEWHERE: Final = "name another with --state-dir or GUA_HOME"
-_OWN: Final = frozenset(
-    (
-        "spool.db",
-        "agent.pid",
-        "agent.sock",
-        "agent.log",
-        "boot.json",
-        "store",
-        "enrolled",
-        "history.json",
-        "reservations",
-    )
-)
+_OWN: Final = {
+    *("spool.db", "agent.pid", "agent.sock", "agent.log", "boot.json"),
+    *("store", "enrolled", "history.json", "reservations"),
+}
 # Files of gpu-usage-audit 1.x, which used the same directory.
-_OLDER: Final = frozenset(("gua.db", "gua.pid", "gua.log", "cloud.json"))
+_OLDER: Final = {"gua.db", "gua.pid", "gua.log", "cloud.json"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,12 +69,12 @@ class Home:
         return self.path / "store"
 
 
-def home_path(given: Path | None, environ: Mapping[str, str]) -> Path:
+def home_path(option: Path | None, environ: Mapping[str, str]) -> Path:
     """Return the absolute state directory: the option's path, else ``GUA_HOME``, else ``~/.gua``.
 
     Raises UnavailableError without a home directory, or if the name is not UTF-8.
     """
-    named = given or (Path(environ["GUA_HOME"]) if environ.get("GUA_HOME") else None)
+    named = option or (Path(environ["GUA_HOME"]) if environ.get("GUA_HOME") else None)
     try:
         path = (Path.home() / ".gua" if named is None else named.expanduser()).absolute()
     except RuntimeError:
@@ -96,13 +87,13 @@ def home_path(given: Path | None, environ: Mapping[str, str]) -> Path:
     return path
 
 
-def asking_home(given: Path | None, environ: Mapping[str, str]) -> Path:
+def reading_home(option: Path | None, environ: Mapping[str, str]) -> Path:
     """Return the state directory as :func:`home_path` does, for a read-only command.
 
     Without a home directory it returns a path that does not exist: the host's agent may still answer.
     """
     try:
-        return home_path(given, environ)
+        return home_path(option, environ)
     except UnavailableError:
         return Path("/nonexistent/.gua")
 
@@ -176,16 +167,16 @@ def _fault(path: Path) -> str | None:
     link = path.lstat()
     if stat.S_ISLNK(link.st_mode) and link.st_uid not in {mine, 0}:
         return f"is a symbolic link of uid {link.st_uid}, not of uid {mine}: remove it, or {_ELSEWHERE}"
-    found = path.stat()
-    if not stat.S_ISDIR(found.st_mode):
+    status = path.stat()
+    if not stat.S_ISDIR(status.st_mode):
         return f"is not a directory: {_ELSEWHERE}"
-    if found.st_uid != mine:
-        return f"belongs to uid {found.st_uid}, not to uid {mine}: run gua as its owner, or {_ELSEWHERE}"
-    return _fault_of_mode(path, found)
+    if status.st_uid != mine:
+        return f"belongs to uid {status.st_uid}, not to uid {mine}: run gua as its owner, or {_ELSEWHERE}"
+    return _fault_of_mode(path, status)
 
 
-def _fault_of_mode(path: Path, found: os.stat_result) -> str | None:
-    mode = stat.S_IMODE(found.st_mode)
+def _fault_of_mode(path: Path, status: os.stat_result) -> str | None:
+    mode = stat.S_IMODE(status.st_mode)
     if mode & _OTHERS_MAY_WRITE:
         return (
             f"can be written by others (mode {mode:04o}), who may have put files there: "
@@ -230,10 +221,10 @@ def prepare_run_folder(path: Path) -> str | None:
             path.chmod(_OPEN_TO_ALL)
         except FileExistsError:
             pass
-        found = path.stat()  # systemd may have created a symlink here
+        status = path.stat()  # systemd may have created a symlink here
     except OSError as error:
         return f"{path} cannot be made ({error.strerror})"
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & _OTHERS_MAY_WRITE:
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & _OTHERS_MAY_WRITE:
         return f"{path} is not this user's own folder"
     return None if os.access(path, os.W_OK) else f"{path} cannot be written"
 
@@ -286,11 +277,11 @@ def sync(path: Path) -> None:
         os.close(descriptor)
 
 
-def _fault_of_file(found: os.stat_result) -> str | None:
-    if not stat.S_ISREG(found.st_mode):
+def _fault_of_file(status: os.stat_result) -> str | None:
+    if not stat.S_ISREG(status.st_mode):
         return "is not a regular file"
-    if found.st_uid != os.geteuid():
-        return f"belongs to uid {found.st_uid}, not to uid {os.geteuid()}"
-    if found.st_nlink > 1:
+    if status.st_uid != os.geteuid():
+        return f"belongs to uid {status.st_uid}, not to uid {os.geteuid()}"
+    if status.st_nlink > 1:
         return "has a second name (a hard link)"
     return None

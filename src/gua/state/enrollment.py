@@ -47,10 +47,10 @@ def enrollment_file(home: Path) -> Path:
 def stamp(home: Path) -> Stamp:
     """Return a value that changes with each enrollment; cheap enough to read before each request."""
     try:
-        found = enrollment_file(home).lstat()
+        status = enrollment_file(home).lstat()
     except OSError:
         return None
-    return found.st_ino, found.st_mtime_ns, found.st_size
+    return status.st_ino, status.st_mtime_ns, status.st_size
 
 
 def read_enrollment(home: Path) -> Enrollment | None:
@@ -70,10 +70,10 @@ def read_enrollment(home: Path) -> Enrollment | None:
             raise UnavailableError(msg)
         text = file.read(_LONGEST_BYTES)
     try:
-        found = json.loads(text)
+        content = json.loads(text)
     except (ValueError, RecursionError):  # RecursionError for deeply nested brackets
-        found = None
-    match found:
+        content = None
+    match content:
         case {
             "version": 1,
             "endpoint": str(endpoint),
@@ -92,7 +92,7 @@ def read_enrollment(home: Path) -> Enrollment | None:
     raise UnavailableError(f"{path} {what}: run gua enroll again, or gua enroll --remove")
 
 
-def keep_enrollment(home: Path, enrollment: Enrollment, authorities: bytes | None) -> Enrollment:
+def store_enrollment(home: Path, enrollment: Enrollment, authorities: bytes | None) -> Enrollment:
     """Store the enrollment atomically, its CA certificates (PEM) beside it; return it with their path.
 
     ``home`` was returned by :func:`~gua.state.directory.prepare_home`. Each file is written with mode 0600 under a

@@ -13,35 +13,19 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import pwd
 import socket
-import struct
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from gua.core.errors import UnavailableError, UsageError
-from gua.core.plaintext import safe
+from gua.state.socket_address import Peer, peer_credentials, user_name
 
 DEFAULT_NAME: Final = "gua-agent"
 _LONGEST_NAME: Final = 100
 _ATTEMPTS: Final = 20
 _PAUSE_SECONDS: Final = 0.05
 _BACKLOG: Final = 128
-_CREDENTIALS: Final = struct.Struct("3i")
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class LockHolder:
-    """Owner of the lock; ``pid`` is 0 for a process in a PID namespace that is not visible here."""
-
-    pid: int
-    uid: int
-
-    def __str__(self) -> str:
-        """Return ``pid 123, user alice``."""
-        return f"{f'pid {self.pid}' if self.pid else 'in another PID namespace'}, user {user_name(self.uid)}"
 
 
 class HostLock:
@@ -92,18 +76,15 @@ class HostLock:
         finally:
             self.release()
 
-    def holder(self) -> LockHolder | None:
+    def holder(self) -> Peer | None:
         """Return the owner of the lock; ``None`` if it is free or the owner is unknown."""
-        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as asking:
-            asking.settimeout(0)
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
+            client.settimeout(0)
             try:
-                asking.connect(self._address)
-                pid, uid, _ = _CREDENTIALS.unpack(
-                    asking.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-                )
+                client.connect(self._address)
+                return peer_credentials(client)
             except OSError:
                 return None
-        return LockHolder(pid=pid, uid=uid)
 
     def forget_callers(self) -> None:
         """Close connections of processes that queried the owner; called every tick to keep the backlog free."""
@@ -133,11 +114,3 @@ class HostLock:
             raise UnavailableError(msg) from None
         self._socket = listening
         return True
-
-
-def user_name(uid: int) -> str:
-    """Return a user's name, safe for a terminal, or ``uid 1234`` if it has none."""
-    try:
-        return safe(pwd.getpwuid(uid).pw_name)
-    except (KeyError, OSError, OverflowError):
-        return f"uid {uid}"

@@ -12,15 +12,13 @@ import errno
 import fcntl
 import json
 import os
-import platform
 import stat
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from types import NoneType
-from typing import Final
+from typing import Final, get_args, get_type_hints
 
 from gua.core.errors import UnavailableError
 from gua.core.plaintext import safe
@@ -38,7 +36,8 @@ _ERROR_LINE: Final = "gua: "
 class AgentRecord:
     """Content of the PID file; ``started_ms`` is Unix time, ``start_ticks`` the kernel's clock ticks since boot.
 
-    ``supervised`` means that systemd expects its notifications and may restart it.
+    ``pid`` and ``start_ticks`` are from /proc of the agent's PID namespace. ``supervised`` means that systemd expects
+    its notifications and may restart it.
     """
 
     pid: int
@@ -58,13 +57,7 @@ class RunningAgent(AgentRecord):
 
 
 _KINDS: Final[dict[str, tuple[type, ...]]] = {
-    "pid": (int,),
-    "start_ticks": (int,),
-    "boot_id": (str, NoneType),
-    "started_ms": (int,),
-    "version": (str,),
-    "supervised": (bool,),
-    "host": (str,),
+    name: get_args(kind) or (kind,) for name, kind in get_type_hints(AgentRecord).items()
 }
 
 
@@ -80,35 +73,18 @@ class PidFile:
         self._sleep = sleep
         self._descriptor: int | None = None
 
-    def acquire(
-        self,
-        *,
-        start_ticks: int,
-        boot_id: str | None,
-        started_ms: int,
-        version: str,
-        supervised: bool = False,
-    ) -> None:
-        """Lock the file and write this process into it.
+    def acquire(self, record: AgentRecord) -> None:
+        """Lock the file and write this process's ``record`` into it.
 
-        ``start_ticks`` are this process's own, from /proc of its PID namespace. Raises UnavailableError if the file is
-        locked by another agent, is a symlink, belongs to another user, or is not writable.
+        Raises UnavailableError if the file is locked by another agent, is a symlink, belongs to another user, or is not
+        writable.
         """
-        record = AgentRecord(
-            pid=os.getpid(),
-            start_ticks=start_ticks,
-            boot_id=boot_id,
-            started_ms=started_ms,
-            version=version,
-            supervised=supervised,
-            host=platform.node(),
-        )
         for attempt in range(_ATTEMPTS):
             descriptor = open_private(self.path, os.O_RDWR | os.O_CREAT)
             try:
                 if not _lock(descriptor, self.path):
                     if attempt == _ATTEMPTS - 1:
-                        raise UnavailableError(self._in_use(descriptor, boot_id))
+                        raise UnavailableError(self._in_use(descriptor, record.boot_id))
                 elif _is_at(self.path, descriptor):
                     _write(descriptor, record, self.path)
                     self._descriptor, descriptor = descriptor, -1
@@ -157,8 +133,8 @@ def running(path: Path, processes: ProcFs) -> RunningAgent | None:
     except OSError:
         return None
     try:
-        found = os.fstat(descriptor)
-        if not _trusted(found) or not _is_held(descriptor):
+        status = os.fstat(descriptor)
+        if not _trusted(status) or not _is_held(descriptor):
             return None
         record = _parse(os.pread(descriptor, _LONGEST, 0))
     except OSError:
@@ -169,19 +145,19 @@ def running(path: Path, processes: ProcFs) -> RunningAgent | None:
         return None
     process = processes.process(record.pid)
     # Otherwise a user could make root stop any process with a PID file that names it.
-    if process is None or process.start_ticks != record.start_ticks or process.uid not in {found.st_uid, None}:
+    if process is None or process.start_ticks != record.start_ticks or process.uid not in {status.st_uid, None}:
         return None
-    return RunningAgent(**asdict(record), owner_uid=found.st_uid)
+    return RunningAgent(**asdict(record), owner_uid=status.st_uid)
 
 
-def _trusted(found: os.stat_result) -> bool:
+def _trusted(status: os.stat_result) -> bool:
     """Return whether only the owner can write the file, and is this user or root (anyone, if this user is root)."""
     mine = os.geteuid()
     return (
-        stat.S_ISREG(found.st_mode)
-        and found.st_nlink == 1
-        and not found.st_mode & 0o022
-        and (mine == 0 or found.st_uid in {mine, 0})
+        stat.S_ISREG(status.st_mode)
+        and status.st_nlink == 1
+        and not status.st_mode & 0o022
+        and (mine == 0 or status.st_uid in {mine, 0})
     )
 
 
@@ -228,17 +204,15 @@ def _write(descriptor: int, record: AgentRecord, path: Path) -> None:
 def _parse(content: bytes) -> AgentRecord | None:
     """Return the record; ``None`` if any part is not valid."""
     try:
-        found = json.loads(content)
+        record = json.loads(content)
     except (ValueError, RecursionError):
         return None
-    if not isinstance(found, dict) or any(type(found.get(name)) not in kinds for name, kinds in _KINDS.items()):
+    if not isinstance(record, dict) or any(type(record.get(name)) not in kinds for name, kinds in _KINDS.items()):
         return None
-    if (
-        any(not 0 <= found[name] < 2**63 for name, kinds in _KINDS.items() if int in kinds)
-        or not 0 < found["pid"] < 2**31
-    ):
+    numbers = [record[name] for name, kinds in _KINDS.items() if int in kinds]
+    if any(not 0 <= number < 2**63 for number in numbers) or not 0 < record["pid"] < 2**31:
         return None
-    return AgentRecord(**{name: found[name] for name in _KINDS})
+    return AgentRecord(**{name: record[name] for name in _KINDS})
 
 
 def last_failure(log: Path) -> str | None:

@@ -15,7 +15,7 @@ from gua.store.engine import require_descriptors, staying_here, version_number, 
 if TYPE_CHECKING:
     from clickhouse_connect.driver.client import Client
 
-_NOT_BELIEVED = "CERTIFICATE_VERIFY_FAILED"
+_NOT_TRUSTED = "CERTIFICATE_VERIFY_FAILED"
 _CODE = re.compile(r"Code: (\d+)|error code (\d+)", re.IGNORECASE)
 _OBJECT = re.compile(r"(?:identifier|[Tt]able(?: function)?) [`'\"]?(gua(?:_report)?\.\w+)")
 _LEAST_VERSION = (25, 8)
@@ -34,7 +34,8 @@ _NO_SPACE = 243
 _READ_ONLY_TABLE = 242
 _TOO_MUCH = {158, 159, 160, 241, 307, 396}
 _BUSY = {159, 202, 209, 210, 241, _READ_ONLY_TABLE, _NO_SPACE, 319, 425}
-_ONE_QUESTION = "query memory limit exceeded"
+_CONNECTION_FAILURES = ("Connection refused", "Name or service not known", "timed out", "CERTIFICATE_VERIFY_FAILED")
+_ONE_QUERY = "query memory limit exceeded"
 
 
 class QueryError(UnavailableError):
@@ -126,17 +127,17 @@ def translated(dsn: EmbeddedDsn | ServerDsn, *, of_user: bool = False) -> Iterat
         yield
     # The embedded engine raises RuntimeError if it lacks memory or threads.
     except (Error, MemoryError, OSError, RuntimeError) as error:
-        raise (_of_statement if of_user else _told)(dsn, *_text_and_code(error)) from None
+        raise (_of_statement if of_user else _error)(dsn, *_text_and_code(error)) from None
 
 
 def _of_statement(dsn: EmbeddedDsn | ServerDsn, text: str, code: int) -> GuaError:
     if code in _TOO_MUCH:
-        return UsageError(f"the statement asks for too much ({_short(text)}): filter it, or add up in it")
+        return UsageError(f"the statement exceeds a limit ({_short(text)}): filter it, or aggregate in it")
     if code in _NO_RIGHT:
         return UnavailableError(f"{dsn} lets this user only read, and not everything ({_short(text)})")
     if code and code not in _REFUSED | _BUSY:
         return UsageError(f"the statement is refused: {_short(text)}")
-    return _told(dsn, text, code)
+    return _error(dsn, text, code)
 
 
 def _text_and_code(error: Exception) -> tuple[str, int]:
@@ -146,7 +147,7 @@ def _text_and_code(error: Exception) -> tuple[str, int]:
     return text, int(match.group(1) or match.group(2)) if match else 0
 
 
-def _told(dsn: EmbeddedDsn | ServerDsn, text: str, code: int) -> GuaError:
+def _error(dsn: EmbeddedDsn | ServerDsn, text: str, code: int) -> GuaError:
     # Error texts for a missing parameterized view, and for a missing table on another server of the cluster.
     if "Unknown table function gua_report." in text or "There is no table `gua" in text:
         code = _UNKNOWN_TABLE
@@ -154,11 +155,12 @@ def _told(dsn: EmbeddedDsn | ServerDsn, text: str, code: int) -> GuaError:
         return TransientError(_busy(dsn, code, text))
     if code:
         return QueryError(_about(dsn, code, text), code)
-    if isinstance(dsn, ServerDsn) and _NOT_BELIEVED in text:
+    if isinstance(dsn, ServerDsn) and _NOT_TRUSTED in text:
         why = "its certificate is of an authority that is not known here, or of another host"
-        return TransientError(f"cannot believe {dsn}, {why}: set SSL_CERT_FILE to the authority's, or correct --store")
+        return TransientError(f"cannot trust {dsn}, {why}: set SSL_CERT_FILE to the authority's, or correct --store")
     if isinstance(dsn, ServerDsn):
-        return TransientError(f"cannot reach {dsn} ({_reason(text)}): start the server or correct --store")
+        reason = next((one for one in _CONNECTION_FAILURES if one.lower() in text.lower()), _short(text))
+        return TransientError(f"cannot reach {dsn} ({reason}): start the server or correct --store")
     return UnavailableError(f"{dsn} cannot be used ({_short(text)})")
 
 
@@ -168,8 +170,8 @@ def _busy(dsn: EmbeddedDsn | ServerDsn, code: int, text: str) -> str:
     if code == _READ_ONLY_TABLE:
         why = _short(text)
         return f"{dsn} takes no rows now, its tables are read-only ({why}): see its log, and ClickHouse Keeper's"
-    if _ONE_QUESTION in text.lower():  # this query's own limit; waiting for other queries' memory does not help
-        return f"{dsn} may not take so much memory for a question ({_short(text)}): ask for less time or fewer hosts"
+    if _ONE_QUERY in text.lower():  # this query's own limit; waiting for other queries' memory does not help
+        return f"{dsn} may not use so much memory for a query ({_short(text)}): query less time or fewer hosts"
     return f"{dsn} cannot do it now ({_short(text)}): try again later"
 
 
@@ -184,13 +186,6 @@ def _about(dsn: EmbeddedDsn | ServerDsn, code: int, text: str) -> str:
     if code in _NO_RIGHT:
         return f"{dsn}: the user may not do this ({_short(text)}): use another user or grant it"
     return f"{dsn} refused a statement ({_short(text)})"
-
-
-def _reason(text: str) -> str:
-    for phrase in ("Connection refused", "Name or service not known", "timed out", "CERTIFICATE_VERIFY_FAILED"):
-        if phrase.lower() in text.lower():
-            return phrase
-    return _short(text)
 
 
 def _short(text: str) -> str:

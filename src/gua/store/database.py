@@ -5,25 +5,33 @@ from __future__ import annotations
 import itertools
 import json
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final
 
 from gua.core.errors import TransientError, UnavailableError
 from gua.core.parameters import PARAMETERS
 from gua.store import hours, table_files, user_query
-from gua.store.answer_rows import AnswerRows, rows_of
-from gua.store.binding import bound_call, bound_query
 from gua.store.connection import QueryError, connect, translated
-from gua.store.directory import PATIENCE_SECONDS, StoreDirectory, nobody
+from gua.store.directory import PATIENCE_SECONDS, StoreDirectory, ignore
 from gua.store.dsn import EmbeddedDsn, ServerDsn, parse_dsn
 from gua.store.engine import check_engine, engine_version, require_addresses
-from gua.store.handles import Handles
-from gua.store.report_views import DATABASE, TickTables, ViewsOfServer, report_views, without_ticks
+from gua.store.handles import ALONE, Handles
+from gua.store.report_views import (
+    DATABASE,
+    TickTables,
+    ViewsOfServer,
+    bound_call,
+    bound_query,
+    report_views,
+    without_ticks,
+)
 from gua.store.schema import Schema, this_version
 
 if TYPE_CHECKING:
     from clickhouse_connect.driver.client import Client
+    from clickhouse_connect.driver.query import QueryResult
 
     from gua.core.ports import SpooledTick
     from gua.store.tick_rows import TableLines, TickRows
@@ -31,7 +39,7 @@ if TYPE_CHECKING:
 QUERY_MEMORY_BYTES = 300_000_000
 # Per report. A page sends one query per host for hosts read from ticks. A server user's memory allows twenty
 # queries at a time, each of up to a minute.
-MOST_QUESTIONS_AT_ONCE = 8
+MOST_QUERIES_AT_ONCE = 8
 _PARAMETER_TYPES = {name: parameter.type for name, parameter in PARAMETERS.items()}
 READ_SETTINGS = {
     "max_memory_usage": QUERY_MEMORY_BYTES,
@@ -61,13 +69,55 @@ _ENGINE_SETTINGS = {
 }
 
 
-def call_of(view: str, parameters: Mapping[str, object]) -> tuple[str, dict[str, object]]:
+def view_call(view: str, parameters: Mapping[str, object]) -> tuple[str, dict[str, object]]:
     """Return the SQL that selects the rows of ``gua_report.<view>``, and the values to bind."""
     call, values = bound_call(parameters, _PARAMETER_TYPES)
     return f"SELECT * FROM gua_report.{view}{call}", values  # noqa: S608 - gua's own names, bound values
 
 
-class Store:
+class AnswerRows:
+    """Rows as mappings by column name, stored as the column blocks that the engine returned.
+
+    Each is built on iteration, as 10,000 cards would fill a report's memory. A column of known numbers takes eight
+    bytes a value; equal texts in a column share one object.
+    """
+
+    def __init__(self, names: Sequence[str], blocks: Sequence[Sequence[Sequence[Any]]]) -> None:
+        self._names = names
+        self._blocks = blocks
+
+    def __len__(self) -> int:
+        return sum(len(block[0]) for block in self._blocks)
+
+    def __iter__(self) -> Iterator[Mapping[str, Any]]:
+        for block in self._blocks:
+            for row in zip(*block, strict=True):
+                yield dict(zip(self._names, row, strict=True))
+
+
+def read_rows(result: QueryResult) -> AnswerRows:
+    """Return the rows of a ``SELECT`` result, read block by block."""
+    # One dictionary per column: the key (None,) fits numbers and texts, and (1,) equals (1.0,).
+    known: list[dict[object, object]] = [{} for _ in result.column_names]
+    with result.column_block_stream as blocks:
+        kept = [[*map(_each_text_once, block, known)] for block in blocks]
+    return AnswerRows(result.column_names, kept)
+
+
+def _each_text_once(column: Sequence[Any], known: dict[object, object]) -> Sequence[Any]:
+    if not len(column) or not _is_text(column[0]):
+        return column
+    return [known.setdefault(value, value) for value in column]
+
+
+def _is_text(value: object) -> bool:
+    """Return whether ``value`` is a text, or a tuple of texts and ``None``."""
+    if isinstance(value, tuple):
+        return all(part is None or isinstance(part, str) for part in value)
+    return isinstance(value, str)
+
+
+class Store(AbstractContextManager["Store"]):
     """An open store, embedded or on a server. Created by :func:`open_store`."""
 
     is_concurrent: Final = True
@@ -82,14 +132,11 @@ class Store:
             Handles(client, lambda: connect(dsn, data=str(directory.data))) if directory is not None else None
         )
         self._turns = itertools.count(1)
-        self._asked_at_once = threading.BoundedSemaphore(MOST_QUESTIONS_AT_ONCE)
+        self._query_slots = threading.BoundedSemaphore(MOST_QUERIES_AT_ONCE)
         self._ticks = TickTables(report_views(), self._command, self._read) if directory is not None else None
         self._has_views = False
         self.schema = Schema(dsn, client, self.select, embedded=directory is not None)
         self._server_views = ViewsOfServer(self.schema.applied, this_version)
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
@@ -139,7 +186,10 @@ class Store:
 
         try:
             others = batch if self._directory is None else landing.land_rows(batch, self._insert_rows)
-            return landing.land_bisecting(others, insert, have_some_landed=len(others) < len(batch))
+            refused = landing.land_bisecting(others, insert)
+            if len(refused) == len(batch) > 1:
+                insert(batch)  # raises: if every tick is refused, the cause is not the ticks
+            return refused
         finally:
             self._forget_ticks()
 
@@ -208,7 +258,7 @@ class Store:
             if not error.no_right:
                 raise
             self._server_views.refuse()
-        return self._select(*call_of(view, parameters), self._report_settings)
+        return self._select(*view_call(view, parameters), self._report_settings)
 
     def insert_json(self, table: str, rows: Sequence[Mapping[str, object]]) -> None:
         """Insert rows into the table ``gua.<table>``. On a cluster they are stored on their shards on return."""
@@ -228,23 +278,23 @@ class Store:
 
     def _select(self, sql: str, parameters: Mapping[str, object], settings: Mapping[str, object]) -> AnswerRows:
         if self._handles is None:
-            with self._asked_at_once:
-                return self._ask(self._client, sql, parameters, settings)
+            with self._query_slots:
+                return self._query(self._client, sql, parameters, settings)
         turn = next(self._turns)  # first in, first served, also for queries that wait for a shared tick table
         shared = {"max_memory_usage": QUERY_MEMORY_BYTES // self._handles.most}
         try:
             with self._handles.lent(turn) as handle:
-                return self._ask(handle, sql, parameters, {**settings, **shared})
+                return self._query(handle, sql, parameters, {**settings, **shared})
         except TransientError:
             if self._handles.most == 1:
                 raise
-            with self._handles.alone() as handle:
-                return self._ask(handle, sql, parameters, settings)
+            with self._handles.lent(ALONE) as handle:
+                return self._query(handle, sql, parameters, settings)
 
-    def answer(self, sql: str) -> user_query.Answer:
+    def answer(self, sql: str) -> user_query.StatementResult:
         """Return the result of a user's read-only statement; see :mod:`user_query`."""
         if self._directory is None:
-            return user_query.ask(self._client, self.dsn, sql, settings={})
+            return user_query.run_statement(self._client, self.dsn, sql, settings={})
         if DATABASE in sql and not self._has_views:
             for statement in report_views().statements():
                 self._command(statement, {})
@@ -252,7 +302,7 @@ class Store:
         client = connect(self.dsn, data=str(self._directory.data))
         try:
             settings = {**self._settings, **(_REPORT_SETTINGS if DATABASE in sql else {})}
-            return user_query.ask(client, self.dsn, sql, settings=settings)
+            return user_query.run_statement(client, self.dsn, sql, settings=settings)
         finally:
             client.close()
 
@@ -270,15 +320,15 @@ class Store:
         if self._handles is None:
             return []
         with self._handles.lent() as handle:
-            return list(self._ask(handle, sql, parameters, self._report_settings))
+            return list(self._query(handle, sql, parameters, self._report_settings))
 
-    def _ask(
+    def _query(
         self, client: Client, sql: str, parameters: Mapping[str, object], settings: Mapping[str, object]
     ) -> AnswerRows:
         # With parameters that the query does not use, the client would apply Python's "%" formatting.
         bound = {name: value for name, value in parameters.items() if f"{{{name}:" in sql}
         with translated(self.dsn):
-            return rows_of(client.query(sql, parameters=bound, settings={**self._settings, **settings}))
+            return read_rows(client.query(sql, parameters=bound, settings={**self._settings, **settings}))
 
     @property
     def _report_settings(self) -> Mapping[str, object]:
@@ -286,8 +336,8 @@ class Store:
         if self._directory is not None:
             return _REPORT_SETTINGS
         known = self._client.server_settings
-        wanted = _REPORT_SETTINGS | _ENGINE_SETTINGS
-        return {name: value for name, value in wanted.items() if name in known and not known[name].readonly}
+        settings = _REPORT_SETTINGS | _ENGINE_SETTINGS
+        return {name: value for name, value in settings.items() if name in known and not known[name].readonly}
 
     @property
     def _settings(self) -> dict[str, Any]:
@@ -300,11 +350,11 @@ def open_store(
     *,
     password: str | None = None,
     patience_seconds: float = PATIENCE_SECONDS,
-    told: Callable[[str], None] = nobody,
+    warn: Callable[[str], None] = ignore,
 ) -> Store:
     """Open the store at address ``dsn``; create or upgrade an embedded one if needed.
 
-    ``told`` receives one message if another process has the embedded store open for more than a second.
+    ``warn`` receives one message if another process has the embedded store open for more than a second.
     Raises UsageError (the address), UnavailableError (cannot be used), TransientError (in use, or a
     server that is down).
     """
@@ -314,7 +364,7 @@ def open_store(
     require_addresses(parsed)
     running = engine_version()
     directory = StoreDirectory(parsed.path)
-    directory.hold(patience_seconds=patience_seconds, told=told)
+    directory.hold(patience_seconds=patience_seconds, warn=warn)
     try:
         stamped = directory.stamped_engine()
         check_engine(parsed.path, stamped=stamped, running=running)

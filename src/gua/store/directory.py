@@ -25,8 +25,8 @@ _STAMP = "gua-store.json"
 _BEFORE_THE_STAMP = {"lock", f"{_STAMP}.new"}
 
 
-def nobody(_: str) -> None:
-    """Discard the message."""
+def ignore(*_: object) -> None:
+    """Ignore the call: the default of callbacks."""
 
 
 class StoreDirectory:
@@ -45,13 +45,13 @@ class StoreDirectory:
         self,
         *,
         patience_seconds: float = PATIENCE_SECONDS,
-        told: Callable[[str], None] = nobody,
+        warn: Callable[[str], None] = ignore,
         monotonic: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         """Create the directory if needed and lock it: the engine allows one process at a time, readers included.
 
-        ``told`` receives one message with the lock's owner after a second. Raises UnavailableError if the directory
+        ``warn`` receives one message with the lock's owner after a second. Raises UnavailableError if the directory
         cannot be used, TransientError if it is still locked after ``patience_seconds``.
         """
         try:
@@ -73,8 +73,8 @@ class StoreDirectory:
                     os.close(lock)
                     raise TransientError(f"{in_use}, after {patience_seconds:g} s still: try later") from None
                 if waited >= _SILENT_SECONDS:
-                    told(f"{in_use}: waiting for it, {patience_seconds:g} s at most")
-                    told = nobody
+                    warn(f"{in_use}: waiting for it, {patience_seconds:g} s at most")
+                    warn = ignore
                 sleep(0.05)
             else:
                 break

@@ -31,8 +31,8 @@ def install_command() -> str:
     """Return the command that installs the engine into this environment: pip, or uv if pip is missing."""
     from importlib import metadata  # noqa: PLC0415 - loads the email parser, needed only if the engine is missing
 
-    told = metadata.requires("gua-otel") or []
-    engine = next((one.partition(";")[0].strip() for one in told if _EXTRA in one.replace("'", '"')), "chdb-core")
+    required = metadata.requires("gua-otel") or []
+    engine = next((one.partition(";")[0].strip() for one in required if _EXTRA in one.replace("'", '"')), "chdb-core")
     if util.find_spec("pip") is not None:
         return shlex.join([sys.executable, "-m", "pip", "install", engine])
     return shlex.join(["uv", "pip", "install", "--python", sys.executable, engine])
@@ -121,12 +121,12 @@ def staying_here() -> Iterator[None]:
 @contextmanager
 def _in_utc() -> Iterator[None]:
     """Set ``TZ`` to UTC during the import: the engine fails to load with an unknown zone, and works in UTC anyway."""
-    given = os.environ.get("TZ")
+    before = os.environ.get("TZ")
     os.environ["TZ"] = "UTC"
     try:
         yield
     finally:
-        if given is None:
+        if before is None:
             del os.environ["TZ"]
         else:
-            os.environ["TZ"] = given
+            os.environ["TZ"] = before

@@ -8,17 +8,16 @@ from __future__ import annotations
 
 from typing import Final
 
-from gua.store.catalog import DATABASES
+from gua.store.catalog import DATABASES, LANDING
 
 OWNER, WRITER, READER, BI = "gua_owner", "gua_writer", "gua_reader", "gua_bi"
-LANDING: Final = ("gua.otel_metrics_gauge", "gua.otel_metrics_sum")
 _OWNER_RIGHTS: Final = (
     "SELECT, INSERT, ALTER TABLE, ALTER VIEW, CREATE DATABASE, CREATE TABLE, CREATE VIEW, "
     "DROP TABLE, DROP VIEW, TRUNCATE, OPTIMIZE"
 )
 # Relations that gua_public's views read from other servers of a cluster. Those servers check the user's own rights:
 # a view applies its owner's rights only on the server that received the query.
-_ASKED_OF_SHARDS: Final = (
+_QUERIED_ON_SHARDS: Final = (
     *("agents", "allocation_hours", "card_hours", "card_info", "card_seen", "card_states", "execution_idle_hours"),
     *("owner_hours", "prices", "process_states", "settings"),
 )
@@ -59,7 +58,7 @@ def bi_grants(user: str = BI, *, cluster: bool = False) -> list[str]:
     """Return GRANT statements that let ``user`` read gua_public; on a cluster also the local tables behind it."""
     return [
         f"GRANT SELECT, SHOW TABLES, SHOW COLUMNS ON gua_public.* TO {user}",
-        *(f"GRANT SELECT ON gua.{relation}_local TO {user}" for relation in _ASKED_OF_SHARDS if cluster),
+        *(f"GRANT SELECT ON gua.{relation}_local TO {user}" for relation in _QUERIED_ON_SHARDS if cluster),
     ]
 
 

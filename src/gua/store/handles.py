@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from gua.core.errors import UnavailableError
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 # A report's longest query takes nearly half of the total time: more handles would not help.
 MOST: Final = 2
-_ALONE: Final = -1
+ALONE: Final = -1
 """Turn number of an exclusive request: served before all others."""
 
 
@@ -34,7 +34,9 @@ class Handles:
 
     @contextmanager
     def lent(self, turn: int = 0) -> Iterator[Client]:
-        """Yield a handle as soon as one is available; the lowest ``turn`` is served first.
+        """Yield a handle as soon as one is available, for :data:`ALONE` while no other is lent.
+
+        The lowest ``turn`` is served first.
 
         Raises UnavailableError if the pool is closed, and the errors of opening a handle.
         """
@@ -46,10 +48,10 @@ class Handles:
                 self._waiting.remove(turn)
                 self._changed.notify_all()  # another handle may be available to the next in line
             if self._is_closed:
-                raise UnavailableError("the store was closed before this was asked")
+                raise UnavailableError("the store was closed before this query")
             handle = self._free.pop() if self._free else None
             self._lent += 1
-            self._is_alone = turn == _ALONE
+            self._is_alone = turn == ALONE
         try:
             if handle is None:
                 handle = self._another()
@@ -61,10 +63,6 @@ class Handles:
                 if handle is not None:
                     self._free.append(handle)
                 self._changed.notify_all()
-
-    def alone(self) -> AbstractContextManager[Client]:
-        """Yield a handle while no other is lent. Raises the same errors as :meth:`lent`."""
-        return self.lent(_ALONE)
 
     def close(self) -> None:
         """Reject waiting and new requests, wait for lent handles, and close all."""
@@ -79,5 +77,5 @@ class Handles:
     def _may_lend(self, turn: int) -> bool:
         if self._is_closed:
             return True
-        has_room = not self._lent if turn == _ALONE else bool(self._free) or self._lent < self.most
+        has_room = not self._lent if turn == ALONE else bool(self._free) or self._lent < self.most
         return has_room and not self._is_alone and turn <= min(self._waiting)

@@ -107,13 +107,12 @@ _MOMENTS: Final = {
 }
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Day:
+class Day(NamedTuple):
     """One UTC day with ticks of a host: first and last tick [Unix ms], and the smallest interval [ms]."""
 
     first_ms: int
     last_ms: int
-    interval_ms: int | None
+    smallest_ms: int | None
 
 
 def recorded_days(store: Store, host: str) -> Sequence[Day]:
@@ -124,17 +123,17 @@ def recorded_days(store: Store, host: str) -> Sequence[Day]:
         " GROUP BY toDate(ts) ORDER BY first_ms",
         {"host": host},
     )
-    return [Day(first_ms=row["first_ms"], last_ms=row["last_ms"], interval_ms=row["smallest_ms"]) for row in rows]
+    return [Day(**row) for row in rows]
 
 
 def rows_of_ticks(
     store: Store, host: str, *, since_ms: int, until_ms: int
 ) -> tuple[list[CardRow], list[ProcessRow], list[AllocationRow], list[AllocationSourceRow]]:
     """Return the host's card ticks in (since, until], and their processes, allocations and sources, oldest first."""
-    asked = {"host": host, "since_ms": since_ms, "until_ms": until_ms}
+    parameters = {"host": host, "since_ms": since_ms, "until_ms": until_ms}
 
     def rows(table: View[R], order: str) -> list[R]:
-        return table.parsed(store.select(f"{_selected(table)} {_SLICE} ORDER BY ts, {order}", asked))
+        return table.parsed(store.select(f"{_selected(table)} {_SLICE} ORDER BY ts, {order}", parameters))
 
     return (
         rows(CARDS, "gpu"),

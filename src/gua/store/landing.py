@@ -58,13 +58,13 @@ def land_rows(batch: Sequence[SpooledTick], insert: Callable[[Iterable[TableLine
     These are requests of another encoder, ticks that :class:`TickRows` refuses, and rows that the engine refuses.
     """
     others: list[SpooledTick] = []
-    for rows, taken in _in_rows(batch, others):
+    for rows, ticks in _in_rows(batch, others):
         try:
             insert(rows.parts())
         except QueryError as error:
             if not error.about_data:
                 raise
-            others += taken
+            others += ticks
     return others
 
 
@@ -75,39 +75,26 @@ def _in_rows(
     from gua.otlp.decode import decode_whole  # noqa: PLC0415 - needs protobuf, which landing of fresh ticks does not
 
     now_ms = time.time_ns() // 1_000_000
-    rows, taken = TickRows(now_ms), list[SpooledTick]()
+    rows, ticks = TickRows(now_ms), list[SpooledTick]()
     for tick in batch:
         try:
             raw = decompress(tick.blob)
             whole = decode_whole(raw) if len(raw) == tick.raw_length else None
         except (DataError, ValueError):
             whole = None
-        is_taken = whole is not None and rows.add(whole)
-        (taken if is_taken else others).append(tick)
+        fits = whole is not None and rows.add(whole)
+        (ticks if fits else others).append(tick)
         if rows.characters >= _MOST_CHARACTERS:
-            yield rows, taken
-            rows, taken = TickRows(now_ms), []
-    if taken:
-        yield rows, taken
+            yield rows, ticks
+            rows, ticks = TickRows(now_ms), []
+    if ticks:
+        yield rows, ticks
 
 
-def land_bisecting(
-    batch: Sequence[SpooledTick], insert: Callable[[Sequence[SpooledTick]], None], *, have_some_landed: bool = False
-) -> list[SpooledTick]:
-    """Insert the batch; if it is refused, bisect it; return the ticks that the engine refuses one by one.
-
-    Raises UnavailableError if it refuses every tick of several and ``have_some_landed`` is false: then the cause is not
-    the ticks.
-    """
+def land_bisecting(batch: Sequence[SpooledTick], insert: Callable[[Sequence[SpooledTick]], None]) -> list[SpooledTick]:
+    """Insert the batch; if it is refused, bisect it; return the ticks that the engine refuses one by one."""
     if not batch:
         return []
-    refused = _refused(batch, insert)
-    if len(refused) == len(batch) > 1 and not have_some_landed:
-        insert(batch)
-    return refused
-
-
-def _refused(batch: Sequence[SpooledTick], insert: Callable[[Sequence[SpooledTick]], None]) -> list[SpooledTick]:
     try:
         insert(batch)
     except QueryError as error:
@@ -116,7 +103,7 @@ def _refused(batch: Sequence[SpooledTick], insert: Callable[[Sequence[SpooledTic
         if len(batch) == 1:
             return list(batch)
         middle = len(batch) // 2
-        return _refused(batch[:middle], insert) + _refused(batch[middle:], insert)
+        return land_bisecting(batch[:middle], insert) + land_bisecting(batch[middle:], insert)
     return []
 
 

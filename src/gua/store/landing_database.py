@@ -43,7 +43,6 @@ _ONE_STATEMENT: Final = 10_000_000
 class Attached:
     """Result of attaching: ``days`` backfilled now, and the number of gua's ``points`` in them."""
 
-    database: str
     views: int
     days: int
     points: int

@@ -45,6 +45,11 @@ _HOUR_TICKS: Final = (
     "GROUP BY hour ORDER BY hour"
 )
 
+# A server rejects request fields over 128 KiB (http_max_field_value_size), which 2,000 hosts with long names exceed: a
+# long list is sent as several parameters that arrayConcat joins. Quoting and escaping may double the characters of a
+# name, and each takes up to 4 bytes.
+_PART_CHARACTERS: Final = 12_000
+
 Parameters = Mapping[str, object]
 
 
@@ -60,11 +65,6 @@ class ReportViews:
             raise UnavailableError(f"there is no view {DATABASE}.{view} in this version")
         query = self._statements[view].select or ""
         return "\n".join(line for line in query.splitlines() if not line.lstrip().startswith("--"))
-
-    def queries(self) -> Iterator[tuple[str, str]]:
-        """Yield the name and query of each view."""
-        for view in self._statements:
-            yield view, self.query(view)
 
     def statements(self) -> Iterator[str]:
         """Yield statements that create all views in a memory database, for user statements that reference them."""
@@ -160,8 +160,8 @@ class TickTables:
             self._drop(list(self._tables))
 
     def _table(self, view: str, parameters: Parameters) -> str:
-        given = {name: parameters[name] for name in _WINDOW} if parameters["tick_hours"] else {}
-        key = repr(given)
+        window = {name: parameters[name] for name in _WINDOW} if parameters["tick_hours"] else {}
+        key = repr(window)
         if key not in self._tables:
             self._drop(list(self._tables)[: 1 - _MOST_WINDOWS])
             self._tables[key] = {}
@@ -172,25 +172,25 @@ class TickTables:
                 self._command(_MAKE_DATABASE, {})
             self._command(f"CREATE TABLE {name} AS gua.{_TABLE_OF[view]} ENGINE = Memory", {})
             tables[view] = name
-            if given:
-                self._fill(view, name, given, key)
+            if window:
+                self._fill(view, name, window, key)
         return tables[view]
 
-    def _fill(self, view: str, name: str, given: Parameters, key: str) -> None:
+    def _fill(self, view: str, name: str, window: Parameters, key: str) -> None:
         query = self._views.query(view)
-        columns = [row["name"] for row in self._select(f"DESCRIBE TABLE ({query})", given)]
+        columns = [row["name"] for row in self._select(f"DESCRIBE TABLE ({query})", window)]
         insert = f"INSERT INTO {name} ({', '.join(columns)})\n{query}"
         if key not in self._parts:
-            self._parts[key] = list(self._split(given))
+            self._parts[key] = list(self._split(window))
         for hours in self._parts[key]:
-            self._command(insert, {**given, "tick_hours": hours})
+            self._command(insert, {**window, "tick_hours": hours})
 
-    def _split(self, given: Parameters) -> Iterator[list[int]]:
-        hours = list(given["tick_hours"])  # type: ignore[call-overload] # a sequence of numbers
+    def _split(self, window: Parameters) -> Iterator[list[int]]:
+        hours = list(window["tick_hours"])  # type: ignore[call-overload] # a sequence of numbers
         if len(hours) <= _FEW_HOURS:
             yield hours
             return
-        rows = self._select(_HOUR_TICKS, given)
+        rows = self._select(_HOUR_TICKS, window)
         parts = [[row["hour"] for row in part] for part in in_batches(rows, _MOST_CARD_TICKS, _card_ticks)]
         yield from parts or [hours]
 
@@ -203,3 +203,37 @@ class TickTables:
 
 def _card_ticks(row: Mapping[str, Any]) -> int:
     return int(row["ticks"])
+
+
+def bound_call(parameters: Mapping[str, object], types: Mapping[str, str]) -> tuple[str, dict[str, object]]:
+    """Return ``(name = {name:Type}, …)`` and the values to bind. The SQL contains only gua's own names."""
+    written, values = _bound(parameters, types)
+    call = ", ".join(f"{name} = {expression}" for name, expression in written.items())
+    return (f"({call})" if call else ""), values
+
+
+def bound_query(sql: str, parameters: Mapping[str, object], types: Mapping[str, str]) -> tuple[str, dict[str, object]]:
+    """Return ``sql`` with its ``{name:Type}`` placeholders for the bound parameters, and the values to bind."""
+    written, values = _bound(parameters, types)
+    for name, expression in written.items():
+        sql = sql.replace(f"{{{name}:{types[name]}}}", expression)
+    return sql, values
+
+
+def _bound(parameters: Mapping[str, object], types: Mapping[str, str]) -> tuple[dict[str, str], dict[str, object]]:
+    """Return the SQL expression of each parameter by name, and the values to bind."""
+    written: dict[str, str] = {}
+    values: dict[str, object] = {}
+    for name, value in parameters.items():
+        parts: list[object] = [value]
+        if isinstance(value, (list, tuple)):
+            parts = [*in_batches(value, _PART_CHARACTERS, lambda one: len(str(one)) + 3)]
+        if len(parts) <= 1:
+            values[name] = value
+            written[name] = f"{{{name}:{types[name]}}}"
+            continue
+        numbered = {f"{name}_{number}": part for number, part in enumerate(parts)}
+        values |= numbered
+        joined = ", ".join(f"{{{one}:{types[name]}}}" for one in numbered)
+        written[name] = f"arrayConcat({joined})"
+    return written, values

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from gua.core.errors import UnavailableError, UsageError
-from gua.store import grants, landing_database, statements, upgrade
-from gua.store.catalog import CatalogEntry, Differences, Select, differences, read_catalog
+from gua.store import grants, landing_database, statements
+from gua.store.catalog import Differences, Select, differences, openings, read_catalog, steps
 from gua.store.connection import QueryError, translated
 from gua.store.dsn import EmbeddedDsn, ServerDsn
 from gua.store.statements import Statement
 from gua.store.tokens import Replication
-from gua.store.topology import TICKS_SETTING, Retention, Topology, retained, topology_of
+from gua.store.topology import TICKS_SETTING, Retention, Topology, current_topology, retained
 
 if TYPE_CHECKING:
     from clickhouse_connect.driver.client import Client
@@ -59,16 +59,18 @@ class Schema:
         """
         catalog = read_catalog(self._select)
         retention = retained(catalog).changed(keep or {})
-        topology = self.topology(catalog, cluster=cluster, replication=replication)
+        topology = current_topology(
+            catalog, self._select, embedded=self._embedded, cluster=cluster, replication=replication
+        )
         self._refuse_without_rights(topology)
         version, _ = self.applied()
         self._refuse_newer(version)
-        wanted = topology.statements(retention)
-        wanted += landing_database.attached(wanted, catalog)
-        ran = self._run(upgrade.steps(wanted, catalog, self._formatted))
-        ran += self._run(upgrade.openings(wanted, catalog))
+        declared = topology.statements(retention)
+        declared += landing_database.attached(declared, catalog)
+        ran = self._run(steps(declared, catalog, self._formatted))
+        ran += self._run(openings(declared, catalog))
         try:
-            self._note_retention(retention, wanted)
+            self._note_retention(retention, declared)
             self._run([_NOTE_VERSION], version=statements.SCHEMA_VERSION, digest=_digest(topology))
         except QueryError as error:
             if topology.cluster is None or not error.unknown_object:
@@ -86,7 +88,7 @@ class Schema:
             msg = f"{self._dsn} is an embedded store, which no Collector writes to: give a server's with --store"
             raise UsageError(msg)
         catalog = read_catalog(self._select)
-        topology = self.topology(catalog)
+        topology = current_topology(catalog, self._select, embedded=self._embedded)
         if topology.cluster:
             raise UsageError(
                 f"on the cluster {topology.cluster} shards have their hosts: let the Collector write to gua's own "
@@ -97,12 +99,11 @@ class Schema:
         with translated(self._dsn):
             if any(view.object_name not in catalog for view in views):
                 landing_database.forget(database, self._client)
-            self._run(upgrade.steps(views, catalog, self._formatted))
+            self._run(steps(views, catalog, self._formatted))
             days, points = landing_database.backfill(
                 database, views, client=self._client, select=self._select, progress=progress
             )
         return landing_database.Attached(
-            database=database,
             views=len(views),
             days=days,
             points=points,
@@ -118,10 +119,10 @@ class Schema:
         catalog = read_catalog(self._select)
         if not catalog:
             return Differences(lines=["there is no schema yet"], notes=[])
-        topology = self.topology(catalog)
-        wanted = topology.statements(retained(catalog))
-        wanted += landing_database.attached(wanted, catalog)
-        result = differences(wanted, catalog, self._formatted)
+        topology = current_topology(catalog, self._select, embedded=self._embedded)
+        declared = topology.statements(retained(catalog))
+        declared += landing_database.attached(declared, catalog)
+        result = differences(declared, catalog, self._formatted)
         if not result.lines and version < statements.SCHEMA_VERSION:
             result.lines.append(f"the schema was applied as version {version}, this is {statements.SCHEMA_VERSION}")
         elif not result.lines and digest != _digest(topology):
@@ -163,21 +164,6 @@ class Schema:
             raise
         return (int(rows[0]["version"]), str(rows[0]["digest"])) if rows else (0, "")
 
-    def topology(
-        self,
-        catalog: Mapping[str, CatalogEntry] | None = None,
-        *,
-        cluster: str | None = None,
-        replication: Replication | None = None,
-    ) -> Topology:
-        """Return the topology of the store, or the requested one before the first apply. Raises UsageError."""
-        if self._embedded:
-            if cluster:
-                raise UsageError(f"{self._dsn} is an embedded store, which is no cluster: leave out --cluster")
-            return Topology(embedded=True)
-        catalog = read_catalog(self._select) if catalog is None else catalog
-        return topology_of(catalog, self._select, cluster=cluster, replication=replication)
-
     def _refuse_newer(self, version: int) -> None:
         if version > statements.SCHEMA_VERSION:
             raise UnavailableError(f"{self._dsn}: {self._newer(version)}")
@@ -193,7 +179,7 @@ class Schema:
         rights = (right.rpartition(" ON ") for right in grants.owner_rights(cluster=topology.cluster is not None))
         each = [f"{kind} ON {where}" for kinds, _, where in rights for kind in kinds.split(", ")]
         lacking = [right for right in each if not self._granted(right)]
-        if lacking and self._read_only():
+        if lacking and int(self._select("SELECT getSetting('readonly') AS read_only", None)[0]["read_only"]):
             raise UnavailableError(
                 f"{self._dsn}: the user is read-only, by its profile: use the schema's owner, whose rights "
                 "gua schema grants prints"
@@ -204,9 +190,6 @@ class Schema:
                 f"{self._dsn}: the user may not apply the schema, it lacks {lacking[0]}{more}: use the schema's owner, "
                 "or have an administrator grant what gua schema grants prints"
             )
-
-    def _read_only(self) -> bool:
-        return bool(int(self._select("SELECT getSetting('readonly') AS read_only", None)[0]["read_only"]))
 
     def _granted(self, right: str) -> bool:
         try:
@@ -222,14 +205,14 @@ class Schema:
                 self._client.command(sql, parameters=parameters or None)
         return planned
 
-    def _note_retention(self, retention: Retention, wanted: list[Statement]) -> None:
+    def _note_retention(self, retention: Retention, declared: list[Statement]) -> None:
         """Store the tick retention [days] in ``gua.settings`` for use in SQL; no row means forever."""
         rows = self._select("SELECT value FROM gua.settings FINAL WHERE key = {key:String}", {"key": TICKS_SETTING})
         noted = int(rows[0]["value"]) if rows else None
         if noted == retention.ticks_days:
             return
         if retention.ticks_days is None:
-            keeping = next(one for one in wanted if one.object_name in {"gua.settings_local", "gua.settings"})
+            keeping = next(one for one in declared if one.object_name in {"gua.settings_local", "gua.settings"})
             self._run([f"{keeping.altering} DELETE WHERE key = '{TICKS_SETTING}' SETTINGS mutations_sync = 2"])
             return
         self._run([_NOTE_RETENTION], key=TICKS_SETTING, days=retention.ticks_days)

@@ -12,6 +12,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from graphlib import TopologicalSorter
 from itertools import dropwhile
 from pathlib import Path
 from string import Template
@@ -115,7 +116,7 @@ class Statement:
     @property
     def settings(self) -> dict[str, str]:
         """Settings of a table by name."""
-        return settings_of(self._clauses.partition("SETTINGS ")[2])
+        return parse_settings(self._clauses.partition("SETTINGS ")[2])
 
     @property
     def target(self) -> str | None:
@@ -149,8 +150,8 @@ def load(tokens: Mapping[str, str], directory: Path | None = None) -> list[State
 
 
 @lru_cache(maxsize=6)
-def _loaded(given: tuple[tuple[str, str], ...], root: Path) -> list[Statement]:
-    tokens = dict(given)
+def _loaded(pairs: tuple[tuple[str, str], ...], root: Path) -> list[Statement]:
+    tokens = dict(pairs)
     known = _with_fragments(root, tokens)
     statements: list[Statement] = []
     for file in _files(root, ".sql"):
@@ -178,9 +179,10 @@ def _distributed(text: str) -> str | None:
     key = _SHARD_KEY.search(text)
     comment = _TABLE_COMMENT.search(text)
     name = made["name"]
+    columns = text.partition("\n(\n")[2].partition("\n)\n")[0]
     return (
         f"-- One row is one of gua.{name}${{LOCAL}} on any server of the cluster.\n"
-        f"CREATE TABLE IF NOT EXISTS gua.{name} $ON_CLUSTER\n{_columns(text)}\n"
+        f"CREATE TABLE IF NOT EXISTS gua.{name} $ON_CLUSTER\n(\n{columns}\n)\n"
         f"ENGINE = Distributed($CLUSTER, 'gua', '{name}${{LOCAL}}', cityHash64({key['key'] if key else 'host'}))\n"
         f"COMMENT 'All servers: {comment['text'] if comment else name}'"
     )
@@ -192,33 +194,21 @@ def _with_fragments(root: Path, tokens: Mapping[str, str]) -> dict[str, str]:
     Fragments may use other fragments. Comments at their top are dropped.
     """
     known = dict(tokens)
-    texts: dict[str, str] = {}
+    fragments: dict[str, Template] = {}
     for part in _files(root, ".part"):
         lines = dropwhile(lambda line: line.startswith("--"), part.read_text("utf-8").splitlines())
-        texts[part.stem.upper()] = "\n".join(lines).rstrip()
-
-    def resolve(name: str) -> None:
-        template = Template(texts.pop(name))
-        for used in template.get_identifiers():
-            if used in texts:
-                resolve(used)
-        known[name] = template.substitute(known)
-
-    while texts:
-        resolve(next(iter(texts)))
+        fragments[part.stem.upper()] = Template("\n".join(lines).rstrip())
+    used = {name: fragment.get_identifiers() for name, fragment in fragments.items()}
+    for name in TopologicalSorter(used).static_order():
+        if name in fragments:
+            known[name] = fragments[name].substitute(known)
     return known
 
 
 def _files(root: Path, ending: str) -> list[Path]:
     """Return the files below ``root`` with this ending, sorted by path. os.walk is fast: each report lists them."""
-    found = (Path(folder, name) for folder, _, names in os.walk(root) for name in names if name.endswith(ending))
-    return sorted(found, key=lambda file: file.parts)
-
-
-def _columns(text: str) -> str:
-    """Return the column list of a statement, brackets included."""
-    inside = text.partition("\n(\n")[2].partition("\n)\n")[0]
-    return f"(\n{inside}\n)"
+    files = (Path(folder, name) for folder, _, names in os.walk(root) for name in names if name.endswith(ending))
+    return sorted(files, key=lambda file: file.parts)
 
 
 def _with_replica(engine: re.Match[str], tokens: Mapping[str, str]) -> str:
@@ -237,7 +227,7 @@ def proto_file() -> Path:
     return schema_directory() / "00_landing" / "otlp.proto"
 
 
-def settings_of(text: str) -> dict[str, str]:
+def parse_settings(text: str) -> dict[str, str]:
     """Return the settings in ``a = 1, b = 2`` by name."""
     pairs = (pair.partition("=") for pair in text.split(",") if pair)
     return {name.strip(): value.strip() for name, _, value in pairs}

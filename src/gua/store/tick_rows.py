@@ -376,9 +376,7 @@ def _version(origin: Origin) -> tuple[str, str, str]:
     return labels.get("service.version", ""), labels["gua.source"], str(interval_ms)
 
 
-@lru_cache(maxsize=4096)
-def _clean(text: str) -> str:
-    return storable(text)
+_clean = lru_cache(maxsize=4096)(storable)
 
 
 @lru_cache(maxsize=4096)

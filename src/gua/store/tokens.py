@@ -29,16 +29,8 @@ _NO_STATISTICS: Final = "auto_statistics_types = '', refresh_statistics_interval
 _LARGE_BLOCKS: Final = "min_compress_block_size = 262144"
 _DEFINER: Final = "DEFINER = CURRENT_USER SQL SECURITY DEFINER"
 _ONE_NODE: Final = {
-    "ON_CLUSTER": "",
-    "ON_CLUSTER_DATABASE": "",
-    "DATABASE_ENGINE": "",
-    "REPORT_DATABASE_ENGINE": "",
-    "PUBLIC_DATABASE_ENGINE": "",
-    "REPLICATED": "",
-    "REPLICA": "",
-    "LOCAL": "",
-    "CLUSTER": "",
-    "TABLE_SETTINGS": "",
+    **dict.fromkeys(("ON_CLUSTER", "ON_CLUSTER_DATABASE", "REPLICATED", "REPLICA", "LOCAL", "CLUSTER"), ""),
+    **dict.fromkeys(("DATABASE_ENGINE", "REPORT_DATABASE_ENGINE", "PUBLIC_DATABASE_ENGINE", "TABLE_SETTINGS"), ""),
     "COUNTED_SETTINGS": f"SETTINGS {_LARGE_BLOCKS}",
 }
 

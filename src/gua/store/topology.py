@@ -32,9 +32,9 @@ class Retention:
     ticks_days: int | None = None
     hours_days: int | None = None
 
-    def changed(self, given: Mapping[str, int | None]) -> Retention:
+    def changed(self, days: Mapping[str, int | None]) -> Retention:
         """Return a copy with the new days by name. Raises UsageError if the three values contradict each other."""
-        changed = replace(self, **given)
+        changed = replace(self, **days)
         if changed.ticks_days is not None and changed.ticks_days < LEAST_TICKS_DAYS:
             raise UsageError(
                 f"--keep-ticks {changed.ticks_days}d is too short: hours are made from ticks that may come a day late, "
@@ -78,20 +78,23 @@ class Topology:
         return {**EMBEDDED_TOKENS, **{name: served[name] for name in ("TICKS_TTL", "HOURS_TTL", "DAYS_TTL")}}
 
 
-def topology_of(
+def current_topology(
     catalog: Mapping[str, CatalogEntry],
     select: Select,
     *,
+    embedded: bool,
     cluster: str | None = None,
     replication: Replication | None = None,
 ) -> Topology:
-    """Return the topology of a server's schema; without a schema, the requested one.
+    """Return the topology of a store's schema; without a schema, the requested one.
 
-    Raises UsageError if another cluster is requested: existing rows would not move there.
+    Raises UsageError if a cluster is requested for an embedded store, or another one than that of existing rows.
     """
+    if embedded and cluster:
+        raise UsageError("an embedded store is no cluster: leave out --cluster, or name a server with --store")
     there = catalog.get(_TICKS)
-    if there is None:
-        return Topology(cluster=cluster, replication=replication or Replication.TABLES)
+    if embedded or there is None:
+        return Topology(embedded=embedded, cluster=cluster, replication=replication or Replication.TABLES)
     named = _CLUSTER.match(there.engine_full)
     is_on = named[1] if named else None
     if cluster is not None and cluster != is_on:

@@ -18,14 +18,14 @@ MOST_ROWS: Final = 100_000
 _SECONDS: Final = 60
 # First word of a statement, after leading spaces, comments and brackets.
 _WORD: Final = re.compile(r"(?:\s|--[^\n]*\n|#!?[^\n]*\n|/\*.*?\*/|\()*([a-z]+)?", re.IGNORECASE | re.DOTALL)
-_ASKED: Final = {"select", "with"}
-_TOLD: Final = {"show", "describe", "desc", "explain", "exists"}
+_QUERIES: Final = {"select", "with"}
+_METADATA: Final = {"show", "describe", "desc", "explain", "exists"}
 _OUTFILE: Final = re.compile(r"\boutfile\b", re.IGNORECASE)
 _CHANGEABLE: Final = 2
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Answer:
+class StatementResult:
     """Result of a user's statement: column names, ClickHouse types, and rows of Python values."""
 
     names: tuple[str, ...]
@@ -36,17 +36,19 @@ class Answer:
 def statement(sql: str) -> str:
     """Return ``sql`` stripped of its last semicolons. Raises UsageError if it is no read statement or writes a file."""
     text = sql.strip().rstrip(";").rstrip()
-    found = _WORD.match(text)
-    word = (found[1] or "").lower() if found else ""
-    if word not in _ASKED | _TOLD:
-        said = f"not with {word.upper()}" if word else "and this is none"
-        raise UsageError(f"a statement begins with SELECT, WITH, SHOW, DESCRIBE, EXPLAIN or EXISTS, {said}")
+    match = _WORD.match(text)
+    word = (match[1] or "").lower() if match else ""
+    if word not in _QUERIES | _METADATA:
+        got = f"not with {word.upper()}" if word else "and this is none"
+        raise UsageError(f"a statement begins with SELECT, WITH, SHOW, DESCRIBE, EXPLAIN or EXISTS, {got}")
     if _OUTFILE.search(text):
         raise UsageError("a statement writes no file: take INTO OUTFILE out, and use --csv or --json")
     return text
 
 
-def ask(client: Client, dsn: EmbeddedDsn | ServerDsn, sql: str, *, settings: dict[str, object]) -> Answer:
+def run_statement(
+    client: Client, dsn: EmbeddedDsn | ServerDsn, sql: str, *, settings: dict[str, object]
+) -> StatementResult:
     """Return the result of a user's statement; ``settings`` are the store's own query settings.
 
     An embedded engine's ``client`` stays read-only afterwards: pass a separate one.
@@ -61,14 +63,14 @@ def ask(client: Client, dsn: EmbeddedDsn | ServerDsn, sql: str, *, settings: dic
                 client.command(f"SET {name} = {value!r}")
             limits = {}
         columns: Sequence[Sequence[object]] = ()
-        if text.split(None, 1)[0].lower() not in _TOLD:
+        if text.split(None, 1)[0].lower() not in _METADATA:
             # Brackets allow a query only, and no FORMAT clause.
             columns = client.query(f"DESCRIBE TABLE (\n{text}\n)", settings=limits).result_rows
-        found = client.query(text, settings=limits)
-    names, types = tuple(found.column_names), tuple(each.name for each in found.column_types)
-    if not found.result_rows:  # chDB returns no columns for an empty result
+        result = client.query(text, settings=limits)
+    names, types = tuple(result.column_names), tuple(each.name for each in result.column_types)
+    if not result.result_rows:  # chDB returns no columns for an empty result
         names, types = tuple(str(each[0]) for each in columns), tuple(str(each[1]) for each in columns)
-    return Answer(names=names, types=types, rows=found.result_rows)
+    return StatementResult(names=names, types=types, rows=result.result_rows)
 
 
 def _limits(client: Client, settings: dict[str, object]) -> dict[str, object]:

@@ -14,10 +14,10 @@ from gua.app.settings import (
     AllocationSettings,
     chosen_sources,
     open_allocations,
-    openers_of,
     own_pod,
     poll_seconds,
     settle,
+    source_openers,
 )
 from gua.core.allocation import CardKey
 from gua.core.errors import UsageError
@@ -60,7 +60,7 @@ def test_slurm_is_not_asked_more_often_than_it_can_bear(text: str) -> None:
 
 
 def test_every_source_that_can_be_named_can_be_opened() -> None:
-    assert tuple(opener.name for opener in openers_of(AllocationSettings())) == SOURCES
+    assert tuple(opener.name for opener in source_openers(AllocationSettings())) == SOURCES
 
 
 def test_off_opens_nothing() -> None:

@@ -9,7 +9,7 @@ import pytest
 from gua.agent.delivery import DrainResult
 from gua.app import children
 from gua.app.destinations import Destination, agent_destinations
-from gua.app.settings import AgentSettings, AllocationSettings, Places
+from gua.app.settings import AgentSettings, AllocationSettings
 from gua.cli.main import main
 from gua.core.errors import TransientError
 from gua.core.tick import CardReading, Origin, Tick
@@ -84,7 +84,9 @@ def test_what_the_options_said_reaches_the_agents_process_whole(home: Home) -> N
             Destination(name="endpoint", where="http://c:4318/v1/metrics", endpoint="http://c:4318"),
             Destination(name="store", where="chdb:///x", store="chdb:///x"),
         ),
-        places=Places(home=home, pid_file=home.pid_file, log_file=None, public_socket=Path("/run/gua/agent.sock")),
+        home=home,
+        pid_file=home.pid_file,
+        public_socket=Path("/run/gua/agent.sock"),
         serving=Serving(address=Address(port=9835), constant={"cluster": "a"}, names=("gpu01",)),
         kubelet=parse_kubelet("https://127.0.0.1:10250", insecure=False),
         allocation=AllocationSettings(

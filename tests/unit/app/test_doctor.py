@@ -21,7 +21,17 @@ from driver.scenario import Card, Fault, Process, Scenario, uuid
 from gua.app.doctor.checks import run_checks
 from gua.app.doctor.delivery import check_delivery, check_embedded, check_endpoint
 from gua.app.doctor.driver import check_driver
-from gua.app.doctor.finding import CheckState, Finding, failed, of_error, ok, render_json, render_text, skipped, warning
+from gua.app.doctor.finding import (
+    CheckState,
+    Finding,
+    error_finding,
+    failed,
+    ok,
+    render_json,
+    render_text,
+    skipped,
+    warning,
+)
 from gua.app.doctor.state import check_agent, check_spool, check_state, check_unit
 from gua.app.doctor.system import check_clock, check_processes, check_system, kernel_synchronized
 from gua.core.errors import UnavailableError
@@ -119,7 +129,7 @@ def test_a_sound_card_asks_for_nothing(tmp_path: Path) -> None:
     assert found["devices"].detail == f"2 in {tmp_path}, all permitted"
     assert found["driver"].detail == "version 575.57.08, 1 GPU"
     assert found["card.GPU-1"].detail == (
-        "NVIDIA H100 (GPU-1); MIG off; 1.0 of 80.0 GiB used, driver's reserve told apart; "
+        "NVIDIA H100 (GPU-1); MIG off; 1.0 of 80.0 GiB used, driver's reserve separate; "
         "utilization as an instant value, no samples yet; 1 process"
     )
 
@@ -167,8 +177,7 @@ def test_activity_says_which_cards_have_counters_and_why_others_do_not(tmp_path:
     counting = Cards(READING, replace(READING, uuid="GPU-2"))
     counting.raw[0] = replace(counting.raw[0], has_activity=True)
     assert look(tmp_path, counting)["activity"].detail == (
-        "1 of 2 cards can tell how much of SMs, tensor cores and memory bandwidth was used: gua daemon --activity gpm "
-        "reads it"
+        "1 of 2 cards can report activity of SMs, tensor cores and memory bandwidth: gua daemon --activity gpm reads it"
     )
     counting.errors = [ReadError(call="nvmlGpmSampleGet", code="NO_PERMISSION", uuid="GPU-2")]
     found = look(tmp_path, counting)
@@ -342,7 +351,7 @@ def test_one_check_that_breaks_hides_none_of_the_others() -> None:
 
 
 def test_an_errors_last_part_is_what_to_do() -> None:
-    found = of_error("a", UnavailableError("cannot reach http://x: 1 (down): start it"))
+    found = error_finding("a", UnavailableError("cannot reach http://x: 1 (down): start it"))
     assert (found.detail, found.remedy) == ("cannot reach http://x: 1 (down)", "start it")
 
 
@@ -350,7 +359,7 @@ FINDINGS = [
     ok("a", "fine", title="first"),
     warning("b", "a path/" + "x" * 50 + " that is long, and goes on for more than a line", "do this", title="second"),
     failed("c", "bad \x1b[31m\u202ename", "do that", title="third"),
-    skipped("d", "not here", title="fourth"),
+    skipped("fourth", "not here"),
 ]
 
 
@@ -378,7 +387,7 @@ def test_the_json_keeps_ids_and_states() -> None:
         ("a", "ok"),
         ("b", "warning"),
         ("c", "failed"),
-        ("d", "skipped"),
+        ("fourth", "skipped"),
     ]
     assert found["checks"][0]["remedy"] is None
     assert json.loads(render_json(FINDINGS[:2]))["healthy"] is True
@@ -437,7 +446,7 @@ def test_cards_of_which_the_same_is_to_be_said_share_a_line_of_text_alone(tmp_pa
     same = [replace(READING, uuid=f"GPU-{number}", index=number) for number in (0, 1, 2, 4)]
     findings = [*look(tmp_path, Cards(*same, replace(READING, uuid="GPU-3", index=3, memory_used_bytes=0))).values()]
     lines = render_text(findings, 200).splitlines()
-    told = [line for line in lines if "driver's reserve told apart" in line]
+    told = [line for line in lines if "driver's reserve separate" in line]
     assert [" ".join(line.split()).partition(" GiB")[0] for line in told] == [
         "ok cards 0-2,4 NVIDIA H100 (4 cards); MIG off; 1.0 of 80.0",
         "ok card 3 NVIDIA H100 (GPU-3); MIG off; 0.0 of 80.0",

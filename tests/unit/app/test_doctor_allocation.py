@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from gua.allocation.sources import Opener, ReaderLook
-from gua.app.doctor.allocation import cards_of, check_allocation
+from gua.app.doctor.allocation import card_keys, check_allocation
 from gua.app.doctor.finding import CheckState, Finding
-from gua.app.settings import AllocationSettings, openers_of
+from gua.app.settings import AllocationSettings, source_openers
 from gua.core.allocation import CardKey
 from gua.core.errors import UnavailableError
 
@@ -112,7 +112,7 @@ def test_a_bad_file_is_named(tmp_path: Path) -> None:
         json.dumps({"source": "site", "id": "1", "cards": ["GPU-a"], "since": 1_700_000_000})
     )
     settings = AllocationSettings(folder=tmp_path, pod_resources=tmp_path / "none", sources=("files",))
-    files, *_ = openers_of(settings)
+    files, *_ = source_openers(settings)
     (found,) = check([files])
     assert found.state is WARNING
     assert "torn.json" in found.detail
@@ -132,5 +132,5 @@ def test_a_host_whose_driver_cannot_be_asked_has_no_cards() -> None:
             self.closed = True
 
     driver = Driver()
-    assert cards_of(lambda: driver) == []
+    assert card_keys(lambda: driver) == []
     assert driver.closed

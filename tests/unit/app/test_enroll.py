@@ -22,7 +22,7 @@ from gua.cli.main import main
 from gua.core.errors import GuaError, TransientError, UnavailableError, UsageError
 from gua.otlp.endpoint import read_settings
 from gua.sim.host import HOST
-from gua.state.enrollment import Enrollment, enrollment_file, forget_enrollment, keep_enrollment, read_enrollment
+from gua.state.enrollment import Enrollment, enrollment_file, forget_enrollment, read_enrollment, store_enrollment
 from gua.store.database import open_store
 from servers.agent import Agent
 from servers.process import poll
@@ -115,13 +115,13 @@ def test_a_token_file_that_is_none_is_refused_without_waiting_for_it(tmp_path: P
 
 
 def test_an_enrollment_is_read_back_and_shows_its_token_nowhere(home: Path) -> None:
-    kept = keep_enrollment(home, enrollment(), b"-----BEGIN")
+    kept = store_enrollment(home, enrollment(), b"-----BEGIN")
     assert read_enrollment(home) == kept
     assert TOKEN not in repr(kept)
     assert {path.stat().st_mode & 0o777 for path in home.iterdir()} == {0o600}
     assert kept.certificate is not None
     assert Path(kept.certificate).read_bytes() == b"-----BEGIN"
-    keep_enrollment(home, enrollment(), None)
+    store_enrollment(home, enrollment(), None)
     assert [path.name for path in home.iterdir()] == ["enrolled.json"]
 
 
@@ -131,13 +131,13 @@ def test_a_link_in_the_place_of_the_enrollment_is_neither_read_nor_written_throu
     enrollment_file(home).symlink_to(elsewhere)
     with pytest.raises(UnavailableError, match="symbolic link"):
         read_enrollment(home)
-    keep_enrollment(home, enrollment(), None)
+    store_enrollment(home, enrollment(), None)
     assert elsewhere.read_text() == "mine"
     assert not enrollment_file(home).is_symlink()
 
 
 def test_an_enrollment_that_others_can_read_is_not_used(home: Path) -> None:
-    keep_enrollment(home, enrollment(), None)
+    store_enrollment(home, enrollment(), None)
     enrollment_file(home).chmod(0o640)
     with pytest.raises(UnavailableError, match=r"mode 0640\): chmod 600 .*, and have its token replaced"):
         read_enrollment(home)
@@ -147,14 +147,14 @@ def test_an_enrollment_that_others_can_read_is_not_used(home: Path) -> None:
     "text", ["", "{}", "[]", "null", '{"version": true}', '{"version": 1, "token": 7}', "\ud800", "[" * 99_999]
 )
 def test_a_file_that_is_no_enrollment_is_refused(home: Path, text: str) -> None:
-    keep_enrollment(home, enrollment(), None)
+    store_enrollment(home, enrollment(), None)
     enrollment_file(home).write_text(text, errors="surrogatepass")
     with pytest.raises(UnavailableError, match="no enrollment that this gua understands"):
         read_enrollment(home)
 
 
 def test_an_enrollment_of_another_version_is_named_as_such(home: Path) -> None:
-    keep_enrollment(home, enrollment(), None)
+    store_enrollment(home, enrollment(), None)
     enrollment_file(home).write_text('{"version": 2}')
     with pytest.raises(UnavailableError, match=r"another version of gua \(2, .*: run gua enroll again"):
         read_enrollment(home)
@@ -164,7 +164,7 @@ def test_an_enrollment_counts_where_nothing_names_another_endpoint(home: Path, m
     def named(store: str | None = None, endpoint: str | None = None) -> list[tuple[str | None, bool]]:
         return [(one.endpoint or one.name, one.enrolled) for one in agent_destinations(store, endpoint, home)]
 
-    kept = keep_enrollment(home, enrollment(), None)
+    kept = store_enrollment(home, enrollment(), None)
     assert named() == [(kept.endpoint, True), ("store", False)]
     assert named(endpoint="http://localhost:4318") == [("http://localhost:4318", False)]
     assert named(endpoint=f"{kept.endpoint}/v1/metrics") == [(kept.endpoint, True)]
@@ -188,9 +188,9 @@ def test_the_token_of_the_enrollment_beats_the_environment_and_its_remedy_is_to_
 
 
 def test_the_token_goes_to_the_endpoint_that_it_was_given_for_and_to_no_other(home: Path, fleet: Guarded) -> None:
-    keep_enrollment(home, enrollment(fleet.url), None)
+    store_enrollment(home, enrollment(fleet.url), None)
     (destination, _) = agent_destinations(None, None, home)
-    keep_enrollment(home, enrollment("http://localhost:1"), None)
+    store_enrollment(home, enrollment("http://localhost:1"), None)
     with pytest.raises(UnavailableError, match="was enrolled with another endpoint"):
         open_agent_endpoint(destination, home, patience_seconds=0)
     (destination,) = agent_destinations(None, fleet.url, home)
@@ -228,7 +228,7 @@ def test_enrolling_says_what_is_sent_proves_it_and_keeps_it(
     [
         (Answer(status=403), "answered 403 Forbidden: it does not accept the token"),
         (Answer(status=503), "answered 503"),
-        (Answer(rejected_points=1, message="no room"), r"does not take a tick \(no room\)"),
+        (Answer(rejected_points=1, message="no room"), r"does not accept a tick \(no room\)"),
         (Answer(status=404), "check the URL"),
     ],
 )
@@ -248,7 +248,7 @@ def test_a_tick_that_is_not_accepted_stores_nothing(
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ([], "say where to"),
+        ([], "no endpoint is given"),
         (["--endpoint", "http://collector.example:4318"], "everybody on the way reads the token"),
         (["--endpoint", "http://192.0.2.1:4318"], "say --insecure"),
         (["--endpoint", "ftp://localhost"], "is not an endpoint"),
@@ -339,11 +339,11 @@ def test_sync_once_beside_an_agent_takes_no_tick_and_delivers_what_waits(
 
 
 def test_what_changes_about_the_enrollment_counts_from_the_next_request_on(home: Path, fleet: Guarded) -> None:
-    keep_enrollment(home, enrollment(fleet.url), None)
+    store_enrollment(home, enrollment(fleet.url), None)
     destination, *_ = agent_destinations(None, None, home)
     opened = open_agent_endpoint(destination, home, patience_seconds=0)
     assert opened.land([spooled(1)]) == []
-    keep_enrollment(home, enrollment(fleet.url), None)
+    store_enrollment(home, enrollment(fleet.url), None)
     with pytest.raises(TransientError, match="opened anew"):
         opened.land([spooled(2)])
     forget_enrollment(home)
@@ -361,7 +361,7 @@ def test_interrupted_history_goes_on_where_it_was(
     assert main(["demo", "--ticks", "300", "--gpus", "1", "--store", store]) == 0
     monkeypatch.setenv("GUA_HOST_NAME", HOST)
     monkeypatch.setattr(backfill, "_PART_BYTES", 1)  # the rest of a day at a time, in two requests
-    keep_enrollment(home, enrollment(fleet.url), None)
+    store_enrollment(home, enrollment(fleet.url), None)
     destination, *_ = agent_destinations(None, None, home)
     fleet.script = [Answer(), Answer(), Answer(status=401)]
     with pytest.raises(UnavailableError, match="gua sync-once --with-history goes on with it"):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,7 @@ import pytest
 from gua.app.destinations import Destination, agent_destinations
 from gua.app.first_steps import after_start, nothing_recorded, older_history
 from gua.app.local_agent import host_socket, places, public_socket
-from gua.app.settings import AgentSettings, Places
+from gua.app.settings import AgentSettings
 from gua.app.store_address import store_address
 from gua.core.errors import NothingRecordedError, UnavailableError
 from gua.procfs.reader import ProcFs
@@ -21,7 +20,7 @@ from gua.state.directory import Home
 from gua.state.pid_file import last_failure
 from gua.store.dsn import EmbeddedDsn
 
-DONE = "2026-03-25T04:47:19Z INFO the agent was asked to stop and released the driver\n"
+DONE = "2026-03-25T04:47:19Z INFO the agent stops on request and has released the driver\n"
 ENDPOINT = Destination(name="endpoint", where="https://otel.example:4318", endpoint="https://otel.example:4318")
 
 
@@ -95,8 +94,9 @@ def test_a_plain_path_is_a_store_and_a_lone_word_is_not(
 
 
 def settings(home: Home, *destinations: Destination, public: Path | None = None) -> AgentSettings:
-    where = Places(home=home, pid_file=home.pid_file, log_file=home.log_file, public_socket=public)
-    return AgentSettings(interval_ms=30_000, procfs=Path("/proc"), ignored=(), destinations=destinations, places=where)
+    return AgentSettings(
+        interval_ms=30_000, procfs=Path("/proc"), home=home, destinations=destinations, public_socket=public
+    )
 
 
 def test_after_the_start_it_says_where_ticks_go_and_what_to_type(home: Home) -> None:
@@ -111,8 +111,7 @@ def test_after_the_start_it_says_where_ticks_go_and_what_to_type(home: Home) -> 
         "ticks go to /data/my store and https://otel.example:4318; all users of this host may ask (/run/gua/agent.sock)"
     )
     assert "gua report --store '/data/my store' the hours" in then
-    elsewhere = replace(settings(home, ENDPOINT).places, home=Home(Path("/var/lib/gua")))
-    _, then = after_start(replace(settings(home, ENDPOINT), places=elsewhere), os.environ)
+    _, then = after_start(settings(Home(Path("/var/lib/gua")), ENDPOINT), os.environ)
     assert then == (
         "next: GUA_HOME=/var/lib/gua gua status shows the cards now, GUA_HOME=/var/lib/gua gua stop ends it"
     )

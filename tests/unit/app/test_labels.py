@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from gua.app.reserving import labels_of
+from gua.app.reserving import parse_labels
 from gua.core.errors import UsageError
 
 
 def test_kind_and_model_are_read() -> None:
-    assert labels_of(()) == {}
-    assert labels_of(("model=meta-llama/Llama-3.1-8B", "kind=serving")) == {
+    assert parse_labels(()) == {}
+    assert parse_labels(("model=meta-llama/Llama-3.1-8B", "kind=serving")) == {
         "model": "meta-llama/Llama-3.1-8B",
         "kind": "serving",
     }
-    assert labels_of(("model=llama3:8b=q4",)) == {"model": "llama3:8b=q4"}
+    assert parse_labels(("model=llama3:8b=q4",)) == {"model": "llama3:8b=q4"}
 
 
 @pytest.mark.parametrize(
@@ -31,7 +31,7 @@ def test_kind_and_model_are_read() -> None:
 )
 def test_what_is_no_label_is_refused_in_one_line(given: tuple[str, ...], says: str) -> None:
     with pytest.raises(UsageError) as refused:
-        labels_of(given)
+        parse_labels(given)
     assert str(refused.value).startswith(says)
     assert "\n" not in str(refused.value)
     assert "\x1b" not in str(refused.value)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gua.app.local_agent import first_answer
+from gua.app.local_agent import first_response
 from gua.core.errors import TransientError
 from gua.local_socket.client import NobodyError, NotAllowedError
 
@@ -20,7 +20,7 @@ def asking(answers: dict[Path, str | Exception]) -> str:
             raise answer
         return answer
 
-    return first_answer([OWN, HOSTS], ask)
+    return first_response([OWN, HOSTS], ask)
 
 
 def test_the_first_agent_that_listens_is_asked() -> None:

@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfoNotFoundError, available_timezones
 
 import pytest
 
-from gua.app.local_zone import asked_zone, local_zone
+from gua.app.local_zone import chosen_zone, local_zone
 from gua.core.errors import UsageError
 
 
@@ -79,19 +79,19 @@ def test_the_files_of_this_host_can_be_read() -> None:
 
 def test_what_is_asked_for_wins_and_local_is_this_host(capsys: pytest.CaptureFixture[str]) -> None:
     environ = {"TZ": "Asia/Tokyo"}
-    assert asked_zone(None, environ) == asked_zone(" Local ", environ) == "Asia/Tokyo"
-    assert asked_zone("europe/berlin", environ) == "Europe/Berlin"
-    assert asked_zone("UTC", {"TZ": "CET-1CEST"}) == "UTC"
+    assert chosen_zone(None, environ) == chosen_zone(" Local ", environ) == "Asia/Tokyo"
+    assert chosen_zone("europe/berlin", environ) == "Europe/Berlin"
+    assert chosen_zone("UTC", {"TZ": "CET-1CEST"}) == "UTC"
     assert capsys.readouterr().err == ""
 
 
 def test_a_doubt_is_said_once_or_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    assert asked_zone(None, {"TZ": "CET-1CEST"}) == "UTC"
+    assert chosen_zone(None, {"TZ": "CET-1CEST"}) == "UTC"
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("gua: TZ='CET-1CEST' is no zone")
     with pytest.raises(UsageError, match="--timezone Europe/Berlin"):
-        asked_zone(None, {"TZ": "CET-1CEST"}, or_fail=True)
+        chosen_zone(None, {"TZ": "CET-1CEST"}, or_fail=True)
 
 
 def test_this_process_is_asked_as_it_is() -> None:
-    assert asked_zone("local", os.environ)
+    assert chosen_zone("local", os.environ)

@@ -69,7 +69,7 @@ def lab(monkeypatch: pytest.MonkeyPatch) -> list[str | None]:
     @contextmanager
     def open_source(store: str | None, _socket: Path | None, _hosts: object) -> Iterator[top.SnapshotSource]:
         asked.append(store)
-        yield top.SnapshotSource(ask=lambda: told, seconds=1)
+        yield top.SnapshotSource(query=lambda: told, seconds=1)
 
     monkeypatch.setattr(top, "open_source", open_source)
     monkeypatch.delenv("GUA_STORE", raising=False)

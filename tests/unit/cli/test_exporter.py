@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gua.app.settings import AgentSettings, Places, between, serving
+from gua.app.settings import AgentSettings, between, serving
 from gua.cli.daemon import OPTIONAL_VALUES
 from gua.cli.main import main, with_values
 from gua.core.errors import UsageError
@@ -65,9 +65,9 @@ def test_the_address_may_be_left_out(arguments: list[str], read: list[str]) -> N
 def test_the_variables_of_the_older_exporter_count_and_ours_come_first() -> None:
     environ = {"HTTP_PORT": "9000", "NODE_NAME": "n1", "POD_NAME": "p", "POD_NAMESPACE": "s", "POLL_INTERVAL": "1m30s"}
     constant = {"node": "n1", "pod": "p", "namespace": "s"}
-    found = serving("on", environ, is_compatible=True, of="--prometheus")
+    found = serving("on", environ, is_compatible=True)
     assert found == Serving(address=Address(port=9000), constant=constant)
-    found = serving("0.0.0.0:80", environ, is_compatible=False, of="--prometheus")
+    found = serving("0.0.0.0:80", environ, is_compatible=False)
     assert found == Serving(address=Address(host="0.0.0.0", port=80), constant=None)  # noqa: S104 - what users write
     assert between(None, environ, default="5s") == ("1m30s", "POLL_INTERVAL")
     assert between("10s", environ, default="5s") == ("10s", "--interval")
@@ -76,7 +76,7 @@ def test_the_variables_of_the_older_exporter_count_and_ours_come_first() -> None
 
 @pytest.mark.parametrize("off", [None, "", "off", "0", "false"])
 def test_there_is_no_endpoint_unless_it_is_asked_for(off: str | None) -> None:
-    assert serving(off, {"HTTP_PORT": "9000"}, is_compatible=True, of="--prometheus") is None
+    assert serving(off, {"HTTP_PORT": "9000"}, is_compatible=True) is None
 
 
 @pytest.mark.parametrize("interval", ["0", "-1s", "abc", "500ms", "11m", "5"])
@@ -131,9 +131,7 @@ def test_the_agents_process_is_told_all_of_it(served: Serving | None, kubelet: K
     settings = AgentSettings(
         interval_ms=5000,
         procfs=Path("/proc"),
-        ignored=(),
-        destinations=(),
-        places=Places(home=Home(tmp_path), pid_file=tmp_path / "pid", log_file=None, public_socket=None),
+        home=Home(tmp_path),
         serving=served,
         kubelet=kubelet,
     )

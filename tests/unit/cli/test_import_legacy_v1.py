@@ -60,7 +60,7 @@ def test_it_says_what_was_imported_left_out_and_assumed(tmp_path: Path, delivere
         "left out  1 process row of no sample of a card\n"
         "assumed   the interval of rows that belong to no run of the daemon (the median distance of a card's rows; "
         "--interval sets another)\n"
-        "unknown   the processes of 3 card ticks: the list could not be read, or nothing tells whether it could\n"
+        "unknown   the processes of 3 card ticks: the list could not be read, or it is unknown whether it could\n"
     )
     assert [card.duration_ms for tick in delivered for card in tick.cards] == [30_000, 30_000, 30_000, 60_000]
     assert {(tick.origin.source, tick.origin.instance_id) for tick in delivered} == {("import", "import")}

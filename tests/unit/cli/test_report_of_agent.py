@@ -29,11 +29,11 @@ from gua.cli.report import render_report
 from gua.core.errors import DataError, GuaError, TransientError, UnavailableError, UsageError
 from gua.core.ports import ViewReader
 from gua.local_socket.client import NobodyError, RemoteReader
-from gua.local_socket.peer import Peer
 from gua.local_socket.server import PUBLIC_MODE, Listen, LocalServer
-from gua.local_socket.views import checked_question, checked_row
+from gua.local_socket.views import checked_query, checked_row
 from gua.report.views import SHARED
 from gua.report.window import ReportRequest
+from gua.state.socket_address import Peer
 from servers.user import as_user, other_uid, shared_folder
 
 Opener = Callable[[], AbstractContextManager[ViewReader]]
@@ -138,7 +138,7 @@ def test_many_rows_come_in_bounded_parts(folder: Path, monkeypatch: pytest.Monke
 )
 def test_only_the_reports_views_with_their_parameters_are_asked(view: object, parameters: object) -> None:
     with pytest.raises(ValueError, match=r"view|parameter"):
-        checked_question(SHARED, view, parameters)
+        checked_query(SHARED, view, parameters)
 
 
 def test_a_question_that_is_not_allowed_never_reaches_the_store(folder: Path) -> None:
@@ -375,7 +375,7 @@ def test_stopping_the_agent_ends_its_children(folder: Path, monkeypatch: pytest.
     monkeypatch.setattr(children, "_GRACE_SECONDS", 0.2)
     with standing_in(monkeypatch, READY_THEN_SLEEP) as started:
         with reporting(folder / "s", answer_in_child(home=folder, store=None)):
-            reader = RemoteReader(folder / "s", SHARED).__enter__()
+            reader = RemoteReader(folder / "s", SHARED)
         wait_for_end(started[0], 5)
         reader.close()
 

@@ -32,7 +32,7 @@ from gua.procfs.reader import ProcFs
 from gua.report.kit.style import Style
 from gua.report.status.allocation import promise_in_words, span
 from gua.report.status.text import render_status
-from gua.state.pid_file import PidFile
+from gua.state.pid_file import AgentRecord, PidFile
 from servers.user import as_user, other_uid, shared_folder
 
 Golden = Callable[[str, str], None]
@@ -483,7 +483,15 @@ def test_an_agent_without_its_socket_is_told_from_none(gua: Callable[..., Ran], 
     stat = own.stat(os.getpid())
     assert stat is not None
     pid_file = PidFile(tmp_path / "agent.pid")
-    pid_file.acquire(start_ticks=stat.start_ticks, boot_id=own.boot_id(), started_ms=START_MS, version="0.1.0")
+    pid_file.acquire(
+        AgentRecord(
+            pid=os.getpid(),
+            start_ticks=stat.start_ticks,
+            boot_id=own.boot_id(),
+            started_ms=START_MS,
+            version="0.1.0",
+        )
+    )
     try:
         ran = gua()
     finally:

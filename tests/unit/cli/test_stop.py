@@ -24,7 +24,7 @@ AGENT = """
 import os, signal, sys, time
 from pathlib import Path
 from gua.state.host_lock import HostLock
-from gua.state.pid_file import PidFile
+from gua.state.pid_file import AgentRecord, PidFile
 from gua.procfs.reader import ProcFs
 
 home, manner = Path(sys.argv[1]), sys.argv[2]
@@ -34,7 +34,14 @@ file, lock, host = PidFile(home / "agent.pid"), HostLock.of(os.environ), ProcFs(
 me = host.process(os.getpid())
 lock.acquire()
 file.acquire(
-    start_ticks=me.start_ticks, boot_id=host.boot_id(), started_ms=1, version="0.1.0", supervised=manner == "supervised"
+    AgentRecord(
+        pid=os.getpid(),
+        start_ticks=me.start_ticks,
+        boot_id=host.boot_id(),
+        started_ms=1,
+        version="0.1.0",
+        supervised=manner == "supervised",
+    )
 )
 if manner == "hung":
     signal.signal(signal.SIGTERM, signal.SIG_IGN)

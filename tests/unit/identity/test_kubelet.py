@@ -296,4 +296,4 @@ def test_what_is_no_kubelet_is_refused_in_one_line(
 
 def test_not_to_check_nobody_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["daemon", "--kubelet-insecure"]) == 2
-    assert "--kubelet-insecure says nothing without --kubelet" in capsys.readouterr().err
+    assert "--kubelet-insecure has no effect without --kubelet" in capsys.readouterr().err

@@ -20,9 +20,9 @@ import pytest
 from fakes.sockets import bound, connected, listening
 from gua.core.errors import DataError, UnavailableError
 from gua.local_socket import client, server
-from gua.local_socket.client import NoAnswerError, NobodyError, ask_status, believable
-from gua.local_socket.peer import Peer
+from gua.local_socket.client import NoAnswerError, NobodyError, believable, query_status
 from gua.local_socket.server import PUBLIC_MODE, Limits, Listen, LocalServer
+from gua.state.socket_address import Peer
 from servers.process import poll
 from servers.user import as_user, other_uid, shared_folder
 
@@ -94,13 +94,9 @@ def ask(what: str) -> bytes:
     return json.dumps({"gua": 1, "ask": what}).encode() + b"\n"
 
 
-def test_ping_tells_the_agents_pid(served: Served) -> None:
-    assert said(served.public, ask("ping")) == {"gua": 1, "pid": os.getpid()}
-
-
 def test_status_is_one_line(served: Served) -> None:
     assert said(served.public, ask("status")) == STATUS
-    assert ask_status(served.public) == STATUS
+    assert query_status(served.public) == STATUS
 
 
 def test_a_request_may_come_in_pieces(served: Served) -> None:
@@ -134,7 +130,7 @@ def test_garbage_gets_one_line_and_the_next_user_an_answer(served: Served, garba
     answer = said(served.public, garbage)
     assert set(answer) == {"error", "exit_code", "busy"}
     assert answer["exit_code"] == 3
-    assert ask_status(served.public) == STATUS
+    assert query_status(served.public) == STATUS
 
 
 def test_half_a_line_gets_an_error(served: Served) -> None:
@@ -178,7 +174,7 @@ def test_a_client_that_vanishes_harms_nobody(served: Served) -> None:
 
     def answered() -> bool:
         with contextlib.suppress(UnavailableError):
-            return ask_status(served.public) == STATUS
+            return query_status(served.public) == STATUS
         return False
 
     poll(answered, "an answer")
@@ -191,7 +187,7 @@ def test_one_that_does_not_read_is_left_behind(folder: Path) -> None:
         left = select.poll()
         left.register(slow, select.POLLRDHUP)
         assert left.poll(60_000), "longer than an answer may take"
-        assert len(ask_status(made.public)["text"]) == 2_000_000
+        assert len(query_status(made.public)["text"]) == 2_000_000
         assert len(everything(slow)) < 2_000_000
 
 
@@ -199,7 +195,7 @@ def test_many_at_once_are_answered_or_told_to_come_again(served: Served) -> None
     answers: list[dict[str, Any]] = []
 
     def one() -> None:
-        answers.append(ask_status(served.public, timeout_seconds=120))
+        answers.append(query_status(served.public, timeout_seconds=120))
 
     crowd = [threading.Thread(target=one) for _ in range(60)]
     for thread in crowd:
@@ -215,7 +211,7 @@ def test_one_user_cannot_hold_every_connection(served: Served) -> None:
             stack.enter_context(connected(served.public))
         refused = said(served.public, ask("status"))
         assert (refused["busy"], refused["exit_code"]) == (True, 3)
-    assert ask_status(served.public) == STATUS
+    assert query_status(served.public) == STATUS
 
 
 def test_others_cannot_keep_the_agents_user_out(folder: Path) -> None:
@@ -226,7 +222,7 @@ def test_others_cannot_keep_the_agents_user_out(folder: Path) -> None:
     server.start()
     try:
         with connected(folder / "s"):
-            assert ask_status(folder / "s") == STATUS
+            assert query_status(folder / "s") == STATUS
             with connected(folder / "s") as reporting:
                 reporting.sendall(ask("report"))
                 assert reporting.recv(100) == b'{"ready":true}\n'
@@ -278,7 +274,7 @@ def test_a_user_has_two_reports_at_a_time_and_then_waits(folder: Path) -> None:
             assert connection.recv(100) == b'{"ready":true}\n'
         third = said(made.public, ask("report"))
         assert (third["busy"], "other reports" in third["error"]) == (True, True)
-        assert ask_status(made.public) == STATUS
+        assert query_status(made.public) == STATUS
         stack.close()
         assert held.ended.acquire(timeout=60)
         assert held.ended.acquire(timeout=60)
@@ -297,7 +293,7 @@ def test_closing_cuts_reports_and_removes_the_sockets(folder: Path) -> None:
         assert held.ended.acquire(timeout=60)
         assert list(folder.iterdir()) == []
         with pytest.raises(NobodyError):
-            ask_status(made.public)
+            query_status(made.public)
 
 
 def test_another_user_is_answered_on_the_public_socket_alone(served: Served) -> None:
@@ -309,18 +305,18 @@ def test_another_user_is_answered_on_the_public_socket_alone(served: Served) -> 
         as_user(uid, lambda: said(served.private, ask("status")))
     served.private.chmod(0o666)  # the file's mode is not all that keeps it private
     assert "private" in as_user(uid, lambda: said(served.private, ask("status")))["error"]
-    assert ask_status(served.private) == STATUS
+    assert query_status(served.private) == STATUS
 
 
 def test_another_user_believes_root(served: Served) -> None:
-    assert as_user(other_uid(), lambda: ask_status(served.public)) == STATUS
+    assert as_user(other_uid(), lambda: query_status(served.public)) == STATUS
 
 
 def test_who_may_not_ask_is_told_so(served: Served) -> None:
     if other_uid() == os.geteuid():
         served.private.chmod(0)
     with pytest.raises(UnavailableError, match="its own user and root"):
-        as_user(other_uid(), lambda: ask_status(served.private))
+        as_user(other_uid(), lambda: query_status(served.private))
 
 
 def test_a_report_knows_who_asks(folder: Path) -> None:
@@ -393,15 +389,15 @@ def left_over(path: Path) -> None:
 def test_a_socket_of_a_killed_agent_is_replaced(folder: Path) -> None:
     left_over(folder / "agent.sock")
     with pytest.raises(NobodyError):
-        ask_status(folder / "agent.sock")
+        query_status(folder / "agent.sock")
     with serving(folder) as made:
-        assert ask_status(made.public) == STATUS
+        assert query_status(made.public) == STATUS
 
 
 def test_a_socket_on_which_an_agent_answers_is_not_replaced(served: Served, folder: Path) -> None:
     with pytest.raises(UnavailableError, match="another agent answers"), serving(folder):
         pass
-    assert ask_status(served.public) == STATUS
+    assert query_status(served.public) == STATUS
 
 
 @pytest.mark.parametrize("kind", ["file", "link", "folder"])
@@ -426,7 +422,7 @@ def test_somebody_elses_socket_is_left_alone(folder: Path) -> None:
         return
     left_over(folder / "agent.sock")
     os.chown(folder / "agent.sock", other_uid(), other_uid())
-    with pytest.raises(UnavailableError, match="somebody else"), serving(folder):
+    with pytest.raises(UnavailableError, match="another user"), serving(folder):
         pass
     assert (folder / "agent.sock").exists()
 
@@ -448,26 +444,26 @@ def test_a_path_longer_than_an_address_works(folder: Path) -> None:
     deep = folder / ("d" * 100) / ("e" * 100)
     deep.mkdir(parents=True)
     with serving(deep) as made:
-        assert ask_status(made.public) == STATUS
+        assert query_status(made.public) == STATUS
     assert list(deep.iterdir()) == []
     with pytest.raises(NobodyError):
-        ask_status(made.public)
+        query_status(made.public)
 
 
 def test_the_agent_goes_on_when_descriptors_run_out(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     failures = iter([OSError(24, "Too many open files")] * 3)
-    peer_of = server.peer_of
+    peer_credentials = server.peer_credentials
 
     def fail(connection: socket.socket) -> Peer:
         for error in failures:
             raise error
-        return peer_of(connection)
+        return peer_credentials(connection)
 
-    monkeypatch.setattr(server, "peer_of", fail)
+    monkeypatch.setattr(server, "peer_credentials", fail)
     for _ in range(3):
         with connected(served.public) as connection:
             assert everything(connection) == b""
-    assert said(served.public, ask("ping"))["gua"] == 1
+    assert said(served.public, ask("status")) == STATUS
 
 
 @contextlib.contextmanager
@@ -491,7 +487,7 @@ def test_an_agent_that_does_not_answer_is_told_from_none(folder: Path) -> None:
     told = threading.Event()
     with impostor(folder / "agent.sock", lambda _: told.wait(60) and None):
         with pytest.raises(NoAnswerError, match="does not answer in time"):
-            ask_status(folder / "agent.sock", timeout_seconds=0.2)
+            query_status(folder / "agent.sock", timeout_seconds=0.2)
         told.set()
 
 
@@ -504,7 +500,7 @@ def test_an_answer_that_means_nothing_is_refused(folder: Path, answer: bytes) ->
         impostor(folder / "agent.sock", lambda connection: connection.sendall(answer)),
         pytest.raises((DataError, UnavailableError)),
     ):
-        ask_status(folder / "agent.sock")
+        query_status(folder / "agent.sock")
 
 
 def test_an_answer_without_end_is_cut_off(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -516,7 +512,7 @@ def test_an_answer_without_end_is_cut_off(folder: Path, monkeypatch: pytest.Monk
                 connection.sendall(b"x" * 65_536)
 
     with impostor(folder / "agent.sock", flood), pytest.raises(DataError, match="more than 100000 bytes"):
-        ask_status(folder / "agent.sock")
+        query_status(folder / "agent.sock")
 
 
 def test_an_error_of_the_agent_is_made_harmless(folder: Path) -> None:
@@ -525,7 +521,7 @@ def test_an_error_of_the_agent_is_made_harmless(folder: Path) -> None:
         impostor(folder / "agent.sock", lambda connection: connection.sendall(answer)),
         pytest.raises(DataError) as caught,
     ):
-        ask_status(folder / "agent.sock")
+        query_status(folder / "agent.sock")
     assert "\x1b" not in str(caught.value)
     assert len(str(caught.value)) <= 500
 
@@ -545,7 +541,7 @@ def test_a_stranger_is_not_believed(folder: Path) -> None:
     stranger.start()
     while not (folder / "agent.sock").exists():
         ready.wait(0.01)
-    with pytest.raises(UnavailableError, match="not believed"):
+    with pytest.raises(UnavailableError, match="not trusted"):
         ask_until_listening(folder / "agent.sock")
     stranger.join(60)
 
@@ -553,7 +549,7 @@ def test_a_stranger_is_not_believed(folder: Path) -> None:
 def ask_until_listening(path: Path) -> dict[str, Any]:
     while True:
         try:
-            return ask_status(path)
+            return query_status(path)
         except NobodyError:
             time.sleep(0.01)
 

@@ -225,7 +225,7 @@ def test_an_import_format_is_a_parser_a_command_and_a_line(copy: Copy) -> None:
     copy.write("src/gua/cli/import_minutes.py", FORMAT)
     copy.put("src/gua/cli/import_.py", "from gua.cli import import_minutes", before="from gua.cli.options")
     line = 'app.command("minutes")(import_minutes.command)'
-    copy.put("src/gua/cli/import_.py", line, after='app.command("otlp-json")(import_histories.otlp_json)')
+    copy.put("src/gua/cli/import_.py", line, after='app.command("otlp-json")(otlp_json)')
     (copy.root / "minutes.txt").write_text("1774396800 GPU-1 80\n1774396860 GPU-1 80\n", "utf-8")
     assert "minutes" in copy.run("-m", "gua", "import", "--help")
     store = f"chdb://{copy.root}/store"
@@ -267,12 +267,14 @@ import tempfile
 from pathlib import Path
 
 from gua.app.host import open_host
+from gua.app.settings import AgentSettings, AllocationSettings
 from gua.app.single_tick import sample_once
 from gua.otlp.decode import decode
 from gua.otlp.encode import encode
 from gua.state.directory import Home
 
-host = open_host(Path("/proc"), interval_ms=30_000, home=Home(Path(tempfile.mkdtemp())), ignored=())
+home, off = Home(Path(tempfile.mkdtemp())), AllocationSettings(sources=())
+host = open_host(AgentSettings(interval_ms=30_000, procfs=Path("/proc"), home=home, allocation=off))
 tick, _ = sample_once(host, None)
 (card,) = decode(encode(tick)).cards
 print(card.vendor, card.name, card.utilization)

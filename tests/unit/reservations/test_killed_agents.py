@@ -18,15 +18,16 @@ import pytest
 from fakes.desks import asked, cards_of_now, ended, got, killed_while_waiting, opened, until
 from fakes.sockets import listening
 from gua.app import reserving
-from gua.app.asker import Askers
+from gua.app.requester import Requesters
 from gua.app.reservations import Reservations
 from gua.app.reserving import NoAgentError, reserve
 from gua.core.errors import NotNowError, UnavailableError
-from gua.local_socket.peer import Lines, peer_of
+from gua.local_socket.peer import Lines
 from gua.procfs.reader import ProcFs
 from gua.reservations.desk import Desk
 from gua.reservations.ledger import Ledger
 from gua.reservations.model import Candidate, CardRequest, Granted, Waiting
+from gua.state.socket_address import peer_credentials
 
 
 def waiting(desk: Desk, request: CardRequest) -> Waiting:
@@ -96,13 +97,13 @@ def conversation(
     """Ask the agent's end in a thread, for all cards by hand; give the other end, and the error that it tells."""
     here, there = socket.socketpair()
     told: list[Exception] = []
-    asks = Reservations(desk, cards=cards, askers=Askers(ProcFs(), str)).conversations()["reserve"]
+    asks = Reservations(desk, cards=cards, requesters=Requesters(ProcFs(), str)).conversations()["reserve"]
     request = {"kind": "manual", "count": 4, "place": "mine"}
 
     def serve() -> None:
         with there:
             try:
-                asks(there, peer_of(there), request, Lines(there, longest_bytes=4096))
+                asks(there, peer_credentials(there), request, Lines(there, longest_bytes=4096))
             except Exception as error:  # noqa: BLE001 - what they are told
                 told.append(error)
 
@@ -280,7 +281,7 @@ def test_the_minute_of_a_place_begins_when_the_agent_went_however_long_it_was_si
         passed.append(3600)
 
     agents = Agents(tmp_path / "agent.sock", waits, gives)
-    assert reserve([agents.path], {"kind": "manual", "count": 1}, say=said.append).gpus == "0"
+    assert reserve([agents.path], {"kind": "manual", "count": 1}, progress=said.append).gpus == "0"
     agents.close()
     assert said == ["waiting: 1 request is before yours"]
 
@@ -292,7 +293,7 @@ def test_who_was_told_nothing_gives_an_agent_that_only_ends_a_minute(tmp_path: P
     # The first may have ended before the client looked at its clock.
     agents = Agents(tmp_path / "agent.sock", ends, ends)
     with pytest.raises(NoAgentError, match="went away while you waited"):
-        reserve([agents.path], {"kind": "manual", "count": 1}, say=print)
+        reserve([agents.path], {"kind": "manual", "count": 1}, progress=print)
     agents.close()
     assert 60 < sum(passed) < 110
 
@@ -311,7 +312,7 @@ def test_a_wait_is_as_long_as_it_was_to_be_however_many_agents_it_sees(tmp_path:
 
     agents = Agents(tmp_path / "agent.sock", waits, waits, waits, over)
     with pytest.raises(NotNowError):
-        reserve([agents.path], {"kind": "run", "count": 1, "wait_ms": 600_000}, say=said.append)
+        reserve([agents.path], {"kind": "run", "count": 1, "wait_ms": 600_000}, progress=said.append)
     agents.close()
     assert [request["wait_ms"] for request in agents.asked] == [600_000, 359_500, 119_000, 0]
     assert len({request["place"] for request in agents.asked}) == 1

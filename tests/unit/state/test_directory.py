@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from gua.core.errors import UnavailableError
-from gua.state.directory import Home, asking_home, examine_home, home_path, prepare_home
+from gua.state.directory import Home, examine_home, home_path, prepare_home, reading_home
 
 SOMEBODY = 65534
 PREPARE = """
@@ -269,5 +269,5 @@ def test_who_only_asks_needs_no_home(monkeypatch: pytest.MonkeyPatch) -> None:
         raise RuntimeError
 
     monkeypatch.setattr(Path, "home", homeless)
-    assert not asking_home(None, {}).exists()
-    assert asking_home(Path("/a"), {}) == Path("/a")
+    assert not reading_home(None, {}).exists()
+    assert reading_home(Path("/a"), {}) == Path("/a")

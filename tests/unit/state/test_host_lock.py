@@ -9,7 +9,8 @@ import uuid
 import pytest
 
 from gua.core.errors import UnavailableError, UsageError
-from gua.state.host_lock import HostLock, LockHolder, user_name
+from gua.state.host_lock import HostLock
+from gua.state.socket_address import Peer, user_name
 
 HOLD = """
 import sys
@@ -34,7 +35,7 @@ def test_one_agent_has_the_host_until_it_releases_it(name: str) -> None:
     first, second = HostLock(name), HostLock(name)
     assert second.holder() is None
     first.acquire()
-    assert second.holder() == LockHolder(pid=os.getpid(), uid=os.getuid())
+    assert second.holder() == Peer(pid=os.getpid(), uid=os.getuid(), gid=os.getgid())
     with pytest.raises(UnavailableError):
         second.acquire()
     first.release()
@@ -114,8 +115,8 @@ def test_a_name_that_is_none_is_refused(bad: str) -> None:
 
 
 def test_a_holder_is_told_even_if_little_is_known_of_it() -> None:
-    assert str(LockHolder(pid=0, uid=54321)) == "in another PID namespace, user uid 54321"
-    assert str(LockHolder(pid=7, uid=0)) == "pid 7, user root"
+    assert str(Peer(pid=0, uid=54321, gid=0)) == "in another PID namespace, user uid 54321"
+    assert str(Peer(pid=7, uid=0, gid=0)) == "pid 7, user root"
     assert user_name(2**40) == f"uid {2**40}"
 
 

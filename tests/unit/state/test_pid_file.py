@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 
@@ -16,7 +17,7 @@ import pytest
 
 from gua.core.errors import UnavailableError
 from gua.procfs.reader import ProcessRecord, ProcFs
-from gua.state.pid_file import PidFile, RunningAgent, running
+from gua.state.pid_file import AgentRecord, PidFile, RunningAgent, running
 
 BOOT = "0c314e96-dae0-4ad6-957a-c83a11f47deb"
 TICKS = 4711
@@ -25,18 +26,31 @@ AGENT = """
 import sys
 import threading
 from pathlib import Path
-from gua.state.pid_file import PidFile
+import os
+from gua.state.pid_file import AgentRecord, PidFile
 file = PidFile(Path(sys.argv[1]))
-file.acquire(start_ticks=int(sys.argv[2]), boot_id=sys.argv[3], started_ms=1, version="0.1.0")
+ticks, boot_id = int(sys.argv[2]), sys.argv[3]
+file.acquire(AgentRecord(pid=os.getpid(), start_ticks=ticks, boot_id=boot_id, started_ms=1, version="0.1.0"))
 print("held", flush=True)
 sys.stdin.read()
 file.release()
 """
 
 
+def own_record(boot_id: str | None = BOOT) -> AgentRecord:
+    return AgentRecord(
+        pid=os.getpid(),
+        start_ticks=TICKS,
+        boot_id=boot_id,
+        started_ms=STARTED_MS,
+        version="0.1.0",
+        host=platform.node(),
+    )
+
+
 def acquire(path: Path, boot_id: str | None = BOOT) -> PidFile:
     file = PidFile(path, sleep=lambda _seconds: None)
-    file.acquire(start_ticks=TICKS, boot_id=boot_id, started_ms=STARTED_MS, version="0.1.0")
+    file.acquire(own_record(boot_id))
     return file
 
 
@@ -276,7 +290,7 @@ def test_somebody_who_looks_while_the_agent_starts_does_not_stop_it(path: Path) 
     with path.open("rb") as reader:
         fcntl.flock(reader, fcntl.LOCK_SH)
         file = PidFile(path, sleep=lambda _seconds: fcntl.flock(reader, fcntl.LOCK_UN))
-        file.acquire(start_ticks=TICKS, boot_id=BOOT, started_ms=1, version="0.1.0")
+        file.acquire(own_record())
     assert seen(path) is not None
     file.release()
 
@@ -284,7 +298,7 @@ def test_somebody_who_looks_while_the_agent_starts_does_not_stop_it(path: Path) 
 def test_a_file_that_its_last_agent_just_removed_is_not_the_one_to_lock(path: Path) -> None:
     first = acquire(path)
     second = PidFile(path, sleep=lambda _seconds: first.release())
-    second.acquire(start_ticks=TICKS, boot_id=BOOT, started_ms=2, version="0.1.0")
+    second.acquire(replace(own_record(), started_ms=2))
     agent = seen(path)
     assert agent is not None
     assert agent.started_ms == 2
@@ -298,7 +312,7 @@ def test_whoever_starts_at_the_same_time_only_one_is_the_agent(path: Path) -> No
         for _ in range(60):
             file = PidFile(path, sleep=lambda _seconds: None)
             try:
-                file.acquire(start_ticks=TICKS, boot_id=BOOT, started_ms=STARTED_MS, version="0.1.0")
+                file.acquire(own_record())
             except UnavailableError:
                 continue
             if seen(path) is None:

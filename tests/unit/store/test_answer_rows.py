@@ -6,7 +6,7 @@ from array import array
 
 from clickhouse_connect.driver.query import QueryResult
 
-from gua.store.answer_rows import AnswerRows, rows_of
+from gua.store.database import AnswerRows, read_rows
 
 HOST, PROGRAM = "a host with a long name", "a program with a long name"
 
@@ -16,7 +16,7 @@ def answer() -> AnswerRows:
         [(text(HOST), text(HOST)), array("Q", [1, 2]), [None, text(PROGRAM)]],
         [(text(PROGRAM),), array("Q", [2**63]), [None]],
     )
-    return rows_of(QueryResult(block_gen=iter(blocks), column_names=("host", "ms", "program")))  # type: ignore[arg-type]
+    return read_rows(QueryResult(block_gen=iter(blocks), column_names=("host", "ms", "program")))  # type: ignore[arg-type]
 
 
 def text(value: str) -> str:
@@ -45,7 +45,7 @@ def test_a_text_of_many_rows_is_kept_once() -> None:
 
 
 def test_an_answer_without_rows_has_none() -> None:
-    rows = rows_of(QueryResult(block_gen=iter(()), column_names=("host",)))  # type: ignore[arg-type]
+    rows = read_rows(QueryResult(block_gen=iter(()), column_names=("host",)))  # type: ignore[arg-type]
 
     assert not list(rows)
     assert len(rows) == 0
@@ -55,7 +55,7 @@ def test_an_answer_without_rows_has_none() -> None:
 def test_a_tuple_of_texts_is_kept_once_and_numbers_stay_as_they_are() -> None:
     owners = [(text(HOST), None), (text(HOST), None)]
     whole, real = [(None,), (1,)], [(None,), (1.0,)]
-    first, second = rows_of(
+    first, second = read_rows(
         QueryResult(block_gen=iter([[owners, whole, real]]), column_names=("owner", "whole", "real"))  # type: ignore[arg-type]
     )
 

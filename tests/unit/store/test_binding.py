@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from gua.store.binding import bound_call
 from gua.store.database import open_store
+from gua.store.report_views import bound_call
 
 TYPES = {"since_ms": "Int64", "hosts": "Array(String)"}
 FIELD_BYTES = 128 * 1024  # http_max_field_value_size

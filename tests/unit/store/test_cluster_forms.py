@@ -7,10 +7,9 @@ import re
 import pytest
 
 from gua.core.errors import UsageError
-from gua.store.catalog import SHUT, CatalogEntry
+from gua.store.catalog import SHUT, CatalogEntry, created, in_order, openings
 from gua.store.statements import Statement, load
 from gua.store.tokens import EMBEDDED_TOKENS, Replication, cluster_tokens, server_tokens
-from gua.store.upgrade import created, in_order, openings
 
 TABLES = cluster_tokens("lab")
 DATABASE = cluster_tokens("lab", replication=Replication.DATABASE)

@@ -17,7 +17,7 @@ DSN = ServerDsn(host="db.example", port=8123, secure=False, user="gua_reader", p
 
 
 @pytest.mark.parametrize(
-    ("limit", "advice"), [("Query", "ask for less time or fewer hosts"), ("User", "try again later")]
+    ("limit", "advice"), [("Query", "query less time or fewer hosts"), ("User", "try again later")]
 )
 def test_only_where_others_may_give_memory_back_it_says_to_try_again(limit: str, advice: str) -> None:
     text = f"Code: 241. DB::Exception: {limit} memory limit exceeded: would use 334.27 MiB. (MEMORY_LIMIT_EXCEEDED)"
@@ -29,7 +29,7 @@ def test_only_where_others_may_give_memory_back_it_says_to_try_again(limit: str,
 def test_the_engine_says_it_in_these_words(tmp_path_factory: pytest.TempPathFactory) -> None:
     with (
         open_store(f"chdb://{tmp_path_factory.mktemp('memory')}/store") as store,
-        pytest.raises(TransientError, match=r"ask for less time or fewer hosts$"),
+        pytest.raises(TransientError, match=r"query less time or fewer hosts$"),
     ):
         store.select("SELECT groupArray(toString(number)) FROM numbers(10000000)")
 

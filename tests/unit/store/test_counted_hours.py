@@ -135,7 +135,7 @@ def test_a_report_counts_what_an_upgrade_left_uncounted_and_says_so(
 
     assert uncounted(store) == 0
     assert capsys.readouterr().err == (
-        "gua: hours of the store are not counted yet, or by another version: they are counted now, once\n"
+        "gua: hours of the store are not rolled up yet, or by another version: rolling them up now, once\n"
     )
     assert json.loads(render_json(collect(store, asked, count=pytest.fail))) == counted
 
@@ -153,7 +153,8 @@ def test_a_report_is_had_where_hours_cannot_be_counted(
     before = json.loads(render_json(collect(store, asked)))
     command(store, "TRUNCATE TABLE gua.rollups")
     assert json.loads(render_json(collect(store, asked, count=counting(store)))) == before
-    assert capsys.readouterr().err.endswith("gua: hours could not be counted: the disk is full\n")
+    assert capsys.readouterr().err.endswith("gua: hours could not be rolled up: the disk is full
+")
 
 
 def test_ticks_that_are_landed_again_change_nothing(store: Store, hosts: dict[str, list[SpooledTick]]) -> None:

@@ -86,7 +86,7 @@ def test_who_waits_is_told_for_whom_after_a_second_and_once(tmp_path: Path) -> N
     with pytest.raises(TransientError):
         StoreDirectory(tmp_path / "store").hold(
             patience_seconds=5,
-            told=lambda line: told.append((time.now, line)),
+            warn=lambda line: told.append((time.now, line)),
             monotonic=time.monotonic,
             sleep=time.sleep,
         )

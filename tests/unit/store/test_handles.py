@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 
 from gua.core.errors import UnavailableError
-from gua.store.handles import Handles
+from gua.store.handles import ALONE, Handles
 
 
 class Handle:
@@ -90,7 +90,7 @@ def test_who_has_a_later_turn_gets_the_other_handle_at_once() -> None:
             both.wait(timeout=60)  # two at a time, or none gets on
 
     threads = [threading.Thread(target=asking, args=(turn,)) for turn in (2, 1)]
-    with lending.alone():
+    with lending.lent(ALONE):
         for waiting, thread in enumerate(threads, 1):
             thread.start()
             while len(lending._waiting) < waiting:  # noqa: SLF001 - as above
@@ -105,7 +105,7 @@ def test_who_wants_to_be_alone_waits_for_all_and_holds_up_those_after() -> None:
     order: list[str] = []
 
     def alone() -> None:
-        with lending.alone():
+        with lending.lent(ALONE):
             order.append("alone")
             time.sleep(0.05)
             order.append("alone no more")
@@ -137,7 +137,7 @@ def test_a_handle_that_cannot_be_opened_leaves_its_place_to_others() -> None:
         for _ in range(3):
             with pytest.raises(UnavailableError, match="no more"), lending.lent():
                 pass
-    with lending.alone():
+    with lending.lent(ALONE):
         pass
 
 
@@ -155,5 +155,5 @@ def test_closing_waits_for_who_asks_closes_all_and_refuses_who_comes_later() -> 
     assert [handle.is_closed for handle in made] == [True, True]
     with pytest.raises(UnavailableError, match="closed"), lending.lent():
         pass
-    with pytest.raises(UnavailableError, match="closed"), lending.alone():
+    with pytest.raises(UnavailableError, match="closed"), lending.lent(ALONE):
         pass

@@ -7,7 +7,7 @@ from typing import Any
 
 from clickhouse_connect.driver.query import QueryResult
 
-from gua.store.database import MOST_QUESTIONS_AT_ONCE, Store
+from gua.store.database import MOST_QUERIES_AT_ONCE, Store
 from gua.store.dsn import ServerDsn
 
 DSN = ServerDsn(host="db.example", port=8123, secure=False, user="gua_reader", password="")
@@ -20,7 +20,7 @@ class Crowded:
         self.server_settings: dict[str, Any] = {}
         self.most = self._now = 0
         self._lock = threading.Lock()
-        self._full = threading.Barrier(MOST_QUESTIONS_AT_ONCE)
+        self._full = threading.Barrier(MOST_QUERIES_AT_ONCE)
 
     def query(self, *_: object, **__: object) -> QueryResult:
         with self._lock:
@@ -35,10 +35,10 @@ class Crowded:
 def test_the_questions_of_many_hosts_wait_for_one_another() -> None:
     client = Crowded()
     store = Store(DSN, client, None)  # type: ignore[arg-type] # what a question needs of it
-    asking = [threading.Thread(target=store.select, args=("SELECT 1",)) for _ in range(4 * MOST_QUESTIONS_AT_ONCE)]
+    asking = [threading.Thread(target=store.select, args=("SELECT 1",)) for _ in range(4 * MOST_QUERIES_AT_ONCE)]
     for thread in asking:
         thread.start()
     for thread in asking:
         thread.join(timeout=60)
     assert not any(thread.is_alive() for thread in asking)
-    assert client.most == MOST_QUESTIONS_AT_ONCE
+    assert client.most == MOST_QUERIES_AT_ONCE

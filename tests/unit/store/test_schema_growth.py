@@ -6,10 +6,9 @@ import re
 
 import pytest
 
-from gua.store.catalog import CatalogEntry, differences
+from gua.store.catalog import CatalogEntry, differences, steps
 from gua.store.statements import Statement
 from gua.store.topology import Retention, Topology, retained
-from gua.store.upgrade import steps
 
 
 def test_every_view_on_a_server_runs_with_the_rights_of_who_made_it() -> None:

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any, Final
 
 from gua.allocation.sources import Opener, look_around, open_sources
 from gua.app.doctor.finding import Finding, ok, skipped, warning
-from gua.app.local_agent import first_answer, places
+from gua.app.local_agent import first_response, places
 from gua.app.settings import PATIENCE_SECONDS, settle
 from gua.core.allocation import CardKey
 from gua.core.errors import GuaError
 from gua.core.ports import CardReader
 from gua.core.untrusted import list_in, objects_in, text_in
-from gua.local_socket.client import ask_status
+from gua.local_socket.client import query_status
 
 _TITLE: Final = "allocation"
 _REMEDY: Final = "docs/allocation.md says what each source needs; until then allocation is unknown"
@@ -34,38 +35,38 @@ def check_allocation(
 
     ``status`` returns the agent's status object, ``None`` without an agent. Raises what ``status`` and ``cards`` raise.
     """
-    found = dict(look_around(openers))
-    told = status()
-    looked_at = None if told is None else told.get("allocation_sources")
-    if told is None or not isinstance(looked_at, list):
-        yield from _by_one_look(openers, found, cards, patience_seconds)
+    here = dict(look_around(openers))
+    reported = status() or {}
+    polled = reported.get("allocation_sources")
+    if not isinstance(polled, list):
+        yield from _by_one_look(openers, here, cards, patience_seconds)
         return
-    sources = {text_in(each.get("source")) or "?": each for each in objects_in(looked_at)}
+    sources = {text_in(each.get("source")) or "?": each for each in objects_in(polled)}
     if not sources:
-        yield _not_looked_at(found)
+        yield _not_polled(here)
     for name, source in sources.items():
         reason = None if source.get("ok") is True else text_in(source.get("reason")) or "no reason is known"
-        yield _source(name, found.get(name), reason)
-    for note in list_in(told.get("allocation_notes")):
+        yield _source(name, here.get(name), reason)
+    for note in list_in(reported.get("allocation_notes")):
         yield warning("allocation_note", text_in(note) or "?", _REMEDY)
 
 
-def _not_looked_at(found: Mapping[str, str]) -> Finding:
-    if not found:
+def _not_polled(here: Mapping[str, str]) -> Finding:
+    if not here:
         return skipped("allocation", "off, and no source is on this host: a free card may be allocated")
-    here = "; ".join(f"{name}: {what}" for name, what in found.items())
-    return warning("allocation", f"the agent does not look at it, and there is {here}", _RESTART)
+    sources = "; ".join(f"{name}: {what}" for name, what in here.items())
+    return warning("allocation", f"the agent does not look at it, and there is {sources}", _RESTART)
 
 
 def _by_one_look(
     openers: Sequence[Opener],
-    found: Mapping[str, str],
+    here: Mapping[str, str],
     cards: Callable[[], Sequence[CardKey]],
     patience_seconds: float,
 ) -> Iterator[Finding]:
-    sources = open_sources(tuple(found), openers) if found else None
+    sources = open_sources(tuple(here), openers) if here else None
     if sources is None:
-        yield _not_looked_at(found)
+        yield _not_polled(here)
         return
     try:
         keys = cards()
@@ -75,7 +76,7 @@ def _by_one_look(
     finally:
         sources.close()
     for each in look.sources:
-        yield _source(each.source, found.get(each.source), each.reason)
+        yield _source(each.source, here.get(each.source), each.reason)
     for note in sources.notes:
         yield warning("allocation_note", note, _REMEDY)
 
@@ -90,26 +91,17 @@ def _source(name: str, what: str | None, reason: str | None) -> Finding:
 def status_of_agent(home: Path) -> Mapping[str, Any] | None:
     """Return the status object of this host's agent, ``None`` if none is reachable."""
     try:
-        return first_answer(places(None, home), ask_status)
+        return first_response(places(None, home), query_status)
     except GuaError:
         return None
 
 
-def cards_of(reader: Callable[[], CardReader]) -> list[CardKey]:
+def card_keys(reader: Callable[[], CardReader]) -> list[CardKey]:
     """Return the host's cards with all their names, empty if the driver is unreadable."""
     try:
-        cards = reader()
+        with closing(reader()) as cards:
+            read, _ = cards.read()
     except (GuaError, OSError):
         return []
-    try:
-        read, _ = cards.read()
-    except GuaError:
-        return []
-    finally:
-        cards.close()
-    return [
-        CardKey(
-            raw.reading.uuid, raw.reading.index, raw.minor, raw.reading.pci, raw.reading.parent, raw.gpu_instance_id
-        )
-        for raw in read
-    ]
+    readings = ((raw, raw.reading) for raw in read)
+    return [CardKey(one.uuid, one.index, raw.minor, one.pci, one.parent, raw.gpu_instance_id) for raw, one in readings]

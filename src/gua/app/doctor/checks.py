@@ -11,7 +11,7 @@ from typing import Final
 
 from gua.app.doctor import allocation, delivery, driver, state, system
 from gua.app.doctor.finding import Finding, failed
-from gua.app.settings import AllocationSettings, openers_of
+from gua.app.settings import AllocationSettings, source_openers
 from gua.core.ports import CardReader
 from gua.procfs.reader import ProcFs
 from gua.state.directory import Home
@@ -46,9 +46,9 @@ def checks(
         (
             "allocation",
             lambda: allocation.check_allocation(
-                openers_of(allocations),
+                source_openers(allocations),
                 lambda: allocation.status_of_agent(home),
-                lambda: allocation.cards_of(lambda: _reader(host)),
+                lambda: allocation.card_keys(lambda: _reader(host)),
             ),
         ),
         ("models", lambda: system.check_models(allocation.status_of_agent(home))),

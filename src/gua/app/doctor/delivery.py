@@ -8,7 +8,7 @@ from importlib import metadata
 from pathlib import Path
 
 from gua.app.destinations import agent_destinations
-from gua.app.doctor.finding import Finding, failed, of_error, ok, skipped
+from gua.app.doctor.finding import Finding, error_finding, failed, ok, skipped
 from gua.core.errors import GuaError, UnavailableError, UsageError
 from gua.core.ports import SpooledTick
 from gua.otlp.endpoint import read_settings
@@ -30,19 +30,19 @@ def check_delivery(store: str | None, endpoint: str | None, home: Path, environ:
     try:
         destinations = agent_destinations(store, endpoint, home)
     except (UnavailableError, UsageError) as error:
-        return [of_error("destination", error)]
-    found = [ok("destination", " and ".join(one.where for one in destinations))]
+        return [error_finding("destination", error)]
+    findings = [ok("destination", " and ".join(one.where for one in destinations))]
     for one in destinations:
         if one.store:
             parsed = parse_dsn(one.store, password=environ.get("GUA_STORE_PASSWORD"))
             if isinstance(parsed, ServerDsn):
-                found.append(_server(one.store, environ))
+                findings.append(_server(one.store, environ))
             else:
-                found += check_embedded(parsed, engine)
+                findings += check_embedded(parsed, engine)
         if one.endpoint:
             enrollment = read_enrollment(home) if one.enrolled else None
-            found.append(check_endpoint(one.endpoint, environ, enrollment))
-    return found
+            findings.append(check_endpoint(one.endpoint, environ, enrollment))
+    return findings
 
 
 def check_embedded(dsn: EmbeddedDsn, engine: str | None) -> list[Finding]:
@@ -50,22 +50,22 @@ def check_embedded(dsn: EmbeddedDsn, engine: str | None) -> list[Finding]:
     if engine is None:
         remedy = f"run {install_command()}, or deliver elsewhere with --endpoint or --store"
         return [failed("engine", "the embedded one is not installed", remedy)]
-    found = [ok("engine", f"{_PACKAGE} {engine}")]
+    findings = [ok("engine", f"{_PACKAGE} {engine}")]
     directory = StoreDirectory(dsn.path)
     try:
         if not directory.exists():
-            return [*found, ok("store", f"{dsn.path} is not there yet: the first landing makes it")]
+            return [*findings, ok("store", f"{dsn.path} is not there yet: the first landing makes it")]
         stamped = directory.stamped_engine()
         check_engine(dsn.path, stamped=stamped, running=engine)
     except UnavailableError as error:
-        return [*found, of_error("store", error)]
+        return [*findings, error_finding("store", error)]
     except OSError as error:
-        return [*found, skipped("store", f"{dsn.path} cannot be looked at ({error.strerror})")]
+        return [*findings, skipped("store", f"{dsn.path} cannot be looked at ({error.strerror})")]
     if not os.access(dsn.path, os.R_OK | os.W_OK | os.X_OK):
         owner = dsn.path.stat().st_uid
         detail = f"{dsn.path} belongs to uid {owner} and may not be written by this user"
-        return [*found, failed("store", detail, "run gua as its owner, or name another with --store")]
-    return [*found, ok("store", f"{dsn.path}, written by engine {stamped}")]
+        return [*findings, failed("store", detail, "run gua as its owner, or name another with --store")]
+    return [*findings, ok("store", f"{dsn.path}, written by engine {stamped}")]
 
 
 def _server(address: str, environ: Mapping[str, str]) -> Finding:
@@ -76,7 +76,7 @@ def _server(address: str, environ: Mapping[str, str]) -> Finding:
             opened.schema.require()
             return ok("store", f"{opened.dsn} answers, ClickHouse {opened.engine()}, schema as needed")
     except GuaError as error:
-        return of_error("store", error)
+        return error_finding("store", error)
 
 
 def check_endpoint(url: str, environ: Mapping[str, str], enrollment: Enrollment | None = None) -> Finding:
@@ -92,7 +92,7 @@ def check_endpoint(url: str, environ: Mapping[str, str], enrollment: Enrollment 
         finally:
             opened.close()
     except GuaError as error:
-        return of_error("endpoint", error)
+        return error_finding("endpoint", error)
     how = "TLS" if settings.secure else "without TLS"
     spoken = f"{settings.shown}, {settings.protocol}, {how}{', enrolled' if settings.enrolled else ''}"
     if refused:

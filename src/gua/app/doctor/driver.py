@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from gua.app.doctor.finding import Finding, failed, of_error, ok, skipped, warning
+from gua.app.doctor.finding import Finding, error_finding, failed, ok, skipped, warning
 from gua.core.errors import UnavailableError
 from gua.core.ports import CardReader, RawCard
 from gua.core.tick import ReadError
@@ -48,7 +48,7 @@ def check_driver(
             failed("library", f"{LIBRARY} cannot be loaded ({reason})", _INSTALL),
             skipped("driver", "not without its library"),
         ]
-    found = [ok("library", f"{LIBRARY} loads")]
+    findings = [ok("library", f"{LIBRARY} loads")]
     cards = reader()
     try:
         read, errors = cards.read()
@@ -56,12 +56,12 @@ def check_driver(
             sleep(_BETWEEN_SECONDS)
             read, errors = cards.read()
     except UnavailableError as error:
-        return [_devices(dev, permitted, works=False), *found, of_error("driver", error)]
+        return [_devices(dev, permitted, works=False), *findings, error_finding("driver", error)]
     finally:
         cards.close()
     general = [error for error in errors if error.uuid is None]
-    found += [_driver(read, general), *(_card(card, errors) for card in read), _activity(read, errors)]
-    return [_devices(dev, permitted, works=True), *found]
+    findings += [_driver(read, general), *(_card(card, errors) for card in read), _activity(read, errors)]
+    return [_devices(dev, permitted, works=True), *findings]
 
 
 def _devices(dev: Path, permitted: Callable[[Path], bool], *, works: bool) -> Finding:
@@ -89,8 +89,8 @@ def _driver(cards: Sequence[RawCard], errors: Sequence[ReadError]) -> Finding:
     detail = f"version {version or 'unknown'}, {gpus}"
     if errors:
         lost = any(error.code in _LOST for error in errors)
-        found = failed if lost else warning
-        return found("driver", f"{detail}; {_told(errors)}", _RESET if lost else "look at nvidia-smi and dmesg")
+        make = failed if lost else warning
+        return make("driver", f"{detail}; {_codes(errors)}", _RESET if lost else "look at nvidia-smi and dmesg")
     return ok("driver", detail)
 
 
@@ -100,16 +100,16 @@ def _card(card: RawCard, errors: Sequence[ReadError]) -> Finding:
     name, title = f"card.{reading.uuid}", f"card{index} MIG" if reading.mig is Mig.INSTANCE else f"card{index}"
     own = [error for error in errors if error.uuid == reading.uuid and not _is_of_activity(card, error)]
     if reading.failed:
-        return failed(name, f"{reading.uuid} is lost or needs a reset; {_told(own)}", _RESET, title=title)
+        return failed(name, f"{reading.uuid} is lost or needs a reset; {_codes(own)}", _RESET, title=title)
     gaps = _gaps(card)
-    detail = "; ".join(filter(None, (*_what_is_told(card), *gaps, _told(own))))
+    detail = "; ".join(filter(None, (*_facts(card), *gaps, _codes(own))))
     if gaps or own:
-        remedy = "what cannot be read stays unknown; a newer driver, or root, may tell it"
+        remedy = "what cannot be read stays unknown; a newer driver, or root, may read it"
         return warning(name, detail, remedy, title=title)
     return ok(name, detail, title=title)
 
 
-def _what_is_told(card: RawCard) -> Iterator[str]:
+def _facts(card: RawCard) -> Iterator[str]:
     """Yield what the driver reports on a card."""
     from gua.nvml.quirks import WIDE_LISTS, has_wide_lists  # noqa: PLC0415 - only with a card
 
@@ -120,8 +120,8 @@ def _what_is_told(card: RawCard) -> Iterator[str]:
     if reading.memory_shared:
         yield "memory shared with the host"
     elif reading.memory_used_bytes is not None and reading.memory_limit_bytes is not None:
-        told = reading.memory_reserved_bytes is not None
-        reserve = "driver's reserve told apart" if told else "with the driver's reserve"
+        is_separate = reading.memory_reserved_bytes is not None
+        reserve = "driver's reserve separate" if is_separate else "with the driver's reserve"
         yield f"{reading.memory_used_bytes / _GIB:.1f} of {reading.memory_limit_bytes / _GIB:.1f} GiB used, {reserve}"
     if card.samples:
         yield "utilization from samples"
@@ -140,17 +140,16 @@ def _is_of_activity(card: RawCard, error: ReadError) -> bool:
 
 def _activity(cards: Sequence[RawCard], errors: Sequence[ReadError]) -> Finding:
     """Return whether the cards have the counters that ``--activity gpm`` reads, and the errors if not."""
-    asked = [card for card in cards if card.reading.mig is not Mig.PARENT]
-    told = sum(card.has_activity for card in asked)
-    of_cards = {card.reading.uuid: card for card in asked}
-    failures = [error for error in errors if error.uuid in of_cards and _is_of_activity(of_cards[error.uuid], error)]
+    countable = {card.reading.uuid: card for card in cards if card.reading.mig is not Mig.PARENT}
+    counted = sum(card.has_activity for card in countable.values())
+    failures = [error for error in errors if error.uuid in countable and _is_of_activity(countable[error.uuid], error)]
     detail = (
-        f"{told} of {plural(len(asked), 'card')} can tell how much of SMs, tensor cores and memory bandwidth was used"
+        f"{counted} of {plural(len(countable), 'card')} can report activity of SMs, tensor cores and memory bandwidth"
     )
     if failures:
         remedy = "gua works without; try it as root, or leave --activity off"
-        return warning("activity", f"{detail}; {_told(failures)}", remedy)
-    if not told:
+        return warning("activity", f"{detail}; {_codes(failures)}", remedy)
+    if not counted:
         return ok("activity", "no card has performance counters (GPM, Hopper and newer)")
     return ok("activity", f"{detail}: gua daemon --activity gpm reads it")
 
@@ -167,6 +166,6 @@ def _gaps(card: RawCard) -> list[str]:
     return gaps
 
 
-def _told(errors: Sequence[ReadError]) -> str:
+def _codes(errors: Sequence[ReadError]) -> str:
     counted = Counter((error.call, error.code) for error in errors)
     return ", ".join(f"{call}: {code}" for call, code in sorted(counted))

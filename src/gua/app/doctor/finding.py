@@ -57,9 +57,9 @@ def ok(name: str, detail: str, *, title: str | None = None) -> Finding:
     return _finding(CheckState.OK, name, detail, title=title)
 
 
-def skipped(name: str, detail: str, *, title: str | None = None) -> Finding:
+def skipped(name: str, detail: str) -> Finding:
     """Return a finding for a check that does not apply here."""
-    return _finding(CheckState.SKIPPED, name, detail, title=title)
+    return _finding(CheckState.SKIPPED, name, detail)
 
 
 def warning(name: str, detail: str, remedy: str, *, title: str | None = None) -> Finding:
@@ -77,7 +77,7 @@ def failed(name: str, detail: str, remedy: str, *, title: str | None = None) -> 
     return _finding(CheckState.FAILED, name, detail, remedy, title)
 
 
-def of_error(name: str, error: GuaError | str, *, state: CheckState = CheckState.FAILED) -> Finding:
+def error_finding(name: str, error: GuaError | str, *, state: CheckState = CheckState.FAILED) -> Finding:
     """Return an error as a finding; its hints, or the text after its last colon, become the remedy."""
     text = str(error)
     if isinstance(error, GuaError) and error.hints:
@@ -128,18 +128,18 @@ def folded(findings: Sequence[Finding]) -> list[Finding]:
     alike: dict[Hashable, list[Finding]] = {}
     for one in findings:
         card = _CARD.fullmatch(one.title)
-        said = one.detail.replace(f" ({one.id.removeprefix('card.')})", "")
-        key = (card[2], one.state, said, one.remedy) if card else one
+        detail = one.detail.replace(f" ({one.id.removeprefix('card.')})", "")
+        key = (card[2], one.state, detail, one.remedy) if card else one
         alike.setdefault(key, []).append(one)
     return [same[0] if len(same) == 1 else _of_all(same) for same in alike.values()]
 
 
 def _of_all(cards: Sequence[Finding]) -> Finding:
     first = cards[0]
-    found = [match for match in (_CARD.fullmatch(one.title) for one in cards) if match]
+    matches = [match for match in (_CARD.fullmatch(one.title) for one in cards) if match]
     return replace(
         first,
-        title=f"cards {ranges(int(match[1]) for match in found)}{found[0][2] or ''}",
+        title=f"cards {ranges(int(match[1]) for match in matches)}{matches[0][2] or ''}",
         detail=first.detail.replace(f" ({first.id.removeprefix('card.')})", f" ({len(cards)} cards)"),
     )
 

@@ -11,7 +11,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Final
 
-from gua.app.doctor.finding import CheckState, Finding, failed, of_error, ok, skipped, warning
+from gua.app.doctor.finding import CheckState, Finding, error_finding, failed, ok, skipped, warning
 from gua.app.first_steps import import_command, older_history
 from gua.core.errors import GuaError, UnavailableError
 from gua.procfs.reader import ProcFs
@@ -33,17 +33,17 @@ UNIT_FOLDERS: Final = ("/etc/systemd/system", "/run/systemd/system", "/usr/lib/s
 
 def check_state(home: Path) -> list[Finding]:
     """Return findings on the state directory, its disk, the spool and a history of gpu-usage-audit 1.x."""
-    found = [_directory(home), _disk(home), check_spool(Home(home).spool)]
+    findings = [_directory(home), _disk(home), check_spool(Home(home).spool)]
     if (path := older_history()) is not None:
         how = f"{import_command(path)} brings it over, and again changes nothing"
-        found.append(ok("history", f"of gpu-usage-audit 1.x, {path}; {how}"))
-    return found
+        findings.append(ok("history", f"of gpu-usage-audit 1.x, {path}; {how}"))
+    return findings
 
 
 def _directory(home: Path) -> Finding:
     fault = examine_home(home)
     if fault is not None:
-        return of_error("state_directory", fault)
+        return error_finding("state_directory", fault)
     if not home.exists():
         return ok("state_directory", f"{home} is not there yet: gua daemon makes it")
     mode = home.stat().st_mode & 0o777
@@ -124,9 +124,9 @@ def check_agent(pid_file: Path, log: Path, environ: Mapping[str, str]) -> Findin
         agent = running(pid_file, ProcFs())
         holder = HostLock.of(environ).holder()
     except UnavailableError as error:
-        return of_error("agent", error, state=CheckState.SKIPPED)
+        return error_finding("agent", error, state=CheckState.SKIPPED)
     except GuaError as error:
-        return of_error("agent", error)
+        return error_finding("agent", error)
     if agent is None:
         if holder is not None:
             return ok("agent", f"one with another state directory samples this host ({holder})")

@@ -40,16 +40,16 @@ def check_clock(now_s: float, boot_id: str | None, synchronized: bool | None) ->
     now = datetime.fromtimestamp(now_s, UTC)
     shown = f"{now:%Y-%m-%dT%H:%M:%SZ}"
     if not _FIRST_SANE_YEAR <= now.year < _LAST_SANE_YEAR:
-        found = [failed("clock", f"it says {shown}", "set the clock, then let NTP keep it (timedatectl)")]
+        findings = [failed("clock", f"it says {shown}", "set the clock, then let NTP keep it (timedatectl)")]
     else:
         alone = f"{shown}, not synchronized: ticks of several hosts do not fit together, and a step costs ticks"
         kept = shown + (", synchronized" if synchronized else ", NTP not known")
         remedy = "let NTP keep it (timedatectl set-ntp true, or chrony)"
-        found = [ok_if(synchronized is not False, "clock", kept, alone, remedy)]
+        findings = [ok_if(synchronized is not False, "clock", kept, alone, remedy)]
     if boot_id is None:
         detail = "not readable: after a restart of the agent no tick continues the one before"
-        found.append(warning("boot", detail, "make <procfs>/sys/kernel/random/boot_id readable"))
-    return found
+        findings.append(warning("boot", detail, "make <procfs>/sys/kernel/random/boot_id readable"))
+    return findings
 
 
 def kernel_synchronized(adjtimex: Callable[[ctypes.Array[ctypes.c_char]], int] | None = None) -> bool | None:

@@ -14,17 +14,17 @@ from typing import Final
 
 from gua.core.errors import TransientError
 from gua.identity.cgroup import container_id
-from gua.local_socket.peer import Peer
 from gua.procfs.reader import ProcFs
 from gua.reservations.lifeline import pidfd_of_peer
 from gua.reservations.model import Reservation
+from gua.state.socket_address import Peer
 
 ADMIN_GROUP: Final = "gua-admin"
 _SHOWN_DIGITS: Final = 12
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Asker:
+class Requester:
     """A requester. ``container`` is set for root of a container, which is no user of this host.
 
     ``start_ticks`` is the start of its process in kernel ticks, ``None`` if hidden. ``is_admin`` is whether it may end
@@ -43,7 +43,7 @@ class Asker:
         return (reservation.uid, reservation.container) == (self.uid, self.container)
 
 
-class Askers:
+class Requesters:
     """Identifies the process at the other end of a connection; ``name`` maps a user id to a name."""
 
     def __init__(self, processes: ProcFs, name: Callable[[int], str]) -> None:
@@ -58,30 +58,30 @@ class Askers:
         stat = self._processes.stat(pid)
         return None if stat is None else stat.start_ticks
 
-    def who(self, connection: socket.socket, peer: Peer) -> Asker:
+    def identify(self, connection: socket.socket, peer: Peer) -> Requester:
         """Return the requester. Raises TransientError if its process has ended: the pid may be reused by now.
 
         Root in a container counts as the container. With mapped user ids, as in rootless Podman, the kernel reports the
         mapped user. Processes in a container never get administrator rights.
         """
         if peer.pid == 0:  # of another PID namespace: its container is unknown
-            return Asker(pid=0, uid=peer.uid, owner=self._name(peer.uid), start_ticks=None)
-        container, begun = self._place(connection, peer)
-        asker = Asker(pid=peer.pid, uid=peer.uid, owner=self._name(peer.uid), start_ticks=begun)
+            return Requester(pid=0, uid=peer.uid, owner=self._name(peer.uid), start_ticks=None)
+        container, begun = self._container_and_start(connection, peer)
+        requester = Requester(pid=peer.pid, uid=peer.uid, owner=self._name(peer.uid), start_ticks=begun)
         if container is None or container == self._own_container:
-            return replace(asker, is_admin=is_admin(peer))
+            return replace(requester, is_admin=is_admin(peer))
         if peer.uid == 0:
-            return replace(asker, owner=f"container:{container[:_SHOWN_DIGITS]}", container=container)
-        return asker
+            return replace(requester, owner=f"container:{container[:_SHOWN_DIGITS]}", container=container)
+        return requester
 
-    def _place(self, connection: socket.socket, peer: Peer) -> tuple[str | None, int]:
+    def _container_and_start(self, connection: socket.socket, peer: Peer) -> tuple[str | None, int]:
         """Return the requester's container and start, read while its process surely lives. Raises TransientError."""
         try:
-            found = pidfd_of_peer(connection, peer.pid, self.start_ticks)
+            process = pidfd_of_peer(connection, peer.pid, self.start_ticks)
         except OSError as error:
-            raise TransientError(f"who asks cannot be told ({error.strerror}): try again") from None
-        if found is not None:
-            handle, begun = found
+            raise TransientError(f"the requester cannot be identified ({error.strerror}): try again") from None
+        if process is not None:
+            handle, begun = process
             try:
                 record = self._processes.process(peer.pid)
                 ended = select.poll()
@@ -90,7 +90,7 @@ class Askers:
                     return container_id(record.cgroup or ""), begun
             finally:
                 os.close(handle)
-        raise TransientError("who asked has ended: ask again")
+        raise TransientError("the requesting process has ended: try again")
 
 
 def is_admin(peer: Peer) -> bool:

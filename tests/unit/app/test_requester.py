@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 
 from fakes.sockets import connected, listening
-from gua.app.asker import Asker, Askers
+from gua.app.requester import Requester, Requesters
 from gua.core.allocation import Allocation, belongs
 from gua.core.errors import TransientError
 from gua.core.tick import ProcessReading
 from gua.core.words import ProcessType
-from gua.local_socket.peer import Peer, peer_of
 from gua.procfs.reader import ProcFs
 from gua.reservations.model import Kind, Reservation
+from gua.state.socket_address import Peer, peer_credentials
 
 CONTAINER = "4f0e" * 16
 OTHER = "77aa" * 16
@@ -44,8 +44,8 @@ def saved(tmp_path: Path, pid: int, cgroup: str, own: str = "0::/init.scope\n") 
     return ProcFs(tmp_path)
 
 
-def who(connection: socket.socket, procfs: ProcFs, pid: int, uid: int) -> Asker:
-    return Askers(procfs, lambda uid: f"user{uid}").who(connection, Peer(pid=pid, uid=uid, gid=uid))
+def who(connection: socket.socket, procfs: ProcFs, pid: int, uid: int) -> Requester:
+    return Requesters(procfs, lambda uid: f"user{uid}").identify(connection, Peer(pid=pid, uid=uid, gid=uid))
 
 
 @pytest.fixture
@@ -58,7 +58,7 @@ def child(tmp_path: Path) -> Iterator[tuple[int, socket.socket]]:
                 caller.recv(1)
             os._exit(0)
         connection, _ = listener.accept()
-    assert peer_of(connection).pid == pid
+    assert peer_credentials(connection).pid == pid
     yield pid, connection
     connection.close()
     os.waitpid(pid, 0)
