@@ -11,11 +11,11 @@ from dataclasses import replace
 from random import Random
 from typing import Final
 
-from gua.core.attribution import attribute
+from fakes.attribution import attribute
 from gua.core.tick import AgentReading, CardReading, ErrorCount, Origin, ProcessReading, Tick
 from gua.core.words import Mig, ProcessList, ProcessType, Source
 from gua.sim.calendar import HOUR_MS, MINUTE_MS
-from gua.sim.cards import DRIVER, MEMORY_BYTES, NAME, RESERVED_BYTES, CardSlot, slot_of
+from gua.sim.cards import DRIVER, MEMORY_BYTES, NAME, RESERVED_BYTES, CardSlot, card_slot
 from gua.sim.habits import GIB, MIB, Program, person, process
 from gua.sim.host import END_MS
 
@@ -49,7 +49,7 @@ def full_host(
         instance_id="load",
         service_version="0",
     )
-    loaded = [_LoadedCard(slot_of(seed, index), processes, interval_ms, seed) for index in range(cards)]
+    loaded = [_LoadedCard(card_slot(seed, index), processes, interval_ms, seed) for index in range(cards)]
     begin_ms = end_ms - round(days * DAY_MS)
     for ts_ms in range(begin_ms + interval_ms, end_ms + 1, interval_ms):
         readings = tuple([card.read(ts_ms) for card in loaded])

@@ -111,7 +111,6 @@ class Sender(DeliveryThread):
         watcher: AgentEvents,
         ticks_per_second: float = CATCH_UP_TICKS_PER_SECOND,
         jitter: Callable[[], float] = random.random,
-        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         super().__init__(f"send to {destination}")
         self._destination = destination
@@ -120,7 +119,6 @@ class Sender(DeliveryThread):
         self._watcher = watcher
         self._ticks_per_second = ticks_per_second
         self._jitter = jitter
-        self._monotonic = monotonic
         self._wake = threading.Event()
         self._batch_began = 0.0
 
@@ -141,7 +139,7 @@ class Sender(DeliveryThread):
                 with self._queue() as queue, self._landing() as landing:
                     while not self._stopping.is_set():
                         self._wake.clear()
-                        self._batch_began = self._monotonic()
+                        self._batch_began = time.monotonic()
                         drain(
                             queue,
                             self._destination,
@@ -154,23 +152,23 @@ class Sender(DeliveryThread):
             except _StoppingError:
                 return
             except Exception as error:  # noqa: BLE001 - an error in a library must not end the delivery of an agent
-                self._watcher.failed(self._destination, _words(error))
-                asked = error.retry_after_seconds if isinstance(error, TransientError) else None
+                self._watcher.failed(self._destination, _message(error))
+                retry_after = error.retry_after_seconds if isinstance(error, TransientError) else None
             else:
                 return
-            wait = max(back_off * self._jitter(), min(asked or 0.0, _LONGEST_RETRY_AFTER_SECONDS))
+            wait = max(back_off * self._jitter(), min(retry_after or 0.0, _LONGEST_RETRY_AFTER_SECONDS))
             self._stopping.wait(wait)
             back_off = min(back_off * 2, _LONGEST_BACK_OFF_SECONDS)
 
     def _after_batch(self, ticks: int, refused: int) -> None:
         self._watcher.delivered(self._destination, ticks=ticks, refused=refused)
         due = self._batch_began + ticks / self._ticks_per_second
-        if self._stopping.wait(max(0.0, due - self._monotonic())):
+        if self._stopping.wait(max(0.0, due - time.monotonic())):
             raise _StoppingError
-        self._batch_began = self._monotonic()
+        self._batch_began = time.monotonic()
 
 
-def _words(error: Exception) -> str:
+def _message(error: Exception) -> str:
     return str(error) if isinstance(error, GuaError) else f"unexpected {type(error).__name__}: {error}"
 
 
@@ -208,7 +206,7 @@ class PeriodicLanding(DeliveryThread):
             except Exception as error:  # noqa: BLE001 - such as no memory for a child process; it is tried again
                 if self._stopping.is_set():
                     return
-                self._watcher.failed(self._destination, _words(error))
+                self._watcher.failed(self._destination, _message(error))
                 wait = min(back_off, self._every_seconds)
                 back_off *= 2
             else:

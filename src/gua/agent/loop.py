@@ -37,15 +37,12 @@ class Watcher(Protocol):
 
     def ticked(self, tick: Tick, *, lateness_ms: int) -> None:
         """Handle a tick that was put into the spool."""
-        ...
 
     def skipped(self, reason: str, message: str, count: int = 1) -> None:
         """Handle ``count`` grid points without a tick."""
-        ...
 
     def alive(self) -> None:
         """Handle one pass of the loop, as a heartbeat."""
-        ...
 
 
 class SilentJobs:
@@ -108,7 +105,9 @@ class AgentEvents:
             self._changes.failed("calls", f"some calls failed, the rest goes on: {words}", kind=words)
         else:
             self._changes.works("calls", "all calls succeed again")
-        self._board.note(NO_ANSWER, _unanswered(tick))
+        hanging = sorted({error.call for error in tick.errors if error.code == NO_ANSWER})
+        message = f"the driver does not answer {', '.join(hanging)}: the values are unknown (nvidia-smi may hang, too)"
+        self._board.note(NO_ANSWER, message if hanging else None)
         self._allocations(tick)
         for each in self.also:
             each.ticked(tick, lateness_ms=lateness_ms)
@@ -163,14 +162,6 @@ class AgentEvents:
             each.alive()
 
 
-def _unanswered(tick: Tick) -> str | None:
-    """Return a message about calls that do not return, ``None`` if all do."""
-    calls = sorted({error.call for error in tick.errors if error.code == NO_ANSWER})
-    if not calls:
-        return None
-    return f"the driver does not answer {', '.join(calls)}: what only that tells is unknown (nvidia-smi may hang, too)"
-
-
 DRAIN_EVERY_MS: Final = 5_000
 _SMALLEST_PART: Final = 10
 
@@ -193,7 +184,7 @@ def step_ms(left_ms: int) -> int:
     return -(-left_ms // steps)
 
 
-_SAID: Final = {
+_MESSAGES: Final = {
     Outcome.RESTARTED: "the clock was set back by more than 10 minutes: ticks begin anew",
     Outcome.MARK_AHEAD: "the last tick was kept with a later time than this boot has reached: ticks begin anew",
     Outcome.WAITING: "the clock stands behind the last tick (it was set back): no tick until it has passed that one",
@@ -261,12 +252,15 @@ class Loop:
         except UnavailableError as error:
             self._watcher.skipped(DRIVER, str(error))
         except Exception as error:  # noqa: BLE001 - the next tick covers this time too, if the agent does not end
-            self._watcher.skipped(FAULT, f"a tick could not be made, the next one is tried: {_fault(error)}")
+            # The error and its place in the code, in one line for developers.
+            *_, last = traceback.extract_tb(error.__traceback__)
+            fault = f"unexpected {type(error).__name__}: {error} ({Path(last.filename).name}:{last.lineno})"
+            self._watcher.skipped(FAULT, f"a tick could not be made, the next one is tried: {fault}")
 
     def _make(self, *, lateness_ms: int) -> None:
         sample = self._sampler.sample(self._outbox.mark, lateness_ms=lateness_ms, health=self._health())
-        if sample.outcome in _SAID:
-            self._watcher.skipped(sample.outcome.value, _SAID[sample.outcome])
+        if sample.outcome in _MESSAGES:
+            self._watcher.skipped(sample.outcome.value, _MESSAGES[sample.outcome])
         if sample.tick is None:
             return
         self._outbox.put(sample.tick.ts_ms, self._encode(sample.tick), sample.mark)
@@ -284,9 +278,3 @@ class Loop:
             if step < left_ms:
                 self._cards.drain()
         return self._wait(0)
-
-
-def _fault(error: Exception) -> str:
-    """Return the error and its place in the code, in one line for developers."""
-    *_, last = traceback.extract_tb(error.__traceback__)
-    return f"unexpected {type(error).__name__}: {error} ({Path(last.filename).name}:{last.lineno})"

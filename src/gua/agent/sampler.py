@@ -14,9 +14,9 @@ from enum import StrEnum
 from typing import Any, Final, NamedTuple, Self
 
 from gua.core import idleness
-from gua.core.allocation import AllocationLook, CardKey, CardTick, Promise, Promises, SourceHealth
+from gua.core.allocation import AllocationLook, AllocationMatcher, CardAllocations, CardKey, CardTick, SourceHealth
 from gua.core.attribution import split_gpu_time
-from gua.core.idleness import GAP_MS, RESTART_GAP_MS, IdleCounter, IdleCounters, Key, advance, idle_ms, kept
+from gua.core.idleness import GAP_MS, RESTART_GAP_MS, IdleCounter, IdleCounters, Key, advance, idle_ms, with_absent
 from gua.core.ports import AllocationSources, CardReader, Clock, Mark, ProcessFacts, RawCard, UtilizationSample
 from gua.core.rules import Rules
 from gua.core.tick import (
@@ -185,7 +185,7 @@ class Idling:
             and (now.boot_id is not None or not is_restart)
         )
         return cls(
-            before=_on_the_clock_of(now, mark, is_restart=is_restart) if mark is not None and known else {},
+            before=_shifted_counters(now, mark, is_restart=is_restart) if mark is not None and known else {},
             ts_ms=now.ts_ms,
             gap_ms=RESTART_GAP_MS if is_restart else GAP_MS,
             longest_covered_ms=2 * interval_ms,
@@ -207,12 +207,11 @@ class Idling:
 
     def clocks(self) -> IdleCounters:
         """Return the idle counters after the tick."""
-        return kept(
-            self.before, self.now, self.ts_ms, max(self.gap_ms, self.longest_covered_ms) + self.longest_covered_ms
-        )
+        gap_ms = max(self.gap_ms, self.longest_covered_ms) + self.longest_covered_ms
+        return with_absent(self.before, self.now, self.ts_ms, gap_ms)
 
 
-def _on_the_clock_of(now: Mark, mark: Mark, *, is_restart: bool) -> IdleCounters:
+def _shifted_counters(now: Mark, mark: Mark, *, is_restart: bool) -> IdleCounters:
     """Return a mark's idle counters, shifted by how far the wall clock was set since, as the monotonic clock shows.
 
     A set-back while the agent ran is not corrected: no tick was made, but the agent was not absent either.
@@ -276,7 +275,7 @@ class Sampler:
         self._initial_pid_namespace = initial_pid_namespace
         self._besides = besides
         self._allocations = allocations
-        self._promises = Promises()
+        self._matcher = AllocationMatcher()
         self._last_look = _NOT_LOOKED_AT
         self._started = self._now()
         self._errors: Counter[tuple[str, str]] = Counter()
@@ -312,7 +311,7 @@ class Sampler:
         ticks = [self._card_tick(raw, covered.duration_ms, idling) for raw in raw_cards]
         look = self._look(raw_cards, ticks, now.ts_ms - covered.duration_ms, now.ts_ms)
         cards = tuple(
-            self._card(raw, tick, self._promise(tick, look, now.ts_ms), now.ts_ms, energy_known=energy_known)
+            self._card(raw, tick, self._match(tick, look, now.ts_ms), now.ts_ms, energy_known=energy_known)
             for raw, tick in zip(raw_cards, ticks, strict=True)
         )
         now = replace(now, clocks=idling.clocks())
@@ -347,12 +346,12 @@ class Sampler:
             self._last_look = AllocationLook(sources=tuple(SourceHealth(source=name, reason=reason) for name in names))
         return self._last_look
 
-    def _promise(self, card: CardTick, look: AllocationLook, ts_ms: int) -> Promise:
+    def _match(self, card: CardTick, look: AllocationLook, ts_ms: int) -> CardAllocations:
         try:
-            return self._promises.of(card, look, ts_ms=ts_ms)
+            return self._matcher.match(card, look, ts_ms=ts_ms)
         except Exception as error:  # noqa: BLE001 - as above, for an invalid allocation
             self._count([ReadError(call="allocation", code=type(error).__name__)])
-            return Promise(AllocationStatus.UNKNOWN)
+            return CardAllocations(AllocationStatus.UNKNOWN)
 
     def _now(self) -> Mark:
         return Mark(ts_ms=self._clock.wall_ms(), monotonic_ms=self._clock.monotonic_ms(), boot_id=self._clock.boot_id())
@@ -378,16 +377,22 @@ class Sampler:
             processes=split_gpu_time(gpu_time_ms, people, idling.idle_ms(reading.uuid, people, duration_ms)),
         )
 
-    def _card(self, raw: RawCard, tick: CardTick, promise: Promise, ts_ms: int, *, energy_known: bool) -> CardReading:
+    def _card(
+        self, raw: RawCard, tick: CardTick, allocated: CardAllocations, ts_ms: int, *, energy_known: bool
+    ) -> CardReading:
         reading = raw.reading
         used = cover(raw.samples, reading.utilization, start_ms=ts_ms - tick.duration_ms, end_ms=ts_ms)
-        has_idle_time = used.idle_ms is not None and idleness.is_told(
+        has_idle_time = used.idle_ms is not None and idleness.counts_as_idle(
             used.mean,
             encoder=reading.utilization_encoder,
             decoder=reading.utilization_decoder,
             processes=tick.processes,
         )
-        values: dict[str, Any] = promise._asdict()
+        # The counter's increase since the last tick, unknown across a reset of the counter.
+        before_mj, energy_mj = self._energy.get(reading.uuid), None
+        if energy_known and before_mj is not None and reading.energy_total_mj is not None:
+            energy_mj = reading.energy_total_mj - before_mj if reading.energy_total_mj >= before_mj else None
+        values: dict[str, Any] = allocated._asdict()
         if has_idle_time and used.idle_ms is not None:
             idle = idleness.in_steps(used.idle_ms, used.idle_mj, used.powered_ms, interval_ms=self._origin.interval_ms)
             values |= zip(("idle_time_ms", "idle_energy_mj", "idle_energy_coverage_ms"), idle, strict=True)
@@ -403,17 +408,10 @@ class Sampler:
             utilization=used.mean,
             utilization_max=used.largest,
             utilization_coverage_ms=used.coverage_ms,
-            energy_mj=self._energy_spent(reading) if energy_known else None,
-            processes=tick.processes if promise.allocation is None else self._promises.labelled(tick),
+            energy_mj=energy_mj,
+            processes=tick.processes if allocated.allocation is None else self._matcher.labelled(tick),
             **values,
         )
-
-    def _energy_spent(self, reading: CardReading) -> int | None:
-        """Return the counter's increase since the last tick [mJ], ``None`` across a reset of the counter."""
-        before = self._energy.get(reading.uuid)
-        if before is None or reading.energy_total_mj is None or reading.energy_total_mj < before:
-            return None
-        return reading.energy_total_mj - before
 
     def _count(self, errors: Sequence[ReadError]) -> None:
         for error in errors:

@@ -293,7 +293,7 @@ def _reservations(
 
     askers = Askers(processes, lambda uid: owners.name(uid) or str(uid))
     surroundings = Surroundings(
-        probe=candidates.read, start_ticks=askers.start_ticks, boot_id=processes.boot_id(), tell=tell
+        probe=candidates.read, start_ticks=askers.start_ticks, boot_id=processes.boot_id(), log=tell
     )
     desk = Desk(home.reservations, surroundings, idle_release_ms=idle_release_ms)
     try:

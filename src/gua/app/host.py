@@ -110,12 +110,15 @@ def open_host(
             models=models,
         )
 
+    stopping = signals.stop_requested
     return Host(
-        cards=NvmlReader(clock, call_limit_seconds=limit_seconds, stopping=signals.asked, with_activity=activity),
+        cards=NvmlReader(
+            clock, call_limit_seconds=limit_seconds, stopping=signals.stop_requested, with_activity=activity
+        ),
         processes=identity(_served_models(host) if detect_models and seen_by_host else None),
         # Separate readers, as reservations run in other threads than ticks; the first request opens the driver.
         candidates=Candidates(
-            NvmlReader(clock, call_limit_seconds=limit_seconds, stopping=signals.asked),
+            NvmlReader(clock, call_limit_seconds=limit_seconds, stopping=stopping),
             identity(),
             seen_by_host=seen_by_host,
         ),

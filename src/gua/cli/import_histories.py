@@ -141,25 +141,25 @@ def gua_sqlite(
 
 def _summary_of_histories(histories: Histories, *, given: bool) -> Iterator[str]:
     """Return what was imported, what was left out and what had to be assumed, a line each."""
-    taken = histories.taken
+    counts = histories.counts
     hosts = histories.hosts
     where = f"host {safe(hosts[0])}" if len(hosts) == 1 else f"{len(hosts)} hosts"
-    yield f"imported  {plural(taken.card_ticks, 'card tick')} of {plural(histories.cards, 'card')} on {where}"
-    yield f"time      {to_rfc3339(taken.first_ms)} to {to_rfc3339(taken.last_ms)}"
+    yield f"imported  {plural(counts.card_ticks, 'card tick')} of {plural(histories.cards, 'card')} on {where}"
+    yield f"time      {to_rfc3339(counts.first_ms)} to {to_rfc3339(counts.last_ms)}"
     yield f"interval  {', '.join(format_duration(interval) for interval in histories.intervals_ms)}"
-    yield f"processes {plural(taken.processes, 'row')}"
+    yield f"processes {plural(counts.processes, 'row')}"
     contents = histories.contents
-    if taken.duplicates:
-        yield f"repeated  {plural(taken.duplicates, 'row')} stood in another file as well and count once"
-    left_out = sum(content.process_rows for content in contents) - taken.processes
-    if left_out and not taken.duplicates:
+    if counts.duplicates:
+        yield f"repeated  {plural(counts.duplicates, 'row')} stood in another file as well and count once"
+    left_out = sum(content.process_rows for content in contents) - counts.processes
+    if left_out and not counts.duplicates:
         yield f"left out  {plural(left_out, 'process row')} of no sample of a card"
     if any(content.without_interval for content in contents):
         why = "given with --interval" if given else "the median distance of a card's rows; --interval sets another"
         yield f"assumed   the interval of rows that belong to no run of the daemon ({why})"
-    if taken.lists_unknown:
+    if counts.lists_unknown:
         yield (
-            f"unknown   the processes of {plural(taken.lists_unknown, 'card tick')}: the list could not be read, or "
+            f"unknown   the processes of {plural(counts.lists_unknown, 'card tick')}: the list could not be read, or "
             "nothing tells whether it could"
         )
 

@@ -80,7 +80,7 @@ def send_when_due(ticks: Iterator[Tick], spool: Spool, landing: Landing, alive: 
     """Spool each tick when its time has come, and deliver, until asked to stop or 366 days are over."""
     upcoming = next(ticks, None)
     trouble: str | None = None
-    while upcoming is not None and not signals.asked():
+    while upcoming is not None and not signals.stop_requested():
         due: list[Tick] = []
         while upcoming is not None and upcoming.ts_ms <= now_ms() and len(due) < BATCH_TICKS:
             due.append(upcoming)

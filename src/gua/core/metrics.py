@@ -50,10 +50,7 @@ class StoredColumn:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Metric:
-    """One metric. ``attributes`` are those of its points beyond the attributes shared by all points of the subject.
-
-    ``is_stored`` is false for metrics that the store omits, because its views compute them from ticks.
-    """
+    """One metric. ``attributes`` are those of its points beyond the attributes shared by all points of the subject."""
 
     name: str
     subject: Subject
@@ -62,13 +59,10 @@ class Metric:
     description: str
     attributes: tuple[str, ...] = ()
     columns: tuple[StoredColumn, ...] = ()
-    is_stored: bool = True
 
 
-CARD_ATTRIBUTES: Final = ("hw.id",)
 PROCESS_ATTRIBUTES: Final = ("hw.id", "process.pid", "process.creation.time", "process.owner", "gua.process.comm")
 ALLOCATION_ATTRIBUTES: Final = ("hw.id", "gua.allocation.source", "gua.allocation.id")
-SOURCE_ATTRIBUTES: Final = ("gua.allocation.source",)
 _GPU = (("hw.type", "gpu"),)
 CARD_FACTS: Final = {
     "hw.name": "name",
@@ -363,7 +357,6 @@ PROCESS_IDLE_DURATION: Final = _process_gauge(
     "Time of the consecutive idle ticks that end with this one, 0 if the process is active; continues "
     "across restarts of the agent. Absent if it is unknown whether the process idles, and for ignored processes. "
     "Not stored: gua.idle_streaks has it.",
-    is_stored=False,
 )
 PROCESS_INFO: Final = _process_gauge(
     "gua.process.info",

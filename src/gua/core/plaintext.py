@@ -75,7 +75,7 @@ def ascii_only(text: str) -> str:
 def _clean(text: str) -> str:
     if text.isascii() and text.isprintable():
         return " ".join(text.split())
-    kept: list[str] = []
+    cleaned: list[str] = []
     marks = 0
     for character in " ".join(text.split()):
         category = unicodedata.category(character)
@@ -83,8 +83,8 @@ def _clean(text: str) -> str:
             continue
         marks = marks + 1 if category in _NO_WIDTH else 0
         if marks <= _MARKS_PER_LETTER:  # stacked marks overwrite the lines above and below
-            kept.append(character)
-    return " ".join("".join(kept).split())
+            cleaned.append(character)
+    return " ".join("".join(cleaned).split())
 
 
 def _cells_of(character: str) -> int:
@@ -94,9 +94,9 @@ def _cells_of(character: str) -> int:
 
 
 def _head(text: str, width: int) -> str:
-    taken = 0
+    used = 0
     for position, character in enumerate(text):
-        taken += _cells_of(character)
-        if taken > width:
+        used += _cells_of(character)
+        if used > width:
             return text[:position]
     return text

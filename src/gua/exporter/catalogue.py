@@ -244,14 +244,14 @@ def add_source(made: Mapping[str, Family], source: AllocationSourceReading, coun
 
 def _allocation_labels(uuid: str, allocation: AllocationReading) -> Labels:
     names = [*zip(metrics.ALLOCATION_ATTRIBUTES, (uuid, allocation.source, allocation.id), strict=True)]
-    return labels_of([*names, *((name, getattr(allocation, fields.ALLOCATION_INFO[name])) for name in _NAMED)])
+    return labels_of([*names, *((name, getattr(allocation, metrics.ALLOCATION_FACTS[name])) for name in _NAMED)])
 
 
 def _allocation_info(allocation: AllocationReading) -> Labels:
     """Return the attributes of an allocation for its info metric only: those that its other series lack."""
     return labels_of(
         (name, fields.moment(value) if key in fields.MOMENTS else value)
-        for name, key in fields.ALLOCATION_INFO.items()
+        for name, key in metrics.ALLOCATION_FACTS.items()
         if name not in _NAMED
         for value in [getattr(allocation, key)]
     )
@@ -322,7 +322,7 @@ class Catalogue:
             series.add_field(made, each, getattr(card, each.name))
         if card.failed is not None:
             _add(made, metrics.STATUS, int(not card.failed), series.labels | labels_of(fields.STATUS_OK))
-        info = labels_of((key, _text(getattr(card, name))) for key, name in fields.CARD_INFO.items())
+        info = labels_of((key, _text(getattr(card, name))) for key, name in metrics.CARD_FACTS.items())
         _add(made, metrics.INFO, 1, series.labels | info)
         _add(made, metrics.PROCESS_UTILIZATION_MAX, busiest(card.processes), series.labels)
         if card.process_list is ProcessList.KNOWN:
@@ -370,7 +370,7 @@ def _process_labels(uuid: str, process: ProcessReading) -> Labels:
         ("process.creation.time", fields.moment(process.created_ms)),
         ("process.owner", process.owner),
         ("gua.process.comm", process.comm),
-        *((name, getattr(process, fields.PROCESS_INFO[name])) for name in _HOLDER),
+        *((name, getattr(process, metrics.PROCESS_FACTS[name])) for name in _HOLDER),
     ]
     return labels_of(values)
 
@@ -379,7 +379,7 @@ def _add_process(made: dict[str, Family], duration_ms: int, process: ProcessRead
     series.add_field(made, _PROCESS_DURATION, duration_ms)
     for each in fields.PROCESS_FIELDS:
         series.add_field(made, each, getattr(process, each.name))
-    info = labels_of((key, getattr(process, name)) for key, name in fields.PROCESS_INFO.items() if key not in _HOLDER)
+    info = labels_of((key, getattr(process, name)) for key, name in metrics.PROCESS_FACTS.items() if key not in _HOLDER)
     _add(made, metrics.PROCESS_INFO, 1, series.labels | info)
     if process.type is not ProcessType.IGNORED:
         state = process_state(ratio(process.utilization), _SHIPPED)

@@ -76,7 +76,7 @@ def _bracketed(text: str) -> str:
     return f"{scheme}{separator}{netloc}{slash}{path}"
 
 
-def items_of(body: bytes) -> list[dict[str, Any]]:
+def parse_pod_list(body: bytes) -> list[dict[str, Any]]:
     """Return the items of a PodList, not yet validated. Raises ValueError for anything but a PodList."""
     try:
         pod_list = json.loads(body)
@@ -219,7 +219,7 @@ class _TimedSocket(ssl.SSLSocket):
         return super().recv_into(*arguments, **more)
 
 
-def ask(kubelet: Kubelet, account: Path = SERVICE_ACCOUNT, *, all_seconds: float = _ALL_SECONDS) -> bytes:
+def fetch_pods(kubelet: Kubelet, account: Path = SERVICE_ACCOUNT, *, all_seconds: float = _ALL_SECONDS) -> bytes:
     """Return the body of the kubelet's response, at most 8 MiB, within ``all_seconds`` of the connection.
 
     The service account's token is read again each time. Proxies and redirects are not followed, so that the token goes
@@ -291,7 +291,7 @@ class PodNames:
         self,
         kubelet: Kubelet,
         *,
-        fetch: Callable[[Kubelet], bytes] = ask,
+        fetch: Callable[[Kubelet], bytes] = fetch_pods,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self.kubelet = kubelet
@@ -301,7 +301,7 @@ class PodNames:
         self._pods: dict[str, ListedPod] = {}
         self._in_vain: set[_Key] = set()
         self._wanted: set[_Key] = set()
-        self._asked_at = -math.inf
+        self._queried_at = -math.inf
         self._working = False
         self.trouble: str | None = None
         self._errors: list[ReadError] = []
@@ -329,12 +329,12 @@ class PodNames:
         """Set a callback for when a list has a new pod; it is called in a background thread."""
         self._listener = listener
 
-    def ask(self) -> tuple[ListedPod, ...]:
+    def query(self) -> tuple[ListedPod, ...]:
         """Query the list in the caller's thread; return its valid pods. Raises GuaError, also if one pod is invalid."""
         with self._lock:
             wanted, self._wanted = self._wanted, set()
         try:
-            items = items_of(self._fetch(self.kubelet))
+            items = parse_pod_list(self._fetch(self.kubelet))
             pods = list(map(read_pod, items))
         except KubeletError as error:
             self._failed(error.code, str(error))
@@ -344,7 +344,7 @@ class PodNames:
             self._failed("fault", f"unexpected {type(error).__name__}")
         known = tuple(pod for pod in pods if pod is not None)
         with self._lock:
-            self._asked_at = self._monotonic()
+            self._queried_at = self._monotonic()
             self.trouble = None
             self._learn(known, wanted)
         if len(known) < len(pods):
@@ -353,7 +353,7 @@ class PodNames:
 
     def _failed(self, code: str, message: str) -> NoReturn:
         with self._lock:
-            self._asked_at = self._monotonic()
+            self._queried_at = self._monotonic()
             self.trouble = f"pods have ids but no names: {self.kubelet}: {message}"
             self._errors.append(ReadError(call=CALL, code=code))
         raise TransientError(message) from None
@@ -370,7 +370,7 @@ class PodNames:
         if self._working:
             return
         again = key in self._in_vain or self.trouble is not None
-        if self._monotonic() - self._asked_at < (AGAIN_SECONDS if again else NEW_SECONDS):
+        if self._monotonic() - self._queried_at < (AGAIN_SECONDS if again else NEW_SECONDS):
             return
         self._start()
 
@@ -386,7 +386,7 @@ class PodNames:
             before = set(self._pods)
         try:
             with contextlib.suppress(GuaError):
-                self.ask()
+                self.query()
         finally:
             with self._lock:
                 self._working = False

@@ -248,7 +248,7 @@ class Timestamps:
             shown = "missing" if is_unknown(cell) else repr(cell)
             msg = f"timestamp is {shown}, not a time such as 2026/03/25 04:47:19.043 or 2026-03-25T04:47:19Z"
             raise ValueError(msg)  # noqa: TRY004 - same error for any type of cell
-        # Of seconds, milli-, micro- and nanoseconds only one is between 2000 and 2200.
+        # Only one of seconds, milli-, micro- and nanoseconds is between 2000 and 2200.
         for per_ms, scale in ((1, 1000), (1, 1), (1000, 1), (1_000_000, 1)):
             if _MIN_MS <= number * scale / per_ms <= _MAX_MS:
                 unix_ms = number * scale // per_ms if isinstance(number, int) else int(number * scale / per_ms + 1e-4)

@@ -15,8 +15,7 @@ from google.rpc.status_pb2 import Status
 
 from gua.core.errors import DataError, GuaError, TransientError, UnavailableError, UsageError
 from gua.core.plaintext import safe
-from gua.otlp import answer
-from gua.otlp.answer import Acceptance
+from gua.otlp.answer import Acceptance, parse_acceptance
 from gua.otlp.endpoint import Settings
 
 USER_AGENT: Final = "gua"
@@ -59,14 +58,14 @@ class GrpcTransport:
 
         try:
             call = self._connected().unary_unary(_METHOD)
-            said: bytes = call(
+            response: bytes = call(
                 body, metadata=tuple(self._settings.headers.items()), timeout=self._settings.timeout_seconds
             )
         except RpcError as error:
             raise self._refusal(error) from error
         except ValueError as error:  # grpc raises it for a call on a channel that close() closed meanwhile
             raise self._stopped() from error
-        return answer.taken(said)
+        return parse_acceptance(response)
 
     def close(self) -> None:
         """Cancel the call in progress and close the channel."""
@@ -120,19 +119,10 @@ class GrpcTransport:
     def _unavailable(self, error: Any, details: str) -> UnavailableError:  # noqa: ANN401 - as above
         shown, hint = self._settings.shown, self._settings.hint
         if self._settings.secure and _UNTRUSTED.search(details):
-            msg = (
-                f"{shown}: its certificate is not trusted ({_last(details)}): "
-                "set OTEL_EXPORTER_OTLP_CERTIFICATE to the certificate of its authority, or correct the host name"
-            )
-            return UnavailableError(msg)
-        if self._settings.secure and _CLIENT_CERTIFICATE.search(details):
-            msg = (
-                f"{shown} wants a client certificate ({_last(details)}): "
-                "set OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE and OTEL_EXPORTER_OTLP_CLIENT_KEY"
-            )
-            return UnavailableError(msg)
-        if self._settings.secure and _TLS.search(details):
-            return UnavailableError(f"{shown}: TLS failed ({_last(details)}): does it speak https?{hint}")
+            return self._settings.untrusted(_last(details))
+        wants_certificate = _CLIENT_CERTIFICATE.search(details) is not None
+        if self._settings.secure and (wants_certificate or _TLS.search(details)):
+            return self._settings.tls_failed(_last(details), client_certificate=wants_certificate)
         if _NOT_GRPC.search(details):
             msg = f"what {shown} answers is not gRPC: check the port{hint or self._settings.other_protocol}"
             return TransientError(msg)
@@ -177,18 +167,14 @@ def _last(details: str) -> str:
 
 def _retry_after_seconds(error: Any) -> float | None:  # noqa: ANN401 - as above
     """Return the delay [s] of the RetryInfo in the status details or in its own metadata key; ``None`` without one."""
-    trailing = dict(error.trailing_metadata() or ())
+    trailing, info = dict(error.trailing_metadata() or ()), RetryInfo()
     try:
         if beside := trailing.get("google.rpc.retryinfo-bin"):
-            return _delay_seconds(RetryInfo.FromString(beside))
-        for detail in Status.FromString(trailing.get("grpc-status-details-bin", b"")).details:
-            info = RetryInfo()
-            if detail.Unpack(info):
-                return _delay_seconds(info)
+            info.ParseFromString(beside)
+        else:
+            status = Status.FromString(trailing.get("grpc-status-details-bin", b""))
+            if not any(detail.Unpack(info) for detail in status.details):
+                return None
     except DecodeError:
         return None
-    return None
-
-
-def _delay_seconds(info: RetryInfo) -> float:
     return float(max(info.retry_delay.seconds + info.retry_delay.nanos / 1e9, 0.0))

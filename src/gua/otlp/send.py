@@ -12,7 +12,7 @@ from gua.core.batches import in_batches
 from gua.core.errors import DataError, TransientError, UnavailableError
 from gua.core.ports import SpooledTick
 from gua.otlp.answer import Acceptance
-from gua.otlp.endpoint import Settings, check_files, read_settings
+from gua.otlp.endpoint import check_files, read_settings
 from gua.state.compression import decompress
 from gua.state.enrollment import Enrollment
 
@@ -34,7 +34,6 @@ class Transport(Protocol):
 
         Concatenated protobuf messages of one type are their merge: one request with all resources.
         """
-        ...
 
     def send(self, body: bytes) -> Acceptance:
         """Send once, within the timeout.
@@ -42,11 +41,9 @@ class Transport(Protocol):
         Raises TransientError for a temporary failure, DataError if the content is refused, and UnavailableError if
         every request would fail with these settings.
         """
-        ...
 
     def close(self) -> None:
         """Close the connections."""
-        ...
 
 
 class OtlpEndpoint:
@@ -132,10 +129,10 @@ class OtlpEndpoint:
     def _attempt(self, body: bytes) -> None:
         if self._closed.is_set():
             raise UnavailableError(f"cannot reach {self.shown} (delivery was stopped)")
-        taken = self._transport.send(body)
-        self.rejected_points += taken.rejected_points
-        if taken.rejected_points or taken.reason:
-            self.rejected_reason = taken.reason
+        acceptance = self._transport.send(body)
+        self.rejected_points += acceptance.rejected_points
+        if acceptance.rejected_points or acceptance.reason:
+            self.rejected_reason = acceptance.reason
 
 
 def open_endpoint(
@@ -158,7 +155,17 @@ def open_endpoint(
     settings = read_settings(url, environ, enrollment)
     if settings.secure:
         check_files(settings)
-    return OtlpEndpoint(_transport(settings), settings.shown, patience_seconds=patience_seconds, sleep=sleep)
+    # Imports only the protocol in use: each takes 15 to 25 MB.
+    transport: Transport
+    if settings.protocol == "grpc":
+        from gua.otlp.over_grpc import GrpcTransport  # noqa: PLC0415 - see above
+
+        transport = GrpcTransport(settings)
+    else:
+        from gua.otlp.over_http import HttpTransport  # noqa: PLC0415 - see above
+
+        transport = HttpTransport(settings)
+    return OtlpEndpoint(transport, settings.shown, patience_seconds=patience_seconds, sleep=sleep)
 
 
 def send_with_retry(
@@ -188,14 +195,3 @@ def send_with_retry(
                 raise
             sleep(wait)
             bound = min(bound * 2, _LONGEST_SECONDS)
-
-
-def _transport(settings: Settings) -> Transport:
-    # Imports only the protocol in use: each takes 15 to 25 MB.
-    if settings.protocol == "grpc":
-        from gua.otlp.over_grpc import GrpcTransport  # noqa: PLC0415 - see above
-
-        return GrpcTransport(settings)
-    from gua.otlp.over_http import HttpTransport  # noqa: PLC0415 - see above
-
-    return HttpTransport(settings)

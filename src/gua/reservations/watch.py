@@ -130,7 +130,7 @@ class Watch:
                     if ending is not None:
                         self._end(held.reservation.id, ending)
                 except (GuaError, OSError) as error:
-                    self._host.tell(f"a reservation could not be looked at: {error}")
+                    self._host.log(f"a reservation could not be checked: {error}")
                     continue
                 if ending is None and held.due is not None:
                     waits.append(held.due - boot_now)
@@ -157,7 +157,7 @@ class Watch:
         try:
             cards = {candidate.uuid: candidate for candidate in self._host.probe()}
         except GuaError as error:
-            self._host.tell(f"the cards could not be looked at for a command that ended or began: {error}")
+            self._host.log(f"the cards could not be checked for a command that ended or began: {error}")
             cards = None
         with self._lock:
             for held in left:
@@ -171,15 +171,15 @@ class Watch:
             for held in fresh:
                 held.race_at = None
                 if cards is not None:
-                    self._tell_race(held, [cards[card] for card in held.reservation.cards if card in cards])
+                    self._log_race(held, [cards[card] for card in held.reservation.cards if card in cards])
 
-    def _tell_race(self, held: Held, cards: Sequence[Candidate]) -> None:
+    def _log_race(self, held: Held, cards: Sequence[Candidate]) -> None:
         """Log who else was on a card one second after its grant. The reservation stays, and no process is killed."""
         mine = held.reservation
         others = [each for each in cards if each.held_by and not (_is_on(mine, each) and len(each.uids) == 1)]
         if others and self._held.get(mine.id) is held:
             held.raced = "; ".join(f"GPU {each.index}: {each.held_by}" for each in others)
-            self._host.tell(f"a second after {mine.owner} was given cards, others were on them, too: {held.raced}")
+            self._host.log(f"a second after {mine.owner} was given cards, others were on them, too: {held.raced}")
 
     def _over(self, held: Held, now: float, boot_now: float) -> Ending | None:
         """Return why a reservation is over, else ``None``; ``now`` is monotonic, ``boot_now`` boot clock, both [s]."""

@@ -101,9 +101,9 @@ def process(
     program: Program, begun_ms: int, *, seed: int, memory_bytes: int | None, utilization: float | None
 ) -> ProcessReading:
     """Return the process of ``program`` since ``begun_ms`` [Unix ms], without its share of GPU time."""
-    given = start(program, begun_ms, seed)
+    started = start(program, begun_ms, seed)
     return ProcessReading(
-        pid=given.pid,
+        pid=started.pid,
         type=program.type,
         created_ms=begun_ms,
         owner=program.owner,
@@ -112,9 +112,9 @@ def process(
         memory_bytes=memory_bytes,
         utilization=utilization,
         systemd_unit=program.unit,
-        container_id=given.container_id,
-        pod_uid=given.pod_uid,
-        slurm_job_id=given.slurm_job_id,
+        container_id=started.container_id,
+        pod_uid=started.pod_uid,
+        slurm_job_id=started.slurm_job_id,
     )
 
 

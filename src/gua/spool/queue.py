@@ -6,7 +6,7 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self, TypeVar
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, Self, TypeVar
 from gua.core.ports import Mark, SpooledTick
 from gua.spool.database import Database
 from gua.spool.errors import DamagedError
-from gua.spool.schema import DELIVERED, DELIVERED_MS, DROPPED, REFUSED, REPAIRS, UNKNOWN_LOSSES, add, pragma, put
+from gua.spool.schema import DELIVERED, DELIVERED_MS, DROPPED, REFUSED, REPAIRS, UNKNOWN_LOSSES, add, pragma
 from gua.spool.stats import SpoolStats, acknowledged, depth, stats
 from gua.state.compression import compress, decompress
 
@@ -98,12 +98,6 @@ class Spool:
         with self._lock:
             self._newest_id = self._write(work)
 
-    def extend(self, ticks: Iterable[tuple[int, bytes]]) -> int:
-        """Store encoded ticks (Unix ms, request) in one transaction, all or none; return their number."""
-        blobs = [(ts_ms, len(raw), compress(raw)) for ts_ms, raw in ticks]
-        self.append_blobs(blobs)
-        return len(blobs)
-
     def mark(self) -> Mark | None:
         """Return the last stored mark; ``None`` without one."""
 
@@ -139,7 +133,8 @@ class Spool:
                 return False
             if delivered := _delivered(database, destination, before_id, up_to_id):
                 add(database, DELIVERED + destination, delivered)
-                put(database, DELIVERED_MS + destination, time.time_ns() // 1_000_000)
+                now_ms = time.time_ns() // 1_000_000
+                database.execute("INSERT OR REPLACE INTO counters VALUES (?, ?)", (DELIVERED_MS + destination, now_ms))
             database.execute("UPDATE destinations SET acknowledged_id = ? WHERE name = ?", (up_to_id, destination))
             return _delete_acknowledged(database) and _is_large(database)
 
@@ -164,18 +159,6 @@ class Spool:
             add(database, REFUSED + destination, new)
 
         self._write(work)
-
-    def refused(self, destination: str) -> list[tuple[SpooledTick, str]]:
-        """Return the refused ticks still stored, oldest first, each with its reason."""
-
-        def work(database: sqlite3.Connection) -> list[tuple[SpooledTick, str]]:
-            rows = database.execute(
-                "SELECT id, ts_ms, raw_length, blob, reason FROM refused WHERE destination = ? ORDER BY id",
-                (destination,),
-            ).fetchall()
-            return [(_tick(row[:4]), str(row[4])) for row in rows]
-
-        return self._read(work)
 
     def depth(self, destination: str) -> int:
         """Return the number of ticks pending for ``destination``."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from gua.allocation.sources import Opener, look_around, open_sources
+from gua.allocation.sources import Opener, detect_sources, open_sources
 from gua.app.doctor.finding import Finding, ok, skipped, warning
 from gua.app.local_agent import first_answer, places
 from gua.app.settings import PATIENCE_SECONDS, settle
@@ -34,7 +34,7 @@ def check_allocation(
 
     ``status`` returns the agent's status object, ``None`` without an agent. Raises what ``status`` and ``cards`` raise.
     """
-    found = dict(look_around(openers))
+    found = dict(detect_sources(openers))
     told = status()
     looked_at = None if told is None else told.get("allocation_sources")
     if told is None or not isinstance(looked_at, list):
