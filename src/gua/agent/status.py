@@ -174,13 +174,19 @@ class Board:
 
     def status(self) -> dict[str, Any]:
         """Return the status object "gua.status/1": times RFC 3339 UTC, ages in seconds, unknown as None."""
-        figures = self._spool_figures()
+        try:
+            figures = self._spool()
+        except GuaError as error:
+            figures = SpoolFigures(ticks=None, bytes=None, in_memory_ticks=None, dropped_ticks=None, trouble=str(error))
+        trouble = figures.trouble and figures.trouble[:_LONGEST_TEXT]
         with self._lock:  # only the copy needs the lock: the loop must not wait for the rest
             now = self._now()
             state = replace(self._state, skipped=self._state.skipped.copy(), conditions=dict(self._state.conditions))
             destinations = [replace(one) for one in self._destinations.values()]
         uptime = self._age(self._born, now)
         age = None if state.last is None else self._age(state.last.seen, now)
+        errors = () if state.last is None or state.last.tick.agent is None else state.last.tick.agent.errors
+        most = sorted(errors, key=lambda error: (-error.count, error.call, error.code))[:_MOST_ERRORS]
         return {
             "schema": SCHEMA,
             "running": True,
@@ -207,8 +213,8 @@ class Board:
                 "dropped_ticks": figures.dropped_ticks,
             },
             "destinations": [self._delivery(one, figures, now) for one in destinations],
-            "errors": _errors(state.last),
-            "conditions": list(dict.fromkeys(filter(None, [*state.conditions.values(), figures.trouble]))),
+            "errors": [{"call": error.call, "code": error.code, "count": error.count} for error in most],
+            "conditions": list(dict.fromkeys(filter(None, [*state.conditions.values(), trouble]))),
             "rules": {name: getattr(_SHIPPED, name) for name in field_names(Rules, "active_from")},
             "allocation_notes": [state.conditions[key] for key in ALLOCATION_NOTES if key in state.conditions],
             "allocation_sources": [
@@ -235,13 +241,6 @@ class Board:
         """Return the seconds since a time, by the clock that advanced more: CLOCK_MONOTONIC stops in suspend."""
         return max(now.monotonic_ms - then.monotonic_ms, now.wall_ms - then.wall_ms, 0) / 1000
 
-    def _spool_figures(self) -> SpoolFigures:
-        try:
-            figures = self._spool()
-        except GuaError as error:
-            figures = SpoolFigures(ticks=None, bytes=None, in_memory_ticks=None, dropped_ticks=None, trouble=str(error))
-        return replace(figures, trouble=figures.trouble and figures.trouble[:_LONGEST_TEXT])
-
     def _delivery(self, destination: _Destination, figures: SpoolFigures, now: _Moment) -> dict[str, Any]:
         name, error_time = destination.name, destination.last_error_time
         waiting, oldest_ms = figures.waiting.get(name), figures.oldest_ms.get(name)
@@ -267,9 +266,3 @@ def _source(before: _Source | None, reason: str | None, now: _Moment) -> _Source
     same = before is not None and (before.reason is None) is (reason is None)
     reason = None if reason is None else reason[:_LONGEST_TEXT]
     return _Source(reason=reason, since=before.since if before is not None and same else now)
-
-
-def _errors(last: _LastTick | None) -> list[dict[str, Any]]:
-    counts = () if last is None or last.tick.agent is None else last.tick.agent.errors
-    most = sorted(counts, key=lambda error: (-error.count, error.call, error.code))[:_MOST_ERRORS]
-    return [{"call": error.call, "code": error.code, "count": error.count} for error in most]

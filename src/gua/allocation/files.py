@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
@@ -266,34 +266,29 @@ def find_cards(
             )
 
 
+@dataclass(eq=False)
 class FilesReader:
     """Reader of the folder's files, except those for whose names ``without`` returns true: another reader's."""
 
     name = FILES
 
-    def __init__(
-        self,
-        folder: AllocationFolder,
-        *,
-        without: Callable[[str], bool] = lambda _: False,
-        conf: GresConf,
-    ) -> None:
-        self._folder = folder
-        self._without = without
-        self._conf = conf
+    folder: AllocationFolder
+    _: KW_ONLY
+    without: Callable[[str], bool] = lambda _: False
+    conf: GresConf
 
     def look(self, since_ms: int, now_ms: int, cards: Sequence[CardKey]) -> ReaderLook:
         """Return the allocations. A bad file or unknown card makes the source fail, but other files still count."""
-        look = self._folder.look(since_ms, now_ms)
+        look = self.folder.look(since_ms, now_ms)
         if look.reason is not None:
             return ReaderLook(reason=look.reason)
         table = CardTable(cards)
-        self._conf.refresh()
-        own = {name: each for name, each in look.allocations.items() if not self._without(name)}
+        self.conf.refresh()
+        own = {name: each for name, each in look.allocations.items() if not self.without(name)}
         files, wrong = merge({name: each for name, each in own.items() if not each.is_to_come(now_ms)}, since_ms)
-        troubles = [f"{name}: {why}" for name, why in sorted(look.bad.items()) if not self._without(name)]
+        troubles = [f"{name}: {why}" for name, why in sorted(look.bad.items()) if not self.without(name)]
         troubles += [] if wrong is None else [wrong]
-        return ReaderLook(allocations=tuple(find_cards(files, self._conf, table, troubles)), reason=summarize(troubles))
+        return ReaderLook(allocations=tuple(find_cards(files, self.conf, table, troubles)), reason=summarize(troubles))
 
     def close(self) -> None:
         """Do nothing: this reader has no thread."""

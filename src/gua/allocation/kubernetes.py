@@ -8,7 +8,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -92,6 +92,7 @@ _YOUNG_SECONDS: Final = 30.0
 _NO_LIST: Final = "kubernetes: pods of processes and users of allocated cards are unknown: see --kubelet"
 
 
+@dataclass(eq=False)
 class KubernetesReader:
     """Queries the kubelet in its own thread, and reports the last answer.
 
@@ -105,20 +106,14 @@ class KubernetesReader:
 
     name = SOURCE
 
-    def __init__(
-        self,
-        query_devices: Callable[[], tuple[tuple[PodDevices, ...], float | None]],
-        pods: PodList | None = None,
-        *,
-        own_pod: Place | None = None,
-        folders: Callable[[], tuple[ListedPod, ...]] = tuple,
-        monotonic: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._query_devices = query_devices
-        self._pods = pods
-        self._own_pod = own_pod
-        self._folders = folders
-        self._monotonic = monotonic
+    query_devices: Callable[[], tuple[tuple[PodDevices, ...], float | None]]
+    pods: PodList | None = None
+    _: KW_ONLY
+    own_pod: Place | None = None
+    folders: Callable[[], tuple[ListedPod, ...]] = tuple
+    monotonic: Callable[[], float] = time.monotonic
+
+    def __post_init__(self) -> None:
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
         self._answer: KubeletAnswer | None = None
@@ -134,8 +129,8 @@ class KubernetesReader:
 
     def begin(self) -> None:
         """Start the thread."""
-        if self._pods is not None:
-            self._pods.listen(self.hurry)
+        if self.pods is not None:
+            self.pods.listen(self.hurry)
         self._thread = threading.Thread(target=self._work, name="gua-kubernetes", daemon=True)
         with contextlib.suppress(RuntimeError):  # process limit reached: the next look tries again
             self._thread.start()
@@ -154,7 +149,7 @@ class KubernetesReader:
 
     def query(self) -> None:
         """Query the kubelet now and store the answer or the failure. Never raises GuaError."""
-        begun = self._monotonic()
+        begun = self.monotonic()
         try:
             answer = self._query(begun)
         except GuaError as error:
@@ -167,16 +162,16 @@ class KubernetesReader:
     def _query(self, begun: float) -> KubeletAnswer:
         devices, age_seconds, notes, doubt = None, None, list[str](), None
         try:
-            devices, age_seconds = self._query_devices()
+            devices, age_seconds = self.query_devices()
         except NoSocketError as error:
-            if self._pods is None:
+            if self.pods is None:
                 raise
             notes.append(f"kubernetes: {error}: allocated cards are counted by limits of pods")
         listed = self._pod_list(devices)
-        if devices is not None and not listed and self._pods is None:
+        if devices is not None and not listed and self.pods is None:
             notes.append(_NO_LIST)
-        if self._own_pod is not None:
-            if self._own_pod not in {each.place for each in (listed if devices is None else devices)}:
+        if self.own_pod is not None:
+            if self.own_pod not in {each.place for each in (listed if devices is None else devices)}:
                 doubt = "the kubelet does not list all pods: the agent's is missing"
         elif age_seconds is not None and 0 <= age_seconds < _YOUNG_SECONDS:
             doubt = f"the kubelet was started {age_seconds:.0f} s ago: it may not know all pods yet"
@@ -187,14 +182,14 @@ class KubernetesReader:
 
         Without ``devices`` the list is always new, and a failure raises GuaError; with them an old list is good enough.
         """
-        now = self._monotonic()
+        now = self.monotonic()
         places = frozenset(each.place for each in devices or () if each.devices or each.claimed)
         is_old = self._listed_at is None or now - self._listed_at >= _LIST_SECONDS
         is_whole = places <= {pod.place for pod in self._listed}
         if devices is not None and places == self._listed_for and is_whole and not is_old:
             return self._listed
         try:
-            self._listed = self._folders() if self._pods is None else tuple(self._pods.query())
+            self._listed = self.folders() if self.pods is None else tuple(self.pods.query())
             self._listed_at, self._listed_for = now, places
         except GuaError:
             if devices is None:
@@ -205,7 +200,7 @@ class KubernetesReader:
         """Return the pods' allocations within (since_ms, now_ms], Unix ms, by the newest answer."""
         if self._thread is not None and not self._thread.is_alive() and not self._is_closed:
             self.begin()
-        now = self._monotonic()
+        now = self.monotonic()
         with self._changed:
             answer = self._answer
             self._next_tick = now + (now_ms - since_ms) / 1000
@@ -272,7 +267,7 @@ class KubernetesReader:
         while True:
             self.query()
             with self._changed:
-                while not self._is_closed and (left := self.due() - self._monotonic()) > 0:
+                while not self._is_closed and (left := self.due() - self.monotonic()) > 0:
                     self._changed.wait(left)
                 if self._is_closed:
                     return

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
@@ -156,6 +156,7 @@ class _Gathered:
     notes: list[str] = field(default_factory=list)
 
 
+@dataclass(eq=False)
 class SlurmReader:
     """Reader of jobs from hook files, files of other tools, and polling; each of them may be missing.
 
@@ -166,27 +167,22 @@ class SlurmReader:
 
     name = SLURM
 
-    def __init__(
-        self,
-        folder: AllocationFolder,
-        *,
-        poll: SlurmPoll | None,
-        site_files: Sequence[CardFiles] = (),
-        conf: GresConf,
-    ) -> None:
-        self._folder = folder
-        self._poll = poll
-        self._site_files = tuple(site_files)
-        self._conf = conf
+    folder: AllocationFolder
+    _: KW_ONLY
+    poll: SlurmPoll | None
+    site_files: Sequence[CardFiles] = ()
+    conf: GresConf
+
+    def __post_init__(self) -> None:
         self._ends: dict[str, int] = {}
         self._left_behind: dict[str, tuple[int, int]] = {}
 
     def look(self, since_ms: int, now_ms: int, cards: Sequence[CardKey]) -> ReaderLook:
         """Return the allocations within (since_ms, now_ms], Unix ms; used cards without a known job are unknown."""
         table = CardTable(cards)
-        answer = None if self._poll is None else self._poll.answer()
-        folder = self._folder.look(since_ms, now_ms)
-        self._conf.refresh()
+        answer = None if self.poll is None else self.poll.answer()
+        folder = self.folder.look(since_ms, now_ms)
+        self.conf.refresh()
         gathered = _Gathered()
         self._read_files(gathered, folder, since_ms, now_ms)
         if answer is not None:
@@ -194,7 +190,12 @@ class SlurmReader:
                 self._check_files(gathered, answer)
             else:
                 gathered.troubles.append(answer.reason)
-            self._end_left_behind(gathered)
+            # The jobs of stale files, which the last poll did not contain, have ended.
+            for name, (began_ms, until_ms) in self._left_behind.items():
+                each = gathered.files.get(name)
+                if each is not None and each.until_ms is None and each.since_ms == began_ms:
+                    gathered.files[name] = replace(each, until_ms=until_ms)
+                    gathered.notes.append(f"{name} was left behind: Slurm's job {each.id} has ended")
         node = None if answer is None else answer.node
         allocations = self._allocations(gathered, answer, table, node)
         unknown = self._unknown(answer, allocations, table, node)
@@ -207,8 +208,8 @@ class SlurmReader:
 
     def close(self) -> None:
         """Stop polling."""
-        if self._poll is not None:
-            self._poll.close()
+        if self.poll is not None:
+            self.poll.close()
 
     def _read_files(self, gathered: _Gathered, look: FolderLook, since_ms: int, now_ms: int) -> None:
         ours = {name: each for name, each in look.allocations.items() if name.startswith(PREFIX)}
@@ -219,14 +220,14 @@ class SlurmReader:
         gathered.troubles += [f"{name}: {why}" for name, why in sorted(look.bad.items()) if name.startswith(PREFIX)]
         gathered.troubles += [] if wrong is None else [wrong]
         readable = 0
-        for folder in self._site_files:
+        for folder in self.site_files:
             jobs, reason = folder.look(now_ms)
             if reason is not None:
                 gathered.troubles.append(reason)
             readable += reason is None
             self._remember_ends(jobs)
             _add_jobs(gathered.files, jobs)
-        is_needed = self._poll is None and not readable
+        is_needed = self.poll is None and not readable
         if look.reason is not None and (look.is_there or is_needed):
             gathered.troubles.append(look.reason)
 
@@ -245,7 +246,7 @@ class SlurmReader:
             elif answer.at_ms > each.since_ms + _SLACK_MS:
                 ended_ms = answer.at_ms if job is None or job.until_ms is None else job.until_ms
                 self._left_behind[name] = each.since_ms, max(ended_ms, each.since_ms)
-        if self._folder.path.is_dir():
+        if self.folder.path.is_dir():
             ids = {each.id for each in gathered.files.values()}
             silent = [
                 job.id
@@ -257,17 +258,9 @@ class SlurmReader:
                 and not self._has_ended(job, answer)
             ]
             if silent:
-                gathered.notes.append(f"the hooks are silent: no file of job {few(silent)} in {self._folder.path}")
+                gathered.notes.append(f"the hooks are silent: no file of job {few(silent)} in {self.folder.path}")
         if answer.unclear:
             gathered.notes.append(f"Slurm's output does not show which GPUs job {few(answer.unclear)} has")
-
-    def _end_left_behind(self, gathered: _Gathered) -> None:
-        """End the allocations of stale files, whose jobs the last poll did not contain, and add a note for each."""
-        for name, (began_ms, until_ms) in self._left_behind.items():
-            each = gathered.files.get(name)
-            if each is not None and each.until_ms is None and each.since_ms == began_ms:
-                gathered.files[name] = replace(each, until_ms=until_ms)
-                gathered.notes.append(f"{name} was left behind: Slurm's job {each.id} has ended")
 
     def _remember_ends(self, jobs: Iterable[FileAllocation]) -> None:
         """Store the ends of jobs by files, so that an older poll does not reopen them."""
@@ -290,7 +283,7 @@ class SlurmReader:
                     source=SLURM, id=job.id, cards=cards, since_ms=job.since_ms, until_ms=job.until_ms
                 )
                 files[f"job {job.id}"] = _with_job(listed, job)
-        return list(find_cards(files, self._conf, table, gathered.troubles, node))
+        return list(find_cards(files, self.conf, table, gathered.troubles, node))
 
     def _has_ended(self, job: SlurmJob, answer: PollAnswer | None) -> bool:
         """Return whether a file ended the job after the poll, or up to 10 s before it."""
@@ -304,7 +297,7 @@ class SlurmReader:
         if answer is None or not (answer.unexplained or answer.unplaced):
             return frozenset()
         names = [CardName("gres", place) for place in sorted(answer.unexplained)]
-        uuids, missing = self._conf.order(node).find(table, names)
+        uuids, missing = self.conf.order(node).find(table, names)
         allocated = frozenset(uuid for each in allocations if each.until_ms is None for uuid in each.cards)
         return (table.uuids if missing is not None or answer.unplaced else uuids) - allocated
 

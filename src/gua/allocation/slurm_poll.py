@@ -233,6 +233,7 @@ class PollAnswer:
     reason: str | None = None
 
 
+@dataclass(eq=False, kw_only=True)
 class SlurmPoll:
     """Polls ``squeue`` and ``scontrol`` every ``period_seconds`` (±10 %) in its own thread.
 
@@ -240,18 +241,13 @@ class SlurmPoll:
     slurmd is queried for it, then the controller.
     """
 
-    def __init__(
-        self,
-        *,
-        node: str | None = None,
-        period_seconds: float = PERIOD_SECONDS,
-        run: Callable[[Sequence[str]], str] = run_command,
-        wall_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
-    ) -> None:
-        self._configured_node = self._node = node
-        self.period_seconds = period_seconds
-        self._run_command = run
-        self._wall_ms = wall_ms
+    node: str | None = None
+    period_seconds: float = PERIOD_SECONDS
+    run: Callable[[Sequence[str]], str] = run_command
+    wall_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000
+
+    def __post_init__(self) -> None:
+        self._node = self.node
         self._known: dict[tuple[str, int], SlurmJob] = {}
         self._answer: PollAnswer | None = None
         self._answered_at = time.monotonic()
@@ -283,11 +279,11 @@ class SlurmPoll:
 
     def poll(self) -> PollAnswer:
         """Poll once and return the answer or the failure. Never raises."""
-        at_ms = self._wall_ms()
+        at_ms = self.wall_ms()
         try:
             return self._poll(at_ms)
         except (CommandError, ValueError) as error:
-            self._node = self._configured_node
+            self._node = self.node
             return PollAnswer(at_ms=at_ms, reason=str(error))
         except Exception as error:  # noqa: BLE001 - an error here must not stop the sampling of cards
             return PollAnswer(at_ms=at_ms, reason=f"unexpected {type(error).__name__}")
@@ -302,7 +298,7 @@ class SlurmPoll:
     def _poll(self, at_ms: int) -> PollAnswer:
         node = self._node = self._node or self._find_node()
         used = self._used(node)
-        listed = parse_jobs(self._run_command(["squeue", "-h", "-t", "all", "-w", node, "-o", SQUEUE_FORMAT]), at_ms)
+        listed = parse_jobs(self.run(["squeue", "-h", "-t", "all", "-w", node, "-o", SQUEUE_FORMAT]), at_ms)
         keys = {job.key for job in listed}
         self._known = {key: known for key, known in self._known.items() if key in keys}
         live = [job for job in listed if job.until_ms is None]
@@ -327,13 +323,13 @@ class SlurmPoll:
         )
 
     def _used(self, node: str) -> Gres:
-        return parse_node_gres(self._run_command(["scontrol", "show", "node", "-d", "-o", node]), node)
+        return parse_node_gres(self.run(["scontrol", "show", "node", "-d", "-o", node]), node)
 
     def _find_node(self) -> str:
         with suppress(CommandError):
-            if match := _SLURMD.search(self._run_command(["scontrol", "show", "slurmd"])):
+            if match := _SLURMD.search(self.run(["scontrol", "show", "slurmd"])):
                 return match[1]
-        node = parse_node_name(self._run_command(["scontrol", "show", "node", "-o"]), platform.node())
+        node = parse_node_name(self.run(["scontrol", "show", "node", "-o"]), platform.node())
         if node is None:
             raise CommandError("this host is no node of Slurm's: set its node name")
         return node
@@ -353,7 +349,7 @@ class SlurmPoll:
                 if queries < _MOST_QUERIES and time.monotonic() <= deadline:
                     queries += 1
                     with suppress(CommandError):  # the job may have ended
-                        answer = self._run_command(["scontrol", "show", "job", "-d", "-o", job.shown_by])
+                        answer = self.run(["scontrol", "show", "job", "-d", "-o", job.shown_by])
                         self._known[job.key] = replace(
                             job,
                             gres=parse_job_gres(answer, node),

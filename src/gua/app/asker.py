@@ -16,7 +16,7 @@ from gua.core.errors import TransientError
 from gua.identity.cgroup import container_id
 from gua.local_socket.peer import Peer
 from gua.procfs.reader import ProcFs
-from gua.reservations.lifeline import pidfd_of_peer
+from gua.reservations.lifeline import open_peer_pidfd
 from gua.reservations.model import Reservation
 
 ADMIN_GROUP: Final = "gua-admin"
@@ -77,7 +77,7 @@ class Askers:
     def _place(self, connection: socket.socket, peer: Peer) -> tuple[str | None, int]:
         """Return the requester's container and start, read while its process surely lives. Raises TransientError."""
         try:
-            found = pidfd_of_peer(connection, peer.pid, self.start_ticks)
+            found = open_peer_pidfd(connection, peer.pid, self.start_ticks)
         except OSError as error:
             raise TransientError(f"who asks cannot be told ({error.strerror}): try again") from None
         if found is not None:

@@ -8,6 +8,7 @@ import threading
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -20,7 +21,7 @@ from gua.core.ports import CardReader, Clock, ProcessFacts, RawCard
 from gua.core.rules import Reason, Rules, State, classify
 from gua.core.tick import Origin, ProcessReading
 from gua.core.words import Mig, ProcessType, Source
-from gua.identity.owner import Owners, PasswdFile, passwd_name
+from gua.identity.owner import Owners, passwd_file_name, passwd_name
 from gua.identity.pod_names import Kubelet
 from gua.identity.process import DEFAULT_IGNORED, ProcessIdentity
 from gua.nvml.reader import NvmlReader
@@ -258,5 +259,5 @@ def owners_of(host: ProcFs) -> Owners:
     host's passwd file alone, if readable; users missing there stay numbers.
     """
     if host.shares_host_root():
-        return Owners(passwd_name, local=PasswdFile(Path("/etc/passwd")).name)
-    return Owners(PasswdFile(host.host_passwd).name)
+        return Owners(passwd_name, local=partial(passwd_file_name, Path("/etc/passwd")))
+    return Owners(partial(passwd_file_name, host.host_passwd))

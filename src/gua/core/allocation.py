@@ -297,7 +297,7 @@ class AllocationMatcher:
         is_known = look.is_known(card.uuid) and (card.parent is None or look.is_known(card.parent))
         covers = [
             (allocation, since_ms, until_ms)
-            for allocation in self._of_card(card, look)
+            for allocation in self._card_allocations(card, look)
             for since_ms, until_ms in [_cover(allocation, start_ms, ts_ms)]
             if since_ms < until_ms
         ]
@@ -317,7 +317,7 @@ class AllocationMatcher:
             ),
         )
 
-    def _of_card(self, card: CardTick, look: AllocationLook) -> list[Allocation]:
+    def _card_allocations(self, card: CardTick, look: AllocationLook) -> list[Allocation]:
         """Return the allocations of a card and of its parent GPU, each once, sorted by source and id."""
         if look.allocations != self._allocations:
             by_card: defaultdict[str, dict[_Key, Allocation]] = defaultdict(dict)

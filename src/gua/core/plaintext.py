@@ -18,7 +18,7 @@ UNPRINTABLE = "(unprintable)"
 
 def cells(text: str) -> int:
     """Return the width of ``text`` in terminal columns; it must be cleaned by :func:`safe`."""
-    return len(text) if text.isascii() else sum(map(_cells_of, text))
+    return len(text) if text.isascii() else sum(map(_character_width, text))
 
 
 def safe(text: str, width: int | None = None, *, ellipsis: str = "…") -> str:
@@ -87,7 +87,7 @@ def _clean(text: str) -> str:
     return " ".join("".join(cleaned).split())
 
 
-def _cells_of(character: str) -> int:
+def _character_width(character: str) -> int:
     if unicodedata.category(character) in _NO_WIDTH:
         return 0
     return 2 if unicodedata.east_asian_width(character) in {"W", "F"} else 1
@@ -96,7 +96,7 @@ def _cells_of(character: str) -> int:
 def _head(text: str, width: int) -> str:
     used = 0
     for position, character in enumerate(text):
-        used += _cells_of(character)
+        used += _character_width(character)
         if used > width:
             return text[:position]
     return text

@@ -69,8 +69,7 @@ class Spacings:
         """
         total = sum(self._counts.values())
         if total == 0:
-            msg = "one row of each card has no interval: give it with --interval, as in --interval 30s"
-            raise UsageError(msg)
+            raise UsageError("one row of each card has no interval: give it with --interval, as in --interval 30s")
         spacings = sorted(self._counts)
         reached = list(accumulate(self._counts[spacing] for spacing in spacings))
         median = sum(spacings[bisect(reached, position)] for position in ((total - 1) // 2, total // 2)) // 2

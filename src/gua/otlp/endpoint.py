@@ -179,13 +179,10 @@ def protocol(environ: Mapping[str, str]) -> Protocol:
 
 def known_protocol(name: str, what: str = "the enrollment's protocol is unknown") -> Protocol:
     """Return the protocol of this name (``""`` is HTTP). Raises :class:`UsageError`, beginning with ``what``."""
-    match name:
-        case "" | "http/protobuf":
-            return "http/protobuf"
-        case "grpc":
-            return "grpc"
-        case _:
-            raise UsageError(f"{what}: set it to http/protobuf or grpc, no other protocol is spoken")
+    protocols: dict[str, Protocol] = {"": "http/protobuf", "http/protobuf": "http/protobuf", "grpc": "grpc"}
+    if name not in protocols:
+        raise UsageError(f"{what}: set it to http/protobuf or grpc, no other protocol is spoken")
+    return protocols[name]
 
 
 def metrics_url(url: str) -> str:

@@ -103,8 +103,7 @@ class GrpcTransport:
         ):
             return DataError(says)
         if code in ("UNAUTHENTICATED", "PERMISSION_DENIED"):
-            msg = f"{says}: {self._settings.credentials_remedy}"
-            return UnavailableError(msg)
+            return UnavailableError(f"{says}: {self._settings.credentials_remedy}")
         if code in _SETTINGS:
             return UnavailableError(f"{says}: check the address, an OTLP/gRPC receiver listens on port 4317{hint}")
         if code == "DEADLINE_EXCEEDED":
@@ -140,24 +139,19 @@ def _opened(settings: Settings) -> Any:  # noqa: ANN401 - grpc is untyped
     # A local subchannel pool makes a new channel open a new connection.
     options = (("grpc.primary_user_agent", USER_AGENT), ("grpc.use_local_subchannel_pool", 1))
     compression = grpc.Compression.Gzip if settings.compression == "gzip" else grpc.Compression.NoCompression
-    if settings.secure:
-        return grpc.secure_channel(target, _credentials(settings), options=options, compression=compression)
-    return grpc.insecure_channel(target, options=options, compression=compression)
-
-
-def _credentials(settings: Settings) -> Any:  # noqa: ANN401 - grpc is untyped
-    import grpc  # noqa: PLC0415 - as above
-
+    if not settings.secure:
+        return grpc.insecure_channel(target, options=options, compression=compression)
     certificate = settings.client_certificate
     key = settings.client_key or certificate
     try:
-        return grpc.ssl_channel_credentials(
+        credentials = grpc.ssl_channel_credentials(
             root_certificates=settings.certificate.read_bytes() if settings.certificate else None,
             private_key=key.read_bytes() if key else None,
             certificate_chain=certificate.read_bytes() if certificate else None,
         )
     except OSError as error:
         raise UsageError(f"cannot read {error.filename} ({error.strerror}): it was there before, restore it") from None
+    return grpc.secure_channel(target, credentials, options=options, compression=compression)
 
 
 def _last(details: str) -> str:

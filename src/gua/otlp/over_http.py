@@ -168,8 +168,7 @@ class HttpTransport:
         if status in _REFUSED:
             return DataError(says)
         if status in (401, 403, 407):
-            msg = f"{says}: {self._settings.credentials_remedy}"
-            return UnavailableError(msg)
+            return UnavailableError(f"{says}: {self._settings.credentials_remedy}")
         msg = f"{says}: check the URL, an OTLP/HTTP receiver listens on port 4318 at /v1/metrics{self._settings.hint}"
         return UnavailableError(msg)
 

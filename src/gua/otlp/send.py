@@ -6,6 +6,7 @@ import random
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Final, Protocol, TypeVar
 
 from gua.core.batches import in_batches
@@ -46,6 +47,7 @@ class Transport(Protocol):
         """Close the connections."""
 
 
+@dataclass(eq=False)
 class OtlpEndpoint:
     """Client of an OTLP metrics endpoint; a :class:`~gua.core.ports.Landing`.
 
@@ -53,19 +55,14 @@ class OtlpEndpoint:
     ``shown`` is the address without secrets.
     """
 
-    def __init__(
-        self,
-        transport: Transport,
-        shown: str,
-        *,
-        patience_seconds: float = PATIENCE_SECONDS,
-        sleep: Callable[[float], object] | None = None,
-    ) -> None:
-        self._transport = transport
-        self.shown = shown
-        self._patience_seconds = patience_seconds
+    transport: Transport
+    shown: str
+    _: KW_ONLY
+    patience_seconds: float = PATIENCE_SECONDS
+    sleep: Callable[[float], object] | None = None
+
+    def __post_init__(self) -> None:
         self._closed = threading.Event()
-        self._sleep = sleep or self._closed.wait
         self._probed = False
         self.rejected_points = 0
         """Points that the endpoint reported as rejected in accepted requests ("partial success")."""
@@ -80,7 +77,7 @@ class OtlpEndpoint:
         """
         refused: list[SpooledTick] = []
         self._probed = False
-        for part in in_batches(batch, self._transport.max_request_bytes, lambda tick: tick.raw_length):
+        for part in in_batches(batch, self.transport.max_request_bytes, lambda tick: tick.raw_length):
             sound: list[SpooledTick] = []
             for tick in part:
                 try:
@@ -96,7 +93,7 @@ class OtlpEndpoint:
     def close(self) -> None:
         """Close the connection; from another thread, also abort the request in progress and the wait for a retry."""
         self._closed.set()
-        self._transport.close()
+        self.transport.close()
 
     def _send(self, ticks: Sequence[SpooledTick]) -> list[SpooledTick]:
         if not ticks:
@@ -123,13 +120,14 @@ class OtlpEndpoint:
             self._probed = True
 
     def _deliver(self, raws: Iterable[bytes]) -> None:
-        body = self._transport.pack(raws)
-        send_with_retry(lambda: self._attempt(body), patience_seconds=self._patience_seconds, sleep=self._sleep)
+        body = self.transport.pack(raws)
+        sleep = self.sleep or self._closed.wait
+        send_with_retry(lambda: self._attempt(body), patience_seconds=self.patience_seconds, sleep=sleep)
 
     def _attempt(self, body: bytes) -> None:
         if self._closed.is_set():
             raise UnavailableError(f"cannot reach {self.shown} (delivery was stopped)")
-        acceptance = self._transport.send(body)
+        acceptance = self.transport.send(body)
         self.rejected_points += acceptance.rejected_points
         if acceptance.rejected_points or acceptance.reason:
             self.rejected_reason = acceptance.reason

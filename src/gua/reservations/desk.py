@@ -382,7 +382,7 @@ class Desk:
             held.path = self._lock_path(reservation.id)
             if reservation.pid is not None and reservation.start_ticks is not None:
                 with contextlib.suppress(OSError):
-                    held.leader = lifeline.pidfd_of(reservation.pid, reservation.start_ticks, self._host.start_ticks)
+                    held.leader = lifeline.open_pidfd(reservation.pid, reservation.start_ticks, self._host.start_ticks)
         self._held[reservation.id] = held
         self.was_used = True
         return held

@@ -218,7 +218,7 @@ class Refused:
 def choose(
     wish: Wish,
     candidates: Sequence[Candidate],
-    taken: Reserved,
+    reserved: Reserved,
     *,
     last_cards: Sequence[str] = (),
     accept_unknown: bool = False,
@@ -231,7 +231,7 @@ def choose(
     """
     known = {candidate.uuid: candidate for candidate in candidates}
     reasons = {
-        each.uuid: reason for each in candidates if (reason := _reason(each, taken, accept_unknown=accept_unknown))
+        each.uuid: reason for each in candidates if (reason := _reason(each, reserved, accept_unknown=accept_unknown))
     }
     if wish.cards:
         absent = [uuid for uuid in wish.cards if uuid not in known]
@@ -262,12 +262,12 @@ def choose(
     return Refused(missing=wish.size - most, reasons=reasons)
 
 
-def _reason(card: Candidate, taken: Reserved, *, accept_unknown: bool) -> str | None:
+def _reason(card: Candidate, reserved: Reserved, *, accept_unknown: bool) -> str | None:
     for uuid in (card.uuid, card.parent):
-        if uuid is not None and uuid in taken.cards:
-            return taken.cards[uuid]
-    if card.uuid in taken.in_part and card.whole:
-        return taken.in_part[card.uuid]
+        if uuid is not None and uuid in reserved.cards:
+            return reserved.cards[uuid]
+    if card.uuid in reserved.in_part and card.whole:
+        return reserved.in_part[card.uuid]
     if card.refusal is not None and not (accept_unknown and card.may_be_accepted):
         return card.refusal
     return None

@@ -236,12 +236,7 @@ def _reading(slot: CardSlot, span: TickSpan, match: Match, **values: Any) -> Car
     if values["processes"]:
         values["processes"] = split_gpu_time(values["gpu_time_ms"], values["processes"])
     matched = match(CardTick(*[values[name] for name in CardTick._fields]))
-    return CardReading(
-        **values,
-        allocation=matched.allocation,
-        unallocated_gpu_time_ms=matched.unallocated_gpu_time_ms,
-        allocations=matched.allocations,
-    )
+    return CardReading(**values, **matched._asdict())
 
 
 def _clock_reasons(use: CardUsage, *, power_watts: float, temperature_celsius: float, **_: object) -> int:

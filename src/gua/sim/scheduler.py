@@ -142,7 +142,7 @@ class Scheduler:
 
     def __init__(self, cards: Sequence[tuple[HabitSetting, Sequence[str]]]) -> None:
         self._weekly = [
-            each for first in range(0, len(cards), ROLES) for each in _of_round(cards[first : first + ROLES])
+            each for first in range(0, len(cards), ROLES) for each in _make_round(cards[first : first + ROLES])
         ]
         self._newest = AllocationLook()
         self._holds_until_ms = 0
@@ -169,7 +169,7 @@ class Scheduler:
         return self._newest
 
 
-def _of_round(cards: Sequence[tuple[HabitSetting, Sequence[str]]]) -> list[_Recurring]:
+def _make_round(cards: Sequence[tuple[HabitSetting, Sequence[str]]]) -> list[_Recurring]:
     """Return a round's allocations, without those of cards that the host lacks."""
     weekly: list[_Recurring] = []
     setting, _ = cards[0]

@@ -38,8 +38,7 @@ def _held(path: Path, kind: int) -> Iterator[None]:
     except OSError as error:
         if error.errno != errno.ELOOP:
             raise
-        msg = f"{lock_file} is a symbolic link, which gua does not follow here: remove it"
-        raise UnavailableError(msg) from None
+        raise UnavailableError(f"{lock_file} is a symbolic link, which gua does not follow here: remove it") from None
     try:
         deadline = time.monotonic() + WAIT_SECONDS
         while True:

@@ -77,7 +77,7 @@ def test_a_job_that_runs_again_is_asked_for_anew_and_counts_as_going_on() -> Non
         slurm.ask,
         lambda command: FakeSlurm([again]).ask(command) if "job" in command else asked(command),
     )  # type: ignore[method-assign]
-    poll._run_command = slurm.ask  # noqa: SLF001 - the same Slurm, later
+    poll.run = slurm.ask
     told = poll.poll().jobs["12"]
     assert (told.since_ms, told.until_ms, told.gres.places) == (NOW - 5_000, None, {3})
 

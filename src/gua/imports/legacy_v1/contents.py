@@ -73,7 +73,14 @@ class LegacyDatabase:
                 rows = cursor.fetchmany(_AT_ONCE)
             except _ERRORS as error:
                 raise self._error(error) from None
-            self._check_undisturbed()
+            if self._undisturbed is not None:
+                is_same = False
+                with suppress(OSError):
+                    logged = self._log.exists() and self._log.stat().st_size > 0
+                    is_same = self._state() == self._undisturbed and not logged
+                if not is_same:
+                    msg = f"{self.where} was written to while it was read: import it again, which changes nothing twice"
+                    raise UnavailableError(msg)
             if not rows:
                 return
             yield from rows
@@ -113,16 +120,6 @@ class LegacyDatabase:
     def _state(self) -> tuple[int, int]:
         status = self._path.stat()
         return status.st_size, status.st_mtime_ns
-
-    def _check_undisturbed(self) -> None:
-        if self._undisturbed is None:
-            return
-        with suppress(OSError):
-            logged = self._log.exists() and self._log.stat().st_size > 0
-            if self._state() == self._undisturbed and not logged:
-                return
-        msg = f"{self.where} was written to while it was read: import it again, which changes nothing twice"
-        raise UnavailableError(msg)
 
     def run(self, sql: str, parameters: Sequence[object] = ()) -> sqlite3.Cursor:
         """Execute a statement and return its cursor. Raises as :meth:`rows` does."""
