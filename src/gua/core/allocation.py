@@ -144,9 +144,9 @@ def parts(card: CardReading, state: State) -> tuple[Part, ...]:
     for each in sorted(card.allocations, key=lambda allocation: (allocation.source, allocation.id)):
         made.append(Part(each, use(state, each.relation), min(each.gpu_time_ms, left)))
         left -= made[-1].gpu_time_ms
-    nobodys = min(card.unallocated_gpu_time_ms or 0, left)
-    made += [Part(None, use(state, None), nobodys)] if nobodys else []
-    made += [Part(None, Use.UNKNOWN, left - nobodys)] if left > nobodys else []
+    unallocated_ms = min(card.unallocated_gpu_time_ms or 0, left)
+    made += [Part(None, use(state, None), unallocated_ms)] if unallocated_ms else []
+    made += [Part(None, Use.UNKNOWN, left - unallocated_ms)] if left > unallocated_ms else []
     return tuple(made)
 
 

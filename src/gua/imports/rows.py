@@ -30,13 +30,13 @@ from gua.imports.values import (
     Timestamps,
     celsius,
     clock_reasons,
+    is_error,
+    is_lost,
     label,
     memory_parser,
     percent_parser,
     ratio_parser,
     remembered,
-    says_error,
-    says_lost,
     watts,
     whole,
 )
@@ -167,7 +167,7 @@ class CardRowReader:
                 row = file_layout.row(cells)
                 memory, utilization = row.get("used"), row.get("utilization")
                 # A message of loss instead of the memory, or ERR! instead of both.
-                if says_lost(memory) or (says_error(memory) and says_error(utilization)):
+                if is_lost(memory) or (is_error(memory) and is_error(utilization)):
                     values["failed"] = True
             return RecordedCard(ts_ms, host, values["uuid"], values, source)
 

@@ -162,17 +162,19 @@ def read_instant(calls: Calls, handle: Handle) -> dict[str, float | None]:
     """
     driver = calls.driver
     rates = calls.call(driver.nvmlDeviceGetUtilizationRates, handle)
-    values = {"utilization": _believed(calls, "nvmlDeviceGetUtilizationRates", None if rates is None else rates.gpu)}
+    values = {
+        "utilization": _checked_ratio(calls, "nvmlDeviceGetUtilizationRates", None if rates is None else rates.gpu)
+    }
     for field, function in (
         ("utilization_encoder", driver.nvmlDeviceGetEncoderUtilization),
         ("utilization_decoder", driver.nvmlDeviceGetDecoderUtilization),
     ):
         answer = calls.call(function, handle)  # (percent, sampling period)
-        values[field] = _believed(calls, function.__name__, None if answer is None else answer[0])
+        values[field] = _checked_ratio(calls, function.__name__, None if answer is None else answer[0])
     return values
 
 
-def _believed(calls: Calls, call: str, percent: float | None) -> float | None:
+def _checked_ratio(calls: Calls, call: str, percent: float | None) -> float | None:
     if percent is None:
         return None
     value = ratio(percent)

@@ -119,7 +119,7 @@ class Gpm:
         for counters in self._counters.values():
             counters.before_ms = None
 
-    def keep(self, calls: Calls, present: Collection[tuple[int | None, frozenset[str]]]) -> None:
+    def free_absent(self, calls: Calls, present: Collection[tuple[int | None, frozenset[str]]]) -> None:
         """Free the samples of every instance that is not ``present``."""
         for key in [key for key in self._counters if key not in present]:
             counters = self._counters.pop(key)

@@ -196,7 +196,7 @@ def _read_use(calls: Calls, handle: Handle, gpm: Gpm, instances: Sequence[_Insta
         if means is not None:
             used |= dict.fromkeys(uuids, means if len(together) == 1 else _shared_means(means))
     calls.uuid = instances[0].raw.reading.parent if instances else calls.uuid
-    gpm.keep(calls, present)
+    gpm.free_absent(calls, present)
     return [
         _used(instance.raw, used[instance.uuid]) if instance.uuid in used else instance.raw for instance in instances
     ]

@@ -236,8 +236,8 @@ class SampleBuffer:
         first, since_us = len(self._stored) - self._unpowered, self._unpowered_since_us
         self._unpowered = 0
         # An unused card's energy counter already has the energy of its idle time. Only idle gaps in use need samples.
-        is_wanted = self._is_used or self._was_used
-        draw = read_power(calls, handle, since_us, self._clock.now_us()) if is_wanted else None
+        needs_power = self._is_used or self._was_used
+        draw = read_power(calls, handle, since_us, self._clock.now_us()) if needs_power else None
         if draw is None:
             return
         for place in range(first, len(self._stored)):

@@ -103,7 +103,7 @@ class DriverSession:
         # A driver that is gone cannot be released and does not need to be.
         with contextlib.suppress(self._driver.NVMLError, CardLostError, DriverGoneError):
             for gpm in gpms:
-                gpm.keep(calls, ())
+                gpm.free_absent(calls, ())
             calls.running = "nvmlShutdown"
             self._driver.nvmlShutdown()
 

@@ -94,18 +94,18 @@ class GrpcTransport:
         if code in _RECONNECT:
             self._disconnect()
         details = safe(self._settings.without_secrets(str(error.details() or "")))
-        says = f"{self._settings.shown} answered {code} ({safe(details, _MAX_DETAILS)})"
+        refusal = f"{self._settings.shown} answered {code} ({safe(details, _MAX_DETAILS)})"
         hint = self._settings.hint
         if (
             code == "INVALID_ARGUMENT"
             or (code == "RESOURCE_EXHAUSTED" and _TOO_LARGE.search(details))
             or (code == "INTERNAL" and _UNREADABLE.search(details))
         ):
-            return DataError(says)
+            return DataError(refusal)
         if code in ("UNAUTHENTICATED", "PERMISSION_DENIED"):
-            return UnavailableError(f"{says}: {self._settings.credentials_remedy}")
+            return UnavailableError(f"{refusal}: {self._settings.credentials_remedy}")
         if code in _SETTINGS:
-            return UnavailableError(f"{says}: check the address, an OTLP/gRPC receiver listens on port 4317{hint}")
+            return UnavailableError(f"{refusal}: check the address, an OTLP/gRPC receiver listens on port 4317{hint}")
         if code == "DEADLINE_EXCEEDED":
             msg = f"{self._settings.shown} did not answer within {self._settings.timeout_seconds:g} s"
             return TransientError(f"{msg}: it is slow or down{hint}", retry_after_seconds=_retry_after_seconds(error))
@@ -113,15 +113,15 @@ class GrpcTransport:
             return self._unavailable(error, details)
         # Includes RESOURCE_EXHAUSTED without RetryInfo, INTERNAL and UNKNOWN, which OTLP calls not retryable. They do
         # not mean that the ticks are at fault, and a tick that is not retried is lost.
-        return TransientError(f"{says}: try again later{hint}", retry_after_seconds=_retry_after_seconds(error))
+        return TransientError(f"{refusal}: try again later{hint}", retry_after_seconds=_retry_after_seconds(error))
 
     def _unavailable(self, error: Any, details: str) -> UnavailableError:  # noqa: ANN401 - as above
         shown, hint = self._settings.shown, self._settings.hint
         if self._settings.secure and _UNTRUSTED.search(details):
             return self._settings.untrusted(_last(details))
-        wants_certificate = _CLIENT_CERTIFICATE.search(details) is not None
-        if self._settings.secure and (wants_certificate or _TLS.search(details)):
-            return self._settings.tls_failed(_last(details), client_certificate=wants_certificate)
+        needs_certificate = _CLIENT_CERTIFICATE.search(details) is not None
+        if self._settings.secure and (needs_certificate or _TLS.search(details)):
+            return self._settings.tls_failed(_last(details), client_certificate=needs_certificate)
         if _NOT_GRPC.search(details):
             msg = f"what {shown} answers is not gRPC: check the port{hint or self._settings.other_protocol}"
             return TransientError(msg)

@@ -161,15 +161,17 @@ class HttpTransport:
         raise self._refusal(status, phrase, response.headers.get("Retry-After"))
 
     def _refusal(self, status: int, phrase: str, retry_after: str | None) -> GuaError:
-        says = f"{self._settings.shown} answered {status} {phrase}"
+        refusal = f"{self._settings.shown} answered {status} {phrase}"
         if status in _RETRYABLE:
-            msg = f"{says}: it is overloaded or down, try again later"
+            msg = f"{refusal}: it is overloaded or down, try again later"
             return TransientError(msg, retry_after_seconds=parse_retry_after(retry_after))
         if status in _REFUSED:
-            return DataError(says)
+            return DataError(refusal)
         if status in (401, 403, 407):
-            return UnavailableError(f"{says}: {self._settings.credentials_remedy}")
-        msg = f"{says}: check the URL, an OTLP/HTTP receiver listens on port 4318 at /v1/metrics{self._settings.hint}"
+            return UnavailableError(f"{refusal}: {self._settings.credentials_remedy}")
+        msg = (
+            f"{refusal}: check the URL, an OTLP/HTTP receiver listens on port 4318 at /v1/metrics{self._settings.hint}"
+        )
         return UnavailableError(msg)
 
     def _unreachable(self, error: Exception) -> UnavailableError:
@@ -180,8 +182,8 @@ class HttpTransport:
                 return self._settings.untrusted(cause.verify_message)
             if isinstance(cause, ssl.SSLError) and not isinstance(cause, ssl.SSLEOFError):
                 why = str(cause.reason or cause)
-                wants_certificate = "CERTIFICATE_REQUIRED" in why or "HANDSHAKE_FAILURE" in why
-                return self._settings.tls_failed(why, client_certificate=wants_certificate)
+                needs_certificate = "CERTIFICATE_REQUIRED" in why or "HANDSHAKE_FAILURE" in why
+                return self._settings.tls_failed(why, client_certificate=needs_certificate)
         if isinstance(error, ValueError) or (isinstance(error, OSError) and error.filename):
             return UnavailableError(
                 f"{shown} cannot be used ({self._one_line(error)}): check URL, proxy and certificates"

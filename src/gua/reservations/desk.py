@@ -40,7 +40,7 @@ from gua.reservations.watch import TRY_SECONDS, Held, Watch
 _LOGGED_ENDINGS: Final = frozenset({Ending.IDLE, Ending.ORPHANED})
 _RACE_SECONDS: Final = 1.0
 _STEP_MS: Final = 2_000
-_KEPT_MS: Final = 90 * 24 * 3600 * 1000
+_RETAINED_MS: Final = 90 * 24 * 3600 * 1000
 
 
 class Desk:
@@ -80,7 +80,7 @@ class Desk:
             aside = self._ledger.set_aside
             self._host.log(f"the reservations file was damaged and is now {aside}; running commands keep their cards")
         self._restore_from_locks()
-        self._ledger.forget_before(self._host.wall_ms() - _KEPT_MS)
+        self._ledger.forget_before(self._host.wall_ms() - _RETAINED_MS)
         for reservation in self._ledger.open_ones():
             held = self._hold(reservation)
             if not reservation.handed_over:
@@ -185,7 +185,7 @@ class Desk:
         """Store the place of a request that has to wait, so that it survives a restart of the agent."""
         with self._changed:
             self.was_used = True  # waiting time counts even before the first grant
-            self._queue.keep(request.place)
+            self._queue.store(request.place)
 
     def leave(self, place: str) -> None:
         """Remove a place from the queue, if it exists. While closing, it is retained for the next agent."""

@@ -304,12 +304,12 @@ class Queue:
         self._ledger = ledger
         self._host = host
         self._waits = WaitMeter(host.boot_ms)
-        self._turn = self._kept_to = 0
+        self._turn = self._stored_to = 0
         self.requests: list[CardRequest] = []
         for request in ledger.queue():
             if host.is_running(request):
                 self.requests.append(request)
-                self._turn = self._kept_to = request.turn
+                self._turn = self._stored_to = request.turn
             else:
                 ledger.dequeue(request.place)
         now_ms = host.boot_ms()
@@ -345,16 +345,16 @@ class Queue:
         known = (each for each in self.requests if (each.place, each.uid) == (place, uid) and place in self._absent)
         return next((each.wish for each in known), None)
 
-    def keep(self, place: str) -> None:
+    def store(self, place: str) -> None:
         """Store a place, and all unstored ones before it, so that they survive a restart of the agent.
 
         The first request may be reading the cards and not be stored yet. If the agent is killed then, later requests
         must not overtake it.
         """
         turn = next((waiting.turn for waiting in self.requests if waiting.place == place), 0)
-        if turn > self._kept_to:
-            self._ledger.enqueue(waiting for waiting in self.requests if self._kept_to < waiting.turn <= turn)
-            self._kept_to = turn
+        if turn > self._stored_to:
+            self._ledger.enqueue(waiting for waiting in self.requests if self._stored_to < waiting.turn <= turn)
+            self._stored_to = turn
 
     def leave(self, place: str) -> None:
         """Remove a place from the queue, if it exists. Errors of the ledger are ignored."""

@@ -34,7 +34,7 @@ _CHECKED_BYTES: Final = 8 * 2**20
 """Larger files are not checked on opening; damage is detected when it is read."""
 _LOG_BYTES: Final = 4 * 2**20
 _REPAIR_PAUSE_SECONDS: Final = 30.0
-_KEPT_ASIDE: Final = 2
+_RETAINED_ASIDE: Final = 2
 
 T = TypeVar("T")
 _Identity = tuple[int, int]
@@ -248,7 +248,7 @@ class Database:
         new.rename(self._path)
         sync(self._path.parent)
         asides = {file: file.name.removesuffix("-wal").removesuffix("-shm") for file in _asides(self._path)}
-        old = sorted({*asides.values()})[:-_KEPT_ASIDE]
+        old = sorted({*asides.values()})[:-_RETAINED_ASIDE]
         for file, name in asides.items():
             if name in old:
                 file.unlink(missing_ok=True)

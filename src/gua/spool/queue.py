@@ -95,7 +95,7 @@ class Spool:
                     "INSERT OR REPLACE INTO mark VALUES (1, ?, ?, ?, ?)",
                     (mark.ts_ms, mark.monotonic_ms, mark.boot_id, _packed(mark.clocks)),
                 )
-            _keep_below(database, self.max_bytes)
+            _limit_size(database, self.max_bytes)
             return _newest_id(database)
 
         with self._lock:
@@ -269,7 +269,7 @@ def _unpacked(stored: bytes | None) -> dict[Key, IdleCounter]:
         return {}
 
 
-def _keep_below(database: sqlite3.Connection, max_bytes: int | None) -> None:
+def _limit_size(database: sqlite3.Connection, max_bytes: int | None) -> None:
     """Delete refused blobs, then the oldest ticks, until the data fits ``max_bytes``; the newest tick always stays.
 
     Counts dropped ticks. ``None`` means no limit. Call within a transaction.
