@@ -10,20 +10,7 @@ from dataclasses import replace
 from typing import Final, NamedTuple
 
 from gua.core.allocation import Allocation, AllocationLook, CardKey, SourceHealth
-from gua.sim.calendar import (
-    FRI,
-    HOUR_MS,
-    MINUTE_MS,
-    MON,
-    NEXT_WEEK,
-    SAT,
-    SUN,
-    THU,
-    TUE,
-    WED,
-    Stretch,
-    clock,
-)
+from gua.sim.calendar import FRI, HOUR_MS, MINUTE_MS, MON, NEXT_WEEK, SAT, SUN, THU, TUE, WED, Stretch, clock
 from gua.sim.habits import HabitSetting, server, start
 
 NOTEBOOK, TRAINING, INFERENCE, ORPHAN, PARTITIONED, SHARED, TRAINING_TOO, WORKSTATION = range(8)

@@ -16,17 +16,7 @@ from typing import Final, TypeVar
 from gua.core.errors import UnavailableError
 from gua.spool import locking
 from gua.spool.errors import DamagedError, Trouble, translated, trouble
-from gua.spool.schema import (
-    APPLICATION_ID,
-    REPAIRS,
-    TABLES,
-    UNKNOWN_LOSSES,
-    VERSION,
-    all_counters,
-    build,
-    copy,
-    pragma,
-)
+from gua.spool.schema import APPLICATION_ID, REPAIRS, TABLES, UNKNOWN_LOSSES, VERSION, all_counters, build, copy, pragma
 from gua.state.directory import sync
 
 _BUSY_SECONDS: Final = 5.0
