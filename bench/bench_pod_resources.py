@@ -21,7 +21,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
 from fakes.kubelet import FakeKubelet, kubelet, pod, pod_list
 from gua.allocation.kubernetes import KubernetesReader
-from gua.allocation.pod_resources import ask_pod_resources
+from gua.allocation.pod_resources import query_pod_resources
 from gua.core.allocation import CardKey
 from gua.identity.pod_names import PodNames
 from servers.pod_resources import PodResourcesServer, told
@@ -45,16 +45,16 @@ def main() -> None:
 
 def _measure(socket: Path, fake: FakeKubelet, pods: int, times: int) -> None:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    reader = KubernetesReader(lambda: ask_pod_resources(socket))
+    reader = KubernetesReader(lambda: query_pod_resources(socket))
     names = PodNames(fake.kubelet, fetch=lambda _kubelet: fake.body)
     asks, looks, again, lists = [], [], [], []
     for number in range(times):
-        asks.append(_cpu_ms(reader.ask))
+        asks.append(_cpu_ms(reader.query))
         now = NOW + number
         cards = (*CARDS[:-1], CARDS[-1]._replace(pods=frozenset({str(number)})))
         looks.append(_cpu_ms(lambda now=now, cards=cards: reader.look(now - 1000, now, cards)))
         again.append(_cpu_ms(lambda now=now, cards=cards: reader.look(now - 1000, now, cards)))
-        lists.append(_cpu_ms(names.ask))
+        lists.append(_cpu_ms(names.query))
     grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
     ask, look, same, read = (statistics.median(each) for each in (asks, looks, again, lists))
     size = len(fake.body) / 1024

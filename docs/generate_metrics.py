@@ -11,11 +11,9 @@ from pathlib import Path
 
 from gua.core.metrics import (
     ALLOCATION_ATTRIBUTES,
-    CARD_ATTRIBUTES,
     CATALOGUE,
     PROCESS_ATTRIBUTES,
     SCOPE,
-    SOURCE_ATTRIBUTES,
     Metric,
     MetricKind,
     Subject,
@@ -29,10 +27,10 @@ TABLES = {
     Subject.SOURCE: "gua.allocation_source_ticks",
 }
 BASE = {
-    Subject.CARD: CARD_ATTRIBUTES,
+    Subject.CARD: ("hw.id",),
     Subject.PROCESS: PROCESS_ATTRIBUTES,
     Subject.ALLOCATION: ALLOCATION_ATTRIBUTES,
-    Subject.SOURCE: SOURCE_ATTRIBUTES,
+    Subject.SOURCE: ("gua.allocation.source",),
     Subject.AGENT: (),
 }
 HEADINGS = {

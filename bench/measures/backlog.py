@@ -14,6 +14,7 @@ from measures.host import crowded, new_agent
 
 from driver.fixture import SimulatedDriver
 from fakes.otlp import Receiver
+from fakes.spooled import extend
 from gua.app.destinations import ENDPOINT
 from gua.local_socket.client import query_status
 from gua.otlp.encode import encode
@@ -29,7 +30,7 @@ def catch_up(ticks: int) -> None:
     with tempfile.TemporaryDirectory(prefix="gua-bench-") as folder, crowded() as driver:
         path = Path(folder) / "spool.db"
         with Spool(path, destinations=[ENDPOINT], max_bytes=None) as spool:
-            spool.extend((made.ts_ms, encode(made)) for made in map(tick, range(ticks)))
+            extend(spool, ((made.ts_ms, encode(made)) for made in map(tick, range(ticks))))
         for way in ("HTTP", "gRPC"):
             with receiver_of(way) as receiver:
                 if receiver is not None:

@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 
 from fakes.full_host import full_host
+from fakes.spooled import extend
 from gua.otlp.encode import encode
 from gua.spool.queue import Spool
 
@@ -22,7 +23,7 @@ def spool_days(path: Path, begin_ms: int, ticks: int) -> float:
         for tick in host:
             batch.append((tick.ts_ms, encode(tick)))
             if len(batch) == 480:
-                spool.extend(batch)
+                extend(spool, batch)
                 batch = []
-        spool.extend(batch)
+        extend(spool, batch)
     return time.perf_counter() - begun

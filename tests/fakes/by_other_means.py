@@ -690,7 +690,7 @@ def least_not_exceeded(values: Sequence[tuple[int, int]]) -> int | None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Taken:
+class Reserved:
     """What a program, or a job of it, took of a card."""
 
     gpu_ms: float
@@ -704,7 +704,7 @@ class Taken:
     ticks: Sequence[Seen]
 
 
-def taken(counted: Counted) -> dict[tuple[object, ...], Taken]:
+def taken(counted: Counted) -> dict[tuple[object, ...], Reserved]:
     """Return what programs took of cards that were not truly-idle: host, gpu, owner, program and job."""
     by_tick: dict[tuple[object, ...], dict[int, list[Seen]]] = defaultdict(lambda: defaultdict(list))
     for process, ticks in counted.processes.items():
@@ -727,7 +727,7 @@ def taken(counted: Counted) -> dict[tuple[object, ...], Taken]:
             if told:
                 busiest.append((max(told), here[0].ms))
         every = [one for here in together.values() for one in here]
-        found[key] = Taken(
+        found[key] = Reserved(
             gpu_ms=sum(one.gpu_ms for one in every),
             untold_ms=untold_ms,
             ms=sum(here[0].ms for here in together.values()),

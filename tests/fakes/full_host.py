@@ -11,12 +11,12 @@ from dataclasses import replace
 from random import Random
 from typing import Final
 
-from gua.core.attribution import attribute
+from fakes.attribution import attribute
 from gua.core.tick import AgentReading, CardReading, ErrorCount, Origin, ProcessReading, Tick
 from gua.core.words import Mig, ProcessList, ProcessType, Source
 from gua.sim.calendar import HOUR_MS, MINUTE_MS
-from gua.sim.cards import DRIVER, MEMORY_BYTES, NAME, RESERVED_BYTES, CardSlot, slot_of
-from gua.sim.habits import GIB, MIB, Program, person, process
+from gua.sim.cards import DRIVER, MEMORY_BYTES, NAME, RESERVED_BYTES, CardSlot, card_slot
+from gua.sim.habits import GIB, MIB, HabitSetting, Program
 from gua.sim.host import END_MS
 
 DAY_MS: Final = 24 * HOUR_MS
@@ -49,7 +49,7 @@ def full_host(
         instance_id="load",
         service_version="0",
     )
-    loaded = [_LoadedCard(slot_of(seed, index), processes, interval_ms, seed) for index in range(cards)]
+    loaded = [_LoadedCard(card_slot(seed, index), processes, interval_ms, seed) for index in range(cards)]
     begin_ms = end_ms - round(days * DAY_MS)
     for ts_ms in range(begin_ms + interval_ms, end_ms + 1, interval_ms):
         readings = tuple([card.read(ts_ms) for card in loaded])
@@ -124,9 +124,10 @@ def _roster(
 ) -> list[Sequence[ProcessReading]]:
     """Return every process of a card in each of its levels of utilization, attributed."""
     kinds = [ProcessType.IGNORED, ProcessType.GRAPHICS, ProcessType.MPS]
+    setting = HabitSetting(seed=seed, rng=Random(), name=slot.uuid, round=0)  # noqa: S311 - no secret
     started = []
     for number in range(processes):
-        owner, uid = person(slot.index + number)
+        owner, uid = setting.person(slot.index + number)
         program = Program(
             comm="Xorg" if number == 0 else "python3",
             owner=owner,
@@ -138,7 +139,7 @@ def _roster(
             pod=True,
         )
         memory_bytes = (60 * GIB) // processes + number * 7 * MIB if number else 120 * MIB
-        started.append(process(program, begun_ms, seed=seed, memory_bytes=memory_bytes, utilization=0.0))
+        started.append(setting.process(program, begun_ms, memory_bytes, 0.0))
     whole = attribute(
         CardReading(uuid=slot.uuid, duration_ms=interval_ms, gpu_time_ms=interval_ms, processes=tuple(started))
     )

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Final
 
-from gua.core.allocation import Allocation, AllocationLook, CardTick, Promises, SourceHealth
+from gua.core.allocation import Allocation, AllocationLook, AllocationMatcher, CardTick, SourceHealth
 from gua.core.tick import AllocationSourceReading, CardReading, Tick
 
 SOURCES: Final = ("slurm", "kubernetes", "gua")
@@ -61,17 +61,17 @@ class _Scheduler:
         )
 
 
-def promised_card(promises: Promises, card: CardReading, look: AllocationLook, *, ts_ms: int) -> CardReading:
+def promised_card(promises: AllocationMatcher, card: CardReading, look: AllocationLook, *, ts_ms: int) -> CardReading:
     """Return the card with its allocations in the tick that ends at ``ts_ms``, as an agent makes it."""
     tick = CardTick(*(getattr(card, name) for name in CardTick._fields))
-    promise = promises.of(tick, look, ts_ms=ts_ms)
+    promise = promises.match(tick, look, ts_ms=ts_ms)
     return replace(card, processes=promises.labelled(tick), **promise._asdict())
 
 
 def promised(ticks: Iterable[Tick], *, seed: int, unlooked: int = 0) -> Iterator[Tick]:
     """Yield the ticks with their cards' allocations, as an agent makes them; without them the first ``unlooked``."""
     scheduler = _Scheduler(Random(f"promises {seed}"))  # noqa: S311 - a simulation, no secret
-    promises = Promises()
+    promises = AllocationMatcher()
     before_ms: int | None = None
     waits = Random(f"waits {seed}")  # noqa: S311 - as above
     for number, tick in enumerate(ticks):

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Final
 
-from gua.core.attribution import attribute
+from fakes.attribution import attribute
 from gua.core.tick import CardReading, Origin, ProcessReading, Tick
 from gua.core.words import Mig, ProcessList, ProcessType, Source
 

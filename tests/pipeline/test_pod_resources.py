@@ -13,7 +13,7 @@ import pytest
 
 from driver.scenario import uuid
 from gua.allocation.kubernetes import KubernetesReader, kubernetes_opener
-from gua.allocation.pod_resources import ask_pod_resources
+from gua.allocation.pod_resources import query_pod_resources
 from gua.allocation.sources import ReaderLook
 from gua.core.allocation import CardKey
 from gua.core.words import AllocationStatus, Relation
@@ -46,8 +46,8 @@ def server(tmp_path: Path) -> Iterator[PodResourcesServer]:
 
 def look(server: PodResourcesServer) -> ReaderLook:
     """Return what is told after a question."""
-    reader = KubernetesReader(lambda: ask_pod_resources(server.socket))
-    reader.ask()
+    reader = KubernetesReader(lambda: query_pod_resources(server.socket))
+    reader.query()
     return reader.look(NOW - 1000, NOW, CARDS)
 
 
@@ -119,10 +119,10 @@ def test_a_server_that_fails_says_why(server: PodResourcesServer) -> None:
 
 def test_a_kubelet_that_ends_hangs_and_comes_back(server: PodResourcesServer) -> None:
     server.answer(told("train", {GPU: [A]}))
-    reader = KubernetesReader(lambda: ask_pod_resources(server.socket))
+    reader = KubernetesReader(lambda: query_pod_resources(server.socket))
 
     def asked() -> ReaderLook:
-        reader.ask()
+        reader.query()
         begun = time.monotonic()
         found = reader.look(NOW - 1000, NOW, CARDS)
         assert time.monotonic() - begun < 2.5  # one that asks here waits for 3 s

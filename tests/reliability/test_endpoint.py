@@ -19,6 +19,7 @@ from fakes.clock import FakeClock
 from fakes.host import DESTINATION, HOUR, Cards, Host, show
 from fakes.line import Fault, Line
 from fakes.otlp import Answer, GrpcReceiver, HttpReceiver, Received, Receiver, Tls
+from fakes.spooled import refused
 from gua.agent.delivery import Sender
 from gua.cli.report import render_report
 from gua.core.ports import SpooledTick
@@ -315,7 +316,7 @@ def test_a_tick_that_is_refused_for_good_is_set_aside_and_the_rest_arrives(tmp_p
             poll(lambda: host.spool.depth(DESTINATION) == 0, "the rest to arrive")
         assert sorted(heard.ticks) == [tick.ts_ms for tick in ticks if tick.ts_ms != poisoned]
         assert len(heard.ticks) == 99
-        assert [tick.ts_ms for tick, _ in host.spool.refused(DESTINATION)] == [poisoned]
+        assert [ts_ms for _, ts_ms, _ in refused(tmp_path / "spool.db", DESTINATION)] == [poisoned]
         assert host.spool.stats().refused[DESTINATION] == 1
         delivery = host.status()["destinations"][0]
         assert (delivery["delivered_ticks"], delivery["refused_ticks"], delivery["failing"]) == (99, 1, False)

@@ -21,7 +21,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
-from gua.identity.pod_names import Kubelet, KubeletError, PodNames, ask
+from gua.identity.pod_names import Kubelet, KubeletError, PodNames, fetch_pods
 from servers.process import ServerProcess, free_ports, poll
 from servers.tools import ROOT, built
 
@@ -145,7 +145,7 @@ class Node:
 
     def body(self) -> bytes:
         """Return its list of pods. Raises KubeletError."""
-        return ask(self.address, self._account)
+        return fetch_pods(self.address, self._account)
 
     @property
     def address(self) -> Kubelet:
@@ -153,7 +153,7 @@ class Node:
 
     def names(self) -> PodNames:
         """Return names of pods as an agent of this node has them."""
-        return PodNames(self.address, fetch=partial(ask, account=self._account))
+        return PodNames(self.address, fetch=partial(fetch_pods, account=self._account))
 
     def listed(self) -> dict[str, Any]:
         """Return pods by name, as the list has them."""

@@ -21,7 +21,7 @@ import pytest
 
 from gua.agent.sampler import Sampler
 from gua.allocation.kubernetes import KubernetesReader, pods_by_folders
-from gua.allocation.pod_resources import NoSocketError, PodResources, ask_pod_resources
+from gua.allocation.pod_resources import NoSocketError, PodDevices, query_pod_resources
 from gua.allocation.sources import Sources
 from gua.core.allocation import parts
 from gua.core.facts import card_facts
@@ -102,7 +102,7 @@ class Watch:
         host, pods = ProcFs(Path("/proc")), None if self.way == "folders" else node.names()
         clock = SystemClock(host)
         self.reader = KubernetesReader(
-            _no_socket if self.way == "limits" else lambda: ask_pod_resources(node.socket),
+            _no_socket if self.way == "limits" else lambda: query_pod_resources(node.socket),
             pods,
             folders=lambda: pods_by_folders(node.logs),
         )
@@ -125,7 +125,7 @@ class Watch:
         return sample.tick
 
 
-def _no_socket() -> PodResources:
+def _no_socket() -> tuple[tuple[PodDevices, ...], float | None]:
     msg = "kubelet.sock: No such file or directory"
     raise NoSocketError(msg)
 

@@ -43,11 +43,11 @@ class Ready:
 
     def ready(self, text: str) -> None:
         """Make the launching process print ``text`` and exit with 0; only the first report counts."""
-        self._tell({"ready": text})
+        self._report({"ready": text})
 
     def failed(self, message: str, exit_code: int) -> None:
         """Make the launching process print ``gua: <message>`` and exit with ``exit_code`` (2, 3 or 4)."""
-        self._tell({"failed": message, "exit_code": exit_code})
+        self._report({"failed": message, "exit_code": exit_code})
 
     def hand_on(self) -> int | None:
         """Return the pipe's descriptor, inheritable across an execve; pass it to :meth:`handed_on` afterwards."""
@@ -78,11 +78,11 @@ class Ready:
             os.close(self._descriptor)  # the launching process then refers to the log, which may have a traceback
             self._descriptor = None
 
-    def _tell(self, word: dict[str, object]) -> None:
+    def _report(self, report: dict[str, object]) -> None:
         if self._descriptor is None:
             return
         with contextlib.suppress(OSError):  # the launching process was interrupted: the agent starts anyway
-            os.write(self._descriptor, json.dumps(word).encode() + b"\n")
+            os.write(self._descriptor, json.dumps(report).encode() + b"\n")
         os.close(self._descriptor)
         self._descriptor = None
 
@@ -101,26 +101,34 @@ def detach(log_file: Path, *, patience_seconds: float = PATIENCE_SECONDS) -> Rea
     if threading.active_count() != 1:
         raise RuntimeError("detach() must be called before any thread is started")
     log = _above_streams(open_private(log_file, os.O_WRONLY | os.O_APPEND | os.O_CREAT))
-    hearing, telling = (_above_streams(end) for end in os.pipe())
+    reading, writing = (_above_streams(end) for end in os.pipe())
     for stream in (sys.stdout, sys.stderr):
         if stream is not None:  # else both processes print the rest of the buffer
             stream.flush()
     starter = os.fork()
     if starter == 0:
-        os.close(hearing)
-        _become_agent(log, telling)
-        return Ready(telling)
+        os.close(reading)
+        _become_agent(log, writing)
+        return Ready(writing)
     os.close(log)
-    os.close(telling)
+    os.close(writing)
     os.waitpid(starter, 0)
     try:
-        words, is_in_time = _hear(hearing, patience_seconds)
-        return _outcome(words, log_file, is_in_time=is_in_time)
+        reports, is_in_time = _read_reports(reading, patience_seconds)
     finally:
-        os.close(hearing)
+        os.close(reading)
+    if "ready" in reports:
+        return Launched(text=str(reports["ready"]), ready=True)
+    if "failed" in reports:
+        kinds = (each for each in (UsageError, DataError) if each.exit_code == reports.get("exit_code"))
+        raise next(kinds, UnavailableError)(str(reports["failed"]))
+    pid = reports.get("pid", "unknown")
+    if is_in_time:
+        raise UnavailableError(f"the agent (pid {pid}) ended before it was ready: see the end of {log_file}")
+    return Launched(text=f"gua agent is still starting: pid {pid}; see gua status and {log_file}", ready=False)
 
 
-def _become_agent(log: int, telling: int) -> None:
+def _become_agent(log: int, writing: int) -> None:
     """Start a session, fork again (only a session leader could reacquire a terminal) and set up the process."""
     os.setsid()
     if os.fork():
@@ -139,7 +147,7 @@ def _become_agent(log: int, telling: int) -> None:
     for descriptor in {nothing, log} - {0, 1, 2}:
         os.close(descriptor)
     with contextlib.suppress(OSError):
-        os.write(telling, json.dumps({"pid": os.getpid()}).encode() + b"\n")
+        os.write(writing, json.dumps({"pid": os.getpid()}).encode() + b"\n")
 
 
 def _above_streams(descriptor: int) -> int:
@@ -151,12 +159,12 @@ def _above_streams(descriptor: int) -> int:
     return moved
 
 
-def _hear(descriptor: int, patience_seconds: float) -> tuple[dict[str, object], bool]:
+def _read_reports(descriptor: int, patience_seconds: float) -> tuple[dict[str, object], bool]:
     """Return the agent's reports until it closes its end of the pipe, and whether that was before the timeout."""
     deadline = time.monotonic() + patience_seconds
     poll = select.poll()
     poll.register(descriptor, select.POLLIN)
-    text, words = b"", dict[str, object]()
+    text, reports = b"", dict[str, object]()
     while is_in_time := bool(poll.poll(max(0, round((deadline - time.monotonic()) * 1000)))):
         part = os.read(descriptor, _LONGEST)
         text += part
@@ -164,17 +172,5 @@ def _hear(descriptor: int, patience_seconds: float) -> tuple[dict[str, object], 
             break
     for line in text.splitlines():
         with contextlib.suppress(ValueError):
-            words.update(json.loads(line))
-    return words, is_in_time
-
-
-def _outcome(words: dict[str, object], log_file: Path, *, is_in_time: bool) -> Launched:
-    pid = words.get("pid", "unknown")
-    if "ready" in words:
-        return Launched(text=str(words["ready"]), ready=True)
-    if "failed" in words:
-        kinds = (each for each in (UsageError, DataError) if each.exit_code == words.get("exit_code"))
-        raise next(kinds, UnavailableError)(str(words["failed"]))
-    if is_in_time:
-        raise UnavailableError(f"the agent (pid {pid}) ended before it was ready: see the end of {log_file}")
-    return Launched(text=f"gua agent is still starting: pid {pid}; see gua status and {log_file}", ready=False)
+            reports.update(json.loads(line))
+    return reports, is_in_time

@@ -19,7 +19,7 @@ from gua.core.untrusted import is_count, is_moment, is_number, is_row_of, object
 from gua.core.words import AllocationStatus, ProcessList, ProcessType, Relation, Use
 
 
-def names_of(kind: type, *others: str) -> tuple[str, ...]:
+def field_names(kind: type, *others: str) -> tuple[str, ...]:
     """Return the names of a dataclass's fields, except ``others``."""
     return tuple(each.name for each in fields(kind) if each.name not in others)
 
@@ -36,10 +36,10 @@ _READ: Final = (
     "memory_reserved_bytes",
 )
 _JUDGED: Final = ("held_lower_bytes", "held_upper_bytes", "threshold_bytes")
-_PROCESS: Final = names_of(ProcessReading, "created_ms", "gpu_time_ms", "idle_ms")
-_ALLOCATION: Final = names_of(AllocationReading, "relation", "duration_ms", "gpu_time_ms", "since_ms", "until_ms")
+_PROCESS: Final = field_names(ProcessReading, "created_ms", "gpu_time_ms", "idle_ms")
+_ALLOCATION: Final = field_names(AllocationReading, "relation", "duration_ms", "gpu_time_ms", "since_ms", "until_ms")
 _FLAGS: Final = ("memory_shared", "failed")
-_NUMBERS: Final = names_of(CardFacts, *_FLAGS, "process_list", "processes")
+_NUMBERS: Final = field_names(CardFacts, *_FLAGS, "process_list", "processes")
 FREE: Final = ("free_since", "free_seconds", "free_is_lower_bound", "free_after")
 """Keys of a card that are null unless it is free."""
 _is_amount: Final = or_unknown(is_count)
@@ -264,7 +264,7 @@ def facts_status(facts: CardFacts) -> dict[str, Any]:
     }
 
 
-def facts_of(status: Mapping[str, Any]) -> CardFacts:
+def parse_facts(status: Mapping[str, Any]) -> CardFacts:
     """Return the facts in untrusted output of :func:`facts_status`. Raises ValueError if it is invalid."""
     processes = status.get("processes")
     is_known = all(_is_amount(status.get(name)) for name in _NUMBERS) and all(
@@ -284,15 +284,15 @@ def facts_of(status: Mapping[str, Any]) -> CardFacts:
     )
 
 
-def rules_of(status: Mapping[str, Any]) -> Rules:
+def parse_rules(status: Mapping[str, Any]) -> Rules:
     """Return the rules in a status. Raises ValueError or UsageError if they are invalid."""
-    rules: dict[str, Any] = {name: status.get(name) for name in names_of(Rules, "active_from")}
+    rules: dict[str, Any] = {name: status.get(name) for name in field_names(Rules, "active_from")}
     are_numbers = all(map(is_number, rules.values())) and type(rules["held_memory_bytes"]) is int
     require(are_numbers, "not the rules")
     return Rules(**rules)
 
 
-def judged_again(card: Mapping[str, Any], rules: Rules) -> dict[str, Any]:
+def reclassify(card: Mapping[str, Any], rules: Rules) -> dict[str, Any]:
     """Return an element of ``cards`` as reclassified by other rules.
 
     The start of the state is retained if the state is the same, else unknown. Raises ValueError if the card lacks the
@@ -300,7 +300,7 @@ def judged_again(card: Mapping[str, Any], rules: Rules) -> dict[str, Any]:
     """
     facts = card.get("facts")
     require(isinstance(facts, dict), "a card without facts")
-    verdict = classify(facts_of(object_in(facts)), rules)
+    verdict = classify(parse_facts(object_in(facts)), rules)
     judged = {
         **card,
         "state": verdict.state,

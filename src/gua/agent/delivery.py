@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Final
 
 from gua.core.errors import GuaError, TransientError
@@ -93,6 +93,7 @@ class DeliveryThread(threading.Thread):
         self._stopping.set()
 
 
+@dataclass(eq=False, repr=False)
 class Sender(DeliveryThread):
     """A thread that sends ticks to one endpoint until :meth:`stop`.
 
@@ -102,25 +103,16 @@ class Sender(DeliveryThread):
     recovering fleet does not overload the Collector.
     """
 
-    def __init__(  # noqa: PLR0913 - source, destination, watcher, and what tests replace
-        self,
-        destination: str,
-        *,
-        queue: Callable[[], AbstractContextManager[Spool]],
-        landing: Callable[[], AbstractContextManager[Landing]],
-        watcher: AgentEvents,
-        ticks_per_second: float = CATCH_UP_TICKS_PER_SECOND,
-        jitter: Callable[[], float] = random.random,
-        monotonic: Callable[[], float] = time.monotonic,
-    ) -> None:
-        super().__init__(f"send to {destination}")
-        self._destination = destination
-        self._queue = queue
-        self._landing = landing
-        self._watcher = watcher
-        self._ticks_per_second = ticks_per_second
-        self._jitter = jitter
-        self._monotonic = monotonic
+    destination: str
+    _: KW_ONLY
+    queue: Callable[[], AbstractContextManager[Spool]]
+    landing: Callable[[], AbstractContextManager[Landing]]
+    watcher: AgentEvents
+    ticks_per_second: float = CATCH_UP_TICKS_PER_SECOND
+    jitter: Callable[[], float] = random.random
+
+    def __post_init__(self) -> None:
+        super().__init__(f"send to {self.destination}")
         self._wake = threading.Event()
         self._batch_began = 0.0
 
@@ -138,13 +130,13 @@ class Sender(DeliveryThread):
         back_off = _FIRST_BACK_OFF_SECONDS
         while not self._stopping.is_set():
             try:
-                with self._queue() as queue, self._landing() as landing:
+                with self.queue() as queue, self.landing() as landing:
                     while not self._stopping.is_set():
                         self._wake.clear()
-                        self._batch_began = self._monotonic()
+                        self._batch_began = time.monotonic()
                         drain(
                             queue,
-                            self._destination,
+                            self.destination,
                             landing,
                             batch_ticks=ENDPOINT_BATCH_TICKS,
                             on_batch=self._after_batch,
@@ -154,26 +146,27 @@ class Sender(DeliveryThread):
             except _StoppingError:
                 return
             except Exception as error:  # noqa: BLE001 - an error in a library must not end the delivery of an agent
-                self._watcher.failed(self._destination, _words(error))
-                asked = error.retry_after_seconds if isinstance(error, TransientError) else None
+                self.watcher.failed(self.destination, _message(error))
+                retry_after = error.retry_after_seconds if isinstance(error, TransientError) else None
             else:
                 return
-            wait = max(back_off * self._jitter(), min(asked or 0.0, _LONGEST_RETRY_AFTER_SECONDS))
+            wait = max(back_off * self.jitter(), min(retry_after or 0.0, _LONGEST_RETRY_AFTER_SECONDS))
             self._stopping.wait(wait)
             back_off = min(back_off * 2, _LONGEST_BACK_OFF_SECONDS)
 
     def _after_batch(self, ticks: int, refused: int) -> None:
-        self._watcher.delivered(self._destination, ticks=ticks, refused=refused)
-        due = self._batch_began + ticks / self._ticks_per_second
-        if self._stopping.wait(max(0.0, due - self._monotonic())):
+        self.watcher.delivered(self.destination, ticks=ticks, refused=refused)
+        due = self._batch_began + ticks / self.ticks_per_second
+        if self._stopping.wait(max(0.0, due - time.monotonic())):
             raise _StoppingError
-        self._batch_began = self._monotonic()
+        self._batch_began = time.monotonic()
 
 
-def _words(error: Exception) -> str:
+def _message(error: Exception) -> str:
     return str(error) if isinstance(error, GuaError) else f"unexpected {type(error).__name__}: {error}"
 
 
+@dataclass(eq=False, repr=False)
 class PeriodicLanding(DeliveryThread):
     """A thread that calls ``land`` hourly until :meth:`stop`. It retries after a minute, doubling up to an hour.
 
@@ -182,36 +175,30 @@ class PeriodicLanding(DeliveryThread):
     hosts that started together must not land together.
     """
 
-    def __init__(
-        self,
-        destination: str,
-        *,
-        land: Callable[[threading.Event], DrainResult],
-        watcher: AgentEvents,
-        every_seconds: float = EVERY_SECONDS,
-        jitter: Callable[[], float] = random.random,
-    ) -> None:
-        super().__init__(f"land into {destination}")
-        self._destination = destination
-        self._land = land
-        self._watcher = watcher
-        self._every_seconds = every_seconds
-        self._jitter = jitter
+    destination: str
+    _: KW_ONLY
+    land: Callable[[threading.Event], DrainResult]
+    watcher: AgentEvents
+    every_seconds: float = EVERY_SECONDS
+    jitter: Callable[[], float] = random.random
+
+    def __post_init__(self) -> None:
+        super().__init__(f"land into {self.destination}")
 
     def run(self) -> None:
         """Land until stopped."""
-        wait = self._every_seconds * (1 + self._jitter()) / 2
+        wait = self.every_seconds * (1 + self.jitter()) / 2
         back_off = _FIRST_LANDING_BACK_OFF_SECONDS
         while not self._stopping.wait(wait):
             try:
-                landed = self._land(self._stopping)
+                landed = self.land(self._stopping)
             except Exception as error:  # noqa: BLE001 - such as no memory for a child process; it is tried again
                 if self._stopping.is_set():
                     return
-                self._watcher.failed(self._destination, _words(error))
-                wait = min(back_off, self._every_seconds)
+                self.watcher.failed(self.destination, _message(error))
+                wait = min(back_off, self.every_seconds)
                 back_off *= 2
             else:
-                self._watcher.delivered(self._destination, ticks=landed.landed, refused=landed.refused)
-                wait = self._every_seconds
+                self.watcher.delivered(self.destination, ticks=landed.landed, refused=landed.refused)
+                wait = self.every_seconds
                 back_off = _FIRST_LANDING_BACK_OFF_SECONDS

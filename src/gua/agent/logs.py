@@ -67,40 +67,33 @@ class Changes:
     stored; further ones share one. Thread-safe.
     """
 
-    def __init__(
-        self,
-        logger: logging.Logger,
-        *,
-        monotonic: Callable[[], float] = time.monotonic,
-        repeat_seconds: float = REPEAT_SECONDS,
-    ) -> None:
+    def __init__(self, logger: logging.Logger, *, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._logger = logger
         self._monotonic = monotonic
-        self._repeat_seconds = repeat_seconds
         self._subjects: dict[str, _Subject] = {}
         self._lock = threading.Lock()
 
-    def failed(self, subject: str, message: str, *, kind: str = "", level: int = logging.WARNING) -> None:
+    def failed(self, subject: str, message: str, *, kind: str = "") -> None:
         """Log ``message`` if ``subject`` worked until now, failed with another ``kind``, or an hour has passed."""
         with self._lock:
-            found = self._subject(subject)
+            state = self._subject(subject)
             now = self._monotonic()
-            if found.failing == kind and now - found.told_at < self._repeat_seconds:
+            if state.failing == kind and now - state.logged_at < REPEAT_SECONDS:
                 return
-            found.failing = kind
-            self._say(found, level, message, now)
+            state.failing = kind
+            self._log(state, logging.WARNING, message, now)
 
     def works(self, subject: str, message: str) -> None:
         """Log ``message`` if ``subject`` failed until now."""
         with self._lock:
-            found = self._subjects.get(subject)
-            if found is None or found.failing is None:
+            state = self._subjects.get(subject)
+            if state is None or state.failing is None:
                 return
-            found.failing = None
-            self._say(found, logging.INFO, message, self._monotonic())
+            state.failing = None
+            self._log(state, logging.INFO, message, self._monotonic())
 
-    def _say(self, subject: _Subject, level: int, message: str, now: float) -> None:
-        if not subject.may_say(now, self._repeat_seconds):
+    def _log(self, subject: _Subject, level: int, message: str, now: float) -> None:
+        if not subject.may_log(now):
             subject.left_out += 1
             return
         if subject.left_out:
@@ -109,15 +102,14 @@ class Changes:
         self._logger.log(level, "%s", message)
 
     def _subject(self, name: str) -> _Subject:
-        found = self._subjects.get(name)
-        if found is not None:
-            return found
+        if name in self._subjects:
+            return self._subjects[name]
         if len(self._subjects) >= MAX_SUBJECTS:
             now = self._monotonic()
             self._subjects = {
                 other: subject
                 for other, subject in self._subjects.items()
-                if subject.failing is not None or now - subject.told_at < self._repeat_seconds
+                if subject.failing is not None or now - subject.logged_at < REPEAT_SECONDS
             }
         if len(self._subjects) >= MAX_SUBJECTS:
             name = _OTHERS
@@ -130,14 +122,14 @@ class _Subject:
 
     failing: str | None = None
     left_out: int = 0
-    told_at: float = -math.inf
+    logged_at: float = -math.inf
     lines: deque[float] = field(default_factory=lambda: deque(maxlen=LINES_PER_PERIOD))
 
-    def may_say(self, now: float, period_seconds: float) -> bool:
-        """Return whether another line is allowed in this period, and count it."""
-        is_full = len(self.lines) == LINES_PER_PERIOD and now - self.lines[0] < period_seconds
+    def may_log(self, now: float) -> bool:
+        """Return whether another line is allowed in this hour, and count it."""
+        is_full = len(self.lines) == LINES_PER_PERIOD and now - self.lines[0] < REPEAT_SECONDS
         if not is_full:
-            self.told_at = now
+            self.logged_at = now
             self.lines.append(now)
         return not is_full
 
@@ -205,12 +197,12 @@ class _Libraries(logging.Handler):
     def __init__(self, target: logging.Handler) -> None:
         super().__init__(logging.WARNING)
         self._target = target
-        self._said: dict[tuple[str, str], _Subject] = {}
+        self._messages: dict[tuple[str, str], _Subject] = {}
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write the record unless the same message was written six times within the hour."""
         key = (record.name, str(record.msg)[:200])
-        if key not in self._said and len(self._said) >= MAX_SUBJECTS:
+        if key not in self._messages and len(self._messages) >= MAX_SUBJECTS:
             key = (_OTHERS, "")
-        if self._said.setdefault(key, _Subject()).may_say(time.monotonic(), REPEAT_SECONDS):
+        if self._messages.setdefault(key, _Subject()).may_log(time.monotonic()):
             self._target.handle(record)

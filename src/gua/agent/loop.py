@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import traceback
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -37,15 +38,12 @@ class Watcher(Protocol):
 
     def ticked(self, tick: Tick, *, lateness_ms: int) -> None:
         """Handle a tick that was put into the spool."""
-        ...
 
     def skipped(self, reason: str, message: str, count: int = 1) -> None:
         """Handle ``count`` grid points without a tick."""
-        ...
 
     def alive(self) -> None:
         """Handle one pass of the loop, as a heartbeat."""
-        ...
 
 
 class SilentJobs:
@@ -108,7 +106,9 @@ class AgentEvents:
             self._changes.failed("calls", f"some calls failed, the rest goes on: {words}", kind=words)
         else:
             self._changes.works("calls", "all calls succeed again")
-        self._board.note(NO_ANSWER, _unanswered(tick))
+        hanging = sorted({error.call for error in tick.errors if error.code == NO_ANSWER})
+        message = f"the driver does not answer {', '.join(hanging)}: the values are unknown (nvidia-smi may hang, too)"
+        self._board.note(NO_ANSWER, message if hanging else None)
         self._allocations(tick)
         for each in self.also:
             each.ticked(tick, lateness_ms=lateness_ms)
@@ -163,14 +163,6 @@ class AgentEvents:
             each.alive()
 
 
-def _unanswered(tick: Tick) -> str | None:
-    """Return a message about calls that do not return, ``None`` if all do."""
-    calls = sorted({error.call for error in tick.errors if error.code == NO_ANSWER})
-    if not calls:
-        return None
-    return f"the driver does not answer {', '.join(calls)}: what only that tells is unknown (nvidia-smi may hang, too)"
-
-
 DRAIN_EVERY_MS: Final = 5_000
 _SMALLEST_PART: Final = 10
 
@@ -193,7 +185,7 @@ def step_ms(left_ms: int) -> int:
     return -(-left_ms // steps)
 
 
-_SAID: Final = {
+_MESSAGES: Final = {
     Outcome.RESTARTED: "the clock was set back by more than 10 minutes: ticks begin anew",
     Outcome.MARK_AHEAD: "the last tick was kept with a later time than this boot has reached: ticks begin anew",
     Outcome.WAITING: "the clock stands behind the last tick (it was set back): no tick until it has passed that one",
@@ -201,6 +193,7 @@ _SAID: Final = {
 }
 
 
+@dataclass(eq=False, kw_only=True)
 class Loop:
     """The agent's main loop, which makes ticks until ``wait`` returns True.
 
@@ -209,32 +202,17 @@ class Loop:
     ``on_tick`` is called after each tick that was put into the outbox.
     """
 
-    def __init__(  # noqa: PLR0913 - by keyword only, one for each component that the loop connects
-        self,
-        *,
-        sampler: Sampler,
-        cards: CardReader,
-        outbox: Outbox,
-        clock: Clock,
-        interval_ms: int,
-        phase: int,
-        encode: Callable[[Tick], bytes],
-        wait: Callable[[float], bool],
-        watcher: AgentEvents,
-        health: Callable[[], QueueHealth],
-        on_tick: Callable[[], None],
-    ) -> None:
-        self._sampler = sampler
-        self._cards = cards
-        self._outbox = outbox
-        self._clock = clock
-        self._interval_ms = interval_ms
-        self._phase = phase
-        self._encode = encode
-        self._wait = wait
-        self._watcher = watcher
-        self._health = health
-        self._on_tick = on_tick
+    sampler: Sampler
+    cards: CardReader
+    outbox: Outbox
+    clock: Clock
+    interval_ms: int
+    phase: int
+    encode: Callable[[Tick], bytes]
+    wait: Callable[[float], bool]
+    watcher: AgentEvents
+    health: Callable[[], QueueHealth]
+    on_tick: Callable[[], None]
 
     def first(self) -> None:
         """Make the first tick. Raises UnavailableError, with a remedy, if no card can be read."""
@@ -243,50 +221,47 @@ class Loop:
     def run(self) -> None:
         """Make ticks until the agent is to stop, then one last tick, so that the time before a stop is observed."""
         while True:
-            due_in = due_in_ms(self._clock.wall_ms(), self._interval_ms, self._phase)
+            due_in = due_in_ms(self.clock.wall_ms(), self.interval_ms, self.phase)
             # Scheduled by the monotonic clock, because setting the wall clock must not stall the loop.
-            due_ms = self._clock.monotonic_ms() + due_in
+            due_ms = self.clock.monotonic_ms() + due_in
             stopping = self._rest(due_ms)
-            self._watcher.alive()
-            self.tick(lateness_ms=0 if stopping else max(0, self._clock.monotonic_ms() - due_ms))
+            self.watcher.alive()
+            self.tick(lateness_ms=0 if stopping else max(0, self.clock.monotonic_ms() - due_ms))
             if stopping:
                 return
-            if missed := (self._clock.monotonic_ms() - due_ms) // self._interval_ms:
-                self._watcher.skipped(MISSED, f"{missed} ticks came due while the agent could not make them", missed)
+            if missed := (self.clock.monotonic_ms() - due_ms) // self.interval_ms:
+                self.watcher.skipped(MISSED, f"{missed} ticks came due while the agent could not make them", missed)
 
     def tick(self, *, lateness_ms: int) -> None:
         """Make one tick; on failure report it to the watcher."""
         try:
             self._make(lateness_ms=lateness_ms)
         except UnavailableError as error:
-            self._watcher.skipped(DRIVER, str(error))
+            self.watcher.skipped(DRIVER, str(error))
         except Exception as error:  # noqa: BLE001 - the next tick covers this time too, if the agent does not end
-            self._watcher.skipped(FAULT, f"a tick could not be made, the next one is tried: {_fault(error)}")
+            # The error and its place in the code, in one line for developers.
+            *_, last = traceback.extract_tb(error.__traceback__)
+            fault = f"unexpected {type(error).__name__}: {error} ({Path(last.filename).name}:{last.lineno})"
+            self.watcher.skipped(FAULT, f"a tick could not be made, the next one is tried: {fault}")
 
     def _make(self, *, lateness_ms: int) -> None:
-        sample = self._sampler.sample(self._outbox.mark, lateness_ms=lateness_ms, health=self._health())
-        if sample.outcome in _SAID:
-            self._watcher.skipped(sample.outcome.value, _SAID[sample.outcome])
+        sample = self.sampler.sample(self.outbox.mark, lateness_ms=lateness_ms, health=self.health())
+        if sample.outcome in _MESSAGES:
+            self.watcher.skipped(sample.outcome.value, _MESSAGES[sample.outcome])
         if sample.tick is None:
             return
-        self._outbox.put(sample.tick.ts_ms, self._encode(sample.tick), sample.mark)
-        self._watcher.condition("spool", self._outbox.trouble)
-        self._watcher.ticked(sample.tick, lateness_ms=lateness_ms)
-        self._on_tick()
+        self.outbox.put(sample.tick.ts_ms, self.encode(sample.tick), sample.mark)
+        self.watcher.condition("spool", self.outbox.trouble)
+        self.watcher.ticked(sample.tick, lateness_ms=lateness_ms)
+        self.on_tick()
 
     def _rest(self, due_ms: int) -> bool:
         """Wait until the tick's time and drain the rings meanwhile; return True as soon as the agent is to stop."""
-        while (left_ms := due_ms - self._clock.monotonic_ms()) > 0:
+        while (left_ms := due_ms - self.clock.monotonic_ms()) > 0:
             step = step_ms(left_ms)
-            if self._wait(step / 1000):
+            if self.wait(step / 1000):
                 return True
-            self._watcher.alive()
+            self.watcher.alive()
             if step < left_ms:
-                self._cards.drain()
-        return self._wait(0)
-
-
-def _fault(error: Exception) -> str:
-    """Return the error and its place in the code, in one line for developers."""
-    *_, last = traceback.extract_tb(error.__traceback__)
-    return f"unexpected {type(error).__name__}: {error} ({Path(last.filename).name}:{last.lineno})"
+                self.cards.drain()
+        return self.wait(0)

@@ -14,9 +14,9 @@ from enum import StrEnum
 from typing import Any, Final, NamedTuple, Self
 
 from gua.core import idleness
-from gua.core.allocation import AllocationLook, CardKey, CardTick, Promise, Promises, SourceHealth
+from gua.core.allocation import AllocationLook, AllocationMatcher, CardAllocations, CardKey, CardTick, SourceHealth
 from gua.core.attribution import split_gpu_time
-from gua.core.idleness import GAP_MS, RESTART_GAP_MS, IdleCounter, IdleCounters, Key, advance, idle_ms, kept
+from gua.core.idleness import GAP_MS, RESTART_GAP_MS, IdleCounter, IdleCounters, Key, advance, idle_ms, with_absent
 from gua.core.ports import AllocationSources, CardReader, Clock, Mark, ProcessFacts, RawCard, UtilizationSample
 from gua.core.rules import Rules
 from gua.core.tick import (
@@ -185,7 +185,7 @@ class Idling:
             and (now.boot_id is not None or not is_restart)
         )
         return cls(
-            before=_on_the_clock_of(now, mark, is_restart=is_restart) if mark is not None and known else {},
+            before=_shifted_counters(now, mark, is_restart=is_restart) if mark is not None and known else {},
             ts_ms=now.ts_ms,
             gap_ms=RESTART_GAP_MS if is_restart else GAP_MS,
             longest_covered_ms=2 * interval_ms,
@@ -207,12 +207,11 @@ class Idling:
 
     def clocks(self) -> IdleCounters:
         """Return the idle counters after the tick."""
-        return kept(
-            self.before, self.now, self.ts_ms, max(self.gap_ms, self.longest_covered_ms) + self.longest_covered_ms
-        )
+        gap_ms = max(self.gap_ms, self.longest_covered_ms) + self.longest_covered_ms
+        return with_absent(self.before, self.now, self.ts_ms, gap_ms)
 
 
-def _on_the_clock_of(now: Mark, mark: Mark, *, is_restart: bool) -> IdleCounters:
+def _shifted_counters(now: Mark, mark: Mark, *, is_restart: bool) -> IdleCounters:
     """Return a mark's idle counters, shifted by how far the wall clock was set since, as the monotonic clock shows.
 
     A set-back while the agent ran is not corrected: no tick was made, but the agent was not absent either.
@@ -250,6 +249,7 @@ _SPAN_SLACK_MS: Final = 250
 _MOST_ERRORS: Final = 200
 
 
+@dataclass(eq=False, kw_only=True)
 class Sampler:
     """Producer of an agent's ticks.
 
@@ -258,25 +258,16 @@ class Sampler:
     call, to be counted. ``allocations`` reads the allocation sources, ``None`` without a configured one.
     """
 
-    def __init__(  # noqa: PLR0913 - by keyword only, one for each component of a tick
-        self,
-        *,
-        cards: CardReader,
-        processes: ProcessFacts,
-        clock: Clock,
-        origin: Origin,
-        initial_pid_namespace: bool,
-        besides: Callable[[], Sequence[ReadError]] = tuple,
-        allocations: AllocationSources | None = None,
-    ) -> None:
-        self._cards = cards
-        self._processes = processes
-        self._clock = clock
-        self._origin = origin
-        self._initial_pid_namespace = initial_pid_namespace
-        self._besides = besides
-        self._allocations = allocations
-        self._promises = Promises()
+    cards: CardReader
+    processes: ProcessFacts
+    clock: Clock
+    origin: Origin
+    initial_pid_namespace: bool
+    besides: Callable[[], Sequence[ReadError]] = tuple
+    allocations: AllocationSources | None = None
+
+    def __post_init__(self) -> None:
+        self._matcher = AllocationMatcher()
         self._last_look = _NOT_LOOKED_AT
         self._started = self._now()
         self._errors: Counter[tuple[str, str]] = Counter()
@@ -292,15 +283,15 @@ class Sampler:
         ``lateness_ms`` is the delay of its start after the grid point. The tick's time is the wall clock just after the
         cards were read. Raises UnavailableError if no card can be read.
         """
-        before_ms = self._clock.monotonic_ms()
-        raw_cards, errors = self._cards.read()
+        before_ms = self.clock.monotonic_ms()
+        raw_cards, errors = self.cards.read()
         now = self._now()
         self._count(errors)
-        self._count(self._besides())
+        self._count(self.besides())
         covered = coverage(
             now,
             mark,
-            interval_ms=self._origin.interval_ms,
+            interval_ms=self.origin.interval_ms,
             uptime_ms=now.monotonic_ms - self._started.monotonic_ms,
         )
         if covered.outcome in _CLOCK_FAULTS:
@@ -308,11 +299,11 @@ class Sampler:
         if covered.duration_ms == 0:
             return Sample(tick=None, mark=now, outcome=covered.outcome)
         energy_known = covered.outcome is Outcome.CONTINUED and mark == self._energy_mark
-        idling = Idling.after(mark, now, interval_ms=self._origin.interval_ms, is_restart=self._is_first)
+        idling = Idling.after(mark, now, interval_ms=self.origin.interval_ms, is_restart=self._is_first)
         ticks = [self._card_tick(raw, covered.duration_ms, idling) for raw in raw_cards]
         look = self._look(raw_cards, ticks, now.ts_ms - covered.duration_ms, now.ts_ms)
         cards = tuple(
-            self._card(raw, tick, self._promise(tick, look, now.ts_ms), now.ts_ms, energy_known=energy_known)
+            self._card(raw, tick, self._match(tick, look, now.ts_ms), now.ts_ms, energy_known=energy_known)
             for raw, tick in zip(raw_cards, ticks, strict=True)
         )
         now = replace(now, clocks=idling.clocks())
@@ -322,9 +313,9 @@ class Sampler:
         return Sample(
             tick=Tick(
                 ts_ms=now.ts_ms,
-                origin=self._origin,
+                origin=self.origin,
                 cards=cards,
-                agent=self._agent(self._clock.monotonic_ms() - before_ms, lateness_ms, health),
+                agent=self._agent(self.clock.monotonic_ms() - before_ms, lateness_ms, health),
                 errors=tuple[ReadError, ...](errors),
                 allocation_sources=tuple(_source(source, covered.duration_ms) for source in look.sources),
             ),
@@ -336,10 +327,22 @@ class Sampler:
         self, raw_cards: Sequence[RawCard], ticks: Sequence[CardTick], since_ms: int, now_ms: int
     ) -> AllocationLook:
         """Return the allocations from all sources; an unexpected exception makes all sources failed ones."""
-        if self._allocations is None:
+        if self.allocations is None:
             return _NOT_LOOKED_AT
         try:
-            self._last_look = self._allocations.look(since_ms, now_ms, list(map(_key, raw_cards, ticks)))
+            keys = [
+                CardKey(
+                    uuid=tick.uuid,
+                    gpu_index=raw.reading.index,
+                    minor=raw.minor,
+                    pci=raw.reading.pci,
+                    parent=tick.parent,
+                    gpu_instance_id=raw.gpu_instance_id,
+                    pods=frozenset([process.pod_uid for process in tick.processes if process.pod_uid is not None]),
+                )
+                for raw, tick in zip(raw_cards, ticks, strict=True)
+            ]
+            self._last_look = self.allocations.look(since_ms, now_ms, keys)
         except Exception as error:  # noqa: BLE001 - no error of a source may stop the sampling of cards
             reason = f"unexpected {type(error).__name__}"
             self._count([ReadError(call="allocation", code=type(error).__name__)])
@@ -347,49 +350,55 @@ class Sampler:
             self._last_look = AllocationLook(sources=tuple(SourceHealth(source=name, reason=reason) for name in names))
         return self._last_look
 
-    def _promise(self, card: CardTick, look: AllocationLook, ts_ms: int) -> Promise:
+    def _match(self, card: CardTick, look: AllocationLook, ts_ms: int) -> CardAllocations:
         try:
-            return self._promises.of(card, look, ts_ms=ts_ms)
+            return self._matcher.match(card, look, ts_ms=ts_ms)
         except Exception as error:  # noqa: BLE001 - as above, for an invalid allocation
             self._count([ReadError(call="allocation", code=type(error).__name__)])
-            return Promise(AllocationStatus.UNKNOWN)
+            return CardAllocations(AllocationStatus.UNKNOWN)
 
     def _now(self) -> Mark:
-        return Mark(ts_ms=self._clock.wall_ms(), monotonic_ms=self._clock.monotonic_ms(), boot_id=self._clock.boot_id())
+        return Mark(ts_ms=self.clock.wall_ms(), monotonic_ms=self.clock.monotonic_ms(), boot_id=self.clock.boot_id())
 
     def _card_tick(self, raw: RawCard, duration_ms: int, idling: Idling) -> CardTick:
         slices, all_slices = raw.gpu_fraction
         reading = raw.reading
         gpu_time_ms = duration_ms * slices // all_slices
         listed, process_list = raw.processes, reading.process_list
-        if not self._initial_pid_namespace:
+        if not self.initial_pid_namespace:
             # In a container the driver may list container pids but report utilization by host pids, so that every
             # process seems to be idle (driver 560: https://github.com/Project-HAMi/HAMi-core/issues/112).
             listed = tuple(replace(process, utilization=None) for process in listed)
             if process_list is not ProcessList.ABSENT:
                 process_list = ProcessList.PID_NAMESPACE
-        people = [self._processes.identify(process) for process in listed]
+        identified = [self.processes.identify(process) for process in listed]
         return CardTick(
             uuid=reading.uuid,
             parent=reading.parent,
             duration_ms=duration_ms,
             gpu_time_ms=gpu_time_ms,
             process_list=process_list,
-            processes=split_gpu_time(gpu_time_ms, people, idling.idle_ms(reading.uuid, people, duration_ms)),
+            processes=split_gpu_time(gpu_time_ms, identified, idling.idle_ms(reading.uuid, identified, duration_ms)),
         )
 
-    def _card(self, raw: RawCard, tick: CardTick, promise: Promise, ts_ms: int, *, energy_known: bool) -> CardReading:
+    def _card(
+        self, raw: RawCard, tick: CardTick, allocated: CardAllocations, ts_ms: int, *, energy_known: bool
+    ) -> CardReading:
         reading = raw.reading
         used = cover(raw.samples, reading.utilization, start_ms=ts_ms - tick.duration_ms, end_ms=ts_ms)
-        has_idle_time = used.idle_ms is not None and idleness.is_told(
+        has_idle_time = used.idle_ms is not None and idleness.counts_as_idle(
             used.mean,
             encoder=reading.utilization_encoder,
             decoder=reading.utilization_decoder,
             processes=tick.processes,
         )
-        values: dict[str, Any] = promise._asdict()
+        # The counter's increase since the last tick, unknown across a reset of the counter.
+        before_mj, energy_mj = self._energy.get(reading.uuid), None
+        if energy_known and before_mj is not None and reading.energy_total_mj is not None:
+            energy_mj = reading.energy_total_mj - before_mj if reading.energy_total_mj >= before_mj else None
+        values: dict[str, Any] = allocated._asdict()
         if has_idle_time and used.idle_ms is not None:
-            idle = idleness.in_steps(used.idle_ms, used.idle_mj, used.powered_ms, interval_ms=self._origin.interval_ms)
+            idle = idleness.in_steps(used.idle_ms, used.idle_mj, used.powered_ms, interval_ms=self.origin.interval_ms)
             values |= zip(("idle_time_ms", "idle_energy_mj", "idle_energy_coverage_ms"), idle, strict=True)
         # Activity over a span that differs by more than a tenth (after a pause or a break) is not the tick's.
         slack_ms = max(_SPAN_SLACK_MS, tick.duration_ms // 10)
@@ -403,17 +412,10 @@ class Sampler:
             utilization=used.mean,
             utilization_max=used.largest,
             utilization_coverage_ms=used.coverage_ms,
-            energy_mj=self._energy_spent(reading) if energy_known else None,
-            processes=tick.processes if promise.allocation is None else self._promises.labelled(tick),
+            energy_mj=energy_mj,
+            processes=tick.processes if allocated.allocation is None else self._matcher.labelled(tick),
             **values,
         )
-
-    def _energy_spent(self, reading: CardReading) -> int | None:
-        """Return the counter's increase since the last tick [mJ], ``None`` across a reset of the counter."""
-        before = self._energy.get(reading.uuid)
-        if before is None or reading.energy_total_mj is None or reading.energy_total_mj < before:
-            return None
-        return reading.energy_total_mj - before
 
     def _count(self, errors: Sequence[ReadError]) -> None:
         for error in errors:
@@ -432,12 +434,6 @@ class Sampler:
                 ErrorCount(call=call, code=code, count=count) for (call, code), count in sorted(self._errors.items())
             ),
         )
-
-
-def _key(raw: RawCard, tick: CardTick) -> CardKey:
-    reading = raw.reading
-    pods = frozenset([process.pod_uid for process in tick.processes if process.pod_uid is not None])
-    return CardKey(reading.uuid, reading.index, raw.minor, reading.pci, reading.parent, raw.gpu_instance_id, pods)
 
 
 def _source(source: SourceHealth, duration_ms: int) -> AllocationSourceReading:

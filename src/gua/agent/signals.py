@@ -38,7 +38,7 @@ def wait(seconds: float) -> bool:
     return _came.wait(max(0.0, seconds))
 
 
-def asked() -> bool:
+def stop_requested() -> bool:
     """Return whether a stop signal has arrived."""
     return _came.is_set()
 

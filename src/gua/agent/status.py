@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from gua.agent.card_status import Standing, card_status, follow, in_order
+from gua.agent.card_status import Standing, card_status, field_names, follow, in_order
 from gua.core.durations import to_rfc3339
 from gua.core.errors import GuaError
 from gua.core.ports import Clock
@@ -111,7 +111,6 @@ class Board:
         destinations: Sequence[tuple[str, str]],
         clock: Clock,
         spool: Callable[[], SpoolFigures],
-        rules: Rules = _SHIPPED,
         detects_models: bool = False,
         reads_activity: bool = False,
     ) -> None:
@@ -126,7 +125,6 @@ class Board:
         self._interval_ms = interval_ms
         self._clock = clock
         self._spool = spool
-        self._rules = rules
         self._born = self._now()
         self._lock = threading.Lock()
         self._state = _State()
@@ -139,7 +137,7 @@ class Board:
             state = self._state
             state.made += 1
             state.last = _LastTick(tick=tick, lateness_ms=lateness_ms, seen=now)
-            state.cards = follow(state.cards, tick, self._rules)
+            state.cards = follow(state.cards, tick, _SHIPPED)
             seen = state.seen | {card.uuid: now for card in tick.cards}
             state.seen = {uuid: seen[uuid] for uuid in state.cards}
             state.sources = {
@@ -176,13 +174,19 @@ class Board:
 
     def status(self) -> dict[str, Any]:
         """Return the status object "gua.status/1": times RFC 3339 UTC, ages in seconds, unknown as None."""
-        figures = self._spool_figures()
+        try:
+            figures = self._spool()
+        except GuaError as error:
+            figures = SpoolFigures(ticks=None, bytes=None, in_memory_ticks=None, dropped_ticks=None, trouble=str(error))
+        trouble = figures.trouble and figures.trouble[:_LONGEST_TEXT]
         with self._lock:  # only the copy needs the lock: the loop must not wait for the rest
             now = self._now()
             state = replace(self._state, skipped=self._state.skipped.copy(), conditions=dict(self._state.conditions))
             destinations = [replace(one) for one in self._destinations.values()]
         uptime = self._age(self._born, now)
         age = None if state.last is None else self._age(state.last.seen, now)
+        errors = () if state.last is None or state.last.tick.agent is None else state.last.tick.agent.errors
+        most = sorted(errors, key=lambda error: (-error.count, error.call, error.code))[:_MOST_ERRORS]
         return {
             "schema": SCHEMA,
             "running": True,
@@ -192,7 +196,15 @@ class Board:
                 "uptime_seconds": uptime,
                 "interval_seconds": self._interval_ms / 1000,
             },
-            "last_tick": None if state.last is None else self._last_tick(state.last, now),
+            "last_tick": None
+            if state.last is None
+            else {
+                "time": to_rfc3339(state.last.tick.ts_ms),
+                "age_seconds": age,
+                "lateness_seconds": state.last.lateness_ms / 1000,
+                "duration_seconds": state.last.tick.agent and state.last.tick.agent.tick_duration_seconds,
+                "activity_cards": sum(card.sm_utilization is not None for card in state.last.tick.cards),
+            },
             "ticks": {"made": state.made, "skipped": dict(sorted(state.skipped.items()))},
             "spool": {
                 "ticks": figures.ticks,
@@ -201,17 +213,22 @@ class Board:
                 "dropped_ticks": figures.dropped_ticks,
             },
             "destinations": [self._delivery(one, figures, now) for one in destinations],
-            "errors": _errors(state.last),
-            "conditions": list(dict.fromkeys(filter(None, [*state.conditions.values(), figures.trouble]))),
-            "rules": {
-                "active_utilization": self._rules.active_utilization,
-                "held_memory_bytes": self._rules.held_memory_bytes,
-                "held_memory_ratio": self._rules.held_memory_ratio,
-            },
+            "errors": [{"call": error.call, "code": error.code, "count": error.count} for error in most],
+            "conditions": list(dict.fromkeys(filter(None, [*state.conditions.values(), trouble]))),
+            "rules": {name: getattr(_SHIPPED, name) for name in field_names(Rules, "active_from")},
             "allocation_notes": [state.conditions[key] for key in ALLOCATION_NOTES if key in state.conditions],
-            "allocation_sources": [self._source(name, source, now) for name, source in state.sources.items()],
+            "allocation_sources": [
+                {
+                    "source": name,
+                    "ok": source.reason is None,
+                    "reason": source.reason,
+                    "since": to_rfc3339(source.since.wall_ms),
+                    "seconds": self._age(source.since, now),
+                }
+                for name, source in state.sources.items()
+            ],
             "cards": [
-                card_status(one, self._rules, age_seconds=self._age(state.seen[one.card.uuid], now))
+                card_status(one, _SHIPPED, age_seconds=self._age(state.seen[one.card.uuid], now))
                 for one in in_order(state.cards)
             ],
         }
@@ -223,31 +240,6 @@ class Board:
     def _age(then: _Moment, now: _Moment) -> float:
         """Return the seconds since a time, by the clock that advanced more: CLOCK_MONOTONIC stops in suspend."""
         return max(now.monotonic_ms - then.monotonic_ms, now.wall_ms - then.wall_ms, 0) / 1000
-
-    def _spool_figures(self) -> SpoolFigures:
-        try:
-            figures = self._spool()
-        except GuaError as error:
-            figures = SpoolFigures(ticks=None, bytes=None, in_memory_ticks=None, dropped_ticks=None, trouble=str(error))
-        return replace(figures, trouble=figures.trouble and figures.trouble[:_LONGEST_TEXT])
-
-    def _last_tick(self, last: _LastTick, now: _Moment) -> dict[str, Any]:
-        return {
-            "time": to_rfc3339(last.tick.ts_ms),
-            "age_seconds": self._age(last.seen, now),
-            "lateness_seconds": last.lateness_ms / 1000,
-            "duration_seconds": last.tick.agent and last.tick.agent.tick_duration_seconds,
-            "activity_cards": sum(card.sm_utilization is not None for card in last.tick.cards),
-        }
-
-    def _source(self, name: str, source: _Source, now: _Moment) -> dict[str, Any]:
-        return {
-            "source": name,
-            "ok": source.reason is None,
-            "reason": source.reason,
-            "since": to_rfc3339(source.since.wall_ms),
-            "seconds": self._age(source.since, now),
-        }
 
     def _delivery(self, destination: _Destination, figures: SpoolFigures, now: _Moment) -> dict[str, Any]:
         name, error_time = destination.name, destination.last_error_time
@@ -274,9 +266,3 @@ def _source(before: _Source | None, reason: str | None, now: _Moment) -> _Source
     same = before is not None and (before.reason is None) is (reason is None)
     reason = None if reason is None else reason[:_LONGEST_TEXT]
     return _Source(reason=reason, since=before.since if before is not None and same else now)
-
-
-def _errors(last: _LastTick | None) -> list[dict[str, Any]]:
-    counts = () if last is None or last.tick.agent is None else last.tick.agent.errors
-    most = sorted(counts, key=lambda error: (-error.count, error.call, error.code))[:_MOST_ERRORS]
-    return [{"call": error.call, "code": error.code, "count": error.count} for error in most]

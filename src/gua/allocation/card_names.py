@@ -64,12 +64,12 @@ class CardTable:
     def __init__(self, cards: Sequence[CardKey]) -> None:
         self.cards = tuple(cards)
         self.uuids = frozenset(card.uuid for card in cards)
-        self._gpus = [card for card in cards if card.parent is None]
-        self.has_instances = len(self._gpus) < len(self.cards)
+        self.gpus = [card for card in cards if card.parent is None]
+        self.has_instances = len(self.gpus) < len(self.cards)
         self._by_name: dict[tuple[str, str | int | None], str] = {
             ("uuid", card.uuid.lower()): card.uuid for card in cards
         }
-        for card in self._gpus:
+        for card in self.gpus:
             pci = None if card.pci is None else plain_pci(card.pci)
             for name in ("index", card.gpu_index), ("minor", card.minor), ("pci", pci):
                 self._by_name[name] = card.uuid
@@ -77,15 +77,11 @@ class CardTable:
     def whole(self) -> list[CardKey]:
         """Return the GPUs without MIG instances."""
         parents = {card.parent for card in self.cards}
-        return [card for card in self._gpus if card.uuid not in parents]
+        return [card for card in self.gpus if card.uuid not in parents]
 
     def instances(self) -> list[CardKey]:
         """Return the MIG instances."""
         return [card for card in self.cards if card.parent is not None]
-
-    def by_index(self) -> list[CardKey]:
-        """Return the GPUs ordered by index, which is PCI bus order."""
-        return sorted((card for card in self._gpus if card.gpu_index is not None), key=lambda card: card.gpu_index or 0)
 
     def find(self, name: CardName) -> frozenset[str]:
         """Return the UUIDs of the named card or instance, none if it does not exist. ``gres`` never matches."""
@@ -93,28 +89,28 @@ class CardTable:
         gpus = frozenset[str]() if uuid is None else frozenset({uuid})
         return gpus if name.instance is None else self._instances_of(gpus, name.instance)
 
-    def of_device(self, device: Device | ClaimedDevice) -> frozenset[str]:
+    def find_device(self, device: Device | ClaimedDevice) -> frozenset[str]:
         """Return the UUIDs that a device plugin's or DRA driver's device may be; none if it is no GPU.
 
         Raises UnknownDeviceError for a GPU that is not a card of this host.
         """
         if isinstance(device, ClaimedDevice):
-            return self._of_claim(device)
+            return self._find_claimed(device)
         id_ = _SLOT.sub("", device.id)
-        found = self._of_id(id_)
+        uuids = self._find_id(id_)
         if _RESOURCE.fullmatch(device.resource):
-            if found:
-                return found
+            if uuids:
+                return uuids
             raise UnknownDeviceError(device.id)
         # Resource names are free: a UUID of one of the cards identifies it under any resource name.
-        return found if _UUID.fullmatch(id_) else frozenset()
+        return uuids if _UUID.fullmatch(id_) else frozenset()
 
-    def _of_claim(self, device: ClaimedDevice) -> frozenset[str]:
+    def _find_claimed(self, device: ClaimedDevice) -> frozenset[str]:
         if device.driver != DRA_DRIVER:
             return frozenset()
         for uuid in (uuid for text in (device.name, *device.cdi) for uuid in _DRA_UUID.findall(text)):
-            if found := self.find(CardName("uuid", uuid)):
-                return found
+            if uuids := self.find(CardName("uuid", uuid)):
+                return uuids
         if _DRA_PASSED_ON.fullmatch(device.name):
             return frozenset()
         if named := _DRA_NAME.fullmatch(device.name):
@@ -122,11 +118,11 @@ class CardTable:
             # placement, so any instance of the GPU may match.
             number = int(named[1])
             gpus = self.find(CardName("minor", number)) | self.find(CardName("index", number))
-            if found := self._instances_of(gpus) if named[2] else gpus:
-                return found
+            if uuids := self._instances_of(gpus) if named[2] else gpus:
+                return uuids
         raise UnknownDeviceError(device.name)
 
-    def _of_id(self, id_: str) -> frozenset[str]:
+    def _find_id(self, id_: str) -> frozenset[str]:
         if match := _OLD_INSTANCE.fullmatch(id_):
             return self.find(CardName("uuid", match[1], int(match[2])))
         if match := _GKE.fullmatch(id_):

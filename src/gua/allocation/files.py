@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
@@ -68,38 +68,38 @@ class FileAllocation:
 def parse_file(content: bytes, written_ms: int) -> FileAllocation:
     """Return a file's allocation; ``written_ms`` is its modification time (Unix ms). Raises ValueError if invalid."""
     try:
-        found: Any = json.loads(content.decode(errors="replace"))
+        fields: Any = json.loads(content.decode(errors="replace"))
     except (ValueError, RecursionError):
         raise ValueError("no JSON, or torn") from None
-    require(isinstance(found, dict), "no JSON object")
-    source, identity, uid = found.get("source"), found.get("id"), found.get("uid")
+    require(isinstance(fields, dict), "no JSON object")
+    source, identity, uid = fields.get("source"), fields.get("id"), fields.get("uid")
     require(_is_source(source), "source is not 1 to 32 of a-z, 0-9, _ and -")
     if type(identity) is int:
         identity = str(identity)
     is_id = isinstance(identity, str) and identity.isprintable() and 0 < len(identity) <= _MOST_ID
     require(is_id, "id is not 1 to 128 printable characters")
     require(uid is None or _is_uid(uid), "uid is no user id")
-    texts = {name: _text(found.get(name), name, most) for name, most in _TEXTS.items()}
-    since_ms = _moment(found.get("since"), "since")
+    texts = {name: _text(fields.get(name), name, most) for name, most in _TEXTS.items()}
+    since_ms = _moment(fields.get("since"), "since")
+    cards = list_in(fields.get("cards"))
+    require(cards, "cards is no list, or empty")
+    require(len(cards) <= MOST_CARDS, f"more than {MOST_CARDS} cards")
+    # The kind and model of the work that the file declares, else those in its job's name.
+    own, named = (
+        declared({key: fields.get(name) for name, key in _WORKLOAD.items()}),
+        declared_in(fields.get("job_name")),
+    )
     return FileAllocation(
         source=source,
         id=identity,
-        cards=_cards(found.get("cards")),
+        cards=tuple(dict.fromkeys(map(_card, cards))),
         since_ms=since_ms,
-        until_ms=None if found.get("until") is None else _moment(found["until"], "until"),
+        until_ms=None if fields.get("until") is None else _moment(fields["until"], "until"),
         uid=uid,
         is_planned=since_ms > written_ms + _PLANNED_MS,
-        workload=_workload(found),
+        workload=Work(own.kind or named.kind, own.model or named.model),
         **texts,
     )
-
-
-def _workload(found: dict[str, object]) -> Work:
-    """Return kind and model of the work: those declared in the file, else those in its job's name."""
-    job_name = found.get("job_name")
-    named = declared_in(job_name) if isinstance(job_name, str) else NO_WORK
-    own = declared({key: found.get(name) for name, key in _WORKLOAD.items()})
-    return Work(own.kind or named.kind, own.model or named.model)
 
 
 def _text(value: object, name: str, most: int) -> str | None:
@@ -121,13 +121,6 @@ def _moment(value: object, name: str) -> int:
     if seconds is None or not _LEAST_SECONDS <= seconds < _MOST_SECONDS:
         raise ValueError(f"{name} is no time in Unix seconds")
     return round(seconds * 1000)
-
-
-def _cards(value: object) -> tuple[CardName, ...]:
-    cards = list_in(value)
-    require(cards, "cards is no list, or empty")
-    require(len(cards) <= MOST_CARDS, f"more than {MOST_CARDS} cards")
-    return tuple(dict.fromkeys(map(_card, cards)))
 
 
 def _card(value: object) -> CardName:
@@ -158,7 +151,7 @@ def _card(value: object) -> CardName:
 class FolderLook:
     """Allocations by file name. ``bad`` are errors by file name; ``reason`` is why the folder could not be read."""
 
-    told: dict[str, FileAllocation] = field(default_factory=dict)
+    allocations: dict[str, FileAllocation] = field(default_factory=dict)
     bad: dict[str, str] = field(default_factory=dict)
     reason: str | None = None
     is_there: bool = True
@@ -170,9 +163,9 @@ class AllocationFolder:
     def __init__(self, path: Path = DEFAULT_FOLDER) -> None:
         self.path = path
         self._files = TrustedFolder(path, re.compile(r"[^.].*\.json").fullmatch, parse_file, most_files=MOST_FILES)
-        self._told: dict[str, FileAllocation] = {}
+        self._allocations: dict[str, FileAllocation] = {}
         self._last_ms: int | None = None
-        self._asked: tuple[int, int] | None = None
+        self._period: tuple[int, int] | None = None
         self._look = FolderLook()
 
     def look(self, since_ms: int, now_ms: int) -> FolderLook:
@@ -181,29 +174,29 @@ class AllocationFolder:
         The allocation of a removed file ends with it: at the folder's last change, or at the last look if no change is
         later. Its own end counts if that is earlier.
         """
-        if self._asked != (since_ms, now_ms):
-            self._asked = since_ms, now_ms
+        if self._period != (since_ms, now_ms):
+            self._period = since_ms, now_ms
             self._look = self._read(now_ms)
             self._last_ms = now_ms
         return self._look
 
     def _read(self, now_ms: int) -> FolderLook:
-        before, self._told = self._told, {}
+        before, self._allocations = self._allocations, {}
         try:
             files = self._files.read()
         except OSError as error:
             is_there = not isinstance(error, FileNotFoundError)
             return FolderLook(reason=f"{self.path}: {error.strerror}", is_there=is_there)
-        self._told = {name: file.content for name, file in files.items() if file.content is not None}
+        self._allocations = {name: file.content for name, file in files.items() if file.content is not None}
         gone = {name: each for name, each in before.items() if name not in files}
         return FolderLook(
-            told=self._told | self._ended(gone, now_ms),
+            allocations=self._allocations | self._ended(gone, now_ms),
             bad={name: file.bad for name, file in files.items() if file.bad is not None},
         )
 
     def _ended(self, gone: dict[str, FileAllocation], now_ms: int) -> dict[str, FileAllocation]:
         """Return the allocations of removed files with their ends, except those that another file still contains."""
-        keys = {(each.source, each.id) for each in self._told.values()}
+        keys = {(each.source, each.id) for each in self._allocations.values()}
         last_ms, ended_ms = now_ms if self._last_ms is None else self._last_ms, self._files.changed_ms
         if not last_ms < ended_ms <= now_ms:
             ended_ms = last_ms
@@ -214,7 +207,7 @@ class AllocationFolder:
         }
 
 
-def merged(told: dict[str, FileAllocation], since_ms: int) -> tuple[dict[str, FileAllocation], str | None]:
+def merge(files: dict[str, FileAllocation], since_ms: int) -> tuple[dict[str, FileAllocation], str | None]:
     """Return the allocations open after ``since_ms`` (Unix ms), each (source, id) once, and an error for duplicates.
 
     Two files with one (source, id) are joined, including the time between, unless neither has an end: that is an error.
@@ -222,8 +215,8 @@ def merged(told: dict[str, FileAllocation], since_ms: int) -> tuple[dict[str, Fi
     first: dict[tuple[str, str], str] = {}
     result: dict[str, FileAllocation] = {}
     wrong: str | None = None
-    for name in sorted(told):
-        each = told[name]
+    for name in sorted(files):
+        each = files[name]
         if each.until_ms is not None and each.until_ms <= since_ms:
             continue
         other = first.setdefault((each.source, each.id), name)
@@ -232,13 +225,13 @@ def merged(told: dict[str, FileAllocation], since_ms: int) -> tuple[dict[str, Fi
             continue
         before = result[other]
         if before.until_ms is None and each.until_ms is None:
-            wrong = wrong or f"{other} and {name} tell of the same allocation"
+            wrong = wrong or f"{other} and {name} contain the same allocation"
             continue
-        result[other] = joined(each, before) if each.until_ms is None else joined(before, each)
+        result[other] = join(each, before) if each.until_ms is None else join(before, each)
     return result, wrong
 
 
-def joined(one: FileAllocation, other: FileAllocation) -> FileAllocation:
+def join(one: FileAllocation, other: FileAllocation) -> FileAllocation:
     """Return two parts of an allocation as one: all cards, earliest start, latest end, and other fields of ``one``."""
     return replace(
         one,
@@ -249,17 +242,17 @@ def joined(one: FileAllocation, other: FileAllocation) -> FileAllocation:
 
 
 def find_cards(
-    told: dict[str, FileAllocation],
+    files: dict[str, FileAllocation],
     conf: GresConf,
     table: CardTable,
     troubles: list[str],
     node: str | None = None,
 ) -> Iterator[Allocation]:
-    """Yield file allocations, by file name in ``told``, with the host's UUIDs; append unknown cards to ``troubles``.
+    """Yield file allocations, by file name in ``files``, with the host's UUIDs; append unknown cards to ``troubles``.
 
     ``node`` is this host's name in Slurm for files without one. Unknown cards of ended Slurm jobs are ignored.
     """
-    for name, each in told.items():
+    for name, each in files.items():
         cards, missing = conf.order(each.node or node).find(table, each.cards)
         if missing is not None and (each.until_ms is None or each.source != SLURM):
             troubles.append(f"{name}: {missing}")
@@ -273,40 +266,35 @@ def find_cards(
             )
 
 
+@dataclass(eq=False)
 class FilesReader:
     """Reader of the folder's files, except those for whose names ``without`` returns true: another reader's."""
 
     name = FILES
 
-    def __init__(
-        self,
-        folder: AllocationFolder,
-        *,
-        without: Callable[[str], bool] = lambda _: False,
-        conf: GresConf | None = None,
-    ) -> None:
-        self._folder = folder
-        self._without = without
-        self._conf = GresConf() if conf is None else conf
+    folder: AllocationFolder
+    _: KW_ONLY
+    without: Callable[[str], bool] = lambda _: False
+    conf: GresConf
 
     def look(self, since_ms: int, now_ms: int, cards: Sequence[CardKey]) -> ReaderLook:
         """Return the allocations. A bad file or unknown card makes the source fail, but other files still count."""
-        look = self._folder.look(since_ms, now_ms)
+        look = self.folder.look(since_ms, now_ms)
         if look.reason is not None:
             return ReaderLook(reason=look.reason)
         table = CardTable(cards)
-        self._conf.refresh()
-        begun = {name: each for name, each in look.told.items() if not (self._without(name) or each.is_to_come(now_ms))}
-        told, wrong = merged(begun, since_ms)
-        troubles = [f"{name}: {why}" for name, why in sorted(look.bad.items()) if not self._without(name)]
+        self.conf.refresh()
+        own = {name: each for name, each in look.allocations.items() if not self.without(name)}
+        files, wrong = merge({name: each for name, each in own.items() if not each.is_to_come(now_ms)}, since_ms)
+        troubles = [f"{name}: {why}" for name, why in sorted(look.bad.items()) if not self.without(name)]
         troubles += [] if wrong is None else [wrong]
-        return ReaderLook(allocations=tuple(find_cards(told, self._conf, table, troubles)), reason=first_of(troubles))
+        return ReaderLook(allocations=tuple(find_cards(files, self.conf, table, troubles)), reason=summarize(troubles))
 
     def close(self) -> None:
         """Do nothing: this reader has no thread."""
 
 
-def first_of(troubles: Sequence[str]) -> str | None:
+def summarize(troubles: Sequence[str]) -> str | None:
     """Return the first error and the number of others in one text; ``None`` without errors."""
     if len(troubles) < 2:
         return troubles[0] if troubles else None

@@ -8,14 +8,19 @@ import re
 import threading
 import time
 from collections.abc import Callable, Sequence
-from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from pathlib import Path
 from typing import Final, Protocol
 
 from gua.allocation.card_names import CardTable
-from gua.allocation.pod_allocations import NOT_TOLD, SOURCE, Found, found_by_devices, found_by_limits
-from gua.allocation.pod_resources import SOCKET, NoSocketError, PodDevices, PodResources, ask_pod_resources
+from gua.allocation.pod_allocations import (
+    SOURCE,
+    UNKNOWN_START,
+    PodAllocations,
+    allocations_by_devices,
+    allocations_by_limits,
+)
+from gua.allocation.pod_resources import SOCKET, NoSocketError, PodDevices, query_pod_resources
 from gua.allocation.sources import Opener, ReaderLook
 from gua.core.allocation import Allocation, CardKey
 from gua.core.errors import GuaError
@@ -32,23 +37,21 @@ _MOST_FOLDERS: Final = 4096
 class PodList(Protocol):
     """A client for the list of a node's pods."""
 
-    def ask(self) -> Sequence[ListedPod]:
+    def query(self) -> Sequence[ListedPod]:
         """Request the list, wait, and return it. Raises GuaError if the request fails."""
-        ...
 
     def listen(self, listener: Callable[[], None]) -> None:
         """Register a callback for each newly listed pod."""
-        ...
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class KubeletAnswer:
-    """Result of the last kubelet query at ``asked_at`` (monotonic [s]); ``failure`` is why it failed.
+    """Result of the last kubelet query at ``queried_at`` (monotonic [s]); ``failure`` is why it failed.
 
     ``devices`` is ``None`` if only limits are known; ``doubt`` is why the answer may be incomplete.
     """
 
-    asked_at: float
+    queried_at: float
     devices: tuple[PodDevices, ...] | None = None
     listed: tuple[ListedPod, ...] = ()
     failure: str | None = None
@@ -61,21 +64,19 @@ def pods_by_folders(folder: Path = POD_LOGS) -> tuple[ListedPod, ...]:
 
     Opens no logs. Empty if the folder cannot be read.
     """
-    found: list[tuple[float, ListedPod]] = []
+    pods: list[tuple[float, ListedPod]] = []
     try:
         with os.scandir(folder) as entries:
             for entry in entries:
                 namespace, _, rest = entry.name.partition("_")
                 name, _, uid = rest.partition("_")
-                if not (is_name(namespace) and is_name(name) and _UID.fullmatch(uid)) or len(found) >= _MOST_FOLDERS:
+                if not (is_name(namespace) and is_name(name) and _UID.fullmatch(uid)) or len(pods) >= _MOST_FOLDERS:
                     continue
                 made_at = entry.stat(follow_symlinks=False).st_mtime
-                found.append((made_at, ListedPod(name=name, namespace=namespace, uids=(uid,))))
+                pods.append((made_at, ListedPod(name=name, namespace=namespace, uids=(uid,))))
     except OSError:
         return ()
-    newest: dict[tuple[str, str], ListedPod] = {}
-    for _, pod in sorted(found, key=lambda each: each[0]):
-        newest[pod.place] = pod
+    newest = {pod.place: pod for _, pod in sorted(pods, key=lambda each: each[0])}
     return tuple(newest.values())
 
 
@@ -88,41 +89,37 @@ _NEW_SECONDS: Final = 2.0
 _LIST_SECONDS: Final = 25.0
 # A kubelet that was just started answers before it knows its pods.
 _YOUNG_SECONDS: Final = 30.0
-_NO_LIST: Final = "kubernetes: whose pod a process is of is not known, nor who uses a promised card: see --kubelet"
+_NO_LIST: Final = "kubernetes: pods of processes and users of allocated cards are unknown: see --kubelet"
 
 
+@dataclass(eq=False)
 class KubernetesReader:
     """Queries the kubelet in its own thread, and reports the last answer.
 
     It queries every 30 s, 2 s before the next tick, and when a new pod was listed. Queries are at least 8 s apart (5 s
     after a failure, 2 s for a new pod).
 
-    ``ask_devices`` raises GuaError; on NoSocketError the limits in ``pods`` are used instead. ``own_pod`` is this
-    process's pod: an answer without it is incomplete. ``folders`` returns pods with their uids if ``pods`` is ``None``.
+    ``query_devices`` returns the pods with their devices, and the seconds since the kubelet started. It raises
+    GuaError; on NoSocketError the limits in ``pods`` are used instead. ``own_pod`` is this process's pod: an answer
+    without it is incomplete. ``folders`` returns pods with their uids if ``pods`` is ``None``.
     """
 
     name = SOURCE
 
-    def __init__(
-        self,
-        ask_devices: Callable[[], PodResources],
-        pods: PodList | None = None,
-        *,
-        own_pod: Place | None = None,
-        folders: Callable[[], tuple[ListedPod, ...]] = tuple,
-        monotonic: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._ask_devices = ask_devices
-        self._pods = pods
-        self._own_pod = own_pod
-        self._folders = folders
-        self._monotonic = monotonic
+    query_devices: Callable[[], tuple[tuple[PodDevices, ...], float | None]]
+    pods: PodList | None = None
+    _: KW_ONLY
+    own_pod: Place | None = None
+    folders: Callable[[], tuple[ListedPod, ...]] = tuple
+    monotonic: Callable[[], float] = time.monotonic
+
+    def __post_init__(self) -> None:
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
         self._answer: KubeletAnswer | None = None
         self._next_tick: float | None = None
         self._is_urgent = self._is_closed = False
-        self._newest: tuple[tuple[object, ...], Found] | None = None
+        self._newest: tuple[tuple[object, ...], PodAllocations] | None = None
         self._before: dict[str, Allocation] = {}
         self._since_ms: dict[str, int] = {}
         self._seen: dict[str, frozenset[str]] = {}
@@ -132,8 +129,8 @@ class KubernetesReader:
 
     def begin(self) -> None:
         """Start the thread."""
-        if self._pods is not None:
-            self._pods.listen(self.hurry)
+        if self.pods is not None:
+            self.pods.listen(self.hurry)
         self._thread = threading.Thread(target=self._work, name="gua-kubernetes", daemon=True)
         with contextlib.suppress(RuntimeError):  # process limit reached: the next look tries again
             self._thread.start()
@@ -150,56 +147,49 @@ class KubernetesReader:
             self._is_closed = True
             self._changed.notify()
 
-    def ask(self) -> None:
+    def query(self) -> None:
         """Query the kubelet now and store the answer or the failure. Never raises GuaError."""
-        answer = self._asked()
+        begun = self.monotonic()
+        try:
+            answer = self._query(begun)
+        except GuaError as error:
+            answer = KubeletAnswer(queried_at=begun, failure=f"the kubelet: {error}")
+        except Exception as error:  # noqa: BLE001 - the next query may succeed
+            answer = KubeletAnswer(queried_at=begun, failure=f"the kubelet: unexpected {type(error).__name__}")
         with self._changed:
             self._answer = answer
 
-    def _asked(self) -> KubeletAnswer:
-        begun = self._monotonic()
+    def _query(self, begun: float) -> KubeletAnswer:
+        devices, age_seconds, notes, doubt = None, None, list[str](), None
         try:
-            told, notes = self._devices()
-            devices = None if told is None else told.pods
-            listed = self._pod_list(devices)
-            if devices is not None and not listed and self._pods is None:
-                notes = (*notes, _NO_LIST)
-        except GuaError as error:
-            return KubeletAnswer(asked_at=begun, failure=f"the kubelet: {error}")
-        except Exception as error:  # noqa: BLE001 - the next query may succeed
-            return KubeletAnswer(asked_at=begun, failure=f"the kubelet: unexpected {type(error).__name__}")
-        places = {each.place for each in (listed if devices is None else devices)}
-        doubt = self._doubt(places, None if told is None else told.age_seconds)
-        return KubeletAnswer(asked_at=begun, devices=devices, listed=listed, doubt=doubt, notes=notes)
-
-    def _devices(self) -> tuple[PodResources | None, tuple[str, ...]]:
-        try:
-            return self._ask_devices(), ()
+            devices, age_seconds = self.query_devices()
         except NoSocketError as error:
-            if self._pods is None:
+            if self.pods is None:
                 raise
-            return None, (f"kubernetes: {error}: promised cards are counted by limits of pods",)
-
-    def _doubt(self, places: AbstractSet[Place], age_seconds: float | None) -> str | None:
-        if self._own_pod is not None:
-            return None if self._own_pod in places else "the kubelet does not tell of all pods: the agent's is missing"
-        if age_seconds is not None and 0 <= age_seconds < _YOUNG_SECONDS:
-            return f"the kubelet was started {age_seconds:.0f} s ago: it may not know all pods yet"
-        return None
+            notes.append(f"kubernetes: {error}: allocated cards are counted by limits of pods")
+        listed = self._pod_list(devices)
+        if devices is not None and not listed and self.pods is None:
+            notes.append(_NO_LIST)
+        if self.own_pod is not None:
+            if self.own_pod not in {each.place for each in (listed if devices is None else devices)}:
+                doubt = "the kubelet does not list all pods: the agent's is missing"
+        elif age_seconds is not None and 0 <= age_seconds < _YOUNG_SECONDS:
+            doubt = f"the kubelet was started {age_seconds:.0f} s ago: it may not know all pods yet"
+        return KubeletAnswer(queried_at=begun, devices=devices, listed=listed, doubt=doubt, notes=tuple(notes))
 
     def _pod_list(self, devices: Sequence[PodDevices] | None) -> tuple[ListedPod, ...]:
         """Return the cached list of pods, or a new one if it is 25 s old, or the pods with devices changed.
 
         Without ``devices`` the list is always new, and a failure raises GuaError; with them an old list is good enough.
         """
-        now = self._monotonic()
+        now = self.monotonic()
         places = frozenset(each.place for each in devices or () if each.devices or each.claimed)
         is_old = self._listed_at is None or now - self._listed_at >= _LIST_SECONDS
         is_whole = places <= {pod.place for pod in self._listed}
         if devices is not None and places == self._listed_for and is_whole and not is_old:
             return self._listed
         try:
-            self._listed = self._folders() if self._pods is None else tuple(self._pods.ask())
+            self._listed = self.folders() if self.pods is None else tuple(self.pods.query())
             self._listed_at, self._listed_for = now, places
         except GuaError:
             if devices is None:
@@ -210,72 +200,74 @@ class KubernetesReader:
         """Return the pods' allocations within (since_ms, now_ms], Unix ms, by the newest answer."""
         if self._thread is not None and not self._thread.is_alive() and not self._is_closed:
             self.begin()
-        now = self._monotonic()
+        now = self.monotonic()
         with self._changed:
             answer = self._answer
             self._next_tick = now + (now_ms - since_ms) / 1000
             self._changed.notify()
-        reason = "the kubelet was not asked yet" if answer is None else answer.failure
-        if answer is not None and now - answer.asked_at > _OLD_SECONDS:
-            reason = f"the kubelet gave no answer for {now - answer.asked_at:.0f} s"
+        reason = "the kubelet was not queried yet" if answer is None else answer.failure
+        if answer is not None and now - answer.queried_at > _OLD_SECONDS:
+            reason = f"the kubelet gave no answer for {now - answer.queried_at:.0f} s"
         if answer is None or reason is not None:
             self._before = {}  # ends before the next answer are unknown
             return ReaderLook(reason=reason)
         if not cards:
             return ReaderLook(reason=answer.doubt, notes=answer.notes)
-        asked_ms = now_ms - round((now - answer.asked_at) * 1000)
-        found = self._found(answer, cards, asked_ms)
-        noticed_ms = min(now_ms, max(since_ms, asked_ms))
-        ended = [] if answer.doubt is not None else self._ended(answer, found, since_ms, noticed_ms)
-        self._before = found.allocations
+        queried_ms = now_ms - round((now - answer.queried_at) * 1000)
+        current = self._current(answer, cards, queried_ms)
+        noticed_ms = min(now_ms, max(since_ms, queried_ms))
+        ended = [] if answer.doubt is not None else self._ended(answer, current, since_ms, noticed_ms)
+        self._before = current.allocations
         return ReaderLook(
-            allocations=(*found.allocations.values(), *ended),
-            reason=answer.doubt if found.reason is None else f"the kubelet: {found.reason}",
-            unknown_cards=frozenset(found.unknown),
+            allocations=(*current.allocations.values(), *ended),
+            reason=answer.doubt if current.reason is None else f"the kubelet: {current.reason}",
+            unknown_cards=frozenset(current.unknown),
             notes=answer.notes,
         )
 
-    def _found(self, answer: KubeletAnswer, cards: Sequence[CardKey], asked_ms: int) -> Found:
-        told = answer.devices, answer.listed, tuple(cards)
-        if self._newest is not None and self._newest[0] == told:
+    def _current(self, answer: KubeletAnswer, cards: Sequence[CardKey], queried_ms: int) -> PodAllocations:
+        key = answer.devices, answer.listed, tuple(cards)
+        if self._newest is not None and self._newest[0] == key:
             return self._newest[1]
         # A pod owns the cards on which its processes were seen for as long as it runs.
         live = frozenset(uid for pod in answer.listed if not pod.has_ended for uid in pod.uids)
         self._seen = {card.uuid: (self._seen.get(card.uuid, frozenset()) | card.pods) & live for card in cards}
         if answer.devices is not None:
-            found = found_by_devices(answer.devices, answer.listed, CardTable(cards), self._seen)
+            current = allocations_by_devices(answer.devices, answer.listed, CardTable(cards), self._seen)
         else:
-            found = found_by_limits(answer.listed, CardTable(cards), self._seen)
+            current = allocations_by_limits(answer.listed, CardTable(cards), self._seen)
         if answer.listed:  # allocations of pods missing from the list are unknown
             uids = frozenset(uid for pod in answer.listed for uid in pod.uids)
-            found.unknown |= {card.uuid for card in cards if card.pods - uids}
-        self._since_ms = {id_: self._since_ms.get(id_, asked_ms) for id_ in found.allocations}
-        for id_, allocation in found.allocations.items():
-            if allocation.since_ms == NOT_TOLD:
-                found.allocations[id_] = replace(allocation, since_ms=self._since_ms[id_])
-        self._newest = told, found
-        return found
+            current.unknown |= {card.uuid for card in cards if card.pods - uids}
+        self._since_ms = {id_: self._since_ms.get(id_, queried_ms) for id_ in current.allocations}
+        for id_, allocation in current.allocations.items():
+            if allocation.since_ms == UNKNOWN_START:
+                current.allocations[id_] = replace(allocation, since_ms=self._since_ms[id_])
+        self._newest = key, current
+        return current
 
-    def _ended(self, answer: KubeletAnswer, found: Found, since_ms: int, noticed_ms: int) -> list[Allocation]:
+    def _ended(
+        self, answer: KubeletAnswer, current: PodAllocations, since_ms: int, noticed_ms: int
+    ) -> list[Allocation]:
         """Return the last look's allocations that are gone, ended at the pod's end or else ``noticed_ms`` (Unix ms)."""
         ends = {uid: pod.ended_ms for pod in answer.listed if pod.has_ended for uid in pod.uids}
-        names = {(each.pod_namespace, each.pod_name) for each in found.allocations.values()}
-        taken = frozenset().union(*(each.cards for each in found.allocations.values()))
+        names = {(each.pod_namespace, each.pod_name) for each in current.allocations.values()}
+        allocated = frozenset().union(*(each.cards for each in current.allocations.values()))
         ended: list[Allocation] = []
         for id_, allocation in self._before.items():
             # An allocation known without a uid continues under its uid.
             renamed = allocation.pod_uid is None and (allocation.pod_namespace, allocation.pod_name) in names
-            cards = allocation.cards if allocation.pod_name is not None else allocation.cards - taken
+            cards = allocation.cards if allocation.pod_name is not None else allocation.cards - allocated
             until_ms = ends.get(allocation.pod_uid or "") or noticed_ms
-            if id_ not in found.allocations and not renamed and cards and until_ms > since_ms:
+            if id_ not in current.allocations and not renamed and cards and until_ms > since_ms:
                 ended.append(replace(allocation, cards=cards, until_ms=min(until_ms, noticed_ms)))
         return ended
 
     def _work(self) -> None:
         while True:
-            self.ask()
+            self.query()
             with self._changed:
-                while not self._is_closed and (left := self.due() - self._monotonic()) > 0:
+                while not self._is_closed and (left := self.due() - self.monotonic()) > 0:
                     self._changed.wait(left)
                 if self._is_closed:
                     return
@@ -285,29 +277,29 @@ class KubernetesReader:
         """Return when to query next, on the monotonic clock [s]."""
         if self._answer is None:
             return 0.0
-        asked_at = self._answer.asked_at
+        queried_at = self._answer.queried_at
         if self._answer.failure is not None or self._answer.doubt is not None:
-            return asked_at + _AGAIN_SECONDS
+            return queried_at + _AGAIN_SECONDS
         if self._is_urgent:
-            return asked_at + _NEW_SECONDS
-        due = asked_at + EVERY_SECONDS
-        if self._next_tick is not None and self._next_tick - _LEAD_SECONDS > asked_at:
+            return queried_at + _NEW_SECONDS
+        due = queried_at + EVERY_SECONDS
+        if self._next_tick is not None and self._next_tick - _LEAD_SECONDS > queried_at:
             due = min(due, self._next_tick - _LEAD_SECONDS)
-        return max(due, asked_at + _LEAST_SECONDS)
+        return max(due, queried_at + _LEAST_SECONDS)
 
 
 def kubernetes_opener(pods: PodList | None, socket: Path = SOCKET, *, own_pod: Place | None = None) -> Opener:
     """Return the opener of this source; it is detected by the kubelet's socket or by ``pods``."""
 
-    def found() -> str | None:
+    def detect() -> str | None:
         with contextlib.suppress(PermissionError):
             if socket.exists():
                 return f"the kubelet's {socket}"
         return None if pods is None else "limits of pods in the kubelet's list"
 
-    def opened() -> KubernetesReader:
-        reader = KubernetesReader(lambda: ask_pod_resources(socket), pods, own_pod=own_pod, folders=pods_by_folders)
+    def open_reader() -> KubernetesReader:
+        reader = KubernetesReader(lambda: query_pod_resources(socket), pods, own_pod=own_pod, folders=pods_by_folders)
         reader.begin()
         return reader
 
-    return Opener(name=SOURCE, found=found, open=opened)
+    return Opener(name=SOURCE, detect=detect, open=open_reader)

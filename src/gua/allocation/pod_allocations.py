@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -18,7 +18,7 @@ _SHARED: Final = ".shared"
 SOURCE: Final = "kubernetes"
 OF_SOME_POD: Final = "of-some-pod"
 """Id of the allocation of cards that limits allocate to an unknown pod."""
-NOT_TOLD: Final = 0
+UNKNOWN_START: Final = 0
 """Start of a pod's allocation that the list does not contain."""
 _KIND: Final = "pod"
 _LONGEST_ID: Final = 128
@@ -28,7 +28,7 @@ PodsOn = Mapping[str, frozenset[str]]
 
 
 @dataclass(slots=True)
-class Found:
+class PodAllocations:
     """Allocations by id, UUIDs of cards with unknown allocation, and why the source failed, if it did."""
 
     allocations: dict[str, Allocation] = field(default_factory=dict)
@@ -43,24 +43,24 @@ class Found:
             self.allocations[allocation.id] = replace(allocation, cards=cards)
 
 
-def found_by_limits(pods: Sequence[ListedPod], cards: CardTable, pods_on: PodsOn) -> Found:
+def allocations_by_limits(pods: Sequence[ListedPod], cards: CardTable, pods_on: PodsOn) -> PodAllocations:
     """Return the pods' allocations by their limits and the processes seen on cards.
 
     A limit such as ``nvidia.com/gpu: 2`` is only a count. It identifies cards if the limits cover all cards, or if each
     pod's processes are seen on as many cards as its limit. Other cards are unknown unless no pod has a limit.
     """
-    found = Found()
+    result = PodAllocations()
     whole, instances = cards.whole(), cards.instances()
-    asking = [pod for pod in pods if not pod.has_ended]
+    live = [pod for pod in pods if not pod.has_ended]
     if whole or not instances:
-        _add_kind(found, whole, [_Asker(pod, (_GPU,), whole, pods_on) for pod in asking])
-        _add_kind(found, instances, [_Asker(pod, (_INSTANCE,), instances, pods_on) for pod in asking])
+        _add_kind(result, whole, [_PodLimit(pod, (_GPU,), whole, pods_on) for pod in live])
+        _add_kind(result, instances, [_PodLimit(pod, (_INSTANCE,), instances, pods_on) for pod in live])
     else:  # a device plugin with MIG instances only may name them nvidia.com/gpu
-        _add_kind(found, instances, [_Asker(pod, (_GPU, _INSTANCE), instances, pods_on) for pod in asking])
-    return found
+        _add_kind(result, instances, [_PodLimit(pod, (_GPU, _INSTANCE), instances, pods_on) for pod in live])
+    return result
 
 
-class _Asker:
+class _PodLimit:
     """A pod, its limit for one kind of card, and the cards of that kind on which its processes were seen.
 
     ``count`` is the limit, ``None`` if unknown; ``least`` is its known part.
@@ -78,41 +78,44 @@ class _Asker:
         self.cards = {card.uuid for card in pool if not pods_on.get(card.uuid, frozenset()).isdisjoint(pod.uids)}
 
 
-def _add_kind(found: Found, pool: Sequence[CardKey], pods: Sequence[_Asker]) -> None:
+def _add_kind(result: PodAllocations, pool: Sequence[CardKey], pods: Sequence[_PodLimit]) -> None:
     """Add the allocations and unknown cards of one kind of card."""
-    askers = [asker for asker in pods if asker.count != 0]
-    seen = set[str]().union(*(asker.cards for asker in askers))
+    limits = [limit for limit in pods if limit.count != 0]
+    seen = set[str]().union(*(limit.cards for limit in limits))
     left = {card.uuid for card in pool} - seen
     # With sharing, a limit counts shares of cards, so the number of cards is unknown.
-    shares = any(asker.is_sharing for asker in askers) or sum(asker.least for asker in askers) > len(pool)
-    shares |= sum(len(asker.cards) for asker in askers) > len(seen)
+    shares = any(limit.is_sharing for limit in limits) or sum(limit.least for limit in limits) > len(pool)
+    shares |= sum(len(limit.cards) for limit in limits) > len(seen)
     takes_more = False
-    of_more: list[_Asker] = []
-    for asker in askers:
-        if asker.count is None or shares or len(asker.cards) <= asker.count:
-            found.add(_allocation(asker.pod.namespace, asker.pod.name, asker.pod, asker.cards))
+    of_more: list[_PodLimit] = []
+    for limit in limits:
+        if limit.count is None or shares or len(limit.cards) <= limit.count:
+            result.add(_allocation(limit.pod.namespace, limit.pod.name, limit.pod, limit.cards))
         else:  # seen on more cards than its limit: which ones are allocated is unknown
             takes_more = True
-            found.unknown |= asker.cards
-        if asker.count is None or (asker.count > 1 and shares) or len(asker.cards) < asker.count:
-            of_more.append(asker)
-    missing = sum(max(0, asker.least - len(asker.cards)) for asker in of_more)
+            result.unknown |= limit.cards
+        if limit.count is None or (limit.count > 1 and shares) or len(limit.cards) < limit.count:
+            of_more.append(limit)
+    missing = sum(max(0, limit.least - len(limit.cards)) for limit in of_more)
     if not of_more:
         return
     if shares or takes_more or missing < len(left):
-        found.unknown |= left
+        result.unknown |= left
     elif len(of_more) == 1:
         pod = of_more[0].pod
-        found.add(_allocation(pod.namespace, pod.name, pod, left))
+        result.add(_allocation(pod.namespace, pod.name, pod, left))
     else:
-        found.add(Allocation(source=SOURCE, id=OF_SOME_POD, cards=frozenset(left), since_ms=NOT_TOLD, kind=_KIND))
+        result.add(Allocation(source=SOURCE, id=OF_SOME_POD, cards=frozenset(left), since_ms=UNKNOWN_START, kind=_KIND))
 
 
-def found_by_devices(
+def allocations_by_devices(
     devices: Sequence[PodDevices], listed: Sequence[ListedPod], cards: CardTable, pods_on: PodsOn
-) -> Found:
-    """Return the allocations by PodResources; pods that ended by ``listed`` are skipped: older kubelets report them."""
-    found = Found()
+) -> PodAllocations:
+    """Return the allocations by PodResources; pods that ended by ``listed`` are skipped: older kubelets report them.
+
+    An unknown device sets ``reason``.
+    """
+    result = PodAllocations()
     live = {pod.place: pod for pod in listed if not pod.has_ended}
     over = {pod.place for pod in listed if pod.has_ended} - live.keys()
     for each in devices:
@@ -120,34 +123,24 @@ def found_by_devices(
             continue
         pod = live.get(each.place)
         own: set[str] = set()
-        for candidates in _candidates(each, cards, found):
-            certain = candidates if pod is None else _narrowed(candidates, pod, pods_on)
-            (own if len(certain) == 1 else found.unknown).update(certain)
+        of_pod: list[Device | ClaimedDevice] = [*each.devices, *each.claimed]
+        for device in of_pod:
+            try:
+                uuids = cards.find_device(device)
+            except UnknownDeviceError as error:
+                result.reason = str(error)
+                continue
+            if pod is not None and len(uuids) > 1:  # several candidates: the only one with processes of the pod
+                used = frozenset(uuid for uuid in uuids if not pods_on.get(uuid, frozenset()).isdisjoint(pod.uids))
+                uuids = used if len(used) == 1 else uuids
+            (own if len(uuids) == 1 else result.unknown).update(uuids)
         if own:
-            found.add(_allocation(each.namespace, each.name, pod, own))
+            result.add(_allocation(each.namespace, each.name, pod, own))
     # Kubelets before 1.34, or with the feature disabled, do not report DRA devices.
-    told = {each.place for each in devices if each.claimed}
-    if any(pod.has_claims and place not in told for place, pod in live.items()):
-        found.unknown |= cards.uuids
-    return found
-
-
-def _candidates(pod: PodDevices, cards: CardTable, found: Found) -> Iterator[frozenset[str]]:
-    """Yield the UUIDs that each of a pod's devices may be; an unknown device sets ``found.reason``."""
-    devices: list[Device | ClaimedDevice] = [*pod.devices, *pod.claimed]
-    for device in devices:
-        try:
-            yield cards.of_device(device)
-        except UnknownDeviceError as error:
-            found.reason = str(error)
-
-
-def _narrowed(candidates: frozenset[str], pod: ListedPod, pods_on: PodsOn) -> frozenset[str]:
-    """Return the candidate with processes of the pod if exactly one has them, else all candidates."""
-    if len(candidates) < 2:
-        return candidates
-    on = frozenset(uuid for uuid in candidates if not pods_on.get(uuid, frozenset()).isdisjoint(pod.uids))
-    return on if len(on) == 1 else candidates
+    with_claims = {each.place for each in devices if each.claimed}
+    if any(pod.has_claims and place not in with_claims for place, pod in live.items()):
+        result.unknown |= cards.uuids
+    return result
 
 
 def _allocation(namespace: str, name: str, pod: ListedPod | None, cards: set[str]) -> Allocation:
@@ -160,7 +153,7 @@ def _allocation(namespace: str, name: str, pod: ListedPod | None, cards: set[str
         source=SOURCE,
         id=named if uid is None else uid[:_LONGEST_ID],
         cards=frozenset(cards),
-        since_ms=NOT_TOLD if pod is None or pod.since_ms is None else pod.since_ms,
+        since_ms=UNKNOWN_START if pod is None or pod.since_ms is None else pod.since_ms,
         owner=namespace,
         kind=_KIND,
         pod_uid=uid,

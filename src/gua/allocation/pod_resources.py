@@ -62,16 +62,12 @@ class PodDevices:
         return self.namespace, self.name
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class PodResources:
-    """Response of PodResources for all pods; ``age_seconds`` is the time [s] since the kubelet started, if known."""
+def query_pod_resources(
+    socket: Path, *, seconds: float = CALL_SECONDS, most_bytes: int = MOST_BYTES
+) -> tuple[tuple[PodDevices, ...], float]:
+    """Return the kubelet's response for all pods, and the time since the kubelet started [s].
 
-    pods: tuple[PodDevices, ...]
-    age_seconds: float | None = None
-
-
-def ask_pod_resources(socket: Path, *, seconds: float = CALL_SECONDS, most_bytes: int = MOST_BYTES) -> PodResources:
-    """Return the kubelet's response, within ``seconds`` and of at most ``most_bytes``.
+    The response takes at most ``seconds`` and has at most ``most_bytes``.
 
     Raises NoSocketError for a missing or forbidden socket, CallError for a timeout, refusal or invalid response.
     """
@@ -92,7 +88,7 @@ def ask_pod_resources(socket: Path, *, seconds: float = CALL_SECONDS, most_bytes
         age_seconds = time.time() - socket.stat().st_mtime
     except OSError:
         age_seconds = 0.0
-    return PodResources(pods=pods, age_seconds=age_seconds)
+    return pods, age_seconds
 
 
 def _call(target: str, seconds: float, most_bytes: int) -> bytes:
@@ -113,8 +109,8 @@ def _call(target: str, seconds: float, most_bytes: int) -> bytes:
         else:
             # For connection errors the reason comes last, after the target.
             connecting, _, reason = details.rpartition(f"{target}: ")
-            said = reason.rpartition("error: ")[2] if connecting else f"{code.value[1]}: {details}"
-            msg = said.removesuffix(": ")
+            msg = reason.rpartition("error: ")[2] if connecting else f"{code.value[1]}: {details}"
+            msg = msg.removesuffix(": ")
             if connecting and msg.startswith("Permission denied"):
                 raise PermissionError from None
         raise CallError(msg) from None
@@ -128,10 +124,10 @@ def parse_pod_resources(answer: bytes) -> tuple[PodDevices, ...]:
     from gua.allocation.pod_resources_pb2 import ListPodResourcesResponse  # noqa: PLC0415 - as above
 
     try:
-        told = ListPodResourcesResponse.FromString(answer).pod_resources
+        pods = ListPodResourcesResponse.FromString(answer).pod_resources
     except DecodeError as error:
         raise ValueError(error) from None
-    require(all(is_name(pod.name) and is_name(pod.namespace) for pod in told), "a pod without a proper name")
+    require(all(is_name(pod.name) and is_name(pod.namespace) for pod in pods), "a pod without a proper name")
     return tuple(
         PodDevices(
             name=pod.name,
@@ -149,5 +145,5 @@ def parse_pod_resources(answer: bytes) -> tuple[PodDevices, ...]:
                 for each in claim.claim_resources
             ),
         )
-        for pod in told
+        for pod in pods
     )

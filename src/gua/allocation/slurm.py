@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
@@ -18,11 +18,11 @@ from gua.allocation.files import (
     FilesReader,
     FolderLook,
     find_cards,
-    first_of,
-    joined,
-    merged,
+    join,
+    merge,
+    summarize,
 )
-from gua.allocation.slurm_conf import GresConf, found_node
+from gua.allocation.slurm_conf import GresConf, detect_node
 from gua.allocation.slurm_poll import PERIOD_SECONDS, PollAnswer, SlurmJob, SlurmPoll
 from gua.allocation.sources import Opener, ReaderLook
 from gua.allocation.trusted_files import TrustedFolder
@@ -48,20 +48,20 @@ Owner = tuple[str, int | None]
 class CardFiles:
     """A folder with one file for each card with a job. For one thread.
 
-    ``card_of`` returns the card for a file name, ``owners_of`` the jobs in its text, or raises ValueError. A job's time
+    ``parse_name`` returns the card for a file name, ``parse`` the jobs in its text, or raises ValueError. A job's time
     on a card begins with the file's last change and ends when the file is emptied or removed. That is at the last
     change of file or folder if that is after the last look, else at the last look.
     """
 
     def __init__(
-        self, path: Path, card_of: Callable[[str], CardName | None], owners_of: Callable[[str], tuple[Owner, ...]]
+        self, path: Path, parse_name: Callable[[str], CardName | None], parse: Callable[[str], tuple[Owner, ...]]
     ) -> None:
         self.path = path
-        self._card_of = card_of
+        self._parse_name = parse_name
         self._files = TrustedFolder(
             path,
-            card_of,
-            lambda content, _changed_ms: owners_of(content.decode("ascii", "replace")),
+            parse_name,
+            lambda content, _changed_ms: parse(content.decode("ascii", "replace")),
             most_files=_MOST_FILES,
         )
         self._since: dict[tuple[str, Owner], int] = {}
@@ -79,17 +79,17 @@ class CardFiles:
         # A change of the file by another job does not restart this one.
         self._since = {key: before.get(key, since_ms) for key, since_ms in current.items()}
         self._last_ms = now_ms
-        told = [self._one(name, owner, since_ms, None) for (name, owner), since_ms in self._since.items()]
+        jobs = [self._allocation(name, owner, since_ms, None) for (name, owner), since_ms in self._since.items()]
         for (name, owner), since_ms in before.items():
             if (name, owner) not in current:
                 ended_ms = files[name].changed_ms if name in files else self._files.changed_ms
                 ended_ms = ended_ms if last_ms < ended_ms <= now_ms else last_ms
-                told.append(self._one(name, owner, since_ms, max(since_ms, ended_ms)))
+                jobs.append(self._allocation(name, owner, since_ms, max(since_ms, ended_ms)))
         bad = [f"{self.path}/{name}: {file.bad}" for name, file in sorted(files.items()) if file.bad]
-        return told, bad[0] if bad else None
+        return jobs, bad[0] if bad else None
 
-    def _one(self, name: str, owner: Owner, since_ms: int, until_ms: int | None) -> FileAllocation:
-        card = self._card_of(name)
+    def _allocation(self, name: str, owner: Owner, since_ms: int, until_ms: int | None) -> FileAllocation:
+        card = self._parse_name(name)
         cards = () if card is None else (card,)
         job, uid = owner
         return FileAllocation(source=SLURM, id=job, cards=cards, since_ms=since_ms, until_ms=until_ms, uid=uid)
@@ -97,21 +97,21 @@ class CardFiles:
 
 def gpustat(path: Path = GPUSTAT) -> CardFiles:
     """Return the reader of the files that the prologs of jobstats, CEEMS and others write."""
-    return CardFiles(path, _card_of_gpustat, _owners_of_gpustat)
+    return CardFiles(path, _parse_gpustat_name, _parse_gpustat)
 
 
 def job_mapping(path: Path) -> CardFiles:
     """Return the reader of dcgm-exporter's job mapping files."""
-    return CardFiles(path, _card_of_mapping, _owners_of_mapping)
+    return CardFiles(path, _parse_mapping_name, _parse_mapping)
 
 
-def _card_of_gpustat(name: str) -> CardName | None:
+def _parse_gpustat_name(name: str) -> CardName | None:
     if _MIG.fullmatch(name):
         return CardName("uuid", name)
     return CardName("gres", int(name)) if _NUMBER.fullmatch(name) else None
 
 
-def _owners_of_gpustat(text: str) -> tuple[Owner, ...]:
+def _parse_gpustat(text: str) -> tuple[Owner, ...]:
     job, uid, *_ = [*text.split(), "", ""]
     if not job:
         return ()
@@ -119,12 +119,12 @@ def _owners_of_gpustat(text: str) -> tuple[Owner, ...]:
     return ((job, int(uid) if uid else None),)
 
 
-def _card_of_mapping(name: str) -> CardName | None:
+def _parse_mapping_name(name: str) -> CardName | None:
     match = _INSTANCE.fullmatch(name)
     return None if match is None else CardName("index", int(match[1]), int(match[2]) if match[2] else None)
 
 
-def _owners_of_mapping(text: str) -> tuple[Owner, ...]:
+def _parse_mapping(text: str) -> tuple[Owner, ...]:
     jobs = text.split()
     require(len(jobs) <= _MOST_JOBS and all(map(_JOB.fullmatch, jobs)), _NO_JOB)
     return tuple((job, None) for job in dict.fromkeys(jobs))
@@ -151,11 +151,12 @@ class SlurmSettings:
 class _Gathered:
     """Intermediate result of one look: file allocations by name, errors and notes."""
 
-    told: dict[str, FileAllocation] = field(default_factory=dict)
+    files: dict[str, FileAllocation] = field(default_factory=dict)
     troubles: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
 
+@dataclass(eq=False)
 class SlurmReader:
     """Reader of jobs from hook files, files of other tools, and polling; each of them may be missing.
 
@@ -166,27 +167,22 @@ class SlurmReader:
 
     name = SLURM
 
-    def __init__(
-        self,
-        folder: AllocationFolder,
-        *,
-        poll: SlurmPoll | None,
-        site_files: Sequence[CardFiles] = (),
-        conf: GresConf | None = None,
-    ) -> None:
-        self._folder = folder
-        self._poll = poll
-        self._site_files = tuple(site_files)
-        self._conf = GresConf() if conf is None else conf
+    folder: AllocationFolder
+    _: KW_ONLY
+    poll: SlurmPoll | None
+    site_files: Sequence[CardFiles] = ()
+    conf: GresConf
+
+    def __post_init__(self) -> None:
         self._ends: dict[str, int] = {}
         self._left_behind: dict[str, tuple[int, int]] = {}
 
     def look(self, since_ms: int, now_ms: int, cards: Sequence[CardKey]) -> ReaderLook:
         """Return the allocations within (since_ms, now_ms], Unix ms; used cards without a known job are unknown."""
         table = CardTable(cards)
-        answer = None if self._poll is None else self._poll.answer()
-        folder = self._folder.look(since_ms, now_ms)
-        self._conf.refresh()
+        answer = None if self.poll is None else self.poll.answer()
+        folder = self.folder.look(since_ms, now_ms)
+        self.conf.refresh()
         gathered = _Gathered()
         self._read_files(gathered, folder, since_ms, now_ms)
         if answer is not None:
@@ -194,59 +190,64 @@ class SlurmReader:
                 self._check_files(gathered, answer)
             else:
                 gathered.troubles.append(answer.reason)
-            self._end_left_behind(gathered)
+            # The jobs of stale files, which the last poll did not contain, have ended.
+            for name, (began_ms, until_ms) in self._left_behind.items():
+                each = gathered.files.get(name)
+                if each is not None and each.until_ms is None and each.since_ms == began_ms:
+                    gathered.files[name] = replace(each, until_ms=until_ms)
+                    gathered.notes.append(f"{name} was left behind: Slurm's job {each.id} has ended")
         node = None if answer is None else answer.node
         allocations = self._allocations(gathered, answer, table, node)
         unknown = self._unknown(answer, allocations, table, node)
         return ReaderLook(
             allocations=tuple(each for each in allocations if each.until_ms is None or each.until_ms > since_ms),
-            reason=first_of(gathered.troubles),
+            reason=summarize(gathered.troubles),
             unknown_cards=unknown,
             notes=tuple(gathered.notes),
         )
 
     def close(self) -> None:
         """Stop polling."""
-        if self._poll is not None:
-            self._poll.close()
+        if self.poll is not None:
+            self.poll.close()
 
     def _read_files(self, gathered: _Gathered, look: FolderLook, since_ms: int, now_ms: int) -> None:
-        ours = {name: each for name, each in look.told.items() if name.startswith(PREFIX)}
+        ours = {name: each for name, each in look.allocations.items() if name.startswith(PREFIX)}
         self._remember_ends(ours.values())
-        gathered.told, wrong = merged(
+        gathered.files, wrong = merge(
             {name: each for name, each in ours.items() if not each.is_to_come(now_ms)}, since_ms
         )
         gathered.troubles += [f"{name}: {why}" for name, why in sorted(look.bad.items()) if name.startswith(PREFIX)]
         gathered.troubles += [] if wrong is None else [wrong]
-        told_of_site = 0
-        for files in self._site_files:
-            told, reason = files.look(now_ms)
+        readable = 0
+        for folder in self.site_files:
+            jobs, reason = folder.look(now_ms)
             if reason is not None:
                 gathered.troubles.append(reason)
-            told_of_site += reason is None
-            self._remember_ends(told)
-            _add_jobs(gathered.told, told)
-        is_needed = self._poll is None and not told_of_site
+            readable += reason is None
+            self._remember_ends(jobs)
+            _add_jobs(gathered.files, jobs)
+        is_needed = self.poll is None and not readable
         if look.reason is not None and (look.is_there or is_needed):
             gathered.troubles.append(look.reason)
 
     def _check_files(self, gathered: _Gathered, answer: PollAnswer) -> None:
         """Find stale files, whose jobs have ended, and add notes where Slurm and the hooks differ."""
         before, self._left_behind = self._left_behind, {}
-        for name, each in gathered.told.items():
+        for name, each in gathered.files.items():
             if each.until_ms is not None or each.source != SLURM:
                 continue
             job = answer.jobs.get(each.id)
             if job is not None and job.until_ms is None:
                 if _is_other(each, job):
-                    gathered.notes.append(f"{name} has other cards than Slurm says")
+                    gathered.notes.append(f"{name} has other cards than Slurm reports")
             elif name in before and before[name][0] == each.since_ms:
                 self._left_behind[name] = before[name]
             elif answer.at_ms > each.since_ms + _SLACK_MS:
                 ended_ms = answer.at_ms if job is None or job.until_ms is None else job.until_ms
                 self._left_behind[name] = each.since_ms, max(ended_ms, each.since_ms)
-        if self._folder.path.is_dir():
-            ids = {each.id for each in gathered.told.values()}
+        if self.folder.path.is_dir():
+            ids = {each.id for each in gathered.files.values()}
             silent = [
                 job.id
                 for job in answer.jobs.values()
@@ -257,21 +258,13 @@ class SlurmReader:
                 and not self._has_ended(job, answer)
             ]
             if silent:
-                gathered.notes.append(f"the hooks are silent: no file of job {few(silent)} in {self._folder.path}")
+                gathered.notes.append(f"the hooks are silent: no file of job {few(silent)} in {self.folder.path}")
         if answer.unclear:
-            gathered.notes.append(f"Slurm does not tell clearly which GPUs job {few(answer.unclear)} has")
+            gathered.notes.append(f"Slurm's output does not show which GPUs job {few(answer.unclear)} has")
 
-    def _end_left_behind(self, gathered: _Gathered) -> None:
-        """End the allocations of stale files, whose jobs the last poll did not contain, and add a note for each."""
-        for name, (began_ms, until_ms) in self._left_behind.items():
-            each = gathered.told.get(name)
-            if each is not None and each.until_ms is None and each.since_ms == began_ms:
-                gathered.told[name] = replace(each, until_ms=until_ms)
-                gathered.notes.append(f"{name} was left behind: Slurm's job {each.id} has ended")
-
-    def _remember_ends(self, told: Iterable[FileAllocation]) -> None:
+    def _remember_ends(self, jobs: Iterable[FileAllocation]) -> None:
         """Store the ends of jobs by files, so that an older poll does not reopen them."""
-        for each in told:
+        for each in jobs:
             if each.until_ms is not None:
                 self._ends[each.id] = each.until_ms
         for job in list(self._ends)[: max(0, len(self._ends) - _MOST_ENDS)]:
@@ -281,12 +274,16 @@ class SlurmReader:
         self, gathered: _Gathered, answer: PollAnswer | None, table: CardTable, node: str | None
     ) -> list[Allocation]:
         jobs = {} if answer is None else answer.jobs
-        told = {name: _with_job(each, jobs.get(each.id)) for name, each in gathered.told.items()}
-        ids = {each.id for each in told.values()}
+        files = {name: _with_job(each, jobs.get(each.id)) for name, each in gathered.files.items()}
+        ids = {each.id for each in files.values()}
         for job in jobs.values():
             if job.gres.places and job.id not in ids and not self._has_ended(job, answer):
-                told[f"job {job.id}"] = _of_job(job)
-        return list(find_cards(told, self._conf, table, gathered.troubles, node))
+                cards = tuple(CardName("gres", place) for place in sorted(job.gres.places))
+                listed = FileAllocation(
+                    source=SLURM, id=job.id, cards=cards, since_ms=job.since_ms, until_ms=job.until_ms
+                )
+                files[f"job {job.id}"] = _with_job(listed, job)
+        return list(find_cards(files, self.conf, table, gathered.troubles, node))
 
     def _has_ended(self, job: SlurmJob, answer: PollAnswer | None) -> bool:
         """Return whether a file ended the job after the poll, or up to 10 s before it."""
@@ -300,57 +297,42 @@ class SlurmReader:
         if answer is None or not (answer.unexplained or answer.unplaced):
             return frozenset()
         names = [CardName("gres", place) for place in sorted(answer.unexplained)]
-        uuids, missing = self._conf.order(node).find(table, names)
-        told = frozenset(uuid for each in allocations if each.until_ms is None for uuid in each.cards)
-        return (table.uuids if missing is not None or answer.unplaced else uuids) - told
+        uuids, missing = self.conf.order(node).find(table, names)
+        allocated = frozenset(uuid for each in allocations if each.until_ms is None for uuid in each.cards)
+        return (table.uuids if missing is not None or answer.unplaced else uuids) - allocated
 
 
-def _add_jobs(told: dict[str, FileAllocation], files: Iterable[FileAllocation]) -> None:
+def _add_jobs(files: dict[str, FileAllocation], jobs: Iterable[FileAllocation]) -> None:
     """Add jobs from per-card files, one entry per job with all its cards, unless a hook file has the job."""
-    ids = {each.id for each in told.values()}
-    for each in files:
+    ids = {each.id for each in files.values()}
+    for each in jobs:
         if each.id in ids:
             continue
         key = f"job {each.id}"
-        other = told.get(key)
+        other = files.get(key)
         if other is None:
-            told[key] = each
+            files[key] = each
         else:
-            told[key] = replace(joined(other, each), uid=each.uid if other.uid is None else other.uid)
+            files[key] = replace(join(other, each), uid=each.uid if other.uid is None else other.uid)
 
 
-def _is_other(told: FileAllocation, job: SlurmJob) -> bool:
+def _is_other(file: FileAllocation, job: SlurmJob) -> bool:
     """Return whether a file and Slurm name different cards; false unless both use only gres indices."""
-    places = {name.value for name in told.cards if name.kind == "gres"}
-    return len(places) == len(told.cards) and job.gres.is_clear and bool(job.gres.places) and places != job.gres.places
+    places = {name.value for name in file.cards if name.kind == "gres"}
+    return len(places) == len(file.cards) and job.gres.is_clear and bool(job.gres.places) and places != job.gres.places
 
 
-def _of_job(job: SlurmJob) -> FileAllocation:
-    return FileAllocation(
-        source=SLURM,
-        id=job.id,
-        cards=tuple(CardName("gres", place) for place in sorted(job.gres.places)),
-        since_ms=job.since_ms,
-        until_ms=job.until_ms,
-        owner=job.user,
-        uid=job.uid,
-        kind=job.gres.kind,
-        job_name=job.name,
-        workload=job.workload,
-    )
-
-
-def _with_job(told: FileAllocation, job: SlurmJob | None) -> FileAllocation:
+def _with_job(file: FileAllocation, job: SlurmJob | None) -> FileAllocation:
     """Return a file's allocation, completed with Slurm's user, kind, job name and workload of the job."""
     if job is None:
-        return told
-    work = told.workload
+        return file
+    work = file.workload
     return replace(
-        told,
-        uid=job.uid if told.uid is None else told.uid,
-        owner=told.owner or job.user,
-        kind=told.kind or job.gres.kind,
-        job_name=told.job_name or job.name,
+        file,
+        uid=job.uid if file.uid is None else file.uid,
+        owner=file.owner or job.user,
+        kind=file.kind or job.gres.kind,
+        job_name=file.job_name or job.name,
         workload=Work(work.kind or job.workload.kind, work.model or job.workload.model),
     )
 
@@ -363,14 +345,8 @@ def openers(folder: AllocationFolder, settings: SlurmSettings) -> tuple[Opener, 
     conf = GresConf(node=settings.node)
     is_open: list[bool] = []
 
-    def found_files() -> str | None:
-        return f"the folder {folder.path}" if folder.path.is_dir() else None
-
-    def open_files() -> FilesReader:
-        return FilesReader(folder, without=lambda name: bool(is_open) and name.startswith(PREFIX), conf=conf)
-
-    def found_slurm() -> str | None:
-        node = found_node(settings.node, procfs=settings.procfs)
+    def detect_slurm() -> str | None:
+        node = detect_node(settings.node, procfs=settings.procfs)
         folders = [str(path) for path in (settings.gpustat, settings.job_mapping) if path is not None and path.is_dir()]
         return ", ".join([*([] if node is None else [node]), *folders]) or None
 
@@ -384,7 +360,9 @@ def openers(folder: AllocationFolder, settings: SlurmSettings) -> tuple[Opener, 
             poll.answer()  # starts polling, so that an answer exists by the first tick
         return SlurmReader(folder, poll=poll, site_files=site_files, conf=conf)
 
-    return (
-        Opener(name=FILES, found=found_files, open=open_files),
-        Opener(name=SLURM, found=found_slurm, open=open_slurm),
+    files = Opener(
+        name=FILES,
+        detect=lambda: f"the folder {folder.path}" if folder.path.is_dir() else None,
+        open=lambda: FilesReader(folder, without=lambda name: bool(is_open) and name.startswith(PREFIX), conf=conf),
     )
+    return files, Opener(name=SLURM, detect=detect_slurm, open=open_slurm)

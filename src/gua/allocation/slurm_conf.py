@@ -78,9 +78,9 @@ class GresOrder:
         missing: str | None = None
         for name in names:
             real = self._real(name, table) if name.kind == "gres" else name
-            found = frozenset[str]() if real is None else table.find(real)
-            uuids |= found
-            if not found and missing is None:
+            matching = frozenset[str]() if real is None else table.find(real)
+            uuids |= matching
+            if not matching and missing is None:
                 if name.kind == "gres" and table.has_instances:
                     missing = f"Slurm's GPU {name.value} may be any MIG instance"
                 else:
@@ -92,8 +92,10 @@ class GresOrder:
         if not isinstance(place, int) or table.has_instances:
             return None
         if self.by_pci:
-            cards = [card for card in table.by_index() if self.minors is None or card.minor in self.minors]
-            return CardName("uuid", cards[place].uuid) if place < len(cards) else None
+            # The index is PCI bus order.
+            gpus = sorted((gpu.gpu_index, gpu.uuid, gpu.minor) for gpu in table.gpus if gpu.gpu_index is not None)
+            uuids = [uuid for _, uuid, minor in gpus if self.minors is None or minor in self.minors]
+            return CardName("uuid", uuids[place]) if place < len(uuids) else None
         if self.minors is not None:
             return CardName("minor", self.minors[place]) if place < len(self.minors) else None
         return CardName("minor", place)
@@ -152,7 +154,7 @@ def parse_gres_conf(text: str, node: str | None) -> GresOrder:
     return GresOrder(minors=tuple(minors) if is_named else None, by_pci=by_pci)
 
 
-def found_node(node: str | None = None, *, procfs: Path = Path("/proc")) -> str | None:
+def detect_node(node: str | None = None, *, procfs: Path = Path("/proc")) -> str | None:
     """Return the evidence that this host is a Slurm node, in a few words, or ``None``; ``node`` is its name if known.
 
     A node has scontrol and squeue, and slurmd runs. As slurmd may start after the agent, it is also enough that it is
@@ -160,9 +162,11 @@ def found_node(node: str | None = None, *, procfs: Path = Path("/proc")) -> str 
     """
     if not all(map(shutil.which, _COMMANDS)):
         return None
-    if _runs(procfs):
+    if any(_text(comm) == "slurmd\n" for comm in procfs.glob("[0-9]*/comm")):
         return "slurmd runs, scontrol and squeue"
-    conf = _slurm_conf()
+    named = os.environ.get("SLURM_CONF")
+    files = [Path(named)] if named else [place / "slurm.conf" for place in PLACES[:3]]
+    conf = next((text for text in map(_text, files) if text is not None), None)
     if shutil.which("slurmd") is None or conf is None or lists_host(conf, node or platform.node()) is False:
         return None
     return "slurmd, scontrol and squeue"
@@ -181,17 +185,6 @@ def lists_host(conf: str, host: str) -> bool | None:
         if any(matches(each, name) for each in lists for name in names):
             return True
     return False if is_any else None
-
-
-def _runs(procfs: Path) -> bool:
-    """Return whether a visible process is named slurmd."""
-    return any(_text(comm) == "slurmd\n" for comm in procfs.glob("[0-9]*/comm"))
-
-
-def _slurm_conf() -> str | None:
-    named = os.environ.get("SLURM_CONF")
-    files = [Path(named)] if named else [place / "slurm.conf" for place in PLACES[:3]]
-    return next((text for text in map(_text, files) if text is not None), None)
 
 
 def _text(file: Path) -> str | None:

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final
 
-from gua.allocation.commands import CommandError, ask
+from gua.allocation.commands import CommandError, run_command
 from gua.allocation.slurm_conf import matches
 from gua.core.durations import to_ms
 from gua.core.plaintext import storable
@@ -99,7 +99,7 @@ def parse_jobs(answer: str, at_ms: int) -> list[SlurmJob]:
     for line in answer.splitlines():
         match = _JOB.fullmatch(line)
         if match is None:
-            raise ValueError("squeue answers in another form")
+            raise ValueError("the output of squeue has an unknown format")
         number, part, uid, state, start, end, user = match.groups()
         jobs.append(
             SlurmJob(
@@ -138,14 +138,8 @@ def parse_node_gres(answer: str, node: str) -> Gres:
     match = _NODE.match(answer)
     used = _USED.search(answer)
     if match is None or match[1] != node or used is None:
-        raise ValueError("scontrol answers in another form")
+        raise ValueError("the output of scontrol has an unknown format")
     return _gres(used[1])
-
-
-def parse_slurmd(answer: str) -> str | None:
-    """Return the node name of this host's slurmd from ``scontrol show slurmd``, ``None`` if missing."""
-    match = _SLURMD.search(answer)
-    return None if match is None else match[1]
 
 
 def parse_node_name(answer: str, host: str) -> str | None:
@@ -162,23 +156,23 @@ def _gres(text: str) -> Gres:
     places: set[int] = set()
     shared: set[int] = set()
     kinds: set[str] = set()
-    read = _GRES.findall(text)
-    unplaced = max(0, len(_ANY_GRES.findall(text)) - len(read))  # in an unknown format
+    entries = _GRES.findall(text)
+    unplaced = max(0, len(_ANY_GRES.findall(text)) - len(entries))  # in an unknown format
     is_clear = unplaced == 0
-    for kind, count, inside in read:
-        found = _places(inside)
-        if found is None:
+    for kind, count, inside in entries:
+        of_entry = _places(inside)
+        if of_entry is None:
             # gpu:2 and gpu(CNT:2) have no indices. A number of shards does not imply a number of GPUs.
             is_clear = is_clear and count == "0"
             number = count or inside.removeprefix("CNT:")
-            told = int(number) if number.isdecimal() else 1
-            unplaced += told if kind == "gpu" else min(told, 1)
+            least = int(number) if number.isdecimal() else 1
+            unplaced += least if kind == "gpu" else min(least, 1)
             continue
-        if found:
+        if of_entry:
             kinds.add(kind)
-        places |= found
+        places |= of_entry
         if kind != "gpu":
-            shared |= found
+            shared |= of_entry
     kind = "gpu" if "gpu" in kinds else min(kinds, default=None)
     return Gres(places=frozenset(places), shared=frozenset(shared), kind=kind, is_clear=is_clear, unplaced=unplaced)
 
@@ -211,12 +205,12 @@ def _moment(text: str) -> int | None:
     try:
         return to_ms(datetime.strptime(f"{text}+0000", "%Y-%m-%dT%H:%M:%S%z"))
     except ValueError:
-        raise ValueError("squeue answers times in another form") from None
+        raise ValueError("the times of squeue have an unknown format") from None
 
 
 PERIOD_SECONDS: Final = 60.0
 _JITTER: Final = 0.1
-_MOST_ASKS: Final = 64
+_MOST_QUERIES: Final = 64
 _MOST_SECONDS: Final = 15.0
 _CLOSE_SECONDS: Final = 0.5
 
@@ -239,6 +233,7 @@ class PollAnswer:
     reason: str | None = None
 
 
+@dataclass(eq=False, kw_only=True)
 class SlurmPoll:
     """Polls ``squeue`` and ``scontrol`` every ``period_seconds`` (±10 %) in its own thread.
 
@@ -246,19 +241,13 @@ class SlurmPoll:
     slurmd is queried for it, then the controller.
     """
 
-    def __init__(
-        self,
-        *,
-        node: str | None = None,
-        period_seconds: float = PERIOD_SECONDS,
-        ask: Callable[[Sequence[str]], str] = ask,
-        wall_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
-    ) -> None:
-        self._given = node
-        self._node = node
-        self.period_seconds = period_seconds
-        self._ask = ask
-        self._wall_ms = wall_ms
+    node: str | None = None
+    period_seconds: float = PERIOD_SECONDS
+    run: Callable[[Sequence[str]], str] = run_command
+    wall_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000
+
+    def __post_init__(self) -> None:
+        self._node = self.node
         self._known: dict[tuple[str, int], SlurmJob] = {}
         self._answer: PollAnswer | None = None
         self._answered_at = time.monotonic()
@@ -290,11 +279,11 @@ class SlurmPoll:
 
     def poll(self) -> PollAnswer:
         """Poll once and return the answer or the failure. Never raises."""
-        at_ms = self._wall_ms()
+        at_ms = self.wall_ms()
         try:
             return self._poll(at_ms)
         except (CommandError, ValueError) as error:
-            self._node = self._given
+            self._node = self.node
             return PollAnswer(at_ms=at_ms, reason=str(error))
         except Exception as error:  # noqa: BLE001 - an error here must not stop the sampling of cards
             return PollAnswer(at_ms=at_ms, reason=f"unexpected {type(error).__name__}")
@@ -309,11 +298,11 @@ class SlurmPoll:
     def _poll(self, at_ms: int) -> PollAnswer:
         node = self._node = self._node or self._find_node()
         used = self._used(node)
-        listed = parse_jobs(self._ask(["squeue", "-h", "-t", "all", "-w", node, "-o", SQUEUE_FORMAT]), at_ms)
+        listed = parse_jobs(self.run(["squeue", "-h", "-t", "all", "-w", node, "-o", SQUEUE_FORMAT]), at_ms)
         keys = {job.key for job in listed}
         self._known = {key: known for key, known in self._known.items() if key in keys}
         live = [job for job in listed if job.until_ms is None]
-        unclear = self._ask_for_gpus(live, used, node)
+        unclear = self._query_gpus(live, used, node)
         unexplained = self._unexplained(live, used)
         if unexplained or self._unplaced(live, used):
             # A job may have ended between the two queries. If the first answer lacked indices, the second decides.
@@ -334,35 +323,33 @@ class SlurmPoll:
         )
 
     def _used(self, node: str) -> Gres:
-        return parse_node_gres(self._ask(["scontrol", "show", "node", "-d", "-o", node]), node)
+        return parse_node_gres(self.run(["scontrol", "show", "node", "-d", "-o", node]), node)
 
     def _find_node(self) -> str:
-        host = platform.node()
-        try:
-            node = parse_slurmd(self._ask(["scontrol", "show", "slurmd"]))
-        except CommandError:
-            node = None
-        node = node or parse_node_name(self._ask(["scontrol", "show", "node", "-o"]), host)
+        with suppress(CommandError):
+            if match := _SLURMD.search(self.run(["scontrol", "show", "slurmd"])):
+                return match[1]
+        node = parse_node_name(self.run(["scontrol", "show", "node", "-o"]), platform.node())
         if node is None:
-            raise CommandError("this host is no node of Slurm's: say which one with its name")
+            raise CommandError("this host is no node of Slurm's: set its node name")
         return node
 
-    def _ask_for_gpus(self, live: Sequence[SlurmJob], used: Gres, node: str) -> tuple[str, ...]:
+    def _query_gpus(self, live: Sequence[SlurmJob], used: Gres, node: str) -> tuple[str, ...]:
         """Query the GPUs of running jobs not queried before, while used GPUs lack a job; return ids of unclear jobs.
 
         At most 64 queries in 15 s.
         """
         deadline = time.monotonic() + _MOST_SECONDS
         unclear: list[str] = []
-        asked = 0
+        queries = 0
         for job in live:
             if job.key not in self._known:
                 if used.is_clear and not used.shared and not self._unexplained(live, used):
                     continue
-                if asked < _MOST_ASKS and time.monotonic() <= deadline:
-                    asked += 1
+                if queries < _MOST_QUERIES and time.monotonic() <= deadline:
+                    queries += 1
                     with suppress(CommandError):  # the job may have ended
-                        answer = self._ask(["scontrol", "show", "job", "-d", "-o", job.shown_by])
+                        answer = self.run(["scontrol", "show", "job", "-d", "-o", job.shown_by])
                         self._known[job.key] = replace(
                             job,
                             gres=parse_job_gres(answer, node),

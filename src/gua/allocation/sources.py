@@ -38,30 +38,27 @@ class SourceReader(Protocol):
     @property
     def name(self) -> str:
         """The name of the source: files, slurm, kubernetes or gua."""
-        ...
 
     def look(self, since_ms: int, now_ms: int, cards: Sequence[CardKey]) -> ReaderLook:
         """Return every allocation that covers any time within (since_ms, now_ms], Unix ms.
 
         Takes no longer than reading some small files: blocking calls belong in a background thread.
         """
-        ...
 
     def close(self) -> None:
         """Stop background threads, within one second. Never raises."""
-        ...
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Opener:
     """Detection and construction of a reader.
 
-    ``found`` returns the evidence of the source on this host, in a few words for ``gua doctor``, or ``None``; ``auto``
+    ``detect`` returns the evidence of the source on this host, in a few words for ``gua doctor``, or ``None``; ``auto``
     opens the detected sources. ``open`` returns the reader; it may raise GuaError for a wrong setting.
     """
 
     name: str
-    found: Callable[[], str | None]
+    detect: Callable[[], str | None]
     open: Callable[[], SourceReader]
 
 
@@ -78,23 +75,21 @@ class Sources:
 
     def look(self, since_ms: int, now_ms: int, cards: Sequence[CardKey]) -> AllocationLook:
         """Return all allocations within (since_ms, now_ms], Unix ms, and the health of each reader; never raises."""
-        looks = [(reader.name, _look(reader, since_ms, now_ms, cards)) for reader in self._readers]
         allocations: dict[tuple[str, str], Allocation] = {}
-        for _, look in looks:
+        sources: list[SourceHealth] = []
+        notes: list[str] = []
+        for reader in self._readers:
+            try:
+                look = reader.look(since_ms, now_ms, cards)
+            except Exception as error:  # noqa: BLE001 - a source's error must not stop the sampling of cards
+                look = ReaderLook(reason=f"unexpected {type(error).__name__}")
             for allocation in look.allocations:
                 allocations.setdefault(allocation.key, allocation)
-        self.notes = tuple(_plain(note) for _, look in looks for note in look.notes)[:_MOST_NOTES]
-        return AllocationLook(
-            allocations=tuple(allocations.values()),
-            sources=tuple(
-                SourceHealth(
-                    source=name,
-                    reason=None if look.reason is None else _plain(look.reason),
-                    unknown_cards=look.unknown_cards,
-                )
-                for name, look in looks
-            ),
-        )
+            reason = None if look.reason is None else _plain(look.reason)
+            sources.append(SourceHealth(source=reader.name, reason=reason, unknown_cards=look.unknown_cards))
+            notes += map(_plain, look.notes)
+        self.notes = tuple(notes[:_MOST_NOTES])
+        return AllocationLook(allocations=tuple(allocations.values()), sources=tuple(sources))
 
     def close(self) -> None:
         """Close all readers. Never raises."""
@@ -112,27 +107,20 @@ def open_sources(names: Sequence[str], openers: Sequence[Opener]) -> Sources | N
     unknown = [name for name in names if name != AUTO and name not in by_name]
     if unknown:
         raise UsageError(f"{unknown[0]!r} is no source of allocations: take one of {', '.join([*by_name, AUTO])}")
-    found = dict(look_around(openers)) if AUTO in names else {}
-    chosen = [opener for opener in openers if opener.name in names or opener.name in found]
+    detected = dict(detect_sources(openers)) if AUTO in names else {}
+    chosen = [opener for opener in openers if opener.name in names or opener.name in detected]
     return Sources([opener.open() for opener in chosen]) if chosen else None
 
 
-def look_around(openers: Sequence[Opener]) -> list[tuple[str, str]]:
+def detect_sources(openers: Sequence[Opener]) -> list[tuple[str, str]]:
     """Return the name and evidence of each source detected on this host."""
     present: list[tuple[str, str]] = []
     for opener in openers:
         with contextlib.suppress(OSError):
-            what = opener.found()
-            if what is not None:
-                present.append((opener.name, what))
+            evidence = opener.detect()
+            if evidence is not None:
+                present.append((opener.name, evidence))
     return present
-
-
-def _look(reader: SourceReader, since_ms: int, now_ms: int, cards: Sequence[CardKey]) -> ReaderLook:
-    try:
-        return reader.look(since_ms, now_ms, cards)
-    except Exception as error:  # noqa: BLE001 - a source's error must not stop the sampling of cards
-        return ReaderLook(reason=f"unexpected {type(error).__name__}")
 
 
 def _plain(text: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import stat
@@ -34,16 +35,16 @@ class TrustedFile(Generic[T]):
 class TrustedFolder(Generic[T]):
     """Files of a folder; a file is read again only if it changed. For one thread.
 
-    ``wants`` selects files by name. ``parse`` takes a file's bytes and modification time (Unix ms), and may raise
+    ``selects`` selects files by name. ``parse`` takes a file's bytes and modification time (Unix ms), and may raise
     ValueError. ``changed_ms`` is the folder's own modification time (Unix ms).
     """
 
     def __init__(
-        self, path: Path, wants: Callable[[str], object], parse: Callable[[bytes, int], T], *, most_files: int
+        self, path: Path, selects: Callable[[str], object], parse: Callable[[bytes, int], T], *, most_files: int
     ) -> None:
         self.path = path
         self.changed_ms = 0
-        self._wants = wants
+        self._selects = selects
         self._parse = parse
         self._most_files = most_files
         self._files: dict[str, TrustedFile[T]] = {}
@@ -58,27 +59,22 @@ class TrustedFolder(Generic[T]):
             if reason is not None:
                 raise OSError(errno.EPERM, reason)
             self.changed_ms = status.st_mtime_ns // 1_000_000
-            self._files = self._list(folder, before)
+            files: dict[str, TrustedFile[T]] = {}
+            with os.scandir(folder) as entries:
+                for count, entry in enumerate(entries):
+                    if count == self._most_files:
+                        raise OSError(errno.E2BIG, f"more than {self._most_files} files")
+                    # A file may be removed since it was listed.
+                    with contextlib.suppress(FileNotFoundError):
+                        if self._selects(entry.name):
+                            status = entry.stat(follow_symlinks=False)
+                            known = before.get(entry.name)
+                            is_known = known is not None and known.stamp == stamp(status)
+                            files[entry.name] = known if known and is_known else self._read(entry.name, folder, status)
+            self._files = files
         finally:
             os.close(folder)
         return self._files
-
-    def _list(self, folder: int, before: Mapping[str, TrustedFile[T]]) -> dict[str, TrustedFile[T]]:
-        files: dict[str, TrustedFile[T]] = {}
-        with os.scandir(folder) as entries:
-            for count, entry in enumerate(entries):
-                if count == self._most_files:
-                    raise OSError(errno.E2BIG, f"more than {self._most_files} files")
-                if not self._wants(entry.name):
-                    continue
-                try:
-                    status = entry.stat(follow_symlinks=False)
-                except FileNotFoundError:
-                    continue  # removed since it was listed
-                known = before.get(entry.name)
-                is_known = known is not None and known.stamp == stamp(status)
-                files[entry.name] = known if known and is_known else self._read(entry.name, folder, status)
-        return files
 
     def _read(self, name: str, folder: int, status: os.stat_result) -> TrustedFile[T]:
         changed_ms = status.st_mtime_ns // 1_000_000

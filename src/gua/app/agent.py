@@ -278,7 +278,7 @@ def _reservations(
 
     requesters = Requesters(processes, lambda uid: host.owners.name(uid) or str(uid))
     surroundings = Surroundings(
-        probe=candidates.read, start_ticks=requesters.start_ticks, boot_id=processes.boot_id(), tell=tell
+        probe=candidates.read, start_ticks=requesters.start_ticks, boot_id=processes.boot_id(), log=tell
     )
     desk = Desk(home.reservations, surroundings, idle_release_ms=idle_release_ms)
     try:

@@ -27,7 +27,7 @@ from gua.core.tick import AgentReading, Origin, Tick
 from gua.otlp.encode import encode
 from gua.otlp.endpoint import Settings, configured_endpoint, read_settings
 from gua.spool.queue import Spool
-from gua.spool.waiting import destinations_of
+from gua.spool.waiting import read_destinations
 from gua.state.compression import compress, decompress
 from gua.state.directory import Home
 from gua.state.enrollment import Enrollment, enrollment_file, forget_enrollment, read_enrollment, store_enrollment
@@ -100,7 +100,7 @@ def join(
         stored = store_enrollment(home.path, offered, authorities)
         usual = [one.name for one in agent_destinations(os.environ.get("GUA_STORE"), None, home.path)]
         # The spool's other destinations stay: their pending ticks must not be lost.
-        names = sorted({*(destinations_of(home.spool) or usual), ENDPOINT})
+        names = sorted({*(read_destinations(home.spool) or usual), ENDPOINT})
         with Spool(home.spool, destinations=names) as spool:
             if proven.to_spool is not None:  # other destinations lack it, and the next tick continues from it
                 spool.append(proven.ts_ms, *proven.to_spool)
@@ -139,7 +139,7 @@ def leave(home: Path) -> None:
         return
     print_line("removed: endpoint and token are forgotten; have the token revoked where it was made")
     path = Home(home).spool
-    if ENDPOINT in destinations_of(path):
+    if ENDPOINT in read_destinations(path):
         with Spool(path, destinations=None) as spool:
             waiting = spool.depth(ENDPOINT)
         if waiting:
@@ -198,7 +198,7 @@ def _read(agent: AgentSettings) -> tuple[Proof, bytes]:
 
 
 def _newest_of_agent(agent: AgentSettings, holder: Peer) -> tuple[Proof, bytes]:
-    for name in sorted(destinations_of(agent.home.spool)):
+    for name in sorted(read_destinations(agent.home.spool)):
         with Spool(agent.home.spool, destinations=None) as spool:
             oldest = spool.peek(name, 1)
             newest = spool.peek(name, 1, after=oldest[0].id + spool.depth(name) - 2) or oldest if oldest else []

@@ -8,6 +8,7 @@ import threading
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -21,7 +22,7 @@ from gua.core.ports import AllocationSources, CardReader, Clock, ProcessFacts, R
 from gua.core.rules import Reason, Rules, State, classify
 from gua.core.tick import Origin, ProcessReading
 from gua.core.words import Mig, ProcessType, Source
-from gua.identity.owner import Owners, PasswdFile, passwd_name
+from gua.identity.owner import Owners, passwd_file_name, passwd_name
 from gua.identity.process import DEFAULT_IGNORED, ProcessIdentity
 from gua.nvml.reader import NvmlReader
 from gua.otlp.resource import origin
@@ -102,14 +103,13 @@ def open_host(settings: AgentSettings) -> Host:
             models=models,
         )
 
+    stopping = signals.stop_requested
     return Host(
-        cards=NvmlReader(
-            clock, call_limit_seconds=limit_seconds, stopping=signals.asked, with_activity=settings.activity
-        ),
+        cards=NvmlReader(clock, call_limit_seconds=limit_seconds, stopping=stopping, with_activity=settings.activity),
         processes=identity(_served_models(host) if settings.detect_models and seen_by_host else None),
         # Separate readers, as reservations run in other threads than ticks; the first request opens the driver.
         candidates=Candidates(
-            NvmlReader(clock, call_limit_seconds=limit_seconds, stopping=signals.asked),
+            NvmlReader(clock, call_limit_seconds=limit_seconds, stopping=stopping),
             identity(),
             seen_by_host=seen_by_host,
         ),
@@ -247,5 +247,5 @@ def owners_of(host: ProcFs) -> Owners:
     host's passwd file alone, if readable; users missing there stay numbers.
     """
     if host.shares_host_root():
-        return Owners(passwd_name, local=PasswdFile(Path("/etc/passwd")).name)
-    return Owners(PasswdFile(host.host_passwd).name)
+        return Owners(passwd_name, local=partial(passwd_file_name, Path("/etc/passwd")))
+    return Owners(partial(passwd_file_name, host.host_passwd))

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any, Final
 
-from gua.core import fields
+from gua.core import fields, metrics
 from gua.core.facts import busiest, ratio, type_totals
 from gua.core.fields import Field, PointForm
 from gua.core.tick import AllocationReading, AllocationSourceReading, CardReading, Origin, ProcessReading, Tick
@@ -111,7 +111,7 @@ def _process(row: ProcessRow) -> ProcessReading:
         created_ms=row.created_ms or None,
         owner=row.owner,
         comm=row.program,
-        **{**_facts(row, fields.PROCESS_INFO), "type": ProcessType(row.type or "")},
+        **{**_facts(row, metrics.PROCESS_FACTS), "type": ProcessType(row.type or "")},
         **_numbers(row, fields.PROCESS_FIELDS),
     )
 
@@ -122,7 +122,7 @@ def _allocation(row: AllocationRow) -> AllocationReading:
     return AllocationReading(
         source=row.source,
         id=row.allocation_id,
-        **{**_facts(row, fields.ALLOCATION_INFO), "relation": Relation(row.relation or "")},
+        **{**_facts(row, metrics.ALLOCATION_FACTS), "relation": Relation(row.relation or "")},
         **_numbers(row, fields.ALLOCATION_FIELDS),
     )
 

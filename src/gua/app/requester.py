@@ -15,7 +15,7 @@ from typing import Final
 from gua.core.errors import TransientError
 from gua.identity.cgroup import container_id
 from gua.procfs.reader import ProcFs
-from gua.reservations.lifeline import pidfd_of_peer
+from gua.reservations.lifeline import open_peer_pidfd
 from gua.reservations.model import Reservation
 from gua.state.socket_address import Peer
 
@@ -77,7 +77,7 @@ class Requesters:
     def _container_and_start(self, connection: socket.socket, peer: Peer) -> tuple[str | None, int]:
         """Return the requester's container and start, read while its process surely lives. Raises TransientError."""
         try:
-            process = pidfd_of_peer(connection, peer.pid, self.start_ticks)
+            process = open_peer_pidfd(connection, peer.pid, self.start_ticks)
         except OSError as error:
             raise TransientError(f"the requester cannot be identified ({error.strerror}): try again") from None
         if process is not None:

@@ -21,7 +21,7 @@ from gua.otlp.encode import encode
 from gua.report.kit.figures import plural
 from gua.report.kit.words import gpus_in_words
 from gua.spool.queue import Spool
-from gua.spool.waiting import destinations_of
+from gua.spool.waiting import read_destinations
 from gua.state.directory import Home
 from gua.state.socket_address import Peer
 
@@ -104,7 +104,7 @@ _PATIENCE_SECONDS: Final = 10.0
 
 def sync_beside(holder: Peer, fleet: Destination, home: Home) -> None:
     """Deliver the spool of the running agent. Raises UnavailableError."""
-    if ENDPOINT not in destinations_of(home.spool):
+    if ENDPOINT not in read_destinations(home.spool):
         raise UnavailableError(
             f"an agent ({holder}) samples this host and does not deliver to {fleet.where}: gua stop, then gua daemon; "
             "no tick was taken"
@@ -118,7 +118,7 @@ def sync_alone(host: Host, destinations: Sequence[Destination], home: Home) -> N
     """Take a tick and deliver all spooled ticks, even if no tick could be taken. Raises UnavailableError."""
     failure: UnavailableError | None = None
     # Destinations of an earlier agent stay, as their pending ticks must not be lost.
-    names = sorted({*destinations_of(home.spool), *(destination.name for destination in destinations)})
+    names = sorted({*read_destinations(home.spool), *(destination.name for destination in destinations)})
     with Spool(home.spool, destinations=names) as spool:
         try:
             keep_tick(host, spool)

@@ -296,7 +296,7 @@ def gua_sqlite(
 
 def _summary_of_histories(histories: Histories, *, has_interval: bool) -> Iterator[str]:
     """Yield one line for each thing that was imported, left out or assumed."""
-    counts = histories.taken
+    counts = histories.counts
     hosts = histories.hosts
     where = f"host {safe(hosts[0])}" if len(hosts) == 1 else f"{len(hosts)} hosts"
     yield f"imported  {plural(counts.card_ticks, 'card tick')} of {plural(histories.cards, 'card')} on {where}"

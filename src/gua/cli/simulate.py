@@ -80,7 +80,7 @@ def send_when_due(ticks: Iterator[Tick], spool: Spool, landing: Landing, alive: 
     """Spool each tick when its time has come, and deliver, until a stop signal or the end of 366 days."""
     upcoming = next(ticks, None)
     trouble: str | None = None
-    while upcoming is not None and not signals.asked():
+    while upcoming is not None and not signals.stop_requested():
         due: list[Tick] = []
         while upcoming is not None and upcoming.ts_ms <= now_ms() and len(due) < BATCH_TICKS:
             due.append(upcoming)

@@ -140,16 +140,16 @@ def with_threshold(status: dict[str, Any], threshold: Threshold) -> dict[str, An
 
     The agent's own threshold remains for a ratio of a card with unknown memory.
     """
-    from gua.agent.card_status import judged_again, rules_of  # noqa: PLC0415 - only for another threshold
+    from gua.agent.card_status import parse_rules, reclassify  # noqa: PLC0415 - only for another threshold
 
-    own = rules_of(status["rules"])
+    own = parse_rules(status["rules"])
     judged = replace(own, held_memory_bytes=threshold.bytes or 0, held_memory_ratio=threshold.ratio or 0.0)
     held = {"held_memory_bytes": judged.held_memory_bytes, "held_memory_ratio": judged.held_memory_ratio}
     return {
         **status,
         "rules": {**status["rules"], **held},
         "cards": [
-            judged_again(card, own if threshold.bytes is None and card["memory_limit_bytes"] is None else judged)
+            reclassify(card, own if threshold.bytes is None and card["memory_limit_bytes"] is None else judged)
             for card in status["cards"]
         ],
     }

@@ -1,6 +1,6 @@
 """Allocations of cards and their use: relations to processes, the parts of a tick, and the seven uses.
 
-The agent applies :class:`Promises` when it makes a tick. Reports decide the uses by :func:`use`.
+The agent applies :class:`AllocationMatcher` when it makes a tick. Reports decide the uses by :func:`use`.
 ``clickhouse/20_rules/06_allocation_states.sql`` has the same rules in SQL; the cases in ``tests/cases/allocation``
 test both.
 """
@@ -8,7 +8,7 @@ test both.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from operator import attrgetter
@@ -144,18 +144,13 @@ def parts(card: CardReading, state: State) -> tuple[Part, ...]:
     for each in sorted(card.allocations, key=lambda allocation: (allocation.source, allocation.id)):
         made.append(Part(each, use(state, each.relation), min(each.gpu_time_ms, left)))
         left -= made[-1].gpu_time_ms
-    nobodys = min(card.unallocated_gpu_time_ms or 0, left)
-    made += [Part(None, use(state, None), nobodys)] if nobodys else []
-    made += [Part(None, Use.UNKNOWN, left - nobodys)] if left > nobodys else []
+    unallocated_ms = min(card.unallocated_gpu_time_ms or 0, left)
+    made += [Part(None, use(state, None), unallocated_ms)] if unallocated_ms else []
+    made += [Part(None, Use.UNKNOWN, left - unallocated_ms)] if left > unallocated_ms else []
     return tuple(made)
 
 
-def belongs(process: ProcessReading, allocation: Allocation) -> bool | None:
-    """Return whether a process belongs to an allocation; ``None`` if both sides have no identity in common."""
-    return _belongs(_Whose(*_whose_is(process)), allocation)
-
-
-class _Whose(NamedTuple):
+class _Identity(NamedTuple):
     """Identity of a process as far as known, and its work."""
 
     slurm_job_id: str | None
@@ -170,34 +165,35 @@ class _Whose(NamedTuple):
     workload_model: str | None
 
 
-_whose_is: Final = attrgetter(*_Whose._fields)
+_identity: Final = attrgetter(*_Identity._fields)
 
 
-def _belongs(whose: _Whose, allocation: Allocation) -> bool | None:
+def belongs(process: ProcessReading | _Identity, allocation: Allocation) -> bool | None:
+    """Return whether a process belongs to an allocation; ``None`` if both sides have no identity in common."""
     if allocation.container_id is not None:
         # A container's root differs from the host's. A process whose identity is unreadable may be in the container.
-        return whose.container_id == allocation.container_id if whose.uid is not None else None
+        return process.container_id == allocation.container_id if process.uid is not None else None
     if allocation.pod_name is not None or allocation.pod_uid is not None:
-        return _is_of_pod(whose, allocation)
-    for promised, own in ((allocation.slurm_job_id, whose.slurm_job_id), (allocation.uid, whose.uid)):
-        if promised is not None and own is not None:
-            return promised == own
-    if allocation.owner is None or whose.owner is None:
+        return _is_in_pod(process, allocation)
+    for allocated, own in ((allocation.slurm_job_id, process.slurm_job_id), (allocation.uid, process.uid)):
+        if allocated is not None and own is not None:
+            return allocated == own
+    if allocation.owner is None or process.owner is None:
         return None
     # A user without a name is represented by the uid on either side.
-    if allocation.owner in {whose.owner, str(whose.uid)}:
+    if allocation.owner in {process.owner, str(process.uid)}:
         return True
-    return None if whose.owner.isdecimal() or allocation.owner.isdecimal() else False
+    return None if process.owner.isdecimal() or allocation.owner.isdecimal() else False
 
 
-def _is_of_pod(whose: _Whose, allocation: Allocation) -> bool | None:
-    if allocation.pod_uid is not None and whose.pod_uid is not None:
-        return whose.pod_uid == allocation.pod_uid
-    if allocation.pod_name is not None and whose.pod_name is not None:
-        return (whose.pod_namespace, whose.pod_name) == (allocation.pod_namespace, allocation.pod_name)
+def _is_in_pod(process: ProcessReading | _Identity, allocation: Allocation) -> bool | None:
+    if allocation.pod_uid is not None and process.pod_uid is not None:
+        return process.pod_uid == allocation.pod_uid
+    if allocation.pod_name is not None and process.pod_name is not None:
+        return (process.pod_namespace, process.pod_name) == (allocation.pod_namespace, allocation.pod_name)
     # A process outside pods is not in this one. One in a pod that is known by its other identity may be, and so may
     # one whose identity is unreadable.
-    return False if whose.uid is not None and whose.pod_uid is None and whose.pod_name is None else None
+    return False if process.uid is not None and process.pod_uid is None and process.pod_name is None else None
 
 
 class _Standing(NamedTuple):
@@ -210,38 +206,37 @@ class _Standing(NamedTuple):
 _UNKNOWN: Final = _Standing(Relation.UNKNOWN)
 
 
-def _standings(on_card: frozenset[_Whose], allocations: Sequence[Allocation]) -> list[_Standing]:
+def _standings(on_card: frozenset[_Identity], allocations: Sequence[Allocation]) -> list[_Standing]:
     """Return the standing of each of a card's simultaneous allocations; the process list must be known."""
-    told = [(whose, [_belongs(whose, each) for each in allocations]) for whose in on_card]
-    belongings = [belonging for _, belonging in told]
+    belonging = {process: [belongs(process, each) for each in allocations] for process in on_card}
     return [
         _Standing(
-            _relation(belongings, place),
+            _relation(belonging.values(), place),
             together(
-                Work(whose.workload_kind or workload_kind(whose.comm), whose.workload_model)
-                for whose, belonging in told
-                if belonging[place]
+                Work(process.workload_kind or workload_kind(process.comm), process.workload_model)
+                for process, of_process in belonging.items()
+                if of_process[place]
             ),
         )
         for place in range(len(allocations))
     ]
 
 
-def _relation(told: Sequence[Sequence[bool | None]], place: int) -> Relation:
-    """Return the relation of one allocation; ``told`` has, per process, whether it belongs to each allocation."""
-    is_owner = is_other = is_co_owner = is_untold = False
-    for belonging in told:
-        if belonging[place]:
+def _relation(belonging: Iterable[Sequence[bool | None]], place: int) -> Relation:
+    """Return the relation of one allocation; ``belonging`` is, per process, whether it belongs to each allocation."""
+    is_owner = is_other = is_co_owner = is_unknown = False
+    for of_process in belonging:
+        if of_process[place]:
             is_owner = True
-        elif True in belonging:
+        elif True in of_process:
             is_co_owner = True
-        elif None in belonging:
-            is_untold = True
+        elif None in of_process:
+            is_unknown = True
         else:
             is_other = True
     if is_owner:
         return Relation.BOTH if is_other else Relation.OWNER
-    if is_untold:
+    if is_unknown:
         return Relation.UNKNOWN
     if is_other:
         return Relation.OTHERS
@@ -265,7 +260,7 @@ class CardTick(NamedTuple):
     processes: tuple[ProcessReading, ...]
 
 
-class Promise(NamedTuple):
+class CardAllocations(NamedTuple):
     """Fields of a card's reading that describe its allocations."""
 
     allocation: AllocationStatus | None = None
@@ -278,42 +273,42 @@ class _Known:
     """Standing of each allocation of a card, and the processes and allocations that it was derived from."""
 
     standings: dict[_Key, _Standing] = field(default_factory=dict)
-    on_card: frozenset[_Whose] | None = None
+    on_card: frozenset[_Identity] | None = None
     at_end: list[Allocation] = field(default_factory=list)
 
 
 @dataclass(slots=True)
-class Promises:
+class AllocationMatcher:
     """Matcher of allocations to cards; it stores each card's last relations from tick to tick."""
 
     _allocations: tuple[Allocation, ...] = ()
     _by_card: dict[str, dict[_Key, Allocation]] = field(default_factory=dict)
     _cards: dict[str, _Known] = field(default_factory=dict)
 
-    def of(self, card: CardTick, look: AllocationLook, *, ts_ms: int) -> Promise:
+    def match(self, card: CardTick, look: AllocationLook, *, ts_ms: int) -> CardAllocations:
         """Return the allocations of a card in the tick that ends at ``ts_ms`` [Unix ms].
 
         An allocation whose start is after the tick (the clock was set back) covers all of it. One that ended within the
         tick retains the relation of the previous tick, because its processes were not read since.
         """
         if not look.sources:
-            return Promise()
+            return CardAllocations()
         start_ms = ts_ms - card.duration_ms
         is_known = look.is_known(card.uuid) and (card.parent is None or look.is_known(card.parent))
         covers = [
             (allocation, since_ms, until_ms)
-            for allocation in self._of_card(card, look)
+            for allocation in self._card_allocations(card, look)
             for since_ms, until_ms in [_cover(allocation, start_ms, ts_ms)]
             if since_ms < until_ms
         ]
         if not covers:
             self._cards.pop(card.uuid, None)
             if is_known:
-                return Promise(AllocationStatus.UNALLOCATED, card.gpu_time_ms)
-            return Promise(AllocationStatus.UNKNOWN)
+                return CardAllocations(AllocationStatus.UNALLOCATED, card.gpu_time_ms)
+            return CardAllocations(AllocationStatus.UNKNOWN)
         times = _gpu_times(card, start_ms, covers)
         standings = self._standings(card, [allocation for allocation, _, until_ms in covers if until_ms == ts_ms])
-        return Promise(
+        return CardAllocations(
             AllocationStatus.ALLOCATED,
             card.gpu_time_ms - sum(times) if is_known else None,
             tuple(
@@ -322,7 +317,7 @@ class Promises:
             ),
         )
 
-    def _of_card(self, card: CardTick, look: AllocationLook) -> list[Allocation]:
+    def _card_allocations(self, card: CardTick, look: AllocationLook) -> list[Allocation]:
         """Return the allocations of a card and of its parent GPU, each once, sorted by source and id."""
         if look.allocations != self._allocations:
             by_card: defaultdict[str, dict[_Key, Allocation]] = defaultdict(dict)
@@ -330,25 +325,26 @@ class Promises:
                 for uuid in allocation.cards:
                     by_card[uuid][allocation.key] = allocation
             self._by_card, self._allocations = by_card, look.allocations
-        found = {**self._by_card.get(card.parent or "", {}), **self._by_card.get(card.uuid, {})}
-        return [found[key] for key in sorted(found)]
+        by_key = {**self._by_card.get(card.parent or "", {}), **self._by_card.get(card.uuid, {})}
+        return [by_key[key] for key in sorted(by_key)]
 
     def labelled(self, card: CardTick) -> tuple[ProcessReading, ...]:
-        """Return the card's processes after :meth:`of`, with the work that each process's allocation declares.
+        """Return the card's processes after :meth:`match`, with the work that each process's allocation declares.
 
         Values of the process itself take precedence.
         """
         known = self._cards.get(card.uuid, _Known())
         declared = [each for each in known.at_end if each.workload_kind is not None or each.workload_model is not None]
+        if not declared:
+            return card.processes
         labelled = []
-        for process in card.processes if declared else ():
+        for process in card.processes:
             own = next((each for each in declared if belongs(process, each)), None)
             if own is not None and process.type is not ProcessType.IGNORED:
                 kind, model = process.workload_kind or own.workload_kind, process.workload_model or own.workload_model
-                labelled.append(replace(process, workload_kind=kind, workload_model=model))
-            else:
-                labelled.append(process)
-        return tuple(labelled) if declared else card.processes
+                process = replace(process, workload_kind=kind, workload_model=model)  # noqa: PLW2901 - the same one
+            labelled.append(process)
+        return tuple(labelled)
 
     def _standings(self, card: CardTick, at_end: list[Allocation]) -> Mapping[_Key, _Standing]:
         """Return the standing of every allocation that the card has or had since the previous tick."""
@@ -358,7 +354,7 @@ class Promises:
         on_card = None
         if card.process_list is ProcessList.KNOWN:  # a set: a hundred processes of one job have one identity
             counted = [process for process in card.processes if process.type is not ProcessType.IGNORED]
-            on_card = frozenset(_Whose(*whose) for whose in set(map(_whose_is, counted)))
+            on_card = frozenset(_Identity(*identity) for identity in set(map(_identity, counted)))
         # The same processes under the same allocations have the same relations.
         if on_card is None or on_card != known.on_card or at_end != known.at_end:
             newest = [_UNKNOWN] * len(at_end) if on_card is None else _standings(on_card, at_end)

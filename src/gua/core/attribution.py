@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 
-from gua.core.tick import CardReading, ProcessReading
+from gua.core.tick import ProcessReading
 from gua.core.words import ProcessType
 
 Holder = tuple[str, str | int | None]
@@ -31,11 +31,6 @@ def holder(process: ProcessReading) -> Holder:
     if process.uid is not None:
         return "uid", process.uid
     return ("user", None) if process.owner is None else ("owner", process.owner)
-
-
-def attribute(card: CardReading) -> CardReading:
-    """Return the card with ``gpu_time_ms`` set on its processes by :func:`split_gpu_time`. Never raises."""
-    return replace(card, processes=split_gpu_time(card.gpu_time_ms, card.processes))
 
 
 def split_gpu_time(

@@ -103,13 +103,6 @@ AGENT_FIELDS: Final = (
     Field("dropped_ticks", metrics.AGENT_DROPPED, PointForm.INTEGER),
 )
 
-CARD_INFO: Final = metrics.CARD_FACTS
-PROCESS_INFO: Final = metrics.PROCESS_FACTS
-
-
-ALLOCATION_INFO: Final = metrics.ALLOCATION_FACTS
-
-
 MOMENTS: Final = frozenset({"created_ms", "since_ms", "until_ms"})
 """Time fields that are sent as text, by :func:`moment`."""
 

@@ -77,14 +77,14 @@ def idle_ms(clock: IdleCounter, process: ProcessReading) -> int | None:
     return None if process.type is ProcessType.IGNORED or process.utilization is None else clock.idle_ms
 
 
-def kept(before: IdleCounters, now: IdleCounters, ts_ms: int, gap_ms: int) -> dict[Key, IdleCounter]:
+def with_absent(before: IdleCounters, now: IdleCounters, ts_ms: int, gap_ms: int) -> dict[Key, IdleCounter]:
     """Return the counters after a tick: the current ones, and idle ones of absent processes within the gap limit."""
-    gone = {
+    absent = {
         key: clock
         for key, clock in before.items()
         if key not in now and 0 <= ts_ms - clock.seen_ms <= gap_ms and (clock.idle_ms or clock.zero_polls)
     }
-    return {**gone, **now}
+    return {**absent, **now}
 
 
 def dumps(clocks: IdleCounters) -> bytes:
@@ -116,35 +116,24 @@ _STEPS: Final = 240
 _STEP_WATTS: Final = 0.25
 
 
-class ToldIdleTime(NamedTuple):
-    """Idle time of a tick as reported [ms], its energy [mJ], and the part that the energy covers [ms].
+def in_steps(
+    idle_ms: int, energy_mj: int | None, powered_ms: int | None, *, interval_ms: int
+) -> tuple[int, int | None, int | None]:
+    """Return idle time [ms] rounded to 1/240 of the interval, its energy [mJ], and the time it covers [ms].
 
-    ``powered_ms`` is ``None`` if the energy covers all of the idle time, or is unknown itself.
-    """
-
-    idle_ms: int
-    energy_mj: int | None
-    powered_ms: int | None
-
-
-def in_steps(idle_ms: int, energy_mj: int | None, powered_ms: int | None, *, interval_ms: int) -> ToldIdleTime:
-    """Return idle time rounded to 1/240 of the interval, and its energy to a quarter of a watt over the interval.
-
-    At an interval of 30 s these steps are 1/8 s, less than the driver's sampling period, and 7.5 J. Rounding halves
-    the stored size. The result may exceed the sampled time by half a step; readers cap it.
+    Energy is rounded to a quarter of a watt over the interval. The covered time is ``None`` if it is the whole idle
+    time, or the energy is unknown. At an interval of 30 s the steps are 1/8 s, less than the driver's sampling period,
+    and 7.5 J. Rounding halves the stored size. The result may exceed the sampled time by half a step; readers cap it.
     """
     step_ms, step_mj = max(1, interval_ms // _STEPS), max(1, round(interval_ms * _STEP_WATTS))
-    told_ms = step_ms * round(idle_ms / step_ms)
-    if energy_mj is None or powered_ms is None or not told_ms:
-        return ToldIdleTime(told_ms, None, None)
-    told_powered_ms = step_ms * round(powered_ms / step_ms)
-    if not told_powered_ms:
-        return ToldIdleTime(told_ms, None, None)
-    told_mj = step_mj * round(energy_mj / step_mj)
-    return ToldIdleTime(told_ms, told_mj, None if told_powered_ms == told_ms else told_powered_ms)
+    rounded_ms = step_ms * round(idle_ms / step_ms)
+    covered_ms = 0 if energy_mj is None or powered_ms is None else step_ms * round(powered_ms / step_ms)
+    if energy_mj is None or not rounded_ms or not covered_ms:
+        return rounded_ms, None, None
+    return rounded_ms, step_mj * round(energy_mj / step_mj), None if covered_ms == rounded_ms else covered_ms
 
 
-def is_told(
+def counts_as_idle(
     mean: float | None, *, encoder: float | None, decoder: float | None, processes: tuple[ProcessReading, ...]
 ) -> bool:
     """Return whether a card's samples below active count as idle time, by the utilizations of its tick (ratios).

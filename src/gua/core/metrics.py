@@ -50,10 +50,7 @@ class StoredColumn:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Metric:
-    """One metric. ``attributes`` are those of its points beyond the attributes shared by all points of the subject.
-
-    ``is_stored`` is false for metrics that the store omits, because its views compute them from ticks.
-    """
+    """One metric. ``attributes`` are those of its points beyond the attributes shared by all points of the subject."""
 
     name: str
     subject: Subject
@@ -62,13 +59,10 @@ class Metric:
     description: str
     attributes: tuple[str, ...] = ()
     columns: tuple[StoredColumn, ...] = ()
-    is_stored: bool = True
 
 
-CARD_ATTRIBUTES: Final = ("hw.id",)
 PROCESS_ATTRIBUTES: Final = ("hw.id", "process.pid", "process.creation.time", "process.owner", "gua.process.comm")
 ALLOCATION_ATTRIBUTES: Final = ("hw.id", "gua.allocation.source", "gua.allocation.id")
-SOURCE_ATTRIBUTES: Final = ("gua.allocation.source",)
 _GPU = (("hw.type", "gpu"),)
 CARD_FACTS: Final = {
     "hw.name": "name",
@@ -118,7 +112,7 @@ def _per_type(column: str, sql_type: str) -> tuple[StoredColumn, ...]:
     return tuple(StoredColumn(column.format(type=kind), 1, sql_type, (("gua.process.type", kind),)) for kind in kinds)
 
 
-def _of(subject: Subject, kind: MetricKind) -> Callable[..., Metric]:
+def _factory(subject: Subject, kind: MetricKind) -> Callable[..., Metric]:
     """Return a factory for metrics of one subject and kind. It takes name, unit, description and stored columns."""
 
     def metric(name: str, unit: str, text: str, *columns: StoredColumn, **more: Any) -> Metric:  # noqa: ANN401 - the rest
@@ -127,19 +121,19 @@ def _of(subject: Subject, kind: MetricKind) -> Callable[..., Metric]:
     return metric
 
 
-_card_delta = _of(Subject.CARD, MetricKind.DELTA)
-_card_gauge = _of(Subject.CARD, MetricKind.GAUGE)
-_card_amount = _of(Subject.CARD, MetricKind.AMOUNT)
-_card_counter = _of(Subject.CARD, MetricKind.COUNTER)
-_process_delta = _of(Subject.PROCESS, MetricKind.DELTA)
-_process_amount = _of(Subject.PROCESS, MetricKind.AMOUNT)
-_process_gauge = _of(Subject.PROCESS, MetricKind.GAUGE)
-_allocation_delta = _of(Subject.ALLOCATION, MetricKind.DELTA)
-_allocation_gauge = _of(Subject.ALLOCATION, MetricKind.GAUGE)
-_source_delta = _of(Subject.SOURCE, MetricKind.DELTA)
-_source_gauge = _of(Subject.SOURCE, MetricKind.GAUGE)
-_agent_gauge = _of(Subject.AGENT, MetricKind.GAUGE)
-_agent_counter = _of(Subject.AGENT, MetricKind.COUNTER)
+_card_delta = _factory(Subject.CARD, MetricKind.DELTA)
+_card_gauge = _factory(Subject.CARD, MetricKind.GAUGE)
+_card_amount = _factory(Subject.CARD, MetricKind.AMOUNT)
+_card_counter = _factory(Subject.CARD, MetricKind.COUNTER)
+_process_delta = _factory(Subject.PROCESS, MetricKind.DELTA)
+_process_amount = _factory(Subject.PROCESS, MetricKind.AMOUNT)
+_process_gauge = _factory(Subject.PROCESS, MetricKind.GAUGE)
+_allocation_delta = _factory(Subject.ALLOCATION, MetricKind.DELTA)
+_allocation_gauge = _factory(Subject.ALLOCATION, MetricKind.GAUGE)
+_source_delta = _factory(Subject.SOURCE, MetricKind.DELTA)
+_source_gauge = _factory(Subject.SOURCE, MetricKind.GAUGE)
+_agent_gauge = _factory(Subject.AGENT, MetricKind.GAUGE)
+_agent_counter = _factory(Subject.AGENT, MetricKind.COUNTER)
 
 SAMPLE_DURATION: Final = _card_delta(
     "gua.gpu.sample.duration",
@@ -363,7 +357,6 @@ PROCESS_IDLE_DURATION: Final = _process_gauge(
     "Time of the consecutive idle ticks that end with this one, 0 if the process is active; continues "
     "across restarts of the agent. Absent if it is unknown whether the process idles, and for ignored processes. "
     "Not stored: gua.idle_streaks has it.",
-    is_stored=False,
 )
 PROCESS_INFO: Final = _process_gauge(
     "gua.process.info",

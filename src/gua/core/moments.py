@@ -82,21 +82,24 @@ def _day(word: str, now_ms: int, timezone: tzinfo) -> datetime | None:
 
 
 def _month(word: str) -> date | None:
-    found = _MONTH.fullmatch(word)
-    return date(int(found[1]), int(found[2]), 1) if found and int(found[1]) else None
+    match = _MONTH.fullmatch(word)
+    return date(int(match[1]), int(match[2]), 1) if match and int(match[1]) else None
 
 
 def zone(name: str) -> tzinfo:
     """Return a time zone by its IANA name. Raises UsageError."""
-    if name == "localtime":  # a file on some systems, not a zone name
-        raise _unknown_zone(name)
-    try:
-        found = ZoneInfo(name)
-    except (KeyError, ValueError, OSError):  # a folder of the database is an OSError
-        raise _unknown_zone(name) from None
+    zone_info = None
+    if name != "localtime":  # a file on some systems, not a zone name
+        with suppress(KeyError, ValueError, OSError):  # a folder of the database is an OSError
+            zone_info = ZoneInfo(name)
+    if zone_info is None:
+        by_case = {one.casefold(): one for one in available_timezones()}
+        near = difflib.get_close_matches(name.casefold(), by_case, n=1)
+        hint = f"did you mean {by_case[near[0]]}?" if near else "as in Europe/Berlin or America/New_York"
+        raise UsageError(f"unknown time zone {name!r}: give an IANA name, {hint}, or UTC or local")
     if name.startswith("right/"):
         raise UsageError(f"time zone {name!r} counts leap seconds, which no tick does: leave right/ out")
-    return found
+    return zone_info
 
 
 def zone_name(text: str) -> str:
@@ -110,10 +113,3 @@ def zone_name(text: str) -> str:
         if not name:
             raise
     return "UTC" if name in UTC_NAMES else name
-
-
-def _unknown_zone(name: str) -> UsageError:
-    by_case = {one.casefold(): one for one in available_timezones()}
-    near = difflib.get_close_matches(name.casefold(), by_case, n=1)
-    hint = f"did you mean {by_case[near[0]]}?" if near else "as in Europe/Berlin or America/New_York"
-    return UsageError(f"unknown time zone {name!r}: give an IANA name, {hint}, or UTC or local")

@@ -19,7 +19,7 @@ UNPRINTABLE = "(unprintable)"
 
 def cells(text: str) -> int:
     """Return the width of ``text`` in terminal columns; it must be cleaned by :func:`safe`."""
-    return len(text) if text.isascii() else sum(map(_cells_of, text))
+    return len(text) if text.isascii() else sum(map(_character_width, text))
 
 
 def safe(text: str, width: int | None = None, *, ellipsis: str = "…") -> str:
@@ -85,7 +85,7 @@ def ascii_only(text: str) -> str:
 def _clean(text: str) -> str:
     if text.isascii() and text.isprintable():
         return " ".join(text.split())
-    kept: list[str] = []
+    cleaned: list[str] = []
     marks = 0
     for character in " ".join(text.split()):
         category = unicodedata.category(character)
@@ -93,20 +93,20 @@ def _clean(text: str) -> str:
             continue
         marks = marks + 1 if category in _NO_WIDTH else 0
         if marks <= _MARKS_PER_LETTER:  # stacked marks overwrite the lines above and below
-            kept.append(character)
-    return " ".join("".join(kept).split())
+            cleaned.append(character)
+    return " ".join("".join(cleaned).split())
 
 
-def _cells_of(character: str) -> int:
+def _character_width(character: str) -> int:
     if unicodedata.category(character) in _NO_WIDTH:
         return 0
     return 2 if unicodedata.east_asian_width(character) in {"W", "F"} else 1
 
 
 def _head(text: str, width: int) -> str:
-    taken = 0
+    used = 0
     for position, character in enumerate(text):
-        taken += _cells_of(character)
-        if taken > width:
+        used += _character_width(character)
+        if used > width:
             return text[:position]
     return text

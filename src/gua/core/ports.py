@@ -17,15 +17,12 @@ class Clock(Protocol):
 
     def wall_ms(self) -> int:
         """Return the wall clock as Unix time in ms."""
-        ...
 
     def monotonic_ms(self) -> int:
         """Return CLOCK_MONOTONIC in ms; it never goes back within one boot."""
-        ...
 
     def boot_id(self) -> str | None:
         """Return the id of this boot, ``None`` where the system does not report it."""
-        ...
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -107,18 +104,15 @@ class CardReader(Protocol):
 
     def read(self) -> tuple[Sequence[RawCard], Sequence[ReadError]]:
         """Return each card once, and the failed calls. Raises UnavailableError only if no card can be read."""
-        ...
 
     def drain(self) -> None:
         """Read the driver's ring buffers before they overflow: at least every 5 s between reads.
 
         Never raises; the next read reports the errors.
         """
-        ...
 
     def close(self) -> None:
         """Release the driver."""
-        ...
 
 
 class ProcessFacts(Protocol):
@@ -126,7 +120,6 @@ class ProcessFacts(Protocol):
 
     def identify(self, process: RawProcess) -> ProcessReading:
         """Return the process with its known identity; unknown fields are ``None``. Never raises."""
-        ...
 
 
 class AllocationSources(Protocol):
@@ -138,7 +131,6 @@ class AllocationSources(Protocol):
         Each (source, id) occurs once. Takes no longer than reading some small files: requests that may block are made
         in the background. Never raises: an unreadable source is reported as failed.
         """
-        ...
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -156,7 +148,6 @@ class Landing(Protocol):
 
     def land(self, batch: Sequence[SpooledTick]) -> Sequence[SpooledTick]:
         """Deliver the batch, oldest first; return the permanently refused ticks. Raises TransientError to retry."""
-        ...
 
 
 Row = Mapping[str, Any]
@@ -168,8 +159,6 @@ class ViewReader(Protocol):
     @property
     def is_concurrent(self) -> bool:
         """Whether several threads may query at the same time."""
-        ...
 
     def rows(self, view: str, parameters: Mapping[str, object]) -> Iterable[Row]:
         """Return the rows of ``gua_report.<view>``; times are Unix ms, unknown is ``None``."""
-        ...

@@ -8,7 +8,7 @@ array of tuples. Dataclass fields with a default are not columns of the view.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import MISSING, dataclass, fields, is_dataclass
+from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
 from functools import cache
 from typing import Annotated, Any, Final, Generic, TypeVar, get_args, get_origin, get_type_hints
 
@@ -35,20 +35,14 @@ from gua.core.untrusted import (
 R = TypeVar("R")
 
 
-@dataclass(frozen=True, slots=True)
-class ValueKind:
-    """Restriction on a value beyond its type."""
-
-    check: Check
-
-
-Count = Annotated[int, ValueKind(is_count)]
-Moment = Annotated[int, ValueKind(is_moment)]
-HourOfDay = Annotated[int, ValueKind(is_within(0, 23))]
-Weekday = Annotated[int, ValueKind(is_within(1, 7))]
-Date = Annotated[str, ValueKind(is_like(r"[0-9]{4}-[0-9]{2}-[0-9]{2}"))]
-StateName = Annotated[str, ValueKind(is_word_of(*State))]
-ProcessStateName = Annotated[str, ValueKind(is_word_of(*ProcessState))]
+# Types with the check of a value beyond its type.
+Count = Annotated[int, is_count]
+Moment = Annotated[int, is_moment]
+HourOfDay = Annotated[int, is_within(0, 23)]
+Weekday = Annotated[int, is_within(1, 7)]
+Date = Annotated[str, is_like(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")]
+StateName = Annotated[str, is_word_of(*State)]
+ProcessStateName = Annotated[str, is_word_of(*ProcessState)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,9 +142,7 @@ def _column(annotation: Any) -> Column:  # noqa: ANN401 - annotations have no ty
     if annotation in _PLAIN:
         return _PLAIN[annotation]
     if origin is Annotated:
-        plain = _column(arguments[0])
-        kind = next((one for one in annotation.__metadata__ if isinstance(one, ValueKind)), None)
-        return plain if kind is None else Column(kind.check, plain.read, plain.types, plain.is_text)
+        return replace(_column(arguments[0]), check=arguments[1])
     if type(None) in arguments:
         known = _column(next(argument for argument in arguments if argument is not type(None)))
         read = _same if known.read is _same else lambda value: None if value is None else known.read(value)

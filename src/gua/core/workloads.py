@@ -53,9 +53,9 @@ def together(workloads: Iterable[Work]) -> Work:
     Of several kinds, a declared one comes first, then the order of :func:`workload_kind`: a server with Python helpers
     counts as a server. Several models become :data:`SEVERAL`.
     """
-    found = list(workloads)
-    kinds = {each.kind for each in found if each.kind is not None}
-    models = {each.model for each in found if each.model is not None}
+    known = list(workloads)
+    kinds = {each.kind for each in known if each.kind is not None}
+    models = {each.model for each in known if each.model is not None}
     return Work(
         min(kinds, key=lambda kind: (_RANKS.get(kind, -1), kind), default=None),
         None if not models else models.pop() if len(models) == 1 else SEVERAL,

@@ -177,7 +177,7 @@ class AllocationSeries:
         empty_ms: dict[_Key, int] = {} if is_known else dict(before)
         for allocation in card.allocations:
             ids = zip(metrics.ALLOCATION_ATTRIBUTES, (card.uuid, allocation.source, allocation.id), strict=True)
-            names = ((name, getattr(allocation, fields.ALLOCATION_INFO[name])) for name in _NAMED)
+            names = ((name, getattr(allocation, metrics.ALLOCATION_FACTS[name])) for name in _NAMED)
             labels = labels_of([*ids, *names])
             if counters.has(labels):
                 continue
@@ -234,7 +234,7 @@ def _allocation_info(allocation: AllocationReading) -> Labels:
     """Return the attributes of an allocation for its info metric only: those that its other series lack."""
     return labels_of(
         (name, fields.moment(value) if key in fields.MOMENTS else value)
-        for name, key in fields.ALLOCATION_INFO.items()
+        for name, key in metrics.ALLOCATION_FACTS.items()
         if name not in _NAMED
         for value in [getattr(allocation, key)]
     )
@@ -305,7 +305,7 @@ class Catalogue:
             series.add_field(made, each, getattr(card, each.name))
         if card.failed is not None:
             _add(made, metrics.STATUS, int(not card.failed), series.labels | labels_of(fields.STATUS_OK))
-        values = [(key, getattr(card, name)) for key, name in fields.CARD_INFO.items()]
+        values = [(key, getattr(card, name)) for key, name in metrics.CARD_FACTS.items()]
         info = labels_of((key, str(value).lower() if isinstance(value, bool) else value) for key, value in values)
         _add(made, metrics.INFO, 1, series.labels | info)
         _add(made, metrics.PROCESS_UTILIZATION_MAX, busiest(card.processes), series.labels)
@@ -354,7 +354,7 @@ def _process_labels(uuid: str, process: ProcessReading) -> Labels:
         ("process.creation.time", fields.moment(process.created_ms)),
         ("process.owner", process.owner),
         ("gua.process.comm", process.comm),
-        *((name, getattr(process, fields.PROCESS_INFO[name])) for name in _HOLDER),
+        *((name, getattr(process, metrics.PROCESS_FACTS[name])) for name in _HOLDER),
     ]
     return labels_of(values)
 
@@ -363,7 +363,7 @@ def _add_process(made: dict[str, Family], duration_ms: int, process: ProcessRead
     series.add_field(made, _PROCESS_DURATION, duration_ms)
     for each in fields.PROCESS_FIELDS:
         series.add_field(made, each, getattr(process, each.name))
-    info = labels_of((key, getattr(process, name)) for key, name in fields.PROCESS_INFO.items() if key not in _HOLDER)
+    info = labels_of((key, getattr(process, name)) for key, name in metrics.PROCESS_FACTS.items() if key not in _HOLDER)
     _add(made, metrics.PROCESS_INFO, 1, series.labels | info)
     if process.type is not ProcessType.IGNORED:
         state = process_state(ratio(process.utilization), _SHIPPED)

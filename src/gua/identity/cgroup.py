@@ -26,6 +26,7 @@ _POD: Final = re.compile(
     r"(?:.*-)?pod(?P<uid>[0-9a-f]{8}(?:[-_][0-9a-f]{4}){3}[-_][0-9a-f]{12}|[0-9a-f]{32})(?:\.slice)?(?::.*)?"
 )
 _JOB: Final = re.compile(r"job_(?P<id>[0-9]+)", re.ASCII)
+_SLURM: Final = re.compile(r"slurm|slurm_.*|.*slurmstepd\.scope", re.DOTALL)
 
 
 def container_id(text: str) -> str | None:
@@ -39,7 +40,7 @@ def container_id(text: str) -> str | None:
     return deepest[-1] if deepest else None
 
 
-def _container_of(segment: str) -> str | None:
+def _parse_container(segment: str) -> str | None:
     """Return the container that a cgroup is named after, ``None`` if it is not a container's."""
     match = _CONTAINER.fullmatch(segment)
     if match is None or (match["prefix"] or "").endswith("conmon"):
@@ -49,7 +50,7 @@ def _container_of(segment: str) -> str | None:
 
 def _containers(segments: list[str]) -> Iterator[str]:
     for position, segment in enumerate(segments):
-        container = _container_of(segment)
+        container = _parse_container(segment)
         if container is not None:
             yield container
         elif segment.startswith(_LXC_PAYLOAD):
@@ -77,13 +78,9 @@ def slurm_job_id(text: str) -> str | None:
     for segments in _managed_paths(text):
         for position, segment in enumerate(segments):
             match = _JOB.fullmatch(segment)
-            if match is not None and any(_of_slurm(above) for above in segments[:position]):
+            if match is not None and any(map(_SLURM.fullmatch, segments[:position])):
                 return match["id"]
     return None
-
-
-def _of_slurm(segment: str) -> bool:
-    return segment == "slurm" or segment.startswith("slurm_") or segment.endswith("slurmstepd.scope")
 
 
 def systemd_unit(text: str) -> str | None:
@@ -92,8 +89,11 @@ def systemd_unit(text: str) -> str | None:
     In a user's own systemd instance that is the user's service, not the enclosing ``user@1000.service``. A scope that
     only wraps a container is skipped, because it would repeat the container's id.
     """
-    for segment in reversed(_systemd_path(text)):
-        if segment.endswith((".service", ".scope")) and _container_of(segment) is None:
+    # On a version 1 host systemd manages the named hierarchy: in the unified one beside it, processes of a container
+    # stay in the service that started them. A version 2 host has only the unified one.
+    by_controllers = dict(_lines(text))
+    for segment in reversed(by_controllers.get(_SYSTEMD, by_controllers.get(_UNIFIED, []))):
+        if segment.endswith((".service", ".scope")) and _parse_container(segment) is None:
             return segment
     return None
 
@@ -112,16 +112,6 @@ def _managed_paths(text: str) -> list[list[str]]:
     Below ``user@1000.service`` systemd delegates the tree to the user, who may choose any names (user@.service(5)).
     """
     return [list(takewhile(lambda segment: not _DELEGATED.fullmatch(segment), segments)) for segments in _paths(text)]
-
-
-def _systemd_path(text: str) -> list[str]:
-    """Return the segments in the hierarchy that systemd manages.
-
-    On a version 1 host that is the named one: in the unified hierarchy beside it, processes of a container stay in the
-    service that started them. A version 2 host has only the unified one.
-    """
-    known = dict(_lines(text))
-    return known[_SYSTEMD] if _SYSTEMD in known else known.get(_UNIFIED, [])
 
 
 def _lines(text: str) -> Iterator[tuple[str, list[str]]]:

@@ -12,7 +12,8 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import Final
 
@@ -22,9 +23,18 @@ PATIENCE_SECONDS: Final = 0.2
 _NAME_SECONDS: Final = 3_600.0
 _NO_NAME_SECONDS: Final = 300.0
 # A name stays valid while the directory is unreachable, because name services then report that a user does not exist.
-_KEPT_SECONDS: Final = 86_400.0
+_CACHED_SECONDS: Final = 86_400.0
 _MOST_NAMES: Final = 1_024
 _MOST_WAITING: Final = 256
+
+
+def start_thread(work: Callable[[], None], name: str) -> bool:
+    """Start a background thread; return whether that was possible: a host may have run out of processes."""
+    try:
+        threading.Thread(target=work, name=name, daemon=True).start()
+    except RuntimeError:
+        return False
+    return True
 
 
 def passwd_name(uid: int) -> str | None:
@@ -35,37 +45,27 @@ def passwd_name(uid: int) -> str | None:
         return None
 
 
-class PasswdFile:
-    """Lookup in a passwd file (passwd(5)), which is read each time because it may be large and may change."""
+def passwd_file_name(path: Path, uid: int) -> str | None:
+    """Return the name of the first user with this id in a passwd file (passwd(5)).
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
-
-    def name(self, uid: int) -> str | None:
-        """Return the name of the first user with this id, ``None`` without one or if the file cannot be read."""
-        wanted = str(uid)
-        try:
-            with self._path.open(encoding="utf-8", errors="replace") as file:
-                for line in file:
-                    fields = line.split(":", 3)
-                    if len(fields) > 3 and fields[2] == wanted and fields[0]:
-                        return fields[0]
-        except OSError:
-            return None
-        return None
-
-
-def _nobody(_uid: int) -> None:
-    """Return ``None`` for every user id."""
+    ``None`` without one, or if the file cannot be read. It is read each time because it may be large and may change.
+    """
+    with suppress(OSError), path.open(encoding="utf-8", errors="replace") as file:
+        for line in file:
+            fields = line.split(":", 3)
+            if len(fields) > 3 and fields[2] == str(uid) and fields[0]:
+                return fields[0]
+    return None
 
 
 @dataclass(frozen=True, slots=True)
 class _Answer:
     name: str | None
-    came_at: float
-    ask_again_at: float
+    received_at: float
+    expires_at: float
 
 
+@dataclass(eq=False)
 class Owners:
     """Cache of at most 1,024 user names: a name for an hour, a missing one for five minutes.
 
@@ -75,18 +75,13 @@ class Owners:
     distinguish owners by name alone.
     """
 
-    def __init__(
-        self,
-        look_up: Lookup = passwd_name,
-        *,
-        local: Lookup = _nobody,
-        patience_seconds: float = PATIENCE_SECONDS,
-        monotonic: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._look_up = look_up
-        self._local = local
-        self._patience_seconds = patience_seconds
-        self._monotonic = monotonic
+    look_up: Lookup = passwd_name
+    _: KW_ONLY
+    local: Lookup = lambda _uid: None
+    patience_seconds: float = PATIENCE_SECONDS
+    monotonic: Callable[[], float] = time.monotonic
+
+    def __post_init__(self) -> None:
         self._answers: dict[int, _Answer] = {}
         self._changed = threading.Condition()
         self._waiting: deque[int] = deque()
@@ -97,8 +92,8 @@ class Owners:
         if uid is None:
             return None
         answer = self._answers.get(uid)
-        if answer is None or self._monotonic() >= answer.ask_again_at:
-            answer = self._ask(uid, answer)
+        if answer is None or self.monotonic() >= answer.expires_at:
+            answer = self._query(uid, answer)
             if answer is None:
                 return None
         return answer.name or str(uid)
@@ -107,8 +102,8 @@ class Owners:
         """Return the number of cached user ids."""
         return len(self._answers)
 
-    def _ask(self, uid: int, before: _Answer | None) -> _Answer | None:
-        name = self._local(uid)
+    def _query(self, uid: int, before: _Answer | None) -> _Answer | None:
+        name = self.local(uid)
         with self._changed:
             if name:
                 self._remember(uid, name)
@@ -118,19 +113,12 @@ class Owners:
             free = not self._working
             if uid not in self._waiting and len(self._waiting) < _MOST_WAITING:
                 self._waiting.append(uid)
-            if free and self._start():
+            if free:
+                self._working = start_thread(self._work, "gua-owners")
+            if free and self._working:
                 # Returns at once with an older result, which is used until the new one arrives.
-                self._changed.wait_for(lambda: uid in self._answers, self._patience_seconds)
+                self._changed.wait_for(lambda: uid in self._answers, self.patience_seconds)
             return self._answers.get(uid)
-
-    def _start(self) -> bool:
-        """Start the lookup thread; return whether that was possible. If not, the next lookup tries again."""
-        self._working = True
-        try:
-            threading.Thread(target=self._work, name="gua-owners", daemon=True).start()
-        except RuntimeError:  # a host that has run out of processes must not lose its ticks too
-            self._working = False
-        return self._working
 
     def _work(self) -> None:
         """Look up the waiting ids, then end, so that an idle agent has no such thread."""
@@ -141,7 +129,7 @@ class Owners:
                     return
                 uid = self._waiting[0]
             try:
-                name = self._look_up(uid)
+                name = self.look_up(uid)
             except Exception:  # noqa: BLE001 - any error of a name service means that the name is unknown
                 name = None
             with self._changed:
@@ -150,12 +138,12 @@ class Owners:
                 self._changed.notify_all()
 
     def _remember(self, uid: int, name: str | None) -> None:
-        now = self._monotonic()
+        now = self.monotonic()
         before = self._answers.pop(uid, None)
         if name:
             self._answers[uid] = _Answer(name, now, now + _NAME_SECONDS)
-        elif before is not None and before.name and now - before.came_at < _KEPT_SECONDS:
-            self._answers[uid] = _Answer(before.name, before.came_at, now + _NO_NAME_SECONDS)
+        elif before is not None and before.name and now - before.received_at < _CACHED_SECONDS:
+            self._answers[uid] = _Answer(before.name, before.received_at, now + _NO_NAME_SECONDS)
         else:
             self._answers[uid] = _Answer(None, now, now + _NO_NAME_SECONDS)
         if len(self._answers) > _MOST_NAMES:

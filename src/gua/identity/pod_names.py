@@ -11,7 +11,7 @@ import ssl
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final, NoReturn
@@ -22,6 +22,7 @@ from gua.core.pods import ListedPod, is_name
 from gua.core.tick import ReadError
 from gua.core.untrusted import LAST_MS, object_in, objects_in, require
 from gua.core.workloads import declared
+from gua.identity.owner import start_thread
 from gua.identity.process import NO_NAMES, Names
 
 # Kubernetes mounts a service account's token here, rotates it within the hour, and adds the cluster's CA certificate.
@@ -76,7 +77,7 @@ def _bracketed(text: str) -> str:
     return f"{scheme}{separator}{netloc}{slash}{path}"
 
 
-def items_of(body: bytes) -> list[dict[str, Any]]:
+def parse_pod_list(body: bytes) -> list[dict[str, Any]]:
     """Return the items of a PodList, not yet validated. Raises ValueError for anything but a PodList."""
     try:
         pod_list = json.loads(body)
@@ -89,7 +90,10 @@ def items_of(body: bytes) -> list[dict[str, Any]]:
 def read_pod(item: Mapping[str, Any]) -> ListedPod | None:
     """Return a pod of a PodList, ``None`` if it lacks a uid or a valid name."""
     metadata, spec, status = (object_in(item.get(part)) for part in ("metadata", "spec", "status"))
-    name, namespace, uids = _name(metadata.get("name")), _name(metadata.get("namespace")), _uids(metadata)
+    name, namespace = _name(metadata.get("name")), _name(metadata.get("namespace"))
+    # The uid in cgroup paths first.
+    known_uids = (object_in(metadata.get("annotations")).get(_HASH), metadata.get("uid"))
+    uids = tuple(dict.fromkeys(uid for uid in known_uids if isinstance(uid, str) and uid))
     if name is None or namespace is None or not uids:
         return None
     containers = [container for statuses in _STATUSES for container in objects_in(status.get(statuses))]
@@ -113,12 +117,6 @@ def read_pod(item: Mapping[str, Any]) -> ListedPod | None:
         has_ended=has_ended,
         ended_ms=max((end for end in ends if end is not None), default=None) if has_ended else None,
     )
-
-
-def _uids(metadata: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return a pod's uids, the one in cgroup paths first."""
-    uids = (object_in(metadata.get("annotations")).get(_HASH), metadata.get("uid"))
-    return tuple(dict.fromkeys(uid for uid in uids if isinstance(uid, str) and uid))
 
 
 def _limits(spec: Mapping[str, Any]) -> dict[str, int | None]:
@@ -219,7 +217,7 @@ class _TimedSocket(ssl.SSLSocket):
         return super().recv_into(*arguments, **more)
 
 
-def ask(kubelet: Kubelet, account: Path = SERVICE_ACCOUNT, *, all_seconds: float = _ALL_SECONDS) -> bytes:
+def fetch_pods(kubelet: Kubelet, account: Path = SERVICE_ACCOUNT, *, all_seconds: float = _ALL_SECONDS) -> bytes:
     """Return the body of the kubelet's response, at most 8 MiB, within ``all_seconds`` of the connection.
 
     The service account's token is read again each time. Proxies and redirects are not followed, so that the token goes
@@ -227,7 +225,13 @@ def ask(kubelet: Kubelet, account: Path = SERVICE_ACCOUNT, *, all_seconds: float
     """
     context = _context(kubelet, account)
     context.sslsocket_class = _TimedSocket
-    headers = {"Authorization": f"Bearer {_token(account)}", "Accept": "application/json"}
+    try:
+        with (account / "token").open(encoding="ascii") as file:
+            token = file.read(_MOST_TOKEN).strip()
+    except (OSError, ValueError) as error:
+        msg = f"{account}/token cannot be read ({type(error).__name__}): mount the service account's token"
+        raise KubeletError(msg, code="account") from None
+    headers = {"Authorization": f"Bearer {token}", "Accept": "application/json"}
     try:
         connection = http.client.HTTPSConnection(kubelet.host, kubelet.port, timeout=_CALL_SECONDS, context=context)
         with contextlib.closing(connection):
@@ -241,19 +245,16 @@ def ask(kubelet: Kubelet, account: Path = SERVICE_ACCOUNT, *, all_seconds: float
         msg = f"its certificate is not of this cluster's authority ({error.verify_message}): see --kubelet-insecure"
         raise KubeletError(msg, code="certificate") from None
     except TimeoutError:
-        msg = "it does not answer in time"
-        raise KubeletError(msg, code="timeout") from None
+        raise KubeletError("it does not answer in time", code="timeout") from None
     except (OSError, http.client.HTTPException, ValueError) as error:
         raise KubeletError(str(error) or type(error).__name__, code="unreachable") from None
     if answer.status != http.HTTPStatus.OK:
         known = _REFUSALS.get(answer.status, f"it answers {answer.status}")
         raise KubeletError(known, code=str(answer.status))
     if len(body) > MOST_BYTES:
-        msg = f"its answer is longer than {MOST_BYTES // 2**20} MiB"
-        raise KubeletError(msg, code="size")
+        raise KubeletError(f"its answer is longer than {MOST_BYTES // 2**20} MiB", code="size")
     if answer.length:  # http.client does not raise for a body that ends early
-        msg = "its answer ends early"
-        raise KubeletError(msg, code="garbage")
+        raise KubeletError("its answer ends early", code="garbage")
     return body
 
 
@@ -270,15 +271,7 @@ def _context(kubelet: Kubelet, account: Path) -> ssl.SSLContext:
         raise KubeletError(msg, code="account") from None
 
 
-def _token(account: Path) -> str:
-    try:
-        with (account / "token").open(encoding="ascii") as file:
-            return file.read(_MOST_TOKEN).strip()
-    except (OSError, ValueError) as error:
-        msg = f"{account}/token cannot be read ({type(error).__name__}): mount the service account's token"
-        raise KubeletError(msg, code="account") from None
-
-
+@dataclass(eq=False)
 class PodNames:
     """Cache of names from a node's pod list.
 
@@ -287,21 +280,17 @@ class PodNames:
     queried every 30 s. ``trouble`` is why names are missing, ``None`` if the last query succeeded.
     """
 
-    def __init__(
-        self,
-        kubelet: Kubelet,
-        *,
-        fetch: Callable[[Kubelet], bytes] = ask,
-        monotonic: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self.kubelet = kubelet
-        self._fetch = fetch
-        self._monotonic = monotonic
+    kubelet: Kubelet
+    _: KW_ONLY
+    fetch: Callable[[Kubelet], bytes] = fetch_pods
+    monotonic: Callable[[], float] = time.monotonic
+
+    def __post_init__(self) -> None:
         self._lock = threading.Lock()
         self._pods: dict[str, ListedPod] = {}
         self._in_vain: set[_Key] = set()
-        self._wanted: set[_Key] = set()
-        self._asked_at = -math.inf
+        self._requested: set[_Key] = set()
+        self._queried_at = -math.inf
         self._working = False
         self.trouble: str | None = None
         self._errors: list[ReadError] = []
@@ -310,7 +299,7 @@ class PodNames:
     def begin(self) -> None:
         """Query the list before the first lookup, so that names are available by the first tick if possible."""
         with self._lock:
-            self._start()
+            self._working = start_thread(self._work, "gua-pods")
 
     def names(self, pod_uid: str | None, container_id: str | None) -> Names:
         """Return the cached names; never waits, never raises."""
@@ -320,7 +309,7 @@ class PodNames:
             pod = self._pods.get(pod_uid)
             container = None if pod is None or container_id is None else pod.containers.get(container_id)
             if pod is None or (container is None and container_id is not None) or self.trouble is not None:
-                self._want((pod_uid, container_id))
+                self._request((pod_uid, container_id))
             if pod is None:
                 return NO_NAMES
             return Names(pod=pod.name, namespace=pod.namespace, container=container, workload=pod.workload)
@@ -329,12 +318,12 @@ class PodNames:
         """Set a callback for when a list has a new pod; it is called in a background thread."""
         self._listener = listener
 
-    def ask(self) -> tuple[ListedPod, ...]:
+    def query(self) -> tuple[ListedPod, ...]:
         """Query the list in the caller's thread; return its valid pods. Raises GuaError, also if one pod is invalid."""
         with self._lock:
-            wanted, self._wanted = self._wanted, set()
+            requested, self._requested = self._requested, set()
         try:
-            items = items_of(self._fetch(self.kubelet))
+            items = parse_pod_list(self.fetch(self.kubelet))
             pods = list(map(read_pod, items))
         except KubeletError as error:
             self._failed(error.code, str(error))
@@ -344,16 +333,16 @@ class PodNames:
             self._failed("fault", f"unexpected {type(error).__name__}")
         known = tuple(pod for pod in pods if pod is not None)
         with self._lock:
-            self._asked_at = self._monotonic()
+            self._queried_at = self.monotonic()
             self.trouble = None
-            self._learn(known, wanted)
+            self._learn(known, requested)
         if len(known) < len(pods):
             raise TransientError("a pod without uid or name")
         return known
 
     def _failed(self, code: str, message: str) -> NoReturn:
         with self._lock:
-            self._asked_at = self._monotonic()
+            self._queried_at = self.monotonic()
             self.trouble = f"pods have ids but no names: {self.kubelet}: {message}"
             self._errors.append(ReadError(call=CALL, code=code))
         raise TransientError(message) from None
@@ -361,32 +350,23 @@ class PodNames:
     def errors(self) -> Sequence[ReadError]:
         """Return the errors since the last call."""
         with self._lock:
-            taken, self._errors = self._errors, []
-        return taken
+            errors, self._errors = self._errors, []
+        return errors
 
-    def _want(self, key: _Key) -> None:
-        if len(self._wanted) < MOST_PODS:
-            self._wanted.add(key)
-        if self._working:
-            return
+    def _request(self, key: _Key) -> None:
+        if len(self._requested) < MOST_PODS:
+            self._requested.add(key)
         again = key in self._in_vain or self.trouble is not None
-        if self._monotonic() - self._asked_at < (AGAIN_SECONDS if again else NEW_SECONDS):
-            return
-        self._start()
-
-    def _start(self) -> None:
-        self._working = True
-        try:
-            threading.Thread(target=self._work, name="gua-pods", daemon=True).start()
-        except RuntimeError:  # the host has run out of processes: the next tick tries again
-            self._working = False
+        pause_seconds = AGAIN_SECONDS if again else NEW_SECONDS
+        if not self._working and self.monotonic() - self._queried_at >= pause_seconds:
+            self._working = start_thread(self._work, "gua-pods")  # if that fails, the next tick tries again
 
     def _work(self) -> None:
         with self._lock:
             before = set(self._pods)
         try:
             with contextlib.suppress(GuaError):
-                self.ask()
+                self.query()
         finally:
             with self._lock:
                 self._working = False
@@ -394,19 +374,15 @@ class PodNames:
         if is_new and self._listener is not None:
             self._listener()
 
-    def _learn(self, pods: Sequence[ListedPod], wanted: set[_Key]) -> None:
+    def _learn(self, pods: Sequence[ListedPod], requested: set[_Key]) -> None:
         for uid, pod in [(uid, each) for each in pods for uid in each.uids]:
             before = self._pods.pop(uid, None)
             # A container that ended is no longer listed, but may still have a process for a moment.
-            kept = {} if before is None else dict(list(before.containers.items())[-_MOST_CONTAINERS:])
-            self._pods[uid] = replace(pod, containers={**kept, **pod.containers})
+            earlier = {} if before is None else dict(list(before.containers.items())[-_MOST_CONTAINERS:])
+            self._pods[uid] = replace(pod, containers={**earlier, **pod.containers})
         for uid in list(self._pods)[: max(0, len(self._pods) - MOST_PODS)]:
             del self._pods[uid]
         if len(self._in_vain) > MOST_PODS:
             self._in_vain.clear()
-        self._in_vain = {key for key in self._in_vain | wanted if not self._tells(key)}
-
-    def _tells(self, key: _Key) -> bool:
-        uid, container_id = key
-        pod = self._pods.get(uid)
-        return pod is not None and (container_id is None or container_id in pod.containers)
+        named = {(uid, id_) for uid, pod in self._pods.items() for id_ in (None, *pod.containers)}
+        self._in_vain = (self._in_vain | requested) - named

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
@@ -55,7 +55,7 @@ class CachedProcess:
 
 
 @lru_cache(maxsize=256)
-def workload_of(cgroup: str) -> dict[str, Any]:
+def parse_cgroup(cgroup: str) -> dict[str, Any]:
     """Return the workload of a cgroup text as fields of a reading. Cached, because many processes share a text."""
     return {
         "container_id": container_id(cgroup),
@@ -112,15 +112,15 @@ class ProcessCache:
             before.gone = False
         if before is not None and (stat.is_dead or (stat.comm == before.comm and now < before.refresh_at)):
             return before
-        return self._ask(self._table, pid, stat, before, now)
+        return self._read(self._table, pid, stat, before, now)
 
     @staticmethod
-    def _ask(table: ProcFs, pid: int, stat: Stat, before: CachedProcess | None, now: float) -> CachedProcess:
+    def _read(table: ProcFs, pid: int, stat: Stat, before: CachedProcess | None, now: float) -> CachedProcess:
         record = table.process(pid)
         if record is not None and record.start_ticks != stat.start_ticks:
             record = None  # the pid was reused: the driver listed the earlier process
         uid, cgroup = (None, None) if record is None else (record.uid, record.cgroup)
-        workload = workload_of(cgroup or "")
+        workload = parse_cgroup(cgroup or "")
         refresh_seconds = _REFRESH_SECONDS
         if uid is None or cgroup is None:
             refresh_seconds = _RETRY_SECONDS
@@ -151,6 +151,7 @@ class Names:
 NO_NAMES: Final = Names()
 
 
+@dataclass(eq=False)
 class ProcessIdentity:
     """Identification of processes by a process table, a name service and the boot time.
 
@@ -162,24 +163,20 @@ class ProcessIdentity:
     the served model of counted processes by their arguments, only if the administrator enabled that.
     """
 
-    def __init__(  # noqa: PLR0913 - by keyword, one for each source of identity
-        self,
-        table: ProcFs | None,
-        owners: Owners,
-        *,
-        boot_time_ms: int | None,
-        ignored: Iterable[str] = DEFAULT_IGNORED,
-        monotonic: Callable[[], float] = time.monotonic,
-        pods: PodNames | None = None,
-        models: ServedModels | None = None,
-    ) -> None:
-        self._cache = ProcessCache(table, monotonic=monotonic)
-        self._ticks_per_second = 1 if table is None else table.ticks_per_second
-        self._owners = owners
-        self._pods = pods
-        self._models = models
-        self._boot_time_ms = boot_time_ms
-        self._ignored = frozenset(_comm(name) for name in ignored)
+    table: ProcFs | None
+    owners: Owners
+    _: KW_ONLY
+    boot_time_ms: int | None
+    ignored: Iterable[str] = DEFAULT_IGNORED
+    monotonic: Callable[[], float] = time.monotonic
+    pods: PodNames | None = None
+    models: ServedModels | None = None
+
+    def __post_init__(self) -> None:
+        self._cache = ProcessCache(self.table, monotonic=self.monotonic)
+        self._ticks_per_second = 1 if self.table is None else self.table.ticks_per_second
+        # As the kernel truncates names.
+        self._ignored = frozenset(name.encode()[:_COMM_BYTES].decode(errors="replace") for name in self.ignored)
 
     def identify(self, process: RawProcess) -> ProcessReading:
         """Return the process with its known identity; one that ended or is hidden still has a reading."""
@@ -190,17 +187,19 @@ class ProcessIdentity:
                 pid=process.pid, type=kind, memory_bytes=process.memory_bytes, utilization=process.utilization
             )
         workload = cached.workload
-        names = NO_NAMES if self._pods is None else self._pods.names(workload["pod_uid"], workload["container_id"])
+        names = NO_NAMES if self.pods is None else self.pods.names(workload["pod_uid"], workload["container_id"])
         is_ignored = cached.comm in self._ignored
         work = names.workload
-        if self._models is not None and not is_ignored:
-            found = self._models.work(process.pid, cached.start_ticks, cached.comm, cached.uid)
-            work = Work(work.kind or found.kind, work.model or found.model)
+        if self.models is not None and not is_ignored:
+            detected = self.models.work(process.pid, cached.start_ticks, cached.comm, cached.uid)
+            work = Work(work.kind or detected.kind, work.model or detected.model)
         return ProcessReading(
             pid=process.pid,
             type=ProcessType.IGNORED if is_ignored else kind,
-            created_ms=self._created_ms(cached.start_ticks),
-            owner=self._owners.name(cached.uid),
+            created_ms=None
+            if self.boot_time_ms is None
+            else self.boot_time_ms + cached.start_ticks * 1000 // self._ticks_per_second,
+            owner=self.owners.name(cached.uid),
             uid=cached.uid,
             comm=cached.comm,
             memory_bytes=process.memory_bytes,
@@ -217,19 +216,9 @@ class ProcessIdentity:
         """Return the number of cached processes."""
         return len(self._cache)
 
-    def _created_ms(self, start_ticks: int) -> int | None:
-        if self._boot_time_ms is None:
-            return None
-        return self._boot_time_ms + start_ticks * 1000 // self._ticks_per_second
-
 
 def process_type(lists: frozenset[str]) -> ProcessType:
     """Return the one type of a process that may be on several lists: MPS before compute before graphics."""
     if "mps" in lists:
         return ProcessType.MPS
     return ProcessType.GRAPHICS if "graphics" in lists and "compute" not in lists else ProcessType.COMPUTE
-
-
-def _comm(name: str) -> str:
-    """Return a program's name as the kernel truncates it."""
-    return name.encode()[:_COMM_BYTES].decode(errors="replace")

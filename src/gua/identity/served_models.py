@@ -75,13 +75,13 @@ class ServedModels:
         return known
 
     def _look(self, pid: int, uid: int | None) -> Work:
-        for each in self._line_of(pid, uid):
-            found = served(self._lines.arguments(each) or ())
-            if found.model is not None:
-                return found
+        for each in self._ancestry(pid, uid):
+            work = served(self._lines.arguments(each) or ())
+            if work.model is not None:
+                return work
         return NO_WORK
 
-    def _line_of(self, pid: int, uid: int | None) -> Iterator[int]:
+    def _ancestry(self, pid: int, uid: int | None) -> Iterator[int]:
         yield pid
         ancestor: int | None = pid
         for _ in range(MOST_ANCESTORS if uid is not None else 0):
@@ -93,10 +93,10 @@ class ServedModels:
 
 def served(arguments: Sequence[str]) -> Work:
     """Return the server that these arguments start and its model; :data:`NO_WORK` for any other program."""
-    found = _server(arguments[:_MOST_ARGUMENTS])
-    if found is None:
+    command = _server(arguments[:_MOST_ARGUMENTS])
+    if command is None:
         return NO_WORK
-    server, rest = found
+    server, rest = command
     model = next(filter(None, map(model_name, _values(server, rest))), None)
     return NO_WORK if model is None else Work(server.kind, model)
 

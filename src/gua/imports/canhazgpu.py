@@ -18,7 +18,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
-from gua.core.allocation import Allocation, AllocationLook, CardTick, Promises, SourceHealth
+from gua.core.allocation import Allocation, AllocationLook, AllocationMatcher, CardTick, SourceHealth
 from gua.core.errors import DataError
 from gua.core.plaintext import storable
 from gua.core.tick import AllocationSourceReading, CardReading, Origin, Tick
@@ -103,7 +103,7 @@ def read(paths: Sequence[Path]) -> ReservedHistory:
 
 def _card_ticks(uuid: str, index: int, records: Sequence[ReservedCard]) -> Iterator[tuple[int, CardReading]]:
     """Yield end (Unix ms) and reading of a card's ticks; simultaneous reservations get equal parts."""
-    promises = Promises()
+    matcher = AllocationMatcher()
     bounds = {bound for record in records for bound in (record.since_ms, record.until_ms)}
     for record in records:
         bounds |= set(range(record.since_ms // HOUR_MS * HOUR_MS + HOUR_MS, record.until_ms, HOUR_MS))
@@ -114,26 +114,24 @@ def _card_ticks(uuid: str, index: int, records: Sequence[ReservedCard]) -> Itera
         while waiting and waiting[-1].since_ms <= start_ms:
             there.append(waiting.pop())
         if there:
-            look = AllocationLook(
-                allocations=tuple(_allocation(one, uuid) for one in there), sources=(SourceHealth(source=SOURCE),)
+            allocations = tuple(
+                Allocation(
+                    source=SOURCE,
+                    id=one.id,
+                    cards=frozenset((uuid,)),
+                    since_ms=one.since_ms,
+                    until_ms=one.until_ms,
+                    owner=one.user,
+                    kind=one.kind,
+                )
+                for one in there
             )
+            look = AllocationLook(allocations=allocations, sources=(SourceHealth(source=SOURCE),))
             length_ms = end_ms - start_ms
             tick = CardTick(uuid, None, length_ms, length_ms, ProcessList.ABSENT, ())
-            promise = promises.of(tick, look, ts_ms=end_ms)
+            matched = matcher.match(tick, look, ts_ms=end_ms)
             reading = CardReading(uuid=uuid, duration_ms=length_ms, gpu_time_ms=length_ms, index=index)
-            yield end_ms, replace(reading, **promise._asdict())
-
-
-def _allocation(record: ReservedCard, uuid: str) -> Allocation:
-    return Allocation(
-        source=SOURCE,
-        id=record.id,
-        cards=frozenset((uuid,)),
-        since_ms=record.since_ms,
-        until_ms=record.until_ms,
-        owner=record.user,
-        kind=record.kind,
-    )
+            yield end_ms, replace(reading, **matched._asdict())
 
 
 def _records(path: Path, history: ReservedHistory) -> Iterator[ReservedCard]:
@@ -168,24 +166,24 @@ def _text(path: Path) -> str:
 
 def _record(line: str) -> ReservedCard:
     """Return the record in a line. Raises ValueError with the reason for any other line."""
-    said: Any = None
+    fields: Any = None
     with suppress(ValueError, RecursionError):
-        said = json.loads(line)
-    require(isinstance(said, dict), "the line is not a JSON object")
-    user, gpu, kind = said.get("user"), said.get("gpu_id"), said.get("reservation_type")
+        fields = json.loads(line)
+    require(isinstance(fields, dict), "the line is not a JSON object")
+    user, gpu, kind = fields.get("user"), fields.get("gpu_id"), fields.get("reservation_type")
     require(isinstance(user, str) and user.strip(), "user is not a name")
     require(is_within(0, _MOST_CARDS - 1)(gpu), "gpu_id is not the index of a GPU")
     require(kind in _KINDS, "reservation_type is neither run nor manual")
-    since_ms, until_ms = _moment(said, "start_time"), _moment(said, "end_time")
+    since_ms, until_ms = _moment(fields, "start_time"), _moment(fields, "end_time")
     require(since_ms < until_ms, "end_time is not after start_time")
     require(until_ms - since_ms <= _LONGEST_MS, "it is longer than a year")
     return ReservedCard(storable(str(user), _LONGEST_NAME), gpu, since_ms, until_ms, kind)
 
 
-def _moment(said: dict[str, Any], name: str) -> int:
+def _moment(fields: dict[str, Any], name: str) -> int:
     stamps = Timestamps(UTC)
     with suppress(ValueError, TypeError):
-        moment_ms = stamps.parse(said.get(name))
+        moment_ms = stamps.parse(fields.get(name))
         if not stamps.without_offset:
             return moment_ms
     raise ValueError(f"{name} is no time: RFC 3339 with an offset, or Unix seconds")

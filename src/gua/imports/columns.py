@@ -160,16 +160,10 @@ def layout(names: Iterable[str], columns: Mapping[str, Alias], places: Iterable[
     )
 
 
-def require_cards(file_layout: Layout, where: str) -> None:
-    """Raise DataError, with missing columns and remedy, unless the file has time, card (uuid or index) and memory."""
-    _require(
-        file_layout, where, "--query-gpu=timestamp,uuid,memory.used,…", ("timestamp",), ("uuid", "index"), ("used",)
-    )
-
-
-def require_apps(file_layout: Layout, where: str) -> None:
-    """Raise DataError, with missing columns and remedy, unless a process file has time, card (uuid) and pid."""
-    _require(file_layout, where, "--query-compute-apps=timestamp,gpu_uuid,pid,…", ("timestamp",), ("uuid",), ("pid",))
+CARD_QUERY: Final = ("--query-gpu=timestamp,uuid,memory.used,…", ("timestamp",), ("uuid", "index"), ("used",))
+"""The query of nvidia-smi that records cards, and the columns that the file must have: one of each group."""
+APP_QUERY: Final = ("--query-compute-apps=timestamp,gpu_uuid,pid,…", ("timestamp",), ("uuid",), ("pid",))
+"""The same for processes."""
 
 
 def require_dmon(file_layout: Layout, where: str) -> None:
@@ -188,7 +182,8 @@ def require_dmon(file_layout: Layout, where: str) -> None:
     raise DataError(msg)
 
 
-def _require(file_layout: Layout, where: str, query: str, *groups: tuple[str, ...]) -> None:
+def require_columns(file_layout: Layout, where: str, query: str, *groups: tuple[str, ...]) -> None:
+    """Raise DataError, with missing columns and remedy, unless the file has one column of each group."""
     lacking = [
         " or ".join(_SHOWN.get(field, field) for field in group)
         for group in groups

@@ -46,21 +46,21 @@ def read_csv(
     source: RecordedFile,
     columns: Mapping[str, Alias],
     make: Make[R],
-    given: Sequence[str] = (),
+    names: Sequence[str] = (),
     no_header: str = _NO_HEADER,
 ) -> Iterator[R]:
     """Yield the file's rows in order.
 
-    ``make`` returns the parser of a row's cells. ``given`` are the columns of a file without a header; a header in the
+    ``make`` returns the parser of a row's cells. ``names`` are the columns of a file without a header; a header in the
     file takes precedence, and may repeat or change. ``no_header`` is the remedy in the error for a missing header.
     Raises DataError with file and line for an invalid line. Blank lines are ignored; messages of nvidia-smi and an
     incomplete last line are skipped and listed in ``source.left_out``.
     """
     table: _Table[R] | None = None
-    if given:
-        file_layout = layout(given, columns)
+    if names:
+        file_layout = layout(names, columns)
         table = _Table(
-            "", len(given), file_layout, make(file_layout, f"{source.path} with --columns {','.join(given)}")
+            "", len(names), file_layout, make(file_layout, f"{source.path} with --columns {','.join(names)}")
         )
     for text in source.lines():
         problem = no_header
@@ -77,10 +77,10 @@ def read_csv(
             else:
                 yield row
                 continue
-        names = _heading(text, columns, first=table is None)
-        if names is not None:
-            file_layout = layout(names, columns)
-            table = _Table(text, len(names), file_layout, make(file_layout, source.where))
+        heading = _heading(text, columns, first=table is None)
+        if heading is not None:
+            file_layout = layout(heading, columns)
+            table = _Table(text, len(heading), file_layout, make(file_layout, source.where))
         else:
             leave_out(text, source, problem)
 
@@ -88,7 +88,14 @@ def read_csv(
 def _cells(text: str, table: _Table[R]) -> list[str]:
     """Return the line's cells. Raises ValueError for wrong quoting or a wrong number of cells."""
     cells = text.split(",") if '"' not in text else _quoted(text)
-    return cells if len(cells) == table.width else _rejoined(cells, table)
+    extra = len(cells) - table.width
+    if extra == 0:
+        return cells
+    # nvidia-smi does not quote: a program name that contains commas is rejoined.
+    place = table.file_layout.places.get("program")
+    if extra < 0 or not isinstance(place, int):
+        raise ValueError(f"the row has {len(cells)} fields, {table.width} are expected")
+    return [*cells[:place], ",".join(cells[place : place + extra + 1]), *cells[place + extra + 1 :]]
 
 
 def _heading(text: str, columns: Mapping[str, Alias], *, first: bool) -> list[str] | None:
@@ -119,31 +126,23 @@ def _quoted(text: str) -> list[str]:
         raise ValueError(f"the quoting is wrong ({error})") from None
 
 
-def _rejoined(cells: list[str], table: _Table[R]) -> list[str]:
-    """Return the cells with a program name that contains commas rejoined: nvidia-smi does not quote.
-
-    Raises ValueError if the number of cells is wrong otherwise.
-    """
-    extra = len(cells) - table.width
-    place = table.file_layout.places.get("program")
-    if extra < 0 or not isinstance(place, int):
-        raise ValueError(f"the row has {len(cells)} fields, {table.width} are expected")
-    return [*cells[:place], ",".join(cells[place : place + extra + 1]), *cells[place + extra + 1 :]]
-
-
 def read_json_lines(source: RecordedFile, columns: Mapping[str, Alias], make: Make[R]) -> Iterator[R]:
     """Yield the file's rows in order; rows may differ in their fields.
 
     ``make`` returns the parser of a row's object. NaN, which pandas writes, is unknown. Raises DataError with file and
     line for an invalid line. Blank lines are ignored; an incomplete last line is listed in ``source.left_out``.
     """
-    decode = json.JSONDecoder(parse_constant=lambda _: None).decode
+    decode: Callable[[str], Any] = json.JSONDecoder(parse_constant=lambda _: None).decode
     parsers: dict[tuple[str, ...], Callable[[Any], R]] = {}
     for text in source.lines():
         if text.isspace():
             continue
         try:
-            fields = _fields(decode, text)
+            try:
+                fields = decode(text)
+            except (ValueError, RecursionError):
+                raise ValueError("the line is not a JSON object") from None
+            require(isinstance(fields, dict), "the line is JSON, but not an object with named fields")
             names = tuple(fields)
             parse = parsers.get(names)
             if parse is None:
@@ -157,15 +156,6 @@ def read_json_lines(source: RecordedFile, columns: Mapping[str, Alias], make: Ma
                 continue
             raise DataError(f"{source.where}: {error}: correct or remove the line") from None
         yield row
-
-
-def _fields(decode: Callable[[str], Any], text: str) -> Any:  # noqa: ANN401 - a JSON object
-    try:
-        fields = decode(text)
-    except (ValueError, RecursionError):
-        raise ValueError("the line is not a JSON object") from None
-    require(isinstance(fields, dict), "the line is JSON, but not an object with named fields")
-    return fields
 
 
 _ENTITY: Final = "entity"
@@ -229,8 +219,8 @@ def read_dmon(source: RecordedFile, make: Make[R]) -> Iterator[R]:
 
 def _dmon_header(text: str) -> tuple[str, ...] | None:
     """Return the names of the columns in lower case if the line is a header, else ``None``."""
-    before, found, after = text.partition("#")
-    if not found or _ROW.match(before):
+    before, sign, after = text.partition("#")
+    if not sign or _ROW.match(before):
         return None
     names = tuple(name.strip().lower() for name in (after.split(",") if "," in after else after.split()))
     return None if not names or _UNITS & set(names) else names
@@ -284,5 +274,5 @@ def _dmon_cells(line: str, heading: _Heading[R], source: RecordedFile) -> list[s
 def _moment(cells: list[str], names: tuple[str, ...]) -> str:
     """Return date and time of a row of nvidia-smi as one text; 20260131 becomes 2026-01-31."""
     date = cells[names.index("date")]
-    found = _DATE.fullmatch(date)
-    return f"{'-'.join(found.groups()) if found else date} {cells[names.index('time')]}"
+    match = _DATE.fullmatch(date)
+    return f"{'-'.join(match.groups()) if match else date} {cells[names.index('time')]}"

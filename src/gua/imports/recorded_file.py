@@ -135,12 +135,6 @@ R = TypeVar("R", bound=tuple[Any, ...])  # first element: time (Unix ms)
 Read = Callable[[RecordedFile], Iterator[R]]
 
 
-def first_time(source: RecordedFile, read: Read[R]) -> int | None:
-    """Return the time of the file's first row (Unix ms), ``None`` if it has no rows."""
-    first = next(read(source), None)
-    return None if first is None else int(first[0])
-
-
 def merged(first: Iterable[tuple[int, RecordedFile]], read: Read[R]) -> Iterator[R]:
     """Return the rows of all files merged by time; ``first`` has each file with the time of its first row (Unix ms).
 
@@ -159,7 +153,7 @@ def merged(first: Iterable[tuple[int, RecordedFile]], read: Read[R]) -> Iterator
     return (row for _, row in rows if row is not None)
 
 
-def ticks_of(readings: Iterable[tuple[int, str, int, CardReading]], origin: Origin) -> Iterator[Tick]:
+def make_ticks(readings: Iterable[tuple[int, str, int, CardReading]], origin: Origin) -> Iterator[Tick]:
     """Yield one tick for all readings with the same time, host and interval, by time.
 
     ``readings`` are tuples of time (Unix ms), host, interval [ms] and reading, ordered by time. Each tick has the
@@ -169,6 +163,6 @@ def ticks_of(readings: Iterable[tuple[int, str, int, CardReading]], origin: Orig
         cards: defaultdict[tuple[str, int], list[CardReading]] = defaultdict(list)
         for _, host, interval_ms, card in moment:
             cards[host, interval_ms].append(card)
-        for (host, interval_ms), together in cards.items():
+        for (host, interval_ms), readings_then in cards.items():
             own = replace(origin, host=host, interval_ms=interval_ms)
-            yield Tick(ts_ms=ts_ms, origin=own, cards=tuple(together))
+            yield Tick(ts_ms=ts_ms, origin=own, cards=tuple(readings_then))

@@ -14,12 +14,12 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Final
 
-from gua.core.attribution import attribute
+from gua.core.attribution import split_gpu_time
 from gua.core.durations import format_duration, to_rfc3339
 from gua.core.errors import DataError, UsageError
 from gua.core.tick import CardReading, Origin, ProcessReading, Tick
 from gua.core.words import ProcessList
-from gua.imports.recorded_file import RecordedFile, first_time, merged, open_source, ticks_of
+from gua.imports.recorded_file import RecordedFile, make_ticks, merged, open_source
 from gua.imports.rows import AppRow, CardRowReader, Reading, RecordedCard, read_apps
 
 MAX_INTERVAL_MS: Final = 86_400_000
@@ -62,29 +62,21 @@ class Spacings:
             spacing_ms = min((spacing_ms + 500) // 1000 * 1000, MAX_INTERVAL_MS + 1000)
         self._counts[spacing_ms] += 1
 
-    def median_ms(self) -> int | None:
-        """Return the median distance [ms] (mean of the middle two for an even number), ``None`` without distances."""
+    def nominal_interval_ms(self) -> int:
+        """Return the median distance [ms] (mean of the middle two for an even number) in whole seconds, at least 1 s.
+
+        Raises UsageError without distances, or if the median is more than a day.
+        """
         total = sum(self._counts.values())
         if total == 0:
-            return None
+            raise UsageError("one row of each card has no interval: give it with --interval, as in --interval 30s")
         spacings = sorted(self._counts)
         reached = list(accumulate(self._counts[spacing] for spacing in spacings))
-        return sum(spacings[bisect(reached, position)] for position in ((total - 1) // 2, total // 2)) // 2
-
-
-def nominal_interval_ms(spacings: Spacings) -> int:
-    """Return the median distance of a card's rows [ms], rounded to seconds and at least 1 s.
-
-    Raises UsageError without distances, or if the median is more than a day.
-    """
-    median = spacings.median_ms()
-    if median is None:
-        msg = "one row of each card does not tell the interval: give it with --interval, as in --interval 30s"
-        raise UsageError(msg)
-    if median > MAX_INTERVAL_MS:
-        msg = "the rows of a card are more than a day apart: give what each stands for with --interval, as in 1h"
-        raise UsageError(msg)
-    return max(1000, (median + 500) // 1000 * 1000)
+        median = sum(spacings[bisect(reached, position)] for position in ((total - 1) // 2, total // 2)) // 2
+        if median > MAX_INTERVAL_MS:
+            msg = "the rows of a card are more than a day apart: give what each stands for with --interval, as in 1h"
+            raise UsageError(msg)
+        return max(1000, (median + 500) // 1000 * 1000)
 
 
 def check_not_ahead(where: str, newest_ms: int, now_ms: int) -> None:
@@ -103,7 +95,7 @@ def survey(rows: Iterable[RecordedCard], *, interval_ms: int | None, in_order: b
     time, as joining process lists needs. Raises DataError if times of a card go back or two rows of a card differ at
     one time. Raises UsageError if the interval cannot be inferred.
     """
-    found = Survey(inferred=interval_ms is None)
+    result = Survey(inferred=interval_ms is None)
     last: dict[tuple[str, str], RecordedCard] = {}
     spacings = Spacings()
     moment = 0
@@ -113,25 +105,25 @@ def survey(rows: Iterable[RecordedCard], *, interval_ms: int | None, in_order: b
         if before is not None:
             if ts_ms <= before.ts_ms:
                 _check_same(row, before)
-                found.duplicates += 1
+                result.duplicates += 1
                 continue
             spacings.add(ts_ms - before.ts_ms)
         last[key] = row
-        found.card_ticks += 1
+        result.card_ticks += 1
         if ts_ms != moment:
-            if in_order and ts_ms < found.last_ms:
+            if in_order and ts_ms < result.last_ms:
                 raise DataError(
                     f"{row.source.where}: the time goes back to {to_rfc3339(ts_ms)}: "
                     "sort the rows of all cards by time to join --apps to them"
                 )
-            found.ticks += 1
+            result.ticks += 1
             moment = ts_ms
-            found.last_ms = max(found.last_ms, ts_ms)
-            found.first_ms = min(found.first_ms or ts_ms, ts_ms)
-    found.cards = len(last)
-    found.hosts = tuple(sorted({host for host, _ in last}))
-    found.interval_ms = interval_ms or nominal_interval_ms(spacings)
-    return found
+            result.last_ms = max(result.last_ms, ts_ms)
+            result.first_ms = min(result.first_ms or ts_ms, ts_ms)
+    result.cards = len(last)
+    result.hosts = tuple(sorted({host for host, _ in last}))
+    result.interval_ms = interval_ms or spacings.nominal_interval_ms()
+    return result
 
 
 def _check_same(row: RecordedCard, before: RecordedCard) -> None:
@@ -173,8 +165,8 @@ class ProcessLists:
             self._add(self._ahead, oldest_ms=ts_ms - half_ms)
             self._ahead = next(self._rows, None)
         nearest = min(
-            (taken for taken in self._lists.get(uuid, ()) if abs(taken.ts_ms - ts_ms) * 2 <= self._interval_ms),
-            key=lambda taken: abs(taken.ts_ms - ts_ms),
+            (each for each in self._lists.get(uuid, ()) if abs(each.ts_ms - ts_ms) * 2 <= self._interval_ms),
+            key=lambda each: abs(each.ts_ms - ts_ms),
             default=None,
         )
         return None if nearest is None else tuple(nearest.processes.values())
@@ -188,15 +180,6 @@ class ProcessLists:
         if not lists or pid in lists[-1].processes or row.ts_ms - lists[-1].ts_ms > _ONE_RUN_MS:
             lists.append(_List(ts_ms=row.ts_ms))
         lists[-1].processes[pid] = row.process
-
-
-def check_order(rows: Iterator[AppRow]) -> None:
-    """Read the rows once and raise DataError if a time goes back."""
-    last_ms = 0
-    for row in rows:
-        if row.ts_ms < last_ms:
-            raise DataError(f"{row.source.where}: the time goes back: sort the rows by time")
-        last_ms = row.ts_ms
 
 
 class Recording:
@@ -231,27 +214,31 @@ class Recording:
         """
         self._first = []
         for source in self._sources:
-            first_ms = first_time(source, self._cards.read)
-            if first_ms is None:
+            first = next(self._cards.read(source), None)
+            if first is None:
                 named = f" ({source.left_out[0]})" if source.left_out else ""
                 raise DataError(f"{source.path} has no rows{named}: give a recording with at least one")
-            self._first.append((first_ms, source))
-        started = [(first_time(source, self._read_apps), source) for source in self._app_sources]
+            self._first.append((first.ts_ms, source))
         # A process file without rows is valid: no processes ran.
-        self._first_apps = [(first_ms, source) for first_ms, source in started if first_ms is not None]
-        check_order(merged(self._first_apps, self._read_apps))
+        first_apps = ((next(self._read_apps(source), None), source) for source in self._app_sources)
+        self._first_apps = [(row.ts_ms, source) for row, source in first_apps if row is not None]
+        last_ms = 0
+        for row in merged(self._first_apps, self._read_apps):
+            if row.ts_ms < last_ms:
+                raise DataError(f"{row.source.where}: the time goes back: sort the rows by time")
+            last_ms = row.ts_ms
         return survey(merged(self._first, self._cards.read), interval_ms=interval_ms, in_order=bool(self._app_sources))
 
-    def ticks(self, found: Survey, origin: Origin) -> Iterator[Tick]:
+    def ticks(self, surveyed: Survey, origin: Origin) -> Iterator[Tick]:
         """Return the ticks, after :meth:`survey`: the rows are read again, and those of one time and host are one tick.
 
         A row covers the interval before it, at most back to the previous row of its card.
         """
         lists = None
         if self._app_sources:
-            lists = ProcessLists(merged(self._first_apps, self._read_apps), found.interval_ms)
+            lists = ProcessLists(merged(self._first_apps, self._read_apps), surveyed.interval_ms)
         self.joined = 0
-        return ticks_of(self._readings(lists, found.interval_ms), origin)
+        return make_ticks(self._readings(lists, surveyed.interval_ms), origin)
 
     def _readings(self, lists: ProcessLists | None, interval_ms: int) -> Iterator[tuple[int, str, int, CardReading]]:
         last_ms: dict[tuple[str, str], int] = {}
@@ -278,12 +265,11 @@ class Recording:
 
 
 def _reading(row: RecordedCard, duration_ms: int, processes: tuple[ProcessReading, ...] | None) -> CardReading:
-    reading = CardReading(
+    return CardReading(
         duration_ms=duration_ms,
         gpu_time_ms=duration_ms,
         process_list=ProcessList.ABSENT if processes is None else ProcessList.KNOWN,
         vendor=_VENDOR,
-        processes=processes or (),
+        processes=split_gpu_time(duration_ms, processes) if processes else (),
         **row.values,
     )
-    return attribute(reading) if processes else reading

@@ -15,11 +15,12 @@ from gua.core.untrusted import require
 from gua.core.words import Mig, ProcessType
 from gua.imports.columns import (
     APP_COLUMNS,
+    APP_QUERY,
     CARD_COLUMNS,
+    CARD_QUERY,
     DMON_COLUMNS,
     Layout,
-    require_apps,
-    require_cards,
+    require_columns,
     require_dmon,
 )
 from gua.imports.formats import read_csv, read_dmon, read_json_lines
@@ -29,13 +30,13 @@ from gua.imports.values import (
     Timestamps,
     celsius,
     clock_reasons,
+    is_error,
+    is_lost,
     label,
     memory_parser,
     percent_parser,
     ratio_parser,
     remembered,
-    says_error,
-    says_lost,
     watts,
     whole,
 )
@@ -112,7 +113,10 @@ class CardRowReader:
         is_dmon = self._reading.is_dmon
 
         def make(file_layout: Layout, where: str) -> Callable[[Any], RecordedCard]:
-            (require_dmon if is_dmon else require_cards)(file_layout, where)
+            if is_dmon:
+                require_dmon(file_layout, where)
+            else:
+                require_columns(file_layout, where, *CARD_QUERY)
             self.assumed.memory_unknown |= "used" not in file_layout.places
             return self._parser(file_layout, source, stamps, cards)
 
@@ -134,9 +138,9 @@ class CardRowReader:
             if column in places
         ]
         stamp, identity = places["timestamp"], [places.get(column) for column in _IDENTITY]
-        tells_reserve = "reserved" in places or {"total", "free"} <= places.keys()
+        has_reserve = "reserved" in places or {"total", "free"} <= places.keys()
         subtracted = self._reading.reserve_bytes
-        if not tells_reserve and subtracted is None and "used" in places:
+        if not has_reserve and subtracted is None and "used" in places:
             self.assumed.reserve_excluded = True
 
         def parse(cells: Any) -> RecordedCard:  # noqa: ANN401 - a list of CSV cells or a JSON object
@@ -152,7 +156,7 @@ class CardRowReader:
             if subtracted is not None:
                 values["memory_used_bytes"] = None if used is None else max(0, used - subtracted)
                 values["memory_reserved_bytes"] = subtracted
-            elif tells_reserve:
+            elif has_reserve:
                 limit, reserved = values.get("memory_limit_bytes"), values.get("memory_reserved_bytes")
                 values["memory_reserved_bytes"] = _reserved(used, limit, free, reserved)
             else:
@@ -161,7 +165,9 @@ class CardRowReader:
                 values["utilization_coverage_ms"] = 0
             if used is None:
                 row = file_layout.row(cells)
-                if _lost(row.get("used"), row.get("utilization")):
+                memory, utilization = row.get("used"), row.get("utilization")
+                # A message of loss instead of the memory, or ERR! instead of both.
+                if is_lost(memory) or (is_error(memory) and is_error(utilization)):
                     values["failed"] = True
             return RecordedCard(ts_ms, host, values["uuid"], values, source)
 
@@ -201,17 +207,12 @@ def _reserved(used: int | None, total: int | None, free: int | None, reserved_by
     return computed if computed > 0 else None
 
 
-def _lost(used: Cell, utilization: Cell) -> bool:
-    """Return whether the card is lost: memory has a message of loss, or memory and utilization are both ``ERR!``."""
-    return says_lost(used) or (says_error(used) and says_error(utilization))
-
-
 class _Cards:
     """Cached parser of the cells that identify a card, for one file; it remembers uuids by host and index."""
 
-    def __init__(self, host: str | None, given: tuple[str, ...]) -> None:
+    def __init__(self, host: str | None, cards: tuple[str, ...]) -> None:
         self._host = host
-        self._given = given
+        self._cards = cards
         self._uuids: dict[tuple[str, int], str] = {}
         self.parse = lru_cache(maxsize=_MOST_KNOWN)(self._read)
 
@@ -221,11 +222,11 @@ class _Cards:
         """Return the host and the identifying fields of the card's reading. Raises ValueError for invalid cells."""
         recorded_host = label(host, "host") or self._host or DEFAULT_HOST
         number, known = whole(index, "index", _MAX_INDEX), label(uuid, "uuid")
-        require((known, number) != (None, None), "neither uuid nor index tells which card the row is about")
-        if known is None and number is not None and self._given:
-            given = len(self._given)
-            require(number < given, f"GPU {number} is not among the {given} of --cards (name it, too)")
-            known = self._given[number]
+        require((known, number) != (None, None), "the row has neither uuid nor index of a card")
+        if known is None and number is not None and self._cards:
+            count = len(self._cards)
+            require(number < count, f"GPU {number} is not among the {count} of --cards (name it, too)")
+            known = self._cards[number]
         if known is None:
             # A lost card has no uuid any more: its index identifies it, as in files without uuids.
             known = self._uuids.get((recorded_host, number or 0), f"imported-{recorded_host}-{number}")
@@ -249,8 +250,8 @@ def read_apps(source: RecordedFile, timezone: tzinfo, ignored: Sequence[str] = (
     stamps = Timestamps(timezone)
 
     def make(file_layout: Layout, where: str) -> Callable[[Any], AppRow]:
-        require_apps(file_layout, where)
-        memory_of = remembered(memory_parser("used_gpu_memory", file_layout.units.get("used") or "mib"))
+        require_columns(file_layout, where, *APP_QUERY)
+        parse_memory = remembered(memory_parser("used_gpu_memory", file_layout.units.get("used") or "mib"))
 
         def parse(cells: Any) -> AppRow:  # noqa: ANN401 - a list of CSV cells or a JSON object
             row = file_layout.row(cells)
@@ -262,7 +263,7 @@ def read_apps(source: RecordedFile, timezone: tzinfo, ignored: Sequence[str] = (
                 pid=pid,
                 type=ProcessType.IGNORED if name in ignored else ProcessType.COMPUTE,
                 comm=name,
-                memory_bytes=memory_of(row.get("used")),
+                memory_bytes=parse_memory(row.get("used")),
             )
             return AppRow(stamps.parse(row["timestamp"]), uuid, process, source)
 

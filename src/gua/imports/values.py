@@ -22,7 +22,7 @@ T = TypeVar("T")
 MIB: Final = 2**20
 LONGEST_VALUE: Final = 256
 """Maximum characters of a number or time: the patterns take quadratic time on other text."""
-_KEPT = 20_000
+_CACHED = 20_000
 _NUMBER = re.compile(r"([+-]?[0-9]*\.?[0-9]+(?:[eE][+-]?[0-9]+)?)\s*([A-Za-z%°]*)", re.ASCII)
 _UNKNOWN = frozenset(
     ("", "n/a", "na", "nan", "none", "null", "-", "err!", "not supported", "unknown error", "unknown", "not found")
@@ -55,12 +55,12 @@ _EPOCH = re.compile(r"\s*[0-9]{9,19}(?:\.[0-9]+)?\s*", re.ASCII)
 _MAX_MS = to_ms(datetime(2200, 1, 1, tzinfo=UTC))
 _MIN_MS = to_ms(datetime(2000, 1, 1, tzinfo=UTC))
 _DISORDER_MS: Final = 60_000
-_KEPT_MINUTES = 10_000
+_CACHED_MINUTES = 10_000
 
 
 def remembered(parse: Callable[[Cell], T]) -> Callable[[Cell], T]:
     """Return the parser with an LRU cache: a recording repeats few values often. Lists raise TypeError."""
-    return lru_cache(maxsize=_KEPT)(parse)
+    return lru_cache(maxsize=_CACHED)(parse)
 
 
 def is_unknown(cell: Cell) -> bool:
@@ -73,14 +73,14 @@ def is_unknown(cell: Cell) -> bool:
     return text.lower() in _UNKNOWN or (text.startswith("[") and text.endswith("]"))
 
 
-def says_lost(cell: Cell) -> bool:
+def is_lost(cell: Cell) -> bool:
     """Return whether the cell is nvidia-smi's message that the card is lost or needs a reset."""
     return isinstance(cell, str) and any(words in cell.lower() for words in _LOST)
 
 
-def says_error(cell: Cell) -> bool:
+def is_error(cell: Cell) -> bool:
     """Return whether the cell is ``ERR!`` or a message that the card is lost."""
-    return says_lost(cell) or (isinstance(cell, str) and cell.strip().strip("[]").upper() == "ERR!")
+    return is_lost(cell) or (isinstance(cell, str) and cell.strip().strip("[]").upper() == "ERR!")
 
 
 def _number(cell: Cell, what: str) -> tuple[float, str] | None:
@@ -202,7 +202,7 @@ class Timestamps:
 
     def __init__(self, zone: tzinfo) -> None:
         self._zone = zone
-        self._minute = lru_cache(maxsize=_KEPT_MINUTES)(self._read_minute)
+        self._minute = lru_cache(maxsize=_CACHED_MINUTES)(self._read_minute)
         self._cell: Cell = math.nan  # NaN equals nothing, so the first cell is parsed
         self._last_ms = 0
         self.without_offset = False
@@ -248,7 +248,7 @@ class Timestamps:
             shown = "missing" if is_unknown(cell) else repr(cell)
             msg = f"timestamp is {shown}, not a time such as 2026/03/25 04:47:19.043 or 2026-03-25T04:47:19Z"
             raise ValueError(msg)  # noqa: TRY004 - same error for any type of cell
-        # Of seconds, milli-, micro- and nanoseconds only one is between 2000 and 2200.
+        # Only one of seconds, milli-, micro- and nanoseconds is between 2000 and 2200.
         for per_ms, scale in ((1, 1000), (1, 1), (1000, 1), (1_000_000, 1)):
             if _MIN_MS <= number * scale / per_ms <= _MAX_MS:
                 unix_ms = number * scale // per_ms if isinstance(number, int) else int(number * scale / per_ms + 1e-4)

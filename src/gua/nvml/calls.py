@@ -15,7 +15,7 @@ from queue import SimpleQueue
 from typing import Final, ParamSpec, TypeVar
 
 from gua.core.tick import NO_ANSWER, ReadError
-from gua.nvml.driver import Code, Driver, code_name, code_of
+from gua.nvml.driver import Code, Driver, code_name, error_code
 
 _NO_MEANINGS: Final[Mapping[int, None]] = {}
 P = ParamSpec("P")
@@ -68,11 +68,11 @@ class Calls:
         self.given_up: Collection[str] = ()
         self.abandoned = False
 
-    def ask(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T | None:
-        """Return the call's result, or record the error and return ``None``. Raises as :meth:`ask_with`."""
-        return self.ask_with(_NO_MEANINGS, function, *args, **kwargs)
+    def call(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T | None:
+        """Return the call's result, or record the error and return ``None``. Raises as :meth:`call_with`."""
+        return self.call_with(_NO_MEANINGS, function, *args, **kwargs)
 
-    def ask_with(
+    def call_with(
         self, meanings: Mapping[int, T | None], function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs
     ) -> T | None:
         """Return the call's result, or the value of ``meanings`` for the error code, which then is not an error.
@@ -90,12 +90,12 @@ class Calls:
             try:
                 answer = function(*args, **kwargs)
             except self.driver.NVMLError as error:
-                if code_of(error) != Code.INSUFFICIENT_SIZE:
+                if error_code(error) != Code.INSUFFICIENT_SIZE:
                     raise
                 # nvidia-ml-py reads the size first. Entries were added in between; a second call has room for them.
                 answer = function(*args, **kwargs)
         except self.driver.NVMLError as error:
-            code = code_of(error)
+            code = error_code(error)
             if code in meanings:
                 return meanings[code]
             self.note(function.__name__, code_name(code))
@@ -157,11 +157,6 @@ class Job:
         """Wait up to ``seconds``; return whether the job is done."""
         return self._ended.wait(seconds)
 
-    def seconds_left(self, until: float) -> float:
-        """Return how long to wait for this job [s] with a deadline of ``until`` (time.monotonic)."""
-        since = self.calls.optional_since
-        return (until if since is None else min(until, since + _OPTIONAL_SECONDS)) - time.monotonic()
-
     def no_answer(self) -> ReadError:
         """Return the error for a job that is not done."""
         return ReadError(call=self.calls.running or _NO_THREAD[0], code=NO_ANSWER, uuid=self.calls.uuid)
@@ -189,19 +184,18 @@ class _Threads:
         self.inbox.put(None)
 
     def _run(self) -> None:
-        while self._stays() and (job := self.inbox.get()) is not None:
+        while True:
+            with self._lock:
+                if self.idle or self._is_closed:
+                    self.count -= 1
+                    return
+                self.idle += 1
+            if (job := self.inbox.get()) is None:
+                return
             with self._lock:
                 self.idle -= 1
             job.run()
             del job
-
-    def _stays(self) -> bool:
-        with self._lock:
-            if self.idle or self._is_closed:
-                self.count -= 1
-                return False
-            self.idle += 1
-            return True
 
 
 class Executor:
@@ -239,7 +233,11 @@ class Executor:
         is_stopping = False
         # One thread runs them in order, so waiting for the last one first wakes up once.
         for job in reversed(jobs):
-            while not job.done and (left := job.seconds_left(until)) > 0:
+            while not job.done:
+                since = job.calls.optional_since  # set when the job gets there
+                left = (until if since is None else min(until, since + _OPTIONAL_SECONDS)) - time.monotonic()
+                if left <= 0:
+                    break
                 is_waiting = not self._threads.inbox.empty()
                 if job.wait(min(left, _SLOW_SECONDS if is_waiting else _CHECK_SECONDS)):
                     break

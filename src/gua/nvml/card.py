@@ -141,12 +141,12 @@ class DeviceMemory:
 
 def read_memory(calls: Calls, handle: Handle) -> DeviceMemory:
     """Return the device's memory; every field is ``None`` if it cannot be read (GB10: NOT_SUPPORTED)."""
-    split = calls.ask_with(_OLDER_DRIVER, calls.driver.nvmlDeviceGetMemoryInfo, handle, calls.driver.nvmlMemory_v2)
+    split = calls.call_with(_OLDER_DRIVER, calls.driver.nvmlDeviceGetMemoryInfo, handle, calls.driver.nvmlMemory_v2)
     if split is not None:
         if split.used + split.reserved <= split.total and split.total > 0:
             return DeviceMemory(used=split.used, limit=split.total, reserved=split.reserved)
         calls.note("nvmlDeviceGetMemoryInfo", "used and reserved exceed total" if split.total else "total is 0")
-    whole = calls.ask(calls.driver.nvmlDeviceGetMemoryInfo, handle)
+    whole = calls.call(calls.driver.nvmlDeviceGetMemoryInfo, handle)
     if whole is None:
         return DeviceMemory()
     if whole.used > whole.total or whole.total == 0:
@@ -161,18 +161,20 @@ def read_instant(calls: Calls, handle: Handle) -> dict[str, float | None]:
     Values are ratios; ``None`` is unknown.
     """
     driver = calls.driver
-    rates = calls.ask(driver.nvmlDeviceGetUtilizationRates, handle)
-    values = {"utilization": _believed(calls, "nvmlDeviceGetUtilizationRates", None if rates is None else rates.gpu)}
+    rates = calls.call(driver.nvmlDeviceGetUtilizationRates, handle)
+    values = {
+        "utilization": _checked_ratio(calls, "nvmlDeviceGetUtilizationRates", None if rates is None else rates.gpu)
+    }
     for field, function in (
         ("utilization_encoder", driver.nvmlDeviceGetEncoderUtilization),
         ("utilization_decoder", driver.nvmlDeviceGetDecoderUtilization),
     ):
-        answer = calls.ask(function, handle)  # (percent, sampling period)
-        values[field] = _believed(calls, function.__name__, None if answer is None else answer[0])
+        answer = calls.call(function, handle)  # (percent, sampling period)
+        values[field] = _checked_ratio(calls, function.__name__, None if answer is None else answer[0])
     return values
 
 
-def _believed(calls: Calls, call: str, percent: float | None) -> float | None:
+def _checked_ratio(calls: Calls, call: str, percent: float | None) -> float | None:
     if percent is None:
         return None
     value = ratio(percent)

@@ -8,14 +8,13 @@ from dataclasses import replace
 from typing import Any, Final
 
 from gua.core.ports import RawCard
-from gua.core.tick import CardReading
 from gua.core.words import Mig
 from gua.nvml.calls import ABSENT, Calls, CardLostError, DriverGoneError
 from gua.nvml.card import CardCache, failed_since, read_instant, read_memory, read_with
 from gua.nvml.driver import ADDRESSING_MODE_ATS, TEMPERATURE_GPU, Code, Handle
 from gua.nvml.gpm import GpmMeans, add_activity
 from gua.nvml.health import HealthValues
-from gua.nvml.mig import ReadParent, read_mode, read_partitioned
+from gua.nvml.mig import read_mode, read_partitioned
 from gua.nvml.processes import list_processes
 
 # Codes for a handle that is no longer valid: the driver renumbered its cards.
@@ -51,10 +50,10 @@ class CardRead:
         self._activity: GpmMeans | None = None
         self._has_activity = False
 
-    def run(self, cache_of: Callable[[str], CardCache]) -> None:
-        """Call the driver; ``cache_of`` returns the cache for a UUID."""
+    def run(self, get_cache: Callable[[str], CardCache]) -> None:
+        """Call the driver; ``get_cache`` returns the cache for a UUID."""
         try:
-            if self._find(cache_of) and self.cache is not None:
+            if self._find(get_cache) and self.cache is not None:
                 self._read(self.cache)
         except CardLostError:
             self.lost = True
@@ -82,21 +81,21 @@ class CardRead:
         self.calls.given_up = cache.given_up.calls
         self.calls.optional_since = time.monotonic()
 
-    def _find(self, cache_of: Callable[[str], CardCache]) -> bool:
+    def _find(self, get_cache: Callable[[str], CardCache]) -> bool:
         """Set the handle and its card; return whether a card can be read."""
         calls = self.calls
         if self.handle is None:
-            self.handle = calls.ask(calls.driver.nvmlDeviceGetHandleByIndex, self.index)
-            uuid = None if self.handle is None else calls.ask(calls.driver.nvmlDeviceGetUUID, self.handle)
+            self.handle = calls.call(calls.driver.nvmlDeviceGetHandleByIndex, self.index)
+            uuid = None if self.handle is None else calls.call(calls.driver.nvmlDeviceGetUUID, self.handle)
             if uuid is None:
                 self.handle = None
                 return False
-            self.cache = cache_of(uuid)
+            self.cache = get_cache(uuid)
             self.cache.health.forget()
             calls.uuid = uuid
             return True
         before = len(calls.errors)
-        uuid = calls.ask_with(_INVALID, calls.driver.nvmlDeviceGetUUID, self.handle)
+        uuid = calls.call_with(_INVALID, calls.driver.nvmlDeviceGetUUID, self.handle)
         if uuid is None:
             # With any other error the handle may still be valid, and other calls may succeed.
             self.moved = len(calls.errors) == before
@@ -109,10 +108,14 @@ class CardRead:
         if (cache.identity.index, cache.identity.driver_version) != (self.index, self.version):
             cache.identity = replace(cache.identity, index=self.index, driver_version=self.version)
             cache.has_minor = False
-        cache.identity = _read_identity(calls, handle, cache.identity)
+        if not (cache.identity.name and cache.identity.pci):
+            name = cache.identity.name or calls.call(calls.driver.nvmlDeviceGetName, handle)
+            pci = None if cache.identity.pci else calls.call(calls.driver.nvmlDeviceGetPciInfo, handle)
+            known_pci = cache.identity.pci if pci is None else pci.busId.lower()
+            cache.identity = replace(cache.identity, name=name, model=name, pci=known_pci)
         if not cache.has_minor:
             before = len(calls.errors)
-            cache.minor = calls.ask_with(ABSENT, calls.driver.nvmlDeviceGetMinorNumber, handle)
+            cache.minor = calls.call_with(ABSENT, calls.driver.nvmlDeviceGetMinorNumber, handle)
             cache.has_minor = len(calls.errors) == before
         self._read_cards = _read_card(calls, handle, cache)
         self._begin_optional(cache)
@@ -145,8 +148,8 @@ def drain(calls: Calls, index: int, handle: Handle | None, cache: CardCache) -> 
     """
     try:
         if handle is None:
-            handle = calls.ask(calls.driver.nvmlDeviceGetHandleByIndex, index)
-            if handle is None or calls.ask(calls.driver.nvmlDeviceGetUUID, handle) != cache.uuid:
+            handle = calls.call(calls.driver.nvmlDeviceGetHandleByIndex, index)
+            if handle is None or calls.call(calls.driver.nvmlDeviceGetUUID, handle) != cache.uuid:
                 return
         cache.samples.drain(calls, handle)
         if cache.process_utilization.due:
@@ -156,15 +159,6 @@ def drain(calls: Calls, index: int, handle: Handle | None, cache: CardCache) -> 
         return
     finally:
         cache.drained |= dict.fromkeys(calls.errors)
-
-
-def _read_identity(calls: Calls, handle: Handle, identity: CardReading) -> CardReading:
-    """Return the card's identity with missing fields read; measurements stay unknown."""
-    if identity.name and identity.pci:
-        return identity
-    name = identity.name or calls.ask(calls.driver.nvmlDeviceGetName, handle)
-    pci = None if identity.pci else calls.ask(calls.driver.nvmlDeviceGetPciInfo, handle)
-    return replace(identity, name=name, model=name, pci=identity.pci if pci is None else pci.busId.lower())
 
 
 def _read_card(calls: Calls, handle: Handle, cache: CardCache) -> list[RawCard]:
@@ -178,18 +172,18 @@ def _read_card(calls: Calls, handle: Handle, cache: CardCache) -> list[RawCard]:
     before = calls.answers
     memory = read_memory(calls, handle)
     listing = list_processes(calls, handle, identity.driver_version, limit_bytes=memory.limit)
-    power_mw = calls.ask(driver.nvmlDeviceGetPowerUsage, handle)
+    power_mw = calls.call(driver.nvmlDeviceGetPowerUsage, handle)
     # Set on the reading at once, below, because each copy of it goes through all of its fields.
     values: dict[str, Any] = {
         "mig": mode,
         "memory_shared": shared,
         "power_watts": None if power_mw is None else power_mw / 1000,
-        "temperature_celsius": calls.ask(driver.nvmlDeviceGetTemperature, handle, TEMPERATURE_GPU),
-        "energy_total_mj": calls.ask(driver.nvmlDeviceGetTotalEnergyConsumption, handle),
+        "temperature_celsius": calls.call(driver.nvmlDeviceGetTemperature, handle, TEMPERATURE_GPU),
+        "energy_total_mj": calls.call(driver.nvmlDeviceGetTotalEnergyConsumption, handle),
     }
     if mode is Mig.PARENT:
         card = replace(identity, **values, failed=failed_since(calls, before))
-        return read_partitioned(calls, handle, cache, ReadParent(card=card, memory=memory, listing=listing))
+        return read_partitioned(calls, handle, cache, (card, memory, listing))
     cache.instance_uuids, cache.gpu_instance_ids = {}, {}
     # None of these calls works in MIG mode, so they are made for whole cards only.
     values |= read_instant(calls, handle)
@@ -215,8 +209,7 @@ def _read_memory_shared(calls: Calls, handle: Handle, name: str | None) -> bool 
     the product name decides.
     """
     by_name = None if name is None else any(chip in name for chip in ("GH200", "GB200", "GB300", "GB10"))
-    ask = getattr(calls.driver, "nvmlDeviceGetAddressingMode", None)  # nvidia-ml-py has it since 13
-    if ask is None:
+    if not hasattr(calls.driver, "nvmlDeviceGetAddressingMode"):  # nvidia-ml-py has it since 13
         return by_name
-    mode = calls.ask_with(ABSENT, calls.driver.nvmlDeviceGetAddressingMode, handle)
+    mode = calls.call_with(ABSENT, calls.driver.nvmlDeviceGetAddressingMode, handle)
     return by_name if mode is None else mode == ADDRESSING_MODE_ATS or bool(by_name)

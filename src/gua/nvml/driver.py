@@ -66,7 +66,7 @@ def load() -> Driver:
     return importlib.import_module("pynvml")
 
 
-def code_of(error: Exception) -> int:
+def error_code(error: Exception) -> int:
     """Return the NVML return code of an ``NVMLError``, UNKNOWN if it has none."""
     value = getattr(error, "value", None)
     return value if isinstance(value, int) else Code.UNKNOWN

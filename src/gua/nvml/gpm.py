@@ -78,7 +78,7 @@ class Gpm:
         """Return whether the card supports GPM; queried until the driver answers."""
         if self._supported is None:
             before = len(calls.errors)
-            answer = calls.ask_with(ABSENT, calls.driver.nvmlGpmQueryDeviceSupport, handle)
+            answer = calls.call_with(ABSENT, calls.driver.nvmlGpmQueryDeviceSupport, handle)
             if len(calls.errors) == before:
                 self._supported = answer is not None and bool(answer.isSupportedDevice)
         return bool(self._supported)
@@ -93,10 +93,14 @@ class Gpm:
         """Return the means since the last reading; ``None`` at the first one, after under 100 ms, or if unknown."""
         counters = self._counters.setdefault((instance, frozenset(uuids)), _Counters())
         if counters.spare is None:
-            counters.spare = calls.ask(calls.driver.nvmlGpmSampleAlloc)
+            counters.spare = calls.call(calls.driver.nvmlGpmSampleAlloc)
             if counters.spare is None:
                 return None
-        if _take(calls, handle, instance, counters.spare) is None:
+        if instance is None:
+            sample = calls.call(calls.driver.nvmlGpmSampleGet, handle, counters.spare)
+        else:
+            sample = calls.call(calls.driver.nvmlGpmMigSampleGet, handle, instance, counters.spare)
+        if sample is None:
             counters.before_ms = None
             return None
         now_ms = self._clock.monotonic_ms()
@@ -115,13 +119,13 @@ class Gpm:
         for counters in self._counters.values():
             counters.before_ms = None
 
-    def keep(self, calls: Calls, present: Collection[tuple[int | None, frozenset[str]]]) -> None:
+    def free_absent(self, calls: Calls, present: Collection[tuple[int | None, frozenset[str]]]) -> None:
         """Free the samples of every instance that is not ``present``."""
         for key in [key for key in self._counters if key not in present]:
             counters = self._counters.pop(key)
             for sample in (counters.before, counters.spare):
                 if sample is not None:
-                    calls.ask(calls.driver.nvmlGpmSampleFree, sample)
+                    calls.call(calls.driver.nvmlGpmSampleFree, sample)
 
     def _means(self, calls: Calls, counters: _Counters) -> tuple[float | None, Activity | None] | None:
         if self._request is None:
@@ -133,19 +137,13 @@ class Gpm:
         request = self._request
         request.sample1 = counters.before
         request.sample2 = counters.spare
-        if calls.ask(calls.driver.nvmlGpmMetricsGet, request) is None:
+        if calls.call(calls.driver.nvmlGpmMetricsGet, request) is None:
             return None
         answers: Sequence[Struct] = [request.metrics[place] for place in range(len(self._metrics))]
         utilization = _utilization(calls, answers[0]) if self._with_utilization else None
         if not self._with_activity:
             return utilization, None
         return utilization, Activity(*(_part(calls, answer) for answer in answers[self._with_utilization :]))
-
-
-def _take(calls: Calls, handle: Handle, instance: int | None, sample: GpmSample) -> GpmSample | None:
-    if instance is None:
-        return calls.ask(calls.driver.nvmlGpmSampleGet, handle, sample)
-    return calls.ask(calls.driver.nvmlGpmMigSampleGet, handle, instance, sample)
 
 
 def _utilization(calls: Calls, metric: Struct) -> float | None:

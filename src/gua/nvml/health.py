@@ -8,7 +8,7 @@ from gua.core.ports import Clock
 from gua.nvml.calls import ABSENT, Calls, CardLostError, DriverGoneError
 from gua.nvml.driver import ECC_SINCE_LOAD, UNCORRECTED_ECC, XID_EVENTS, Code, EventSet, Handle
 
-ASK_EVERY_MS: Final = 60_000
+READ_EVERY_MS: Final = 60_000
 MOST_EVENTS: Final = 64
 """Most events per reading. In a storm the rest is discarded with the event set, and the count is a lower bound."""
 # NVML defines eleven reasons; a value with higher bits is invalid.
@@ -38,23 +38,30 @@ class Health:
 
     def forget(self) -> None:
         """Discard all values and the event set, because the driver was reopened or the card is lost."""
-        self._asked_ms: int | None = None
-        self._asks_reasons = True
+        self._read_ms: int | None = None
+        self._reads_reasons = True
         self._events: EventSet | None = None
         self._values = HealthValues(clock_reasons=None, xid_errors=None, xid=None, ecc_errors=None, row_remap=None)
 
     def read(self, calls: Calls, handle: Handle) -> HealthValues:
         """Return the values since the last reading, each error once. Raises CardLostError and DriverGoneError."""
         now_ms = self._clock.monotonic_ms()
-        is_due = self._asked_ms is None or now_ms - self._asked_ms >= ASK_EVERY_MS
+        is_due = self._read_ms is None or now_ms - self._read_ms >= READ_EVERY_MS
         if is_due:
-            self._asked_ms = now_ms
-            self._asks_reasons = True
-        reasons = self._read_reasons(calls, handle) if self._asks_reasons else None
+            self._read_ms = now_ms
+            self._reads_reasons = True
+        reasons = self._read_reasons(calls, handle) if self._reads_reasons else None
         if is_due:
             self._read_events(calls, handle)
             self._read_ecc(calls, handle)
-            self._values["row_remap"] = _read_row_remap(calls, handle)
+            rows = calls.call_with(ABSENT, calls.driver.nvmlDeviceGetRemappedRows, handle)
+            self._values["row_remap"] = None
+            if rows is not None:
+                pending, failed = int(rows[2]), int(rows[3])
+                if {pending, failed} <= {0, 1}:
+                    self._values["row_remap"] = pending + 2 * failed
+                else:
+                    calls.note("nvmlDeviceGetRemappedRows", "neither yes nor no")
         return self._take(reasons)
 
     def read_last_events(self, calls: Calls, handle: Handle) -> None:
@@ -67,24 +74,24 @@ class Health:
 
     def lost(self) -> HealthValues:
         """Return the last values of a lost card, and unknown ones on later calls."""
-        told = self._take(None)
+        last = self._take(None)
         self.forget()
-        return told
+        return last
 
     def _take(self, reasons: int | None) -> HealthValues:
         """Return the current values, and reset the counts so that each error is returned once."""
-        told = self._values.copy()
-        told["clock_reasons"] = reasons
-        self._values = told.copy()
+        values = self._values.copy()
+        values["clock_reasons"] = reasons
+        self._values = values.copy()
         self._values["xid"] = None
-        self._values["xid_errors"] = None if told["xid_errors"] is None else 0
-        self._values["ecc_errors"] = None if told["ecc_errors"] is None else 0
-        return told
+        self._values["xid_errors"] = None if values["xid_errors"] is None else 0
+        self._values["ecc_errors"] = None if values["ecc_errors"] is None else 0
+        return values
 
     def _read_reasons(self, calls: Calls, handle: Handle) -> int | None:
-        reasons = calls.ask_with(ABSENT, calls.driver.nvmlDeviceGetCurrentClocksEventReasons, handle)
+        reasons = calls.call_with(ABSENT, calls.driver.nvmlDeviceGetCurrentClocksEventReasons, handle)
         if reasons is None:  # not supported: try again only with the other values, once a minute
-            self._asks_reasons = False
+            self._reads_reasons = False
         elif not 0 <= reasons <= _MOST_REASONS:
             calls.note("nvmlDeviceGetCurrentClocksEventReasons", "not a set of reasons")
             return None
@@ -98,7 +105,7 @@ class Health:
         count = 0
         while count < MOST_EVENTS:
             failed = len(calls.errors)
-            event = calls.ask_with(_NO_EVENT, calls.driver.nvmlEventSetWait_v2, self._events, 0)
+            event = calls.call_with(_NO_EVENT, calls.driver.nvmlEventSetWait_v2, self._events, 0)
             if event is None:
                 if len(calls.errors) > failed:  # the event set no longer works
                     self._drop(calls)
@@ -111,11 +118,11 @@ class Health:
         self._values["xid_errors"] = count
 
     def _register(self, calls: Calls, handle: Handle) -> bool:
-        events = calls.ask_with(ABSENT, calls.driver.nvmlEventSetCreate)
+        events = calls.call_with(ABSENT, calls.driver.nvmlEventSetCreate)
         if events is None:
             return False
         self._events, answers = events, calls.answers
-        calls.ask_with(ABSENT, calls.driver.nvmlDeviceRegisterEvents, handle, XID_EVENTS, events)
+        calls.call_with(ABSENT, calls.driver.nvmlDeviceRegisterEvents, handle, XID_EVENTS, events)
         if calls.answers == answers:
             self._drop(calls)
         return self._events is not None
@@ -123,12 +130,12 @@ class Health:
     def _drop(self, calls: Calls) -> None:
         events, self._events = self._events, None
         if events is not None:
-            calls.ask(calls.driver.nvmlEventSetFree, events)
+            calls.call(calls.driver.nvmlEventSetFree, events)
 
     def _read_ecc(self, calls: Calls, handle: Handle) -> None:
         """Set the number of uncorrected errors since the last reading; unknown at the first, and across a reset."""
         before, self._values["ecc_errors"] = self._ecc_total, None
-        total = calls.ask_with(
+        total = calls.call_with(
             ABSENT, calls.driver.nvmlDeviceGetTotalEccErrors, handle, UNCORRECTED_ECC, ECC_SINCE_LOAD
         )
         if total is not None and not 0 <= total <= _MOST_ERRORS:
@@ -137,14 +144,3 @@ class Health:
         self._ecc_total = total
         if total is not None and before is not None and total >= before:
             self._values["ecc_errors"] = total - before
-
-
-def _read_row_remap(calls: Calls, handle: Handle) -> int | None:
-    rows = calls.ask_with(ABSENT, calls.driver.nvmlDeviceGetRemappedRows, handle)
-    if rows is None:
-        return None
-    pending, failed = int(rows[2]), int(rows[3])
-    if {pending, failed} <= {0, 1}:
-        return pending + 2 * failed
-    calls.note("nvmlDeviceGetRemappedRows", "neither yes nor no")
-    return None

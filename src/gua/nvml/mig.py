@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from gua.core.ports import Activity, RawCard, RawProcess, UtilizationSample
+from gua.core.ports import Activity, RawCard, UtilizationSample
 from gua.core.tick import CardReading
 from gua.core.words import Mig
 from gua.nvml.calls import ABSENT, Calls
@@ -28,15 +28,6 @@ _FIRST_VERSION: Final = 1
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class ReadParent:
-    """A partitioned card as read: processes and memory include those of its instances."""
-
-    card: CardReading
-    memory: DeviceMemory
-    listing: Listing
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class _Instance:
     """A MIG device as read, without its utilization; ``raw.gpu_fraction`` has its slices."""
 
@@ -51,18 +42,22 @@ class _Instance:
 
 def read_mode(calls: Calls, handle: Handle) -> Mig | None:
     """Return PARENT with MIG on, NONE with MIG off or not supported, ``None`` if the mode cannot be read."""
-    answer = calls.ask_with(_NO_MIG, calls.driver.nvmlDeviceGetMigMode, handle)
+    answer = calls.call_with(_NO_MIG, calls.driver.nvmlDeviceGetMigMode, handle)
     if answer is None:
         return None
     return Mig.PARENT if answer[0] == 1 else Mig.NONE
 
 
-def read_partitioned(calls: Calls, handle: Handle, cache: CardCache, parent: ReadParent) -> list[RawCard]:
+def read_partitioned(
+    calls: Calls, handle: Handle, cache: CardCache, parent: tuple[CardReading, DeviceMemory, Listing]
+) -> list[RawCard]:
     """Return the parent, which stands for the unallocated slices, and its instances.
 
-    An instance that cannot be read is unknown, with its last known fraction. The parent's processes and memory are
-    then unknown too, because they may belong to that instance.
+    ``parent`` is the card as read: its memory and its processes include those of its instances. An instance that cannot
+    be read is unknown, with its last known fraction. The parent's processes and memory are then unknown too, because
+    they may belong to that instance.
     """
+    card, memory, listing = parent
     cache.samples.clear()
     handles, own, missing = _read_indexes(calls, handle)
     slices = max(_read_slices(calls, handle), sum(own.values()))
@@ -71,7 +66,7 @@ def read_partitioned(calls: Calls, handle: Handle, cache: CardCache, parent: Rea
     slices = max(slices, allocated)
     present: dict[int, _Instance] = {}
     for index, instance_handle in handles.items():
-        instance = _read_instance(calls, parent.card, instance_handle, (own[index], slices))
+        instance = _read_instance(calls, card, instance_handle, (own[index], slices))
         if instance is not None:
             present[index] = instance
     missing |= handles.keys() - present.keys()
@@ -82,21 +77,28 @@ def read_partitioned(calls: Calls, handle: Handle, cache: CardCache, parent: Rea
         if raw.reading.uuid not in uuids.values()
     }
     cache.instance_uuids = uuids | {index: raw.reading.uuid for index, raw in unread.items()}
-    ids = _read_gpu_instance_ids(calls, cache, present.values())
+    ids = {  # each read once; ``None`` where the driver does not report it
+        instance.uuid: cache.gpu_instance_ids[instance.uuid]
+        if instance.uuid in cache.gpu_instance_ids
+        else calls.call_with(ABSENT, calls.driver.nvmlDeviceGetGpuInstanceId, instance.handle)
+        for instance in present.values()
+    }
     cache.gpu_instance_ids = ids | {raw.reading.uuid: raw.gpu_instance_id for raw in unread.values()}
     used = _read_use(calls, handle, cache.gpm, list(present.values()))
     instances = [
         *(replace(raw, minor=cache.minor, gpu_instance_id=ids[raw.reading.uuid]) for raw in used),
         *unread.values(),
     ]
-    memory, listing = _rest(parent.memory, (raw.reading for raw in instances)), parent.listing
+    memory = _rest(memory, (raw.reading for raw in instances))
     if missing:
         memory, listing = DeviceMemory(), replace(listing, known=False)
+    in_instances = {process.pid for instance in present.values() for process in instance.listing.processes}
+    in_instances |= listing.instances.keys()
     return [
         RawCard(
-            reading=read_with(parent.card, memory, listing),
+            reading=read_with(card, memory, listing),
             gpu_fraction=(slices - allocated, slices),
-            processes=_outside(listing, [instance.listing for instance in present.values()]),
+            processes=tuple(process for process in listing.processes if process.pid not in in_instances),
             minor=cache.minor,
         ),
         *instances,
@@ -111,12 +113,12 @@ def _read_indexes(calls: Calls, handle: Handle) -> tuple[dict[int, Handle], dict
     handles: dict[int, Handle] = {}
     slices: dict[int, int] = {}
     unread: set[int] = set()
-    count = calls.ask(calls.driver.nvmlDeviceGetMaxMigDeviceCount, handle)
+    count = calls.call(calls.driver.nvmlDeviceGetMaxMigDeviceCount, handle)
     for index in range(_MOST_INSTANCES if count is None else count):
-        device = calls.ask_with(_VACANT_INDEX, calls.driver.nvmlDeviceGetMigDeviceHandleByIndex, handle, index)
+        device = calls.call_with(_VACANT_INDEX, calls.driver.nvmlDeviceGetMigDeviceHandleByIndex, handle, index)
         if device is _VACANT:
             continue
-        attributes = None if device is None else calls.ask(calls.driver.nvmlDeviceGetAttributes_v2, device)
+        attributes = None if device is None else calls.call(calls.driver.nvmlDeviceGetAttributes_v2, device)
         if attributes is None:
             unread.add(index)
         else:
@@ -128,7 +130,7 @@ def _read_indexes(calls: Calls, handle: Handle) -> tuple[dict[int, Handle], dict
 def _read_slices(calls: Calls, handle: Handle) -> int:
     """Return the card's compute slices, from the largest profile that it offers (7; 4 on an A30); 7 if unknown."""
     for profile in _WHOLE_CARD_PROFILES:
-        info = calls.ask_with(
+        info = calls.call_with(
             _NO_PROFILE, calls.driver.nvmlDeviceGetGpuInstanceProfileInfo, handle, profile, _FIRST_VERSION
         )
         if info is not None and info.sliceCount > 0:
@@ -145,7 +147,7 @@ def _read_instance(
     Utilization rates, samples and process utilization do not work in MIG mode; :func:`_read_use` adds GPM metrics.
     Power, temperature and energy are those of the whole card and stay with the parent.
     """
-    uuid = calls.ask(calls.driver.nvmlDeviceGetUUID, handle)
+    uuid = calls.call(calls.driver.nvmlDeviceGetUUID, handle)
     if uuid is None:
         return None
     calls.uuid = uuid
@@ -158,7 +160,7 @@ def _read_instance(
         uuid=uuid,
         mig=Mig.INSTANCE,
         parent=parent.uuid,
-        name=calls.ask(calls.driver.nvmlDeviceGetName, handle) or parent.name,
+        name=calls.call(calls.driver.nvmlDeviceGetName, handle) or parent.name,
         power_watts=None,
         temperature_celsius=None,
         energy_total_mj=None,
@@ -168,16 +170,6 @@ def _read_instance(
     reading = read_with(identity, memory, listing)
     raw = RawCard(reading=reading, gpu_fraction=gpu_fraction, processes=listing.processes)
     return _Instance(handle=handle, raw=raw, listing=listing)
-
-
-def _read_gpu_instance_ids(calls: Calls, cache: CardCache, instances: Iterable[_Instance]) -> dict[str, int | None]:
-    """Return the GPU instance ids by UUID, each read once; ``None`` where the driver does not report it."""
-    return {
-        instance.uuid: cache.gpu_instance_ids[instance.uuid]
-        if instance.uuid in cache.gpu_instance_ids
-        else calls.ask_with(ABSENT, calls.driver.nvmlDeviceGetGpuInstanceId, instance.handle)
-        for instance in instances
-    }
 
 
 def _read_use(calls: Calls, handle: Handle, gpm: Gpm, instances: Sequence[_Instance]) -> list[RawCard]:
@@ -191,7 +183,7 @@ def _read_use(calls: Calls, handle: Handle, gpm: Gpm, instances: Sequence[_Insta
     sharing: dict[int, list[_Instance]] = {}
     for instance in instances:
         calls.uuid = instance.uuid
-        number = calls.ask(calls.driver.nvmlDeviceGetGpuInstanceId, instance.handle)
+        number = calls.call(calls.driver.nvmlDeviceGetGpuInstanceId, instance.handle)
         if number is not None:
             sharing.setdefault(number, []).append(instance)
     used: dict[str, GpmMeans] = {}
@@ -202,15 +194,15 @@ def _read_use(calls: Calls, handle: Handle, gpm: Gpm, instances: Sequence[_Insta
         calls.uuid = together[0].uuid
         means = gpm.read(calls, handle, number, uuids)
         if means is not None:
-            used |= dict.fromkeys(uuids, means if len(together) == 1 else _of_each(means))
+            used |= dict.fromkeys(uuids, means if len(together) == 1 else _shared_means(means))
     calls.uuid = instances[0].raw.reading.parent if instances else calls.uuid
-    gpm.keep(calls, present)
+    gpm.free_absent(calls, present)
     return [
         _used(instance.raw, used[instance.uuid]) if instance.uuid in used else instance.raw for instance in instances
     ]
 
 
-def _of_each(means: GpmMeans) -> GpmMeans:
+def _shared_means(means: GpmMeans) -> GpmMeans:
     """Return the shared means as they hold for each of several instances: 0, else unknown."""
     activity = means.activity
     return means._replace(
@@ -239,9 +231,3 @@ def _rest(parent: DeviceMemory, instances: Iterable[CardReading]) -> DeviceMemor
         used = max(0, used - instance.memory_used_bytes)
         limit = max(0, limit - instance.memory_limit_bytes)
     return DeviceMemory(used=used, limit=limit, reserved=parent.reserved)
-
-
-def _outside(listing: Listing, instances: Iterable[Listing]) -> tuple[RawProcess, ...]:
-    """Return the parent's processes that run on none of its instances."""
-    inside = {process.pid for instance in instances for process in instance.processes} | listing.instances.keys()
-    return tuple(process for process in listing.processes if process.pid not in inside)

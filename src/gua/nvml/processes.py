@@ -45,7 +45,7 @@ _AHEAD_US: Final = 100_000
 # https://docs.nvidia.com/deploy/nvml-api/structnvmlProcessUtilizationSample__t.html: pid, time stamp, percent of
 # multiprocessors, memory interface (skipped: it is busy only with one of the others), encoder and decoder.
 _LAYOUT: Final = struct.Struct("@IQI4xII")
-_NOBODY: Final[Mapping[int, Sequence[Row]]] = {
+_NO_ROWS: Final[Mapping[int, Sequence[Row]]] = {
     Code.NOT_FOUND: (),
     0: (),  # nvidia-ml-py raises code 0 (success) if the driver has no sample
 }
@@ -85,7 +85,7 @@ def list_processes(calls: Calls, handle: Handle, version: str | None, *, limit_b
     answers: dict[str, Iterable[Struct] | None] = {}
     for name, second, third in lists:
         versions = (second,) if is_wide else (third, second)
-        answers[name] = _ask(calls, handle, versions, _WITHOUT_MPS if name == "mps" else {})
+        answers[name] = _call_newest(calls, handle, versions, _WITHOUT_MPS if name == "mps" else {})
     known = all(answer is not None for answer in answers.values())
     by_pid: dict[int, RawProcess] = {}
     instances: dict[int, int] = {}
@@ -117,15 +117,15 @@ def _merged(before: RawProcess | None, name: str, info: Struct, limit_bytes: int
     return RawProcess(pid=info.pid, lists=lists, memory_bytes=memory, utilization=None)
 
 
-def _ask(
+def _call_newest(
     calls: Calls, handle: Handle, versions: Sequence[List], meanings: Mapping[int, Sequence[Struct]]
 ) -> Sequence[Struct] | None:
     """Return the list from the newest version of the call that the driver has (510 introduced version 3)."""
     for version in versions[:-1]:
-        answer = calls.ask_with({**meanings, Code.FUNCTION_NOT_FOUND: _ABSENT}, version, handle)
+        answer = calls.call_with({**meanings, Code.FUNCTION_NOT_FOUND: _ABSENT}, version, handle)
         if answer is not _ABSENT:
             return answer
-    return calls.ask_with(meanings, versions[-1], handle)
+    return calls.call_with(meanings, versions[-1], handle)
 
 
 class ProcessUtilization:
@@ -149,27 +149,27 @@ class ProcessUtilization:
     def drain(self, calls: Calls, handle: Handle) -> None:
         """Read the processes' utilization since the last result; a process without a row used nothing."""
         before_ms = self._clock.monotonic_ms()
-        rows = self._ask(calls, handle)
+        rows = self._read(calls, handle)
         if rows is None:
             return
         window_ms = _FIRST_LOOK_US // 1000 if self._answered_ms is None else before_ms - self._answered_ms
         self._answered_ms = before_ms
         # A result right after another has no weight, unless it is the interval's only one.
         window_ms = max(0 if self._windows_ms else 1, min(window_ms, _LONGEST_WINDOW_MS))
-        believed: dict[int, tuple[float, int]] = {}
-        disbelieved: set[int] = set()
+        valid: dict[int, tuple[float, int]] = {}
+        invalid: set[int] = set()
         for pid, _, percent in rows:
             value = percent / 100 if percent <= 100 else ratio(percent)
             if value is None:
-                disbelieved.add(pid)
-            elif pid in believed:
-                total, times = believed[pid]
-                believed[pid] = total + value, times + 1
+                invalid.add(pid)
+            elif pid in valid:
+                total, times = valid[pid]
+                valid[pid] = total + value, times + 1
             else:
-                believed[pid] = value, 1
-        for pid, (total, times) in believed.items():
+                valid[pid] = value, 1
+        for pid, (total, times) in valid.items():
             self._add(pid, total / times * window_ms)
-        self._doubt(calls, disbelieved, "not a percentage")
+        self._doubt(calls, invalid, "not a percentage")
         self._windows_ms += window_ms
 
     def take(self, listed: Collection[int]) -> Mapping[int, float | None]:
@@ -212,16 +212,16 @@ class ProcessUtilization:
         before = self._weighted.get(pid, 0.0)
         self._weighted[pid] = None if before is None or weighted is None else before + weighted
 
-    def _ask(self, calls: Calls, handle: Handle) -> Sequence[Use] | None:
+    def _read(self, calls: Calls, handle: Handle) -> Sequence[Use] | None:
         """Return the rows since the last result, ``None`` if the call failed."""
-        rows = self._ask_since(calls, handle, self._from_us())
+        rows = self._read_since(calls, handle, self._from_us())
         if rows == [] and not self._clock.known:
             # If the driver's clock is not Unix time, all rows precede the requested time: read all of them.
-            everything = calls.ask_with(_NOBODY, calls.driver.nvmlDeviceGetProcessUtilization, handle, 0)
+            everything = calls.call_with(_NO_ROWS, calls.driver.nvmlDeviceGetProcessUtilization, handle, 0)
             self._clock.learn(_newest(_unpacked(everything or ())))
             if self._clock.known:
                 self._since_us = None
-                rows = self._ask_since(calls, handle, self._from_us())
+                rows = self._read_since(calls, handle, self._from_us())
         if rows is None:
             return None
         newest_us = _newest(rows) or self._clock.now_us() - _FIRST_LOOK_US
@@ -235,8 +235,8 @@ class ProcessUtilization:
             self._since_us = max(0, now_us - _FIRST_LOOK_US)
         return self._since_us
 
-    def _ask_since(self, calls: Calls, handle: Handle, since_us: int) -> Sequence[Use] | None:
-        answer = calls.ask_with(_NOBODY, calls.driver.nvmlDeviceGetProcessUtilization, handle, since_us)
+    def _read_since(self, calls: Calls, handle: Handle, since_us: int) -> Sequence[Use] | None:
+        answer = calls.call_with(_NO_ROWS, calls.driver.nvmlDeviceGetProcessUtilization, handle, since_us)
         if answer is None:
             return None
         rows = _unpacked(answer)
@@ -244,7 +244,7 @@ class ProcessUtilization:
         self._clock.learn(newest_us)
         until_us = self._clock.now_us() + _AHEAD_US
         # The driver pads the result with zero rows, and repeats rows of earlier results.
-        believed = [
+        valid = [
             (pid, stamp_us, sm if sm >= encoder and sm >= decoder else max(encoder, decoder))
             for pid, stamp_us, sm, encoder, decoder in rows
             if pid > 0 and since_us < stamp_us <= until_us
@@ -253,8 +253,8 @@ class ProcessUtilization:
             # The rows come again with later calls, once their time has come. Until then the size of this use is
             # unknown: the clock was set back, or the driver's clock is ahead.
             ahead = {row[0] for row in rows if row[0] > 0 and row[1] > until_us}
-            self._doubt(calls, ahead.difference([pid for pid, _, _ in believed]), "stamped later than now")
-        return believed
+            self._doubt(calls, ahead.difference([pid for pid, _, _ in valid]), "stamped later than now")
+        return valid
 
 
 def _unpacked(rows: Sequence[Row]) -> list[tuple[int, int, int, int, int]]:

@@ -15,7 +15,7 @@ from gua.core.ports import Clock
 # calls (their absence needs no workaround); 535.104.05 restored them with the old struct.
 # https://github.com/XuehaiPan/nvitop/pull/89
 _WIDE_LISTS: Final = ((535, 43), (535, 98))
-WIDE_LISTS: Final = "the process lists of version 3; version 2 is asked"
+WIDE_LISTS: Final = "the process lists of version 3; version 2 is called"
 
 # Single values of 2,619 to 808,334,905 percent between values of 0 to 100, on cards that may be idle (H100, driver
 # 550.118): these are invalid. A value slightly above 100 is a rounding error.
@@ -33,7 +33,7 @@ LEAST_UNIX_US: Final = 10**15
 MOST_GPU_INSTANCE: Final = 127
 
 
-def version_of(text: str | None) -> tuple[int, ...]:
+def parse_version(text: str | None) -> tuple[int, ...]:
     """Return a driver version ("535.86.05") as a tuple of integers, empty if it cannot be parsed."""
     match = re.match(r"\d+(\.\d+)*", text or "")
     return tuple(int(part) for part in match.group().split(".")) if match else ()
@@ -43,7 +43,7 @@ def version_of(text: str | None) -> tuple[int, ...]:
 def has_wide_lists(version: str | None) -> bool:
     """Return whether a driver's version 3 process lists have the wide struct; false for an unknown version."""
     first, before = _WIDE_LISTS
-    return first <= version_of(version) < before
+    return first <= parse_version(version) < before
 
 
 @lru_cache(maxsize=1024)
@@ -54,20 +54,15 @@ def ratio(percent: float) -> float | None:
     return min(percent, 100) / 100
 
 
-def boot_us() -> int:
-    """Return the time since boot [us], including suspend."""
-    return time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1000
-
-
 class DriverClock:
     """The driver's clock: Unix time, or the time since boot with some drivers (:data:`LEAST_UNIX_US`).
 
-    ``known`` is whether any time stamp was seen; Unix time is assumed before.
+    ``known`` is whether any time stamp was seen; Unix time is assumed before. The time since boot includes suspend.
     """
 
-    def __init__(self, clock: Clock, since_boot_us: Callable[[], int] = boot_us) -> None:
+    def __init__(self, clock: Clock, since_boot_us: Callable[[], int] | None = None) -> None:
         self._clock = clock
-        self._since_boot_us = since_boot_us
+        self._since_boot_us = since_boot_us or (lambda: time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1000)
         self._from_boot = False
         self.known = False
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Final, NoReturn
 
 from gua.core.errors import UnavailableError
@@ -31,6 +32,7 @@ _FIRST_BACKOFF_MS: Final = 1000
 _LONGEST_BACKOFF_MS: Final = 300_000
 
 
+@dataclass(eq=False)
 class NvmlReader:
     """Reader of every card. A card that fails or hangs neither hides nor delays the others.
 
@@ -48,23 +50,16 @@ class NvmlReader:
     It is also opened again after it lost a card, because only that can restore it. Use it from one thread only.
     """
 
-    def __init__(  # noqa: PLR0913 - by keyword only, after clock and driver
-        self,
-        clock: Clock,
-        driver: Driver | None = None,
-        *,
-        call_limit_seconds: float = 5.0,
-        start_limit_seconds: float = 30.0,
-        stopping: Callable[[], bool] = lambda: False,
-        with_activity: bool = False,
-    ) -> None:
-        self._clock = clock
-        self._driver = load() if driver is None else driver
-        self._call_limit_seconds = call_limit_seconds
-        self._start_limit_seconds = start_limit_seconds
-        self._stopping = stopping
-        self._with_activity = with_activity
-        self._backoff = _Backoff(clock)
+    clock: Clock
+    driver: Driver = field(default_factory=load)
+    _: KW_ONLY
+    call_limit_seconds: float = 5.0
+    start_limit_seconds: float = 30.0
+    stopping: Callable[[], bool] = lambda: False
+    with_activity: bool = False
+
+    def __post_init__(self) -> None:
+        self._backoff = _Backoff(self.clock)
         self._executor, self._session, self._slots = self._closed()
         self._seen = False
 
@@ -74,7 +69,7 @@ class NvmlReader:
         A card that was read before is always included: failed if it is lost, unknown if it cannot be read now.
         Raises UnavailableError, with a remedy, if no card could be read since the driver was first opened.
         """
-        until = time.monotonic() + self._call_limit_seconds
+        until = time.monotonic() + self.call_limit_seconds
         errors: list[ReadError] = []
         read_cards: ReadCards = {}
         complete = self._ready(until, errors) and self._look(until, errors, read_cards)
@@ -93,7 +88,7 @@ class NvmlReader:
 
     def drain(self) -> None:
         """Read the cards' ring buffers; also reopen the driver if its wait is over."""
-        until = time.monotonic() + min(_DRAIN_SECONDS, self._call_limit_seconds)
+        until = time.monotonic() + min(_DRAIN_SECONDS, self.call_limit_seconds)
         self._session.settle(until)
         if self._session.usable:
             if not (self._slots.lost and self._backoff.due) or self._ready(until, []):
@@ -113,9 +108,9 @@ class NvmlReader:
         self._seen = False
 
     def _closed(self) -> tuple[Executor, DriverSession, Slots]:
-        executor = Executor(self._stopping)
-        slots = Slots(self._driver, self._clock, executor, with_activity=self._with_activity)
-        return executor, DriverSession(self._driver, executor), slots
+        executor = Executor(self.stopping)
+        slots = Slots(self.driver, self.clock, executor, with_activity=self.with_activity)
+        return executor, DriverSession(self.driver, executor), slots
 
     def _ready(self, until: float, errors: list[ReadError]) -> bool:
         """Return whether the driver is usable, after opening it if the wait is over."""
@@ -126,25 +121,25 @@ class NvmlReader:
         if self._seen:
             # The driver must not be released while a thread is inside it.
             if not self._backoff.due or not self._slots.idle:
-                self._tell(errors)
+                self._report_failure(errors)
                 return False
             self._backoff.failed()
         else:
-            until = time.monotonic() + self._start_limit_seconds
+            until = time.monotonic() + self.start_limit_seconds
         self._slots.forget_handles()
         usable = self._session.start(until, self._slots.take_gpms())
-        self._tell(errors)
+        self._report_failure(errors)
         return usable
 
     def _look(self, until: float, errors: list[ReadError], read_cards: ReadCards) -> bool:
         """Read the cards into ``read_cards``; return whether the driver listed its cards and still works."""
         if not self._seen:
-            until = time.monotonic() + self._start_limit_seconds
+            until = time.monotonic() + self.start_limit_seconds
         count = self._session.count(self._half())
         if count is not None:
             self._slots.resize(count)
         else:
-            self._tell(errors)
+            self._report_failure(errors)
             if not self._session.usable:
                 return False
         if count == 0:
@@ -157,9 +152,9 @@ class NvmlReader:
 
     def _half(self) -> float:
         """Return the deadline for driver-wide calls: half the limit, which leaves time for the cards."""
-        return time.monotonic() + self._call_limit_seconds / 2
+        return time.monotonic() + self.call_limit_seconds / 2
 
-    def _tell(self, errors: list[ReadError]) -> None:
+    def _report_failure(self, errors: list[ReadError]) -> None:
         if self._session.failure is not None:
             errors.append(self._session.failure)
 

@@ -40,7 +40,7 @@ _ACTIVE_PERCENT: Final = ACTIVE_FROM * 100
 
 _Spans = list[tuple[int, int]]
 """Non-overlapping periods, oldest first: start and end [us of the driver's clock]."""
-_Told = tuple[int, int, float]
+_Sample = tuple[int, int, float]
 """A sample: start and end of the period that it covers [us of the driver's clock], and percent."""
 # Ten times the power of the largest cards today (1.4 kW); more is invalid.
 MOST_MILLIWATTS: Final = 14_000_000
@@ -53,14 +53,14 @@ def read_ring(calls: Calls, handle: Handle, kind: int, since_us: int) -> list[tu
 
     ``None`` if the ring cannot be read. An idle card may return NOT_FOUND for minutes: that is an empty list.
     """
-    answer = calls.ask_with(_NO_SAMPLES, calls.driver.nvmlDeviceGetSamples, handle, kind, since_us)
+    answer = calls.call_with(_NO_SAMPLES, calls.driver.nvmlDeviceGetSamples, handle, kind, since_us)
     if answer is None:
         return None
-    value_type, taken = answer
+    value_type, samples = answer
     if not 0 <= value_type < len(_LAYOUTS):
         calls.note("nvmlDeviceGetSamples", f"value type {value_type}")
         return None
-    flat = _layout(value_type, len(taken)).unpack(b"".join(taken))
+    flat = _layout(value_type, len(samples)).unpack(b"".join(samples))
     return sorted(zip(flat[::2], flat[1::2], strict=True))
 
 
@@ -70,10 +70,10 @@ def _layout(kind: int, count: int) -> struct.Struct:
 
 
 class PowerSample(NamedTuple):
-    """A power sample [mW] that covers ``told_us`` before its time stamp [us of the driver's clock]."""
+    """A power sample [mW] that covers ``covered_us`` before its time stamp [us of the driver's clock]."""
 
     stamp_us: int
-    told_us: int
+    covered_us: int
     milliwatts: float
 
 
@@ -82,7 +82,7 @@ def energy(samples: Sequence[PowerSample], spans: Iterable[tuple[int, int]]) -> 
     all_us, nanojoules = 0, 0.0
     for since_us, until_us in spans:
         for sample in samples[bisect_right(samples, since_us, key=attrgetter("stamp_us")) :]:
-            start_us = max(sample.stamp_us - sample.told_us, since_us)
+            start_us = max(sample.stamp_us - sample.covered_us, since_us)
             if start_us >= until_us:
                 break
             part_us = min(sample.stamp_us, until_us) - start_us
@@ -103,9 +103,9 @@ def read_power(calls: Calls, handle: Handle, since_us: int, now_us: int) -> list
     for stamp_us, milliwatts in samples:
         # The first sample, and one after a gap, cover only their own period.
         apart_us = period_us if before_us is None else stamp_us - before_us
-        told_us = apart_us if apart_us <= period_us * _JITTER else period_us
+        covered_us = apart_us if apart_us <= period_us * _JITTER else period_us
         is_power = 0 <= milliwatts <= MOST_MILLIWATTS  # no NaN
-        draw.append(PowerSample(stamp_us, told_us if is_power else 0, milliwatts if is_power else 0.0))
+        draw.append(PowerSample(stamp_us, covered_us if is_power else 0, milliwatts if is_power else 0.0))
         before_us = stamp_us
     if not all(0 <= milliwatts <= MOST_MILLIWATTS for _, milliwatts in samples):
         calls.note("nvmlDeviceGetSamples", "not a power")
@@ -127,7 +127,7 @@ class SampleBuffer:
         self._clock = clock
         self._since_us = 0
         self._period_us = _LONGEST_PERIOD_US
-        self._kept: deque[UtilizationSample] = deque(maxlen=MOST_SAMPLES)
+        self._stored: deque[UtilizationSample] = deque(maxlen=MOST_SAMPLES)
         self._begun = False
         self._idle: deque[_Spans] = deque(maxlen=MOST_SAMPLES)
         """Idle periods of each stored sample."""
@@ -137,43 +137,39 @@ class SampleBuffer:
 
     def drain(self, calls: Calls, handle: Handle) -> None:
         """Read new samples from the ring, and the power of their idle time."""
-        if self._since_us > self._clock.now_us():
-            self._start_over()
+        if self._since_us > self._clock.now_us():  # the clock was set back: discard samples of the future
+            self._since_us = 0
+            now_ms = self._clock.now_us() // 1000
+            while self._stored and self._stored[-1].end_ms > now_ms:
+                self._stored.pop()
+                self._idle.pop()
+                self._unpowered = max(0, self._unpowered - 1)
         ring = read_ring(calls, handle, GPU_UTILIZATION_SAMPLES, self._since_us)
         if ring:
             self._clock.learn(ring[-1][0])
-            self._keep(calls, ring)
+            self._store(calls, ring)
         if self._unpowered:
-            self._ask_power(calls, handle)
+            self._read_power(calls, handle)
 
     def take(self) -> tuple[UtilizationSample, ...]:
         """Return and remove the stored samples, oldest first and without overlap."""
-        kept = tuple(self._kept)
-        self._forget_kept()
+        stored = tuple(self._stored)
+        self._clear_stored()
         self._begun = False
         self._was_used, self._is_used = self._is_used, False
-        return kept
+        return stored
 
     def clear(self) -> None:
         """Discard everything, because the card was partitioned in between."""
-        self._forget_kept()
+        self._clear_stored()
         self._since_us = 0
 
-    def _forget_kept(self) -> None:
-        self._kept.clear()
+    def _clear_stored(self) -> None:
+        self._stored.clear()
         self._idle.clear()
         self._unpowered = 0
 
-    def _start_over(self) -> None:
-        """Restart after the clock was set back: discard samples whose time stamp is in the future."""
-        self._since_us = 0
-        now_ms = self._clock.now_us() // 1000
-        while self._kept and self._kept[-1].end_ms > now_ms:
-            self._kept.pop()
-            self._idle.pop()
-            self._unpowered = max(0, self._unpowered - 1)
-
-    def _keep(self, calls: Calls, ring: Sequence[tuple[int, float]]) -> None:
+    def _store(self, calls: Calls, ring: Sequence[tuple[int, float]]) -> None:
         # Samples with a future time stamp (the driver's clock is ahead) stay in the ring until that time.
         now_us, since_us = self._clock.now_us(), self._since_us
         samples = [(stamp_us, percent) for stamp_us, percent in ring if since_us < stamp_us <= now_us]
@@ -187,16 +183,16 @@ class SampleBuffer:
         follows_within_us = self._period_us * _JITTER
         # Consecutive samples are merged into one.
         is_one = bool(since_us) and max(lengths_us) <= min(_LONGEST_PERIOD_US, follows_within_us)
-        run: list[_Told] = []
+        run: list[_Sample] = []
         for stamp_us, percent in samples:
             # A sample covers the time since the one before, but after a gap only its own period.
             apart_us = stamp_us - self._since_us
-            told_us = min(apart_us, _LONGEST_PERIOD_US) if apart_us <= follows_within_us else self._period_us
+            covered_us = min(apart_us, _LONGEST_PERIOD_US) if apart_us <= follows_within_us else self._period_us
             is_percentage = ratio(percent) is not None
             if not is_percentage:
                 calls.note("nvmlDeviceGetSamples", "not a percentage")
             elif self._since_us:
-                run.append((stamp_us - told_us, stamp_us, min(percent, 100)))
+                run.append((stamp_us - covered_us, stamp_us, min(percent, 100)))
             # Else it is the ring's very first sample: without a predecessor it only starts the next one.
             self._since_us = stamp_us
             # A tick's span begins within its first sample, so that sample stays separate.
@@ -206,15 +202,15 @@ class SampleBuffer:
             self._begun = True
         self._add(run)
 
-    def _add(self, run: Sequence[_Told]) -> None:
+    def _add(self, run: Sequence[_Sample]) -> None:
         """Store the mean and largest value of consecutive samples, and their idle periods."""
         if not run:
             return
         offset_us = self._clock.unix_offset_us()
         start_us, end_us = run[0][0], run[-1][1]
         start_ms, end_ms = (start_us + offset_us) // 1000, (end_us + offset_us) // 1000
-        if self._kept:
-            start_ms = max(start_ms, self._kept[-1].end_ms)
+        if self._stored:
+            start_ms = max(start_ms, self._stored[-1].end_ms)
         largest = max(percent for _, _, percent in run)
         if largest >= _ACTIVE_PERCENT:
             self._is_used = True
@@ -228,29 +224,28 @@ class SampleBuffer:
         idle_us = sum(until_us - since_us for since_us, until_us in idle)
         # Scaled to the stored whole milliseconds, so that idle time is never longer than its sample.
         idle_ms = round((end_ms - start_ms) * idle_us / (end_us - start_us))
-        self._kept.append(UtilizationSample(start_ms, end_ms, mean / 100, largest / 100, idle_ms))
+        self._stored.append(UtilizationSample(start_ms, end_ms, mean / 100, largest / 100, idle_ms))
         self._idle.append(idle)
         if self._unpowered:
             self._unpowered = min(self._unpowered + 1, MOST_SAMPLES)
         elif idle:
             self._unpowered, self._unpowered_since_us = 1, idle[0][0]
 
-    def _ask_power(self, calls: Calls, handle: Handle) -> None:
+    def _read_power(self, calls: Calls, handle: Handle) -> None:
         """Add the energy of idle time to the samples that lack it, before the power ring loses it."""
-        first, since_us = len(self._kept) - self._unpowered, self._unpowered_since_us
+        first, since_us = len(self._stored) - self._unpowered, self._unpowered_since_us
         self._unpowered = 0
         # An unused card's energy counter already has the energy of its idle time. Only idle gaps in use need samples.
-        is_wanted = self._is_used or self._was_used
-        draw = read_power(calls, handle, since_us, self._clock.now_us()) if is_wanted else None
+        needs_power = self._is_used or self._was_used
+        draw = read_power(calls, handle, since_us, self._clock.now_us()) if needs_power else None
         if draw is None:
             return
-        kept = self._kept
-        for place in range(first, len(kept)):
+        for place in range(first, len(self._stored)):
             idle = self._idle[place]
             if not idle:
                 continue
             powered_ms, idle_mj = energy(draw, idle)
-            start_ms, end_ms, mean, largest, idle_ms, _, _ = kept[place]
-            if powered_ms and idle_ms:
-                powered_ms = min(idle_ms, powered_ms)
-                kept[place] = UtilizationSample(start_ms, end_ms, mean, largest, idle_ms, powered_ms, idle_mj)
+            sample = self._stored[place]
+            if powered_ms and sample.idle_ms:
+                powered_ms = min(sample.idle_ms, powered_ms)
+                self._stored[place] = sample._replace(powered_ms=powered_ms, idle_mj=idle_mj)

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from gua.core.tick import ReadError
 from gua.nvml.calls import Calls, CardLostError, DriverGoneError, Executor, Job
-from gua.nvml.driver import Code, Driver, code_name, code_of
+from gua.nvml.driver import Code, Driver, code_name, error_code
 from gua.nvml.gpm import Gpm
 
 T = TypeVar("T")
@@ -49,7 +49,7 @@ class DriverSession:
             calls.running = "nvmlInit"
             self._driver.nvmlInit()
             with contextlib.suppress(CardLostError, DriverGoneError):
-                return calls.ask(self._driver.nvmlSystemGetDriverVersion)
+                return calls.call(self._driver.nvmlSystemGetDriverVersion)
             return None
 
         def opened(version: str | None) -> None:
@@ -103,7 +103,7 @@ class DriverSession:
         # A driver that is gone cannot be released and does not need to be.
         with contextlib.suppress(self._driver.NVMLError, CardLostError, DriverGoneError):
             for gpm in gpms:
-                gpm.keep(calls, ())
+                gpm.free_absent(calls, ())
             calls.running = "nvmlShutdown"
             self._driver.nvmlShutdown()
 
@@ -117,7 +117,7 @@ class DriverSession:
             try:
                 results.append(work())
             except self._driver.NVMLError as error:
-                codes.append(code_of(error))
+                codes.append(error_code(error))
 
         def settle() -> None:
             if results:

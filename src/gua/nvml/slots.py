@@ -139,18 +139,17 @@ class Slots:
 
     def _read_once(self, waiting: Sequence[_Slot], version: str | None, until: float) -> dict[_Slot, CardRead]:
         """Read the cards of idle slots; return those that finished in time."""
-        reads = {slot: self._begin(slot, version) for slot in waiting if not slot.busy}
+        reads: dict[_Slot, CardRead] = {}
+        for slot in waiting:
+            if not slot.busy:
+                calls = Calls(self._driver, None if slot.cache is None else slot.cache.uuid)
+                read = reads[slot] = slot.read = CardRead(calls, slot.index, slot.handle, slot.cache, version)
+                slot.job = Job(calls, partial(read.run, self._get_cache))
         self._executor.run([slot.job for slot in reads if slot.job is not None], until)
         self.wait(until)
         for slot, read in reads.items():
             self._abandon_optional(slot, read)
         return {slot: read for slot, read in reads.items() if not slot.busy}
-
-    def _begin(self, slot: _Slot, version: str | None) -> CardRead:
-        calls = Calls(self._driver, None if slot.cache is None else slot.cache.uuid)
-        read = slot.read = CardRead(calls, slot.index, slot.handle, slot.cache, version)
-        slot.job = Job(calls, partial(read.run, self._cache_of))
-        return read
 
     def _abandon_optional(self, slot: _Slot, read: CardRead) -> None:
         """Complete a reading without its hanging optional call, and abandon its job."""
@@ -175,7 +174,7 @@ class Slots:
             slot.cache.lost = False
             read_cards.setdefault(slot.cache.uuid, read.cards)
 
-    def _cache_of(self, uuid: str) -> CardCache:
+    def _get_cache(self, uuid: str) -> CardCache:
         return self._caches.setdefault(uuid, CardCache(uuid, self._clock, with_activity=self._with_activity))
 
     def _no_answers(self, waiting: Sequence[_Slot]) -> list[ReadError]:

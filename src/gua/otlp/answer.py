@@ -26,7 +26,7 @@ class Acceptance:
     reason: str = ""
 
 
-def taken(body: bytes) -> Acceptance:
+def parse_acceptance(body: bytes) -> Acceptance:
     """Return the partial success of an ExportMetricsServiceResponse; an empty Acceptance for any other body."""
     try:
         partial = ExportMetricsServiceResponse.FromString(body).partial_success
@@ -35,7 +35,7 @@ def taken(body: bytes) -> Acceptance:
     return Acceptance(max(partial.rejected_data_points, 0), _line(partial.error_message))
 
 
-def reason(body: bytes, *, without: Callable[[str], str] = str) -> str:
+def parse_reason(body: bytes, *, without: Callable[[str], str] = str) -> str:
     """Return the message of a ``google.rpc.Status``, or a short plain text; empty for anything else, such as HTML.
 
     ``without`` removes secrets from the whole message before it is cut to 200 characters.
@@ -46,7 +46,7 @@ def reason(body: bytes, *, without: Callable[[str], str] = str) -> str:
         return "" if b"<" in body else _line(without(body.decode(errors="replace")))
 
 
-def retry_after_seconds(value: str | None) -> float | None:
+def parse_retry_after(value: str | None) -> float | None:
     """Return the seconds of a Retry-After header: a number or a date (RFC 9110, 10.2.3). ``None`` if unusable."""
     if not value:
         return None
@@ -58,6 +58,6 @@ def retry_after_seconds(value: str | None) -> float | None:
         return None
 
 
-def _line(said: str) -> str:
+def _line(message: str) -> str:
     """Return the message as one line that is safe to print on a terminal."""
-    return safe(said[:_MAX_CHARACTERS], _MAX_REASON)
+    return safe(message[:_MAX_CHARACTERS], _MAX_REASON)

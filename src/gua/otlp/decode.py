@@ -32,7 +32,7 @@ from gua.core.words import AllocationStatus, Mig, ProcessList, ProcessType, Rela
 from gua.otlp.encode import count_points
 
 _NS_PER_MS: Final = 1_000_000
-_MOST_KEPT: Final = 8192
+_MOST_CACHED: Final = 8192
 """Cache size for point attributes, about 500 bytes each: covers hosts with far more than 80 processes."""
 _SINGLE_VALUES: Final = ("string_value", "int_value", "double_value", "bool_value")
 _ENUMS: Final = {
@@ -60,9 +60,9 @@ _IDENTITIES: Final[Mapping[type, Mapping[str, str | None]]] = {
 }
 """Attributes that identify the reading of a point, and the fields that store them."""
 _INFOS: Final = {
-    metrics.INFO.name: fields.CARD_INFO,
-    metrics.PROCESS_INFO.name: fields.PROCESS_INFO,
-    metrics.ALLOCATION_INFO.name: fields.ALLOCATION_INFO,
+    metrics.INFO.name: metrics.CARD_FACTS,
+    metrics.PROCESS_INFO.name: metrics.PROCESS_FACTS,
+    metrics.ALLOCATION_INFO.name: metrics.ALLOCATION_FACTS,
     metrics.ALLOCATION_SOURCE_DURATION.name: {"gua.allocation.source.reason": "reason"},
     metrics.AGENT_ERRORS.name: {},
 }
@@ -103,7 +103,7 @@ def decode(data: bytes) -> Tick:
     Skips metrics outside the catalogue and derived ones; ``errors`` is empty.
     Raises :class:`DataError` unless the bytes are a request with exactly one tick.
     """
-    return tick_of(_request(data))
+    return make_tick(_request(data))
 
 
 def decode_whole(data: bytes) -> Tick | None:
@@ -113,7 +113,7 @@ def decode_whole(data: bytes) -> Tick | None:
     Raises :class:`DataError` as :func:`decode` does.
     """
     request = _request(data)
-    tick = tick_of(request)
+    tick = make_tick(request)
     points = sum(
         len((metric.sum if metric.HasField("sum") else metric.gauge).data_points)
         for scope_metrics in request.resource_metrics[0].scope_metrics
@@ -129,25 +129,25 @@ def _request(data: bytes) -> Any:  # noqa: ANN401 - protobuf's generated classes
         raise DataError(f"{len(data)} bytes are not an OTLP metrics request: {error}") from error
 
 
-def tick_of(request: Any) -> Tick:  # noqa: ANN401 - protobuf's generated classes are untyped
+def make_tick(request: Any) -> Tick:  # noqa: ANN401 - protobuf's generated classes are untyped
     """Return the tick of a request as :func:`decode` does, with its errors. Clears values and times of the points."""
     if len(request.resource_metrics) != 1:
         raise DataError(f"one tick is one resource, this request has {len(request.resource_metrics)}")
     (resource_metrics,) = request.resource_metrics
     try:
-        found = _Found(resource_metrics)
+        points = _Points(resource_metrics)
         return Tick(
-            ts_ms=found.ts_ms,
+            ts_ms=points.ts_ms,
             origin=_origin(_attributes(resource_metrics.resource.attributes)),
-            cards=found.cards(),
-            agent=found.agent(),
-            allocation_sources=tuple(found.readings(AllocationSourceReading)),
+            cards=points.cards(),
+            agent=points.agent(),
+            allocation_sources=tuple(source for _, source in points.readings(AllocationSourceReading)),
         )
     except (KeyError, OverflowError, TypeError, ValueError) as error:
         raise DataError(f"an OTLP request is not a tick of {metrics.SCOPE}: {error!r}") from error
 
 
-class _Found:
+class _Points:
     """Accumulates the points of a tick: per reading type, values and facts (attributes) by identity."""
 
     def __init__(self, resource_metrics: Any) -> None:  # noqa: ANN401 - as above
@@ -172,20 +172,17 @@ class _Found:
             point.ClearField(part)
         kind, identity, field, facts = _place(metric.name, point.SerializeToString())
         if facts is not None:
-            told = facts if field is None else {**facts, field[0]: field[1].from_wire(value)}
-            self._facts[kind].append((identity, told))
+            self._facts[kind].append(
+                (identity, facts if field is None else {**facts, field[0]: field[1].from_wire(value)})
+            )
         elif field is not None:
             values = self._values[kind].get(identity)
             if values is None:
                 values = self._values[kind][identity] = {}
             values[field[0]] = field[1].from_wire(value)
 
-    def readings(self, kind: type[T]) -> Iterator[T]:
-        """Yield the readings of a type, in the order of their info points."""
-        for _, reading in self._identified(kind):
-            yield reading
-
-    def _identified(self, kind: type[T]) -> Iterator[tuple[_Identity, T]]:
+    def readings(self, kind: type[T]) -> Iterator[tuple[_Identity, T]]:
+        """Yield the readings of a type with their identities, in the order of their info points."""
         values = self._values[kind]
         for identity, facts in self._facts[kind]:
             yield identity, kind(**facts, **values.get(identity, {}))
@@ -198,9 +195,9 @@ class _Found:
         }
         for identity, facts in self._facts[CardReading]:
             cards[identity].update(facts)
-        for (uuid, *_), process in self._identified(ProcessReading):
+        for (uuid, *_), process in self.readings(ProcessReading):
             cards[uuid,]["processes"].append(process)
-        for (uuid, *_), allocation in self._identified(AllocationReading):
+        for (uuid, *_), allocation in self.readings(AllocationReading):
             cards[uuid,]["allocations"].append(allocation)
         for (uuid,), card in cards.items():
             card["uuid"] = uuid
@@ -215,7 +212,7 @@ class _Found:
             return None
         return AgentReading(
             started_ms=min(self._agent_starts) // _NS_PER_MS,
-            errors=tuple(self.readings(ErrorCount)),
+            errors=tuple(error for _, error in self.readings(ErrorCount)),
             **self._values[AgentReading].get((), {}),
         )
 
@@ -229,7 +226,7 @@ def _metrics(resource_metrics: Any) -> Iterator[tuple[Metric | None, Any]]:  # n
                 yield _METRICS.get(metric.name), data.data_points
 
 
-@lru_cache(maxsize=_MOST_KEPT)
+@lru_cache(maxsize=_MOST_CACHED)
 def _place(name: str, raw: bytes) -> _Place:
     """Return the target of a metric's point; ``raw`` is the point's bytes without times and value. Cached.
 

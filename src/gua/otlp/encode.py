@@ -6,7 +6,7 @@ for a tick of 8 cards with 10 processes each. Here attributes are cached and cop
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from operator import attrgetter
 from typing import Any, Final, Self
@@ -25,7 +25,6 @@ from gua.core.tick import AgentReading, AllocationSourceReading, CardReading, Or
 from gua.core.words import ProcessList, ProcessType
 
 Value = str | int | float | bool
-Pairs = Iterable[tuple[str, Value | None]]
 
 _NS_PER_MS: Final = 1_000_000
 _SCOPE: Final = InstrumentationScope(name=metrics.SCOPE)
@@ -40,9 +39,9 @@ _EMPTY: Final = {
 """Empty metric data of each kind."""
 _KINDS: Final = {str: "string_value", bool: "bool_value", int: "int_value", float: "double_value"}
 _TOTALS: Final = (metrics.PROCESS_COUNT, metrics.PROCESS_MEMORY, metrics.PROCESS_MEMORY_UNKNOWN)
-_card_facts: Final = attrgetter(*fields.CARD_INFO.values())
-_process_facts: Final = attrgetter("pid", "created_ms", "owner", "comm", *fields.PROCESS_INFO.values())
-_allocation_facts: Final = attrgetter("source", "id", *fields.ALLOCATION_INFO.values())
+_card_facts: Final = attrgetter(*metrics.CARD_FACTS.values())
+_process_facts: Final = attrgetter("pid", "created_ms", "owner", "comm", *metrics.PROCESS_FACTS.values())
+_allocation_facts: Final = attrgetter("source", "id", *metrics.ALLOCATION_FACTS.values())
 # Far above what a host has at a time. Bounded: attributes take about 500 bytes, and long-lived agents see many.
 _MOST_CARDS: Final = 256
 _MOST_PROCESSES: Final = 2048
@@ -120,8 +119,8 @@ class _Points:
         starts = self._starts(source.duration_ms)
         identity = (("gua.allocation.source", source.source),)
         status = ("gua.allocation.source.status", "ok" if source.reason is None else "failed")
-        told = _attributes(*identity, status, ("gua.allocation.source.reason", source.reason))
-        self._add(metrics.ALLOCATION_SOURCE_DURATION, source.duration_ms / 1000, told, starts)
+        attributes = _attributes(*identity, status, ("gua.allocation.source.reason", source.reason))
+        self._add(metrics.ALLOCATION_SOURCE_DURATION, source.duration_ms / 1000, attributes, starts)
         self._add_fields(source, fields.SOURCE_FIELDS, _attributes(*identity), starts)
 
     def add_agent(self, agent: AgentReading) -> None:
@@ -190,7 +189,7 @@ def _card_attributes(uuid: str) -> tuple[Any, Sequence[tuple[Field, Any]], Any, 
 
 @lru_cache(maxsize=_MOST_CARDS)
 def _card_info(uuid: str, *facts: Value | None) -> Any:  # noqa: ANN401 - as above
-    return _attributes(("hw.id", uuid), *zip(fields.CARD_INFO, facts, strict=True))
+    return _attributes(("hw.id", uuid), *zip(metrics.CARD_FACTS, facts, strict=True))
 
 
 @lru_cache(maxsize=_MOST_PROCESSES)
@@ -200,7 +199,7 @@ def _process_attributes(
     """Return the attributes of a process's points and of its info point. Cached."""
     known = (uuid, pid, fields.moment(created_ms), owner, comm)
     identity = [*zip(metrics.PROCESS_ATTRIBUTES, known, strict=True)]
-    return _attributes(*identity), _attributes(*identity, *zip(fields.PROCESS_INFO, facts, strict=True))
+    return _attributes(*identity), _attributes(*identity, *zip(metrics.PROCESS_FACTS, facts, strict=True))
 
 
 @lru_cache(maxsize=_MOST_OTHERS)
@@ -209,7 +208,7 @@ def _allocation_attributes(uuid: str, source: str, id_: str, *facts: Value | Non
     identity = [*zip(metrics.ALLOCATION_ATTRIBUTES, (uuid, source, id_), strict=True)]
     info = [
         (key, fields.moment(fact) if name in fields.MOMENTS and isinstance(fact, int) else fact)
-        for (key, name), fact in zip(fields.ALLOCATION_INFO.items(), facts, strict=True)
+        for (key, name), fact in zip(metrics.ALLOCATION_FACTS.items(), facts, strict=True)
     ]
     return _attributes(*identity), _attributes(*identity, *info)
 

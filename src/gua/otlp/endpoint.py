@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final, Literal
 from urllib.parse import SplitResult, parse_qsl, quote, urlsplit, urlunsplit
 
-from gua.core.errors import UsageError
+from gua.core.errors import UnavailableError, UsageError
 from gua.otlp.resource import parse_pairs
 from gua.state.enrollment import Enrollment
 
@@ -53,7 +53,7 @@ class Settings:
         """Remedy if the endpoint rejects the credentials."""
         if self.enrolled:
             return "it does not accept the token: get one that may write there, and run gua enroll again"
-        return "set OTEL_EXPORTER_OTLP_HEADERS to what it asks for (authorization=Bearer%20...)"
+        return "set OTEL_EXPORTER_OTLP_HEADERS to what it requires (authorization=Bearer%20...)"
 
     @property
     def shown(self) -> str:
@@ -87,6 +87,22 @@ class Settings:
         """``other_protocol`` if the port is the other protocol's default, else empty."""
         port = urlsplit(self.url).port
         return self.other_protocol if port == (4318 if self.protocol == "grpc" else 4317) else ""
+
+    def untrusted(self, why: str) -> UnavailableError:
+        """Return the error for a certificate that is not trusted."""
+        return UnavailableError(
+            f"{self.shown}: its certificate is not trusted ({why}): "
+            "set OTEL_EXPORTER_OTLP_CERTIFICATE to the certificate of its authority, or correct the host name"
+        )
+
+    def tls_failed(self, why: str, *, client_certificate: bool) -> UnavailableError:
+        """Return the error for a failed TLS handshake, which may be due to a missing ``client_certificate``."""
+        if not client_certificate:
+            return UnavailableError(f"{self.shown}: TLS failed ({why}): does it speak https?{self.hint}")
+        return UnavailableError(
+            f"{self.shown} wants a client certificate ({why}): "
+            "set OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE and OTEL_EXPORTER_OTLP_CLIENT_KEY"
+        )
 
     @property
     def client_hint(self) -> str:
@@ -132,23 +148,23 @@ def read_settings(url: str | None, environ: Mapping[str, str], enrollment: Enrol
     url = url or configured_endpoint(environ)
     if not url:
         raise UsageError("no endpoint is named: give --endpoint URL, or set OTEL_EXPORTER_OTLP_ENDPOINT")
-    spoken: Protocol = protocol(environ) if enrollment is None else known_protocol(enrollment.protocol)
-    if spoken == "grpc":
-        target = grpc_url(url, insecure=_said(environ, "INSECURE")[1].lower() == "true")
+    chosen: Protocol = protocol(environ) if enrollment is None else known_protocol(enrollment.protocol)
+    if chosen == "grpc":
+        target = grpc_url(url, insecure=_variable(environ, "INSECURE")[1].lower() == "true")
     elif url == environ.get("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", "").strip():
         target = urlunsplit(_parts(url))
     else:
         target = metrics_url(url)
     # RFC 6750, 2.1
     token = {} if enrollment is None else {"authorization": f"Bearer {enrollment.token}"}
-    kept = Path(enrollment.certificate) if enrollment is not None and enrollment.certificate else None
+    stored = Path(enrollment.certificate) if enrollment is not None and enrollment.certificate else None
     return Settings(
-        protocol=spoken,
+        protocol=chosen,
         url=target,
-        headers=headers(environ, spoken) | token,
+        headers=headers(environ, chosen) | token,
         timeout_seconds=timeout_seconds(environ),
-        compression=_compression(environ, spoken),
-        certificate=kept or _path(environ, "CERTIFICATE"),
+        compression=_compression(environ, chosen),
+        certificate=stored or _path(environ, "CERTIFICATE"),
         client_certificate=_path(environ, "CLIENT_CERTIFICATE"),
         client_key=_path(environ, "CLIENT_KEY"),
         enrolled=enrollment is not None,
@@ -157,19 +173,16 @@ def read_settings(url: str | None, environ: Mapping[str, str], enrollment: Enrol
 
 def protocol(environ: Mapping[str, str]) -> Protocol:
     """Return OTEL_EXPORTER_OTLP_PROTOCOL, ``http/protobuf`` if unset. Raises :class:`UsageError` if unsupported."""
-    variable, text = _said(environ, "PROTOCOL")
+    variable, text = _variable(environ, "PROTOCOL")
     return known_protocol(text.lower(), f"{variable} is {text!r}")
 
 
 def known_protocol(name: str, what: str = "the enrollment's protocol is unknown") -> Protocol:
     """Return the protocol of this name (``""`` is HTTP). Raises :class:`UsageError`, beginning with ``what``."""
-    match name:
-        case "" | "http/protobuf":
-            return "http/protobuf"
-        case "grpc":
-            return "grpc"
-        case _:
-            raise UsageError(f"{what}: set it to http/protobuf or grpc, no other protocol is spoken")
+    protocols: dict[str, Protocol] = {"": "http/protobuf", "http/protobuf": "http/protobuf", "grpc": "grpc"}
+    if name not in protocols:
+        raise UsageError(f"{what}: set it to http/protobuf or grpc, no other protocol is spoken")
+    return protocols[name]
 
 
 def metrics_url(url: str) -> str:
@@ -192,10 +205,10 @@ def grpc_url(url: str, *, insecure: bool) -> str:
     return f"{parts.scheme}://{host}:{port}"
 
 
-def headers(environ: Mapping[str, str], spoken: Protocol = "http/protobuf") -> dict[str, str]:
+def headers(environ: Mapping[str, str], chosen: Protocol) -> dict[str, str]:
     """Return the user's headers, with lower-case names. Raises :class:`UsageError` for an invalid header."""
-    variable, _ = _said(environ, "HEADERS")
-    allowed = _GRPC_HEADER if spoken == "grpc" else _HTTP_HEADER
+    variable, _ = _variable(environ, "HEADERS")
+    allowed = _GRPC_HEADER if chosen == "grpc" else _HTTP_HEADER
     pairs = {key.lower(): value for key, value in parse_pairs(variable, environ).items()}
     for key, value in pairs.items():
         if not allowed.fullmatch(key) or not value.isprintable() or not value.isascii():
@@ -208,7 +221,7 @@ def timeout_seconds(environ: Mapping[str, str]) -> float:
 
     Raises :class:`UsageError` unless it is a whole number of up to one hour.
     """
-    variable, text = _said(environ, "TIMEOUT")
+    variable, text = _variable(environ, "TIMEOUT")
     if not text:
         return _TIMEOUT_SECONDS
     if not text.isascii() or not text.isdigit() or not 0 < int(text[:9]) <= _LONGEST_TIMEOUT_MS or len(text) > 9:
@@ -216,7 +229,7 @@ def timeout_seconds(environ: Mapping[str, str]) -> float:
     return int(text) / 1000
 
 
-def _said(environ: Mapping[str, str], name: str) -> tuple[str, str]:
+def _variable(environ: Mapping[str, str], name: str) -> tuple[str, str]:
     """Return the variable in effect (the METRICS one before the general one) and its value; ``""`` if unset."""
     general = f"OTEL_EXPORTER_OTLP_{name}"
     for variable in (f"OTEL_EXPORTER_OTLP_METRICS_{name}", general):
@@ -225,17 +238,17 @@ def _said(environ: Mapping[str, str], name: str) -> tuple[str, str]:
     return general, ""
 
 
-def _compression(environ: Mapping[str, str], spoken: Protocol) -> Compression:
-    variable, text = _said(environ, "COMPRESSION")
-    for known in _COMPRESSIONS[spoken]:
+def _compression(environ: Mapping[str, str], chosen: Protocol) -> Compression:
+    variable, text = _variable(environ, "COMPRESSION")
+    for known in _COMPRESSIONS[chosen]:
         if (text.lower() or "gzip") == known:
             return known
-    msg = f"{variable} is {text!r}: set it to {' or '.join(_COMPRESSIONS[spoken])}, that is what {spoken} has"
+    msg = f"{variable} is {text!r}: set it to {' or '.join(_COMPRESSIONS[chosen])}, that is what {chosen} has"
     raise UsageError(msg)
 
 
 def _path(environ: Mapping[str, str], name: str) -> Path | None:
-    _, text = _said(environ, name)
+    _, text = _variable(environ, name)
     return Path(text) if text else None
 
 

@@ -17,7 +17,7 @@ from gua.core import metrics
 from gua.core.errors import DataError, UnavailableError, UsageError
 from gua.core.tick import Tick
 from gua.core.untrusted import object_in, objects_in
-from gua.otlp.decode import tick_of
+from gua.otlp.decode import make_tick
 
 _LONGEST_LINE: Final = 64 * 2**20
 _NO_RECORDED_VALUE: Final = 1
@@ -43,7 +43,7 @@ def ticks_of_lines(path: Path) -> Iterator[Tick]:
         for resource in objects_in(line.get("resourceMetrics")):
             for request in _requests(resource, where):
                 try:
-                    yield tick_of(request)
+                    yield make_tick(request)
                 except DataError as error:
                     msg = f"{where}: {error}: what came before it is imported, correct the line and import it again"
                     raise DataError(msg) from None
@@ -53,7 +53,7 @@ def _lines(path: Path, cut: list[str]) -> Iterator[tuple[str, Json]]:
     number = 0
     try:
         if not stat.S_ISREG(path.stat().st_mode):
-            msg = f"{path} is not a regular file: it is read twice, so write what the Collector tells to a file first"
+            msg = f"{path} is not a regular file: it is read twice, so write the Collector's output to a file first"
             raise UsageError(msg)
         with path.open("rb") as file:
             while raw := file.readline(_LONGEST_LINE):
@@ -97,7 +97,7 @@ def _scopes(resource: Json) -> list[Json]:
 
 
 def _requests(resource: Json, where: str) -> Iterator[ExportMetricsServiceRequest]:
-    """Yield one request per timestamp of a resource, reduced to what :func:`tick_of` reads."""
+    """Yield one request per timestamp of a resource, reduced to what :func:`make_tick` reads."""
     try:
         parsed = json_format.ParseDict(
             {"resource": resource.get("resource") or {}, "scopeMetrics": _scopes(resource)},

@@ -15,8 +15,7 @@ from google.rpc.status_pb2 import Status
 
 from gua.core.errors import DataError, GuaError, TransientError, UnavailableError, UsageError
 from gua.core.plaintext import safe
-from gua.otlp import answer
-from gua.otlp.answer import Acceptance
+from gua.otlp.answer import Acceptance, parse_acceptance
 from gua.otlp.endpoint import Settings
 
 USER_AGENT: Final = "gua"
@@ -59,14 +58,14 @@ class GrpcTransport:
 
         try:
             call = self._connected().unary_unary(_METHOD)
-            said: bytes = call(
+            response: bytes = call(
                 body, metadata=tuple(self._settings.headers.items()), timeout=self._settings.timeout_seconds
             )
         except RpcError as error:
             raise self._refusal(error) from error
         except ValueError as error:  # grpc raises it for a call on a channel that close() closed meanwhile
             raise self._stopped() from error
-        return answer.taken(said)
+        return parse_acceptance(response)
 
     def close(self) -> None:
         """Cancel the call in progress and close the channel."""
@@ -95,19 +94,18 @@ class GrpcTransport:
         if code in _RECONNECT:
             self._disconnect()
         details = safe(self._settings.without_secrets(str(error.details() or "")))
-        says = f"{self._settings.shown} answered {code} ({safe(details, _MAX_DETAILS)})"
+        refusal = f"{self._settings.shown} answered {code} ({safe(details, _MAX_DETAILS)})"
         hint = self._settings.hint
         if (
             code == "INVALID_ARGUMENT"
             or (code == "RESOURCE_EXHAUSTED" and _TOO_LARGE.search(details))
             or (code == "INTERNAL" and _UNREADABLE.search(details))
         ):
-            return DataError(says)
+            return DataError(refusal)
         if code in ("UNAUTHENTICATED", "PERMISSION_DENIED"):
-            msg = f"{says}: {self._settings.credentials_remedy}"
-            return UnavailableError(msg)
+            return UnavailableError(f"{refusal}: {self._settings.credentials_remedy}")
         if code in _SETTINGS:
-            return UnavailableError(f"{says}: check the address, an OTLP/gRPC receiver listens on port 4317{hint}")
+            return UnavailableError(f"{refusal}: check the address, an OTLP/gRPC receiver listens on port 4317{hint}")
         if code == "DEADLINE_EXCEEDED":
             msg = f"{self._settings.shown} did not answer within {self._settings.timeout_seconds:g} s"
             return TransientError(f"{msg}: it is slow or down{hint}", retry_after_seconds=_retry_after_seconds(error))
@@ -115,24 +113,15 @@ class GrpcTransport:
             return self._unavailable(error, details)
         # Includes RESOURCE_EXHAUSTED without RetryInfo, INTERNAL and UNKNOWN, which OTLP calls not retryable. They do
         # not mean that the ticks are at fault, and a tick that is not retried is lost.
-        return TransientError(f"{says}: try again later{hint}", retry_after_seconds=_retry_after_seconds(error))
+        return TransientError(f"{refusal}: try again later{hint}", retry_after_seconds=_retry_after_seconds(error))
 
     def _unavailable(self, error: Any, details: str) -> UnavailableError:  # noqa: ANN401 - as above
         shown, hint = self._settings.shown, self._settings.hint
         if self._settings.secure and _UNTRUSTED.search(details):
-            msg = (
-                f"{shown}: its certificate is not trusted ({_last(details)}): "
-                "set OTEL_EXPORTER_OTLP_CERTIFICATE to the certificate of its authority, or correct the host name"
-            )
-            return UnavailableError(msg)
-        if self._settings.secure and _CLIENT_CERTIFICATE.search(details):
-            msg = (
-                f"{shown} wants a client certificate ({_last(details)}): "
-                "set OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE and OTEL_EXPORTER_OTLP_CLIENT_KEY"
-            )
-            return UnavailableError(msg)
-        if self._settings.secure and _TLS.search(details):
-            return UnavailableError(f"{shown}: TLS failed ({_last(details)}): does it speak https?{hint}")
+            return self._settings.untrusted(_last(details))
+        needs_certificate = _CLIENT_CERTIFICATE.search(details) is not None
+        if self._settings.secure and (needs_certificate or _TLS.search(details)):
+            return self._settings.tls_failed(_last(details), client_certificate=needs_certificate)
         if _NOT_GRPC.search(details):
             msg = f"what {shown} answers is not gRPC: check the port{hint or self._settings.other_protocol}"
             return TransientError(msg)
@@ -150,24 +139,19 @@ def _opened(settings: Settings) -> Any:  # noqa: ANN401 - grpc is untyped
     # A local subchannel pool makes a new channel open a new connection.
     options = (("grpc.primary_user_agent", USER_AGENT), ("grpc.use_local_subchannel_pool", 1))
     compression = grpc.Compression.Gzip if settings.compression == "gzip" else grpc.Compression.NoCompression
-    if settings.secure:
-        return grpc.secure_channel(target, _credentials(settings), options=options, compression=compression)
-    return grpc.insecure_channel(target, options=options, compression=compression)
-
-
-def _credentials(settings: Settings) -> Any:  # noqa: ANN401 - grpc is untyped
-    import grpc  # noqa: PLC0415 - as above
-
+    if not settings.secure:
+        return grpc.insecure_channel(target, options=options, compression=compression)
     certificate = settings.client_certificate
     key = settings.client_key or certificate
     try:
-        return grpc.ssl_channel_credentials(
+        credentials = grpc.ssl_channel_credentials(
             root_certificates=settings.certificate.read_bytes() if settings.certificate else None,
             private_key=key.read_bytes() if key else None,
             certificate_chain=certificate.read_bytes() if certificate else None,
         )
     except OSError as error:
         raise UsageError(f"cannot read {error.filename} ({error.strerror}): it was there before, restore it") from None
+    return grpc.secure_channel(target, credentials, options=options, compression=compression)
 
 
 def _last(details: str) -> str:
@@ -177,18 +161,14 @@ def _last(details: str) -> str:
 
 def _retry_after_seconds(error: Any) -> float | None:  # noqa: ANN401 - as above
     """Return the delay [s] of the RetryInfo in the status details or in its own metadata key; ``None`` without one."""
-    trailing = dict(error.trailing_metadata() or ())
+    trailing, info = dict(error.trailing_metadata() or ()), RetryInfo()
     try:
         if beside := trailing.get("google.rpc.retryinfo-bin"):
-            return _delay_seconds(RetryInfo.FromString(beside))
-        for detail in Status.FromString(trailing.get("grpc-status-details-bin", b"")).details:
-            info = RetryInfo()
-            if detail.Unpack(info):
-                return _delay_seconds(info)
+            info.ParseFromString(beside)
+        else:
+            status = Status.FromString(trailing.get("grpc-status-details-bin", b""))
+            if not any(detail.Unpack(info) for detail in status.details):
+                return None
     except DecodeError:
         return None
-    return None
-
-
-def _delay_seconds(info: RetryInfo) -> float:
     return float(max(info.retry_delay.seconds + info.retry_delay.nanos / 1e9, 0.0))

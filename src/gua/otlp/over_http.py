@@ -27,8 +27,7 @@ from urllib3.util.ssl_ import create_urllib3_context
 
 from gua.core.errors import DataError, GuaError, TransientError, UnavailableError
 from gua.core.plaintext import safe
-from gua.otlp import answer
-from gua.otlp.answer import Acceptance
+from gua.otlp.answer import Acceptance, parse_acceptance, parse_reason, parse_retry_after
 from gua.otlp.endpoint import Settings
 
 USER_AGENT: Final = "gua"
@@ -153,20 +152,26 @@ class HttpTransport:
             response.close()
         status = response.status
         if HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES:
-            return answer.taken(body)
-        raise self._refusal(status, self._phrase(status, body), response.headers.get("Retry-After"))
+            return parse_acceptance(body)
+        reason = parse_reason(body, without=self._settings.without_secrets)
+        try:
+            phrase = f"({reason})" if reason else HTTPStatus(status).phrase
+        except ValueError:
+            phrase = "(unknown)"
+        raise self._refusal(status, phrase, response.headers.get("Retry-After"))
 
     def _refusal(self, status: int, phrase: str, retry_after: str | None) -> GuaError:
-        says = f"{self._settings.shown} answered {status} {phrase}"
+        refusal = f"{self._settings.shown} answered {status} {phrase}"
         if status in _RETRYABLE:
-            msg = f"{says}: it is overloaded or down, try again later"
-            return TransientError(msg, retry_after_seconds=answer.retry_after_seconds(retry_after))
+            msg = f"{refusal}: it is overloaded or down, try again later"
+            return TransientError(msg, retry_after_seconds=parse_retry_after(retry_after))
         if status in _REFUSED:
-            return DataError(says)
+            return DataError(refusal)
         if status in (401, 403, 407):
-            msg = f"{says}: {self._settings.credentials_remedy}"
-            return UnavailableError(msg)
-        msg = f"{says}: check the URL, an OTLP/HTTP receiver listens on port 4318 at /v1/metrics{self._settings.hint}"
+            return UnavailableError(f"{refusal}: {self._settings.credentials_remedy}")
+        msg = (
+            f"{refusal}: check the URL, an OTLP/HTTP receiver listens on port 4318 at /v1/metrics{self._settings.hint}"
+        )
         return UnavailableError(msg)
 
     def _unreachable(self, error: Exception) -> UnavailableError:
@@ -174,13 +179,11 @@ class HttpTransport:
         causes = [*_causes(error)]
         for cause in causes:
             if isinstance(cause, ssl.SSLCertVerificationError):
-                msg = (
-                    f"{shown}: its certificate is not trusted ({cause.verify_message}): "
-                    "set OTEL_EXPORTER_OTLP_CERTIFICATE to the certificate of its authority, or correct the host name"
-                )
-                return UnavailableError(msg)
+                return self._settings.untrusted(cause.verify_message)
             if isinstance(cause, ssl.SSLError) and not isinstance(cause, ssl.SSLEOFError):
-                return UnavailableError(_tls_failed(shown, str(cause.reason or cause), hint))
+                why = str(cause.reason or cause)
+                needs_certificate = "CERTIFICATE_REQUIRED" in why or "HANDSHAKE_FAILURE" in why
+                return self._settings.tls_failed(why, client_certificate=needs_certificate)
         if isinstance(error, ValueError) or (isinstance(error, OSError) and error.filename):
             return UnavailableError(
                 f"{shown} cannot be used ({self._one_line(error)}): check URL, proxy and certificates"
@@ -196,28 +199,9 @@ class HttpTransport:
         hint = (self._settings.client_hint if hung_up else "") + hint
         return TransientError(f"cannot reach {shown}{through} ({self._one_line(causes[-1])}): check that it runs{hint}")
 
-    def _phrase(self, status: int, body: bytes) -> str:
-        """Return the reason in an OTLP error body, else the status's standard phrase."""
-        said = answer.reason(body, without=self._settings.without_secrets)
-        if said:
-            return f"({said})"
-        try:
-            return HTTPStatus(status).phrase
-        except ValueError:
-            return "(unknown)"
-
     def _one_line(self, error: BaseException) -> str:
-        said = self._settings.without_secrets(str(getattr(error, "strerror", None) or error))
-        return safe(said, _MAX_REASON) or type(error).__name__
-
-
-def _tls_failed(shown: str, why: str, hint: str) -> str:
-    if "CERTIFICATE_REQUIRED" in why or "HANDSHAKE_FAILURE" in why:
-        return (
-            f"{shown} wants a client certificate ({why}): "
-            "set OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE and OTEL_EXPORTER_OTLP_CLIENT_KEY"
-        )
-    return f"{shown}: TLS failed ({why}): does it speak https?{hint}"
+        message = self._settings.without_secrets(str(getattr(error, "strerror", None) or error))
+        return safe(message, _MAX_REASON) or type(error).__name__
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:

@@ -38,26 +38,26 @@ def origin(  # noqa: PLR0913 - keyword-only; each value is known to the caller a
     Raises :class:`UsageError` if OTEL_RESOURCE_ATTRIBUTES is malformed or no host name is available.
     """
     here = source is Source.AGENT
-    given = {
+    configured = {
         key: value
         for key, value in parse_pairs("OTEL_RESOURCE_ATTRIBUTES", environ).items()
         if key not in _MEASURED and (here or not key.startswith(("host.", "k8s.")))
     }
     named = (environ.get("GUA_HOST_NAME") or environ.get("NODE_NAME") or host) if here else host
     kubernetes = {key: environ[name] for key, name in _KUBERNETES.items() if here and environ.get(name)}
-    host_name = given.pop("host.name", None) or named
+    host_name = configured.pop("host.name", None) or named
     if not host_name:
         raise UsageError("nothing names this host: set GUA_HOST_NAME")
-    service = given.pop("service.name", None)
+    service = configured.pop("service.name", None)
     return Origin(
         host=host_name,
         source=source,
         interval_ms=interval_ms,
-        host_id=given.pop("host.id", None) or host_id,
-        instance_id=given.pop("service.instance.id", None) or instance_id,
+        host_id=configured.pop("host.id", None) or host_id,
+        instance_id=configured.pop("service.instance.id", None) or instance_id,
         service_name=environ.get("OTEL_SERVICE_NAME") or service or "gua",
-        service_version=given.pop("service.version", None) or service_version,
-        attributes=tuple(sorted({**kubernetes, **given}.items())),
+        service_version=configured.pop("service.version", None) or service_version,
+        attributes=tuple(sorted({**kubernetes, **configured}.items())),
     )
 
 

@@ -6,13 +6,14 @@ import random
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Final, Protocol, TypeVar
 
 from gua.core.batches import in_batches
 from gua.core.errors import DataError, TransientError, UnavailableError
 from gua.core.ports import SpooledTick
 from gua.otlp.answer import Acceptance
-from gua.otlp.endpoint import Settings, check_files, read_settings
+from gua.otlp.endpoint import check_files, read_settings
 from gua.state.compression import decompress
 from gua.state.enrollment import Enrollment
 
@@ -34,7 +35,6 @@ class Transport(Protocol):
 
         Concatenated protobuf messages of one type are their merge: one request with all resources.
         """
-        ...
 
     def send(self, body: bytes) -> Acceptance:
         """Send once, within the timeout.
@@ -42,13 +42,12 @@ class Transport(Protocol):
         Raises TransientError for a temporary failure, DataError if the content is refused, and UnavailableError if
         every request would fail with these settings.
         """
-        ...
 
     def close(self) -> None:
         """Close the connections."""
-        ...
 
 
+@dataclass(eq=False)
 class OtlpEndpoint:
     """Client of an OTLP metrics endpoint; a :class:`~gua.core.ports.Landing`.
 
@@ -56,19 +55,14 @@ class OtlpEndpoint:
     ``shown`` is the address without secrets.
     """
 
-    def __init__(
-        self,
-        transport: Transport,
-        shown: str,
-        *,
-        patience_seconds: float = PATIENCE_SECONDS,
-        sleep: Callable[[float], object] | None = None,
-    ) -> None:
-        self._transport = transport
-        self.shown = shown
-        self._patience_seconds = patience_seconds
+    transport: Transport
+    shown: str
+    _: KW_ONLY
+    patience_seconds: float = PATIENCE_SECONDS
+    sleep: Callable[[float], object] | None = None
+
+    def __post_init__(self) -> None:
         self._closed = threading.Event()
-        self._sleep = sleep or self._closed.wait
         self._probed = False
         self.rejected_points = 0
         """Points that the endpoint reported as rejected in accepted requests ("partial success")."""
@@ -83,7 +77,7 @@ class OtlpEndpoint:
         """
         refused: list[SpooledTick] = []
         self._probed = False
-        for part in in_batches(batch, self._transport.max_request_bytes, lambda tick: tick.raw_length):
+        for part in in_batches(batch, self.transport.max_request_bytes, lambda tick: tick.raw_length):
             sound: list[SpooledTick] = []
             for tick in part:
                 try:
@@ -99,7 +93,7 @@ class OtlpEndpoint:
     def close(self) -> None:
         """Close the connection; from another thread, also abort the request in progress and the wait for a retry."""
         self._closed.set()
-        self._transport.close()
+        self.transport.close()
 
     def _send(self, ticks: Sequence[SpooledTick]) -> list[SpooledTick]:
         if not ticks:
@@ -126,16 +120,17 @@ class OtlpEndpoint:
             self._probed = True
 
     def _deliver(self, raws: Iterable[bytes]) -> None:
-        body = self._transport.pack(raws)
-        send_with_retry(lambda: self._attempt(body), patience_seconds=self._patience_seconds, sleep=self._sleep)
+        body = self.transport.pack(raws)
+        sleep = self.sleep or self._closed.wait
+        send_with_retry(lambda: self._attempt(body), patience_seconds=self.patience_seconds, sleep=sleep)
 
     def _attempt(self, body: bytes) -> None:
         if self._closed.is_set():
             raise UnavailableError(f"cannot reach {self.shown} (delivery was stopped)")
-        taken = self._transport.send(body)
-        self.rejected_points += taken.rejected_points
-        if taken.rejected_points or taken.reason:
-            self.rejected_reason = taken.reason
+        acceptance = self.transport.send(body)
+        self.rejected_points += acceptance.rejected_points
+        if acceptance.rejected_points or acceptance.reason:
+            self.rejected_reason = acceptance.reason
 
 
 def open_endpoint(
@@ -158,7 +153,17 @@ def open_endpoint(
     settings = read_settings(url, environ, enrollment)
     if settings.secure:
         check_files(settings)
-    return OtlpEndpoint(_transport(settings), settings.shown, patience_seconds=patience_seconds, sleep=sleep)
+    # Imports only the protocol in use: each takes 15 to 25 MB.
+    transport: Transport
+    if settings.protocol == "grpc":
+        from gua.otlp.over_grpc import GrpcTransport  # noqa: PLC0415 - see above
+
+        transport = GrpcTransport(settings)
+    else:
+        from gua.otlp.over_http import HttpTransport  # noqa: PLC0415 - see above
+
+        transport = HttpTransport(settings)
+    return OtlpEndpoint(transport, settings.shown, patience_seconds=patience_seconds, sleep=sleep)
 
 
 def send_with_retry(
@@ -188,14 +193,3 @@ def send_with_retry(
                 raise
             sleep(wait)
             bound = min(bound * 2, _LONGEST_SECONDS)
-
-
-def _transport(settings: Settings) -> Transport:
-    # Imports only the protocol in use: each takes 15 to 25 MB.
-    if settings.protocol == "grpc":
-        from gua.otlp.over_grpc import GrpcTransport  # noqa: PLC0415 - see above
-
-        return GrpcTransport(settings)
-    from gua.otlp.over_http import HttpTransport  # noqa: PLC0415 - see above
-
-    return HttpTransport(settings)

@@ -34,18 +34,18 @@ def stored_boot_time_ms(procfs: ProcFs, path: Path) -> int | None:
     boot_id = procfs.boot_id()
     if boot_id is None:
         return procfs.boot_time_ms()
-    kept = _kept(path, boot_id)
-    if kept is not None:
-        return kept
+    stored_ms = _stored_ms(path, boot_id)
+    if stored_ms is not None:
+        return stored_ms
     boot_time_ms = procfs.boot_time_ms()
     if boot_time_ms is not None:
         # Without the file, processes lose their identity across agent starts after a clock step. Ticks go on.
         with contextlib.suppress(OSError):
-            _keep(path, boot_id, boot_time_ms)
+            _store(path, boot_id, boot_time_ms)
     return boot_time_ms
 
 
-def _kept(path: Path, boot_id: str) -> int | None:
+def _stored_ms(path: Path, boot_id: str) -> int | None:
     try:
         # Does not follow a link and does not wait for the writer of a pipe.
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -59,7 +59,7 @@ def _kept(path: Path, boot_id: str) -> int | None:
     return boot_time_ms if type(boot_time_ms) is int else None
 
 
-def _keep(path: Path, boot_id: str, boot_time_ms: int) -> None:
+def _store(path: Path, boot_id: str, boot_time_ms: int) -> None:
     temporary = path.with_name(f"{path.name}.{os.getpid()}")
     try:
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

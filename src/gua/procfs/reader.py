@@ -119,13 +119,6 @@ def parse_root_mount(text: str) -> tuple[str, str] | None:
     return None if fields is None else (fields[2], fields[3])
 
 
-def parse_hidepid(text: str) -> str | None:
-    """Return the ``hidepid`` option of the procfs at ``/proc`` in a ``mountinfo``, ``None`` if it hides no process."""
-    fields = _mount(text, "/proc") or [""]
-    hidden = dict(option.partition("=")[::2] for option in fields[-1].split(",")).get("hidepid")
-    return None if hidden in {None, "0", "off"} else hidden
-
-
 def _mount(text: str, path: str) -> list[str] | None:
     """Return the fields of the last ``mountinfo`` line for a path: the topmost mount; ``None`` without one."""
     lines = [line.split(" ") for line in text.splitlines()]
@@ -235,7 +228,9 @@ class ProcFs:
 
     def hidepid(self) -> str | None:
         """Return the procfs's ``hidepid`` mode for other users' processes, ``None`` if it hides none."""
-        return parse_hidepid(self._text("self/mountinfo") or "")
+        fields = _mount(self._text("self/mountinfo") or "", "/proc") or [""]
+        hidden = dict(option.partition("=")[::2] for option in fields[-1].split(",")).get("hidepid")
+        return None if hidden in {None, "0", "off"} else hidden
 
     def is_there(self) -> bool:
         """Return whether the root has a readable procfs."""

@@ -13,7 +13,7 @@ from gua.core.errors import UsageError
 from gua.core.parameters import BOUNDS
 from gua.core.ports import ViewReader
 from gua.core.untrusted import is_word_of
-from gua.core.view import Count, StateName, ValueKind, View
+from gua.core.view import Count, StateName, View
 from gua.report import fleet
 from gua.report.filters import Selection
 from gua.report.hours import Hour, choose_hours, read_of
@@ -66,7 +66,7 @@ class OlderRow(NamedTuple):
 
     host: str
     gpu: str
-    theirs: Annotated[str, ValueKind(is_word_of(*ALL_THEIRS))]
+    theirs: Annotated[str, is_word_of(*ALL_THEIRS)]
     ours: StateName
     why: str
     card_ticks: Count

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Annotated, Final
 
 from gua.core.untrusted import is_word_of
-from gua.core.view import ValueKind
 from gua.core.words import Use
 from gua.report.costs import Cost, cost_json
 from gua.report.kit.fields import Cell, Json, Unit, hours, ratio
@@ -17,7 +16,7 @@ PROMISED: Final = (Use.USED, Use.HELD, Use.USED_BY_OTHERS, Use.EMPTY, Use.UNKNOW
 """The uses that allocated time can have."""
 UNUSED: Final = (Use.HELD, Use.USED_BY_OTHERS, Use.EMPTY)
 """The uses of allocated time in which the owner did not use the card."""
-UseName = Annotated[str, ValueKind(is_word_of(*Use))]
+UseName = Annotated[str, is_word_of(*Use)]
 Uses = Mapping[Use, float]
 """GPU time [ms] by use; a missing use counts as 0."""
 CostsByUse = Mapping[Use, Cost]

@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
+from operator import attrgetter
 from pathlib import Path
 from typing import Final
 
@@ -26,8 +27,8 @@ from gua.reservations.model import (
     Refused,
     Requested,
     Reservation,
+    Reserved,
     Surroundings,
-    Taken,
     Waiting,
     Wish,
     as_json,
@@ -36,10 +37,10 @@ from gua.reservations.model import (
 )
 from gua.reservations.watch import TRY_SECONDS, Held, Watch
 
-_WORTH_TELLING: Final = frozenset({Ending.IDLE, Ending.ORPHANED})
+_LOGGED_ENDINGS: Final = frozenset({Ending.IDLE, Ending.ORPHANED})
 _RACE_SECONDS: Final = 1.0
 _STEP_MS: Final = 2_000
-_KEPT_MS: Final = 90 * 24 * 3600 * 1000
+_RETAINED_MS: Final = 90 * 24 * 3600 * 1000
 
 
 class Desk:
@@ -76,9 +77,10 @@ class Desk:
             raise UnavailableError(msg) from None
         self._ledger = Ledger(self._folder / "reservations.db")
         if self._ledger.set_aside is not None:
-            self._host.tell(f"the reservations were damaged and lie at {self._ledger.set_aside}; those that live go on")
-        self._find_by_their_locks()
-        self._ledger.forget_before(self._host.wall_ms() - _KEPT_MS)
+            aside = self._ledger.set_aside
+            self._host.log(f"the reservations file was damaged and is now {aside}; running commands keep their cards")
+        self._restore_from_locks()
+        self._ledger.forget_before(self._host.wall_ms() - _RETAINED_MS)
         for reservation in self._ledger.open_ones():
             held = self._hold(reservation)
             if not reservation.handed_over:
@@ -138,7 +140,7 @@ class Desk:
                 try:
                     self._end(identifier, Ending.IDLE)
                 except GuaError as error:
-                    self._host.tell(f"a reservation that is not used could not be ended: {error}")
+                    self._host.log(f"a reservation that is not used could not be ended: {error}")
 
     def since(self, since_ms: int) -> list[Reservation]:
         """Return the ended reservations that lasted past a time (Unix ms), and all open ones."""
@@ -183,7 +185,7 @@ class Desk:
         """Store the place of a request that has to wait, so that it survives a restart of the agent."""
         with self._changed:
             self.was_used = True  # waiting time counts even before the first grant
-            self._queue.keep(request.place)
+            self._queue.store(request.place)
 
     def leave(self, place: str) -> None:
         """Remove a place from the queue, if it exists. While closing, it is retained for the next agent."""
@@ -225,7 +227,7 @@ class Desk:
                 if self.closing or self._queue.position(place) != 0:
                     raise UnavailableError("the agent is stopping")
                 chosen = choose(
-                    request.wish, candidates, self._taken(), last_cards=last_cards, accept_unknown=accept_unknown
+                    request.wish, candidates, self._reserved(), last_cards=last_cards, accept_unknown=accept_unknown
                 )
                 if isinstance(chosen, Refused):
                     if chosen.never is not None:
@@ -262,7 +264,10 @@ class Desk:
         delivered now.
         """
         with self._changed:
-            held = next((held for held in self._held.values() if _is_for(held.reservation, request)), None)
+            # The same place, user, container and process.
+            identity = attrgetter("place", "uid", "container", "pid", "start_ticks")
+            same = (held for held in self._held.values() if identity(held.reservation) == identity(request))
+            held = next(same, None)
             if held is None or (held.path is not None and lifeline.is_held(held.path)):
                 return None
             try:
@@ -302,14 +307,16 @@ class Desk:
         self._watch.stir()
         return held.reservation
 
-    def _taken(self) -> Taken:
-        taken: dict[str, str] = {}
+    def _reserved(self) -> Reserved:
+        cards: dict[str, str] = {}
         owners: dict[str, set[str]] = {}
         for held in self._held.values():
-            taken |= dict.fromkeys(held.reservation.cards, f"reserved by {held.reservation.owner}")
+            cards |= dict.fromkeys(held.reservation.cards, f"reserved by {held.reservation.owner}")
             for parent in held.reservation.parents:
                 owners.setdefault(parent, set()).add(held.reservation.owner)
-        return Taken(taken, {gpu: f"in part reserved by {', '.join(sorted(names))}" for gpu, names in owners.items()})
+        return Reserved(
+            cards, {gpu: f"in part reserved by {', '.join(sorted(names))}" for gpu, names in owners.items()}
+        )
 
     def _by_the_clock(self, held: Held) -> Reservation:
         """Return the reservation with its end on the current wall clock, which may have been set since the grant."""
@@ -322,9 +329,9 @@ class Desk:
     def _grant(self, request: CardRequest, cards: tuple[str, ...], candidates: Sequence[Candidate]) -> Granted:
         now_ms = self._host.wall_ms()
         known = {each.uuid: each for each in candidates}
-        asked = {each.name: getattr(request, each.name) for each in fields(Requested)}
+        requested = {each.name: getattr(request, each.name) for each in fields(Requested)}
         reservation = Reservation(
-            **(asked | {"asked_ms": min(request.asked_ms, now_ms)}),
+            **(requested | {"asked_ms": min(request.asked_ms, now_ms)}),
             id=secrets.token_hex(6),
             cards=cards,
             since_ms=now_ms,
@@ -341,7 +348,7 @@ class Desk:
                 os.close(descriptor)
                 lifeline.remove(self._lock_path(reservation.id))
             if isinstance(error, TakenError):
-                raise UnavailableError("a card was given to somebody else at the same moment: ask again") from None
+                raise UnavailableError("a card was granted to another request at the same time: try again") from None
             raise
         self._queue.granted(request.place)
         self._hold(reservation).race_at = time.monotonic() + _RACE_SECONDS
@@ -375,12 +382,12 @@ class Desk:
             held.path = self._lock_path(reservation.id)
             if reservation.pid is not None and reservation.start_ticks is not None:
                 with contextlib.suppress(OSError):
-                    held.leader = lifeline.pidfd_of(reservation.pid, reservation.start_ticks, self._host.start_ticks)
+                    held.leader = lifeline.open_pidfd(reservation.pid, reservation.start_ticks, self._host.start_ticks)
         self._held[reservation.id] = held
         self.was_used = True
         return held
 
-    def _find_by_their_locks(self) -> None:
+    def _restore_from_locks(self) -> None:
         """Restore reservations of running commands that a damaged or removed ledger lacks, from their lock files."""
         for path in sorted((self._folder / "locks").iterdir()):
             if self._ledger.knows(path.name):
@@ -389,9 +396,9 @@ class Desk:
                 if not lifeline.is_held(path):
                     path.unlink()
                     continue
-                found = read_reservation(path.read_text(encoding="ascii"))
-                self._ledger.grant(found)
-                self._host.tell(f"the reservation {path.name} of {found.owner} was found again by its command's lock")
+                restored = read_reservation(path.read_text(encoding="ascii"))
+                self._ledger.grant(restored)
+                self._host.log(f"the reservation {path.name} of {restored.owner} was restored by its command's lock")
 
     def _end(self, identifier: str, ending: Ending, *, by: str | None = None) -> Reservation | None:
         with self._changed:
@@ -404,9 +411,9 @@ class Desk:
             self._ledger.write(ended)
             del self._held[identifier]
             self._forgiven.pop(identifier, None)
-            if ending in _WORTH_TELLING or by not in {None, reservation.owner}:
+            if ending in _LOGGED_ENDINGS or by not in {None, reservation.owner}:
                 why = f"{ending.value} by {by}" if by is not None else ending.value
-                self._host.tell(
+                self._host.log(
                     f"reservation {identifier} of {reservation.owner} ({', '.join(reservation.cards)}) ended: {why}"
                 )
             if held.path is not None:
@@ -415,10 +422,3 @@ class Desk:
             self._watch.stir()
             self._last_ends |= dict.fromkeys(reservation.cards, ended_ms)
             return ended
-
-
-def _is_for(reservation: Reservation, request: CardRequest) -> bool:
-    """Return whether the reservation was granted for this request: same place, user, container and process."""
-    asked = (request.place, request.uid, request.container, request.pid, request.start_ticks)
-    granted = (reservation.place, reservation.uid, reservation.container, reservation.pid, reservation.start_ticks)
-    return asked == granted

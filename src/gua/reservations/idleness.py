@@ -42,9 +42,8 @@ class IdleReservations:
     or allocation, both Unix ms. Both are replaced, never changed, so other threads may read them.
     """
 
-    def __init__(self, source: str, rules: Rules = _RULES) -> None:
+    def __init__(self, source: str) -> None:
         self._source = source
-        self._rules = rules
         self._streaks: dict[str, IdleStreak] = {}
         self._held: dict[str, IdleStreak] = {}
         self.cards: Mapping[str, int] = {}
@@ -57,7 +56,7 @@ class IdleReservations:
         held: dict[str, IdleStreak] = {}
         used: dict[str, int] = {}
         for card in tick.cards:
-            state = classify(card_facts(card), self._rules).state
+            state = classify(card_facts(card), _RULES).state
             if state in _USED:
                 used[card.uuid] = tick.ts_ms
             elif card.allocations:  # their time ends with the tick or within it

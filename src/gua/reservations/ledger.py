@@ -63,7 +63,11 @@ class Ledger:
         try:
             self._connection = _opened(path)
         except sqlite3.DatabaseError as error:
-            if isinstance(error, sqlite3.OperationalError) and not _is_damage(error):
+            code = getattr(error, "sqlite_errorcode", None)
+            if isinstance(error, sqlite3.OperationalError) and code not in {
+                sqlite3.SQLITE_CORRUPT,
+                sqlite3.SQLITE_NOTADB,
+            }:
                 raise UnavailableError(_cannot(path, error)) from None
             self.set_aside = _put_aside(path)
             try:
@@ -116,14 +120,13 @@ class Ledger:
         """Return the reservations that are open or ended after a time (Unix ms), oldest first."""
         return self._read("WHERE ended_ms IS NULL OR ended_ms > ? ORDER BY since_ms, id", since_ms)
 
-    def last_cards(self, uid: int, most: int = 64) -> list[str]:
-        """Return the UUIDs of the cards of a user's ``most`` newest reservations, newest first, each card once."""
+    def last_cards(self, uid: int) -> list[str]:
+        """Return the UUIDs of the cards of a user's 64 newest reservations, newest first, each card once."""
         rows = self._all(
             "SELECT card, max(since_ms) AS newest FROM cards"
-            " JOIN (SELECT id, since_ms FROM reservations WHERE uid = ? ORDER BY since_ms DESC LIMIT ?)"
+            " JOIN (SELECT id, since_ms FROM reservations WHERE uid = ? ORDER BY since_ms DESC LIMIT 64)"
             " ON id = reservation GROUP BY card ORDER BY newest DESC, card",
             uid,
-            most,
         )
         return [str(card) for card, _ in rows]
 
@@ -240,10 +243,6 @@ def _refuse_unless(fine: bool, why: str) -> None:  # noqa: FBT001 - the asserted
         raise sqlite3.DatabaseError(why)
 
 
-def _is_damage(error: sqlite3.Error) -> bool:
-    return getattr(error, "sqlite_errorcode", None) in {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
-
-
 def _put_aside(path: Path) -> Path:
     aside = path.with_name(f"{path.name}.damaged-{datetime.now(UTC):%Y%m%dT%H%M%SZ}")
     try:
@@ -289,9 +288,9 @@ class WaitMeter:
     def take(self) -> QueueWaits:
         """Return the waits since the last call and reset them: the sum over requests, and the time with any [ms]."""
         self.note(self._waiting)
-        taken = QueueWaits(waiting=self._waiting, wait_ms=self._wait_ms, waited_ms=self._waited_ms)
+        waits = QueueWaits(waiting=self._waiting, wait_ms=self._wait_ms, waited_ms=self._waited_ms)
         self._wait_ms = self._waited_ms = 0
-        return taken
+        return waits
 
 
 class Queue:
@@ -305,12 +304,12 @@ class Queue:
         self._ledger = ledger
         self._host = host
         self._waits = WaitMeter(host.boot_ms)
-        self._turn = self._kept_to = 0
+        self._turn = self._stored_to = 0
         self.requests: list[CardRequest] = []
         for request in ledger.queue():
             if host.is_running(request):
                 self.requests.append(request)
-                self._turn = self._kept_to = request.turn
+                self._turn = self._stored_to = request.turn
             else:
                 ledger.dequeue(request.place)
         now_ms = host.boot_ms()
@@ -346,16 +345,16 @@ class Queue:
         known = (each for each in self.requests if (each.place, each.uid) == (place, uid) and place in self._absent)
         return next((each.wish for each in known), None)
 
-    def keep(self, place: str) -> None:
+    def store(self, place: str) -> None:
         """Store a place, and all unstored ones before it, so that they survive a restart of the agent.
 
         The first request may be reading the cards and not be stored yet. If the agent is killed then, later requests
         must not overtake it.
         """
         turn = next((waiting.turn for waiting in self.requests if waiting.place == place), 0)
-        if turn > self._kept_to:
-            self._ledger.enqueue(waiting for waiting in self.requests if self._kept_to < waiting.turn <= turn)
-            self._kept_to = turn
+        if turn > self._stored_to:
+            self._ledger.enqueue(waiting for waiting in self.requests if self._stored_to < waiting.turn <= turn)
+            self._stored_to = turn
 
     def leave(self, place: str) -> None:
         """Remove a place from the queue, if it exists. Errors of the ledger are ignored."""

@@ -58,7 +58,7 @@ def remove(path: Path) -> None:
         path.unlink()
 
 
-def pidfd_of_peer(
+def open_peer_pidfd(
     connection: socket.socket, pid: int, start_ticks: Callable[[int], int | None]
 ) -> tuple[int, int] | None:
     """Return a pidfd of the peer process and its start in kernel ticks; ``None`` if it has ended.
@@ -67,11 +67,11 @@ def pidfd_of_peer(
     pid was not reused. Raises OSError if no pidfd can be opened.
     """
     begun = start_ticks(pid)
-    handle = None if begun is None else pidfd_of(pid, begun, start_ticks, connection)
+    handle = None if begun is None else open_pidfd(pid, begun, start_ticks, connection)
     return None if handle is None or begun is None else (handle, begun)
 
 
-def pidfd_of(
+def open_pidfd(
     pid: int, begun: int, start_ticks: Callable[[int], int | None], peer: socket.socket | None = None
 ) -> int | None:
     """Return a pidfd of the process with this pid and start [kernel ticks], ``None`` if it ended. Raises OSError."""

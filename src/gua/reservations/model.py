@@ -111,17 +111,17 @@ def as_json(record: Requested) -> str:
 
 def read_reservation(text: str) -> Reservation:
     """Return the reservation in a JSON text. Raises ValueError, TypeError or KeyError for anything else."""
-    said = json.loads(text)
-    ending = None if said["ending"] is None else Ending(said["ending"])
-    lists = {name: tuple(said[name]) for name in ("cards", "parents")}
-    return Reservation(**{**said, **lists, "kind": Kind(said["kind"]), "ending": ending})
+    record = json.loads(text)
+    ending = None if record["ending"] is None else Ending(record["ending"])
+    lists = {name: tuple(record[name]) for name in ("cards", "parents")}
+    return Reservation(**{**record, **lists, "kind": Kind(record["kind"]), "ending": ending})
 
 
 def read_request(text: str) -> CardRequest:
     """Return the request in a JSON text. Raises ValueError, TypeError or KeyError for anything else."""
-    said = json.loads(text)
-    wish = Wish(count=said["wish"]["count"], cards=tuple(said["wish"]["cards"]))
-    return CardRequest(**{**said, "kind": Kind(said["kind"]), "wish": wish})
+    record = json.loads(text)
+    wish = Wish(count=record["wish"]["count"], cards=tuple(record["wish"]["cards"]))
+    return CardRequest(**{**record, "kind": Kind(record["kind"]), "wish": wish})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -173,7 +173,7 @@ class Waiting:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Surroundings:
-    """Access of the ``Desk`` to its host; ``tell`` writes a message to the log.
+    """Access of the ``Desk`` to its host; ``log`` writes a message to the log.
 
     ``probe`` reads the current cards from the driver, and raises UnavailableError if it cannot. ``start_ticks`` returns
     the start of a process in kernel ticks, ``None`` if it does not run. ``boot_seconds`` is CLOCK_BOOTTIME of the boot
@@ -185,18 +185,18 @@ class Surroundings:
     wall_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000
     boot_seconds: Callable[[], float] = lambda: time.clock_gettime(time.CLOCK_BOOTTIME)
     boot_id: str | None = None
-    tell: Callable[[str], None] = lambda _: None
+    log: Callable[[str], None] = lambda _: None
 
     def boot_ms(self) -> int:
         """Return the time on the boot clock [ms]."""
         return round(self.boot_seconds() * 1000)
 
-    def is_running(self, asker: Requested) -> bool:
+    def is_running(self, requester: Requested) -> bool:
         """Return whether the requesting process still runs; always true for a request without a pid."""
-        return asker.pid is None or self.start_ticks(asker.pid) == asker.start_ticks
+        return requester.pid is None or self.start_ticks(requester.pid) == requester.start_ticks
 
 
-class Taken(NamedTuple):
+class Reserved(NamedTuple):
     """Holders in words: ``cards`` by UUID of a reserved card, ``in_part`` by UUID of a GPU with a reserved instance."""
 
     cards: Mapping[str, str]
@@ -218,7 +218,7 @@ class Refused:
 def choose(
     wish: Wish,
     candidates: Sequence[Candidate],
-    taken: Taken,
+    reserved: Reserved,
     *,
     last_cards: Sequence[str] = (),
     accept_unknown: bool = False,
@@ -231,7 +231,7 @@ def choose(
     """
     known = {candidate.uuid: candidate for candidate in candidates}
     reasons = {
-        each.uuid: reason for each in candidates if (reason := _reason(each, taken, accept_unknown=accept_unknown))
+        each.uuid: reason for each in candidates if (reason := _reason(each, reserved, accept_unknown=accept_unknown))
     }
     if wish.cards:
         absent = [uuid for uuid in wish.cards if uuid not in known]
@@ -257,17 +257,17 @@ def choose(
         of_model = by_model.setdefault(each.model, [])
         of_model.append(each)
         if len(of_model) == wish.size:
-            return tuple(given.uuid for given in sorted(of_model, key=lambda given: given.index))
+            return tuple(card.uuid for card in sorted(of_model, key=lambda card: card.index))
     most = max((len(of_model) for of_model in by_model.values()), default=0)
     return Refused(missing=wish.size - most, reasons=reasons)
 
 
-def _reason(card: Candidate, taken: Taken, *, accept_unknown: bool) -> str | None:
+def _reason(card: Candidate, reserved: Reserved, *, accept_unknown: bool) -> str | None:
     for uuid in (card.uuid, card.parent):
-        if uuid is not None and uuid in taken.cards:
-            return taken.cards[uuid]
-    if card.uuid in taken.in_part and card.whole:
-        return taken.in_part[card.uuid]
+        if uuid is not None and uuid in reserved.cards:
+            return reserved.cards[uuid]
+    if card.uuid in reserved.in_part and card.whole:
+        return reserved.in_part[card.uuid]
     if card.refusal is not None and not (accept_unknown and card.may_be_accepted):
         return card.refusal
     return None

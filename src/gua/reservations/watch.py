@@ -9,7 +9,7 @@ import select
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -44,6 +44,7 @@ class Held:
     raced: str | None = None
 
 
+@dataclass(eq=False)
 class Watch:
     """Watches the open reservations in ``held``, by id; ``held`` is changed only under ``lock``.
 
@@ -51,22 +52,15 @@ class Watch:
     when the others expire, on the monotonic clock [s].
     """
 
-    def __init__(  # noqa: PLR0913 - state and callbacks
-        self,
-        held: dict[str, Held],
-        host: Surroundings,
-        *,
-        lock: threading.Condition,
-        end: Callable[[str, Ending], object],
-        write: Callable[[Reservation], None],
-        look_at_queue: Callable[[float], Sequence[float]],
-    ) -> None:
-        self._held = held
-        self._host = host
-        self._lock = lock
-        self._end = end
-        self._write = write
-        self._look_at_queue = look_at_queue
+    held: dict[str, Held]
+    host: Surroundings
+    _: KW_ONLY
+    lock: threading.Condition
+    end: Callable[[str, Ending], object]
+    write: Callable[[Reservation], None]
+    look_at_queue: Callable[[float], Sequence[float]]
+
+    def __post_init__(self) -> None:
         self._is_stopping = False
         self._leaders: set[int] = set()
         self._woken, self._wake = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
@@ -81,9 +75,9 @@ class Watch:
         self._is_stopping = True
         self.stir()
         self._thread.join(timeout=5)
-        with self._lock:
+        with self.lock:
             self._forget_leaders()
-            self._held.clear()
+            self.held.clear()
             self._forget_leaders()
         os.close(self._woken)
         os.close(self._wake)
@@ -105,14 +99,14 @@ class Watch:
                     with contextlib.suppress(OSError):
                         os.read(self._woken, 4096)
                 else:
-                    with self._lock:
+                    with self.lock:
                         leaders[descriptor].leader = None
                         leaders[descriptor].last_there = time.monotonic()
 
     def _forget_leaders(self) -> dict[int, Held]:
         """Close the pidfds of ended leaders and ended reservations; return the others' reservations by pidfd."""
-        with self._lock:
-            leaders = {held.leader: held for held in self._held.values() if held.leader is not None}
+        with self.lock:
+            leaders = {held.leader: held for held in self.held.values() if held.leader is not None}
             for gone in self._leaders - leaders.keys():
                 os.close(gone)
             self._leaders = set(leaders)
@@ -121,22 +115,22 @@ class Watch:
     def _look(self) -> float:
         """End reservations that are over, and return the time until the next check [s]."""
         self._look_at_cards()
-        now, boot_now = time.monotonic(), self._host.boot_seconds()
-        with self._lock:
-            waits = [until - now for until in self._look_at_queue(now)]
-            for held in list(self._held.values()):
+        now, boot_now = time.monotonic(), self.host.boot_seconds()
+        with self.lock:
+            waits = [until - now for until in self.look_at_queue(now)]
+            for held in list(self.held.values()):
                 try:
                     ending = self._over(held, now, boot_now)
                     if ending is not None:
-                        self._end(held.reservation.id, ending)
+                        self.end(held.reservation.id, ending)
                 except (GuaError, OSError) as error:
-                    self._host.tell(f"a reservation could not be looked at: {error}")
+                    self.host.log(f"a reservation could not be checked: {error}")
                     continue
                 if ending is None and held.due is not None:
                     waits.append(held.due - boot_now)
                 if held.race_at is not None:
                     waits.append(held.race_at - now)
-            left_alone = any(held.path is not None and held.leader is None for held in self._held.values())
+            left_alone = any(held.path is not None and held.leader is None for held in self.held.values())
         return max(0.0, min([*waits, _LOOK_SECONDS if left_alone else TRY_SECONDS]))
 
     def _look_at_cards(self) -> None:
@@ -145,21 +139,21 @@ class Watch:
         Processes that closed every descriptor hold no lock, so only the driver knows them.
         """
         now = time.monotonic()
-        with self._lock:
+        with self.lock:
             left = [
                 held
-                for held in self._held.values()
+                for held in self.held.values()
                 if held.path is not None and held.leader is None and held.look_again <= now
             ]
-            fresh = [held for held in self._held.values() if held.race_at is not None and held.race_at <= now]
+            fresh = [held for held in self.held.values() if held.race_at is not None and held.race_at <= now]
         if not left and not fresh:
             return
         try:
-            cards = {candidate.uuid: candidate for candidate in self._host.probe()}
+            cards = {candidate.uuid: candidate for candidate in self.host.probe()}
         except GuaError as error:
-            self._host.tell(f"the cards could not be looked at for a command that ended or began: {error}")
+            self.host.log(f"the cards could not be checked for a command that ended or began: {error}")
             cards = None
-        with self._lock:
+        with self.lock:
             for held in left:
                 held.look_again = now + TRY_SECONDS
                 # Unknown counts as used: a card must not be granted twice.
@@ -171,15 +165,15 @@ class Watch:
             for held in fresh:
                 held.race_at = None
                 if cards is not None:
-                    self._tell_race(held, [cards[card] for card in held.reservation.cards if card in cards])
+                    self._log_race(held, [cards[card] for card in held.reservation.cards if card in cards])
 
-    def _tell_race(self, held: Held, cards: Sequence[Candidate]) -> None:
+    def _log_race(self, held: Held, cards: Sequence[Candidate]) -> None:
         """Log who else was on a card one second after its grant. The reservation stays, and no process is killed."""
         mine = held.reservation
         others = [each for each in cards if each.held_by and not (_is_on(mine, each) and len(each.uids) == 1)]
-        if others and self._held.get(mine.id) is held:
+        if others and self.held.get(mine.id) is held:
             held.raced = "; ".join(f"GPU {each.index}: {each.held_by}" for each in others)
-            self._host.tell(f"a second after {mine.owner} was given cards, others were on them, too: {held.raced}")
+            self.host.log(f"a second after {mine.owner} was given cards, others were on them, too: {held.raced}")
 
     def _over(self, held: Held, now: float, boot_now: float) -> Ending | None:
         """Return why a reservation is over, else ``None``; ``now`` is monotonic, ``boot_now`` boot clock, both [s]."""
@@ -197,7 +191,7 @@ class Watch:
     def _is_unclaimed(self, held: Held, is_time_over: bool) -> bool:  # noqa: FBT001 - single call, above
         """Return whether a killed agent's grant was never received; mark it as handed over if its command runs."""
         if held.path is None or not lifeline.is_held(held.path):
-            is_running = self._host.is_running(held.reservation)
+            is_running = self.host.is_running(held.reservation)
             if is_running and not is_time_over:
                 return False
             # A client without the grant retries or ends. A running leader is the command, with all descriptors closed.
@@ -206,7 +200,7 @@ class Watch:
         held.reservation = replace(held.reservation, handed_over=True)
         held.claim_until = None
         with contextlib.suppress(GuaError):  # on a full disk the next agent repeats this check
-            self._write(held.reservation)
+            self.write(held.reservation)
         return False
 
 

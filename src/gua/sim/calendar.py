@@ -46,11 +46,9 @@ class Stretch:
     def changes_ms(self, ts_ms: int) -> int:
         """Return the last time [Unix ms] up to which being inside or outside stays as at ``ts_ms``."""
         begun_ms = self.begun_ms(ts_ms)
-        return self.ended_ms(ts_ms) + self._pause_ms - 1 if begun_ms is None else begun_ms + self.length_ms - 1
-
-    @property
-    def _pause_ms(self) -> int:
-        return WEEK_MS - self.length_ms
+        if begun_ms is None:
+            return self.ended_ms(ts_ms) + WEEK_MS - self.length_ms - 1
+        return begun_ms + self.length_ms - 1
 
     @property
     def length_ms(self) -> int:

@@ -9,9 +9,9 @@ from random import Random
 from typing import Any, Final, TypeAlias
 from uuid import UUID
 
-from gua.core.allocation import CardTick, Promise
+from gua.core.allocation import CardAllocations, CardTick
 from gua.core.attribution import split_gpu_time
-from gua.core.idleness import ACTIVE_FROM, is_told
+from gua.core.idleness import ACTIVE_FROM, counts_as_idle
 from gua.core.tick import CardReading, ReadError
 from gua.core.words import HEAT, IDLENESS, POWER_CAP, Mig, ProcessList
 from gua.sim.calendar import TickSpan
@@ -57,7 +57,7 @@ class CardSlot:
     pci: str
 
 
-def slot_of(seed: int, index: int) -> CardSlot:
+def card_slot(seed: int, index: int) -> CardSlot:
     """Return the card at ``index`` of the simulated host; equal for equal seeds."""
     rng = Random(f"{seed}:card:{index}")  # noqa: S311 - a simulation, not a secret
     uuid = f"GPU-{UUID(int=rng.getrandbits(128), version=4)}"
@@ -97,7 +97,7 @@ class Heat:
 
 
 Simulated: TypeAlias = "WholeCard | PartitionedCard"
-Promised = Callable[[CardTick], Promise]
+Match = Callable[[CardTick], CardAllocations]
 """Function that returns the allocations of a card's tick."""
 
 
@@ -112,15 +112,15 @@ class WholeCard:
         self._heat = Heat(rng)
         self._is_lost = False
 
-    def read(self, span: TickSpan, errors: list[ReadError], promised: Promised) -> Sequence[CardReading]:
+    def read(self, span: TickSpan, errors: list[ReadError], match: Match) -> Sequence[CardReading]:
         """Return the card's reading, a failed one while it is lost; append failed calls to ``errors``."""
         use = self._habit(span.ts_ms)
         if use.lost:
             self._heat.lose()
             errors.append(ReadError(call="nvmlDeviceGetHandleByIndex", code="GPU_IS_LOST", uuid=self._slot.uuid))
-            told = {} if self._is_lost else {"xid_errors": 1, "xid": LOST_XID}
+            values = {} if self._is_lost else {"xid_errors": 1, "xid": LOST_XID}
             self._is_lost = True
-            return (_reading(self._slot, span, promised, process_list=ProcessList.FAILED, failed=True, **told),)
+            return (_reading(self._slot, span, match, process_list=ProcessList.FAILED, failed=True, **values),)
         self._is_lost = False
         listed = self._rng.random() >= FAILED_LIST_CHANCE
         if not listed:
@@ -130,7 +130,7 @@ class WholeCard:
         card = _reading(
             self._slot,
             span,
-            promised,
+            match,
             process_list=ProcessList.KNOWN if listed else ProcessList.FAILED,
             mig=Mig.NONE,
             memory_shared=False,
@@ -171,7 +171,7 @@ class PartitionedCard:
         self,
         span: TickSpan,
         errors: list[ReadError],  # noqa: ARG002 - no call fails here
-        promised: Promised,
+        match: Match,
     ) -> Sequence[CardReading]:
         """Return readings of the parent, for its unallocated slices, and of the instances."""
         uses = [(uuid, habit(span.ts_ms)) for uuid, habit in self._instances]
@@ -180,7 +180,7 @@ class PartitionedCard:
         parent = _reading(
             self._slot,
             span,
-            promised,
+            match,
             gpu_time_ms=span.duration_ms * left_slices // SLICES,
             process_list=ProcessList.KNOWN,
             mig=Mig.PARENT,
@@ -191,13 +191,13 @@ class PartitionedCard:
             **heat,
             failed=False,
         )
-        return (parent, *(self._instance(uuid, use, span, promised) for uuid, use in uses))
+        return (parent, *(self._instance(uuid, use, span, match) for uuid, use in uses))
 
-    def _instance(self, uuid: str, use: CardUsage, span: TickSpan, promised: Promised) -> CardReading:
+    def _instance(self, uuid: str, use: CardUsage, span: TickSpan, match: Match) -> CardReading:
         return _reading(
             self._slot,
             span,
-            promised,
+            match,
             uuid=uuid,
             gpu_time_ms=span.duration_ms * INSTANCE_SLICES // SLICES,
             process_list=ProcessList.KNOWN,
@@ -213,7 +213,7 @@ class PartitionedCard:
         )
 
 
-def _reading(slot: CardSlot, span: TickSpan, promised: Promised, **values: Any) -> CardReading:  # noqa: ANN401 - fields of a reading
+def _reading(slot: CardSlot, span: TickSpan, match: Match, **values: Any) -> CardReading:  # noqa: ANN401 - fields of a reading
     """Return a reading of ``values`` on top of the host's common values.
 
     Splits the GPU time among its processes and adds its allocations. Built in one step, as copying a reading takes
@@ -235,13 +235,8 @@ def _reading(slot: CardSlot, span: TickSpan, promised: Promised, **values: Any) 
     }
     if values["processes"]:
         values["processes"] = split_gpu_time(values["gpu_time_ms"], values["processes"])
-    promise = promised(CardTick(*[values[name] for name in CardTick._fields]))
-    return CardReading(
-        **values,
-        allocation=promise.allocation,
-        unallocated_gpu_time_ms=promise.unallocated_gpu_time_ms,
-        allocations=promise.allocations,
-    )
+    matched = match(CardTick(*[values[name] for name in CardTick._fields]))
+    return CardReading(**values, **matched._asdict())
 
 
 def _clock_reasons(use: CardUsage, *, power_watts: float, temperature_celsius: float, **_: object) -> int:
@@ -256,7 +251,7 @@ def _idle_time(use: CardUsage, sampled_ms: int) -> dict[str, int]:
     Empty if idle time is unknown. Includes its energy, fully sampled, if the largest sample is active.
     """
     mean, largest = round(use.utilization, 4), max(use.largest, round(use.utilization, 4))
-    if not sampled_ms or not is_told(mean, encoder=0.0, decoder=use.decoder, processes=use.processes):
+    if not sampled_ms or not counts_as_idle(mean, encoder=0.0, decoder=use.decoder, processes=use.processes):
         return {}
     if largest < ACTIVE_FROM:
         return {"idle_time_ms": sampled_ms}

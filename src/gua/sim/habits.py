@@ -97,32 +97,6 @@ def start(program: Program, begun_ms: int, seed: int) -> Start:
     return Start(pid, container_id, pod_uid, slurm_job_id)
 
 
-def process(
-    program: Program, begun_ms: int, *, seed: int, memory_bytes: int | None, utilization: float | None
-) -> ProcessReading:
-    """Return the process of ``program`` since ``begun_ms`` [Unix ms], without its share of GPU time."""
-    given = start(program, begun_ms, seed)
-    return ProcessReading(
-        pid=given.pid,
-        type=program.type,
-        created_ms=begun_ms,
-        owner=program.owner,
-        uid=program.uid,
-        comm=program.comm,
-        memory_bytes=memory_bytes,
-        utilization=utilization,
-        systemd_unit=program.unit,
-        container_id=given.container_id,
-        pod_uid=given.pod_uid,
-        slurm_job_id=given.slurm_job_id,
-    )
-
-
-def person(number: int) -> tuple[str, int]:
-    """Return name and uid of the lab's ``number``-th person, modulo the number of people."""
-    return PEOPLE[number % len(PEOPLE)], _FIRST_UID + number % len(PEOPLE)
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CardUsage:
     """Use of one card during one tick.
@@ -158,7 +132,8 @@ class HabitSetting:
 
     def person(self, number: int) -> tuple[str, int]:
         """Return name and uid of the person in role ``number`` of this round."""
-        return person(number + 5 * self.round)
+        place = (number + 5 * self.round) % len(PEOPLE)
+        return PEOPLE[place], _FIRST_UID + place
 
     def program(self, number: int, comm: str, **how: Any) -> Program:  # noqa: ANN401 - fields of a program
         """Return a program of the person in role ``number`` of this round."""
@@ -180,9 +155,21 @@ class HabitSetting:
     def process(
         self, program: Program, begun_ms: int, memory_bytes: int | None, utilization: float | None
     ) -> ProcessReading:
-        """Return the process of a program, with utilization rounded to whole percent as NVML reports it."""
-        percent = None if utilization is None else round(utilization, 2)
-        return process(program, begun_ms, seed=self.seed, memory_bytes=memory_bytes, utilization=percent)
+        """Return the process of ``program`` since ``begun_ms`` [Unix ms], without its share of GPU time.
+
+        Utilization is rounded to whole percent as NVML reports it.
+        """
+        return ProcessReading(
+            **start(program, begun_ms, self.seed)._asdict(),
+            type=program.type,
+            created_ms=begun_ms,
+            owner=program.owner,
+            uid=program.uid,
+            comm=program.comm,
+            memory_bytes=memory_bytes,
+            utilization=None if utilization is None else round(utilization, 2),
+            systemd_unit=program.unit,
+        )
 
 
 def used(  # noqa: PLR0913 - one for each visible value

@@ -10,13 +10,13 @@ from math import ceil
 from random import Random
 from typing import Final
 
-from gua.core.allocation import Promises
+from gua.core.allocation import AllocationMatcher
 from gua.core.durations import format_duration
 from gua.core.errors import UsageError
 from gua.core.tick import AgentReading, AllocationSourceReading, CardReading, ErrorCount, Origin, ReadError, Tick
 from gua.core.words import Source
 from gua.sim.calendar import MINUTE_MS, THU, TUE, Absence, Stretch, TickSpan, clock, spans
-from gua.sim.cards import PartitionedCard, Simulated, WholeCard, slot_of
+from gua.sim.cards import PartitionedCard, Simulated, WholeCard, card_slot
 from gua.sim.habits import (
     HabitSetting,
     empty,
@@ -88,10 +88,10 @@ def simulate(
 
     Without ``interrupted`` the agent has no absences. Equal arguments give equal ticks on any machine.
     """
-    whence = demo_origin(scenario.interval_ms) if origin is None else origin
+    own_origin = demo_origin(scenario.interval_ms) if origin is None else origin
     cards = [_card(scenario.seed, index) for index in range(scenario.gpus)]
     scheduler = Scheduler([(_setting(scenario.seed, index), card.uuids) for index, card in enumerate(cards)])
-    promises = Promises()
+    matcher = AllocationMatcher()
     rng = _rng(scenario.seed, "agent")
     failures: Counter[tuple[str, str]] = Counter()
     agent_ms = 0
@@ -106,15 +106,15 @@ def simulate(
             agent_ms = span.started_ms
             failures.clear()
         look = scheduler.look(span.ts_ms - span.duration_ms, span.ts_ms)
-        promised = partial(promises.of, look=look, ts_ms=span.ts_ms)
+        match = partial(matcher.match, look=look, ts_ms=span.ts_ms)
         errors: list[ReadError] = []
         readings: list[CardReading] = []
         for card in cards:
-            readings += card.read(span, errors, promised)
+            readings += card.read(span, errors, match)
         failures.update((error.call, error.code) for error in errors)
         yield Tick(
             ts_ms=span.ts_ms,
-            origin=whence,
+            origin=own_origin,
             cards=tuple(readings),
             agent=_agent(span, failures, rng),
             errors=tuple(errors),
@@ -144,7 +144,7 @@ _ROLES: Final = (notebook, training, inference, orphan, instance_kernel, shared,
 
 def _card(seed: int, index: int) -> Simulated:
     habit, setting = _ROLES[index % ROLES], _setting(seed, index)
-    slot, rng = slot_of(seed, index), _rng(seed, f"card {index}")
+    slot, rng = card_slot(seed, index), _rng(seed, f"card {index}")
     if habit is instance_kernel:
         return PartitionedCard(slot, (habit(setting), empty), rng)
     return WholeCard(slot, habit(setting), rng)

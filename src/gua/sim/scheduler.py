@@ -10,20 +10,7 @@ from dataclasses import replace
 from typing import Final, NamedTuple
 
 from gua.core.allocation import Allocation, AllocationLook, CardKey, SourceHealth
-from gua.sim.calendar import (
-    FRI,
-    HOUR_MS,
-    MINUTE_MS,
-    MON,
-    NEXT_WEEK,
-    SAT,
-    SUN,
-    THU,
-    TUE,
-    WED,
-    Stretch,
-    clock,
-)
+from gua.sim.calendar import FRI, HOUR_MS, MINUTE_MS, MON, NEXT_WEEK, SAT, SUN, THU, TUE, WED, Stretch, clock
 from gua.sim.habits import HabitSetting, server, start
 
 NOTEBOOK, TRAINING, INFERENCE, ORPHAN, PARTITIONED, SHARED, TRAINING_TOO, WORKSTATION = range(8)
@@ -41,7 +28,7 @@ _LEAD_MS: Final = 2 * MINUTE_MS
 _DAY: Final = clock(24)
 
 
-class _Promise(NamedTuple):
+class _Request(NamedTuple):
     """A requested allocation: cards as (role, part), where 0 is a whole card, 2 the second instance; minutes."""
 
     person: int
@@ -50,7 +37,7 @@ class _Promise(NamedTuple):
     end: int
     limit: int
     name: str
-    is_told: bool = False
+    has_job_id: bool = False
     """Whether the job's processes have its Slurm job id."""
 
 
@@ -59,23 +46,23 @@ _OWN: Final = ((NOTEBOOK, 0), (WORKSTATION, 0))
 _SHARED: Final = ((SHARED, 0),)
 _WEEK: Final = (
     # Ends before its limit, as most do; the next one hangs from Thursday 18:05.
-    _Promise(1, _NODE, MON + clock(10, 18), WED + clock(6, 40), 3 * _DAY, "pretrain", is_told=True),
-    _Promise(2, _NODE, WED + clock(9, 13), THU + clock(23, 50), 3 * _DAY, "ablation", is_told=True),
-    _Promise(1, _NODE, FRI + clock(8, 3), SAT + clock(19, 30), 3 * _DAY, "pretrain", is_told=True),
+    _Request(1, _NODE, MON + clock(10, 18), WED + clock(6, 40), 3 * _DAY, "pretrain", has_job_id=True),
+    _Request(2, _NODE, WED + clock(9, 13), THU + clock(23, 50), 3 * _DAY, "ablation", has_job_id=True),
+    _Request(1, _NODE, FRI + clock(8, 3), SAT + clock(19, 30), 3 * _DAY, "pretrain", has_job_id=True),
     # Crashes: its memory stays on a card that is unallocated then.
-    _Promise(4, ((ORPHAN, 0),), FRI + clock(17, 58), SAT + clock(3, 10), _DAY, "finetune", is_told=True),
+    _Request(4, ((ORPHAN, 0),), FRI + clock(17, 58), SAT + clock(3, 10), _DAY, "finetune", has_job_id=True),
     # Requests two cards and uses one; others run a container and a film on the second.
-    _Promise(0, _OWN, MON + clock(9, 10), NEXT_WEEK + MON + clock(8, 55), 7 * _DAY, "lab"),
+    _Request(0, _OWN, MON + clock(9, 10), NEXT_WEEK + MON + clock(8, 55), 7 * _DAY, "lab"),
     # Never used.
-    _Promise(10, ((PARTITIONED, 2),), MON + clock(8, 30), SAT + clock(20), 6 * _DAY, "sweep"),
+    _Request(10, ((PARTITIONED, 2),), MON + clock(8, 30), SAT + clock(20), 6 * _DAY, "sweep"),
     # Allocated on all working days but Monday, when the card is used without an allocation.
-    _Promise(5, _SHARED, TUE + clock(10), TUE + clock(18, 15), clock(12), "experiment"),
-    _Promise(5, _SHARED, WED + clock(10, 35), THU + clock(6, 35), _DAY, "experiment"),
-    _Promise(5, _SHARED, THU + clock(10), THU + clock(18, 15), clock(12), "experiment"),
-    _Promise(5, _SHARED, FRI + clock(10), FRI + clock(18, 15), clock(12), "experiment"),
+    _Request(5, _SHARED, TUE + clock(10), TUE + clock(18, 15), clock(12), "experiment"),
+    _Request(5, _SHARED, WED + clock(10, 35), THU + clock(6, 35), _DAY, "experiment"),
+    _Request(5, _SHARED, THU + clock(10), THU + clock(18, 15), clock(12), "experiment"),
+    _Request(5, _SHARED, FRI + clock(10), FRI + clock(18, 15), clock(12), "experiment"),
     # Shares that card on two afternoons; on Friday the same person uses it without an allocation.
-    _Promise(3, _SHARED, TUE + clock(13, 25), TUE + clock(17, 5), clock(6), "debug"),
-    _Promise(3, _SHARED, THU + clock(13, 25), THU + clock(17, 5), clock(6), "debug"),
+    _Request(3, _SHARED, TUE + clock(13, 25), TUE + clock(17, 5), clock(6), "debug"),
+    _Request(3, _SHARED, THU + clock(13, 25), THU + clock(17, 5), clock(6), "debug"),
 )
 _SERVER: Final = Stretch(SUN + clock(3, 58), NEXT_WEEK + SUN + clock(3, 58))
 
@@ -88,10 +75,10 @@ class _Recurring(NamedTuple):
     allocation: Callable[[int], Allocation]
 
 
-def _job(setting: HabitSetting, asked: _Promise, cards: frozenset[str], number: int) -> _Recurring:
+def _job(setting: HabitSetting, request: _Request, cards: frozenset[str], number: int) -> _Recurring:
     """Return a Slurm job with the requested end; ``number`` distinguishes jobs that start in the same hour."""
-    owner, uid = setting.person(asked.person)
-    (stretch,) = setting.late(Stretch(asked.start, asked.end))
+    owner, uid = setting.person(request.person)
+    (stretch,) = setting.late(Stretch(request.start, request.end))
 
     def allocation(since_ms: int) -> Allocation:
         job_id = str((since_ms + _LEAD_MS) // HOUR_MS)
@@ -100,12 +87,12 @@ def _job(setting: HabitSetting, asked: _Promise, cards: frozenset[str], number: 
             id=f"{job_id}_{number}" if number else job_id,
             cards=cards,
             since_ms=since_ms,
-            until_ms=since_ms + asked.limit * MINUTE_MS,
+            until_ms=since_ms + request.limit * MINUTE_MS,
             owner=owner,
             uid=uid,
             kind="job",
-            job_name=asked.name,
-            slurm_job_id=job_id if asked.is_told else None,
+            job_name=request.name,
+            slurm_job_id=job_id if request.has_job_id else None,
         )
 
     return _Recurring(stretch, SLURM, allocation)
@@ -141,10 +128,9 @@ class Scheduler:
     """
 
     def __init__(self, cards: Sequence[tuple[HabitSetting, Sequence[str]]]) -> None:
-        self._promises = [
-            promise for first in range(0, len(cards), ROLES) for promise in _of_round(cards[first : first + ROLES])
+        self._weekly = [
+            each for first in range(0, len(cards), ROLES) for each in _make_round(cards[first : first + ROLES])
         ]
-
         self._newest = AllocationLook()
         self._holds_until_ms = 0
 
@@ -154,50 +140,44 @@ class Scheduler:
         Call with ascending times. Returns the same object if nothing changed.
         """
         if now_ms > self._holds_until_ms:
-            self._newest = self._looked(since_ms, now_ms)
-            stretches = [SILENT, *[promise.stretch for promise in self._promises]]
+            is_silent = SILENT.begun_ms(now_ms) is not None
+            allocations = (
+                allocation
+                for weekly in self._weekly
+                if not (is_silent and weekly.source == SLURM)
+                for allocation in _within(weekly, since_ms, now_ms)
+            )
+            slurm = SourceHealth(source=SLURM, reason=SILENT_REASON if is_silent else None)
+            sources = (SourceHealth(source=KUBERNETES), slurm)
+            self._newest = AllocationLook(allocations=tuple(allocations), sources=sources)
+            stretches = [SILENT, *[weekly.stretch for weekly in self._weekly]]
             ended = any(stretch.ended_ms(now_ms) > since_ms for stretch in stretches)
             self._holds_until_ms = now_ms if ended else min(stretch.changes_ms(now_ms) for stretch in stretches)
         return self._newest
 
-    def _looked(self, since_ms: int, now_ms: int) -> AllocationLook:
-        silent = SILENT.begun_ms(now_ms) is not None
-        return AllocationLook(
-            allocations=tuple(
-                allocation
-                for promise in self._promises
-                if not (silent and promise.source == SLURM)
-                for allocation in _within(promise, since_ms, now_ms)
-            ),
-            sources=(
-                SourceHealth(source=KUBERNETES),
-                SourceHealth(source=SLURM, reason=SILENT_REASON if silent else None),
-            ),
-        )
 
-
-def _of_round(cards: Sequence[tuple[HabitSetting, Sequence[str]]]) -> list[_Recurring]:
+def _make_round(cards: Sequence[tuple[HabitSetting, Sequence[str]]]) -> list[_Recurring]:
     """Return a round's allocations, without those of cards that the host lacks."""
-    promises: list[_Recurring] = []
+    weekly: list[_Recurring] = []
     setting, _ = cards[0]
     turn = setting.round
-    for place, asked in enumerate(_WEEK):
-        uuids = frozenset(cards[role][1][part] for role, part in asked.cards if role < len(cards))
+    for place, request in enumerate(_WEEK):
+        uuids = frozenset(cards[role][1][part] for role, part in request.cards if role < len(cards))
         if uuids:
-            number = 0 if asked.is_told and turn == 0 else 1 + place + turn * len(_WEEK)
-            promises.append(_job(setting, asked, uuids, number))
+            number = 0 if request.has_job_id and turn == 0 else 1 + place + turn * len(_WEEK)
+            weekly.append(_job(setting, request, uuids, number))
     if len(cards) > INFERENCE:
         of_server, uuids_of_server = cards[INFERENCE]
-        promises.append(_pod(of_server, frozenset(uuids_of_server)))
-    return promises
+        weekly.append(_pod(of_server, frozenset(uuids_of_server)))
+    return weekly
 
 
-def _within(promise: _Recurring, since_ms: int, now_ms: int) -> Iterator[Allocation]:
+def _within(weekly: _Recurring, since_ms: int, now_ms: int) -> Iterator[Allocation]:
     """Yield allocations in (since_ms, now_ms]: the one that ended, with its end, then the current one."""
-    stretch = promise.stretch
+    stretch = weekly.stretch
     begun_ms = stretch.begun_ms(now_ms)
     ended_ms = stretch.ended_ms(now_ms)
     if ended_ms > since_ms:
-        yield replace(promise.allocation(ended_ms - stretch.length_ms), until_ms=ended_ms)
+        yield replace(weekly.allocation(ended_ms - stretch.length_ms), until_ms=ended_ms)
     if begun_ms is not None:
-        yield promise.allocation(begun_ms)
+        yield weekly.allocation(begun_ms)

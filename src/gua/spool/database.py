@@ -16,17 +16,7 @@ from typing import Final, TypeVar
 from gua.core.errors import UnavailableError
 from gua.spool import locking
 from gua.spool.errors import DamagedError, Trouble, translated, trouble
-from gua.spool.schema import (
-    APPLICATION_ID,
-    REPAIRS,
-    TABLES,
-    UNKNOWN_LOSSES,
-    VERSION,
-    all_counters,
-    build,
-    copy,
-    pragma,
-)
+from gua.spool.schema import APPLICATION_ID, REPAIRS, TABLES, UNKNOWN_LOSSES, VERSION, all_counters, build, copy, pragma
 from gua.state.directory import sync
 
 _BUSY_SECONDS: Final = 5.0
@@ -34,7 +24,7 @@ _CHECKED_BYTES: Final = 8 * 2**20
 """Larger files are not checked on opening; damage is detected when it is read."""
 _LOG_BYTES: Final = 4 * 2**20
 _REPAIR_PAUSE_SECONDS: Final = 30.0
-_KEPT_ASIDE: Final = 2
+_RETAINED_ASIDE: Final = 2
 
 T = TypeVar("T")
 _Identity = tuple[int, int]
@@ -247,10 +237,10 @@ class Database:
                 self._path.with_name(self._path.name + suffix).rename(aside.with_name(aside.name + suffix))
         new.rename(self._path)
         sync(self._path.parent)
-        asides = {file.name.removesuffix("-wal").removesuffix("-shm") for file in _asides(self._path)}
-        old = sorted(asides)[:-_KEPT_ASIDE]
-        for file in _asides(self._path):
-            if file.name.removesuffix("-wal").removesuffix("-shm") in old:
+        asides = {file: file.name.removesuffix("-wal").removesuffix("-shm") for file in _asides(self._path)}
+        old = sorted({*asides.values()})[:-_RETAINED_ASIDE]
+        for file, name in asides.items():
+            if name in old:
                 file.unlink(missing_ok=True)
 
 
@@ -283,13 +273,9 @@ def _log(path: Path) -> Path:
     return path.with_name(f"{path.name}-wal")
 
 
-def _beside(path: Path, suffix: str) -> Path:
-    return path.with_name(f"{path.name}.{suffix}")
-
-
 def _fresh(path: Path) -> Path:
     """Return the path for the file under construction, after removing one that a killed process left."""
-    new = _beside(path, "new")
+    new = path.with_name(f"{path.name}.new")
     for file in (new, _log(new)):
         file.unlink(missing_ok=True)
     return new
@@ -300,4 +286,4 @@ def _asides(path: Path) -> list[Path]:
 
 
 def _aside(path: Path) -> Path:
-    return _beside(path, f"corrupt-{datetime.now(UTC):%Y%m%dT%H%M%S.%fZ}")
+    return path.with_name(f"{path.name}.corrupt-{datetime.now(UTC):%Y%m%dT%H%M%S.%fZ}")

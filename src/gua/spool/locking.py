@@ -31,7 +31,14 @@ def replacing(path: Path) -> AbstractContextManager[None]:
 @contextmanager
 def _held(path: Path, kind: int) -> Iterator[None]:
     # Opened each time: a lock on a removed file has no effect.
-    descriptor = _opened(_lock_file(path))
+    # O_NOFOLLOW and O_NONBLOCK: a planted symlink would create or lock another file, a pipe would block.
+    flags = os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+    try:
+        descriptor = os.open(lock_file := _lock_file(path), flags, 0o600)
+    except OSError as error:
+        if error.errno != errno.ELOOP:
+            raise
+        raise UnavailableError(f"{lock_file} is a symbolic link, which gua does not follow here: remove it") from None
     try:
         deadline = time.monotonic() + WAIT_SECONDS
         while True:
@@ -51,14 +58,3 @@ def _held(path: Path, kind: int) -> Iterator[None]:
 @lru_cache(maxsize=64)  # building a path takes as long as opening the file
 def _lock_file(path: Path) -> Path:
     return path.with_name(f"{path.name}.lock")
-
-
-def _opened(path: Path) -> int:
-    # O_NOFOLLOW and O_NONBLOCK: a planted symlink would create or lock another file, a pipe would block.
-    flags = os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
-    try:
-        return os.open(path, flags, 0o600)
-    except OSError as error:
-        if error.errno != errno.ELOOP:
-            raise
-        raise UnavailableError(f"{path} is a symbolic link, which gua does not follow here: remove it") from None

@@ -6,15 +6,16 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self, TypeVar
 
 from gua.core.ports import Mark, SpooledTick
 from gua.spool.database import Database
 from gua.spool.errors import DamagedError
-from gua.spool.schema import DELIVERED, DELIVERED_MS, DROPPED, REFUSED, REPAIRS, UNKNOWN_LOSSES, add, pragma, put
+from gua.spool.schema import DELIVERED, DELIVERED_MS, DROPPED, REFUSED, REPAIRS, UNKNOWN_LOSSES, add, pragma
 from gua.spool.stats import SpoolStats, acknowledged, depth, stats
 from gua.state.compression import compress, decompress
 
@@ -33,6 +34,7 @@ Blob = tuple[int, int, bytes]
 """Time [Unix ms], length of the encoded tick [bytes], and the compressed tick."""
 
 
+@dataclass(eq=False)
 class Spool:
     """The spool file at ``path``, for use by several threads, objects and processes at a time.
 
@@ -48,23 +50,19 @@ class Spool:
     subclass TransientError if another process blocks it for more than 5 s.
     """
 
-    def __init__(
-        self,
-        path: Path,
-        *,
-        destinations: Sequence[str] | None = ("store",),
-        max_bytes: int | None = DEFAULT_MAX_BYTES,
-    ) -> None:
-        if destinations is not None and not destinations:
+    path: Path
+    _: KW_ONLY
+    destinations: Sequence[str] | None = ("store",)
+    max_bytes: int | None = DEFAULT_MAX_BYTES
+
+    def __post_init__(self) -> None:
+        if self.destinations is not None and not self.destinations:
             raise ValueError("a spool needs a destination, or nothing would ever leave it")
-        self._path = path
-        self._files = (path, path.with_name(path.name + "-wal"))
-        self._destinations = destinations
-        self._named = set(destinations or ())
-        self._max_bytes = max_bytes
+        self._files = (self.path, self.path.with_name(self.path.name + "-wal"))
+        self._named = set(self.destinations or ())
         self._newest_id = 0
         self._lock = threading.RLock()
-        self._database = Database(path, prepare=self._name_destinations)
+        self._database = Database(self.path, prepare=self._name_destinations)
         try:
             self._forget_destinations()
         except BaseException:
@@ -85,24 +83,23 @@ class Spool:
 
         def work(database: sqlite3.Connection) -> int:
             if _newest_id(database) < self._newest_id:
-                _count_lost_log(database)
+                # The write-ahead log was removed and SQLite went on without its content: an unknown loss. Ids continue
+                # at the current Unix time in ms, above all used ones.
+                add(database, REPAIRS, 1)
+                add(database, UNKNOWN_LOSSES, 1)
+                now_ms = time.time_ns() // 1_000_000
+                database.execute("UPDATE sqlite_sequence SET seq = ? WHERE name = 'ticks'", (now_ms,))
             database.executemany("INSERT INTO ticks (ts_ms, raw_length, blob) VALUES (?, ?, ?)", ticks)
             if mark is not None:
                 database.execute(
                     "INSERT OR REPLACE INTO mark VALUES (1, ?, ?, ?, ?)",
                     (mark.ts_ms, mark.monotonic_ms, mark.boot_id, _packed(mark.clocks)),
                 )
-            _keep_below(database, self._max_bytes)
+            _limit_size(database, self.max_bytes)
             return _newest_id(database)
 
         with self._lock:
             self._newest_id = self._write(work)
-
-    def extend(self, ticks: Iterable[tuple[int, bytes]]) -> int:
-        """Store encoded ticks (Unix ms, request) in one transaction, all or none; return their number."""
-        blobs = [(ts_ms, len(raw), compress(raw)) for ts_ms, raw in ticks]
-        self.append_blobs(blobs)
-        return len(blobs)
 
     def mark(self) -> Mark | None:
         """Return the last stored mark; ``None`` without one."""
@@ -137,9 +134,16 @@ class Spool:
             before_id = acknowledged(database, destination)
             if up_to_id <= before_id:
                 return False
-            if delivered := _delivered(database, destination, before_id, up_to_id):
+            # Without the refused ones.
+            ticks: int = database.execute(
+                "SELECT (SELECT count(*) FROM ticks WHERE id > :after AND id <= :up_to)"
+                " - (SELECT count(*) FROM refused WHERE destination = :destination AND id > :after AND id <= :up_to)",
+                {"destination": destination, "after": before_id, "up_to": up_to_id},
+            ).fetchone()[0]
+            if (delivered := max(ticks, 0)) > 0:
                 add(database, DELIVERED + destination, delivered)
-                put(database, DELIVERED_MS + destination, time.time_ns() // 1_000_000)
+                now_ms = time.time_ns() // 1_000_000
+                database.execute("INSERT OR REPLACE INTO counters VALUES (?, ?)", (DELIVERED_MS + destination, now_ms))
             database.execute("UPDATE destinations SET acknowledged_id = ? WHERE name = ?", (up_to_id, destination))
             return _delete_acknowledged(database) and _is_large(database)
 
@@ -164,18 +168,6 @@ class Spool:
             add(database, REFUSED + destination, new)
 
         self._write(work)
-
-    def refused(self, destination: str) -> list[tuple[SpooledTick, str]]:
-        """Return the refused ticks still stored, oldest first, each with its reason."""
-
-        def work(database: sqlite3.Connection) -> list[tuple[SpooledTick, str]]:
-            rows = database.execute(
-                "SELECT id, ts_ms, raw_length, blob, reason FROM refused WHERE destination = ? ORDER BY id",
-                (destination,),
-            ).fetchall()
-            return [(_tick(row[:4]), str(row[4])) for row in rows]
-
-        return self._read(work)
 
     def depth(self, destination: str) -> int:
         """Return the number of ticks pending for ``destination``."""
@@ -214,11 +206,11 @@ class Spool:
         if missing := [(name,) for name in sorted(self._named - known)]:
             # Written only if needed: a full disk must not prevent the agent's start.
             database.executemany("INSERT OR IGNORE INTO destinations VALUES (?, 0)", missing)
-        if self._destinations is None:
+        if self.destinations is None:
             self._named |= known
 
     def _forget_destinations(self) -> None:
-        named = self._destinations
+        named = self.destinations
         known = self._read(lambda database: list(database.execute("SELECT name FROM destinations")))
         if named is None or not (gone := [row for row in known if row[0] not in named]):
             return
@@ -235,16 +227,6 @@ def _size(file: Path) -> int:
         return os.stat(file).st_size  # noqa: PTH116 - called in each tick; takes half the time of Path.stat
     except FileNotFoundError:
         return 0
-
-
-def _delivered(database: sqlite3.Connection, destination: str, after_id: int, up_to_id: int) -> int:
-    """Return the number of ticks with ids in (after, up to] that the destination accepted, without refused ones."""
-    ticks: int = database.execute(
-        "SELECT (SELECT count(*) FROM ticks WHERE id > :after AND id <= :up_to)"
-        " - (SELECT count(*) FROM refused WHERE destination = :destination AND id > :after AND id <= :up_to)",
-        {"destination": destination, "after": after_id, "up_to": up_to_id},
-    ).fetchone()[0]
-    return max(ticks, 0)
 
 
 def _delete_acknowledged(database: sqlite3.Connection) -> bool:
@@ -267,16 +249,6 @@ def _newest_id(database: sqlite3.Connection) -> int:
     return int(row[0]) if row else 0
 
 
-def _count_lost_log(database: sqlite3.Connection) -> None:
-    """Count an unknown loss: the write-ahead log was removed and SQLite went on without its content.
-
-    Ids continue at the current Unix time in ms, above all used ones.
-    """
-    add(database, REPAIRS, 1)
-    add(database, UNKNOWN_LOSSES, 1)
-    database.execute("UPDATE sqlite_sequence SET seq = ? WHERE name = 'ticks'", (time.time_ns() // 1_000_000,))
-
-
 def _packed(clocks: IdleCounters) -> bytes | None:
     """Return a mark's idle clocks as stored bytes, from which a restarted agent continues; ``None`` without any."""
     if not clocks:
@@ -297,7 +269,7 @@ def _unpacked(stored: bytes | None) -> dict[Key, IdleCounter]:
         return {}
 
 
-def _keep_below(database: sqlite3.Connection, max_bytes: int | None) -> None:
+def _limit_size(database: sqlite3.Connection, max_bytes: int | None) -> None:
     """Delete refused blobs, then the oldest ticks, until the data fits ``max_bytes``; the newest tick always stays.
 
     Counts dropped ticks. ``None`` means no limit. Call within a transaction.

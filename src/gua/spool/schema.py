@@ -65,11 +65,6 @@ def all_counters(database: sqlite3.Connection) -> dict[str, int]:
     return counted
 
 
-def put(database: sqlite3.Connection, name: str, number: int) -> None:
-    """Store ``number`` under ``name``."""
-    database.execute("INSERT OR REPLACE INTO counters VALUES (?, ?)", (name, number))
-
-
 def add(database: sqlite3.Connection, name: str, more: int) -> None:
     """Add ``more`` to the counter ``name``."""
     database.execute(

@@ -7,15 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from gua.spool.errors import DamagedError, UnknownDestinationError
-from gua.spool.schema import (
-    DELIVERED,
-    DELIVERED_MS,
-    DROPPED,
-    REFUSED,
-    REPAIRS,
-    UNKNOWN_LOSSES,
-    all_counters,
-)
+from gua.spool.schema import DELIVERED, DELIVERED_MS, DROPPED, REFUSED, REPAIRS, UNKNOWN_LOSSES, all_counters
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -23,18 +15,16 @@ class SpoolStats:
     """Current content of the spool, and counters since it was created.
 
     ``ticks`` is the number that some destination still lacks, ``waiting`` the number by destination. ``oldest_ms`` is
-    the oldest pending tick by destination, ``newest_ms`` the newest tick (both Unix ms). ``bytes`` are on disk, the
-    write-ahead log included. ``delivered``, ``refused`` and ``dropped`` count ticks: accepted, permanently refused,
-    deleted by the size limit. ``delivered_ms`` is the last delivery by destination (Unix ms), absent if
-    none. ``repairs`` counts replaced damaged or removed files, ``lost`` the ticks lost with them: ``None`` if unknown,
-    as with damaged files.
+    the oldest pending tick by destination (Unix ms). ``bytes`` are on disk, the write-ahead log included.
+    ``delivered``, ``refused`` and ``dropped`` count ticks: accepted, permanently refused, deleted by the size limit.
+    ``delivered_ms`` is the last delivery by destination (Unix ms), absent if none. ``repairs`` counts replaced damaged
+    or removed files, ``lost`` the ticks lost with them: ``None`` if unknown, as with damaged files.
     """
 
     ticks: int
     bytes: int
     waiting: Mapping[str, int]
     oldest_ms: Mapping[str, int]
-    newest_ms: int | None
     dropped: int
     delivered: Mapping[str, int]
     delivered_ms: Mapping[str, int]
@@ -61,7 +51,6 @@ def stats(database: sqlite3.Connection, size_bytes: int) -> SpoolStats:
         bytes=size_bytes,
         waiting=waiting,
         oldest_ms={name: ts_ms for name, ts_ms in oldest.items() if ts_ms is not None},
-        newest_ms=_time(database.execute("SELECT ts_ms FROM ticks ORDER BY id DESC LIMIT 1").fetchone()),
         dropped=counted.get(DROPPED, 0),
         delivered={name: counted.get(DELIVERED + name, 0) for name in names},
         delivered_ms={name: counted[DELIVERED_MS + name] for name in names if DELIVERED_MS + name in counted},

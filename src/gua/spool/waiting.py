@@ -7,7 +7,7 @@ from contextlib import closing
 from pathlib import Path
 
 
-def destinations_of(path: Path) -> frozenset[str]:
+def read_destinations(path: Path) -> frozenset[str]:
     """Return the destinations of the spool at ``path``; empty without a valid spool. Writes nothing."""
     return _destinations(path, "SELECT name FROM destinations")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gua.core.attribution import attribute
+from fakes.attribution import attribute
 from gua.core.tick import CardReading, Origin, ProcessReading, Tick
 from gua.core.words import Mig, ProcessList, ProcessType, Source
 

@@ -16,12 +16,12 @@ from gua.agent.card_status import (
     MOST_HOLDERS,
     Standing,
     card_status,
-    facts_of,
     facts_status,
     follow,
     in_order,
-    judged_again,
-    rules_of,
+    parse_facts,
+    parse_rules,
+    reclassify,
 )
 from gua.core.facts import card_facts
 from gua.core.rules import Rules, State, classify
@@ -235,7 +235,7 @@ def test_while_nobody_knows_whether_it_is_promised_a_card_is_not_told_as_free() 
 
 def test_another_threshold_does_not_know_since_when_a_card_is_free() -> None:
     told = status_of(after((1, (EMPTY,)), (2, (FREE,)))["GPU-1"])
-    judged = judged_again({**told, "state": State.IDLE_HELD}, RULES)
+    judged = reclassify({**told, "state": State.IDLE_HELD}, RULES)
     assert (judged["free_since"], judged["free_after"]) == (None, None)
 
 
@@ -256,15 +256,15 @@ def test_another_threshold_judges_the_use_again() -> None:
     held = card(held=GIB, **promised(allocation(relation=Relation.NOBODY)))
     told = status_of(after((1, (held,)))["GPU-1"])
     assert told["allocations"][0]["use"] == Use.UNKNOWN
-    (judged,) = judged_again(told, replace(RULES, held_memory_bytes=2 * GIB))["allocations"]
+    (judged,) = reclassify(told, replace(RULES, held_memory_bytes=2 * GIB))["allocations"]
     assert (judged["use"], judged["use_since"], judged["use_seconds"]) == (Use.EMPTY, None, None)
-    assert judged_again(told, RULES) == told
+    assert reclassify(told, RULES) == told
 
 
 def test_a_status_from_before_allocations_is_judged_as_ever() -> None:
     told = status_of(after((1, (card(held=GIB),)))["GPU-1"])
     older = {name: value for name, value in told.items() if not name.startswith("allocation")}
-    assert judged_again(older, RULES) == older
+    assert reclassify(older, RULES) == older
 
 
 sizes = st.none() | st.integers(0, 100 * GIB)
@@ -293,13 +293,13 @@ cards = st.builds(
 @given(cards)
 def test_a_status_carries_everything_that_the_rules_look_at(reading: CardReading) -> None:
     facts = card_facts(reading)
-    assert facts_of(json.loads(json.dumps(facts_status(facts)))) == facts
+    assert parse_facts(json.loads(json.dumps(facts_status(facts)))) == facts
 
 
 @given(cards)
 def test_the_agents_own_threshold_judges_a_card_as_the_agent_did(reading: CardReading) -> None:
     told = status_of(after((1, (reading,)))["GPU-1"])
-    assert judged_again(told, RULES) == told
+    assert reclassify(told, RULES) == told
 
 
 @given(cards, st.integers(0, 100 * GIB))
@@ -307,14 +307,14 @@ def test_another_threshold_judges_as_the_rules_do(reading: CardReading, threshol
     told = status_of(after((1, (reading,)))["GPU-1"])
     rules = replace(RULES, held_memory_bytes=threshold)
     verdict = classify(card_facts(reading), rules)
-    judged = judged_again(told, rules)
+    judged = reclassify(told, rules)
     assert (judged["state"], judged["reason"]) == (verdict.state, verdict.reason)
     assert judged["threshold_bytes"] == threshold
 
 
 def test_a_state_by_another_threshold_has_no_known_beginning() -> None:
     told = status_of(after((1, (card(held=GIB),)))["GPU-1"])
-    judged = judged_again(told, replace(RULES, held_memory_bytes=2 * GIB))
+    judged = reclassify(told, replace(RULES, held_memory_bytes=2 * GIB))
     assert (told["state"], judged["state"]) == ("idle-held", "truly-idle")
     assert (judged["since"], judged["state_seconds"], judged["state_is_lower_bound"]) == (None, None, None)
 
@@ -337,10 +337,10 @@ def test_a_state_by_another_threshold_has_no_known_beginning() -> None:
 def test_facts_of_a_wrong_kind_are_refused(wrong: dict[str, object]) -> None:
     told = {**facts_status(card_facts(card())), **wrong}
     with pytest.raises(ValueError):  # noqa: PT011 - whatever is wrong is one error
-        facts_of(told)
+        parse_facts(told)
 
 
 @pytest.mark.parametrize("wrong", [{}, {"active_utilization": 0.1}, {"active_utilization": "x"}])
 def test_rules_of_a_wrong_kind_are_refused(wrong: dict[str, object]) -> None:
     with pytest.raises(ValueError, match="not the rules"):
-        rules_of(wrong)
+        parse_rules(wrong)

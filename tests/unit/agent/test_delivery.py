@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from fakes.spooled import extend, refused
 from gua.agent.delivery import DrainResult, PeriodicLanding, Sender, drain
 from gua.core.errors import TransientError, UnavailableError
 from gua.core.ports import SpooledTick
@@ -39,7 +40,7 @@ class Ground:
 @pytest.fixture
 def spool(tmp_path: Path) -> Iterator[Spool]:
     with Spool(tmp_path / "spool.db") as opened:
-        opened.extend((number, b"x") for number in range(10))
+        extend(opened, ((number, b"x") for number in range(10)))
         yield opened
 
 
@@ -77,9 +78,9 @@ def test_what_could_not_be_flushed_stays(spool: Spool) -> None:
     assert [tick.ts_ms for tick in spool.peek("store", 10)] == [8, 9]
 
 
-def test_refused_ticks_are_kept_counted_and_do_not_hold_up_the_rest(spool: Spool) -> None:
+def test_refused_ticks_are_kept_counted_and_do_not_hold_up_the_rest(spool: Spool, path: Path) -> None:
     assert drain(spool, "store", Ground(spool, bad=(3, 7)), batch_ticks=4) == DrainResult(landed=8, refused=2)
-    assert [tick.ts_ms for tick, _ in spool.refused("store")] == [3, 7]
+    assert [ts_ms for _, ts_ms, _ in refused(path, "store")] == [3, 7]
     assert spool.depth("store") == 0
 
 
@@ -156,7 +157,7 @@ def wait_for(endpoint: Endpoint, count: int) -> None:
 def test_ticks_go_as_they_come_oldest_first_and_leave_the_spool(path: Path) -> None:
     endpoint, told = Endpoint(), Told()
     with Spool(path, destinations=("endpoint",)) as spool:
-        spool.extend((number, b"x") for number in range(200))
+        extend(spool, ((number, b"x") for number in range(200)))
         sending = sender(path, endpoint, told)
         sending.start()
         wait_for(endpoint, 200)
@@ -176,7 +177,7 @@ def test_an_outage_loses_nothing_and_is_told_with_each_failure(path: Path) -> No
     endpoint = Endpoint(down=[TransientError("down"), UnavailableError("wrong key"), ValueError("a fault elsewhere")])
     told = Told()
     with Spool(path, destinations=("endpoint",)) as spool:
-        spool.extend((number, b"x") for number in range(10))
+        extend(spool, ((number, b"x") for number in range(10)))
         sending = sender(path, endpoint, told)
         sending.start()
         wait_for(endpoint, 10)
@@ -205,21 +206,21 @@ def test_a_server_that_asks_for_time_gets_it(path: Path) -> None:
 def test_what_is_refused_for_good_is_set_aside_and_the_rest_goes_on(path: Path) -> None:
     endpoint, told = Endpoint(bad=(3, 4)), Told()
     with Spool(path, destinations=("endpoint",)) as spool:
-        spool.extend((number, b"x") for number in range(10))
+        extend(spool, ((number, b"x") for number in range(10)))
         sending = sender(path, endpoint, told)
         sending.start()
         wait_for(endpoint, 8)
         sending.stop()
         sending.join(PATIENCE_SECONDS)
         assert not sending.is_alive()
-        assert [tick.ts_ms for tick, _ in spool.refused("endpoint")] == [3, 4]
+        assert [ts_ms for _, ts_ms, _ in refused(path, "endpoint")] == [3, 4]
     assert (told.ticks, told.refused) == (8, 2)
 
 
 def test_what_piled_up_goes_at_a_bounded_rate(path: Path) -> None:
     endpoint, told = Endpoint(), Told()
     with Spool(path, destinations=("endpoint",)) as spool:
-        spool.extend((number, b"x") for number in range(180))
+        extend(spool, ((number, b"x") for number in range(180)))
         sending = sender(path, endpoint, told, ticks_per_second=300)
         began = time.monotonic()
         sending.start()
@@ -233,7 +234,7 @@ def test_what_piled_up_goes_at_a_bounded_rate(path: Path) -> None:
 def test_a_stop_in_the_middle_of_a_catch_up_keeps_the_rest(path: Path) -> None:
     endpoint, told = Endpoint(), Told()
     with Spool(path, destinations=("endpoint",)) as spool:
-        spool.extend((number, b"x") for number in range(600))
+        extend(spool, ((number, b"x") for number in range(600)))
         sending = sender(path, endpoint, told, ticks_per_second=60)
         sending.start()
         wait_for(endpoint, 60)

@@ -85,7 +85,7 @@ def test_a_call_that_does_not_come_back_stands_in_the_status(watcher: AgentEvent
     hung = [ReadError(call="nvmlDeviceGetRemappedRows", code="NO_ANSWER", uuid=f"GPU-{card}") for card in "ab"]
     watcher.ticked(replace(TICK, errors=(*hung, ReadError(call="nvmlOther", code="UNKNOWN"))), lateness_ms=0)
     (said,) = board.status()["conditions"]
-    assert said.startswith("the driver does not answer nvmlDeviceGetRemappedRows: what only that tells is unknown")
+    assert said.startswith("the driver does not answer nvmlDeviceGetRemappedRows: the values are unknown")
     watcher.ticked(TICK, lateness_ms=0)
     assert board.status()["conditions"] == []
 

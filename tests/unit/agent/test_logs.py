@@ -191,9 +191,9 @@ def test_what_goes_on_failing_is_told_once_an_hour() -> None:
     told, time = Told(), Time()
     changes = Changes(told, monotonic=time)
     for _ in range(24 * 120):
-        changes.failed("endpoint", "endpoint down", level=logging.ERROR)
+        changes.failed("endpoint", "endpoint down")
         time.now += 30
-    assert told.lines == ["ERROR endpoint down"] * 24
+    assert told.lines == ["WARNING endpoint down"] * 24
 
 
 def test_another_kind_of_failure_is_told_and_other_subjects_are_their_own() -> None:

@@ -9,7 +9,7 @@ from fakes.clock import FakeClock
 from gua.agent.card_status import card_status, follow
 from gua.agent.sampler import Outcome, Sampler
 from gua.core.allocation import Allocation, AllocationLook, CardKey, SourceHealth
-from gua.core.idleness import is_told
+from gua.core.idleness import counts_as_idle
 from gua.core.ports import Activity, AllocationSources, Mark, RawCard, RawProcess, UtilizationSample
 from gua.core.rules import Rules
 from gua.core.tick import AllocationSourceReading, CardReading, ErrorCount, Origin, ProcessReading, ReadError, Tick
@@ -218,9 +218,9 @@ def test_activity_is_told_where_its_span_is_that_of_the_tick(span_ms: int, *, is
 
 def test_a_process_that_is_active_on_a_card_whose_mean_is_not_leaves_idle_seconds_unknown() -> None:
     busy = (ProcessReading(pid=1, utilization=0.4),)
-    assert not is_told(0.02, encoder=0.0, decoder=None, processes=busy)
-    assert is_told(0.3, encoder=0.0, decoder=None, processes=busy)
-    assert is_told(0.02, encoder=None, decoder=None, processes=(ProcessReading(pid=1, utilization=0.05),))
+    assert not counts_as_idle(0.02, encoder=0.0, decoder=None, processes=busy)
+    assert counts_as_idle(0.3, encoder=0.0, decoder=None, processes=busy)
+    assert counts_as_idle(0.02, encoder=None, decoder=None, processes=(ProcessReading(pid=1, utilization=0.05),))
 
 
 def test_energy_is_what_the_counter_gained_since_the_tick_before() -> None:

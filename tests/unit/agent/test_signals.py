@@ -21,7 +21,7 @@ print("held", flush=True)
 while not signals.wait(0.05):
     pass
 print("asked", flush=True)
-assert signals.asked() and signals.wait(10)
+assert signals.stop_requested() and signals.wait(10)
 """
 
 

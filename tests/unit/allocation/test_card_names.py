@@ -57,7 +57,7 @@ HOST = CardTable(
     ],
 )
 def test_a_plugins_id_is_a_card(resource: str, id_: str, cards: set[str]) -> None:
-    assert HOST.of_device(Device(resource, id_)) == cards
+    assert HOST.find_device(Device(resource, id_)) == cards
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_a_plugins_id_is_a_card(resource: str, id_: str, cards: set[str]) -> Non
 )
 def test_an_id_of_no_card_is_told_and_not_taken_for_one(id_: str) -> None:
     with pytest.raises(UnknownDeviceError, match="is no card of this host") as told:
-        HOST.of_device(Device(GPU, id_))
+        HOST.find_device(Device(GPU, id_))
     assert str(told.value).isprintable()
     assert len(str(told.value)) < 400
 
@@ -107,19 +107,19 @@ def test_an_id_of_no_card_is_told_and_not_taken_for_one(id_: str) -> None:
     ],
 )
 def test_a_claimed_device_is_a_card_or_one_of_some(name: str, cdi: tuple[str, ...], cards: set[str]) -> None:
-    assert HOST.of_device(ClaimedDevice("gpu.nvidia.com", name, cdi)) == cards
+    assert HOST.find_device(ClaimedDevice("gpu.nvidia.com", name, cdi)) == cards
 
 
 @pytest.mark.parametrize("name", ["", "gpu", "gpu-9", "gpu-0-mig-19-0-1", "gpu-x", "mig-0", "gpu-0 "])
 def test_a_claimed_device_that_is_none_is_told(name: str) -> None:
     with pytest.raises(UnknownDeviceError, match="is no card of this host"):
-        HOST.of_device(ClaimedDevice("gpu.nvidia.com", name))
+        HOST.find_device(ClaimedDevice("gpu.nvidia.com", name))
 
 
 def test_other_drivers_devices_are_not_cards() -> None:
-    assert HOST.of_device(ClaimedDevice("compute-domain.nvidia.com", "channel-0")) == set()
-    assert HOST.of_device(ClaimedDevice("gpu.example.com", "gpu-0")) == set()
-    assert HOST.of_device(ClaimedDevice("dra.net", "eth1")) == set()
+    assert HOST.find_device(ClaimedDevice("compute-domain.nvidia.com", "channel-0")) == set()
+    assert HOST.find_device(ClaimedDevice("gpu.example.com", "gpu-0")) == set()
+    assert HOST.find_device(ClaimedDevice("dra.net", "eth1")) == set()
 
 
 def test_whole_cards_and_instances_are_told_apart() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gua.allocation.commands import CommandError, ask
+from gua.allocation.commands import CommandError, run_command
 from gua.allocation.slurm_poll import SlurmPoll
 from servers.process import poll
 
@@ -24,19 +24,19 @@ def script(folder: Path, text: str, name: str = "scontrol") -> Path:
 
 def failure(folder: Path, text: str, seconds: float = PATIENT) -> str:
     with pytest.raises(CommandError) as caught:
-        ask([str(script(folder, text)), "show"], seconds=seconds, most_bytes=1 << 20)
+        run_command([str(script(folder, text)), "show"], seconds=seconds, most_bytes=1 << 20)
     return str(caught.value)
 
 
 def test_what_a_command_writes_is_returned(tmp_path: Path) -> None:
-    assert ask([str(script(tmp_path, 'echo "$1 $#"; echo no >&2')), "show", "a b"]) == "show 2\n"
+    assert run_command([str(script(tmp_path, 'echo "$1 $#"; echo no >&2')), "show", "a b"]) == "show 2\n"
 
 
 def test_its_environment_is_not_the_agents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LD_PRELOAD", "/nowhere.so")
     monkeypatch.setenv("SQUEUE_FORMAT", "%i")
     monkeypatch.setenv("SLURM_CONF", "/etc/other/slurm.conf")
-    answer = ask([str(script(tmp_path, "env"))])
+    answer = run_command([str(script(tmp_path, "env"))])
     names = {line.partition("=")[0] for line in answer.splitlines()} - {"PWD", "SHLVL", "_", "OLDPWD"}
     assert names == {"PATH", "LC_ALL", "TZ", "SLURM_CONF", "SLURM_TIME_FORMAT"}
     assert "TZ=UTC" in answer.splitlines()
@@ -68,7 +68,7 @@ def test_a_command_that_leaves_a_child_with_its_output_is_not_waited_for(tmp_pat
 
 
 def test_a_flood_is_cut(tmp_path: Path) -> None:
-    assert failure(tmp_path, "yes") == "scontrol says more than 1 MiB"
+    assert failure(tmp_path, "yes") == "scontrol writes more than 1 MiB"
 
 
 def test_a_flood_of_complaints_is_cut(tmp_path: Path) -> None:
@@ -82,10 +82,10 @@ def test_a_failure_says_what_the_command_said_last(tmp_path: Path) -> None:
 
 def test_a_command_that_is_missing_or_no_program_is_named(tmp_path: Path) -> None:
     with pytest.raises(CommandError, match="nosuch cannot be started"):
-        ask([str(tmp_path / "nosuch")])
+        run_command([str(tmp_path / "nosuch")])
     (tmp_path / "text").write_text("not a program")
     with pytest.raises(CommandError, match="text cannot be started"):
-        ask([str(tmp_path / "text")])
+        run_command([str(tmp_path / "text")])
 
 
 def test_a_poll_by_real_children_reads_a_scripted_slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -201,7 +201,7 @@ def test_an_allocation_that_ended_and_began_again_stands_once(folder: Folder) ->
 def test_two_files_that_tell_the_same_allocation_fail_the_source_and_are_named(folder: Folder) -> None:
     folder.write("one.json")
     folder.write("two.json", cards=[1])
-    assert folder.failure() == "one.json and two.json tell of the same allocation"
+    assert folder.failure() == "one.json and two.json contain the same allocation"
 
 
 def test_a_time_may_be_written_with_its_zone(folder: Folder) -> None:

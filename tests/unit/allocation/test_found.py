@@ -8,7 +8,7 @@ import pytest
 
 from gua.allocation.files import AllocationFolder
 from gua.allocation.slurm import SlurmSettings, openers
-from gua.allocation.sources import look_around, open_sources
+from gua.allocation.sources import detect_sources, open_sources
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def install(folder: Path, *names: str) -> None:
 
 def found(tmp_path: Path) -> list[tuple[str, str]]:
     settings = SlurmSettings(gpustat=tmp_path / "gpustat", job_mapping=tmp_path / "mapping", procfs=tmp_path / "proc")
-    return look_around(openers(AllocationFolder(tmp_path / "allocations"), settings))
+    return detect_sources(openers(AllocationFolder(tmp_path / "allocations"), settings))
 
 
 def test_a_host_without_any_has_none(programs: Path, tmp_path: Path) -> None:

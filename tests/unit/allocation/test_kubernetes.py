@@ -22,8 +22,7 @@ from gua.allocation.pod_resources import (
     Device,
     NoSocketError,
     PodDevices,
-    PodResources,
-    ask_pod_resources,
+    query_pod_resources,
 )
 from gua.allocation.sources import ReaderLook, Sources
 from gua.core.allocation import Allocation, CardKey
@@ -63,22 +62,22 @@ class Kubelet:
         self.age_seconds: float | None = None
         self.count = {"devices": 0, "pods": 0}
         self.reader = KubernetesReader(
-            self.ask_devices,
+            self.query_devices,
             None if pods is None else self,
             own_pod=own_pod,
             folders=folders,
             monotonic=lambda: self.now,
         )
 
-    def ask_devices(self) -> PodResources:
+    def query_devices(self) -> tuple[tuple[PodDevices, ...], float | None]:
         self.count["devices"] += 1
         for each in self.devices:
             if isinstance(each, Exception):
                 raise each
         told = tuple(each for each in self.devices if isinstance(each, PodDevices))
-        return PodResources(pods=told, age_seconds=self.age_seconds)
+        return told, self.age_seconds
 
-    def ask(self) -> Sequence[ListedPod]:
+    def query(self) -> Sequence[ListedPod]:
         self.count["pods"] += 1
         if isinstance(self.pods, Exception):
             raise self.pods
@@ -91,7 +90,7 @@ class Kubelet:
         """Return what a tick of 30 s gets that ends so many seconds after the start; asked 2 s before."""
         if ask:
             self.now = 1000.0 + second - 2
-            self.reader.ask()
+            self.reader.query()
         self.now = 1000.0 + second
         return self.reader.look(START + int(second * 1000) - 30_000, START + int(second * 1000), cards)
 
@@ -170,7 +169,7 @@ def test_without_a_list_pods_have_names_and_begin_when_they_were_seen() -> None:
     assert told(look) == {"lab/train": ("A", 58, None)}
     assert look.allocations[0].pod_uid is None
     assert told(kubelet.look(90)) == {"lab/train": ("A", 58, None)}
-    assert "who uses a promised card" in look.notes[0]
+    assert "users of allocated cards are unknown" in look.notes[0]
 
 
 def test_without_a_list_folders_of_logs_tell_uids(tmp_path: Path) -> None:
@@ -262,7 +261,7 @@ def test_a_kubelet_that_fails_is_a_failed_source_and_then_right_again(failure: E
 
 def test_before_the_first_answer_and_after_a_long_silence_the_source_has_failed() -> None:
     kubelet = Kubelet(devices("train", A))
-    assert kubelet.look(30, ask=False).reason == "the kubelet was not asked yet"
+    assert kubelet.look(30, ask=False).reason == "the kubelet was not queried yet"
     assert kubelet.look(60).reason is None
     assert kubelet.look(148, ask=False).reason is None
     assert kubelet.look(149, ask=False).reason == "the kubelet gave no answer for 91 s"
@@ -344,12 +343,12 @@ def test_a_kubelet_that_was_just_started_may_not_know_its_pods_yet() -> None:
 
 def test_an_agent_in_a_pod_knows_a_list_that_is_not_whole_by_its_own_absence() -> None:
     kubelet = Kubelet(devices("train", A), pods=[listed()], own_pod=("gua", "gua-x"))
-    assert kubelet.look(60).reason == "the kubelet does not tell of all pods: the agent's is missing"
+    assert kubelet.look(60).reason == "the kubelet does not list all pods: the agent's is missing"
     kubelet.devices = (*kubelet.devices, PodDevices(name="gua-x", namespace="gua"))
     kubelet.age_seconds = 1
     assert kubelet.look(90).reason is None
     kubelet.devices = (NO_SOCKET,)
-    assert kubelet.look(120).reason == "the kubelet does not tell of all pods: the agent's is missing"
+    assert kubelet.look(120).reason == "the kubelet does not list all pods: the agent's is missing"
     kubelet.pods = [listed(), listed("gua-x", limit=0, namespace="gua")]
     assert kubelet.look(150).reason is None
 
@@ -368,7 +367,7 @@ def test_it_asks_two_seconds_before_a_tick_every_thirty_seconds_and_soon_after_a
 
     def due(since_tick: float, interval: float) -> float:
         """Return in how many seconds it asks if it asked just now and a tick ended so many seconds ago."""
-        reader.ask()
+        reader.query()
         kubelet.now -= since_tick
         reader.look(START, START + int(interval * 1000), CARDS)
         kubelet.now += since_tick
@@ -408,7 +407,7 @@ def test_a_kubelet_that_hangs_does_not_hold_up_a_look(tmp_path: Path) -> None:
     with talking(tmp_path / "s", lambda _connection: told.wait(60)):
         reader = kubernetes_opener(None, tmp_path / "s").open()
         # One that waited would be told that there was no answer.
-        assert reader.look(START, START + 30_000, CARDS) == ReaderLook(reason="the kubelet was not asked yet")
+        assert reader.look(START, START + 30_000, CARDS) == ReaderLook(reason="the kubelet was not queried yet")
         reader.close()
         told.set()
 
@@ -416,9 +415,9 @@ def test_a_kubelet_that_hangs_does_not_hold_up_a_look(tmp_path: Path) -> None:
 def test_the_source_is_found_by_the_socket_or_by_the_list(tmp_path: Path) -> None:
     kubelet = Kubelet()
     missing = tmp_path / "none" / "kubelet.sock"
-    assert kubernetes_opener(None, missing).found() is None
-    assert kubernetes_opener(kubelet, missing).found() == "limits of pods in the kubelet's list"
+    assert kubernetes_opener(None, missing).detect() is None
+    assert kubernetes_opener(kubelet, missing).detect() == "limits of pods in the kubelet's list"
     (tmp_path / "s").write_text("")
-    assert kubernetes_opener(kubelet, tmp_path / "s").found() == f"the kubelet's {tmp_path / 's'}"
+    assert kubernetes_opener(kubelet, tmp_path / "s").detect() == f"the kubelet's {tmp_path / 's'}"
     with pytest.raises(GuaError, match="No such file"):
-        ask_pod_resources(missing)
+        query_pod_resources(missing)

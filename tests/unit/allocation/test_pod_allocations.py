@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pytest
 
 from gua.allocation.card_names import CardTable
-from gua.allocation.pod_allocations import OF_SOME_POD, found_by_limits
+from gua.allocation.pod_allocations import OF_SOME_POD, allocations_by_limits
 from gua.core.allocation import CardKey
 from gua.core.pods import ListedPod
 
@@ -38,7 +38,7 @@ def told(
     if instances:
         keys.append(CardKey("P"))
     on = {uuid: frozenset(pods_on.split()) for uuid, pods_on in (seen or {}).items()}
-    found = found_by_limits(pods, CardTable(keys), on)
+    found = allocations_by_limits(pods, CardTable(keys), on)
     owned = {id_: "".join(sorted(each.cards)) for id_, each in found.allocations.items()}
     return owned, owned.pop(OF_SOME_POD, ""), "".join(sorted(found.unknown))
 

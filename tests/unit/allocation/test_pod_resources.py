@@ -25,8 +25,8 @@ from gua.allocation.pod_resources import (
     Device,
     NoSocketError,
     PodDevices,
-    ask_pod_resources,
     parse_pod_resources,
+    query_pod_resources,
 )
 
 GPU = "nvidia.com/gpu"
@@ -94,10 +94,10 @@ def test_grpc_serves_it_wherever_the_socket_is_and_every_pod_is_there(tmp_path: 
     folder.mkdir()
     pods = [pod(f"train-{number}", "lab", {GPU: [f"GPU-{number}"]}) for number in range(3000)]
     with pod_resources(folder / "s", b"".join(pods)) as served:
-        found = ask_pod_resources(folder / "s", seconds=30)
-    assert [each.name for each in found.pods] == [f"train-{number}" for number in range(3000)]
-    assert found.age_seconds is not None
-    assert 0 <= found.age_seconds < 60
+        found, age_seconds = query_pod_resources(folder / "s", seconds=30)
+    assert [each.name for each in found] == [f"train-{number}" for number in range(3000)]
+
+    assert 0 <= age_seconds < 60
     assert served.requests == [b""]
 
 
@@ -105,41 +105,41 @@ def test_what_grpc_refuses_is_told_in_its_words(tmp_path: Path) -> None:
     with pod_resources(tmp_path / "s") as served:
         served.status = grpc.StatusCode.RESOURCE_EXHAUSTED
         with pytest.raises(CallError, match=re.escape("resource exhausted: rejected by rate limit: 7 é")):
-            ask_pod_resources(tmp_path / "s")
+            query_pod_resources(tmp_path / "s")
     with pod_resources(tmp_path / "other", method="/v1.Other/Get"), pytest.raises(CallError, match="unimplemented"):
-        ask_pod_resources(tmp_path / "other")
+        query_pod_resources(tmp_path / "other")
 
 
 def test_a_server_that_takes_too_long_costs_the_limit_and_no_more(tmp_path: Path) -> None:
     with pod_resources(tmp_path / "s") as served:
         served.answers = False
         with at_most(50), pytest.raises(CallError, match=r"no answer within 0.2 s"):
-            ask_pod_resources(tmp_path / "s", seconds=0.2)
+            query_pod_resources(tmp_path / "s", seconds=0.2)
 
 
 def test_an_answer_that_is_too_long_is_not_taken(tmp_path: Path) -> None:
     with pod_resources(tmp_path / "s", bytes(100_000)), pytest.raises(CallError, match=r"longer than 0.0.* MiB"):
-        ask_pod_resources(tmp_path / "s", most_bytes=50_000)
+        query_pod_resources(tmp_path / "s", most_bytes=50_000)
 
 
 def test_an_answer_that_is_none_is_garbage(tmp_path: Path) -> None:
     with pod_resources(tmp_path / "s", b"garbage"), pytest.raises(CallError, match="its answer is garbage: Error pars"):
-        ask_pod_resources(tmp_path / "s")
+        query_pod_resources(tmp_path / "s")
     with pod_resources(tmp_path / "t", pod("Train")), pytest.raises(CallError, match="garbage: a pod without a proper"):
-        ask_pod_resources(tmp_path / "t")
+        query_pod_resources(tmp_path / "t")
 
 
 def test_nobody_listens(tmp_path: Path) -> None:
     with pytest.raises(NoSocketError, match=r"none: No such file"):
-        ask_pod_resources(tmp_path / "none")
+        query_pod_resources(tmp_path / "none")
     (tmp_path / "file").write_text("")
     with pytest.raises(CallError, match=r"^Connection refused") as refused:
-        ask_pod_resources(tmp_path / "file")
+        query_pod_resources(tmp_path / "file")
     assert not isinstance(refused.value, NoSocketError)
     with pytest.raises(NoSocketError, match=r"file/s: Not a directory"):
-        ask_pod_resources(tmp_path / "file" / "s")
+        query_pod_resources(tmp_path / "file" / "s")
     with pytest.raises(CallError, match="too long"):
-        ask_pod_resources(tmp_path / ("s" * 300))
+        query_pod_resources(tmp_path / ("s" * 300))
 
 
 def _hang_up(connection: socket.socket) -> None:
@@ -178,14 +178,14 @@ def test_a_server_of_no_grpc_costs_a_line_and_the_limit_at_most(
     talk: Callable[[socket.socket], None], seconds: float, said: str, tmp_path: Path
 ) -> None:
     with talking(tmp_path / "s", talk), at_most(20), pytest.raises(CallError, match=said) as failed:
-        ask_pod_resources(tmp_path / "s", seconds=seconds)
+        query_pod_resources(tmp_path / "s", seconds=seconds)
     assert "\n" not in str(failed.value)
 
 
 def test_grpc_is_loaded_where_there_is_a_socket_alone(tmp_path: Path) -> None:
     script = (
         "import sys; from pathlib import Path; from gua.allocation.kubernetes import kubernetes_opener; "
-        f"reader = kubernetes_opener(None, Path({str(tmp_path / 'none')!r})).open(); reader.ask(); reader.close(); "
+        f"reader = kubernetes_opener(None, Path({str(tmp_path / 'none')!r})).open(); reader.query(); reader.close(); "
         "print('grpc' in sys.modules, 'google.protobuf' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60)

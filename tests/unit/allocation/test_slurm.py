@@ -26,7 +26,7 @@ class SteppedPoll(SlurmPoll):
     """A poll that asks when a test says so."""
 
     def __init__(self, slurm: FakeSlurm) -> None:
-        super().__init__(ask=slurm.ask, wall_ms=lambda: self.now_ms)
+        super().__init__(run=slurm.ask, wall_ms=lambda: self.now_ms)
         self.now_ms = NOW
         self.newest = PollAnswer(at_ms=0, reason="no answer yet")
 
@@ -217,7 +217,7 @@ def test_a_file_with_other_cards_than_slurm_says_is_named(node: Node) -> None:
     node.prolog(12, [1], NOW - 60_000)
     node.runs(SlurmJob(12, "gpu:1(IDX:0)", NOW - 60_000), used="0")
     node.poll.ask_at(NOW)
-    assert node.look().notes == ("slurm-12.json has other cards than Slurm says",)
+    assert node.look().notes == ("slurm-12.json has other cards than Slurm reports",)
 
 
 def test_cards_in_use_of_which_no_job_is_shown_are_unknown(node: Node) -> None:

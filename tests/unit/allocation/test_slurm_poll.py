@@ -18,7 +18,7 @@ RECORDED = Path(__file__).parents[2] / "fixtures" / "slurm" / "22.05.8"
 
 
 def poll_of(slurm: FakeSlurm, **more: object) -> SlurmPoll:
-    return SlurmPoll(ask=slurm.ask, wall_ms=lambda: NOW, **more)  # type: ignore[arg-type]
+    return SlurmPoll(run=slurm.ask, wall_ms=lambda: NOW, **more)  # type: ignore[arg-type]
 
 
 def test_jobs_are_told_with_their_gpus_and_times() -> None:
@@ -77,7 +77,7 @@ def test_a_job_that_runs_again_is_asked_for_anew_and_counts_as_going_on() -> Non
         slurm.ask,
         lambda command: FakeSlurm([again]).ask(command) if "job" in command else asked(command),
     )  # type: ignore[method-assign]
-    poll._ask = slurm.ask  # noqa: SLF001 - the same Slurm, later
+    poll.run = slurm.ask
     told = poll.poll().jobs["12"]
     assert (told.since_ms, told.until_ms, told.gres.places) == (NOW - 5_000, None, {3})
 
@@ -96,7 +96,7 @@ def test_a_job_that_ended_between_two_questions_is_not_missed() -> None:
             slurm.used = "gpu:h100:0(IDX:N/A)"
         return answer
 
-    assert SlurmPoll(ask=ask).poll().unexplained == frozenset()
+    assert SlurmPoll(run=ask).poll().unexplained == frozenset()
 
 
 def test_a_job_that_hides_its_gpus_behind_its_name_is_named_and_they_are_not_explained() -> None:
@@ -140,7 +140,7 @@ def test_what_a_real_slurm_answered_is_read(case: str, jobs: dict[str, tuple[str
                 return str(recorded["node"])
         return str(recorded["jobs"][command[-1]])
 
-    answer = SlurmPoll(ask=ask, node="gpunode7").poll()
+    answer = SlurmPoll(run=ask, node="gpunode7").poll()
     assert (answer.reason, answer.unclear, answer.unexplained, answer.unplaced) == (None, (), frozenset(), 0)
     live = [job for job in answer.jobs.values() if job.until_ms is None]
     assert {job.id: (job.gres.kind, set(job.gres.places)) for job in live} == jobs
@@ -165,7 +165,7 @@ def test_gpus_that_are_placed_only_in_the_second_answer_are_not_explained() -> N
             slurm.used = "gpu:h100:1(IDX:2)"
         return answer
 
-    answer = SlurmPoll(ask=ask).poll()
+    answer = SlurmPoll(run=ask).poll()
     assert (answer.unexplained, answer.unplaced) == ({2}, 0)
 
 
@@ -199,9 +199,9 @@ def test_the_node_is_found_by_slurmd_then_by_the_controller_and_kept(monkeypatch
         return slurm.ask(command)
 
     monkeypatch.setattr("platform.node", lambda: "host7")
-    assert SlurmPoll(ask=without_slurmd).poll().node == "node7"
+    assert SlurmPoll(run=without_slurmd).poll().node == "node7"
     monkeypatch.setattr("platform.node", lambda: "elsewhere")
-    assert SlurmPoll(ask=without_slurmd).poll().reason == "this host is no node of Slurm's: say which one with its name"
+    assert SlurmPoll(run=without_slurmd).poll().reason == "this host is no node of Slurm's: set its node name"
 
 
 def test_a_node_that_was_renamed_is_found_again_after_a_failure() -> None:
@@ -219,21 +219,21 @@ def test_a_wrong_node_is_a_failure() -> None:
 
 @pytest.mark.parametrize("answer", ["", "garbage\n", '{"jobs": []}', "\udcff", "NodeName=node7 GresUsed=x\n" * 3])
 def test_garbage_is_a_failure(answer: str) -> None:
-    assert SlurmPoll(ask=lambda _: answer).poll().reason is not None
+    assert SlurmPoll(run=lambda _: answer).poll().reason is not None
 
 
 @pytest.mark.parametrize("answer", ["garbage\n", "JOBID PARTITION NAME\n", '{"jobs": []}', "12|12|alice|RUNNING\n"])
 def test_garbage_of_squeue_alone_is_a_failure_with_its_reason(answer: str) -> None:
     slurm = FakeSlurm()
-    poll = SlurmPoll(ask=lambda command: answer if command[0] == "squeue" else slurm.ask(command))
-    assert poll.poll().reason == "squeue answers in another form"
+    poll = SlurmPoll(run=lambda command: answer if command[0] == "squeue" else slurm.ask(command))
+    assert poll.poll().reason == "the output of squeue has an unknown format"
 
 
 def test_whatever_is_raised_is_a_failure() -> None:
     def ask(_: Sequence[str]) -> str:
         raise MemoryError
 
-    assert SlurmPoll(ask=ask).poll().reason == "unexpected MemoryError"
+    assert SlurmPoll(run=ask).poll().reason == "unexpected MemoryError"
 
 
 def test_the_newest_answer_holds_and_a_failed_one_too() -> None:
@@ -247,7 +247,7 @@ def test_the_newest_answer_holds_and_a_failed_one_too() -> None:
             waiting.wait(5)
         return slurm.ask(command)
 
-    poll = SlurmPoll(ask=ask, period_seconds=0.01)
+    poll = SlurmPoll(run=ask, period_seconds=0.01)
     try:
         assert poll.answer().reason == "no answer yet"
         assert asked.acquire(timeout=60)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from gua.allocation.sources import Opener, ReaderLook, Sources, look_around, open_sources
+from gua.allocation.sources import Opener, ReaderLook, Sources, detect_sources, open_sources
 from gua.core.allocation import Allocation, CardKey, SourceHealth
 from gua.core.errors import UsageError
 
@@ -93,7 +93,7 @@ def openers(*found: str) -> list[Opener]:
     def opener(name: str) -> Opener:
         return Opener(
             name=name,
-            found=lambda: f"a {name}" if name in found else None,
+            detect=lambda: f"a {name}" if name in found else None,
             open=lambda: Reader(name, ReaderLook()),
         )
 
@@ -130,4 +130,4 @@ def test_an_unknown_name_is_refused_in_one_line() -> None:
 
 
 def test_what_is_found_is_named() -> None:
-    assert look_around(openers("slurm", "files")) == [("files", "a files"), ("slurm", "a slurm")]
+    assert detect_sources(openers("slurm", "files")) == [("files", "a files"), ("slurm", "a slurm")]

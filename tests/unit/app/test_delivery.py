@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from fakes.spooled import extend
 from gua.agent.delivery import DrainResult
 from gua.app import delivery, opening
 from gua.app.destinations import ENDPOINT, agent_destinations
@@ -262,7 +263,7 @@ class TestReader:
         for first, needs_newest, depth in ((0, False, 0), (3, False, 3), (3, True, 0)):  # without a store there is none
             with Spool(home / "spool.db", destinations=(STORE,)) as spool:
                 if not spool.depth(STORE):
-                    spool.extend((tick(n).ts_ms, encode(tick(n))) for n in range(first, first + 3))
+                    extend(spool, ((tick(n).ts_ms, encode(tick(n))) for n in range(first, first + 3)))
             with opening.open_reader(None, needs_newest=needs_newest) as store:
                 (extent,) = store.rows("extent", {"hosts": []})
             assert extent["last_ms"] == tick(2 if depth else first + 2).ts_ms
@@ -272,7 +273,7 @@ class TestReader:
     @pytest.mark.engine
     def test_leaves_alone_what_waits_for_an_endpoint(self, home: Path) -> None:
         with Spool(home / "spool.db", destinations=(ENDPOINT,)) as spool:
-            spool.extend([(tick(1).ts_ms, encode(tick(1)))])
+            extend(spool, [(tick(1).ts_ms, encode(tick(1)))])
         with pytest.raises(UnavailableError, match="nothing is recorded"), opening.open_reader(None):
             pass
         delivery.deliver([tick(2)])
@@ -287,7 +288,7 @@ class TestReader:
         other = f"chdb://{tmp_path / 'other'}"
         delivery.deliver([tick(5)], store=other)
         with Spool(home / "spool.db", destinations=(STORE,)) as spool:
-            spool.extend([(tick(1).ts_ms, encode(tick(1)))])
+            extend(spool, [(tick(1).ts_ms, encode(tick(1)))])
         with opening.open_reader(other) as store:
             (extent,) = store.rows("extent", {"hosts": []})
         assert extent["last_ms"] == tick(5).ts_ms

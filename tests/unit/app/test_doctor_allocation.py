@@ -37,7 +37,7 @@ class Reader:
 
 
 def opener(reader: Reader, found: str | None) -> Opener:
-    return Opener(name=reader.name, found=lambda: found, open=lambda: reader)
+    return Opener(name=reader.name, detect=lambda: found, open=lambda: reader)
 
 
 def check(openers: Sequence[Opener], status: Mapping[str, Any] | None = None) -> list[Finding]:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from fakes.spooled import extend
 from gua.app.destinations import Destination, agent_destinations
 from gua.app.first_steps import after_start, nothing_recorded, older_history
 from gua.app.local_agent import host_socket, places, public_socket
@@ -71,7 +72,7 @@ def test_an_older_history_is_one_of_the_users_own_directory(home: Home, tmp_path
 def test_a_spool_awaits_a_destination_only_while_it_holds_ticks_for_it(home: Home) -> None:
     with Spool(home.spool, destinations=("store", "endpoint")) as spool:
         assert awaiting(home.spool) == frozenset()
-        spool.extend([(1_774_440_000_000, b"1"), (1_774_440_030_000, b"2")])
+        extend(spool, [(1_774_440_000_000, b"1"), (1_774_440_030_000, b"2")])
         assert awaiting(home.spool) == {"store", "endpoint"}
         (first, last) = (tick.id for tick in spool.peek("store", 2))
         spool.acknowledge("store", first)

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fakes.promises import promised_card
-from gua.core.allocation import Allocation, AllocationLook, Promises, SourceHealth, belongs, parts, use
+from gua.core.allocation import Allocation, AllocationLook, AllocationMatcher, SourceHealth, belongs, parts, use
 from gua.core.rules import State
 from gua.core.tick import AllocationReading, CardReading, ProcessReading
 from gua.core.words import AllocationStatus, Mig, ProcessList, ProcessType, Relation, Use
@@ -50,9 +50,9 @@ def look(*allocations: Allocation, reason: str | None = None, unknown: str | Non
 
 
 def promised(
-    *allocations: Allocation, card: CardReading = CARD, promises: Promises | None = None, ts_ms: int = TS_MS
+    *allocations: Allocation, card: CardReading = CARD, promises: AllocationMatcher | None = None, ts_ms: int = TS_MS
 ) -> CardReading:
-    return promised_card(promises or Promises(), card, look(*allocations), ts_ms=ts_ms)
+    return promised_card(promises or AllocationMatcher(), card, look(*allocations), ts_ms=ts_ms)
 
 
 def relation(card: CardReading, allocation: Allocation, beside: list[Allocation]) -> Relation:
@@ -73,7 +73,7 @@ def with_processes(*processes: ProcessReading, listed: ProcessList = ProcessList
 
 
 def test_without_a_source_a_card_stays_as_it_was() -> None:
-    assert promised_card(Promises(), CARD, AllocationLook(), ts_ms=TS_MS) == CARD
+    assert promised_card(AllocationMatcher(), CARD, AllocationLook(), ts_ms=TS_MS) == CARD
     assert parts(CARD, State.TRULY_IDLE) == ()
 
 
@@ -88,19 +88,19 @@ def test_a_card_that_every_source_leaves_out_is_unallocated() -> None:
 
 @pytest.mark.parametrize("found", [look(reason="cannot be read"), look(unknown="GPU-a")])
 def test_a_card_about_which_a_source_cannot_tell_is_unknown_and_never_free(found: AllocationLook) -> None:
-    card = promised_card(Promises(), CARD, found, ts_ms=TS_MS)
+    card = promised_card(AllocationMatcher(), CARD, found, ts_ms=TS_MS)
     assert (card.allocation, card.unallocated_gpu_time_ms) == (AllocationStatus.UNKNOWN, None)
     assert [(part.use, part.gpu_time_ms) for part in parts(card, State.TRULY_IDLE)] == [(Use.UNKNOWN, SPAN_MS)]
 
 
 def test_a_source_that_cannot_tell_of_one_card_tells_of_the_others() -> None:
-    card = promised_card(Promises(), CARD, look(unknown="GPU-b"), ts_ms=TS_MS)
+    card = promised_card(AllocationMatcher(), CARD, look(unknown="GPU-b"), ts_ms=TS_MS)
     assert card.allocation is AllocationStatus.UNALLOCATED
 
 
 def test_what_another_source_says_counts_while_one_has_failed_and_the_rest_of_the_tick_is_unknown() -> None:
     half = replace(JOB, since_ms=TS_MS - 10_000)
-    card = promised_card(Promises(), CARD, look(half, reason="cannot be read"), ts_ms=TS_MS)
+    card = promised_card(AllocationMatcher(), CARD, look(half, reason="cannot be read"), ts_ms=TS_MS)
     assert (card.allocation, card.unallocated_gpu_time_ms) == (AllocationStatus.ALLOCATED, None)
     assert [(part.use, part.gpu_time_ms) for part in parts(card, State.TRULY_IDLE)] == [
         (Use.EMPTY, 10_000),
@@ -119,7 +119,7 @@ def test_a_tick_in_which_an_allocation_began_is_divided() -> None:
 
 
 def test_an_allocation_that_ended_within_the_tick_keeps_the_relation_of_the_tick_before() -> None:
-    promises = Promises()
+    promises = AllocationMatcher()
     assert told(promised(JOB, card=with_processes(ADA), promises=promises)) == [("7", Relation.OWNER, SPAN_MS, SPAN_MS)]
     ended = promised(replace(JOB, until_ms=TS_MS + 10_000), promises=promises, ts_ms=TS_MS + SPAN_MS)
     assert told(ended) == [("7", Relation.OWNER, 10_000, 10_000)]
@@ -132,7 +132,7 @@ def test_one_that_began_and_ended_within_a_tick_was_never_looked_at() -> None:
 
 
 def test_the_relation_of_one_that_ended_is_forgotten_with_it() -> None:
-    promises = Promises()
+    promises = AllocationMatcher()
     promised(JOB, card=with_processes(ADA), promises=promises)
     for later in (TS_MS + SPAN_MS, TS_MS + 2 * SPAN_MS):
         promised(promises=promises, ts_ms=later)
@@ -143,7 +143,7 @@ def test_the_relation_of_one_that_ended_is_forgotten_with_it() -> None:
 
 
 def test_the_relation_of_one_that_ended_is_forgotten_while_another_has_the_card() -> None:
-    promises = Promises()
+    promises = AllocationMatcher()
     other = replace(JOB, id="8", slurm_job_id="8")
     promised(JOB, other, card=with_processes(ADA), promises=promises)
     for number in (1, 2, 3):
@@ -155,7 +155,7 @@ def test_the_relation_of_one_that_ended_is_forgotten_while_another_has_the_card(
 
 
 def test_one_job_after_the_other_in_one_tick_each_has_its_part_and_its_relation() -> None:
-    promises = Promises()
+    promises = AllocationMatcher()
     promised(JOB, card=with_processes(ADA), promises=promises)
     first = replace(JOB, until_ms=TS_MS + 10_000)
     second = replace(JOB, id="8", slurm_job_id="8", uid=1001, owner="bob", since_ms=TS_MS + 12_000)
@@ -181,7 +181,7 @@ def test_one_that_will_end_later_has_the_whole_tick_and_says_when() -> None:
 
 
 def test_a_clock_set_back_to_before_the_allocation_leaves_the_card_promised() -> None:
-    promises = Promises()
+    promises = AllocationMatcher()
     promised(JOB, card=with_processes(ADA), promises=promises)
     back_ms = TS_MS - 2 * 3_600_000
     for ts_ms in (back_ms, back_ms + SPAN_MS):
@@ -191,7 +191,7 @@ def test_a_clock_set_back_to_before_the_allocation_leaves_the_card_promised() ->
 
 
 def test_a_clock_set_forward_leaves_the_card_promised() -> None:
-    promises = Promises()
+    promises = AllocationMatcher()
     promised(JOB, promises=promises)
     assert told(promised(JOB, promises=promises, ts_ms=TS_MS + 86_400_000)) == [
         ("7", Relation.NOBODY, SPAN_MS, SPAN_MS)
@@ -254,10 +254,12 @@ def test_one_that_names_the_gpu_and_its_instance_counts_once_on_the_instance() -
 
 def test_a_source_that_cannot_tell_of_a_gpu_cannot_tell_of_its_instances() -> None:
     assert (
-        promised_card(Promises(), INSTANCE, look(unknown="GPU-a"), ts_ms=TS_MS).allocation is AllocationStatus.UNKNOWN
+        promised_card(AllocationMatcher(), INSTANCE, look(unknown="GPU-a"), ts_ms=TS_MS).allocation
+        is AllocationStatus.UNKNOWN
     )
     assert (
-        promised_card(Promises(), PARENT, look(unknown="MIG-1"), ts_ms=TS_MS).allocation is AllocationStatus.UNALLOCATED
+        promised_card(AllocationMatcher(), PARENT, look(unknown="MIG-1"), ts_ms=TS_MS).allocation
+        is AllocationStatus.UNALLOCATED
     )
 
 
@@ -368,7 +370,7 @@ def test_a_process_that_may_be_the_other_allocations_leaves_the_relation_unknown
 
 
 def test_an_allocation_that_ended_within_the_tick_shares_the_card_with_nobody_at_its_end() -> None:
-    promises = Promises()
+    promises = AllocationMatcher()
     other = replace(JOB, id="8", slurm_job_id="8", uid=1001, owner="bob")
     promised(JOB, other, promises=promises)
     card = promised(
@@ -382,7 +384,7 @@ def test_an_allocation_that_ended_within_the_tick_shares_the_card_with_nobody_at
 
 
 def test_a_relation_follows_who_comes_and_goes() -> None:
-    promises, found = Promises(), []
+    promises, found = AllocationMatcher(), []
     for number, processes in enumerate(((), (ADA,), (ADA, BOB), (BOB,), ())):
         card = promised(JOB, card=with_processes(*processes), promises=promises, ts_ms=TS_MS + number * SPAN_MS)
         found.append(card.allocations[0].relation)
@@ -390,7 +392,7 @@ def test_a_relation_follows_who_comes_and_goes() -> None:
 
 
 def test_a_relation_follows_allocations_that_come_and_go_while_the_same_people_stay() -> None:
-    promises, found = Promises(), []
+    promises, found = AllocationMatcher(), []
     other = replace(JOB, id="8", slurm_job_id="8", uid=1001, owner="bob")
     for number, allocations in enumerate(((JOB,), (JOB, other), (other,), ())):
         card = promised(*allocations, card=with_processes(ADA), promises=promises, ts_ms=TS_MS + number * SPAN_MS)
@@ -437,7 +439,7 @@ ticks_of_spans = st.lists(st.lists(spans, max_size=6), min_size=1, max_size=4)
 def test_the_parts_of_a_card_tick_sum_to_its_gpu_time(
     ticks: list[list[tuple[int, int | None]]], duration_ms: int, sevenths: int, reason: str | None, state: State
 ) -> None:
-    promises = Promises()
+    promises = AllocationMatcher()
     for number, spans_ in enumerate(ticks):
         card = replace(CARD, duration_ms=duration_ms, gpu_time_ms=duration_ms * sevenths // 7)
         allocations = [
@@ -460,7 +462,7 @@ _PEOPLE = st.lists(st.sampled_from([ADA, BOB, XORG, NOTHING_KNOWN]), max_size=3,
 def test_ticks_that_are_remembered_are_those_that_are_worked_out(
     ticks: list[tuple[int, list[ProcessReading], int, bool]],
 ) -> None:
-    promises = Promises()
+    promises = AllocationMatcher()
     for duration_ms, processes, jobs, is_listed in ticks:
         listed = ProcessList.KNOWN if is_listed else ProcessList.FAILED
         card = replace(CARD, duration_ms=duration_ms, gpu_time_ms=duration_ms, processes=tuple(processes))
@@ -473,7 +475,7 @@ def test_ticks_that_are_remembered_are_those_that_are_worked_out(
 
 
 def test_instances_that_came_and_went_are_forgotten() -> None:
-    promises = Promises()
+    promises = AllocationMatcher()
     for number in range(5_000):
         uuid = f"MIG-{number}"
         promised(replace(JOB, cards=frozenset({uuid})), card=replace(CARD, uuid=uuid), promises=promises)
@@ -500,7 +502,7 @@ def test_a_reading_says_all_that_is_known_of_the_allocation() -> None:
 
 
 def test_an_allocation_is_of_the_kind_of_its_owners_processes_and_of_what_was_declared() -> None:
-    promises = Promises()
+    promises = AllocationMatcher()
     mine = ProcessReading(pid=1, uid=1000, owner="ada", comm="python3", slurm_job_id="7")
     server = replace(mine, pid=2, comm="VLLM::EngineCor", workload_model="qwen")
     strange = replace(mine, pid=3, uid=1001, owner="bo", comm="ollama", slurm_job_id="8", workload_model="llama")

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gua.core.attribution import attribute, holder
+from fakes.attribution import attribute
+from gua.core.attribution import holder
 from gua.core.tick import CardReading, ProcessReading
 from gua.core.words import ProcessType
 

@@ -8,7 +8,7 @@ import pytest
 
 from fakes.cards import GIB, START_MS, card, process, tick
 from fakes.pages import read_families
-from gua.core.idleness import GAP_MS, IdleCounter, IdleCounters, advance, kept
+from gua.core.idleness import GAP_MS, IdleCounter, IdleCounters, advance, with_absent
 from gua.core.rules import Rules
 from gua.core.tick import CardReading, ProcessReading, Tick
 from gua.core.words import Mig, ProcessList, ProcessType
@@ -106,7 +106,7 @@ def test_a_client_of_mps_is_shown_and_summed_like_any_other() -> None:
 
 def test_time_in_which_a_process_was_not_listed_does_not_count_as_idle() -> None:
     clocks: IdleCounters = {("GPU-1", 11, 5): IDLE}
-    clocks = kept(clocks, {}, START_MS + 5_000, GAP_MS)  # a tick without it
+    clocks = with_absent(clocks, {}, START_MS + 5_000, GAP_MS)  # a tick without it
     [process] = held().processes
     after = IdleCounter(seen_ms=START_MS + 10_000, covered_ms=5_000)
     clock = advance(clocks["GPU-1", 11, 5], process, after, Rules())

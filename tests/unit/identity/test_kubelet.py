@@ -25,9 +25,9 @@ from gua.identity.pod_names import (
     Kubelet,
     KubeletError,
     PodNames,
-    ask,
-    items_of,
+    fetch_pods,
     parse_kubelet,
+    parse_pod_list,
     read_pod,
 )
 from gua.identity.process import Names, ProcessIdentity
@@ -153,7 +153,7 @@ def test_a_look_never_waits_for_the_answer() -> None:
 
 def pods_of(body: bytes) -> dict[str, tuple[str, str, dict[str, str]]]:
     """Return namespace, name and containers by uid."""
-    pods = filter(None, map(read_pod, items_of(body)))
+    pods = filter(None, map(read_pod, parse_pod_list(body)))
     return {uid: (pod.namespace, pod.name, dict(pod.containers)) for pod in pods for uid in pod.uids}
 
 
@@ -180,9 +180,9 @@ def test_the_fake_answers_in_the_shape_of_the_documented_list() -> None:
 
 
 def test_the_kubelet_is_asked_with_the_token_as_it_is_now(fake: FakeKubelet) -> None:
-    assert pods_of(ask(fake.kubelet, fake.account))[POD_UID][1] == "train-0"
+    assert pods_of(fetch_pods(fake.kubelet, fake.account))[POD_UID][1] == "train-0"
     fake.rotate("the-second")
-    assert ask(fake.kubelet, fake.account) == fake.body
+    assert fetch_pods(fake.kubelet, fake.account) == fake.body
     assert fake.asked == ["/pods", "/pods"]
 
 
@@ -190,7 +190,7 @@ def test_the_kubelet_is_asked_with_the_token_as_it_is_now(fake: FakeKubelet) -> 
 def test_a_refusal_says_what_is_missing(fake: FakeKubelet, status: int, said: str) -> None:
     fake.status = status
     with pytest.raises(KubeletError, match=said) as error:
-        ask(fake.kubelet, fake.account)
+        fetch_pods(fake.kubelet, fake.account)
     assert error.value.code == str(status)
     assert len(fake.asked) == 1
 
@@ -200,7 +200,7 @@ def test_an_answer_is_bounded_in_size_and_time_and_must_be_whole(fake: FakeKubel
     for body, length, byte_seconds in ((b" " * (MOST_BYTES + 1), None, 0), (b"{}", 9, 0), (b"{}" * 999, None, 0.02)):
         fake.body, fake.length, fake.byte_seconds = body, length, byte_seconds
         with pytest.raises(KubeletError) as error:
-            ask(fake.kubelet, fake.account, all_seconds=3 if not byte_seconds else 0.3)
+            fetch_pods(fake.kubelet, fake.account, all_seconds=3 if not byte_seconds else 0.3)
         codes.append(error.value.code)
     assert codes == ["size", "garbage", "timeout"]
 
@@ -208,17 +208,17 @@ def test_an_answer_is_bounded_in_size_and_time_and_must_be_whole(fake: FakeKubel
 def test_no_token_goes_to_who_is_not_of_the_clusters_authority(tmp_path: Path, fake: FakeKubelet) -> None:
     with kubelet(tmp_path / "stranger") as stranger:
         with pytest.raises(KubeletError, match="--kubelet-insecure") as error:
-            ask(stranger.kubelet, fake.account)
+            fetch_pods(stranger.kubelet, fake.account)
         assert error.value.code == "certificate"
         assert stranger.asked == []
-        assert ask(replace(stranger.kubelet, insecure=True), fake.account) == stranger.body
+        assert fetch_pods(replace(stranger.kubelet, insecure=True), fake.account) == stranger.body
 
 
 def test_without_a_mounted_token_or_a_kubelet_there_is_a_word_for_it(fake: FakeKubelet, tmp_path: Path) -> None:
     codes = []
     for where, account in ((fake.kubelet, tmp_path), (Kubelet(host="127.0.0.1", port=1), fake.account)):
         with pytest.raises(KubeletError) as error:
-            ask(where, account)
+            fetch_pods(where, account)
         codes.append(error.value.code)
     assert codes == ["account", "unreachable"]
 

@@ -4,7 +4,7 @@ import threading
 import time
 from pathlib import Path
 
-from gua.identity.owner import Owners, PasswdFile, passwd_name
+from gua.identity.owner import Owners, passwd_file_name, passwd_name
 
 HOUR = 3_600
 
@@ -103,6 +103,5 @@ def test_a_passwd_file_tells_the_first_user_with_an_id(tmp_path: Path) -> None:
     path.write_bytes(
         b"root:x:0:0::/root:/bin/sh\n\n+@nis\nbad:x\nalice:x:1000:1000::/:\nal:x:1000:1::/:\ncaf\xe9:x:7:7::/:\n"
     )
-    file = PasswdFile(path)
-    assert [file.name(uid) for uid in (0, 1000, 1, 7)] == ["root", "alice", None, "caf\ufffd"]
-    assert PasswdFile(tmp_path / "absent").name(0) is None
+    assert [passwd_file_name(path, uid) for uid in (0, 1000, 1, 7)] == ["root", "alice", None, "caf\ufffd"]
+    assert passwd_file_name(tmp_path / "absent", 0) is None

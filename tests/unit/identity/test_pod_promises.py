@@ -10,7 +10,7 @@ import pytest
 from fakes.kubelet import pod, pod_list
 from gua.core.errors import GuaError
 from gua.core.pods import ListedPod
-from gua.identity.pod_names import Kubelet, KubeletError, PodNames, items_of, read_pod
+from gua.identity.pod_names import Kubelet, KubeletError, PodNames, parse_pod_list, read_pod
 
 GPU = "nvidia.com/gpu"
 STARTED = 1_774_396_800_000  # 2026-03-25T00:00:00Z
@@ -32,7 +32,7 @@ def asking(spec: dict[str, Any], status: dict[str, Any] | None = None, **metadat
 
 
 def promised(item: dict[str, Any]) -> ListedPod:
-    (found,) = map(read_pod, items_of(pod_list(item)))
+    (found,) = map(read_pod, parse_pod_list(pod_list(item)))
     assert found is not None
     return found
 
@@ -133,7 +133,7 @@ def test_a_pod_without_name_or_uid_makes_the_promises_unknown_and_leaves_the_nam
     assert read_pod(item) is None
     names = PodNames(Kubelet(host="n", port=1), fetch=lambda _kubelet: pod_list(pod(), item))
     with pytest.raises(GuaError, match="without uid or name"):
-        names.ask()
+        names.query()
     assert names.names(pod()["metadata"]["uid"], None).pod == "train-0"
     assert names.trouble is None
 
@@ -154,7 +154,7 @@ def test_no_list_is_an_error_for_who_asks(answer: bytes | Exception, said: str) 
 
     names = PodNames(Kubelet(host="n", port=1), fetch=fetch)
     with pytest.raises(GuaError, match=said):
-        names.ask()
+        names.query()
     assert names.trouble is not None
     assert len(names.errors()) == 1
 
@@ -165,7 +165,7 @@ def test_a_listener_hears_of_new_pods_alone_and_not_of_what_it_asked_for() -> No
     now = [0.0]
     names = PodNames(Kubelet(host="n", port=1), fetch=lambda _kubelet: answers.pop(0), monotonic=lambda: now[0])
     names.listen(lambda: heard.append(len(answers)))
-    names.ask()
+    names.query()
     assert heard == []
     for uid in ("two", "two", "one"):
         now[0] += 60

@@ -223,7 +223,7 @@ def test_it_is_the_same_twice_and_a_torn_end_is_left_out(read: Read) -> None:
         ("#Date Time gpu sm\n20260325 04:47:10 0\n", r":2: the row has 3 fields, 4 are expected: correct or remove"),
         ("#Date Time gpu sm\n2026032 04:47:10 0 5\n", r":2: timestamp is '2026032 04:47:10', not a time"),
         ("#Date Time gpu sm\n20260325 04:47:10 x 5\n", r":2: index is 'x', not a number"),
-        ("#Date Time gpu sm\n20260325 04:47:10 - 5\n", r":2: neither uuid nor index tells which card"),
+        ("#Date Time gpu sm\n20260325 04:47:10 - 5\n", r":2: the row has neither uuid nor index"),
         ("#Date Time gpu sm\n20260325 04:47:10 0 500\n", r":2: utilization\.gpu is 500, not within 0 and 100"),
         ("#Entity GPUTL\n1774410430 GPU x 5\n", r":2: the row does not begin with a time and GPU and its number"),
         ("#Entity GPUTL\nJan 31 04:47:10 GPU 0 5\n", r":2: timestamp is 'Jan 31 04:47:10', not a time"),

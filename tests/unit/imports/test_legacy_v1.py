@@ -181,7 +181,7 @@ def test_before_1_4_lists_are_believed_where_they_showed_a_process_once(tmp_path
     database.process(90, run_id=telling)
     with opened(database.close()) as histories:
         ticks = list(histories.ticks(ORIGIN))
-        assert histories.taken.lists_unknown == 4
+        assert histories.counts.lists_unknown == 4
     assert [card.process_list for card in readings(ticks)] == [ProcessList.ABSENT] * 4 + [ProcessList.KNOWN] * 4
     assert states(ticks) == ["unknown"] * 4 + ["truly-idle"] * 4
 
@@ -227,7 +227,7 @@ def test_processes_of_another_run_or_moment_are_left_out_as_its_own_report_does(
     database.process(0.000001, pid=3, **more)
     with opened(database.close()) as histories:
         [card] = readings(list(histories.ticks(ORIGIN)))
-        assert histories.taken.processes == 1
+        assert histories.counts.processes == 1
     assert [process.pid for process in card.processes] == [1]
 
 

@@ -54,7 +54,7 @@ def survey(path: Path) -> tuple[int, tuple[str, ...]]:
         (HEADER + b"2026/03/25 04:47:49, GPU-a, -4 MiB, 0 %\n" + ROW, "2: memory.used is -"),
         (HEADER + b"2026/03/25 04:47:49, GPU-a, 4 apples, 0 %\n" + ROW, "2: memory.used has the unit 'apples'"),
         (HEADER + b"2026/03/25 04:47:49, GPU-a, 4 MiB, 101 %\n" + ROW, "2: utilization.gpu is 101"),
-        (HEADER + b"2026/03/25 04:47:49, [N/A], 4 MiB, 0 %\n" + ROW, "2: neither uuid nor index"),
+        (HEADER + b"2026/03/25 04:47:49, [N/A], 4 MiB, 0 %\n" + ROW, "2: the row has neither uuid nor index"),
         (HEADER + b"2026/03/25 04:47:49, GPU-\x1b[2J, 4 MiB, 0 %\n" + ROW, "2: uuid holds characters"),
         (HEADER + b'2026/03/25 04:47:49, "GPU-a, 4 MiB, 0 %\n' + ROW, "2: the quoting is wrong"),
         (HEADER + b"2026/03/25 04:47:49, GPU-\xff, 4 MiB, 0 %\n" + ROW, "2: the line is not UTF-8"),

@@ -9,7 +9,7 @@ import pytest
 from fakes.clock import FakeClock
 from fakes.nvml import NO_PERMISSION, NOT_SUPPORTED, Card, FakeDriver
 from gua.core.tick import CardReading
-from gua.nvml.health import ASK_EVERY_MS, MOST_EVENTS
+from gua.nvml.health import MOST_EVENTS, READ_EVERY_MS
 from gua.nvml.reader import NvmlReader
 
 CALLS = (
@@ -88,16 +88,16 @@ def test_garbage_is_unknown_and_is_told_as_an_error(card: dict[str, Any], name: 
     world = World(**card)
     assert world.tell()[name] is None
     assert len(world.errors) == 1
-    assert world.tell(ASK_EVERY_MS)[name] is None
+    assert world.tell(READ_EVERY_MS)[name] is None
 
 
 def test_a_counter_that_goes_back_is_unknown_once() -> None:
     world = World(ecc=9)
     assert world.tell()["ecc_errors"] is None
     world.card.ecc = 2
-    assert world.tell(ASK_EVERY_MS)["ecc_errors"] is None
+    assert world.tell(READ_EVERY_MS)["ecc_errors"] is None
     world.card.ecc = 5
-    assert world.tell(ASK_EVERY_MS)["ecc_errors"] == 3
+    assert world.tell(READ_EVERY_MS)["ecc_errors"] == 3
 
 
 def test_of_a_storm_of_a_million_events_a_bounded_number_is_taken_and_the_rest_is_gone() -> None:
@@ -105,9 +105,9 @@ def test_of_a_storm_of_a_million_events_a_bounded_number_is_taken_and_the_rest_i
     world.tell()
     world.card.xids += [13] * 1_000_000
     world.driver.asked.clear()
-    assert world.tell(ASK_EVERY_MS) == {**NOTHING, "xid_errors": MOST_EVENTS, "xid": 13, "ecc_errors": 0}
+    assert world.tell(READ_EVERY_MS) == {**NOTHING, "xid_errors": MOST_EVENTS, "xid": 13, "ecc_errors": 0}
     assert len(world.driver.asked) < MOST_EVENTS + 10
-    assert world.tell(ASK_EVERY_MS)["xid_errors"] == 0
+    assert world.tell(READ_EVERY_MS)["xid_errors"] == 0
     assert world.driver.event_sets == 1
 
 
@@ -115,7 +115,7 @@ def test_an_event_with_a_number_that_cannot_be_counts_without_one() -> None:
     world = World()
     world.tell()
     world.card.xids += [2**40, 0]
-    told = world.tell(ASK_EVERY_MS)
+    told = world.tell(READ_EVERY_MS)
     assert (told["xid_errors"], told["xid"]) == (2, None)
 
 
@@ -134,9 +134,9 @@ def test_an_event_set_that_fails_is_made_anew_a_minute_later() -> None:
     world = World()
     world.tell()
     world.card.faults["nvmlEventSetWait_v2"] = UNKNOWN_ERROR
-    assert world.tell(ASK_EVERY_MS)["xid_errors"] is None
+    assert world.tell(READ_EVERY_MS)["xid_errors"] is None
     assert world.driver.event_sets == 0
     del world.card.faults["nvmlEventSetWait_v2"]
-    assert world.tell(ASK_EVERY_MS)["xid_errors"] == 0
+    assert world.tell(READ_EVERY_MS)["xid_errors"] == 0
     world.card.xids.append(43)
-    assert world.tell(ASK_EVERY_MS)["xid"] == 43
+    assert world.tell(READ_EVERY_MS)["xid"] == 43

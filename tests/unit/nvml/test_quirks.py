@@ -7,7 +7,7 @@ import pytest
 from fakes.clock import FakeClock
 from fakes.nvml import ALL_ONES_32, FUNCTION_NOT_FOUND, NOT_SUPPORTED, Card, FakeDriver, Process
 from gua.core.words import ProcessList
-from gua.nvml.quirks import has_wide_lists, ratio, version_of
+from gua.nvml.quirks import has_wide_lists, parse_version, ratio
 from gua.nvml.reader import NvmlReader
 
 LISTS = ("Compute", "Graphics", "MPSCompute")
@@ -18,7 +18,7 @@ LISTS = ("Compute", "Graphics", "MPSCompute")
     [("535.86.05", (535, 86, 5)), ("570.86", (570, 86)), ("", ()), (None, ()), ("garbage", ()), ("535.x", (535,))],
 )
 def test_a_version_is_numbers(text: str | None, numbers: tuple[int, ...]) -> None:
-    assert version_of(text) == numbers
+    assert parse_version(text) == numbers
 
 
 @pytest.mark.parametrize(

@@ -510,10 +510,10 @@ def test_attributes_stand_in_the_order_of_the_catalogue() -> None:
     )
     for metric in metrics.CATALOGUE:
         base = {
-            "card": metrics.CARD_ATTRIBUTES,
+            "card": ("hw.id",),
             "process": metrics.PROCESS_ATTRIBUTES,
             "allocation": metrics.ALLOCATION_ATTRIBUTES,
-            "allocation source": metrics.SOURCE_ATTRIBUTES,
+            "allocation source": ("gua.allocation.source",),
             "agent": (),
         }
         order = [*base[metric.subject.value], *metric.attributes]

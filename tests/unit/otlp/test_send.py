@@ -326,7 +326,7 @@ class TestTime:
 
     def test_a_transport_that_was_closed_meanwhile_opens_nothing_anew(self, receiver: Receiver) -> None:
         landing = opened(receiver)
-        transport = landing._transport  # noqa: SLF001 - the endpoint itself no longer asks it
+        transport = landing.transport
         transport.close()
         with pytest.raises(TransientError, match="delivery was stopped"):
             transport.send(b"")

@@ -264,7 +264,7 @@ def test_a_damaged_truth_is_set_aside_and_those_that_live_go_on(tmp_path: Path) 
     for path in (tmp_path / "reservations").glob("reservations.db*"):
         path.write_bytes(b"nonsense " * 1000)
     said: list[str] = []
-    second = opened(tmp_path / "reservations", tell=said.append)
+    second = opened(tmp_path / "reservations", log=said.append)
     assert [each.id for each in second.reservations()] == [granted.reservation.id]
     assert "damaged" in said[0]
     process.kill()

@@ -131,7 +131,7 @@ def test_of_free_cards_those_come_first_that_nobody_has_been_on_for_the_longest(
 
 def test_a_reservation_ends_once_it_idled_for_too_long_and_not_while_its_owner_extends_it(tmp_path: Path) -> None:
     told: list[str] = []
-    desk = opened(tmp_path / "reservations", idle_release_ms=30 * MINUTE, tell=told.append)
+    desk = opened(tmp_path / "reservations", idle_release_ms=30 * MINUTE, log=told.append)
     first, second = (got(desk, asked(for_ms=3_600_000)).reservation for _ in range(2))
 
     def idled(minutes: int) -> None:

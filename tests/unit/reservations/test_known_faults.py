@@ -90,7 +90,7 @@ def test_a_driver_that_takes_its_time_gives_no_card_twice(tmp_path: Path) -> Non
 
 def test_the_end_of_a_command_whose_card_was_given_back_ends_no_later_reservation(tmp_path: Path) -> None:
     told: list[str] = []
-    desk = opened(tmp_path / "reservations", tell=told.append)
+    desk = opened(tmp_path / "reservations", log=told.append)
     process, first = run(desk, "exec sleep 60", cards=("GPU-1",))
     desk.end([first.reservation.id], by="root")
     second = got(desk, asked(cards=("GPU-1",), uid=1001))
@@ -109,7 +109,7 @@ def test_who_takes_a_card_at_the_moment_of_its_grant_is_told_and_the_grant_stays
     """The card was free when it was given; somebody who did not ask is on it a moment later."""
     now = list(CARDS)
     told: list[str] = []
-    desk = opened(tmp_path / "reservations", lambda: now, tell=told.append)
+    desk = opened(tmp_path / "reservations", lambda: now, log=told.append)
     granted = got(desk, asked(cards=("GPU-0", "GPU-1")))
     mine, other = frozenset({1000}), frozenset({1007})
     now[0] = replace(now[0], uids=other, held_by="bob (python 0.9 GiB)", refusal="is held by bob")
@@ -187,7 +187,7 @@ def test_a_grant_that_cannot_be_kept_gives_nothing(tmp_path: Path, monkeypatch: 
     desk.enter(request)
     with monkeypatch.context() as broken:
         broken.setattr(Ledger, "grant", taken)
-        with pytest.raises(UnavailableError, match="at the same moment"):
+        with pytest.raises(UnavailableError, match="at the same time"):
             desk.attempt(request.place)
     assert list((tmp_path / "reservations" / "locks").iterdir()) == []
     assert isinstance(desk.attempt(request.place), Granted)

@@ -155,9 +155,9 @@ def test_a_truth_that_was_removed_is_found_again_by_the_locks(tmp_path: Path) ->
     desk.close()
     for path in folder.glob("reservations.db*"):
         path.unlink()
-    desk = opened(folder, tell=told.append)
+    desk = opened(folder, log=told.append)
     assert [(each.id, each.cards) for each in desk.reservations()] == [(granted.reservation.id, ("GPU-2",))]
-    assert told == [f"the reservation {granted.reservation.id} of user1000 was found again by its command's lock"]
+    assert told == [f"the reservation {granted.reservation.id} of user1000 was restored by its command's lock"]
     assert [path.name for path in (folder / "locks").iterdir()] == [granted.reservation.id]
     ended(process)
     until(lambda: not desk.reservations())

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from fakes.spooled import extend
 from gua.core.errors import UnavailableError
 from gua.core.ports import Mark
 from gua.spool.queue import Spool
@@ -36,7 +37,7 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     """One spool as a killed agent leaves it, ``file`` and ``log``, and as one that was stopped, ``whole``."""
     path = tmp_path_factory.mktemp("sound") / "spool.db"
     with Spool(path, destinations=BOTH) as spool:
-        spool.extend((number, content(number)) for number in range(1, TICKS - 29))
+        extend(spool, ((number, content(number)) for number in range(1, TICKS - 29)))
         ticks = spool.peek("store", DELIVERED)
         spool.refuse("store", ticks[:3], "bad")
         for destination in BOTH:

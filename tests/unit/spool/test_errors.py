@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from fakes.patience import at_most
+from fakes.spooled import extend
 from gua.agent.outbox import Outbox
 from gua.core.errors import TransientError, UnavailableError
 from gua.core.ports import Mark
@@ -41,7 +42,7 @@ def spool(path: Path) -> Iterator[Spool]:
 
 
 def fill(spool: Spool, first: int, last: int) -> None:
-    spool.extend((number, b"%d " % number * 300) for number in range(first, last + 1))
+    extend(spool, ((number, b"%d " % number * 300) for number in range(first, last + 1)))
 
 
 def waiting(spool: Spool) -> list[int]:
@@ -116,7 +117,7 @@ def test_each_call_begins_anew_at_the_damage_that_it_meets(path: Path, how: str)
     with Spool(path) as spool:
         # More than a connection keeps in memory, and than is checked on opening.
         noise = os.urandom(4_000)
-        spool.extend((number, b"%d " % number + noise) for number in range(1, 2_501))
+        extend(spool, ((number, b"%d " % number + noise) for number in range(1, 2_501)))
     calls: dict[str, Callable[[Spool], object]] = {
         "append": lambda spool: spool.append(0, b"0"),
         "peek": lambda spool: spool.peek("store", 5_000),

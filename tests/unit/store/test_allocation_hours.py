@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from fakes.promises import promised_card
-from gua.core.allocation import Allocation, AllocationLook, Promises, SourceHealth, parts
+from gua.core.allocation import Allocation, AllocationLook, AllocationMatcher, SourceHealth, parts
 from gua.core.facts import card_facts
 from gua.core.ports import SpooledTick
 from gua.core.rules import Rules, State, classify
@@ -74,7 +74,7 @@ def history(seed: int) -> History:
     allocations = [_allocation(rng, number, [f"GPU-{seed}-0", f"GPU-{seed}-1"]) for number in range(14)]
     looked_from = T0_MS + rng.choice([0, 0, HOUR_MS])
     failing = _stretches(rng)
-    promises = Promises()
+    promises = AllocationMatcher()
     ticks: list[Tick] = []
     ts_ms = T0_MS + rng.randrange(1, 5000)
     slices = 7
@@ -370,7 +370,7 @@ def test_by_hand_a_job_of_two_cards_that_uses_one_ends_within_a_tick_and_a_stran
         owner="ada",
         uid=1001,
     )
-    promises, ticks = Promises(), []
+    promises, ticks = AllocationMatcher(), []
     for number in range(1, 7):
         ts_ms = T0_MS + number * 60_000
         second = ("grace",) if number >= 4 else ()

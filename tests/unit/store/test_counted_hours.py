@@ -153,8 +153,7 @@ def test_a_report_is_had_where_hours_cannot_be_counted(
     before = json.loads(render_json(collect(store, asked)))
     command(store, "TRUNCATE TABLE gua.rollups")
     assert json.loads(render_json(collect(store, asked, count=counting(store)))) == before
-    assert capsys.readouterr().err.endswith("gua: hours could not be rolled up: the disk is full
-")
+    assert capsys.readouterr().err.endswith("gua: hours could not be rolled up: the disk is full\n")
 
 
 def test_ticks_that_are_landed_again_change_nothing(store: Store, hosts: dict[str, list[SpooledTick]]) -> None:

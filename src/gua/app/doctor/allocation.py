@@ -8,7 +8,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, Final
 
-from gua.allocation.sources import Opener, look_around, open_sources
+from gua.allocation.sources import Opener, detect_sources, open_sources
 from gua.app.doctor.finding import Finding, ok, skipped, warning
 from gua.app.local_agent import first_response, places
 from gua.app.settings import PATIENCE_SECONDS, settle
@@ -35,7 +35,7 @@ def check_allocation(
 
     ``status`` returns the agent's status object, ``None`` without an agent. Raises what ``status`` and ``cards`` raise.
     """
-    here = dict(look_around(openers))
+    here = dict(detect_sources(openers))
     reported = status() or {}
     polled = reported.get("allocation_sources")
     if not isinstance(polled, list):

@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple
 
 from gua.core.errors import DataError, GuaError, UnavailableError, UsageError
 from gua.imports.recorded_file import opening
-from gua.imports.recording import MAX_INTERVAL_MS, Spacings, nominal_interval_ms
+from gua.imports.recording import MAX_INTERVAL_MS, Spacings
 from gua.imports.values import Timestamps
 
 _MAGIC = b"SQLite format 3\0"
@@ -73,7 +73,14 @@ class LegacyDatabase:
                 rows = cursor.fetchmany(_AT_ONCE)
             except _ERRORS as error:
                 raise self._error(error) from None
-            self._check_undisturbed()
+            if self._undisturbed is not None:
+                is_same = False
+                with suppress(OSError):
+                    logged = self._log.exists() and self._log.stat().st_size > 0
+                    is_same = self._state() == self._undisturbed and not logged
+                if not is_same:
+                    msg = f"{self.where} was written to while it was read: import it again, which changes nothing twice"
+                    raise UnavailableError(msg)
             if not rows:
                 return
             yield from rows
@@ -113,16 +120,6 @@ class LegacyDatabase:
     def _state(self) -> tuple[int, int]:
         status = self._path.stat()
         return status.st_size, status.st_mtime_ns
-
-    def _check_undisturbed(self) -> None:
-        if self._undisturbed is None:
-            return
-        with suppress(OSError):
-            logged = self._log.exists() and self._log.stat().st_size > 0
-            if self._state() == self._undisturbed and not logged:
-                return
-        msg = f"{self.where} was written to while it was read: import it again, which changes nothing twice"
-        raise UnavailableError(msg)
 
     def run(self, sql: str, parameters: Sequence[object] = ()) -> sqlite3.Cursor:
         """Execute a statement and return its cursor. Raises as :meth:`rows` does."""
@@ -229,20 +226,30 @@ class Contents:
         self.cards: tuple[str, ...] = tuple(
             str(row[0]) for row in database.rows("SELECT DISTINCT gpu_uuid FROM card_row ORDER BY gpu_uuid")
         )
-        self.models = self._models()
+        self.models = {
+            uuid: (str(name)[:256] if name else None, mib if isinstance(mib, int) and 0 < mib <= _MOST_MIB else None)
+            for uuid, name, mib in self._later("SELECT gpu_uuid, name, memory_total_mb FROM gpu_device")
+        }
+        """Model and memory [MiB] by card UUID; ``None`` if unknown."""
         self.hosts, self.driver_version = self._hosts()
+        self.runs = self._runs("card_row")
         self.intervals_ms = self._intervals()
         self.without_interval = bool(self.runs - self.intervals_ms.keys())
-        self._judge_lists()
+        # From 1.4 on ``usage_state`` is NULL if the process list could not be read. Earlier versions stored neither
+        # unreadable lists nor processes of unknown memory: their lists are trusted in runs with a compute process.
+        self.runs_with_state = self._runs("card_row WHERE usage_state IS NOT NULL")
+        self.runs_with_lists: frozenset[int | None] = frozenset()
+        if self.runs - self.runs_with_state:
+            self.runs_with_lists = self._runs("process_row WHERE ifnull(process_type, 'compute') = 'compute'")
 
-    def interval_ms(self, given_ms: int | None) -> dict[int | None, int]:
-        """Return the interval [ms] by daemon run; unknown ones are ``given_ms``, else the rows' median distance.
+    def interval_ms(self, default_ms: int | None) -> dict[int | None, int]:
+        """Return the interval [ms] by daemon run; unknown ones are ``default_ms``, else the rows' median distance.
 
         Raises UsageError if no median can be computed, or if it is more than a day.
         """
         known = {run: self.intervals_ms[run] for run in self.runs & self.intervals_ms.keys()}
         unknown = self.runs - known.keys()
-        return known | (dict.fromkeys(unknown, given_ms or self._median_ms(unknown)) if unknown else {})
+        return known | (dict.fromkeys(unknown, default_ms or self._median_ms(unknown)) if unknown else {})
 
     def _check_schema(self) -> None:
         """Check tables and columns, and create temporary views of all columns. Raises DataError for other schemas."""
@@ -275,29 +282,20 @@ class Contents:
     def _check_rows(self, table: str) -> int:
         """Return the number of rows. Raises DataError for damage, or for a value that no version wrote."""
         self._database.check(table)
-        counts = ", ".join(f"sum({fault})" for fault in _FAULTS[table].values())
-        count, *bad = self._database.row(f"SELECT count(*), {counts} FROM {_COLUMNS[table][0]}")  # noqa: S608 - own text
+        counts, view = ", ".join(f"sum({fault})" for fault in _FAULTS[table].values()), _COLUMNS[table][0]
+        count, *bad = self._database.row(f"SELECT count(*), {counts} FROM {view}")  # noqa: S608 - own text
         for column, number in zip(_FAULTS[table], bad, strict=True):
-            if number:
-                self._refuse(table, column, number)
+            if not number:
+                continue
+            shown = f"CASE WHEN typeof({column}) IN ('text', 'blob') THEN substr({column}, 1, 60) ELSE {column} END"
+            query = f"SELECT row, {shown} FROM {view} WHERE {_FAULTS[table][column]}"  # noqa: S608 - own text
+            row, value = self._database.row(query)
+            more = f", nor the like in {number - 1:,} more" if number > 1 else ""
+            raise DataError(
+                f"{self.where}: {table}.{column} is {value!r} in row {row}, which no version from 1.0 to 1.8 wrote"
+                f"{more}: nothing was imported"
+            )
         return int(count)
-
-    def _refuse(self, table: str, column: str, number: int) -> None:
-        view, fault = _COLUMNS[table][0], _FAULTS[table][column]
-        shown = f"CASE WHEN typeof({column}) IN ('text', 'blob') THEN substr({column}, 1, 60) ELSE {column} END"
-        row, value = self._database.row(f"SELECT row, {shown} FROM {view} WHERE {fault}")  # noqa: S608 - own text
-        more = f", nor the like in {number - 1:,} more" if number > 1 else ""
-        raise DataError(
-            f"{self.where}: {table}.{column} is {value!r} in row {row}, which no version from 1.0 to 1.8 wrote{more}: "
-            "nothing was imported"
-        )
-
-    def _models(self) -> dict[str, tuple[str | None, int | None]]:
-        """Return model and memory [MiB] by card UUID; ``None`` if unknown."""
-        return {
-            uuid: (str(name)[:256] if name else None, mib if isinstance(mib, int) and 0 < mib <= _MOST_MIB else None)
-            for uuid, name, mib in self._later("SELECT gpu_uuid, name, memory_total_mb FROM gpu_device")
-        }
 
     def _hosts(self) -> tuple[tuple[RecordedHost, ...], str | None]:
         columns = "hostname, first_seen, last_seen, driver_version"
@@ -306,24 +304,12 @@ class Contents:
         return hosts, str(rows[-1][3])[:256] if rows and rows[-1][3] else None
 
     def _intervals(self) -> dict[int | None, int]:
-        self.runs = self._runs("card_row")
         intervals: dict[int | None, int] = {}
         for run, seconds in self._later("SELECT id, interval_seconds FROM daemon_run"):
             if not isinstance(seconds, int | float) or not 0.001 <= seconds <= MAX_INTERVAL_MS / 1000:
                 raise DataError(f"{self.where}: the interval of run {run} is {seconds!r} seconds: nothing was imported")
             intervals[run] = round(seconds * 1000)
         return intervals
-
-    def _judge_lists(self) -> None:
-        """Determine the daemon runs in which an empty process list means that there were no processes.
-
-        From 1.4 on each row has that in ``usage_state``. Earlier versions stored neither unreadable lists nor processes
-        of unknown memory. Their lists are trusted in runs with at least one compute process.
-        """
-        self.telling_runs = self._runs("card_row WHERE usage_state IS NOT NULL")
-        self.listing_runs: frozenset[int | None] = frozenset()
-        if self.runs - self.telling_runs:
-            self.listing_runs = self._runs("process_row WHERE ifnull(process_type, 'compute') = 'compute'")
 
     def _runs(self, rows: str) -> frozenset[int | None]:
         return frozenset(row[0] for row in self._database.rows(f"SELECT DISTINCT run_id FROM {rows}"))  # noqa: S608 - own text
@@ -340,6 +326,6 @@ class Contents:
                     spacings.add(ts_ms - before_ms)
                 before_ms = ts_ms if of_run in runs else None
         try:
-            return nominal_interval_ms(spacings)
+            return spacings.nominal_interval_ms()
         except UsageError as error:
             raise UsageError(f"{self.where}: {error}") from None

@@ -18,7 +18,7 @@ from gua.core.errors import UsageError
 from gua.core.tick import CardReading, Origin, ProcessReading, Tick
 from gua.core.words import ProcessList, ProcessType
 from gua.imports.legacy_v1.contents import Contents, LegacyDatabase
-from gua.imports.recorded_file import ticks_of
+from gua.imports.recorded_file import make_ticks
 from gua.imports.rows import DEFAULT_HOST
 from gua.imports.values import MIB, Timestamps
 
@@ -65,18 +65,6 @@ class Row(NamedTuple):
     usage_state: str | None
 
 
-def merged(databases: Sequence[tuple[LegacyDatabase, Contents]]) -> Iterator[Row]:
-    """Return the rows of all databases merged by time; each card is read in index order of its database."""
-    return heapq.merge(
-        *(
-            _rows(database, file, uuid)
-            for file, (database, contents) in enumerate(databases)
-            for uuid in contents.cards
-        ),
-        key=itemgetter(0),
-    )
-
-
 def _rows(database: LegacyDatabase, file: int, uuid: str) -> Iterator[Row]:
     processes = _Processes(database, uuid)
     for ts, run, *values in database.rows(_CARD_ROWS, (uuid,)):
@@ -90,29 +78,28 @@ class _Processes:
         self._rows: Iterator[tuple[Any, ...]] = database.rows(_PROCESS_ROWS, (uuid,))
         self._ahead = next(self._rows, None)
         self._ts = ""
-        self._found: list[Process] = []
+        self._processes: list[Process] = []
 
     def at(self, ts: str, run: int | None) -> Sequence[Process]:
         """Return the processes of this time and run; process rows without a card row of that time are skipped."""
         if ts != self._ts:
-            self._ts, self._found = ts, []
+            self._ts, self._processes = ts, []
             while self._ahead is not None and self._ahead[0] <= ts:
                 if self._ahead[0] == ts:
-                    self._found.append(Process(*self._ahead[1:]))
+                    self._processes.append(Process(*self._ahead[1:]))
                 self._ahead = next(self._rows, None)
-        return [process for process in self._found if process.run == run]
+        return [process for process in self._processes if process.run == run]
 
 
 @dataclass(slots=True)
 class ImportCounts:
-    """Numbers of imported card ticks, ticks and process rows, and the first and last time (Unix ms).
+    """Numbers of imported card ticks and process rows, and the first and last time (Unix ms).
 
     ``duplicates`` is the number of skipped rows that another file has as well. ``lists_unknown`` is the number of card
     ticks without a reliable process list.
     """
 
     card_ticks: int = 0
-    ticks: int = 0
     processes: int = 0
     duplicates: int = 0
     lists_unknown: int = 0
@@ -138,7 +125,7 @@ class Histories:
         self._ignored = frozenset(name.encode()[:_COMM_BYTES].decode(errors="replace") for name in ignored)
         self._databases: list[tuple[LegacyDatabase, Contents]] = []
         self._listed: dict[str, tuple[Sequence[Process], int, tuple[ProcessReading, ...]]] = {}
-        self.taken = ImportCounts()
+        self.counts = ImportCounts()
         try:
             for path in dict.fromkeys(files):
                 database = LegacyDatabase(path)
@@ -163,28 +150,33 @@ class Histories:
         )
 
     def ticks(self, origin: Origin) -> Iterator[Tick]:
-        """Yield the ticks of all databases by time, and count them in ``taken``: one for each time, host and interval.
+        """Yield the ticks of all databases by time, and count them in ``counts``: one for each time, host and interval.
 
         A row covers the interval of its run, at most back to the previous row of its card.
         """
-        self.taken = taken = ImportCounts()
-        for tick in ticks_of(self._readings(), origin):
-            taken.ticks += 1
-            taken.card_ticks += len(tick.cards)
-            taken.first_ms = taken.first_ms or tick.ts_ms
-            taken.last_ms = tick.ts_ms
+        self.counts = counts = ImportCounts()
+        for tick in make_ticks(self._readings(), origin):
+            counts.card_ticks += len(tick.cards)
+            counts.first_ms = counts.first_ms or tick.ts_ms
+            counts.last_ms = tick.ts_ms
             yield tick
 
     def _readings(self) -> Iterator[tuple[int, str, int, CardReading]]:
         stamps = Timestamps(UTC)
         last: dict[tuple[str, str], tuple[int, int]] = {}
-        for row in merged(self._databases):
+        # Merged by time; each card is read in index order of its database.
+        by_card = (
+            _rows(database, file, uuid)
+            for file, (database, contents) in enumerate(self._databases)
+            for uuid in contents.cards
+        )
+        for row in heapq.merge(*by_card, key=itemgetter(0)):
             host, interval_ms = self._hosts[row.file].at(row.ts), self._intervals[row.file][row.run]
             ts_ms = stamps.parse(row.ts)
             before_ms, before_file = last.get((host, row.uuid), (0, row.file))
             if ts_ms <= before_ms:
                 if before_file != row.file:
-                    self.taken.duplicates += 1
+                    self.counts.duplicates += 1
                     continue
                 # Two daemons may write to one database: their rows of one time are separate ticks.
                 ts_ms = before_ms + 1
@@ -199,8 +191,8 @@ class Histories:
         contents = self._databases[row.file][1]
         name, limit_mib = contents.models.get(row.uuid, (None, None))
         process_list = _process_list(contents, row)
-        self.taken.processes += len(row.processes)
-        self.taken.lists_unknown += process_list is not ProcessList.KNOWN
+        self.counts.processes += len(row.processes)
+        self.counts.lists_unknown += process_list is not ProcessList.KNOWN
         return CardReading(
             uuid=row.uuid,
             duration_ms=duration_ms,
@@ -224,33 +216,30 @@ class Histories:
         # A card's processes rarely change between ticks: this cache saves a third of the time.
         rows, before_ms, readings = self._listed.get(row.uuid, ((), 0, ()))
         if rows != row.processes or before_ms != gpu_time_ms:
-            readings = self._made(row.processes, gpu_time_ms)
+            by_pid: dict[int, ProcessReading] = {}
+            for each in row.processes:
+                process = _process(each, self._ignored)
+                same = by_pid.get(each.pid)
+                if same is not None:
+                    # Up to 1.3 a process may be listed twice: reports of that version add up both.
+                    both = [reading.memory_bytes for reading in (same, process) if reading.memory_bytes is not None]
+                    process = replace(same, memory_bytes=sum(both) if both else None)
+                by_pid[each.pid] = process
+            readings = split_gpu_time(gpu_time_ms, tuple(by_pid.values()))
             self._listed[row.uuid] = row.processes, gpu_time_ms, readings
         return readings
-
-    def _made(self, rows: Sequence[Process], gpu_time_ms: int) -> tuple[ProcessReading, ...]:
-        by_pid: dict[int, ProcessReading] = {}
-        for row in rows:
-            process = _process(row, self._ignored)
-            same = by_pid.get(row.pid)
-            if same is not None:
-                # Up to 1.3 a process may be listed twice: reports of that version add up both.
-                both = [reading.memory_bytes for reading in (same, process) if reading.memory_bytes is not None]
-                process = replace(same, memory_bytes=sum(both) if both else None)
-            by_pid[row.pid] = process
-        return split_gpu_time(gpu_time_ms, tuple(by_pid.values()))
 
 
 class _Hosts:
     """Hosts of the rows of one database, by time: several hosts may have recorded one after the other."""
 
-    def __init__(self, contents: Contents, given: str | None) -> None:
-        self._starts = () if given is not None else contents.hosts
-        self.names = tuple(_text(host.name) or DEFAULT_HOST for host in self._starts) or (given or DEFAULT_HOST,)
+    def __init__(self, contents: Contents, name: str | None) -> None:
+        self._starts = () if name is not None else contents.hosts
+        self.names = tuple(_text(host.name) or DEFAULT_HOST for host in self._starts) or (name or DEFAULT_HOST,)
         if any(after.first <= before.last for before, after in pairwise(self._starts)):
             raise UsageError(
                 f"{contents.where} has the hosts {self.names[0]} and {self.names[1]} at the same time: "
-                "say with --host whose cards they are"
+                "name the host of the cards with --host"
             )
 
     def at(self, ts: str) -> str:
@@ -259,12 +248,12 @@ class _Hosts:
 
 
 def _process_list(contents: Contents, row: Row) -> ProcessList:
-    """Return KNOWN, FAILED or ABSENT for the row's process list, as :meth:`Contents._judge_lists` determined."""
+    """Return KNOWN, FAILED or ABSENT for the row's process list, as :class:`Contents` determined."""
     if row.usage_state is not None:
         return ProcessList.KNOWN
-    if row.run in contents.telling_runs:
+    if row.run in contents.runs_with_state:
         return ProcessList.FAILED
-    return ProcessList.KNOWN if row.run in contents.listing_runs else ProcessList.ABSENT
+    return ProcessList.KNOWN if row.run in contents.runs_with_lists else ProcessList.ABSENT
 
 
 @lru_cache(maxsize=10_000)

@@ -9,7 +9,7 @@ from typing import Annotated, Final, NamedTuple
 from gua.core.parameters import READ
 from gua.core.rules import State
 from gua.core.untrusted import is_word_of
-from gua.core.view import Count, Moment, ValueKind, View
+from gua.core.view import Count, Moment, View
 from gua.report.context import Finish, ReportContext
 from gua.report.questions import Answer
 
@@ -43,7 +43,7 @@ class CardStreaksRow(NamedTuple):
 
     host: str
     gpu: str
-    state: Annotated[str, ValueKind(is_word_of(*State, ""))]
+    state: Annotated[str, is_word_of(*State, "")]
     as_of_ms: Moment
     newest_span_ms: Count
     since_ms: Moment | None
