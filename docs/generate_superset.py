@@ -115,7 +115,7 @@ def _charts() -> dict[str, dict[str, Any]]:
     held = {"col": "state", "op": "==", "val": "idle-held"}
     return {
         "gpu_hours_by_state": _by_day("card_hours", "GPU-hours by day and state", "state"),
-        "promised_gpu_hours_by_use": _by_day("allocation_hours", "Promised GPU-hours by day and use", "use"),
+        "allocated_gpu_hours_by_use": _by_day("allocation_hours", "Allocated GPU-hours by day and use", "use"),
         "idle_held_by_owner": _table(
             "usage_hours", "Idle-held GPU-hours by owner", ["team", "owner"], ["sum_gpu_hours"], held
         ),

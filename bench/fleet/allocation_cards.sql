@@ -4,6 +4,6 @@ SELECT
     host,
     gpu,
     ts,
-    if(cityHash64(gpu, toStartOfInterval(ts, INTERVAL 4 HOUR)) % 1000000 % 5 > 0 AS is_promised, 'allocated', 'unallocated'),
-    if(is_promised, 0, gpu_time_ms)
+    if(cityHash64(gpu, toStartOfInterval(ts, INTERVAL 4 HOUR)) % 1000000 % 5 > 0 AS is_allocated, 'allocated', 'unallocated'),
+    if(is_allocated, 0, gpu_time_ms)
 FROM gua.card_ticks FINAL

@@ -84,7 +84,7 @@ def tick_told(driver: SimulatedDriver, clock: Path, way: str, ticks: int) -> dic
 
 
 def allocation_cost(ticks: int, *, jobs: int = JOBS) -> None:
-    """Show what it costs a tick and an agent to know whom cards are promised to: with and without, in turn."""
+    """Show what it costs a tick and an agent to know whom cards are allocated to: with and without, in turn."""
     title(f"{jobs} allocations by files on {CARDS} cards x {PROCESSES // CARDS} processes, beside none (CPU, memory)")
     with sleeping() as pids, simulated(crowd(pids, cards=CARDS)) as driver, told_by_files(jobs) as folder:
         clock = driver.scenario.with_name("clock")
@@ -93,10 +93,10 @@ def allocation_cost(ticks: int, *, jobs: int = JOBS) -> None:
         found: dict[bool, list[float]] = {False: [], True: []}
         blocks: dict[bool, list[float]] = {False: [], True: []}
         for _ in range(TURNS):
-            for looked_at, spent in found.items():
-                where = ["--allocations", folder] if looked_at else []
+            for has_source, spent in found.items():
+                where = ["--allocations", folder] if has_source else []
                 told = json.loads(child("tick", clock, "--ticks", ticks, *where, environ=driver.environment))
-                blocks[looked_at] += [block["ours_ms"] for block in told["blocks"]]
+                blocks[has_source] += [block["ours_ms"] for block in told["blocks"]]
                 spent.append(middle([block["ours_ms"] for block in told["blocks"]]))
         without, with_ = middle(found[False]), middle(found[True])
         show("a tick without", without, "ms", note=spread(found[False]))

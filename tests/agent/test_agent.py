@@ -96,7 +96,7 @@ def test_a_single_tick_beside_the_agent_is_refused_as_it_would_count_time_twice(
     assert_spans_never_overlap(agent.ticks())
 
 
-def test_a_single_tick_tells_to_whom_cards_are_promised(agent: Agent) -> None:
+def test_a_single_tick_tells_to_whom_cards_are_allocated(agent: Agent) -> None:
     folder = agent.folder / "allocations"
     folder.mkdir(mode=0o755)
     (folder / "one.json").write_text('{"source": "lab", "id": "42", "owner": "ada", "cards": [2], "since": 1700000000}')
@@ -108,8 +108,8 @@ def test_a_single_tick_tells_to_whom_cards_are_promised(agent: Agent) -> None:
     first, second = map(decode, requests)
     for tick in (first, second):
         assert [card.allocation for card in tick.cards] == ["unallocated", "unallocated", "allocated"]
-        [promise] = tick.cards[2].allocations
-        assert (promise.id, promise.owner, promise.relation) == ("42", "ada", "nobody")
+        [allocation] = tick.cards[2].allocations
+        assert (allocation.id, allocation.owner, allocation.relation) == ("42", "ada", "nobody")
         assert [(each.source, each.reason) for each in tick.allocation_sources] == [("files", None)]
 
 
@@ -211,7 +211,7 @@ def test_a_service_manager_hears_that_it_is_ready_alive_and_stopping(agent: Agen
             heard = manager.recv(4096).decode()
 
 
-def test_an_agent_says_to_whom_cards_are_promised_and_which_file_it_cannot_read(agent: Agent, tmp_path: Path) -> None:
+def test_an_agent_says_to_whom_cards_are_allocated_and_which_file_it_cannot_read(agent: Agent, tmp_path: Path) -> None:
     folder = tmp_path / "allocations"
     folder.mkdir(mode=0o755)
     told = {"source": "site", "id": "7", "owner": "ada", "job_name": "train", "since": time.time() - 60}
@@ -221,8 +221,8 @@ def test_an_agent_says_to_whom_cards_are_promised_and_which_file_it_cannot_read(
     agent.wait_for_ticks(2)
     cards = agent.status()["cards"]
     assert [card["allocation"] for card in cards] == ["unallocated", "unallocated", "allocated"]
-    (promise,) = cards[2]["allocations"]
-    assert (promise["owner"], promise["use"], promise["relation"]) == ("ada", "empty", "nobody")
+    (allocation,) = cards[2]["allocations"]
+    assert (allocation["owner"], allocation["use"], allocation["relation"]) == ("ada", "empty", "nobody")
     assert "allocated to ada (site 7, train) 1m" in agent.must("status")
     checked = agent.run("doctor").stdout
     assert f"can be read (the folder {folder})" in " ".join(checked.split())

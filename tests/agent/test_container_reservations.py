@@ -91,7 +91,7 @@ def done(process: subprocess.Popen[str]) -> tuple[int, str, str]:
     return process.returncode, out, err
 
 
-def promise_of(host: Agent) -> dict[str, Any]:
+def allocation_of(host: Agent) -> dict[str, Any]:
     (card,) = [card for card in host.status()["cards"] if card["index"] == 0]
     return next(iter(card["allocations"]), {})
 
@@ -105,7 +105,7 @@ def test_a_containers_process_has_its_card_and_nobody_elses_root_ends_that_but_t
     # Its own process on the card is its owner's, though root of the host has the same number.
     process = Process(job.pid, memory=900 * MIB, load=Constant(80))
     simulated_driver.write(Scenario([Card(uuid(1), memory_reserved=500 * MIB, processes=[process]), FREE[1]]))
-    poll(lambda: promise_of(host).get("relation") == "owner", "the card to be used by its owner")
+    poll(lambda: allocation_of(host).get("relation") == "owner", "the card to be used by its owner")
     # Another container's root, as that of the host, asks as uid 0.
     code, out, err = done(begin(host, containers, OTHER, "release", "-G", "0"))
     assert (code, out) == (77, "")
@@ -117,7 +117,7 @@ def test_a_containers_process_has_its_card_and_nobody_elses_root_ends_that_but_t
     containers.put(stranger.pid, None)
     on_card = Process(stranger.pid, memory=900 * MIB, load=Constant(80))
     simulated_driver.write(Scenario([Card(uuid(1), memory_reserved=500 * MIB, processes=[on_card]), FREE[1]]))
-    poll(lambda: promise_of(host).get("relation") == "others", "the card to be used by others")
+    poll(lambda: allocation_of(host).get("relation") == "others", "the card to be used by others")
     assert done(begin(host, containers, None, "release", "-G", "0"))[1].startswith("released GPU 0 (")
     assert host.reservations() == []
     for each in (job, stranger):

@@ -84,7 +84,7 @@ class Seen:
 
 @dataclass(frozen=True, kw_only=True)
 class SeenPart:
-    """What an allocation has of a card's tick, or (``source`` empty) what nobody was promised, or nobody knows."""
+    """What an allocation has of a card's tick, or (``source`` empty) what nobody was allocated, or nobody knows."""
 
     card: Seen
     source: str
@@ -313,10 +313,10 @@ def waits(counted: Counted, hosts: Sequence[str]) -> dict[str, float | None]:
     told = {(row["host"], row["ts_ms"]): row for row in counted.sources if row["wait_ms"] is not None}
     told = {key: row for key, row in told.items() if key[0] in hosts}
     silent = (row for row in counted.sources if row["source"] == "gua" and row["wait_ms"] is None)
-    untold_ms = sum(row["ms"] for row in silent if row["host"] in hosts)
+    unknown_ms = sum(row["ms"] for row in silent if row["host"] in hosts)
     if not told:
         nothing = dict.fromkeys(("most", "wait", "waited", "empty", "held", "used-by-others", "free"))
-        return {**nothing, "untold": untold_ms or None}
+        return {**nothing, "untold": unknown_ms or None}
     sums = dict.fromkeys(("wait", "waited", "empty", "held", "used-by-others", "free"), 0.0)
     for row in told.values():
         sums["wait"] += row["wait_ms"] * row["ms"] / row["duration_ms"]
@@ -326,7 +326,7 @@ def waits(counted: Counted, hosts: Sequence[str]) -> dict[str, float | None]:
             row = told.get((key[0], part.card.ts_ms))
             if row is not None and part.use in sums:
                 sums[part.use] += part.gpu_ms * row["waited_ms"] / row["duration_ms"]
-    return {"most": max(row["waiting"] for row in told.values()), **sums, "untold": untold_ms}
+    return {"most": max(row["waiting"] for row in told.values()), **sums, "untold": unknown_ms}
 
 
 def reservations(counted: Counted) -> dict[tuple[str | None, str | None], int]:
@@ -453,24 +453,24 @@ def contention(
             moments |= {one.since_ms, one.until_ms}
         for part in counted.parts.get(key, []):
             moments |= {part.since_ms, part.until_ms}
-    sums = dict.fromkeys(("free", "contended", "busy", "unknown", "contended_gpu", "contended_promised_gpu"), 0.0)
+    sums = dict.fromkeys(("free", "contended", "busy", "unknown", "contended_gpu", "contended_allocated_gpu"), 0.0)
     for at_ms, next_ms in pairwise(sorted(moments)):
         newest |= dict(begin[at_ms])
         here = [key for key, (since_ms, until_ms) in expected.items() if since_ms <= at_ms < until_ms]
         whole = [newest.get(key) for key in here if mode(counted.cards[key], newest.get(key)) != "parent"]
         now = [one if one is not None and one.since_ms <= at_ms < one.until_ms else None for one in whole]
         if now:
-            promises = [promise_at(counted, one, at_ms) for one in now]
-            name = found_by(now, promises)
+            allocations = [allocation_at(counted, one, at_ms) for one in now]
+            name = found_by(now, allocations)
             sums[name] += next_ms - at_ms
             if name == "contended":
                 held = [one for one in now if one is not None and one.state == IDLE_HELD]
                 parts = [replace(one, gpu_ms=(next_ms - at_ms) * one.gpu_ms / one.ms) for one in held]
                 sums["contended_gpu"] += sum(one.gpu_ms for one in parts)
-                sums["contended_promised_gpu"] += sum(
+                sums["contended_allocated_gpu"] += sum(
                     (next_ms - at_ms) * one.gpu_ms / one.ms
-                    for one, promise in zip(now, promises, strict=True)
-                    if one is not None and one.state == TRULY_IDLE and promise == "promised"
+                    for one, allocation in zip(now, allocations, strict=True)
+                    if one is not None and one.state == TRULY_IDLE and allocation == "allocated"
                 )
                 if wasted is not None:
                     wasted += [((one.row["host"], one.row["gpu"]), one) for one in parts]
@@ -482,28 +482,28 @@ def mode(card: dict[str, Any], newest: Seen | None) -> object:
     return card["mig"] if newest is None else newest.row["mig"]
 
 
-def promise_at(counted: Counted, card: Seen | None, at_ms: int) -> str | None:
-    """Return whether a card is ``promised`` at a moment, nobody's (``None``), or ``unknown``."""
+def allocation_at(counted: Counted, card: Seen | None, at_ms: int) -> str | None:
+    """Return whether a card is ``allocated`` at a moment, nobody's (``None``), or ``unknown``."""
     if card is None or card.row["allocation"] is None:
         return None
     every = counted.parts[card.row["host"], card.row["gpu"]]
     parts = [part for part in every if part.card is card and part.since_ms <= at_ms < part.until_ms]
     if any(part.source for part in parts):
-        return "promised"
+        return "allocated"
     return "unknown" if any(part.use == "unknown" for part in parts) else None
 
 
-def found_by(cards: Sequence[Seen | None], promises: Sequence[str | None]) -> str:
+def found_by(cards: Sequence[Seen | None], allocations: Sequence[str | None]) -> str:
     """Return what somebody in want of a card finds, ``None`` being one of which there is no tick."""
     states = {
-        UNKNOWN if one is None else f"{promise} {one.state}" if promise and one.state == TRULY_IDLE else one.state
-        for one, promise in zip(cards, promises, strict=True)
+        UNKNOWN if one is None else f"{allocation} {one.state}" if allocation and one.state == TRULY_IDLE else one.state
+        for one, allocation in zip(cards, allocations, strict=True)
     }
     if TRULY_IDLE in states:
         return "free"
     if states & {UNKNOWN, f"unknown {TRULY_IDLE}"}:
         return "unknown"
-    return "contended" if states & {IDLE_HELD, f"promised {TRULY_IDLE}"} else "busy"
+    return "contended" if states & {IDLE_HELD, f"allocated {TRULY_IDLE}"} else "busy"
 
 
 def rounded_ms(ticks: Sequence[Seen]) -> int:
@@ -694,7 +694,7 @@ class Reserved:
     """What a program, or a job of it, took of a card."""
 
     gpu_ms: float
-    untold_ms: int
+    unknown_ms: int
     ms: int
     memory: Sequence[tuple[int, int]]
     """Bytes, and the ms of the tick, where all of its processes tell."""
@@ -715,12 +715,12 @@ def taken(counted: Counted) -> dict[tuple[object, ...], Reserved]:
     cards = {(key, one.ts_ms): one.row["sm"] for key, ticks in counted.ticks.items() for one in ticks}
     found = {}
     for key, together in by_tick.items():
-        memory, busiest, untold_ms = [], [], 0
+        memory, busiest, unknown_ms = [], [], 0
         sms = [(cards[key[:2], ts_ms], here[0].ms) for ts_ms, here in together.items()]
         for here in together.values():
             sizes, uses = ([one.row[column] for one in here] for column in ("memory_bytes", "utilization"))
             if None in sizes:
-                untold_ms += here[0].ms
+                unknown_ms += here[0].ms
             else:
                 memory.append((sum(sizes), here[0].ms))
             told = [use for use in uses if use is not None]
@@ -729,7 +729,7 @@ def taken(counted: Counted) -> dict[tuple[object, ...], Reserved]:
         every = [one for here in together.values() for one in here]
         found[key] = Reserved(
             gpu_ms=sum(one.gpu_ms for one in every),
-            untold_ms=untold_ms,
+            unknown_ms=unknown_ms,
             ms=sum(here[0].ms for here in together.values()),
             memory=memory,
             busiest=busiest,
@@ -795,7 +795,7 @@ def slowed(counted: Counted, key: Key) -> dict[str, int | None]:
 
     return {
         "observed_ms": sum(one.ms for one in ticks),
-        "told_ms": sum(one.ms for one in ticks if one.row["reasons"] is not None),
+        "known_ms": sum(one.ms for one in ticks if one.row["reasons"] is not None),
         "heat_ms": ms(0x60),
         "power_cap_ms": ms(0x04),
         "hardware_ms": ms(0x88),

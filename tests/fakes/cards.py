@@ -61,7 +61,7 @@ def allocation(identity: str = "77", relation: Relation = Relation.OWNER, **valu
     return AllocationReading(id=identity, relation=relation, **given)
 
 
-def promised(*allocations: AllocationReading) -> dict[str, object]:
+def allocated(*allocations: AllocationReading) -> dict[str, object]:
     """Return the values of a card that has these allocations for whole ticks, or of one that nobody has."""
     return {
         "allocation": AllocationStatus.ALLOCATED if allocations else AllocationStatus.UNALLOCATED,

@@ -33,14 +33,14 @@ from gua.report.model import (
 )
 from gua.report.prices import CostsRow, Prices, PriceSpan
 from gua.report.section_list import section_names
-from gua.report.sections.allocation import Allocated, PromisedHours, worst_first
+from gua.report.sections.allocation import Allocated, AllocatedHours, worst_first
 from gua.report.sections.calendar import CalendarDay, DayHour, Days, TimeOfDay, Week, WeekHour
 from gua.report.sections.card_streaks import IdleSplit
 from gua.report.sections.contention import Contention, Contentions
 from gua.report.sections.energy import CardEnergy, Energy, StateEnergy
 from gua.report.sections.groups import Group, Grouping, Groupings
 from gua.report.sections.money import Money, money
-from gua.report.sections.now_rows import SILENT, CardNow, FreeCard, Holder, Now, OtherHolder, PromisedCard
+from gua.report.sections.now_rows import SILENT, AllocatedCard, CardNow, FreeCard, Holder, Now, OtherHolder
 from gua.report.sections.previous import Previous
 from gua.report.sections.right_size import CardSize, FitTime, Peak, ProgramOnCard, RightSize, fits_half, fits_slice
 from gua.report.sections.slow_cards import SlowCard, SlowCards
@@ -56,7 +56,7 @@ from gua.report.sections.usefulness import (
     Usefulness,
 )
 from gua.report.states import ACTIVE, IDLE_HELD, STATES, TRULY_IDLE, UNKNOWN, States, StateTime
-from gua.report.uses import PROMISED, USES, Uses, total
+from gua.report.uses import ALLOCATED, USES, Uses, total
 from gua.report.window import BY_OWNER, BY_POD, BY_PROGRAM
 
 HOUR_MS: Final = 3_600_000
@@ -163,15 +163,15 @@ _LIVES: Final[tuple[tuple[LivedCard, Life], ...]] = (
 )
 
 
-def week_report(*, looked_at: bool = True) -> Report:
+def week_report(*, has_source: bool = True) -> Report:
     """Return a week of five cards on two hosts with every section filled in: its hours add up in every section.
 
-    ``looked_at`` is whether sources tell to whom its cards are promised.
+    ``has_source`` is whether sources tell to whom its cards are allocated.
     """
     moments = local_hours(SINCE_MS, UNTIL_MS)
     cards = [replace(card, hours=[life(at) for at in moments]) for card, life in _LIVES]
     report = _report(cards, moments, Window(since_ms=SINCE_MS, until_ms=UNTIL_MS, timezone=ZONE))
-    return with_allocation(report) if looked_at else report
+    return with_allocation(report) if has_source else report
 
 
 def fleet_report(hosts: int = 8, cards_a_host: int = 8, days: int = 30, cell_minutes: int = 60) -> Report:
@@ -238,7 +238,7 @@ def lacking(report: Report, *kinds: type) -> Report:
 
 
 def with_allocation(report: Report) -> Report:
-    """Return a report of whose cards sources tell to whom they are promised, with everything that is easily got wrong.
+    """Return a report of whose cards sources tell to whom they are allocated, with everything that is easily got wrong.
 
     A fifth of its observed time is of before anybody looked. One of the names is as long as names may be.
     """
@@ -280,21 +280,21 @@ def with_allocation(report: Report) -> Report:
         ),
     )
     looked_at_ms = total(uses)
-    whole = PromisedHours(
-        looked_at_gpu_ms=looked_at_ms,
-        not_looked_at_gpu_ms=observed_ms - looked_at_ms,
+    whole = AllocatedHours(
+        with_source_gpu_ms=looked_at_ms,
+        without_source_gpu_ms=observed_ms - looked_at_ms,
         uses=uses,
         costs=None if report.headline.costs is None else {use: _cost(uses[use]) for use in USES},
         owners=worst_first((*slurm, *pods), Prices()),
-        promised=worst_first((of_slurm, of_pods), Prices()),
+        allocated=worst_first((of_slurm, of_pods), Prices()),
         sources=sources,
     )
     made = having(
         report,
         whole,
-        _promised(report, report[Now]),
+        _allocated(report, report[Now]),
         replace(report[Streaks], what_if_empty=_empty_limits(uses[Use.EMPTY])),
-        Contentions(replace(one, contended_promised_gpu_ms=one.contended_gpu_ms / 8) for one in report[Contentions]),
+        Contentions(replace(one, contended_allocated_gpu_ms=one.contended_gpu_ms / 8) for one in report[Contentions]),
     )
     return replace(made, allocation_sources=sources)
 
@@ -314,7 +314,7 @@ def _empty_limits(empty_ms: float) -> tuple[WhatIfEmpty, ...]:
 
 
 def _allocated(source: str, owner: str | None, whole_ms: float, parts: Sequence[float], shared: float = 0) -> Allocated:
-    uses = {use: whole_ms * part for use, part in zip(PROMISED, parts, strict=True)}
+    uses = {use: whole_ms * part for use, part in zip(ALLOCATED, parts, strict=True)}
     return Allocated(
         source=source,
         owner=owner,
@@ -344,13 +344,13 @@ def _together(source: str, every: Sequence[Allocated]) -> Allocated:
     )
 
 
-def _promised(report: Report, now: Now) -> Now:
+def _allocated(report: Report, now: Now) -> Now:
     cards = report.cards
 
-    def promised(place: int, owner: str | None, use: Use, hours: float, **values: str) -> PromisedCard:
+    def allocated(place: int, owner: str | None, use: Use, hours: float, **values: str) -> AllocatedCard:
         card = cards[place % len(cards)]
         until_ms = report.window.until_ms
-        return PromisedCard(
+        return AllocatedCard(
             host=card.host,
             gpu=card.gpu,
             index=card.index,
@@ -362,8 +362,8 @@ def _promised(report: Report, now: Now) -> Now:
             owner=owner,
             allocation_kind="job",
             job_name=values.get("job"),
-            promised_since_ms=until_ms - int(hours * HOUR_MS) - 20 * MINUTE_MS,
-            promised_until_ms=until_ms + 9 * HOUR_MS if place else None,
+            allocated_since_ms=until_ms - int(hours * HOUR_MS) - 20 * MINUTE_MS,
+            allocated_until_ms=until_ms + 9 * HOUR_MS if place else None,
             use=use,
             use_since_ms=until_ms - int(hours * HOUR_MS),
             in_use_ms=int(hours * HOUR_MS),
@@ -373,13 +373,13 @@ def _promised(report: Report, now: Now) -> Now:
     return replace(
         now,
         free=tuple(replace(one, allocation=AllocationStatus.UNALLOCATED) for one in now.free[:1]),
-        maybe_promised=tuple(replace(one, allocation=AllocationStatus.UNKNOWN) for one in now.free[1:]),
+        maybe_allocated=tuple(replace(one, allocation=AllocationStatus.UNKNOWN) for one in now.free[1:]),
         allocations=(
-            promised(1, "alice", Use.HELD, 2.5),
-            promised(2, "bob", Use.EMPTY, 30.2, job=FORMULA),
-            promised(3, ESCAPES, Use.EMPTY, 1.4, source="kubernetes", id=SCRIPT, job=RIGHT_TO_LEFT),
-            promised(3, LONG[:128], Use.EMPTY, 0.3, id=LONG[:128], job=MARKDOWN),
-            promised(0, None, Use.UNKNOWN, 0.1),
+            allocated(1, "alice", Use.HELD, 2.5),
+            allocated(2, "bob", Use.EMPTY, 30.2, job=FORMULA),
+            allocated(3, ESCAPES, Use.EMPTY, 1.4, source="kubernetes", id=SCRIPT, job=RIGHT_TO_LEFT),
+            allocated(3, LONG[:128], Use.EMPTY, 0.3, id=LONG[:128], job=MARKDOWN),
+            allocated(0, None, Use.UNKNOWN, 0.1),
         ),
     )
 
@@ -946,24 +946,24 @@ def _usefulness(cards: Sequence[LivedCard]) -> Usefulness:
     """Return idle seconds: of the first card nobody tells, the second has no power samples."""
 
     def part(gpu_ms: float, share: float, place: int) -> IdleTime:
-        told_ms = 0.0 if place == 0 else gpu_ms * 0.98
-        idle_ms, has_power = told_ms * share, bool(told_ms) and place != 1
+        known_ms = 0.0 if place == 0 else gpu_ms * 0.98
+        idle_ms, has_power = known_ms * share, bool(known_ms) and place != 1
         return IdleTime(
             gpu_ms=gpu_ms,
-            sampled_gpu_ms=told_ms,
+            sampled_gpu_ms=known_ms,
             idle_gpu_ms=idle_ms,
-            idle_share=share if told_ms else None,
+            idle_share=share if known_ms else None,
             measured_gpu_ms=idle_ms / 2 if has_power else 0.0,
             idle_joules=idle_ms / 2000 * 120 if has_power else None,
         )
 
     def added(parts: Sequence[IdleTime]) -> IdleTime:
-        told_ms, idle_ms = sum(one.sampled_gpu_ms for one in parts), sum(one.idle_gpu_ms for one in parts)
+        known_ms, idle_ms = sum(one.sampled_gpu_ms for one in parts), sum(one.idle_gpu_ms for one in parts)
         return IdleTime(
             gpu_ms=sum(one.gpu_ms for one in parts),
-            sampled_gpu_ms=told_ms,
+            sampled_gpu_ms=known_ms,
             idle_gpu_ms=idle_ms,
-            idle_share=idle_ms / told_ms if told_ms else None,
+            idle_share=idle_ms / known_ms if known_ms else None,
             measured_gpu_ms=sum(one.measured_gpu_ms for one in parts),
             idle_joules=sum(one.idle_joules or 0 for one in parts),
         )
@@ -1015,7 +1015,7 @@ def _activity(gpu_ms: float, place: int) -> tuple[MeanActivity, ...]:
     """Return what counters tell of a card's active time: the second has no tensor operations."""
     means = {"sm": 0.4 / place if place else 0, "occupancy": 0.2, "tensor": 0.1, "memory_bandwidth": 0.3}
     return tuple(
-        MeanActivity(metric=metric, told_gpu_ms=gpu_ms, mean=mean, low_gpu_ms=gpu_ms * 0.25)
+        MeanActivity(metric=metric, known_gpu_ms=gpu_ms, mean=mean, low_gpu_ms=gpu_ms * 0.25)
         for metric, mean in means.items()
         if gpu_ms and (metric, place) != ("tensor", 1)
     )
@@ -1039,7 +1039,7 @@ def _right_size(cards: Sequence[LivedCard], totals: States) -> RightSize:
             program="python",
             job="4711" if place else None,
             gpu_ms=gpu_ms,
-            untold_gpu_ms=0.0 if place else gpu_ms,
+            unknown_gpu_ms=0.0 if place else gpu_ms,
             cost=added(cost for state, cost in (_card(card).costs or {}).items() if state in {ACTIVE, IDLE_HELD}),
             peak_bytes=peak.bytes,
             p95_bytes=peak.bytes,
@@ -1080,16 +1080,16 @@ def _slow_cards(cards: Sequence[LivedCard]) -> SlowCards:
     found = []
     for place, card in enumerate(cards):
         observed_ms = round(sum(time.gpu_ms for time in states_of(card.hours).values()))
-        told_ms, heat_ms = (observed_ms if place else 0), (observed_ms // 10 if place == 1 else 0)
+        known_ms, heat_ms = (observed_ms if place else 0), (observed_ms // 10 if place == 1 else 0)
         one = SlowCard(
             host=card.host,
             gpu=card.gpu,
             index=card.index,
             model=card.model,
             observed_ms=observed_ms,
-            told_ms=told_ms,
+            known_ms=known_ms,
             heat_ms=heat_ms,
-            power_cap_ms=told_ms // 7,
+            power_cap_ms=known_ms // 7,
             hardware_ms=heat_ms // 2,
             slowed_ms=heat_ms,
             xid_errors=(None, 1_000_064, 0)[min(place, 2)],

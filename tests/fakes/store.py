@@ -34,7 +34,7 @@ _OFTEN_EMPTY = {
     "card_streaks",
     "holders",
     "prices",
-    "promises",
+    "allocations",
     "allocation_names",
     "allocation_sources",
     "idle_time",

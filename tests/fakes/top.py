@@ -41,7 +41,7 @@ def card(index: int | None = 0, **values: Any) -> TopCard:  # noqa: ANN401 - wha
     return TopCard(**{"last_state": known["state"], **known})
 
 
-def promised(*allocations: TopAllocation) -> dict[str, Any]:
+def allocated(*allocations: TopAllocation) -> dict[str, Any]:
     """Return the values of a card that has these allocations, or that is not allocated."""
     return {"allocation": "allocated" if allocations else "unallocated", "allocations": allocations}
 
@@ -155,16 +155,16 @@ def lab() -> Snapshot:
     )
 
 
-def promised_lab() -> Snapshot:
-    """Return the host with cards that are promised, to one, to several and to nobody, and one of which nobody knows."""
+def allocated_lab() -> Snapshot:
+    """Return the host with cards allocated to one, to several and to nobody, and one card of unknown allocation."""
     values = (
-        promised(allocation(use="held", use_ms=3 * HOUR_MS, owner="alice")),
-        promised(),
-        promised(allocation(use_is_lower_bound=True), allocation("78", owner="bob", use="used-by-others")),
+        allocated(allocation(use="held", use_ms=3 * HOUR_MS, owner="alice")),
+        allocated(),
+        allocated(allocation(use_is_lower_bound=True), allocation("78", owner="bob", use="used-by-others")),
         {"allocation": "unknown"},
-        promised(allocation()),
-        promised(),
-        promised(allocation("lab/train-0", source="kubernetes", owner="lab/train-0", use="unknown", use_ms=None)),
+        allocated(allocation()),
+        allocated(),
+        allocated(allocation("lab/train-0", source="kubernetes", owner="lab/train-0", use="unknown", use_ms=None)),
     )
     told = lab()
     cards = (replace(one, **each) for one, each in zip(told.cards, values, strict=True))

@@ -54,7 +54,7 @@ def escaped(name: str) -> str:
     return name.replace("\\", "\\\\")
 
 
-def promised(relation: Relation) -> dict[str, Any]:
+def allocated(relation: Relation) -> dict[str, Any]:
     """Return the values of a card that a job has for a whole tick."""
     job = AllocationReading(
         source="slurm",
@@ -110,7 +110,7 @@ def host_of_now(now_ms: int) -> Iterator[Tick]:
                     idle_energy_mj=INTERVAL_MS * 3 // 20 * 120,
                     memory_used_bytes=8 * 2**30,
                     processes=(ProcessReading(pid=1, utilization=0.9, **holder),),
-                    **promised(Relation.OWNER),
+                    **allocated(Relation.OWNER),
                     **common,
                 ),
                 CardReading(
@@ -128,7 +128,7 @@ def host_of_now(now_ms: int) -> Iterator[Tick]:
                     index=2,
                     utilization=0.0,
                     memory_used_bytes=0,
-                    **promised(Relation.NOBODY),
+                    **allocated(Relation.NOBODY),
                     **common,
                 ),
             ),
@@ -297,16 +297,16 @@ def test_the_page_of_what_is_held_idle_now_shows_card_holder_and_since_when(
     assert [int(counts[name]) for name in ("idle-held", "unknown", "unobserved", "all cards")] == [1, 0, 0, 3]
 
 
-def test_promised_hours_stand_by_what_became_of_them_and_sources_with_why_they_fail(
+def test_allocated_hours_stand_by_what_became_of_them_and_sources_with_why_they_fail(
     seeded: tuple[ClickHouseServer, Gua, Seen],
 ) -> None:
     server, _, now = seeded
     reader = Reader(server)
-    (host,) = reader.rows(now.expand(panel("overview: Promised GPU-hours by host")))
+    (host,) = reader.rows(now.expand(panel("overview: Allocated GPU-hours by host")))
     assert host["host"] == HOST
-    assert (host["used"], host["empty"]) == pytest.approx((host["promised"] / 2,) * 2)
+    assert (host["used"], host["empty"]) == pytest.approx((host["allocated"] / 2,) * 2)
     assert host["used"] > 0
-    assert (host["held"], host["used by others"], host["in use, not promised"], host["free"]) == (0, 0, 0, 0)
+    assert (host["held"], host["used by others"], host["in use, not allocated"], host["free"]) == (0, 0, 0, 0)
     failed, ok = reader.rows(now.expand(panel("pipeline-health: Sources of allocations")))
     assert (ok["source"], ok["now"], ok["hours failed"], ok["newest reason"]) == ("slurm", "ok", 0, None)
     assert (failed["source"], failed["now"], failed["hours ok"]) == ("files", "failed", 0)

@@ -142,7 +142,7 @@ def test_a_kubelet_that_ends_hangs_and_comes_back(server: PodResourcesServer) ->
     server.start(age_seconds=5)
     found = asked()
     assert found.reason == "the kubelet was started 5 s ago: it may not know all pods yet"
-    assert (cards(found), found.allocations[0].since_ms) == ({"lab/train": {A}}, since), "it is the same promise"
+    assert (cards(found), found.allocations[0].since_ms) == ({"lab/train": {A}}, since), "it is the same allocation"
     server.process.kill()
     server.start()
     assert asked().reason is None
@@ -192,10 +192,15 @@ def test_an_agents_ticks_follow_the_kubelet_and_are_in_time_while_it_hangs(
         held: AllocationStatus.ALLOCATED,
         empty: AllocationStatus.UNALLOCATED,
     }
-    (promise,) = next(card for card in agent.ticks()[-1].cards if card.uuid == working).allocations
-    assert (promise.source, promise.id, promise.owner, promise.pod_name) == ("kubernetes", "lab/train", "lab", "train")
+    (allocation,) = next(card for card in agent.ticks()[-1].cards if card.uuid == working).allocations
+    assert (allocation.source, allocation.id, allocation.owner, allocation.pod_name) == (
+        "kubernetes",
+        "lab/train",
+        "lab",
+        "train",
+    )
     # The test's own process is on it, which is in no pod.
-    assert promise.relation is Relation.OTHERS
+    assert allocation.relation is Relation.OTHERS
 
     server.process.send_signal(signal.SIGSTOP)
     poll(lambda: set(newest().values()) == {AllocationStatus.UNKNOWN}, "the agent to notice")

@@ -65,7 +65,7 @@ def test_a_simulated_host_gives_the_same_report(
     assert report["usefulness"]["loaded"]["idle_gpu_hours"] > 0
     assert report["headline"]["idle_seconds"]["most_idle"]["idle_gpu_hours"] > 0
     assert report["right_size"]["half"]["gpu_hours"] > 0
-    assert sum(card["told_hours"] for card in report["slow_cards"]["cards"]) > 0
+    assert sum(card["known_hours"] for card in report["slow_cards"]["cards"]) > 0
 
 
 def test_over_grpc_it_is_the_same_report(reported: Reported, served: str, collector: Collector, tmp_path: Path) -> None:

@@ -246,8 +246,8 @@ class Chaos:
                 " ORDER BY card, since_ms, r.ended_ms"
             ).fetchall()
             order = connection.execute(
-                "SELECT reservation ->> 'asked_ms' AS asked_ms, since_ms, id FROM reservations"
-                " ORDER BY since_ms, asked_ms"
+                "SELECT reservation ->> 'requested_ms' AS requested_ms, since_ms, id FROM reservations"
+                " ORDER BY since_ms, requested_ms"
             )
             grants = order.fetchall()
             ends = dict(connection.execute("SELECT id, ended_ms FROM reservations").fetchall())

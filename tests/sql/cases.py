@@ -135,7 +135,7 @@ def largest_of_each_view() -> frozenset[Path]:
     return frozenset(largest.values())
 
 
-OF_EACH_ROLLUP = {"overview", "card_streaks", "usage", "promises", "allocation_sources"}
+OF_EACH_ROLLUP = {"overview", "card_streaks", "usage", "allocations", "allocation_sources"}
 """Views that together read every rollup table."""
 
 

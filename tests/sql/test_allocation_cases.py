@@ -1,4 +1,4 @@
-"""What became of what was promised, as SQL: the cases that Python runs through too (tests/cases/allocation)."""
+"""What became of what was allocated, as SQL: the cases that Python runs through too (tests/cases/allocation)."""
 
 from __future__ import annotations
 

@@ -293,13 +293,13 @@ def parameters_of(sql: str, values: dict[str, object]) -> dict[str, object]:
     return {name: values[name] for name in re.findall(r"\{(\w+):", sql) if name in values}
 
 
-# Without a row where nothing overlaps, costs or is promised in vain.
+# Without a row where nothing overlaps, costs or is allocated in vain.
 RARE = {
     "overlaps()",
     "prices()",
     "empty_streaks()",
     "empty_limits()",
-    "promises()",
+    "allocations()",
     "current_allocations()",
     "busy_with_few_sms()",
 }

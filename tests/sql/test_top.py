@@ -31,13 +31,13 @@ def test_cards_and_holders_of_now_are_shown_and_silent_ones_are_unobserved(engin
     assert [(one.pid, one.state, one.idle_ms) for one in told.holders] == [(1, "idle", 90_000), (2, "unobserved", None)]
 
 
-def test_a_card_is_free_since_nobody_was_promised_it_any_more(engine: Engine) -> None:
+def test_a_card_is_free_since_nobody_was_allocated_it_any_more(engine: Engine) -> None:
     times = {seconds: ago(seconds) for seconds in (100, 70, 40, 10)}
     idle = {"memory_used_bytes": 0, "utilization": 0}
     told = {
         "GPU-given-back": ("allocated", "allocated", "unallocated", "unallocated"),
         "GPU-within-the-tick": ("allocated", "allocated", "allocated", "allocated"),
-        "GPU-promised": ("allocated", "allocated", "allocated", "allocated"),
+        "GPU-allocated": ("allocated", "allocated", "allocated", "allocated"),
         "GPU-of-nobody": ("unallocated",) * 4,
         "GPU-unknown": ("allocated", "allocated", "unknown", "unknown"),
         "GPU-not-looked-at": (None,) * 4,
@@ -48,13 +48,13 @@ def test_a_card_is_free_since_nobody_was_promised_it_any_more(engine: Engine) ->
         for (seconds, ts), status in zip(times.items(), statuses, strict=True)
     ]
     insert_cards(engine, ticks)
-    promise = {"source": "gua", "allocation_id": "r", "relation": "nobody", "owner": "ana", "since": ago(20_000)}
-    until = {"GPU-within-the-tick": ago(15), "GPU-promised": ago(-3600)}
+    allocation = {"source": "gua", "allocation_id": "r", "relation": "nobody", "owner": "ana", "since": ago(20_000)}
+    until = {"GPU-within-the-tick": ago(15), "GPU-allocated": ago(-3600)}
     allocated = [tick for tick in ticks if tick["allocation"] == "allocated"]
     engine.insert_rows(
         "allocation_ticks",
         [
-            {**promise, **{key: tick[key] for key in ("host", "gpu", "ts", "duration_ms", "gpu_time_ms")}}
+            {**allocation, **{key: tick[key] for key in ("host", "gpu", "ts", "duration_ms", "gpu_time_ms")}}
             | {"until": until.get(str(tick["gpu"]))}
             for tick in allocated
         ],
@@ -64,7 +64,7 @@ def test_a_card_is_free_since_nobody_was_promised_it_any_more(engine: Engine) ->
     assert {one.gpu: one.free_ms and round(one.free_ms / 1000) for one in cards} == {
         "GPU-given-back": 60,
         "GPU-within-the-tick": 5,
-        "GPU-promised": None,
+        "GPU-allocated": None,
         "GPU-of-nobody": 120,
         "GPU-unknown": None,
         "GPU-not-looked-at": 120,

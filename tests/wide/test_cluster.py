@@ -69,7 +69,7 @@ class Lab:
         self.cluster.scenario.chmod(0o644)
 
     def run(self, name: str, *, cards: int) -> None:
-        """Run a pod that was promised cards and holds one."""
+        """Run a pod that was allocated cards and holds one."""
         limits = {"nvidia.com/gpu": cards} if cards else {}
         container = {"name": "main", "image": WORKER, "imagePullPolicy": "Never", "resources": {"limits": limits}}
         pod = {
@@ -288,7 +288,7 @@ def test_the_sidecar_shows_the_cards_without_names(lab: Lab) -> None:
         lab.cluster.must("delete", "deployment", "training")
 
 
-def test_components_that_go_together_say_who_was_promised_what(lab: Lab) -> None:
+def test_components_that_go_together_say_who_was_allocated_what(lab: Lab) -> None:
     pod = lab.agents("nvidia-runtime", ["pod-names", "pod-resources", "host-network"])
     poll(lambda: "holder" in names_of_pods(lab.page(pod)), "the name of the pod", seconds=LONG)
     page = lab.page(pod)
@@ -296,9 +296,9 @@ def test_components_that_go_together_say_who_was_promised_what(lab: Lab) -> None
     told = lab.status(pod)
     (source,) = told["allocation_sources"]
     assert (source["source"], source["ok"]) == ("kubernetes", True), source
-    promised = [each for each in told["cards"] if each.get("allocations")]
-    assert len(promised) == 1, told["cards"]
-    assert '"holder"' in json.dumps(promised[0]["allocations"]), promised
+    allocated = [each for each in told["cards"] if each.get("allocations")]
+    assert len(allocated) == 1, told["cards"]
+    assert '"holder"' in json.dumps(allocated[0]["allocations"]), allocated
 
 
 def test_owner_names_are_those_of_the_node(lab: Lab) -> None:

@@ -1,4 +1,4 @@
-"""A real kubelet, containerd and device plugin: what pods were promised and what became of it, tick by tick.
+"""A real kubelet, containerd and device plugin: what pods were allocated and what became of it, tick by tick.
 
 Three samplers look at the same cards at the same moments: by PodResources and the list of pods, by limits in that list
 alone, and by PodResources and folders of logs. Processes on cards are those of the pods' own containers. Expected is
@@ -86,7 +86,7 @@ class Cards:
 
 
 class Look(NamedTuple):
-    """A card in a tick: by pod the use and time [ms] of what was promised; nobody's time, and that not known of."""
+    """A card in a tick: by pod the use and time [ms] of what was allocated; nobody's time, and that not known of."""
 
     status: AllocationStatus | None
     uses: dict[str, tuple[Use, int]]
@@ -136,14 +136,14 @@ def looked(tick: Tick) -> dict[str, Look]:
 
 
 def _looked(card: CardReading) -> Look:
-    promised: dict[str, tuple[Use, int]] = {}
+    allocated: dict[str, tuple[Use, int]] = {}
     nobodys = card.unallocated_gpu_time_ms or 0
     for part in parts(card, classify(card_facts(card), Rules()).state):
         if part.allocation is not None:
-            promised[part.allocation.pod_name or part.allocation.id] = part.use, part.gpu_time_ms
-    unknown = card.gpu_time_ms - nobodys - sum(ms for _, ms in promised.values())
+            allocated[part.allocation.pod_name or part.allocation.id] = part.use, part.gpu_time_ms
+    unknown = card.gpu_time_ms - nobodys - sum(ms for _, ms in allocated.values())
     assert unknown >= 0
-    return Look(card.allocation, promised, nobodys, unknown)
+    return Look(card.allocation, allocated, nobodys, unknown)
 
 
 class Day:
@@ -198,7 +198,7 @@ class Day:
         }
 
 
-def promised(pod: str, use: Use, ms: float, *, rest: str = "nobody") -> Callable[[Look], bool]:
+def allocated(pod: str, use: Use, ms: float, *, rest: str = "nobody") -> Callable[[Look], bool]:
     """Return a check that so much of a tick was allocated to a pod, with this use, and the rest to nobody."""
 
     def is_so(look: Look) -> bool:
@@ -260,7 +260,7 @@ def test_a_day_of_pods_is_right_to_the_tick(node: Node, tmp_path: Path) -> None:
     (train,), (one, other), (idle,) = owned["train"], owned["pair"], owned["idle"]
     (nobodys,) = set(CARDS) - {train, one, other, idle}
     for uuid, pod in ((train, "train"), (one, "pair"), (other, "pair"), (idle, "idle")):
-        assert promised(pod, Use.EMPTY, WHOLE - EVENT)(looks[uuid]), (pod, looks[uuid])
+        assert allocated(pod, Use.EMPTY, WHOLE - EVENT)(looks[uuid]), (pod, looks[uuid])
     assert free(looks[nobodys])
 
     # One uses its card, one holds one of two, one does nothing; a stranger is on nobody's card.
@@ -269,17 +269,17 @@ def test_a_day_of_pods_is_right_to_the_tick(node: Node, tmp_path: Path) -> None:
     day.cards.holding = {one: pids["pair"]}
     for _ in range(2):
         looks = day.tick()
-        assert promised("train", Use.USED, WHOLE)(looks[train]), looks[train]
-        assert promised("pair", Use.HELD, WHOLE)(looks[one]), looks[one]
-        assert promised("pair", Use.EMPTY, WHOLE)(looks[other]), looks[other]
-        assert promised("idle", Use.EMPTY, WHOLE)(looks[idle]), looks[idle]
+        assert allocated("train", Use.USED, WHOLE)(looks[train]), looks[train]
+        assert allocated("pair", Use.HELD, WHOLE)(looks[one]), looks[one]
+        assert allocated("pair", Use.EMPTY, WHOLE)(looks[other]), looks[other]
+        assert allocated("idle", Use.EMPTY, WHOLE)(looks[idle]), looks[idle]
         assert free(looks[nobodys]), looks[nobodys]
 
-    # The stranger, and a pod that was promised none, go to a card that is another's.
+    # The stranger, and a pod that was allocated none, go to a card that is another's.
     day.cards.at_work = {train: pids["train"], idle: stranger.pid}
     day.cards.holding |= {idle: pids["web"]}
     looks = day.tick()
-    assert promised("idle", Use.USED_BY_OTHERS, WHOLE)(looks[idle]), looks[idle]
+    assert allocated("idle", Use.USED_BY_OTHERS, WHOLE)(looks[idle]), looks[idle]
     stranger.kill()
     stranger.wait()
     day.cards.at_work, day.cards.holding = {train: pids["train"]}, {one: pids["pair"]}
@@ -287,8 +287,8 @@ def test_a_day_of_pods_is_right_to_the_tick(node: Node, tmp_path: Path) -> None:
     # Within ticks one ends by itself, and one is deleted.
     day.cards.was_busy = {train}
     looks = day.tick(meanwhile=lambda: os.kill(pids["train"], signal.SIGTERM))
-    assert promised("train", Use.USED, EVENT)(looks[train]), looks[train]
-    assert promised("idle", Use.EMPTY, WHOLE)(looks[idle]), looks[idle]
+    assert allocated("train", Use.USED, EVENT)(looks[train]), looks[train]
+    assert allocated("idle", Use.EMPTY, WHOLE)(looks[idle]), looks[idle]
     day.cards.was_busy = set()
     looks = day.tick(meanwhile=lambda: node.delete("idle"))
     assert free(looks[train])
@@ -297,7 +297,7 @@ def test_a_day_of_pods_is_right_to_the_tick(node: Node, tmp_path: Path) -> None:
     assert at_end[1] <= WHOLE, "when a pod's file was taken away is noticed with the next answer"
     day.cards.holding = {one: pids["pair"], other: pids["pair"]}
     looks = day.tick()
-    assert all(promised("pair", Use.HELD, WHOLE)(looks[uuid]) for uuid in (one, other)), looks
+    assert all(allocated("pair", Use.HELD, WHOLE)(looks[uuid]) for uuid in (one, other)), looks
     assert all(map(free, (looks[train], looks[idle], looks[nobodys]))), looks
 
     # A minute without a kubelet: unknown, whatever was known before and whoever is there.
@@ -307,11 +307,11 @@ def test_a_day_of_pods_is_right_to_the_tick(node: Node, tmp_path: Path) -> None:
         assert all(map(unknown, looks.values())), looks
     node.start_kubelet()
     looks = day.tick()
-    assert all(promised("pair", Use.HELD, WHOLE)(looks[uuid]) for uuid in (one, other)), looks
+    assert all(allocated("pair", Use.HELD, WHOLE)(looks[uuid]) for uuid in (one, other)), looks
     assert all(map(unknown, (looks[train], looks[idle], looks[nobodys]))), looks
     for _ in range(3):
         looks = day.tick()
-        assert all(promised("pair", Use.HELD, WHOLE)(looks[uuid]) for uuid in (one, other)), looks
+        assert all(allocated("pair", Use.HELD, WHOLE)(looks[uuid]) for uuid in (one, other)), looks
     assert all(map(free, (looks[train], looks[idle], looks[nobodys]))), looks
 
     day.tick(meanwhile=lambda: node.delete("pair"))

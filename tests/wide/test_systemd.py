@@ -127,9 +127,9 @@ def test_any_user_asks_it_and_its_ticks_land_in_the_embedded_store(running: Syst
 
 
 def test_it_reads_the_allocations_that_hooks_leave(running: System) -> None:
-    promise = {"source": "other", "id": "7", "cards": [0], "owner": "alice", "since": int(time.time())}
-    running.write("/run/gua-allocations/other-7.json", json.dumps(promise).encode())
-    poll(lambda: "alice" in json.dumps(status(running)), "the promise to be shown", seconds=60)
+    allocation = {"source": "other", "id": "7", "cards": [0], "owner": "alice", "since": int(time.time())}
+    running.write("/run/gua-allocations/other-7.json", json.dumps(allocation).encode())
+    poll(lambda: "alice" in json.dumps(status(running)), "the allocation to be shown", seconds=60)
     running.must("rm", "/run/gua-allocations/other-7.json")
 
 

@@ -1,4 +1,4 @@
--- One row is one card. told_ms is time with known clock reasons; heat_ms, power_cap_ms and hardware_ms are the parts of it slowed by
+-- One row is one card. known_ms is time with known clock reasons; heat_ms, power_cap_ms and hardware_ms are the parts of it slowed by
 -- each. A tick may have several reasons, read at its end. Errors are those of ticks that end in the window. xid and row_remap are the
 -- newest values.
 CREATE OR REPLACE VIEW gua_report.slow_cards $ON_CLUSTER
@@ -10,7 +10,7 @@ SELECT
     any(cards.gpu_index) AS gpu_index,
     any(cards.model) AS model,
     sum(hours.observed_ms) AS observed_ms,
-    sum(hours.clocks_ms) AS told_ms,
+    sum(hours.clocks_ms) AS known_ms,
     sum(hours.heat_ms) AS heat_ms,
     sum(hours.power_cap_ms) AS power_cap_ms,
     sum(hours.hardware_ms) AS hardware_ms,

@@ -2,7 +2,7 @@
 -- least one was idle-held, or truly-idle and allocated. busy_ms: all were active. unknown_ms: none of the known cards was, and not all
 -- are known. A truly-idle card is free unless it is allocated, and unknown if its allocation is unknown. Only whole GPUs count, without
 -- MIG instances and GPUs while partitioned. contended_us and contended_priced are idle-held GPU time in contention, in total and by price
--- number, without unpriced time. contended_promised_us is GPU time of truly-idle, allocated cards in contention.
+-- number, without unpriced time. contended_allocated_us is GPU time of truly-idle, allocated cards in contention.
 CREATE OR REPLACE VIEW gua_report.contention $ON_CLUSTER
 $DEFINER
 AS
@@ -137,7 +137,7 @@ SELECT
     toInt64(sumIf(lasts_ms, verdict = 'busy')) AS busy_ms,
     toInt64(sumIf(lasts_ms, verdict = 'unknown')) AS unknown_ms,
     toInt64(round(sumIf(lasts_ms * now_held_gpus, verdict = 'contended') * 1000)) AS contended_us,
-    toInt64(round(sumIf(lasts_ms * greatest(now_allocated_gpus, 0), verdict = 'contended') * 1000)) AS contended_promised_us,
+    toInt64(round(sumIf(lasts_ms * greatest(now_allocated_gpus, 0), verdict = 'contended') * 1000)) AS contended_allocated_us,
     -- Idle-held GPU time in contention: contended time up to its end less contended time up to its start.
     CAST(
         arrayFilter(

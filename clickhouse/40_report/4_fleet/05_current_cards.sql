@@ -1,5 +1,5 @@
 -- One row is one host with a tick after since_ms: its cards by state at their newest tick. allocated_cards are allocated, empty_cards
--- have an empty allocation, and looked_at_cards have an allocation source. Partitioned GPUs are left out.
+-- have an empty allocation, and source_cards have an allocation source. Partitioned GPUs are left out.
 CREATE OR REPLACE VIEW gua_report.current_cards $ON_CLUSTER
 $DEFINER
 AS
@@ -14,7 +14,7 @@ SELECT
     countIf(newest.state = 'unknown') AS unknown_cards,
     countIf(newest.allocation = 'allocated') AS allocated_cards,
     countIf(arrayExists(relation -> ${USE_CODE} = EMPTY, relations)) AS empty_cards,
-    countIf(newest.allocation IS NOT NULL) AS looked_at_cards
+    countIf(newest.allocation IS NOT NULL) AS source_cards
 FROM
 (
     SELECT

@@ -1,4 +1,4 @@
--- One row is one card and one metric of its performance counters. told_us is active GPU time with a known value, weighted that time x
+-- One row is one card and one metric of its performance counters. known_us is active GPU time with a known value, weighted that time x
 -- value [us/200], low_us its part below 10 %. A metric without values has no row.
 CREATE OR REPLACE VIEW gua_report.activity $ON_CLUSTER
 $DEFINER
@@ -9,7 +9,7 @@ SELECT
     any(cards.gpu_index) AS gpu_index,
     any(cards.model) AS model,
     parts.metric AS metric,
-    sum(parts.known_us) AS told_us,
+    sum(parts.known_us) AS known_us,
     sum(parts.known_weighted) AS weighted,
     sum(parts.known_low_us) AS low_us
 FROM
@@ -31,7 +31,7 @@ FROM
 LEFT JOIN ${NAMED_CARDS} AS cards
     ON cards.host = parts.host AND cards.gpu = parts.gpu
 GROUP BY ALL
-HAVING told_us > 0
+HAVING known_us > 0
 ORDER BY
     host,
     gpu_index,

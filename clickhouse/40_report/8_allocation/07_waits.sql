@@ -1,6 +1,6 @@
 -- One row is one host with a queue in the window. waiting is the most requests at once, wait_ms the waiting time of all requests,
 -- waited_ms the time with at least one request. used_us to unknown_us are GPU time by use while requests waited; a tick counts by the
--- part in which they did. untold_ms is time of source gua without stored queue ticks, as they have expired.
+-- part in which they did. unknown_ms is time of source gua without stored queue ticks, as they have expired.
 CREATE OR REPLACE VIEW gua_report.waits $ON_CLUSTER
 $DEFINER
 AS
@@ -67,7 +67,7 @@ SELECT
     queue.waiting AS waiting,
     queue.wait_ms AS wait_ms,
     queue.waited_ms AS waited_ms,
-    toUInt64(greatest(toInt64(sources.source_ms) - toInt64(queue.reported_ms), 0)) AS untold_ms,
+    toUInt64(greatest(toInt64(sources.source_ms) - toInt64(queue.reported_ms), 0)) AS unknown_ms,
     ifNull(meanwhile.used_us, 0) AS used_us,
     ifNull(meanwhile.held_us, 0) AS held_us,
     ifNull(meanwhile.used_by_others_us, 0) AS used_by_others_us,

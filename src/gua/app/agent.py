@@ -200,8 +200,8 @@ def _loop(
             stats = spool.stats()
             if stats.repairs > before.repairs or spool.set_aside is not None:
                 lost = "none" if stats.lost == 0 else "an unknown number"
-                told_of = f"the spool was damaged or removed, and begun anew, {stats.repairs} x so far"
-                note = f"{told_of}: {lost} of its ticks lost; a damaged file lies beside it"
+                damage = f"the spool was damaged or removed, and begun anew, {stats.repairs} x so far"
+                note = f"{damage}: {lost} of its ticks lost; a damaged file lies beside it"
                 watcher.condition("spool repairs", note)
             return QueueHealth(
                 spool_ticks=stats.ticks + outbox.waiting,

@@ -274,7 +274,7 @@ class Reservations:
                 "kind": request.kind.value,
                 "count": request.wish.size,
                 "gpus": [self._index.get(card) for card in request.wish.cards],
-                "asked_ms": request.asked_ms,
+                "requested_ms": request.requested_ms,
                 "for_ms": request.for_ms,
                 "note": request.note,
             }

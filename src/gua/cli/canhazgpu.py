@@ -109,9 +109,7 @@ def reserve_by_hand(
     user: UserOption = None,
     wait: WaitOption = None,
     nonblock: NonblockOption = False,
-    force: Annotated[
-        bool, typer.Option("-f", "--force", help="Also cards of which it is unknown who uses them.")
-    ] = False,
+    force: Annotated[bool, typer.Option("-f", "--force", help="Also cards whose use is unknown.")] = False,
     short: Annotated[bool, typer.Option("-s", "--short", help="The indices alone.")] = False,
     memory_threshold: ThresholdOption = of_status.HELD_MB,  # noqa: ARG001 - as in run
 ) -> None:
@@ -255,7 +253,7 @@ def _queue_object(waiting: Sequence[dict[str, Any]]) -> dict[str, Any]:
                 "reservation_type": each["kind"],
                 "expiry_duration": None if each["for_ms"] is None else each["for_ms"] * _MS_PER_NS,
                 "note": each["note"] or "",
-                "enqueue_time": to_rfc3339(each["asked_ms"]),
+                "enqueue_time": to_rfc3339(each["requested_ms"]),
                 "last_heartbeat": to_rfc3339(time.time_ns() // 1_000_000),
                 "wait_timeout": None,
             }

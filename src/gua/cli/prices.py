@@ -82,7 +82,7 @@ def set_(
     ] = None,
     change_currency: ChangeCurrencyOption = False,
     force: Annotated[
-        bool, flag("--force", "GUA_PRICES_FORCE", "Take a model of which no card was ever seen, as of cards to come.")
+        bool, flag("--force", "GUA_PRICES_FORCE", "Accept a model that no known card has, for cards to come.")
     ] = False,
     store: StoreOption = None,
 ) -> None:

@@ -222,7 +222,7 @@ def queue(
     for each in waiting:
         cards = ",".join(map(str, each["gpus"]))
         what = f"GPU {cards}" if cards else f"{each['count']} GPU{'' if each['count'] == 1 else 's'}"
-        since = format_duration(max(0, (now_ms - each["asked_ms"]) // _SECOND_MS * _SECOND_MS))
+        since = format_duration(max(0, (now_ms - each["requested_ms"]) // _SECOND_MS * _SECOND_MS))
         owner, note = safe(each["owner"], 16), safe(each["note"] or "", 60)
         typer.echo(f"{each['position']:>3}  {pad(owner, 16)}  {pad(what, 10)}  {since:>8}  {note}".rstrip())
 

@@ -189,9 +189,9 @@ def classify(facts: CardFacts, rules: Rules) -> Verdict:
     totals = counted(facts)
     card = _Card(facts, totals, *_held(facts, totals, ignored(facts)), threshold_bytes(facts, rules))
     busiest = utilization(facts)
-    looked_at = []
+    has_source = []
     for line in _lines(card, busiest, rules.active_from):
-        looked_at.append(line)
+        has_source.append(line)
         if line.fits:
             break
     return Verdict(
@@ -201,7 +201,7 @@ def classify(facts: CardFacts, rules: Rules) -> Verdict:
         threshold_bytes=card.threshold_bytes,
         held_lower_bytes=card.held_lower_bytes,
         held_upper_bytes=card.held_upper_bytes,
-        lines=tuple(looked_at),
+        lines=tuple(has_source),
     )
 
 

@@ -132,7 +132,7 @@ _USE: Final = "gua_gpu_allocation_use"
 _EMPTY_DURATION: Final = "gua_gpu_allocation_empty_duration_seconds"
 _SOURCE_OK: Final = "gua_allocation_source_ok"
 _HELP: Final = {
-    _USE_TIME: "GPU time of the card by what became of it: used, held, used-by-others and empty of what was promised, "
+    _USE_TIME: "GPU time of the card by what became of it: used, held, used-by-others and empty of what was allocated, "
     "unallocated-use and free of the rest, or unknown.",
     _USE: "1 for what becomes of the allocation in the last tick; no sample for others.",
     _EMPTY_DURATION: "For how long the allocation has been empty, in ticks in a row; 0 while it is not, no sample "

@@ -11,8 +11,8 @@ from gua.report.costs import Cost, added
 from gua.report.costs import wasted as idle_held_cost
 from gua.report.kit.fields import grouped
 from gua.report.model import IdleSeconds, Report
-from gua.report.sections.allocation import PromisedHours
-from gua.report.sections.now_rows import SILENT_AFTER, FreeCard, Holder, Now, OtherHolder, PromisedCard
+from gua.report.sections.allocation import AllocatedHours
+from gua.report.sections.now_rows import SILENT_AFTER, AllocatedCard, FreeCard, Holder, Now, OtherHolder
 from gua.report.sections.usage import OwnerUsage, Usage
 from gua.report.states import IDLE_HELD, MS_PER_HOUR, TRULY_IDLE
 from gua.report.uses import share
@@ -83,7 +83,7 @@ class EmptyOwner:
     wasted_gpu_ms: float
     cost: Cost | None
     gpu_ms: float
-    holds: tuple[PromisedCard, ...]
+    holds: tuple[AllocatedCard, ...]
 
 
 TopOwner = IdleOwner | EmptyOwner
@@ -102,8 +102,8 @@ class Unowned:
 class Answers:
     """The answers; ``owners`` are the top idle holders, by cost if all wasted time has a price in one currency.
 
-    ``free`` is ``None`` where current holders were not queried. ``maybe_promised`` are truly-idle cards whose
-    allocation is unknown, ``promised`` allocated ones. ``empty`` is ``None`` without an allocation source.
+    ``free`` is ``None`` where current holders were not queried. ``maybe_allocated`` are truly-idle cards whose
+    allocation is unknown, ``allocated`` allocated ones. ``empty`` is ``None`` without an allocation source.
     ``idle_seconds`` are those of active time; ``None`` where unknown or below the limits.
     """
 
@@ -111,8 +111,8 @@ class Answers:
     owners: tuple[TopOwner, ...]
     unowned: Unowned | None
     free: tuple[FreeCard, ...] | None
-    maybe_promised: tuple[FreeCard, ...] = ()
-    promised: tuple[PromisedCard, ...] = ()
+    maybe_allocated: tuple[FreeCard, ...] = ()
+    allocated: tuple[AllocatedCard, ...] = ()
     empty: EmptyAllocations | None = None
     idle_seconds: IdleSeconds | None = None
 
@@ -143,8 +143,8 @@ def answers(report: Report) -> Answers:
         owners=tuple(sorted((one for one in owners_and_allocations if one.wasted_gpu_ms > 0), key=_most_first(total))),
         unowned=Unowned(wasted_gpu_ms=rest_ms, cost=_cost(unlisted), holds=unowned) if rest_ms > 0 or unowned else None,
         free=None if now is None else now.free,
-        maybe_promised=() if now is None else now.maybe_promised,
-        promised=() if now is None else tuple(one for one in now.allocations if one.card_state == TRULY_IDLE),
+        maybe_allocated=() if now is None else now.maybe_allocated,
+        allocated=() if now is None else tuple(one for one in now.allocations if one.card_state == TRULY_IDLE),
         empty=empty,
         idle_seconds=_idle_seconds(report),
     )
@@ -184,8 +184,8 @@ def _wasted(report: Report) -> Wasted:
 
 
 def _empty(report: Report) -> EmptyAllocations | None:
-    found = report.get(PromisedHours)
-    if found is None or not found.looked_at:
+    found = report.get(AllocatedHours)
+    if found is None or not found.has_source:
         return None
     return EmptyAllocations(
         gpu_ms=found.uses[Use.EMPTY],
@@ -195,7 +195,7 @@ def _empty(report: Report) -> EmptyAllocations | None:
 
 
 def _empty_owners(report: Report) -> Iterable[EmptyOwner]:
-    found, now = report.get(PromisedHours), report.get(Now)
+    found, now = report.get(AllocatedHours), report.get(Now)
     for owner, rows in grouped(found.owners if found else (), lambda one: one.owner).items():
         yield EmptyOwner(
             owner=owner,

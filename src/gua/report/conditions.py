@@ -15,7 +15,7 @@ from gua.core.words import Use
 from gua.report.filters import short
 from gua.report.kit.figures import amount, percent, percents, span
 from gua.report.model import Report
-from gua.report.sections.allocation import PromisedHours
+from gua.report.sections.allocation import AllocatedHours
 from gua.report.sections.now_rows import Now
 from gua.report.states import IDLE_HELD, MS_PER_HOUR, STATES
 from gua.report.uses import USES
@@ -180,16 +180,16 @@ def _streak(condition: Condition, now: Now) -> ConditionResult:
 
 def _use(condition: Condition, report: Report) -> ConditionResult:
     """Judge GPU time by use: unknown time may have any use, so the result is unknown where it would decide."""
-    found = report.get(PromisedHours)
-    if found is None or not found.looked_at:
+    found = report.get(AllocatedHours)
+    if found is None or not found.has_source:
         return _unknown_result(condition, _NOBODY_LOOKS)
     if condition.metric == ALLOCATED:
-        least_ms = sum(one.allocated_gpu_ms for one in found.promised)
-        most_ms = found.looked_at_gpu_ms - found.uses[Use.FREE] - found.uses[Use.UNALLOCATED_USE]
+        least_ms = sum(one.allocated_gpu_ms for one in found.allocated)
+        most_ms = found.with_source_gpu_ms - found.uses[Use.FREE] - found.uses[Use.UNALLOCATED_USE]
     else:
         least_ms = found.uses[Use(condition.metric)]
         most_ms = least_ms + found.uses[Use.UNKNOWN]
-    whole_ms = found.looked_at_gpu_ms
+    whole_ms = found.with_source_gpu_ms
     if condition.unit == "%" and not whole_ms:
         return _unknown_result(condition, "nothing was observed")
     if condition.unit == "%":
@@ -209,7 +209,7 @@ def _empty_now(condition: Condition, now: Now, report: Report) -> ConditionResul
     if not report.allocation_sources:
         return _unknown_result(condition, _NOBODY_LOOKS)
     cards = len({(one.host, one.gpu) for one in now.empty})
-    may_be = [(one.host, one.gpu) for one in now.maybe_promised]
+    may_be = [(one.host, one.gpu) for one in now.maybe_allocated]
     unknown = len({*may_be, *((one.host, one.gpu) for one in now.allocations if one.use == Use.UNKNOWN)})
     sentence = f"{cards:,} cards are allocated and empty now"
     least, most = _compared(condition, cards, sentence), _compared(condition, cards + unknown, sentence)

@@ -10,12 +10,12 @@ from typing import TypeVar, cast
 from gua.core.ports import ViewReader
 from gua.core.view import View
 from gua.report.allocation_sources import SOURCES, SourceRow
+from gua.report.allocations import ALLOCATIONS, AllocationRow
 from gua.report.filters import Labels
 from gua.report.hours import Hour
 from gua.report.model import Card, Extent, Headline, Window
 from gua.report.parts import PartReader, Parts, parts_of_ticks
 from gua.report.prices import COSTS, CostsRow, Prices
-from gua.report.promises import PROMISES, PromiseRow
 from gua.report.questions import Answer, ask
 from gua.report.window import ReportRequest
 
@@ -77,9 +77,9 @@ class ReportContext:
         """Query the allocation sources and how long each was readable."""
         return self.rows(SOURCES)
 
-    def promises(self) -> Answer[PromiseRow]:
+    def allocations(self) -> Answer[AllocationRow]:
         """Query the allocations of cards; no rows where no allocation source is configured."""
-        return self.rows(PROMISES, only_if=self.sources())
+        return self.rows(ALLOCATIONS, only_if=self.sources())
 
     def costs(self) -> Answer[CostsRow]:
         """Query the GPU time of each card by state and price; no rows without prices."""

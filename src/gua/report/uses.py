@@ -12,7 +12,7 @@ from gua.report.kit.fields import Cell, Json, Unit, hours, ratio
 from gua.report.states import MS_PER_HOUR
 
 USES: Final = tuple(Use)
-PROMISED: Final = (Use.USED, Use.HELD, Use.USED_BY_OTHERS, Use.EMPTY, Use.UNKNOWN)
+ALLOCATED: Final = (Use.USED, Use.HELD, Use.USED_BY_OTHERS, Use.EMPTY, Use.UNKNOWN)
 """The uses that allocated time can have."""
 UNUSED: Final = (Use.HELD, Use.USED_BY_OTHERS, Use.EMPTY)
 """The uses of allocated time in which the owner did not use the card."""
@@ -48,14 +48,14 @@ def _json_of(of: Iterable[Use]) -> Callable[[Uses], Json]:
     return json
 
 
-def _promised_cells(uses: Uses) -> dict[str, Cell]:
-    values = (uses.get(use, 0) / MS_PER_HOUR for use in PROMISED)
-    return dict(zip(columns(PROMISED), values, strict=True))
+def _allocated_cells(uses: Uses) -> dict[str, Cell]:
+    values = (uses.get(use, 0) / MS_PER_HOUR for use in ALLOCATED)
+    return dict(zip(columns(ALLOCATED), values, strict=True))
 
 
 ByUse = Annotated[Uses, Unit(json=_json_of(USES))]
 """GPU time by use, all seven."""
-ByPromisedUse = Annotated[Uses, Unit(json=_json_of(PROMISED), columns=columns(PROMISED), cells=_promised_cells)]
+ByAllocatedUse = Annotated[Uses, Unit(json=_json_of(ALLOCATED), columns=columns(ALLOCATED), cells=_allocated_cells)]
 """Allocated GPU time by use: in CSV a column of GPU-hours for each."""
 CostByUse = Annotated[CostsByUse | None, Unit(json=lambda costs: {use: cost_json(cost) for use, cost in costs.items()})]
 """Cost by use."""

@@ -331,7 +331,7 @@ class Desk:
         known = {each.uuid: each for each in candidates}
         requested = {each.name: getattr(request, each.name) for each in fields(Requested)}
         reservation = Reservation(
-            **(requested | {"asked_ms": min(request.asked_ms, now_ms)}),
+            **(requested | {"requested_ms": min(request.requested_ms, now_ms)}),
             id=secrets.token_hex(6),
             cards=cards,
             since_ms=now_ms,

@@ -336,7 +336,7 @@ class Queue:
                 return True
             raise UnavailableError("that place in the queue is taken")
         self._turn += 1
-        self.requests.append(replace(request, asked_ms=self._host.wall_ms(), turn=self._turn))
+        self.requests.append(replace(request, requested_ms=self._host.wall_ms(), turn=self._turn))
         self._waits.note(len(self.requests))
         return False
 

@@ -55,16 +55,16 @@ def new_place() -> str:
 class Requested:
     """The requester of cards: fields that a request and the resulting reservation share.
 
-    ``place`` is the id in the queue, ``asked_ms`` the time of the request (Unix ms). ``pid`` and ``start_ticks`` are
-    the requesting process, later the command's leader. ``container`` is set if the requester is a container instead of
-    a user of the host. ``workload_kind`` and ``workload_model`` are the declared purpose.
+    ``place`` is the id in the queue, ``requested_ms`` the time of the request (Unix ms). ``pid`` and ``start_ticks``
+    are the requesting process, later the command's leader. ``container`` is set if the requester is a container instead
+    of a user of the host. ``workload_kind`` and ``workload_model`` are the declared purpose.
     """
 
     uid: int
     owner: str
     kind: Kind
     place: str = field(default_factory=new_place)
-    asked_ms: int = 0
+    requested_ms: int = 0
     note: str | None = None
     pid: int | None = None
     start_ticks: int | None = None
@@ -86,7 +86,7 @@ class CardRequest(Requested):
 class Reservation(Requested):
     """Granted cards. ``cards`` are UUIDs in the order of the cards' indices. Times are Unix ms.
 
-    It waited from ``asked_ms`` to ``since_ms``. ``until_ms`` is its time limit, ``None`` for a command without one.
+    It waited from ``requested_ms`` to ``since_ms``. ``until_ms`` is its time limit, ``None`` for a command without one.
     ``until_boot_ms`` is the same on the boot clock of the boot ``boot_id``, which cannot be set. ``parents`` are the
     GPUs of its MIG instances; ``handed_over`` is whether the requester is known to have received the grant.
     """

@@ -29,7 +29,7 @@ class Held:
 
     ``leader`` is a pidfd while the leader runs; ``due`` is the time limit. ``last_there`` is when the command was last
     known to run, ``look_again`` when to check its cards next for processes without the lock. ``claim_until`` is when an
-    unconfirmed grant expires. ``race_at`` is when to check the cards for other users, whom ``raced`` names.
+    unconfirmed grant expires. ``race_at`` is when to check the cards for other users, named in ``raced``.
     """
 
     reservation: Reservation

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fakes.cards import GIB, INTERVAL_MS, MIB, START_MS, allocation, card, process, promised, tick
+from fakes.cards import GIB, INTERVAL_MS, MIB, START_MS, allocated, allocation, card, process, tick
 from gua.agent.card_status import (
     MOST_ALLOCATIONS,
     MOST_HOLDERS,
@@ -132,9 +132,9 @@ def uses_of(*cards_: CardReading, hole: float = 0) -> list[tuple[str, float, boo
     return [(each["use"], each["use_seconds"] / 30, each["use_is_lower_bound"]) for each in told]
 
 
-EMPTY = card(**promised(allocation(relation=Relation.NOBODY, since_ms=START_MS + INTERVAL_MS)))
-USED = card(busy=0.9, **promised(allocation(since_ms=START_MS + INTERVAL_MS)))
-FREE = card(**promised())
+EMPTY = card(**allocated(allocation(relation=Relation.NOBODY, since_ms=START_MS + INTERVAL_MS)))
+USED = card(busy=0.9, **allocated(allocation(since_ms=START_MS + INTERVAL_MS)))
+FREE = card(**allocated())
 
 
 def test_an_allocation_stands_with_its_use_and_since_when() -> None:
@@ -144,14 +144,14 @@ def test_an_allocation_stands_with_its_use_and_since_when() -> None:
 
 
 def test_an_allocation_from_before_the_first_tick_may_have_been_so_for_longer() -> None:
-    older = card(**promised(allocation(relation=Relation.NOBODY, since_ms=START_MS - 1)))
+    older = card(**allocated(allocation(relation=Relation.NOBODY, since_ms=START_MS - 1)))
     assert uses_of(older, older) == [("empty", 2, True)]
     assert uses_of(older, USED, older) == [("empty", 1, False)]
     assert uses_of(FREE, older, older, hole=2.5) == [("empty", 1, True)]
 
 
 def test_unknown_ticks_do_not_end_a_use() -> None:
-    untold = card(**promised(allocation(relation=Relation.UNKNOWN, since_ms=START_MS + INTERVAL_MS)))
+    untold = card(**allocated(allocation(relation=Relation.UNKNOWN, since_ms=START_MS + INTERVAL_MS)))
     assert uses_of(FREE, EMPTY, untold, untold) == [("unknown", 2, False)]
     assert uses_of(FREE, EMPTY, untold, untold, EMPTY) == [("empty", 4, False)]
     assert uses_of(FREE, EMPTY, untold, USED) == [("used", 1, False)]
@@ -159,17 +159,17 @@ def test_unknown_ticks_do_not_end_a_use() -> None:
 
 
 def test_one_that_began_within_a_tick_is_as_old_as_it_is() -> None:
-    part = promised(allocation(relation=Relation.NOBODY, since_ms=START_MS + 20_000, duration_ms=10_000))
+    part = allocated(allocation(relation=Relation.NOBODY, since_ms=START_MS + 20_000, duration_ms=10_000))
     assert uses_of(card(**part)) == [("empty", 10 / 30, False)]
 
 
 def test_one_that_ended_within_the_tick_has_the_card_no_more() -> None:
-    ended = card(**promised(allocation(until_ms=START_MS + INTERVAL_MS)))
+    ended = card(**allocated(allocation(until_ms=START_MS + INTERVAL_MS)))
     told = status_of(after((1, (ended,)))["GPU-1"])
     assert (told["allocation"], told["allocations"], told["allocations_total"]) == ("allocated", [], 0)
 
 
-def test_a_status_tells_whether_a_card_is_promised_and_null_where_nobody_looks() -> None:
+def test_a_status_tells_whether_a_card_is_allocated_and_null_where_nobody_looks() -> None:
     for reading, said in ((card(), None), (FREE, "unallocated"), (EMPTY, "allocated")):
         assert status_of(after((1, (reading,)))["GPU-1"])["allocation"] == said
     unknown = card(allocation=AllocationStatus.UNKNOWN)
@@ -213,20 +213,20 @@ def test_a_card_is_free_since_it_was_given_back_however_long_it_is_idle() -> Non
     # Five hours allocated to somebody who was never there, a tick every 30 s, and given back two minutes ago.
     assert free_of(*[EMPTY] * 600, *[FREE] * 4) == (4, False, "ana")
     assert free_of(*[USED] * 3, FREE) == (1, False, "ana")
-    assert free_of(*[card(busy=0.9, **promised())] * 3, FREE, FREE) == (2, False, None)
+    assert free_of(*[card(busy=0.9, **allocated())] * 3, FREE, FREE) == (2, False, None)
     assert free_of(FREE, FREE) == (2, True, None)
     assert free_of(FREE, EMPTY) == (None, None, None)
-    assert free_of(FREE, card(held=GIB, **promised())) == (None, None, None)
+    assert free_of(FREE, card(held=GIB, **allocated())) == (None, None, None)
     assert free_of(card(), card()) == (2, True, None)
 
 
 def test_a_card_is_free_from_the_end_of_what_ended_within_the_tick() -> None:
-    ended = card(**promised(allocation(until_ms=START_MS + INTERVAL_MS + 20_000, duration_ms=20_000)))
+    ended = card(**allocated(allocation(until_ms=START_MS + INTERVAL_MS + 20_000, duration_ms=20_000)))
     assert free_of(EMPTY, ended, FREE) == (1 + 10 / 30, False, "ana")
     assert free_of(FREE, ended) == (10 / 30, False, "ana")
 
 
-def test_while_nobody_knows_whether_it_is_promised_a_card_is_not_told_as_free() -> None:
+def test_while_nobody_knows_whether_it_is_allocated_a_card_is_not_told_as_free() -> None:
     untold = card(allocation=AllocationStatus.UNKNOWN)
     assert free_of(FREE, untold) == (None, None, None)
     assert free_of(EMPTY, FREE, untold, FREE) == (3, False, "ana")
@@ -241,19 +241,19 @@ def test_another_threshold_does_not_know_since_when_a_card_is_free() -> None:
 
 @pytest.mark.parametrize("strange_ms", [None, -1, 10**18])
 def test_a_time_that_is_none_is_not_told(strange_ms: int | None) -> None:
-    reading = card(**promised(allocation(since_ms=strange_ms, until_ms=10**18)))
+    reading = card(**allocated(allocation(since_ms=strange_ms, until_ms=10**18)))
     (told,) = status_of(after((1, (reading,)))["GPU-1"])["allocations"]
     assert (told["since"], told["until"]) == (None, None)
 
 
 def test_of_many_allocations_some_are_told_and_all_are_counted() -> None:
     many = [allocation(str(number)) for number in range(100)]
-    told = status_of(after((1, (card(**promised(*many)),)))["GPU-1"])
+    told = status_of(after((1, (card(**allocated(*many)),)))["GPU-1"])
     assert (len(told["allocations"]), told["allocations_total"]) == (MOST_ALLOCATIONS, 100)
 
 
 def test_another_threshold_judges_the_use_again() -> None:
-    held = card(held=GIB, **promised(allocation(relation=Relation.NOBODY)))
+    held = card(held=GIB, **allocated(allocation(relation=Relation.NOBODY)))
     told = status_of(after((1, (held,)))["GPU-1"])
     assert told["allocations"][0]["use"] == Use.UNKNOWN
     (judged,) = reclassify(told, replace(RULES, held_memory_bytes=2 * GIB))["allocations"]

@@ -299,7 +299,7 @@ class Sources:
         return AllocationLook(allocations=self.allocations, sources=self.sources)
 
 
-def promising(cards: Cards, sources: AllocationSources) -> Sampler:
+def allocating(cards: Cards, sources: AllocationSources) -> Sampler:
     return Sampler(
         cards=cards,
         processes=People(),
@@ -321,7 +321,7 @@ def test_without_sources_allocation_is_not_looked_at() -> None:
 def test_sources_are_asked_about_the_ticks_span_and_every_card_as_it_may_be_called() -> None:
     clock, sources = FakeClock(), Sources()
     reading = replace(WHOLE.reading, index=3, pci="0000:0f:00.0", parent="GPU-p")
-    promising(Cards(clock, replace(WHOLE, reading=reading, minor=5, gpu_instance_id=2)), sources).sample(None)
+    allocating(Cards(clock, replace(WHOLE, reading=reading, minor=5, gpu_instance_id=2)), sources).sample(None)
     now_ms = clock.wall_ms()
     assert sources.asked == [(now_ms - 200, now_ms, [CardKey("GPU-a", 3, 5, "0000:0f:00.0", "GPU-p", 2)])]
 
@@ -344,16 +344,16 @@ def test_sources_are_told_which_pods_processes_are_on_a_card() -> None:
     assert [card.pods for card in sources.asked[0][2]] == [{"uid-a", "uid-b"}, set()]
 
 
-def test_a_tick_says_whom_each_card_is_promised_to_and_who_is_there() -> None:
+def test_a_tick_says_whom_each_card_is_allocated_to_and_who_is_there() -> None:
     clock = FakeClock()
     other = replace(WHOLE, reading=replace(WHOLE.reading, uuid="GPU-b"))
     cards = Cards(clock, replace(WHOLE, processes=(raw_process(7), raw_process(8))), other)
-    tick = promising(cards, Sources(JOB)).sample(None).tick
+    tick = allocating(cards, Sources(JOB)).sample(None).tick
     assert tick is not None
-    promised, free = tick.cards
-    assert promised.allocation is AllocationStatus.ALLOCATED
-    assert [(each.id, each.relation, each.gpu_time_ms) for each in promised.allocations] == [("7", Relation.BOTH, 200)]
-    assert (promised.unallocated_gpu_time_ms, promised.gpu_time_ms, len(promised.processes)) == (0, 200, 2)
+    allocated, free = tick.cards
+    assert allocated.allocation is AllocationStatus.ALLOCATED
+    assert [(each.id, each.relation, each.gpu_time_ms) for each in allocated.allocations] == [("7", Relation.BOTH, 200)]
+    assert (allocated.unallocated_gpu_time_ms, allocated.gpu_time_ms, len(allocated.processes)) == (0, 200, 2)
     assert (free.allocation, free.unallocated_gpu_time_ms) == (AllocationStatus.UNALLOCATED, 200)
     assert tick.allocation_sources == (AllocationSourceReading(source="slurm", duration_ms=200),)
 
@@ -375,7 +375,7 @@ def test_where_no_list_is_believed_nobody_knows_who_is_there() -> None:
 
 def test_a_failed_source_is_told_with_its_reason_and_no_card_is_free() -> None:
     sources = Sources(sources=[SourceHealth(source="files"), SourceHealth(source="slurm", reason="no answer")])
-    tick = promising(Cards(FakeClock(), WHOLE), sources).sample(None).tick
+    tick = allocating(Cards(FakeClock(), WHOLE), sources).sample(None).tick
     assert tick is not None
     assert (tick.cards[0].allocation, tick.cards[0].unallocated_gpu_time_ms) == (AllocationStatus.UNKNOWN, None)
     assert [(each.source, each.reason) for each in tick.allocation_sources] == [("files", None), ("slurm", "no answer")]
@@ -383,7 +383,7 @@ def test_a_failed_source_is_told_with_its_reason_and_no_card_is_free() -> None:
 
 def test_sources_that_break_cost_no_tick_and_are_right_again_after_it() -> None:
     clock, sources = FakeClock(), Sources(JOB)
-    agent = promising(Cards(clock, WHOLE), sources)
+    agent = allocating(Cards(clock, WHOLE), sources)
     mark = agent.sample(None).mark
     sources.error = RuntimeError("\x1b[2J")
     clock.advance(29_800)
@@ -405,7 +405,7 @@ def test_sources_that_break_cost_no_tick_and_are_right_again_after_it() -> None:
 def test_sources_that_never_worked_have_failed_by_a_name_of_their_own() -> None:
     sources = Sources()
     sources.error = OSError()
-    tick = promising(Cards(FakeClock(), WHOLE), sources).sample(None).tick
+    tick = allocating(Cards(FakeClock(), WHOLE), sources).sample(None).tick
     assert tick is not None
     assert [(each.source, each.reason) for each in tick.allocation_sources] == [("sources", "unexpected OSError")]
 
@@ -413,6 +413,6 @@ def test_sources_that_never_worked_have_failed_by_a_name_of_their_own() -> None:
 def test_an_allocation_that_is_none_costs_its_card_only_what_is_known_of_it() -> None:
     broken = replace(JOB, since_ms=None)  # type: ignore[arg-type] # by a source that keeps no contract
     other = replace(WHOLE, reading=replace(WHOLE.reading, uuid="GPU-b"))
-    tick = promising(Cards(FakeClock(), WHOLE, other), Sources(broken)).sample(None).tick
+    tick = allocating(Cards(FakeClock(), WHOLE, other), Sources(broken)).sample(None).tick
     assert tick is not None
     assert [card.allocation for card in tick.cards] == [AllocationStatus.UNKNOWN, AllocationStatus.UNALLOCATED]

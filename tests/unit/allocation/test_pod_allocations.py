@@ -46,7 +46,7 @@ def told(
 @pytest.mark.parametrize(
     ("pods", "seen", "owned", "some", "unknown"),
     [
-        # none is promised: all are free
+        # none is allocated: all are free
         ([], {}, {}, "", ""),
         ([pod("web", 0)], {"A": "web"}, {}, "", ""),
         ([pod("done", 4, ended=True)], {"A": "done"}, {}, "", ""),
@@ -78,7 +78,7 @@ def told(
         ([pod("a", 0, claims=True)], {"A": "a"}, {"a": "A"}, "", "BCD"),
         ([pod("a", 4), pod("b", 0, claims=True)], {}, {}, "ABCD", ""),
         ([pod("a", {GPU: None})], {}, {}, "", "ABCD"),
-        # other resources promise no whole card
+        # other resources allocation no whole card
         ([pod("a", {"nvidia.com/gpumem": 4000, "nvidia.com/GA102GL": 1})], {}, {}, "", ""),
         ([pod("a", {MIG: 1})], {}, {}, "", ""),
     ],

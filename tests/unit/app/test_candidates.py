@@ -1,4 +1,4 @@
-"""Cards as a grant needs them: who was promised one by a scheduler, by itself or with the GPU that it is a part of."""
+"""Cards as a grant needs them: who was allocated one by a scheduler, by itself or with the GPU that it is a part of."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ class Driver:
         pass
 
 
-@pytest.mark.parametrize(("promised", "refusal"), [("MIG-1", "is ana's"), ("GPU-1", "is ana's"), ("GPU-2", None)])
-def test_an_instance_of_a_gpu_that_a_scheduler_gave_to_somebody_is_refused(promised: str, refusal: str | None) -> None:
+@pytest.mark.parametrize(("allocated", "refusal"), [("MIG-1", "is ana's"), ("GPU-1", "is ana's"), ("GPU-2", None)])
+def test_an_instance_of_a_gpu_that_a_scheduler_gave_to_somebody_is_refused(allocated: str, refusal: str | None) -> None:
     cards = Candidates(Driver(), None, seen_by_host=True)  # type: ignore[arg-type]
-    cards.allocated = lambda: {promised: "is ana's"}
+    cards.allocated = lambda: {allocated: "is ana's"}
     cards.last_used_ms = lambda: {"MIG-1": 7, "GPU-1": 8}
     (candidate,) = cards.read()
     assert (candidate.refusal, candidate.free_since_ms) == (refusal, 7)

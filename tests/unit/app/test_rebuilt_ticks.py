@@ -218,7 +218,7 @@ def again(store: Store, slice_ms: int) -> Iterator[Tick]:
     assert rebuilt.left_out == 0
 
 
-def promised(tick: Tick) -> Tick:
+def with_allocations(tick: Tick) -> Tick:
     """Return the tick with its cards allocated to somebody, or with a source that failed."""
     is_known = tick.ts_ms // INTERVAL_MS % 3 > 0
     reading = AllocationSourceReading(
@@ -261,7 +261,7 @@ def allocated(card: CardReading) -> CardReading:
 def test_a_store_filled_from_history_has_every_row_of_the_first(tmp_path: Path) -> None:
     stranger = Tick(ts_ms=1, origin=Origin(host="other", source=Source.AGENT, interval_ms=1), cards=())
     with open_store(f"chdb://{tmp_path / 'first'}") as first:
-        land(first, [stranger, *map(promised, simulate(Scenario(ticks=400, interval_ms=INTERVAL_MS)))])
+        land(first, [stranger, *map(with_allocations, simulate(Scenario(ticks=400, interval_ms=INTERVAL_MS)))])
         tables = (
             "card_ticks",
             "process_ticks",

@@ -116,7 +116,7 @@ def test_a_container_has_its_own_reservations_and_no_other_s(child: tuple[int, s
 
     def of(container: str | None) -> Reservation:
         return Reservation(
-            id="a", uid=0, owner="x", kind=Kind.RUN, cards=("a",), asked_ms=0, since_ms=0, container=container
+            id="a", uid=0, owner="x", kind=Kind.RUN, cards=("a",), requested_ms=0, since_ms=0, container=container
         )
 
     assert [asker.has(of(container)) for container in (CONTAINER, OTHER, None)] == [True, False, False]

@@ -21,7 +21,7 @@ from gua.report.forms.text import render_text
 from gua.report.kit.style import Style
 from gua.report.model import Report
 from gua.report.section_list import section_names
-from gua.report.sections.allocation import PromisedHours
+from gua.report.sections.allocation import AllocatedHours
 from gua.report.sections.contention import Contentions
 from gua.report.window import ReportRequest
 from gua.state.compression import compress
@@ -60,7 +60,7 @@ def report(
 
 
 def test_what_became_of_each_millisecond(report: Report) -> None:
-    found = report[PromisedHours]
+    found = report[AllocatedHours]
     every, owners = day.summed()
     assert {use: ms for use, ms in found.uses.items() if ms} == every
     assert set(every) == set(Use)

@@ -124,7 +124,7 @@ def test_what_cannot_be_read_is_an_error_and_others_on_a_reserved_card_are_named
     assert foreign["foreign_users"] == ["eve"]
 
 
-def test_what_a_scheduler_promised_or_is_a_part_of_a_reserved_gpu_is_not_available() -> None:
+def test_what_a_scheduler_allocated_or_is_a_part_of_a_reserved_gpu_is_not_available() -> None:
     job = {"source": "slurm", "id": "7", "owner": "ana", "uid": 1, "allocated_seconds": 90.0}
     status = {
         "cards": [
@@ -134,8 +134,8 @@ def test_what_a_scheduler_promised_or_is_a_part_of_a_reserved_gpu_is_not_availab
         ],
         "reservations": [reservation(1, "bob", 2, "manual", ago_s=60, left_s=60)],
     }
-    promised, instance = rows(status, now_ms=NOW_MS, last_ends_ms={})
-    assert promised == {
+    allocated, instance = rows(status, now_ms=NOW_MS, last_ends_ms={})
+    assert allocated == {
         "gpu_id": 0,
         "status": "IN_USE",
         "user": "ana",

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from fakes.cards import GIB, INTERVAL_MS, MIB, START_MS, allocation, card, process, promised, tick
+from fakes.cards import GIB, INTERVAL_MS, MIB, START_MS, allocated, allocation, card, process, tick
 from fakes.clock import FakeClock
 from fakes.sockets import bound, listening
 from gua.agent.status import Board, SpoolFigures
@@ -30,7 +30,7 @@ from gua.core.words import AllocationStatus, Mig, ProcessList, ProcessType, Rela
 from gua.local_socket.server import PUBLIC_MODE, Listen, LocalServer
 from gua.procfs.reader import ProcFs
 from gua.report.kit.style import Style
-from gua.report.status.allocation import promise_in_words, span
+from gua.report.status.allocation import allocation_in_words, span
 from gua.report.status.text import render_status
 from gua.state.pid_file import AgentRecord, PidFile
 from servers.user import as_user, other_uid, shared_folder
@@ -73,14 +73,14 @@ def lab(clock: FakeClock | None = None) -> Board:
         board.ticked(
             tick(
                 clock.wall,
-                card(busy=0.873, held=60 * GIB, power_watts=512.0, **promised(allocation("4711"))),
+                card(busy=0.873, held=60 * GIB, power_watts=512.0, **allocated(allocation("4711"))),
                 card(
                     "GPU-2",
                     index=1,
                     busy=0.9 if long_ago else 0.0,
                     processes=crowd,
                     memory_used_bytes=45 * GIB,
-                    **promised(
+                    **allocated(
                         allocation("lab/train-0", Relation.BOTH, **POD),
                         *(
                             allocation(f"48{n}", Relation.CO_OWNERS, owner=f"user{n}", job_name="shard")
@@ -88,7 +88,7 @@ def lab(clock: FakeClock | None = None) -> Board:
                         ),
                     ),
                 ),
-                card("GPU-3", index=2, **promised(allocation("4712", Relation.NOBODY))),
+                card("GPU-3", index=2, **allocated(allocation("4712", Relation.NOBODY))),
                 card(
                     "GPU-4",
                     index=3,
@@ -106,7 +106,7 @@ def lab(clock: FakeClock | None = None) -> Board:
                     name="NVIDIA H100 80GB HBM3 MIG 3g.40gb",
                     memory_limit_bytes=40 * GIB,
                     memory_used_bytes=12 * MIB,
-                    **promised(),
+                    **allocated(),
                     processes=(
                         process(6001, None, owner=None, comm=None),
                         process(700, 4 * MIB, owner="root", comm="Xorg", type=ProcessType.IGNORED),
@@ -212,7 +212,7 @@ def test_an_allocation_in_words(status: dict[str, Any], change: dict[str, object
 def test_a_card_that_is_idle_for_longer_than_it_is_free(change: dict[str, object], text: str) -> None:
     free = {"state": "truly-idle", "state_seconds": 18_060.0, "free_seconds": 120.0, "free_is_lower_bound": False}
     one = {**free, "allocation": "unallocated", "free_after": {"owner": "ana"}, **change}
-    assert promise_in_words(one, Style(unicode=True), 80) == text
+    assert allocation_in_words(one, Style(unicode=True), 80) == text
 
 
 def test_a_process_that_serves_a_model_says_which(status: dict[str, Any]) -> None:
@@ -242,7 +242,7 @@ def test_activity_that_is_read_says_of_how_many_cards_it_is_told(status: dict[st
     assert "read by gpm (--activity)\n" in render_status({**on, "last_tick": None}, Style(width=200))
 
 
-def test_cards_alike_stand_in_one_line_only_where_they_are_promised_alike(status: dict[str, Any]) -> None:
+def test_cards_alike_stand_in_one_line_only_where_they_are_allocated_alike(status: dict[str, Any]) -> None:
     one = {**status["cards"][2], "index": 3}
     other = {**one, "index": 4, "allocations": [{**one["allocations"][0], "owner": "bob"}]}
     alike = render_status({**status, "cards": [status["cards"][2], one]}, Style())

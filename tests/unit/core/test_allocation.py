@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fakes.promises import promised_card
+from fakes.allocations import allocated_card
 from gua.core.allocation import Allocation, AllocationLook, AllocationMatcher, SourceHealth, belongs, parts, use
 from gua.core.rules import State
 from gua.core.tick import AllocationReading, CardReading, ProcessReading
@@ -49,15 +49,15 @@ def look(*allocations: Allocation, reason: str | None = None, unknown: str | Non
     )
 
 
-def promised(
-    *allocations: Allocation, card: CardReading = CARD, promises: AllocationMatcher | None = None, ts_ms: int = TS_MS
+def allocated(
+    *allocations: Allocation, card: CardReading = CARD, matcher: AllocationMatcher | None = None, ts_ms: int = TS_MS
 ) -> CardReading:
-    return promised_card(promises or AllocationMatcher(), card, look(*allocations), ts_ms=ts_ms)
+    return allocated_card(matcher or AllocationMatcher(), card, look(*allocations), ts_ms=ts_ms)
 
 
 def relation(card: CardReading, allocation: Allocation, beside: list[Allocation]) -> Relation:
     """Return how an allocation stands on a card; ``beside`` are the other allocations that have it."""
-    found = promised(allocation, *beside, card=card).allocations
+    found = allocated(allocation, *beside, card=card).allocations
     return next(each.relation for each in found if (each.source, each.id) == allocation.key)
 
 
@@ -73,12 +73,12 @@ def with_processes(*processes: ProcessReading, listed: ProcessList = ProcessList
 
 
 def test_without_a_source_a_card_stays_as_it_was() -> None:
-    assert promised_card(AllocationMatcher(), CARD, AllocationLook(), ts_ms=TS_MS) == CARD
+    assert allocated_card(AllocationMatcher(), CARD, AllocationLook(), ts_ms=TS_MS) == CARD
     assert parts(CARD, State.TRULY_IDLE) == ()
 
 
 def test_a_card_that_every_source_leaves_out_is_unallocated() -> None:
-    card = promised()
+    card = allocated()
     assert (card.allocation, card.unallocated_gpu_time_ms, card.allocations) == (
         AllocationStatus.UNALLOCATED,
         SPAN_MS,
@@ -88,19 +88,19 @@ def test_a_card_that_every_source_leaves_out_is_unallocated() -> None:
 
 @pytest.mark.parametrize("found", [look(reason="cannot be read"), look(unknown="GPU-a")])
 def test_a_card_about_which_a_source_cannot_tell_is_unknown_and_never_free(found: AllocationLook) -> None:
-    card = promised_card(AllocationMatcher(), CARD, found, ts_ms=TS_MS)
+    card = allocated_card(AllocationMatcher(), CARD, found, ts_ms=TS_MS)
     assert (card.allocation, card.unallocated_gpu_time_ms) == (AllocationStatus.UNKNOWN, None)
     assert [(part.use, part.gpu_time_ms) for part in parts(card, State.TRULY_IDLE)] == [(Use.UNKNOWN, SPAN_MS)]
 
 
 def test_a_source_that_cannot_tell_of_one_card_tells_of_the_others() -> None:
-    card = promised_card(AllocationMatcher(), CARD, look(unknown="GPU-b"), ts_ms=TS_MS)
+    card = allocated_card(AllocationMatcher(), CARD, look(unknown="GPU-b"), ts_ms=TS_MS)
     assert card.allocation is AllocationStatus.UNALLOCATED
 
 
 def test_what_another_source_says_counts_while_one_has_failed_and_the_rest_of_the_tick_is_unknown() -> None:
     half = replace(JOB, since_ms=TS_MS - 10_000)
-    card = promised_card(AllocationMatcher(), CARD, look(half, reason="cannot be read"), ts_ms=TS_MS)
+    card = allocated_card(AllocationMatcher(), CARD, look(half, reason="cannot be read"), ts_ms=TS_MS)
     assert (card.allocation, card.unallocated_gpu_time_ms) == (AllocationStatus.ALLOCATED, None)
     assert [(part.use, part.gpu_time_ms) for part in parts(card, State.TRULY_IDLE)] == [
         (Use.EMPTY, 10_000),
@@ -112,54 +112,52 @@ def test_what_another_source_says_counts_while_one_has_failed_and_the_rest_of_th
 
 
 def test_a_tick_in_which_an_allocation_began_is_divided() -> None:
-    card = promised(replace(JOB, since_ms=TS_MS - 12_345))
+    card = allocated(replace(JOB, since_ms=TS_MS - 12_345))
     assert told(card) == [("7", Relation.NOBODY, 12_345, 12_345)]
     assert card.unallocated_gpu_time_ms == SPAN_MS - 12_345
     assert card.allocations[0].since_ms == TS_MS - 12_345
 
 
 def test_an_allocation_that_ended_within_the_tick_keeps_the_relation_of_the_tick_before() -> None:
-    promises = AllocationMatcher()
-    assert told(promised(JOB, card=with_processes(ADA), promises=promises)) == [("7", Relation.OWNER, SPAN_MS, SPAN_MS)]
-    ended = promised(replace(JOB, until_ms=TS_MS + 10_000), promises=promises, ts_ms=TS_MS + SPAN_MS)
+    matcher = AllocationMatcher()
+    assert told(allocated(JOB, card=with_processes(ADA), matcher=matcher)) == [("7", Relation.OWNER, SPAN_MS, SPAN_MS)]
+    ended = allocated(replace(JOB, until_ms=TS_MS + 10_000), matcher=matcher, ts_ms=TS_MS + SPAN_MS)
     assert told(ended) == [("7", Relation.OWNER, 10_000, 10_000)]
     assert ended.unallocated_gpu_time_ms == 20_000
 
 
 def test_one_that_began_and_ended_within_a_tick_was_never_looked_at() -> None:
     short = replace(JOB, since_ms=TS_MS - 20_000, until_ms=TS_MS - 5_000)
-    assert told(promised(short, card=with_processes(ADA))) == [("7", Relation.UNKNOWN, 15_000, 15_000)]
+    assert told(allocated(short, card=with_processes(ADA))) == [("7", Relation.UNKNOWN, 15_000, 15_000)]
 
 
 def test_the_relation_of_one_that_ended_is_forgotten_with_it() -> None:
-    promises = AllocationMatcher()
-    promised(JOB, card=with_processes(ADA), promises=promises)
+    matcher = AllocationMatcher()
+    allocated(JOB, card=with_processes(ADA), matcher=matcher)
     for later in (TS_MS + SPAN_MS, TS_MS + 2 * SPAN_MS):
-        promised(promises=promises, ts_ms=later)
+        allocated(matcher=matcher, ts_ms=later)
     again = replace(JOB, since_ms=TS_MS + 2 * SPAN_MS + 1, until_ms=TS_MS + 2 * SPAN_MS + 1_001)
-    assert told(promised(again, promises=promises, ts_ms=TS_MS + 3 * SPAN_MS)) == [
-        ("7", Relation.UNKNOWN, 1_000, 1_000)
-    ]
+    assert told(allocated(again, matcher=matcher, ts_ms=TS_MS + 3 * SPAN_MS)) == [("7", Relation.UNKNOWN, 1_000, 1_000)]
 
 
 def test_the_relation_of_one_that_ended_is_forgotten_while_another_has_the_card() -> None:
-    promises = AllocationMatcher()
+    matcher = AllocationMatcher()
     other = replace(JOB, id="8", slurm_job_id="8")
-    promised(JOB, other, card=with_processes(ADA), promises=promises)
+    allocated(JOB, other, card=with_processes(ADA), matcher=matcher)
     for number in (1, 2, 3):
         between = (other,) if number % 2 else (other, replace(other, id="9"))
-        promised(*between, card=with_processes(ADA), promises=promises, ts_ms=TS_MS + number * SPAN_MS)
+        allocated(*between, card=with_processes(ADA), matcher=matcher, ts_ms=TS_MS + number * SPAN_MS)
     again = replace(JOB, since_ms=TS_MS + 3 * SPAN_MS, until_ms=TS_MS + 4 * SPAN_MS - 1)
-    card = promised(again, other, card=with_processes(ADA), promises=promises, ts_ms=TS_MS + 4 * SPAN_MS)
+    card = allocated(again, other, card=with_processes(ADA), matcher=matcher, ts_ms=TS_MS + 4 * SPAN_MS)
     assert [each[:2] for each in told(card)] == [("7", Relation.UNKNOWN), ("8", Relation.OTHERS)]
 
 
 def test_one_job_after_the_other_in_one_tick_each_has_its_part_and_its_relation() -> None:
-    promises = AllocationMatcher()
-    promised(JOB, card=with_processes(ADA), promises=promises)
+    matcher = AllocationMatcher()
+    allocated(JOB, card=with_processes(ADA), matcher=matcher)
     first = replace(JOB, until_ms=TS_MS + 10_000)
     second = replace(JOB, id="8", slurm_job_id="8", uid=1001, owner="bob", since_ms=TS_MS + 12_000)
-    card = promised(first, second, card=with_processes(BOB), promises=promises, ts_ms=TS_MS + SPAN_MS)
+    card = allocated(first, second, card=with_processes(BOB), matcher=matcher, ts_ms=TS_MS + SPAN_MS)
     assert told(card) == [("7", Relation.OWNER, 10_000, 10_000), ("8", Relation.OWNER, 18_000, 18_000)]
     assert card.unallocated_gpu_time_ms == 2_000
 
@@ -168,12 +166,12 @@ def test_one_job_after_the_other_in_one_tick_each_has_its_part_and_its_relation(
     ("since_ms", "until_ms"), [(TS_MS - 60_000, TS_MS - 30_000), (TS_MS, None), (TS_MS + 900, None), (TS_MS, TS_MS)]
 )
 def test_one_that_covers_nothing_of_the_tick_is_none_of_it(since_ms: int, until_ms: int | None) -> None:
-    card = promised(replace(JOB, since_ms=since_ms, until_ms=until_ms))
+    card = allocated(replace(JOB, since_ms=since_ms, until_ms=until_ms))
     assert (card.allocation, card.allocations) == (AllocationStatus.UNALLOCATED, ())
 
 
 def test_one_that_will_end_later_has_the_whole_tick_and_says_when() -> None:
-    (reading,) = promised(replace(JOB, until_ms=TS_MS + 60_000)).allocations
+    (reading,) = allocated(replace(JOB, until_ms=TS_MS + 60_000)).allocations
     assert (reading.duration_ms, reading.until_ms) == (SPAN_MS, TS_MS + 60_000)
 
 
@@ -181,21 +179,19 @@ def test_one_that_will_end_later_has_the_whole_tick_and_says_when() -> None:
 
 
 def test_a_clock_set_back_to_before_the_allocation_leaves_the_card_promised() -> None:
-    promises = AllocationMatcher()
-    promised(JOB, card=with_processes(ADA), promises=promises)
+    matcher = AllocationMatcher()
+    allocated(JOB, card=with_processes(ADA), matcher=matcher)
     back_ms = TS_MS - 2 * 3_600_000
     for ts_ms in (back_ms, back_ms + SPAN_MS):
-        assert told(promised(JOB, card=with_processes(ADA), promises=promises, ts_ms=ts_ms)) == [
+        assert told(allocated(JOB, card=with_processes(ADA), matcher=matcher, ts_ms=ts_ms)) == [
             ("7", Relation.OWNER, SPAN_MS, SPAN_MS)
         ]
 
 
 def test_a_clock_set_forward_leaves_the_card_promised() -> None:
-    promises = AllocationMatcher()
-    promised(JOB, promises=promises)
-    assert told(promised(JOB, promises=promises, ts_ms=TS_MS + 86_400_000)) == [
-        ("7", Relation.NOBODY, SPAN_MS, SPAN_MS)
-    ]
+    matcher = AllocationMatcher()
+    allocated(JOB, matcher=matcher)
+    assert told(allocated(JOB, matcher=matcher, ts_ms=TS_MS + 86_400_000)) == [("7", Relation.NOBODY, SPAN_MS, SPAN_MS)]
 
 
 # Several at once
@@ -203,7 +199,7 @@ def test_a_clock_set_forward_leaves_the_card_promised() -> None:
 
 def test_several_at_once_have_equal_parts_to_the_millisecond() -> None:
     three = [replace(JOB, id=name, slurm_job_id=name) for name in "abc"]
-    card = promised(*three, card=replace(CARD, duration_ms=100, gpu_time_ms=100))
+    card = allocated(*three, card=replace(CARD, duration_ms=100, gpu_time_ms=100))
     assert [each.gpu_time_ms for each in card.allocations] == [34, 33, 33]
     assert [each.duration_ms for each in card.allocations] == [100, 100, 100]
     assert card.unallocated_gpu_time_ms == 0
@@ -212,7 +208,7 @@ def test_several_at_once_have_equal_parts_to_the_millisecond() -> None:
 def test_overlapping_ones_share_only_what_they_have_at_the_same_time() -> None:
     first = replace(JOB, id="a", until_ms=TS_MS - 10_000)
     second = replace(JOB, id="b", since_ms=TS_MS - 20_000)
-    assert [(each.id, each.gpu_time_ms) for each in promised(first, second).allocations] == [
+    assert [(each.id, each.gpu_time_ms) for each in allocated(first, second).allocations] == [
         ("a", 10_000 + 5_000),
         ("b", 5_000 + 10_000),
     ]
@@ -220,11 +216,11 @@ def test_overlapping_ones_share_only_what_they_have_at_the_same_time() -> None:
 
 def test_the_order_in_which_sources_tell_changes_nothing() -> None:
     some = [replace(JOB, id=name) for name in ("10", "9", "b", "a")]
-    assert promised(*some) == promised(*reversed(some))
+    assert allocated(*some) == allocated(*reversed(some))
 
 
 def test_the_same_source_and_id_told_twice_counts_once() -> None:
-    assert told(promised(JOB, JOB)) == [("7", Relation.NOBODY, SPAN_MS, SPAN_MS)]
+    assert told(allocated(JOB, JOB)) == [("7", Relation.NOBODY, SPAN_MS, SPAN_MS)]
 
 
 # MIG
@@ -235,36 +231,36 @@ PARENT = replace(CARD, gpu_time_ms=SPAN_MS * 4 // 7, mig=Mig.PARENT)
 
 
 def test_a_promised_gpu_is_promised_with_its_instances() -> None:
-    assert told(promised(JOB, card=INSTANCE)) == [("7", Relation.NOBODY, SPAN_MS, SPAN_MS * 3 // 7)]
-    assert told(promised(JOB, card=PARENT)) == [("7", Relation.NOBODY, SPAN_MS, SPAN_MS * 4 // 7)]
+    assert told(allocated(JOB, card=INSTANCE)) == [("7", Relation.NOBODY, SPAN_MS, SPAN_MS * 3 // 7)]
+    assert told(allocated(JOB, card=PARENT)) == [("7", Relation.NOBODY, SPAN_MS, SPAN_MS * 4 // 7)]
 
 
 def test_a_promised_instance_is_not_its_gpu() -> None:
     job = replace(JOB, cards=frozenset({"MIG-1"}))
-    assert promised(job, card=INSTANCE).allocation is AllocationStatus.ALLOCATED
-    assert promised(job, card=PARENT).allocation is AllocationStatus.UNALLOCATED
+    assert allocated(job, card=INSTANCE).allocation is AllocationStatus.ALLOCATED
+    assert allocated(job, card=PARENT).allocation is AllocationStatus.UNALLOCATED
 
 
 def test_one_that_names_the_gpu_and_its_instance_counts_once_on_the_instance() -> None:
     both = replace(JOB, cards=frozenset({"MIG-1", "GPU-a"}))
     beside = replace(JOB, id="8", slurm_job_id="8", cards=frozenset({"MIG-1"}))
-    assert told(promised(both, card=INSTANCE)) == [("7", Relation.NOBODY, SPAN_MS, SPAN_MS * 3 // 7)]
-    assert [each.id for each in promised(beside, both, card=INSTANCE).allocations] == ["7", "8"]
+    assert told(allocated(both, card=INSTANCE)) == [("7", Relation.NOBODY, SPAN_MS, SPAN_MS * 3 // 7)]
+    assert [each.id for each in allocated(beside, both, card=INSTANCE).allocations] == ["7", "8"]
 
 
 def test_a_source_that_cannot_tell_of_a_gpu_cannot_tell_of_its_instances() -> None:
     assert (
-        promised_card(AllocationMatcher(), INSTANCE, look(unknown="GPU-a"), ts_ms=TS_MS).allocation
+        allocated_card(AllocationMatcher(), INSTANCE, look(unknown="GPU-a"), ts_ms=TS_MS).allocation
         is AllocationStatus.UNKNOWN
     )
     assert (
-        promised_card(AllocationMatcher(), PARENT, look(unknown="MIG-1"), ts_ms=TS_MS).allocation
+        allocated_card(AllocationMatcher(), PARENT, look(unknown="MIG-1"), ts_ms=TS_MS).allocation
         is AllocationStatus.UNALLOCATED
     )
 
 
 def test_a_card_without_gpu_time_is_told_too() -> None:
-    card = promised(JOB, card=replace(PARENT, gpu_time_ms=0))
+    card = allocated(JOB, card=replace(PARENT, gpu_time_ms=0))
     assert told(card) == [("7", Relation.NOBODY, SPAN_MS, 0)]
     assert parts(card, State.TRULY_IDLE)[0].gpu_time_ms == 0
 
@@ -341,7 +337,7 @@ def test_a_relation_says_whose_counted_processes_are_there(
 @pytest.mark.parametrize("listed", [each for each in ProcessList if each is not ProcessList.KNOWN])
 def test_without_a_list_a_relation_is_unknown_even_if_somebody_is_seen(listed: ProcessList) -> None:
     assert relation(with_processes(ADA, listed=listed), JOB, []) is Relation.UNKNOWN
-    assert told(promised(JOB, card=with_processes(listed=listed)))[0][1] is Relation.UNKNOWN
+    assert told(allocated(JOB, card=with_processes(listed=listed)))[0][1] is Relation.UNKNOWN
 
 
 def test_those_with_whom_a_card_is_shared_are_no_strangers() -> None:
@@ -350,7 +346,7 @@ def test_those_with_whom_a_card_is_shared_are_no_strangers() -> None:
     assert relation(with_processes(ADA, BOB), JOB, [other]) is Relation.OWNER
     stranger = ProcessReading(pid=9, owner="eve", uid=1002)
     assert relation(with_processes(BOB, stranger), JOB, [other]) is Relation.OTHERS
-    assert [each[1] for each in told(promised(JOB, other, card=with_processes(BOB)))] == [
+    assert [each[1] for each in told(allocated(JOB, other, card=with_processes(BOB)))] == [
         Relation.CO_OWNERS,
         Relation.OWNER,
     ]
@@ -358,7 +354,7 @@ def test_those_with_whom_a_card_is_shared_are_no_strangers() -> None:
 
 def test_two_jobs_of_one_user_on_one_card_are_told_apart_by_job() -> None:
     other = replace(JOB, id="8", slurm_job_id="8")
-    assert [each[1] for each in told(promised(JOB, other, card=with_processes(ADA)))] == [
+    assert [each[1] for each in told(allocated(JOB, other, card=with_processes(ADA)))] == [
         Relation.OWNER,
         Relation.CO_OWNERS,
     ]
@@ -370,32 +366,32 @@ def test_a_process_that_may_be_the_other_allocations_leaves_the_relation_unknown
 
 
 def test_an_allocation_that_ended_within_the_tick_shares_the_card_with_nobody_at_its_end() -> None:
-    promises = AllocationMatcher()
+    matcher = AllocationMatcher()
     other = replace(JOB, id="8", slurm_job_id="8", uid=1001, owner="bob")
-    promised(JOB, other, promises=promises)
-    card = promised(
+    allocated(JOB, other, matcher=matcher)
+    card = allocated(
         JOB,
         replace(other, until_ms=TS_MS + 1_000),
         card=with_processes(BOB),
-        promises=promises,
+        matcher=matcher,
         ts_ms=TS_MS + SPAN_MS,
     )
     assert [each[1] for each in told(card)] == [Relation.OTHERS, Relation.NOBODY]
 
 
 def test_a_relation_follows_who_comes_and_goes() -> None:
-    promises, found = AllocationMatcher(), []
+    matcher, found = AllocationMatcher(), []
     for number, processes in enumerate(((), (ADA,), (ADA, BOB), (BOB,), ())):
-        card = promised(JOB, card=with_processes(*processes), promises=promises, ts_ms=TS_MS + number * SPAN_MS)
+        card = allocated(JOB, card=with_processes(*processes), matcher=matcher, ts_ms=TS_MS + number * SPAN_MS)
         found.append(card.allocations[0].relation)
     assert found == [Relation.NOBODY, Relation.OWNER, Relation.BOTH, Relation.OTHERS, Relation.NOBODY]
 
 
 def test_a_relation_follows_allocations_that_come_and_go_while_the_same_people_stay() -> None:
-    promises, found = AllocationMatcher(), []
+    matcher, found = AllocationMatcher(), []
     other = replace(JOB, id="8", slurm_job_id="8", uid=1001, owner="bob")
     for number, allocations in enumerate(((JOB,), (JOB, other), (other,), ())):
-        card = promised(*allocations, card=with_processes(ADA), promises=promises, ts_ms=TS_MS + number * SPAN_MS)
+        card = allocated(*allocations, card=with_processes(ADA), matcher=matcher, ts_ms=TS_MS + number * SPAN_MS)
         found.append([each.relation for each in card.allocations])
     assert found == [[Relation.OWNER], [Relation.OWNER, Relation.CO_OWNERS], [Relation.OTHERS], []]
 
@@ -439,7 +435,7 @@ ticks_of_spans = st.lists(st.lists(spans, max_size=6), min_size=1, max_size=4)
 def test_the_parts_of_a_card_tick_sum_to_its_gpu_time(
     ticks: list[list[tuple[int, int | None]]], duration_ms: int, sevenths: int, reason: str | None, state: State
 ) -> None:
-    promises = AllocationMatcher()
+    matcher = AllocationMatcher()
     for number, spans_ in enumerate(ticks):
         card = replace(CARD, duration_ms=duration_ms, gpu_time_ms=duration_ms * sevenths // 7)
         allocations = [
@@ -447,7 +443,7 @@ def test_the_parts_of_a_card_tick_sum_to_its_gpu_time(
             for place, (since, until) in enumerate(spans_)
         ]
         found = look(*allocations, reason=reason)
-        after = promised_card(promises, card, found, ts_ms=TS_MS + number * duration_ms)
+        after = allocated_card(matcher, card, found, ts_ms=TS_MS + number * duration_ms)
         assert sum(part.gpu_time_ms for part in parts(after, state)) == after.gpu_time_ms
         assert all(0 < each.duration_ms <= duration_ms for each in after.allocations)
         assert all(0 <= each.gpu_time_ms <= each.duration_ms for each in after.allocations)
@@ -462,7 +458,7 @@ _PEOPLE = st.lists(st.sampled_from([ADA, BOB, XORG, NOTHING_KNOWN]), max_size=3,
 def test_ticks_that_are_remembered_are_those_that_are_worked_out(
     ticks: list[tuple[int, list[ProcessReading], int, bool]],
 ) -> None:
-    promises = AllocationMatcher()
+    matcher = AllocationMatcher()
     for duration_ms, processes, jobs, is_listed in ticks:
         listed = ProcessList.KNOWN if is_listed else ProcessList.FAILED
         card = replace(CARD, duration_ms=duration_ms, gpu_time_ms=duration_ms, processes=tuple(processes))
@@ -470,20 +466,20 @@ def test_ticks_that_are_remembered_are_those_that_are_worked_out(
         going_on = [replace(JOB, id=str(number), slurm_job_id=str(7 + number)) for number in range(jobs)]
         # Each anew and by the long way, as none of these ends within the tick: nothing of before counts.
         ending = [replace(each, until_ms=TS_MS + 1) for each in going_on]
-        expected = [replace(each, until_ms=None) for each in promised(*ending, card=card).allocations]
-        assert list(promised(*going_on, card=card, promises=promises).allocations) == expected
+        expected = [replace(each, until_ms=None) for each in allocated(*ending, card=card).allocations]
+        assert list(allocated(*going_on, card=card, matcher=matcher).allocations) == expected
 
 
 def test_instances_that_came_and_went_are_forgotten() -> None:
-    promises = AllocationMatcher()
+    matcher = AllocationMatcher()
     for number in range(5_000):
         uuid = f"MIG-{number}"
-        promised(replace(JOB, cards=frozenset({uuid})), card=replace(CARD, uuid=uuid), promises=promises)
-    assert len(promises._cards) <= 4_096  # noqa: SLF001 - memory is no behaviour that a caller sees
+        allocated(replace(JOB, cards=frozenset({uuid})), card=replace(CARD, uuid=uuid), matcher=matcher)
+    assert len(matcher._cards) <= 4_096  # noqa: SLF001 - memory is no behaviour that a caller sees
 
 
 def test_a_reading_says_all_that_is_known_of_the_allocation() -> None:
-    (reading,) = promised(replace(POD, kind="pod", until_ms=TS_MS + 1)).allocations
+    (reading,) = allocated(replace(POD, kind="pod", until_ms=TS_MS + 1)).allocations
     assert reading == AllocationReading(
         source="kubernetes",
         id="lab/train-0",
@@ -497,12 +493,12 @@ def test_a_reading_says_all_that_is_known_of_the_allocation() -> None:
         pod_name="train-0",
         pod_namespace="lab",
     )
-    (reading,) = promised(JOB).allocations
+    (reading,) = allocated(JOB).allocations
     assert (reading.owner, reading.uid, reading.job_name) == ("ada", 1000, "train")
 
 
 def test_an_allocation_is_of_the_kind_of_its_owners_processes_and_of_what_was_declared() -> None:
-    promises = AllocationMatcher()
+    matcher = AllocationMatcher()
     mine = ProcessReading(pid=1, uid=1000, owner="ada", comm="python3", slurm_job_id="7")
     server = replace(mine, pid=2, comm="VLLM::EngineCor", workload_model="qwen")
     strange = replace(mine, pid=3, uid=1001, owner="bo", comm="ollama", slurm_job_id="8", workload_model="llama")
@@ -510,7 +506,7 @@ def test_an_allocation_is_of_the_kind_of_its_owners_processes_and_of_what_was_de
     job = replace(JOB, slurm_job_id="7")
 
     def found(*processes: ProcessReading, of: Allocation = job) -> tuple[str | None, str | None]:
-        (reading,) = promised(of, card=with_processes(*processes), promises=promises).allocations
+        (reading,) = allocated(of, card=with_processes(*processes), matcher=matcher).allocations
         return reading.workload_kind, reading.workload_model
 
     assert found(mine, strange, ignored) == ("Python", None)
@@ -530,7 +526,7 @@ def test_processes_have_what_was_declared_of_their_own_allocation_alone() -> Non
     strange = replace(mine, pid=3, uid=1001, owner="bo", slurm_job_id="8")
     ignored = replace(mine, pid=4, type=ProcessType.IGNORED)
     job = replace(JOB, slurm_job_id="7", workload_kind="training", workload_model="llama")
-    card = promised(job, card=with_processes(mine, detected, strange, ignored))
+    card = allocated(job, card=with_processes(mine, detected, strange, ignored))
     assert [(each.workload_kind, each.workload_model) for each in card.processes] == [
         ("training", "llama"),
         ("training", "qwen"),
@@ -538,4 +534,4 @@ def test_processes_have_what_was_declared_of_their_own_allocation_alone() -> Non
         (None, None),
     ]
     plain = with_processes(mine, strange)
-    assert promised(JOB, card=plain).processes == plain.processes
+    assert allocated(JOB, card=plain).processes == plain.processes

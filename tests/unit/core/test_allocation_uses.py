@@ -1,4 +1,4 @@
-"""What became of what was promised, case by case (tests/cases/allocation, which the SQL runs too)."""
+"""What became of what was allocated, case by case (tests/cases/allocation, which the SQL runs too)."""
 
 from __future__ import annotations
 

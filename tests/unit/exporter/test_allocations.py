@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from fakes.cards import GIB, INTERVAL_MS, START_MS, allocation, card, process, promised, tick
+from fakes.cards import GIB, INTERVAL_MS, START_MS, allocated, allocation, card, process, tick
 from fakes.pages import Series, read_families
 from gua.core.tick import CardReading
 from gua.core.words import AllocationStatus, Mig, ProcessType, Relation, Use
@@ -14,10 +14,10 @@ from gua.exporter.catalogue import Catalogue
 
 EMPTY = "gua_gpu_allocation_empty_duration_seconds"
 JOB = allocation(relation=Relation.NOBODY)
-IDLE = card(**promised(JOB))
-USED = card(busy=0.9, held=GIB, **promised(replace(JOB, relation=Relation.OWNER)))
-UNTOLD = card(**promised(replace(JOB, relation=Relation.UNKNOWN)))
-FREE = card(**promised())
+IDLE = card(**allocated(JOB))
+USED = card(busy=0.9, held=GIB, **allocated(replace(JOB, relation=Relation.OWNER)))
+UNTOLD = card(**allocated(replace(JOB, relation=Relation.UNKNOWN)))
+FREE = card(**allocated())
 FAILED = card(allocation=AllocationStatus.UNKNOWN)
 
 
@@ -75,7 +75,7 @@ def test_an_allocation_says_on_each_series_whose_it_is() -> None:
 
 def test_a_pod_is_named_as_its_processes_are() -> None:
     pod = allocation("u", source="kubernetes", owner=None, uid=None, job_name=None, pod_name="a", pod_namespace="lab")
-    (found,) = pages(card(**promised(replace(pod, pod_uid="u"))))
+    (found,) = pages(card(**allocated(replace(pod, pod_uid="u"))))
     assert values(found, EMPTY, k8s_pod_name="a", k8s_namespace_name="lab") == [0]
     assert values(found, "gua_gpu_allocation_info", k8s_pod_uid="u") == [1]
 
@@ -121,7 +121,7 @@ def test_an_allocation_is_in_one_use_as_the_rules_have_it() -> None:
 def test_for_how_long_nobody_has_come_is_counted_by_ticks() -> None:
     assert empties(IDLE, IDLE, IDLE) == [30, 60, 90]
     assert empties(IDLE, USED, IDLE, IDLE) == [30, 0, 30, 60]
-    began = card(**promised(replace(JOB, duration_ms=12_345)))
+    began = card(**allocated(replace(JOB, duration_ms=12_345)))
     assert empties(began, IDLE) == [12.345, 42.345]
 
 
@@ -140,27 +140,27 @@ def test_time_without_a_tick_ends_it_after_two_intervals() -> None:
 
 
 def test_another_allocation_begins_at_nothing() -> None:
-    other = card(**promised(replace(JOB, id="78")))
+    other = card(**allocated(replace(JOB, id="78")))
     assert empties(IDLE, other, other, IDLE) == [30, 30, 60, 30]
 
 
 def test_one_that_ended_within_the_tick_is_in_no_use_any_more() -> None:
-    (found,) = pages(card(**promised(replace(JOB, until_ms=START_MS))))
+    (found,) = pages(card(**allocated(replace(JOB, until_ms=START_MS))))
     assert values(found, "gua_gpu_allocation_use") == values(found, EMPTY) == []
     assert values(found, "gua_gpu_allocation_time_seconds_total") == [30]
 
 
 def test_slices_that_no_instance_has_are_empty_for_nobody() -> None:
-    (found,) = pages(card(mig=Mig.PARENT, **promised(JOB)))
+    (found,) = pages(card(mig=Mig.PARENT, **allocated(JOB)))
     assert values(found, EMPTY) == []
     assert values(found, "gua_gpu_use_time_seconds_total", use="empty") == [30]
-    (found,) = pages(card(mig=Mig.PARENT, gpu_time_ms=0, **promised(replace(JOB, gpu_time_ms=0))))
+    (found,) = pages(card(mig=Mig.PARENT, gpu_time_ms=0, **allocated(replace(JOB, gpu_time_ms=0))))
     assert values(found, "gua_gpu_use_time_seconds_total") == []
 
 
 def test_an_ignored_process_is_nobody() -> None:
     xorg = process(9, 4, owner="root", type=ProcessType.IGNORED)
-    assert empties(card(processes=(xorg,), **promised(JOB))) == [30]
+    assert empties(card(processes=(xorg,), **allocated(JOB))) == [30]
 
 
 def test_sums_of_an_allocation_go_on_and_end_with_it() -> None:
@@ -201,5 +201,5 @@ def test_who_waits_for_cards_is_told_now_and_added_up() -> None:
 def test_a_hostile_name_is_one_label_and_nothing_else(text: str) -> None:
     hostile = replace(JOB, source=text, id=text, owner=text, job_name=text)
     twin = replace(hostile, id=f"{text}\x00"[:257], gpu_time_ms=0)
-    (found,) = pages(card(**promised(hostile, twin)))
+    (found,) = pages(card(**allocated(hostile, twin)))
     assert len({name for name, has in found if "gua_allocation_id" in dict(has)}) == 5

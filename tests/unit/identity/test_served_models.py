@@ -114,10 +114,10 @@ class Tree:
 
     def __init__(self, **processes: tuple[str, int, int]) -> None:
         self.processes = {int(name[1:]): of for name, of in processes.items()}
-        self.looked_at: list[int] = []
+        self.has_source: list[int] = []
 
     def arguments(self, pid: int) -> list[str] | None:
-        self.looked_at.append(pid)
+        self.has_source.append(pid)
         return self.processes[pid][0].split() if pid in self.processes else None
 
     def parent(self, pid: int) -> int | None:
@@ -134,23 +134,23 @@ def test_an_engine_is_named_by_the_server_that_started_it_and_each_is_looked_at_
     models = ServedModels(tree, tree.uid)
     for _ in range(5):
         assert models.work(9, 77, "VLLM::EngineCor", 1000) == ("vLLM", "org/qwen")
-    assert tree.looked_at == [9, 8]
+    assert tree.has_source == [9, 8]
     assert models.work(9, 78, "VLLM::EngineCor", 1000) == ("vLLM", "org/qwen"), "another process of that pid"
     assert models.work(9, 78, "bash", 1000) == ("vLLM", "org/qwen"), "one that began another program"
-    assert tree.looked_at == [9, 8] * 3
+    assert tree.has_source == [9, 8] * 3
 
 
 def test_no_further_ancestor_and_none_of_another_user_is_looked_at() -> None:
     far = Tree(**{f"p{pid}": ("sh", pid - 1, 1000) for pid in range(2, 10)}, p1=("vllm serve a/b", 0, 1000))
     assert ServedModels(far, far.uid).work(9, 1, "sh", 1000) == (None, None)
-    assert far.looked_at == [9, 8, 7, 6]
-    assert len(far.looked_at) == 1 + MOST_ANCESTORS
+    assert far.has_source == [9, 8, 7, 6]
+    assert len(far.has_source) == 1 + MOST_ANCESTORS
     other = Tree(p9=("sh", 8, 1000), p8=("vllm serve their/model", 1, 1001))
     assert ServedModels(other, other.uid).work(9, 1, "sh", 1000) == (None, None)
-    assert other.looked_at == [9]
+    assert other.has_source == [9]
     nobody = Tree(p9=("sh", 8, 1000), p8=("vllm serve a/b", 1, 1000))
     assert ServedModels(nobody, nobody.uid).work(9, 1, "sh", None) == (None, None)
-    assert nobody.looked_at == [9]
+    assert nobody.has_source == [9]
 
 
 def test_arguments_are_read_as_the_kernel_has_them_and_a_cut_one_is_left_out(tmp_path: Path) -> None:

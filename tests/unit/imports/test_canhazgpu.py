@@ -38,7 +38,7 @@ def record(**values: object) -> dict[str, Any]:
     return {**GOOD, "start_time": START_S, "end_time": START_S + 5400.5, **values}
 
 
-def test_each_ms_of_each_reservation_is_promised_to_whom_it_was(tmp_path: Path) -> None:
+def test_each_ms_of_each_reservation_is_allocated_to_whom_it_was(tmp_path: Path) -> None:
     rng = Random(17)  # noqa: S311 - a simulation, no secret
     records: list[dict[str, Any]] = []
     for number in range(200):

@@ -482,7 +482,7 @@ def test_a_creation_time_is_told_to_the_millisecond_or_not_at_all() -> None:
 
 
 def test_attributes_stand_in_the_order_of_the_catalogue() -> None:
-    promised = replace(
+    allocated = replace(
         HELD,
         allocations=(
             AllocationReading(
@@ -505,7 +505,7 @@ def test_attributes_stand_in_the_order_of_the_catalogue() -> None:
     )
     told = replace(
         SMALL,
-        cards=(promised, BARE),
+        cards=(allocated, BARE),
         allocation_sources=(AllocationSourceReading(source="slurm", duration_ms=30_000, reason="no answer"),),
     )
     for metric in metrics.CATALOGUE:

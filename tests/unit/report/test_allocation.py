@@ -18,6 +18,7 @@ from fakes.store import SINCE_MS, UNTIL_MS, card, lab, store_of, whole
 from gua.core.plaintext import cells
 from gua.core.words import AllocationStatus, Use
 from gua.report.allocation_sources import SourceRow
+from gua.report.allocations import ALLOCATIONS, TICKS_DELETED, AllocationRow, ReservationsRow, WaitsRow
 from gua.report.answers import EmptyOwner, answers
 from gua.report.collect import collect
 from gua.report.conditions import judge, parse_condition
@@ -31,9 +32,8 @@ from gua.report.kit.figures import HourFormat
 from gua.report.kit.style import Style
 from gua.report.model import Report
 from gua.report.prices import Prices, PriceSpan
-from gua.report.promises import PROMISES, TICKS_DELETED, PromiseRow, ReservationsRow, WaitsRow
 from gua.report.section_list import section_named
-from gua.report.sections.allocation import PromisedHours, allocation, allocation_name
+from gua.report.sections.allocation import AllocatedHours, allocation, allocation_name
 from gua.report.sections.contention import ContentionRow, Contentions, contention
 from gua.report.sections.now_rows import Now
 from gua.report.sections.usage import Usage
@@ -68,7 +68,7 @@ def told(*rows: tuple[str, str | None, Use, float], **values: Any) -> Report:  #
     """Return the report of a store of one card of 48 hours, of which rows of source, owner, use and hours tell."""
     store = store_of(
         [card("node-1", "GPU-1", (20.0, 8.0, 20.0, 0.0))],
-        promises=[
+        allocations=[
             {"is_total": 1, "source": source, "owner": owner, "use": use, "gpu_us": round(hours * HOUR_US)}
             for source, owner, use, hours in rows
         ],
@@ -101,9 +101,9 @@ class TestTheSection:
         golden("allocation.html", section.replace("><", ">\n<") + "\n")
 
     def test_its_uses_sum_to_what_was_looked_at_and_with_the_rest_to_what_was_observed(self, week: Report) -> None:
-        found = week[PromisedHours]
-        assert total(found.uses) == pytest.approx(found.looked_at_gpu_ms)
-        whole = found.looked_at_gpu_ms + found.not_looked_at_gpu_ms
+        found = week[AllocatedHours]
+        assert total(found.uses) == pytest.approx(found.with_source_gpu_ms)
+        whole = found.with_source_gpu_ms + found.without_source_gpu_ms
         assert whole == pytest.approx(observed_ms(week.headline.states))
 
     def test_is_made_of_the_rows_of_the_store(self) -> None:
@@ -115,8 +115,8 @@ class TestTheSection:
             ("slurm", "bo", Use.EMPTY, 5),
             ("slurm", None, Use.UNKNOWN, 2),
             ("gua", "bo", Use.HELD, 6),
-        )[PromisedHours]
-        assert made.looked_at
+        )[AllocatedHours]
+        assert made.has_source
         assert {use: ms / HOUR_MS for use, ms in made.uses.items() if ms} == {
             Use.FREE: 10,
             Use.UNKNOWN: 3,
@@ -124,18 +124,18 @@ class TestTheSection:
             Use.EMPTY: 8,
             Use.HELD: 6,
         }
-        assert made.not_looked_at_gpu_ms == HOUR_MS
+        assert made.without_source_gpu_ms == HOUR_MS
         assert [(one.source, one.owner, one.allocated_gpu_ms / HOUR_MS) for one in made.owners] == [
             ("gua", "bo", 6),
             ("slurm", "bo", 5),
             ("slurm", "ana", 23),
             ("slurm", None, 2),
         ]
-        assert [(one.source, one.allocated_gpu_ms / HOUR_MS) for one in made.promised] == [("slurm", 30), ("gua", 6)]
+        assert [(one.source, one.allocated_gpu_ms / HOUR_MS) for one in made.allocated] == [("slurm", 30), ("gua", 6)]
 
     def test_counts_no_reservations_where_ticks_of_some_are_gone(self, week: Report) -> None:
-        rows = PROMISES.parsed(
-            whole(PROMISES, {"is_total": 1, "source": "gua", "owner": owner, "use": "used", "gpu_us": HOUR_US})
+        rows = ALLOCATIONS.parsed(
+            whole(ALLOCATIONS, {"is_total": 1, "source": "gua", "owner": owner, "use": "used", "gpu_us": HOUR_US})
             for owner in ("ana", "bo", "chen")
         )
         cost_suffix = [ReservationsRow("gua", "ana", "run", 2), ReservationsRow("gua", "bo", "run", 2)]
@@ -145,12 +145,14 @@ class TestTheSection:
         assert counted == {"ana": (2, 0), "bo": (None, None), "chen": (0, 0)}
 
     def test_orders_owners_by_cost_where_all_of_it_has_one_currency(self) -> None:
-        def row(owner: str, price: int, hours: float) -> PromiseRow:
+        def row(owner: str, price: int, hours: float) -> AllocationRow:
             of_owner = {"source": "slurm", "owner": owner, "use": "empty", "price": price}
-            (made,) = PROMISES.parsed([whole(PROMISES, {"is_total": 1, **of_owner, "gpu_us": round(hours * HOUR_US)})])
+            (made,) = ALLOCATIONS.parsed(
+                [whole(ALLOCATIONS, {"is_total": 1, **of_owner, "gpu_us": round(hours * HOUR_US)})]
+            )
             return made
 
-        def first(*rows: PromiseRow, second: str = "EUR") -> str | None:
+        def first(*rows: AllocationRow, second: str = "EUR") -> str | None:
             prices = Prices(
                 tuple(
                     PriceSpan(model, currency, amount, SINCE_MS, None, None)
@@ -168,7 +170,7 @@ class TestTheSection:
         made = collect(lab(), ReportRequest(now_ms=UNTIL_MS, since="2d"))
         assert "Allocation" not in re.findall(r"^\d+\. (\w+)", render_text(made, Style(width=80)), re.MULTILINE)
         whole = json.loads(render_json(made))["allocation"]
-        assert (whole["looked_at"], whole["owners"], whole["sources"]) == (False, [], [])
+        assert (whole["has_source"], whole["owners"], whole["sources"]) == (False, [], [])
         assert whole["uses"]["free"] == {"gpu_hours": 0.0, "share": None}
         assert render_csv(made, "allocation").count("\r\n") == 1
         assert 'id="allocation"' not in render_html(made)
@@ -187,9 +189,9 @@ class TestTheSection:
         by_kind = {kind: [row for row in rows if row["kind"] == kind] for kind in ("use", "source", "owner", "health")}
         assert {row["use"] for row in by_kind["use"]} == set(USES)
         assert sum(float(row["gpu_hours"]) for row in by_kind["use"]) == pytest.approx(
-            week[PromisedHours].looked_at_gpu_ms / HOUR_MS
+            week[AllocatedHours].with_source_gpu_ms / HOUR_MS
         )
-        assert len([row for row in by_kind["owner"] if row["allocated_gpu_hours"]]) == len(week[PromisedHours].owners)
+        assert len([row for row in by_kind["owner"] if row["allocated_gpu_hours"]]) == len(week[AllocatedHours].owners)
         assert [row["ok"] for row in by_kind["health"]] == ["false", "true"]
 
     @pytest.mark.parametrize("width", [20, 33, 60, 78, 140])
@@ -229,16 +231,16 @@ class TestTheFirstScreen:
         assert len(screen(report).splitlines()) <= 50
         assert len(screen(report, brief=True).splitlines()) <= 24
 
-    def test_free_is_what_nobody_was_promised(self, week: Report) -> None:
+    def test_free_is_what_nobody_was_allocated(self, week: Report) -> None:
         now = week[Now]
         text = flat(week)
         assert "Free now: lab-2.example[31m<b> GPU 1 for 3d 11h. It is not allocated." in text
         assert "Not free: gpu-1 GPU 2, allocated to bob (slurm 48215), no process since before 2026-03-28 16:48" in text
         assert "Unknown whether allocated: <script>…ipt>." in text
-        none = having(week, replace(now, free=(), maybe_promised=(), allocations=()))
+        none = having(week, replace(now, free=(), maybe_allocated=(), allocations=()))
         assert "Free now: none." in flat(none)
         assert "allocated to" not in flat(none)
-        two = having(week, replace(now, free=now.free * 2, maybe_promised=(), allocations=()))
+        two = having(week, replace(now, free=now.free * 2, maybe_allocated=(), allocations=()))
         assert "They are not allocated." in flat(two)
         assert "3 that nothing holds are allocated, of 1 that is not known." in flat(week, brief=True)
 
@@ -248,14 +250,14 @@ class TestTheFirstScreen:
         told = having(week, replace(week[Now], free=(given_back,)))
         assert "GPU 1 for 2m (before that allocated to ana). It is not allocated." in flat(told)
         assert " for 2m<bdi> (before that allocated to ana)</bdi>" in render_html(told)
-        assert "before that promised" not in render_html(week)
+        assert "before that allocated" not in render_html(week)
 
     def test_of_a_host_that_nobody_looks_at_that_is_said(self, week: Report) -> None:
         now = week[Now]
-        unlooked = tuple(replace(one, allocation=None) for one in now.free)
-        some = having(week, replace(now, free=(*now.free, *unlooked)))
+        without_source = tuple(replace(one, allocation=None) for one in now.free)
+        some = having(week, replace(now, free=(*now.free, *without_source)))
         assert "1 of them without an allocation source; the others are not allocated." in flat(some)
-        none = having(week, replace(now, free=unlooked))
+        none = having(week, replace(now, free=without_source))
         assert "No allocation source is read: it may be allocated." in flat(none)
 
     def test_the_time_of_the_windows_last_day_is_written_without_its_date(self, week: Report) -> None:
@@ -296,7 +298,7 @@ class TestTheFirstScreen:
     def test_the_verdict_has_the_worst_first(self, empty: float, held: float, said: list[str]) -> None:
         store = store_of(
             [card("node-1", "GPU-1", (1000 * (1 - empty - held), 1000 * held, 1000 * empty, 0.0))],
-            promises=[
+            allocations=[
                 {"is_total": 1, **row}
                 for row in (
                     {"source": "slurm", "owner": "ana", "use": "empty", "gpu_us": round(empty * 1000 * HOUR_US)},
@@ -319,7 +321,7 @@ class TestTheFirstScreen:
             one if one.ok else replace(one, last_ms=one.last_ms - 24 * HOUR_MS) for one in week.allocation_sources
         )
         cost_suffix = " ".join(render_text(replace(week, allocation_sources=left), Style(width=120)).split())
-        assert "To whom cards are promised cannot be read" not in cost_suffix
+        assert "To whom cards are allocated cannot be read" not in cost_suffix
         well = tuple(replace(one, ok=True) for one in week.allocation_sources)
         assert said not in " ".join(render_text(replace(week, allocation_sources=well), Style(width=120)).split())
 
@@ -358,7 +360,7 @@ class TestFailOn:
 
     @pytest.mark.parametrize("text", ["empty > 20%", "empty < 20%", "allocated > 1h", "empty-now > 0"])
     def test_where_nobody_looks_at_allocation_nothing_can_be_told(self, text: str) -> None:
-        verdict = judge(parse_condition(text), week_report(looked_at=False))
+        verdict = judge(parse_condition(text), week_report(has_source=False))
         assert verdict.is_met is None
         assert "no source of allocations is looked at" in verdict.why
 
@@ -378,7 +380,7 @@ def test_what_if_has_the_limits_for_empty_allocations_too(week: Report) -> None:
     text = render_text(replace(week, sections=("what-if",)), Style(width=100), with_basis=False)
     assert "What if empty allocations were taken back" in text
     assert len(re.findall(r"^  (?:\d+[mhd])+ ", text, re.MULTILINE)) == 16
-    nobody = week_report(looked_at=False)
+    nobody = week_report(has_source=False)
     assert "empty" not in render_text(replace(nobody, sections=("what-if",)), Style(width=100), with_basis=False)
     rows = list(csv.DictReader(io.StringIO(render_csv(week, "what-if"), newline="")))
     assert [row["rule"] for row in rows if row["limit_seconds"] == "1800.0"] == ["idle", "idle", "empty", "empty"][
@@ -387,19 +389,19 @@ def test_what_if_has_the_limits_for_empty_allocations_too(week: Report) -> None:
 
 
 def test_states_are_the_same_with_and_without_sources() -> None:
-    assert week_report().headline == week_report(looked_at=False).headline
-    assert week_report().cards == week_report(looked_at=False).cards
+    assert week_report().headline == week_report(has_source=False).headline
+    assert week_report().cards == week_report(has_source=False).cards
 
 
 def test_a_free_card_is_never_made_of_one_of_which_it_is_not_known() -> None:
     assert {one.allocation for one in week_report()[Now].free} == {AllocationStatus.UNALLOCATED}
-    assert {one.allocation for one in week_report()[Now].maybe_promised} == {AllocationStatus.UNKNOWN}
+    assert {one.allocation for one in week_report()[Now].maybe_allocated} == {AllocationStatus.UNKNOWN}
 
 
 def test_of_hosts_all_of_whose_ticks_are_gone_it_is_said_that_nobody_knows_who_waited() -> None:
     prices = Prices.within([], since_ms=0, until_ms=9 * HOUR_MS)
     nothing: dict[str, Any] = dict.fromkeys(("contended_ms", "busy_ms", "unknown_ms", "contended_us"), 0)
-    nothing |= {"contended_promised_us": 0, "contended_priced": ()}
+    nothing |= {"contended_allocated_us": 0, "contended_priced": ()}
     found = ContentionRow(is_total=True, host="", cards=1, free_ms=9 * HOUR_MS, **nothing)
     rows = [found, *(found._replace(is_total=False, host=host) for host in ("kept", "gone", "slurm"))]
     sources = [

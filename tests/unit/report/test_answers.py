@@ -33,7 +33,7 @@ def owner(
 
 @pytest.fixture
 def report() -> Report:
-    return week_report(looked_at=False)
+    return week_report(has_source=False)
 
 
 def used(report: Report, *owners: OwnerUsage) -> Report:

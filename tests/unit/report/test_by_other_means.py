@@ -14,9 +14,9 @@ from typing import Final
 import pytest
 
 from fakes import by_other_means as means
+from fakes.allocations import allocated
 from fakes.by_other_means import DAY_MS, HOUR_MS, IDLE, Counted, Episode, Key, Recorded, Seen, SeenPart, Spent
 from fakes.fleet import spooled_ticks
-from fakes.promises import promised
 from fakes.restless import restless
 from fakes.stuck import stuck
 from gua.core.ports import SpooledTick
@@ -28,7 +28,7 @@ from gua.report.costs import Cost, Costs, added, wasted
 from gua.report.hours import choose_hours
 from gua.report.model import IdleSeconds, Report
 from gua.report.section_list import section_names
-from gua.report.sections.allocation import PromisedHours
+from gua.report.sections.allocation import AllocatedHours
 from gua.report.sections.calendar import Days, Week
 from gua.report.sections.card_streaks import LONG_STREAK_MS, IdleSplit
 from gua.report.sections.contention import Contention, Contentions
@@ -100,8 +100,10 @@ def store(tmp_path_factory: pytest.TempPathFactory, made_store: Callable[[Path],
         *(
             list(
                 spooled_ticks(
-                    promised(
-                        restless(host, seed=seed, ticks=500, end_ms=END_MS - seed * 100), seed=seed, unlooked=seed * 150
+                    allocated(
+                        restless(host, seed=seed, ticks=500, end_ms=END_MS - seed * 100),
+                        seed=seed,
+                        without_source=seed * 150,
                     )
                 )
             )
@@ -404,11 +406,11 @@ def test_cards_that_are_free(both: Both) -> None:
     counted, now = both.counted, both.report[Now]
     newest = {key: one for key, one in newest_of(counted).items() if one.state == TRULY_IDLE}
     status = {key: status_of(counted, key) for key in newest}
-    free = {(one.host, one.gpu): one for one in (*now.free, *now.maybe_promised)}
+    free = {(one.host, one.gpu): one for one in (*now.free, *now.maybe_allocated)}
     assert {key: card.allocation for key, card in free.items()} == {
         key: told for key, told in status.items() if told != "allocated"
     }
-    assert {one.allocation for one in now.maybe_promised} <= {"unknown"}
+    assert {one.allocation for one in now.maybe_allocated} <= {"unknown"}
     for key, card in free.items():
         ticks = counted.ticks[key]
         streak = list(means.streaks(ticks, TRULY_IDLE, {ACTIVE, IDLE_HELD}))[-1]
@@ -431,24 +433,24 @@ def test_cards_that_are_free(both: Both) -> None:
 
 
 def free_since(counted: Counted, key: Key, idle_since_ms: int, *, is_lower_bound: bool) -> tuple[int, bool]:
-    """Return since when nobody has been promised a truly-idle card, either, and whether it may be longer."""
+    """Return since when nobody has been allocated a truly-idle card, either, and whether it may be longer."""
     parts = [part for part in counted.parts[key] if part.gpu_ms > 0]
-    promised_ms = max((part.until_ms for part in parts if part.source), default=0)
+    allocated_ms = max((part.until_ms for part in parts if part.source), default=0)
     free = [part for part in parts if part.use == "free"]
     pairs = zip([None, *free], free, strict=False)
     begins = [one for before, one in pairs if before is None or means.is_apart(before.card, one.card)]
     first = begins[-1].card
-    nobodys_ms = max(promised_ms, first.since_ms)
+    nobodys_ms = max(allocated_ms, first.since_ms)
     if idle_since_ms >= nobodys_ms:
         return idle_since_ms, is_lower_bound
     just_before_ms = first.since_ms - 2 * first.span_ms
     known = [part for part in parts if part.use != "unknown" and part.since_ms < first.since_ms]
-    is_known = promised_ms >= first.since_ms or any(part.until_ms >= just_before_ms for part in known)
+    is_known = allocated_ms >= first.since_ms or any(part.until_ms >= just_before_ms for part in known)
     return nobodys_ms, not is_known
 
 
 def status_of(counted: Counted, key: Key) -> str | None:
-    """Return whether a card is promised at the end of its newest tick, ``None`` where nobody looked."""
+    """Return whether a card is allocated at the end of its newest tick, ``None`` where nobody looked."""
     newest = counted.ticks[key][-1]
     parts = [part for part in counted.parts[key] if part.card is newest and part.until_ms == newest.until_ms]
     if any(part.source and part.gpu_ms > 0 for part in parts):
@@ -481,7 +483,7 @@ def check_contention(one: Contention, expected: dict[str, float], rounded_ms: in
     assert sum(found.values()) == sum(expected[name] for name in found)
     near = 2 * one.cards * rounded_ms + 0.01
     assert one.contended_gpu_ms == pytest.approx(expected["contended_gpu"], abs=near)
-    assert one.contended_promised_gpu_ms == pytest.approx(expected["contended_promised_gpu"], abs=near)
+    assert one.contended_allocated_gpu_ms == pytest.approx(expected["contended_allocated_gpu"], abs=near)
 
 
 def test_who_waited_and_what_became_of_cards_meanwhile(both: Both) -> None:
@@ -511,7 +513,7 @@ def test_who_waited_and_what_became_of_cards_meanwhile(both: Both) -> None:
 def test_who_reserved_how_often(both: Both) -> None:
     expected = means.reservations(both.counted)
     found = {}
-    for one in both.report[PromisedHours].owners:
+    for one in both.report[AllocatedHours].owners:
         if one.source == "gua":
             found |= {(one.owner, "run"): one.runs, (one.owner, "manual"): one.manuals}
         else:
@@ -583,7 +585,7 @@ def check_means(found: Sequence[MeanActivity], ticks: Sequence[Seen]) -> None:
     assert {one.metric for one in found} == {name for name, one in expected.items() if one[0]}
     for one in found:
         gpu_ms, mean, low_ms = expected[one.metric]
-        assert (one.told_gpu_ms, one.low_gpu_ms) == (us(gpu_ms), us(low_ms)), one.metric
+        assert (one.known_gpu_ms, one.low_gpu_ms) == (us(gpu_ms), us(low_ms)), one.metric
         assert one.mean == pytest.approx(mean), one.metric
 
 
@@ -646,16 +648,16 @@ def test_right_size(both: Both) -> None:
             max((use / 10_000 for use, _ in taken.busiest), default=None),
             None if not taken.busiest else (means.least_not_exceeded(taken.busiest) or 0) / 10_000,
         )
-        assert one.untold_gpu_ms == pytest.approx(taken.gpu_ms * taken.untold_ms / taken.ms, abs=0.01)
+        assert one.unknown_gpu_ms == pytest.approx(taken.gpu_ms * taken.unknown_ms / taken.ms, abs=0.01)
         most = means.least_not_exceeded(taken.sms)
         assert one.p95_sm_utilization == (None if most is None else most / 200)
         usable = means.usable_bytes(both.counted, card)
         assert one.usable_bytes == usable
         too_large = usable is not None and any(size * 2 > usable for size in sizes)
-        fits_half = False if too_large else None if usable is None or taken.untold_ms or not sizes else True
+        fits_half = False if too_large else None if usable is None or taken.unknown_ms or not sizes else True
         assert one.fits_half is fits_half, key
         if both.counted.cards[card]["mig"] == "instance":
-            check_smaller_profile(one, both.counted, sizes if not taken.untold_ms else [*sizes, None])
+            check_smaller_profile(one, both.counted, sizes if not taken.unknown_ms else [*sizes, None])
         fitting_ms += taken.gpu_ms if fits_half else 0
         cost = means.spent(both.counted, PRICES, ((card, tick) for tick in taken.ticks))
         assert one.cost is not None
@@ -867,14 +869,14 @@ def test_what_owners_and_nobody_wasted_is_what_all_idle_held_time_cost(both: Bot
 
 
 def test_uses_of_all_of_owners_and_of_sources(both: Both) -> None:
-    found, counted = both.report[PromisedHours], both.counted
+    found, counted = both.report[AllocatedHours], both.counted
     every = means.every_part(counted)
     expected = means.uses(part for _, part in every)
     assert {use: ms for use, ms in found.uses.items() if ms} == {use: us(ms) for use, ms in expected.items()}
     # The seven sum to what was observed while somebody looked, the rest is what was observed otherwise.
-    looked_at = sum(one.gpu_ms for of in counted.ticks.values() for one in of if one.row["allocation"] is not None)
-    assert sum(found.uses.values()) == us(looked_at)
-    assert found.looked_at_gpu_ms + found.not_looked_at_gpu_ms == pytest.approx(
+    has_source = sum(one.gpu_ms for of in counted.ticks.values() for one in of if one.row["allocation"] is not None)
+    assert sum(found.uses.values()) == us(has_source)
+    assert found.with_source_gpu_ms + found.without_source_gpu_ms == pytest.approx(
         sum(time.gpu_ms for time in both.report.headline.states.values()), abs=1
     )
     costs = means.spent_by_use(counted, PRICES, every)
@@ -883,7 +885,7 @@ def test_uses_of_all_of_owners_and_of_sources(both: Both) -> None:
         check_cost(cost, costs[use])
     for rows, name in (
         (found.owners, lambda part: (part.source, part.owner)),
-        (found.promised, lambda part: (part.source, None)),
+        (found.allocated, lambda part: (part.source, None)),
     ):
         of: dict[object, list[tuple[Key, SeenPart]]] = {}
         for key, part in every:
@@ -901,14 +903,14 @@ def test_uses_of_all_of_owners_and_of_sources(both: Both) -> None:
                 check_cost(cost, costs[use])
 
 
-def test_promised_time_by_kind_of_work_and_by_served_model(both: Both) -> None:
-    promised_parts = [(key, part) for key, part in means.every_part(both.counted) if part.source and part.gpu_ms > 0]
-    found = {work.by: work.rows for work in both.report[PromisedHours].work_by}
+def test_allocated_time_by_kind_of_work_and_by_served_model(both: Both) -> None:
+    allocated_parts = [(key, part) for key, part in means.every_part(both.counted) if part.source and part.gpu_ms > 0]
+    found = {work.by: work.rows for work in both.report[AllocatedHours].work_by}
     assert set(found) == {"kind", "served-model"}
     for by, column in (("kind", "workload_kind"), ("served-model", "workload_model")):
         names = means.work_of_allocations(both.counted, column)
         expected: dict[str | None, list[SeenPart]] = {}
-        for key, part in promised_parts:
+        for key, part in allocated_parts:
             expected.setdefault(names.get((key[0], part.source, part.allocation_id)), []).append(part)
         assert {row.name for row in found[by]} == set(expected)
         if both.asked.hosts != ("lab-1", "lab-2"):
@@ -962,8 +964,8 @@ def test_who_has_a_card_now_and_since_when_nobody_is_there(both: Both) -> None:
     known = {key: value for key, value in expected.items() if value[0] != "unknown"}
     assert {key: value for key, value in told.items() if value[0] != "unknown"} == known
     assert set(told) == set(expected)
-    promised_cards = {key[:2] for key in told}
-    assert not promised_cards & {(one.host, one.gpu) for one in (*found.free, *found.maybe_promised)}
+    allocated_cards = {key[:2] for key in told}
+    assert not allocated_cards & {(one.host, one.gpu) for one in (*found.free, *found.maybe_allocated)}
 
 
 def test_what_taking_empty_allocations_back_would_have_freed(both: Both) -> None:

@@ -67,7 +67,7 @@ def lab() -> ExplainedStore:
     )
 
 
-def test_what_became_of_promises_is_asked_only_where_somebody_looked_at_allocation() -> None:
+def test_what_became_of_allocations_is_asked_only_where_somebody_looked_at_allocation() -> None:
     looked, nobody = ({"allocation": "allocated"}, {"allocation": None})
     for values, times in ((looked, 1), (nobody, 0)):
         store = ExplainedStore([card("GPU-5e1b0c")], [tick(30), tick(60, **values)])
@@ -393,7 +393,7 @@ def test_documents_of_both_forms_name_the_same_lines() -> None:
     assert lines >= {"1", "2", "3a", "3b", "3c", "4a", "4b", "4c", "5"}
 
 
-class TestWhatBecameOfAPromise:
+class TestWhatBecameOfAAllocation:
     """The parts of a tick: whose they are, who was there, and the line of the uses that fits."""
 
     def of(self, *parts: dict[str, Any], **values: object) -> Explanation:

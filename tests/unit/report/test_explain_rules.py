@@ -32,11 +32,11 @@ TOTALS = st.builds(
 @pytest.mark.parametrize("case", [pytest.param(path, id=path.stem) for path in CASES])
 def test_the_last_line_gives_the_state_that_the_case_expects(case: Path) -> None:
     told = json.loads(case.read_text("utf-8"))
-    looked_at = branches(facts_of(tick_row(told["card"])), Rules(**told.get("rules", {})))
-    decided = looked_at[-1]
+    has_source = branches(facts_of(tick_row(told["card"])), Rules(**told.get("rules", {})))
+    decided = has_source[-1]
     assert (decided.state, decided.reason) == (told["expect"]["state"], told["expect"]["reason"]), told["about"]
-    assert [branch.fits for branch in looked_at] == [False] * (len(looked_at) - 1) + [True]
-    assert all(branch.text for branch in looked_at)
+    assert [branch.fits for branch in has_source] == [False] * (len(has_source) - 1) + [True]
+    assert all(branch.text for branch in has_source)
 
 
 def test_every_line_of_the_rules_decides_some_case() -> None:
@@ -66,6 +66,6 @@ def test_any_card_has_words_for_each_line_that_was_looked_at(
     if listed is not None:
         facts = replace(facts, process_list=ProcessList.KNOWN, processes=listed)
     verdict = classify(facts, Rules())
-    looked_at = branches(facts, Rules())
-    assert [branch.line for branch in looked_at] == [line.number for line in verdict.lines]
-    assert all(branch.text and "None" not in branch.text for branch in looked_at)
+    has_source = branches(facts, Rules())
+    assert [branch.line for branch in has_source] == [line.number for line in verdict.lines]
+    assert all(branch.text and "None" not in branch.text for branch in has_source)

@@ -40,7 +40,7 @@ Golden = Callable[[str, str], None]
 
 @pytest.fixture(scope="module")
 def week() -> Report:
-    return _screen(week_report(looked_at=False))
+    return _screen(week_report(has_source=False))
 
 
 @pytest.fixture(scope="module")
@@ -86,9 +86,9 @@ def test_it_is_one_screen_however_many_cards_there_are(hosts: int) -> None:
     assert len(drawn(report, brief=True).splitlines()) <= 24
 
 
-@pytest.mark.parametrize("looked_at", [False, True])
-def test_it_is_one_screen_however_much_there_is_to_say(*, looked_at: bool) -> None:
-    report = _screen(week_report(looked_at=looked_at))
+@pytest.mark.parametrize("has_source", [False, True])
+def test_it_is_one_screen_however_much_there_is_to_say(*, has_source: bool) -> None:
+    report = _screen(week_report(has_source=has_source))
     for width in (80, 100):
         assert len(drawn(report, width).splitlines()) <= 50
         assert len(drawn(report, width, brief=True).splitlines()) <= 24

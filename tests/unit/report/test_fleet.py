@@ -85,7 +85,7 @@ def test_json_of_a_fleet_is_the_golden_one(golden: Callable[[str, str], None]) -
 
 def test_no_question_is_of_other_hosts_than_those_chosen_by_a_label() -> None:
     hours = [{"hour": SINCE_MS // HOUR_MS, "is_counted": True, "card_ticks": 12}]
-    store = fleet(activity=[{"host": "a-1", "gpu": "GPU-1", "metric": 1, "told_us": 1}], hours=hours)
+    store = fleet(activity=[{"host": "a-1", "gpu": "GPU-1", "metric": 1, "known_us": 1}], hours=hours)
     report(store, where=("team=vision",), sections=frozenset({"right-size", "slow-cards", "usefulness"}))
     asked = {view: parameters["hosts"] for view, parameters in store.asked if "since_ms" in parameters}
     assert {"right_size", "card_sizes", "slow_cards", "activity_owners"} <= set(asked)

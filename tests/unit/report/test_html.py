@@ -326,7 +326,7 @@ def cost_of(report: Report, *owners: str) -> str:
 
 
 def test_the_page_begins_with_what_was_wasted_whom_to_ask_and_what_is_free() -> None:
-    report = week_report(looked_at=False)
+    report = week_report(has_source=False)
     wasted, ask, free = answered(render_html(report))
     held = report.headline.states[IDLE_HELD].gpu_ms / HOUR_MS
     cost, alice, bob = cost_of(report), cost_of(report, "alice"), cost_of(report, "bob")

@@ -26,7 +26,7 @@ def test_it_names_its_schema_first(report: dict[str, Any]) -> None:
     assert next(iter(report.items())) == ("schema", "gua.report/1")
 
 
-def test_it_has_the_promised_keys(report: dict[str, Any]) -> None:
+def test_it_has_the_allocated_keys(report: dict[str, Any]) -> None:
     assert {
         "window",
         "hosts",

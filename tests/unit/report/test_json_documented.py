@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from fakes.reports import having, render_json, week_report
-from gua.report.sections.allocation import PromisedHours, PromisedWork, PromisedWorkBy
+from gua.report.sections.allocation import AllocatedHours, AllocatedWork, AllocatedWorkBy
 from gua.report.states import STATES
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "report-json.md"
@@ -24,8 +24,8 @@ OWN_STATES = ("money.costs[]", "energy.cards[]", "usefulness", "usefulness.cards
 # Objects that have the keys of another one.
 LIKE = {
     r"headline\.idle_held\.(low|unknown)": "headline.idle_held.never_used",
-    r"now\.maybe_promised": "now.free",
-    r"allocation\.promised": "allocation.owners",
+    r"now\.maybe_allocated": "now.free",
+    r"allocation\.allocated": "allocation.owners",
     r"previous\.coverage": "coverage",
     r"right_size\.(half|slice|smaller|any|none|not_known)": "right_size.every",
     r"usefulness\.loaded": "usefulness.states.<state>",
@@ -85,8 +85,8 @@ def documented() -> set[str]:
 @pytest.fixture(scope="module")
 def written() -> set[str]:
     week = week_report()
-    work = PromisedWork(name=None, allocated_gpu_ms=0, uses={})
-    asked = replace(week[PromisedHours], work_by=(PromisedWorkBy(by="kind", rows=(work,)),))
+    work = AllocatedWork(name=None, allocated_gpu_ms=0, uses={})
+    asked = replace(week[AllocatedHours], work_by=(AllocatedWorkBy(by="kind", rows=(work,)),))
     return set(keys(json.loads(render_json(having(week, asked)))))
 
 

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from fakes.store import HOUR_MS, UNTIL_MS, card, extent, whole
+from gua.report.allocations import ALLOCATION_NAMES, ALLOCATIONS
 from gua.report.collect import _card
 from gua.report.costs import Cost
 from gua.report.model import Extent, Window
 from gua.report.prices import Prices, PriceSpan
-from gua.report.promises import ALLOCATION_NAMES, PROMISES
 from gua.report.rows import OVERVIEW
 from gua.report.sections.card_streaks import CARD_STREAKS
 from gua.report.sections.now_rows import HOLDERS, Now, now_of
@@ -79,7 +79,7 @@ def process(
 def told(
     rows: list[dict[str, Any]],
     *processes: tuple[object, ...],
-    promises: Sequence[Mapping[str, object]] = (),
+    allocations: Sequence[Mapping[str, object]] = (),
     names: Sequence[Mapping[str, object]] = (),
     **of_card: object,
 ) -> Now:
@@ -87,7 +87,7 @@ def told(
     return now_of(
         CARD_STREAKS.parsed(whole(CARD_STREAKS, row) for row in rows),
         HOLDERS.parsed(dict(zip(HOLDERS.columns, one, strict=True)) for one in processes),
-        PROMISES.parsed(whole(PROMISES, {"host": "node-1", "is_total": False, **row}) for row in promises),
+        ALLOCATIONS.parsed(whole(ALLOCATIONS, {"host": "node-1", "is_total": False, **row}) for row in allocations),
         ALLOCATION_NAMES.parsed(whole(ALLOCATION_NAMES, {"host": "node-1", **row}) for row in names),
         cards=[_card(row, PRICES, ()) for row in OVERVIEW.parsed(whole(OVERVIEW, row) for row in cards)],
         extents=[Extent(**extent("node-1", interval_ms=TICK_MS))],
@@ -145,14 +145,14 @@ def test_nobody_holds_a_card_that_is_free(ticks_ago: int) -> None:
 
 
 @pytest.mark.parametrize("ticks_ago", [0, 1, 2, 5_000])
-def test_what_was_promised_when_somebody_looked_is_not_of_now(ticks_ago: int) -> None:
+def test_what_was_allocated_when_somebody_looked_is_not_of_now(ticks_ago: int) -> None:
     last_ms = UNTIL_MS - ticks_ago * TICK_MS
     of_job = {"source": "slurm", "allocation_id": "7", "owner": "bo", "use": "empty"}
-    promises = [
+    allocations = [
         {"gpu": "GPU-a", "last_ms": last_ms, **of_job},
         {"gpu": "GPU-b", "last_ms": last_ms, "source": "", "use": "free"},
     ]
-    found = told([streak("truly-idle"), streak("truly-idle", gpu="GPU-b")], promises=promises)
+    found = told([streak("truly-idle"), streak("truly-idle", gpu="GPU-b")], allocations=allocations)
 
     free = [(one.gpu, one.allocation) for one in found.free]
     if ticks_ago <= 1:  # the newest tick may not have landed whole
@@ -169,27 +169,27 @@ FREE = {"gpu": "GPU-a", "last_ms": UNTIL_MS, "source": "", "use": "free"}
 @pytest.mark.parametrize(
     ("part", "free_ms", "is_lower_bound", "previous_owner"),
     [
-        # Five hours idle, promised all the time, and given back two minutes ago: the rest of that tick was nobody's.
+        # Five hours idle, allocated all the time, and given back two minutes ago: the rest of that tick was nobody's.
         pytest.param({"use_since_ms": UNTIL_MS - 2 * MINUTE_MS - TICK_MS, "in_use_ms": 2 * MINUTE_MS + TICK_MS,
-                      "promised_until_ms": UNTIL_MS - 2 * MINUTE_MS, "promised_to": "bo"},
+                      "allocated_until_ms": UNTIL_MS - 2 * MINUTE_MS, "allocated_to": "bo"},
                      2 * MINUTE_MS, False, "bo", id="given-back"),
-        pytest.param({"use_since_ms": UNTIL_MS - 2 * MINUTE_MS, "in_use_ms": 2 * MINUTE_MS, "promised_to": None,
-                      "promised_until_ms": UNTIL_MS - 2 * MINUTE_MS},
+        pytest.param({"use_since_ms": UNTIL_MS - 2 * MINUTE_MS, "in_use_ms": 2 * MINUTE_MS, "allocated_to": None,
+                      "allocated_until_ms": UNTIL_MS - 2 * MINUTE_MS},
                      2 * MINUTE_MS, False, None, id="given-back-by-somebody-unknown"),
-        # Promised for a single tick: the time before and after it is one streak of nobody's parts.
-        pytest.param({"use_since_ms": UNTIL_MS - HOUR_MS, "in_use_ms": HOUR_MS - TICK_MS, "promised_to": "bo",
-                      "promised_until_ms": UNTIL_MS - MINUTE_MS}, MINUTE_MS, False, "bo", id="a-tick-between"),
+        # Allocated for a single tick: the time before and after it is one streak of nobody's parts.
+        pytest.param({"use_since_ms": UNTIL_MS - HOUR_MS, "in_use_ms": HOUR_MS - TICK_MS, "allocated_to": "bo",
+                      "allocated_until_ms": UNTIL_MS - MINUTE_MS}, MINUTE_MS, False, "bo", id="a-tick-between"),
         pytest.param({"use_since_ms": UNTIL_MS - MINUTE_MS, "in_use_ms": MINUTE_MS, "use_since_is_lower_bound": True},
-                     MINUTE_MS, True, None, id="not-known-whether-it-was-promised"),
-        pytest.param({"use_since_ms": UNTIL_MS - 8 * HOUR_MS, "in_use_ms": 8 * HOUR_MS, "promised_to": "bo",
-                      "promised_until_ms": UNTIL_MS - 8 * HOUR_MS}, 5 * HOUR_MS, False, None, id="used-since"),
+                     MINUTE_MS, True, None, id="not-known-whether-it-was-allocated"),
+        pytest.param({"use_since_ms": UNTIL_MS - 8 * HOUR_MS, "in_use_ms": 8 * HOUR_MS, "allocated_to": "bo",
+                      "allocated_until_ms": UNTIL_MS - 8 * HOUR_MS}, 5 * HOUR_MS, False, None, id="used-since"),
     ],
 )  # fmt: skip
-def test_a_card_is_free_since_nobody_was_promised_it_any_more(
+def test_a_card_is_free_since_nobody_was_allocated_it_any_more(
     part: dict[str, object], free_ms: int, *, is_lower_bound: bool, previous_owner: str | None
 ) -> None:
     row = streak("truly-idle", since_ms=UNTIL_MS - 5 * HOUR_MS, in_state_ms=5 * HOUR_MS)
-    (card,) = told([row], promises=[{**FREE, **part}]).free
+    (card,) = told([row], allocations=[{**FREE, **part}]).free
 
     assert (card.free_since_ms, card.free_ms) == (UNTIL_MS - free_ms, free_ms)
     assert (card.is_lower_bound, card.previous_owner) == (is_lower_bound, previous_owner)
@@ -201,12 +201,12 @@ def test_an_allocation_has_the_names_that_were_told_of_it_on_this_card() -> None
     called |= {"since_ms": 1, "until_ms": 2}
     found = told(
         [streak("truly-idle"), streak("truly-idle", gpu="GPU-b")],
-        promises=[{"gpu": "GPU-a", **of_job}, {"gpu": "GPU-b", **of_job}],
+        allocations=[{"gpu": "GPU-a", **of_job}, {"gpu": "GPU-b", **of_job}],
         names=[{"gpu": "GPU-a", **called}, {"gpu": "GPU-b", **called, "allocation_id": "8"}],
     )
 
     assert [
-        (one.gpu, one.allocation_kind, one.job_name, one.promised_since_ms, one.promised_until_ms)
+        (one.gpu, one.allocation_kind, one.job_name, one.allocated_since_ms, one.allocated_until_ms)
         for one in found.allocations
     ] == [("GPU-a", "shard", "train", 1, 2), ("GPU-b", None, None, None, None)]
 

@@ -20,7 +20,7 @@ from gua.report.kit.style import Style
 from gua.report.kit.tables import Part, Table
 from gua.report.model import IdleSeconds, Report
 from gua.report.section_list import section_named
-from gua.report.sections.allocation import PromisedHours
+from gua.report.sections.allocation import AllocatedHours
 from gua.report.sections.calendar import TimeOfDay
 from gua.report.sections.card_streaks import IdleSplit
 from gua.report.sections.energy import JOULES_PER_KWH
@@ -162,8 +162,8 @@ def test_whom_to_ask_the_others_and_nobody_add_up_to_what_was_held_and_what_was_
     report = week_report()
     sixth = StateTime(gpu_ms=SIXTHS)
     states = {**dict.fromkeys(STATES, sixth), IDLE_HELD: StateTime(gpu_ms=4 * SIXTHS)}
-    promised = replace(report[PromisedHours], uses={Use.USED: SIXTHS, Use.EMPTY: 3 * SIXTHS, Use.FREE: SIXTHS})
-    shown = replace(having(report, promised), headline=replace(report.headline, states=states))
+    allocated = replace(report[AllocatedHours], uses={Use.USED: SIXTHS, Use.EMPTY: 3 * SIXTHS, Use.FREE: SIXTHS})
+    shown = replace(having(report, allocated), headline=replace(report.headline, states=states))
     held = [IdleOwner(owner=f"h{n}", gpu_ms=SIXTHS, wasted_gpu_ms=SIXTHS, **NOT_THERE) for n in range(3)]
     empty = [EmptyOwner(owner=f"e{n}", gpu_ms=SIXTHS, wasted_gpu_ms=SIXTHS, cost=None, holds=()) for n in range(3)]
     nobody = Unowned(wasted_gpu_ms=SIXTHS, cost=None, holds=())
@@ -231,7 +231,7 @@ def test_what_groups_cost_is_what_the_currency_s_sum_says() -> None:
 )
 def test_others_are_people_each_once(rest: str, said: str) -> None:
     ana = IdleOwner(owner="ana", wasted_gpu_ms=1, gpu_ms=1, **NOT_THERE)
-    # Who was promised cards and left them empty may have held others.
+    # Who was allocated cards and left them empty may have held others.
     first, *more = rest.split()
     every = [
         EmptyOwner(owner=first, wasted_gpu_ms=1, gpu_ms=1, cost=None, holds=()),

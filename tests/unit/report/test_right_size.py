@@ -173,4 +173,4 @@ def test_an_owner_on_several_cards_is_judged_on_each_and_hours_and_money_add_up(
     assert found.smaller.cost is not None, "nothing is not of unknown cost"
     assert (found.smaller.cost.amounts, found.smaller.cost.unpriced_gpu_ms) == ({}, 0)
     (bo,) = [one for one in found.workloads if one.owner == "bo"]
-    assert bo.untold_gpu_ms == 3_600_000
+    assert bo.unknown_gpu_ms == 3_600_000

@@ -1,4 +1,4 @@
-"""What happens on a card is counted alike, number for number, whether or not anybody tells to whom it is promised."""
+"""What happens on a card is counted alike, number for number, whether or not anybody tells to whom it is allocated."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from fakes.promises import promised
+from fakes.allocations import allocated
 from fakes.reports import render_json
 from fakes.restless import restless
 from gua.core.ports import Row, SpooledTick
@@ -29,15 +29,15 @@ pytestmark = pytest.mark.engine
 OF_ALLOCATION = ("allocation", "contention", "what_if")
 
 
-class WithPromises:
-    """A store that is asked for contention with promises, whether or not anything tells of any."""
+class WithAllocations:
+    """A store that is asked for contention with allocations, whether or not anything tells of any."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self.is_concurrent = False
 
     def rows(self, view: str, parameters: Mapping[str, object]) -> Sequence[Row]:
-        return self._store.rows(view.removesuffix("_without_promises"), parameters)
+        return self._store.rows(view.removesuffix("_without_allocations"), parameters)
 
 
 def report_of(folder: Path, ticks: Iterable[Tick]) -> dict[str, Any]:
@@ -56,7 +56,7 @@ def report_of(folder: Path, ticks: Iterable[Tick]) -> dict[str, Any]:
         )
         whole: dict[str, Any] = json.loads(render_json(collect(store, asked)))
         contention = json.loads(
-            render_json(collect(WithPromises(store), replace(asked, sections=frozenset({"contention"}))))
+            render_json(collect(WithAllocations(store), replace(asked, sections=frozenset({"contention"}))))
         )
         assert contention["contention"] == whole["contention"]
         return whole
@@ -64,14 +64,14 @@ def report_of(folder: Path, ticks: Iterable[Tick]) -> dict[str, Any]:
 
 def test_everything_but_what_is_free_is_the_same_with_and_without_sources(tmp_path: Path) -> None:
     bare = report_of(tmp_path / "bare", restless("node-1", seed=3, ticks=300, end_ms=END_MS))
-    told = report_of(tmp_path / "told", promised(restless("node-1", seed=3, ticks=300, end_ms=END_MS), seed=3))
-    assert told["allocation"]["looked_at"]
-    assert told["allocation"]["not_looked_at_gpu_hours"] == 0
-    assert not bare["allocation"]["looked_at"]
+    told = report_of(tmp_path / "told", allocated(restless("node-1", seed=3, ticks=300, end_ms=END_MS), seed=3))
+    assert told["allocation"]["has_source"]
+    assert told["allocation"]["without_source_gpu_hours"] == 0
+    assert not bare["allocation"]["has_source"]
     observed = sum(one["gpu_hours"] for one in told["headline"]["states"].values())
     assert sum(one["gpu_hours"] for one in told["allocation"]["uses"].values()) == pytest.approx(observed, abs=1e-5)
     for whole in (bare, told):
-        for key in ("free", "maybe_promised", "allocations"):
+        for key in ("free", "maybe_allocated", "allocations"):
             whole["now"].pop(key)
     assert {key: value for key, value in told.items() if key not in OF_ALLOCATION} == {
         key: value for key, value in bare.items() if key not in OF_ALLOCATION

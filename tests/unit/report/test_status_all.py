@@ -63,7 +63,7 @@ def states(
     truly_idle: int = 0,
     unknown: int = 0,
     *,
-    promised: tuple[int, int, int] = (0, 0, 0),
+    allocated: tuple[int, int, int] = (0, 0, 0),
 ) -> dict[str, Any]:
     return {
         "host": name,
@@ -71,7 +71,7 @@ def states(
         "idle_held_cards": idle_held,
         "truly_idle_cards": truly_idle,
         "unknown_cards": unknown,
-        **dict(zip(("allocated_cards", "empty_cards", "looked_at_cards"), promised, strict=True)),
+        **dict(zip(("allocated_cards", "empty_cards", "source_cards"), allocated, strict=True)),
     }
 
 
@@ -106,13 +106,13 @@ def fleet() -> Views:
     )
 
 
-def promised() -> Views:
-    """Return the same fleet, of two of whose hosts sources tell to whom cards are promised."""
+def allocated() -> Views:
+    """Return the same fleet, of two of whose hosts sources tell to whom cards are allocated."""
     views = fleet()
     views.views["current_cards"][:3] = [
-        states("gpu-1", 5, 2, 1, promised=(7, 1, 8)),
-        states("gpu-2", 8, promised=(8, 8, 8)),
-        states("gpu-3", 0, 0, 8, promised=(0, 0, 8)),
+        states("gpu-1", 5, 2, 1, allocated=(7, 1, 8)),
+        states("gpu-2", 8, allocated=(8, 8, 8)),
+        states("gpu-3", 0, 0, 8, allocated=(0, 0, 8)),
     ]
     views.views["allocation_sources"] = [source("gpu-1"), source("gpu-3", "squeue\x1b[31m: no answer within 3 s")]
     return views
@@ -121,7 +121,7 @@ def promised() -> Views:
 @pytest.mark.parametrize("unicode", [True, False])
 @pytest.mark.parametrize("width", range(60, 141, 5))
 def test_no_line_is_wider_than_asked_for_and_no_name_does_harm(width: int, *, unicode: bool) -> None:
-    text = "".join(to_text(hosts_now(one), Style(width=width, unicode=unicode)) for one in (fleet(), promised()))
+    text = "".join(to_text(hosts_now(one), Style(width=width, unicode=unicode)) for one in (fleet(), allocated()))
     assert [line for line in text.splitlines() if cells(line) > width] == []
     assert not {character for character in text if ord(character) < 32} - {"\n"}
     assert "\u202e" not in text
@@ -133,12 +133,12 @@ def test_text_is_the_golden_one(golden: Callable[[str, str], None], width: int) 
     golden(f"status-all-{width}.txt", to_text(hosts_now(fleet()), Style(width=width)))
 
 
-def test_promised_and_empty_cards_stand_beside_their_states_where_anybody_looks(
+def test_allocated_and_empty_cards_stand_beside_their_states_where_anybody_looks(
     golden: Callable[[str, str], None],
 ) -> None:
-    golden("status-all-promised.txt", to_text(hosts_now(promised()), Style(width=100)))
+    golden("status-all-allocated.txt", to_text(hosts_now(allocated()), Style(width=100)))
     assert "allocated" not in to_text(hosts_now(fleet()), Style(width=100))
-    told = {one["host"]: one["allocation"] for one in json.loads(to_json(hosts_now(promised())))["hosts"]}
+    told = {one["host"]: one["allocation"] for one in json.loads(to_json(hosts_now(allocated())))["hosts"]}
     assert told["gpu-1"] == {
         "allocated_cards": 7,
         "empty_cards": 1,
@@ -150,7 +150,7 @@ def test_promised_and_empty_cards_stand_beside_their_states_where_anybody_looks(
 
 
 def test_a_source_that_cannot_be_read_is_named_with_its_reason() -> None:
-    text = to_text(hosts_now(promised()), Style(width=140))
+    text = to_text(hosts_now(allocated()), Style(width=140))
     said = "! Allocations cannot be read from slurm on gpu-3: squeue[31m: no answer within 3 s."
     assert said in text
     assert "from slurm on gpu-1" not in text

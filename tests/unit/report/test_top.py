@@ -17,13 +17,13 @@ from fakes.top import (
     HOUR_MS,
     MINUTE_MS,
     NOW_MS,
+    allocated,
+    allocated_lab,
     allocation,
     card,
     fleet,
     holder,
     lab,
-    promised,
-    promised_lab,
     snapshot,
     status,
 )
@@ -77,41 +77,43 @@ class TestDrawing:
         golden("top-colour.txt", text)
 
     @pytest.mark.parametrize("width", [60, 80, 140])
-    def test_cards_that_are_promised_are_the_golden_ones(self, golden: Golden, width: int) -> None:
-        golden(f"top-promised-{width}.txt", drawn(promised_lab(), TopView(panes="cards"), width=width))
+    def test_cards_that_are_allocated_are_the_golden_ones(self, golden: Golden, width: int) -> None:
+        golden(f"top-allocated-{width}.txt", drawn(allocated_lab(), TopView(panes="cards"), width=width))
 
-    def test_whom_a_card_is_promised_to_stands_only_where_somebody_looks(self) -> None:
+    def test_whom_a_card_is_allocated_to_stands_only_where_somebody_looks(self) -> None:
         assert "allocated to" not in drawn(lab(), width=140)
-        assert "allocated to" in drawn(promised_lab(), width=80)
+        assert "allocated to" in drawn(allocated_lab(), width=80)
 
     @pytest.mark.parametrize(
         ("values", "text"),
         [
-            (promised(), "nobody"),
-            ({**promised(), "free_ms": 2 * MINUTE_MS}, "nobody 2m"),
-            ({**promised(), "free_ms": 2 * MINUTE_MS, "free_is_lower_bound": True}, "nobody ≥2m"),
-            ({**promised(), "free_ms": HOUR_MS}, "nobody"),
+            (allocated(), "nobody"),
+            ({**allocated(), "free_ms": 2 * MINUTE_MS}, "nobody 2m"),
+            ({**allocated(), "free_ms": 2 * MINUTE_MS, "free_is_lower_bound": True}, "nobody ≥2m"),
+            ({**allocated(), "free_ms": HOUR_MS}, "nobody"),
             ({"allocation": "unknown"}, "unknown"),
-            (promised(allocation()), "ana: empty 1h"),
-            (promised(allocation(use_is_lower_bound=True)), "ana: empty ≥1h"),
-            (promised(allocation(use="used-by-others")), "ana: used by others 1h"),
-            (promised(allocation(use="unknown")), "ana: use unknown 1h"),
-            (promised(allocation(use_ms=None, owner=None)), "?: empty"),
-            (promised(allocation(), allocation("78")), "ana: empty 1h +1"),
+            (allocated(allocation()), "ana: empty 1h"),
+            (allocated(allocation(use_is_lower_bound=True)), "ana: empty ≥1h"),
+            (allocated(allocation(use="used-by-others")), "ana: used by others 1h"),
+            (allocated(allocation(use="unknown")), "ana: use unknown 1h"),
+            (allocated(allocation(use_ms=None, owner=None)), "?: empty"),
+            (allocated(allocation(), allocation("78")), "ana: empty 1h +1"),
         ],
     )
-    def test_a_promise_in_few_words(self, values: dict[str, Any], text: str) -> None:
+    def test_a_allocation_in_few_words(self, values: dict[str, Any], text: str) -> None:
         lines = drawn(snapshot((card(0, **values),)), TopView(panes="cards"), width=140).splitlines()
         (row,) = (line for line in lines if line.startswith("0 "))
         assert f" {text} H100" in re.sub(" +", " ", row)
 
-    def test_until_when_a_card_is_promised_stands_where_somebody_said_so(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_until_when_a_card_is_allocated_stands_where_somebody_said_so(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         now = time.mktime((2026, 12, 31, 23, 59, 59, 0, 0, -1))
         clock = SimpleNamespace(localtime=lambda seconds=now: time.localtime(seconds), strftime=time.strftime)
         monkeypatch.setattr(drawing, "time", clock)
         until = [round(now * 1000) + each for each in (0, 2_000, 84 * 24 * HOUR_MS, -2 * 24 * HOUR_MS)]
-        promises = [promised(allocation(use="used", until_ms=each)) for each in (*until, 2**80, None)]
-        cards = [card(number, **each) for number, each in enumerate(promises)]
+        allocations = [allocated(allocation(use="used", until_ms=each)) for each in (*until, 2**80, None)]
+        cards = [card(number, **each) for number, each in enumerate(allocations)]
         shown = drawn(snapshot(cards), TopView(panes="cards"), width=90)
         rows = [line for line in shown.splitlines() if re.match(r"\d idle", line)]
         assert re.search(r"used 1h +23:59 +H100", rows[0])
@@ -120,22 +122,22 @@ class TestDrawing:
         assert re.search(r"used 1h +12-29 23:59 +H100", rows[3])
         assert re.search(r"used 1h {6,}H100", rows[4])
         assert re.search(r"used 1h {6,}H100", rows[5])
-        assert "until" not in drawn(snapshot((card(0, **promises[5]),)), TopView(panes="cards"), width=90)
+        assert "until" not in drawn(snapshot((card(0, **allocations[5]),)), TopView(panes="cards"), width=90)
 
-    def test_a_filter_finds_whom_a_card_is_promised_to(self) -> None:
+    def test_a_filter_finds_whom_a_card_is_allocated_to(self) -> None:
         for text in ("BOB", "78", "used-by", "kubernetes/"[:3]):
-            found = chosen_cards(promised_lab(), TopView(text=text))
+            found = chosen_cards(allocated_lab(), TopView(text=text))
             assert bool(found) is (text != "kub"), text
-        assert [one.index for one in chosen_cards(promised_lab(), TopView(text="bob"))] == [1, 2]
+        assert [one.index for one in chosen_cards(allocated_lab(), TopView(text="bob"))] == [1, 2]
 
-    def test_promised_cards_are_counted_and_of_these_the_empty_ones(self) -> None:
-        assert promised_lab().promised == (3, 1)
-        assert lab().promised is None
-        assert "3 allocated, 1 of them empty" in " ".join(drawn(promised_lab(), width=140).split())
-        assert " promised" not in drawn(lab(), width=140)
-        made = json.loads(render_top_json(promised_lab(), promised_lab().cards, ()))
-        assert made["promised"] == {"allocated_cards": 3, "empty_cards": 1}
-        assert json.loads(render_top_json(lab(), lab().cards, ()))["promised"] is None
+    def test_allocated_cards_are_counted_and_of_these_the_empty_ones(self) -> None:
+        assert allocated_lab().allocated == (3, 1)
+        assert lab().allocated is None
+        assert "3 allocated, 1 of them empty" in " ".join(drawn(allocated_lab(), width=140).split())
+        assert " allocated" not in drawn(lab(), width=140)
+        made = json.loads(render_top_json(allocated_lab(), allocated_lab().cards, ()))
+        assert made["allocated"] == {"allocated_cards": 3, "empty_cards": 1}
+        assert json.loads(render_top_json(lab(), lab().cards, ()))["allocated"] is None
 
     def test_a_fleet_has_its_worst_cards_first(self, golden: Golden) -> None:
         golden("top-fleet.txt", drawn(fleet(), width=100, height=40))
@@ -155,7 +157,7 @@ class TestDrawing:
         ],
     )
     def test_no_screen_is_larger_than_the_terminal(self, view: TopView, width: int, height: int) -> None:
-        for told in (lab(), promised_lab(), fleet(), snapshot(())):
+        for told in (lab(), allocated_lab(), fleet(), snapshot(())):
             lines = render_top(told, view, Style(width=width, colour=True), height=height, note="no news: " + HOSTILE)
             assert len(lines) <= height
             assert max(cells(ANSI.sub("", line)) for line in lines) <= width
@@ -168,7 +170,7 @@ class TestDrawing:
                 card(
                     None,
                     **names,
-                    **promised(allocation(HOSTILE, owner=HOSTILE, job_name=HOSTILE, use=HOSTILE)),
+                    **allocated(allocation(HOSTILE, owner=HOSTILE, job_name=HOSTILE, use=HOSTILE)),
                     name=HOSTILE,
                     reason=HOSTILE,
                 ),
@@ -345,8 +347,8 @@ class TestTheAgent:
         assert shown.cards[0].state == shown.holders[0].state == "unobserved"
         assert "stalled" in shown.conditions[0]
 
-    def test_whom_its_cards_are_promised_to_is_shown_the_worst_first(self) -> None:
-        promise = {"source": "slurm", "id": "77", "owner": "ana", "use": "used", "use_seconds": 60.0}
+    def test_whom_its_cards_are_allocated_to_is_shown_the_worst_first(self) -> None:
+        allocation = {"source": "slurm", "id": "77", "owner": "ana", "use": "used", "use_seconds": 60.0}
         told = status(
             allocation_sources=[
                 {"source": "files", "ok": True, "reason": None},
@@ -356,9 +358,9 @@ class TestTheAgent:
         told["cards"][0] |= {
             "allocation": "allocated",
             "allocations": [
-                promise,
-                {**promise, "id": "78", "use": "empty", "use_is_lower_bound": True},
-                {**promise, "id": "79", "use": "free beer"},
+                allocation,
+                {**allocation, "id": "78", "use": "empty", "use_is_lower_bound": True},
+                {**allocation, "id": "79", "use": "free beer"},
             ],
         }
         shown = snapshot_of_agent(told, where="")
@@ -404,7 +406,7 @@ def test_a_store_without_ticks_and_hosts_that_it_does_not_know_are_told() -> Non
         snapshot_of_store(Store(top_cards=[], top_holders=[], extent=[extent]), where="", hosts=["gpu-9"])
 
 
-def test_a_store_tells_whom_cards_are_promised_to_and_which_source_cannot_be_read() -> None:
+def test_a_store_tells_whom_cards_are_allocated_to_and_which_source_cannot_be_read() -> None:
     row = whole(TOP_CARDS, {"host": "gpu-1", "gpu": "GPU-0", "state": "truly-idle", "last_state": "truly-idle"})
     job = whole(CURRENT_ALLOCATIONS, {"host": "gpu-1", "gpu": "GPU-0", "source": "slurm", "owner": "ana"})
     store = Store(
@@ -425,10 +427,10 @@ def test_a_store_tells_whom_cards_are_promised_to_and_which_source_cannot_be_rea
         ("8", "empty", HOUR_MS),
         ("7", "used", MINUTE_MS),
     ]
-    assert shown.promised == (1, 1)
+    assert shown.allocated == (1, 1)
     assert shown.conditions == ("allocations by slurm on gpu-1 cannot be read: no answer",)
     bare = Store(top_cards=[{**row, "now_ms": NOW_MS}], top_holders=[])
-    assert snapshot_of_store(bare, where="").promised is None
+    assert snapshot_of_store(bare, where="").allocated is None
 
 
 def test_json_is_the_golden_one(golden: Golden) -> None:

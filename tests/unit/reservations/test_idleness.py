@@ -101,20 +101,20 @@ def test_cards_that_are_held_and_idle_say_since_when() -> None:
     assert of.cards == {"a": START}
 
 
-def test_cards_say_until_when_somebody_was_on_them_or_was_promised_them() -> None:
+def test_cards_say_until_when_somebody_was_on_them_or_was_allocated_them() -> None:
     of = IdleReservations("gua")
     free = replace(EMPTY, allocation=AllocationStatus.UNALLOCATED, allocations=())
     by_slurm = replace(EMPTY.allocations[0], source="slurm")
-    promised = replace(free, uuid="promised", allocation=AllocationStatus.ALLOCATED, allocations=(by_slurm,))
-    ended = replace(promised, uuid="ended", allocations=(replace(by_slurm, until_ms=START + 2 * MINUTE - 20_000),))
+    allocated = replace(free, uuid="allocated", allocation=AllocationStatus.ALLOCATED, allocations=(by_slurm,))
+    ended = replace(allocated, uuid="ended", allocations=(replace(by_slurm, until_ms=START + 2 * MINUTE - 20_000),))
     used = replace(IDLE, uuid="used", allocation=AllocationStatus.UNALLOCATED, allocations=())
     unknown = replace(free, uuid="unknown", utilization=None, process_list=ProcessList.FAILED, failed=True)
-    of.ticked(Tick(ts_ms=START + MINUTE, origin=ORIGIN, cards=(used, promised, free, unknown)))
-    of.ticked(Tick(ts_ms=START + 2 * MINUTE, origin=ORIGIN, cards=(promised, ended, free)))
+    of.ticked(Tick(ts_ms=START + MINUTE, origin=ORIGIN, cards=(used, allocated, free, unknown)))
+    of.ticked(Tick(ts_ms=START + 2 * MINUTE, origin=ORIGIN, cards=(allocated, ended, free)))
     of.ticked(Tick(ts_ms=START + 3 * MINUTE, origin=ORIGIN, cards=(free,)))
     assert of.last_used_ms == {
         "used": START + MINUTE,
-        "promised": START + 2 * MINUTE,
+        "allocated": START + 2 * MINUTE,
         "ended": START + 2 * MINUTE - 20_000,
     }
 

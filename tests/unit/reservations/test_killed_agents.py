@@ -47,7 +47,7 @@ def test_with_a_place_those_before_it_are_kept(tmp_path: Path) -> None:
     head, second, newest = (asked(1, pid=os.getpid()) for _ in range(3))
     for request in (head, second, newest):
         first.enter(request)
-    since = first.queue()[0].asked_ms
+    since = first.queue()[0].requested_ms
     first.keep_place(second)
     first.close()
     again = opened(tmp_path / "reservations")
@@ -55,7 +55,7 @@ def test_with_a_place_those_before_it_are_kept(tmp_path: Path) -> None:
     assert not again.enter(newest)  # nobody was behind it
     assert again.enter(head)
     assert places(again) == [head.place, second.place, newest.place]
-    assert again.queue()[0].asked_ms == since
+    assert again.queue()[0].requested_ms == since
     again.close()
 
 

@@ -44,7 +44,7 @@ def test_cards_that_expire_while_somebody_waits_are_given_once_and_whole(tmp_pat
 
 def test_the_truth_refuses_a_card_that_somebody_has(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path / "reservations.db")
-    one = Reservation(id="a", uid=1, owner="a", kind=Kind.MANUAL, cards=("GPU-0", "GPU-1"), asked_ms=1, since_ms=1)
+    one = Reservation(id="a", uid=1, owner="a", kind=Kind.MANUAL, cards=("GPU-0", "GPU-1"), requested_ms=1, since_ms=1)
     ledger.grant(one)
     with pytest.raises(TakenError):
         ledger.grant(replace(one, id="b", cards=("GPU-2", "GPU-1")))

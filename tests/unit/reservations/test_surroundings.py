@@ -66,7 +66,7 @@ def test_what_has_ended_does_not_come_back_where_the_clock_is_set_back(tmp_path:
     desk = opened(tmp_path / "reservations", **clocks.settings())
     looks = WithReservations(None, desk)
 
-    def promised() -> set[str]:
+    def allocated() -> set[str]:
         return {each.id for each in looks.look(clocks.wall - 30_000, clocks.wall, ()).allocations}
 
     before, during = (got(desk, asked(for_ms=HOUR_MS)).reservation.id for _ in range(2))
@@ -74,10 +74,10 @@ def test_what_has_ended_does_not_come_back_where_the_clock_is_set_back(tmp_path:
     desk.end([before], by=None)
     clocks.wall -= HOUR_MS  # to before both began
     clocks.pass_by(30)
-    assert promised() == {during}
+    assert allocated() == {during}
     desk.end([during], by=None)  # kept as one that ended when it began, which is to come
     clocks.pass_by(30)
-    assert promised() == set()
+    assert allocated() == set()
     desk.close()
 
 

@@ -1,4 +1,4 @@
-"""To whom the simulated week's cards are promised, and what becomes of it, beside an account by the week's script."""
+"""To whom the simulated week's cards are allocated, and what becomes of it, beside an account by the week's script."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from google.protobuf import json_format
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 
-from fakes.promised_week import MONDAY_MS, account, moment, state_of, told
+from fakes.allocated_week import MONDAY_MS, account, moment, state_of, told
 from gua.core.allocation import parts
 from gua.core.tick import Tick
 from gua.core.words import AllocationStatus, Relation
@@ -59,7 +59,7 @@ def test_the_uses_sum_to_the_observed_hours(week: list[Tick]) -> None:
 
 
 def test_a_tuesday_worked_out_by_hand() -> None:
-    """24 hours, every minute; a list in 800 fails, which makes some minutes of promised cards unknown."""
+    """24 hours, every minute; a list in 800 fails, which makes some minutes of allocated cards unknown."""
     ticks = list(
         simulate(Scenario(interval_ms=MINUTE_MS, ticks=24 * 60), end_ms=MONDAY_MS + 2 * DAY_MS + 500, interrupted=False)
     )
@@ -78,7 +78,7 @@ def test_a_tuesday_worked_out_by_hand() -> None:
         ("fay", "held"): pytest.approx(8.25 - 11 / 6 - hours["fay", "used"], abs=0.3),
         ("dana", "used"): pytest.approx(11 / 6 - hours["dana", "held"], abs=0.1),
         ("dana", "held"): pytest.approx(11 / 6 - hours["dana", "used"], abs=0.1),
-        # An instance of 3 of 7 slices, promised all day: nobody came.
+        # An instance of 3 of 7 slices, allocated all day: nobody came.
         ("kofi", "empty"): pytest.approx(24 * 3 / 7, abs=0.1),
         ("svc-llm", "used"): pytest.approx(24 - hours["svc-llm", "held"], abs=0.3),
         ("svc-llm", "held"): pytest.approx(24 - hours["svc-llm", "used"], abs=0.3),
@@ -143,12 +143,12 @@ def test_two_share_a_card_by_equal_parts_and_a_third_is_there_unasked(week: list
         ("dana", Relation.OWNER, shared.gpu_time_ms // 2),
         ("fay", Relation.OWNER, shared.gpu_time_ms - shared.gpu_time_ms // 2),
     ]
-    (promised,) = at(week, "Fri 15:00").cards[7].allocations
-    assert (promised.owner, promised.relation) == ("fay", Relation.BOTH)
+    (allocated,) = at(week, "Fri 15:00").cards[7].allocations
+    assert (allocated.owner, allocated.relation) == ("fay", Relation.BOTH)
 
 
 @pytest.mark.parametrize("gpus", [1, 2, 3, 8, 17, 64])
-def test_every_promise_stands_once_and_is_of_a_card_of_the_host(gpus: int) -> None:
+def test_every_allocation_stands_once_and_is_of_a_card_of_the_host(gpus: int) -> None:
     for tick in simulate(Scenario(gpus=gpus, ticks=30, interval_ms=10 * MINUTE_MS)):
         of_owner: dict[tuple[str, str], set[str | None]] = {}
         for card in tick.cards:
@@ -168,7 +168,7 @@ def test_more_cards_have_jobs_of_other_people() -> None:
     assert {each.relation for each in (*one.allocations, *other.allocations)} == {Relation.OWNER}
 
 
-def test_promises_arrive_as_they_were_sent(tmp_path: Path) -> None:
+def test_allocations_arrive_as_they_were_sent(tmp_path: Path) -> None:
     """Over OTLP, and through a file that a Collector wrote."""
     ticks = list(simulate(Scenario(ticks=700)))[::50]
     requests = [encode(tick) for tick in ticks]
@@ -191,7 +191,7 @@ def test_promises_arrive_as_they_were_sent(tmp_path: Path) -> None:
         ]
 
 
-def test_a_live_host_has_promises_too() -> None:
+def test_a_live_host_has_allocations_too() -> None:
     origin = demo_origin(MINUTE_MS)
     ticks = simulate_from(MONDAY_MS + moment("Tue 12:00"), seed=0, gpus=8, interval_ms=MINUTE_MS, origin=origin)
     tick = next(ticks)

@@ -1,4 +1,4 @@
-"""What became of what was promised: recomputed here from plain ticks, it is what the SQL says, from ticks and counted.
+"""What became of what was allocated: recomputed here from plain ticks, it is what the SQL says, from ticks and counted.
 
 The histories are random: holes, holders and instances that change, cards shared in time, sources that fail or are not
 there, ticks that come late and twice.
@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from fakes.promises import promised_card
+from fakes.allocations import allocated_card
 from gua.core.allocation import Allocation, AllocationLook, AllocationMatcher, SourceHealth, parts
 from gua.core.facts import card_facts
 from gua.core.ports import SpooledTick
@@ -74,7 +74,7 @@ def history(seed: int) -> History:
     allocations = [_allocation(rng, number, [f"GPU-{seed}-0", f"GPU-{seed}-1"]) for number in range(14)]
     looked_from = T0_MS + rng.choice([0, 0, HOUR_MS])
     failing = _stretches(rng)
-    promises = AllocationMatcher()
+    allocations = AllocationMatcher()
     ticks: list[Tick] = []
     ts_ms = T0_MS + rng.randrange(1, 5000)
     slices = 7
@@ -93,7 +93,7 @@ def history(seed: int) -> History:
             Tick(
                 ts_ms=ts_ms,
                 origin=origin,
-                cards=tuple(promised_card(promises, card, look, ts_ms=ts_ms) for card in cards),
+                cards=tuple(allocated_card(allocations, card, look, ts_ms=ts_ms) for card in cards),
                 allocation_sources=tuple(
                     AllocationSourceReading(source=one.source, duration_ms=duration_ms, reason=one.reason)
                     for one in sources
@@ -260,7 +260,7 @@ def ask(store: Store, host: str, window: tuple[int, int], *, from_ticks: bool) -
     return Asked(
         {
             (row["source"], row["owner"], row["use"], bool(row["is_shared"])): row["gpu_us"]
-            for row in store.rows("promises", priced)
+            for row in store.rows("allocations", priced)
             if row["is_total"]
         },
         sorted(
@@ -309,8 +309,8 @@ def test_recomputed_from_ticks_from_ticks_and_counted_it_is_the_same(histories: 
             assert from_ticks.uses == uses(expected), (each.host, window)
             assert from_ticks.streaks == empty_streaks(expected), (each.host, window)
             assert ask(store, each.host, window, from_ticks=False) == from_ticks, (each.host, window)
-            looked_at = _looked_at_us(each.every, *window)
-            assert sum(from_ticks.uses.values()) == looked_at <= from_ticks.observed_us
+            has_source = _looked_at_us(each.every, *window)
+            assert sum(from_ticks.uses.values()) == has_source <= from_ticks.observed_us
             reached.update(key[2] for key in from_ticks.uses)
         assert store.count_hours() > 0
         for (each, window), from_ticks in zip(asked, told, strict=True):
@@ -370,7 +370,7 @@ def test_by_hand_a_job_of_two_cards_that_uses_one_ends_within_a_tick_and_a_stran
         owner="ada",
         uid=1001,
     )
-    promises, ticks = AllocationMatcher(), []
+    allocations, ticks = AllocationMatcher(), []
     for number in range(1, 7):
         ts_ms = T0_MS + number * 60_000
         second = ("grace",) if number >= 4 else ()
@@ -381,7 +381,7 @@ def test_by_hand_a_job_of_two_cards_that_uses_one_ends_within_a_tick_and_a_stran
             Tick(
                 ts_ms=ts_ms,
                 origin=origin,
-                cards=tuple(promised_card(promises, card, look, ts_ms=ts_ms) for card in cards),
+                cards=tuple(allocated_card(allocations, card, look, ts_ms=ts_ms) for card in cards),
                 allocation_sources=(AllocationSourceReading(source="slurm", duration_ms=60_000),),
             )
         )

@@ -1,4 +1,4 @@
-"""A simulated host through the embedded store: hours by what became of each promise are those of the week's script."""
+"""A simulated host through the embedded store: hours by use of each allocation are those of the week's script."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from fakes.promised_week import account, told
+from fakes.allocated_week import account, told
 from gua.core.ports import SpooledTick
 from gua.core.tick import Tick
 from gua.otlp.encode import encode
@@ -30,7 +30,7 @@ def ticks() -> list[Tick]:
 
 @pytest.fixture(scope="module")
 def store(ticks: list[Tick], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
-    folder = tmp_path_factory.mktemp("promised") / "store"
+    folder = tmp_path_factory.mktemp("allocated") / "store"
     raw = [(tick.ts_ms, encode(tick)) for tick in ticks]
     batch = [SpooledTick(id=at, ts_ms=at, raw_length=len(one), blob=compress(one)) for at, one in raw]
     with open_store(f"chdb://{folder}") as opened:
@@ -76,9 +76,9 @@ def test_the_store_knows_when_slurm_could_not_be_asked(store: Store, ticks: list
         "SELECT source, status, reason, sum(duration_ms) FROM gua.allocation_source_ticks FINAL "
         "GROUP BY ALL ORDER BY ALL",
     )
-    told_ms: Counter[tuple[str, str]] = Counter()
+    known_ms: Counter[tuple[str, str]] = Counter()
     for tick in ticks:
         for each in tick.allocation_sources:
-            told_ms[each.source, "ok" if each.reason is None else "failed"] += each.duration_ms
-    assert {(source, status): ms for source, status, _, ms in rows} == told_ms
+            known_ms[each.source, "ok" if each.reason is None else "failed"] += each.duration_ms
+    assert {(source, status): ms for source, status, _, ms in rows} == known_ms
     assert [reason for _, status, reason, _ in rows if status == "failed"] == ["no answer within 3 s"]

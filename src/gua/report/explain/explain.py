@@ -211,7 +211,7 @@ def _addressed(words: tuple[str, ...], hosts: Sequence[str]) -> tuple[str, str, 
     if second is not None and is_host:
         return first, second, None
     if len(hosts) > 1:
-        msg = f"say of which host, of {names(hosts)}: as in gua explain {shlex.quote(hosts[0])} {shlex.quote(first)}"
+        msg = f"several hosts have it, {names(hosts)}: name one, as in gua explain {shlex.quote(hosts[0])} {shlex.quote(first)}"
         raise UsageError(msg)
     return hosts[0], first, second
 

@@ -136,7 +136,7 @@ THERE: Final = {
     Relation.UNKNOWN: "the owners of its processes are unknown",
 }
 NOBODYS: Final = "not allocated"
-_PROMISE_NOT_KNOWN: Final = "whether it was allocated is unknown"
+_ALLOCATION_NOT_KNOWN: Final = "whether it was allocated is unknown"
 
 
 class UseLine(NamedTuple):
@@ -147,19 +147,19 @@ class UseLine(NamedTuple):
     text: str
 
 
-def is_promise_known(row: ExplainedPartRow) -> bool:
+def is_allocation_known(row: ExplainedPartRow) -> bool:
     """Return whether it is known if the part was allocated, and to which allocation."""
     return bool(row.source) or row.relation is None
 
 
 def use_lines(state: State, row: ExplainedPartRow) -> tuple[UseLine, ...]:
     """Return the lines up to the first that fits, which decides; the last line always fits."""
-    is_known = is_promise_known(row)
+    is_known = is_allocation_known(row)
     relation = Relation(row.relation) if row.source and row.relation in set(Relation) else None
     there = THERE[relation or Relation.UNKNOWN]
     every = (
         UseLine("a", state is State.UNKNOWN, f"the card is {state}"),
-        UseLine("b", not is_known, "whether it was allocated is known" if is_known else _PROMISE_NOT_KNOWN),
+        UseLine("b", not is_known, "whether it was allocated is known" if is_known else _ALLOCATION_NOT_KNOWN),
         UseLine("c", not row.source, "allocated to an owner" if row.source else f"{NOBODYS}, and the card is {state}"),
         UseLine("d", relation in {Relation.OWNER, Relation.BOTH}, f"{there}, and the card is {state}"),
         UseLine("e", relation is Relation.OTHERS, there),
@@ -177,5 +177,5 @@ def use_lines(state: State, row: ExplainedPartRow) -> tuple[UseLine, ...]:
 def decided(state: State, row: ExplainedPartRow) -> Use:
     """Return the use according to the rules in Python."""
     if not row.source:
-        return use(state, None) if is_promise_known(row) else Use.UNKNOWN
+        return use(state, None) if is_allocation_known(row) else Use.UNKNOWN
     return use(state, Relation(row.relation) if row.relation in set(Relation) else Relation.UNKNOWN)

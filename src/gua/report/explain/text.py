@@ -13,7 +13,7 @@ from gua.core.plaintext import cells, pad, pad_left
 from gua.core.rules import State
 from gua.core.words import HARDWARE, HEAT, POWER_CAP, ROW_REMAPS, held_down_by
 from gua.report.explain.explain import ExplainedPart, ExplainedTick, Explanation
-from gua.report.explain.lines import is_promise_known
+from gua.report.explain.lines import is_allocation_known
 from gua.report.explain.model import (
     CARD_VALUES,
     FLAG,
@@ -34,7 +34,7 @@ from gua.report.kit.figures import plural, span
 from gua.report.kit.style import Style
 
 UNOBSERVED: Final = "unobserved"
-NOT_PROMISED: Final = "Not allocated"
+NOT_ALLOCATED: Final = "Not allocated"
 _LABEL_WIDTH: Final = 22
 _SIDE_BY_SIDE_FROM: Final = 48
 _NAME_WIDTH: Final = 60
@@ -140,15 +140,15 @@ def _use(part: ExplainedPart, explanation: Explanation, style: Style) -> Iterato
     if row.source:
         title = f"Allocation {style.name(row.source, _NAME_WIDTH)} {style.name(row.allocation_id, _NAME_WIDTH)}"
     else:
-        title = NOT_PROMISED if is_promise_known(row) else "Unknown whether allocated"
+        title = NOT_ALLOCATED if is_allocation_known(row) else "Unknown whether allocated"
     for line in style.wrap(f"{title}: {row.use}, by line {part.lines[-1].line} of the uses", indent=0):
         yield style.title(line)
-    yield from style.wrap(", ".join(_promise(part, explanation, style)), indent=2)
+    yield from style.wrap(", ".join(_allocation(part, explanation, style)), indent=2)
     for one in part.lines:
         yield from _labelled(f"{one.line:<3}{YES if one.fits else NO}", one.text, style)
 
 
-def _promise(part: ExplainedPart, explanation: Explanation, style: Style) -> Iterator[str]:
+def _allocation(part: ExplainedPart, explanation: Explanation, style: Style) -> Iterator[str]:
     """Yield a part's owner, job or pod, start and end, and its GPU time in the tick [s]."""
     row = part.row
     if row.source:

@@ -11,12 +11,12 @@ from gua.report.answers import Answers, EmptyOwner, IdleOwner, TopOwner, answers
 from gua.report.costs import added
 from gua.report.forms.first_screen.answers import (
     Places,
+    allocated_to,
     amounts,
     before,
     cost_suffix,
     other_people,
     places,
-    promised_to,
     sentences_of_free,
     unowned,
     when,
@@ -131,11 +131,11 @@ def _owner(report: Report, one: TopOwner, wasted: str, where: Places) -> Iterato
     yield f" {wasted} GPU-hours"
     if cost := cost_suffix(one.cost, STYLE):
         yield tag("bdi", cost)
-    held = _promised(report, one, where) if isinstance(one, EmptyOwner) else _holds(report, one, where)
+    held = _allocated(report, one, where) if isinstance(one, EmptyOwner) else _holds(report, one, where)
     yield tag("span", *held, class_="sub")
 
 
-def _promised(report: Report, one: EmptyOwner, where: Places) -> Iterator[str]:
+def _allocated(report: Report, one: EmptyOwner, where: Places) -> Iterator[str]:
     """Yield the owner's longest empty allocation and since when it is empty."""
     if not one.holds:
         yield "allocated without a process"
@@ -190,7 +190,7 @@ def _free(report: Report, answers: Answers, where: Places) -> Markup:
             tag("p", tag("strong", f"{len(answers.free):,}"), " card" if len(answers.free) == 1 else " cards"),
             tag("ul", *cards) if cards else None,
             paragraph(f"And {rest:,} more." if rest > 0 else None),
-            paragraph(promised_to(answers.free) if answers.free else None),
+            paragraph(allocated_to(answers.free) if answers.free else None),
             *(paragraph(tag("bdi", text)) for text in others),
         ]
     )

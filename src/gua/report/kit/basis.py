@@ -114,12 +114,12 @@ def meanings(report: Report) -> Iterator[tuple[str, str]]:
         IDLE_HELD,
         f"less than that, and more than {held} of memory held, or held memory that nobody can rule out.",
     )
-    promised = (
+    allocated = (
         "Section allocation shows whether it was allocated."
         if report.allocation_sources
         else "No allocation source is read: the card may be allocated."
     )
-    yield TRULY_IDLE, f"nothing holds it: {held} of memory or less. {promised}"
+    yield TRULY_IDLE, f"nothing holds it: {held} of memory or less. {allocated}"
     yield UNKNOWN, "not enough could be read to tell; never called idle."
     yield "unobserved", "no tick covers that time; never billed and never called idle."
     yield "owners", _ATTRIBUTION

@@ -10,6 +10,15 @@ from typing import Final
 
 from gua.core.words import Use
 from gua.report.allocation_sources import sources_of
+from gua.report.allocations import (
+    ALLOCATED_WORK,
+    COUNTED,
+    RESERVATIONS,
+    TICKS_DELETED,
+    AllocatedWorkRow,
+    AllocationRow,
+    ReservationsRow,
+)
 from gua.report.context import Finish, ReportContext
 from gua.report.costs import COST_COLUMNS, Cost, added, with_currencies
 from gua.report.kit.amounts import Amounts
@@ -21,19 +30,10 @@ from gua.report.kit.tables import Heading, Part, Rows, Table, more, placed_rows
 from gua.report.kit.words import COMMANDS, GUA, NAME_WIDTH, known, named
 from gua.report.model import Card, Headline, Report, ReportedSource
 from gua.report.prices import Prices
-from gua.report.promises import (
-    COUNTED,
-    PROMISED_WORK,
-    RESERVATIONS,
-    TICKS_DELETED,
-    PromisedWorkRow,
-    PromiseRow,
-    ReservationsRow,
-)
 from gua.report.section import Csv, Section
-from gua.report.sections.now_rows import Now, PromisedCard
+from gua.report.sections.now_rows import AllocatedCard, Now
 from gua.report.states import MS_PER_HOUR, observed_ms
-from gua.report.uses import PROMISED, UNUSED, USES, ByPromisedUse, ByUse, CostByUse, CostsByUse, Uses, share, total
+from gua.report.uses import ALLOCATED, UNUSED, USES, ByAllocatedUse, ByUse, CostByUse, CostsByUse, Uses, share, total
 from gua.report.window import BY_KIND, BY_SERVED_MODEL
 
 
@@ -50,7 +50,7 @@ class Allocated:
     owner: str | None
     allocated_gpu_ms: Hours[float]
     shared_gpu_ms: Hours[float]
-    uses: ByPromisedUse
+    uses: ByAllocatedUse
     costs: CostByUse = None
     runs: int | None = None
     manuals: int | None = None
@@ -67,44 +67,44 @@ class Allocated:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class PromisedWork:
+class AllocatedWork:
     """GPU time allocated for one kind of work or one served model [ms]; ``name`` is ``None`` where unknown."""
 
     name: str | None
     allocated_gpu_ms: Hours[float]
-    uses: ByPromisedUse
+    uses: ByAllocatedUse
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class PromisedWorkBy:
+class AllocatedWorkBy:
     """Allocated GPU time by kind of work (``kind``) or by served model (``served-model``), largest first."""
 
     by: str
-    rows: tuple[PromisedWork, ...]
+    rows: tuple[AllocatedWork, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
-class PromisedHours:
+class AllocatedHours:
     """GPU time [ms] by use, of the time in which an allocation source was configured.
 
-    The seven ``uses`` add up to ``looked_at_gpu_ms``; with ``not_looked_at_gpu_ms`` that is the observed time.
-    ``owners`` are ordered by unused time (held, used by others or empty), most first. ``promised`` is the same by
+    The seven ``uses`` add up to ``with_source_gpu_ms``; with ``without_source_gpu_ms`` that is the observed time.
+    ``owners`` are ordered by unused time (held, used by others or empty), most first. ``allocated`` is the same by
     source; ``work_by`` by kind of work or served model, where requested.
     """
 
-    looked_at_gpu_ms: Hours[float]
-    not_looked_at_gpu_ms: Hours[float]
+    with_source_gpu_ms: Hours[float]
+    without_source_gpu_ms: Hours[float]
     uses: ByUse
     costs: CostByUse = None
     owners: tuple[Allocated, ...] = ()
-    promised: tuple[Allocated, ...] = ()
+    allocated: tuple[Allocated, ...] = ()
     sources: tuple[ReportedSource, ...] = ()
-    work_by: tuple[PromisedWorkBy, ...] = ()
+    work_by: tuple[AllocatedWorkBy, ...] = ()
 
     @property
-    def looked_at(self) -> bool:
+    def has_source(self) -> bool:
         """Return whether any allocation source was configured."""
-        return bool(self.sources) or self.looked_at_gpu_ms > 0
+        return bool(self.sources) or self.with_source_gpu_ms > 0
 
 
 _NOBODYS: Final = ""
@@ -112,41 +112,41 @@ _NOISE_MS: Final = 1  # tolerance [ms] for sums of ticks cut at the window's bou
 
 
 def allocation(  # noqa: PLR0913 - one argument per query of the section
-    rows: Iterable[PromiseRow],
+    rows: Iterable[AllocationRow],
     sources: Sequence[ReportedSource],
     headline: Headline,
     prices: Prices,
     reservations: Sequence[ReservationsRow] = (),
     *,
-    work: Mapping[str, Sequence[PromisedWorkRow]] = MappingProxyType({}),
-) -> PromisedHours:
+    work: Mapping[str, Sequence[AllocatedWorkRow]] = MappingProxyType({}),
+) -> AllocatedHours:
     """Return the allocated time by use: in total, per owner, per source and per requested key."""
     counts = Counter({(row.source, row.owner, row.kind): row.reservations for row in reservations})
     totals = [row for row in rows if row.is_total]
-    promised = [row for row in totals if row.source != _NOBODYS]
-    owners = grouped(promised, lambda row: (row.source, row.owner))
-    by_source = grouped(promised, lambda row: row.source)
+    allocated = [row for row in totals if row.source != _NOBODYS]
+    owners = grouped(allocated, lambda row: (row.source, row.owner))
+    by_source = grouped(allocated, lambda row: row.source)
     uses = _uses_of(totals)
     rest_ms = observed_ms(headline.states) - total(uses)
-    return PromisedHours(
-        looked_at_gpu_ms=total(uses),
-        not_looked_at_gpu_ms=rest_ms if rest_ms >= _NOISE_MS else 0,
+    return AllocatedHours(
+        with_source_gpu_ms=total(uses),
+        without_source_gpu_ms=rest_ms if rest_ms >= _NOISE_MS else 0,
         uses=uses,
         costs=_costs(totals, prices),
         owners=worst_first(
             (_allocated(whose, of, prices, _counted(*whose, counts)) for whose, of in owners.items()), prices
         ),
-        promised=worst_first((_allocated((source, None), of, prices, {}) for source, of in by_source.items()), prices),
+        allocated=worst_first((_allocated((source, None), of, prices, {}) for source, of in by_source.items()), prices),
         sources=tuple(sources),
-        work_by=tuple(PromisedWorkBy(by=by, rows=_work(found)) for by, found in work.items()),
+        work_by=tuple(AllocatedWorkBy(by=by, rows=_work(found)) for by, found in work.items()),
     )
 
 
-def _work(rows: Iterable[PromisedWorkRow]) -> tuple[PromisedWork, ...]:
+def _work(rows: Iterable[AllocatedWorkRow]) -> tuple[AllocatedWork, ...]:
     uses: dict[str | None, dict[Use, float]] = {}
     for row in rows:
         uses.setdefault(row.name, {})[Use(row.use)] = row.gpu_us / 1000
-    found = (PromisedWork(name=name, allocated_gpu_ms=total(of), uses=of) for name, of in uses.items())
+    found = (AllocatedWork(name=name, allocated_gpu_ms=total(of), uses=of) for name, of in uses.items())
     return tuple(sorted(found, key=lambda one: (-one.allocated_gpu_ms, one.name or "")))
 
 
@@ -166,14 +166,14 @@ def worst_first(every: Iterable[Allocated], prices: Prices) -> tuple[Allocated, 
     return tuple(sorted(found, key=order))
 
 
-def _uses_of(rows: Iterable[PromiseRow]) -> Uses:
+def _uses_of(rows: Iterable[AllocationRow]) -> Uses:
     us: Counter[str] = Counter()
     for row in rows:
         us[row.use] += row.gpu_us
     return {use: us[use] / 1000 for use in USES}
 
 
-def _costs(rows: Iterable[PromiseRow], prices: Prices) -> CostsByUse | None:
+def _costs(rows: Iterable[AllocationRow], prices: Prices) -> CostsByUse | None:
     us: dict[str, Counter[int]] = {use: Counter() for use in USES}
     for row in rows:
         us[row.use][row.price] += row.gpu_us
@@ -189,7 +189,7 @@ def _counted(source: str, owner: str | None, counts: Counter[tuple[str, str | No
 
 
 def _allocated(
-    whose: tuple[str, str | None], rows: Sequence[PromiseRow], prices: Prices, counted: Mapping[str, int]
+    whose: tuple[str, str | None], rows: Sequence[AllocationRow], prices: Prices, counted: Mapping[str, int]
 ) -> Allocated:
     uses = _uses_of(rows)
     return Allocated(
@@ -226,11 +226,11 @@ _SHORT: Final[Mapping[Use, str]] = {
 
 def _text(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
     """Yield the uses, the sources, the owners by unused time, empty allocations, and sources that failed."""
-    found = report[PromisedHours]
+    found = report[AllocatedHours]
     yield from _uses(found, report, style, hours)
-    if len(found.promised) > 1:
+    if len(found.allocated) > 1:
         yield Heading("By source")
-        yield _allocated_table(found.promised, report, style, hours, by_source=True)
+        yield _allocated_table(found.allocated, report, style, hours, by_source=True)
     yield Heading("Owners, the worst first: by what was held, used by others or empty")
     if found.owners:
         most = MOST_OWNERS * style.times
@@ -241,7 +241,7 @@ def _text(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
             yield "Amounts: what held, by others and empty cost together, estimated."
     else:
         yield "No card was allocated."
-    yield from promised_work(report, style, hours)
+    yield from allocated_work(report, style, hours)
     yield from _empty_now(report, style)
     yield from _health(found.sources, style)
 
@@ -251,7 +251,7 @@ _EVERY: Final = "--csv allocation and --json have all of them"
 
 def use_units(report: Report, hours: HourFormat) -> dict[Use, int]:
     """Return each use's hours in units of the last decimal, as the section writes them; empty without its model."""
-    found = report.get(PromisedHours)
+    found = report.get(AllocatedHours)
     if found is None:
         return {}
     return dict(zip(USES, hours.units([found.uses.get(use, 0) for use in USES]), strict=True))
@@ -259,12 +259,12 @@ def use_units(report: Report, hours: HourFormat) -> dict[Use, int]:
 
 def use_share(report: Report, use: Use) -> str:
     """Return the share of a use in percent as the section writes it, ``-`` if unknown."""
-    found = report.get(PromisedHours)
+    found = report.get(AllocatedHours)
     values = [found.uses.get(one, 0) for one in USES] if found else []
     return dict(zip(USES, percents(values), strict=False)).get(use, NONE)
 
 
-def _uses(found: PromisedHours, report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
+def _uses(found: AllocatedHours, report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
     values = [found.uses.get(use, 0) for use in USES]
     money = Amounts.of_report(report)
     rows = Rows([*zip(USES, hours.parts(values), percents(values), strict=True)])
@@ -274,9 +274,9 @@ def _uses(found: PromisedHours, report: Report, style: Style, hours: HourFormat)
     rows.add(money.titles("", style.name), lambda one: money.cells(costs.get(one[0])), leaves=2)
     rows.add("that is", lambda one: MEANINGS[one[0]], left=True, leaves=1)
     yield rows.table()
-    if found.not_looked_at_gpu_ms:
+    if found.without_source_gpu_ms:
         yield (
-            f"Of {hours.of(found.not_looked_at_gpu_ms)} GPU-hours more nobody looked at allocation: they are in none "
+            f"Of {hours.of(found.without_source_gpu_ms)} GPU-hours more nobody looked at allocation: they are in none "
             "of these."
         )
 
@@ -298,21 +298,21 @@ def _allocated_table(
     return rows.table()
 
 
-def _add_hours(rows: Rows[Allocated] | Rows[PromisedWork], hours: HourFormat) -> None:
+def _add_hours(rows: Rows[Allocated] | Rows[AllocatedWork], hours: HourFormat) -> None:
     """Add the columns of allocated time and its uses; the unknown column is dropped first on narrow terminals."""
 
-    def parts(one: Allocated | PromisedWork) -> list[float]:
-        return [one.uses.get(use, 0) for use in PROMISED]
+    def parts(one: Allocated | AllocatedWork) -> list[float]:
+        return [one.uses.get(use, 0) for use in ALLOCATED]
 
     rows.add("allocated", lambda one: hours.of(sum(parts(one))))
-    *titles, unknown = (_SHORT[use] for use in PROMISED)
+    *titles, unknown = (_SHORT[use] for use in ALLOCATED)
     rows.add(titles, lambda one: hours.parts(parts(one))[:-1])
     rows.add(unknown, lambda one: hours.parts(parts(one))[-1], leaves=2)
 
 
-def promised_work(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
+def allocated_work(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
     """Yield a table of allocated time for each requested key: kind of work, served model."""
-    found = report.get(PromisedHours)
+    found = report.get(AllocatedHours)
     for work in () if found is None else found.work_by:
         if not work.rows:
             continue
@@ -335,15 +335,15 @@ def _empty_now(report: Report, style: Style) -> Iterator[Part]:
     rows = placed_rows(report, style, now.empty, MOST_EMPTY * style.times)
     rows.add("owner", lambda one: known(one.owner, style), left=True, shortest=8, is_head=True)
     rows.add("allocation", lambda one: allocation_name(one, style), left=True, shortest=16)
-    rows.add("since", lambda one: at(one.promised_since_ms, report.window), left=True)
+    rows.add("since", lambda one: at(one.allocated_since_ms, report.window), left=True)
     rows.add("no process for", lambda one: at_least(one.in_use_ms, is_lower_bound=one.is_lower_bound))
-    rows.add("until", lambda one: at(one.promised_until_ms, report.window), left=True, leaves=1)
+    rows.add("until", lambda one: at(one.allocated_until_ms, report.window), left=True, leaves=1)
     rows.add("name", lambda one: named(one.job_name, style), left=True, shortest=6, leaves=2)
     yield rows.table()
     yield from more(rows.rest, "allocation", _EVERY)
 
 
-def allocation_name(one: PromisedCard, style: Style, width: int = NAME_WIDTH) -> str:
+def allocation_name(one: AllocatedCard, style: Style, width: int = NAME_WIDTH) -> str:
     """Return an allocation's name: source and id (``slurm 1234``), or a reservation's command (``gua run, 4f0e…``)."""
     command = COMMANDS.get(one.allocation_kind or "") if one.source == GUA else None
     if command is not None:
@@ -374,25 +374,27 @@ WORK_BY: Final = frozenset({BY_KIND, BY_SERVED_MODEL})
 
 
 def _collect(context: ReportContext) -> Finish:
-    rows, sources = context.promises(), context.sources()
+    rows, sources = context.allocations(), context.sources()
     counts = context.rows(RESERVATIONS, only_if=lambda: any(row.source in COUNTED for row in sources()))
-    work = {by: context.rows(PROMISED_WORK, only_if=sources, by=by) for by in context.request.usage_by if by in WORK_BY}
+    work = {
+        by: context.rows(ALLOCATED_WORK, only_if=sources, by=by) for by in context.request.usage_by if by in WORK_BY
+    }
 
-    def finish(headline: Headline, _cards: Sequence[Card]) -> PromisedHours:
+    def finish(headline: Headline, _cards: Sequence[Card]) -> AllocatedHours:
         of_work = {by: answer() for by, answer in work.items()}
         return allocation(rows(), sources_of(sources()), headline, context.prices, counts(), work=of_work)
 
     return finish
 
 
-def _rows(found: PromisedHours, _report: Report) -> Iterator[Cells]:
-    if not found.looked_at:
+def _rows(found: AllocatedHours, _report: Report) -> Iterator[Cells]:
+    if not found.has_source:
         return
     for use in USES:
         gpu_ms = found.uses.get(use, 0)
         row: Cells = {"kind": "use", "use": use, "gpu_hours": gpu_ms / MS_PER_HOUR, "share": share(found.uses, use)}
         yield from with_currencies(row, None if found.costs is None else found.costs[use], ("kind", "use"))
-    for kind, allocated in (("source", found.promised), ("owner", found.owners)):
+    for kind, allocated in (("source", found.allocated), ("owner", found.owners)):
         for one in allocated:
             yield from with_currencies({"kind": kind, **cells(one)}, one.unused_cost, ("kind", "source", "owner"))
     for work in found.work_by:
@@ -407,10 +409,10 @@ _OF_HEALTH = tuple(column for column in columns(ReportedSource) if column != "so
 ALLOCATION_SECTION = Section(
     name="allocation",
     title="Allocation: use of allocated cards",
-    model=PromisedHours,
+    model=AllocatedHours,
     collect=_collect,
     text=_text,
-    json=lambda found: {"looked_at": found.looked_at, **json_of(found)},
+    json=lambda found: {"has_source": found.has_source, **json_of(found)},
     csv=Csv(("kind", *columns(Allocated), *_OF_ALL, *COST_COLUMNS, *_OF_HEALTH, "name"), _rows),
-    has=lambda report: (found := report.get(PromisedHours)) is not None and found.looked_at,
+    has=lambda report: (found := report.get(AllocatedHours)) is not None and found.has_source,
 )

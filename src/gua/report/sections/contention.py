@@ -9,6 +9,7 @@ from typing import Annotated, Any, Final, NamedTuple
 from gua.core.parameters import PRICED, READ
 from gua.core.view import Count, View
 from gua.report.allocation_sources import SourceRow
+from gua.report.allocations import WAITS, WaitsRow
 from gua.report.context import Finish, ReportContext
 from gua.report.costs import OneCost, with_currencies
 from gua.report.kit.amounts import Amounts
@@ -20,7 +21,6 @@ from gua.report.kit.words import NAME_WIDTH
 from gua.report.model import Report
 from gua.report.parts import MOST_CARD_HOURS_AT_ONCE
 from gua.report.prices import PricedTime, Prices
-from gua.report.promises import WAITS, WaitsRow
 from gua.report.section import Csv, Section
 
 
@@ -32,7 +32,7 @@ class Contention:
     observed and known, none was free, and at least one was idle-held, or truly-idle and allocated: avoidable waiting.
     ``busy_ms``: all were active. ``unknown_ms``: no card was known to be free, and some state or allocation was unknown
     or unobserved. ``contended_gpu_ms`` is the idle-held GPU time in ``contended_ms``, ``cost`` its cost;
-    ``contended_promised_gpu_ms`` that of cards truly-idle and allocated. ``share`` is the contended part of all this
+    ``contended_allocated_gpu_ms`` that of cards truly-idle and allocated. ``share`` is the contended part of all this
     time, 0 to 1. Partitioned GPUs are left out.
 
     With a source that reports its queue: ``most_waiting`` is the maximum queue length, ``wait_ms`` the wait of all
@@ -49,7 +49,7 @@ class Contention:
     busy_ms: Hours[int]
     unknown_ms: Hours[int]
     contended_gpu_ms: Hours[float]
-    contended_promised_gpu_ms: Hours[float] = 0
+    contended_allocated_gpu_ms: Hours[float] = 0
     cost: OneCost = None
     most_waiting: int | None = None
     wait_ms: Hours[int | None] = None
@@ -82,7 +82,7 @@ class ContentionRow(NamedTuple):
     busy_ms: Count
     unknown_ms: Count
     contended_us: Count
-    contended_promised_us: Count
+    contended_allocated_us: Count
     contended_priced: tuple[PricedTime, ...]
 
 
@@ -103,7 +103,7 @@ def contention(
             row,
             host=None if row.is_total else row.host,
             contended_gpu_ms=row.contended_us / 1000,
-            contended_promised_gpu_ms=row.contended_promised_us / 1000,
+            contended_allocated_gpu_ms=row.contended_allocated_us / 1000,
             cost=prices.cost(row.contended_us, row.contended_priced),
             **_waited(
                 [each for each in waits if row.is_total or each.host == row.host],
@@ -119,7 +119,7 @@ def contention(
 def _waited(of: Sequence[WaitsRow], unqueued_ms: int) -> dict[str, Any]:
     """Return the wait fields of some hosts; ``most_waiting`` is the largest of a single host.
 
-    ``untold_ms``: time in which gua managed cards of hosts without any stored queue.
+    ``unknown_ms``: time in which gua managed cards of hosts without any stored queue.
     """
     if not of:
         return {"waits_unknown_ms": unqueued_ms} if unqueued_ms else {}
@@ -131,7 +131,7 @@ def _waited(of: Sequence[WaitsRow], unqueued_ms: int) -> dict[str, Any]:
         "waited_held_gpu_ms": sum(row.held_us for row in of) / 1000,
         "waited_others_gpu_ms": sum(row.used_by_others_us for row in of) / 1000,
         "waited_free_gpu_ms": sum(row.free_us for row in of) / 1000,
-        "waits_unknown_ms": sum(row.untold_ms for row in of) + unqueued_ms,
+        "waits_unknown_ms": sum(row.unknown_ms for row in of) + unqueued_ms,
     }
 
 
@@ -142,8 +142,8 @@ def _text(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
     """Yield a row for all cards and one per host, the most contended first."""
     every = [one for one in report[Contentions] if one.host is None]
     hosts = sorted((one for one in report[Contentions] if one.host is not None), key=lambda one: -one.contended_ms)
-    looked_at = report.allocation_sources
-    held = "idle-held or allocated ones" if looked_at else "idle-held ones"
+    has_source = report.allocation_sources
+    held = "idle-held or allocated ones" if has_source else "idle-held ones"
     for one in every or hosts[:1]:
         yield (
             f"No card was free while {held} existed for {percent(one.share)} % of the time "
@@ -168,10 +168,10 @@ def _text(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
         leaves=4,
         note="what the idle-held cards were worth in the contended hours",
     )
-    if looked_at:
+    if has_source:
         rows.add(
             "allocated GPU-h",
-            lambda one: hours.of(one.contended_promised_gpu_ms),
+            lambda one: hours.of(one.contended_allocated_gpu_ms),
             leaves=3,
             note="the same of allocated cards that nothing held",
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from gua.report.allocations import ALLOCATION_NAMES
 from gua.report.context import Finish, ReportContext
 from gua.report.costs import with_currencies
 from gua.report.kit.amounts import WASTED, Amounts
@@ -15,7 +16,6 @@ from gua.report.kit.style import WIDEST, Style
 from gua.report.kit.tables import Heading, Part, more, placed_rows
 from gua.report.kit.words import NAME_WIDTH, card_name, cards_in_words, known
 from gua.report.model import Report
-from gua.report.promises import ALLOCATION_NAMES
 from gua.report.section import Csv, Section
 from gua.report.sections.card_streaks import query_card_streaks
 from gua.report.sections.now_rows import (
@@ -46,27 +46,27 @@ def _text(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
     yield from _holders(found.holders, report, style, hours) if found.holders else ("none",)
     yield Heading("Free cards: nothing holds them")
     yield from _free(found.free, report, style) if found.free else ("none",)
-    yield from filter(None, (promised_to(found, report), also_promised(found)))
-    if found.maybe_promised:
+    yield from filter(None, (allocated_to(found, report), also_allocated(found)))
+    if found.maybe_allocated:
         yield Heading("Nothing holds them, and whether they are allocated is unknown")
-        yield from _free(found.maybe_promised, report, style)
+        yield from _free(found.maybe_allocated, report, style)
 
 
-def also_promised(found: Now) -> str | None:
+def also_allocated(found: Now) -> str | None:
     """Return a sentence on truly-idle cards that are allocated, ``None`` where there are none."""
-    promised = {(one.host, one.gpu) for one in found.allocations if one.card_state == TRULY_IDLE}
-    if not promised:
+    allocated = {(one.host, one.gpu) for one in found.allocations if one.card_state == TRULY_IDLE}
+    if not allocated:
         return None
-    return f"{plural(len(promised), 'other card')} that nothing holds: allocated (section allocation)."
+    return f"{plural(len(allocated), 'other card')} that nothing holds: allocated (section allocation)."
 
 
-def promised_to(found: Now, report: Report) -> str | None:
+def allocated_to(found: Now, report: Report) -> str | None:
     """Return a sentence on the allocation of the free cards, ``None`` if there are none and a source is configured."""
     if not report.allocation_sources:
         return "No allocation source is read: a card that nothing holds may be allocated."
-    unlooked = sum(one.allocation is None for one in found.free)
-    if unlooked:
-        return f"{unlooked:,} of them without an allocation source: they may be allocated."
+    without_source = sum(one.allocation is None for one in found.free)
+    if without_source:
+        return f"{without_source:,} of them without an allocation source: they may be allocated."
     return "They are not allocated." if found.free else None
 
 
@@ -157,8 +157,8 @@ _OF_ALLOCATION = (
     "allocation_id",
     "allocation_kind",
     "job_name",
-    "promised_since",
-    "promised_until",
+    "allocated_since",
+    "allocated_until",
     "use",
 )
 
@@ -166,12 +166,12 @@ _OF_ALLOCATION = (
 def _collect(context: ReportContext) -> Finish:
     since_ms = current_since_ms(context.extents, context.window, context.request.now_ms)
     listed = context.rows_in_parts(HOLDERS, current_since_ms=since_ms)
-    rows, promises = query_card_streaks(context), context.promises()
+    rows, allocations = query_card_streaks(context), context.allocations()
     names = context.rows(ALLOCATION_NAMES, only_if=context.sources())
     return lambda _headline, cards: now_of(
         list(rows()),
         listed(),
-        promises(),
+        allocations(),
         names(),
         cards=cards,
         extents=context.extents,
@@ -185,10 +185,10 @@ def _rows(found: Now, _report: Report) -> Iterator[Cells]:
     for holder in found.holders:
         row = _row("holder", cells(holder))
         yield from with_currencies(row, holder.wasted_cost, ("kind", "host", "gpu", "owner", "program", "pid"))
-    for card in (*found.free, *found.maybe_promised):
+    for card in (*found.free, *found.maybe_allocated):
         yield _row("free card", {"card_state": TRULY_IDLE, **cells(card)})
-    for promised in found.allocations:
-        yield _row("allocation", cells(promised))
+    for allocated in found.allocations:
+        yield _row("allocation", cells(allocated))
 
 
 def _row(kind: str, row: Cells) -> dict[str, Cell]:

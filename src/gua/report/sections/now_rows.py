@@ -10,11 +10,11 @@ from typing import Annotated, Any, ClassVar, Final, NamedTuple
 from gua.core.parameters import PRICED, READ_DAYS
 from gua.core.view import Count, Moment, View
 from gua.core.words import AllocationStatus, Mig, Use
+from gua.report.allocations import AllocationNameRow, AllocationRow
 from gua.report.costs import OneCost
 from gua.report.kit.fields import Hours, Ratio, Seconds, Timestamp, Unit, filled, grouped, of_card
 from gua.report.model import Card, Extent, Placed, Window
 from gua.report.prices import PricedTime, Prices
-from gua.report.promises import AllocationNameRow, PromiseRow
 from gua.report.sections.card_streaks import CardStreaksRow
 from gua.report.states import IDLE_HELD, MS_PER_DAY, MS_PER_HOUR, STATES, TRULY_IDLE
 
@@ -124,11 +124,11 @@ class FreeCard(_NamedCard):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class PromisedCard(_HeldCard):
+class AllocatedCard(_HeldCard):
     """An allocation of a card at its newest tick: owner, source and use.
 
-    ``promised_since_ms`` and ``promised_until_ms`` come from the source (Unix ms). ``use_since_ms`` is the beginning of
-    the current ``use``, ``in_use_ms`` the observed time since then. ``is_lower_bound``: its beginning was not observed.
+    ``allocated_since_ms`` and ``allocated_until_ms`` come from the source (Unix ms). ``use_since_ms`` is the beginning
+    of the current ``use``, ``in_use_ms`` the observed time since then. ``is_lower_bound``: its beginning was not observed.
     """
 
     source: str
@@ -136,8 +136,8 @@ class PromisedCard(_HeldCard):
     owner: str | None
     allocation_kind: str | None
     job_name: str | None
-    promised_since_ms: Timestamp[int | None]
-    promised_until_ms: Timestamp[int | None]
+    allocated_since_ms: Timestamp[int | None]
+    allocated_until_ms: Timestamp[int | None]
     use: str
     use_since_ms: Timestamp[int]
     in_use_ms: Seconds[int]
@@ -164,8 +164,8 @@ class Now:
 
     ``holders`` are ordered by idle-held card, idle time and memory. ``cards`` counts MIG instances and unpartitioned
     GPUs by state at their newest tick, and :data:`SILENT` ones without a tick for three intervals. Only ``by_card``
-    lists silent cards. ``maybe_promised`` are truly-idle cards whose allocation is unknown; ``allocations`` are ordered
-    by card.
+    lists silent cards. ``maybe_allocated`` are truly-idle cards whose allocation is unknown. ``allocations`` are
+    ordered by card.
     """
 
     as_of_ms: Timestamp[int]
@@ -174,11 +174,11 @@ class Now:
     free: tuple[FreeCard, ...]
     others: tuple[OtherHolder, ...] = ()
     by_card: tuple[CardNow, ...] = ()
-    maybe_promised: tuple[FreeCard, ...] = ()
-    allocations: tuple[PromisedCard, ...] = ()
+    maybe_allocated: tuple[FreeCard, ...] = ()
+    allocations: tuple[AllocatedCard, ...] = ()
 
     @property
-    def empty(self) -> tuple[PromisedCard, ...]:
+    def empty(self) -> tuple[AllocatedCard, ...]:
         """Return the empty allocations (no process of the owner or others), the longest first."""
         found = (one for one in self.allocations if one.use == Use.EMPTY)
         return tuple(sorted(found, key=lambda one: (-one.in_use_ms, one.host, one.index or 0, one.gpu)))
@@ -232,7 +232,7 @@ def current_since_ms(extents: Iterable[Extent], window: Window, now_ms: int) -> 
 def now_of(  # noqa: PLR0913 - the rows of six queries
     card_rows: Sequence[CardStreaksRow],
     listed: Iterable[CardProcess],
-    promise_rows: Iterable[PromiseRow] = (),
+    allocation_rows: Iterable[AllocationRow] = (),
     name_rows: Iterable[AllocationNameRow] = (),
     *,
     cards: Sequence[Card],
@@ -272,13 +272,15 @@ def now_of(  # noqa: PLR0913 - the rows of six queries
     )
     # After a source was removed, its last allocations no longer describe the present.
     landed_ms = {key: _landed_since_ms(row) for key, row in newest.items()}
-    present = (part for part in promise_rows if not part.is_total and part.last_ms >= landed_ms.get(of_card(part), inf))
+    present = (
+        part for part in allocation_rows if not part.is_total and part.last_ms >= landed_ms.get(of_card(part), inf)
+    )
     parts = grouped(present, of_card)
     idle = [_free(known[key], row, parts.get(key, ())) for key, row in newest.items() if row.state == TRULY_IDLE]
     idle.sort(key=lambda one: (-one.free_ms, one.host, one.index or 0, one.gpu))
     names = {(name.host, name.gpu, name.source, name.allocation_id): name for name in name_rows}
     allocations = (
-        _promised(known[key], row, part, names.get((*key, part.source, part.allocation_id)))
+        _allocated(known[key], row, part, names.get((*key, part.source, part.allocation_id)))
         for key, row in newest.items()
         for part in parts.get(key, ())
         if part.source
@@ -288,7 +290,7 @@ def now_of(  # noqa: PLR0913 - the rows of six queries
         as_of_ms=as_of_ms,
         holders=tuple(holders),
         free=tuple(one for one in idle if one.allocation in {None, AllocationStatus.UNALLOCATED}),
-        maybe_promised=tuple(one for one in idle if one.allocation == AllocationStatus.UNKNOWN),
+        maybe_allocated=tuple(one for one in idle if one.allocation == AllocationStatus.UNKNOWN),
         allocations=tuple(
             sorted(allocations, key=lambda one: (one.host, one.index or 0, one.gpu, one.source, one.allocation_id))
         ),
@@ -398,7 +400,7 @@ def _unlisted(card: Card, row: CardStreaksRow, prices: Prices) -> Holder:
     )
 
 
-def _status(parts: Sequence[PromiseRow]) -> AllocationStatus | None:
+def _status(parts: Sequence[AllocationRow]) -> AllocationStatus | None:
     """Return the allocation status of a card at its newest tick, ``None`` without an allocation source."""
     if not parts:
         return None
@@ -408,29 +410,29 @@ def _status(parts: Sequence[PromiseRow]) -> AllocationStatus | None:
     return AllocationStatus.UNALLOCATED if is_known else AllocationStatus.UNKNOWN
 
 
-def _promised(card: Card, row: CardStreaksRow, part: PromiseRow, name: AllocationNameRow | None) -> PromisedCard:
+def _allocated(card: Card, row: CardStreaksRow, part: AllocationRow, name: AllocationNameRow | None) -> AllocatedCard:
     return filled(
-        PromisedCard,
+        AllocatedCard,
         part,
         **_held(card, row),
         allocation_kind=name and name.kind,
         job_name=name and name.job_name,
-        promised_since_ms=name and name.since_ms,
-        promised_until_ms=name and name.until_ms,
+        allocated_since_ms=name and name.since_ms,
+        allocated_until_ms=name and name.until_ms,
         is_lower_bound=part.use_since_is_lower_bound,
     )
 
 
-def _free(card: Card, row: CardStreaksRow, parts: Sequence[PromiseRow]) -> FreeCard:
+def _free(card: Card, row: CardStreaksRow, parts: Sequence[AllocationRow]) -> FreeCard:
     """Return a truly-idle card; with an allocation source it is free from the end of its last allocation."""
     begins = [(row.since_ms or 0, row.is_lower_bound)]
     observed_ms = [row.in_state_ms or 0]
     owners: dict[int, str | None] = {}
     for part in parts:
         if part.use == Use.FREE:
-            begins += [(part.use_since_ms, part.use_since_is_lower_bound), (part.promised_until_ms, False)]
+            begins += [(part.use_since_ms, part.use_since_is_lower_bound), (part.allocated_until_ms, False)]
             observed_ms.append(part.in_use_ms)
-            owners[part.promised_until_ms] = part.promised_to
+            owners[part.allocated_until_ms] = part.allocated_to
     since_ms = max(begin_ms for begin_ms, _ in begins)
     observed_ms.append(max(row.as_of_ms - since_ms, 0))  # a later query may include a newer tick
     return filled(

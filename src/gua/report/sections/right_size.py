@@ -145,7 +145,7 @@ class ProgramOnCard(OfCard):
     """The resources that one owner's program, or one Slurm job of it, took of a card, over all its processes there.
 
     ``is_instance``: the card is a MIG instance. Memory and utilization are sampled at ticks only. ``peak_bytes`` is the
-    maximum, ``p95_bytes`` the 95th percentile by time, both of the ticks with known memory. ``untold_gpu_ms`` is the
+    maximum, ``p95_bytes`` the 95th percentile by time, both of the ticks with known memory. ``unknown_gpu_ms`` is the
     approximate GPU time of the other ticks. ``usable_bytes`` is the card's memory without the driver's reserve;
     ``None`` for partitioned GPUs and for memory shared with the host. Utilization is that of the busiest process.
     ``p95_sm_utilization`` is the card's SM activity, by any process, of ticks with counters. ``fits_half``,
@@ -158,7 +158,7 @@ class ProgramOnCard(OfCard):
     program: str | None
     job: str | None
     gpu_ms: Hours[float]
-    untold_gpu_ms: Hours[float]
+    unknown_gpu_ms: Hours[float]
     cost: OneCost
     peak_bytes: int | None
     p95_bytes: int | None
@@ -307,7 +307,7 @@ def _workload(row: RightSizeRow, card: CardSize, models: Mapping[str, ModelSize]
         ProgramOnCard,
         row,
         card,
-        untold_gpu_ms=row.gpu_us / 1000 * row.unknown_ms / row.held_ms if row.held_ms else 0.0,
+        unknown_gpu_ms=row.gpu_us / 1000 * row.unknown_ms / row.held_ms if row.held_ms else 0.0,
         cost=prices.cost(row.gpu_us, row.priced),
         peak_utilization=_ratio(row.peak_utilization),
         p95_utilization=_ratio(row.p95_utilization),

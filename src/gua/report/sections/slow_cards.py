@@ -20,7 +20,7 @@ from gua.report.section import Csv, Section
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SlowCard(OfCard):
-    """A card's observed time, and the part for which the driver reported throttle reasons (``told_ms``).
+    """A card's observed time, and the part for which the driver reported throttle reasons (``known_ms``).
 
     ``heat_ms``, ``power_cap_ms`` and ``hardware_ms`` are the times of ticks with that reason when the card was read;
     they may overlap. ``slowed_ms`` is heat or hardware. Error counts are lower bounds, ``None`` where not reported.
@@ -28,7 +28,7 @@ class SlowCard(OfCard):
     """
 
     observed_ms: Hours[int]
-    told_ms: Hours[int]
+    known_ms: Hours[int]
     heat_ms: Hours[int]
     power_cap_ms: Hours[int]
     hardware_ms: Hours[int]
@@ -60,7 +60,7 @@ class SlowCardRow(NamedTuple):
     gpu_index: Count | None
     model: str | None
     observed_ms: Count
-    told_ms: Count
+    known_ms: Count
     heat_ms: Count
     power_cap_ms: Count
     hardware_ms: Count
@@ -87,11 +87,11 @@ def _order(card: SlowCard) -> tuple[object, ...]:
 def _text(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
     """Yield the cards with a reported slowdown or error, the most slowed first."""
     found = report[SlowCards].cards
-    told_ms = sum(card.told_ms for card in found)
-    if not told_ms and not any(card.is_noteworthy for card in found):
+    known_ms = sum(card.known_ms for card in found)
+    if not known_ms and not any(card.is_noteworthy for card in found):
         yield "Unknown: no tick has reasons for reduced clocks, or errors."
         return
-    share = told_ms / max(sum(card.observed_ms for card in found), 1)
+    share = known_ms / max(sum(card.observed_ms for card in found), 1)
     yield (
         "Hours in which clocks were held down when the card was read, which may overlap; a power cap is usual under "
         f"full load. Known for {percent(share)} % of the cards' hours. Errors are read once a minute: lower bounds, "
@@ -102,11 +102,11 @@ def _text(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
         yield "No card reported any of these."
         return
     rows = card_rows(report, style, shown)
-    rows.add("hours known", lambda card: hours.of(card.told_ms), leaves=3)
+    rows.add("hours known", lambda card: hours.of(card.known_ms), leaves=3)
     rows.add(
         ("heat", "hardware", "power cap"),
         lambda card: [
-            hours.of(ms) if card.told_ms else NONE for ms in (card.heat_ms, card.hardware_ms, card.power_cap_ms)
+            hours.of(ms) if card.known_ms else NONE for ms in (card.heat_ms, card.hardware_ms, card.power_cap_ms)
         ],
     )
     rows.add("XID events", _xid_events)

@@ -52,11 +52,11 @@ class MeanActivity:
     """The mean of one performance metric over active time with counters.
 
     ``metric`` is sm (busy multiprocessors), occupancy, tensor or memory_bandwidth. ``mean`` (0 to 1) is over
-    ``told_gpu_ms``, the GPU time with counters; ``low_gpu_ms`` is the part of it below 10 %.
+    ``known_gpu_ms``, the GPU time with counters; ``low_gpu_ms`` is the part of it below 10 %.
     """
 
     metric: str
-    told_gpu_ms: Hours[float]
+    known_gpu_ms: Hours[float]
     mean: Ratio[float]
     low_gpu_ms: Hours[float]
 
@@ -191,7 +191,7 @@ class ActivityRow(NamedTuple):
     gpu_index: Count | None
     model: str | None
     metric: Count
-    told_us: Count
+    known_us: Count
     weighted: Count
     low_us: Count
 
@@ -237,8 +237,8 @@ def means_of(rows: Iterable[ActivityRow]) -> tuple[MeanActivity, ...]:
     return tuple(
         MeanActivity(
             metric=name,
-            told_gpu_ms=sum(row.told_us for row in found[number]) / 1000,
-            mean=_mean(sum(row.weighted for row in found[number]), sum(row.told_us for row in found[number])),
+            known_gpu_ms=sum(row.known_us for row in found[number]) / 1000,
+            mean=_mean(sum(row.weighted for row in found[number]), sum(row.known_us for row in found[number])),
             low_gpu_ms=sum(row.low_us for row in found[number]) / 1000,
         )
         for number, name in enumerate(METRICS, start=1)
@@ -283,8 +283,8 @@ def runs_of(rows: Iterable[BusyWithFewSmsRow]) -> tuple[BusyWithFewSms, ...]:
     return tuple(sorted(found, key=lambda one: (-one.observed_ms, one.host, one.gpu, one.since_ms)))
 
 
-def _mean(weighted: int, told_us: int) -> float:
-    return weighted / (told_us * ACTIVITY_SCALE)
+def _mean(weighted: int, known_us: int) -> float:
+    return weighted / (known_us * ACTIVITY_SCALE)
 
 
 _KWH_DECIMALS: Final = 2
@@ -386,7 +386,7 @@ def _activity(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]
     )
     rows = Rows(found.activity)
     rows.add("", lambda one: _WORDS[one.metric], left=True)
-    rows.add("hours known", lambda one: hours.of(one.told_gpu_ms))
+    rows.add("hours known", lambda one: hours.of(one.known_gpu_ms))
     rows.add("mean %", lambda one: percent(one.mean))
     rows.add("below 10 %", lambda one: hours.of(one.low_gpu_ms))
     yield rows.table()
@@ -410,7 +410,7 @@ def _activity_of_cards(report: Report, style: Style, hours: HourFormat) -> Itera
 
     shown = sorted((card for card in report[Usefulness].cards if card.activity), key=lambda card: -(few_sms(card) or 0))
     rows = card_rows(report, style, shown)
-    rows.add("hours known", lambda card: hours.of(max(one.told_gpu_ms for one in card.activity)))
+    rows.add("hours known", lambda card: hours.of(max(one.known_gpu_ms for one in card.activity)))
     sms, occupancy, tensor, bandwidth = METRICS
     rows.add("SMs %", lambda card: mean(card, sms))
     rows.add("occupancy %", lambda card: mean(card, occupancy), leaves=1)
@@ -433,9 +433,9 @@ def _activity_of_owners(found: Usefulness, style: Style, hours: HourFormat) -> I
     rows.add("tensor %", lambda one: percent(one.tensor))
     rows.add("few SMs", lambda one: hours.of(one.low_gpu_ms))
     yield rows.table()
-    told_ms = sum(one.gpu_ms for one in found.owners)
+    known_ms = sum(one.gpu_ms for one in found.owners)
     several = f", {plural(rows.rest, 'more program')} in --json" if rows.rest else ""
-    yield f"Read from ticks: {hours.of(told_ms)} hours{several}. On a shared card each has what the card does."
+    yield f"Read from ticks: {hours.of(known_ms)} hours{several}. On a shared card each has what the card does."
 
 
 def _busy_with_few_sms(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:

@@ -56,7 +56,7 @@ def _source(source: Mapping[str, Any], style: Style) -> str:
     return f"{name} failed for {span(number_in(source.get('seconds')))}: {reason}"
 
 
-def promise_in_words(card: Mapping[str, Any], style: Style, width: int) -> str:
+def allocation_in_words(card: Mapping[str, Any], style: Style, width: int) -> str:
     """Return a card's allocations and their use within ``width`` columns; empty if allocation is off.
 
     For an unallocated card: how long it is free if that is shorter than its idle time, or that it is in use.
@@ -90,7 +90,7 @@ def _fitting(allocations: Sequence[Mapping[str, Any]], total: float | None, styl
     count = max(int(total or 0), len(ordered))
     if not ordered:
         return "allocated, and just released" if not count else f"allocated {plural(count, 'time')}"
-    long, short, shortest = ([_promise(each, style, words=words) for each in ordered] for words in (3, 2, 1))
+    long, short, shortest = ([_allocation(each, style, words=words) for each in ordered] for words in (3, 2, 1))
     for parts in (long, *(short[:shown] for shown in range(len(short), 0, -1)), shortest[:1]):
         more = f" and {count - len(parts)} more" if count > len(parts) else ""
         line = f"allocated to {'; '.join(parts)}{more}"
@@ -105,7 +105,7 @@ def rank(allocation: Mapping[str, Any]) -> int:
     return WORST_FIRST.index(used) if isinstance(used, str) and used in WORST_FIRST else len(WORST_FIRST)
 
 
-def _promise(allocation: Mapping[str, Any], style: Style, *, words: int) -> str:
+def _allocation(allocation: Mapping[str, Any], style: Style, *, words: int) -> str:
     """Return an allocation with source, job and end (``words`` 3), with source and end (2), or owner alone (1)."""
     source, identity, job = (text_in(allocation.get(name)) for name in ("source", "id", "job_name"))
     owner = owner_of(allocation)

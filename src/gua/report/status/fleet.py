@@ -60,7 +60,7 @@ class CurrentRow(NamedTuple):
     unknown_cards: Count
     allocated_cards: Count
     empty_cards: Count
-    looked_at_cards: Count
+    source_cards: Count
 
 
 INVENTORY: Final = View("host_status", InventoryRow)
@@ -100,7 +100,7 @@ def _host(row: InventoryRow, current: CurrentRow | None, sources: Sequence[Repor
     counted = allocation = None
     if current is not None and not row.is_silent:
         counted = {state: getattr(current, f"{state.replace('-', '_')}_cards") for state in STATES}
-        if current.looked_at_cards:
+        if current.source_cards:
             allocation = {
                 "allocated_cards": current.allocated_cards,
                 "empty_cards": current.empty_cards,

@@ -16,7 +16,7 @@ from gua.report.kit.figures import NONE, percent, plural, ranges
 from gua.report.kit.style import Style
 from gua.report.kit.tables import Table, TableColumn, columns, shown_width
 from gua.report.kit.words import LEFT_OVER
-from gua.report.status.allocation import cards_now, lasting, promise_in_words, sources_in_words, span
+from gua.report.status.allocation import allocation_in_words, cards_now, lasting, sources_in_words, span
 
 _NAME_WIDTH: Final = 24
 _LONGEST_MODEL: Final = 40
@@ -194,8 +194,8 @@ def _cards(cards: Sequence[Mapping[str, Any]], style: Style) -> Iterator[str]:
         holders = _Holders(card, style).fitting(style.width - (used if is_beside else len(below)))
         blank = " " * (used - shown_width(line))
         yield f"{line}{blank}{holders}".rstrip() if is_beside else line
-        promise = promise_in_words(card, style, style.width - len(below))
-        yield from (below + text for text in ("" if is_beside else holders, promise) if text)
+        allocation = allocation_in_words(card, style, style.width - len(below))
+        yield from (below + text for text in ("" if is_beside else holders, allocation) if text)
 
 
 def _alike(cards: Sequence[Mapping[str, Any]], style: Style) -> list[list[Mapping[str, Any]]]:
@@ -203,7 +203,7 @@ def _alike(cards: Sequence[Mapping[str, Any]], style: Style) -> list[list[Mappin
     found: dict[Hashable, list[Mapping[str, Any]]] = {}
     for place, card in enumerate(cards):
         whole = card.get("index") in range(_MOST_CARDS) and card.get("mig") not in {Mig.INSTANCE, Mig.PARENT}
-        words = (_Holders(card, style).fitting(style.width), promise_in_words(card, style, style.width))
+        words = (_Holders(card, style).fitting(style.width), allocation_in_words(card, style, style.width))
         found.setdefault((*_figures(card, style)[1:], *words) if whole else place, []).append(card)
     return list(found.values())
 

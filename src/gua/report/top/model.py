@@ -131,7 +131,7 @@ class Snapshot:
         return {state: found[state] for state in ALL_STATES}
 
     @property
-    def promised(self) -> tuple[int, int] | None:
+    def allocated(self) -> tuple[int, int] | None:
         """Return the number of allocated cards, and of empty ones among them; ``None`` where allocation is off."""
         known = [card for card in self.cards if card.mig != Mig.PARENT and card.state != UNOBSERVED]
         if all(card.allocation is None for card in known):
@@ -295,8 +295,8 @@ def _worst(card: TopCard) -> Any:  # noqa: ANN401 - a key to sort by
 
 
 def _card_has(card: TopCard, text: str) -> bool:
-    promises = (word for each in card.allocations for word in (each.owner, each.id, each.job_name, each.use))
-    return _has(text, (card.host, card.gpu, card.name, card.state, card.reason, card.allocation, *promises))
+    allocations = (word for each in card.allocations for word in (each.owner, each.id, each.job_name, each.use))
+    return _has(text, (card.host, card.gpu, card.name, card.state, card.reason, card.allocation, *allocations))
 
 
 def _holder_has(one: TopHolder, text: str) -> bool:

@@ -172,8 +172,8 @@ def snapshot_of_store(reader: ViewReader, *, where: str, hosts: Sequence[str] = 
     cards, holders = ask(reader, TOP_CARDS, parameters), ask(reader, TOP_HOLDERS, parameters)
     found = cards()
     now_ms = found[0].now_ms if found else 0
-    looked_at = any(row.allocation is not None for row in found)
-    promises = grouped(ask(reader, CURRENT_ALLOCATIONS, parameters)() if looked_at else (), of_card)
+    has_source = any(row.allocation is not None for row in found)
+    allocations = grouped(ask(reader, CURRENT_ALLOCATIONS, parameters)() if has_source else (), of_card)
     known = {row.host for row in found}
     if not found or set(hosts) - known:
         choose_extents(EXTENT.rows(reader, {"hosts": []}), hosts)
@@ -182,12 +182,12 @@ def snapshot_of_store(reader: ViewReader, *, where: str, hosts: Sequence[str] = 
         where=where,
         taken_ms=now_ms,
         cards=tuple(
-            replace(card, allocations=tuple(_current(promises.get((card.host, card.gpu), ())))) for card in found
+            replace(card, allocations=tuple(_current(allocations.get((card.host, card.gpu), ())))) for card in found
         ),
         holders=tuple(holders()),
         conditions=tuple(
             f"allocations by {one.source} on {one.host} cannot be read: {one.reason or '?'}"
-            for one in (newest_sources(reader, now_ms, hosts) if looked_at else ())
+            for one in (newest_sources(reader, now_ms, hosts) if has_source else ())
             if not one.ok
         ),
     )

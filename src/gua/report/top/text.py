@@ -57,7 +57,7 @@ _SHORTEST_CARD: Final = 8
 _SHORTEST_WHO: Final = 11
 _SHORTEST_NAME: Final = 12
 _SHORT_ID: Final = 12
-_NOT_PROMISED: Final[Mapping[str, str]] = {
+_NOT_ALLOCATED: Final[Mapping[str, str]] = {
     AllocationStatus.UNALLOCATED: "nobody",
     AllocationStatus.UNKNOWN: "unknown",
 }
@@ -128,9 +128,9 @@ def _head(snapshot: Snapshot, style: Style) -> Iterator[str]:
     states = snapshot.states
     counts = ", ".join(f"{count:,} {state}" for state, count in states.items() if count)
     every = cards_in_words(card.mig for card in cards)
-    promised = snapshot.promised
-    if promised is not None:
-        counts += f"; {promised[0]:,} allocated, {promised[1] or 'none'} of them empty"
+    allocated = snapshot.allocated
+    if allocated is not None:
+        counts += f"; {allocated[0]:,} allocated, {allocated[1] or 'none'} of them empty"
     for line in style.wrap(f"{every} of {of}: {counts or 'no MIG instance'}", indent=0, hanging=2):
         coloured = line
         for state in ALL_STATES:
@@ -172,7 +172,7 @@ def _foot(view: TopView, style: Style) -> str:
 
 def render_top_json(snapshot: Snapshot, cards: Iterable[TopCard], holders: Iterable[TopHolder]) -> str:
     """Return cards and holders as JSON: seconds, bytes, ratios, watts; unknown is null, times RFC 3339 UTC."""
-    promised = snapshot.promised
+    allocated = snapshot.allocated
     document = {
         "schema": SCHEMA,
         "source": snapshot.source,
@@ -180,7 +180,7 @@ def render_top_json(snapshot: Snapshot, cards: Iterable[TopCard], holders: Itera
         "time": to_rfc3339(snapshot.taken_ms),
         "conditions": list(snapshot.conditions),
         "states": dict(snapshot.states),
-        "promised": None if promised is None else {"allocated_cards": promised[0], "empty_cards": promised[1]},
+        "allocated": None if allocated is None else {"allocated_cards": allocated[0], "empty_cards": allocated[1]},
         "cards": [
             {
                 **_json(card, "interval_ms", "now_ms"),
@@ -222,8 +222,8 @@ def _card_table(cards: Sequence[TopCard], style: Style, *, several: bool) -> Tab
     rows.add(place, lambda card: _place(card, style, several=several), left=True, shortest=_SHORTEST_CARD)
     rows.add("state", lambda card: painted(card.state, card.state, style), left=True)
     rows.add("for", lambda card: _length(card.state_ms, style, at_least=card.state_is_lower_bound))
-    if any(_promise(card, style) for card in cards):
-        rows.add("allocated to", lambda card: _promise(card, style), left=True, shortest=20, leaves=3)
+    if any(_allocation(card, style) for card in cards):
+        rows.add("allocated to", lambda card: _allocation(card, style), left=True, shortest=20, leaves=3)
     if any(map(_until, cards)):
         rows.add("until", _until, left=True, leaves=5)
     rows.add("name", lambda card: _name(card, style), left=True, shortest=14, leaves=4)
@@ -262,7 +262,7 @@ def _note(card: TopCard) -> str:
     return _REASONS.get(card.reason or "", "") if _is_now(card) else f"was {card.last_state}"
 
 
-def _promise(card: TopCard, style: Style) -> str:
+def _allocation(card: TopCard, style: Style) -> str:
     """Return a card's worst allocation with its use, as in ``ana: empty 1h 5m``, and the number of others.
 
     For a free card that was idle before it became unallocated: ``nobody 2m``.
@@ -270,7 +270,7 @@ def _promise(card: TopCard, style: Style) -> str:
     if card.state == UNOBSERVED or card.allocation is None:
         return ""
     if not card.allocations:
-        nobody = _NOT_PROMISED.get(card.allocation, "")
+        nobody = _NOT_ALLOCATED.get(card.allocation, "")
         if card.free_ms is None or card.state_ms is None or card.free_ms >= card.state_ms:
             return nobody
         return f"nobody {_length(card.free_ms, style, at_least=card.free_is_lower_bound)}"

@@ -19,7 +19,7 @@ from gua.report.kit.words import NAME_WIDTH, NOT_KNOWN, index, known
 from gua.report.model import Card, Report
 from gua.report.sections.allocation import allocation_name, use_units
 from gua.report.sections.headline import state_units
-from gua.report.sections.now_rows import FreeCard, PromisedCard
+from gua.report.sections.now_rows import AllocatedCard, FreeCard
 from gua.report.states import IDLE_HELD
 
 _ID_WIDTH: Final = 13
@@ -238,7 +238,7 @@ def unowned(report: Report, found: Unowned, wasted: str, where: Places, style: S
 
 
 MOST_FREE: Final = 4
-MOST_PROMISED: Final = 2
+MOST_ALLOCATED: Final = 2
 _NAME_WIDTH: Final = 14
 NOT_LOOKED_AT: Final = "No allocation source is read: it may be allocated."
 
@@ -253,11 +253,11 @@ def free(report: Report, answers: Answers, style: Style, *, brief: bool = False)
     where = places(report, style)
     first, *others = sentences_of_free(report, answers, where, style)
     if brief:  # only the number of idle cards that are not, or may not be, free
-        promised, maybe = len(_by_card(answers.promised)), len(answers.maybe_promised)
-        is_promised = (
-            f"{promised:,} that nothing holds {'is' if promised == 1 else 'are'} allocated" if promised else ""
+        allocated, maybe = len(_by_card(answers.allocated)), len(answers.maybe_allocated)
+        is_allocated = (
+            f"{allocated:,} that nothing holds {'is' if allocated == 1 else 'are'} allocated" if allocated else ""
         )
-        parts = list(filter(None, (is_promised, f"of {maybe:,} that is not known" if maybe else "")))
+        parts = list(filter(None, (is_allocated, f"of {maybe:,} that is not known" if maybe else "")))
         others = [f"{', '.join(parts).capitalize()}."] if parts else []
     yield from style.wrap(" ".join([first, *others]), indent=0)
 
@@ -272,24 +272,24 @@ def sentences_of_free(report: Report, answers: Answers, where: Places, style: St
             f"{before(one, style)}"
             for one in answers.free[:MOST_FREE]
         ]
-        yield f"Free {when(report)}: {_listed(shown, len(answers.free))}. {promised_to(answers.free)}"
-    if answers.promised:
-        cards = _by_card(answers.promised)
-        most = MOST_PROMISED if len(report.hosts) == 1 else 1  # labels with host names are longer
-        promised = [_promised(report, of_card, where, style) for of_card in cards[:most]]
-        yield f"Not free: {_listed(promised, len(cards), '; ')}."
-    if answers.maybe_promised:
-        names = [where(one.host, one.gpu) for one in answers.maybe_promised[:MOST_FREE]]
-        yield f"Unknown whether allocated: {_listed(names, len(answers.maybe_promised))}."
+        yield f"Free {when(report)}: {_listed(shown, len(answers.free))}. {allocated_to(answers.free)}"
+    if answers.allocated:
+        cards = _by_card(answers.allocated)
+        most = MOST_ALLOCATED if len(report.hosts) == 1 else 1  # labels with host names are longer
+        allocated = [_allocated(report, of_card, where, style) for of_card in cards[:most]]
+        yield f"Not free: {_listed(allocated, len(cards), '; ')}."
+    if answers.maybe_allocated:
+        names = [where(one.host, one.gpu) for one in answers.maybe_allocated[:MOST_FREE]]
+        yield f"Unknown whether allocated: {_listed(names, len(answers.maybe_allocated))}."
 
 
-def promised_to(cards: Sequence[FreeCard]) -> str:
+def allocated_to(cards: Sequence[FreeCard]) -> str:
     """Return whether the free cards are known to be unallocated, as far as allocation was read."""
-    unlooked = sum(one.allocation is None for one in cards)
-    if unlooked == len(cards):
+    without_source = sum(one.allocation is None for one in cards)
+    if without_source == len(cards):
         return NOT_LOOKED_AT
-    if unlooked:
-        return f"{unlooked:,} of them without an allocation source; the others are not allocated."
+    if without_source:
+        return f"{without_source:,} of them without an allocation source; the others are not allocated."
     return "It is not allocated." if len(cards) == 1 else "They are not allocated."
 
 
@@ -299,14 +299,14 @@ def _listed(shown: Iterable[str], total: int, between: str = ", ") -> str:
     return between.join(every) + (f"{between.rstrip(', ')} and {rest:,} more" if rest else "")
 
 
-def _by_card(promised: Sequence[PromisedCard]) -> list[list[PromisedCard]]:
+def _by_card(allocated: Sequence[AllocatedCard]) -> list[list[AllocatedCard]]:
     """Return the allocations grouped by card: cards with an empty allocation first, the longest first."""
 
-    def order(of_card: Sequence[PromisedCard]) -> tuple[bool, int]:
+    def order(of_card: Sequence[AllocatedCard]) -> tuple[bool, int]:
         empty = [one.in_use_ms for one in of_card if one.use == Use.EMPTY]
         return (not empty, -max(empty, default=0))
 
-    return sorted(grouped(promised, of_card).values(), key=order)
+    return sorted(grouped(allocated, of_card).values(), key=order)
 
 
 def before(card: FreeCard, style: Style) -> str:
@@ -315,7 +315,7 @@ def before(card: FreeCard, style: Style) -> str:
     return "" if owner is None else f" (before that allocated to {style.name(owner, _NAME_WIDTH)})"
 
 
-def _promised(report: Report, of_card: Sequence[PromisedCard], where: Places, style: Style) -> str:
+def _allocated(report: Report, of_card: Sequence[AllocatedCard], where: Places, style: Style) -> str:
     """Return a card with its allocation, owner, and since when it is empty, as text."""
     first, rest = of_card[0], len(of_card) - 1
     owner = NOT_KNOWN if first.owner is None else style.name(first.owner, _NAME_WIDTH)

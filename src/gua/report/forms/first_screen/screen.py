@@ -33,7 +33,7 @@ from gua.report.kit.style import Style
 from gua.report.kit.tables import draw, shown_width
 from gua.report.model import Card, IdleSeconds, Report
 from gua.report.section_list import section_named
-from gua.report.sections.allocation import promised_work, use_share, use_units
+from gua.report.sections.allocation import allocated_work, use_share, use_units
 from gua.report.sections.groups import Groupings
 from gua.report.sections.headline import state_hours
 from gua.report.sections.money import price_command
@@ -346,7 +346,7 @@ def _requested(report: Report, style: Style, hours: HourFormat) -> Iterator[Iter
         yield section_lines("  ", section_named("groups"), replace(report, models=models), style, hours)
     if (usage := report.get(Usage)) and usage.usage_by:
         yield chain.from_iterable(draw(part, style) for part in usage_by(report, style, hours))
-    if work := [*promised_work(report, style, hours)]:
+    if work := [*allocated_work(report, style, hours)]:
         yield chain.from_iterable(draw(part, style) for part in work)
     for mark, section in numbered(report, without=SECTIONS):
         yield section_lines(mark, section, report, style, hours)

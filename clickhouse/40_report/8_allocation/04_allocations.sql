@@ -3,8 +3,8 @@
 -- execution. Totals sum to the observed time with an allocation source, to the microsecond. is_shared: others were there besides the
 -- owner. Parts: use_since_ms is the start of the use, and in_use_ms its observed time. An unknown tick, or a gap up to twice the longer
 -- tick beside it, does not end a use. An allocation that ended within the tick, or begins in it after the window, is not listed. For an
--- unallocated part, promised_until_ms is the end of the card's last allocation in the window (0: none), and promised_to its owner.
-CREATE OR REPLACE VIEW gua_report.promises $ON_CLUSTER
+-- unallocated part, allocated_until_ms is the end of the card's last allocation in the window (0: none), and allocated_to its owner.
+CREATE OR REPLACE VIEW gua_report.allocations $ON_CLUSTER
 $DEFINER
 AS
 WITH
@@ -75,8 +75,8 @@ FROM
         toInt64(0) AS use_since_ms,
         toUInt64(0) AS in_use_ms,
         false AS use_since_is_lower_bound,
-        toInt64(0) AS promised_until_ms,
-        CAST(NULL, 'Nullable(String)') AS promised_to
+        toInt64(0) AS allocated_until_ms,
+        CAST(NULL, 'Nullable(String)') AS allocated_to
     FROM parts
     LEFT JOIN ${PRICED_CARDS} AS priced
         ON priced.card_host = parts.host AND priced.card_gpu = parts.gpu
@@ -105,8 +105,8 @@ FROM
         toBool(
             use_since_ms - argMinIf(known_until_ms, start_ms, is_current) > 2 * toInt64(argMinIf(first_span_ms, start_ms, is_current))
         ) AS use_since_is_lower_bound,
-        if(streaks.source = '', any(card_allocated_until_ms), toInt64(0)) AS promised_until_ms,
-        if(streaks.source = '', any(card_last_owner).1, NULL) AS promised_to
+        if(streaks.source = '', any(card_allocated_until_ms), toInt64(0)) AS allocated_until_ms,
+        if(streaks.source = '', any(card_last_owner).1, NULL) AS allocated_to
     FROM
     (
         SELECT
@@ -124,7 +124,7 @@ FROM
 )
 ;
 -- One row is one allocation of a card with its kind, job name and time, from ticks in the last hours of the window. A join in
--- gua_report.promises would take longer. A tick that begins after the window may give a name but no end.
+-- gua_report.allocations would take longer. A tick that begins after the window may give a name but no end.
 CREATE OR REPLACE VIEW gua_report.allocation_names $ON_CLUSTER
 $DEFINER
 AS

@@ -1,4 +1,4 @@
-"""An account of the simulated week by its script: who was promised which card, and what became of it.
+"""An account of the simulated week by its script: who was allocated which card, and what became of it.
 
 It knows the script and who is on a card, and shares nothing with gua.core.allocation; ``told`` is what ticks say.
 """
@@ -21,7 +21,7 @@ MONDAY_MS = 1_774_224_000_000  # 2026-03-23 00:00 UTC
 WEEK_MS = 7 * DAY_MS
 DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 
-# Who was promised which of the ten card readings of a tick (4 to 6 are the partitioned GPU: its unallocated slices and
+# Who was allocated which of the ten card readings of a tick (4 to 6 are the partitioned GPU: its unallocated slices and
 # its two instances), from when to when. A week that ends before it begins runs into the next one.
 SCRIPT = (
     ("bo", (1, 8), "Mon 10:18", "Wed 06:40"),
@@ -56,7 +56,7 @@ def stretches(first: str, last: str) -> Iterator[tuple[int, int]]:
         yield monday_ms + begin, monday_ms + (end if end > begin else end + WEEK_MS)
 
 
-PROMISED = [(owner, places, *span) for owner, places, *ends in SCRIPT for span in stretches(*ends)]
+ALLOCATED = [(owner, places, *span) for owner, places, *ends in SCRIPT for span in stretches(*ends)]
 SILENT = list(stretches(*SLURM_SILENT))
 
 
@@ -93,7 +93,7 @@ def account(ticks: Sequence[Tick]) -> Counter[tuple[str, str]]:
         for place, card in enumerate(tick.cards):
             state, present = state_of(card), there(card)
             start_ms = tick.ts_ms - card.duration_ms
-            mine = [each for each in PROMISED if place in each[1] and not (silent and each[0] != "svc-llm")]
+            mine = [each for each in ALLOCATED if place in each[1] and not (silent and each[0] != "svc-llm")]
             bounds = {start_ms, tick.ts_ms}
             bounds |= {ms for *_, since, until in mine for ms in (since, until) if start_ms < ms < tick.ts_ms}
             weight = card.gpu_time_ms / card.duration_ms
@@ -103,7 +103,7 @@ def account(ticks: Sequence[Tick]) -> Counter[tuple[str, str]]:
                 if not now:
                     nobodys = "free" if state is State.TRULY_IDLE else "unallocated-use"
                     found["-", "unknown" if silent or state is State.UNKNOWN else nobodys] += gpu_ms  # type: ignore[assignment]
-                # Nobody looked at a card between a promise's end and the tick: who was there is from the tick before.
+                # Nobody looked at a card between an allocation's end and the tick: see the tick before.
                 for owner, *_, end_ms in now:
                     looked_ms = tick.ts_ms if end_ms >= tick.ts_ms else start_ms
                     seen = present if looked_ms == tick.ts_ms else before.get(card.uuid)

@@ -1,4 +1,4 @@
-"""Promises of a host's cards in which everything happens that is hard to add up, the same for the same seed."""
+"""Allocations of a host's cards in which everything happens that is hard to add up, the same for the same seed."""
 
 from __future__ import annotations
 
@@ -61,21 +61,23 @@ class _Scheduler:
         )
 
 
-def promised_card(promises: AllocationMatcher, card: CardReading, look: AllocationLook, *, ts_ms: int) -> CardReading:
+def allocated_card(
+    allocations: AllocationMatcher, card: CardReading, look: AllocationLook, *, ts_ms: int
+) -> CardReading:
     """Return the card with its allocations in the tick that ends at ``ts_ms``, as an agent makes it."""
     tick = CardTick(*(getattr(card, name) for name in CardTick._fields))
-    promise = promises.match(tick, look, ts_ms=ts_ms)
-    return replace(card, processes=promises.labelled(tick), **promise._asdict())
+    allocation = allocations.match(tick, look, ts_ms=ts_ms)
+    return replace(card, processes=allocations.labelled(tick), **allocation._asdict())
 
 
-def promised(ticks: Iterable[Tick], *, seed: int, unlooked: int = 0) -> Iterator[Tick]:
-    """Yield the ticks with their cards' allocations, as an agent makes them; without them the first ``unlooked``."""
-    scheduler = _Scheduler(Random(f"promises {seed}"))  # noqa: S311 - a simulation, no secret
-    promises = AllocationMatcher()
+def allocated(ticks: Iterable[Tick], *, seed: int, without_source: int = 0) -> Iterator[Tick]:
+    """Yield the ticks with their cards' allocations, as an agent makes them; the first ``without_source`` without."""
+    scheduler = _Scheduler(Random(f"allocations {seed}"))  # noqa: S311 - a simulation, no secret
+    allocations = AllocationMatcher()
     before_ms: int | None = None
     waits = Random(f"waits {seed}")  # noqa: S311 - as above
     for number, tick in enumerate(ticks):
-        if number < unlooked:
+        if number < without_source:
             yield tick
             continue
         since_ms = max(before_ms or 0, tick.ts_ms - max(card.duration_ms for card in tick.cards))
@@ -84,7 +86,7 @@ def promised(ticks: Iterable[Tick], *, seed: int, unlooked: int = 0) -> Iterator
         longest_ms = max(card.duration_ms for card in tick.cards)
         yield replace(
             tick,
-            cards=tuple(promised_card(promises, card, look, ts_ms=tick.ts_ms) for card in tick.cards),
+            cards=tuple(allocated_card(allocations, card, look, ts_ms=tick.ts_ms) for card in tick.cards),
             allocation_sources=tuple(
                 AllocationSourceReading(
                     source=one.source,

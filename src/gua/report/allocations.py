@@ -13,12 +13,12 @@ COUNTED: Final = frozenset(("gua", "canhazgpu"))
 TICKS_DELETED: Final = ""
 
 
-class PromiseRow(NamedTuple):
+class AllocationRow(NamedTuple):
     """Total GPU time [us] of an owner, source (``""``: unallocated or unknown), use and price.
 
     Or (not ``is_total``) a part of a card's newest tick: its allocation and use, since when (Unix ms). ``is_shared``:
-    processes of other users ran besides the owner's. For unallocated parts ``promised_until_ms`` is the end of the
-    card's last allocation in the window (0: none), ``promised_to`` its owner.
+    processes of other users ran besides the owner's. For unallocated parts ``allocated_until_ms`` is the end of the
+    card's last allocation in the window (0: none), ``allocated_to`` its owner.
     """
 
     is_total: bool
@@ -35,8 +35,8 @@ class PromiseRow(NamedTuple):
     use_since_ms: Moment
     in_use_ms: Count
     use_since_is_lower_bound: bool
-    promised_until_ms: Moment
-    promised_to: str | None
+    allocated_until_ms: Moment
+    allocated_to: str | None
 
 
 class AllocationNameRow(NamedTuple):
@@ -52,7 +52,7 @@ class AllocationNameRow(NamedTuple):
     until_ms: Moment | None
 
 
-class PromisedWorkRow(NamedTuple):
+class AllocatedWorkRow(NamedTuple):
     """Allocated GPU time [us] of a kind of work or served model, by use; no name where unknown."""
 
     name: str | None
@@ -63,7 +63,7 @@ class PromisedWorkRow(NamedTuple):
 class WaitsRow(NamedTuple):
     """A host with a queue: the maximum ``waiting`` at once, and GPU time [us] by use while requests waited.
 
-    ``wait_ms`` adds up all requests, ``waited_ms`` is time with any. ``untold_ms``: time in which gua managed cards,
+    ``wait_ms`` adds up all requests, ``waited_ms`` is time with any. ``unknown_ms``: time in which gua managed cards,
     without a stored queue.
     """
 
@@ -71,7 +71,7 @@ class WaitsRow(NamedTuple):
     waiting: Count
     wait_ms: Count
     waited_ms: Count
-    untold_ms: Count
+    unknown_ms: Count
     held_us: Count
     used_by_others_us: Count
     empty_us: Count
@@ -92,7 +92,7 @@ class ReservationsRow(NamedTuple):
 
 
 ALLOCATION_NAMES: Final = View("allocation_names", AllocationNameRow, BOUNDS)
-PROMISED_WORK: Final = View("promised_work", PromisedWorkRow, (*READ, "by"))
-PROMISES: Final = View("promises", PromiseRow, (*READ, *PRICED))
+ALLOCATED_WORK: Final = View("allocated_work", AllocatedWorkRow, (*READ, "by"))
+ALLOCATIONS: Final = View("allocations", AllocationRow, (*READ, *PRICED))
 WAITS: Final = View("waits", WaitsRow, READ)
 RESERVATIONS: Final = View("reservations", ReservationsRow, READ)

@@ -1,6 +1,6 @@
 -- One row is allocated GPU time by kind of work or served model ({by}) and by use. An allocation has the name with the most GPU time of
 -- its ticks in the window; of equal ones the alphabetically last. It is NULL without a name.
-CREATE OR REPLACE VIEW gua_report.promised_work $ON_CLUSTER
+CREATE OR REPLACE VIEW gua_report.allocated_work $ON_CLUSTER
 $DEFINER
 AS
 WITH

@@ -31,7 +31,7 @@ def asking(spec: dict[str, Any], status: dict[str, Any] | None = None, **metadat
     return made
 
 
-def promised(item: dict[str, Any]) -> ListedPod:
+def allocated(item: dict[str, Any]) -> ListedPod:
     (found,) = map(read_pod, parse_pod_list(pod_list(item)))
     assert found is not None
     return found
@@ -70,22 +70,22 @@ def promised(item: dict[str, Any]) -> ListedPod:
     ],
 )
 def test_limits_are_counted_as_the_scheduler_counts_them(spec: dict[str, Any], limits: dict[str, int | None]) -> None:
-    assert promised(asking(spec)).limits == limits
+    assert allocated(asking(spec)).limits == limits
 
 
 def test_a_pods_labels_declare_what_it_is_for() -> None:
-    assert promised(asking({})).workload == (None, None)
+    assert allocated(asking({})).workload == (None, None)
     labelled = asking({}, labels={"gua/kind": "serving", "gua/model": "qwen-32b", "app": "x"})
-    assert promised(labelled).workload == ("serving", "qwen-32b")
-    assert promised(asking({}, labels={"gua/kind": 7, "gua/model": "\x1b[2J"})).workload == (None, None)
-    assert promised(asking({}, labels=["gua/kind"])).workload == (None, None)
+    assert allocated(labelled).workload == ("serving", "qwen-32b")
+    assert allocated(asking({}, labels={"gua/kind": 7, "gua/model": "\x1b[2J"})).workload == (None, None)
+    assert allocated(asking({}, labels=["gua/kind"])).workload == (None, None)
 
 
 def test_a_pod_has_its_start_and_the_uid_of_its_cgroup_first() -> None:
-    found = promised(asking({}, annotations={"kubernetes.io/config.hash": "hash"}))
+    found = allocated(asking({}, annotations={"kubernetes.io/config.hash": "hash"}))
     assert (found.name, found.namespace, found.uids) == ("train-0", "lab", ("hash", pod()["metadata"]["uid"]))
     assert (found.since_ms, found.has_ended, found.has_claims) == (STARTED, False, False)
-    assert promised(asking({"resourceClaims": [{"name": "gpu"}]})).has_claims
+    assert allocated(asking({"resourceClaims": [{"name": "gpu"}]})).has_claims
 
 
 @pytest.mark.parametrize(
@@ -109,27 +109,27 @@ def test_a_pod_has_its_start_and_the_uid_of_its_cgroup_first() -> None:
 def test_a_pod_has_ended_when_its_containers_have(
     status: dict[str, Any], metadata: dict[str, Any], *, ended: bool
 ) -> None:
-    assert promised(asking({}, status, **metadata)).has_ended is ended
+    assert allocated(asking({}, status, **metadata)).has_ended is ended
 
 
 def test_it_ended_when_its_last_container_did() -> None:
     states = [{"state": {"terminated": {"finishedAt": f"2026-03-25T00:00:{second}Z"}}} for second in ("30", "50", "40")]
-    assert promised(asking({}, {"phase": "Succeeded", "containerStatuses": states})).ended_ms == STARTED + 50_000
-    assert promised(asking({}, {"phase": "Running", "containerStatuses": states})).ended_ms is None
-    assert promised(asking({}, {"phase": "Failed", "containerStatuses": []})).ended_ms is None
+    assert allocated(asking({}, {"phase": "Succeeded", "containerStatuses": states})).ended_ms == STARTED + 50_000
+    assert allocated(asking({}, {"phase": "Running", "containerStatuses": states})).ended_ms is None
+    assert allocated(asking({}, {"phase": "Failed", "containerStatuses": []})).ended_ms is None
 
 
 @pytest.mark.parametrize(
     "moment", [None, 7, "", "yesterday", "2026-03-25T00:00:00", "0001-01-01T00:00:00Z", "9" * 5000]
 )
 def test_a_start_that_is_none_is_not_known(moment: object) -> None:
-    assert promised(asking({}, {"startTime": moment})).since_ms is None
+    assert allocated(asking({}, {"startTime": moment})).since_ms is None
 
 
 @pytest.mark.parametrize(
     "item", [{}, {"metadata": {"name": "a"}}, pod(uid=""), pod(name="A B"), pod(namespace="\x1b[2J")]
 )
-def test_a_pod_without_name_or_uid_makes_the_promises_unknown_and_leaves_the_names(item: dict[str, Any]) -> None:
+def test_a_pod_without_name_or_uid_makes_the_allocations_unknown_and_leaves_the_names(item: dict[str, Any]) -> None:
     assert read_pod(item) is None
     names = PodNames(Kubelet(host="n", port=1), fetch=lambda _kubelet: pod_list(pod(), item))
     with pytest.raises(GuaError, match="without uid or name"):
