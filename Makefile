@@ -62,6 +62,7 @@ check: setup
 	$(BIN)/python docs/generate_superset.py --check
 	$(BIN)/python docs/check_sql.py
 	$(BIN)/python docs/check.py
+	$(BIN)/python docs/check_words.py
 	$(BIN)/python docs/check_budget.py
 
 # What agents take, and what stores do: one after the other, or side by side with -j2 where the figures do not matter.

@@ -275,7 +275,9 @@ class TestWhatMayBeLeftOut:
 
     def test_not_the_host_where_there_are_several(self) -> None:
         two = (HOST, "node 2")
-        with pytest.raises(UsageError, match=f"say of which host, of node 2, {HOST}: as in gua explain 'node 2' 0"):
+        with pytest.raises(
+            UsageError, match=f"the store has several hosts, node 2, {HOST}: name one, as in gua explain 'node 2' 0"
+        ):
             self.asked("0", hosts=two)
         with pytest.raises(UsageError, match="no host 'node-9' in this store"):
             self.asked("node-9", "0", hosts=two)

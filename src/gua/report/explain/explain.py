@@ -211,8 +211,8 @@ def _addressed(words: tuple[str, ...], hosts: Sequence[str]) -> tuple[str, str, 
     if second is not None and is_host:
         return first, second, None
     if len(hosts) > 1:
-        msg = f"several hosts have it, {names(hosts)}: name one, as in gua explain {shlex.quote(hosts[0])} {shlex.quote(first)}"
-        raise UsageError(msg)
+        example = f"gua explain {shlex.quote(hosts[0])} {shlex.quote(first)}"
+        raise UsageError(f"the store has several hosts, {names(hosts)}: name one, as in {example}")
     return hosts[0], first, second
 
 

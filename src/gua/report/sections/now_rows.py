@@ -128,7 +128,7 @@ class AllocatedCard(_HeldCard):
     """An allocation of a card at its newest tick: owner, source and use.
 
     ``allocated_since_ms`` and ``allocated_until_ms`` come from the source (Unix ms). ``use_since_ms`` is the beginning
-    of the current ``use``, ``in_use_ms`` the observed time since then. ``is_lower_bound``: its beginning was not observed.
+    of the current ``use``, ``in_use_ms`` the observed time since then. ``is_lower_bound``: it may have begun earlier.
     """
 
     source: str
