@@ -21,7 +21,7 @@ from gua.core.durations import to_rfc3339
 from gua.core.ports import Row
 from gua.report.collect import collect
 from gua.report.forms.data import json_pieces
-from gua.report.parts import MOST_UNROLLED_TICKS
+from gua.report.hours import MOST_UNROLLED_TICKS
 from gua.report.window import ReportRequest
 from gua.store.database import Store, open_store
 from servers.gua import differences

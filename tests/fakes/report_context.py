@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from gua.core.ports import ViewReader
 from gua.report.context import ReportContext
+from gua.report.hours import Parts
 from gua.report.model import Window
-from gua.report.parts import Parts
 from gua.report.prices import Prices
 from gua.report.window import ReportRequest
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from gua.store.grants import bi_grants, owner_grants, reader_grants, writer_grants
+from gua.store.schema import bi_grants, owner_grants, reader_grants, writer_grants
 from servers.clickhouse import PASSWORDS, ClickHouseServer
 from servers.gua import Gua, differences
 from servers.process import poll

@@ -15,9 +15,9 @@ from gua.agent.delivery import ENDPOINT_BATCH_TICKS
 from gua.app.delivery import PATIENCE_SECONDS
 from gua.app.destinations import Destination, open_agent_endpoint
 from gua.app.host import agent_origin
+from gua.app.opening import store_address
 from gua.app.output import print_line, safe
 from gua.app.rebuilt_ticks import Rebuilt
-from gua.app.store_address import store_address
 from gua.core.durations import to_rfc3339
 from gua.core.errors import TransientError, UnavailableError, UsageError
 from gua.core.ports import SpooledTick

@@ -12,9 +12,8 @@ from itertools import chain
 
 from gua.agent.delivery import BATCH_TICKS, DrainResult, drain
 from gua.app.destinations import Destination, more_explicit, open_agent_endpoint
-from gua.app.opening import MERGE_TICKS, open_writer
+from gua.app.opening import MERGE_TICKS, open_writer, store_address
 from gua.app.output import print_line, safe
-from gua.app.store_address import store_address
 from gua.core.errors import DataError, GuaError, TransientError, UnavailableError, UsageError
 from gua.core.ports import Landing, SpooledTick
 from gua.core.tick import Tick

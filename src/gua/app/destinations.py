@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from gua.app.store_address import store_address, store_destination
+from gua.app.opening import store_address, store_destination
 from gua.core.errors import TransientError, UnavailableError
 from gua.core.ports import SpooledTick
 from gua.otlp.endpoint import configured_endpoint, read_settings

@@ -21,8 +21,8 @@ from gua.core.batches import in_batches
 from gua.core.errors import DataError, GuaError, UnavailableError
 from gua.core.ports import Row, ViewReader
 from gua.core.view import View
+from gua.local_socket.client import checked_query
 from gua.local_socket.peer import LineError, Lines, complain, encoded, send_line
-from gua.local_socket.views import checked_query
 from gua.report.views import SHARED
 
 _POLITENESS: Final = 10

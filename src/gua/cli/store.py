@@ -9,15 +9,15 @@ from typing import Annotated
 import typer
 
 from gua.app import opening, sql_text
+from gua.app.opening import store_address
 from gua.app.output import print_error
-from gua.app.store_address import store_address
 from gua.cli.options import StoreOption, flag, value
 from gua.core.errors import UnavailableError, UsageError
 from gua.core.plaintext import safe
 from gua.store import user_query
 from gua.store.database import Store, open_store
 from gua.store.dsn import EmbeddedDsn, parse_dsn
-from gua.store.grants import bi_grants, owner_grants, reader_grants, writer_grants
+from gua.store.schema import bi_grants, owner_grants, reader_grants, writer_grants
 from gua.store.statements import SCHEMA_VERSION
 from gua.store.tokens import Replication
 from gua.store.topology import Retention, Topology, current_topology, parse_days

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 from gua.app.local_agent import first_response, places
+from gua.app.opening import is_socket_named
 from gua.app.output import print_error
-from gua.app.store_address import is_socket_named
 from gua.cli.completion import owners, values
 from gua.cli.options import HostsOption, SocketOption, StoreOption, WidthOption, check_width, flag, style_for, value
 from gua.core.durations import parse_duration_ms

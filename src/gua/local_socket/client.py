@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from gua.core.errors import (
     DataError,
@@ -21,12 +21,39 @@ from gua.core.errors import (
     UnavailableError,
     UsageError,
 )
+from gua.core.parameters import PARAMETERS
 from gua.core.plaintext import safe
+from gua.core.view import View
 from gua.local_socket.peer import LineError, Lines, send_line
 from gua.state.socket_address import Peer, peer_credentials, short_address
 
-if TYPE_CHECKING:
-    from gua.local_socket.views import Views
+Views = Mapping[str, View[Any]]
+"""Views that may be queried, by name."""
+
+
+def checked_query(views: Views, name: object, parameters: object) -> tuple[View[Any], dict[str, object]]:
+    """Return a query's view and parameters. Raises ValueError with the fault if they are invalid."""
+    if not isinstance(name, str) or name not in views:
+        raise ValueError("no such view for reports")
+    view = views[name]
+    if not isinstance(parameters, dict) or set(parameters) != set(view.parameters):
+        raise ValueError(f"the view {name} has the parameters {', '.join(sorted(view.parameters)) or 'none'}")
+    for parameter, value in parameters.items():
+        if not PARAMETERS[parameter].check(value):
+            raise ValueError(f"the parameter {parameter} of {name} cannot be used")
+    return view, parameters
+
+
+def checked_row(view: View[Any], row: object) -> dict[str, Any]:
+    """Return a row's known columns. Raises ValueError if one is missing or of the wrong kind."""
+    if not isinstance(row, dict):
+        msg = f"a row of {view.name} is no object"
+        raise ValueError(msg)  # noqa: TRY004 - one error type for every fault in a response
+    for name, column in view.columns.items():
+        if name not in row or not column.check(row[name]):
+            raise ValueError(f"the column {name} of {view.name} is not what it should be")
+    return {name: row[name] for name in view.columns}
+
 
 ASK_SECONDS: Final = 5.0
 OPEN_SECONDS: Final = 90.0
@@ -146,7 +173,7 @@ class RemoteReader(AbstractContextManager["RemoteReader"]):
 
     def rows(self, view: str, parameters: Mapping[str, object]) -> list[dict[str, Any]]:
         """Return the rows of ``gua_report.<view>`` with validated columns. Raises DataError for malformed rows."""
-        from gua.local_socket.views import checked_row  # noqa: PLC0415 - only reports need views
+        from gua.local_socket.client import checked_row  # noqa: PLC0415 - only reports need views
 
         checked: list[dict[str, Any]] = []
         try:

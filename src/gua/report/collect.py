@@ -8,13 +8,23 @@ from typing import Any, Final
 
 from gua.core.ports import ViewReader
 from gua.report import fleet
-from gua.report.allocation_sources import sources_of
+from gua.report.allocations import sources_of
 from gua.report.context import Finish, ReportContext
 from gua.report.filters import Selection, filters
-from gua.report.hours import HOURS, Hour, HourRow, hours_of, read_of, ticks_an_hour
+from gua.report.hours import (
+    HOURS,
+    MOST_CARD_HOURS_OF_A_PART,
+    MOST_UNROLLED_TICKS,
+    Hour,
+    HourRow,
+    card_hours,
+    hours_of,
+    parts_of,
+    read_of,
+    ticks_an_hour,
+)
 from gua.report.kit.fields import filled, grouped, of_card
 from gua.report.model import Card, Headline, IdleSeconds, MostIdle, Overlap, Report
-from gua.report.parts import MOST_CARD_HOURS_OF_A_PART, MOST_UNROLLED_TICKS, card_hours, parts_of
 from gua.report.prices import PRICES, CostsRow, Prices, by_price_and_state
 from gua.report.questions import ask
 from gua.report.rows import EXTENT, OVERVIEW, RULES, OverviewRow, StateTotal

@@ -9,12 +9,10 @@ from typing import TypeVar, cast
 
 from gua.core.ports import ViewReader
 from gua.core.view import View
-from gua.report.allocation_sources import SOURCES, SourceRow
-from gua.report.allocations import ALLOCATIONS, AllocationRow
+from gua.report.allocations import ALLOCATIONS, SOURCES, AllocationRow, SourceRow
 from gua.report.filters import Labels
-from gua.report.hours import Hour
+from gua.report.hours import Hour, PartReader, Parts, parts_of_ticks
 from gua.report.model import Card, Extent, Headline, Window
-from gua.report.parts import PartReader, Parts, parts_of_ticks
 from gua.report.prices import COSTS, CostsRow, Prices
 from gua.report.questions import Answer, ask
 from gua.report.window import ReportRequest

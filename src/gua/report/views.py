@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from gua.core.view import View
-from gua.report import allocation_sources, allocations, fleet, hours, legacy_v1, prices, rows
+from gua.report import allocations, fleet, hours, legacy_v1, prices, rows
 from gua.report.explain import model as explain
 from gua.report.sections import (
     calendar,
@@ -24,7 +24,7 @@ from gua.report.sections import (
 )
 
 _MODULES: Final = (
-    *(allocation_sources, fleet, hours, legacy_v1, prices, allocations, rows, explain),
+    *(allocations, fleet, hours, legacy_v1, prices, rows, explain),
     *(calendar, card_streaks, contention, energy, now_rows, right_size, slow_cards, streaks),
     *(timeline_rows, usage, usefulness),
 )

@@ -15,8 +15,8 @@ from fakes.spooled import extend
 from gua.agent.delivery import DrainResult
 from gua.app import delivery, opening
 from gua.app.destinations import ENDPOINT, agent_destinations
+from gua.app.opening import STORE, store_address
 from gua.app.single_tick import spool_tick
-from gua.app.store_address import STORE, store_address
 from gua.core.errors import DataError, NothingRecordedError, TransientError, UnavailableError, UsageError
 from gua.core.ports import Mark
 from gua.core.tick import CardReading, Origin, Tick

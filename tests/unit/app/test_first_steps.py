@@ -11,12 +11,11 @@ from fakes.spooled import extend
 from gua.app.destinations import Destination, agent_destinations
 from gua.app.first_steps import after_start, nothing_recorded, older_history
 from gua.app.local_agent import host_socket, places, public_socket
+from gua.app.opening import store_address
 from gua.app.settings import AgentSettings
-from gua.app.store_address import store_address
 from gua.core.errors import NothingRecordedError, UnavailableError
 from gua.procfs.reader import ProcFs
-from gua.spool.queue import Spool
-from gua.spool.waiting import awaiting
+from gua.spool.queue import Spool, awaiting
 from gua.state.directory import Home
 from gua.state.pid_file import last_failure
 from gua.store.dsn import EmbeddedDsn

@@ -28,9 +28,8 @@ from gua.cli.main import main
 from gua.cli.report import render_report
 from gua.core.errors import DataError, GuaError, TransientError, UnavailableError, UsageError
 from gua.core.ports import ViewReader
-from gua.local_socket.client import NobodyError, RemoteReader
+from gua.local_socket.client import NobodyError, RemoteReader, checked_query, checked_row
 from gua.local_socket.server import PUBLIC_MODE, Listen, LocalServer
-from gua.local_socket.views import checked_query, checked_row
 from gua.report.views import SHARED
 from gua.report.window import ReportRequest
 from gua.state.socket_address import Peer

@@ -17,8 +17,7 @@ from fakes.reports import fleet_report as fleet_of
 from fakes.store import SINCE_MS, UNTIL_MS, card, lab, store_of, whole
 from gua.core.plaintext import cells
 from gua.core.words import AllocationStatus, Use
-from gua.report.allocation_sources import SourceRow
-from gua.report.allocations import ALLOCATIONS, TICKS_DELETED, AllocationRow, ReservationsRow, WaitsRow
+from gua.report.allocations import ALLOCATIONS, TICKS_DELETED, AllocationRow, ReservationsRow, SourceRow, WaitsRow
 from gua.report.answers import EmptyOwner, answers
 from gua.report.collect import collect
 from gua.report.conditions import judge, parse_condition

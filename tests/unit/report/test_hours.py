@@ -5,9 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from gua.core.ports import Row
-from gua.report.hours import FEW_CARD_TICKS, PART_CARD_TICKS, Hour, HourRow, hours_of, read_of, ticks_an_hour
+from gua.report.hours import (
+    FEW_CARD_TICKS,
+    MOST_UNROLLED_TICKS,
+    PART_CARD_TICKS,
+    Hour,
+    HourRow,
+    hours_of,
+    read_of,
+    ticks_an_hour,
+)
 from gua.report.model import Extent
-from gua.report.parts import MOST_UNROLLED_TICKS
 
 BOUNDS = {"since_ms": 1, "until_ms": 2, "hosts": ["a"]}
 ROWS = [

@@ -11,11 +11,10 @@ from fakes.report_context import report_context
 from fakes.reports import empty_report, lacking, week_report
 from fakes.store import extent
 from gua.report.forms.text import warnings
-from gua.report.hours import PART_CARD_TICKS, Hour
+from gua.report.hours import PART_CARD_TICKS, Hour, PartReader, parts_of, parts_of_ticks
 from gua.report.kit.figures import HourFormat
 from gua.report.kit.style import Style
 from gua.report.model import Extent, Window
-from gua.report.parts import PartReader, parts_of, parts_of_ticks
 from gua.report.prices import PricedTime, Prices
 from gua.report.sections.contention import Contentions
 from gua.report.sections.right_size import RightSize

@@ -8,9 +8,8 @@ import pytest
 
 from fakes.store import HOUR_MS, UNTIL_MS, FakeStore, card, extent, store_of
 from gua.report.collect import collect
-from gua.report.hours import Hour
+from gua.report.hours import MOST_UNROLLED_TICKS, Hour, card_hours
 from gua.report.model import Extent
-from gua.report.parts import MOST_UNROLLED_TICKS, card_hours
 from gua.report.sections.contention import Contentions
 from gua.report.sections.right_size import RightSize
 from gua.report.sections.streaks import Streaks

@@ -29,7 +29,7 @@ from fakes.top import (
 )
 from gua.core.errors import UnavailableError, UsageError
 from gua.core.plaintext import cells
-from gua.report.allocation_sources import SOURCES
+from gua.report.allocations import SOURCES
 from gua.report.kit.style import Style
 from gua.report.top import text as drawing
 from gua.report.top.live import keys_of

@@ -9,7 +9,6 @@ from types import MappingProxyType
 from typing import Final
 
 from gua.core.words import Use
-from gua.report.allocation_sources import sources_of
 from gua.report.allocations import (
     ALLOCATED_WORK,
     COUNTED,
@@ -18,6 +17,7 @@ from gua.report.allocations import (
     AllocatedWorkRow,
     AllocationRow,
     ReservationsRow,
+    sources_of,
 )
 from gua.report.context import Finish, ReportContext
 from gua.report.costs import COST_COLUMNS, Cost, added, with_currencies

@@ -8,10 +8,10 @@ from typing import Annotated, Any, Final, NamedTuple
 
 from gua.core.parameters import PRICED, READ
 from gua.core.view import Count, View
-from gua.report.allocation_sources import SourceRow
-from gua.report.allocations import WAITS, WaitsRow
+from gua.report.allocations import WAITS, SourceRow, WaitsRow
 from gua.report.context import Finish, ReportContext
 from gua.report.costs import OneCost, with_currencies
+from gua.report.hours import MOST_CARD_HOURS_AT_ONCE
 from gua.report.kit.amounts import Amounts
 from gua.report.kit.fields import RATIO, Cells, Hours, cells, columns, filled
 from gua.report.kit.figures import HourFormat, percent, percents
@@ -19,7 +19,6 @@ from gua.report.kit.style import Style
 from gua.report.kit.tables import Part, Rows
 from gua.report.kit.words import NAME_WIDTH
 from gua.report.model import Report
-from gua.report.parts import MOST_CARD_HOURS_AT_ONCE
 from gua.report.prices import PricedTime, Prices
 from gua.report.section import Csv, Section
 

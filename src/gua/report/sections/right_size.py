@@ -14,7 +14,7 @@ from gua.core.parameters import BOUNDS, PRICED, READ
 from gua.core.view import Count, View
 from gua.report.context import Finish, ReportContext
 from gua.report.costs import OneCost, added, with_currencies
-from gua.report.hours import NO_HOUR
+from gua.report.hours import MOST_CARD_HOURS_OF_TICKS, NO_HOUR
 from gua.report.kit.amounts import Amounts
 from gua.report.kit.basis import gib
 from gua.report.kit.fields import Cells, Hours, Ratio, cells, columns, filled, grouped, of_card
@@ -23,7 +23,6 @@ from gua.report.kit.style import Style
 from gua.report.kit.tables import Heading, Part, Rows, Table, more
 from gua.report.kit.words import card_name, known
 from gua.report.model import Card, Headline, OfCard, Report
-from gua.report.parts import MOST_CARD_HOURS_OF_TICKS
 from gua.report.prices import PricedTime, Prices
 from gua.report.section import Csv, Section
 from gua.report.states import ACTIVE, IDLE_HELD, UNKNOWN

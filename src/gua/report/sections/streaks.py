@@ -11,13 +11,13 @@ from gua.core.parameters import PRICED, READ
 from gua.core.view import Count, View
 from gua.report.context import Finish, ReportContext
 from gua.report.costs import OneCost, with_currencies
+from gua.report.hours import MOST_CARD_HOURS_IN_PARTS
 from gua.report.kit.amounts import Amounts
 from gua.report.kit.fields import Cells, Hours, Seconds, cells, columns, grouped, to_json
 from gua.report.kit.figures import NONE, HourFormat, count, percent, span
 from gua.report.kit.style import Style
 from gua.report.kit.tables import Heading, Part, Rows
 from gua.report.model import Card, Headline, Report
-from gua.report.parts import MOST_CARD_HOURS_IN_PARTS
 from gua.report.prices import PricedTime, Prices
 from gua.report.section import Csv, Section
 from gua.report.states import IDLE_HELD

@@ -12,6 +12,7 @@ from gua.core.moments import zone
 from gua.core.plaintext import safe
 from gua.core.words import Mig
 from gua.report.context import Finish, ReportContext
+from gua.report.hours import MOST_CARD_HOURS_IN_PARTS
 from gua.report.kit.basis import at, local_time
 from gua.report.kit.fields import Cells, cells, state_columns
 from gua.report.kit.figures import NONE, HourFormat, apportion, percent, percents, plural, span
@@ -20,7 +21,6 @@ from gua.report.kit.style import Style
 from gua.report.kit.tables import Drawn, Part, Rows
 from gua.report.kit.words import LEFT_OVER, NAME_WIDTH, NOT_KNOWN, card_name, index, known, short_name
 from gua.report.model import Report, Window
-from gua.report.parts import MOST_CARD_HOURS_IN_PARTS
 from gua.report.section import Csv, Section, zoned
 from gua.report.sections.timeline_rows import (
     MOST_PRESENCES,

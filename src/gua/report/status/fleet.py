@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 from gua.core.durations import to_rfc3339
 from gua.core.ports import ViewReader
 from gua.core.view import Count, Moment, View
-from gua.report.allocation_sources import newest_sources
+from gua.report.allocations import newest_sources
 from gua.report.kit.fields import grouped
 from gua.report.kit.figures import NONE, plural
 from gua.report.kit.style import Style

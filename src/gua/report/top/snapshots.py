@@ -15,7 +15,7 @@ from gua.core.rules import ProcessState, State
 from gua.core.untrusted import count_in, list_in, number_in, object_in, objects_in, text_in
 from gua.core.view import Moment, View
 from gua.core.words import AllocationStatus, ProcessType, Use
-from gua.report.allocation_sources import newest_sources
+from gua.report.allocations import newest_sources
 from gua.report.kit.fields import filled, grouped, of_card
 from gua.report.questions import ask
 from gua.report.rows import EXTENT
