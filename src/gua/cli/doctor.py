@@ -7,7 +7,8 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
-from gua.app.doctor.finding import CheckState, checks, render_json, render_text, run_checks, text_width
+from gua.app.doctor.checks import checks, run_checks
+from gua.app.doctor.finding import CheckState, render_json, render_text, text_width
 from gua.app.settings import AllocationSettings
 from gua.cli.options import (
     AgentStateOption,

@@ -18,6 +18,7 @@ import pytest
 
 from driver.fixture import SimulatedDriver
 from driver.scenario import Card, Fault, Process, Scenario, uuid
+from gua.app.doctor.checks import run_checks
 from gua.app.doctor.delivery import check_delivery, check_embedded, check_endpoint
 from gua.app.doctor.driver import check_driver
 from gua.app.doctor.finding import (
@@ -28,7 +29,6 @@ from gua.app.doctor.finding import (
     ok,
     render_json,
     render_text,
-    run_checks,
     skipped,
     warning,
 )

@@ -3,26 +3,17 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 import textwrap
-import time
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Hashable, Sequence
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
-from pathlib import Path
 from typing import Final
 
-from gua.app.doctor import allocation, delivery, driver, state, system
-from gua.app.settings import AllocationSettings, source_openers
 from gua.core.errors import GuaError
 from gua.core.plaintext import safe
-from gua.core.ports import CardReader
-from gua.procfs.reader import ProcFs
 from gua.report.kit.figures import plural, ranges
-from gua.state.directory import Home
 
 
 class CheckState(StrEnum):
@@ -163,63 +154,3 @@ def _wrapped(text: str, width: int, *, first: str, rest: str) -> list[str]:
 def text_width() -> int:
     """Return the width of text: the terminal's, limited to 40 to 120 columns."""
     return min(max(shutil.get_terminal_size((100, 24)).columns, _NARROWEST), _WIDEST)
-
-
-# A driver without persistence mode takes seconds a card to initialize.
-_START_SECONDS: Final = 30.0
-Check = Callable[[], Iterable[Finding]]
-
-
-def checks(
-    *,
-    store: str | None,
-    endpoint: str | None,
-    home: Path,
-    procfs: Path,
-    pid_file: Path | None,
-    allocations: AllocationSettings,
-) -> list[tuple[str, Check]]:
-    """Return every check with its subject, in order of dependency."""
-    host = ProcFs(procfs)
-    own_home = None
-    with suppress(RuntimeError):
-        own_home = Path.home()
-    return [
-        ("system", system.check_system),
-        ("driver", lambda: driver.check_driver(Path("/dev"), lambda: _reader(host, with_activity=True))),
-        ("processes", lambda: system.check_processes(host)),
-        ("clock", lambda: system.check_clock(time.time(), host.boot_id(), system.kernel_synchronized())),
-        ("state", lambda: state.check_state(home)),
-        ("delivery", lambda: delivery.check_delivery(store, endpoint, home, os.environ)),
-        ("agent", lambda: [state.check_agent(pid_file or Home(home).pid_file, Home(home).log_file, os.environ)]),
-        (
-            "allocation",
-            lambda: allocation.check_allocation(
-                source_openers(allocations),
-                lambda: allocation.status_of_agent(home),
-                lambda: allocation.card_keys(lambda: _reader(host)),
-            ),
-        ),
-        ("models", lambda: system.check_models(allocation.status_of_agent(home))),
-        ("systemd", lambda: [state.check_unit(Path("/"), user=own_home)]),
-    ]
-
-
-def run_checks(named: Sequence[tuple[str, Check]]) -> Iterator[Finding]:
-    """Yield the findings of each check; a crashing check yields a failed finding."""
-    for name, check in named:
-        try:
-            yield from check()
-        except Exception as error:  # noqa: BLE001 - other checks must still run
-            what = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-            where = f" ({error.filename})" if isinstance(error, OSError) and error.filename else ""
-            yield failed(
-                name, f"could not be checked: {type(error).__name__}: {what}{where}", "report it, with this line"
-            )
-
-
-def _reader(host: ProcFs, *, with_activity: bool = False) -> CardReader:
-    from gua.nvml.reader import NvmlReader  # noqa: PLC0415 - only if the library loads
-    from gua.procfs.clock import SystemClock  # noqa: PLC0415 - as above
-
-    return NvmlReader(SystemClock(host), start_limit_seconds=_START_SECONDS, with_activity=with_activity)
