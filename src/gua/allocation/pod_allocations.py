@@ -63,11 +63,11 @@ def allocations_by_limits(pods: Sequence[ListedPod], cards: CardTable, pods_on: 
 class _PodLimit:
     """A pod, its limit for one kind of card, and the cards of that kind on which its processes were seen.
 
-    ``count`` is the limit, ``None`` if unknown; ``least`` is its known part.
+    ``count`` is the limit, ``None`` if unknown; ``least`` is the sum of its known parts.
     """
 
     def __init__(self, pod: ListedPod, resources: tuple[str, ...], pool: Sequence[CardKey], pods_on: PodsOn) -> None:
-        # Names of instance resources end with the MIG profile.
+        # A MIG resource ends with its profile, so its prefix decides; the resource of GPUs has to match in full.
         names = [name for name in pod.limits if name.removesuffix(_SHARED).startswith(resources)]
         names = [name for name in names if name.startswith(_INSTANCE) or name.removesuffix(_SHARED) == _GPU]
         counts = [pod.limits[name] for name in names]

@@ -305,15 +305,15 @@ def _summary_of_histories(histories: Histories, *, has_interval: bool) -> Iterat
     yield f"processes {plural(counts.processes, 'row')}"
     contents = histories.contents
     if counts.duplicates:
-        yield f"repeated  {plural(counts.duplicates, 'row')} stood in another file as well and count once"
+        yield f"repeated  {plural(counts.duplicates, 'row')} were also in another file and count once"
     left_out = sum(content.process_rows for content in contents) - counts.processes
     if left_out and not counts.duplicates:
-        yield f"left out  {plural(left_out, 'process row')} of no sample of a card"
+        yield f"left out  {plural(left_out, 'process row')} without a sample of the card"
     if any(content.without_interval for content in contents):
         why = (
             "given with --interval" if has_interval else "the median distance of a card's rows; --interval sets another"
         )
-        yield f"assumed   the interval of rows that belong to no run of the daemon ({why})"
+        yield f"assumed   the interval of rows outside any recorded run of the daemon ({why})"
     if counts.lists_unknown:
         yield (
             f"unknown   the processes of {plural(counts.lists_unknown, 'card tick')}: the list could not be read, or "

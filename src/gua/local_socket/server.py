@@ -278,7 +278,7 @@ def _listening(where: Listen) -> tuple[socket.socket, tuple[int, int]]:
         os.fchmod(listener.fileno(), PRIVATE_MODE)
         with short_address(path) as address:
             listener.bind(address)
-        identity = _give_mode(where)
+        identity = _set_mode(where)
         listener.listen(_BACKLOG)
         listener.setblocking(False)  # noqa: FBT003 - signature of the socket module
     except OSError as error:
@@ -291,16 +291,16 @@ def _listening(where: Listen) -> tuple[socket.socket, tuple[int, int]]:
     return listener, identity
 
 
-def _give_mode(where: Listen) -> tuple[int, int]:
-    """Set the mode of the socket's file; return its (device, inode).
+def _set_mode(where: Listen) -> tuple[int, int]:
+    """Set the mode of the socket's file; return its (device, inode). Raises UnavailableError if it was replaced.
 
-    Through a descriptor: a user who can write to the folder could replace the path by a symlink meanwhile.
+    Uses a descriptor: another user who can write to the folder could swap the path between bind and chmod.
     """
     descriptor = os.open(where.path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         status = os.fstat(descriptor)
         if not stat.S_ISSOCK(status.st_mode) or status.st_uid != os.geteuid():
-            msg = f"{where.path} was replaced by somebody: name a socket in a folder that only you may write"
+            msg = f"{where.path} was replaced by another user: choose a socket in a folder that only you can write to"
             raise UnavailableError(msg)
         Path(f"/proc/self/fd/{descriptor}").chmod(where.mode)
     finally:

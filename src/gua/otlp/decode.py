@@ -107,7 +107,7 @@ def decode(data: bytes) -> Tick:
 
 
 def decode_whole(data: bytes) -> Tick | None:
-    """Return the tick of one request; ``None`` if its points differ in number from :func:`~gua.otlp.encode.encode`'s.
+    """Return the tick of one request; ``None`` if it has more or fewer points than ``encode`` writes for that tick.
 
     A Collector may split a tick into several requests, and other senders may add points.
     Raises :class:`DataError` as :func:`decode` does.

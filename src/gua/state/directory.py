@@ -253,17 +253,17 @@ def open_private(path: Path, flags: int) -> int:
 def replace_private(path: Path, content: bytes) -> None:
     """Write a file atomically: mode 0600, synced to disk; after a crash the old or the new content remains.
 
-    Replaces any file of that name; a symlink is not followed. Raises OSError.
+    Replaces any file of that name; of a symlink the link itself. Raises OSError.
     """
-    descriptor, scratch = tempfile.mkstemp(prefix=f"{path.stem}-", suffix=".tmp", dir=path.parent)
+    descriptor, temporary = tempfile.mkstemp(prefix=f"{path.stem}-", suffix=".tmp", dir=path.parent)
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(content)
             file.flush()
             os.fsync(descriptor)
-        Path(scratch).replace(path)
+        Path(temporary).replace(path)
     except BaseException:
-        Path(scratch).unlink(missing_ok=True)
+        Path(temporary).unlink(missing_ok=True)
         raise
     sync(path.parent)
 

@@ -57,8 +57,8 @@ def test_it_says_what_was_imported_left_out_and_assumed(tmp_path: Path, delivere
         "time      2026-03-02T09:00:00.250Z to 2026-03-02T09:02:00.250Z\n"
         "interval  30s, 1m\n"
         "processes 1 row\n"
-        "left out  1 process row of no sample of a card\n"
-        "assumed   the interval of rows that belong to no run of the daemon (the median distance of a card's rows; "
+        "left out  1 process row without a sample of the card\n"
+        "assumed   the interval of rows outside any recorded run of the daemon (the median distance of a card's rows; "
         "--interval sets another)\n"
         "unknown   the processes of 3 card ticks: the list could not be read, or it is unknown whether it could\n"
     )
