@@ -4,7 +4,7 @@
 CREATE TABLE IF NOT EXISTS gua.hourly_cards${LOCAL} $ON_CLUSTER
 (
     host LowCardinality(String) COMMENT 'Host the card is in',
-    gpu LowCardinality(String) COMMENT 'NVML UUID of the card or MIG instance; empty for the row of the host',
+    gpu LowCardinality(String) COMMENT 'NVML UUID of the card or MIG instance; empty for the marker row of the host',
     hour DateTime('UTC') COMMENT 'Start of the hour' CODEC(Delta, ZSTD(1)),
     state UInt8 COMMENT '1 active, 2 idle-held, 3 truly-idle; unknown by 4 lost, 5 utilization, 6 pid_namespace, 7 processes, 8 memory',
     is_partitioned Bool COMMENT 'Whether it was a partitioned GPU, with its unallocated MIG slices' CODEC(ZSTD(1)),

@@ -1,9 +1,9 @@
 -- One row is one interval of a card in one UTC hour. It has consecutive ticks without a hole, in one state, with one share of the GPU.
--- Versions and the row of the host are as in gua.hourly_cards; an empty row has observed_ms 0.
+-- Versions and the marker row of the host are as in gua.hourly_cards; an empty row has observed_ms 0.
 CREATE TABLE IF NOT EXISTS gua.card_intervals${LOCAL} $ON_CLUSTER
 (
     host LowCardinality(String) COMMENT 'Host the card is in',
-    gpu LowCardinality(String) COMMENT 'NVML UUID of the card or MIG instance; empty for the row of the host',
+    gpu LowCardinality(String) COMMENT 'NVML UUID of the card or MIG instance; empty for the marker row of the host',
     hour DateTime('UTC') COMMENT 'Start of the hour' CODEC(Delta, ZSTD(1)),
     end_ms Int64 COMMENT 'End of the last tick, as Unix time [ms]' CODEC(Delta, ZSTD(1)),
     written DateTime64(3, 'UTC') COMMENT 'Version of the row; the newest is valid' CODEC(Delta, ZSTD(1)),

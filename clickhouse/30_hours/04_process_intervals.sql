@@ -1,9 +1,9 @@
 -- One row is one interval of a process on a card in one UTC hour. It has consecutive ticks without a hole, with the same states and
--- names. Versions and the row of the host are as in gua.hourly_cards; an empty row has observed_ms 0.
+-- names. Versions and the marker row of the host are as in gua.hourly_cards; an empty row has observed_ms 0.
 CREATE TABLE IF NOT EXISTS gua.process_intervals${LOCAL} $ON_CLUSTER
 (
     host LowCardinality(String) COMMENT 'Host the card is in',
-    gpu LowCardinality(String) COMMENT 'NVML UUID of the card or MIG instance; empty for the row of the host',
+    gpu LowCardinality(String) COMMENT 'NVML UUID of the card or MIG instance; empty for the marker row of the host',
     pid UInt32 COMMENT 'Process id on the host' CODEC(ZSTD(1)),
     created_ms Int64 COMMENT 'When the process started, as Unix time; 0 if unknown [ms]' CODEC(ZSTD(1)),
     hour DateTime('UTC') COMMENT 'Start of the hour' CODEC(Delta, ZSTD(1)),

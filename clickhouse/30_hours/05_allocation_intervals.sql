@@ -1,9 +1,9 @@
 -- One row is one interval of an allocation on a card in one UTC hour, or of time without one (source is empty). It has consecutive ticks
--- without a hole, with one use. Versions and the row of the host are as in gua.hourly_cards; an empty row has gpu_us 0.
+-- without a hole, with one use. Versions and the marker row of the host are as in gua.hourly_cards; an empty row has gpu_us 0.
 CREATE TABLE IF NOT EXISTS gua.allocation_intervals${LOCAL} $ON_CLUSTER
 (
     host LowCardinality(String) COMMENT 'Host the card is in',
-    gpu LowCardinality(String) COMMENT 'NVML UUID of the card or MIG instance; empty for the row of the host',
+    gpu LowCardinality(String) COMMENT 'NVML UUID of the card or MIG instance; empty for the marker row of the host',
     source LowCardinality(String) COMMENT 'Source of the allocation; empty if unallocated or unknown',
     allocation_id LowCardinality(String) COMMENT 'Id of the allocation at its source',
     hour DateTime('UTC') COMMENT 'Start of the hour' CODEC(Delta, ZSTD(1)),

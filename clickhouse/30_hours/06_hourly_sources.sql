@@ -3,7 +3,7 @@
 CREATE TABLE IF NOT EXISTS gua.hourly_sources${LOCAL} $ON_CLUSTER
 (
     host LowCardinality(String) COMMENT 'Host',
-    source LowCardinality(String) COMMENT 'Source of allocations; empty for the row of the host',
+    source LowCardinality(String) COMMENT 'Source of allocations; empty for the marker row of the host',
     hour DateTime('UTC') COMMENT 'Start of the hour' CODEC(Delta, ZSTD(1)),
     written DateTime64(3, 'UTC') COMMENT 'Version of the row; the newest is valid' CODEC(Delta, ZSTD(1)),
 ${ROLLUP_COLUMNS},

@@ -1,17 +1,17 @@
 -- One row is the time of a process on a card in one UTC day with one set of names: its hourly intervals, merged. Where its names change and
 -- change back, that are several rows. Idle time before the first break and after the last one merges with the days beside it; a break is an
--- active interval or a gap. Versions are as in gua.hourly_cards. The row of the host has an empty gpu and the rollups that were merged;
--- an empty row has end_ms 0.
+-- active interval or a gap. Versions are as in gua.hourly_cards. The marker row of the host has an empty gpu and the merged rollups; an
+-- empty row has end_ms 0.
 CREATE TABLE IF NOT EXISTS gua.process_days${LOCAL} $ON_CLUSTER
 (
     host LowCardinality(String) COMMENT 'Host the card is in',
-    gpu LowCardinality(String) COMMENT 'NVML UUID of the card or MIG instance; empty for the row of the host',
+    gpu LowCardinality(String) COMMENT 'NVML UUID of the card or MIG instance; empty for the marker row of the host',
     pid UInt32 COMMENT 'Process id on the host' CODEC(ZSTD(1)),
     created_ms Int64 COMMENT 'When the process started, as Unix time; 0 if unknown [ms]' CODEC(ZSTD(1)),
     day DateTime('UTC') COMMENT 'Start of the day' CODEC(Delta, ZSTD(1)),
     start_ms Int64 COMMENT 'Start of the first tick, as Unix time [ms]' CODEC(Delta, ZSTD(1)),
     written DateTime64(3, 'UTC') COMMENT 'Version of the row; the newest is valid' CODEC(Delta, ZSTD(1)),
-    rollups UInt16 COMMENT 'Rolled-up hours of the day, in the row of the host' CODEC(ZSTD(1)),
+    rollups UInt16 COMMENT 'Rolled-up hours of the day, in the marker row of the host' CODEC(ZSTD(1)),
     rollups_written_ms UInt64 COMMENT 'Sum of the versions of these rollups [ms]' CODEC(ZSTD(1)),
     owner LowCardinality(Nullable(String)) COMMENT 'User of the process' CODEC(ZSTD(1)),
     program LowCardinality(Nullable(String)) COMMENT 'Process name' CODEC(ZSTD(1)),

@@ -110,7 +110,7 @@ def test_a_containers_process_has_its_card_and_nobody_elses_root_ends_that_but_t
     code, out, err = done(begin(host, containers, OTHER, "release", "-G", "0"))
     assert (code, out) == (77, "")
     assert f"GPU 0 is reserved by container:{CONTAINER[:12]}" in err
-    assert done(begin(host, containers, OTHER, "release"))[1] == "nothing was reserved\n"
+    assert done(begin(host, containers, OTHER, "release"))[1] == "nothing to release\n"
     assert len(host.reservations()) == 1
     # The host's root may end it; a process of the host on the card is none of the container's.
     stranger = subprocess.Popen(["sleep", "300"])

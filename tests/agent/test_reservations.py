@@ -78,7 +78,7 @@ def test_cards_are_reserved_extended_and_released_by_hand(host: Agent) -> None:
     assert host.must("extend", "--for", "3h", "-G", "3").startswith("reserved GPU 3 until ")
     assert host.must("release", "-G", "3").startswith("released GPU 3 (")
     assert len(host.must("release").splitlines()) == 1
-    assert host.run("release").stdout == "nothing was reserved\n"
+    assert host.run("release").stdout == "nothing to release\n"
     assert reserved(host) == []
 
 

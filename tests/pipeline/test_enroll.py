@@ -193,7 +193,7 @@ def test_a_wrong_token_and_an_unknown_authority_store_nothing(
     refused = agent.run(*common, "--certificate", secure.authority)
     assert refused.returncode == 3
     assert "answered 401" in refused.stderr
-    assert "nothing was stored" in refused.stderr
+    assert "this host was not enrolled" in refused.stderr
     assert "wrong-token-4711" not in refused.stdout + refused.stderr
     untrusted = agent.run(*common)
     assert untrusted.returncode == 3

@@ -298,6 +298,7 @@ RARE = {
     "overlaps()",
     "prices()",
     "empty_streaks()",
+    "due_days",  # the ticks are of days that are not over
     "empty_limits()",
     "allocations()",
     "current_allocations()",

@@ -219,6 +219,7 @@ def _without_cards(host: Host, why: str) -> tuple[Proof, bytes]:
 
 
 def _send(offered: Enrollment, raw: bytes, ts_ms: int) -> None:
+    """Send one tick to the offered endpoint; raise UnavailableError unless it accepts all of it."""
     from gua.otlp.send import open_endpoint  # noqa: PLC0415 - loads an exporter
 
     tick = SpooledTick(id=0, ts_ms=ts_ms, raw_length=len(raw), blob=compress(raw))
@@ -228,11 +229,11 @@ def _send(offered: Enrollment, raw: bytes, ts_ms: int) -> None:
         try:
             refused = endpoint.land([tick])
         except UnavailableError as error:
-            raise UnavailableError(f"{error} (nothing was stored)") from None
+            raise UnavailableError(f"{error} (this host was not enrolled)") from None
         if refused or endpoint.rejected_points:
             why = f" ({endpoint.rejected_reason})" if endpoint.rejected_reason else ""
-            msg = f"{endpoint.shown} does not accept a tick{why}: check that it is for metrics (nothing was stored)"
-            raise UnavailableError(msg)
+            msg = f"{endpoint.shown} does not accept a tick{why}: check that it takes OTLP metrics"
+            raise UnavailableError(f"{msg} (this host was not enrolled)")
 
 
 LONGEST: Final = 4096

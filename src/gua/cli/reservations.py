@@ -184,10 +184,10 @@ def release(
     socket: SocketOption = None,
     state_dir: AgentStateOption = None,
 ) -> None:
-    """Give cards back: all that you reserved by hand, or those that you name.
+    """Give back cards of gua reserve: all of yours, or those of the named reservations or --gpu-ids.
 
-    A command that still runs on a card goes on there. root and the group gua-admin may give back others' cards, which
-    is recorded with their name.
+    A command that runs on a card is not stopped. root and the group gua-admin may give back others' cards; the record
+    names who did.
 
     Example:
         gua release
@@ -197,7 +197,7 @@ def release(
     for reservation in released:
         typer.echo(f"released {described({**reservation, 'until_ms': None})}")
     if not released:
-        typer.echo("nothing was reserved")
+        typer.echo("nothing to release")
 
 
 def queue(

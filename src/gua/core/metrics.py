@@ -12,8 +12,7 @@ from enum import Enum
 from typing import Any, Final
 
 SCOPE: Final = "gua"
-SCOPES: Final = (SCOPE, "gpu_usage_audit")
-"""Accepted instrumentation scopes. Spools and landing tables may hold ticks of older versions under the second."""
+"""Instrumentation scope of gua's data points."""
 
 
 class MetricKind(Enum):

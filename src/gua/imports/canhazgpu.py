@@ -24,7 +24,7 @@ from gua.core.plaintext import storable
 from gua.core.tick import AllocationSourceReading, CardReading, Origin, Tick
 from gua.core.untrusted import is_within, require
 from gua.core.words import ProcessList
-from gua.imports.recorded_file import opening
+from gua.imports.recorded_file import read_errors_converted
 from gua.imports.values import Timestamps
 
 SOURCE: Final = "canhazgpu"
@@ -150,7 +150,7 @@ def _records(path: Path, history: ReservedHistory) -> Iterator[ReservedCard]:
 
 
 def _text(path: Path) -> str:
-    with opening(path, _HOW):
+    with read_errors_converted(path, _HOW):
         if str(path) == _DASH:
             raw = sys.stdin.buffer.read(_MOST_BYTES + 1)
         else:

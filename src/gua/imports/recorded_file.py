@@ -89,8 +89,8 @@ class RecordedFile:
 
 
 @contextmanager
-def opening(path: Path, remedy: str) -> Iterator[None]:
-    """Convert errors of the body: UsageError, with the remedy, for a missing file, else UnavailableError."""
+def read_errors_converted(path: Path, remedy: str) -> Iterator[None]:
+    """Run the body; raise UsageError with the remedy if the file is missing, UnavailableError if it is unreadable."""
     try:
         yield
     except FileNotFoundError:
@@ -106,7 +106,7 @@ def open_source(path: Path) -> RecordedFile:
     Raises UsageError if it does not exist or is not a regular file, and UnavailableError if it cannot be read. Raises
     DataError if it is empty or neither CSV nor JSON Lines.
     """
-    with opening(path, "give the path of a recorded file"):
+    with read_errors_converted(path, "give the path of a recorded file"):
         status = path.stat()
         if not stat.S_ISREG(status.st_mode):
             raise UsageError(f"{path} is not a regular file: it is read twice, so write the recording to a file first")

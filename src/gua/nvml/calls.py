@@ -128,9 +128,9 @@ class Job:
         self._ended = threading.Event()
 
     def run(self) -> None:
-        """Do the work. An unexpected exception is recorded as an error of the current call; the thread continues."""
+        """Do the work once, unless cancelled. Any exception is recorded as an error of the last call."""
         try:
-            work = self._work.pop()  # removed: a waiting thread must not keep its last work alive
+            work = self._work.pop()  # so that an idle thread has no reference to finished work
         except IndexError:  # cancelled
             return
         try:

@@ -220,7 +220,7 @@ class _Points:
 def _metrics(resource_metrics: Any) -> Iterator[tuple[Metric | None, Any]]:  # noqa: ANN401 - as above
     """Yield each metric in gua's scope (``None`` if not in the catalogue) and its points."""
     for scope_metrics in resource_metrics.scope_metrics:
-        if scope_metrics.scope.name in metrics.SCOPES:
+        if scope_metrics.scope.name == metrics.SCOPE:
             for metric in scope_metrics.metrics:
                 data = metric.sum if metric.HasField("sum") else metric.gauge
                 yield _METRICS.get(metric.name), data.data_points

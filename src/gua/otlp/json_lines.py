@@ -92,7 +92,7 @@ def _scopes(resource: Json) -> list[Json]:
     return [
         scope
         for scope in objects_in(resource.get("scopeMetrics"))
-        if object_in(scope.get("scope")).get("name") in metrics.SCOPES
+        if object_in(scope.get("scope")).get("name") == metrics.SCOPE
     ]
 
 

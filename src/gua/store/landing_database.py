@@ -172,7 +172,7 @@ SELECT
     toDate(TimeUnix, 'UTC') AS day,
     count() AS points
 FROM {source}
-WHERE ScopeName IN ('gua', 'gpu_usage_audit')
+WHERE ScopeName = 'gua'
     AND TimeUnix >= toDateTime64('2000-01-01 00:00:00', 3, 'UTC')
     AND TimeUnix <= now() + INTERVAL 1 DAY
 GROUP BY day

@@ -239,7 +239,7 @@ def test_a_tick_that_is_not_accepted_stores_nothing(
     assert main(["enroll", "--endpoint", fleet.url, "--token-file", str(token_file)]) == 3
     error = capsys.readouterr().err
     assert re.search(said, error), error
-    assert "(nothing was stored)" in error
+    assert "(this host was not enrolled)" in error
     assert TOKEN not in error
     assert not [*home.glob("enrolled*")]
     assert not (home / "spool.db").exists()

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from gua.core.errors import DataError, GuaError, UnavailableError, UsageError
-from gua.imports.recorded_file import opening
+from gua.imports.recorded_file import read_errors_converted
 from gua.imports.recording import MAX_INTERVAL_MS, Spacings
 from gua.imports.values import Timestamps
 
@@ -108,7 +108,7 @@ class LegacyDatabase:
             self._connection.close()
 
     def _header(self) -> bytes:
-        with opening(self._path, "give the path of a database, as in ~/.gua/gua.db"):
+        with read_errors_converted(self._path, "give the path of a database, as in ~/.gua/gua.db"):
             if not stat.S_ISREG(self._path.stat().st_mode):
                 raise UsageError(f"{self._path} is not a regular file: {REMEDY}")
             with self._path.open("rb") as file:

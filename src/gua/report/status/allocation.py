@@ -187,6 +187,7 @@ def _now(card: Mapping[str, Any], reservations: Sequence[Mapping[str, Any]], now
 
 
 def _new(reservation: Mapping[str, Any], now_ms: int) -> dict[str, Any]:
+    """Return a reservation that began after the last tick, as an allocation of the card."""
     since_ms, until_ms = reservation.get("since_ms"), reservation.get("until_ms")
     return {
         "source": GUA,
