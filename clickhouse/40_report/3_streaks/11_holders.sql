@@ -39,7 +39,7 @@ WITH
                 observed_ms,
                 max(end_ms) OVER (PARTITION BY process) AS its_last_ms
             FROM ${INTERVALS_OF_PROCESSES}
-            WHERE hour > fromUnixTimestamp64Milli(greatest({current_since_ms:Int64} - 90000000, 0), 'UTC')
+            WHERE hour > toDateTime(greatest(intDiv({current_since_ms:Int64}, 1000) - 90000, 0), 'UTC')
         )
         WHERE end_ms > its_last_ms - 86400000
         GROUP BY process
