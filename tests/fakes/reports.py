@@ -292,7 +292,7 @@ def with_allocation(report: Report) -> Report:
     made = having(
         report,
         whole,
-        _allocated(report, report[Now]),
+        _with_allocations(report, report[Now]),
         replace(report[Streaks], what_if_empty=_empty_limits(uses[Use.EMPTY])),
         Contentions(replace(one, contended_allocated_gpu_ms=one.contended_gpu_ms / 8) for one in report[Contentions]),
     )
@@ -344,7 +344,7 @@ def _together(source: str, every: Sequence[Allocated]) -> Allocated:
     )
 
 
-def _allocated(report: Report, now: Now) -> Now:
+def _with_allocations(report: Report, now: Now) -> Now:
     cards = report.cards
 
     def allocated(place: int, owner: str | None, use: Use, hours: float, **values: str) -> AllocatedCard:

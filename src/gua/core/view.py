@@ -142,7 +142,9 @@ def _column(annotation: Any) -> Column:  # noqa: ANN401 - annotations have no ty
     if annotation in _PLAIN:
         return _PLAIN[annotation]
     if origin is Annotated:
-        return replace(_column(arguments[0]), check=arguments[1])
+        known = _column(arguments[0])
+        checks = [one for one in arguments[1:] if callable(one)]  # units of output are not
+        return replace(known, check=checks[0]) if checks else known
     if type(None) in arguments:
         known = _column(next(argument for argument in arguments if argument is not type(None)))
         read = _same if known.read is _same else lambda value: None if value is None else known.read(value)

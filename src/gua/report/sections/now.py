@@ -91,15 +91,14 @@ def _holders(holders: Sequence[Holder], report: Report, style: Style, hours: Hou
     rows.add("pid", lambda one: NONE if one.pid is None else str(one.pid))
     rows.add("memory", lambda one: NONE if one.memory_bytes is None else size(one.memory_bytes), leaves=2)
     rows.add("idle for", lambda one: at_least(one.idle_ms, is_lower_bound=one.is_lower_bound))
+    if style.width >= WIDEST:
+        rows.add("idle since", lambda one: at(one.idle_since_ms, report.window), left=True, leaves=8)
     rows.add("active 24 h", lambda one: span(one.active_24h_ms), leaves=4)
     rows.add("GB-h", _gigabyte_hours, leaves=3, note="its memory in that time, in GB-hours of 10^9 bytes")
     rows.add("card is", lambda one: style.name(one.card_state, NAME_WIDTH), left=True, leaves=5)
     alone = "no other process is listed on the card"
     rows.add("alone", lambda one: "yes" if one.is_alone else "no", left=True, leaves=6, note=alone)
     rows.add("in", lambda one: home(one, style), left=True, shortest=8, leaves=7)
-    if style.width >= WIDEST:
-        rows.add("idle since", lambda one: at(one.idle_since_ms, report.window), left=True, leaves=8)
-        rows.add("name", lambda one: card_name(one.card_name, one.gpu, style), left=True, shortest=8, leaves=9)
     rows.explain(titles, "what these GPU-hours cost, estimated")
     yield rows.table()
     yield from more(rows.rest, "holder", _EVERY)
@@ -119,16 +118,11 @@ def _gigabyte_hours(one: Holder) -> str:
 
 
 def home(one: Holder, style: Style) -> str:
-    """Return where a process runs: the first known of its Slurm job, pod, container and systemd unit."""
-    for word, value in (
-        ("job", one.slurm_job_id),
-        ("pod", one.pod_uid),
-        ("container", one.container_id),
-        ("unit", one.systemd_unit),
-    ):
-        if value:
-            return f"{word} {style.name(value, _ID_WIDTH)}"
-    return NONE
+    """Return where a process runs: its Slurm job, pod, container and systemd unit, only the first on narrow pages."""
+    places = {"job": one.slurm_job_id, "pod": one.pod_uid, "container": one.container_id and one.container_id[:12]}
+    places["unit"] = one.systemd_unit
+    found = [f"{word} {style.name(value, _ID_WIDTH)}" for word, value in places.items() if value]
+    return ", ".join(found if style.width >= WIDEST else found[:1]) or NONE
 
 
 def _free(cards: Sequence[FreeCard], report: Report, style: Style) -> Iterator[Part]:
