@@ -1,5 +1,5 @@
--- A row for gua.process_intervals is a new interval, an empty row, or the marker row of the host. The join finds old rows without
--- a new one: they keep their key with zeros, and so replace themselves.
+-- One row is one row for gua.process_intervals: a new interval, an empty row, or the marker row of the host. The join also finds old
+-- rows without a new one: they keep their key with zeros, and so replace themselves.
 CREATE MATERIALIZED VIEW IF NOT EXISTS gua.roll_up_processes $ON_CLUSTER TO gua.process_intervals${LOCAL} $DEFINER
 AS
 WITH

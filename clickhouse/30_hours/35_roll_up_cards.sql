@@ -1,5 +1,5 @@
--- A row for gua.hourly_cards is a rolled-up state, an empty row, or the marker row of the host. The join finds old rows without
--- a new one: they keep their key with zeros, and so replace themselves.
+-- One row is one row for gua.hourly_cards: a rolled-up state, an empty row, or the marker row of the host. The join also finds old
+-- rows without a new one: they keep their key with zeros, and so replace themselves.
 CREATE MATERIALIZED VIEW IF NOT EXISTS gua.roll_up_cards $ON_CLUSTER TO gua.hourly_cards${LOCAL} $DEFINER
 AS
 WITH

@@ -77,8 +77,8 @@ ORDER BY
 LIMIT $DAYS_AT_ONCE
 COMMENT 'Days to merge'
 ;
--- A row for gua.process_days is a merged day, an empty row, or the marker row of the host. The join finds old rows without
--- a new one: they keep their key with zeros, and so replace themselves.
+-- One row is one row for gua.process_days: a merged day, an empty row, or the marker row of the host. The join also finds old
+-- rows without a new one: they keep their key with zeros, and so replace themselves.
 CREATE MATERIALIZED VIEW IF NOT EXISTS gua.roll_up_days $ON_CLUSTER TO gua.process_days${LOCAL} $DEFINER
 AS
 WITH

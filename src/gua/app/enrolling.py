@@ -26,7 +26,8 @@ from gua.core.ports import Mark, SpooledTick
 from gua.core.tick import AgentReading, Origin, Tick
 from gua.otlp.encode import encode
 from gua.otlp.endpoint import Settings, configured_endpoint, read_settings
-from gua.spool.queue import Spool, read_destinations
+from gua.spool.queue import Spool
+from gua.spool.waiting import read_destinations
 from gua.state.compression import compress, decompress
 from gua.state.directory import Home
 from gua.state.enrollment import Enrollment, enrollment_file, forget_enrollment, read_enrollment, store_enrollment

@@ -13,7 +13,7 @@ from urllib.parse import unquote
 from gua.app.local_agent import other_agent
 from gua.app.opening import default_store, store_address, store_destination
 from gua.core.errors import NothingRecordedError, UnavailableError
-from gua.spool.queue import awaiting
+from gua.spool.waiting import awaiting
 from gua.state.directory import Home, home_path
 from gua.state.pid_file import last_failure
 from gua.store.dsn import EmbeddedDsn

@@ -11,7 +11,7 @@ from typing import Final
 from gua.app.output import print_error
 from gua.core.errors import GuaError, NothingRecordedError, UsageError
 from gua.core.ports import ViewReader
-from gua.spool.queue import awaiting
+from gua.spool.waiting import awaiting
 from gua.state.directory import home_path, reading_home
 from gua.store.database import Store, open_store
 from gua.store.directory import StoreDirectory

@@ -20,7 +20,8 @@ from gua.core.tick import Tick
 from gua.otlp.encode import encode
 from gua.report.kit.figures import plural
 from gua.report.kit.words import gpus_in_words
-from gua.spool.queue import Spool, read_destinations
+from gua.spool.queue import Spool
+from gua.spool.waiting import read_destinations
 from gua.state.directory import Home
 from gua.state.socket_address import Peer
 

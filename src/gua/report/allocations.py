@@ -18,7 +18,7 @@ COUNTED: Final = frozenset(("gua", "canhazgpu"))
 TICKS_DELETED: Final = ""
 
 
-class AllocationRow(NamedTuple):
+class AllocationUseRow(NamedTuple):
     """Total GPU time [us] of an owner, source (``""``: unallocated or unknown), use and price.
 
     Or (not ``is_total``) a part of a card's newest tick: its allocation and use, since when (Unix ms). ``is_shared``:
@@ -98,7 +98,7 @@ class ReservationsRow(NamedTuple):
 
 ALLOCATION_NAMES: Final = View("allocation_names", AllocationNameRow, BOUNDS)
 ALLOCATED_WORK: Final = View("allocated_work", AllocatedWorkRow, (*READ, "by"))
-ALLOCATIONS: Final = View("allocations", AllocationRow, (*READ, *PRICED))
+ALLOCATIONS: Final = View("allocations", AllocationUseRow, (*READ, *PRICED))
 WAITS: Final = View("waits", WaitsRow, READ)
 RESERVATIONS: Final = View("reservations", ReservationsRow, READ)
 

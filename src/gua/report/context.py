@@ -9,7 +9,7 @@ from typing import TypeVar, cast
 
 from gua.core.ports import ViewReader
 from gua.core.view import View
-from gua.report.allocations import ALLOCATIONS, SOURCES, AllocationRow, SourceRow
+from gua.report.allocations import ALLOCATIONS, SOURCES, AllocationUseRow, SourceRow
 from gua.report.filters import Labels
 from gua.report.hours import Hour, PartReader, Parts, parts_of_ticks
 from gua.report.model import Card, Extent, Headline, Window
@@ -75,7 +75,7 @@ class ReportContext:
         """Query the allocation sources and how long each was readable."""
         return self.rows(SOURCES)
 
-    def allocations(self) -> Answer[AllocationRow]:
+    def allocations(self) -> Answer[AllocationUseRow]:
         """Query the allocations of cards; no rows where no allocation source is configured."""
         return self.rows(ALLOCATIONS, only_if=self.sources())
 

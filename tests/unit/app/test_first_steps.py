@@ -15,7 +15,8 @@ from gua.app.opening import store_address
 from gua.app.settings import AgentSettings
 from gua.core.errors import NothingRecordedError, UnavailableError
 from gua.procfs.reader import ProcFs
-from gua.spool.queue import Spool, awaiting
+from gua.spool.queue import Spool
+from gua.spool.waiting import awaiting
 from gua.state.directory import Home
 from gua.state.pid_file import last_failure
 from gua.store.dsn import EmbeddedDsn

@@ -103,7 +103,7 @@ def test_names_that_are_no_unicode_survive(folder: Path) -> None:
 
 def test_many_rows_come_in_bounded_parts(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(answer, "_CHUNK_BYTES", 1000)
-    rows = [{"hour": number, "is_counted": 0, "card_ticks": number} for number in range(5000)]
+    rows = [{"hour": number, "is_counted": 0, "is_merged": 0, "card_ticks": number} for number in range(5000)]
     store = FakeStore({"hours": rows})
     chunks = list(answer._chunks(SHARED["hours"], rows))  # noqa: SLF001 - what goes over the wire
     assert max(map(len, chunks)) < 1200
@@ -208,10 +208,10 @@ class Scripted:
         b'{"rows":{}}\n',
         b'{"rows":[1]}\n',
         b'{"rows":[{}]}\n',
-        b'{"rows":[{"hour":"1","is_counted":0,"card_ticks":1}]}\n',
-        b'{"rows":[{"hour":1e300,"is_counted":0,"card_ticks":1}]}\n',
-        b'{"rows":[{"hour":1,"is_counted":0,"card_ticks":NaN}]}\n',
-        b'{"rows":[{"hour":1,"is_counted":2,"card_ticks":1}]}\n',
+        b'{"rows":[{"hour":"1","is_counted":0,"is_merged":0,"card_ticks":1}]}\n',
+        b'{"rows":[{"hour":1e300,"is_counted":0,"is_merged":0,"card_ticks":1}]}\n',
+        b'{"rows":[{"hour":1,"is_counted":0,"is_merged":0,"card_ticks":NaN}]}\n',
+        b'{"rows":[{"hour":1,"is_counted":2,"is_merged":0,"card_ticks":1}]}\n',
         b'{"rows":[],"more":true}\nx\n',
         b'{"error":5,"exit_code":"x"}\n',
     ],

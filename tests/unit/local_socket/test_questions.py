@@ -24,7 +24,7 @@ class Heard(NamedTuple):
     parameters: Mapping[str, str]
 
 
-CARDS = View("cards", Heard)
+CARDS = View("cards", Heard, ("by",))
 HOSTS = View("hosts", Heard)
 
 
@@ -56,8 +56,8 @@ def test_a_question_is_asked_while_another_waits_for_its_answer() -> None:
 
 
 def test_what_the_store_raised_is_raised_where_the_rows_are_wanted() -> None:
-    answer = ask(Failing(), CARDS, {})
-    with pytest.raises(UnavailableError, match=r"no cards by \{\}"):
+    answer = ask(Failing(), HOSTS, {})
+    with pytest.raises(UnavailableError, match=r"no hosts by \{\}"):
         answer()
 
 

@@ -17,7 +17,7 @@ from fakes.reports import fleet_report as fleet_of
 from fakes.store import SINCE_MS, UNTIL_MS, card, lab, store_of, whole
 from gua.core.plaintext import cells
 from gua.core.words import AllocationStatus, Use
-from gua.report.allocations import ALLOCATIONS, TICKS_DELETED, AllocationRow, ReservationsRow, SourceRow, WaitsRow
+from gua.report.allocations import ALLOCATIONS, TICKS_DELETED, AllocationUseRow, ReservationsRow, SourceRow, WaitsRow
 from gua.report.answers import EmptyOwner, answers
 from gua.report.collect import collect
 from gua.report.conditions import judge, parse_condition
@@ -144,14 +144,14 @@ class TestTheSection:
         assert counted == {"ana": (2, 0), "bo": (None, None), "chen": (0, 0)}
 
     def test_orders_owners_by_cost_where_all_of_it_has_one_currency(self) -> None:
-        def row(owner: str, price: int, hours: float) -> AllocationRow:
+        def row(owner: str, price: int, hours: float) -> AllocationUseRow:
             of_owner = {"source": "slurm", "owner": owner, "use": "empty", "price": price}
             (made,) = ALLOCATIONS.parsed(
                 [whole(ALLOCATIONS, {"is_total": 1, **of_owner, "gpu_us": round(hours * HOUR_US)})]
             )
             return made
 
-        def first(*rows: AllocationRow, second: str = "EUR") -> str | None:
+        def first(*rows: AllocationUseRow, second: str = "EUR") -> str | None:
             prices = Prices(
                 tuple(
                     PriceSpan(model, currency, amount, SINCE_MS, None, None)

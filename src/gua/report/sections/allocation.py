@@ -15,7 +15,7 @@ from gua.report.allocations import (
     RESERVATIONS,
     TICKS_DELETED,
     AllocatedWorkRow,
-    AllocationRow,
+    AllocationUseRow,
     ReservationsRow,
     sources_of,
 )
@@ -112,7 +112,7 @@ _NOISE_MS: Final = 1  # tolerance [ms] for sums of ticks cut at the window's bou
 
 
 def allocation(  # noqa: PLR0913 - one argument per query of the section
-    rows: Iterable[AllocationRow],
+    rows: Iterable[AllocationUseRow],
     sources: Sequence[ReportedSource],
     headline: Headline,
     prices: Prices,
@@ -166,14 +166,14 @@ def worst_first(every: Iterable[Allocated], prices: Prices) -> tuple[Allocated, 
     return tuple(sorted(found, key=order))
 
 
-def _uses_of(rows: Iterable[AllocationRow]) -> Uses:
+def _uses_of(rows: Iterable[AllocationUseRow]) -> Uses:
     us: Counter[str] = Counter()
     for row in rows:
         us[row.use] += row.gpu_us
     return {use: us[use] / 1000 for use in USES}
 
 
-def _costs(rows: Iterable[AllocationRow], prices: Prices) -> CostsByUse | None:
+def _costs(rows: Iterable[AllocationUseRow], prices: Prices) -> CostsByUse | None:
     us: dict[str, Counter[int]] = {use: Counter() for use in USES}
     for row in rows:
         us[row.use][row.price] += row.gpu_us
@@ -189,7 +189,7 @@ def _counted(source: str, owner: str | None, counts: Counter[tuple[str, str | No
 
 
 def _allocated(
-    whose: tuple[str, str | None], rows: Sequence[AllocationRow], prices: Prices, counted: Mapping[str, int]
+    whose: tuple[str, str | None], rows: Sequence[AllocationUseRow], prices: Prices, counted: Mapping[str, int]
 ) -> Allocated:
     uses = _uses_of(rows)
     return Allocated(

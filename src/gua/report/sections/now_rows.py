@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar, Final, NamedTuple
 from gua.core.parameters import PRICED, READ_DAYS
 from gua.core.view import Count, Moment, View
 from gua.core.words import AllocationStatus, Mig, Use
-from gua.report.allocations import AllocationNameRow, AllocationRow
+from gua.report.allocations import AllocationNameRow, AllocationUseRow
 from gua.report.costs import OneCost
 from gua.report.kit.fields import Hours, Ratio, Seconds, Timestamp, Unit, filled, grouped, of_card
 from gua.report.model import Card, Extent, Placed, Window
@@ -232,7 +232,7 @@ def current_since_ms(extents: Iterable[Extent], window: Window, now_ms: int) -> 
 def now_of(  # noqa: PLR0913 - the rows of six queries
     card_rows: Sequence[CardStreaksRow],
     listed: Iterable[CardProcess],
-    allocation_rows: Iterable[AllocationRow] = (),
+    allocation_rows: Iterable[AllocationUseRow] = (),
     name_rows: Iterable[AllocationNameRow] = (),
     *,
     cards: Sequence[Card],
@@ -400,7 +400,7 @@ def _unlisted(card: Card, row: CardStreaksRow, prices: Prices) -> Holder:
     )
 
 
-def _status(parts: Sequence[AllocationRow]) -> AllocationStatus | None:
+def _status(parts: Sequence[AllocationUseRow]) -> AllocationStatus | None:
     """Return the allocation status of a card at its newest tick, ``None`` without an allocation source."""
     if not parts:
         return None
@@ -410,7 +410,9 @@ def _status(parts: Sequence[AllocationRow]) -> AllocationStatus | None:
     return AllocationStatus.UNALLOCATED if is_known else AllocationStatus.UNKNOWN
 
 
-def _allocated(card: Card, row: CardStreaksRow, part: AllocationRow, name: AllocationNameRow | None) -> AllocatedCard:
+def _allocated(
+    card: Card, row: CardStreaksRow, part: AllocationUseRow, name: AllocationNameRow | None
+) -> AllocatedCard:
     return filled(
         AllocatedCard,
         part,
@@ -423,7 +425,7 @@ def _allocated(card: Card, row: CardStreaksRow, part: AllocationRow, name: Alloc
     )
 
 
-def _free(card: Card, row: CardStreaksRow, parts: Sequence[AllocationRow]) -> FreeCard:
+def _free(card: Card, row: CardStreaksRow, parts: Sequence[AllocationUseRow]) -> FreeCard:
     """Return a truly-idle card; with an allocation source it is free from the end of its last allocation."""
     begins = [(row.since_ms or 0, row.is_lower_bound)]
     observed_ms = [row.in_state_ms or 0]
