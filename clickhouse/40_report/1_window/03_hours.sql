@@ -42,11 +42,12 @@ SELECT
     toInt64(number) AS hour,
     is_counted,
     -- The same rollups as when the day was merged: versions only grow.
-    toBool(
+    toBool(ifNull(
         min(is_counted) OVER day
-        AND sum(rollups) OVER day = merged.rollups
-        AND sum(rollups_written_ms) OVER day = merged.rollups_written_ms
-    ) AS is_merged,
+        AND sum(hours.rollups) OVER day = merged.rollups
+        AND sum(hours.rollups_written_ms) OVER day = merged.rollups_written_ms,
+        false
+    )) AS is_merged,
     if(is_counted, counted_ticks, NULL) AS card_ticks
 FROM
 (

@@ -421,7 +421,7 @@ def test_cards_that_are_free(both: Both) -> None:
         assert card.free_ms == sum(max(one.until_ms - max(one.since_ms, since_ms), 0) for one in streak)
 
         def hour(one: Seen) -> int:
-            return means.local((one.ts_ms - 1) // HOUR_MS * HOUR_MS, both.asked.timezone).hour
+            return means.local((one.until_ms - 1) // HOUR_MS * HOUR_MS, both.asked.timezone).hour
 
         now_at = means.local((ticks[-1].until_ms - 1) // HOUR_MS * HOUR_MS, both.asked.timezone)
         then = [one for one in ticks if hour(one) == now_at.hour]

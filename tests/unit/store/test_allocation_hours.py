@@ -74,7 +74,7 @@ def history(seed: int) -> History:
     allocations = [_allocation(rng, number, [f"GPU-{seed}-0", f"GPU-{seed}-1"]) for number in range(14)]
     looked_from = T0_MS + rng.choice([0, 0, HOUR_MS])
     failing = _stretches(rng)
-    allocations = AllocationMatcher()
+    matcher = AllocationMatcher()
     ticks: list[Tick] = []
     ts_ms = T0_MS + rng.randrange(1, 5000)
     slices = 7
@@ -93,7 +93,7 @@ def history(seed: int) -> History:
             Tick(
                 ts_ms=ts_ms,
                 origin=origin,
-                cards=tuple(allocated_card(allocations, card, look, ts_ms=ts_ms) for card in cards),
+                cards=tuple(allocated_card(matcher, card, look, ts_ms=ts_ms) for card in cards),
                 allocation_sources=tuple(
                     AllocationSourceReading(source=one.source, duration_ms=duration_ms, reason=one.reason)
                     for one in sources
@@ -370,7 +370,7 @@ def test_by_hand_a_job_of_two_cards_that_uses_one_ends_within_a_tick_and_a_stran
         owner="ada",
         uid=1001,
     )
-    allocations, ticks = AllocationMatcher(), []
+    matcher, ticks = AllocationMatcher(), []
     for number in range(1, 7):
         ts_ms = T0_MS + number * 60_000
         second = ("grace",) if number >= 4 else ()
@@ -381,7 +381,7 @@ def test_by_hand_a_job_of_two_cards_that_uses_one_ends_within_a_tick_and_a_stran
             Tick(
                 ts_ms=ts_ms,
                 origin=origin,
-                cards=tuple(allocated_card(allocations, card, look, ts_ms=ts_ms) for card in cards),
+                cards=tuple(allocated_card(matcher, card, look, ts_ms=ts_ms) for card in cards),
                 allocation_sources=(AllocationSourceReading(source="slurm", duration_ms=60_000),),
             )
         )
