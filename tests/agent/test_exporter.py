@@ -138,4 +138,4 @@ def test_a_kubelet_that_cannot_be_asked_leaves_ids_one_line_and_a_count(start: S
     agent.stop()
     log = agent.tail()
     assert log.count("pods have ids but no names") == 1
-    assert "--kubelet-insecure: whoever answers there gets the service account's token" in log
+    assert "--kubelet-insecure: any server at that address gets the service account's token" in log

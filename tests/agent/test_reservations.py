@@ -328,7 +328,7 @@ def test_where_a_scheduler_gives_cards_out_one_line_refuses(
             refused = agent.run(*asked)
             assert (refused.returncode, refused.stdout) == (75, "")
             assert refused.stderr == (
-                "gua: slurm gives out the cards of this host: ask it for cards; --beside-scheduler reserves beside it\n"
+                "gua: slurm gives out the cards of this host: request cards from it, or pass --beside-scheduler\n"
             )
         assert reserved(agent) == []
         assert agent.run("run", "--beside-scheduler", "--", "true").returncode == 0

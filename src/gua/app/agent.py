@@ -144,7 +144,7 @@ def _log_start(log: logging.Logger, host: Host, settings: AgentSettings) -> None
     if host.pods is not None:
         log.info("names of pods come from %s", host.pods.kubelet)
         if host.pods.kubelet.insecure:
-            log.warning("--kubelet-insecure: whoever answers there gets the service account's token")
+            log.warning("--kubelet-insecure: any server at that address gets the service account's token")
     if settings.detect_models:
         log.info("arguments of processes on cards are read for the model that they serve (--detect-models)")
     if settings.activity:

@@ -60,7 +60,7 @@ def agent_destinations(store: str | None, endpoint: str | None, home: Path) -> l
         if isinstance(parsed, EmbeddedDsn) and not is_installed():
             if joined:
                 return destinations
-            msg = "there is no place for ticks, as the embedded engine is not installed"
+            msg = "no destination: the embedded engine is not installed"
             send = "or send them to an OTLP endpoint: gua daemon --endpoint URL"
             raise UnavailableError(msg, hints=(f"add it: {install_command()}", send))
         address = store_address(store, home)

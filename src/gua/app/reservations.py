@@ -106,7 +106,7 @@ class Reservations:
     def _serve(self, connection: socket.socket, peer: Peer, message: Mapping[str, Any], lines: Lines) -> None:
         ruler = None if message.get("beside_scheduler") is True else self._beside()
         if ruler is not None:
-            raise NotNowError(f"{ruler}: ask it for cards; --beside-scheduler reserves beside it")
+            raise NotNowError(f"{ruler}: request cards from it, or pass --beside-scheduler")
         request = self._request(self._requesters.identify(connection, peer), message)
         wait_ms = _amount(message, "wait_ms", most=LONGEST_MS)
         deadline = None if wait_ms is None else time.monotonic() + wait_ms / 1000

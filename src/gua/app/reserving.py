@@ -178,7 +178,7 @@ def card_choice(count: int | None, gpus: str | None) -> dict[str, object]:
 def wait_limit_ms(wait: str | None, *, nonblock: bool) -> int | None:
     """Return how long to wait [ms], ``None`` for no limit. Raises UsageError."""
     if nonblock and wait is not None:
-        raise UsageError("--wait and --nonblock do not agree: give one of both")
+        raise UsageError("--wait and --nonblock exclude each other: give one of them")
     return 0 if nonblock else None if wait is None else parse_duration_ms(wait)
 
 

@@ -105,7 +105,7 @@ class ServingOptions:
         flag(
             "--kubelet-insecure",
             "GUA_KUBELET_INSECURE",
-            "Do not check the kubelet's certificate: whoever answers there gets the token.",
+            "Do not check the kubelet's certificate: any server at that address gets the token.",
         ),
     ] = False
 

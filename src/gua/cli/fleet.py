@@ -94,7 +94,7 @@ def enroll(
         gua enroll --remove
     """
     if show and remove:
-        raise UsageError("--show and --remove are two things: give one of them")
+        raise UsageError("--show and --remove exclude each other: give one of them")
     home = home_path(state_dir, os.environ)
     if show:
         _show(home, as_json=as_json)
@@ -151,7 +151,7 @@ def sync_once(
     destinations = agent_destinations(store, endpoint, home)
     fleet = next((destination for destination in destinations if destination.endpoint), None)
     if fleet is None:
-        raise UnavailableError("nothing says where to deliver: gua enroll --endpoint URL, or name it with --endpoint")
+        raise UnavailableError("no destination is set: gua enroll --endpoint URL, or name it with --endpoint")
     require_procfs(procfs)
     os.umask(0o077)
     prepared = prepare_home(home)

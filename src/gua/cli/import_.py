@@ -249,7 +249,7 @@ def _summary_of_reservations(
         yield f"left out  {plural(history.cut, 'last line')} that was cut off"
     of = ", ".join(f"{index} is {safe(uuids[index])}" for index in history.cards[:2])
     yield f"assumed   GPU ids are in the order of the PCI bus: {of}{'' if is_given else ' (--cards names UUIDs)'}"
-    yield "assumed   reservations by hand ended when somebody looked, as canhazgpu has it: some are too long"
+    yield "assumed   manual reservations ended when their end was seen, as in canhazgpu: some are too long"
     yield "unknown   what happened on the cards meanwhile"
 
 

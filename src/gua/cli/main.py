@@ -175,7 +175,7 @@ def _exhausted(error: Exception) -> str | None:
     if isinstance(error, MemoryError) or any(
         words in text for words in (os.strerror(errno.ENOMEM), "start new thread")
     ):
-        return "there is not enough memory: allow more (ulimit -v, -u, the container's limit), or ask for less at once"
+        return "there is not enough memory: allow more (ulimit -v, -u, the container's limit), or request less at once"
     return None
 
 

@@ -113,7 +113,7 @@ def command(
         flag(
             "--from-ticks",
             "GUA_FROM_TICKS",
-            "Count everything anew from the ticks, nothing from counted hours: the same numbers, later.",
+            "Read ticks instead of hourly rollups: the same numbers, slower.",
         ),
     ] = False,
     rules: Annotated[

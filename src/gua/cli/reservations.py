@@ -172,7 +172,7 @@ def extend(
     request = {"ask": "extend", "for_ms": parse_duration_ms(lasts), **_named(ids, gpu_ids)}
     longer = query_agent(_tried(socket, state_dir), request).get("extended") or ()
     if not longer:
-        raise UnavailableError("nothing of yours is reserved by hand: gua reserve takes cards")
+        raise UnavailableError("you have no reservation without a command: gua reserve makes one")
     for reservation in longer:
         typer.echo(f"reserved {described(reservation)}")
 

@@ -50,7 +50,7 @@ def month_ms(text: str, *, timezone: tzinfo) -> tuple[int, int]:
     """Return the start and end [Unix ms] of a month such as ``2026-11``. Raises UsageError."""
     first = _month(text.strip())
     if first is None or not _FIRST_YEAR <= first.year <= _LAST_YEAR:
-        raise UsageError(f"{text!r} is no month: write it as in 2026-11")
+        raise UsageError(f"{text!r} is not a month: write it as in 2026-11")
     return begin_ms(first, timezone), begin_ms((first + timedelta(days=31)).replace(day=1), timezone)
 
 

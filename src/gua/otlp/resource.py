@@ -47,7 +47,7 @@ def origin(  # noqa: PLR0913 - keyword-only; each value is known to the caller a
     kubernetes = {key: environ[name] for key, name in _KUBERNETES.items() if here and environ.get(name)}
     host_name = configured.pop("host.name", None) or named
     if not host_name:
-        raise UsageError("nothing names this host: set GUA_HOST_NAME")
+        raise UsageError("this host has no name: set GUA_HOST_NAME")
     service = configured.pop("service.name", None)
     return Origin(
         host=host_name,

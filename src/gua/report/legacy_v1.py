@@ -42,11 +42,11 @@ _NAME_WIDTH: Final = 30
 WHY: Final = {
     "ignored": "the memory is of programs that are no users of a card, such as Xorg: its rule counts them",
     "unknown-memory": "a process of unknown memory is there: its rule takes that for 0",
-    "unattributed": "the card holds memory that no listed process owns: its rule looks at processes alone",
+    "unattributed": "the card holds memory that no listed process owns: its rule reads only processes",
     "mps": "MPS clients hold it: its list has none of them",
     "rounding": "whole MiB of each process add up to 100 or less, their bytes to more",
-    "encoder": "the encoder was busy: its rule looks at the general utilization alone",
-    "decoder": "the decoder was busy: its rule looks at the general utilization alone",
+    "encoder": "the encoder was busy: its rule reads only the general utilization",
+    "decoder": "the decoder was busy: its rule reads only the general utilization",
     "process-utilization": "a process was busy, by the driver's count for each process",
     "settings": "thresholds were set that are not 10 % and 100 MiB",
     "list": "the process list could not be read: its rule takes what is there for all of it",
@@ -56,7 +56,7 @@ WHY: Final = {
     "processes": "the process list could not be read, or that is unknown: its rule takes that for empty",
     "memory": "what is held is not known",
     "not-read": "utilization could not be read: its rule has no such tick",
-    "instance": "a MIG instance: its rule looks at whole cards alone",
+    "instance": "a MIG instance: its rule reads only whole cards",
 }
 """Why the current rules differ, by the reason of the view ``gua_report.legacy_v1_rule``."""
 

@@ -129,7 +129,7 @@ def _calendar_bounds(request: ReportRequest) -> tuple[int, int] | None:
     if request.month is None and not request.last_week:
         return None
     if (request.since or request.until) or (request.month and request.last_week):
-        raise UsageError("--month, --last-week, and --since with --until each say which time: give one of them")
+        raise UsageError("--month, --last-week and --since exclude each other: give one of them")
     clock = zone(request.clock or request.timezone)
     if request.month is None:
         return last_week_ms(now_ms=request.now_ms, timezone=clock)

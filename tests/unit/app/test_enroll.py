@@ -254,7 +254,7 @@ def test_a_tick_that_is_not_accepted_stores_nothing(
         (["--endpoint", "ftp://localhost"], "is not an endpoint"),
         (["--endpoint", "http://localhost:1", "--certificate", "ca.pem"], "--certificate is for https"),
         (["--endpoint", "https://localhost:1", "--certificate", "nothing.pem"], "cannot read the certificate"),
-        (["--show", "--remove"], "two things"),
+        (["--show", "--remove"], "exclude each other"),
     ],
 )
 def test_wrong_usage_is_refused_before_anything_is_sent(

@@ -28,7 +28,7 @@ print(code, *sys.modules)
         ("report --timezone Europe/Berln", 2, "did you mean Europe/Berlin"),
         ("report --since 2026-13-01", 2, "is no moment"),
         ("report --until someday", 2, "is no moment"),
-        ("report --month november", 2, "is no month"),
+        ("report --month november", 2, "is not a month"),
         ("report --month --last-week", 2, "give one of them"),
         ("report --section hedline", 2, "no section 'hedline'"),
         ("report --csv hedline", 2, "no section 'hedline'"),

@@ -138,7 +138,7 @@ def test_a_month_in_which_clocks_change_is_an_hour_longer_or_shorter() -> None:
     "text", ["", "11", "2026-13", "2026", "2026-11-01", "november", "1899-12", "2200-01", "0000-01"]
 )
 def test_what_is_no_month_is_refused(text: str) -> None:
-    with pytest.raises(UsageError, match="is no month: write it as in 2026-11"):
+    with pytest.raises(UsageError, match="is not a month: write it as in 2026-11"):
         month_ms(text, timezone=UTC)
 
 

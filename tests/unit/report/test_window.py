@@ -118,7 +118,7 @@ def test_a_month_or_week_is_the_zones_as_far_as_it_is_over(
         ({"month": "2026-03", "since": "1d"}, "give one of them"),
         ({"last_week": True, "until": "1d"}, "give one of them"),
         ({"month": "2026-03", "last_week": True}, "give one of them"),
-        ({"month": "2026-13"}, "'2026-13' is no month"),
+        ({"month": "2026-13"}, "'2026-13' is not a month"),
         ({"month": "2026-04"}, "--month 2026-04 has not begun"),
         ({"since": "soon"}, "is no moment"),
         ({"until": "soon"}, "is no moment"),

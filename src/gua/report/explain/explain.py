@@ -174,7 +174,7 @@ def explain(reader: ViewReader, request: ExplainRequest) -> Explanation:
         if len(moments) > MOST_TICKS:
             raise UsageError(f"--around {request.around} is more than {MOST_TICKS:,} ticks: give fewer")
     if not moments:
-        raise UnavailableError(f"there are no ticks of {card.gpu} of {host} any more: the store keeps its hours alone")
+        raise UnavailableError(f"there are no ticks of {card.gpu} of {host} any more: only its hourly rollups remain")
     spans = [(end - duration, end) for end, duration in moments]
     settings = tuple(rule_rows())
     ticks = _explained(reader, card, moments, settings)

@@ -12,7 +12,7 @@ from gua.report.model import Report
 
 CENTS: Final = 2
 WASTED: Final = "wasted"
-WASTED_NOTE: Final = "what the idle-held GPU-hours cost, estimated from prices that somebody entered"
+WASTED_NOTE: Final = "what the idle-held GPU-hours cost, estimated from entered prices"
 _WIDEST_CURRENCY: Final = 12
 Name = Callable[[str, int], str]
 """Sanitizes a name of unknown origin for its output format and cuts it to a width [columns]."""

@@ -143,7 +143,7 @@ def _text(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
     yield _costs_table(found.costs, style, hours)
     if not found.prices:
         return
-    yield Heading("Prices: estimated from what somebody entered, valid from a moment on")
+    yield Heading("Prices: entered by an administrator, valid from a moment on")
     rows = Rows(found.prices)
     rows.add("model", lambda price: style.name(price.model, NAME_WIDTH), left=True, shortest=10)
     rows.add("per GPU-hour", lambda price: amount(price.per_gpu_hour, 4))

@@ -207,7 +207,7 @@ def _what_if_text(report: Report, style: Style, hours: HourFormat) -> Iterator[P
     found = report[Streaks]
     held_ms = report.headline.states[IDLE_HELD].gpu_ms
     yield (
-        "A rule that takes the card from whoever is idle on it for more than a limit, played over this window. "
+        "A rule that reclaims a card after an idle limit, applied to this window. "
         f"False alarm: active again within {span(FALSE_ALARM_MS)} after the limit."
     )
     rows = Rows(found.what_if)
@@ -220,7 +220,7 @@ def _what_if_text(report: Report, style: Style, hours: HourFormat) -> Iterator[P
         return
     yield Heading("What if empty allocations were taken back")
     yield (
-        "A rule that takes a card from an allocation as soon as nobody has been there for more than a limit, played "
+        "A rule that reclaims an allocated card after a limit without a process, applied "
         f"over this window. False alarm: its owner came within {span(FALSE_ALARM_MS)} after the limit."
     )
     empty = Rows(found.what_if_empty)

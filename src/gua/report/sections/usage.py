@@ -296,7 +296,7 @@ def _usage_by_table(by: UsageBy, report: Report, style: Style, hours: HourFormat
 
 _LONGEST_IDLE: Final = "the longest idle streak of one process"
 _SESSIONS: Final = "processes, each counted once however many cards it was on"
-_OF_PROCESSES: Final = "the hours of each process on its cards, whoever shared them"
+_OF_PROCESSES: Final = "the hours of each process on its cards, also on shared ones"
 
 
 def _row_name(one: UsageRow, by: str, style: Style) -> str:
