@@ -168,13 +168,13 @@ WRONG: list[tuple[list[str], int, str]] = [
     (["run", "-G", "9", "--", "true"], 2, "there is no GPU '9' here: there are 0, 1, 2, 3"),
     (["run", "-G", ",", "--", "true"], 2, "--gpu-ids names no card"),
     (["run", "--timeout", "0s", "--", "true"], 2, "is shorter than 1 ms"),
-    (["run", "--wait", "1h", "--nonblock", "--", "true"], 2, "--wait and --nonblock do not agree"),
+    (["run", "--wait", "1h", "--nonblock", "--", "true"], 2, "--wait and --nonblock exclude each other"),
     (["run", "--", "gua-no-such-command"], 127, "gua-no-such-command: no such command"),
     (["run", "--", "/etc/passwd"], 126, "/etc/passwd cannot be executed"),
     (["run", "--"], 2, "Missing argument"),
     (["reserve", "--for", "soon"], 2, "soon"),
     (["release", "-G", "9"], 2, "there is no GPU '9' here"),
-    (["extend", "--for", "2h"], 3, "nothing of yours is reserved by hand"),
+    (["extend", "--for", "2h"], 3, "you have no reservation without a command"),
 ]
 
 
