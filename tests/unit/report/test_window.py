@@ -162,7 +162,7 @@ def test_every_view_is_asked_for_the_same_window_and_hosts() -> None:
     merged = {**read, "days": [-1], "price_models": [], "price_starts": []}
     assert by_view.pop("time_of_day") == {**read, "timezone": "Asia/Tokyo"}
     assert by_view.pop("overview") == by_view.pop("allocation_sources") == read
-    assert by_view.pop("holders") == {**merged, "current_since_ms": NOW_MS - DAY_MS}
+    assert by_view.pop("holders") == {**merged, "current_since_ms": NOW_MS - 3 * DAY_MS}
     assert by_view.pop("usage") == {**merged, "by": "identity"}
     assert by_view.pop("card_streaks") == {**read, "timezone": "Asia/Tokyo", "long_streak_ms": 1_800_000}
     assert set(by_view) == {"hours", "fleet", "host_name_conflicts"}

@@ -224,9 +224,12 @@ _BYTES_PER_KIB: Final = 1024
 
 
 def current_since_ms(extents: Iterable[Extent], window: Window, now_ms: int) -> int:
-    """Return a Unix time [ms] before the newest tick of every card that is not silent, a day or more before the end."""
-    longest_ms = max((extent.interval_ms or 0 for extent in extents), default=0)
-    return max(min(window.until_ms, now_ms) - max(MS_PER_DAY, 2 * SILENT_AFTER * longest_ms), 0)
+    """Return a Unix time [ms] before the newest tick of every card that is not silent.
+
+    An agent's tick covers two intervals at most, one of a recording without an interval a day at most.
+    """
+    longest_ms = max((2 * (extent.interval_ms or 0) for extent in extents), default=0)
+    return max(min(window.until_ms, now_ms) - SILENT_AFTER * max(MS_PER_DAY, longest_ms), 0)
 
 
 def now_of(  # noqa: PLR0913 - the rows of six queries
