@@ -35,10 +35,19 @@ def install() -> Path:
         python = scratch / "bin" / "python"
         package = f"gpu-usage-audit=={VERSION}"
         _run(found, "pip", "install", "--quiet", "--compile-bytecode", "--python", str(python), package)
-        scratch.rename(HOME)
+        _keep(scratch)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
     return gua
+
+
+def _keep(scratch: Path) -> None:
+    """Rename the environment to HOME, unless another test process installed it in the meantime."""
+    try:
+        scratch.rename(HOME)
+    except OSError:
+        if not HOME.is_dir():
+            raise
 
 
 def _run(*command: str) -> None:
