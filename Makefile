@@ -47,7 +47,8 @@ quick: setup
 compiled: setup
 	$(BIN)/pytest -q --collect-only >/dev/null
 
-# What the tests of servers, charts and manifests need, each made once below .tools (2 minutes on two cores).
+# What the tests of servers (also VictoriaMetrics), charts and manifests need, each made once below .tools (3 minutes on
+# two cores).
 tools: setup
 	PYTHONPATH=tests $(BIN)/python -m servers.tools
 

@@ -17,16 +17,22 @@ from servers.process import ServerProcess, free_ports, http_answers
 from servers.tools import MissingToolError
 
 
+def prometheus_program() -> str:
+    """Return the path of Prometheus. Raises MissingToolError."""
+    program = shutil.which("prometheus")
+    if program is None:
+        msg = "prometheus is not on PATH (on Debian: apt-get install prometheus)"
+        raise MissingToolError(msg)
+    return program
+
+
 class Prometheus(ServerProcess):
     """Scrapes ``target`` every second and evaluates the rules of these files as often. Raises MissingToolError."""
 
     def __init__(
         self, folder: Path, target: str, rule_files: Sequence[Path] = (), *, options: Sequence[str] = ()
     ) -> None:
-        program = shutil.which("prometheus")
-        if program is None:
-            msg = "prometheus is not on PATH (on Debian: apt-get install prometheus)"
-            raise MissingToolError(msg)
+        program = prometheus_program()
         folder.mkdir(parents=True, exist_ok=True)
         [port] = free_ports(1)
         self.url = f"http://127.0.0.1:{port}"

