@@ -10,7 +10,7 @@ CREATE TABLE IF NOT EXISTS gua.allocation_ticks${LOCAL} $ON_CLUSTER
     gpu_time_ms SimpleAggregateFunction(anyLast, Nullable(UInt32))
         COMMENT 'Allocated GPU time of the tick; simultaneous allocations have equal parts [ms]' CODEC(ZSTD(1)),
     relation SimpleAggregateFunction(anyLast, LowCardinality(Nullable(String)))
-        COMMENT 'Processes there: owner, both, others, co-owners, nobody, unknown' CODEC(ZSTD(1)),
+        COMMENT 'Processes there: owner, both, others, co-owners, nobody, sole, unknown' CODEC(ZSTD(1)),
     owner SimpleAggregateFunction(anyLast, LowCardinality(Nullable(String))) COMMENT 'Owner of the allocation' CODEC(ZSTD(1)),
     uid SimpleAggregateFunction(anyLast, Nullable(UInt32)) COMMENT 'Numeric user id' CODEC(ZSTD(1)),
     kind SimpleAggregateFunction(anyLast, LowCardinality(Nullable(String))) COMMENT 'Kind of allocation at the source' CODEC(ZSTD(1)),

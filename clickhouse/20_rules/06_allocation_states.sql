@@ -10,7 +10,7 @@ CREATE OR REPLACE VIEW gua.allocation_states${LOCAL} $ON_CLUSTER
     owner LowCardinality(Nullable(String)) COMMENT 'Owner of the allocation',
     use String COMMENT 'used, held, used-by-others, empty, unallocated-use, free or unknown',
     relation LowCardinality(Nullable(String))
-        COMMENT 'Processes there: owner, both, others, co-owners, nobody, unknown; NULL without an allocation',
+        COMMENT 'Processes there: owner, both, others, co-owners, nobody, sole, unknown; NULL without an allocation',
     is_shared Bool COMMENT 'Whether others had processes there besides the owner',
     state String COMMENT 'State of the card: active, idle-held, truly-idle or unknown',
     duration_ms UInt32 COMMENT 'Time of the tick that the allocation covers; without one, of the tick [ms]',

@@ -33,6 +33,7 @@ COMMANDS: Final = {
     "daemon": Entry("daemon", "Sample this host's cards and who holds them.", function="daemon"),
     "start": Entry("daemon", function="daemon"),
     "report": Entry("report", "Show where the GPU hours went, and who held idle cards.", is_short=True),
+    "audit": Entry("prometheus", "Report on the past of GPUs from an existing Prometheus.", function="audit"),
     "status": Entry("status", "Show whether the agent runs, and the cards as they are now."),
     "top": Entry("top", "Watch every card and who holds it, live."),
     "explain": Entry("explain", "Explain why a card was in its state at a moment.", is_short=True),

@@ -24,6 +24,7 @@ from gua.app.local_zone import chosen_zone
 from gua.app.output import safe
 from gua.cli.completion import zones
 from gua.cli.options import EndpointOption, StoreOption, value
+from gua.cli.prometheus import prometheus
 from gua.core.durations import format_duration, to_rfc3339
 from gua.core.errors import DataError, UsageError
 from gua.core.moments import zone
@@ -381,3 +382,4 @@ app.command("dmon")(dmon)
 app.command("gua-sqlite")(gua_sqlite)
 app.command("otlp-json")(otlp_json)
 app.command("nvidia-smi")(nvidia_smi)
+app.command("prometheus")(prometheus)

@@ -115,12 +115,13 @@ def use(state: State, relation: Relation | None) -> Use:
         return Use.UNKNOWN
     if relation is None:
         return Use.FREE if state is State.TRULY_IDLE else Use.UNALLOCATED_USE
-    if relation is Relation.OWNER or relation is Relation.BOTH:
-        return Use.USED if state is State.ACTIVE else Use.HELD
     if relation is Relation.OTHERS:
         return Use.USED_BY_OTHERS
-    if relation is Relation.CO_OWNERS or (relation is Relation.NOBODY and state is State.TRULY_IDLE):
+    is_idle = state is State.TRULY_IDLE
+    if relation is Relation.CO_OWNERS or (is_idle and relation in {Relation.NOBODY, Relation.SOLE}):
         return Use.EMPTY
+    if relation in {Relation.OWNER, Relation.BOTH, Relation.SOLE}:
+        return Use.USED if state is State.ACTIVE else Use.HELD
     return Use.UNKNOWN
 
 

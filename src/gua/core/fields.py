@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 RESOURCE_TEXT: Final = 4096
 """Longest resource attribute, in characters."""
+IMPORT_BASIS: Final = "gua.import.basis"
+"""Resource attribute of imported ticks: a sentence on what they rest on, which reports print."""
 _INT64 = 1 << 63
 _YEAR_10000_MS = 253_402_300_800_000
 

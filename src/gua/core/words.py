@@ -52,7 +52,8 @@ class AllocationStatus(StrEnum):
 class Relation(StrEnum):
     """Which counted processes were on an allocated card (``gua.allocation.relation``).
 
-    CO_OWNERS: only processes of the card's other allocations at the same time.
+    CO_OWNERS: only processes of the card's other allocations at the same time. SOLE: the processes are unknown, and it
+    was the card's only allocation: what the card did counts as its own.
     """
 
     OWNER = "owner"
@@ -60,6 +61,7 @@ class Relation(StrEnum):
     OTHERS = "others"
     CO_OWNERS = "co-owners"
     NOBODY = "nobody"
+    SOLE = "sole"
     UNKNOWN = "unknown"
 
 

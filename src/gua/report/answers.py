@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -75,8 +75,9 @@ class IdleOwner:
 class EmptyOwner:
     """An owner (``None``: unknown) and its allocated GPU time without a process [ms].
 
-    ``cost`` is the cost of that time, ``gpu_ms`` all its allocated time. ``holds``: its allocations without a process
-    now, longest first.
+    Where no processes are known, as in imports from Prometheus, that includes time in which its cards were idle-held.
+    ``cost`` is the cost of that time, ``gpu_ms`` all its allocated time. ``holds``: its allocations that are so now,
+    longest first.
     """
 
     owner: str | None
@@ -104,7 +105,8 @@ class Answers:
 
     ``free`` is ``None`` where current holders were not queried. ``maybe_allocated`` are truly-idle cards whose
     allocation is unknown, ``allocated`` allocated ones. ``empty`` is ``None`` without an allocation source.
-    ``idle_seconds`` are those of active time; ``None`` where unknown or below the limits.
+    ``idle_seconds`` are those of active time; ``None`` where unknown or below the limits. ``uses`` are the uses of
+    allocated time that count for its owners.
     """
 
     wasted: Wasted
@@ -115,6 +117,7 @@ class Answers:
     allocated: tuple[AllocatedCard, ...] = ()
     empty: EmptyAllocations | None = None
     idle_seconds: IdleSeconds | None = None
+    uses: tuple[Use, ...] = (Use.EMPTY,)
 
 
 def answers(report: Report) -> Answers:
@@ -132,12 +135,19 @@ def answers(report: Report) -> Answers:
     holds = grouped((one for one in holding if one.pid is not None), lambda one: one.owner)
     unowned = tuple(one for one in holding if one.pid is None)
     wasted, empty = _wasted(report), _empty(report)
+    allocated = report.get(AllocatedHours)
+    # Without any listed process, time is held by an allocation only where it was the card's sole one.
+    uses = (Use.EMPTY,) if owners or allocated is None else (Use.EMPTY, Use.HELD)
+    allocated_ms = sum(allocated.uses[use] for use in uses[1:]) if allocated is not None else 0
     owners_and_allocations: list[TopOwner] = [
         *(_idle_owner(report, owner, rows, tuple(holds.get(owner, ()))) for owner, rows in owners.items()),
-        *_empty_owners(report),
+        *_empty_owners(report, uses),
     ]
     total = wasted.cost if empty is None else added([wasted.cost, empty.cost])
-    rest_ms = sum(one.states[IDLE_HELD].gpu_ms for one in unlisted)
+    rest_ms = max(sum(one.states[IDLE_HELD].gpu_ms for one in unlisted) - allocated_ms, 0)
+    if allocated_ms and now:
+        held = {(one.host, one.gpu) for one in now.allocations if one.use == Use.HELD}
+        unowned = tuple(one for one in unowned if (one.host, one.gpu) not in held)
     return Answers(
         wasted=wasted,
         owners=tuple(sorted((one for one in owners_and_allocations if one.wasted_gpu_ms > 0), key=_most_first(total))),
@@ -147,6 +157,7 @@ def answers(report: Report) -> Answers:
         allocated=() if now is None else tuple(one for one in now.allocations if one.card_state == TRULY_IDLE),
         empty=empty,
         idle_seconds=_idle_seconds(report),
+        uses=uses,
     )
 
 
@@ -194,15 +205,17 @@ def _empty(report: Report) -> EmptyAllocations | None:
     )
 
 
-def _empty_owners(report: Report) -> Iterable[EmptyOwner]:
+def _empty_owners(report: Report, uses: Sequence[Use]) -> Iterable[EmptyOwner]:
     found, now = report.get(AllocatedHours), report.get(Now)
+    current = [one for one in now.allocations if one.use in uses] if now else []
+    current.sort(key=lambda one: -one.in_use_ms)
     for owner, rows in grouped(found.owners if found else (), lambda one: one.owner).items():
         yield EmptyOwner(
             owner=owner,
-            wasted_gpu_ms=sum(one.uses[Use.EMPTY] for one in rows),
-            cost=added(one.costs[Use.EMPTY] for one in rows if one.costs is not None),
+            wasted_gpu_ms=sum(one.uses[use] for one in rows for use in uses),
+            cost=added(one.costs[use] for one in rows if one.costs is not None for use in uses),
             gpu_ms=sum(one.allocated_gpu_ms for one in rows),
-            holds=tuple(one for one in now.empty if one.owner == owner) if now else (),
+            holds=tuple(one for one in current if one.owner == owner),
         )
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+from gua.core.fields import IMPORT_BASIS
 from gua.core.ports import ViewReader
+from gua.core.words import Source
 from gua.report import fleet
 from gua.report.allocations import sources_of
 from gua.report.context import Finish, ReportContext
@@ -47,7 +49,8 @@ def collect(reader: ViewReader, request: ReportRequest, *, count: Callable[[], N
     hosts = list(request.hosts)
     known = sorted(EXTENT.rows(reader, {"hosts": []}), key=lambda e: (e.host, e.source))
     selection = Selection.of(request.clusters, request.where)
-    labels = fleet.labels(reader) if selection or needs_labels(request.groups_by) else {}
+    is_imported = any(extent.source == Source.IMPORT for extent in known)
+    labels = fleet.labels(reader) if selection or is_imported or needs_labels(request.groups_by) else {}
     extents = choose_extents(known, hosts)
     if selection:
         chosen = selection.choose({extent.host for extent in extents}, labels)
@@ -116,6 +119,9 @@ def collect(reader: ViewReader, request: ReportRequest, *, count: Callable[[], N
         extents=tuple(extent for extent in extents if extent.host in reported),
         rules=tuple(sorted(rule_rows(), key=lambda s: _place(s.key, _RULES))),
         **totals,
+        imported=tuple(
+            sorted({labels[host][IMPORT_BASIS] for host in reported if IMPORT_BASIS in labels.get(host, {})})
+        ),
         filters=filters(request.hosts, selection, known={extent.host for extent in known}),
         silent=silent,
         skewed=skewed,
@@ -127,6 +133,11 @@ def collect(reader: ViewReader, request: ReportRequest, *, count: Callable[[], N
         groups_by=request.groups_by,
         models={type(model): model for model in _finished(finishing, headline, cards)},
     )
+
+
+def _imported(labels: Iterable[Mapping[str, str]]) -> tuple[str, ...]:
+    """Return what the ticks of imported hosts rest on, each sentence once."""
+    return tuple(sorted({of_host[IMPORT_BASIS] for of_host in labels if IMPORT_BASIS in of_host}))
 
 
 def _from_overview(overview: Sequence[OverviewRow], prices: Prices, costs: Sequence[CostsRow]) -> dict[str, Any]:

@@ -227,7 +227,8 @@ class Report:
     ``sections`` are the names of the requested sections, in report order. :meth:`get` returns a section's own model. A
     requested section may have none: ``streaks_skipped`` is then the number of card-hours that exceeded its limit.
     ``requested_at_ms`` is the time of the request (Unix ms), ``groups_by`` the requested groups of cards.
-    ``allocation_sources`` is empty where no allocation source is configured.
+    ``allocation_sources`` is empty where no allocation source is configured. ``imported`` says what imported ticks rest
+    on.
     """
 
     window: Window
@@ -240,6 +241,7 @@ class Report:
     cards: tuple[Card, ...]
     overlaps: tuple[Overlap, ...] = ()
     filters: tuple[Filter, ...] = ()
+    imported: tuple[str, ...] = ()
     silent: tuple[Silent, ...] = ()
     skewed: tuple[Skew, ...] = ()
     claimed: tuple[Claim, ...] = ()

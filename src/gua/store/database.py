@@ -195,8 +195,12 @@ class Store(AbstractContextManager["Store"]):
 
     def land_rows(self, rows: TickRows) -> None:
         """Insert converted ticks into an embedded store. Idempotent. Raises ValueError on a server's store."""
+        self.land_lines(rows.parts())
+
+    def land_lines(self, lines: Iterable[TableLines]) -> None:
+        """Insert rows that are tables' lines already into an embedded store, in order. Idempotent."""
         try:
-            self._insert_rows(rows.parts())
+            self._insert_rows(lines)
         finally:
             self._forget_ticks()
 

@@ -406,6 +406,7 @@ def test_a_relation_follows_allocations_that_come_and_go_while_the_same_people_s
         ((Relation.OTHERS,), (Use.USED_BY_OTHERS, Use.USED_BY_OTHERS, Use.USED_BY_OTHERS, Use.UNKNOWN)),
         ((Relation.CO_OWNERS,), (Use.EMPTY, Use.EMPTY, Use.EMPTY, Use.UNKNOWN)),
         ((Relation.NOBODY,), (Use.UNKNOWN, Use.UNKNOWN, Use.EMPTY, Use.UNKNOWN)),
+        ((Relation.SOLE,), (Use.USED, Use.HELD, Use.EMPTY, Use.UNKNOWN)),
         ((Relation.UNKNOWN,), (Use.UNKNOWN,) * 4),
         ((None,), (Use.UNALLOCATED_USE, Use.UNALLOCATED_USE, Use.FREE, Use.UNKNOWN)),
     ],

@@ -133,6 +133,7 @@ THERE: Final = {
     Relation.OTHERS: "only others have processes on it",
     Relation.CO_OWNERS: "only owners of the card's other allocations have processes on it",
     Relation.NOBODY: "it has no process",
+    Relation.SOLE: "its processes are unknown, and the card had no other allocation",
     Relation.UNKNOWN: "the owners of its processes are unknown",
 }
 NOBODYS: Final = "not allocated"
@@ -157,15 +158,17 @@ def use_lines(state: State, row: ExplainedPartRow) -> tuple[UseLine, ...]:
     is_known = is_allocation_known(row)
     relation = Relation(row.relation) if row.source and row.relation in set(Relation) else None
     there = THERE[relation or Relation.UNKNOWN]
+    is_idle, is_sole = state is State.TRULY_IDLE, relation is Relation.SOLE
+    is_owners = relation in {Relation.OWNER, Relation.BOTH} or (is_sole and not is_idle)
     every = (
         UseLine("a", state is State.UNKNOWN, f"the card is {state}"),
         UseLine("b", not is_known, "whether it was allocated is known" if is_known else _ALLOCATION_NOT_KNOWN),
         UseLine("c", not row.source, "allocated to an owner" if row.source else f"{NOBODYS}, and the card is {state}"),
-        UseLine("d", relation in {Relation.OWNER, Relation.BOTH}, f"{there}, and the card is {state}"),
+        UseLine("d", is_owners, f"{there}, and the card is {state}"),
         UseLine("e", relation is Relation.OTHERS, there),
         UseLine(
             "f",
-            relation is Relation.CO_OWNERS or (relation is Relation.NOBODY and state is State.TRULY_IDLE),
+            relation is Relation.CO_OWNERS or (is_idle and (is_sole or relation is Relation.NOBODY)),
             there if relation is Relation.CO_OWNERS else f"{there}, and the card is {state}",
         ),
         UseLine("g", True, f"{there}, though the card is {state}" if relation is Relation.NOBODY else there),  # noqa: FBT003 - the last line fits

@@ -113,7 +113,7 @@ def _idle_seconds(report: Report, answers: Answers, where: Places, hours: HourFo
 
 def _top_holders(report: Report, answers: Answers, where: Places, hours: HourFormat) -> Markup:
     shown, rest = answers.owners[:MOST], answers.owners[MOST:]
-    written, of_rest, of_unowned = amounts(report, shown, rest, answers.unowned, hours)
+    written, of_rest, of_unowned = amounts(report, answers, shown, rest, hours)
     owners = [tag("li", *_owner(report, one, wasted, where)) for one, wasted in zip(shown, written, strict=True)]
     of_others = cost_suffix(added(one.cost for one in rest), STYLE)
     left = None if answers.unowned is None else tag("bdi", unowned(report, answers.unowned, of_unowned, where, STYLE))

@@ -151,6 +151,8 @@ def evidence(report: Report, style: Style, hours: HourFormat) -> Iterator[tuple[
         yield "filter", f"{chosen(report, style)}; nothing of other hosts is in this report"
     yield plural(len(report.hosts), "host"), names(style.name(host, _NAME_WIDTH) for host in report.hosts)
     yield "ticks", _ticks(report)
+    for basis in report.imported:
+        yield "imported", style.name(basis)
     yield (
         "coverage",
         (

@@ -88,13 +88,14 @@ def _part(card: Card, style: Style) -> str:
 MOST_OWNERS_SHOWN: Final = 5
 MOST_BRIEFLY: Final = 3
 NOBODY: Final = "(nobody)"  # no process; short enough never to be cut
+_NOT_RECORDED: Final = "(unknown)"
 
 
 def top_holders(report: Report, answers: Answers, style: Style, hours: HourFormat, *, most: int) -> Iterator[str]:
     """Yield the top idle holders, ``most`` of them, the rest in total, and memory without a listed process."""
     shown = answers.owners if len(answers.owners) <= most + 1 else answers.owners[:most]
     rest = answers.owners[len(shown) :]
-    hours_of, of_rest, of_unowned = amounts(report, shown, rest, answers.unowned, hours)
+    hours_of, of_rest, of_unowned = amounts(report, answers, shown, rest, hours)
     where = places(report, style)
     if shown:
         yield from draw(_owners(report, answers, [*zip(shown, hours_of, strict=True)], where, style), style)
@@ -146,9 +147,9 @@ def other_people(shown: Sequence[TopOwner], rest: Sequence[TopOwner]) -> str:
 
 def amounts(
     report: Report,
+    answers: Answers,
     shown: Sequence[TopOwner],
     rest: Sequence[TopOwner],
-    unowned: Unowned | None,
     hours: HourFormat,
 ) -> tuple[list[str], str, str]:
     """Return the hours of each shown owner, of the rest, and of memory without a listed process.
@@ -159,13 +160,13 @@ def amounts(
     empty = [one for one in shown if isinstance(one, EmptyOwner)]
     rest_held_ms = sum(one.wasted_gpu_ms for one in rest if isinstance(one, IdleOwner))
     rest_empty_ms = sum(one.wasted_gpu_ms for one in rest if isinstance(one, EmptyOwner))
-    unowned_ms = unowned.wasted_gpu_ms if unowned else 0
+    unowned_ms = answers.unowned.wasted_gpu_ms if answers.unowned else 0
+    units_of_uses = [use_units(report, hours).get(use, 0) for use in answers.uses]
+    of_allocations, idle_held = sum(units_of_uses), state_units(report, hours)[IDLE_HELD] - sum(units_of_uses[1:])
     *of_held, rest_held, of_unowned = apportion(
-        [*(one.wasted_gpu_ms for one in held), rest_held_ms, unowned_ms], state_units(report, hours)[IDLE_HELD]
+        [*(one.wasted_gpu_ms for one in held), rest_held_ms, unowned_ms], max(idle_held, 0)
     )
-    *of_empty, rest_empty = apportion(
-        [*(one.wasted_gpu_ms for one in empty), rest_empty_ms], use_units(report, hours).get(Use.EMPTY, 0)
-    )
+    *of_empty, rest_empty = apportion([*(one.wasted_gpu_ms for one in empty), rest_empty_ms], of_allocations)
     units = {id(one): each for one, each in zip((*held, *empty), (*of_held, *of_empty), strict=True)}
     return (
         [hours.written(one.wasted_gpu_ms, units[id(one)]) for one in shown],
@@ -217,7 +218,7 @@ def _holds_of_empty(one: EmptyOwner, where: Places, style: Style) -> list[str]:
         where(worst.host, worst.gpu) + (f", {others} more" if others else ""),
         at_least(worst.in_use_ms, is_lower_bound=worst.is_lower_bound),
         "",
-        NOBODY,
+        NOBODY if worst.use == Use.EMPTY else _NOT_RECORDED,
         allocation_name(worst, style),
     ]
 

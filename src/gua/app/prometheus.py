@@ -1,0 +1,300 @@
+"""Import of a Prometheus' past into a store: in spans of time, of which a finished day is not read again."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from datetime import UTC, date, datetime
+from typing import Final
+
+from gua.app import delivery
+from gua.app.opening import open_writer, store_address
+from gua.app.prometheus_rows import table_lines, ticks_of
+from gua.core.errors import DataError, GuaError, UsageError
+from gua.identity.process import DEFAULT_IGNORED
+from gua.imports.prometheus.client import Client
+from gua.imports.prometheus.samples import MOST_POINTS, SampleReader
+from gua.imports.prometheus.survey import Survey, survey
+from gua.imports.prometheus.ticks import CardTicks, TickMaker, outside
+from gua.store.database import Store
+from gua.store.dsn import EmbeddedDsn, parse_dsn
+from gua.store.tick_rows import TickRows
+
+RAW_UP_TO_MS: Final = 10 * 86_400_000
+"""Up to this length an import reads raw samples, unless another resolution is given."""
+STEP_MS: Final = 300_000
+_DAY_MS: Final = 86_400_000
+_HOUR_MS: Final = 3_600_000
+# Samples of a query, about 17 bytes of JSON each; the columns of all metrics of a span are in memory.
+_MOST_SAMPLES: Final = 200_000
+_FIRST_SPAN_MS: Final = _HOUR_MS
+_LEAST_SPAN_MS: Final = 600_000
+# The samples of the last minute may not be there yet, and VictoriaMetrics hides those of the last 30 s.
+UNFINISHED_MS: Final = 60_000
+_AGENTS_TICKS: Final = """
+SELECT toString(gpu) AS gpu, toUnixTimestamp64Milli(ts) AS ts_ms, duration_ms
+FROM gua.card_ticks FINAL
+WHERE source = 'agent' AND gpu IN {gpus:Array(String)} AND duration_ms IS NOT NULL
+    AND ts > fromUnixTimestamp64Milli({since_ms:Int64}, 'UTC')
+    AND ts <= fromUnixTimestamp64Milli({until_ms:Int64} + 3600000, 'UTC')
+ORDER BY gpu, ts_ms
+"""
+_AGENTS_CARDS: Final = (
+    "SELECT DISTINCT toString(gpu) AS gpu, toString(host) AS host FROM gua.card_info FINAL WHERE source = 'agent'"
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Span:
+    """A span of time [Unix ms] to read at once; ``days`` are the UTC days that are complete after it."""
+
+    since_ms: int
+    until_ms: int
+    days: tuple[date, ...] = ()
+
+
+@dataclass(kw_only=True, slots=True)
+class Imported:
+    """What an import did. ``first_ms`` and ``last_ms`` are the first and last tick [Unix ms], 0 without any."""
+
+    card_ticks: int = 0
+    cards: set[str] = field(default_factory=set)
+    hosts: set[str] = field(default_factory=set)
+    exporters: set[str] = field(default_factory=set)
+    first_ms: int = 0
+    last_ms: int = 0
+    days_before: int = 0
+    unobserved_ms: int = 0
+    of_agents: int = 0
+
+    def add(self, made: Sequence[CardTicks]) -> None:
+        """Add the ticks of a span."""
+        for ticks in made:
+            self.card_ticks += len(ticks.ts_ms)
+            self.cards.add(ticks.card.uuid)
+            self.hosts.add(ticks.card.host)
+            self.exporters.add(ticks.exporter.name)
+            begin = ticks.ts_ms[0] - ticks.duration_ms[0]
+            self.first_ms = min(self.first_ms or begin, begin)
+            self.last_ms = max(self.last_ms, ticks.ts_ms[-1])
+
+
+@dataclass(kw_only=True, slots=True)
+class PrometheusImport:
+    """An import of the time after ``since_ms`` up to ``until_ms`` [Unix ms]; ``step_ms`` is 0 for raw samples.
+
+    ``again`` also reads days that an earlier import finished. ``progress`` receives the imported time [ms] and the
+    number of card ticks so far.
+    """
+
+    client: Client
+    since_ms: int
+    until_ms: int
+    step_ms: int
+    interval_ms: int | None = None
+    owner_label: str | None = None
+    store: str | None = None
+    endpoint: str | None = None
+    again: bool = False
+
+    def survey(self) -> Survey:
+        """Return what the Prometheus has in this time. Raises DataError without GPU metrics."""
+        return survey(self.client, self.since_ms, self.until_ms, owner_label=self.owner_label)
+
+    def run(self, found: Survey, progress: Callable[[int, int], None]) -> Imported:
+        """Import all spans in order and return what was imported. A span is either landed as a whole or not at all."""
+        result = Imported()
+        done = set[date]() if self.again or self.endpoint else self._finished(found)
+        maker = self.maker(found)
+        try:
+            self._import(maker, done, result, progress)
+        finally:
+            maker.reader.close()
+        if not result.card_ticks and not result.days_before:
+            raise DataError(f"{self.client.url} has series of GPUs in this time, but no samples: nothing was imported")
+        return result
+
+    def maker(self, found: Survey) -> TickMaker:
+        """Return what reads spans; it has found out how this server treats the left edge of a range."""
+        reader = SampleReader(self.client)
+        maker = TickMaker(
+            reader=reader,
+            found=found,
+            step_ms=self.step_ms,
+            interval_ms=self.interval_ms,
+            ignored=DEFAULT_IGNORED,
+        )
+        if self.step_ms:
+            metric = next(one for one in found.exporters[0].first if one in found.metrics)
+            end_ms = self.until_ms
+            while end_ms > self.since_ms:
+                recent = reader.raw(metric, max(end_ms - _HOUR_MS, self.since_ms), end_ms)
+                if recent:
+                    reader.find_edge(metric, recent[0].times)
+                    break
+                end_ms -= _DAY_MS
+        return maker
+
+    def _import(
+        self, maker: TickMaker, done: set[date], result: Imported, progress: Callable[[int, int], None]
+    ) -> None:
+        """Read the next span while the one before is landed."""
+        with ThreadPoolExecutor(max_workers=1) as worker:
+            landing: Future[None] | None = None
+            for span in spans(self.since_ms, self.until_ms, self.step_ms, done, lambda: maker.samples):
+                made = maker.ticks(span.since_ms, span.until_ms)
+                if landing is not None:
+                    landing.result()
+                landing = worker.submit(self._land, maker.found, made, span, result)
+                progress(span.until_ms, result.card_ticks + sum(len(one.ts_ms) for one in made))
+            if landing is not None:
+                landing.result()
+        result.days_before = len(done)
+
+    def _land(self, found: Survey, made: list[CardTicks], span: Span, result: Imported) -> None:
+        if not made and not span.days:
+            return
+        if self.endpoint or not self._is_embedded:
+            if not self.endpoint:
+                with open_writer(self.store) as store:
+                    made = without_agents(store, made, span, result)
+            delivery.deliver(ticks_of(made, found), store=self.store, endpoint=self.endpoint)
+            if span.days and not self.endpoint:
+                with open_writer(self.store) as store:
+                    self._mark(store, span)
+        else:
+            with open_writer(self.store, warn=_ignore) as store:
+                made = without_agents(store, made, span, result)
+                land(store, made, found)
+                store.count_hours()
+                store.flush()
+                self._mark(store, span)
+        result.add(made)
+
+    @property
+    def _is_embedded(self) -> bool:
+        return isinstance(parse_dsn(store_address(self.store)), EmbeddedDsn)
+
+    @property
+    def _name(self) -> str:
+        """Return the name under which finished days are kept: address and what changes the ticks."""
+        settings = f"{self.client.url} {self.step_ms} {self.interval_ms} {self.owner_label}"
+        return f"prometheus {hashlib.sha256(settings.encode()).hexdigest()[:16]}"
+
+    def _mark(self, store: Store, span: Span) -> None:
+        """Keep that days are finished; without the right to write the next import reads them again."""
+        if span.days:
+            with suppress(GuaError):
+                store.insert_json("backfilled_days", [{"landing": self._name, "day": str(day)} for day in span.days])
+
+    def _finished(self, found: Survey) -> set[date]:
+        """Return the finished days of earlier imports; also set the hosts under which the store's agents have cards."""
+        with open_writer(self.store) as store, suppress(GuaError):
+            found.directory.known_hosts = {row["gpu"]: row["host"] for row in store.select(_AGENTS_CARDS)}
+            rows = store.select(
+                "SELECT DISTINCT day FROM gua.backfilled_days WHERE landing = {name:String}", {"name": self._name}
+            )
+            return {row["day"] for row in rows}
+        return set()
+
+
+def spans(since_ms: int, until_ms: int, step_ms: int, done: set[date], samples: Callable[[], int]) -> Iterator[Span]:
+    """Yield the spans of an import in order, without finished days; ``done`` keeps those that were skipped.
+
+    Raw samples are read in parts of a day, of a length by the number of ``samples`` that the last span had. Steps are
+    read in whole days, up to eleven thousand steps at a time.
+    """
+    skipped: set[date] = set()
+    length_ms = _FIRST_SPAN_MS if not step_ms else 7 * _DAY_MS
+    start_ms = since_ms
+    while start_ms < until_ms:
+        day_ms = start_ms // _DAY_MS * _DAY_MS
+        if _day(day_ms) in done:
+            skipped.add(_day(day_ms))
+            start_ms = day_ms + _DAY_MS
+            continue
+        if step_ms:
+            end_ms = day_ms + min(length_ms, MOST_POINTS * step_ms // _DAY_MS * _DAY_MS)
+            ahead = (day_ms + one * _DAY_MS for one in range(1, (end_ms - day_ms) // _DAY_MS))
+            end_ms = min([end_ms, *(one for one in ahead if _day(one) in done)])
+        else:
+            end_ms = min(start_ms + length_ms, day_ms + _DAY_MS)
+        end_ms = min(end_ms, until_ms)
+        days = tuple(
+            _day(one)
+            for one in range(day_ms, end_ms, _DAY_MS)
+            if one >= since_ms and one + _DAY_MS <= end_ms and one + _DAY_MS + _HOUR_MS <= time.time() * 1000
+        )
+        if not step_ms and end_ms == day_ms + _DAY_MS and day_ms >= since_ms:
+            days = (_day(day_ms),) if end_ms + _HOUR_MS <= time.time() * 1000 else ()
+        before = samples()
+        yield Span(since_ms=start_ms, until_ms=end_ms, days=days)
+        read = samples() - before
+        if not step_ms:
+            factor = _MOST_SAMPLES / read if read else 4
+            length_ms = min(max(round(length_ms * factor) // _HOUR_MS * _HOUR_MS, _LEAST_SPAN_MS), _DAY_MS)
+        start_ms = end_ms
+    done.intersection_update(skipped)
+
+
+def land(store: Store, made: Sequence[CardTicks], found: Survey) -> None:
+    """Land ticks in an embedded store: those of cards without known processes in columns, others as ticks."""
+    with_processes = [one for one in made if one.processes is not None]
+    hosts = {one.card.host for one in with_processes}
+    # Cards of one host at one time are one tick.
+    by_ticks = [one for one in made if one.card.host in hosts]
+    plain = [one for one in made if one.card.host not in hosts]
+    if by_ticks:
+        rows = TickRows(time.time_ns() // 1_000_000)
+        for tick in ticks_of(by_ticks, found):
+            if not rows.add(tick):
+                raise DataError(f"a tick at {tick.ts_ms} of {tick.origin.host} cannot be stored: nothing of it was")
+        store.land_rows(rows)
+    if plain:
+        store.land_lines(table_lines(plain, found))
+
+
+def without_agents(store: Store, made: list[CardTicks], span: Span, result: Imported) -> list[CardTicks]:
+    """Return the ticks without those at times of which the store has ticks of its own agent."""
+    known = [one.card.uuid for one in made]
+    covered: dict[str, list[tuple[int, int]]] = {}
+    with suppress(GuaError):
+        rows = store.select(
+            _AGENTS_TICKS, {"gpus": known, "since_ms": span.since_ms - _HOUR_MS, "until_ms": span.until_ms}
+        )
+        for row in rows:
+            ends = covered.setdefault(row["gpu"], [])
+            start_ms, end_ms = row["ts_ms"] - row["duration_ms"], row["ts_ms"]
+            if ends and start_ms <= ends[-1][1]:
+                ends[-1] = (ends[-1][0], end_ms)
+            else:
+                ends.append((start_ms, end_ms))
+    if not covered:
+        return made
+    kept = [outside(one, covered.get(one.card.uuid, ())) for one in made]
+    result.of_agents += sum(len(one.ts_ms) for one in made) - sum(len(one.ts_ms) for one in kept)
+    return [one for one in kept if one.ts_ms]
+
+
+def check_step(text_ms: int | None, length_ms: int) -> int:
+    """Return the resolution [ms]: as given, else 0 (raw) up to ten days, else five minutes. Raises UsageError."""
+    if text_ms is None:
+        return 0 if length_ms <= RAW_UP_TO_MS else STEP_MS
+    if text_ms and (_DAY_MS % text_ms or text_ms < 60_000):
+        raise UsageError("--resolution must be raw, or a part of a day from 1m on, as in 5m or 1h")
+    return text_ms
+
+
+def _day(unix_ms: int) -> date:
+    return datetime.fromtimestamp(unix_ms / 1000, UTC).date()
+
+
+def _ignore(_: str) -> None:
+    """Drop the message that another process reads the store."""
+
+
+__all__ = ["Imported", "PrometheusImport", "Span", "check_step", "replace", "spans"]

@@ -1,0 +1,118 @@
+"""Reading of samples: raw ones by instant queries of range selectors, or means and counts of steps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final, NamedTuple
+
+from gua.core.durations import format_duration, to_rfc3339
+from gua.core.errors import UnavailableError
+from gua.imports.prometheus.cards import Labels
+from gua.imports.prometheus.client import MOST_AT_ONCE, Client, TooMuchError
+
+MOST_POINTS: Final = 11_000
+"""Largest number of steps that Prometheus evaluates in one range query."""
+_LEAST_MS: Final = 60_000
+
+
+class Samples(NamedTuple):
+    """Samples of one series: times [Unix ms] in ascending order, and values as Prometheus writes them."""
+
+    labels: Labels
+    times: list[int]
+    values: list[str]
+
+
+class SampleReader:
+    """Reads samples after one time, up to another [Unix ms]; halves the time of a query that is too much."""
+
+    def __init__(self, client: Client) -> None:
+        self.client = client
+        self._pool = ThreadPoolExecutor(max_workers=MOST_AT_ONCE, thread_name_prefix="prometheus")
+        self._most_ms: dict[str, int] = {}
+        self.keeps_left_edge = True
+
+    def close(self) -> None:
+        """Stop the threads."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def every(self, reads: Sequence[Callable[[], list[Samples]]]) -> list[list[Samples]]:
+        """Return the results of all reads, which run at the same time as far as the server's limit allows."""
+        waiting = [self._pool.submit(read) for read in reads]
+        try:
+            return [one.result() for one in waiting]
+        finally:
+            for one in waiting:
+                one.cancel()
+
+    def find_edge(self, metric: str, times: Sequence[int]) -> None:
+        """Find out whether a range includes a sample at its left edge: Prometheus 2 does, Prometheus 3 does not."""
+        if times:
+            at_ms = times[len(times) // 2]
+            counted = self.client.query(f"count_over_time({metric}[1s])", at_ms + 1000)
+            self.keeps_left_edge = bool(counted)
+
+    def raw(self, selector: str, since_ms: int, until_ms: int) -> list[Samples]:
+        """Return the raw samples of a selector's series."""
+
+        def read(start_ms: int, end_ms: int) -> list[dict[str, Any]]:
+            return self.client.query(f"{selector}[{end_ms - start_ms}ms]", end_ms)
+
+        return self._halving(selector, since_ms, until_ms, _LEAST_MS, read)
+
+    def steps(self, function: str, selector: str, since_ms: int, until_ms: int, step_ms: int) -> list[Samples]:
+        """Return ``function`` (as in ``avg_over_time``) of each step; a step's time is its end.
+
+        A step has the samples after its start, up to its end.
+        """
+        # Where the left edge belongs to the range, a range shorter by 1 ms leaves out the step before's last sample.
+        range_ms = step_ms - 1 if self.keeps_left_edge else step_ms
+        expression = f"{function}({selector}[{range_ms}ms])"
+
+        def read(start_ms: int, end_ms: int) -> list[dict[str, Any]]:
+            return self.client.query_range(expression, start_ms + step_ms, end_ms, step_ms)
+
+        return self._halving(f"{function} {selector}", since_ms, until_ms, step_ms, read)
+
+    def _halving(
+        self, name: str, since_ms: int, until_ms: int, least_ms: int, read: Callable[[int, int], list[dict[str, Any]]]
+    ) -> list[Samples]:
+        merged: dict[tuple[tuple[str, str], ...], Samples] = {}
+        start_ms = since_ms
+        while start_ms < until_ms:
+            end_ms = min(start_ms + self._most_ms.get(name, until_ms), until_ms)
+            try:
+                series = read(start_ms, end_ms)
+            except TooMuchError as error:
+                half_ms = (end_ms - start_ms) // 2 // least_ms * least_ms
+                if half_ms < least_ms:
+                    raise UnavailableError(
+                        f"{self.client.url} cannot answer {format_duration(end_ms - start_ms)} of {name} at "
+                        f"{to_rfc3339(end_ms)} ({error}): raise its limits, or use a coarser --resolution"
+                    ) from None
+                self._most_ms[name] = half_ms
+                continue
+            for one in series:
+                _merge(merged, one, start_ms)
+            start_ms = end_ms
+        return list(merged.values())
+
+
+def _merge(merged: dict[tuple[tuple[str, str], ...], Samples], one: dict[str, Any], start_ms: int) -> None:
+    """Append the samples of one answer after ``start_ms``; Prometheus 2 also returns those at that time."""
+    points = one.get("values") or ([one["value"]] if "value" in one else [])
+    times = [round(at * 1000) for at, _ in points]
+    values = [value for _, value in points]
+    skipped = next((place for place, at in enumerate(times) if at > start_ms), len(times))
+    if skipped:
+        times, values = times[skipped:], values[skipped:]
+    if not times:
+        return
+    key = tuple(sorted(one["metric"].items()))
+    before = merged.get(key)
+    if before is None:
+        merged[key] = Samples(one["metric"], times, values)
+    else:
+        before.times.extend(times)
+        before.values.extend(values)

@@ -1,0 +1,140 @@
+"""Series of one card from one target, and the merging of what several pods' or jobs' series have at the same time."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from gua.imports.prometheus.cards import Attribution, Card, Target
+from gua.imports.prometheus.exporters import Exporter, Measure
+from gua.imports.prometheus.samples import Samples
+
+_MOST_REMEMBERED: Final = 100_000
+Numbers = list[int | None]
+Scrapes = dict[Attribution | None, int]
+"""Number of scrapes with each attribution, or without one, in one tick."""
+
+
+class Parser:
+    """Converts samples to stored values by their measure, and remembers them; ``out_of_range`` counts refused ones."""
+
+    def __init__(self) -> None:
+        self.out_of_range = 0
+        self._known: defaultdict[Measure, dict[str, int | None]] = defaultdict(dict)
+
+    def values(self, measure: Measure, texts: Sequence[str]) -> Numbers:
+        """Return the stored values; ``None`` for NaN, infinities and values outside the measure's limits."""
+        known = self._known[measure]
+        if len(known) > _MOST_REMEMBERED:
+            known.clear()
+        for text in set(texts).difference(known):
+            known[text] = self._value(measure, text)
+        return [known[text] for text in texts]
+
+    def _value(self, measure: Measure, text: str) -> int | None:
+        number = float(text)
+        if number != number:  # noqa: PLR0124 - NaN: the exporter could not read it
+            return None
+        scaled = number * measure.scale
+        if not measure.least <= scaled <= measure.most:
+            self.out_of_range += 1
+            return None
+        return round(scaled)
+
+
+@dataclass(slots=True)
+class Piece:
+    """Samples of one series of a measure, with who had the card."""
+
+    attribution: Attribution | None
+    times: list[int]
+    values: Numbers
+
+
+@dataclass(slots=True)
+class Stream:
+    """All series of one card from one target in a span of time.
+
+    ``pieces`` are the samples by measure. ``presence`` are, by metric that tells a reading, the times of each
+    attribution's samples with the number of scrapes in each: 1 for raw samples.
+    """
+
+    exporter: Exporter
+    target: Target
+    card: Card
+    job: tuple[str, str]
+    pieces: defaultdict[Measure, list[Piece]] = field(default_factory=lambda: defaultdict(list))
+    presence: defaultdict[str, list[tuple[Attribution | None, list[int], list[int] | None]]] = field(
+        default_factory=lambda: defaultdict(list)
+    )
+    jobs: dict[int, Attribution] = field(default_factory=dict)
+
+    def add_presence(self, metric: str, attribution: Attribution | None, samples: Samples, *, counts: bool) -> None:
+        """Add the times of a series at which the card was read; ``counts``: values are numbers of scrapes."""
+        numbers = [round(float(value)) for value in samples.values] if counts else None
+        self.presence[metric].append((attribution, samples.times, numbers))
+
+    def attributed(self) -> dict[int, Scrapes]:
+        """Return by time [Unix ms] the number of scrapes with each attribution, of the first metric that has any."""
+        metric = next((one for one in self.exporter.first if self.presence.get(one)), None)
+        found: dict[int, Scrapes] = {}
+        for attribution, times, counts in self.presence.get(metric or "", ()):
+            for at, count in zip(times, counts or [1] * len(times), strict=True):
+                of_time = found.setdefault(at, {})
+                of_time[attribution] = max(of_time.get(attribution, 0), count)
+        if self.jobs:
+            for at, of_time in found.items():
+                job = self.jobs.get(at)
+                if job is not None:
+                    of_time[job] = max(of_time.values())
+                    of_time.pop(None, None)
+        return dict(sorted(found.items()))
+
+    def single(self) -> tuple[list[int], Attribution | None] | None:
+        """Return times and attribution if one series tells all readings of raw samples, else ``None``."""
+        metric = next((one for one in self.exporter.first if self.presence.get(one)), None)
+        if metric is None or len(self.presence[metric]) > 1 or self.jobs:
+            return None
+        attribution, times, counts = self.presence[metric][0]
+        return None if counts is not None else (times, attribution)
+
+
+def is_shared(scrapes: Scrapes, full: int) -> bool:
+    """Return whether several pods or jobs had the card at once: more series than the ``full`` number of scrapes."""
+    return sum(scrapes.values()) > full
+
+
+def column(pieces: Sequence[Piece], times: list[int], scrapes: Sequence[Scrapes], full: int) -> Numbers:
+    """Return a measure's value at each of the times, ``None`` where no series has one.
+
+    Of several series at one time that of the card itself, without an attribution, counts; else the largest: the others
+    repeat the card's value or have a pod's part of it. Series of different scrapes in a step of ``full`` scrapes are
+    weighted by their numbers.
+    """
+    if len(pieces) == 1:
+        (piece,) = pieces
+        if piece.times is times or piece.times == times:
+            return piece.values
+        known = dict(zip(piece.times, piece.values, strict=True))
+        return [known.get(at) for at in times]
+    by_time: defaultdict[int, list[tuple[Attribution | None, int]]] = defaultdict(list)
+    for piece in pieces:
+        for at, value in zip(piece.times, piece.values, strict=True):
+            if value is not None:
+                by_time[at].append((piece.attribution, value))
+    return [_together(by_time.get(at, ()), of, full) for at, of in zip(times, scrapes, strict=True)]
+
+
+def _together(values: Sequence[tuple[Attribution | None, int]], scrapes: Scrapes, full: int) -> int | None:
+    """Return the value of the card for those of its series; ``scrapes`` are the scrapes of each attribution."""
+    if not values:
+        return None
+    if len(values) > 1 and not is_shared(scrapes, full):
+        weighted = [(value, scrapes.get(attribution, 0)) for attribution, value in values]
+        total = sum(weight for _, weight in weighted)
+        if total:
+            return round(sum(value * weight for value, weight in weighted) / total)
+    own = [value for attribution, value in values if attribution is None]
+    return max(own or [value for _, value in values])
