@@ -160,22 +160,27 @@ def _allocated(
     count = len(ticks.ts_ms)
     if not ticks.is_mapped and not any(one for scrapes in ticks.scrapes for one in scrapes):
         return ["null"] * count, ["null"] * count
+    host, uuid = _text(ticks.card.host), _text(ticks.card.uuid)
+    known: dict[tuple[int, int], tuple[str, int | str, list[str], tuple[str, str]]] = {}
     status: list[object] = []
     unallocated: list[object] = []
-    host, uuid = _text(ticks.card.host), _text(ticks.card.uuid)
-    ends: dict[tuple[Attribution, Relation], str] = {}
     for at, duration, gpu_ms, scrapes in zip(ticks.ts_ms, ticks.duration_ms, gpu, ticks.scrapes, strict=True):
-        parts, left = parts_of(ticks, scrapes, duration, gpu_ms)
-        status.append(_ALLOCATED if parts else _UNALLOCATED)
-        unallocated.append(left if ticks.is_mapped else "null")
-        for one, relation, covered, part in parts:
-            end = ends.get((one, relation))
-            if end is None:
-                end = ends[one, relation] = _attribution_text(one, relation)
-            allocations.append(f"[{host},{at},{uuid},{covered},{part},{end}")
-        source = next((one.source for one in scrapes if one is not None), KUBERNETES)
-        key = ticks.card.host, source, at
-        sources[key] = max(sources.get(key, 0), duration)
+        of_tick = known.get((id(scrapes), duration))
+        if of_tick is None:
+            parts, left = parts_of(ticks, scrapes, duration, gpu_ms)
+            ends = [f",{uuid},{covered},{part},{_attribution_text(one, of)}" for one, of, covered, part in parts]
+            source = next((one.source for one in scrapes if one is not None), KUBERNETES)
+            of_tick = (
+                _ALLOCATED if parts else _UNALLOCATED,
+                left if ticks.is_mapped else "null",
+                ends,
+                (ticks.card.host, source),
+            )
+            known[id(scrapes), duration] = of_tick
+        status.append(of_tick[0])
+        unallocated.append(of_tick[1])
+        allocations.extend(f"[{host},{at}{end}" for end in of_tick[2])
+        sources[*of_tick[3], at] = duration
     return status, unallocated
 
 

@@ -119,9 +119,7 @@ def collect(reader: ViewReader, request: ReportRequest, *, count: Callable[[], N
         extents=tuple(extent for extent in extents if extent.host in reported),
         rules=tuple(sorted(rule_rows(), key=lambda s: _place(s.key, _RULES))),
         **totals,
-        imported=tuple(
-            sorted({labels[host][IMPORT_BASIS] for host in reported if IMPORT_BASIS in labels.get(host, {})})
-        ),
+        imported=_imported(labels.get(host, {}) for host in reported),
         filters=filters(request.hosts, selection, known={extent.host for extent in known}),
         silent=silent,
         skewed=skewed,

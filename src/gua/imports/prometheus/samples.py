@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, NamedTuple
 
 from gua.core.durations import format_duration, to_rfc3339
-from gua.core.errors import UnavailableError
+from gua.core.errors import DataError, UnavailableError
 from gua.imports.prometheus.cards import Labels
 from gua.imports.prometheus.client import MOST_AT_ONCE, Client, TooMuchError
 
@@ -22,6 +23,10 @@ class Samples(NamedTuple):
     labels: Labels
     times: list[int]
     values: list[str]
+
+    def followed_by(self, later: Samples) -> Samples:
+        """Return these samples and later ones of the same series."""
+        return Samples(self.labels, self.times + later.times, self.values + later.values)
 
 
 class SampleReader:
@@ -93,26 +98,46 @@ class SampleReader:
                     ) from None
                 self._most_ms[name] = half_ms
                 continue
+            times_of = _Times()
             for one in series:
-                _merge(merged, one, start_ms)
+                try:
+                    samples = _samples(one, start_ms, times_of)
+                except (TypeError, ValueError):
+                    raise DataError(f"{self.client.url} answered {name} with samples of another shape") from None
+                if samples is not None:
+                    key = tuple(sorted(samples.labels.items()))
+                    before = merged.get(key)
+                    merged[key] = samples if before is None else before.followed_by(samples)
             start_ms = end_ms
         return list(merged.values())
 
 
-def _merge(merged: dict[tuple[tuple[str, str], ...], Samples], one: dict[str, Any], start_ms: int) -> None:
-    """Append the samples of one answer after ``start_ms``; Prometheus 2 also returns those at that time."""
+class _Times:
+    """Converts times of samples to Unix ms; series that were scraped together have one list of times."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[float, float, int], tuple[tuple[float, ...], list[int]]] = {}
+
+    def unix_ms(self, seconds: tuple[float, ...]) -> list[int]:
+        """Return the times in ms. Callers must not change the list."""
+        key = seconds[0], seconds[-1], len(seconds)
+        known = self._known.get(key)
+        if known is None or known[0] != seconds:
+            known = self._known[key] = seconds, [round(at * 1000) for at in seconds]
+        return known[1]
+
+
+def _samples(one: dict[str, Any], start_ms: int, times_of: _Times) -> Samples | None:
+    """Return the samples of a series in an answer that are after ``start_ms``, ``None`` without any.
+
+    Prometheus 2 also returns a sample at that time. Raises ValueError, TypeError for an answer of another shape.
+    """
     points = one.get("values") or ([one["value"]] if "value" in one else [])
-    times = [round(at * 1000) for at, _ in points]
-    values = [value for _, value in points]
-    skipped = next((place for place, at in enumerate(times) if at > start_ms), len(times))
-    if skipped:
-        times, values = times[skipped:], values[skipped:]
-    if not times:
-        return
-    key = tuple(sorted(one["metric"].items()))
-    before = merged.get(key)
-    if before is None:
-        merged[key] = Samples(one["metric"], times, values)
-    else:
-        before.times.extend(times)
-        before.values.extend(values)
+    if not points:
+        return None
+    seconds, values = zip(*points, strict=True)
+    times, texts = times_of.unix_ms(seconds), list(values)
+    if times[0] <= start_ms:
+        skipped = bisect_right(times, start_ms)
+        times, texts = times[skipped:], texts[skipped:]
+    return Samples(one["metric"], times, texts) if times else None

@@ -76,29 +76,31 @@ class Stream:
         numbers = [round(float(value)) for value in samples.values] if counts else None
         self.presence[metric].append((attribution, samples.times, numbers))
 
-    def attributed(self) -> dict[int, Scrapes]:
-        """Return by time [Unix ms] the number of scrapes with each attribution, of the first metric that has any."""
-        metric = next((one for one in self.exporter.first if self.presence.get(one)), None)
-        found: dict[int, Scrapes] = {}
-        for attribution, times, counts in self.presence.get(metric or "", ()):
-            for at, count in zip(times, counts or [1] * len(times), strict=True):
-                of_time = found.setdefault(at, {})
-                of_time[attribution] = max(of_time.get(attribution, 0), count)
-        if self.jobs:
-            for at, of_time in found.items():
-                job = self.jobs.get(at)
-                if job is not None:
-                    of_time[job] = max(of_time.values())
-                    of_time.pop(None, None)
-        return dict(sorted(found.items()))
+    def readings(self) -> tuple[list[int], list[Scrapes]]:
+        """Return the times [Unix ms] at which the card was read, and each one's scrapes by attribution.
 
-    def single(self) -> tuple[list[int], Attribution | None] | None:
-        """Return times and attribution if one series tells all readings of raw samples, else ``None``."""
-        metric = next((one for one in self.exporter.first if self.presence.get(one)), None)
-        if metric is None or len(self.presence[metric]) > 1 or self.jobs:
-            return None
-        attribution, times, counts = self.presence[metric][0]
-        return None if counts is not None else (times, attribution)
+        Both are those of the first metric that has any sample. Equal scrapes are one object.
+        """
+        metric = next((one for one in self.exporter.first if self.presence.get(one)), "")
+        made: dict[tuple[tuple[Attribution | None, int], ...], Scrapes] = {}
+
+        def shared(*scrapes: tuple[Attribution | None, int]) -> Scrapes:
+            return made.setdefault(scrapes, dict(scrapes))
+
+        known: dict[int, Scrapes] = {}
+        for attribution, times, counts in self.presence.get(metric, ()):
+            if counts is None:
+                here = dict.fromkeys(times, shared((attribution, 1)))
+            else:
+                here = {at: shared((attribution, count)) for at, count in zip(times, counts, strict=True)}
+            for at in known.keys() & here.keys():
+                both = known[at] | {one: max(count, known[at].get(one, 0)) for one, count in here[at].items()}
+                here[at] = shared(*both.items())
+            known |= here
+        for at in known.keys() & self.jobs.keys():
+            known[at] = shared((self.jobs[at], max(known[at].values())))
+        times = sorted(known)
+        return times, [known[at] for at in times]
 
 
 def is_shared(scrapes: Scrapes, full: int) -> bool:
@@ -113,18 +115,22 @@ def column(pieces: Sequence[Piece], times: list[int], scrapes: Sequence[Scrapes]
     repeat the card's value or have a pod's part of it. Series of different scrapes in a step of ``full`` scrapes are
     weighted by their numbers.
     """
-    if len(pieces) == 1:
-        (piece,) = pieces
-        if piece.times is times or piece.times == times:
-            return piece.values
-        known = dict(zip(piece.times, piece.values, strict=True))
-        return [known.get(at) for at in times]
-    by_time: defaultdict[int, list[tuple[Attribution | None, int]]] = defaultdict(list)
+    if len(pieces) == 1 and (pieces[0].times is times or pieces[0].times == times):
+        return pieces[0].values
+    known: dict[int, int | None] = {}
+    several: defaultdict[int, list[tuple[Attribution | None, int]]] = defaultdict(list)
     for piece in pieces:
+        here = dict(zip(piece.times, piece.values, strict=True))
+        for at in known.keys() & here.keys():
+            several[at] = []
+        known |= here
+    for piece in pieces if several else ():
         for at, value in zip(piece.times, piece.values, strict=True):
-            if value is not None:
-                by_time[at].append((piece.attribution, value))
-    return [_together(by_time.get(at, ()), of, full) for at, of in zip(times, scrapes, strict=True)]
+            if value is not None and at in several:
+                several[at].append((piece.attribution, value))
+    if several:
+        known |= {at: _together(several[at], of, full) for at, of in zip(times, scrapes, strict=True) if at in several}
+    return [known.get(at) for at in times]
 
 
 def _together(values: Sequence[tuple[Attribution | None, int]], scrapes: Scrapes, full: int) -> int | None:

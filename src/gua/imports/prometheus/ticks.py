@@ -296,7 +296,7 @@ class TickMaker:
         processes: Processes | None,
     ) -> CardTicks | None:
         """Return the ticks of a stream within the span, ``None`` without any."""
-        times, scrapes = _readings(stream)
+        times, scrapes = stream.readings()
         begin, end = bisect_right(times, span[0]), bisect_right(times, span[1])
         if begin >= end:
             return None
@@ -329,16 +329,6 @@ class TickMaker:
         return made.keep(range(begin, end))
 
 
-def _readings(stream: Stream) -> tuple[list[int], list[Scrapes]]:
-    """Return the times at which the card was read, and the scrapes of each."""
-    single = stream.single()
-    if single is not None:
-        times, attribution = single
-        return times, [{attribution: 1}] * len(times)
-    attributed = stream.attributed()
-    return list(attributed), list(attributed.values())
-
-
 def _durations(times: Sequence[int], interval_ms: int) -> list[int]:
     """Return what each raw sample covers: the interval before it, at most back to the sample before it."""
     return [interval_ms, *(min(interval_ms, after - before) for before, after in pairwise(times))]
@@ -364,7 +354,7 @@ def _usual_interval_ms(streams: Sequence[Stream]) -> int:
     """Return the median distance of readings [ms] in whole seconds, at least 1 s; 30 s without two readings."""
     medians: list[int] = []
     for stream in streams:
-        times, _ = _readings(stream)
+        times, _ = stream.readings()
         if len(times) > 1:
             medians.append(median_low(after - before for before, after in pairwise(times)))
     usual = median_low(medians) if medians else _DEFAULT_INTERVAL_MS
