@@ -37,6 +37,7 @@ class Survey:
     uuids: dict[str, set[str]] = field(default_factory=dict)
     hosts: set[str] = field(default_factory=set)
     clusters: set[str] = field(default_factory=set)
+    has_instances: bool = False
     directory: Directory = field(default_factory=Directory)
 
     @property
@@ -132,6 +133,7 @@ def _add_cards(found: Survey, exporter: Exporter, every: Sequence[Labels]) -> se
         if exporter.info and labels.get("__name__") == exporter.info:
             directory.facts.setdefault((exporter.name, uuid), labels)
         uuids.add(uuid)
+        found.has_instances |= first(labels, exporter.instance) is not None
         host = directory.own_host(exporter, labels)
         found.hosts.add(host)
         if order < directory.hosts.get(uuid, (len(EXPORTERS), ""))[0]:
@@ -189,7 +191,7 @@ def missing(found: Survey) -> Iterator[tuple[str, str]]:
         return
     if not any(name == dcgm.name for name, _ in found.directory.mapped):
         yield f"{dcgm.name}: no pod and no Slurm job on any card", _SETTINGS["pods"][dcgm.name]
-    if "DCGM_FI_PROF_GR_ENGINE_ACTIVE" not in found.metrics:
+    if found.has_instances and "DCGM_FI_PROF_GR_ENGINE_ACTIVE" not in found.metrics:
         yield f"{dcgm.name}: MIG instances have no utilization", _SETTINGS["mig"][dcgm.name]
     for job in sorted(found.directory.unclear):
         yield f"job {job}: pods of cards and of the exporter look alike without the metric up", "store up for this job"
