@@ -58,7 +58,8 @@ class Stream:
     """All series of one card from one target in a span of time.
 
     ``pieces`` are the samples by measure. ``presence`` are, by metric that tells a reading, the times of each
-    attribution's samples with the number of scrapes in each: 1 for raw samples.
+    attribution's samples with the number of scrapes in each: 1 for raw samples. ``limit_bytes`` is the card's memory
+    where it is not among the pieces.
     """
 
     exporter: Exporter
@@ -70,6 +71,7 @@ class Stream:
         default_factory=lambda: defaultdict(list)
     )
     jobs: dict[int, Attribution] = field(default_factory=dict)
+    limit_bytes: int | None = None
 
     def add_presence(self, metric: str, attribution: Attribution | None, samples: Samples, *, counts: bool) -> None:
         """Add the times of a series at which the card was read; ``counts``: values are numbers of scrapes."""

@@ -26,7 +26,9 @@ _DEFAULT_INTERVAL_MS: Final = 30_000
 _MOST_INTERVAL_MS: Final = 3_600_000
 _MOST_PID: Final = 2**32 - 1
 _STEP_FUNCTIONS: Final = {"energy_total_mj": "max_over_time", "xid": "last_over_time"}
-_UNSTORED: Final = FREE
+_CONSTANT: Final = (FREE, "memory_limit_bytes")
+"""Columns of which a span of steps has one value: they change only with the card."""
+_PARTS_OF_LIMIT: Final = ("memory_used_bytes", "memory_reserved_bytes")
 _MAXIMUM: Final = Measure("utilization_max", "", 1, 10_000)
 Processes = Mapping[int, tuple[ProcessReading, ...]]
 
@@ -104,13 +106,17 @@ class TickMaker:
     def _of_exporter(self, exporter: Exporter, since_ms: int, until_ms: int) -> Iterator[CardTicks]:
         streams: dict[tuple[Target, str], Stream] = {}
         here = self.found.metrics
-        measures = [one for one in exporter.measures if one.metric in here]
+        constant = _CONSTANT if self.step_ms else ()
+        measures = [one for one in exporter.measures if one.metric in here and one.column not in constant]
         reads: list[tuple[Callable[[Stream, Labels, Samples], None], Callable[[], list[Samples]]]] = [
             (partial(self._add_values, measure), self._read(measure, since_ms, until_ms)) for measure in measures
         ]
-        for metric in exporter.first:
+        counted = [metric for metric in exporter.first if metric in here]
+        if self.step_ms and not self.found.has_instances:
+            counted = counted[:1]
+        for metric in counted:
             is_read = any(one.metric == metric and not one.matchers for one in measures)
-            if metric in here and (self.step_ms or not is_read):
+            if self.step_ms or not is_read:
                 reads.append((partial(self._add_presence, metric), self._read_presence(metric, since_ms, until_ms)))
         if self.step_ms and exporter.measures[0] in measures:
             maximum = exporter.measures[0]._replace(column=_MAXIMUM.column)
@@ -125,6 +131,8 @@ class TickMaker:
                 if stream is not None:
                     add(stream, samples.labels, samples)
         self._add_jobs(streams, exporter, since_ms, until_ms)
+        if self.step_ms:
+            self._add_limits(list(streams.values()), exporter, since_ms, until_ms)
         processes = self._processes(exporter, since_ms, until_ms)
         return self._made(list(streams.values()), processes, since_ms, until_ms)
 
@@ -197,6 +205,24 @@ class TickMaker:
                     user = float(users.get(key, {}).get(at, "nan"))
                     uid = int(user) if user >= 0 else None
                     streams[key].jobs[at] = self.found.directory.of_job(f"{float(job):.0f}", uid)
+
+    def _add_limits(self, streams: Sequence[Stream], exporter: Exporter, since_ms: int, until_ms: int) -> None:
+        """Add each card's memory size, the same for all steps of the span: the newest total, else used + free."""
+        sizes: dict[str, dict[str, int | None]] = defaultdict(dict)
+        for measure in exporter.measures:
+            if measure.metric in self.found.metrics and measure.column in {*_CONSTANT, *_PARTS_OF_LIMIT}:
+                expression = f"last_over_time({measure.selector}[{until_ms - since_ms}ms])"
+                for series in self.reader.client.query(expression, until_ms):
+                    card = self.found.directory.card(exporter, series["metric"])
+                    if card is not None:
+                        (value,) = self.parser.values(measure, [series["value"][1]])
+                        sizes[card.uuid][measure.column] = value
+        for stream in streams:
+            of_card = sizes[stream.card.uuid]
+            used, free = of_card.get("memory_used_bytes"), of_card.get(FREE)
+            stream.limit_bytes = of_card.get("memory_limit_bytes")
+            if stream.limit_bytes is None and used is not None and free is not None:
+                stream.limit_bytes = used + free + (of_card.get("memory_reserved_bytes") or 0)
 
     def _processes(self, exporter: Exporter, since_ms: int, until_ms: int) -> dict[str, Processes]:
         """Return the processes by UUID and time [Unix ms]. Of a command line only the program's name is read."""
@@ -374,6 +400,8 @@ def _columns(stream: Stream, times: list[int], scrapes: Sequence[Scrapes], full:
     reserved = columns.get("memory_reserved_bytes")
     if used is None:
         return columns
+    if stream.limit_bytes is not None:
+        columns["memory_limit_bytes"] = [stream.limit_bytes] * len(used)
     if "memory_limit_bytes" not in columns and free is not None:
         parts = zip(used, free, reserved or [0] * len(used), strict=True)
         columns["memory_limit_bytes"] = [
