@@ -306,7 +306,7 @@ def _empty_limits(empty_ms: float) -> tuple[WhatIfEmpty, ...]:
             gpu_ms=empty_ms / (place + 1),
             cost=_cost(empty_ms / (place + 1)),
             reclaims=40 // (place + 1),
-            allocations=30 // (place + 1),
+            holders=30 // (place + 1),
             false_alarms=4 // (place + 1),
         )
         for place, limit_ms in enumerate(WHAT_IF_LIMITS_MS)

@@ -178,10 +178,11 @@ def command(
 
     with open_report_source(store, socket) as reader:
         if rules is not None:
-            from gua.report.legacy_v1 import render_other_rules  # noqa: PLC0415 - as above
+            from gua.report import legacy_v1  # noqa: PLC0415 - as above
 
-            style = style_for(sys.stdout, width, os.environ)
-            sys.stdout.write(render_other_rules(reader, request, style, as_json=output.as_json))
+            compared, style = legacy_v1.collect_older_rules(reader, request), style_for(sys.stdout, width, os.environ)
+            render_json, render_text = legacy_v1.render_older_json, legacy_v1.render_older_text
+            sys.stdout.write(render_json(compared) if output.as_json else render_text(compared, style))
             return 0
         return render_report(reader, request, chosen, width=width, count=counting(reader))
 

@@ -174,15 +174,6 @@ def _within(window: Window, first: int, beyond: int) -> tuple[int, int]:
     return max(first * MS_PER_HOUR, window.since_ms), min(beyond * MS_PER_HOUR, window.until_ms)
 
 
-def render_other_rules(reader: ViewReader, request: ReportRequest, style: Style, *, as_json: bool) -> str:
-    """Return the comparison for the requested window and hosts, as text or JSON.
-
-    Raises UsageError for invalid input, UnavailableError where there is no data.
-    """
-    found = collect_older_rules(reader, request)
-    return render_older_json(found) if as_json else render_older_text(found, style)
-
-
 def render_older_json(found: OlderRules) -> str:
     """Return one JSON object: counts and hours as numbers, times as RFC 3339 in UTC, unknown as ``null``."""
     document = {
@@ -209,7 +200,7 @@ def _heading(found: OlderRules, style: Style) -> Iterator[str]:
 
 
 def _cards(found: OlderRules, style: Style) -> Iterator[str]:
-    yield from _title("1. Card ticks by its rule", style)
+    yield from style.heading("1. Card ticks by its rule")
     several = len({card.host for card in found.cards}) > 1
     columns = THEIRS if not any(card.theirs[NOT_COUNTED] for card in found.cards) else ALL_THEIRS
     rows = Rows(found.cards)
@@ -219,7 +210,7 @@ def _cards(found: OlderRules, style: Style) -> Iterator[str]:
 
 
 def _cross(found: OlderRules, style: Style) -> Iterator[str]:
-    yield from _title("2. Its states (rows) and ours (columns), in card ticks", style)
+    yield from style.heading("2. Its states (rows) and ours (columns), in card ticks")
     sums = {
         (theirs, ours): sum(cell.card_ticks for cell in found.cells if (cell.theirs, cell.ours) == (theirs, ours))
         for theirs in ALL_THEIRS
@@ -238,7 +229,7 @@ def _cross(found: OlderRules, style: Style) -> Iterator[str]:
 
 
 def _differences(found: OlderRules, style: Style) -> Iterator[str]:
-    yield from _title("3. Where ours differs, and why", style)
+    yield from style.heading("3. Where ours differs, and why")
     different = [cell for cell in found.cells if cell.why]
     if not different:
         yield from style.wrap("Nowhere.")
@@ -247,10 +238,6 @@ def _differences(found: OlderRules, style: Style) -> Iterator[str]:
         first = f"{cell.theirs} by it, {cell.ours} by ours: {plural(cell.card_ticks, 'card tick')}"
         because = WHY.get(cell.why, cell.why)
         yield from style.wrap(f"{first}, {hours.of(cell.gpu_ms)} GPU-hours: {because}.", indent=2, hanging=4)
-
-
-def _title(text: str, style: Style) -> Iterator[str]:
-    yield from (style.title(line) for line in style.wrap(text, indent=0))
 
 
 def _label(card: OlderCard, style: Style, *, with_host: bool) -> str:

@@ -17,7 +17,6 @@ from gua.report.legacy_v1 import (
     collect_older_rules,
     render_older_json,
     render_older_text,
-    render_other_rules,
 )
 from gua.report.window import ReportRequest
 
@@ -142,6 +141,6 @@ def test_the_json_has_numbers_as_numbers() -> None:
 
 def test_no_ticks_and_no_such_rules_are_said_so() -> None:
     with pytest.raises(UnavailableError, match="no data from"):
-        render_other_rules(store(), REQUEST, Style(), as_json=False)
+        collect_older_rules(store(), REQUEST)
     with pytest.raises(UsageError, match="there are gpu-usage-audit"):
         check_rules("nvidia-smi")

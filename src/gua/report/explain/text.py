@@ -32,8 +32,8 @@ from gua.report.kit.basis import REASONS, SOURCES, local_time, moment, size
 from gua.report.kit.fields import json_of
 from gua.report.kit.figures import plural, span
 from gua.report.kit.style import Style
+from gua.report.states import UNOBSERVED
 
-UNOBSERVED: Final = "unobserved"
 NOT_ALLOCATED: Final = "Not allocated"
 _LABEL_WIDTH: Final = 22
 _SIDE_BY_SIDE_FROM: Final = 48
@@ -89,9 +89,9 @@ def _what(explanation: Explanation, style: Style) -> Iterator[str]:
         yield from style.wrap(f"The driver reports: {'; '.join(troubles)}.", indent=2)
     if not tick.agrees:
         decided = tick.branches[-1].state
-        text = f"! The rules of this gua come to {decided}: the store's are of another version, see gua schema check"
-        for line in style.wrap(text, indent=0, hanging=2):
-            yield style.paint("warning", line)
+        yield from style.warning(
+            f"The rules of this gua come to {decided}: the store's are of another version, see gua schema check"
+        )
 
 
 def _troubles(tick: ExplainedTick) -> Iterator[str]:
@@ -121,8 +121,7 @@ def _hole(explanation: Explanation) -> str:
 
 
 def _why(tick: ExplainedTick, style: Style) -> Iterator[str]:
-    for line in style.wrap("Why: the first line of the rules that fits decides", indent=0):
-        yield style.title(line)
+    yield from style.heading("Why: the first line of the rules that fits decides")
     for branch in tick.branches:
         outcome = f"{branch.state}" + (f", {branch.reason}" if branch.reason and branch.fits else "")
         fits = YES if branch.fits else NO
@@ -141,8 +140,7 @@ def _use(part: ExplainedPart, explanation: Explanation, style: Style) -> Iterato
         title = f"Allocation {style.name(row.source, _NAME_WIDTH)} {style.name(row.allocation_id, _NAME_WIDTH)}"
     else:
         title = NOT_ALLOCATED if is_allocation_known(row) else "Unknown whether allocated"
-    for line in style.wrap(f"{title}: {row.use}, by line {part.lines[-1].line} of the uses", indent=0):
-        yield style.title(line)
+    yield from style.heading(f"{title}: {row.use}, by line {part.lines[-1].line} of the uses")
     yield from style.wrap(", ".join(_allocation(part, explanation, style)), indent=2)
     for one in part.lines:
         yield from _labelled(f"{one.line:<3}{YES if one.fits else NO}", one.text, style)

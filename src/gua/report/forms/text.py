@@ -174,8 +174,7 @@ def heading(report: Report, style: Style, hours: HourFormat) -> Iterator[str]:
     for text in sentences(report, style):
         yield from style.wrap(text, indent=0)
     for text in warnings(report, style, hours):
-        for line in style.wrap(f"! {text}", indent=0, hanging=2):
-            yield style.paint("warning", line)
+        yield from style.warning(text)
 
 
 def basis(report: Report, style: Style, hours: HourFormat) -> Iterator[str]:

@@ -11,7 +11,7 @@ from typing import Final
 from gua.core.plaintext import safe
 from gua.report.kit.figures import NONE, percents
 from gua.report.kit.tables import Drawn, Heading, Part, Table, TableColumn
-from gua.report.states import ACTIVE, IDLE_HELD, STATES, TRULY_IDLE, UNKNOWN, States, observed_ms
+from gua.report.states import ACTIVE, IDLE_HELD, STATES, TRULY_IDLE, UNKNOWN, UNOBSERVED, States, observed_ms
 
 _VOID: Final = frozenset(("meta", "link", "br"))
 _SHAPES: Final = frozenset(("rect", "path"))
@@ -70,7 +70,6 @@ def name(written: str, width: int = 40) -> Markup:
     return tag("bdi", cut or '""', title=safe(written, _LONGEST_TITLE) if cut != clean else None)
 
 
-UNOBSERVED: Final = "unobserved"
 CLASSES: Final[Mapping[str, str]] = MappingProxyType(
     {ACTIVE: "a", IDLE_HELD: "h", TRULY_IDLE: "t", UNKNOWN: "u", UNOBSERVED: "n"}
 )

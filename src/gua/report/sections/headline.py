@@ -9,13 +9,13 @@ from gua.report.costs import COST_COLUMNS, cost_json, costs_json, wasted, with_c
 from gua.report.kit.amounts import Amounts, sentence
 from gua.report.kit.fields import Cell, Cells, Json, hours, ratio, states_json, to_json
 from gua.report.kit.figures import HourFormat, amount, percent, percents, plural, within
-from gua.report.kit.html import CLASSES, UNOBSERVED, Markup, draw_parts, join, stacked
+from gua.report.kit.html import CLASSES, Markup, draw_parts, join, stacked
 from gua.report.kit.style import Style
 from gua.report.kit.tables import STACKED_BELOW, Drawn, Part, Rows, Table, TableColumn, draw, shown_width
 from gua.report.model import Report
 from gua.report.section import Csv, Section
 from gua.report.sections.card_streaks import LONG_STREAK_MS, IdleSplit, query_split
-from gua.report.states import IDLE_HELD, MS_PER_HOUR, STATES, TRULY_IDLE, observed_ms
+from gua.report.states import IDLE_HELD, MS_PER_HOUR, STATES, TRULY_IDLE, UNOBSERVED, observed_ms
 
 _COLUMNS: Final = (
     TableColumn(title="", left=True),

@@ -46,18 +46,14 @@ def _text(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
     yield from _holders(found.holders, report, style, hours) if found.holders else ("none",)
     yield Heading("Free cards: nothing holds them")
     yield from _free(found.free, report, style) if found.free else ("none",)
-    yield from filter(None, (allocated_to(found, report), also_allocated(found)))
+    if (sentence := allocated_to(found, report)) is not None:
+        yield sentence
+    allocated = {(one.host, one.gpu) for one in found.allocations if one.card_state == TRULY_IDLE}
+    if allocated:
+        yield f"{plural(len(allocated), 'other card')} that nothing holds: allocated (section allocation)."
     if found.maybe_allocated:
         yield Heading("Nothing holds them, and whether they are allocated is unknown")
         yield from _free(found.maybe_allocated, report, style)
-
-
-def also_allocated(found: Now) -> str | None:
-    """Return a sentence on truly-idle cards that are allocated, ``None`` where there are none."""
-    allocated = {(one.host, one.gpu) for one in found.allocations if one.card_state == TRULY_IDLE}
-    if not allocated:
-        return None
-    return f"{plural(len(allocated), 'other card')} that nothing holds: allocated (section allocation)."
 
 
 def allocated_to(found: Now, report: Report) -> str | None:

@@ -154,8 +154,7 @@ def _lines(hosts: Sequence[Host], style: Style) -> Iterator[str]:
         *_few(clocks, _MOST_CLOCKS, "more clock", "disagree with the server's"),
         *_few(sources, _MOST_SOURCES, "more source", "of allocations cannot be read"),
     ]:
-        for line in style.wrap(f"! {text}", indent=0, hanging=2):
-            yield style.paint("warning", line)
+        yield from style.warning(text)
 
 
 def _few(texts: Sequence[str], most: int, what: str, why: str) -> Sequence[str]:

@@ -12,9 +12,8 @@ from gua.core.rules import ProcessState
 from gua.core.view import Count, Moment
 from gua.core.words import AllocationStatus, Mig, Use
 from gua.report.kit.fields import Seconds, Timestamp
-from gua.report.states import STATES
+from gua.report.states import STATES, UNOBSERVED
 
-UNOBSERVED: Final = "unobserved"
 ALL_STATES: Final = (*STATES, UNOBSERVED)
 STALE_INTERVALS: Final = 3  # as in gua.current_cards
 
