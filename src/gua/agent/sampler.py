@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Final, NamedTuple, Self
 
@@ -427,9 +427,7 @@ class Sampler:
             started_ms=self._started.ts_ms,
             tick_duration_seconds=took_ms / 1000,
             tick_lateness_seconds=None if lateness_ms is None else lateness_ms / 1000,
-            spool_ticks=health.spool_ticks,
-            spool_bytes=health.spool_bytes,
-            dropped_ticks=health.dropped_ticks,
+            **asdict(health),
             errors=tuple(
                 ErrorCount(call=call, code=code, count=count) for (call, code), count in sorted(self._errors.items())
             ),

@@ -152,8 +152,9 @@ def command(
         from gua.report.legacy_v1 import check_rules  # noqa: PLC0415 - most reports use gua's own rules
 
         check_rules(rules)
-        if output.beyond_json():
-            raise UsageError(f"--rules compares card by card, as text or --json: leave {output.beyond_json()[0]} out")
+        for name in output.used():
+            if name != "--json":
+                raise UsageError(f"--rules compares card by card, as text or --json: leave {name} out")
         if by:
             raise UsageError("--rules compares card by card, and adds nothing up: leave --by out")
     clock = chosen_zone(timezone, os.environ)

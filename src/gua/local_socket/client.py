@@ -173,8 +173,6 @@ class RemoteReader(AbstractContextManager["RemoteReader"]):
 
     def rows(self, view: str, parameters: Mapping[str, object]) -> list[dict[str, Any]]:
         """Return the rows of ``gua_report.<view>`` with validated columns. Raises DataError for malformed rows."""
-        from gua.local_socket.client import checked_row  # noqa: PLC0415 - only reports need views
-
         checked: list[dict[str, Any]] = []
         try:
             for rows in self._answers(view, parameters):

@@ -131,7 +131,9 @@ def answers(report: Report) -> Answers:
     holding: tuple[Holding, ...] = (*now.holders, *now.others) if now else ()
     holds = grouped((one for one in holding if one.pid is not None), lambda one: one.owner)
     unowned = tuple(one for one in holding if one.pid is None)
-    wasted, empty = _wasted(report), _empty(report)
+    wasted, empty, idle = _wasted(report), _empty(report), report.headline.idle_seconds
+    if idle is not None and (idle.idle_gpu_ms < LEAST_IDLE_MS or idle.idle_share < LEAST_IDLE_SHARE):
+        idle = None
     owners_and_allocations: list[TopOwner] = [
         *(_idle_owner(report, owner, rows, tuple(holds.get(owner, ()))) for owner, rows in owners.items()),
         *_empty_owners(report),
@@ -146,15 +148,8 @@ def answers(report: Report) -> Answers:
         maybe_allocated=() if now is None else now.maybe_allocated,
         allocated=() if now is None else tuple(one for one in now.allocations if one.card_state == TRULY_IDLE),
         empty=empty,
-        idle_seconds=_idle_seconds(report),
+        idle_seconds=idle,
     )
-
-
-def _idle_seconds(report: Report) -> IdleSeconds | None:
-    found = report.headline.idle_seconds
-    if found is None or found.idle_gpu_ms < LEAST_IDLE_MS or found.idle_share < LEAST_IDLE_SHARE:
-        return None
-    return found
 
 
 def _most_first(total: Cost | None) -> Callable[[TopOwner], tuple[float, float, str]]:

@@ -21,8 +21,8 @@ TICK_MS = 30_000
 MINUTE_MS = 60_000
 PRICES = Prices(
     (
-        PriceSpan("H100", "EUR", 2.4, 0, UNTIL_MS - 2 * HOUR_MS, None),
-        PriceSpan("H100", "EUR", 9.9, UNTIL_MS - 2 * HOUR_MS, UNTIL_MS - HOUR_MS, None),
+        PriceSpan("H100", "EUR", 2.4, 0, None, UNTIL_MS - 2 * HOUR_MS),
+        PriceSpan("H100", "EUR", 9.9, UNTIL_MS - 2 * HOUR_MS, None, UNTIL_MS - HOUR_MS),
         PriceSpan("H100", "USD", 1.2, UNTIL_MS - HOUR_MS, None, None),
     )
 )

@@ -257,7 +257,8 @@ class _Columns:
     def rows(self, values: Iterable[Value], rows: Sequence[TickRow | ExplainedProcessRow | None]) -> Iterator[str]:
         """Yield a line for each value."""
         for value in values:
-            yield from self.row(value.label, [_text(value, row, self._style) for row in rows])
+            texts = ["" if row is None else value.text(value.of(row)) for row in rows]
+            yield from self.row(value.label, texts if value.unit else [self._style.name(text, 13) for text in texts])
 
     def left_out(self) -> Iterator[str]:
         """Yield the number of ticks that did not fit."""
@@ -274,13 +275,6 @@ class _Columns:
         mark = ">" if self._explanation.covering is not None and tick.ts_ms == self._explanation.covering.ts_ms else ""
         local = local_time(tick.ts_ms, self._explanation.timezone)
         return f"{mark}{local:%H:%M:%S}" if self._one_day else f"{mark}{local:%m-%d %H:%M:%S}"
-
-
-def _text(value: Value, row: TickRow | ExplainedProcessRow | None, style: Style) -> str:
-    if row is None:
-        return ""
-    text = value.text(value.of(row))
-    return text if value.unit else style.name(text, 13)
 
 
 def _labelled(label: str, text: str, style: Style) -> Iterator[str]:

@@ -152,11 +152,6 @@ def _fields(kind: type) -> tuple[_Field, ...]:
     return tuple(_field(one.name, hints[one.name]) for one in fields(kind))
 
 
-def _of(model: object) -> tuple[_Field, ...]:
-    kind: type = type(model)
-    return _fields(kind)
-
-
 def _field(attribute: str, hint: Any) -> _Field:  # noqa: ANN401 - any annotation
     unit = next((one for one in getattr(hint, "__metadata__", ()) if isinstance(one, Unit)), None)
     if unit is None:
@@ -177,9 +172,9 @@ def to_json(value: object) -> object:
     return value
 
 
-def json_of(model: object) -> Json:
+def json_of(model: Any) -> Json:  # noqa: ANN401 - any model
     """Return a model as a JSON object of its fields."""
-    return {field.name: field.json(model) for field in _of(model)}
+    return {field.name: field.json(model) for field in _fields(model.__class__)}
 
 
 def filled(
@@ -231,6 +226,6 @@ def columns(kind: type) -> tuple[str, ...]:
     return tuple(column for field in _fields(kind) for column in field.columns)
 
 
-def cells(model: object) -> dict[str, Cell]:
+def cells(model: Any) -> dict[str, Cell]:  # noqa: ANN401 - any model
     """Return a model's cells by CSV column."""
-    return {column: cell for field in _of(model) for column, cell in field.cells(model).items()}
+    return {column: cell for field in _fields(model.__class__) for column, cell in field.cells(model).items()}

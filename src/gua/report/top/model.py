@@ -252,7 +252,16 @@ def chosen_cards(snapshot: Snapshot, view: TopView) -> list[TopCard]:
         if (_card_has(card, view.text) or (card.host, card.gpu) in held)
         and (not view.only_idle or card.state == "idle-held" or (card.host, card.gpu) in idle)
     ]
-    return sorted(cards, key=_walk if len(snapshot.hosts) == 1 else _worst)
+    several = len(snapshot.hosts) > 1
+
+    def order(card: TopCard) -> Any:  # noqa: ANN401 - a key to sort by
+        by_index = (card.index is None, card.index or 0)
+        if not several:  # unobserved ones last
+            return card.state == UNOBSERVED, *by_index, card.mig == Mig.INSTANCE, card.gpu
+        place = _CARD_ORDER.index(card.state) if card.state in _CARD_ORDER else len(_CARD_ORDER)
+        return place, _descending(card.state_ms), card.host, *by_index, card.gpu
+
+    return sorted(cards, key=order)
 
 
 def chosen_holders(snapshot: Snapshot, view: TopView) -> list[TopHolder]:
@@ -281,16 +290,6 @@ _ORDERS: Final[dict[str, Callable[[TopHolder], Any]]] = {
     "program": lambda one: _ascending(one.program),
     "card": lambda one: (one.host, one.index is None, one.index or 0, one.gpu),
 }
-
-
-def _walk(card: TopCard) -> Any:  # noqa: ANN401 - a key to sort by
-    """Return the sort key for cards of one host: by index, unobserved ones last."""
-    return card.state == UNOBSERVED, card.index is None, card.index or 0, card.mig == Mig.INSTANCE, card.gpu
-
-
-def _worst(card: TopCard) -> Any:  # noqa: ANN401 - a key to sort by
-    place = _CARD_ORDER.index(card.state) if card.state in _CARD_ORDER else len(_CARD_ORDER)
-    return (place, _descending(card.state_ms), card.host, card.index is None, card.index or 0, card.gpu)
 
 
 def _card_has(card: TopCard, text: str) -> bool:
