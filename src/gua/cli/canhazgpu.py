@@ -217,17 +217,14 @@ def _reserved(  # noqa: PLR0917 - parts of a request
     except NotNowError as error:
         if gpu_ids is not None:
             raise
-        raise NotNowError(_not_enough(1 if gpus is None else gpus) or str(error)) from None
-
-
-def _not_enough(requested: int) -> str | None:
-    """Return that there are not enough GPUs, in its words; ``None`` if there are by now."""
-    count = Counter(str(row["status"]) for row in _rows(of_status.HELD_MB))
-    if count["AVAILABLE"] >= requested:
-        return None
-    unreserved = count["UNRESERVED"]
-    who = f" ({unreserved} GPUs in use without reservation - run '{NAME} status' for details)" if unreserved else ""
-    return f"Not enough GPUs available. Requested: {requested}, Available: {count['AVAILABLE']}{who}"
+        requested = 1 if gpus is None else gpus
+        count = Counter(str(row["status"]) for row in _rows(of_status.HELD_MB))
+        if count["AVAILABLE"] >= requested:  # there are enough by now
+            raise NotNowError(str(error)) from None
+        unreserved = count["UNRESERVED"]
+        who = f" ({unreserved} GPUs in use without reservation - run '{NAME} status' for details)" if unreserved else ""
+        msg = f"Not enough GPUs available. Requested: {requested}, Available: {count['AVAILABLE']}{who}"
+        raise NotNowError(msg) from None
 
 
 def _rows(threshold_mb: int) -> list[of_status.Row]:

@@ -131,7 +131,15 @@ def answers(report: Report) -> Answers:
     holding: tuple[Holding, ...] = (*now.holders, *now.others) if now else ()
     holds = grouped((one for one in holding if one.pid is not None), lambda one: one.owner)
     unowned = tuple(one for one in holding if one.pid is None)
-    wasted, empty, idle = _wasted(report), _empty(report), report.headline.idle_seconds
+    split = report.headline
+    each = [value for value in split.equivalent_gpus.values() if value is not None]
+    wasted = Wasted(
+        gpu_ms=split.states[IDLE_HELD].gpu_ms,
+        cost=idle_held_cost(split.costs),
+        gpus=split.equivalent_gpus[IDLE_HELD],
+        of_gpus=sum(each) if each else None,
+    )
+    empty, idle = _empty(report), split.idle_seconds
     if idle is not None and (idle.idle_gpu_ms < LEAST_IDLE_MS or idle.idle_share < LEAST_IDLE_SHARE):
         idle = None
     owners_and_allocations: list[TopOwner] = [
@@ -165,17 +173,6 @@ def _most_first(total: Cost | None) -> Callable[[TopOwner], tuple[float, float, 
 
 def _cost(rows: Iterable[OwnerUsage]) -> Cost | None:
     return added(idle_held_cost(one.costs) for one in rows)
-
-
-def _wasted(report: Report) -> Wasted:
-    split = report.headline
-    each = [value for value in split.equivalent_gpus.values() if value is not None]
-    return Wasted(
-        gpu_ms=split.states[IDLE_HELD].gpu_ms,
-        cost=idle_held_cost(split.costs),
-        gpus=split.equivalent_gpus[IDLE_HELD],
-        of_gpus=sum(each) if each else None,
-    )
 
 
 def _empty(report: Report) -> EmptyAllocations | None:

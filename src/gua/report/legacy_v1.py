@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Final, NamedTuple
 
 from gua.core.durations import to_rfc3339
-from gua.core.errors import UsageError
 from gua.core.parameters import BOUNDS
 from gua.core.ports import ViewReader
 from gua.core.untrusted import is_word_of
@@ -110,12 +109,6 @@ class OlderRules:
         return sum(cell.card_ticks for cell in self.cells)
 
 
-def check_rules(name: str) -> None:
-    """Raise UsageError for an unknown rule name."""
-    if name not in RULES:
-        raise UsageError(f"no rules {name!r}: there are {', '.join(RULES)}")
-
-
 def collect_older_rules(reader: ViewReader, request: ReportRequest) -> OlderRules:
     """Return the comparison of both rules for the requested window and hosts.
 
@@ -188,15 +181,11 @@ def render_older_json(found: OlderRules) -> str:
 
 def render_older_text(found: OlderRules, style: Style) -> str:
     """Return the comparison for a terminal or a file, no line wider than the style's width."""
-    blocks = (_heading(found, style), _cards(found, style), _cross(found, style), _differences(found, style))
+    span = f"{to_rfc3339(found.window.since_ms)} to {to_rfc3339(found.window.until_ms)}"
+    heading = f"The rule of gpu-usage-audit 1.0 to 1.8 over the ticks from {span}"
+    head = (*style.wrap(heading, indent=0), *style.wrap(_RULE, indent=0))
+    blocks = (head, _cards(found, style), _cross(found, style), _differences(found, style))
     return "\n\n".join("\n".join(block) for block in blocks) + "\n"
-
-
-def _heading(found: OlderRules, style: Style) -> Iterator[str]:
-    window = found.window
-    span = f"{to_rfc3339(window.since_ms)} to {to_rfc3339(window.until_ms)}"
-    yield from style.wrap(f"The rule of gpu-usage-audit 1.0 to 1.8 over the ticks from {span}", indent=0)
-    yield from style.wrap(_RULE, indent=0)
 
 
 def _cards(found: OlderRules, style: Style) -> Iterator[str]:

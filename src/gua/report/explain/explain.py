@@ -96,14 +96,9 @@ class ExplainedTick:
     parts: tuple[ExplainedPart, ...] = ()
 
     @property
-    def ts_ms(self) -> int:
-        """Return the end of the tick, when the card was read (Unix ms)."""
-        return self.row.ts_ms
-
-    @property
     def start_ms(self) -> int:
         """Return the start of the tick's range (start, ts] in Unix ms."""
-        return self.ts_ms - self.row.duration_ms
+        return self.row.ts_ms - self.row.duration_ms
 
     @property
     def agrees(self) -> bool:
@@ -184,7 +179,7 @@ def explain(reader: ViewReader, request: ExplainRequest) -> Explanation:
         now_ms=request.now_ms,
         timezone=request.timezone,
         settings=settings,
-        covering=next((tick for tick in ticks if tick.start_ms < at_ms <= tick.ts_ms), None),
+        covering=next((tick for tick in ticks if tick.start_ms < at_ms <= tick.row.ts_ms), None),
         ticks=ticks,
         before=next((span for span in reversed(spans) if span[1] < at_ms), None),
         after=next((span for span in spans if span[0] >= at_ms), None),

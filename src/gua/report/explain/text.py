@@ -74,14 +74,14 @@ def _what(explanation: Explanation, style: Style) -> Iterator[str]:
     for line in lines:
         yield style.state(line, state)
     source = tick.row.source or NOT_KNOWN
-    covered, length_seconds = tick.row.utilization_coverage_ms, (tick.ts_ms - tick.start_ms) / 1000
+    covered, length_seconds = tick.row.utilization_coverage_ms, (tick.row.ts_ms - tick.start_ms) / 1000
     coverage = "utilization is one instant value, no sample covers the time before"
     if covered is None:
         coverage = "how much of it utilization samples cover is not known"
     elif covered:
         coverage = f"utilization samples cover {covered / 1000:.1f} of its {length_seconds:.1f} s"
     text = (
-        f"It lies in the tick from {_moment(tick.start_ms, explanation)} to {_moment(tick.ts_ms, explanation)} "
+        f"It lies in the tick from {_moment(tick.start_ms, explanation)} to {_moment(tick.row.ts_ms, explanation)} "
         f"({length_seconds:.1f} s); {coverage}; {SOURCES.get(source) or style.name(source)}."
     )
     yield from style.wrap(text, indent=2)
@@ -174,8 +174,8 @@ def _values(explanation: Explanation, style: Style) -> Iterator[str]:
     yield from columns.head("Values")
     yield from columns.row("state", [tick.row.state for tick in columns.ticks])
     yield from columns.row("why unknown", [tick.row.reason or "" for tick in columns.ticks])
-    ends = {tick.ts_ms: before.ts_ms for before, tick in pairwise(explanation.ticks)}
-    holes = [tick.start_ms - ends.get(tick.ts_ms, tick.start_ms) for tick in columns.ticks]
+    ends = {tick.row.ts_ms: before.row.ts_ms for before, tick in pairwise(explanation.ticks)}
+    holes = [tick.start_ms - ends.get(tick.row.ts_ms, tick.start_ms) for tick in columns.ticks]
     yield from columns.row("unobserved before it", [span(hole) if hole >= _LEAST_HOLE_MS else "" for hole in holes])
     rows = [tick.row for tick in columns.ticks]
     values = [one for one in CARD_VALUES if not one.is_optional or any(one.of(row) is not None for row in rows)]
@@ -222,7 +222,7 @@ class _Columns:
     def __init__(self, explanation: Explanation, style: Style) -> None:
         self._explanation = explanation
         self._style = style
-        days = {local_time(tick.ts_ms, explanation.timezone).date() for tick in explanation.ticks}
+        days = {local_time(tick.row.ts_ms, explanation.timezone).date() for tick in explanation.ticks}
         self._one_day = days <= {local_time(explanation.at_ms, explanation.timezone).date()}
         values = [value for value in (*JUDGED_VALUES, *CARD_VALUES) if value.unit]
         texts = [value.text(value.of(tick.row)) for tick in explanation.ticks for value in values]
@@ -230,9 +230,9 @@ class _Columns:
         self._width = max([11 if self._one_day else 15, *map(cells, (*states, *texts))])
         room = max((style.width - 2 - _LABEL_WIDTH) // (self._width + 2), 1)
         most = room if style.width >= _SIDE_BY_SIDE_FROM else 1
-        middle = explanation.at_ms if explanation.covering is None else explanation.covering.ts_ms
-        near = sorted(explanation.ticks, key=lambda tick: abs(tick.ts_ms - middle))[:most]
-        self.ticks = sorted(near, key=lambda tick: tick.ts_ms)
+        middle = explanation.at_ms if explanation.covering is None else explanation.covering.row.ts_ms
+        near = sorted(explanation.ticks, key=lambda tick: abs(tick.row.ts_ms - middle))[:most]
+        self.ticks = sorted(near, key=lambda tick: tick.row.ts_ms)
 
     def head(self, title: str) -> Iterator[str]:
         """Yield the title with the end of each column's tick."""
@@ -272,8 +272,8 @@ class _Columns:
         return (head + "".join("  " + pad_left(text, self._width) for text in texts)).rstrip()
 
     def _time(self, tick: ExplainedTick) -> str:
-        mark = ">" if self._explanation.covering is not None and tick.ts_ms == self._explanation.covering.ts_ms else ""
-        local = local_time(tick.ts_ms, self._explanation.timezone)
+        mark = ">" if tick is self._explanation.covering else ""
+        local = local_time(tick.row.ts_ms, self._explanation.timezone)
         return f"{mark}{local:%H:%M:%S}" if self._one_day else f"{mark}{local:%m-%d %H:%M:%S}"
 
 
@@ -308,7 +308,7 @@ def render_explanation_json(explanation: Explanation) -> str:
         "reason": None if tick is None else tick.row.reason,
         "rule": None if tick is None else tick.branches[-1].line,
         "rules": [asdict(one) for one in explanation.settings],
-        "covered_by": None if tick is None else to_rfc3339(tick.ts_ms),
+        "covered_by": None if tick is None else to_rfc3339(tick.row.ts_ms),
         "before": _span(explanation.before),
         "after": _span(explanation.after),
         "ticks": [_tick_json(one) for one in explanation.ticks],
@@ -322,7 +322,7 @@ def _span(span: tuple[int, int] | None) -> dict[str, str] | None:
 
 def _tick_json(tick: ExplainedTick) -> dict[str, Any]:
     return {
-        "time": to_rfc3339(tick.ts_ms),
+        "time": to_rfc3339(tick.row.ts_ms),
         "start": to_rfc3339(tick.start_ms),
         "state": tick.row.state,
         "reason": tick.row.reason,

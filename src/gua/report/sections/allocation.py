@@ -133,10 +133,8 @@ def allocation(  # noqa: PLR0913 - one argument per query of the section
         without_source_gpu_ms=rest_ms if rest_ms >= _NOISE_MS else 0,
         uses=uses,
         costs=_costs(totals, prices),
-        owners=worst_first(
-            (_allocated(whose, of, prices, _counted(*whose, counts)) for whose, of in owners.items()), prices
-        ),
-        allocated=worst_first((_allocated((source, None), of, prices, {}) for source, of in by_source.items()), prices),
+        owners=worst_first((_allocated(*whose, of, prices, counts) for whose, of in owners.items()), prices),
+        allocated=worst_first((_allocated(source, None, of, prices) for source, of in by_source.items()), prices),
         sources=tuple(sources),
         work_by=tuple(AllocatedWorkBy(by=by, rows=_work(found)) for by, found in work.items()),
     )
@@ -181,25 +179,24 @@ def _costs(rows: Iterable[AllocationUseRow], prices: Prices) -> CostsByUse | Non
     return {use: cost for use, cost in costs.items() if cost is not None} or None
 
 
-def _counted(source: str, owner: str | None, counts: Counter[tuple[str, str | None, str]]) -> dict[str, int]:
-    """Return an owner's reservation counts as fields of :class:`Allocated`, empty where unknown."""
-    if source not in COUNTED or counts[source, owner, TICKS_DELETED]:
-        return {}
-    return {"runs": counts[source, owner, "run"], "manuals": counts[source, owner, "manual"]}
-
-
 def _allocated(
-    whose: tuple[str, str | None], rows: Sequence[AllocationUseRow], prices: Prices, counted: Mapping[str, int]
+    source: str,
+    owner: str | None,
+    rows: Sequence[AllocationUseRow],
+    prices: Prices,
+    counts: Counter[tuple[str, str | None, str]] | None = None,
 ) -> Allocated:
     uses = _uses_of(rows)
+    is_counted = counts is not None and source in COUNTED and not counts[source, owner, TICKS_DELETED]
     return Allocated(
-        source=whose[0],
-        owner=whose[1],
+        source=source,
+        owner=owner,
         allocated_gpu_ms=total(uses),
         shared_gpu_ms=sum(row.gpu_us for row in rows if row.is_shared) / 1000,
         uses=uses,
         costs=_costs(rows, prices),
-        **counted,
+        runs=counts[source, owner, "run"] if counts and is_counted else None,
+        manuals=counts[source, owner, "manual"] if counts and is_counted else None,
     )
 
 

@@ -151,21 +151,19 @@ class Snapshot:
 
 def aged(snapshot: Snapshot, elapsed_ms: int) -> Snapshot:
     """Return the snapshot as of ``elapsed_ms`` later: cards without a tick for three intervals are unobserved."""
-    cards = tuple(_aged(card, elapsed_ms) for card in snapshot.cards)
+    cards: list[TopCard] = []
+    silent: dict[str, Any] = {"state": UNOBSERVED, "reason": "silent", "free_ms": None, "state_is_lower_bound": False}
+    for card in snapshot.cards:
+        age_ms = card.age_ms + elapsed_ms
+        is_new = card.interval_ms is None or age_ms <= STALE_INTERVALS * card.interval_ms
+        is_stale = card.state == UNOBSERVED or not is_new
+        cards.append(replace(card, age_ms=age_ms, **({"state_ms": age_ms, **silent} if is_stale else {})))
     stale = {(card.host, card.gpu) for card in cards if card.state == UNOBSERVED}
     holders = tuple(
         replace(holder, state=UNOBSERVED, idle_ms=None) if (holder.host, holder.gpu) in stale else holder
         for holder in snapshot.holders
     )
-    return replace(snapshot, cards=cards, holders=holders)
-
-
-def _aged(card: TopCard, elapsed_ms: int) -> TopCard:
-    age_ms = card.age_ms + elapsed_ms
-    if card.state != UNOBSERVED and (card.interval_ms is None or age_ms <= STALE_INTERVALS * card.interval_ms):
-        return replace(card, age_ms=age_ms)
-    silent = replace(card, age_ms=age_ms, state=UNOBSERVED, reason="silent", state_ms=age_ms, free_ms=None)
-    return replace(silent, state_is_lower_bound=False)
+    return replace(snapshot, cards=tuple(cards), holders=holders)
 
 
 def is_idle(holder: TopHolder) -> bool:
