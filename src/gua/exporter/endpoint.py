@@ -229,7 +229,10 @@ class PrometheusEndpoint(ServingHealth):
         return _plain("404 Not Found", _INDEX)
 
     def _metrics(self, accept: str, accept_encoding: str) -> _Answer:
-        is_openmetrics = _takes_openmetrics(accept)
+        try:
+            is_openmetrics = choose_encoder(accept)[1].startswith(_OPENMETRICS)
+        except TypeError:  # the requested version is not a number
+            is_openmetrics = False
         self._requested[is_openmetrics] = 0
         ticked, longest_ms = self._ticked, max(STALE_MS, LATE_INTERVALS * self._interval_ms)
         is_stale = ticked is None or self._age_ms(ticked) > longest_ms  # the cards' current state is unknown
@@ -241,13 +244,6 @@ class PrometheusEndpoint(ServingHealth):
         unpacked = gzip.GzipFile(fileobj=BytesIO(packed))
         # Decompressed in blocks: a slow client then occupies only the memory of the compressed page.
         return _Answer("200 OK", iter(lambda: unpacked.read(_BLOCK_BYTES), b""), length, headers)
-
-
-def _takes_openmetrics(accept: str) -> bool:
-    try:
-        return choose_encoder(accept)[1].startswith(_OPENMETRICS)
-    except TypeError:  # the requested version is not a number
-        return False
 
 
 def _probe(trouble: str | None) -> _Answer:

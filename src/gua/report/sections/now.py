@@ -155,7 +155,7 @@ _OF_ALLOCATION = (
 
 def _collect(context: ReportContext) -> Finish:
     since_ms = current_since_ms(context.extents, context.window, context.request.now_ms)
-    listed = context.rows_in_parts(HOLDERS, current_since_ms=since_ms)
+    listed = context.rows(HOLDERS, current_since_ms=since_ms, batched=True)
     rows, allocations = query_card_streaks(context), context.allocations()
     names = context.rows(ALLOCATION_NAMES, only_if=context.sources())
     return lambda _headline, cards: now_of(

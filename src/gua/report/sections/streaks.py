@@ -233,13 +233,10 @@ def _limits_table(
 def _collect(context: ReportContext) -> Finish:
     limits_ms = sorted(context.request.what_if_limits_ms or WHAT_IF_LIMITS_MS)
     prices, sources = context.prices, context.sources()
-    answer = context.rows_in_parts(
-        STREAKS,
-        limits_ms=sorted({*LONGER_THAN_MS, *limits_ms}),
-        false_alarm_ms=FALSE_ALARM_MS,
-        in_parts=int(bool(context.parts)),
-    )
-    empty = context.rows_in_parts(EMPTY_LIMITS, only_if=sources, limits_ms=limits_ms, false_alarm_ms=FALSE_ALARM_MS)
+    every_ms, in_parts = sorted({*LONGER_THAN_MS, *limits_ms}), int(bool(context.parts))
+    answer = context.rows(STREAKS, limits_ms=every_ms, in_parts=in_parts, batched=True, false_alarm_ms=FALSE_ALARM_MS)
+    of_empty = {"limits_ms": limits_ms, "false_alarm_ms": FALSE_ALARM_MS}
+    empty = context.rows(EMPTY_LIMITS, only_if=sources, batched=True, **of_empty)
 
     def finish(_headline: Headline, _cards: Sequence[Card]) -> Streaks:
         found = streaks(answer(), limits_ms, prices)

@@ -186,11 +186,13 @@ class _Pen:
         sums = [sum(cell[place] for cell in card.cells) for place in range(len(STATES))]
         shares = percents([*sums, max(self.drawn.until_ms - self.drawn.since_ms - sum(sums), 0)])
         words = ", ".join(f"{state} {part} %" for state, part in zip(_NUMBERS, shares, strict=True))
-        shown_as = _card_label(card.index, card.card_name, card.gpu, self.mig.get((card.host, card.gpu)))
-        label = join([shown_as, tag("span", name(card.host, 28), class_="sub")])
+        is_parent = self.mig.get((card.host, card.gpu)) == Mig.PARENT
+        shown_as = name(LEFT_OVER if is_parent else short_name(card.card_name or card.gpu), 28)
+        number = tag("span", NONE if card.index is None else str(card.index), class_="index")
+        with_uuid = tag("span", number, " ", shown_as, title=safe(card.gpu, 80))
         row = tag(
             "tr",
-            tag("th", label, scope="row"),
+            tag("th", with_uuid, tag("span", name(card.host, 28), class_="sub"), scope="row"),
             tag(
                 "td", _svg(strip_of(card, self.drawn, cells_a_column), f"Timeline: {words}"), self.grid, class_="strip"
             ),
@@ -355,19 +357,12 @@ def _mark(place: float, label: str) -> Markup:
     return tag("span", words, class_="mark", style=f"left:{100 * place:.2f}%")
 
 
-def _card_label(index: int | None, called: str | None, gpu: str, mig: str | None = None) -> Markup:
-    """Return ``0 H100 80GB HBM3`` with the UUID as its tooltip."""
-    shown = LEFT_OVER if mig == Mig.PARENT else short_name(called or gpu)
-    number = NONE if index is None else str(index)
-    return tag("span", tag("span", number, class_="index"), " ", name(shown, 28), title=safe(gpu, 80))
-
-
 _SECONDS = state_columns("seconds")
 
 
 def _collect(context: ReportContext) -> Finish:
-    rows = context.rows_in_parts(TIMELINE, cell_ms=cell_ms(context.window))
-    presences = context.rows_in_parts(PRESENCES, limit=MOST_PRESENCES)
+    rows = context.rows(TIMELINE, cell_ms=cell_ms(context.window), batched=True)
+    presences = context.rows(PRESENCES, limit=MOST_PRESENCES, batched=True)
     return lambda _headline, cards: timeline(rows(), presences(), context.window, cards)
 
 
