@@ -56,11 +56,6 @@ class Allocated:
     manuals: int | None = None
 
     @property
-    def unused_gpu_ms(self) -> float:
-        """Return the GPU time that was held, used by others or empty [ms]."""
-        return total(self.uses, UNUSED)
-
-    @property
     def unused_cost(self) -> Cost | None:
         """Return the cost of the unused time, ``None`` without prices."""
         return None if self.costs is None else added(self.costs[use] for use in UNUSED)
@@ -159,7 +154,7 @@ def worst_first(every: Iterable[Allocated], prices: Prices) -> tuple[Allocated, 
     def order(one: Allocated) -> tuple[float, float, str, str]:
         cost = one.unused_cost
         amount = sum(cost.amounts.values()) if is_priced and cost is not None else 0
-        return (-amount, -one.unused_gpu_ms, one.source, one.owner or "")
+        return (-amount, -total(one.uses, UNUSED), one.source, one.owner or "")
 
     return tuple(sorted(found, key=order))
 

@@ -21,6 +21,7 @@ from gua.report.sections.card_streaks import query_card_streaks
 from gua.report.sections.now_rows import (
     HOLDERS,
     SILENT,
+    AllocatedCard,
     FreeCard,
     Holder,
     Now,
@@ -106,7 +107,8 @@ _OF_STREAK: Final = "its GPU-hours in the window while its card was idle-held; o
 
 def _whose(one: Holder, style: Style) -> tuple[str, str]:
     """Return the owner and the program."""
-    return (UNLISTED, NONE) if one.is_unlisted else (known(one.owner, style), known(one.program, style))
+    is_unlisted = one.pid is None and one.owner is None and one.program is None
+    return (UNLISTED, NONE) if is_unlisted else (known(one.owner, style), known(one.program, style))
 
 
 def _gigabyte_hours(one: Holder) -> str:
@@ -141,16 +143,7 @@ _SINCE = {
     "use_since": "since",
     "in_use_seconds": "for_seconds",
 }
-_OF_ALLOCATION = (
-    "allocation",
-    "source",
-    "allocation_id",
-    "allocation_kind",
-    "job_name",
-    "allocated_since",
-    "allocated_until",
-    "use",
-)
+_OF_ALLOCATION = tuple(column for column in columns(AllocatedCard) if column not in {*columns(Holder), *_SINCE})
 
 
 def _collect(context: ReportContext) -> Finish:
@@ -196,6 +189,7 @@ NOW_SECTION = Section(
             "kind",
             *(_SINCE.get(column, column) for column in columns(Holder)),
             "free_ratio_at_this_hour",
+            "allocation",
             *_OF_ALLOCATION,
         ),
         _rows,

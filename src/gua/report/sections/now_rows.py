@@ -80,11 +80,6 @@ class Holder(_HeldCard):
     slurm_job_id: str | None = None
     systemd_unit: str | None = None
 
-    @property
-    def is_unlisted(self) -> bool:
-        """Return whether it is memory without a listed process."""
-        return self.pid is None and self.owner is None and self.program is None
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class OtherHolder(_HeldCard):

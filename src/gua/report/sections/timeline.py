@@ -190,12 +190,24 @@ class _Pen:
         shown_as = name(LEFT_OVER if is_parent else short_name(card.card_name or card.gpu), 28)
         number = tag("span", NONE if card.index is None else str(card.index), class_="index")
         with_uuid = tag("span", number, " ", shown_as, title=safe(card.gpu, 80))
+        strip = strip_of(card, self.drawn, cells_a_column)
+        svg = tag(
+            "svg",
+            tag("rect", width=f"{strip.width:g}", height=HEIGHT, class_="f-n"),
+            *(
+                tag("path", d=path, class_=f"f-{CLASSES[state]}")
+                for state, path in zip(STATES, strip.paths, strict=True)
+                if path
+            ),
+            viewBox=f"0 0 {strip.width:g} {HEIGHT}",
+            preserveAspectRatio="none",
+            role="img",
+            aria_label=f"Timeline: {words}",
+        )
         row = tag(
             "tr",
             tag("th", with_uuid, tag("span", name(card.host, 28), class_="sub"), scope="row"),
-            tag(
-                "td", _svg(strip_of(card, self.drawn, cells_a_column), f"Timeline: {words}"), self.grid, class_="strip"
-            ),
+            tag("td", svg, self.grid, class_="strip"),
             *(tag("td", part, class_="n") for part in shares),
         )
         shown = card.holders[:lanes]
@@ -330,23 +342,6 @@ def _day_marks(since_ms: int, until_ms: int, timezone: str, step: int) -> Iterat
         if place >= 0 and (day.toordinal() - 1) % step == 0:
             yield place, f"{day:%a %d %b}"
         day += timedelta(days=1)
-
-
-def _svg(strip: Strip, label: str) -> Markup:
-    paths = (
-        tag("path", d=path, class_=f"f-{CLASSES[state]}")
-        for state, path in zip(STATES, strip.paths, strict=True)
-        if path
-    )
-    return tag(
-        "svg",
-        tag("rect", width=f"{strip.width:g}", height=HEIGHT, class_="f-n"),
-        *paths,
-        viewBox=f"0 0 {strip.width:g} {HEIGHT}",
-        preserveAspectRatio="none",
-        role="img",
-        aria_label=label,
-    )
 
 
 def _mark(place: float, label: str) -> Markup:

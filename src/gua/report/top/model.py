@@ -70,11 +70,6 @@ class TopCard:
     allocation: str | None
     allocations: tuple[TopAllocation, ...] = ()
 
-    @property
-    def is_empty(self) -> bool:
-        """Return whether an allocation of the card has no process of its owner on it."""
-        return any(one.use == Use.EMPTY for one in self.allocations)
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TopHolder:
@@ -136,7 +131,7 @@ class Snapshot:
         if all(card.allocation is None for card in known):
             return None
         allocated = [card for card in known if card.allocation == AllocationStatus.ALLOCATED]
-        return len(allocated), sum(card.is_empty for card in allocated)
+        return len(allocated), sum(any(one.use == Use.EMPTY for one in card.allocations) for card in allocated)
 
     @property
     def due_ms(self) -> int | None:

@@ -190,7 +190,11 @@ def _holds(report: Report, one: TopOwner, where: Places, style: Style) -> list[s
     For an owner without cards they show how long ago it left; for an empty allocation its name.
     """
     if isinstance(one, EmptyOwner):
-        return _holds_of_empty(one, where, style)
+        if not one.holds:
+            return ["none empty", "", "", NOBODY, ""]
+        empty, more = one.holds[0], f", {len(one.holds) - 1} more" if len(one.holds) > 1 else ""
+        length = at_least(empty.in_use_ms, is_lower_bound=empty.is_lower_bound)
+        return [f"{where(empty.host, empty.gpu)}{more}", length, "", NOBODY, allocation_name(empty, style)]
     if not one.holds:
         if one.is_gone is None:
             return [NONE, "", "", "", ""]
@@ -206,19 +210,6 @@ def _holds(report: Report, one: TopOwner, where: Places, style: Style) -> list[s
         "" if worst.memory_bytes is None else size(worst.memory_bytes),
         known(worst.program, style),
         "",
-    ]
-
-
-def _holds_of_empty(one: EmptyOwner, where: Places, style: Style) -> list[str]:
-    if not one.holds:
-        return ["none empty", "", "", NOBODY, ""]
-    worst, others = one.holds[0], len(one.holds) - 1
-    return [
-        where(worst.host, worst.gpu) + (f", {others} more" if others else ""),
-        at_least(worst.in_use_ms, is_lower_bound=worst.is_lower_bound),
-        "",
-        NOBODY,
-        allocation_name(worst, style),
     ]
 
 
