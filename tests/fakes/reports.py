@@ -306,7 +306,7 @@ def _empty_limits(empty_ms: float) -> tuple[WhatIfEmpty, ...]:
             gpu_ms=empty_ms / (place + 1),
             cost=_cost(empty_ms / (place + 1)),
             reclaims=40 // (place + 1),
-            allocations=30 // (place + 1),
+            holders=30 // (place + 1),
             false_alarms=4 // (place + 1),
         )
         for place, limit_ms in enumerate(WHAT_IF_LIMITS_MS)
@@ -578,7 +578,7 @@ def _card(card: LivedCard) -> Card:
 
 PRICES: Final = Prices(
     (
-        PriceSpan("H100", "EUR", 2.85, SINCE_MS - 100 * 24 * HOUR_MS, None, f"the lab's contract {SCRIPT}"),
+        PriceSpan("H100", "EUR", 2.85, SINCE_MS - 100 * 24 * HOUR_MS, f"the lab's contract {SCRIPT}", None),
         PriceSpan("L4", "USD", 0.8, SINCE_MS + 40 * HOUR_MS, None, None),
     )
 )
@@ -1025,7 +1025,7 @@ def _right_size(cards: Sequence[LivedCard], totals: States) -> RightSize:
     """Return a program a card: the first of unknown memory, the others take 6 GiB and three times as much each."""
     found = []
     for place, card in enumerate(cards):
-        size = CardSize(place, card.model, 80 << 30, None if place == 0 else 79 << 30)
+        size = CardSize(card.host, card.gpu, place, card.model, 80 << 30, 1 << 30, int(place == 0), False, None, 0)  # noqa: FBT003
         peak = Peak(6 * 3 ** (place - 1) << 30 if place else None, is_whole=bool(place))
         in_slice, part = fits_slice(peak, size)
         gpu_ms = sum(states_of(card.hours)[state].gpu_ms for state in (ACTIVE, IDLE_HELD))

@@ -310,12 +310,9 @@ def reclassify(card: Mapping[str, Any], rules: Rules) -> dict[str, Any]:
     if verdict.state != card.get("state"):
         judged |= dict.fromkeys(("since", "state_seconds", "state_is_lower_bound", *FREE))
     if "allocations" in card:  # absent in the status of agents from before allocations
-        judged["allocations"] = [_used_again(each, verdict.state) for each in objects_in(card["allocations"])]
+        judged["allocations"] = allocations = [dict(each) for each in objects_in(card["allocations"])]
+        for each in allocations:
+            now = use(verdict.state, Relation(str(each.get("relation"))))
+            if now != each.get("use"):
+                each |= {"use": now, "use_since": None, "use_seconds": None, "use_is_lower_bound": None}
     return judged
-
-
-def _used_again(allocation: Mapping[str, Any], state: State) -> dict[str, Any]:
-    now = use(state, Relation(str(allocation.get("relation"))))
-    if now == allocation.get("use"):
-        return dict(allocation)
-    return {**allocation, "use": now, "use_since": None, "use_seconds": None, "use_is_lower_bound": None}

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Final, NamedTuple, Self
 
@@ -184,8 +184,16 @@ class Idling:
             and mark.monotonic_ms <= now.monotonic_ms
             and (now.boot_id is not None or not is_restart)
         )
+        before: IdleCounters = {}
+        if mark is not None and known:
+            # Shift the counters by how far the wall clock was set since, as the monotonic clock shows. A set-back while
+            # the agent ran is not corrected: no tick was made, but the agent was not absent either.
+            set_ms = now.ts_ms - mark.ts_ms - (now.monotonic_ms - mark.monotonic_ms)
+            if -_DRIFT_MS < set_ms < _DRIFT_MS or (set_ms < 0 and not is_restart):
+                set_ms = 0
+            before = {key: clock._replace(seen_ms=clock.seen_ms + set_ms) for key, clock in mark.clocks.items()}
         return cls(
-            before=_shifted_counters(now, mark, is_restart=is_restart) if mark is not None and known else {},
+            before=before,
             ts_ms=now.ts_ms,
             gap_ms=RESTART_GAP_MS if is_restart else GAP_MS,
             longest_covered_ms=2 * interval_ms,
@@ -209,17 +217,6 @@ class Idling:
         """Return the idle counters after the tick."""
         gap_ms = max(self.gap_ms, self.longest_covered_ms) + self.longest_covered_ms
         return with_absent(self.before, self.now, self.ts_ms, gap_ms)
-
-
-def _shifted_counters(now: Mark, mark: Mark, *, is_restart: bool) -> IdleCounters:
-    """Return a mark's idle counters, shifted by how far the wall clock was set since, as the monotonic clock shows.
-
-    A set-back while the agent ran is not corrected: no tick was made, but the agent was not absent either.
-    """
-    set_ms = now.ts_ms - mark.ts_ms - (now.monotonic_ms - mark.monotonic_ms)
-    if -_DRIFT_MS < set_ms < _DRIFT_MS or (set_ms < 0 and not is_restart):
-        return mark.clocks
-    return {key: clock._replace(seen_ms=clock.seen_ms + set_ms) for key, clock in mark.clocks.items()}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -427,9 +424,7 @@ class Sampler:
             started_ms=self._started.ts_ms,
             tick_duration_seconds=took_ms / 1000,
             tick_lateness_seconds=None if lateness_ms is None else lateness_ms / 1000,
-            spool_ticks=health.spool_ticks,
-            spool_bytes=health.spool_bytes,
-            dropped_ticks=health.dropped_ticks,
+            **asdict(health),
             errors=tuple(
                 ErrorCount(call=call, code=code, count=count) for (call, code), count in sorted(self._errors.items())
             ),

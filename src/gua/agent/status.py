@@ -11,7 +11,7 @@ from typing import Any, Final
 from gua.agent.card_status import Standing, card_status, field_names, follow, in_order
 from gua.core.durations import to_rfc3339
 from gua.core.errors import GuaError
-from gua.core.ports import Clock
+from gua.core.ports import Clock, Moment
 from gua.core.rules import Rules
 from gua.core.tick import Tick
 
@@ -48,20 +48,12 @@ class SpoolFigures:
     refused: Mapping[str, int] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Moment:
-    """A time on both clocks, in ms."""
-
-    wall_ms: int
-    monotonic_ms: int
-
-
 @dataclass(kw_only=True, slots=True)
 class _Destination:
     name: str
     where: str
     last_error: str | None = None
-    last_error_time: _Moment | None = None
+    last_error_time: Moment | None = None
     failing: bool = False
 
 
@@ -70,14 +62,14 @@ class _Source:
     """An allocation source: why it failed, ``None`` if it did not, and since when that is so."""
 
     reason: str | None
-    since: _Moment
+    since: Moment
 
 
 @dataclass(kw_only=True, slots=True)
 class _LastTick:
     tick: Tick
     lateness_ms: int
-    seen: _Moment
+    seen: Moment
 
 
 @dataclass(kw_only=True, slots=True)
@@ -88,7 +80,7 @@ class _State:
     skipped: Counter[str] = field(default_factory=Counter)
     last: _LastTick | None = None
     cards: dict[str, Standing] = field(default_factory=dict)
-    seen: dict[str, _Moment] = field(default_factory=dict)
+    seen: dict[str, Moment] = field(default_factory=dict)
     sources: dict[str, _Source] = field(default_factory=dict)
     conditions: dict[str, str] = field(default_factory=dict)
 
@@ -125,14 +117,14 @@ class Board:
         self._interval_ms = interval_ms
         self._clock = clock
         self._spool = spool
-        self._born = self._now()
+        self._born = Moment.of(clock)
         self._lock = threading.Lock()
         self._state = _State()
         self._destinations = {name: _Destination(name=name, where=where) for name, where in destinations}
 
     def ticked(self, tick: Tick, *, lateness_ms: int) -> None:
         """Record a tick that was made ``lateness_ms`` after its grid point."""
-        now = self._now()
+        now = Moment.of(self._clock)
         with self._lock:
             state = self._state
             state.made += 1
@@ -157,7 +149,7 @@ class Board:
 
     def failed(self, destination: str, message: str) -> None:
         """Record why the last delivery attempt failed."""
-        now = self._now()
+        now = Moment.of(self._clock)
         with self._lock:
             known = self._destinations[destination]
             known.last_error = message[:_LONGEST_TEXT]
@@ -180,11 +172,11 @@ class Board:
             figures = SpoolFigures(ticks=None, bytes=None, in_memory_ticks=None, dropped_ticks=None, trouble=str(error))
         trouble = figures.trouble and figures.trouble[:_LONGEST_TEXT]
         with self._lock:  # only the copy needs the lock: the loop must not wait for the rest
-            now = self._now()
+            now = Moment.of(self._clock)
             state = replace(self._state, skipped=self._state.skipped.copy(), conditions=dict(self._state.conditions))
             destinations = [replace(one) for one in self._destinations.values()]
-        uptime = self._age(self._born, now)
-        age = None if state.last is None else self._age(state.last.seen, now)
+        uptime = _age(self._born, now)
+        age = None if state.last is None else _age(state.last.seen, now)
         errors = () if state.last is None or state.last.tick.agent is None else state.last.tick.agent.errors
         most = sorted(errors, key=lambda error: (-error.count, error.call, error.code))[:_MOST_ERRORS]
         return {
@@ -206,12 +198,7 @@ class Board:
                 "activity_cards": sum(card.sm_utilization is not None for card in state.last.tick.cards),
             },
             "ticks": {"made": state.made, "skipped": dict(sorted(state.skipped.items()))},
-            "spool": {
-                "ticks": figures.ticks,
-                "bytes": figures.bytes,
-                "in_memory_ticks": figures.in_memory_ticks,
-                "dropped_ticks": figures.dropped_ticks,
-            },
+            "spool": {name: getattr(figures, name) for name in ("ticks", "bytes", "in_memory_ticks", "dropped_ticks")},
             "destinations": [self._delivery(one, figures, now) for one in destinations],
             "errors": [{"call": error.call, "code": error.code, "count": error.count} for error in most],
             "conditions": list(dict.fromkeys(filter(None, [*state.conditions.values(), trouble]))),
@@ -223,25 +210,17 @@ class Board:
                     "ok": source.reason is None,
                     "reason": source.reason,
                     "since": to_rfc3339(source.since.wall_ms),
-                    "seconds": self._age(source.since, now),
+                    "seconds": _age(source.since, now),
                 }
                 for name, source in state.sources.items()
             ],
             "cards": [
-                card_status(one, _SHIPPED, age_seconds=self._age(state.seen[one.card.uuid], now))
+                card_status(one, _SHIPPED, age_seconds=_age(state.seen[one.card.uuid], now))
                 for one in in_order(state.cards)
             ],
         }
 
-    def _now(self) -> _Moment:
-        return _Moment(wall_ms=self._clock.wall_ms(), monotonic_ms=self._clock.monotonic_ms())
-
-    @staticmethod
-    def _age(then: _Moment, now: _Moment) -> float:
-        """Return the seconds since a time, by the clock that advanced more: CLOCK_MONOTONIC stops in suspend."""
-        return max(now.monotonic_ms - then.monotonic_ms, now.wall_ms - then.wall_ms, 0) / 1000
-
-    def _delivery(self, destination: _Destination, figures: SpoolFigures, now: _Moment) -> dict[str, Any]:
+    def _delivery(self, destination: _Destination, figures: SpoolFigures, now: Moment) -> dict[str, Any]:
         name, error_time = destination.name, destination.last_error_time
         waiting, oldest_ms = figures.waiting.get(name), figures.oldest_ms.get(name)
         lag_ms = 0 if waiting == 0 else None if waiting is None or oldest_ms is None else now.wall_ms - oldest_ms
@@ -262,7 +241,11 @@ class Board:
         }
 
 
-def _source(before: _Source | None, reason: str | None, now: _Moment) -> _Source:
+def _age(then: Moment, now: Moment) -> float:
+    return max(then.age_ms(now), 0) / 1000
+
+
+def _source(before: _Source | None, reason: str | None, now: Moment) -> _Source:
     same = before is not None and (before.reason is None) is (reason is None)
     reason = None if reason is None else reason[:_LONGEST_TEXT]
     return _Source(reason=reason, since=before.since if before is not None and same else now)

@@ -13,7 +13,7 @@ import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 import typer
 
@@ -140,7 +140,26 @@ def queue(*, as_json: Annotated[bool, typer.Option("-j", "--json", help="As JSON
     """Show who waits."""
     waiting = query_agent(_tried(), {"ask": "queue"}).get("queue") or []
     if as_json:
-        typer.echo(json.dumps(_queue_object(waiting), indent=2))
+        entries = [
+            {
+                "id": str(each["position"]),
+                "user": each["owner"],
+                "actual_user": each["owner"],
+                "requested_count": each["count"],
+                "requested_ids": each["gpus"],
+                "allocated_gpus": [],
+                "reservation_type": each["kind"],
+                "expiry_duration": None if each["for_ms"] is None else each["for_ms"] * _MS_PER_NS,
+                "note": each["note"] or "",
+                "enqueue_time": to_rfc3339(each["requested_ms"]),
+                "last_heartbeat": to_rfc3339(time.time_ns() // 1_000_000),
+                "wait_timeout": None,
+            }
+            for each in waiting
+        ]
+        cards = sum(each["count"] for each in waiting)
+        totals = {"total_waiting": len(waiting), "total_gpus_requested": cards, "total_gpus_allocated": 0}
+        typer.echo(json.dumps({"entries": entries, **totals}, indent=2))
     elif not waiting:
         typer.echo("Queue is empty")
     else:
@@ -217,17 +236,14 @@ def _reserved(  # noqa: PLR0917 - parts of a request
     except NotNowError as error:
         if gpu_ids is not None:
             raise
-        raise NotNowError(_not_enough(1 if gpus is None else gpus) or str(error)) from None
-
-
-def _not_enough(requested: int) -> str | None:
-    """Return that there are not enough GPUs, in its words; ``None`` if there are by now."""
-    count = Counter(str(row["status"]) for row in _rows(of_status.HELD_MB))
-    if count["AVAILABLE"] >= requested:
-        return None
-    unreserved = count["UNRESERVED"]
-    who = f" ({unreserved} GPUs in use without reservation - run '{NAME} status' for details)" if unreserved else ""
-    return f"Not enough GPUs available. Requested: {requested}, Available: {count['AVAILABLE']}{who}"
+        requested = 1 if gpus is None else gpus
+        count = Counter(str(row["status"]) for row in _rows(of_status.HELD_MB))
+        if count["AVAILABLE"] >= requested:  # there are enough by now
+            raise NotNowError(str(error)) from None
+        unreserved = count["UNRESERVED"]
+        who = f" ({unreserved} GPUs in use without reservation - run '{NAME} status' for details)" if unreserved else ""
+        msg = f"Not enough GPUs available. Requested: {requested}, Available: {count['AVAILABLE']}{who}"
+        raise NotNowError(msg) from None
 
 
 def _rows(threshold_mb: int) -> list[of_status.Row]:
@@ -238,31 +254,6 @@ def _rows(threshold_mb: int) -> list[of_status.Row]:
         last_ends_ms=reported.get("reservations_ended_ms") or {},
         threshold_mb=threshold_mb,
     )
-
-
-def _queue_object(waiting: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    return {
-        "entries": [
-            {
-                "id": str(each["position"]),
-                "user": each["owner"],
-                "actual_user": each["owner"],
-                "requested_count": each["count"],
-                "requested_ids": each["gpus"],
-                "allocated_gpus": [],
-                "reservation_type": each["kind"],
-                "expiry_duration": None if each["for_ms"] is None else each["for_ms"] * _MS_PER_NS,
-                "note": each["note"] or "",
-                "enqueue_time": to_rfc3339(each["requested_ms"]),
-                "last_heartbeat": to_rfc3339(time.time_ns() // 1_000_000),
-                "wait_timeout": None,
-            }
-            for each in waiting
-        ],
-        "total_waiting": len(waiting),
-        "total_gpus_requested": sum(each["count"] for each in waiting),
-        "total_gpus_allocated": 0,
-    }
 
 
 def _label(note: str | None, user: str | None) -> str | None:

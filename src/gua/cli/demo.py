@@ -83,7 +83,14 @@ def command(
             sections=section, full=full, brief=brief, as_json=as_json, markdown=markdown, html=html, steps=steps
         )
     )
-    scenario = _scenario(seed=seed, gpus=gpus, ticks=ticks, interval=interval, days=days)
+    interval_ms = parse_duration_ms(interval)
+    if ticks is not None and days is not None:
+        raise UsageError("--ticks and --days exclude each other: give one of them")
+    if days is not None and days < 1:
+        raise UsageError(f"--days {days} is nothing to simulate: give 1 or more")
+    if ticks is None:
+        ticks = (DEFAULT_DAYS if days is None else days) * DAY_MS // interval_ms
+    scenario = Scenario(seed=seed, gpus=gpus, ticks=ticks, interval_ms=interval_ms)
     if store is not None and endpoint is not None:
         raise UsageError("--store and --endpoint exclude each other: give one of them")
     whence = origin_elsewhere(Source.SIMULATOR, HOST, scenario.interval_ms, instance_id=INSTANCE_ID)
@@ -105,18 +112,6 @@ def command(
                 on_landed=lambda landed: _report(landed, scenario, whence, output=output, width=width),
                 is_thrown_away=True,
             )
-
-
-def _scenario(*, seed: int, gpus: int, ticks: int | None, interval: str, days: int | None) -> Scenario:
-    """Return the scenario. Raises UsageError for contradicting or empty options."""
-    interval_ms = parse_duration_ms(interval)
-    if ticks is not None and days is not None:
-        raise UsageError("--ticks and --days exclude each other: give one of them")
-    if days is not None and days < 1:
-        raise UsageError(f"--days {days} is nothing to simulate: give 1 or more")
-    if ticks is None:
-        ticks = (DEFAULT_DAYS if days is None else days) * DAY_MS // interval_ms
-    return Scenario(seed=seed, gpus=gpus, ticks=ticks, interval_ms=interval_ms)
 
 
 def _deliver(

@@ -6,7 +6,7 @@ import os
 import re
 import shlex
 from collections.abc import Container, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -110,20 +110,9 @@ class OutputOptions:
 
     def used(self) -> list[str]:
         """Return the names of the options in use."""
-        values = {
-            "--json": self.as_json,
-            "--section": self.sections,
-            "--full": self.full,
-            "--brief": self.brief,
-            "--basis": self.basis,
-            "--what-if": self.what_if,
-            "--csv": self.csv is not None,
-            "--markdown": self.markdown,
-            "--html": self.html is not None,
-            "--sql": self.sql,
-            "--fail-on": self.fail_on,
-        }
-        return [name for name, value in values.items() if value]
+        names = {"as_json": "json", "sections": "section"}
+        used = [each.name for each in fields(self) if getattr(self, each.name) not in (None, False, [])]
+        return [f"--{names.get(name, name).replace('_', '-')}" for name in used if name not in {"limits", "steps"}]
 
     def forms(self) -> list[str]:
         """Return the names of the options in use that choose a format."""
@@ -132,10 +121,6 @@ class OutputOptions:
     def is_first_screen(self) -> bool:
         """Return whether the answers are printed, not sections."""
         return not self.sections and self.forms() in ([], ["--brief"])
-
-    def beyond_json(self) -> list[str]:
-        """Return the names of the options in use other than ``--json``."""
-        return [name for name in self.used() if name != "--json"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -170,29 +155,26 @@ class Output:
             from gua.report.forms.data import json_pieces  # noqa: PLC0415 - a report uses one of several formats
 
             return [*json_pieces(shown)]
-        return [self._text(shown, style)]
-
-    def _text(self, shown: Report, style: Style) -> str:
         if self.options.csv is not None:
             from gua.report.forms.data import render_csv  # noqa: PLC0415 - as above
 
-            return render_csv(shown, *self.shown)
+            return [render_csv(shown, *self.shown)]
         if self.options.markdown:
             from gua.report.forms.markdown import render_markdown  # noqa: PLC0415 - as above
 
-            return render_markdown(shown)
+            return [render_markdown(shown)]
         if self.options.is_first_screen():
             from gua.report.forms.first_screen.screen import render_first_screen  # noqa: PLC0415 - as above
 
             with_basis, brief = self.options.basis, self.options.brief
-            return render_first_screen(shown, style, self.options.steps, brief=brief, with_basis=with_basis)
+            return [render_first_screen(shown, style, self.options.steps, brief=brief, with_basis=with_basis)]
         if self.options.html is not None:
             from gua.report.forms.html_file import write_html  # noqa: PLC0415 - as above
 
-            return write_html(self.options.html, shown)
+            return [write_html(self.options.html, shown)]
         from gua.report.forms.text import render_text  # noqa: PLC0415 - as above
 
-        return render_text(shown, style, with_basis=self.options.full or self.options.basis)
+        return [render_text(shown, style, with_basis=self.options.full or self.options.basis)]
 
     def exit_code(self, report: Report) -> int:
         """Return 1 and print why if a condition is met. Raises UnavailableError if none is, and one is unknown."""
@@ -262,10 +244,7 @@ def _named(options: OutputOptions, more: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*choose_sections(options.sections or ()), *also, *more)))
 
 
-_FORM: Final = frozenset(
-    {"sections", "full", "brief", "basis", "what_if", "limits", "as_json", "csv", "markdown", "html", "sql", "fail_on"}
-    | {"width", "rules", "by"}
-)
+_FORM: Final = frozenset({*(each.name for each in fields(OutputOptions)), "width", "rules", "by"})
 _ELSEWHERE: Final = frozenset({"store", "socket", "timezone"})
 
 

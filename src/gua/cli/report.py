@@ -149,11 +149,13 @@ def command(
     output = replace(form, steps=next_steps(context))
     chosen = choose_output(output)
     if rules is not None:
-        from gua.report.legacy_v1 import check_rules  # noqa: PLC0415 - most reports use gua's own rules
+        from gua.report import legacy_v1  # noqa: PLC0415 - most reports use gua's own rules
 
-        check_rules(rules)
-        if output.beyond_json():
-            raise UsageError(f"--rules compares card by card, as text or --json: leave {output.beyond_json()[0]} out")
+        if rules not in legacy_v1.RULES:
+            raise UsageError(f"no rules {rules!r}: there are {', '.join(legacy_v1.RULES)}")
+        for name in output.used():
+            if name != "--json":
+                raise UsageError(f"--rules compares card by card, as text or --json: leave {name} out")
         if by:
             raise UsageError("--rules compares card by card, and adds nothing up: leave --by out")
     clock = chosen_zone(timezone, os.environ)
@@ -178,10 +180,9 @@ def command(
 
     with open_report_source(store, socket) as reader:
         if rules is not None:
-            from gua.report.legacy_v1 import render_other_rules  # noqa: PLC0415 - as above
-
-            style = style_for(sys.stdout, width, os.environ)
-            sys.stdout.write(render_other_rules(reader, request, style, as_json=output.as_json))
+            compared, style = legacy_v1.collect_older_rules(reader, request), style_for(sys.stdout, width, os.environ)
+            render_json, render_text = legacy_v1.render_older_json, legacy_v1.render_older_text
+            sys.stdout.write(render_json(compared) if output.as_json else render_text(compared, style))
             return 0
         return render_report(reader, request, chosen, width=width, count=counting(reader))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import signal
@@ -66,8 +67,10 @@ def command(
 
 def end(agent: RunningAgent, path: Path, processes: ProcFs, *, timeout_seconds: float) -> bool:
     """Send SIGTERM and return whether the agent ended within the time. Raises UnavailableError without permission."""
-    deadline = time.monotonic() + timeout_seconds
-    descriptor = _open(agent.pid)
+    deadline, descriptor = time.monotonic() + timeout_seconds, None
+    if hasattr(os, "pidfd_open") and hasattr(signal, "pidfd_send_signal"):  # else Python is of an older system
+        with contextlib.suppress(OSError):  # the kernel has none (before 5.3)
+            descriptor = os.pidfd_open(agent.pid)
     try:
         if running(path, processes) != agent:  # it ended during the lookup, and its pid may be reused
             return True
@@ -94,13 +97,3 @@ def end(agent: RunningAgent, path: Path, processes: ProcFs, *, timeout_seconds: 
     finally:
         if descriptor is not None:
             os.close(descriptor)
-
-
-def _open(pid: int) -> int | None:
-    """Return a pidfd of the process, ``None`` if the kernel has none (before 5.3)."""
-    if not (hasattr(os, "pidfd_open") and hasattr(signal, "pidfd_send_signal")):
-        return None  # Python was built for an older system
-    try:
-        return os.pidfd_open(pid)
-    except OSError:
-        return None

@@ -15,7 +15,7 @@ from gua.cli.options import StoreOption, flag, value
 from gua.core.errors import UnavailableError, UsageError
 from gua.core.plaintext import safe
 from gua.store import user_query
-from gua.store.database import Store, open_store
+from gua.store.database import open_store
 from gua.store.dsn import EmbeddedDsn, parse_dsn
 from gua.store.schema import bi_grants, owner_grants, reader_grants, writer_grants
 from gua.store.statements import SCHEMA_VERSION
@@ -81,8 +81,21 @@ def apply(
         count = len(applied.statements)
         typer.echo(f"schema version {SCHEMA_VERSION}{come_from}: {count} statements applied to {opened.dsn}")
         typer.echo(f"kept: {applied.retention}")
-        if landing_database is not None:
-            _attach(opened, landing_database)
+        if landing_database is None:
+            return
+        done = opened.schema.attach(landing_database, lambda line: typer.echo(line, err=True))
+        typer.echo(
+            f"{done.views} views read {landing_database}.otel_metrics_gauge and {landing_database}.otel_metrics_sum; "
+            f"{done.points:,} points of {done.days} days that were there are taken over"
+        )
+        typer.echo("the views need, for as long as they are there:")
+        for grant in done.grants:
+            typer.echo(f"  {grant}")
+        if done.whole_seconds:
+            typer.echo(
+                "these tables keep whole seconds: a tick is up to a second off, and of two ticks within one second "
+                "the later counts; set intervals of 2s or more"
+            )
 
 
 @app.command()
@@ -142,23 +155,6 @@ def check(*, store: StoreOption = None) -> None:
 def _topology(store: str | None, cluster: str | None, replication: Replication | None) -> Topology:
     embedded = isinstance(parse_dsn(store_address(store)), EmbeddedDsn)
     return current_topology({}, lambda *_: [], embedded=embedded, cluster=cluster, replication=replication)
-
-
-def _attach(opened: Store, database: str) -> None:
-    """Attach to the tables and print the result; progress goes to standard error."""
-    done = opened.schema.attach(database, lambda line: typer.echo(line, err=True))
-    typer.echo(
-        f"{done.views} views read {database}.otel_metrics_gauge and {database}.otel_metrics_sum; "
-        f"{done.points:,} points of {done.days} days that were there are taken over"
-    )
-    typer.echo("the views need, for as long as they are there:")
-    for grant in done.grants:
-        typer.echo(f"  {grant}")
-    if done.whole_seconds:
-        typer.echo(
-            "these tables keep whole seconds: a tick is up to a second off, and of two ticks within one second "
-            "the later counts; set intervals of 2s or more"
-        )
 
 
 def rollup(

@@ -113,7 +113,7 @@ def open_source(
             if named:
                 raise
         else:
-            yield SnapshotSource(query=lambda: _of_agent(tried, hosts), seconds=AGENT_SECONDS)
+            yield SnapshotSource(query=partial(_of_agent, tried, hosts), seconds=AGENT_SECONDS)
             return
     with ExitStack() as opened:
         yield _StoreSource(store, hosts, opened)

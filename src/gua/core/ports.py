@@ -25,6 +25,22 @@ class Clock(Protocol):
         """Return the id of this boot, ``None`` where the system does not report it."""
 
 
+class Moment(NamedTuple):
+    """A time on both clocks, in ms."""
+
+    wall_ms: int
+    monotonic_ms: int
+
+    @classmethod
+    def of(cls, clock: Clock) -> Moment:
+        """Return the current time."""
+        return cls(clock.wall_ms(), clock.monotonic_ms())
+
+    def age_ms(self, now: Moment) -> int:
+        """Return the time [ms] until ``now`` by the clock that advanced more: the monotonic one stops in suspend."""
+        return max(now.monotonic_ms - self.monotonic_ms, now.wall_ms - self.wall_ms)
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Mark:
     """The last spooled tick and the idle counters of processes, stored in one transaction with the tick's row."""

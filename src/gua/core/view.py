@@ -49,13 +49,22 @@ ProcessStateName = Annotated[str, is_word_of(*ProcessState)]
 class Column:
     """A column: the check for untrusted values, the conversion to a field's value, and its ClickHouse types (a regex).
 
-    ``is_text``: it holds only strings or tuples of strings, so that equal values can share one object.
+    ``is_text``: it holds only strings or tuples of strings, so that equal values can share one object. ``field`` is the
+    row's field, if it has another name.
     """
 
     check: Check
     read: Callable[[Any], Any]
     types: str
     is_text: bool = False
+    field: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """An annotation: the view's name of a column, where it differs from the field's."""
+
+    column: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,10 +89,10 @@ class View(Generic[R]):
 
         Raises UnavailableError if a column is missing, as with the views of another version.
         """
-        columns = [(name, _reading(column)) for name, column in self.columns.items()]
+        columns = [(column.field or name, name, _reading(column)) for name, column in self.columns.items()]
         try:
             return [
-                self.row(**{name: row[name] if read is None else read(row[name]) for name, read in columns})
+                self.row(**{field: row[name] if read is None else read(row[name]) for field, name, read in columns})
                 for row in rows
             ]
         except KeyError as error:
@@ -133,8 +142,12 @@ _PLAIN: Final[Mapping[object, Column]] = {
 @cache
 def _columns(row: Callable[..., object]) -> Mapping[str, Column]:
     defaults = {one.name for one in fields(row) if one.default is not MISSING} if is_dataclass(row) else set()
-    hints = get_type_hints(row, include_extras=True)
-    return {name: _column(annotation) for name, annotation in hints.items() if name not in defaults}
+    columns = {}
+    for name, annotation in get_type_hints(row, include_extras=True).items():
+        named = next((one for one in getattr(annotation, "__metadata__", ()) if isinstance(one, Named)), None)
+        if name not in defaults:
+            columns[named.column if named else name] = replace(_column(annotation), field=name)
+    return columns
 
 
 def _column(annotation: Any) -> Column:  # noqa: ANN401 - annotations have no type of their own

@@ -26,7 +26,6 @@ from gua.core.plaintext import storable
 from gua.core.rules import Rules, State, classify, process_state
 from gua.core.tick import (
     AgentReading,
-    AllocationReading,
     AllocationSourceReading,
     CardReading,
     Origin,
@@ -184,7 +183,10 @@ class AllocationSeries:
             series = counters.series(labels)
             for each in fields.ALLOCATION_FIELDS:
                 series.add_field(made, each, getattr(allocation, each.name))
-            add(made[metrics.ALLOCATION_INFO.name], labels | _allocation_info(allocation), 1)
+            others = ((name, key) for name, key in metrics.ALLOCATION_FACTS.items() if name not in _NAMED)
+            values = ((name, key, getattr(allocation, key)) for name, key in others)
+            info = ((name, fields.moment(value) if key in fields.MOMENTS else value) for name, key, value in values)
+            add(made[metrics.ALLOCATION_INFO.name], labels | labels_of(info), 1)
             has_ended = allocation.until_ms is not None and allocation.until_ms <= ts_ms
             if has_ended or card.mig is Mig.PARENT:  # unallocated MIG slices cannot have processes
                 continue
@@ -228,16 +230,6 @@ def add_source(made: Mapping[str, Family], source: AllocationSourceReading, coun
     series = counters.series(labels)
     for one in fields.SOURCE_FIELDS:
         series.add_field(made, one, getattr(source, one.name))
-
-
-def _allocation_info(allocation: AllocationReading) -> Labels:
-    """Return the attributes of an allocation for its info metric only: those that its other series lack."""
-    return labels_of(
-        (name, fields.moment(value) if key in fields.MOMENTS else value)
-        for name, key in metrics.ALLOCATION_FACTS.items()
-        if name not in _NAMED
-        for value in [getattr(allocation, key)]
-    )
 
 
 _SHIPPED: Final = Rules()
@@ -318,7 +310,16 @@ class Catalogue:
         state = _add_state(made, card, series.labels)
         self._allocations.add_card(made, card, state, counters, tick)
         for process in card.processes:
-            labels = _process_labels(card.uuid, process)
+            labels = labels_of(
+                [
+                    ("hw.id", card.uuid),
+                    ("process.pid", process.pid),
+                    ("process.creation.time", fields.moment(process.created_ms)),
+                    ("process.owner", process.owner),
+                    ("gua.process.comm", process.comm),
+                    *((name, getattr(process, metrics.PROCESS_FACTS[name])) for name in _HOLDER),
+                ]
+            )
             if not counters.has(labels):
                 _add_process(made, card.duration_ms, process, counters.series(labels))
         if card.process_list is not ProcessList.KNOWN and not card.processes:
@@ -345,18 +346,6 @@ def target_info(origin: Origin) -> Family:
 def _add(made: dict[str, Family], metric: Metric, value: float | None, labels: Labels) -> None:
     if value is not None and math.isfinite(value):
         add(made[metric.name], labels, value)
-
-
-def _process_labels(uuid: str, process: ProcessReading) -> Labels:
-    values = [
-        ("hw.id", uuid),
-        ("process.pid", process.pid),
-        ("process.creation.time", fields.moment(process.created_ms)),
-        ("process.owner", process.owner),
-        ("gua.process.comm", process.comm),
-        *((name, getattr(process, metrics.PROCESS_FACTS[name])) for name in _HOLDER),
-    ]
-    return labels_of(values)
 
 
 def _add_process(made: dict[str, Family], duration_ms: int, process: ProcessReading, series: Series) -> None:

@@ -13,7 +13,7 @@ from prometheus_client.core import Metric as Family
 from prometheus_client.exposition import choose_encoder, gzip_accepted
 
 from gua.core.idleness import IdleCounters
-from gua.core.ports import Clock
+from gua.core.ports import Clock, Moment
 from gua.core.tick import CardReading, Origin, Tick
 from gua.core.words import ProcessList
 from gua.exporter import gpu_idle_exporter
@@ -33,19 +33,14 @@ _LONGEST_REASON: Final = 300
 _MOST_ERRORS: Final = 8
 
 
-class _Moment(NamedTuple):
-    wall_ms: int
-    monotonic_ms: int
-
-
 class ServingHealth:
     """Health of the sampling loop. Its thread writes, others read without a lock: each attribute is replaced whole."""
 
     def __init__(self, clock: Clock, interval_ms: int) -> None:
         self._clock = clock
         self._interval_ms = interval_ms
-        self._born = self._alive = self._now()
-        self._ticked: _Moment | None = None
+        self._born = self._alive = Moment.of(clock)
+        self._ticked: Moment | None = None
         self._failing: str | None = None
         self._skipped: str | None = None
 
@@ -54,7 +49,7 @@ class ServingHealth:
         failing = _failing(tick)
         self._failing = None if failing is None else f"{_UNREADABLE}: {failing}"
         self._skipped = None
-        self._ticked = self._now()
+        self._ticked = Moment.of(self._clock)
 
     def skipped(self, reason: str, message: str, count: int = 1) -> None:  # noqa: ARG002 - the loop's interface
         """Record ticks that could not be made, with the reason."""
@@ -64,7 +59,7 @@ class ServingHealth:
 
     def alive(self) -> None:
         """Record an iteration of the loop."""
-        self._alive = self._now()
+        self._alive = Moment.of(self._clock)
 
     def trouble(self) -> str | None:
         """Return the problem in one line of at most 300 characters, ``None`` if sampling works."""
@@ -86,13 +81,8 @@ class ServingHealth:
             return None
         return " ".join(message.split())[:_LONGEST_REASON]
 
-    def _now(self) -> _Moment:
-        return _Moment(self._clock.wall_ms(), self._clock.monotonic_ms())
-
-    def _age_ms(self, then: _Moment) -> int:
-        """Return the time [ms] since then by the clock that advanced more: the monotonic one stops in suspend."""
-        now = self._now()
-        return max(now.monotonic_ms - then.monotonic_ms, now.wall_ms - then.wall_ms)
+    def _age_ms(self, then: Moment) -> int:
+        return then.age_ms(Moment.of(self._clock))
 
 
 def _failing(tick: Tick) -> str | None:
@@ -231,8 +221,7 @@ class PrometheusEndpoint(ServingHealth):
             case "/metrics":
                 return self._metrics(environ.get("HTTP_ACCEPT", ""), environ.get("HTTP_ACCEPT_ENCODING", ""))
             case "/healthz":
-                trouble = self.trouble()
-                return _probe(trouble)
+                return _probe(self.trouble())
             case "/readyz":
                 return _probe(None if self._ticked is not None else "there was no tick yet")
             case "/":
@@ -240,7 +229,10 @@ class PrometheusEndpoint(ServingHealth):
         return _plain("404 Not Found", _INDEX)
 
     def _metrics(self, accept: str, accept_encoding: str) -> _Answer:
-        is_openmetrics = _takes_openmetrics(accept)
+        try:
+            is_openmetrics = choose_encoder(accept)[1].startswith(_OPENMETRICS)
+        except TypeError:  # the requested version is not a number
+            is_openmetrics = False
         self._requested[is_openmetrics] = 0
         ticked, longest_ms = self._ticked, max(STALE_MS, LATE_INTERVALS * self._interval_ms)
         is_stale = ticked is None or self._age_ms(ticked) > longest_ms  # the cards' current state is unknown
@@ -252,13 +244,6 @@ class PrometheusEndpoint(ServingHealth):
         unpacked = gzip.GzipFile(fileobj=BytesIO(packed))
         # Decompressed in blocks: a slow client then occupies only the memory of the compressed page.
         return _Answer("200 OK", iter(lambda: unpacked.read(_BLOCK_BYTES), b""), length, headers)
-
-
-def _takes_openmetrics(accept: str) -> bool:
-    try:
-        return choose_encoder(accept)[1].startswith(_OPENMETRICS)
-    except TypeError:  # the requested version is not a number
-        return False
 
 
 def _probe(trouble: str | None) -> _Answer:

@@ -173,28 +173,20 @@ class RemoteReader(AbstractContextManager["RemoteReader"]):
 
     def rows(self, view: str, parameters: Mapping[str, object]) -> list[dict[str, Any]]:
         """Return the rows of ``gua_report.<view>`` with validated columns. Raises DataError for malformed rows."""
-        from gua.local_socket.client import checked_row  # noqa: PLC0415 - only reports need views
-
-        checked: list[dict[str, Any]] = []
-        try:
-            for rows in self._answers(view, parameters):
-                checked += (checked_row(self._views[view], row) for row in rows)
-                if len(checked) > _MOST_ROWS:
-                    raise DataError(_strange(self._path))
-        except ValueError as error:
-            raise DataError(f"{_strange(self._path)} ({error})") from None
-        return checked
-
-    def _answers(self, view: str, parameters: Mapping[str, object]) -> Iterator[list[object]]:
         deadline = time.monotonic() + VIEW_SECONDS
         self._conversation.send({"view": view, "parameters": dict(parameters)}, seconds=VIEW_SECONDS)
+        checked: list[dict[str, Any]] = []
         answer: Mapping[str, Any] = {"more": True}
         while answer.get("more") is True:
             answer = self._conversation.next(seconds=deadline - time.monotonic())
             rows = answer.get("rows")
-            if not isinstance(rows, list):
+            if not isinstance(rows, list) or len(checked) + len(rows) > _MOST_ROWS:
                 raise DataError(_strange(self._path))
-            yield rows
+            try:
+                checked += (checked_row(self._views[view], row) for row in rows)
+            except ValueError as error:
+                raise DataError(f"{_strange(self._path)} ({error})") from None
+        return checked
 
 
 def _first_answer(path: Path, ask: str, *, seconds: float, longest_bytes: int) -> tuple[Conversation, dict[str, Any]]:

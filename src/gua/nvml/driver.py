@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import importlib
 from enum import IntEnum
-from functools import cache
+from functools import lru_cache
 from typing import Any, Final, TypeAlias
 
 TOTAL_POWER_SAMPLES: Final = 0
@@ -72,12 +72,9 @@ def error_code(error: Exception) -> int:
     return value if isinstance(value, int) else Code.UNKNOWN
 
 
+@lru_cache(maxsize=256)
 def code_name(code: int) -> str:
     """Return the code's name without ``NVML_ERROR_``, or its number if nvidia-ml-py has no name for it."""
-    return _code_names().get(code, str(code))
-
-
-@cache
-def _code_names() -> dict[int, str]:
     prefix = "NVML_ERROR_"
-    return {code: name.removeprefix(prefix) for name, code in vars(load()).items() if name.startswith(prefix)}
+    names = {value: name.removeprefix(prefix) for name, value in vars(load()).items() if name.startswith(prefix)}
+    return names.get(code, str(code))

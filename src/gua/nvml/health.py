@@ -100,8 +100,15 @@ class Health:
     def _read_events(self, calls: Calls, handle: Handle) -> None:
         """Count the pending XID events; the first call registers for them."""
         self._values["xid_errors"] = None
-        if self._events is None and not self._register(calls, handle):
-            return
+        if self._events is None:
+            events = calls.call_with(ABSENT, calls.driver.nvmlEventSetCreate)
+            if events is None:
+                return
+            self._events, answers = events, calls.answers
+            calls.call_with(ABSENT, calls.driver.nvmlDeviceRegisterEvents, handle, XID_EVENTS, events)
+            if calls.answers == answers:
+                self._drop(calls)
+                return
         count = 0
         while count < MOST_EVENTS:
             failed = len(calls.errors)
@@ -116,16 +123,6 @@ class Health:
         else:
             self._drop(calls)
         self._values["xid_errors"] = count
-
-    def _register(self, calls: Calls, handle: Handle) -> bool:
-        events = calls.call_with(ABSENT, calls.driver.nvmlEventSetCreate)
-        if events is None:
-            return False
-        self._events, answers = events, calls.answers
-        calls.call_with(ABSENT, calls.driver.nvmlDeviceRegisterEvents, handle, XID_EVENTS, events)
-        if calls.answers == answers:
-            self._drop(calls)
-        return self._events is not None
 
     def _drop(self, calls: Calls) -> None:
         events, self._events = self._events, None

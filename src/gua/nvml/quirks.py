@@ -33,17 +33,12 @@ LEAST_UNIX_US: Final = 10**15
 MOST_GPU_INSTANCE: Final = 127
 
 
-def parse_version(text: str | None) -> tuple[int, ...]:
-    """Return a driver version ("535.86.05") as a tuple of integers, empty if it cannot be parsed."""
-    match = re.match(r"\d+(\.\d+)*", text or "")
-    return tuple(int(part) for part in match.group().split(".")) if match else ()
-
-
 @lru_cache(maxsize=64)
 def has_wide_lists(version: str | None) -> bool:
     """Return whether a driver's version 3 process lists have the wide struct; false for an unknown version."""
+    match = re.match(r"\d+(\.\d+)*", version or "")
     first, before = _WIDE_LISTS
-    return first <= parse_version(version) < before
+    return match is not None and first <= tuple(int(part) for part in match.group().split(".")) < before
 
 
 @lru_cache(maxsize=1024)

@@ -139,28 +139,29 @@ class Slots:
 
     def _read_once(self, waiting: Sequence[_Slot], version: str | None, until: float) -> dict[_Slot, CardRead]:
         """Read the cards of idle slots; return those that finished in time."""
+
+        def get_cache(uuid: str) -> CardCache:
+            return self._caches.setdefault(uuid, CardCache(uuid, self._clock, with_activity=self._with_activity))
+
         reads: dict[_Slot, CardRead] = {}
         for slot in waiting:
             if not slot.busy:
                 calls = Calls(self._driver, None if slot.cache is None else slot.cache.uuid)
                 read = reads[slot] = slot.read = CardRead(calls, slot.index, slot.handle, slot.cache, version)
-                slot.job = Job(calls, partial(read.run, self._get_cache))
+                slot.job = Job(calls, partial(read.run, get_cache))
         self._executor.run([slot.job for slot in reads if slot.job is not None], until)
         self.wait(until)
         for slot, read in reads.items():
-            self._abandon_optional(slot, read)
+            job = slot.job
+            if job is None or read.cache is None or job.done or job.calls.optional_since is None:
+                continue
+            # Complete the reading without its hanging optional call, and abandon its job.
+            read.cache.abandon(job)
+            read.finish()
+            self._executor.give_up(job)
+            self._abandoned.append(job)
+            slot.job = None
         return {slot: read for slot, read in reads.items() if not slot.busy}
-
-    def _abandon_optional(self, slot: _Slot, read: CardRead) -> None:
-        """Complete a reading without its hanging optional call, and abandon its job."""
-        job = slot.job
-        if job is None or read.cache is None or job.done or job.calls.optional_since is None:
-            return
-        read.cache.abandon(job)
-        read.finish()
-        self._executor.give_up(job)
-        self._abandoned.append(job)
-        slot.job = None
 
     def _take(self, slot: _Slot, read: CardRead, read_cards: ReadCards) -> None:
         """Store the result of a reading."""
@@ -173,9 +174,6 @@ class Slots:
         if read.cards:
             slot.cache.lost = False
             read_cards.setdefault(slot.cache.uuid, read.cards)
-
-    def _get_cache(self, uuid: str) -> CardCache:
-        return self._caches.setdefault(uuid, CardCache(uuid, self._clock, with_activity=self._with_activity))
 
     def _no_answers(self, waiting: Sequence[_Slot]) -> list[ReadError]:
         """Return the hanging call of each unfinished slot; later readings do not wait for it again."""

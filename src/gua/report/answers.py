@@ -134,7 +134,17 @@ def answers(report: Report) -> Answers:
     holding: tuple[Holding, ...] = (*now.holders, *now.others) if now else ()
     holds = grouped((one for one in holding if one.pid is not None), lambda one: one.owner)
     unowned = tuple(one for one in holding if one.pid is None)
-    wasted, empty = _wasted(report), _empty(report)
+    split = report.headline
+    each = [value for value in split.equivalent_gpus.values() if value is not None]
+    wasted = Wasted(
+        gpu_ms=split.states[IDLE_HELD].gpu_ms,
+        cost=idle_held_cost(split.costs),
+        gpus=split.equivalent_gpus[IDLE_HELD],
+        of_gpus=sum(each) if each else None,
+    )
+    empty, idle = _empty(report), split.idle_seconds
+    if idle is not None and (idle.idle_gpu_ms < LEAST_IDLE_MS or idle.idle_share < LEAST_IDLE_SHARE):
+        idle = None
     allocated = report.get(AllocatedHours)
     # Without any listed process, time is held by an allocation only where it was the card's sole one.
     uses = (Use.EMPTY,) if owners or allocated is None else (Use.EMPTY, Use.HELD)
@@ -156,16 +166,9 @@ def answers(report: Report) -> Answers:
         maybe_allocated=() if now is None else now.maybe_allocated,
         allocated=() if now is None else tuple(one for one in now.allocations if one.card_state == TRULY_IDLE),
         empty=empty,
-        idle_seconds=_idle_seconds(report),
+        idle_seconds=idle,
         uses=uses,
     )
-
-
-def _idle_seconds(report: Report) -> IdleSeconds | None:
-    found = report.headline.idle_seconds
-    if found is None or found.idle_gpu_ms < LEAST_IDLE_MS or found.idle_share < LEAST_IDLE_SHARE:
-        return None
-    return found
 
 
 def _most_first(total: Cost | None) -> Callable[[TopOwner], tuple[float, float, str]]:
@@ -181,17 +184,6 @@ def _most_first(total: Cost | None) -> Callable[[TopOwner], tuple[float, float, 
 
 def _cost(rows: Iterable[OwnerUsage]) -> Cost | None:
     return added(idle_held_cost(one.costs) for one in rows)
-
-
-def _wasted(report: Report) -> Wasted:
-    split = report.headline
-    each = [value for value in split.equivalent_gpus.values() if value is not None]
-    return Wasted(
-        gpu_ms=split.states[IDLE_HELD].gpu_ms,
-        cost=idle_held_cost(split.costs),
-        gpus=split.equivalent_gpus[IDLE_HELD],
-        of_gpus=sum(each) if each else None,
-    )
 
 
 def _empty(report: Report) -> EmptyAllocations | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from functools import partial
 from typing import Any, Final
 
 from gua.core.fields import IMPORT_BASIS
@@ -12,13 +12,12 @@ from gua.core.words import Source
 from gua.report import fleet
 from gua.report.allocations import sources_of
 from gua.report.context import Finish, ReportContext
+from gua.report.costs import Costs
 from gua.report.filters import Selection, filters
 from gua.report.hours import (
     HOURS,
     MOST_CARD_HOURS_OF_A_PART,
     MOST_UNROLLED_TICKS,
-    Hour,
-    HourRow,
     card_hours,
     hours_of,
     parts_of,
@@ -29,10 +28,10 @@ from gua.report.kit.fields import filled, grouped, of_card
 from gua.report.model import Card, Headline, IdleSeconds, MostIdle, Overlap, Report
 from gua.report.prices import PRICES, CostsRow, Prices, by_price_and_state
 from gua.report.questions import ask
-from gua.report.rows import EXTENT, OVERVIEW, RULES, OverviewRow, StateTotal
+from gua.report.rows import EXTENT, OVERVIEW, RULES, OverviewRow
 from gua.report.section_list import default_sections, section_names, sections_of
 from gua.report.sections.groups import check_by, needs_labels
-from gua.report.states import STATES, StateTime
+from gua.report.states import STATES, States, StateTime
 from gua.report.window import ReportRequest, choose_extents, choose_window, no_data
 
 _RULES: Final = ("active_utilization", "held_memory_bytes", "held_memory_ratio")
@@ -62,11 +61,8 @@ def collect(reader: ViewReader, request: ReportRequest, *, count: Callable[[], N
     bounds = {"since_ms": window.since_ms, "until_ms": window.until_ms, "hosts": hosts}
     hour_rows = ask(reader, HOURS, bounds)
     prices = Prices.within(ask(reader, PRICES, {})(), since_ms=window.since_ms, until_ms=window.until_ms)
-
-    def hours_from(rows: Iterable[HourRow]) -> list[Hour]:
-        most = ticks_an_hour(extents)
-        return hours_of(reader, bounds, rows, from_ticks=request.from_ticks, most_an_hour=most)
-
+    most_an_hour = ticks_an_hour(extents)
+    hours_from = partial(hours_of, reader, bounds, from_ticks=request.from_ticks, most_an_hour=most_an_hour)
     hours = hours_from(hour_rows())
     if (
         count is not None
@@ -143,9 +139,24 @@ def _from_overview(overview: Sequence[OverviewRow], prices: Prices, costs: Seque
     total = next(row for row in overview if row.is_total)
     of_cards = [row for row in overview if not row.is_total]
     by_card = grouped(costs, of_card)
-    cards = (_card(row, prices, by_card.get(of_card(row), ())) for row in of_cards)
+
+    def costs_of(states: States, rows: Iterable[CostsRow]) -> Costs | None:
+        return prices.costs({state: time.gpu_ms * 1000 for state, time in states.items()}, by_price_and_state(rows))
+
+    cards = (
+        filled(Card, row, states=row.state_times, costs=costs_of(row.state_times, by_card.get(of_card(row), ())))
+        for row in of_cards
+    )
+    by_state = {one.state: one for one in total.states}
+    states = {state: filled(StateTime, by_state[state]) for state in STATES}
     return {
-        "headline": replace(_headline(total.states, prices, costs), idle_seconds=_idle_seconds(total, of_cards)),
+        "headline": Headline(
+            states=states,
+            shares={state: by_state[state].share for state in STATES},
+            equivalent_gpus={state: by_state[state].equivalent_gpus for state in STATES},
+            costs=costs_of(states, costs),
+            idle_seconds=_idle_seconds(total, of_cards),
+        ),
         "cards": tuple(sorted(cards, key=lambda card: (*card.place()[:3], bool(card.parent), card.gpu))),
         "coverage": total.coverage,
         "unknown": tuple(sorted(total.reasons, key=lambda reason: _place(reason.reason, _REASONS))),
@@ -164,19 +175,6 @@ def _place(key: str, order: tuple[str, ...]) -> tuple[int, str]:
     return (order.index(key) if key in order else len(order), key)
 
 
-def _headline(states: Iterable[StateTotal], prices: Prices, costs: Iterable[CostsRow]) -> Headline:
-    by_state = {total.state: total for total in states}
-    gpu_us = {total.state: total.gpu_ms * 1000 for total in by_state.values()}
-    return Headline(
-        states={
-            state: StateTime(card_ticks=by_state[state].card_ticks, gpu_ms=by_state[state].gpu_ms) for state in STATES
-        },
-        shares={state: by_state[state].share for state in STATES},
-        equivalent_gpus={state: by_state[state].equivalent_gpus for state in STATES},
-        costs=prices.costs(gpu_us, by_price_and_state(costs)),
-    )
-
-
 def _idle_seconds(total: OverviewRow, rows: Iterable[OverviewRow]) -> IdleSeconds | None:
     """Return the idle seconds of active time, ``None`` where nothing was sampled; ties go to the first card."""
     if not total.active_sampled_gpu_ms:
@@ -189,11 +187,6 @@ def _idle_seconds(total: OverviewRow, rows: Iterable[OverviewRow]) -> IdleSecond
         idle_share=total.active_idle_gpu_ms / total.active_sampled_gpu_ms,
         most_idle=None if worst is None else filled(MostIdle, worst, idle_gpu_ms=worst.active_idle_gpu_ms),
     )
-
-
-def _card(row: OverviewRow, prices: Prices, costs: Iterable[CostsRow]) -> Card:
-    gpu_us = {state: time.gpu_ms * 1000 for state, time in row.state_times.items()}
-    return filled(Card, row, states=row.state_times, costs=prices.costs(gpu_us, by_price_and_state(costs)))
 
 
 def _overlaps(cards: Iterable[OverviewRow]) -> tuple[Overlap, ...]:

@@ -17,10 +17,9 @@ from gua.report.kit.figures import amount, percent, percents, span
 from gua.report.model import Report
 from gua.report.sections.allocation import AllocatedHours
 from gua.report.sections.now_rows import Now
-from gua.report.states import IDLE_HELD, MS_PER_HOUR, STATES
+from gua.report.states import IDLE_HELD, MS_PER_HOUR, STATES, UNOBSERVED
 from gua.report.uses import USES
 
-UNOBSERVED: Final = "unobserved"
 COVERAGE: Final = "coverage"
 STREAK: Final = "streak"
 IDLE_NOW: Final = "idle-held-now"

@@ -42,34 +42,30 @@ class ReportContext:
     parts: Parts
     results: dict[tuple[str, str], Answer[object]] = field(default_factory=dict)
 
-    def rows(self, view: View[R], *, only_if: Callable[[], object] | None = None, **more: object) -> Answer[R]:
+    def rows(
+        self, view: View[R], *, only_if: Callable[[], object] | None = None, batched: bool = False, **more: object
+    ) -> Answer[R]:
         """Query a view once and return a callable for its rows; no rows where ``only_if`` returns an empty value.
 
-        ``more`` are parameters besides those of the window, its hours, prices and time zone.
+        ``batched``: query it once per batch of hosts (``parts``), and return its rows batch after batch. ``more`` are
+        parameters besides those of the window, its hours, prices and time zone.
         """
-        return self._once(self.reader, view, only_if, more)
-
-    def rows_in_parts(self, view: View[R], *, only_if: Callable[[], object] | None = None, **more: object) -> Answer[R]:
-        """Query a view once per batch of hosts (``parts``); return its rows batch after batch."""
-        return self._once(PartReader(self.reader, self.parts) if self.parts else self.reader, view, only_if, more)
+        key = (view.name, str(more))
+        if key not in self.results:
+            reader = PartReader(self.reader, self.parts) if batched and self.parts else self.reader
+            every = {**self.read, **self.prices.parameters, "timezone": self.window.timezone, **more}
+            parameters = {name: every[name] for name in view.parameters}
+            self.results[key] = cache(ask(reader, view, parameters, only_if))
+        return cast("Answer[R]", self.results[key])
 
     def rows_of_ticks(
         self, view: View[R], hours: Iterable[Hour], *, only_if: Callable[[], object] | None = None, **more: object
     ) -> Answer[R]:
         """Query a view that reads the ticks of ``hours``, in batches of hosts of a bounded number of card ticks."""
         parts = parts_of_ticks(self.extents, hours) or (self.bounds["hosts"],)
-        answers = [self.rows(view, only_if=only_if, hosts=list(cast("list[str]", part)), **more) for part in parts]
+        hosts = (list(cast("list[str]", part)) for part in parts)
+        answers = [self.rows(view, only_if=only_if, batched=False, hosts=each, **more) for each in hosts]
         return lambda: [row for answer in answers for row in answer()]
-
-    def _once(
-        self, reader: ViewReader, view: View[R], only_if: Callable[[], object] | None, more: Mapping[str, object]
-    ) -> Answer[R]:
-        key = (view.name, str(more))
-        if key not in self.results:
-            every = {**self.read, **self.prices.parameters, "timezone": self.window.timezone, **more}
-            parameters = {name: every[name] for name in view.parameters}
-            self.results[key] = cache(ask(reader, view, parameters, only_if))
-        return cast("Answer[R]", self.results[key])
 
     def sources(self) -> Answer[SourceRow]:
         """Query the allocation sources and how long each was readable."""

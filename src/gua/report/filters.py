@@ -32,7 +32,12 @@ class Selection:
     def of(cls, clusters: Sequence[str], where: Sequence[str]) -> Selection:
         """Return the selection of ``--cluster NAME`` and ``--where KEY=VALUE``. Raises UsageError for a bad pair."""
         wanted: dict[str, frozenset[str]] = {}
-        pairs = [(CLUSTER_KEY, name) for name in clusters] + [_pair(text) for text in where]
+        pairs = [(CLUSTER_KEY, name) for name in clusters]
+        for text in where:
+            key, equals, value = text.partition("=")
+            if not equals or not key.strip():
+                raise UsageError(f"--where {short(text)!r} is no label: write KEY=VALUE, as in team=vision")
+            pairs.append((key.strip(), value))
         for key, value in pairs:
             wanted[key] = wanted.get(key, frozenset()) | {value}
         return cls(wanted=wanted)
@@ -49,7 +54,10 @@ class Selection:
         for key, values in sorted(self.wanted.items()):
             check_key(key, among)
             if not any(of_host.get(key) in values for of_host in among.values()):
-                raise UsageError(f"no host has {_or(key, values)}: {key} is {_values(key, among)}")
+                counted = Counter(of_host[key] for of_host in among.values() if key in of_host)
+                counts = sorted(counted.items(), key=lambda one: (-one[1], one[0]))
+                known = few([short(f"{short(value)} ({count})") for value, count in counts], _MOST_NAMED)
+                raise UsageError(f"no host has {_or(key, values)}: {key} is {known}")
         chosen = tuple(
             sorted(
                 host
@@ -76,30 +84,13 @@ def check_key(key: str, labels: Labels) -> None:
     known = {one for of_host in labels.values() for one in of_host}
     if key not in known:
         ordered = sorted(known, key=lambda one: (one.startswith(_OWN), one))
-        labels_known = _named(ordered) or "none at all: set OTEL_RESOURCE_ATTRIBUTES for the agents"
+        none = "none at all: set OTEL_RESOURCE_ATTRIBUTES for the agents"
+        labels_known = few([*map(short, ordered)], _MOST_NAMED) or none
         raise UsageError(f"no host has a label {short(key)!r}: there are {labels_known}")
-
-
-def _pair(text: str) -> tuple[str, str]:
-    key, equals, value = text.partition("=")
-    if not equals or not key.strip():
-        raise UsageError(f"--where {short(text)!r} is no label: write KEY=VALUE, as in team=vision")
-    return key.strip(), value
 
 
 def _or(key: str, values: Iterable[str]) -> str:
     return " or ".join(f"{key}={short(value)}" for value in sorted(values))
-
-
-def _values(key: str, labels: Labels) -> str:
-    counted = Counter(of_host[key] for of_host in labels.values() if key in of_host)
-    return _named(
-        [f"{short(value)} ({count})" for value, count in sorted(counted.items(), key=lambda v: (-v[1], v[0]))]
-    )
-
-
-def _named(names: Iterable[str]) -> str:
-    return few([*map(short, names)], _MOST_NAMED)
 
 
 def short(text: str) -> str:

@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Final, NamedTuple
 
 from gua.core.durations import to_rfc3339
-from gua.core.errors import UsageError
 from gua.core.parameters import BOUNDS
 from gua.core.ports import ViewReader
 from gua.core.untrusted import is_word_of
@@ -110,12 +109,6 @@ class OlderRules:
         return sum(cell.card_ticks for cell in self.cells)
 
 
-def check_rules(name: str) -> None:
-    """Raise UsageError for an unknown rule name."""
-    if name not in RULES:
-        raise UsageError(f"no rules {name!r}: there are {', '.join(RULES)}")
-
-
 def collect_older_rules(reader: ViewReader, request: ReportRequest) -> OlderRules:
     """Return the comparison of both rules for the requested window and hosts.
 
@@ -174,15 +167,6 @@ def _within(window: Window, first: int, beyond: int) -> tuple[int, int]:
     return max(first * MS_PER_HOUR, window.since_ms), min(beyond * MS_PER_HOUR, window.until_ms)
 
 
-def render_other_rules(reader: ViewReader, request: ReportRequest, style: Style, *, as_json: bool) -> str:
-    """Return the comparison for the requested window and hosts, as text or JSON.
-
-    Raises UsageError for invalid input, UnavailableError where there is no data.
-    """
-    found = collect_older_rules(reader, request)
-    return render_older_json(found) if as_json else render_older_text(found, style)
-
-
 def render_older_json(found: OlderRules) -> str:
     """Return one JSON object: counts and hours as numbers, times as RFC 3339 in UTC, unknown as ``null``."""
     document = {
@@ -197,19 +181,15 @@ def render_older_json(found: OlderRules) -> str:
 
 def render_older_text(found: OlderRules, style: Style) -> str:
     """Return the comparison for a terminal or a file, no line wider than the style's width."""
-    blocks = (_heading(found, style), _cards(found, style), _cross(found, style), _differences(found, style))
+    span = f"{to_rfc3339(found.window.since_ms)} to {to_rfc3339(found.window.until_ms)}"
+    heading = f"The rule of gpu-usage-audit 1.0 to 1.8 over the ticks from {span}"
+    head = (*style.wrap(heading, indent=0), *style.wrap(_RULE, indent=0))
+    blocks = (head, _cards(found, style), _cross(found, style), _differences(found, style))
     return "\n\n".join("\n".join(block) for block in blocks) + "\n"
 
 
-def _heading(found: OlderRules, style: Style) -> Iterator[str]:
-    window = found.window
-    span = f"{to_rfc3339(window.since_ms)} to {to_rfc3339(window.until_ms)}"
-    yield from style.wrap(f"The rule of gpu-usage-audit 1.0 to 1.8 over the ticks from {span}", indent=0)
-    yield from style.wrap(_RULE, indent=0)
-
-
 def _cards(found: OlderRules, style: Style) -> Iterator[str]:
-    yield from _title("1. Card ticks by its rule", style)
+    yield from style.heading("1. Card ticks by its rule")
     several = len({card.host for card in found.cards}) > 1
     columns = THEIRS if not any(card.theirs[NOT_COUNTED] for card in found.cards) else ALL_THEIRS
     rows = Rows(found.cards)
@@ -219,7 +199,7 @@ def _cards(found: OlderRules, style: Style) -> Iterator[str]:
 
 
 def _cross(found: OlderRules, style: Style) -> Iterator[str]:
-    yield from _title("2. Its states (rows) and ours (columns), in card ticks", style)
+    yield from style.heading("2. Its states (rows) and ours (columns), in card ticks")
     sums = {
         (theirs, ours): sum(cell.card_ticks for cell in found.cells if (cell.theirs, cell.ours) == (theirs, ours))
         for theirs in ALL_THEIRS
@@ -238,7 +218,7 @@ def _cross(found: OlderRules, style: Style) -> Iterator[str]:
 
 
 def _differences(found: OlderRules, style: Style) -> Iterator[str]:
-    yield from _title("3. Where ours differs, and why", style)
+    yield from style.heading("3. Where ours differs, and why")
     different = [cell for cell in found.cells if cell.why]
     if not different:
         yield from style.wrap("Nowhere.")
@@ -247,10 +227,6 @@ def _differences(found: OlderRules, style: Style) -> Iterator[str]:
         first = f"{cell.theirs} by it, {cell.ours} by ours: {plural(cell.card_ticks, 'card tick')}"
         because = WHY.get(cell.why, cell.why)
         yield from style.wrap(f"{first}, {hours.of(cell.gpu_ms)} GPU-hours: {because}.", indent=2, hanging=4)
-
-
-def _title(text: str, style: Style) -> Iterator[str]:
-    yield from (style.title(line) for line in style.wrap(text, indent=0))
 
 
 def _label(card: OlderCard, style: Style, *, with_host: bool) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Final, TypeVar
 
-from gua.core.view import Count, Moment
+from gua.core.view import Count, Moment, Named
 from gua.report.costs import CostByState, Costs
 from gua.report.kit.fields import ByState, FirstSeen, Hours, LastSeen, Ratio, Seconds, Timestamp, Unit
 from gua.report.states import States
@@ -40,7 +40,7 @@ class Placed:
 
     host: str
     gpu: str
-    index: int | None
+    index: Annotated[Count | None, Named("gpu_index")]
 
     def place(self) -> tuple[str, bool, int, str]:
         """Return the sort key of cards: host and index, those without an index last."""

@@ -11,21 +11,29 @@ from typing import Final, NamedTuple
 from gua.core.parameters import PRICED, READ
 from gua.core.view import Count, Moment, View
 from gua.report.costs import Cost, Costs
+from gua.report.kit.fields import Number, Timestamp
 from gua.report.states import MS_PER_HOUR, STATES
 
 PricedUs = Mapping[tuple[int, str], int]
 """GPU time [us] by price number and card state."""
 
 
-class PriceSpan(NamedTuple):
-    """The price of one hour of a whole GPU of a model, from one moment until the model's next price (Unix ms)."""
+@dataclass(frozen=True, slots=True)
+class Price:
+    """The price of one hour of a whole GPU of a model, valid from a moment (Unix ms), and its source."""
 
     model: str
     currency: str
-    per_gpu_hour: float
-    valid_from_ms: Moment
-    until_ms: Moment | None
+    per_gpu_hour: Number[float]
+    valid_from_ms: Timestamp[Moment]
     source: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class PriceSpan(Price):
+    """A price and the start of the model's next price (Unix ms)."""
+
+    until_ms: Moment | None
 
 
 class CostsRow(NamedTuple):

@@ -62,11 +62,10 @@ class OverviewRow(NamedTuple):
     @property
     def state_times(self) -> States:
         """Return a card's GPU time [ms] and ticks by state."""
-        gpu_ms = (self.active_gpu_ms, self.idle_held_gpu_ms, self.truly_idle_gpu_ms, self.unknown_gpu_ms)
-        ticks = (self.active_card_ticks, self.idle_held_card_ticks, self.truly_idle_card_ticks, self.unknown_card_ticks)
+        names = ((state, state.replace("-", "_")) for state in STATES)
         return {
-            state: StateTime(gpu_ms=ms, card_ticks=count)
-            for state, ms, count in zip(STATES, gpu_ms, ticks, strict=True)
+            state: StateTime(gpu_ms=getattr(self, f"{name}_gpu_ms"), card_ticks=getattr(self, f"{name}_card_ticks"))
+            for state, name in names
         }
 
 

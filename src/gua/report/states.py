@@ -10,6 +10,7 @@ ACTIVE: Final = "active"
 IDLE_HELD: Final = "idle-held"
 TRULY_IDLE: Final = "truly-idle"
 UNKNOWN: Final = "unknown"
+UNOBSERVED: Final = "unobserved"
 STATES: Final = (ACTIVE, IDLE_HELD, TRULY_IDLE, UNKNOWN)
 
 MS_PER_HOUR: Final = 3_600_000

@@ -3,32 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib import import_module
 from types import MappingProxyType
 from typing import Any, Final
 
 from gua.core.view import View
-from gua.report import allocations, fleet, hours, legacy_v1, prices, rows
-from gua.report.explain import model as explain
-from gua.report.sections import (
-    calendar,
-    card_streaks,
-    contention,
-    energy,
-    now_rows,
-    right_size,
-    slow_cards,
-    streaks,
-    timeline_rows,
-    usage,
-    usefulness,
-)
 
+_SECTIONS: Final = "calendar card_streaks contention energy now_rows right_size slow_cards streaks timeline_rows"
 _MODULES: Final = (
-    *(allocations, fleet, hours, legacy_v1, prices, rows, explain),
-    *(calendar, card_streaks, contention, energy, now_rows, right_size, slow_cards, streaks),
-    *(timeline_rows, usage, usefulness),
+    *("allocations", "fleet", "hours", "legacy_v1", "prices", "rows", "explain.model"),
+    *(f"sections.{name}" for name in (*_SECTIONS.split(), "usage", "usefulness")),
 )
 """The modules whose views are all shared."""
 SHARED: Final[Mapping[str, View[Any]]] = MappingProxyType(
-    {view.name: view for module in _MODULES for view in vars(module).values() if isinstance(view, View)}
+    {
+        view.name: view
+        for module in _MODULES
+        for view in vars(import_module(f"gua.report.{module}")).values()
+        if isinstance(view, View)
+    }
 )

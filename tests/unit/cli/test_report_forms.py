@@ -229,6 +229,7 @@ def test_one_that_is_met_wins_over_one_that_nobody_can_tell(capsys: pytest.Captu
         (["--fail-on", "idle-held"], "is no condition"),
         (["--fail-on", "idle-hold > 2h"], "did you mean idle-held?"),
         (["--rules", "gpu-usage-audit", "--csv", "cards"], "leave --csv out"),
+        (["--rules", "nvidia-smi"], "there are gpu-usage-audit"),
         (["--width", "19"], "is too narrow: give 20 or more"),
     ],
 )

@@ -205,7 +205,7 @@ def test_json_is_the_golden_one(golden: Golden) -> None:
 
 def test_so_many_ticks_on_each_side_or_those_of_a_duration() -> None:
     def seconds(**values: str | int) -> list[int]:
-        return [(one.ts_ms - NOON_MS) // 1000 for one in told(**values).ticks]
+        return [(one.row.ts_ms - NOON_MS) // 1000 for one in told(**values).ticks]
 
     assert seconds(around="1") == [30, 60, 360]
     assert seconds(around="2") == [0, 30, 60, 360, 390]

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from fakes.store import UNTIL_MS, card, lab, whole
-from gua.report.collect import _card, collect
+from gua.report.collect import collect
+from gua.report.kit.fields import filled
 from gua.report.kit.words import PartOfGpu, cards_in_words, gpus_in_words, parts
 from gua.report.model import Card
-from gua.report.prices import Prices
 from gua.report.rows import OVERVIEW
 from gua.report.sections.groups import added, group_of
 from gua.report.window import ReportRequest
@@ -50,7 +50,7 @@ def cards_of(host: str) -> list[Card]:
         card(host, "GPU-cut", (0.0, 0.0, 1.0, 0.0), mig="parent"),
         *(card(host, f"MIG-{one}", (0.0, 1.0, 0.0, 0.0), mig="instance", parent="GPU-cut") for one in "ab"),
     ]
-    return [_card(row, Prices(), ()) for row in OVERVIEW.parsed(whole(OVERVIEW, row) for row in rows)]
+    return [filled(Card, row, states=row.state_times) for row in OVERVIEW.parsed(whole(OVERVIEW, row) for row in rows)]
 
 
 def test_a_gpu_is_one_of_its_host() -> None:

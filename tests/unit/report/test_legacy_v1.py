@@ -8,16 +8,14 @@ from typing import Any
 import pytest
 
 from fakes.store import HOUR_MS, SINCE_MS, UNTIL_MS, FakeStore, extent
-from gua.core.errors import UnavailableError, UsageError
+from gua.core.errors import UnavailableError
 from gua.core.plaintext import cells
 from gua.report.kit.style import Style
 from gua.report.legacy_v1 import (
     WHY,
-    check_rules,
     collect_older_rules,
     render_older_json,
     render_older_text,
-    render_other_rules,
 )
 from gua.report.window import ReportRequest
 
@@ -140,8 +138,6 @@ def test_the_json_has_numbers_as_numbers() -> None:
     ]
 
 
-def test_no_ticks_and_no_such_rules_are_said_so() -> None:
+def test_a_window_without_ticks_is_reported() -> None:
     with pytest.raises(UnavailableError, match="no data from"):
-        render_other_rules(store(), REQUEST, Style(), as_json=False)
-    with pytest.raises(UsageError, match="there are gpu-usage-audit"):
-        check_rules("nvidia-smi")
+        collect_older_rules(store(), REQUEST)

@@ -43,10 +43,10 @@ def priced(gpu: str, price: int, *hours: float) -> Row:
 PRICES = Prices.within(
     [
         PriceSpan("H100", "USD", 3.0, 2_000, None, None),
-        PriceSpan("H100", "EUR", 2.5, 1_000, 2_000, None),
-        PriceSpan("H100", "EUR", 2.0, 500, 1_000, None),
+        PriceSpan("H100", "EUR", 2.5, 1_000, None, 2_000),
+        PriceSpan("H100", "EUR", 2.0, 500, None, 1_000),
         PriceSpan("L4", "EUR", 0.0, 0, None, None),
-        PriceSpan("H100", "EUR", 9.0, 100, 500, None),
+        PriceSpan("H100", "EUR", 9.0, 100, None, 500),
         PriceSpan("H100", "EUR", 9.0, 9_000, None, None),
     ],
     since_ms=500,

@@ -9,9 +9,9 @@ import pytest
 
 from fakes.store import HOUR_MS, UNTIL_MS, card, extent, whole
 from gua.report.allocations import ALLOCATION_NAMES, ALLOCATIONS
-from gua.report.collect import _card
 from gua.report.costs import Cost
-from gua.report.model import Extent, Window
+from gua.report.kit.fields import filled
+from gua.report.model import Card, Extent, Window
 from gua.report.prices import Prices, PriceSpan
 from gua.report.rows import OVERVIEW
 from gua.report.sections.card_streaks import CARD_STREAKS
@@ -21,8 +21,8 @@ TICK_MS = 30_000
 MINUTE_MS = 60_000
 PRICES = Prices(
     (
-        PriceSpan("H100", "EUR", 2.4, 0, UNTIL_MS - 2 * HOUR_MS, None),
-        PriceSpan("H100", "EUR", 9.9, UNTIL_MS - 2 * HOUR_MS, UNTIL_MS - HOUR_MS, None),
+        PriceSpan("H100", "EUR", 2.4, 0, None, UNTIL_MS - 2 * HOUR_MS),
+        PriceSpan("H100", "EUR", 9.9, UNTIL_MS - 2 * HOUR_MS, None, UNTIL_MS - HOUR_MS),
         PriceSpan("H100", "USD", 1.2, UNTIL_MS - HOUR_MS, None, None),
     )
 )
@@ -89,7 +89,9 @@ def told(
         HOLDERS.parsed(dict(zip(HOLDERS.columns, one, strict=True)) for one in processes),
         ALLOCATIONS.parsed(whole(ALLOCATIONS, {"host": "node-1", "is_total": False, **row}) for row in allocations),
         ALLOCATION_NAMES.parsed(whole(ALLOCATION_NAMES, {"host": "node-1", **row}) for row in names),
-        cards=[_card(row, PRICES, ()) for row in OVERVIEW.parsed(whole(OVERVIEW, row) for row in cards)],
+        cards=[
+            filled(Card, row, states=row.state_times) for row in OVERVIEW.parsed(whole(OVERVIEW, row) for row in cards)
+        ],
         extents=[Extent(**extent("node-1", interval_ms=TICK_MS))],
         window=WINDOW,
         now_ms=UNTIL_MS,

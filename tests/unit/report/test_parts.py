@@ -98,7 +98,7 @@ def test_what_is_empty_in_parts_is_added_up() -> None:
 
     (found,) = what_if_empty(rows, [300_000], NO_PRICES)
 
-    assert (found.reclaims, found.allocations, found.gpu_ms, found.false_alarms) == (7, 5, 5, 1)
+    assert (found.reclaims, found.holders, found.gpu_ms, found.false_alarms) == (7, 5, 5, 1)
 
 
 def test_what_is_left_out_for_size_is_said_where_it_was_asked_for() -> None:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from gua.report.prices import PricedTime, Prices, PriceSpan
 from gua.report.sections.right_size import (
     CardSize,
-    CardSizeRow,
     ModelSize,
     Peak,
     RightSizeRow,
@@ -18,12 +15,27 @@ from gua.report.sections.right_size import (
     fits_smaller,
     models_of,
     right_size_of,
-    usable,
 )
 
 GIB = 1 << 30
-H100 = CardSize(0, "NVIDIA H100 80GB HBM3", 80 * GIB, 79 * GIB)
-UNKNOWN_CARD = CardSize(0, "NVIDIA H100 80GB HBM3", 80 * GIB, None)
+
+
+def card_size(
+    index: int,
+    model: str | None,
+    limit: int,
+    usable: int | None,
+    *,
+    is_instance: bool = False,
+    whole: int | None = None,
+) -> CardSize:
+    """Return a card's size; ``usable`` is ``None`` of a partitioned one."""
+    reserved = None if usable is None else limit - usable
+    return CardSize("node-1", "GPU-1", index, model, limit, reserved, int(usable is None), is_instance, whole, 0)
+
+
+H100 = card_size(0, "NVIDIA H100 80GB HBM3", 80 * GIB, 79 * GIB)
+UNKNOWN_CARD = card_size(0, "NVIDIA H100 80GB HBM3", 80 * GIB, None)
 HOUR_US = 3_600_000_000
 
 
@@ -51,12 +63,12 @@ def test_a_peak_fits_or_does_not_or_nobody_knows(peak: Peak, half: bool | None, 
 
 def test_a_model_that_cannot_be_cut_has_no_slices_and_an_a30_has_four() -> None:
     small = Peak(5 * GIB, is_whole=True)
-    assert fits_slice(small, CardSize(0, "NVIDIA GeForce RTX 4090", 24 * GIB, 23 * GIB)) == (False, None)
-    assert fits_slice(small, CardSize(0, "NVIDIA A30", 24 * GIB, 23 * GIB)) == (True, "1/4")
-    assert fits_slice(small, CardSize(0, None, 24 * GIB, 23 * GIB)) == (None, None)
+    assert fits_slice(small, card_size(0, "NVIDIA GeForce RTX 4090", 24 * GIB, 23 * GIB)) == (False, None)
+    assert fits_slice(small, card_size(0, "NVIDIA A30", 24 * GIB, 23 * GIB)) == (True, "1/4")
+    assert fits_slice(small, card_size(0, None, 24 * GIB, 23 * GIB)) == (None, None)
 
 
-INSTANCE = CardSize(0, "NVIDIA H100 80GB HBM3", 40 * GIB, 39 * GIB, is_instance=True, whole_bytes=80 * GIB)
+INSTANCE = card_size(0, "NVIDIA H100 80GB HBM3", 40 * GIB, 39 * GIB, is_instance=True, whole=80 * GIB)
 
 
 @pytest.mark.parametrize(
@@ -79,19 +91,19 @@ def test_an_instance_may_fit_a_smaller_profile_of_its_gpu_and_never_its_own(
     is_whole: bool,  # noqa: FBT001 - a case
     expected: tuple[bool | None, str | None],
 ) -> None:
-    instance = replace(INSTANCE, limit_bytes=limit_gib * GIB)
+    instance = INSTANCE._replace(limit_bytes=limit_gib * GIB)
     assert fits_slice(Peak(peak_gib * GIB, is_whole=is_whole), instance) == expected
 
 
 def test_of_an_instance_nothing_is_said_where_the_whole_or_its_profiles_are_not_known() -> None:
     small = Peak(GIB, is_whole=True)
-    assert fits_slice(small, replace(INSTANCE, whole_bytes=None)) == (None, None)
-    assert fits_slice(small, replace(INSTANCE, model="a model of tomorrow")) == (None, None)
+    assert fits_slice(small, INSTANCE._replace(whole_bytes=None)) == (None, None)
+    assert fits_slice(small, INSTANCE._replace(model="a model of tomorrow")) == (None, None)
     assert fits_half(small, INSTANCE) is True
 
 
 def test_a_model_is_as_large_as_its_whole_cards_and_may_do_for_an_instance() -> None:
-    models = models_of([H100, INSTANCE, CardSize(1, "A30", 24 * GIB, 23 * GIB)])
+    models = models_of([H100, INSTANCE, card_size(1, "A30", 24 * GIB, 23 * GIB)])
     assert models == {
         "NVIDIA H100 80GB HBM3": ModelSize(80 * GIB, 79 * GIB),
         "A30": ModelSize(24 * GIB, 23 * GIB),
@@ -101,7 +113,7 @@ def test_a_model_is_as_large_as_its_whole_cards_and_may_do_for_an_instance() -> 
 
 def test_the_smallest_model_that_fits_is_named_and_a_larger_one_never() -> None:
     models = models_of(
-        [H100, CardSize(1, "A10", 24 * GIB, 23 * GIB), CardSize(2, "A10", 24 * GIB, 22 * GIB), UNKNOWN_CARD]
+        [H100, card_size(1, "A10", 24 * GIB, 23 * GIB), card_size(2, "A10", 24 * GIB, 22 * GIB), UNKNOWN_CARD]
     )
     assert models == {
         "A10": ModelSize(24 * GIB, 22 * GIB),
@@ -115,18 +127,18 @@ def test_the_smallest_model_that_fits_is_named_and_a_larger_one_never() -> None:
 
 
 def test_a_card_of_which_a_driver_tells_less_is_no_smaller_model() -> None:
-    other = CardSize(1, H100.model, 80 * GIB, 78 * GIB)
-    same_size = CardSize(2, "A100 80GB", 80 * GIB, 77 * GIB)
+    other = card_size(1, H100.model, 80 * GIB, 78 * GIB)
+    same_size = card_size(2, "A100 80GB", 80 * GIB, 77 * GIB)
     assert fits_smaller(Peak(GIB, is_whole=True), H100, models_of([H100, other, same_size])) == (False, None)
 
 
 def test_memory_that_is_not_told_is_not_usable() -> None:
-    def card(limit: int | None, reserved: int | None, *, is_cut: int = 0, is_shared: int = 0) -> CardSizeRow:
-        return CardSizeRow("node-1", "GPU-1", 0, None, limit, reserved, is_cut, False, None, is_shared)  # noqa: FBT003
+    def card(limit: int | None, reserved: int | None, *, is_cut: int = 0, is_shared: int = 0) -> CardSize:
+        return CardSize("node-1", "GPU-1", 0, None, limit, reserved, is_cut, False, None, is_shared)  # noqa: FBT003
 
-    assert usable(card(80 * GIB, GIB)) == usable(card(80 * GIB, None)) == 79 * GIB
-    assert usable(card(None, GIB)) is usable(card(0, 0)) is None
-    assert usable(card(80 * GIB, 0, is_cut=1)) is usable(card(80 * GIB, 0, is_shared=1)) is None
+    assert card(80 * GIB, GIB).usable_bytes == card(80 * GIB, None).usable_bytes == 79 * GIB
+    assert card(None, GIB).usable_bytes is card(0, 0).usable_bytes is None
+    assert card(80 * GIB, 0, is_cut=1).usable_bytes is card(80 * GIB, 0, is_shared=1).usable_bytes is None
 
 
 def row(gpu: str, owner: str, peak: int | None, *, unknown_ms: int = 0) -> RightSizeRow:
@@ -138,11 +150,11 @@ def row(gpu: str, owner: str, peak: int | None, *, unknown_ms: int = 0) -> Right
 
 def test_an_owner_on_several_cards_is_judged_on_each_and_hours_and_money_add_up() -> None:
     sizes = [
-        CardSizeRow("node-1", "GPU-a", 0, "H100", 80 * GIB, GIB, 0, 0, None, 0),
-        CardSizeRow("node-1", "GPU-b", 1, "H100", 80 * GIB, GIB, 0, 0, None, 0),
-        CardSizeRow("node-1", "GPU-c", 2, "H100", 40 * GIB, 0, 1, 0, None, 0),
-        CardSizeRow("node-1", "GPU-d", 3, "GH200 480GB", 96 * GIB, 0, 0, 0, None, 1),
-        CardSizeRow("node-1", "MIG-e", 4, "H100", 40 * GIB, 0, 0, 1, 80 * GIB, 0),
+        CardSize("node-1", "GPU-a", 0, "H100", 80 * GIB, GIB, 0, 0, None, 0),
+        CardSize("node-1", "GPU-b", 1, "H100", 80 * GIB, GIB, 0, 0, None, 0),
+        CardSize("node-1", "GPU-c", 2, "H100", 40 * GIB, 0, 1, 0, None, 0),
+        CardSize("node-1", "GPU-d", 3, "GH200 480GB", 96 * GIB, 0, 0, 0, None, 1),
+        CardSize("node-1", "MIG-e", 4, "H100", 40 * GIB, 0, 0, 1, 80 * GIB, 0),
     ]
     rows = [
         row("GPU-a", "ana", 8 * GIB),

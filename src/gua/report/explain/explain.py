@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
@@ -96,14 +96,9 @@ class ExplainedTick:
     parts: tuple[ExplainedPart, ...] = ()
 
     @property
-    def ts_ms(self) -> int:
-        """Return the end of the tick, when the card was read (Unix ms)."""
-        return self.row.ts_ms
-
-    @property
     def start_ms(self) -> int:
         """Return the start of the tick's range (start, ts] in Unix ms."""
-        return self.ts_ms - self.row.duration_ms
+        return self.row.ts_ms - self.row.duration_ms
 
     @property
     def agrees(self) -> bool:
@@ -184,7 +179,7 @@ def explain(reader: ViewReader, request: ExplainRequest) -> Explanation:
         now_ms=request.now_ms,
         timezone=request.timezone,
         settings=settings,
-        covering=next((tick for tick in ticks if tick.start_ms < at_ms <= tick.ts_ms), None),
+        covering=next((tick for tick in ticks if tick.start_ms < at_ms <= tick.row.ts_ms), None),
         ticks=ticks,
         before=next((span for span in reversed(spans) if span[1] < at_ms), None),
         after=next((span for span in spans if span[0] >= at_ms), None),
@@ -250,16 +245,6 @@ def _named(cards: Sequence[ExplainedCard]) -> str:
     return few(names, _MOST_NAMED) or "none"
 
 
-def rules_of(settings: Iterable[Setting]) -> Rules:
-    """Return the settings in force as :class:`~gua.core.rules.Rules`."""
-    values = {setting.key: setting.value for setting in settings}
-    return Rules(
-        active_utilization=values["active_utilization"],
-        held_memory_bytes=int(values["held_memory_bytes"]),
-        held_memory_ratio=values["held_memory_ratio"],
-    )
-
-
 def _around(text: str) -> tuple[int, int]:
     """Return the number of ticks on each side, or the ms; the other is 0. Raises UsageError."""
     stripped = text.strip()
@@ -306,7 +291,12 @@ def _query_moments(
 def _explained(
     reader: ViewReader, card: ExplainedCard, moments: list[tuple[int, int]], settings: tuple[Setting, ...]
 ) -> tuple[ExplainedTick, ...]:
-    rules = rules_of(settings)
+    values = {setting.key: setting.value for setting in settings}
+    rules = Rules(
+        active_utilization=values["active_utilization"],
+        held_memory_bytes=int(values["held_memory_bytes"]),
+        held_memory_ratio=values["held_memory_ratio"],
+    )
     parameters = {"host": card.host, "gpu": card.gpu, "since_ms": moments[0][0] - 1, "until_ms": moments[-1][0]}
     process_rows = ask(reader, EXPLAIN_PROCESSES, parameters)
     ticks = EXPLAIN_TICKS.rows(reader, parameters)

@@ -32,8 +32,8 @@ from gua.report.kit.basis import REASONS, SOURCES, local_time, moment, size
 from gua.report.kit.fields import json_of
 from gua.report.kit.figures import plural, span
 from gua.report.kit.style import Style
+from gua.report.states import UNOBSERVED
 
-UNOBSERVED: Final = "unobserved"
 NOT_ALLOCATED: Final = "Not allocated"
 _LABEL_WIDTH: Final = 22
 _SIDE_BY_SIDE_FROM: Final = 48
@@ -74,14 +74,14 @@ def _what(explanation: Explanation, style: Style) -> Iterator[str]:
     for line in lines:
         yield style.state(line, state)
     source = tick.row.source or NOT_KNOWN
-    covered, length_seconds = tick.row.utilization_coverage_ms, (tick.ts_ms - tick.start_ms) / 1000
+    covered, length_seconds = tick.row.utilization_coverage_ms, (tick.row.ts_ms - tick.start_ms) / 1000
     coverage = "utilization is one instant value, no sample covers the time before"
     if covered is None:
         coverage = "how much of it utilization samples cover is not known"
     elif covered:
         coverage = f"utilization samples cover {covered / 1000:.1f} of its {length_seconds:.1f} s"
     text = (
-        f"It lies in the tick from {_moment(tick.start_ms, explanation)} to {_moment(tick.ts_ms, explanation)} "
+        f"It lies in the tick from {_moment(tick.start_ms, explanation)} to {_moment(tick.row.ts_ms, explanation)} "
         f"({length_seconds:.1f} s); {coverage}; {SOURCES.get(source) or style.name(source)}."
     )
     yield from style.wrap(text, indent=2)
@@ -89,9 +89,9 @@ def _what(explanation: Explanation, style: Style) -> Iterator[str]:
         yield from style.wrap(f"The driver reports: {'; '.join(troubles)}.", indent=2)
     if not tick.agrees:
         decided = tick.branches[-1].state
-        text = f"! The rules of this gua come to {decided}: the store's are of another version, see gua schema check"
-        for line in style.wrap(text, indent=0, hanging=2):
-            yield style.paint("warning", line)
+        yield from style.warning(
+            f"The rules of this gua come to {decided}: the store's are of another version, see gua schema check"
+        )
 
 
 def _troubles(tick: ExplainedTick) -> Iterator[str]:
@@ -121,8 +121,7 @@ def _hole(explanation: Explanation) -> str:
 
 
 def _why(tick: ExplainedTick, style: Style) -> Iterator[str]:
-    for line in style.wrap("Why: the first line of the rules that fits decides", indent=0):
-        yield style.title(line)
+    yield from style.heading("Why: the first line of the rules that fits decides")
     for branch in tick.branches:
         outcome = f"{branch.state}" + (f", {branch.reason}" if branch.reason and branch.fits else "")
         fits = YES if branch.fits else NO
@@ -141,8 +140,7 @@ def _use(part: ExplainedPart, explanation: Explanation, style: Style) -> Iterato
         title = f"Allocation {style.name(row.source, _NAME_WIDTH)} {style.name(row.allocation_id, _NAME_WIDTH)}"
     else:
         title = NOT_ALLOCATED if is_allocation_known(row) else "Unknown whether allocated"
-    for line in style.wrap(f"{title}: {row.use}, by line {part.lines[-1].line} of the uses", indent=0):
-        yield style.title(line)
+    yield from style.heading(f"{title}: {row.use}, by line {part.lines[-1].line} of the uses")
     yield from style.wrap(", ".join(_allocation(part, explanation, style)), indent=2)
     for one in part.lines:
         yield from _labelled(f"{one.line:<3}{YES if one.fits else NO}", one.text, style)
@@ -176,8 +174,8 @@ def _values(explanation: Explanation, style: Style) -> Iterator[str]:
     yield from columns.head("Values")
     yield from columns.row("state", [tick.row.state for tick in columns.ticks])
     yield from columns.row("why unknown", [tick.row.reason or "" for tick in columns.ticks])
-    ends = {tick.ts_ms: before.ts_ms for before, tick in pairwise(explanation.ticks)}
-    holes = [tick.start_ms - ends.get(tick.ts_ms, tick.start_ms) for tick in columns.ticks]
+    ends = {tick.row.ts_ms: before.row.ts_ms for before, tick in pairwise(explanation.ticks)}
+    holes = [tick.start_ms - ends.get(tick.row.ts_ms, tick.start_ms) for tick in columns.ticks]
     yield from columns.row("unobserved before it", [span(hole) if hole >= _LEAST_HOLE_MS else "" for hole in holes])
     rows = [tick.row for tick in columns.ticks]
     values = [one for one in CARD_VALUES if not one.is_optional or any(one.of(row) is not None for row in rows)]
@@ -224,7 +222,7 @@ class _Columns:
     def __init__(self, explanation: Explanation, style: Style) -> None:
         self._explanation = explanation
         self._style = style
-        days = {local_time(tick.ts_ms, explanation.timezone).date() for tick in explanation.ticks}
+        days = {local_time(tick.row.ts_ms, explanation.timezone).date() for tick in explanation.ticks}
         self._one_day = days <= {local_time(explanation.at_ms, explanation.timezone).date()}
         values = [value for value in (*JUDGED_VALUES, *CARD_VALUES) if value.unit]
         texts = [value.text(value.of(tick.row)) for tick in explanation.ticks for value in values]
@@ -232,9 +230,9 @@ class _Columns:
         self._width = max([11 if self._one_day else 15, *map(cells, (*states, *texts))])
         room = max((style.width - 2 - _LABEL_WIDTH) // (self._width + 2), 1)
         most = room if style.width >= _SIDE_BY_SIDE_FROM else 1
-        middle = explanation.at_ms if explanation.covering is None else explanation.covering.ts_ms
-        near = sorted(explanation.ticks, key=lambda tick: abs(tick.ts_ms - middle))[:most]
-        self.ticks = sorted(near, key=lambda tick: tick.ts_ms)
+        middle = explanation.at_ms if explanation.covering is None else explanation.covering.row.ts_ms
+        near = sorted(explanation.ticks, key=lambda tick: abs(tick.row.ts_ms - middle))[:most]
+        self.ticks = sorted(near, key=lambda tick: tick.row.ts_ms)
 
     def head(self, title: str) -> Iterator[str]:
         """Yield the title with the end of each column's tick."""
@@ -259,7 +257,8 @@ class _Columns:
     def rows(self, values: Iterable[Value], rows: Sequence[TickRow | ExplainedProcessRow | None]) -> Iterator[str]:
         """Yield a line for each value."""
         for value in values:
-            yield from self.row(value.label, [_text(value, row, self._style) for row in rows])
+            texts = ["" if row is None else value.text(value.of(row)) for row in rows]
+            yield from self.row(value.label, texts if value.unit else [self._style.name(text, 13) for text in texts])
 
     def left_out(self) -> Iterator[str]:
         """Yield the number of ticks that did not fit."""
@@ -273,16 +272,9 @@ class _Columns:
         return (head + "".join("  " + pad_left(text, self._width) for text in texts)).rstrip()
 
     def _time(self, tick: ExplainedTick) -> str:
-        mark = ">" if self._explanation.covering is not None and tick.ts_ms == self._explanation.covering.ts_ms else ""
-        local = local_time(tick.ts_ms, self._explanation.timezone)
+        mark = ">" if tick is self._explanation.covering else ""
+        local = local_time(tick.row.ts_ms, self._explanation.timezone)
         return f"{mark}{local:%H:%M:%S}" if self._one_day else f"{mark}{local:%m-%d %H:%M:%S}"
-
-
-def _text(value: Value, row: TickRow | ExplainedProcessRow | None, style: Style) -> str:
-    if row is None:
-        return ""
-    text = value.text(value.of(row))
-    return text if value.unit else style.name(text, 13)
 
 
 def _labelled(label: str, text: str, style: Style) -> Iterator[str]:
@@ -316,7 +308,7 @@ def render_explanation_json(explanation: Explanation) -> str:
         "reason": None if tick is None else tick.row.reason,
         "rule": None if tick is None else tick.branches[-1].line,
         "rules": [asdict(one) for one in explanation.settings],
-        "covered_by": None if tick is None else to_rfc3339(tick.ts_ms),
+        "covered_by": None if tick is None else to_rfc3339(tick.row.ts_ms),
         "before": _span(explanation.before),
         "after": _span(explanation.after),
         "ticks": [_tick_json(one) for one in explanation.ticks],
@@ -330,7 +322,7 @@ def _span(span: tuple[int, int] | None) -> dict[str, str] | None:
 
 def _tick_json(tick: ExplainedTick) -> dict[str, Any]:
     return {
-        "time": to_rfc3339(tick.ts_ms),
+        "time": to_rfc3339(tick.row.ts_ms),
         "start": to_rfc3339(tick.start_ms),
         "state": tick.row.state,
         "reason": tick.row.reason,

@@ -92,13 +92,8 @@ def _wasted(report: Report, answers: Answers, where: Places, hours: HourFormat) 
     amount = (
         tag("p", tag("strong", state_hours(report, hours)[IDLE_HELD]), " GPU-hours", cost) if wasted.gpu_ms else None
     )
-    return join(
-        [
-            amount,
-            tag("p", " ".join(sentences(report, answers, STYLE, hours))),
-            _idle_seconds(report, answers, where, hours),
-        ]
-    )
+    verdict = tag("p", " ".join(sentences(report, answers, STYLE, hours)))
+    return join([amount, verdict, _idle_seconds(report, answers, where, hours)])
 
 
 def _idle_seconds(report: Report, answers: Answers, where: Places, hours: HourFormat) -> Markup | None:
@@ -203,15 +198,24 @@ _BASIS: Final = "basis"
 def render_html(report: Report) -> str:
     """Return the report as one HTML page: its sections in their order, empty ones left out."""
     hours = HourFormat.fitting(report.coverage.expected_gpu_ms)
-    blocks = [
-        one
-        for section in map(section_named, report.sections)
-        if section.is_shown(report) and (one := _block(section, report, hours))
-    ]
+    shown = (section for section in map(section_named, report.sections) if section.is_shown(report))
+    blocks = [one for one in (_block(section, report, hours) for section in shown) if one is not None]
     blocks.append(_Block(_BASIS, _BASIS.capitalize(), basis(report, hours)))
+    css = files(__package__).joinpath("page.css").read_text(encoding="utf-8")
     page = tag(
         "html",
-        _head(report),
+        tag(
+            "head",
+            tag("meta", charset="utf-8"),
+            Markup(f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'),
+            tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
+            tag("meta", name="color-scheme", content="light dark"),
+            tag("meta", name="referrer", content="no-referrer"),
+            # Without an icon a browser would request one from the page's server.
+            tag("link", rel="icon", href="data:,"),
+            tag("title", window(report)),
+            tag("style", Markup(css)),
+        ),
         tag(
             "body",
             patterns(),
@@ -259,19 +263,3 @@ def _block(section: AnySection, report: Report, hours: HourFormat) -> _Block | N
     has_content = any(isinstance(part, Table) and has_figures(part) for part in parts)
     nothing = None if has_content else next((part for part in parts if isinstance(part, str)), "nothing to show")
     return None if body is None else _Block(section.name, title, body, nothing)
-
-
-def _head(report: Report) -> Markup:
-    css = files(__package__).joinpath("page.css").read_text(encoding="utf-8")
-    return tag(
-        "head",
-        tag("meta", charset="utf-8"),
-        Markup(f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'),
-        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        tag("meta", name="color-scheme", content="light dark"),
-        tag("meta", name="referrer", content="no-referrer"),
-        # Without an icon a browser would request one from the page's server.
-        tag("link", rel="icon", href="data:,"),
-        tag("title", window(report)),
-        tag("style", Markup(css)),
-    )

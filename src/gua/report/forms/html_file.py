@@ -47,9 +47,20 @@ def check_target(path: Path) -> None:
     """Raise the errors of :func:`write_html` that a path causes, before a page exists."""
     if str(path) == "-":
         return
+    shown = safe(str(path), 200)
     with _errors_with(path):
         target = path.resolve()
-        _check(target, safe(str(path), 200))
+        try:
+            mode = target.stat().st_mode
+        except FileNotFoundError:
+            if not target.parent.is_dir():
+                msg = f"cannot write {shown}: there is no folder {safe(str(target.parent), 200)}; make it first"
+                raise UsageError(msg) from None
+            mode = stat.S_IFREG
+        if stat.S_ISDIR(mode):
+            raise UsageError(f"{shown} is a folder: name a file in it, as in {safe(str(target / 'report.html'), 200)}")
+        if not stat.S_ISREG(mode):  # the rename would replace a device
+            raise UsageError(f"{shown} is no regular file: name one, as in report.html")
         with tempfile.TemporaryFile(dir=target.parent):  # the only reliable test of write access
             pass
 
@@ -65,17 +76,3 @@ def _errors_with(path: Path) -> Iterator[None]:
         raise UnavailableError(msg) from error
     except (ValueError, RuntimeError):  # a NUL byte, or a loop of links
         raise UsageError(f"cannot write {shown}: that is no path of a file") from None
-
-
-def _check(target: Path, shown: str) -> None:
-    try:
-        mode = target.stat().st_mode
-    except FileNotFoundError:
-        if not target.parent.is_dir():
-            msg = f"cannot write {shown}: there is no folder {safe(str(target.parent), 200)}; make it first"
-            raise UsageError(msg) from None
-        return
-    if stat.S_ISDIR(mode):
-        raise UsageError(f"{shown} is a folder: name a file in it, as in {safe(str(target / 'report.html'), 200)}")
-    if not stat.S_ISREG(mode):  # the rename would replace a device
-        raise UsageError(f"{shown} is no regular file: name one, as in report.html")

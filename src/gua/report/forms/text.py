@@ -10,14 +10,13 @@ from gua.report.kit.basis import at, chosen, evidence, length, meanings
 from gua.report.kit.figures import HourFormat, percent, plural, span
 from gua.report.kit.style import Style
 from gua.report.kit.tables import draw
-from gua.report.kit.words import gpus_in_words, parts
+from gua.report.kit.words import MOST_NAMED, few_sentences, gpus_in_words, parts
 from gua.report.model import Claim, Report, ReportedSource, Skew, shortened
 from gua.report.section import AnySection
 from gua.report.section_list import is_part_of, section_named, section_numbers, sections_of
 from gua.report.sections.now_rows import SILENT_AFTER
 from gua.report.window import names
 
-MOST_NAMED: Final = 5
 _LOW_COVERAGE: Final = 0.9
 _NAME_WIDTH: Final = 32
 _FIRST_TIME_MS: Final = 3_600_000
@@ -47,22 +46,14 @@ def warnings(report: Report, style: Style, hours: HourFormat, *, says_since: boo
             f"Host {style.name(overlap.host, 32)} has {observed} observed hours of a card in {elapsed} hours of time: "
             "two agents run under this name, or its clock was set back. Its numbers are too high."
         )
-    yield from _left_out(report)
-    yield from troubles(report, style)
-
-
-def _left_out(report: Report) -> Iterator[str]:
-    """Yield the sections that were left out for their size."""
-    names = [
-        section.name
-        for section in sections_of(report.sections)
-        if section.most_card_hours and report.get(section.model) is None
-    ]
+    limited = [section for section in sections_of(report.sections) if section.most_card_hours]
+    names = [section.name for section in limited if report.get(section.model) is None]
     if names and report.streaks_skipped is not None:
         yield (
             f"Left out for size, {plural(report.streaks_skipped, 'card-hour')}: {', '.join(names)}. Ask for one by "
             f"name (--section {names[0]}), or choose a shorter window or fewer hosts."
         )
+    yield from _troubles(report, style)
 
 
 def just_begun_ms(report: Report) -> int | None:
@@ -72,23 +63,21 @@ def just_begun_ms(report: Report) -> int | None:
     return first_ms if report.window.until_ms - first_ms < _FIRST_TIME_MS else None
 
 
-def troubles(report: Report, style: Style) -> Iterator[str]:
+def _troubles(report: Report, style: Style) -> Iterator[str]:
     """Yield warnings on silent hosts, failed allocation sources, wrong clocks and duplicate host names."""
-    yield from _silent(report, style)
+    newest_first = sorted(report.silent, key=lambda one: (-one.since_ms, one.host))
+    hosts = [f"{style.name(one.host, _NAME_WIDTH)} since {at(one.since_ms, report.window)}" for one in newest_first]
+    if hosts:
+        yield f"{plural(len(hosts), 'host is silent', 'hosts are silent')}: {_few_of_all(hosts)}."
     yield from _allocation_sources(report, style)
     worst_first = sorted(report.skewed, key=lambda skew: (-max(skew.ahead_ms or 0, skew.behind_ms or 0), skew.host))
     named = [_skew(skew, style) for skew in worst_first]
-    yield from _few(named, "host whose clock and the server's disagree", "hosts whose clocks and the server's disagree")
+    many = ("host whose clock and the server's disagree", "hosts whose clocks and the server's disagree")
+    yield from few_sentences(named, *many)
     claims = [_claim(claim, style) for claim in report.claimed]
-    yield from _few(claims, "host named by several agents at a time", "hosts named by several agents at a time")
-
-
-def _silent(report: Report, style: Style) -> Iterator[str]:
-    if not report.silent:
-        return
-    newest_first = sorted(report.silent, key=lambda one: (-one.since_ms, one.host))
-    hosts = [f"{style.name(one.host, _NAME_WIDTH)} since {at(one.since_ms, report.window)}" for one in newest_first]
-    yield f"{plural(len(hosts), 'host is silent', 'hosts are silent')}: {_few_of_all(hosts)}."
+    yield from few_sentences(
+        claims, "host named by several agents at a time", "hosts named by several agents at a time"
+    )
 
 
 def _few_of_all(names: Sequence[str]) -> str:
@@ -117,13 +106,6 @@ def _is_read(source: ReportedSource, report: Report) -> bool:
     newest_ms = max((extent.last_ms for extent in extents), default=0)
     near_ms = max([_NEAR_MS, *(SILENT_AFTER * (extent.interval_ms or 0) for extent in extents)])
     return newest_ms > report.window.until_ms or source.last_ms >= newest_ms - near_ms
-
-
-def _few(sentences: Sequence[str], one: str, many: str) -> Iterator[str]:
-    yield from sentences[:MOST_NAMED]
-    rest = len(sentences) - MOST_NAMED
-    if rest > 0:
-        yield f"And {plural(rest, f'more {one}', f'more {many}')} (--json has all)."
 
 
 def _skew(skew: Skew, style: Style) -> str:
@@ -174,8 +156,7 @@ def heading(report: Report, style: Style, hours: HourFormat) -> Iterator[str]:
     for text in sentences(report, style):
         yield from style.wrap(text, indent=0)
     for text in warnings(report, style, hours):
-        for line in style.wrap(f"! {text}", indent=0, hanging=2):
-            yield style.paint("warning", line)
+        yield from style.warning(text)
 
 
 def basis(report: Report, style: Style, hours: HourFormat) -> Iterator[str]:

@@ -150,7 +150,10 @@ def evidence(report: Report, style: Style, hours: HourFormat) -> Iterator[tuple[
     if report.filters:
         yield "filter", f"{chosen(report, style)}; nothing of other hosts is in this report"
     yield plural(len(report.hosts), "host"), names(style.name(host, _NAME_WIDTH) for host in report.hosts)
-    yield "ticks", _ticks(report)
+    intervals = sorted({extent.interval_ms for extent in report.extents if extent.interval_ms})
+    every = f", one every {' or '.join(map(format_duration, intervals))}" if intervals else ""
+    sources = ", ".join(SOURCES.get(source, source) for source in sorted({extent.source for extent in report.extents}))
+    yield "ticks", f"{report.headline.card_ticks:,} of {gpus_in_words(parts(report.cards))}{every}; {sources}"
     for basis in report.imported:
         yield "imported", style.name(basis)
     yield (
@@ -184,13 +187,3 @@ def chosen(report: Report, style: Style) -> str:
 def _values(values: Sequence[str]) -> str:
     rest = len(values) - _MOST_VALUES
     return " or ".join(values[:_MOST_VALUES]) + (f" or {rest} more" if rest > 0 else "")
-
-
-def _ticks(report: Report) -> str:
-    intervals = sorted({extent.interval_ms for extent in report.extents if extent.interval_ms})
-    every = f", one every {' or '.join(map(format_duration, intervals))}" if intervals else ""
-    sources = sorted({extent.source for extent in report.extents})
-    return (
-        f"{report.headline.card_ticks:,} of {gpus_in_words(parts(report.cards))}{every}; "
-        f"{', '.join(SOURCES.get(source, source) for source in sources)}"
-    )

@@ -148,22 +148,16 @@ class _Field:
 
 @cache
 def _fields(kind: type) -> tuple[_Field, ...]:
-    hints = get_type_hints(kind, include_extras=True)
-    return tuple(_field(one.name, hints[one.name]) for one in fields(kind))
-
-
-def _of(model: object) -> tuple[_Field, ...]:
-    kind: type = type(model)
-    return _fields(kind)
-
-
-def _field(attribute: str, hint: Any) -> _Field:  # noqa: ANN401 - any annotation
-    unit = next((one for one in getattr(hint, "__metadata__", ()) if isinstance(one, Unit)), None)
-    if unit is None:
+    hints, found = get_type_hints(kind, include_extras=True), []
+    for attribute in (one.name for one in fields(kind)):
+        hint, name = hints[attribute], attribute
+        unit = next((one for one in getattr(hint, "__metadata__", ()) if isinstance(one, Unit)), None)
         is_cell = set(get_args(hint) or (hint,)) <= {str, int, float, bool, NoneType}
-        return _Field(attribute, attribute, None, is_cell)
-    name = unit.name or (f"{attribute.removesuffix('_ms')}{unit.ending}" if attribute.endswith("_ms") else attribute)
-    return _Field(attribute, name, unit, is_cell=unit.cell is not None)
+        if unit is not None:
+            ended = f"{name.removesuffix('_ms')}{unit.ending}" if name.endswith("_ms") else name
+            name, is_cell = unit.name or ended, unit.cell is not None
+        found.append(_Field(attribute, name, unit, is_cell))
+    return tuple(found)
 
 
 def to_json(value: object) -> object:
@@ -177,9 +171,9 @@ def to_json(value: object) -> object:
     return value
 
 
-def json_of(model: object) -> Json:
+def json_of(model: Any) -> Json:  # noqa: ANN401 - any model
     """Return a model as a JSON object of its fields."""
-    return {field.name: field.json(model) for field in _of(model)}
+    return {field.name: field.json(model) for field in _fields(model.__class__)}
 
 
 def filled(
@@ -231,6 +225,6 @@ def columns(kind: type) -> tuple[str, ...]:
     return tuple(column for field in _fields(kind) for column in field.columns)
 
 
-def cells(model: object) -> dict[str, Cell]:
+def cells(model: Any) -> dict[str, Cell]:  # noqa: ANN401 - any model
     """Return a model's cells by CSV column."""
-    return {column: cell for field in _of(model) for column, cell in field.cells(model).items()}
+    return {column: cell for field in _fields(model.__class__) for column, cell in field.cells(model).items()}

@@ -181,8 +181,4 @@ def amount(value: float | None, decimals: int = 1) -> str:
 
 def amounts(values: Sequence[float], decimals: int = 1) -> list[str]:
     """Return nonnegative amounts rounded so that they add up to their sum as :func:`amount` writes it."""
-    units = apportion(values, round(sum(values) * 10**decimals))
-    return [
-        f"<{10**-decimals:.{decimals}f}" if value > 0 and unit == 0 else f"{unit / 10**decimals:,.{decimals}f}"
-        for value, unit in zip(values, units, strict=True)
-    ]
+    return [*map(HourFormat(decimals).written, values, apportion(values, round(sum(values) * 10**decimals)))]

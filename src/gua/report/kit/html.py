@@ -10,8 +10,8 @@ from typing import Final
 
 from gua.core.plaintext import safe
 from gua.report.kit.figures import NONE, percents
-from gua.report.kit.tables import Drawn, Heading, Part, Table, TableColumn
-from gua.report.states import ACTIVE, IDLE_HELD, STATES, TRULY_IDLE, UNKNOWN, States, observed_ms
+from gua.report.kit.tables import Drawn, Heading, Part, Table
+from gua.report.states import ACTIVE, IDLE_HELD, STATES, TRULY_IDLE, UNKNOWN, UNOBSERVED, States, observed_ms
 
 _VOID: Final = frozenset(("meta", "link", "br"))
 _SHAPES: Final = frozenset(("rect", "path"))
@@ -70,7 +70,6 @@ def name(written: str, width: int = 40) -> Markup:
     return tag("bdi", cut or '""', title=safe(written, _LONGEST_TITLE) if cut != clean else None)
 
 
-UNOBSERVED: Final = "unobserved"
 CLASSES: Final[Mapping[str, str]] = MappingProxyType(
     {ACTIVE: "a", IDLE_HELD: "h", TRULY_IDLE: "t", UNKNOWN: "u", UNOBSERVED: "n"}
 )
@@ -125,18 +124,14 @@ def of_state(state: str) -> Markup:
 def stacked(parts: Sequence[BarPart], label: str, *, of: float | None = None, class_: str = "bar") -> Markup:
     """Return one bar of parts side by side, sized by their share of ``of`` (default: their sum), with tooltips."""
     total = sum(size for _, _, size in parts) if of is None else of
-    return tag("svg", join(_rects(parts, total)), class_=class_, role="img", aria_label=label)
-
-
-def _rects(parts: Sequence[BarPart], total: float) -> Iterator[Markup]:
-    start = 0.0
+    rects, start = [], 0.0
     for kind, called, size in parts:
-        if size <= 0 or total <= 0:
-            continue
-        wide = 100 * size / total
-        titles = (tag("title", called),) if called else ()
-        yield tag("rect", *titles, x=f"{start:.2f}%", width=f"{wide:.2f}%", height="100%", class_=f"f-{kind}")
-        start += wide
+        if size > 0 and total > 0:
+            wide, titles = 100 * size / total, (tag("title", called),) if called else ()
+            place = {"x": f"{start:.2f}%", "width": f"{wide:.2f}%"}
+            rects.append(tag("rect", *titles, **place, height="100%", class_=f"f-{kind}"))
+            start += wide
+    return tag("svg", *rects, class_=class_, role="img", aria_label=label)
 
 
 def split_in_words(states: States) -> str:
@@ -196,7 +191,11 @@ def _table_of(drawn: Table, caption: str, *, is_named_above: bool) -> Markup:
 
     ``is_named_above``: the heading above repeats the caption, which is then visible to screen readers only.
     """
-    classes = [_class(column) for column in drawn.columns]
+    # ``n`` for numbers, ``l`` for columns that are hidden on narrow pages.
+    classes = [
+        " ".join(filter(None, ("" if column.left else "n", "l" if column.leaves else ""))) or None
+        for column in drawn.columns
+    ]
     heads = [
         tag("th", swatch(CLASSES[title]) if title in CLASSES else None, title, scope="col", class_=class_)
         for title, class_ in zip((column.title for column in drawn.columns), classes, strict=True)
@@ -221,11 +220,6 @@ def _table_of(drawn: Table, caption: str, *, is_named_above: bool) -> Markup:
     notes = paragraph("; ".join(f"{title}: {note}" for title, note in drawn.notes))
     # A scrollable region must be reachable by keyboard.
     return join([tag("div", body, class_="scroll", role="region", aria_label=caption, tabindex=0), notes])
-
-
-def _class(column: TableColumn) -> str | None:
-    """Return the CSS class of a column: ``n`` for numbers, ``l`` if it is hidden on narrow pages."""
-    return " ".join(filter(None, ("" if column.left else "n", "l" if column.leaves else ""))) or None
 
 
 def _row(classes: Sequence[str | None], row: Sequence[str]) -> Markup:

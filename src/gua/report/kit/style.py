@@ -9,18 +9,26 @@ from typing import Final
 
 from gua.core.plaintext import ascii_only, cells, safe
 from gua.report.kit.figures import apportion
-from gua.report.states import ACTIVE, IDLE_HELD, STATES, TRULY_IDLE, UNKNOWN, States
+from gua.report.states import ACTIVE, IDLE_HELD, STATES, TRULY_IDLE, UNKNOWN, UNOBSERVED
 
 NARROWEST: Final = 20
 WIDEST: Final = 140  # longer lines are harder to read
 
 _TERMS_BESIDE_FROM: Final = 44
 
-_SGR: Final = MappingProxyType(
-    {ACTIVE: "32", IDLE_HELD: "33", TRULY_IDLE: "36", UNKNOWN: "35", "bold": "1", "dim": "2", "warning": "1;31"}
-)
-_FILL: Final = MappingProxyType({ACTIVE: "█", IDLE_HELD: "▒", TRULY_IDLE: "·", UNKNOWN: "?"})
-_FILL_ASCII: Final = MappingProxyType({ACTIVE: "#", IDLE_HELD: "=", TRULY_IDLE: ".", UNKNOWN: "?"})
+_SGR: Final = {
+    ACTIVE: "32",
+    IDLE_HELD: "33",
+    TRULY_IDLE: "36",
+    UNKNOWN: "35",
+    UNOBSERVED: "2",
+    "idle": "33",
+    "bold": "1",
+    "dim": "2",
+    "warning": "1;31",
+}
+_FILL: Final = MappingProxyType({ACTIVE: "█", IDLE_HELD: "▒", TRULY_IDLE: "·", UNKNOWN: "?", UNOBSERVED: "░"})
+_FILL_ASCII: Final = MappingProxyType({ACTIVE: "#", IDLE_HELD: "=", TRULY_IDLE: ".", UNKNOWN: "?", UNOBSERVED: "_"})
 _EIGHTHS: Final = " ▏▎▍▌▋▊▉"
 _HEIGHTS: Final = " ▁▂▃▄▅▆▇█"
 _HEIGHTS_ASCII: Final = " .:-=+*%#"
@@ -73,16 +81,15 @@ class Style:
         full, rest = divmod(units, steps)
         return (_FILL[ACTIVE] * full + _EIGHTHS[rest].strip()) if self.unicode else "#" * full
 
-    def split(self, states: States, width: int) -> str:
+    def split(self, sizes: Mapping[str, float], width: int) -> str:
         """Return a bar of exactly ``width`` columns split among the states; blank if nothing was observed."""
-        values = [states[state].gpu_ms for state in STATES]
-        parts = apportion(values, width)
-        for place, value in enumerate(values):  # a state that occurred takes at least one column, from the widest
-            if value > 0 and parts[place] == 0:
+        parts = apportion([*sizes.values()], width)
+        for place, size in enumerate(sizes.values()):
+            if size > 0 and parts[place] == 0:  # a state that occurred takes a column from the widest
                 parts[place] += 1
                 parts[parts.index(max(parts))] -= 1
         return "".join(
-            self.paint(state, self.fill[state] * part) for state, part in zip(STATES, parts, strict=True)
+            self.paint(state, self.fill[state] * part) for state, part in zip(sizes, parts, strict=True)
         ) + " " * (width - sum(parts))
 
     def shade(self, part: float | None, width: int) -> str:
@@ -100,6 +107,14 @@ class Style:
     def title(self, text: str) -> str:
         """Return the heading of a section."""
         return self.paint("bold", text)
+
+    def heading(self, text: str, *, indent: int = 0) -> Iterator[str]:
+        """Yield the lines of a heading."""
+        return map(self.title, self.wrap(text, indent=indent))
+
+    def warning(self, text: str) -> Iterator[str]:
+        """Yield the lines of a warning."""
+        return (self.paint("warning", line) for line in self.wrap(f"! {text}", indent=0, hanging=2))
 
     def wrap(self, text: str, *, indent: int = 2, hanging: int | None = None) -> Iterator[str]:
         """Yield lines of at most the style's width, broken at spaces; a longer word is cut."""

@@ -137,8 +137,7 @@ def draw(part: Part, style: Style) -> Iterator[str]:
             yield from style.wrap(part)
         case Heading():
             yield ""
-            for line in style.wrap(part.text, indent=3):
-                yield style.title(line)
+            yield from style.heading(part.text, indent=3)
         case Drawn():
             yield part.line
         case Table():
@@ -160,7 +159,8 @@ def _table(table: Table, style: Style) -> Iterator[str]:
     bar_width = min(spare, _WIDEST_BAR) if table.bars and spare >= _BAR_WIDTH else 0
     for line, bar in zip_longest(lines, (None, *table.bars)):
         if bar_width and bar:
-            yield f"{_INDENT * ' '}{_padded(line, used, left=True)}  {style.split(bar, bar_width)}".rstrip()
+            split = style.split({state: bar[state].gpu_ms for state in STATES}, bar_width)
+            yield f"{_INDENT * ' '}{_padded(line, used, left=True)}  {split}".rstrip()
         else:
             yield _INDENT * " " + line
     if bar_width:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import Final
 
 from gua.core.words import Mig
@@ -10,6 +10,7 @@ from gua.report.kit.figures import NONE, plural
 from gua.report.kit.style import Style
 from gua.report.model import Card
 
+MOST_NAMED: Final = 5
 NAME_WIDTH: Final = 32
 NOT_KNOWN: Final = "(unknown)"
 LEFT_OVER: Final = "unallocated MIG slices"
@@ -19,6 +20,14 @@ COMMANDS: Final = {"run": "gua run", "manual": "gua reserve"}
 """The command that made a reservation, by its kind."""
 _CARD_WIDTH: Final = 30
 _ID_WIDTH: Final = 13
+
+
+def few_sentences(sentences: Sequence[str], one: str, many: str) -> Iterator[str]:
+    """Yield the first five sentences, and the number of the others; ``one`` and ``many`` are what each is about."""
+    yield from sentences[:MOST_NAMED]
+    rest = len(sentences) - MOST_NAMED
+    if rest > 0:
+        yield f"And {plural(rest, f'more {one}', f'more {many}')} (--json has all)."
 
 
 def known(name: str | None, style: Style, width: int = NAME_WIDTH) -> str:

@@ -56,11 +56,6 @@ class Allocated:
     manuals: int | None = None
 
     @property
-    def unused_gpu_ms(self) -> float:
-        """Return the GPU time that was held, used by others or empty [ms]."""
-        return total(self.uses, UNUSED)
-
-    @property
     def unused_cost(self) -> Cost | None:
         """Return the cost of the unused time, ``None`` without prices."""
         return None if self.costs is None else added(self.costs[use] for use in UNUSED)
@@ -133,10 +128,8 @@ def allocation(  # noqa: PLR0913 - one argument per query of the section
         without_source_gpu_ms=rest_ms if rest_ms >= _NOISE_MS else 0,
         uses=uses,
         costs=_costs(totals, prices),
-        owners=worst_first(
-            (_allocated(whose, of, prices, _counted(*whose, counts)) for whose, of in owners.items()), prices
-        ),
-        allocated=worst_first((_allocated((source, None), of, prices, {}) for source, of in by_source.items()), prices),
+        owners=worst_first((_allocated(*whose, of, prices, counts) for whose, of in owners.items()), prices),
+        allocated=worst_first((_allocated(source, None, of, prices) for source, of in by_source.items()), prices),
         sources=tuple(sources),
         work_by=tuple(AllocatedWorkBy(by=by, rows=_work(found)) for by, found in work.items()),
     )
@@ -161,7 +154,7 @@ def worst_first(every: Iterable[Allocated], prices: Prices) -> tuple[Allocated, 
     def order(one: Allocated) -> tuple[float, float, str, str]:
         cost = one.unused_cost
         amount = sum(cost.amounts.values()) if is_priced and cost is not None else 0
-        return (-amount, -one.unused_gpu_ms, one.source, one.owner or "")
+        return (-amount, -total(one.uses, UNUSED), one.source, one.owner or "")
 
     return tuple(sorted(found, key=order))
 
@@ -181,25 +174,24 @@ def _costs(rows: Iterable[AllocationUseRow], prices: Prices) -> CostsByUse | Non
     return {use: cost for use, cost in costs.items() if cost is not None} or None
 
 
-def _counted(source: str, owner: str | None, counts: Counter[tuple[str, str | None, str]]) -> dict[str, int]:
-    """Return an owner's reservation counts as fields of :class:`Allocated`, empty where unknown."""
-    if source not in COUNTED or counts[source, owner, TICKS_DELETED]:
-        return {}
-    return {"runs": counts[source, owner, "run"], "manuals": counts[source, owner, "manual"]}
-
-
 def _allocated(
-    whose: tuple[str, str | None], rows: Sequence[AllocationUseRow], prices: Prices, counted: Mapping[str, int]
+    source: str,
+    owner: str | None,
+    rows: Sequence[AllocationUseRow],
+    prices: Prices,
+    counts: Counter[tuple[str, str | None, str]] | None = None,
 ) -> Allocated:
     uses = _uses_of(rows)
+    is_counted = counts is not None and source in COUNTED and not counts[source, owner, TICKS_DELETED]
     return Allocated(
-        source=whose[0],
-        owner=whose[1],
+        source=source,
+        owner=owner,
         allocated_gpu_ms=total(uses),
         shared_gpu_ms=sum(row.gpu_us for row in rows if row.is_shared) / 1000,
         uses=uses,
         costs=_costs(rows, prices),
-        **counted,
+        runs=counts[source, owner, "run"] if counts and is_counted else None,
+        manuals=counts[source, owner, "manual"] if counts and is_counted else None,
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, tzinfo
 from types import MappingProxyType
@@ -16,7 +16,7 @@ from gua.report.kit.fields import AS_IS, ByState, Cells, cells, columns, shares,
 from gua.report.kit.figures import NONE, HourFormat, percents
 from gua.report.kit.html import CLASSES, Markup, caption_of, join, paragraph, split_in_words, swatch, tag
 from gua.report.kit.style import Style
-from gua.report.kit.tables import STACKED_BELOW, Part, Rows, Table
+from gua.report.kit.tables import STACKED_BELOW, Part, Rows
 from gua.report.model import Report, Window
 from gua.report.rows import TIME_OF_DAY, TimeOfDayRow
 from gua.report.section import Csv, Section, zoned
@@ -163,70 +163,43 @@ def legend(style: Style) -> str:
     return ", ".join(f"{shade} {words}" for shade, words in zip(style.shades, _SHADE_WORDS, strict=True))
 
 
-def _hours_of_day_text(report: Report, _style: Style, _hours: HourFormat) -> Iterator[Part]:
-    """Yield a table with a row per hour of the day."""
-    yield "% of what was observed in the hour"
-    yield _hours_of_day(report, _parts).table(bars=[one.states for one in report[TimeOfDay]])
+def _hours_of_day(report: Report, style: Style, *, is_shaded: bool = False) -> Iterator[Part]:
+    """Yield a row per hour of the day, with a shade per number or a bar per row."""
+    yield f"% of what was observed in the hour{f'; {legend(style)}' if is_shaded else ''}"
 
+    def parts(one: DayHour) -> list[str]:
+        written = percents([one.states[state].gpu_ms for state in STATES])
+        if not is_shaded:
+            return written
+        shades = (style.paint(state, style.shade(share(one.states, state), _SHADE_WIDTH)) for state in STATES)
+        return [f"{shade}{part:>7}" for shade, part in zip(shades, written, strict=True)]
 
-def _hours_of_day_drawn(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
-    """Yield the hours of the day with a shade per number."""
-    if style.width < STACKED_BELOW:
-        yield from _hours_of_day_text(report, style, hours)
-        return
-    yield f"% of what was observed in the hour; {legend(style)}"
-    yield _hours_of_day(report, lambda one: _shaded(one, style)).table()
-
-
-def _hours_of_day(report: Report, parts: Callable[[DayHour], list[str]]) -> Rows[DayHour]:
     rows = Rows(report[TimeOfDay])
     rows.add("hour", lambda one: _label(one.hour), left=True)
     rows.add(STATES, parts)
-    return rows
-
-
-def _shaded(hour: DayHour, style: Style) -> list[str]:
-    return [
-        f"{style.paint(state, style.shade(share(hour.states, state), _SHADE_WIDTH))}{part:>7}"
-        for state, part in zip(STATES, _parts(hour), strict=True)
-    ]
+    yield rows.table(bars=[] if is_shaded else [one.states for one in report[TimeOfDay]])
 
 
 def _label(hour: int) -> str:
     return f"{hour:02d}-{(hour + 1) % 24:02d}"
 
 
-def _parts(hour: DayHour) -> list[str]:
-    return percents([hour.states[state].gpu_ms for state in STATES])
-
-
 WEEKDAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 
 
-def _week_text(report: Report, _style: Style, _hours: HourFormat) -> Iterator[Part]:
-    """Yield the idle-held share of every hour of the week, one row per hour of the day."""
-    yield _SAYS
-    yield _hours_of_week(report, whole)
-
-
-_SAYS: Final = "idle-held in % of what was observed in the hour; other states with --csv week or --json"
-
-
-def _week_drawn(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
-    """Yield the idle-held shares of the week with a shade per number."""
-    if style.width < STACKED_BELOW:
-        yield from _week_text(report, style, hours)
-        return
-    yield f"{_SAYS}; {legend(style)}"
-    yield _hours_of_week(report, lambda part: f"{style.paint(IDLE_HELD, style.shade(part, 1))}{whole(part):>4}")
-
-
-def _hours_of_week(report: Report, cell: Callable[[float | None], str]) -> Table:
+def _hours_of_week(report: Report, style: Style, *, is_shaded: bool = False) -> Iterator[Part]:
+    """Yield the idle-held share of every hour of the week, one row per hour of the day, or with a shade per number."""
+    text = "idle-held in % of what was observed in the hour; other states with --csv week or --json"
+    yield f"{text}{f'; {legend(style)}' if is_shaded else ''}"
     held = {(one.weekday, one.hour): share(one.states, IDLE_HELD) for one in report[Week]}
+
+    def cell(part: float | None) -> str:
+        return f"{style.paint(IDLE_HELD, style.shade(part, 1))}{whole(part):>4}" if is_shaded else whole(part)
+
     rows = Rows(range(_HOURS_OF_DAY))
     rows.add("hour", _label, left=True)
     rows.add(WEEKDAYS, lambda hour: [cell(held.get((day, hour))) for day in range(len(WEEKDAYS))])
-    return rows.table()
+    yield rows.table()
 
 
 def whole(part: float | None) -> str:
@@ -263,14 +236,9 @@ _HEATMAPS: Final[Mapping[str, str]] = MappingProxyType(
 def _week_page(report: Report, _hours: HourFormat) -> Markup:
     """Return a heatmap for each idle state: weekday by hour, shaded, with its number."""
     by_hour = {(hour.weekday, hour.hour): hour.states for hour in report[Week]}
-    return join(
-        [
-            tag("div", *(_heatmap(state, by_hour, report) for state in _HEATMAPS), class_="two"),
-            paragraph(
-                join([swatch("n"), "hatched: nothing was observed in that hour of the week. A 0 was observed to be 0."])
-            ),
-        ]
-    )
+    note = join([swatch("n"), "hatched: nothing was observed in that hour of the week. A 0 was observed to be 0."])
+    heatmaps = tag("div", *(_heatmap(state, by_hour, report) for state in _HEATMAPS), class_="two")
+    return join([heatmaps, paragraph(note)])
 
 
 def _heatmap(state: str, by_hour: Mapping[tuple[int, int], States], report: Report) -> Markup:
@@ -319,8 +287,8 @@ TIME_OF_DAY_SECTION = Section(
     title=zoned("Time of day"),
     model=TimeOfDay,
     collect=model_of(TIME_OF_DAY, lambda rows, _window: _time_of_day(rows)),
-    text=_hours_of_day_text,
-    drawn=_hours_of_day_drawn,
+    text=lambda report, style, _hours: _hours_of_day(report, style),
+    drawn=lambda report, style, _hours: _hours_of_day(report, style, is_shaded=style.width >= STACKED_BELOW),
     csv=_with_shares(DayHour),
 )
 WEEK_SECTION = Section(
@@ -328,8 +296,8 @@ WEEK_SECTION = Section(
     title=zoned("Hours of the week"),
     model=Week,
     collect=model_of(CALENDAR, lambda rows, window: Week(calendar_of(rows, window)[0])),
-    text=_week_text,
-    drawn=_week_drawn,
+    text=lambda report, style, _hours: _hours_of_week(report, style),
+    drawn=lambda report, style, _hours: _hours_of_week(report, style, is_shaded=style.width >= STACKED_BELOW),
     html=_week_page,
     csv=_with_shares(WeekHour),
 )

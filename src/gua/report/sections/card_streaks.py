@@ -63,7 +63,7 @@ CARD_STREAKS: Final = View("card_streaks", CardStreaksRow, (*READ, "timezone", "
 
 def query_card_streaks(context: ReportContext) -> Answer[CardStreaksRow]:
     """Query each card's newest state, its beginning, and its idle-held time by kind of streak."""
-    return context.rows_in_parts(CARD_STREAKS, long_streak_ms=LONG_STREAK_MS)
+    return context.rows(CARD_STREAKS, long_streak_ms=LONG_STREAK_MS, batched=True)
 
 
 def query_split(context: ReportContext) -> Finish:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Final
 
 from gua.core.words import Mig
@@ -37,17 +37,18 @@ def _text(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
     if len(report.hosts) > 1:
         rows.add("host", lambda card: style.name(card.host, _NAME_WIDTH), left=True, shortest=8, is_head=True)
     rows.add("gpu", lambda card: NONE if card.index is None else str(card.index), is_head=True)
-    rows.add("name", lambda card: _label(card, twins, style), left=True, shortest=8, is_head=True)
+
+    def label(card: Card) -> str:
+        name = _name(card)
+        return style.name(card.gpu if not name or (card.host, card.index, name) in twins else name, _NAME_WIDTH)
+
+    rows.add("name", label, left=True, shortest=8, is_head=True)
     rows.add("uuid", lambda card: style.name(card.gpu, _ID_WIDTH), left=True, leaves=2)
     rows.add(STATES, lambda card: percents([card.states[state].gpu_ms for state in STATES]))
     rows.add(amounts.titles(WASTED, style.name), lambda card: amounts.cells(wasted(card.costs)))
     rows.add("observed", lambda card: hours.of(card.observed_gpu_ms), leaves=1)
     rows.add("unobserved", lambda card: hours.of(card.unobserved_gpu_ms), leaves=1)
     yield rows.table(bars=[card.states for card in shown])
-    yield from _notes(shown, left_out, hours)
-
-
-def _notes(shown: Sequence[Card], left_out: Sequence[Card], hours: HourFormat) -> Iterator[str]:
     if left_out:
         idle = sum(card.states[IDLE_HELD].gpu_ms + card.states[TRULY_IDLE].gpu_ms for card in left_out)
         yield (
@@ -66,13 +67,6 @@ def _name(card: Card) -> str:
         _, profile, slices = name.partition("MIG ")
         return profile + slices if slices else f"MIG of {name}" if name else "MIG"
     return name
-
-
-def _label(card: Card, twins: set[tuple[str, int | None, str]], style: Style) -> str:
-    name = _name(card)
-    if not name or (card.host, card.index, name) in twins:
-        return style.name(card.gpu, _NAME_WIDTH)
-    return style.name(name, _NAME_WIDTH)
 
 
 def _rows(report: Report, _report: Report) -> Iterator[Cells]:

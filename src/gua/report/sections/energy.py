@@ -85,20 +85,14 @@ _NONE: Final = StateEnergy(measured_joules=0, measured_ms=0, estimated_joules=0,
 
 def energy_of(rows: Iterable[EnergyRow]) -> Energy:
     """Return the rows of ``gua_report.energy`` as cards ordered by host and index, with all four states each."""
-    cards = [
-        filled(
-            CardEnergy,
-            row,
-            states=dict.fromkeys(STATES, _NONE) | {amounts.state: _state_energy(amounts) for amounts in row.states},
-        )
-        for row in rows
-    ]
+    cards = []
+    for row in rows:
+        states = dict.fromkeys(STATES, _NONE)
+        for one in row.states:
+            joules = {"measured_joules": one.measured_mj / 1000, "estimated_joules": one.estimated_mj / 1000}
+            states[one.state] = filled(StateEnergy, one, **joules)
+        cards.append(filled(CardEnergy, row, states=states))
     return Energy(cards=tuple(sorted(cards, key=CardEnergy.place)))
-
-
-def _state_energy(amounts: StateAmounts) -> StateEnergy:
-    joules = {"measured_joules": amounts.measured_mj / 1000, "estimated_joules": amounts.estimated_mj / 1000}
-    return filled(StateEnergy, amounts, **joules)
 
 
 JOULES_PER_KWH: Final = 3_600_000

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Final
 
@@ -91,7 +91,8 @@ def rollup(cards: Sequence[Card], by: str, labels: Labels) -> Grouping:
 
     Cards without a value are in the group ``None``.
     """
-    groups = grouped(cards, _key(by, labels))
+    values = {BY_HOST: lambda card: card.host, BY_MODEL: lambda card: card.model or card.name}
+    groups = grouped(cards, values.get(by, lambda card: labels.get(card.host, {}).get(_label(by))))
     ordered = sorted(groups, key=lambda name: (name is None, name or ""))
     return Grouping(by=by, groups=tuple(group_of(name, groups[name]) for name in ordered))
 
@@ -142,14 +143,6 @@ def _added(name: str | None, every: Sequence[Card] | Sequence[Group], *, hosts: 
 def _sum(values: Iterable[float]) -> float:
     """Return a sum independent of the order of its values, which have at most three decimals."""
     return round(math.fsum(values), _DECIMALS)
-
-
-def _key(by: str, labels: Labels) -> Callable[[Card], str | None]:
-    if by == BY_HOST:
-        return lambda card: card.host
-    if by == BY_MODEL:
-        return lambda card: card.model or card.name
-    return lambda card: labels.get(card.host, {}).get(_label(by))
 
 
 def _label(by: str) -> str:

@@ -9,13 +9,13 @@ from gua.report.costs import COST_COLUMNS, cost_json, costs_json, wasted, with_c
 from gua.report.kit.amounts import Amounts, sentence
 from gua.report.kit.fields import Cell, Cells, Json, hours, ratio, states_json, to_json
 from gua.report.kit.figures import HourFormat, amount, percent, percents, plural, within
-from gua.report.kit.html import CLASSES, UNOBSERVED, Markup, draw_parts, join, stacked
+from gua.report.kit.html import CLASSES, Markup, draw_parts, join, stacked
 from gua.report.kit.style import Style
 from gua.report.kit.tables import STACKED_BELOW, Drawn, Part, Rows, Table, TableColumn, draw, shown_width
 from gua.report.model import Report
 from gua.report.section import Csv, Section
 from gua.report.sections.card_streaks import LONG_STREAK_MS, IdleSplit, query_split
-from gua.report.states import IDLE_HELD, MS_PER_HOUR, STATES, TRULY_IDLE, observed_ms
+from gua.report.states import IDLE_HELD, MS_PER_HOUR, STATES, TRULY_IDLE, UNOBSERVED, observed_ms
 
 _COLUMNS: Final = (
     TableColumn(title="", left=True),
@@ -54,25 +54,17 @@ def rows(report: Report, hours: HourFormat, *, before: str) -> list[list[str]]:
 
     Rounded parts add up to their state.
     """
-    split = report.headline
-    values = [split.states[state].gpu_ms for state in STATES]
-    written = zip(STATES, hours.parts(values), percents(values), strict=True)
-    found = []
-    for state, of_state, part in written:
-        found.append([state, of_state, part, f"{split.states[state].card_ticks or 0:,}"])
-        if state == IDLE_HELD:
-            found += [[f"{before}{name}", *figures, ""] for name, *figures in _idle_parts(report, hours)]
+    states, split = report.headline.states, report.get(IdleSplit)
+    values = [states[state].gpu_ms for state in STATES]
+    found = [
+        [state, of_state, part, f"{states[state].card_ticks or 0:,}"]
+        for state, of_state, part in zip(STATES, hours.parts(values), percents(values), strict=True)
+    ]
+    if split is not None:
+        place, parts = STATES.index(IDLE_HELD), (split.never_used_gpu_ms, split.low_gpu_ms)
+        figures = zip((NEVER_USED, LOW), hours.within(values, place, parts), within(values, place, parts), strict=True)
+        found[place + 1 : place + 1] = [[f"{before}{name}", of_part, part, ""] for name, of_part, part in figures]
     return found
-
-
-def _idle_parts(report: Report, hours: HourFormat) -> list[tuple[str, str, str]]:
-    split = report.get(IdleSplit)
-    if split is None:
-        return []
-    parts = {NEVER_USED: split.never_used_gpu_ms, LOW: split.low_gpu_ms}
-    values = [report.headline.states[state].gpu_ms for state in STATES]
-    place, of_parts = STATES.index(IDLE_HELD), list(parts.values())
-    return list(zip(parts, hours.within(values, place, of_parts), within(values, place, of_parts), strict=True))
 
 
 def _sentences(report: Report, style: Style, hours: HourFormat) -> Iterator[str]:
@@ -107,7 +99,13 @@ def state_units(report: Report, hours: HourFormat) -> dict[str, int]:
 def _idle_text(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
     """Yield idle-held and truly-idle, each with its definition."""
     written, amounts, costs = state_hours(report, hours), Amounts.of_report(report), report.headline.costs
-    rows, meanings = Rows((IDLE_HELD, TRULY_IDLE)), _meanings(report)
+    threshold = next(setting.value for setting in report.rules if setting.key == "active_utilization")
+    allocated = "some may be allocated" if report.allocation_sources else "no allocation source is read"
+    meanings = {
+        IDLE_HELD: f"memory held, utilization below {threshold * 100:.4g} %",
+        TRULY_IDLE: f"nothing holds them; {allocated}",
+    }
+    rows = Rows((IDLE_HELD, TRULY_IDLE))
     rows.add("", lambda state: state, left=True)
     rows.add("GPU-hours", lambda state: written[state])
     rows.add("GPUs", lambda state: amount(report.headline.equivalent_gpus[state], 2))
@@ -116,18 +114,6 @@ def _idle_text(report: Report, style: Style, hours: HourFormat) -> Iterator[Part
     yield rows.table()
     whole = sum(value for value in report.headline.equivalent_gpus.values() if value is not None)
     yield f"GPUs: as many as if they had been idle all the time, of {amount(whole, 2)} expected."
-
-
-def _meanings(report: Report) -> dict[str, str]:
-    threshold = next(setting.value for setting in report.rules if setting.key == "active_utilization")
-    return {
-        IDLE_HELD: f"memory held, utilization below {threshold * 100:.4g} %",
-        TRULY_IDLE: (
-            "nothing holds them; some may be allocated"
-            if report.allocation_sources
-            else "nothing holds them; no allocation source is read"
-        ),
-    }
 
 
 def _page(report: Report, hours: HourFormat) -> Markup:

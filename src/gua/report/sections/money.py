@@ -12,26 +12,15 @@ from typing import Final
 from gua.report.context import Finish, ReportContext
 from gua.report.kit.amounts import CENTS
 from gua.report.kit.basis import at
-from gua.report.kit.fields import Cells, Hours, Number, Timestamp, cells, columns, filled, grouped, of_card
+from gua.report.kit.fields import Cells, Hours, Number, cells, columns, filled, grouped, of_card
 from gua.report.kit.figures import NONE, HourFormat, amount, amounts
 from gua.report.kit.style import Style
 from gua.report.kit.tables import Heading, Part, Rows, Table
 from gua.report.kit.words import NAME_WIDTH, known, named
 from gua.report.model import Card, Report
-from gua.report.prices import CostsRow, Prices
+from gua.report.prices import CostsRow, Price, Prices
 from gua.report.section import Csv, Section
 from gua.report.states import IDLE_HELD, MS_PER_HOUR, STATES
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Price:
-    """The price of one hour of a whole GPU of a model, valid from a moment (Unix ms), and its source."""
-
-    model: str
-    currency: str
-    per_gpu_hour: Number[float]
-    valid_from_ms: Timestamp[int]
-    source: str | None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

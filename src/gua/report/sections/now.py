@@ -21,6 +21,7 @@ from gua.report.sections.card_streaks import query_card_streaks
 from gua.report.sections.now_rows import (
     HOLDERS,
     SILENT,
+    AllocatedCard,
     FreeCard,
     Holder,
     Now,
@@ -46,18 +47,14 @@ def _text(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
     yield from _holders(found.holders, report, style, hours) if found.holders else ("none",)
     yield Heading("Free cards: nothing holds them")
     yield from _free(found.free, report, style) if found.free else ("none",)
-    yield from filter(None, (allocated_to(found, report), also_allocated(found)))
+    if (sentence := allocated_to(found, report)) is not None:
+        yield sentence
+    allocated = {(one.host, one.gpu) for one in found.allocations if one.card_state == TRULY_IDLE}
+    if allocated:
+        yield f"{plural(len(allocated), 'other card')} that nothing holds: allocated (section allocation)."
     if found.maybe_allocated:
         yield Heading("Nothing holds them, and whether they are allocated is unknown")
         yield from _free(found.maybe_allocated, report, style)
-
-
-def also_allocated(found: Now) -> str | None:
-    """Return a sentence on truly-idle cards that are allocated, ``None`` where there are none."""
-    allocated = {(one.host, one.gpu) for one in found.allocations if one.card_state == TRULY_IDLE}
-    if not allocated:
-        return None
-    return f"{plural(len(allocated), 'other card')} that nothing holds: allocated (section allocation)."
 
 
 def allocated_to(found: Now, report: Report) -> str | None:
@@ -110,7 +107,8 @@ _OF_STREAK: Final = "its GPU-hours in the window while its card was idle-held; o
 
 def _whose(one: Holder, style: Style) -> tuple[str, str]:
     """Return the owner and the program."""
-    return (UNLISTED, NONE) if one.is_unlisted else (known(one.owner, style), known(one.program, style))
+    is_unlisted = one.pid is None and one.owner is None and one.program is None
+    return (UNLISTED, NONE) if is_unlisted else (known(one.owner, style), known(one.program, style))
 
 
 def _gigabyte_hours(one: Holder) -> str:
@@ -145,21 +143,12 @@ _SINCE = {
     "use_since": "since",
     "in_use_seconds": "for_seconds",
 }
-_OF_ALLOCATION = (
-    "allocation",
-    "source",
-    "allocation_id",
-    "allocation_kind",
-    "job_name",
-    "allocated_since",
-    "allocated_until",
-    "use",
-)
+_OF_ALLOCATION = tuple(column for column in columns(AllocatedCard) if column not in {*columns(Holder), *_SINCE})
 
 
 def _collect(context: ReportContext) -> Finish:
     since_ms = current_since_ms(context.extents, context.window, context.request.now_ms)
-    listed = context.rows_in_parts(HOLDERS, current_since_ms=since_ms)
+    listed = context.rows(HOLDERS, current_since_ms=since_ms, batched=True)
     rows, allocations = query_card_streaks(context), context.allocations()
     names = context.rows(ALLOCATION_NAMES, only_if=context.sources())
     return lambda _headline, cards: now_of(
@@ -200,6 +189,7 @@ NOW_SECTION = Section(
             "kind",
             *(_SINCE.get(column, column) for column in columns(Holder)),
             "free_ratio_at_this_hour",
+            "allocation",
             *_OF_ALLOCATION,
         ),
         _rows,

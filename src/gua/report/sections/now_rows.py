@@ -80,11 +80,6 @@ class Holder(_HeldCard):
     slurm_job_id: str | None = None
     systemd_unit: str | None = None
 
-    @property
-    def is_unlisted(self) -> bool:
-        """Return whether it is memory without a listed process."""
-        return self.pid is None and self.owner is None and self.program is None
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class OtherHolder(_HeldCard):
@@ -268,10 +263,10 @@ def now_of(  # noqa: PLR0913 - the rows of six queries
         key=_worst_first,
     )
     others = (
-        other
+        filled(OtherHolder, process.owner, process, **_held(known[key], row, since_ms=process.first_ms))
         for key, row in newest.items()
-        for other in _others(known[key], row, processes.get(key, []))
-        if row.state != TRULY_IDLE
+        for process in _present(row, processes.get(key, []))
+        if row.state != TRULY_IDLE and not process.is_idle
     )
     # After a source was removed, its last allocations no longer describe the present.
     landed_ms = {key: _landed_since_ms(row) for key, row in newest.items()}
@@ -331,6 +326,8 @@ def _holders(
     present = _present(row, listed)
     for process in present:
         if process.is_idle and process.idle_ms is not None and process.idle_since_ms is not None:
+            # Whether the window covers the process's time in the 24 hours before the card's newest tick.
+            is_whole_day = max(row.as_of_ms - MS_PER_DAY, process.created_ms) >= since_ms
             yield filled(
                 Holder,
                 process.owner,
@@ -339,24 +336,13 @@ def _holders(
                 created_ms=process.created_ms or None,
                 is_lower_bound=_began_unseen(process, row.watched_since_ms),
                 is_alone=len(present) == 1,
-                active_24h_ms=process.active_24h_ms if _whole_day(process, row, since_ms) else None,
+                active_24h_ms=process.active_24h_ms if is_whole_day else None,
                 wasted_gpu_ms=process.idle_held_us / 1000,
                 wasted_byte_ms=float(process.idle_held_kib_ms * _BYTES_PER_KIB) if process.idle_held_known_ms else None,
                 wasted_cost=prices.cost(process.idle_held_us, process.idle_held_priced),
             )
     if row.state == IDLE_HELD and not present:
         yield _unlisted(card, row, prices)
-
-
-def _others(card: Card, row: CardStreaksRow, listed: Sequence[CardProcess]) -> Iterator[OtherHolder]:
-    for process in _present(row, listed):
-        if not process.is_idle:
-            yield filled(OtherHolder, process.owner, process, **_held(card, row, since_ms=process.first_ms))
-
-
-def _whole_day(process: CardProcess, row: CardStreaksRow, since_ms: int) -> bool:
-    """Return whether the window covers the process's time in the 24 hours before the card's newest tick."""
-    return max(row.as_of_ms - MS_PER_DAY, process.created_ms) >= since_ms
 
 
 def _began_unseen(process: CardProcess, watched_since_ms: int) -> bool:

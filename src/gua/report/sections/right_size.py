@@ -42,19 +42,29 @@ _SLICES: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class CardSize:
-    """A card's memory: ``usable_bytes`` excludes the driver's reserve; ``None`` where unknown, partitioned or shared.
+class CardSize(NamedTuple):
+    """A card's memory [bytes], and whether it was partitioned (``is_cut``) or is the host's memory (``is_shared``).
 
-    For a MIG instance ``whole_bytes`` is the memory of its GPU.
+    ``whole_bytes`` is the memory of an instance's GPU.
     """
 
-    index: int | None
+    host: str
+    gpu: str
+    gpu_index: Count | None
     model: str | None
-    limit_bytes: int | None
-    usable_bytes: int | None
-    is_instance: bool = False
-    whole_bytes: int | None = None
+    limit_bytes: Count | None
+    reserved_bytes: Count | None
+    is_cut: Count
+    is_instance: bool
+    whole_bytes: Count | None
+    is_shared: Count
+
+    @property
+    def usable_bytes(self) -> int | None:
+        """Return the memory without the driver's reserve; ``None`` where unknown, partitioned or shared."""
+        if self.is_cut or self.is_shared or not self.limit_bytes:
+            return None
+        return max(0, self.limit_bytes - (RESERVE_DOUBT if self.reserved_bytes is None else self.reserved_bytes))
 
 
 class ModelSize(NamedTuple):
@@ -208,7 +218,7 @@ class RightSize:
 
 
 N = TypeVar("N", int, float)
-_NOTHING_KNOWN: Final = CardSize(None, None, None, None)
+_NOTHING_KNOWN: Final = CardSize("", "", None, None, None, None, 0, is_instance=False, whole_bytes=None, is_shared=0)
 
 
 class RightSizeRow(NamedTuple):
@@ -233,26 +243,8 @@ class RightSizeRow(NamedTuple):
     priced: tuple[PricedTime, ...]
 
 
-class CardSizeRow(NamedTuple):
-    """A card's memory [bytes], and whether it was partitioned (``is_cut``) or is the host's memory (``is_shared``).
-
-    ``whole_bytes`` is the memory of an instance's GPU.
-    """
-
-    host: str
-    gpu: str
-    gpu_index: Count | None
-    model: str | None
-    limit_bytes: Count | None
-    reserved_bytes: Count | None
-    is_cut: Count
-    is_instance: bool
-    whole_bytes: Count | None
-    is_shared: Count
-
-
 RIGHT_SIZE_VIEW: Final = View("right_size", RightSizeRow, (*BOUNDS, "tick_hours", *PRICED))
-CARD_SIZES: Final = View("card_sizes", CardSizeRow, READ)
+CARD_SIZES: Final = View("card_sizes", CardSize, READ)
 
 
 def _collect(context: ReportContext) -> Finish:
@@ -268,11 +260,9 @@ def _collect(context: ReportContext) -> Finish:
     return finish
 
 
-def right_size_of(
-    rows: Iterable[RightSizeRow], sizes: Iterable[CardSizeRow], prices: Prices, held_ms: float
-) -> RightSize:
+def right_size_of(rows: Iterable[RightSizeRow], sizes: Iterable[CardSize], prices: Prices, held_ms: float) -> RightSize:
     """Return the workloads compared with the cards' sizes, largest GPU time first."""
-    cards = {of_card(row): filled(CardSize, row, usable_bytes=usable(row)) for row in sizes}
+    cards = {of_card(row): row for row in sizes}
     models = models_of(cards.values())
     found = sorted(
         (_workload(row, cards.get((row.host, row.gpu), _NOTHING_KNOWN), models, prices) for row in rows if row.gpu_us),
@@ -291,13 +281,6 @@ def right_size_of(
     )
 
 
-def usable(row: CardSizeRow) -> int | None:
-    """Return the memory usable by programs; ``None`` where the size is unknown, the card partitioned or shared."""
-    if row.is_cut or row.is_shared or not row.limit_bytes:
-        return None
-    return max(0, row.limit_bytes - (RESERVE_DOUBT if row.reserved_bytes is None else row.reserved_bytes))
-
-
 def _workload(row: RightSizeRow, card: CardSize, models: Mapping[str, ModelSize], prices: Prices) -> ProgramOnCard:
     peak = Peak(row.peak_bytes, is_whole=not row.unknown_ms)
     in_slice, part = fits_slice(peak, card)
@@ -308,6 +291,7 @@ def _workload(row: RightSizeRow, card: CardSize, models: Mapping[str, ModelSize]
         card,
         unknown_gpu_ms=row.gpu_us / 1000 * row.unknown_ms / row.held_ms if row.held_ms else 0.0,
         cost=prices.cost(row.gpu_us, row.priced),
+        usable_bytes=card.usable_bytes,
         peak_utilization=_ratio(row.peak_utilization),
         p95_utilization=_ratio(row.p95_utilization),
         p95_sm_utilization=None if row.p95_sm_utilization is None else row.p95_sm_utilization / ACTIVITY_SCALE,
@@ -353,10 +337,12 @@ def _text(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
         f"Ticks list processes for {hours.of(found.every.gpu_ms)} of {hours.of(found.held_gpu_ms)} held GPU-hours: the "
         "rest had no listed process, or its ticks were deleted."
     )
-    groups = _programs(found.workloads)
+    fitting = (one for one in found.workloads if one.fits)
+    groups = grouped(fitting, lambda one: (one.owner, one.program, one.model, one.is_instance)).values()
     if groups:
         yield Heading("Programs that would have fitted less, the most GPU-hours first")
-        yield from _programs_table(groups, style, hours)
+        largest_first = sorted(groups, key=lambda group: -sum(one.gpu_ms for one in group))
+        yield from _programs_table(largest_first, style, hours)
 
 
 def _fits_table(found: RightSize, style: Style, hours: HourFormat, amounts: Amounts) -> Table:
@@ -371,13 +357,6 @@ def _fits_table(found: RightSize, style: Style, hours: HourFormat, amounts: Amou
     rows.add(("GPU-hours", "%"), lambda one: one[1:])
     rows.add(amounts.titles("cost", style.name), lambda one: amounts.cells(one[0][1].cost), leaves=1)
     return rows.table()
-
-
-def _programs(workloads: Sequence[ProgramOnCard]) -> list[list[ProgramOnCard]]:
-    """Return the workloads that fit less, grouped by owner, program and model, largest GPU time first."""
-    fitting = (one for one in workloads if one.fits)
-    groups = grouped(fitting, lambda one: (one.owner, one.program, one.model, one.is_instance))
-    return sorted(groups.values(), key=lambda group: -sum(one.gpu_ms for one in group))
 
 
 def _programs_table(groups: Sequence[Sequence[ProgramOnCard]], style: Style, hours: HourFormat) -> Iterator[Part]:

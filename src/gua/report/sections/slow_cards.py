@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final
 
 from gua.core.parameters import READ
 from gua.core.view import Count, View
 from gua.core.words import ROW_REMAPS
 from gua.report.context import model_of
-from gua.report.kit.fields import Hours, cells, columns, filled
+from gua.report.kit.fields import Hours, cells, columns
 from gua.report.kit.figures import NONE, HourFormat, count, percent
 from gua.report.kit.style import Style
 from gua.report.kit.tables import Part, card_rows, more
-from gua.report.model import OfCard, Report, Window
+from gua.report.model import OfCard, Report
 from gua.report.section import Csv, Section
 
 
@@ -27,16 +27,16 @@ class SlowCard(OfCard):
     ``xid`` is the newest XID, ``row_remap`` the newest state: 0 neither, 1 pending, 2 failed, 3 both.
     """
 
-    observed_ms: Hours[int]
-    known_ms: Hours[int]
-    heat_ms: Hours[int]
-    power_cap_ms: Hours[int]
-    hardware_ms: Hours[int]
-    slowed_ms: Hours[int]
-    xid_errors: int | None
-    xid: int | None
-    ecc_errors: int | None
-    row_remap: int | None
+    observed_ms: Hours[Count]
+    known_ms: Hours[Count]
+    heat_ms: Hours[Count]
+    power_cap_ms: Hours[Count]
+    hardware_ms: Hours[Count]
+    slowed_ms: Hours[Count]
+    xid_errors: Count | None
+    xid: Count | None
+    ecc_errors: Count | None
+    row_remap: Count | None
 
     @property
     def is_noteworthy(self) -> bool:
@@ -52,34 +52,11 @@ class SlowCards:
     cards: tuple[SlowCard, ...]
 
 
-class SlowCardRow(NamedTuple):
-    """A card's times by throttle reason [ms], and its reported errors."""
-
-    host: str
-    gpu: str
-    gpu_index: Count | None
-    model: str | None
-    observed_ms: Count
-    known_ms: Count
-    heat_ms: Count
-    power_cap_ms: Count
-    hardware_ms: Count
-    slowed_ms: Count
-    xid_errors: Count | None
-    xid: Count | None
-    ecc_errors: Count | None
-    row_remap: Count | None
-
-
-SLOW_CARDS_VIEW: Final = View("slow_cards", SlowCardRow, READ)
-
-
-def _made(rows: Iterable[SlowCardRow], _window: Window) -> SlowCards:
-    """Return the cards, the most slowed first, then by errors, power cap, host and index."""
-    return SlowCards(cards=tuple(sorted((filled(SlowCard, row) for row in rows), key=_order)))
+SLOW_CARDS_VIEW: Final = View("slow_cards", SlowCard, READ)
 
 
 def _order(card: SlowCard) -> tuple[object, ...]:
+    """Return the sort key of cards: the most slowed first, then by errors, power cap, host and index."""
     errors = (card.xid_errors or 0) + (card.ecc_errors or 0)
     return (-card.slowed_ms, -errors, -card.power_cap_ms, *card.place())
 
@@ -129,7 +106,7 @@ SLOW_CARDS_SECTION = Section(
     name="slow-cards",
     title="What slowed cards down",
     model=SlowCards,
-    collect=model_of(SLOW_CARDS_VIEW, _made),
+    collect=model_of(SLOW_CARDS_VIEW, lambda rows, _window: SlowCards(cards=tuple(sorted(rows, key=_order)))),
     text=_text,
     csv=Csv(columns(SlowCard), lambda found, _report: map(cells, found.cards)),
 )

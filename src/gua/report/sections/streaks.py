@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, NamedTuple
+from typing import Annotated, Final, NamedTuple, TypeVar
 
 from gua.core.parameters import PRICED, READ
 from gua.core.view import Count, View
@@ -13,15 +13,16 @@ from gua.report.context import Finish, ReportContext
 from gua.report.costs import OneCost, with_currencies
 from gua.report.hours import MOST_CARD_HOURS_IN_PARTS
 from gua.report.kit.amounts import Amounts
-from gua.report.kit.fields import Cells, Hours, Seconds, cells, columns, grouped, to_json
+from gua.report.kit.fields import AS_IS, Cells, Hours, Seconds, cells, columns, grouped, to_json
 from gua.report.kit.figures import NONE, HourFormat, count, percent, span
 from gua.report.kit.style import Style
-from gua.report.kit.tables import Heading, Part, Rows
+from gua.report.kit.tables import Heading, Part, Rows, Table
 from gua.report.model import Card, Headline, Report
 from gua.report.prices import PricedTime, Prices
 from gua.report.section import Csv, Section
 from gua.report.states import IDLE_HELD
 
+W = TypeVar("W", bound="WhatIf")
 LONGER_THAN_MS: Final = (0, 3_600_000, 8 * 3_600_000, 24 * 3_600_000)
 WHAT_IF_LIMITS_MS: Final = tuple(minutes * 60_000 for minutes in (5, 15, 30, 60, 120, 240, 480, 1440))
 FALSE_ALARM_MS: Final = 10 * 60_000
@@ -63,20 +64,15 @@ class WhatIf:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class WhatIfEmpty:
+class WhatIfEmpty(WhatIf):
     """The effect of ending allocations that have no process longer than ``limit_ms``, over the window.
 
     ``gpu_ms`` is the GPU time freed [ms], ``cost`` its cost: of each allocated card, after the first ``limit_ms`` of
-    each empty streak. ``reclaims``: streaks longer than the limit. ``allocations``: their allocations.
+    each empty streak. ``reclaims``: streaks longer than the limit. ``holders``: their allocations.
     ``false_alarms``: reclaims whose owner had a process within :data:`FALSE_ALARM_MS` after the limit.
     """
 
-    limit_ms: Seconds[int]
-    gpu_ms: Hours[float]
-    cost: OneCost = None
-    reclaims: int
-    allocations: int
-    false_alarms: int
+    holders: Annotated[int, AS_IS.named("allocations")]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -128,11 +124,7 @@ def what_if_empty(rows: Iterable[EmptyLimitsRow], limits_ms: Sequence[int], pric
     """Return one result per limit; a limit that no streak reaches has no row and counts as 0."""
     parts = grouped(rows, lambda row: row.limit_ms)
     return tuple(
-        WhatIfEmpty(
-            limit_ms=limit,
-            allocations=sum(row.allocations for row in parts.get(limit, ())),
-            **_given_back(parts.get(limit, ()), prices),
-        )
+        _what_if(WhatIfEmpty, limit, parts.get(limit, ()), sum(row.allocations for row in parts.get(limit, ())), prices)
         for limit in limits_ms
     )
 
@@ -143,8 +135,7 @@ def streaks(rows: Iterable[StreaksRow], limits_ms: Sequence[int], prices: Prices
     return Streaks(
         classes=tuple(_class_of(limit, parts.get(limit, ()), prices) for limit in LONGER_THAN_MS),
         what_if=tuple(
-            WhatIf(limit_ms=limit, holders=_holders(parts.get(limit, ())), **_given_back(parts.get(limit, ()), prices))
-            for limit in limits_ms
+            _what_if(WhatIf, limit, parts.get(limit, ()), _holders(parts.get(limit, ())), prices) for limit in limits_ms
         ),
     )
 
@@ -166,15 +157,18 @@ def _holders(parts: Sequence[StreaksRow]) -> int:
     return parts[0].holders if len(parts) == 1 else len({holder for row in parts for holder in row.holder_hashes})
 
 
-def _given_back(parts: Sequence[StreaksRow] | Sequence[EmptyLimitsRow], prices: Prices) -> dict[str, Any]:
-    """Return the fields that :class:`WhatIf` and :class:`WhatIfEmpty` share."""
+def _what_if(
+    kind: type[W], limit_ms: int, parts: Sequence[StreaksRow] | Sequence[EmptyLimitsRow], holders: int, prices: Prices
+) -> W:
     given_back_us = sum(row.given_back_us for row in parts)
-    return {
-        "gpu_ms": given_back_us / 1000,
-        "cost": prices.cost(given_back_us, _priced(row.given_back_priced for row in parts)),
-        "reclaims": sum(row.streaks for row in parts),
-        "false_alarms": sum(row.false_alarms for row in parts),
-    }
+    return kind(
+        limit_ms=limit_ms,
+        gpu_ms=given_back_us / 1000,
+        cost=prices.cost(given_back_us, _priced(row.given_back_priced for row in parts)),
+        reclaims=sum(row.streaks for row in parts),
+        holders=holders,
+        false_alarms=sum(row.false_alarms for row in parts),
+    )
 
 
 def _priced(parts: Iterable[tuple[PricedTime, ...]]) -> tuple[PricedTime, ...]:
@@ -205,17 +199,11 @@ def _text(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
 def _what_if_text(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
     """Yield a row per limit: GPU-hours freed, holders or allocations, false alarms."""
     found = report[Streaks]
-    held_ms = report.headline.states[IDLE_HELD].gpu_ms
     yield (
         "A rule that reclaims a card after an idle limit, applied to this window. "
         f"False alarm: active again within {span(FALSE_ALARM_MS)} after the limit."
     )
-    rows = Rows(found.what_if)
-    _add_given_back(rows, "idle", report, style, hours)
-    rows.add("% of idle-held", lambda one: percent(one.gpu_ms / held_ms) if held_ms else NONE, leaves=1)
-    numbers = ("reclaims", "holders", "false alarms")
-    rows.add(numbers, lambda one: [*map(count, (one.reclaims, one.holders, one.false_alarms))])
-    yield rows.table()
+    yield _limits_table(found.what_if, report, style, hours, are_empty=False)
     if not found.what_if_empty:
         return
     yield Heading("What if empty allocations were taken back")
@@ -223,32 +211,32 @@ def _what_if_text(report: Report, style: Style, hours: HourFormat) -> Iterator[P
         "A rule that reclaims an allocated card after a limit without a process, applied "
         f"over this window. False alarm: its owner came within {span(FALSE_ALARM_MS)} after the limit."
     )
-    empty = Rows(found.what_if_empty)
-    _add_given_back(empty, "empty", report, style, hours)
-    numbers = ("reclaims", "allocations", "false alarms")
-    empty.add(numbers, lambda one: [*map(count, (one.reclaims, one.allocations, one.false_alarms))])
-    yield empty.table()
+    yield _limits_table(found.what_if_empty, report, style, hours, are_empty=True)
 
 
-def _add_given_back(
-    rows: Rows[WhatIf] | Rows[WhatIfEmpty], what: str, report: Report, style: Style, hours: HourFormat
-) -> None:
-    amounts = Amounts.of_report(report)
+def _limits_table(
+    limits: Sequence[WhatIf], report: Report, style: Style, hours: HourFormat, *, are_empty: bool
+) -> Table:
+    rows, amounts = Rows(limits), Amounts.of_report(report)
+    what, whose = ("empty", "allocations") if are_empty else ("idle", "holders")
     rows.add(f"{what} for more than", lambda one: span(one.limit_ms), left=True)
     rows.add("GPU-hours back", lambda one: hours.of(one.gpu_ms))
     rows.add(amounts.titles("", style.name), lambda one: amounts.cells(one.cost))
+    if not are_empty:
+        held_ms = report.headline.states[IDLE_HELD].gpu_ms
+        rows.add("% of idle-held", lambda one: percent(one.gpu_ms / held_ms) if held_ms else NONE, leaves=1)
+    numbers = ("reclaims", whose, "false alarms")
+    rows.add(numbers, lambda one: [*map(count, (one.reclaims, one.holders, one.false_alarms))])
+    return rows.table()
 
 
 def _collect(context: ReportContext) -> Finish:
     limits_ms = sorted(context.request.what_if_limits_ms or WHAT_IF_LIMITS_MS)
     prices, sources = context.prices, context.sources()
-    answer = context.rows_in_parts(
-        STREAKS,
-        limits_ms=sorted({*LONGER_THAN_MS, *limits_ms}),
-        false_alarm_ms=FALSE_ALARM_MS,
-        in_parts=int(bool(context.parts)),
-    )
-    empty = context.rows_in_parts(EMPTY_LIMITS, only_if=sources, limits_ms=limits_ms, false_alarm_ms=FALSE_ALARM_MS)
+    every_ms, in_parts = sorted({*LONGER_THAN_MS, *limits_ms}), int(bool(context.parts))
+    answer = context.rows(STREAKS, limits_ms=every_ms, in_parts=in_parts, batched=True, false_alarm_ms=FALSE_ALARM_MS)
+    of_empty = {"limits_ms": limits_ms, "false_alarm_ms": FALSE_ALARM_MS}
+    empty = context.rows(EMPTY_LIMITS, only_if=sources, batched=True, **of_empty)
 
     def finish(_headline: Headline, _cards: Sequence[Card]) -> Streaks:
         found = streaks(answer(), limits_ms, prices)
@@ -257,12 +245,12 @@ def _collect(context: ReportContext) -> Finish:
     return finish
 
 
-def _rows(found: Iterable[StreakClass], whose: str) -> Iterator[Cells]:
-    for one in found:
-        yield from with_currencies(cells(one), one.cost, [whose])
+def _rows(found: Streaks, _report: Report) -> Iterator[Cells]:
+    for one in found.classes:
+        yield from with_currencies(cells(one), one.cost, ["longer_than_seconds"])
 
 
-def _limits(found: Streaks) -> Iterator[Cells]:
+def _limits(found: Streaks, _report: Report) -> Iterator[Cells]:
     for rule, limits in (("idle", found.what_if), ("empty", found.what_if_empty)):
         for one in limits:
             yield from with_currencies({"rule": rule, **cells(one)}, one.cost, ["rule", "limit_seconds"])
@@ -275,7 +263,7 @@ STREAKS_SECTION = Section(
     collect=_collect,
     text=_text,
     json=lambda found: {"classes": to_json(found.classes)},
-    csv=Csv(columns(StreakClass), lambda found, _report: _rows(found.classes, "longer_than_seconds")),
+    csv=Csv(columns(StreakClass), _rows),
     most_card_hours=MOST_CARD_HOURS_IN_PARTS,
 )
 
@@ -291,6 +279,6 @@ WHAT_IF_SECTION = Section(
         "empty_limits": to_json(found.what_if_empty),
         "false_alarm_seconds": FALSE_ALARM_MS // 1000,
     },
-    csv=Csv(("rule", *columns(WhatIf), "allocations"), lambda found, _report: _limits(found)),
+    csv=Csv(("rule", *columns(WhatIf), "allocations"), _limits),
     most_card_hours=MOST_CARD_HOURS_IN_PARTS,
 )

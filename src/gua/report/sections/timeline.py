@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from itertools import groupby
 from typing import Final
 
 from gua.core.durations import to_ms, to_rfc3339
@@ -16,7 +17,7 @@ from gua.report.hours import MOST_CARD_HOURS_IN_PARTS
 from gua.report.kit.basis import at, local_time
 from gua.report.kit.fields import Cells, cells, state_columns
 from gua.report.kit.figures import NONE, HourFormat, apportion, percent, percents, plural, span
-from gua.report.kit.html import CLASSES, UNOBSERVED, Markup, caption_of, join, name, paragraph, swatch, tag
+from gua.report.kit.html import CLASSES, Markup, caption_of, join, name, paragraph, swatch, tag
 from gua.report.kit.style import Style
 from gua.report.kit.tables import Drawn, Part, Rows
 from gua.report.kit.words import LEFT_OVER, NAME_WIDTH, NOT_KNOWN, card_name, index, known, short_name
@@ -32,7 +33,7 @@ from gua.report.sections.timeline_rows import (
     cell_ms,
     timeline,
 )
-from gua.report.states import ACTIVE, IDLE_HELD, STATES, TRULY_IDLE, UNKNOWN
+from gua.report.states import ACTIVE, IDLE_HELD, STATES, TRULY_IDLE, UNKNOWN, UNOBSERVED
 
 MOST_CARDS: Final = 24
 MOST_HOLDERS: Final = 3
@@ -88,14 +89,12 @@ def line_of(card: CardTimeline, found: Timeline, room: int, style: Style) -> str
             part = min(end, (column + 1) * to_ms) - max(begin, column * to_ms)
             for state, milliseconds in enumerate(cell):
                 sums[column][state] += milliseconds * max(part, 0) / (end - begin)
-    return "".join(_character(column, to_ms, style) for column in sums)
-
-
-def _character(sums: Sequence[float], cell_ms: float, style: Style) -> str:
-    if 2 * sum(sums) < cell_ms - 1:  # 1 ms tolerance for sums of fractions
-        return BLANK
-    state = STATES[max(range(len(STATES)), key=lambda place: sums[place])]
-    return style.paint(state, style.fill[state])
+    longest = (STATES[times.index(max(times))] for times in sums)
+    return "".join(
+        # 1 ms tolerance for sums of fractions
+        BLANK if 2 * sum(times) < to_ms - 1 else style.paint(state, style.fill[state])
+        for times, state in zip(sums, longest, strict=True)
+    )
 
 
 def _split(card: CardTimeline) -> list[str]:
@@ -150,7 +149,8 @@ def _page(report: Report, _hours: object) -> Markup | None:
     lines = (tag("i", style=f"left:{100 * place:.2f}%") for place, _ in places)
     pen = _Pen(drawn, tag("span", *lines, class_="grid", aria_hidden="true"), report.window, mig)
     lanes = None if len(shown) <= _FEW_CARDS else _LANES
-    cells_a_column = _cells_a_column(drawn, len(shown))
+    most_columns = max(24, min(_MOST_COLUMNS, _COLUMNS_IN_ALL // len(shown)))
+    cells_a_column = -(-max(len(card.cells) for card in drawn.cards) // most_columns) or 1
     bodies = [pen.card(card, lanes, cells_a_column) for card in shown]
     caption = (
         f"States of each card from {at(drawn.since_ms, report.window)} to "
@@ -171,13 +171,6 @@ def _page(report: Report, _hours: object) -> Markup | None:
     )
 
 
-def _cells_a_column(drawn: Timeline, cards: int) -> int:
-    """Return how many adjacent cells are added up in one column."""
-    cells = max(len(card.cells) for card in drawn.cards)
-    most_columns = max(24, min(_MOST_COLUMNS, _COLUMNS_IN_ALL // cards))
-    return -(-cells // most_columns) or 1
-
-
 @dataclass(frozen=True, slots=True)
 class _Pen:
     """The values shared by all rows: the timeline, the grid lines, the window, and the cards' parts in MIG."""
@@ -189,16 +182,32 @@ class _Pen:
 
     def card(self, card: CardTimeline, lanes: int | None, cells_a_column: int) -> Markup:
         """Return the rows of one card: its sparkline, and a lane for each of its first processes."""
-        shares = self._percents(card)
+        # Of the whole window: of each state, and of unobserved time.
+        sums = [sum(cell[place] for cell in card.cells) for place in range(len(STATES))]
+        shares = percents([*sums, max(self.drawn.until_ms - self.drawn.since_ms - sum(sums), 0)])
         words = ", ".join(f"{state} {part} %" for state, part in zip(_NUMBERS, shares, strict=True))
-        shown_as = _card_label(card.index, card.card_name, card.gpu, self.mig.get((card.host, card.gpu)))
-        label = join([shown_as, tag("span", name(card.host, 28), class_="sub")])
+        is_parent = self.mig.get((card.host, card.gpu)) == Mig.PARENT
+        shown_as = name(LEFT_OVER if is_parent else short_name(card.card_name or card.gpu), 28)
+        number = tag("span", NONE if card.index is None else str(card.index), class_="index")
+        with_uuid = tag("span", number, " ", shown_as, title=safe(card.gpu, 80))
+        strip = strip_of(card, self.drawn, cells_a_column)
+        svg = tag(
+            "svg",
+            tag("rect", width=f"{strip.width:g}", height=HEIGHT, class_="f-n"),
+            *(
+                tag("path", d=path, class_=f"f-{CLASSES[state]}")
+                for state, path in zip(STATES, strip.paths, strict=True)
+                if path
+            ),
+            viewBox=f"0 0 {strip.width:g} {HEIGHT}",
+            preserveAspectRatio="none",
+            role="img",
+            aria_label=f"Timeline: {words}",
+        )
         row = tag(
             "tr",
-            tag("th", label, scope="row"),
-            tag(
-                "td", _svg(strip_of(card, self.drawn, cells_a_column), f"Timeline: {words}"), self.grid, class_="strip"
-            ),
+            tag("th", with_uuid, tag("span", name(card.host, 28), class_="sub"), scope="row"),
+            tag("td", svg, self.grid, class_="strip"),
             *(tag("td", part, class_="n") for part in shares),
         )
         shown = card.holders[:lanes]
@@ -208,12 +217,6 @@ class _Pen:
             words = f"and {plural(more, 'more process', 'more processes')}"
             rows.append(tag("tr", tag("td", words, colspan=2 + len(_NUMBERS)), class_="lane"))
         return tag("tbody", row, *rows)
-
-    def _percents(self, card: CardTimeline) -> list[str]:
-        """Return the percentage of each state in the whole window, and of unobserved time."""
-        sums = [sum(cell[place] for cell in card.cells) for place in range(len(STATES))]
-        whole = self.drawn.until_ms - self.drawn.since_ms
-        return percents([*sums, max(whole - sum(sums), 0)])
 
     def _lane(self, holder: Presence) -> Markup:
         whole = self.drawn.until_ms - self.drawn.since_ms
@@ -264,7 +267,9 @@ def strip_of(card: CardTimeline, drawn: Timeline, cells_a_column: int) -> Strip:
     unit = max(1, round(_WIDTH / count)) if count else 1
     width = unit * whole_ms / column_ms if column_ms else unit
     paths: list[list[str]] = [[] for _ in STATES]
-    for first, last, levels in _runs(list(_levels(card, drawn, cells_a_column))):
+    first = 0
+    for levels, same in groupby(_levels(card, drawn, cells_a_column)):
+        last = first + len(list(same))
         right = min(last * unit, width)
         bottom = HEIGHT
         for path, level in zip(paths, levels, strict=True):
@@ -272,6 +277,7 @@ def strip_of(card: CardTimeline, drawn: Timeline, cells_a_column: int) -> Strip:
                 high = level * _STEP
                 path.append(f"M{first * unit} {bottom - high}H{right:g}v{high}H{first * unit}z")
                 bottom -= high
+        first = last
     return Strip(width, tuple("".join(path) for path in paths))
 
 
@@ -296,15 +302,6 @@ def _levels_of(parts: Sequence[int]) -> Levels:
             levels[levels.index(max(levels))] -= 1
             levels[place] = 1
     return tuple(levels[: _PARTS - 1])
-
-
-def _runs(columns: Sequence[Levels]) -> Iterator[tuple[int, int, Levels]]:
-    """Yield (first, last, levels) of consecutive equal columns; ``last`` is exclusive."""
-    first = 0
-    for place in range(1, len(columns) + 1):
-        if place == len(columns) or columns[place] != columns[first]:
-            yield first, place, columns[first]
-            first = place
 
 
 _MOST: Final = 9
@@ -347,23 +344,6 @@ def _day_marks(since_ms: int, until_ms: int, timezone: str, step: int) -> Iterat
         day += timedelta(days=1)
 
 
-def _svg(strip: Strip, label: str) -> Markup:
-    paths = (
-        tag("path", d=path, class_=f"f-{CLASSES[state]}")
-        for state, path in zip(STATES, strip.paths, strict=True)
-        if path
-    )
-    return tag(
-        "svg",
-        tag("rect", width=f"{strip.width:g}", height=HEIGHT, class_="f-n"),
-        *paths,
-        viewBox=f"0 0 {strip.width:g} {HEIGHT}",
-        preserveAspectRatio="none",
-        role="img",
-        aria_label=label,
-    )
-
-
 def _mark(place: float, label: str) -> Markup:
     if place > _LAST_WORDS:
         label = ""
@@ -372,19 +352,12 @@ def _mark(place: float, label: str) -> Markup:
     return tag("span", words, class_="mark", style=f"left:{100 * place:.2f}%")
 
 
-def _card_label(index: int | None, called: str | None, gpu: str, mig: str | None = None) -> Markup:
-    """Return ``0 H100 80GB HBM3`` with the UUID as its tooltip."""
-    shown = LEFT_OVER if mig == Mig.PARENT else short_name(called or gpu)
-    number = NONE if index is None else str(index)
-    return tag("span", tag("span", number, class_="index"), " ", name(shown, 28), title=safe(gpu, 80))
-
-
 _SECONDS = state_columns("seconds")
 
 
 def _collect(context: ReportContext) -> Finish:
-    rows = context.rows_in_parts(TIMELINE, cell_ms=cell_ms(context.window))
-    presences = context.rows_in_parts(PRESENCES, limit=MOST_PRESENCES)
+    rows = context.rows(TIMELINE, cell_ms=cell_ms(context.window), batched=True)
+    presences = context.rows(PRESENCES, limit=MOST_PRESENCES, batched=True)
     return lambda _headline, cards: timeline(rows(), presences(), context.window, cards)
 
 

@@ -191,8 +191,11 @@ def _unlisted(rows: Sequence[OwnerSpanRow], whole: Whole) -> dict[str, Any] | No
     rests = [rest if rest >= LEAST_US else 0 for rest in rests]
     if not sum(rests):
         return None
-    priced = unlisted_priced(whole.priced, (of_states(row.priced) for row in rows))
-    return {"kind": "unlisted", **_times(rests, priced, whole.prices), "process_ms": sum(rests) / 1000}
+    # The priced time of cards that were not truly-idle, less that of listed processes.
+    priced = Counter({key: us for key, us in whole.priced.items() if key[1] != TRULY_IDLE})
+    for row in rows:
+        priced.subtract(of_states(row.priced))
+    return {"kind": "unlisted", **_times(rests, +priced, whole.prices), "process_ms": sum(rests) / 1000}
 
 
 def _times(us: Sequence[int], priced: PricedUs, prices: Prices) -> dict[str, Any]:
@@ -205,14 +208,6 @@ def _times(us: Sequence[int], priced: PricedUs, prices: Prices) -> dict[str, Any
     }
 
 
-def unlisted_priced(whole: PricedUs, listed: Iterable[PricedUs]) -> PricedUs:
-    """Return the priced time [us] of cards that were not truly-idle, less that of listed processes."""
-    rest = Counter({key: us for key, us in whole.items() if key[1] != TRULY_IDLE})
-    for one in listed:
-        rest.subtract(one)
-    return +rest
-
-
 MOST_OWNERS: Final = 10
 MOST_ROWS: Final = 20
 NONE_OF_IT: Final = "(none)"
@@ -221,12 +216,6 @@ _HAVE_NONE: Final = frozenset({BY_CONTAINER, BY_POD, BY_JOB, BY_SERVED_MODEL})
 _Line = tuple[tuple[str, str], Sequence[OwnerUsage], tuple[str, str]]
 _NAME_WIDTH: Final = 32
 _SHORTEST_NAME: Final = 9
-
-
-def _text(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
-    """Yield the largest owners' programs, the rest as one line, then a table per requested key."""
-    yield from _owners(report, style, hours)
-    yield from usage_by(report, style, hours)
 
 
 def _owners(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
@@ -367,7 +356,7 @@ USAGE_SECTION = Section(
     title="Top owners",
     model=Usage,
     collect=_collect,
-    text=_text,
+    text=lambda *report: chain(_owners(*report), usage_by(*report)),
     spread=True,
     csv=Csv((*_WHOSE, "gpu_hours", "share", *_STATE_COLUMNS, *_PROCESSES, *_COSTS), _rows),
 )

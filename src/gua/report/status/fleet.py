@@ -14,6 +14,7 @@ from gua.report.kit.fields import grouped
 from gua.report.kit.figures import NONE, plural
 from gua.report.kit.style import Style
 from gua.report.kit.tables import Rows, Table, columns
+from gua.report.kit.words import few_sentences
 from gua.report.model import ReportedSource
 from gua.report.states import STATES
 from gua.report.status.allocation import span
@@ -24,9 +25,7 @@ _AHEAD_MS: Final = 2_000  # as in gua_report.fleet
 _BEHIND_MS: Final = 60_000
 _SHORTEST_NAME: Final = 12
 _WIDEST_NAME: Final = 40
-_MOST_SOURCES: Final = 5
 _LONGEST: Final = 4096
-_MOST_CLOCKS: Final = 5
 
 Host = Mapping[str, Any]
 
@@ -151,17 +150,10 @@ def _lines(hosts: Sequence[Host], style: Style) -> Iterator[str]:
     clocks = [text for host in hosts for text in _clock(host, style)]
     sources = [text for host in hosts for text in _failed_sources(host, style)]
     for text in [
-        *_few(clocks, _MOST_CLOCKS, "more clock", "disagree with the server's"),
-        *_few(sources, _MOST_SOURCES, "more source", "of allocations cannot be read"),
+        *few_sentences(clocks, "clock disagree with the server's", "clocks disagree with the server's"),
+        *few_sentences(sources, "source of allocations cannot be read", "sources of allocations cannot be read"),
     ]:
-        for line in style.wrap(f"! {text}", indent=0, hanging=2):
-            yield style.paint("warning", line)
-
-
-def _few(texts: Sequence[str], most: int, what: str, why: str) -> Sequence[str]:
-    rest = len(texts) - most
-    more = [f"And {plural(rest, what)} {why} (--json has all)."] if rest > 0 else []
-    return [*texts[:most], *more]
+        yield from style.warning(text)
 
 
 def _failed_sources(host: Host, style: Style) -> Iterator[str]:

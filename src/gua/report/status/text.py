@@ -33,12 +33,12 @@ _HOLDERS_BESIDE: Final = 34
 _MOST_ERRORS: Final = 5
 _MOST_CARDS: Final = 1000
 _MOST_WAITING: Final = 3
-_LISTS: Final[Mapping[str, str]] = {
+LISTS: Final[Mapping[str, str]] = {
     ProcessList.FAILED: "processes cannot be read",
     ProcessList.PID_NAMESPACE: "processes hidden (PID namespace)",
     ProcessList.ABSENT: "processes not known",
 }
-_REASONS: Final[Mapping[str, str]] = {
+REASONS: Final[Mapping[str, str]] = {
     Reason.LOST: "lost, or needs a reset",
     Reason.UTILIZATION: "utilization cannot be read",
     Reason.MEMORY: "held memory is unknown",
@@ -65,9 +65,9 @@ def _agent(status: Mapping[str, Any], style: Style) -> Iterator[str]:
         hanging=2,
     )
     if status.get("stalled") is True:
-        yield from _warning("STALLED: the last tick is older than two intervals; see its log, or gua doctor", style)
+        yield from style.warning("STALLED: the last tick is older than two intervals; see its log, or gua doctor")
     for condition in list_in(status.get("conditions")):
-        yield from _warning(_text(condition, style), style)
+        yield from style.warning(_text(condition, style))
     tick = "none yet"
     if last:
         tick = (
@@ -104,11 +104,6 @@ def _agent(status: Mapping[str, Any], style: Style) -> Iterator[str]:
     for label, words in rest.items():
         if words:
             yield from style.term(label, words)
-
-
-def _warning(text: str, style: Style) -> Iterator[str]:
-    for line in style.wrap(f"! {text}", indent=0, hanging=2):
-        yield style.paint("warning", line)
 
 
 def _spool(spool: Mapping[str, Any]) -> str:
@@ -243,8 +238,7 @@ class _Holders:
         self._total = len(counted) if total is None else max(int(total) - ignored, len(counted))
         self._each = [self._one(one) for one in counted]
         reason, listed = card.get("reason"), card.get("process_list")
-        notes = (_REASONS.get(str(reason)), _LISTS.get(str(listed)))
-        self._notes = [note for note in notes if note]
+        self._notes = [note for note in (REASONS.get(str(reason)), LISTS.get(str(listed))) if note]
 
     def fitting(self, width: int) -> str:
         """Return the notes, the holders that fit, and the number of the rest."""

@@ -12,9 +12,8 @@ from gua.core.rules import ProcessState
 from gua.core.view import Count, Moment
 from gua.core.words import AllocationStatus, Mig, Use
 from gua.report.kit.fields import Seconds, Timestamp
-from gua.report.states import STATES
+from gua.report.states import STATES, UNOBSERVED
 
-UNOBSERVED: Final = "unobserved"
 ALL_STATES: Final = (*STATES, UNOBSERVED)
 STALE_INTERVALS: Final = 3  # as in gua.current_cards
 
@@ -70,11 +69,6 @@ class TopCard:
     free_is_lower_bound: bool = False
     allocation: str | None
     allocations: tuple[TopAllocation, ...] = ()
-
-    @property
-    def is_empty(self) -> bool:
-        """Return whether an allocation of the card has no process of its owner on it."""
-        return any(one.use == Use.EMPTY for one in self.allocations)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -137,7 +131,7 @@ class Snapshot:
         if all(card.allocation is None for card in known):
             return None
         allocated = [card for card in known if card.allocation == AllocationStatus.ALLOCATED]
-        return len(allocated), sum(card.is_empty for card in allocated)
+        return len(allocated), sum(any(one.use == Use.EMPTY for one in card.allocations) for card in allocated)
 
     @property
     def due_ms(self) -> int | None:
@@ -152,21 +146,19 @@ class Snapshot:
 
 def aged(snapshot: Snapshot, elapsed_ms: int) -> Snapshot:
     """Return the snapshot as of ``elapsed_ms`` later: cards without a tick for three intervals are unobserved."""
-    cards = tuple(_aged(card, elapsed_ms) for card in snapshot.cards)
+    cards: list[TopCard] = []
+    silent: dict[str, Any] = {"state": UNOBSERVED, "reason": "silent", "free_ms": None, "state_is_lower_bound": False}
+    for card in snapshot.cards:
+        age_ms = card.age_ms + elapsed_ms
+        is_new = card.interval_ms is None or age_ms <= STALE_INTERVALS * card.interval_ms
+        is_stale = card.state == UNOBSERVED or not is_new
+        cards.append(replace(card, age_ms=age_ms, **({"state_ms": age_ms, **silent} if is_stale else {})))
     stale = {(card.host, card.gpu) for card in cards if card.state == UNOBSERVED}
     holders = tuple(
         replace(holder, state=UNOBSERVED, idle_ms=None) if (holder.host, holder.gpu) in stale else holder
         for holder in snapshot.holders
     )
-    return replace(snapshot, cards=cards, holders=holders)
-
-
-def _aged(card: TopCard, elapsed_ms: int) -> TopCard:
-    age_ms = card.age_ms + elapsed_ms
-    if card.state != UNOBSERVED and (card.interval_ms is None or age_ms <= STALE_INTERVALS * card.interval_ms):
-        return replace(card, age_ms=age_ms)
-    silent = replace(card, age_ms=age_ms, state=UNOBSERVED, reason="silent", state_ms=age_ms, free_ms=None)
-    return replace(silent, state_is_lower_bound=False)
+    return replace(snapshot, cards=tuple(cards), holders=holders)
 
 
 def is_idle(holder: TopHolder) -> bool:
@@ -253,7 +245,16 @@ def chosen_cards(snapshot: Snapshot, view: TopView) -> list[TopCard]:
         if (_card_has(card, view.text) or (card.host, card.gpu) in held)
         and (not view.only_idle or card.state == "idle-held" or (card.host, card.gpu) in idle)
     ]
-    return sorted(cards, key=_walk if len(snapshot.hosts) == 1 else _worst)
+    several = len(snapshot.hosts) > 1
+
+    def order(card: TopCard) -> Any:  # noqa: ANN401 - a key to sort by
+        by_index = (card.index is None, card.index or 0)
+        if not several:  # unobserved ones last
+            return card.state == UNOBSERVED, *by_index, card.mig == Mig.INSTANCE, card.gpu
+        place = _CARD_ORDER.index(card.state) if card.state in _CARD_ORDER else len(_CARD_ORDER)
+        return place, _descending(card.state_ms), card.host, *by_index, card.gpu
+
+    return sorted(cards, key=order)
 
 
 def chosen_holders(snapshot: Snapshot, view: TopView) -> list[TopHolder]:
@@ -282,16 +283,6 @@ _ORDERS: Final[dict[str, Callable[[TopHolder], Any]]] = {
     "program": lambda one: _ascending(one.program),
     "card": lambda one: (one.host, one.index is None, one.index or 0, one.gpu),
 }
-
-
-def _walk(card: TopCard) -> Any:  # noqa: ANN401 - a key to sort by
-    """Return the sort key for cards of one host: by index, unobserved ones last."""
-    return card.state == UNOBSERVED, card.index is None, card.index or 0, card.mig == Mig.INSTANCE, card.gpu
-
-
-def _worst(card: TopCard) -> Any:  # noqa: ANN401 - a key to sort by
-    place = _CARD_ORDER.index(card.state) if card.state in _CARD_ORDER else len(_CARD_ORDER)
-    return (place, _descending(card.state_ms), card.host, card.index is None, card.index or 0, card.gpu)
 
 
 def _card_has(card: TopCard, text: str) -> bool:

@@ -13,18 +13,18 @@ from typing import Final
 from gua.core.durations import to_rfc3339
 from gua.core.plaintext import cells
 from gua.core.rules import Reason
-from gua.core.words import AllocationStatus, Use
+from gua.core.words import AllocationStatus, ProcessList, Use
 from gua.report.kit.basis import gib, size
 from gua.report.kit.fields import Json, json_of
-from gua.report.kit.figures import NONE, apportion, percent, plural, span
+from gua.report.kit.figures import NONE, percent, plural, span
 from gua.report.kit.style import Style
 from gua.report.kit.tables import Rows, Table, columns, fits
 from gua.report.kit.words import cards_in_words
-from gua.report.status.text import short_name
+from gua.report.states import UNOBSERVED
+from gua.report.status.text import LISTS, REASONS, short_name
 from gua.report.top.model import (
     ALL_STATES,
     SORTS,
-    UNOBSERVED,
     Snapshot,
     TopCard,
     TopHolder,
@@ -62,11 +62,9 @@ _NOT_ALLOCATED: Final[Mapping[str, str]] = {
     AllocationStatus.UNKNOWN: "unknown",
 }
 _REASONS: Final[Mapping[str, str]] = {
-    Reason.LOST: "lost, or needs a reset",
-    Reason.UTILIZATION: "utilization cannot be read",
-    Reason.PID_NAMESPACE: "processes hidden (PID namespace)",
-    Reason.PROCESSES: "processes cannot be read",
-    Reason.MEMORY: "held memory is unknown",
+    **REASONS,
+    Reason.PID_NAMESPACE: LISTS[ProcessList.PID_NAMESPACE],
+    Reason.PROCESSES: LISTS[ProcessList.FAILED],
 }
 
 
@@ -81,11 +79,8 @@ def render_top(
         lines = [style.title("Keys"), *(line for keys, text in _HELP for line in style.term(keys, text))]
         return lines[:height]
     cards, holders = chosen_cards(snapshot, view), chosen_holders(snapshot, view)
-    notes = [
-        style.paint("warning", line)
-        for text in (*([note] if note else []), *snapshot.conditions)
-        for line in style.wrap(f"! {style.name(text)}", indent=0, hanging=2)
-    ]
+    warnings = map(style.name, (*([note] if note else []), *snapshot.conditions))
+    notes = [line for text in warnings for line in style.warning(text)]
     head = [*_head(snapshot, style), *notes]
     foot = [] if height is None else [_foot(view, style)]
     of_cards = [] if view.panes == "holders" else [*card_lines(cards, snapshot, style)]
@@ -134,20 +129,9 @@ def _head(snapshot: Snapshot, style: Style) -> Iterator[str]:
     for line in style.wrap(f"{every} of {of}: {counts or 'no MIG instance'}", indent=0, hanging=2):
         coloured = line
         for state in ALL_STATES:
-            coloured = coloured.replace(f" {state}", f" {painted(state, state, style)}", 1)
+            coloured = coloured.replace(f" {state}", f" {style.paint(state, state)}", 1)
         yield coloured
-    yield _split(states, min(style.width, 80), style)
-
-
-def _split(states: Mapping[str, int], width: int, style: Style) -> str:
-    """Return a bar of all cards by state, in the order of the line above it."""
-    parts = apportion([*states.values()], width)
-    for place, count in enumerate(states.values()):  # every state that occurs gets a character, taken from the widest
-        if count and not parts[place]:
-            parts[place] += 1
-            parts[parts.index(max(parts))] -= 1
-    fill = {**style.fill, UNOBSERVED: "░" if style.unicode else "_"}
-    return "".join(painted(state, fill[state] * part, style) for state, part in zip(states, parts, strict=True))
+    yield style.split(states, min(style.width, 80)).rstrip()
 
 
 def _foot(view: TopView, style: Style) -> str:
@@ -220,7 +204,7 @@ def _card_table(cards: Sequence[TopCard], style: Style, *, several: bool) -> Tab
     rows = Rows(cards)
     place = "card" if several else "#"
     rows.add(place, lambda card: _place(card, style, several=several), left=True, shortest=_SHORTEST_CARD)
-    rows.add("state", lambda card: painted(card.state, card.state, style), left=True)
+    rows.add("state", lambda card: style.paint(card.state, card.state), left=True)
     rows.add("for", lambda card: _length(card.state_ms, style, at_least=card.state_is_lower_bound))
     if any(_allocation(card, style) for card in cards):
         rows.add("allocated to", lambda card: _allocation(card, style), left=True, shortest=20, leaves=3)
@@ -247,7 +231,7 @@ def _name(card: TopCard, style: Style) -> str:
 def _busy(card: TopCard, style: Style) -> str:
     if not _is_now(card) or card.utilization is None:
         return ""
-    return painted(card.state, style.bar(min(card.utilization, 1.0), _BAR), style)
+    return style.paint(card.state, style.bar(min(card.utilization, 1.0), _BAR))
 
 
 def _memory(card: TopCard) -> str:
@@ -304,7 +288,7 @@ def holder_lines(holders: Sequence[TopHolder], snapshot: Snapshot, style: Style)
     several = len(snapshot.hosts) > 1
     rows = Rows(holders)
     rows.add("idle for", lambda one: _length(one.idle_ms, style, at_least=one.idle_is_lower_bound))
-    rows.add("does", lambda one: painted(one.state, one.state, style), left=True, leaves=3)
+    rows.add("does", lambda one: style.paint(one.state, one.state), left=True, leaves=3)
     rows.add("owner/program", lambda one: _who(one, style), left=True, shortest=_SHORTEST_WHO)
     rows.add("memory", lambda one: "?" if one.memory_bytes is None else size(one.memory_bytes), leaves=2)
     rows.add("util %", lambda one: percent(None if one.state == UNOBSERVED else one.utilization), leaves=5)
@@ -332,9 +316,3 @@ def _length(milliseconds: int | None, style: Style, *, at_least: bool) -> str:
     if milliseconds is None:
         return NONE
     return (("≥" if style.unicode else ">=") if at_least else "") + span(milliseconds)
-
-
-def painted(state: str, text: str, style: Style) -> str:
-    """Return text in the colour of a card's or process's state."""
-    colours = {UNOBSERVED: "dim", "idle": "idle-held"}
-    return style.paint(colours.get(state, state), text)

@@ -16,7 +16,7 @@ from gua.report.kit.figures import NONE, HourFormat, apportion, at_least, percen
 from gua.report.kit.style import Style
 from gua.report.kit.tables import Rows, Table, draw, shown_width
 from gua.report.kit.words import NAME_WIDTH, NOT_KNOWN, index, known
-from gua.report.model import Card, Report
+from gua.report.model import Report
 from gua.report.sections.allocation import allocation_name, use_units
 from gua.report.sections.headline import state_units
 from gua.report.sections.now_rows import AllocatedCard, FreeCard
@@ -62,7 +62,10 @@ def places(report: Report, style: Style) -> Places:
     found = {}
     for card in report.cards:
         host = f"{style.name(card.host, NAME_WIDTH)} " if several else ""
-        found[card.host, card.gpu] = f"{host}GPU {index(card.index, card.gpu, style)}{_part(card, style)}"
+        slices = (card.name or "").partition(" MIG ")[2] or card.gpu
+        parts = {str(Mig.PARENT): " unallocated", str(Mig.INSTANCE): f" {style.name(slices, _ID_WIDTH)}"}
+        part = parts.get(card.mig or "", "")
+        found[card.host, card.gpu] = f"{host}GPU {index(card.index, card.gpu, style)}{part}"
     twins = {label for label, count in Counter(found.values()).items() if count > 1}
     heads = Counter(gpu[:_ID_HEAD] for _, gpu in found)
 
@@ -74,15 +77,6 @@ def places(report: Report, style: Style) -> Places:
         return f"{label.rpartition(' ')[0]} {style.name(short, _ID_WIDTH)}".strip()
 
     return place
-
-
-def _part(card: Card, style: Style) -> str:
-    if card.mig == Mig.PARENT:
-        return " unallocated"
-    if card.mig != Mig.INSTANCE:
-        return ""
-    _, _, slices = (card.name or "").partition(" MIG ")
-    return f" {style.name(slices or card.gpu, _ID_WIDTH)}"
 
 
 MOST_OWNERS_SHOWN: Final = 5
@@ -191,7 +185,12 @@ def _holds(report: Report, one: TopOwner, where: Places, style: Style) -> list[s
     For an owner without cards they show how long ago it left; for an empty allocation its name.
     """
     if isinstance(one, EmptyOwner):
-        return _holds_of_empty(one, where, style)
+        if not one.holds:
+            return ["none empty", "", "", NOBODY, ""]
+        empty, more = one.holds[0], f", {len(one.holds) - 1} more" if len(one.holds) > 1 else ""
+        length = at_least(empty.in_use_ms, is_lower_bound=empty.is_lower_bound)
+        program = NOBODY if empty.use == Use.EMPTY else _NOT_RECORDED
+        return [f"{where(empty.host, empty.gpu)}{more}", length, "", program, allocation_name(empty, style)]
     if not one.holds:
         if one.is_gone is None:
             return [NONE, "", "", "", ""]
@@ -207,19 +206,6 @@ def _holds(report: Report, one: TopOwner, where: Places, style: Style) -> list[s
         "" if worst.memory_bytes is None else size(worst.memory_bytes),
         known(worst.program, style),
         "",
-    ]
-
-
-def _holds_of_empty(one: EmptyOwner, where: Places, style: Style) -> list[str]:
-    if not one.holds:
-        return ["none empty", "", "", NOBODY, ""]
-    worst, others = one.holds[0], len(one.holds) - 1
-    return [
-        where(worst.host, worst.gpu) + (f", {others} more" if others else ""),
-        at_least(worst.in_use_ms, is_lower_bound=worst.is_lower_bound),
-        "",
-        NOBODY if worst.use == Use.EMPTY else _NOT_RECORDED,
-        allocation_name(worst, style),
     ]
 
 

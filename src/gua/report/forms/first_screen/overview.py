@@ -95,7 +95,6 @@ _HOURS_OF_DAY: Final = 24
 _LABEL: Final = max(map(len, STATES))
 _EVERY: Final = 6
 _STRIP_FROM: Final = _HOURS_OF_DAY + 4
-_Row = tuple[str, Sequence[float], str]
 
 
 def day(report: Report, style: Style) -> Iterator[str]:
@@ -127,7 +126,7 @@ def day(report: Report, style: Style) -> Iterator[str]:
             yield f"    {style.paint(state, _strip(parts, style, 1).rstrip())}"
 
 
-def _state_row(hours: TimeOfDay, state: str) -> _Row:
+def _state_row(hours: TimeOfDay, state: str) -> tuple[str, Sequence[float], str]:
     """Return a state, its share of each hour, and its peak hour, rounded as in the section."""
     parts = [share(hour.states, state) or 0 for hour in hours]
     most = max(range(_HOURS_OF_DAY), key=parts.__getitem__)

@@ -48,8 +48,7 @@ _MUCH_OF_WINDOW: Final = 0.01  # share of the window
 def _heading(report: Report, style: Style, hours: HourFormat, *, brief: bool) -> Iterator[str]:
     """Yield the warnings, the window, and the GPUs."""
     for text in _warnings(report, style, hours, MOST_WARNINGS_BRIEFLY if brief else MOST_WARNINGS):
-        for line in style.wrap(f"! {text}", indent=0, hanging=2):
-            yield style.paint("warning", line)
+        yield from style.warning(text)
     yield from style.wrap(window(report), indent=0)
     yield from style.wrap(whereabouts(report, style), indent=0)
     if report.filters:
@@ -98,8 +97,7 @@ _COLOURED_FROM: Final = 36
 
 def _verdict(report: Report, answers: Answers, style: Style, hours: HourFormat) -> Iterator[str]:
     """Yield the summary sentences, the bar of expected time, and the hours of each state."""
-    for line in style.wrap(" ".join(sentences(report, answers, style, hours)), indent=0):
-        yield style.title(line)
+    yield from style.heading(" ".join(sentences(report, answers, style, hours)))
     if observed_ms(report.headline.states):
         covered = f"{percent(report.coverage.ratio)} % observed"
         beside = style.width >= _BESIDE_FROM
@@ -178,7 +176,8 @@ def _bar(report: Report, style: Style, label: str) -> str:
     width = style.width - 2 - len(label)
     # Unobserved time is blank; every observed state gets at least one character.
     filled = max(len(STATES), width if ratio is None else round(width * min(ratio, 1)))
-    return f"  {style.split(report.headline.states, filled)}{' ' * (width - filled)}{label}".rstrip()
+    split = style.split({state: report.headline.states[state].gpu_ms for state in STATES}, filled)
+    return f"  {split}{' ' * (width - filled)}{label}".rstrip()
 
 
 def _states(report: Report, style: Style, hours: HourFormat) -> Iterator[str]:
