@@ -87,7 +87,7 @@ def world(driver: SimulatedDriver, pid: int, load: Load, *, cards: int = 3) -> N
 
 def make(folder: Path, port: int, rules: list[Path]) -> Prometheus:
     try:
-        return Prometheus(folder / "prometheus", f"127.0.0.1:{port}", rules)
+        return Prometheus(folder / "prometheus", f"127.0.0.1:{port}", rule_files=rules)
     except MissingToolError as missing:
         if os.environ.get("GUA_REQUIRE_ALL") or os.environ.get("CI"):
             pytest.fail(str(missing))

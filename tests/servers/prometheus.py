@@ -27,19 +27,20 @@ def prometheus_program() -> str:
 
 
 class Prometheus(ServerProcess):
-    """Scrapes ``target`` every second and evaluates the rules of these files as often. Raises MissingToolError."""
+    """Scrapes the targets every second and evaluates the rules of these files as often. Raises MissingToolError."""
 
     def __init__(
-        self, folder: Path, target: str, rule_files: Sequence[Path] = (), *, options: Sequence[str] = ()
+        self, folder: Path, *targets: str, rule_files: Sequence[Path] = (), options: Sequence[str] = ()
     ) -> None:
         program = prometheus_program()
         folder.mkdir(parents=True, exist_ok=True)
         [port] = free_ports(1)
         self.url = f"http://127.0.0.1:{port}"
+        scraped = {"job_name": "gua", "static_configs": [{"targets": list(targets)}], "honor_labels": True}
         config = {
             "global": {"scrape_interval": "1s", "evaluation_interval": "1s"},
             "rule_files": [str(file) for file in rule_files],
-            "scrape_configs": [{"job_name": "gua", "static_configs": [{"targets": [target]}], "honor_labels": True}],
+            "scrape_configs": [scraped],
         }
         (folder / "prometheus.yml").write_text(yaml.safe_dump(config), encoding="utf-8")
         super().__init__(

@@ -36,6 +36,7 @@ SUPERSET = (
     *("apache-superset==6.1.0", "clickhouse-connect==1.12.0", "flask-caching==2.3.1"),
     *("rich==15.0.0", "cachetools==8.0.1", "pillow==12.3.0"),
 )
+NVITOP = "nvitop-exporter==1.7.2"
 MAVEN_COPY = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy"
 # The official JDBC driver, and what it leaves to those who use it.
 JDBC = {
@@ -140,6 +141,12 @@ def superset() -> Path:
     """Return the Python of an environment with Superset and ClickHouse's dialect; made once (1.5 GB)."""
     home = TOOLS / "superset" / hashlib.sha256(" ".join(SUPERSET).encode()).hexdigest()[:16]
     return made_once(home, "python", lambda scratch: _install(scratch, home, SUPERSET)).readlink()
+
+
+def nvitop() -> Path:
+    """Return the folder of the programs of an environment with nvitop-exporter; made once (30 MB)."""
+    home = TOOLS / "nvitop" / NVITOP.partition("==")[2]
+    return made_once(home, "python", lambda scratch: _install(scratch, home, [NVITOP])).readlink().parent
 
 
 def jdbc_driver() -> Path:
@@ -295,7 +302,7 @@ def _run(command: list[str], folder: Path, environment: dict[str, str]) -> None:
 def main() -> None:
     """Make every tool that is not there yet; what failed once more, as a registry may be away for a moment."""
     made = (clickhouse_library, oldest_engine, checkers, notebook, jdbc_driver, collector_binary, kustomize)
-    for tool in (*made, compose_checker, helm, pod_resources_server, victoria_metrics_binary):
+    for tool in (*made, compose_checker, helm, pod_resources_server, victoria_metrics_binary, nvitop):
         try:
             tool()
         except AssertionError as error:

@@ -34,8 +34,8 @@ _HOUR_MS: Final = 3_600_000
 _MOST_SAMPLES: Final = 300_000
 _FIRST_SPAN_MS: Final = _HOUR_MS
 _LEAST_SPAN_MS: Final = 600_000
-# The samples of the last minute may not be there yet, and VictoriaMetrics hides those of the last 30 s.
-UNFINISHED_MS: Final = 60_000
+# VictoriaMetrics hides the samples of the last 30 s (search.latencyOffset).
+UNFINISHED_MS: Final = 30_000
 _AGENTS_TICKS: Final = """
 SELECT toString(gpu) AS gpu, toUnixTimestamp64Milli(ts) AS ts_ms, duration_ms
 FROM gua.card_ticks FINAL
@@ -98,13 +98,15 @@ class PrometheusImport:
     step_ms: int
     interval_ms: int | None = None
     owner_label: str | None = None
+    exporter: str | None = None
     store: str | None = None
     endpoint: str | None = None
     again: bool = False
 
     def survey(self) -> Survey:
         """Return what the Prometheus has in this time. Raises DataError without GPU metrics."""
-        return survey(self.client, self.since_ms, self.until_ms, owner_label=self.owner_label)
+        window = self.since_ms, self.until_ms
+        return survey(self.client, *window, owner_label=self.owner_label, exporter=self.exporter)
 
     def run(self, found: Survey, progress: Callable[[int, int], None]) -> Imported:
         """Import all spans in order and return what was imported. A span is either landed as a whole or not at all."""
@@ -191,7 +193,7 @@ class PrometheusImport:
     @property
     def _name(self) -> str:
         """Return the name under which finished days are kept: address and what changes the ticks."""
-        settings = f"{self.client.url} {self.step_ms} {self.interval_ms} {self.owner_label}"
+        settings = f"{self.client.url} {self.step_ms} {self.interval_ms} {self.owner_label} {self.exporter}"
         return f"prometheus {hashlib.sha256(settings.encode()).hexdigest()[:16]}"
 
     def _mark(self, store: Store, span: Span) -> None:

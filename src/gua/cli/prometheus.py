@@ -46,7 +46,7 @@ from gua.report.window import ReportRequest
 HELP_GROUPS: Final = {
     "Time": ("since", "until", "timezone"),
     "Access": ("token_file", "user", "password_file", "header", "ca_file", "client_cert", "client_key"),
-    "Reading": ("resolution", "interval", "owner_label", "again", "dry_run"),
+    "Reading": ("resolution", "interval", "owner_label", "exporter", "again", "dry_run"),
 }
 _RAW: Final = "raw"
 _MOST_SECRET: Final = 65_536
@@ -125,6 +125,10 @@ class ReadingOptions:
             "GUA_OWNER_LABEL",
             "Label of pods that names their owner, as kube_pod_labels has it (label_NAME); the namespace if not given.",
         ),
+    ] = None
+    exporter: Annotated[
+        str | None,
+        value("NAME", "GUA_EXPORTER", "Only this exporter, as in dcgm-exporter, where several have the cards."),
     ] = None
     again: Annotated[bool, flag("--again", "GUA_AGAIN", "Also read days that were imported before.")] = False
     dry_run: Annotated[bool, flag("--dry-run", "GUA_DRY_RUN", "Only say what would be imported.")] = False
@@ -236,7 +240,7 @@ def _import(
     """Yield the import of the options and what its Prometheus has; print the server's warnings at the end."""
     now_ms = time.time_ns() // 1_000_000
     since, until = times
-    latest_ms = (now_ms - UNFINISHED_MS) // UNFINISHED_MS * UNFINISHED_MS
+    latest_ms = (now_ms - UNFINISHED_MS) // 1000 * 1000
     until_ms = latest_ms
     if until is not None:
         until_ms = min(parse_moment_ms(until, now_ms=now_ms, timezone=zone(clock)), latest_ms)
@@ -257,6 +261,7 @@ def _import(
             step_ms=step_ms,
             interval_ms=None if reading.interval is None else parse_duration_ms(reading.interval),
             owner_label=reading.owner_label,
+            exporter=reading.exporter,
             store=store,
             endpoint=endpoint,
             again=reading.again,

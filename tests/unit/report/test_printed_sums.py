@@ -173,7 +173,8 @@ def test_whom_to_ask_the_others_and_nobody_add_up_to_what_was_held_and_what_was_
     together = float(state_hours(shown, hours)[IDLE_HELD]) + of_empty
     for most in range(1, 4):
         named = [*held[:most], *empty[:most]]
-        of_named, of_rest, of_nobody = amounts(shown, named, [*held[most:], *empty[most:]], nobody, hours)
+        found = replace(answers(shown), unowned=nobody)
+        of_named, of_rest, of_nobody = amounts(shown, found, named, [*held[most:], *empty[most:]], hours)
         assert sum(map(float, (*of_named, of_rest, of_nobody))) == pytest.approx(together)
     told = replace(answers(shown), empty=EmptyAllocations(gpu_ms=3 * SIXTHS, cost=None, share=0.6))
     said = " ".join(sentences(shown, told, STYLE, hours))

@@ -157,7 +157,7 @@ def test_every_view_is_asked_for_the_same_window_and_hosts() -> None:
     bounds = {"since_ms": NOW_MS - 2 * DAY_MS, "until_ms": NOW_MS, "hosts": ["gpu-1"]}
     by_view = dict(asked.asked)
     assert by_view.pop("extent") == {"hosts": []}
-    assert by_view.pop("rules") == by_view.pop("prices") == {}
+    assert by_view.pop("rules") == by_view.pop("prices") == by_view.pop("labels") == {}
     read = {**bounds, "tick_hours": [row["hour"] for row in asked.views["hours"]], "use_hourly": 0}
     merged = {**read, "days": [-1], "price_models": [], "price_starts": []}
     assert by_view.pop("time_of_day") == {**read, "timezone": "Asia/Tokyo"}

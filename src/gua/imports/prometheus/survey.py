@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from gua.core.errors import DataError
+from gua.core.errors import DataError, UsageError
 from gua.core.plaintext import few
 from gua.imports.prometheus.cards import KUBERNETES, SLURM, Directory, Labels, card_uuid, first, has_dra, place
 from gua.imports.prometheus.client import Client, TooMuchError
@@ -50,14 +50,20 @@ class Survey:
         return any(one.metric in self.metrics for one in exporter.measures if one.column == column)
 
 
-def survey(client: Client, since_ms: int, until_ms: int, *, owner_label: str | None = None) -> Survey:
+def survey(
+    client: Client, since_ms: int, until_ms: int, *, owner_label: str | None = None, exporter: str | None = None
+) -> Survey:
     """Return what exists between two times [Unix ms], by metric names and labels alone.
 
-    ``owner_label`` is a pod label, as kube_pod_labels has it, that names the owner. Raises DataError without metrics
-    of a known exporter.
+    ``owner_label`` is a pod label, as kube_pod_labels has it, that names the owner; ``exporter`` the only one to read.
+    Raises DataError without metrics of a known exporter, UsageError for an unknown one.
     """
+    chosen = [one for one in EXPORTERS if exporter in {None, one.name}]
+    if not chosen:
+        names = ", ".join(one.name for one in EXPORTERS)
+        raise UsageError(f"no exporter {exporter!r}: gua knows {names}")
     found = Survey(metrics=frozenset(client.metric_names(since_ms, until_ms)))
-    found.exporters = tuple(one for one in EXPORTERS if not found.metrics.isdisjoint(one.first))
+    found.exporters = tuple(one for one in chosen if not found.metrics.isdisjoint(one.first))
     if not found.exporters:
         similar = sorted(name for name in found.metrics if _SIMILAR.search(name))
         has = (
@@ -65,16 +71,16 @@ def survey(client: Client, since_ms: int, until_ms: int, *, owner_label: str | N
             if similar
             else f"none of its {len(found.metrics):,} metrics is like these"
         )
-        known = ", ".join(f"{one.first[0]} ({one.name})" for one in EXPORTERS)
+        known = ", ".join(f"{one.first[0]} ({one.name})" for one in chosen)
         raise DataError(f"{client.url} has no GPU metrics that gua knows: looked for {known}; {has}")
-    read = [(exporter, _series_of(client, exporter, found.metrics, since_ms, until_ms)) for exporter in found.exporters]
+    read = [(one, _series_of(client, one, found.metrics, since_ms, until_ms)) for one in found.exporters]
     directory = found.directory
     found.clusters = {labels[CLUSTER_LABEL] for _, every in read for labels in every if labels.get(CLUSTER_LABEL)}
     directory.has_clusters = len(found.clusters) > 1
     _add_targets(client, directory, [labels for _, every in read for labels in every], since_ms, until_ms)
     pods: set[tuple[str, str]] = set()
-    for exporter, every in read:
-        pods |= _add_cards(found, exporter, every)
+    for one, every in read:
+        pods |= _add_cards(found, one, every)
     _add_owners(client, found, pods, (since_ms, until_ms), owner_label)
     return found
 

@@ -69,6 +69,7 @@ def _keys(report: Report) -> Iterator[tuple[str, object]]:
     yield from {
         "overlaps": to_json(report.overlaps),
         "filters": to_json(report.filters),
+        "imported": list(report.imported),
         "silent": to_json(report.silent),
         "claimed": to_json(report.claimed),
         "skewed": to_json(report.skewed),
