@@ -1,18 +1,23 @@
 """Import recordings that other tools made: counts, time and peak memory, each beside its limit.
 
-Run: python bench/bench_import.py [--only csv older] [--minutes 1111] [--days 30]. ``csv`` is 159,984 rows of one-minute
-data of 144 cards in one file of nvidia-smi; ``older`` a database of gpu-usage-audit 1.8 of eight cards at 30 s, once of
-three days and once of 30: memory must not grow with it.
+Run: python bench/bench_import.py [--only csv older prometheus] [--minutes 1111] [--days 30]. ``csv`` is 159,984 rows of
+one-minute data of 144 cards in one file of nvidia-smi; ``older`` a database of gpu-usage-audit 1.8 of eight cards at
+30 s, once of three days and once of 30: memory must not grow with it. ``prometheus`` is an import of a real Prometheus
+with three metrics of 64 cards at 30 s for a tenth of the days, raw and in steps of 5 minutes, hours rolled up, with Prometheus' own CPU
+time apart.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 import tempfile
+import time
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -22,6 +27,8 @@ from measures import older_history
 from measures.child import ran
 from measures.figures import additions_ms, machine, show, title
 
+from servers.recorded_prometheus import RecordedPrometheus
+
 GUA = Path(sys.executable).with_name("gua")
 FEW_DAYS = 3
 # CPU time of a thousand card ticks, in that of a million additions: 2 to 3 by machine,
@@ -29,6 +36,8 @@ FEW_DAYS = 3
 MOST_ADDITIONS = 8.0
 MOST_GROWTH = 1.5
 CARDS = 144
+SCRAPED_CARDS = 64
+KINDS = ("csv", "older", "prometheus")
 MINUTES = 1_111
 HEADER = (
     "timestamp, index, name, uuid, utilization.gpu [%], memory.used [MiB], memory.total [MiB], memory.free [MiB], "
@@ -102,9 +111,61 @@ def older(days: int) -> bool:
     return good
 
 
+def scraped(days: float) -> Iterator[tuple[str, dict[str, str], Sequence[tuple[int, float]]]]:
+    """Yield the series of dcgm-exporter on 8 hosts of 8 cards at 30 s, for days that end with the last whole hour."""
+    end_ms = int(time.time() // 3600) * 3_600_000
+    times = range(end_ms - int(days * 24 * 3_600_000) + 30_000, end_ms + 1, 30_000)
+    for card in range(SCRAPED_CARDS):
+        labels = {"job": "dcgm", "instance": f"10.0.0.{card // 8}:9400", "Hostname": f"node-{card // 8}"}
+        labels |= {"UUID": f"GPU-{card:08d}-0000-0000-0000-000000000000", "gpu": str(card % 8), "modelName": "H100"}
+        if card % 4:
+            labels |= {"exported_pod": f"train-{card}", "exported_namespace": f"team-{card % 3}"}
+        busy = card % 3
+        yield "DCGM_FI_DEV_GPU_UTIL", labels, [(at, at // 1000 % 60 + 40 if busy else 0) for at in times]
+        yield "DCGM_FI_DEV_FB_USED", labels, [(at, 60_000 if card % 4 else 0) for at in times]
+        yield "DCGM_FI_DEV_POWER_USAGE", labels, [(at, 100 + at // 1000 % 500 + 0.25) for at in times]
+
+
+def prometheus(days: float) -> bool:
+    """Audit a Prometheus raw and in steps, show what that took, and return whether no tick was lost."""
+    good = True
+    with tempfile.TemporaryDirectory() as folder:
+        server = RecordedPrometheus(Path(folder, "prometheus"), scraped(days))
+        server.run()
+        try:
+            for resolution, a_day in (("raw", 2880), ("5m", 288)):
+                card_ticks = round(days * a_day) * SCRAPED_CARDS
+                title(f"{card_ticks:,} card ticks of {SCRAPED_CARDS} cards from Prometheus, {resolution}")
+                before = cpu_seconds(server.pid)
+                output = Path(folder, "output")
+                store = f"chdb://{folder}/{resolution}"
+                options = ("--resolution", resolution, "--since", f"{round(days * 24) + 1}h", "--store", store)
+                found = ran(GUA, "import", "prometheus", server.url, *options, output=output)
+                good &= f"imported  {card_ticks:,} card ticks" in output.read_text()
+                show(
+                    "card ticks a CPU second",
+                    card_ticks / found.cpu_s,
+                    note=f"{found.wall_s:.1f} s, {found.cpu_s:.1f} s CPU",
+                )
+                show("Prometheus' own time", cpu_seconds(server.pid) - before, "s CPU")
+                show("peak memory", found.peak_mb, "MB")
+                additions = found.cpu_s * 1000 / (card_ticks / 1000) / additions_ms()
+                limit = MOST_ADDITIONS if resolution == "raw" and days >= 1 else None
+                show("1,000 of them, in million additions", additions, "", limit)
+        finally:
+            server.kill()
+    return good
+
+
+def cpu_seconds(pid: int) -> float:
+    """Return the CPU time [s] that a process took."""
+    fields = Path("/proc", str(pid), "stat").read_text("ascii").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", nargs="+", choices=("csv", "older"), default=("csv", "older"))
+    parser.add_argument("--only", nargs="+", choices=KINDS, default=KINDS)
     parser.add_argument("--minutes", type=int, default=MINUTES)
     parser.add_argument("--days", type=int, default=30)
     given = parser.parse_args()
@@ -114,6 +175,8 @@ def main() -> int:
         good &= csv(given.minutes)
     if "older" in given.only:
         good &= older(given.days)
+    if "prometheus" in given.only:
+        good &= prometheus(given.days / 10)
     return 0 if good else 1
 
 
