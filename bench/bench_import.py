@@ -3,7 +3,8 @@
 Run: python bench/bench_import.py [--only csv older prometheus] [--minutes 1111] [--days 30]. ``csv`` is 159,984 rows of
 one-minute data of 144 cards in one file of nvidia-smi; ``older`` a database of gpu-usage-audit 1.8 of eight cards at
 30 s, once of three days and once of 30: memory must not grow with it. ``prometheus`` is an import of a real Prometheus
-with three metrics of 64 cards at 30 s for a tenth of the days, raw and in steps of 5 minutes, hours rolled up, with Prometheus' own CPU
+with three metrics of 64 cards at 30 s for a tenth of the days, raw and in steps of 5 minutes, hours rolled up, with
+Prometheus' own CPU
 time apart.
 """
 
