@@ -88,7 +88,7 @@ def test_a_moment_lies_in_the_tick_that_ends_at_it_or_after_it() -> None:
         time = f"2026-03-25T12:{int(second // 60):02d}:{second % 60:06.3f}Z"
         covering = told(time=time).covering
         assert covering is not None
-        assert covering.ts_ms == NOON_MS + ends * 1000, time
+        assert covering.row.ts_ms == NOON_MS + ends * 1000, time
 
 
 def test_a_moment_without_a_tick_is_unobserved_and_its_neighbours_are_named() -> None:
