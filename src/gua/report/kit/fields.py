@@ -148,10 +148,10 @@ class _Field:
 
 @cache
 def _fields(kind: type) -> tuple[_Field, ...]:
-    hints, found = get_type_hints(kind, include_extras=True), []
+    hints, plain, found = get_type_hints(kind, include_extras=True), get_type_hints(kind), []
     for attribute in (one.name for one in fields(kind)):
-        hint, name = hints[attribute], attribute
-        unit = next((one for one in getattr(hint, "__metadata__", ()) if isinstance(one, Unit)), None)
+        hint, name = plain[attribute], attribute
+        unit = next((one for one in getattr(hints[attribute], "__metadata__", ()) if isinstance(one, Unit)), None)
         is_cell = set(get_args(hint) or (hint,)) <= {str, int, float, bool, NoneType}
         if unit is not None:
             ended = f"{name.removesuffix('_ms')}{unit.ending}" if name.endswith("_ms") else name
