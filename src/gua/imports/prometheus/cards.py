@@ -78,7 +78,7 @@ class Card(NamedTuple):
 class Directory:
     """What the labels of all series in the time of an import say, as :mod:`gua.imports.prometheus.survey` read them.
 
-    ``target_pods`` are pods of the exporters themselves, by job and instance. ``mapped`` are jobs of which some card
+    ``target_pods`` are pods of the exporters themselves, by job and instance. ``mapped`` are jobs with a card that
     had a pod, or a Slurm job: there a card without one is unallocated. ``unclear`` are jobs with pod labels but without
     ``up``, so that a pod may be the exporter's own. ``facts`` are the labels of info metrics, by exporter and UUID.
     ``known_hosts`` are hosts that the store's agents have cards under. ``has_clusters``: two or more clusters.

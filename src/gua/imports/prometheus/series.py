@@ -57,7 +57,7 @@ class Piece:
 class Stream:
     """All series of one card from one target in a span of time.
 
-    ``pieces`` are the samples by measure. ``presence`` are, by metric that tells a reading, the times of each
+    ``pieces`` are the samples by measure. ``presence`` are, by metric of a reading, the times of each
     attribution's samples with the number of scrapes in each: 1 for raw samples. ``limit_bytes`` is the card's memory
     where it is not among the pieces.
     """

@@ -27,7 +27,7 @@ _MOST_INTERVAL_MS: Final = 3_600_000
 _MOST_PID: Final = 2**32 - 1
 _STEP_FUNCTIONS: Final = {"energy_total_mj": "max_over_time", "xid": "last_over_time"}
 _CONSTANT: Final = (FREE, "memory_limit_bytes")
-"""Columns of which a span of steps has one value: they change only with the card."""
+"""Columns with one value for a span of steps: they change only with the card."""
 _PARTS_OF_LIMIT: Final = ("memory_used_bytes", "memory_reserved_bytes")
 _MAXIMUM: Final = Measure("utilization_max", "", 1, 10_000)
 Processes = Mapping[int, tuple[ProcessReading, ...]]
