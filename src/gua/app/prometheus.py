@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import hashlib
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
@@ -71,6 +72,7 @@ class Imported:
     days_before: int = 0
     unobserved_ms: int = 0
     of_agents: int = 0
+    left_out: Counter[str] = field(default_factory=Counter)
 
     def add(self, made: Sequence[CardTicks]) -> None:
         """Add the ticks of a span."""
@@ -117,6 +119,7 @@ class PrometheusImport:
         gc.disable()
         try:
             self._import(maker, done, result, progress)
+            result.left_out = maker.left_out
         finally:
             gc.enable()
             maker.reader.close()

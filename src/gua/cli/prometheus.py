@@ -7,9 +7,9 @@ import os
 import shlex
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -79,7 +79,7 @@ class AccessOptions:
             "GUA_PROMETHEUS_HEADER",
             "Header of all requests, as in X-Scope-OrgID:team; NAME:@FILE reads the value from a file; repeatable.",
         ),
-    ] = None
+    ] = field(default=None, repr=False)
     ca_file: Annotated[Path | None, path_value("FILE", "GUA_PROMETHEUS_CA_FILE", "Certificates to trust.")] = None
     client_cert: Annotated[Path | None, path_value("FILE", "GUA_PROMETHEUS_CLIENT_CERT", "Client certificate.")] = None
     client_key: Annotated[Path | None, path_value("FILE", "GUA_PROMETHEUS_CLIENT_KEY", "Its key.")] = None
@@ -88,6 +88,10 @@ class AccessOptions:
         """Return a client of the Prometheus at ``url``. Raises UsageError, UnavailableError."""
         if (self.client_key is None) != (self.client_cert is None):
             raise UsageError("--client-cert and --client-key go together: give both")
+        if self.password_file is not None and self.user is None:
+            raise UsageError("--password-file is of a user: give --user, too")
+        if self.token_file is not None and self.user is not None:
+            raise UsageError("--token-file and --user are two ways to prove who asks: give one of them")
         return Client(
             Access.of(
                 url,
@@ -338,15 +342,11 @@ def summary(job: PrometheusImport, found: Survey, imported: Imported) -> Iterato
     yield f"sources   {few(sorted(imported.exporters), 6) or 'none new'}; {step}"
     if imported.of_agents:
         yield f"left out  {imported.of_agents:,} card ticks at times that the store has from gua's own agent"
-    for reason, count in sorted(_left_out(found).items()):
+    for reason, count in sorted(imported.left_out.items()):
         yield f"left out  {count:,} {reason}"
     for what, setting in missing(found):
         yield f"unknown   {what} ({setting})"
     yield f"traffic   {traffic(job.client.traffic)}"
-
-
-def _left_out(found: Survey) -> dict[str, int]:
-    return dict(found.directory.left_out)
 
 
 def traffic(of: Traffic) -> str:
@@ -406,7 +406,3 @@ def _estimate(job: PrometheusImport, maker: TickMaker) -> Iterator[str]:
     step = f"steps of {format_duration(job.step_ms)}" if job.step_ms else "raw samples"
     yield f"import    about {card_ticks / per_step:,.0f} card ticks ({step}) of {maker.samples * hours:,.0f} samples"
     yield f"takes     about {format_duration(round(max(seconds * hours / max(per_step, 1), 1)) * 1000)}"
-
-
-Progressed = Callable[[int, int], None]
-__all__ = ["AccessOptions", "Sequence", "audit", "prometheus"]

@@ -19,6 +19,7 @@ from gua.imports.prometheus.exporters import (
     REPLICA_LABELS,
     Exporter,
 )
+from gua.imports.rows import program
 
 Labels = Mapping[str, str]
 Target = tuple[str, ...]
@@ -30,6 +31,10 @@ _SLICES_OF: Final = {"A30": 4}
 _PROFILE: Final = re.compile(r"(?:^|\s)(\d)g\.\d+gb", re.IGNORECASE)
 _UUID: Final = re.compile(r"(?:GPU|MIG)-[0-9A-Za-z/-]{1,120}")
 _BARE_UUID: Final = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}")
+_WORD: Final = re.compile(r"""\s*(?:['"]([^'"]+)['"]|(\S+))""")
+_NUMBER: Final = re.compile(r"[0-9]{1,10}")
+_MOST_NUMBER: Final = 2**32 - 1
+_INSTANCE: Final = re.compile(r"[0-9]{1,4}")
 _PORT: Final = re.compile(r":\d+$")
 _INDEX: Final = re.compile(r"(\d{1,4})(?::\d+)?")
 _NOT_OF_TARGETS: Final = {"job", "instance", *(name for pair in POD_LABELS for name in pair), "container"}
@@ -103,14 +108,13 @@ class Directory:
         return (exporter.name, labels.get("job", ""), labels.get("instance", ""), *(labels[one] for one in others))
 
     def card(self, exporter: Exporter, labels: Labels) -> Card | None:
-        """Return the card of a series; ``None`` for a series without a valid UUID, which is counted."""
+        """Return the card of a series; ``None`` for a series without a valid UUID."""
         uuid = card_uuid(exporter, labels)
         if uuid is None:
-            self.left_out["series without the UUID of a card"] += 1
             return None
         every = {**self.facts.get((exporter.name, uuid), {}), **labels}
         own = first(every, exporter.instance)
-        profile = first(every, exporter.profile) or first(every, exporter.model) or every.get("hw_name") or ""
+        profile = first(every, exporter.profile) or first(every, exporter.model) or first(every, ("hw_name",)) or ""
         instance = f"MIG-{uuid}/{own}/0" if own is not None and not uuid.startswith("MIG-") else None
         is_instance = instance is not None or uuid.startswith("MIG-") or every.get("gua_gpu_mig") == Mig.INSTANCE
         model = first(every, exporter.model)
@@ -122,15 +126,15 @@ class Directory:
             uuid=instance or uuid,
             host=known or self.host(exporter, uuid, labels),
             gpu_index=_index(first(every, exporter.index)),
-            name=f"{model or 'GPU'} MIG {profile}" if instance else every.get("hw_name") or model,
+            name=f"{model or 'GPU'} MIG {profile}" if instance else first(every, ("hw_name",)) or model,
             model=model,
             driver_version=first(every, exporter.driver),
             pci=first(every, exporter.pci),
             mig=_mig(every, is_instance=is_instance),
-            parent=(uuid if instance else every.get("hw_parent")) if is_instance else None,
+            parent=(uuid if instance else first(every, ("hw_parent",))) if is_instance else None,
             slices=min(slices, total) if is_instance else 1,
             total=total if is_instance else 1,
-            cluster=labels.get(CLUSTER_LABEL),
+            cluster=first(labels, (CLUSTER_LABEL,)),
         )
 
     def host(self, exporter: Exporter, uuid: str, labels: Labels) -> str:
@@ -150,8 +154,7 @@ class Directory:
         """Return the pod or job that has the card, ``None`` without one."""
         job = first(labels, exporter.job)
         if job is not None and job != "0":
-            user = first(labels, exporter.job_user) or ""
-            return self.of_job(job, int(user) if user.isdecimal() else None)
+            return self.of_job(job, whole_number(first(labels, exporter.job_user)))
         pod = self.pod(exporter, labels)
         if pod is None:
             return None
@@ -194,6 +197,24 @@ def first(labels: Labels, names: Iterable[str]) -> str | None:
     return None if value is None else storable(value)
 
 
+def whole_number(text: str | None) -> int | None:
+    """Return a label's number, such as a pid or uid; ``None`` for anything that is none of 32 bits."""
+    value = int(text) if text and _NUMBER.fullmatch(text) else None
+    return None if value is None or value > _MOST_NUMBER else value
+
+
+def program_of(exporter: Exporter, labels: Labels) -> str | None:
+    """Return the name of the program that labels of a process name, without its path; ``None`` if unknown.
+
+    Of a whole command line it is the first word: the others may be secrets.
+    """
+    text = labels.get(exporter.program)
+    if text is not None and exporter.program_info:
+        matched = _WORD.match(text)
+        text = matched and (matched[1] or matched[2])
+    return program(text)
+
+
 def place(labels: Labels) -> tuple[str, str]:
     """Return job and instance of a series."""
     return labels.get("job", ""), labels.get("instance", "")
@@ -201,6 +222,9 @@ def place(labels: Labels) -> tuple[str, str]:
 
 def card_uuid(exporter: Exporter, labels: Labels) -> str | None:
     """Return NVML's UUID of the card, with the prefix that nvidia_gpu_exporter removes; ``None`` for anything else."""
+    instance = first(labels, exporter.instance)
+    if instance is not None and not _INSTANCE.fullmatch(instance):
+        return None
     text = first(labels, exporter.uuid) or ""
     if _BARE_UUID.fullmatch(text):
         return f"GPU-{text}"

@@ -7,11 +7,15 @@ from __future__ import annotations
 
 import json
 import re
+import socket
 import ssl
 import threading
 import time
+import weakref
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlencode, urlsplit, urlunsplit
@@ -26,7 +30,12 @@ MOST_AT_ONCE: Final = 2
 """Queries that one import runs at the same time: the server also evaluates alerts and serves dashboards."""
 _MOST_BYTES: Final = 128 * 2**20
 _LONGEST_REASON: Final = 300
-_HEADER: Final = re.compile(r"([!#$%&'*+.^_`|~0-9A-Za-z-]+)\s*[:=]\s*(.*)", re.DOTALL)
+_LONGEST_URL: Final = 200
+# Proxies refuse longer addresses; from there on parameters are the body of a POST, which every such server takes.
+_LONGEST_GET: Final = 4_000
+_FIRST_ANSWER_SECONDS: Final = 30.0
+_HEADER: Final = re.compile(r"([!#$%&'*+.^_`|~0-9A-Za-z-]+)\s*:\s*(.*)", re.DOTALL)
+_DIGITS: Final = re.compile(r"[0-9]{1,9}")
 _BUSY: Final = (429, 502, 503)
 _PAUSES_SECONDS: Final = (1.0, 2.0, 4.0, 8.0, 16.0)
 _LONGEST_PAUSE_SECONDS: Final = 60.0
@@ -68,29 +77,21 @@ class Access:
         client_key: Path | None = None,
     ) -> Access:
         """Return the access for options. Raises UsageError for a URL or header that cannot be used."""
-        parts = urlsplit(url if "://" in url else f"http://{url}")
-        if parts.scheme not in {"http", "https"} or not parts.hostname:
-            raise UsageError(f"{url!r} is no URL of a Prometheus: give it as in http://prometheus.example:9090")
-        if parts.username is not None or parts.password is not None:
-            msg = "the URL has a user name, which others can read in process lists: use --user and --password-file"
-            raise UsageError(msg)
+        clean = _clean(url)
         every: dict[str, str] = {}
-        for header in headers:
+        for place, header in enumerate(headers, start=1):
             matched = _HEADER.fullmatch(header)
-            if matched is None or not matched[2].isprintable():
-                raise UsageError(
-                    f"--header {header.partition(':')[0]!r} is no header: write it as in X-Scope-OrgID:team"
-                )
-            every[matched[1]] = matched[2]
+            if matched is None:  # without its text, which may be a secret
+                raise UsageError(f"--header number {place} is no header: write it as in X-Scope-OrgID:team")
+            every[matched[1]] = _header_value(matched[2], f"--header {matched[1]}")
         if token is not None:
-            every["Authorization"] = f"Bearer {token}"
+            every["Authorization"] = f"Bearer {_header_value(token, 'the token')}"
         elif user is not None:
             try:
-                every |= urllib3.make_headers(basic_auth=f"{user}:{password or ''}")
+                basic = urllib3.make_headers(basic_auth=f"{user}:{password or ''}")["authorization"]
+                every["Authorization"] = basic
             except UnicodeEncodeError:
                 raise UsageError("--user or its password has characters outside Latin-1") from None
-        path = parts.path.rstrip("/").removesuffix("/api/v1/query").removesuffix("/api/v1").removesuffix("/graph")
-        clean = urlunsplit((parts.scheme, parts.netloc, path, "", ""))
         return cls(
             url=clean,
             headers=every,
@@ -98,6 +99,30 @@ class Access:
             client_certificate=client_certificate,
             client_key=client_key,
         )
+
+
+def _clean(url: str) -> str:
+    """Return the URL with a scheme, without paths of the API, a query and a slash at its end. Raises UsageError."""
+    try:
+        parts = urlsplit(url if "://" in url else f"http://{url}")
+        is_usable = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        is_usable = False
+    if "@" in url.partition("://")[2 if "://" in url else 0].partition("/")[0]:
+        msg = "the URL has a user name, which others can read in process lists: use --user and --password-file"
+        raise UsageError(msg)
+    if not is_usable or not url.isascii() or not url.isprintable() or " " in url:
+        shown = safe(url.partition("?")[0], _LONGEST_URL)
+        raise UsageError(f"{shown!r} is no URL of a Prometheus: give it as in http://prometheus.example:9090")
+    path = parts.path.rstrip("/").removesuffix("/api/v1/query").removesuffix("/api/v1").removesuffix("/graph")
+    return urlunsplit((parts.scheme, parts.netloc, path, "", ""))
+
+
+def _header_value(text: str, name: str) -> str:
+    """Return a value of a header. Raises UsageError, without the value, for one that HTTP cannot send."""
+    if not text or not text.isprintable() or not text.isascii():
+        raise UsageError(f"{name} has no value, or characters that no header can have: write it in printable ASCII")
+    return text
 
 
 @dataclass(slots=True)
@@ -113,23 +138,48 @@ class Traffic:
 class Client:
     """Sends queries; callable from several threads. ``traffic`` counts, ``warnings`` are what the server warned of."""
 
-    def __init__(self, access: Access, *, sleep: Callable[[float], object] = time.sleep) -> None:
+    def __init__(self, access: Access, *, sleep: Callable[[float], object] | None = None) -> None:
         """Prepare connections; opens none. Raises UnavailableError for certificates that cannot be read."""
         self.url = access.url
+        self._closed = threading.Event()
         self.traffic = Traffic()
         self.warnings: set[str] = set()
         self._access = access
-        self._sleep = sleep
+        self._sleep = sleep or self._closed.wait
         self._lock = threading.Lock()
         self._slots = threading.BoundedSemaphore(MOST_AT_ONCE)
         options: dict[str, Any] = {"maxsize": MOST_AT_ONCE, "retries": False}
         if access.url.startswith("https:"):
             options["ssl_context"] = _tls(access)
         self._pool = urllib3.PoolManager(**options)
+        self._connections: weakref.WeakSet[HTTPConnection] = weakref.WeakSet()
+        pool = self._pool.connection_from_url(access.url)
+        make = pool.ConnectionCls
+
+        def remembered(*arguments: Any, **named: Any) -> Any:  # noqa: ANN401 - as urllib3 calls it
+            made = make(*arguments, **named)
+            self._connections.add(made)  # type: ignore[arg-type] # HTTPConnection or HTTPSConnection
+            return made
+
+        pool.ConnectionCls = remembered  # type: ignore[assignment] # urllib3 only calls it
 
     def close(self) -> None:
-        """Close the connections."""
+        """Close the connections, also those that wait for an answer in other threads."""
+        self._closed.set()
+        for one in list(self._connections):
+            # Its thread may close it at the same time.
+            with suppress(OSError, AttributeError):
+                one.sock.shutdown(socket.SHUT_RDWR)
         self._pool.clear()
+
+    def check(self) -> None:
+        """Send the smallest query. Raises UnavailableError, DataError where no Prometheus answers it soon."""
+        try:
+            data = self._get("query", {"query": "vector(1)"}, timeout_seconds=_FIRST_ANSWER_SECONDS)
+        except TooMuchError as error:
+            msg = f"{self.url} does not answer the smallest query ({error}): check the URL and the server's load"
+            raise UnavailableError(msg) from None
+        _series(data, self.url)
 
     def query(self, expression: str, at_ms: int) -> list[dict[str, Any]]:
         """Return the series of an instant query at a time [Unix ms]; of a range selector with all raw samples."""
@@ -145,52 +195,66 @@ class Client:
         """Return the labels of all series of the selectors with samples between two times [Unix ms]."""
         bounds = [("start", _seconds(start_ms)), ("end", _seconds(end_ms))]
         data = self._get("series", [*(("match[]", one) for one in selectors), *bounds])
-        if not isinstance(data, list):
+        if not isinstance(data, list) or not all(map(_is_labels, data)):
             raise self._unlike("a list of series")
-        return [one for one in data if isinstance(one, dict)]
+        return data
 
     def metric_names(self, start_ms: int, end_ms: int) -> list[str]:
         """Return the names of all metrics with samples between two times [Unix ms]."""
         data = self._get("label/__name__/values", {"start": _seconds(start_ms), "end": _seconds(end_ms)})
-        if not isinstance(data, list):
+        if not isinstance(data, list) or not all(isinstance(name, str) for name in data):
             raise self._unlike("a list of metric names")
-        return [str(name) for name in data]
+        return data
 
-    def _get(self, path: str, parameters: Mapping[str, str] | Sequence[tuple[str, str]]) -> Any:  # noqa: ANN401 - JSON
+    def _get(  # the data as JSON has it
+        self,
+        path: str,
+        parameters: Mapping[str, str] | Sequence[tuple[str, str]],
+        *,
+        timeout_seconds: float | None = None,
+    ) -> Any:  # noqa: ANN401 - JSON
         pairs = [*(parameters.items() if isinstance(parameters, Mapping) else parameters), *_PARAMETERS.items()]
-        url = f"{self.url}/api/v1/{path}?{urlencode(pairs)}"
+        form = urlencode(pairs, errors="replace")
+        seconds = min(timeout_seconds or self._access.timeout_seconds, self._access.timeout_seconds)
         for pause in (*_PAUSES_SECONDS, None):
-            status, headers, body = self._exchange(url)
+            status, headers, body = self._exchange(f"{self.url}/api/v1/{path}", form, seconds)
+            if self._closed.is_set():
+                raise UnavailableError(f"{self.url} was closed")
             if status in _BUSY and not (status != _BUSY[0] and _TOO_MUCH.search(_reason(body))):
                 if pause is None:
-                    raise TransientError(f"{self.url} answered {status} {len(_PAUSES_SECONDS) + 1} times: it is busy")
+                    raise TransientError(
+                        f"{self.url} answered {status} {len(_PAUSES_SECONDS) + 1} times: it is busy, try later"
+                    )
                 self._sleep(_retry_after(headers) or pause)
                 continue
             if status == 0:
                 if pause is None or pause > _PAUSES_SECONDS[2]:
-                    raise TransientError(f"{self.url}: {body.decode()}")
+                    raise TransientError(f"{self.url}: {body.decode()}: see its log, and that of proxies before it")
                 self._sleep(pause)
                 continue
-            return self._data(status, str(headers.get("content-type", "")), body)
+            return self._data(status, headers, body)
         raise AssertionError
 
-    def _exchange(self, url: str) -> tuple[int, Mapping[str, str], bytes]:
+    def _exchange(self, url: str, form: str, timeout_seconds: float) -> tuple[int, Mapping[str, str], bytes]:
         """Return status, headers and body; status 0 and the reason for a connection that failed in between.
 
         Raises TooMuchError for an answer that is too long or late, UnavailableError for a certificate or address.
         """
-        access = self._access
-        headers = {**access.headers, "Accept": "application/json", "Accept-Encoding": "gzip", "User-Agent": "gua"}
+        headers = {**self._access.headers, "Accept": "application/json", "Accept-Encoding": "gzip", "User-Agent": "gua"}
+        is_long = len(form) > _LONGEST_GET
+        if is_long:
+            headers["Content-Type"] = "application/x-www-form-urlencoded"
         with self._slots:
             begin = time.monotonic()
             try:
                 answer = self._pool.request(
-                    "GET",
-                    url,
+                    "POST" if is_long else "GET",
+                    url if is_long else f"{url}?{form}",
+                    body=form if is_long else None,
                     headers=headers,
                     redirect=False,
                     preload_content=False,
-                    timeout=urllib3.Timeout(connect=10, read=access.timeout_seconds),
+                    timeout=urllib3.Timeout(connect=10, read=timeout_seconds),
                 )
                 body = answer.read(_MOST_BYTES + 1, decode_content=True)
                 answer.release_conn() if len(body) <= _MOST_BYTES else answer.close()
@@ -198,7 +262,7 @@ class Client:
                 why = safe(str(error.args[0] if error.args else error), _LONGEST_REASON)
                 raise UnavailableError(f"{self.url}: TLS failed ({why}): see --ca-file and --client-cert") from None
             except urllib3.exceptions.ReadTimeoutError:
-                raise TooMuchError(f"no answer within {access.timeout_seconds:g} s") from None
+                raise TooMuchError(f"no answer within {timeout_seconds:g} s") from None
             except (urllib3.exceptions.HTTPError, OSError) as error:
                 return 0, {}, self._broken(error).encode()
             finally:
@@ -219,40 +283,56 @@ class Client:
             raise UnavailableError(f"cannot reach {self.url} ({why}): check that it runs, and the URL") from None
         return f"the connection ended within an answer ({safe(type(error).__name__, _LONGEST_REASON)})"
 
-    def _data(self, status: int, content_type: str, body: bytes) -> Any:  # noqa: ANN401 - JSON
+    def _data(self, status: int, headers: Mapping[str, str], body: bytes) -> Any:  # noqa: ANN401 - JSON
         """Return the data of an answer. Raises as the status and the body say."""
         if 300 <= status < 400:
-            raise UnavailableError(f"{self.url} redirects, as login pages do: give the URL of Prometheus itself")
+            to = safe(str(headers.get("location", "")).partition("?")[0], _LONGEST_URL)
+            where = f" to {to}" if to and "@" not in to else ""
+            raise UnavailableError(f"{self.url} redirects{where}, as login pages do: give the URL of Prometheus itself")
+        if status in {401, 403} and b'"messageId"' in body[:4096]:
+            msg = (
+                f"{self.url} is Grafana ({status}): give the URL of Prometheus, or with --token-file that of Grafana's "
+                "data source (https://GRAFANA/api/datasources/proxy/uid/UID)"
+            )
+            raise UnavailableError(msg)
         if status in {401, 403}:
             msg = f"{self.url} answered {status}: give credentials that may query (--token-file, or --user)"
             raise UnavailableError(msg)
         try:
             answer = json.loads(body)
-        except ValueError:
+        except (ValueError, RecursionError):
             answer = None
         if not isinstance(answer, dict) or "status" not in answer:
-            raise self._no_api(status, content_type, body)
-        if answer.get("status") == "success" and "data" in answer:
-            warnings = answer.get("warnings") or ()
-            self.warnings.update(safe(str(one), _LONGEST_REASON) for one in warnings)
+            raise self._no_api(status, headers, body)
+        if answer.get("status") == "success":
+            if "data" not in answer:
+                raise self._unlike("data")
+            warnings = answer.get("warnings")
+            self.warnings.update(
+                safe(str(one), _LONGEST_REASON) for one in (warnings if isinstance(warnings, list) else ())
+            )
             return answer["data"]
         why = safe(str(answer.get("error") or "no reason given"), _LONGEST_REASON)
-        if status in {413, 414, 422, 500, 503, 504} and _TOO_MUCH.search(why):
+        if status in {400, 413, 414, 422, 500, 503, 504} and _TOO_MUCH.search(why):
             raise TooMuchError(why)
         if status == 404:
-            raise self._no_api(status, content_type, body)
+            raise self._no_api(status, headers, body)
         raise UnavailableError(f"{self.url} refused a query ({status}): {why}")
 
-    def _no_api(self, status: int, content_type: str, body: bytes) -> Exception:
+    def _no_api(self, status: int, headers: Mapping[str, str], body: bytes) -> Exception:
         """Return the error for an answer that Prometheus' API does not give."""
-        if status == 504 or (status == 413 and body):
+        if status in {413, 504}:
             return TooMuchError(f"a proxy answered {status}")
         if status >= 500:
             return TransientError(f"{self.url} answered {status}: see its log, and that of proxies before it")
         begin = body[:4096].lower()
+        if status == 200 and begin.startswith(b'{"status":"success"'):
+            return TransientError(f"{self.url} ended an answer in the middle: try again, or see proxies before it")
         kind = next((name for name in ("Grafana", "Alertmanager") if name.lower().encode() in begin), None)
-        if kind is None and ("html" in content_type or b"<html" in begin):
+        if kind is None and ("html" in str(headers.get("content-type", "")) or b"<html" in begin):
             kind = "a web page"
+        if b"http request to an https server" in begin or b"http request was sent to https port" in begin:
+            return UnavailableError(f"{self.url} speaks TLS: give the URL with https://, and --ca-file if it needs one")
         is_it = f"{kind or 'something else'}, not Prometheus' API"
         hint = "Mimir and some proxies have a path before /api/v1, as in https://mimir.example/prometheus"
         return UnavailableError(f"{self.url} ({status}) is {is_it}: give the URL of Prometheus; {hint}")
@@ -269,7 +349,8 @@ def _tls(access: Access) -> ssl.SSLContext:
         else:
             context.load_verify_locations(cafile=access.ca_file)
         if access.client_certificate is not None:
-            context.load_cert_chain(access.client_certificate, access.client_key)
+            # With a password, as OpenSSL would ask for one on the terminal: encrypted keys are refused.
+            context.load_cert_chain(access.client_certificate, access.client_key, password="")
     except (OSError, ssl.SSLError) as error:
         files = ", ".join(str(path) for path in (access.ca_file, access.client_certificate, access.client_key) if path)
         raise UnavailableError(f"cannot read the certificates in {files} ({error.strerror or error})") from None
@@ -286,17 +367,19 @@ def _reason(body: bytes) -> str:
 
 def _retry_after(headers: Mapping[str, str]) -> float | None:
     """Return the pause [s] that the server requests, at most a minute; ``None`` without one in seconds."""
-    try:
-        return min(max(float(headers.get("retry-after", "")), 0.1), _LONGEST_PAUSE_SECONDS)
-    except ValueError:
-        return None
+    text = headers.get("retry-after", "")
+    return min(max(float(text), 0.1), _LONGEST_PAUSE_SECONDS) if _DIGITS.fullmatch(text) else None
 
 
 def _series(data: object, url: str) -> list[dict[str, Any]]:
     """Return the result of a query. Raises DataError for data that no version of Prometheus sends."""
     result = data.get("result") if isinstance(data, dict) else None
     if not isinstance(result, list) or not all(
-        isinstance(one, dict) and isinstance(one.get("metric"), dict) for one in result
+        isinstance(one, dict) and _is_labels(one.get("metric")) for one in result
     ):
         raise DataError(f"{url} answered a query without series: is it Prometheus?")
     return result
+
+
+def _is_labels(labels: object) -> bool:
+    return isinstance(labels, dict) and all(isinstance(value, str) for value in labels.values())

@@ -101,8 +101,8 @@ class SampleReader:
             times_of = _Times()
             for one in series:
                 try:
-                    samples = _samples(one, start_ms, times_of)
-                except (TypeError, ValueError):
+                    samples = _samples(one, (start_ms, end_ms), times_of)
+                except (TypeError, ValueError, OverflowError):
                     raise DataError(f"{self.client.url} answered {name} with samples of another shape") from None
                 if samples is not None:
                     key = tuple(sorted(samples.labels.items()))
@@ -123,20 +123,29 @@ class _Times:
         key = seconds[0], seconds[-1], len(seconds)
         known = self._known.get(key)
         if known is None or known[0] != seconds:
-            known = self._known[key] = seconds, [round(at * 1000) for at in seconds]
+            times = [round(at * 1000) for at in seconds]
+            if times != sorted(times):
+                raise ValueError
+            known = self._known[key] = seconds, times
         return known[1]
 
 
-def _samples(one: dict[str, Any], start_ms: int, times_of: _Times) -> Samples | None:
-    """Return the samples of a series in an answer that are after ``start_ms``, ``None`` without any.
+def _samples(one: dict[str, Any], window: tuple[int, int], times_of: _Times) -> Samples | None:
+    """Return the samples of a series in an answer that are after the window's start, ``None`` without any.
 
-    Prometheus 2 also returns a sample at that time. Raises ValueError, TypeError for an answer of another shape.
+    Prometheus 2 also returns a sample at that time. Raises ValueError, TypeError, OverflowError for an answer of
+    another shape: values that are no numbers, times that do not ascend or are later than the window [Unix ms].
     """
+    start_ms, end_ms = window
     points = one.get("values") or ([one["value"]] if "value" in one else [])
     if not points:
         return None
     seconds, values = zip(*points, strict=True)
     times, texts = times_of.unix_ms(seconds), list(values)
+    for text in set(texts):
+        float(text)
+    if times[-1] > end_ms:
+        raise ValueError
     if times[0] <= start_ms:
         skipped = bisect_right(times, start_ms)
         times, texts = times[skipped:], texts[skipped:]

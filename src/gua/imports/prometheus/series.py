@@ -11,6 +11,7 @@ from gua.imports.prometheus.cards import Attribution, Card, Target
 from gua.imports.prometheus.exporters import Exporter, Measure
 from gua.imports.prometheus.samples import Samples
 
+_MOST_COUNT: Final = 86_400
 _MOST_REMEMBERED: Final = 100_000
 Numbers = list[int | None]
 Scrapes = dict[Attribution | None, int]
@@ -75,7 +76,7 @@ class Stream:
 
     def add_presence(self, metric: str, attribution: Attribution | None, samples: Samples, *, counts: bool) -> None:
         """Add the times of a series at which the card was read; ``counts``: values are numbers of scrapes."""
-        numbers = [round(float(value)) for value in samples.values] if counts else None
+        numbers = [round(min(max(0, float(value)), _MOST_COUNT)) for value in samples.values] if counts else None
         self.presence[metric].append((attribution, samples.times, numbers))
 
     def readings(self) -> tuple[list[int], list[Scrapes]]:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from functools import partial
+from typing import Final, TypeVar
 
-from gua.core.errors import DataError, UsageError
-from gua.core.plaintext import few
+from gua.core.errors import DataError, UnavailableError, UsageError
+from gua.core.plaintext import few, safe
 from gua.imports.prometheus.cards import KUBERNETES, SLURM, Directory, Labels, card_uuid, first, has_dra, place
 from gua.imports.prometheus.client import Client, TooMuchError
 from gua.imports.prometheus.exporters import (
@@ -24,6 +25,8 @@ _SLICE_MS: Final = 7 * 86_400_000
 _LEAST_SLICE_MS: Final = 3_600_000
 _SIMILAR: Final = re.compile(r"gpu|dcgm|nvidia|nvml|cuda", re.IGNORECASE)
 _MOST_SIMILAR: Final = 5
+_LONGEST_NAME: Final = 80
+Item = TypeVar("Item")
 _SPECIAL: Final = re.compile(r"[][(){}.*+?^$|\\]")
 _MOST_NAMESPACES: Final = 200
 
@@ -62,10 +65,13 @@ def survey(
     if not chosen:
         names = ", ".join(one.name for one in EXPORTERS)
         raise UsageError(f"no exporter {exporter!r}: gua knows {names}")
-    found = Survey(metrics=frozenset(client.metric_names(since_ms, until_ms)))
+    client.check()
+    window = (since_ms, until_ms)
+    every_name = _by_slices(client, "the names of metrics", window, until_ms - since_ms, client.metric_names)
+    found = Survey(metrics=frozenset(every_name))
     found.exporters = tuple(one for one in chosen if not found.metrics.isdisjoint(one.first))
     if not found.exporters:
-        similar = sorted(name for name in found.metrics if _SIMILAR.search(name))
+        similar = sorted(safe(name, _LONGEST_NAME) for name in found.metrics if _SIMILAR.search(name))
         has = (
             f"it has {few(similar, _MOST_SIMILAR)}"
             if similar
@@ -81,7 +87,12 @@ def survey(
     pods: set[tuple[str, str]] = set()
     for one, every in read:
         pods |= _add_cards(found, one, every)
-    _add_owners(client, found, pods, (since_ms, until_ms), owner_label)
+    if not found.cards:
+        raise DataError(
+            f"{client.url} has series of {few([one.name for one in found.exporters], 2)}, but none with the UUID of a "
+            "card, which an import needs: see whether the exporter or relabeling drops it"
+        )
+    _add_owners(client, found, pods, window, owner_label)
     return found
 
 
@@ -93,23 +104,28 @@ def _series_of(
 
 
 def all_series(client: Client, selectors: Sequence[str], since_ms: int, until_ms: int) -> Iterator[Labels]:
-    """Yield the labels of the selectors' series, each at least once, newest first.
+    """Yield the labels of the selectors' series, each at least once, a week at a time, newest first."""
+    if selectors:
+        name = safe(selectors[0], _LONGEST_NAME)
+        yield from _by_slices(client, name, (since_ms, until_ms), _SLICE_MS, partial(client.series, selectors))
 
-    Reads a week at a time, or less where the server's limits need it.
-    """
-    slice_ms = _SLICE_MS
-    end_ms = until_ms
-    while selectors and end_ms > since_ms:
+
+def _by_slices(
+    client: Client, name: str, window: tuple[int, int], slice_ms: int, read: Callable[[int, int], list[Item]]
+) -> Iterator[Item]:
+    """Yield what ``read`` returns for slices of the window [Unix ms], newest first; smaller ones if it is too much."""
+    since_ms, end_ms = window
+    while end_ms > since_ms:
         start_ms = max(end_ms - slice_ms, since_ms)
         try:
-            yield from client.series(selectors, start_ms, end_ms)
+            items = read(start_ms, end_ms)
         except TooMuchError as error:
             if slice_ms <= _LEAST_SLICE_MS:
-                raise DataError(
-                    f"{client.url} cannot list an hour of {selectors[0]} ({error}): raise its limits"
-                ) from None
-            slice_ms //= 4
+                msg = f"{client.url} cannot list an hour of {name} ({error}): raise its limits, or try later"
+                raise UnavailableError(msg) from None
+            slice_ms = max(slice_ms // 4, _LEAST_SLICE_MS)
             continue
+        yield from items
         end_ms = start_ms
 
 
@@ -131,10 +147,12 @@ def _add_cards(found: Survey, exporter: Exporter, every: Sequence[Labels]) -> se
     directory, order = found.directory, EXPORTERS.index(exporter)
     uuids = found.uuids.setdefault(exporter.name, set())
     pods: set[tuple[str, str]] = set()
+    without: set[frozenset[tuple[str, str]]] = set()
     for labels in every:
         job = (exporter.name, labels.get("job", ""))
         uuid = card_uuid(exporter, labels)
         if uuid is None:
+            without.add(frozenset(labels.items()))
             continue
         if exporter.info and labels.get("__name__") == exporter.info:
             directory.facts.setdefault((exporter.name, uuid), labels)
@@ -152,6 +170,8 @@ def _add_cards(found: Survey, exporter: Exporter, every: Sequence[Labels]) -> se
             directory.mapped[job] = KUBERNETES
         elif first(labels, exporter.job) or labels.get("__name__") in (exporter.job_metrics or ()):
             directory.mapped.setdefault(job, SLURM)
+    if without:
+        directory.left_out[f"series of {exporter.name} without the UUID of a card"] = len(without)
     return pods
 
 
@@ -200,9 +220,12 @@ def missing(found: Survey) -> Iterator[tuple[str, str]]:
     if found.has_instances and "DCGM_FI_PROF_GR_ENGINE_ACTIVE" not in found.metrics:
         yield f"{dcgm.name}: MIG instances have no utilization", _SETTINGS["mig"][dcgm.name]
     for job in sorted(found.directory.unclear):
-        yield f"job {job}: pods of cards and of the exporter look alike without the metric up", "store up for this job"
+        yield (
+            f"job {safe(job, _LONGEST_NAME)}: pods of cards and of the exporter look alike without the metric up",
+            "store up for this job",
+        )
     for job in sorted(found.directory.dra_jobs):
-        yield f"job {job}: {DRA}", "nothing known: its issue 569 is open"
+        yield f"job {safe(job, _LONGEST_NAME)}: {DRA}", "nothing known: its issue 569 is open"
 
 
 DRA: Final = "with DRA dcgm-exporter may leave out cards without a pod (its issue 569): they are unobserved"

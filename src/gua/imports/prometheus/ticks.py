@@ -8,23 +8,22 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import pairwise
+from math import inf
 from statistics import median_low
 from typing import Final
 
 from gua.core.tick import ProcessReading
 from gua.core.words import Mig, ProcessList, ProcessType
-from gua.imports.prometheus.cards import Attribution, Card, Labels, Target, first
+from gua.imports.prometheus.cards import Attribution, Card, Labels, Target, first, program_of, whole_number
 from gua.imports.prometheus.exporters import EXPORTERS, FREE, Exporter, Measure
 from gua.imports.prometheus.samples import SampleReader, Samples
 from gua.imports.prometheus.series import Numbers, Parser, Piece, Scrapes, Stream, column, is_shared
-from gua.imports.prometheus.survey import Survey
-from gua.imports.rows import program
+from gua.imports.prometheus.survey import Survey, all_series
 
 LEAD_MS: Final = 600_000
 """Raw samples are also read for this time before a span, to know when a card was read last."""
 _DEFAULT_INTERVAL_MS: Final = 30_000
 _MOST_INTERVAL_MS: Final = 3_600_000
-_MOST_PID: Final = 2**32 - 1
 _STEP_FUNCTIONS: Final = {"energy_total_mj": "max_over_time", "xid": "last_over_time"}
 _CONSTANT: Final = (FREE, "memory_limit_bytes")
 """Columns with one value for a span of steps: they change only with the card."""
@@ -201,9 +200,8 @@ class TickMaker:
             if key not in streams:
                 continue
             for at, job in jobs.items():
-                if float(job) > 0:
-                    user = float(users.get(key, {}).get(at, "nan"))
-                    uid = int(user) if user >= 0 else None
+                if 0 < float(job) < inf:
+                    uid = whole_number(f"{float(users.get(key, {}).get(at, 'nan')):.0f}")
                     streams[key].jobs[at] = self.found.directory.of_job(f"{float(job):.0f}", uid)
 
     def _add_limits(self, streams: Sequence[Stream], exporter: Exporter, since_ms: int, until_ms: int) -> None:
@@ -240,12 +238,12 @@ class TickMaker:
             for samples in series:
                 card = self.found.directory.card(exporter, samples.labels)
                 pid = samples.labels.get(exporter.pid, "")
-                if card is None or not pid.isdecimal() or int(pid) > _MOST_PID:
+                if card is None or (process_id := whole_number(pid)) is None:
                     continue
                 user = first(samples.labels, (exporter.user,))
-                comm = programs.get((card.uuid, pid)) or program(samples.labels.get(exporter.program))
+                comm = programs.get((card.uuid, pid)) or program_of(exporter, samples.labels)
                 kind = ProcessType.IGNORED if comm in self.ignored else ProcessType.COMPUTE
-                base = ProcessReading(pid=int(pid), owner=user, comm=comm, type=kind)
+                base = ProcessReading(pid=process_id, owner=user, comm=comm, type=kind)
                 of_card = made[card.uuid]
                 for at, text in zip(samples.times, samples.values, strict=True):
                     process = of_card[at].setdefault(pid, base)
@@ -265,9 +263,9 @@ class TickMaker:
         if exporter.program_info not in self.found.metrics:
             return {}
         named: dict[tuple[str, str], str] = {}
-        for labels in self.reader.client.series([exporter.program_info], since_ms, until_ms):
+        for labels in all_series(self.reader.client, [exporter.program_info], since_ms, until_ms):
             card = self.found.directory.card(exporter, labels)
-            name = program(labels.get(exporter.program))
+            name = program_of(exporter, labels)
             if card is not None and name is not None:
                 named[card.uuid, labels.get(exporter.pid, "")] = name
         return named
