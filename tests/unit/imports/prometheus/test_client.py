@@ -16,7 +16,7 @@ from gua.imports.prometheus import client as client_module
 from gua.imports.prometheus.client import Access, Client
 from gua.imports.prometheus.samples import SampleReader
 
-BEGIN_MS = 1_790_000_000_000
+BEGIN_MS = 1_700_000_000_000
 HTML = {"Content-Type": "text/html; charset=UTF-8"}
 LOGIN = b"<!DOCTYPE html>\n<html lang='en'><head><title>Grafana</title></head><body>Loading Grafana</body></html>"
 PLAIN = {"Content-Type": "text/plain"}
@@ -136,7 +136,7 @@ def test_it_is_said_in_one_line_and_nothing_is_made(
     fake = served(card(begin_ms=BEGIN_MS), lambda _: reply)
     store = tmp_path / "store"
     with at_most(20):
-        ended = main(["audit", fake.url, "--since", "2026-09-21", "--until", "2026-09-22", "--store", str(store)])
+        ended = main(["audit", fake.url, "--since", "2023-11-14", "--until", "2023-11-15", "--store", str(store)])
     said = capsys.readouterr()
     assert (said.out, said.err) == ("", f"gua: {line.format(url=fake.url)}\n")
     assert ended == code
@@ -188,7 +188,7 @@ def test_nothing_is_half_written(
         lambda asked: bad if asked.path == "query" and "FB_FREE" in asked.one("query") else None,
     )
     store = made_store(tmp_path / "store")
-    ended = main(["import", "prometheus", fake.url, "--since", "2026-09-21", "--until", "2026-09-22", "--store", store])
+    ended = main(["import", "prometheus", fake.url, "--since", "2023-11-14", "--until", "2023-11-15", "--store", store])
     [line] = capsys.readouterr().err.splitlines()
     assert (ended, line) == (4, f"gua: {fake.url} answered DCGM_FI_DEV_FB_FREE with samples of another shape")
     for table in ("card_ticks", "card_info", "card_seen", "allocation_ticks", "backfilled_days"):
@@ -237,7 +237,7 @@ def test_a_minute_that_is_too_much_is_said(served: Callable[..., FakePrometheus]
     with pytest.raises(UnavailableError) as refused:
         SampleReader(Client(Access.of(fake.url))).raw("DCGM_FI_DEV_GPU_UTIL", BEGIN_MS, BEGIN_MS + 60_000)
     assert str(refused.value) == (
-        f"{fake.url} cannot answer 1m of DCGM_FI_DEV_GPU_UTIL at 2026-09-21T14:14:20Z ({TOO_MANY}): raise its limits, "
+        f"{fake.url} cannot answer 1m of DCGM_FI_DEV_GPU_UTIL at 2023-11-14T22:14:20Z ({TOO_MANY}): raise its limits, "
         "or use a coarser --resolution"
     )
 

@@ -15,8 +15,8 @@ from gua.core.errors import UsageError
 from gua.imports.prometheus.client import Access, Client
 
 SECRET = "Zebra-9f3-secret"  # noqa: S105 - of a server of this test
-BEGIN_MS = 1_790_000_000_000
-WINDOW = ("--since", "2026-09-21", "--until", "2026-09-22")
+BEGIN_MS = 1_700_000_000_000
+WINDOW = ("--since", "2023-11-14", "--until", "2023-11-15")
 
 
 @pytest.fixture
