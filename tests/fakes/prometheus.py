@@ -155,11 +155,11 @@ class FakePrometheus:
         return as_json({"resultType": "matrix", "result": result})
 
 
-def card(uuid: str = "GPU-a", *, begin_ms: int, count: int = 20, **labels: str) -> list[Series]:
-    """Return the series of one busy card by dcgm-exporter, with a sample every 30 s, and of its target's ``up``."""
+def card(uuid: str = "GPU-a", *, begin_ms: int, count: int = 20, step_ms: int = 30_000, **labels: str) -> list[Series]:
+    """Return the series of one busy card by dcgm-exporter, with a sample every 30 s if not given, and of its target's ``up``."""
     every = {"instance": "n1:9400", "job": "dcgm", "gpu": "0", "UUID": uuid, "Hostname": "n1", **labels}
     target = {name: value for name, value in every.items() if name in {"instance", "job", "cluster"}}
-    times = [begin_ms + 30_000 * place for place in range(1, count + 1)]
+    times = [begin_ms + step_ms * place for place in range(1, count + 1)]
     values = {"DCGM_FI_DEV_GPU_UTIL": "90", "DCGM_FI_DEV_FB_USED": "1000", "DCGM_FI_DEV_FB_FREE": "9000"}
     return [
         *(({"__name__": name, **every}, [(at, value) for at in times]) for name, value in values.items()),
