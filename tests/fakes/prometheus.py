@@ -156,7 +156,7 @@ class FakePrometheus:
 
 
 def card(uuid: str = "GPU-a", *, begin_ms: int, count: int = 20, step_ms: int = 30_000, **labels: str) -> list[Series]:
-    """Return the series of one busy card by dcgm-exporter, with a sample every 30 s if not given, and of its target's ``up``."""
+    """Return the series of one busy card by dcgm-exporter, with a sample at each step, and of its target's ``up``."""
     every = {"instance": "n1:9400", "job": "dcgm", "gpu": "0", "UUID": uuid, "Hostname": "n1", **labels}
     target = {name: value for name, value in every.items() if name in {"instance", "job", "cluster"}}
     times = [begin_ms + step_ms * place for place in range(1, count + 1)]

@@ -20,7 +20,7 @@ DAY_MS = 86_400_000
 WINDOW = ("--since", "2023-11-15", "--until", "2023-11-18")
 INTERRUPTS = (signal.SIGINT, signal.SIGKILL, signal.SIGINT)
 COMMAND = Path(sys.executable).with_name("gua")
-TABLES = {"card_ticks": "gpu, ts", "card_info": "gpu, ts", "allocation_ticks": "gpu, ts", "card_seen": "gpu"}
+TABLES = {"card_ticks": "gpu, ts", "allocation_ticks": "gpu, ts"}
 
 
 def run(home: Path, *arguments: str) -> subprocess.Popen[str]:
