@@ -66,6 +66,14 @@ class SampleReader:
 
         return self._halving(selector, since_ms, until_ms, _LEAST_MS, read)
 
+    def newest(self, selector: str, since_ms: int, until_ms: int) -> list[Samples]:
+        """Return the newest sample of each of a selector's series, after older ones where one query was too much."""
+
+        def read(start_ms: int, end_ms: int) -> list[dict[str, Any]]:
+            return self.client.query(f"last_over_time({selector}[{end_ms - start_ms}ms])", end_ms)
+
+        return self._halving(f"last_over_time {selector}", since_ms, until_ms, _LEAST_MS, read)
+
     def steps(self, function: str, selector: str, since_ms: int, until_ms: int, step_ms: int) -> list[Samples]:
         """Return ``function`` (as in ``avg_over_time``) of each step; a step's time is its end.
 

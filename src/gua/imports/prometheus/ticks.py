@@ -209,11 +209,10 @@ class TickMaker:
         sizes: dict[str, dict[str, int | None]] = defaultdict(dict)
         for measure in exporter.measures:
             if measure.metric in self.found.metrics and measure.column in {*_CONSTANT, *_PARTS_OF_LIMIT}:
-                expression = f"last_over_time({measure.selector}[{until_ms - since_ms}ms])"
-                for series in self.reader.client.query(expression, until_ms):
-                    card = self.found.directory.card(exporter, series["metric"])
+                for samples in self.reader.newest(measure.selector, since_ms, until_ms):
+                    card = self.found.directory.card(exporter, samples.labels)
                     if card is not None:
-                        (value,) = self.parser.values(measure, [series["value"][1]])
+                        (value,) = self.parser.values(measure, samples.values[-1:])
                         sizes[card.uuid][measure.column] = value
         for stream in streams:
             of_card = sizes[stream.card.uuid]
