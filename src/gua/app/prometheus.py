@@ -1,4 +1,4 @@
-"""Import of a Prometheus' past into a store: in spans of time, of which a finished day is not read again."""
+"""Import of a Prometheus' past into a store: in spans of time; finished days are not read again."""
 
 from __future__ import annotations
 
@@ -86,6 +86,17 @@ class Imported:
             self.last_ms = max(self.last_ms, ticks.ts_ms[-1])
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Probe:
+    """One hour of raw samples: card ticks, samples, scrape interval [ms], unobserved share, time of reading [s]."""
+
+    card_ticks: int
+    samples: int
+    interval_ms: int
+    holes: float
+    seconds: float
+
+
 @dataclass(kw_only=True, slots=True)
 class PrometheusImport:
     """An import of the time after ``since_ms`` up to ``until_ms`` [Unix ms]; ``step_ms`` is 0 for raw samples.
@@ -132,6 +143,27 @@ class PrometheusImport:
         if self._is_embedded:
             with open_writer(self.store, warn=_ignore) as store:
                 store.count_hours()
+
+    def newest_hour(self, found: Survey) -> Probe | None:
+        """Return what the last hour of the import has, or the newest of whole days earlier; ``None`` without any."""
+        maker = self.maker(found)
+        try:
+            for end_ms in range(self.until_ms, self.since_ms, -_DAY_MS):
+                begin, before = time.monotonic(), maker.samples
+                ticks = maker.ticks(end_ms - _HOUR_MS, end_ms)
+                if ticks:
+                    observed = sum(sum(one.duration_ms) for one in ticks)
+                    cards = len({one.card.uuid for one in ticks})
+                    return Probe(
+                        card_ticks=sum(len(one.ts_ms) for one in ticks),
+                        samples=maker.samples - before,
+                        interval_ms=min(one.interval_ms for one in ticks),
+                        holes=max(0.0, 1 - observed / (cards * _HOUR_MS)),
+                        seconds=time.monotonic() - begin,
+                    )
+        finally:
+            maker.reader.close()
+        return None
 
     def maker(self, found: Survey) -> TickMaker:
         """Return what reads spans; it has found out how this server treats the left edge of a range."""

@@ -37,8 +37,7 @@ from gua.core.errors import UsageError
 from gua.core.moments import parse_moment_ms, zone
 from gua.core.plaintext import few
 from gua.imports.prometheus.client import Access, Client, Traffic
-from gua.imports.prometheus.survey import Survey, missing
-from gua.imports.prometheus.ticks import TickMaker
+from gua.imports.prometheus.survey import Survey, missing, sources
 from gua.report.forms.first_screen import Steps
 from gua.report.kit.figures import plural
 from gua.report.window import ReportRequest
@@ -358,51 +357,23 @@ def traffic(of: Traffic) -> str:
 
 
 def _print_dry_run(job: PrometheusImport, found: Survey) -> None:
-    for line in dry_run(job, found):
-        typer.echo(line)
-
-
-def dry_run(job: PrometheusImport, found: Survey) -> Iterator[str]:
-    """Yield what an import would read, by the samples of the newest hour that has any."""
-    yield f"window    {to_rfc3339(job.since_ms)} to {to_rfc3339(job.until_ms)}"
-    for exporter in found.exporters:
-        cards = len(found.uuids.get(exporter.name, ()))
-        metrics = sum(metric in found.metrics for metric in exporter.metrics)
-        mapped = sorted({source for (name, _), source in found.directory.mapped.items() if name == exporter.name})
-        allocation = f"allocation by {few(mapped, 2)}" if mapped else "no allocation"
-        yield f"source    {exporter.name}: {plural(cards, 'GPU')}, {plural(metrics, 'metric')}, {allocation}"
-    yield f"hosts     {len(found.hosts):,}: {few(sorted(safe(host) for host in found.hosts), 5)}"
-    probe = replace(job, step_ms=0)
-    maker = probe.maker(found)
-    try:
-        yield from _estimate(job, maker)
-    finally:
-        maker.reader.close()
+    """Print what an import would read, by the samples of the newest hour of a day that has any."""
+    typer.echo(f"window    {to_rfc3339(job.since_ms)} to {to_rfc3339(job.until_ms)}")
+    for line in sources(found):
+        typer.echo(f"source    {line}")
+    typer.echo(f"hosts     {len(found.hosts):,}: {few(sorted(safe(host) for host in found.hosts), 5)}")
+    probe = replace(job, step_ms=0).newest_hour(found)
+    if probe is None:
+        typer.echo("samples   none in the newest hour of any day")
+    else:
+        hours = (job.until_ms - job.since_ms) / _HOUR_MS
+        per_step = max(job.step_ms / probe.interval_ms, 1)
+        step = f"steps of {format_duration(job.step_ms)}" if job.step_ms else "raw samples"
+        card_ticks, samples = probe.card_ticks * hours / per_step, probe.samples * hours
+        takes_ms = round(max(probe.seconds * hours / per_step, 1)) * 1000
+        typer.echo(f"interval  {format_duration(probe.interval_ms)}; holes {probe.holes:.1%} of the newest hour")
+        typer.echo(f"import    about {card_ticks:,.0f} card ticks ({step}) of {samples:,.0f} samples")
+        typer.echo(f"takes     about {format_duration(takes_ms)}")
     for what, setting in missing(found):
-        yield f"unknown   {what} ({setting})"
-    yield f"traffic   {traffic(job.client.traffic)}"
-
-
-def _estimate(job: PrometheusImport, maker: TickMaker) -> Iterator[str]:
-    """Yield samples, holes and time of the import, by its newest hour with samples."""
-    end_ms = job.until_ms
-    begin = time.monotonic()
-    ticks = maker.ticks(end_ms - _HOUR_MS, end_ms)
-    while not ticks and end_ms > job.since_ms:
-        end_ms -= _DAY_MS
-        begin = time.monotonic()
-        ticks = maker.ticks(end_ms - _HOUR_MS, end_ms)
-    if not ticks:
-        yield "samples   none in the newest hour of any day"
-        return
-    seconds = time.monotonic() - begin
-    intervals = sorted({one.interval_ms for one in ticks})
-    covered = sum(sum(one.duration_ms) for one in ticks) / (len({one.card.uuid for one in ticks}) * _HOUR_MS)
-    hours = (job.until_ms - job.since_ms) / _HOUR_MS
-    card_ticks = sum(len(one.ts_ms) for one in ticks) * hours
-    per_step = job.step_ms / max(intervals[0], 1) if job.step_ms else 1
-    every = ", ".join(format_duration(one) for one in intervals)
-    yield f"interval  {every}; holes {max(0, 1 - covered):.1%} of the newest hour"
-    step = f"steps of {format_duration(job.step_ms)}" if job.step_ms else "raw samples"
-    yield f"import    about {card_ticks / per_step:,.0f} card ticks ({step}) of {maker.samples * hours:,.0f} samples"
-    yield f"takes     about {format_duration(round(max(seconds * hours / max(per_step, 1), 1)) * 1000)}"
+        typer.echo(f"unknown   {what} ({setting})")
+    typer.echo(f"traffic   {traffic(job.client.traffic)}")

@@ -9,8 +9,7 @@ from gua.app.doctor.finding import Finding, failed, ok, warning
 from gua.core.errors import GuaError
 from gua.core.plaintext import few, safe
 from gua.imports.prometheus.client import Client
-from gua.imports.prometheus.survey import missing, survey
-from gua.report.kit.figures import plural
+from gua.imports.prometheus.survey import missing, sources, survey
 
 _DAY_MS: Final = 86_400_000
 _MOST_HOSTS: Final = 3
@@ -23,11 +22,9 @@ def check_prometheus(client: Client, now_ms: int) -> Iterator[Finding]:
     except GuaError as error:
         yield failed("prometheus", str(error), f"gua audit {client.url} needs it")
         return
-    hosts = f"{plural(len(found.hosts), 'host')} ({few(sorted(safe(host) for host in found.hosts), _MOST_HOSTS)})"
-    for exporter in found.exporters:
-        sources = sorted({source for (name, _), source in found.directory.mapped.items() if name == exporter.name})
-        allocation = f"allocation by {' and '.join(sources)}" if sources else "no allocation"
-        cards = plural(len(found.uuids.get(exporter.name, ())), "GPU")
-        yield ok("prometheus_exporter", f"{cards} on {hosts} in the last day, {allocation}", title=exporter.name)
+    hosts = few(sorted(safe(host) for host in found.hosts), _MOST_HOSTS)
+    yield ok("prometheus_hosts", f"{len(found.hosts):,} in the last day: {hosts}", title="hosts")
+    for line in sources(found):
+        yield ok("prometheus_exporter", line, title="exporter")
     for what, setting in missing(found):
         yield warning("prometheus_missing", what, setting, title="missing")

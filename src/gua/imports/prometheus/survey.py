@@ -205,6 +205,15 @@ def any_of(values: Sequence[str]) -> str:
     return json.dumps("|".join(_SPECIAL.sub(r"\\\g<0>", value) for value in values), ensure_ascii=False)
 
 
+def sources(found: Survey) -> Iterator[str]:
+    """Yield each exporter with its GPUs, metrics and what allocates its cards."""
+    for exporter in found.exporters:
+        mapped = sorted({source for (name, _), source in found.directory.mapped.items() if name == exporter.name})
+        allocation = f"allocation by {few(mapped, 2)}" if mapped else "no allocation"
+        metrics = sum(metric in found.metrics for metric in exporter.metrics)
+        yield f"{exporter.name}: {len(found.uuids.get(exporter.name, ())):,} GPUs, {metrics} metrics, {allocation}"
+
+
 def missing(found: Survey) -> Iterator[tuple[str, str]]:
     """Yield what the exporters lack for a whole report, and the setting that adds it."""
     for exporter in found.exporters:
