@@ -305,7 +305,7 @@ def land(store: Store, made: Sequence[CardTicks], found: Survey) -> None:
 
 
 def without_agents(store: Store, made: list[CardTicks], span: Span, result: Imported) -> list[CardTicks]:
-    """Return the ticks without those at times of which the store has ticks of its own agent."""
+    """Return the ticks without those at times at which the store has the agent's own."""
     known = [one.card.uuid for one in made]
     covered: dict[str, list[tuple[int, int]]] = {}
     with suppress(GuaError):
