@@ -174,6 +174,7 @@ class PrometheusImport:
             step_ms=self.step_ms,
             interval_ms=self.interval_ms,
             ignored=DEFAULT_IGNORED,
+            end_ms=self.until_ms,
         )
         if self.step_ms:
             metric = next(one for one in found.exporters[0].first if one in found.metrics)

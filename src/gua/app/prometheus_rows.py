@@ -14,7 +14,7 @@ from gua.core.fields import PointForm
 from gua.core.tick import AllocationReading, AllocationSourceReading, CardReading, Origin, Tick
 from gua.core.words import AllocationStatus, ProcessList, Relation, Source
 from gua.imports.prometheus.cards import KUBERNETES, SLURM, Attribution
-from gua.imports.prometheus.series import Scrapes, is_shared
+from gua.imports.prometheus.series import Scrapes, has_own_series
 from gua.imports.prometheus.survey import DRA, Survey
 from gua.imports.prometheus.ticks import CardTicks
 from gua.otlp.resource import origin_elsewhere
@@ -79,21 +79,22 @@ def parts_of(
     GPU time is divided by the scrapes of each. While one pod or job alone had the card, what the card did was its own
     (``sole``); of several at once it is unknown which of them used the card.
     """
-    several = is_shared(scrapes, ticks.full)
-    # Beside series of pods, one without a pod at the same time is of the card itself.
-    counts = {one: count for one, count in scrapes.items() if one is not None or not several}
-    total = sum(counts.values())
+    counts = {one: count for one, count in scrapes.items() if one is not None}
+    most, of_each, without = max(counts.values(), default=0), sum(counts.values()), scrapes.get(None, 0)
+    if has_own_series(scrapes, ticks.full):
+        without = max(0, without - of_each)
+    several = without + of_each > ticks.full
+    left = gpu_ms * without // max(without + (most if several else of_each), 1)
     relation = Relation.UNKNOWN if several or ticks.processes is not None else Relation.SOLE
     parts: list[tuple[Attribution, Relation, int, int]] = []
     used = before = 0
-    for one, count in sorted(counts.items(), key=lambda item: item[0] or ()):
+    for one, count in sorted(counts.items()):
         before += count
-        gpu = gpu_ms * before // total - used
+        gpu = (gpu_ms - left) * before // of_each - used
         used += gpu
-        if one is not None:
-            covered = min(duration_ms, duration_ms * count // min(total, ticks.full))
-            parts.append((one, relation, covered, gpu))
-    return parts, gpu_ms - sum(part[3] for part in parts)
+        covered = min(duration_ms, duration_ms * count // min(without + of_each, ticks.full))
+        parts.append((one, relation, covered, gpu))
+    return parts, left
 
 
 def table_lines(every: Sequence[CardTicks], found: Survey) -> Iterator[TableLines]:

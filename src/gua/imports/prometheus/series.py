@@ -82,16 +82,18 @@ class Stream:
     def readings(self) -> tuple[list[int], list[Scrapes]]:
         """Return the times [Unix ms] at which the card was read, and each one's scrapes by attribution.
 
-        Both are those of the first metric that has any sample. Equal scrapes are one object.
+        A reading has a sample of any metric that tells one. Equal scrapes are one object.
         """
-        metric = next((one for one in self.exporter.first if self.presence.get(one)), "")
+        every: list[tuple[Attribution | None, list[int], list[int] | None]] = []
+        for metric in self.exporter.first:
+            every += [one for one in self.presence.get(metric, ()) if one not in every]
         made: dict[tuple[tuple[Attribution | None, int], ...], Scrapes] = {}
 
         def shared(*scrapes: tuple[Attribution | None, int]) -> Scrapes:
             return made.setdefault(scrapes, dict(scrapes))
 
         known: dict[int, Scrapes] = {}
-        for attribution, times, counts in self.presence.get(metric, ()):
+        for attribution, times, counts in every:
             if counts is None:
                 here = dict.fromkeys(times, shared((attribution, 1)))
             else:
@@ -111,12 +113,20 @@ def is_shared(scrapes: Scrapes, full: int) -> bool:
     return sum(scrapes.values()) > full
 
 
-def column(pieces: Sequence[Piece], times: list[int], scrapes: Sequence[Scrapes], full: int) -> Numbers:
+def has_own_series(scrapes: Scrapes, full: int) -> bool:
+    """Return whether a series without a pod or job is of the card itself: at the same scrapes as one with a pod."""
+    of_pods = max((count for one, count in scrapes.items() if one is not None), default=0)
+    return of_pods > 0 and scrapes.get(None, 0) + of_pods > full
+
+
+def column(
+    pieces: Sequence[Piece], times: list[int], scrapes: Sequence[Scrapes], full: int, *, largest: bool = False
+) -> Numbers:
     """Return a measure's value at each of the times, ``None`` where no series has one.
 
-    Of several series at one time that of the card itself, without an attribution, counts; else the largest: the others
-    repeat the card's value or have a pod's part of it. Series of different scrapes in a step of ``full`` scrapes are
-    weighted by their numbers.
+    Of several series at one time that of the card itself, without an attribution, counts; else the one of most
+    scrapes, then the largest: the others repeat the card's value or have a pod's part of it. Series of different
+    scrapes in a step of ``full`` scrapes are weighted by their numbers; ``largest`` takes their largest value.
     """
     if len(pieces) == 1 and (pieces[0].times is times or pieces[0].times == times):
         return pieces[0].values
@@ -132,18 +142,26 @@ def column(pieces: Sequence[Piece], times: list[int], scrapes: Sequence[Scrapes]
             if value is not None and at in several:
                 several[at].append((piece.attribution, value))
     if several:
+        full = 0 if largest else full
         known |= {at: _together(several[at], of, full) for at, of in zip(times, scrapes, strict=True) if at in several}
     return [known.get(at) for at in times]
 
 
 def _together(values: Sequence[tuple[Attribution | None, int]], scrapes: Scrapes, full: int) -> int | None:
-    """Return the value of the card for those of its series; ``scrapes`` are the scrapes of each attribution."""
+    """Return the value of the card for those of its series; ``scrapes`` are the scrapes of each attribution.
+
+    Without ``full`` it is the largest.
+    """
     if not values:
         return None
-    if len(values) > 1 and not is_shared(scrapes, full):
-        weighted = [(value, scrapes.get(attribution, 0)) for attribution, value in values]
-        total = sum(weight for _, weight in weighted)
-        if total:
-            return round(sum(value * weight for value, weight in weighted) / total)
+    if not full:
+        return max(value for _, value in values)
     own = [value for attribution, value in values if attribution is None]
-    return max(own or [value for _, value in values])
+    if own and has_own_series(scrapes, full):
+        return max(own)
+    weighted = [(scrapes.get(attribution, 0), value) for attribution, value in values]
+    if is_shared(scrapes, full):
+        of_pods = [(scrapes.get(attribution, 0), value) for attribution, value in values if attribution is not None]
+        weighted = [max(of_pods, default=(0, 0)), *((scrapes.get(None, 0), value) for value in own[:1])]
+    total = sum(weight for weight, _ in weighted)
+    return round(sum(weight * value for weight, value in weighted) / total) if total else max(own or [0])

@@ -22,6 +22,8 @@ from gua.imports.prometheus.survey import Survey, all_series
 
 LEAD_MS: Final = 600_000
 """Raw samples are also read for this time before a span, to know when a card was read last."""
+_TRAIL_MS: Final = 300_000
+"""And for this time after it, to know whether a tick of a preferred source overlaps the span's last ones."""
 _DEFAULT_INTERVAL_MS: Final = 30_000
 _MOST_INTERVAL_MS: Final = 3_600_000
 _STEP_FUNCTIONS: Final = {"energy_total_mj": "max_over_time", "xid": "last_over_time"}
@@ -29,6 +31,8 @@ _CONSTANT: Final = (FREE, "memory_limit_bytes")
 """Columns with one value for a span of steps: they change only with the card."""
 _PARTS_OF_LIMIT: Final = ("memory_used_bytes", "memory_reserved_bytes")
 _MAXIMUM: Final = Measure("utilization_max", "", 1, 10_000)
+_LARGEST: Final = {*_STEP_FUNCTIONS, _MAXIMUM.column}
+"""Of several series of a card in a step, the largest value counts for these columns, not the mean."""
 Processes = Mapping[int, tuple[ProcessReading, ...]]
 
 
@@ -76,7 +80,8 @@ class TickMaker:
     """Makes the ticks of spans of time. ``step_ms`` is the resolution, 0 for raw samples.
 
     ``interval_ms`` is the scrape interval, found from the samples if ``None``. ``ignored`` are programs that do not
-    count as holders. ``left_out`` counts what was not imported, by reason.
+    count as holders. ``end_ms`` is the end of the whole import [Unix ms]. ``left_out`` counts what was not imported, by
+    reason.
     """
 
     reader: SampleReader
@@ -84,6 +89,7 @@ class TickMaker:
     step_ms: int = 0
     interval_ms: int | None = None
     ignored: Sequence[str] = ()
+    end_ms: int = 0
     parser: Parser = field(default_factory=Parser)
     samples: int = 0
 
@@ -96,11 +102,16 @@ class TickMaker:
         return counts
 
     def ticks(self, since_ms: int, until_ms: int) -> list[CardTicks]:
-        """Return the ticks that end after ``since_ms`` and up to ``until_ms``, of each card at most one at a time."""
+        """Return the ticks that end after ``since_ms`` and up to ``until_ms``, of each card at most one at a time.
+
+        At the import's end also those that begin before it: they are observed up to the end.
+        """
         made: list[CardTicks] = []
         for exporter in self.found.exporters:
-            made += self._of_exporter(exporter, since_ms, until_ms)
-        return _one_source(made)
+            made += self._of_exporter(exporter, since_ms, until_ms if self.step_ms else until_ms + _TRAIL_MS)
+        # Which source a card has must not depend on where spans begin and end.
+        within = (_within(ticks, since_ms, until_ms, self.end_ms) for ticks in _one_source(made))
+        return [ticks for ticks in within if ticks.ts_ms]
 
     def _of_exporter(self, exporter: Exporter, since_ms: int, until_ms: int) -> Iterator[CardTicks]:
         streams: dict[tuple[Target, str], Stream] = {}
@@ -125,7 +136,7 @@ class TickMaker:
             reads.append((partial(self._add_values, maximum), read))
         for (add, _), series in zip(reads, self.reader.every([read for _, read in reads]), strict=True):
             for samples in series:
-                self.samples += len(samples.times)
+                self.samples += len(samples.times) - bisect_right(samples.times, since_ms)
                 stream = self._stream(streams, exporter, samples.labels)
                 if stream is not None:
                     add(stream, samples.labels, samples)
@@ -133,7 +144,8 @@ class TickMaker:
         if self.step_ms:
             self._add_limits(list(streams.values()), exporter, since_ms, until_ms)
         processes = self._processes(exporter, since_ms, until_ms)
-        return self._made(list(streams.values()), processes, since_ms, until_ms)
+        ordered = sorted(streams.values(), key=lambda stream: stream.target)
+        return self._made(ordered, processes)
 
     def _read(self, measure: Measure, since_ms: int, until_ms: int) -> Callable[[], list[Samples]]:
         if not self.step_ms:
@@ -273,8 +285,6 @@ class TickMaker:
         self,
         streams: Sequence[Stream],
         processes: Mapping[str, Processes],
-        since_ms: int,
-        until_ms: int,
     ) -> Iterator[CardTicks]:
         """Yield the ticks of each stream of an exporter, and of each GPU's unallocated MIG slices."""
         full = _usual_count(streams) if self.step_ms else 1
@@ -289,7 +299,7 @@ class TickMaker:
             if is_parent or card.mig is Mig.PARENT:
                 continue
             lists = processes.get(card.uuid, {}) if self._lists_processes(stream) else None
-            made = self._ticks(stream, full, interval_ms, (since_ms, until_ms), lists)
+            made = self._ticks(stream, full, interval_ms, lists)
             if made is None:
                 continue
             yield made
@@ -315,13 +325,11 @@ class TickMaker:
         stream: Stream,
         full: int,
         interval_ms: int,
-        span: tuple[int, int],
         processes: Processes | None,
     ) -> CardTicks | None:
-        """Return the ticks of a stream within the span, ``None`` without any."""
+        """Return the ticks of a stream, ``None`` without any."""
         times, scrapes = stream.readings()
-        begin, end = bisect_right(times, span[0]), bisect_right(times, span[1])
-        if begin >= end:
+        if not times:
             return None
         durations = (
             _step_durations(scrapes, full, interval_ms, self.step_ms)
@@ -336,7 +344,7 @@ class TickMaker:
                 None if value is None else min(coverage, duration)
                 for value, coverage, duration in zip(columns["utilization"], sampled, durations, strict=True)
             ]
-        made = CardTicks(
+        return CardTicks(
             card=stream.card,
             exporter=stream.exporter,
             interval_ms=self.step_ms or interval_ms,
@@ -349,7 +357,6 @@ class TickMaker:
             scrapes=scrapes,
             processes=processes,
         )
-        return made.keep(range(begin, end))
 
 
 def _durations(times: Sequence[int], interval_ms: int) -> list[int]:
@@ -388,7 +395,7 @@ def _columns(stream: Stream, times: list[int], scrapes: Sequence[Scrapes], full:
     """Return the stored columns of a stream; of several measures for a column the first with a value counts."""
     columns: dict[str, Numbers] = {}
     for measure, pieces in stream.pieces.items():
-        values = column(pieces, times, scrapes, full)
+        values = column(pieces, times, scrapes, full, largest=measure.column in _LARGEST)
         before = columns.get(measure.column)
         if before is not None:
             values = [new if old is None else old for old, new in zip(before, values, strict=True)]
@@ -416,7 +423,8 @@ def _add_changes(columns: dict[str, Numbers], times: Sequence[int], durations: S
     if totals is not None:
         energy: Numbers = [None]
         for place, (before, after) in enumerate(pairwise(totals), start=1):
-            is_next = times[place] - times[place - 1] == durations[place]
+            # Scrapes come some ms early or late.
+            is_next = (times[place] - times[place - 1]) * 10 <= durations[place] * 11
             known = is_next and before is not None and after is not None and after >= before
             energy.append(after - before if known and before is not None and after is not None else None)
         columns["energy_mj"] = energy
@@ -459,13 +467,16 @@ def _unallocated_slices(parent: str, instances: Sequence[CardTicks]) -> CardTick
 
 
 def _one_source(made: Sequence[CardTicks]) -> list[CardTicks]:
-    """Return at most one tick of a card at a time: of the preferred exporter, then of the target that comes first."""
+    """Return at most one tick of a card at a time: of the preferred exporter, then of the target that comes first.
+
+    A tick of another source that overlaps is left out whole: a change of source may leave up to an interval unobserved.
+    """
     by_card: defaultdict[str, list[CardTicks]] = defaultdict(list)
     for ticks in made:
         by_card[ticks.card.uuid].append(ticks)
     chosen: list[CardTicks] = []
     for every in by_card.values():
-        ordered = sorted(every, key=lambda one: (EXPORTERS.index(one.exporter), -len(one.ts_ms)))
+        ordered = sorted(every, key=lambda one: EXPORTERS.index(one.exporter))
         covered: list[tuple[int, int]] = []
         for ticks in ordered:
             kept = outside(ticks, covered)
@@ -473,6 +484,14 @@ def _one_source(made: Sequence[CardTicks]) -> list[CardTicks]:
                 chosen.append(kept)
                 covered = sorted([*covered, *_spans(kept)])
     return chosen
+
+
+def _within(ticks: CardTicks, since_ms: int, until_ms: int, end_ms: int) -> CardTicks:
+    """Return the ticks of a span; those at the import's end ``end_ms`` may be longer than it."""
+    begin, end = bisect_right(ticks.ts_ms, since_ms), bisect_right(ticks.ts_ms, until_ms)
+    while until_ms == end_ms and end < len(ticks.ts_ms) and ticks.ts_ms[end] - ticks.duration_ms[end] < until_ms:
+        end += 1
+    return ticks.keep(range(begin, end))
 
 
 def outside(ticks: CardTicks, covered: Sequence[tuple[int, int]]) -> CardTicks:
