@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import base64
+import os
+import pty
+import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
+from fakes.patience import at_most
 from fakes.prometheus import Asked, FakePrometheus, Reply, card, refusal
 from gua.cli.main import main
 from gua.cli.prometheus import AccessOptions
@@ -16,6 +21,7 @@ from gua.imports.prometheus.client import Access, Client
 
 SECRET = "Zebra-9f3-secret"  # noqa: S105 - of a server of this test
 BEGIN_MS = 1_700_000_000_000
+COMMAND = Path(sys.executable).with_name("gua")
 WINDOW = ("--since", "2023-11-14", "--until", "2023-11-15")
 
 
@@ -200,7 +206,7 @@ def test_no_text_of_an_object_has_a_secret(file: Path) -> None:
     assert SECRET not in repr(refused.value)
 
 
-def test_an_encrypted_key_is_refused_and_nobody_asked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_encrypted_key_is_refused_and_nobody_asked(tmp_path: Path) -> None:
     from cryptography.hazmat.primitives import serialization  # noqa: PLC0415
     from cryptography.hazmat.primitives.asymmetric import ec  # noqa: PLC0415
 
@@ -218,9 +224,16 @@ def test_an_encrypted_key_is_refused_and_nobody_asked(tmp_path: Path, capsys: py
     certificate = tmp_path / "certificate.pem"
     trustme.CA().issue_cert("client").cert_chain_pems[0].write_to_path(certificate)
     options = ["--client-cert", str(certificate), "--client-key", str(path)]
-    assert main(["audit", "https://127.0.0.1:1", *options]) == 3
-    [line] = capsys.readouterr().err.splitlines()
-    assert line.startswith(f"gua: cannot read the certificates in {certificate}, {path} (")
+    # On a terminal of its own, where OpenSSL would ask for the password.
+    process, terminal = pty.fork()
+    if not process:
+        os.execv(COMMAND, [str(COMMAND), "audit", "https://127.0.0.1:1", *options])  # noqa: S606
+    said = b""
+    with at_most(60), suppress(OSError):  # the terminal ends with its program
+        while b"\n" not in said:
+            said += os.read(terminal, 4096)
+    assert os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) == 3
+    assert said.decode().startswith(f"gua: cannot read the certificates in {certificate}, {path} (")
 
 
 def test_a_redirect_with_a_secret_is_not_repeated(fake: FakePrometheus, capsys: pytest.CaptureFixture[str]) -> None:
