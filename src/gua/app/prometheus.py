@@ -17,11 +17,13 @@ from gua.app import delivery
 from gua.app.opening import open_writer, store_address
 from gua.app.prometheus_rows import table_lines, ticks_of
 from gua.core.errors import DataError, GuaError, UsageError
+from gua.core.words import Mig
 from gua.identity.process import DEFAULT_IGNORED
+from gua.imports.prometheus.card_ticks import CardTicks, outside
 from gua.imports.prometheus.client import Client
 from gua.imports.prometheus.samples import MOST_POINTS, SampleReader
 from gua.imports.prometheus.survey import Survey, survey
-from gua.imports.prometheus.ticks import CardTicks, TickMaker, outside
+from gua.imports.prometheus.ticks import TickMaker
 from gua.store.database import Store
 from gua.store.dsn import EmbeddedDsn, parse_dsn
 from gua.store.tick_rows import TickRows
@@ -290,8 +292,7 @@ def spans(since_ms: int, until_ms: int, step_ms: int, done: set[date], samples: 
 
 def land(store: Store, made: Sequence[CardTicks], found: Survey) -> None:
     """Land ticks in an embedded store: those of cards without known processes in columns, others as ticks."""
-    with_processes = [one for one in made if one.processes is not None]
-    hosts = {one.card.host for one in with_processes}
+    hosts = {one.card.host for one in made if one.processes is not None and one.card.mig is not Mig.PARENT}
     # Cards of one host at one time are one tick.
     by_ticks = [one for one in made if one.card.host in hosts]
     plain = [one for one in made if one.card.host not in hosts]

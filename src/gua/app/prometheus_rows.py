@@ -13,10 +13,10 @@ from gua.core.attribution import split_gpu_time
 from gua.core.fields import PointForm
 from gua.core.tick import AllocationReading, AllocationSourceReading, CardReading, Origin, Tick
 from gua.core.words import AllocationStatus, ProcessList, Relation, Source
+from gua.imports.prometheus.card_ticks import CardTicks
 from gua.imports.prometheus.cards import KUBERNETES, SLURM, Attribution
 from gua.imports.prometheus.series import Scrapes, has_own_series
 from gua.imports.prometheus.survey import DRA, Survey
-from gua.imports.prometheus.ticks import CardTicks
 from gua.otlp.resource import origin_elsewhere
 from gua.store.tick_rows import TABLES, TableLines
 

@@ -14,10 +14,11 @@ from typing import Final
 
 from gua.core.tick import ProcessReading
 from gua.core.words import Mig, ProcessList, ProcessType
-from gua.imports.prometheus.cards import Attribution, Card, Labels, Target, first, program_of, whole_number
-from gua.imports.prometheus.exporters import EXPORTERS, FREE, Exporter, Measure
+from gua.imports.prometheus.card_ticks import CardTicks, Processes, one_source, within
+from gua.imports.prometheus.cards import Labels, Target, first, program_of, whole_number
+from gua.imports.prometheus.exporters import FREE, Exporter, Measure
 from gua.imports.prometheus.samples import SampleReader, Samples
-from gua.imports.prometheus.series import Numbers, Parser, Piece, Scrapes, Stream, column, is_shared
+from gua.imports.prometheus.series import Numbers, Parser, Piece, Scrapes, Stream, column
 from gua.imports.prometheus.survey import Survey, all_series
 
 LEAD_MS: Final = 600_000
@@ -33,46 +34,6 @@ _PARTS_OF_LIMIT: Final = ("memory_used_bytes", "memory_reserved_bytes")
 _MAXIMUM: Final = Measure("utilization_max", "", 1, 10_000)
 _LARGEST: Final = {*_STEP_FUNCTIONS, _MAXIMUM.column}
 """Of several series of a card in a step, the largest value counts for these columns, not the mean."""
-Processes = Mapping[int, tuple[ProcessReading, ...]]
-
-
-@dataclass(kw_only=True, slots=True)
-class CardTicks:
-    """Ticks of one card from one target, in columns: all lists have one value per tick, in the order of time.
-
-    ``ts_ms`` are the ends of the ticks [Unix ms], ``duration_ms`` what they cover. ``columns`` are stored values by
-    column of ``gua.card_ticks``. ``scrapes`` are the scrapes with each pod or job, of at most ``full`` in a tick.
-    ``is_mapped``: without a pod or job the card was unallocated. ``processes`` is ``None`` if they are unknown.
-    ``step_ms`` is the resolution, 0 for raw samples.
-    """
-
-    card: Card
-    exporter: Exporter
-    interval_ms: int
-    step_ms: int
-    full: int
-    is_mapped: bool
-    ts_ms: list[int]
-    duration_ms: list[int]
-    columns: dict[str, Numbers]
-    scrapes: list[Scrapes]
-    processes: Processes | None = None
-
-    def keep(self, places: Sequence[int]) -> CardTicks:
-        """Return the ticks at these places only."""
-        if len(places) == len(self.ts_ms):
-            return self
-
-        def pick(values: list) -> list:  # type: ignore[type-arg] # any column
-            return [values[place] for place in places]
-
-        return replace(
-            self,
-            ts_ms=pick(self.ts_ms),
-            duration_ms=pick(self.duration_ms),
-            columns={name: pick(values) for name, values in self.columns.items()},
-            scrapes=pick(self.scrapes),
-        )
 
 
 @dataclass(kw_only=True, slots=True)
@@ -110,7 +71,7 @@ class TickMaker:
         for exporter in self.found.exporters:
             made += self._of_exporter(exporter, since_ms, until_ms if self.step_ms else until_ms + _TRAIL_MS)
         # Which source a card has must not depend on where spans begin and end.
-        within = (_within(ticks, since_ms, until_ms, self.end_ms) for ticks in _one_source(made))
+        within = (within(ticks, since_ms, until_ms, self.end_ms) for ticks in one_source(made))
         return [ticks for ticks in within if ticks.ts_ms]
 
     def _of_exporter(self, exporter: Exporter, since_ms: int, until_ms: int) -> Iterator[CardTicks]:
@@ -287,10 +248,10 @@ class TickMaker:
         processes: Mapping[str, Processes],
     ) -> Iterator[CardTicks]:
         """Yield the ticks of each stream of an exporter, and of each GPU's unallocated MIG slices."""
-        full = _usual_count(streams) if self.step_ms else 1
-        interval_ms = self.interval_ms or (
-            max(round(self.step_ms / full / 1000), 1) * 1000 if self.step_ms else _usual_interval_ms(streams)
-        )
+        by_job: defaultdict[tuple[str, str], list[Stream]] = defaultdict(list)
+        for stream in streams:
+            by_job[stream.job].append(stream)
+        intervals = {job: self._interval(of_job) for job, of_job in by_job.items()}
         by_parent: defaultdict[tuple[object, str], list[CardTicks]] = defaultdict(list)
         parents = {(stream.target[1:3], stream.card.gpu_index) for stream in streams if stream.card.mig is Mig.INSTANCE}
         for stream in streams:
@@ -299,7 +260,7 @@ class TickMaker:
             if is_parent or card.mig is Mig.PARENT:
                 continue
             lists = processes.get(card.uuid, {}) if self._lists_processes(stream) else None
-            made = self._ticks(stream, full, interval_ms, lists)
+            made = self._ticks(stream, *intervals[stream.job], lists)
             if made is None:
                 continue
             yield made
@@ -309,6 +270,13 @@ class TickMaker:
             slices = _unallocated_slices(parent, instances)
             if slices is not None:
                 yield slices
+
+    def _interval(self, streams: Sequence[Stream]) -> tuple[int, int]:
+        """Return the scrapes in a whole step (1 for raw samples) and the scrape interval [ms] of a job's streams."""
+        if not self.step_ms:
+            return 1, self.interval_ms or _usual_interval_ms(streams)
+        full = _usual_count(streams)
+        return full, self.interval_ms or max(round(self.step_ms / full / 1000), 1) * 1000
 
     def _lists_processes(self, stream: Stream) -> bool:
         """Return whether a card without process series had no process."""
@@ -464,61 +432,3 @@ def _unallocated_slices(parent: str, instances: Sequence[CardTicks]) -> CardTick
         full=1,
         processes={},
     )
-
-
-def _one_source(made: Sequence[CardTicks]) -> list[CardTicks]:
-    """Return at most one tick of a card at a time: of the preferred exporter, then of the target that comes first.
-
-    A tick of another source that overlaps is left out whole: a change of source may leave up to an interval unobserved.
-    """
-    by_card: defaultdict[str, list[CardTicks]] = defaultdict(list)
-    for ticks in made:
-        by_card[ticks.card.uuid].append(ticks)
-    chosen: list[CardTicks] = []
-    for every in by_card.values():
-        ordered = sorted(every, key=lambda one: EXPORTERS.index(one.exporter))
-        covered: list[tuple[int, int]] = []
-        for ticks in ordered:
-            kept = outside(ticks, covered)
-            if kept.ts_ms:
-                chosen.append(kept)
-                covered = sorted([*covered, *_spans(kept)])
-    return chosen
-
-
-def _within(ticks: CardTicks, since_ms: int, until_ms: int, end_ms: int) -> CardTicks:
-    """Return the ticks of a span; those at the import's end ``end_ms`` may be longer than it."""
-    begin, end = bisect_right(ticks.ts_ms, since_ms), bisect_right(ticks.ts_ms, until_ms)
-    while until_ms == end_ms and end < len(ticks.ts_ms) and ticks.ts_ms[end] - ticks.duration_ms[end] < until_ms:
-        end += 1
-    return ticks.keep(range(begin, end))
-
-
-def outside(ticks: CardTicks, covered: Sequence[tuple[int, int]]) -> CardTicks:
-    """Return the ticks that overlap none of the covered spans [Unix ms], which are sorted and do not overlap."""
-    if not covered:
-        return ticks
-    starts = [start for start, _ in covered]
-    kept = []
-    for place, (at, duration) in enumerate(zip(ticks.ts_ms, ticks.duration_ms, strict=True)):
-        before = bisect_right(starts, at - 1) - 1
-        if before < 0 or covered[before][1] <= at - duration:
-            kept.append(place)
-    return ticks.keep(kept)
-
-
-def _spans(ticks: CardTicks) -> Iterator[tuple[int, int]]:
-    """Yield the time that ticks cover as spans [Unix ms] without holes within."""
-    start = end = None
-    for at, duration in zip(ticks.ts_ms, ticks.duration_ms, strict=True):
-        if end is not None and start is not None and at - duration <= end:
-            end = at
-            continue
-        if start is not None and end is not None:
-            yield start, end
-        start, end = at - duration, at
-    if start is not None and end is not None:
-        yield start, end
-
-
-__all__ = ["LEAD_MS", "Attribution", "CardTicks", "TickMaker", "is_shared", "outside"]
