@@ -71,8 +71,8 @@ class TickMaker:
         for exporter in self.found.exporters:
             made += self._of_exporter(exporter, since_ms, until_ms if self.step_ms else until_ms + _TRAIL_MS)
         # Which source a card has must not depend on where spans begin and end.
-        within = (within(ticks, since_ms, until_ms, self.end_ms) for ticks in one_source(made))
-        return [ticks for ticks in within if ticks.ts_ms]
+        cut = (within(ticks, since_ms, until_ms, self.end_ms) for ticks in one_source(made))
+        return [ticks for ticks in cut if ticks.ts_ms]
 
     def _of_exporter(self, exporter: Exporter, since_ms: int, until_ms: int) -> Iterator[CardTicks]:
         streams: dict[tuple[Target, str], Stream] = {}
