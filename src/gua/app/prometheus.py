@@ -22,7 +22,7 @@ from gua.identity.process import DEFAULT_IGNORED
 from gua.imports.prometheus.card_ticks import CardTicks, outside
 from gua.imports.prometheus.client import Client
 from gua.imports.prometheus.samples import MOST_POINTS, SampleReader
-from gua.imports.prometheus.survey import Survey, survey
+from gua.imports.prometheus.survey import Inventory, survey
 from gua.imports.prometheus.ticks import TickMaker
 from gua.store.database import Store
 from gua.store.dsn import EmbeddedDsn, parse_dsn
@@ -118,12 +118,12 @@ class PrometheusImport:
     endpoint: str | None = None
     again: bool = False
 
-    def survey(self) -> Survey:
+    def survey(self) -> Inventory:
         """Return what the Prometheus has in this time. Raises DataError without GPU metrics."""
         window = self.since_ms, self.until_ms
         return survey(self.client, *window, owner_label=self.owner_label, exporter=self.exporter)
 
-    def run(self, found: Survey, progress: Callable[[int, int], None]) -> Imported:
+    def run(self, found: Inventory, progress: Callable[[int, int], None]) -> Imported:
         """Import all spans in order and return what was imported. A span is either landed as a whole or not at all."""
         result = Imported()
         done = set[date]() if self.again or self.endpoint else self._finished(found)
@@ -146,7 +146,7 @@ class PrometheusImport:
             with open_writer(self.store, warn=_ignore) as store:
                 store.count_hours()
 
-    def newest_hour(self, found: Survey) -> Probe | None:
+    def newest_hour(self, found: Inventory) -> Probe | None:
         """Return what the last hour of the import has, or the newest of whole days earlier; ``None`` without any."""
         maker = self.maker(found)
         try:
@@ -167,7 +167,7 @@ class PrometheusImport:
             maker.reader.close()
         return None
 
-    def maker(self, found: Survey) -> TickMaker:
+    def maker(self, found: Inventory) -> TickMaker:
         """Return what reads spans; it has found out how this server treats the left edge of a range."""
         reader = SampleReader(self.client)
         maker = TickMaker(
@@ -205,7 +205,7 @@ class PrometheusImport:
                 landing.result()
         result.days_before = len(done)
 
-    def _land(self, found: Survey, made: list[CardTicks], span: Span, result: Imported) -> None:
+    def _land(self, found: Inventory, made: list[CardTicks], span: Span, result: Imported) -> None:
         if not made and not span.days:
             return
         if self.endpoint or not self._is_embedded:
@@ -240,7 +240,7 @@ class PrometheusImport:
             with suppress(GuaError):
                 store.insert_json("backfilled_days", [{"landing": self._name, "day": str(day)} for day in span.days])
 
-    def _finished(self, found: Survey) -> set[date]:
+    def _finished(self, found: Inventory) -> set[date]:
         """Return the finished days of earlier imports; also set the hosts under which the store's agents have cards."""
         with open_writer(self.store) as store, suppress(GuaError):
             found.directory.known_hosts = {row["gpu"]: row["host"] for row in store.select(_AGENTS_CARDS)}
@@ -290,7 +290,7 @@ def spans(since_ms: int, until_ms: int, step_ms: int, done: set[date], samples: 
     done.intersection_update(skipped)
 
 
-def land(store: Store, made: Sequence[CardTicks], found: Survey) -> None:
+def land(store: Store, made: Sequence[CardTicks], found: Inventory) -> None:
     """Land ticks in an embedded store: those of cards without known processes in columns, others as ticks."""
     hosts = {one.card.host for one in made if one.processes is not None and one.card.mig is not Mig.PARENT}
     # Cards of one host at one time are one tick.

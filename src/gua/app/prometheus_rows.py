@@ -16,7 +16,7 @@ from gua.core.words import AllocationStatus, ProcessList, Relation, Source
 from gua.imports.prometheus.card_ticks import CardTicks
 from gua.imports.prometheus.cards import KUBERNETES, SLURM, Attribution
 from gua.imports.prometheus.series import Scrapes, has_own_series
-from gua.imports.prometheus.survey import DRA, Survey
+from gua.imports.prometheus.survey import DRA, Inventory
 from gua.otlp.resource import origin_elsewhere
 from gua.store.tick_rows import TABLES, TableLines
 
@@ -27,7 +27,7 @@ _COLUMNS: Final = {table: {column.name: column for column in columns} for table,
 _text = json.JSONEncoder(ensure_ascii=False).encode
 
 
-def origin_of(ticks: CardTicks, found: Survey) -> Origin:
+def origin_of(ticks: CardTicks, found: Inventory) -> Origin:
     """Return the origin of a card's ticks, with what they rest on as an attribute."""
     job = next(iter(ticks.scrapes[-1]), None)
     has_dra = bool(found.directory.dra_jobs) and (job is None or job.source == KUBERNETES)
@@ -97,7 +97,7 @@ def parts_of(
     return parts, left
 
 
-def table_lines(every: Sequence[CardTicks], found: Survey) -> Iterator[TableLines]:
+def table_lines(every: Sequence[CardTicks], found: Inventory) -> Iterator[TableLines]:
     """Yield the rows of cards without known processes, table by table; cards last, as an import may be interrupted."""
     allocations: list[str] = []
     sources: dict[tuple[str, str, int], int] = {}
@@ -208,7 +208,7 @@ def _seen_line(ticks: CardTicks) -> str:
     return _text([ticks.card.host, ticks.card.uuid, begin, ticks.ts_ms[-1], max(ticks.duration_ms), newest])
 
 
-def ticks_of(every: Sequence[CardTicks], found: Survey) -> Iterator[Tick]:
+def ticks_of(every: Sequence[CardTicks], found: Inventory) -> Iterator[Tick]:
     """Yield ticks in the order of time: the cards of one host with one origin that were read at the same time."""
     by_time: defaultdict[tuple[int, str, Origin], list[tuple[CardReading, bool, int, str]]] = defaultdict(list)
     for ticks in every:

@@ -37,7 +37,7 @@ from gua.core.errors import UsageError
 from gua.core.moments import parse_moment_ms, zone
 from gua.core.plaintext import few
 from gua.imports.prometheus.client import Access, Client, Traffic
-from gua.imports.prometheus.survey import Survey, missing, sources
+from gua.imports.prometheus.survey import Inventory, missing, sources
 from gua.report.forms.first_screen import Steps
 from gua.report.kit.figures import plural
 from gua.report.window import ReportRequest
@@ -200,7 +200,7 @@ def audit(
 
     Example:
         gua audit http://prometheus.example:9090 --since 30d
-        gua audit https://thanos.example --since 2026-10-01 --until 2026-11-01 --section allocation
+        gua audit https://thanos.example --since 2026-10-01 --until 2026-11-01
         gua audit http://prometheus.example:9090 --dry-run
     """
     check_width(width)
@@ -239,7 +239,7 @@ def _import(
     *,
     store: str | None,
     endpoint: str | None,
-) -> Iterator[tuple[PrometheusImport, Survey]]:
+) -> Iterator[tuple[PrometheusImport, Inventory]]:
     """Yield the import of the options and what its Prometheus has; print the server's warnings at the end."""
     now_ms = time.time_ns() // 1_000_000
     since, until = times
@@ -299,7 +299,7 @@ def _audit_store(url: str) -> Path:
     return home_directory() / "audits" / hashlib.sha256(url.encode()).hexdigest()[:16]
 
 
-def run(job: PrometheusImport, found: Survey) -> Imported:
+def run(job: PrometheusImport, found: Inventory) -> Imported:
     """Run the import with a progress bar on stderr, if that is a terminal."""
     from rich.console import Console  # noqa: PLC0415 - only for imports
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn  # noqa: PLC0415
@@ -324,7 +324,7 @@ def run(job: PrometheusImport, found: Survey) -> Imported:
         return job.run(found, progress)
 
 
-def summary(job: PrometheusImport, found: Survey, imported: Imported) -> Iterator[str]:
+def summary(job: PrometheusImport, found: Inventory, imported: Imported) -> Iterator[str]:
     """Yield one line for each thing that was imported, left out or assumed."""
     hosts = few(sorted(safe(host) for host in imported.hosts), 3)
     yield (
@@ -356,7 +356,7 @@ def traffic(of: Traffic) -> str:
     )
 
 
-def _print_dry_run(job: PrometheusImport, found: Survey) -> None:
+def _print_dry_run(job: PrometheusImport, found: Inventory) -> None:
     """Print what an import would read, by the samples of the newest hour of a day that has any."""
     typer.echo(f"window    {to_rfc3339(job.since_ms)} to {to_rfc3339(job.until_ms)}")
     for line in sources(found):

@@ -96,7 +96,7 @@ def test_a_password_that_was_typed_is_in_no_command_that_goes_on(capsys: pytest.
 def test_no_more_is_asked_of_the_store_than_the_answers_say(store: FakeStore) -> None:
     store.views["hours"] = [{"hour": SINCE_MS // HOUR_MS, "is_counted": True, "card_ticks": 12}]
     always = {"extent", "hours", "fleet", "host_name_conflicts", "rules", "prices", "overview", "card_streaks", "usage"}
-    always |= {"allocation_sources", "holders"}
+    always |= {"allocation_sources", "holders", "labels"}
     for option, asked in (("--brief", always), ("--basis", {*always, "time_of_day"})):
         store.asked.clear()
         assert main.main([*WINDOW, option]) == 0

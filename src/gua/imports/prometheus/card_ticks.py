@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from gua.core.tick import ProcessReading
-from gua.imports.prometheus.cards import Card
+from gua.imports.prometheus.cards import ScrapedCard
 from gua.imports.prometheus.exporters import EXPORTERS, Exporter
 from gua.imports.prometheus.series import Numbers, Scrapes
 
@@ -25,7 +25,7 @@ class CardTicks:
     ``step_ms`` is the resolution, 0 for raw samples.
     """
 
-    card: Card
+    card: ScrapedCard
     exporter: Exporter
     interval_ms: int
     step_ms: int

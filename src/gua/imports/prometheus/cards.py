@@ -56,7 +56,7 @@ class Attribution(NamedTuple):
     pod_namespace: str | None = None
 
 
-class Card(NamedTuple):
+class ScrapedCard(NamedTuple):
     """A card: a whole GPU, or a MIG instance with its ``slices`` of all ``total`` slices of the GPU ``parent``."""
 
     uuid: str
@@ -107,7 +107,7 @@ class Directory:
         others = sorted((self.target_labels | REPLICA_LABELS) & labels.keys() - _NOT_OF_TARGETS)
         return (exporter.name, labels.get("job", ""), labels.get("instance", ""), *(labels[one] for one in others))
 
-    def card(self, exporter: Exporter, labels: Labels) -> Card | None:
+    def card(self, exporter: Exporter, labels: Labels) -> ScrapedCard | None:
         """Return the card of a series; ``None`` for a series without a valid UUID."""
         uuid = card_uuid(exporter, labels)
         if uuid is None:
@@ -122,7 +122,7 @@ class Directory:
         sliced = _PROFILE.search(profile)
         total = next((number for name, number in _SLICES_OF.items() if name in (model or "")), _SLICES)
         slices = int(sliced[1]) if sliced else 0
-        return Card(
+        return ScrapedCard(
             uuid=instance or uuid,
             host=known or self.host(exporter, uuid, labels),
             gpu_index=_index(first(every, exporter.index)),

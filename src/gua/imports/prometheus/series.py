@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from gua.imports.prometheus.cards import Attribution, Card, Target
+from gua.imports.prometheus.cards import Attribution, ScrapedCard, Target
 from gua.imports.prometheus.exporters import Exporter, Measure
 from gua.imports.prometheus.samples import Samples
 
@@ -65,7 +65,7 @@ class Stream:
 
     exporter: Exporter
     target: Target
-    card: Card
+    card: ScrapedCard
     job: tuple[str, str]
     pieces: defaultdict[Measure, list[Piece]] = field(default_factory=lambda: defaultdict(list))
     presence: defaultdict[str, list[tuple[Attribution | None, list[int], list[int] | None]]] = field(
@@ -82,7 +82,7 @@ class Stream:
     def readings(self) -> tuple[list[int], list[Scrapes]]:
         """Return the times [Unix ms] at which the card was read, and each one's scrapes by attribution.
 
-        A reading has a sample of any metric that tells one. Equal scrapes are one object.
+        A reading has a sample of any metric of a reading. Equal scrapes are one object.
         """
         every: list[tuple[Attribution | None, list[int], list[int] | None]] = []
         for metric in self.exporter.first:

@@ -32,7 +32,7 @@ _MOST_NAMESPACES: Final = 200
 
 
 @dataclass(slots=True)
-class Survey:
+class Inventory:
     """Exporters with samples, names of all metrics, the cards' UUIDs by exporter, and what labels say."""
 
     exporters: tuple[Exporter, ...] = ()
@@ -55,7 +55,7 @@ class Survey:
 
 def survey(
     client: Client, since_ms: int, until_ms: int, *, owner_label: str | None = None, exporter: str | None = None
-) -> Survey:
+) -> Inventory:
     """Return what exists between two times [Unix ms], by metric names and labels alone.
 
     ``owner_label`` is a pod label, as kube_pod_labels has it, that names the owner; ``exporter`` the only one to read.
@@ -68,7 +68,7 @@ def survey(
     client.check()
     window = (since_ms, until_ms)
     every_name = _by_slices(client, "the names of metrics", window, until_ms - since_ms, client.metric_names)
-    found = Survey(metrics=frozenset(every_name))
+    found = Inventory(metrics=frozenset(every_name))
     found.exporters = tuple(one for one in chosen if not found.metrics.isdisjoint(one.first))
     if not found.exporters:
         similar = sorted(safe(name, _LONGEST_NAME) for name in found.metrics if _SIMILAR.search(name))
@@ -142,7 +142,7 @@ def _add_targets(client: Client, directory: Directory, every: Sequence[Labels], 
     directory.unclear = {labels.get("job", "") for labels in every if labels.get("pod")} - known
 
 
-def _add_cards(found: Survey, exporter: Exporter, every: Sequence[Labels]) -> set[tuple[str, str]]:
+def _add_cards(found: Inventory, exporter: Exporter, every: Sequence[Labels]) -> set[tuple[str, str]]:
     """Add the exporter's cards and hosts; return the pods (namespace, name) that have cards."""
     directory, order = found.directory, EXPORTERS.index(exporter)
     uuids = found.uuids.setdefault(exporter.name, set())
@@ -176,7 +176,7 @@ def _add_cards(found: Survey, exporter: Exporter, every: Sequence[Labels]) -> se
 
 
 def _add_owners(
-    client: Client, found: Survey, pods: set[tuple[str, str]], window: tuple[int, int], owner_label: str | None
+    client: Client, found: Inventory, pods: set[tuple[str, str]], window: tuple[int, int], owner_label: str | None
 ) -> None:
     """Add uid and controller of the pods, and the owners that a label names, from kube-state-metrics."""
     namespaces = sorted({namespace for namespace, _ in pods})[:_MOST_NAMESPACES]
@@ -205,7 +205,7 @@ def any_of(values: Sequence[str]) -> str:
     return json.dumps("|".join(_SPECIAL.sub(r"\\\g<0>", value) for value in values), ensure_ascii=False)
 
 
-def sources(found: Survey) -> Iterator[str]:
+def sources(found: Inventory) -> Iterator[str]:
     """Yield each exporter with its GPUs, metrics and what allocates its cards."""
     for exporter in found.exporters:
         mapped = sorted({source for (name, _), source in found.directory.mapped.items() if name == exporter.name})
@@ -214,7 +214,7 @@ def sources(found: Survey) -> Iterator[str]:
         yield f"{exporter.name}: {len(found.uuids.get(exporter.name, ())):,} GPUs, {metrics} metrics, {allocation}"
 
 
-def missing(found: Survey) -> Iterator[tuple[str, str]]:
+def missing(found: Inventory) -> Iterator[tuple[str, str]]:
     """Yield what the exporters lack for a whole report, and the setting that adds it."""
     for exporter in found.exporters:
         if not found.measured(exporter, "memory_used_bytes"):

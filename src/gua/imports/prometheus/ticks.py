@@ -19,7 +19,7 @@ from gua.imports.prometheus.cards import Labels, Target, first, program_of, whol
 from gua.imports.prometheus.exporters import FREE, Exporter, Measure
 from gua.imports.prometheus.samples import SampleReader, Samples
 from gua.imports.prometheus.series import Numbers, Parser, Piece, Scrapes, Stream, column
-from gua.imports.prometheus.survey import Survey, all_series
+from gua.imports.prometheus.survey import Inventory, all_series
 
 LEAD_MS: Final = 600_000
 """Raw samples are also read for this time before a span, to know when a card was read last."""
@@ -46,7 +46,7 @@ class TickMaker:
     """
 
     reader: SampleReader
-    found: Survey
+    found: Inventory
     step_ms: int = 0
     interval_ms: int | None = None
     ignored: Sequence[str] = ()

@@ -12,19 +12,19 @@ import pytest
 from fakes.prometheus import FakePrometheus, card
 from gua.core.errors import DataError
 from gua.imports.prometheus.client import Access, Client
-from gua.imports.prometheus.survey import Survey, any_of, missing, survey
+from gua.imports.prometheus.survey import Inventory, any_of, missing, survey
 
 BEGIN_MS = 1_700_000_000_000
 END_MS = BEGIN_MS + 3_600_000
 HOSTILE_JOB = 'a"b\\c\n{x}|.*'
-Surveyed = Callable[..., Survey]
+Surveyed = Callable[..., Inventory]
 
 
 @pytest.fixture
 def surveyed() -> Iterator[Surveyed]:
     running: list[FakePrometheus] = []
 
-    def of(series: Sequence[Any], **options: Any) -> Survey:  # noqa: ANN401 - as survey takes them
+    def of(series: Sequence[Any], **options: Any) -> Inventory:  # noqa: ANN401 - as survey takes them
         running.append(FakePrometheus(series).__enter__())
         return survey(Client(Access.of(running[-1].url)), BEGIN_MS, END_MS, **options)
 
