@@ -44,7 +44,7 @@ def command(
     pod_resources: PodResourcesOption = None,
     prometheus: Annotated[
         str | None,
-        value("URL", "GUA_PROMETHEUS", "Check only a Prometheus: what gua audit can and cannot read there."),
+        value("URL", "GUA_PROMETHEUS_URL", "Check only a Prometheus: what gua audit can and cannot read there."),
     ] = None,
     access: AccessOptions,
     as_json: Annotated[bool, flag("--json", "GUA_JSON", 'One JSON object, schema "gua.doctor/1".')] = False,
