@@ -119,7 +119,7 @@ class ReadingOptions:
         ),
     ] = None
     interval: Annotated[
-        str | None, value("DURATION", "GUA_INTERVAL", "The scrape interval, if not that of the samples.")
+        str | None, value("DURATION", "GUA_SCRAPE_INTERVAL", "The scrape interval, if not that of the samples.")
     ] = None
     owner_label: Annotated[
         str | None,
