@@ -13,11 +13,8 @@ FREE: Final = "memory_free_bytes"
 """Name for free memory: no column, but used + free + reserved memory is the card's."""
 _MOST_BYTES: Final = 2**50
 _NEWEST: Final = "the driver's mean of its last second"
-# Units of exporters, in those of readings: ratios, bytes, watts, degrees, joules.
-_UNITS: Final = {
-    **{"percent": 0.01, "ratio": 1, "By": 1, "MiB": 2**20, "Cel": 1, "number": 1},
-    **{"W": 1, "mW": 0.001, "mJ": 0.001},
-}
+_UNITS: Final = {"percent": 0.01, "MiB": 2**20, "mW": 0.001, "mJ": 0.001}
+"""Factors of the units that differ from those of readings: ratios, bytes, watts, degrees, joules."""
 _STORED: Final = {one.column.name: one.column.scale for one in CARD_FIELDS if one.column is not None}
 # The largest stored values that are plausible; ratios are at most 1.
 _MOST: Final = {
@@ -105,11 +102,11 @@ def _measure(column: str, metric: str, unit: str, *, matchers: str = "", whole_o
     of_column = _STORED.get(column, 1)
     most = _MOST.get(column, of_column)
     least = -100 if column == "temperature_celsius" else 0
-    return Measure(column, metric, _UNITS[unit] * of_column, most, least, matchers, whole_only)
+    return Measure(column, metric, _UNITS.get(unit, 1) * of_column, most, least, matchers, whole_only)
 
 
 def _process_measure(field: str, metric: str, unit: str) -> ProcessMeasure:
-    return ProcessMeasure(field, metric, _UNITS[unit], 1 if field == "utilization" else _MOST_BYTES)
+    return ProcessMeasure(field, metric, _UNITS.get(unit, 1), 1 if field == "utilization" else _MOST_BYTES)
 
 
 def _exporter(row: dict[str, Any]) -> Exporter:
