@@ -189,22 +189,19 @@ class AllocationFolder:
             return FolderLook(reason=f"{self.path}: {error.strerror}", is_there=is_there)
         self._allocations = {name: file.content for name, file in files.items() if file.content is not None}
         gone = {name: each for name, each in before.items() if name not in files}
-        return FolderLook(
-            allocations=self._allocations | self._ended(gone, now_ms),
-            bad={name: file.bad for name, file in files.items() if file.bad is not None},
-        )
-
-    def _ended(self, gone: dict[str, FileAllocation], now_ms: int) -> dict[str, FileAllocation]:
-        """Return the allocations of removed files with their ends, except those that another file still contains."""
         keys = {(each.source, each.id) for each in self._allocations.values()}
         last_ms, ended_ms = now_ms if self._last_ms is None else self._last_ms, self._files.changed_ms
         if not last_ms < ended_ms <= now_ms:
             ended_ms = last_ms
-        return {
-            name: replace(each, until_ms=ended_ms if each.until_ms is None else min(each.until_ms, ended_ms))
-            for name, each in gone.items()
-            if (each.source, each.id) not in keys
-        }
+        return FolderLook(
+            allocations=self._allocations
+            | {
+                name: replace(each, until_ms=ended_ms if each.until_ms is None else min(each.until_ms, ended_ms))
+                for name, each in gone.items()
+                if (each.source, each.id) not in keys
+            },
+            bad={name: file.bad for name, file in files.items() if file.bad is not None},
+        )
 
 
 def merge(files: dict[str, FileAllocation], since_ms: int) -> tuple[dict[str, FileAllocation], str | None]:

@@ -151,31 +151,28 @@ class KubernetesReader:
         """Query the kubelet now and store the answer or the failure. Never raises GuaError."""
         begun = self.monotonic()
         try:
-            answer = self._query(begun)
+            devices, age_seconds, notes, doubt = None, None, list[str](), None
+            try:
+                devices, age_seconds = self.query_devices()
+            except NoSocketError as error:
+                if self.pods is None:
+                    raise
+                notes.append(f"kubernetes: {error}: allocated cards are counted by limits of pods")
+            listed = self._pod_list(devices)
+            if devices is not None and not listed and self.pods is None:
+                notes.append(_NO_LIST)
+            if self.own_pod is not None:
+                if self.own_pod not in {each.place for each in (listed if devices is None else devices)}:
+                    doubt = "the kubelet does not list all pods: the agent's is missing"
+            elif age_seconds is not None and 0 <= age_seconds < _YOUNG_SECONDS:
+                doubt = f"the kubelet was started {age_seconds:.0f} s ago: it may not know all pods yet"
+            answer = KubeletAnswer(queried_at=begun, devices=devices, listed=listed, doubt=doubt, notes=tuple(notes))
         except GuaError as error:
             answer = KubeletAnswer(queried_at=begun, failure=f"the kubelet: {error}")
         except Exception as error:  # noqa: BLE001 - the next query may succeed
             answer = KubeletAnswer(queried_at=begun, failure=f"the kubelet: unexpected {type(error).__name__}")
         with self._changed:
             self._answer = answer
-
-    def _query(self, begun: float) -> KubeletAnswer:
-        devices, age_seconds, notes, doubt = None, None, list[str](), None
-        try:
-            devices, age_seconds = self.query_devices()
-        except NoSocketError as error:
-            if self.pods is None:
-                raise
-            notes.append(f"kubernetes: {error}: allocated cards are counted by limits of pods")
-        listed = self._pod_list(devices)
-        if devices is not None and not listed and self.pods is None:
-            notes.append(_NO_LIST)
-        if self.own_pod is not None:
-            if self.own_pod not in {each.place for each in (listed if devices is None else devices)}:
-                doubt = "the kubelet does not list all pods: the agent's is missing"
-        elif age_seconds is not None and 0 <= age_seconds < _YOUNG_SECONDS:
-            doubt = f"the kubelet was started {age_seconds:.0f} s ago: it may not know all pods yet"
-        return KubeletAnswer(queried_at=begun, devices=devices, listed=listed, doubt=doubt, notes=tuple(notes))
 
     def _pod_list(self, devices: Sequence[PodDevices] | None) -> tuple[ListedPod, ...]:
         """Return the cached list of pods, or a new one if it is 25 s old, or the pods with devices changed.

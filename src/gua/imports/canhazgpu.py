@@ -141,7 +141,18 @@ def _records(path: Path, history: ReservedHistory) -> Iterator[ReservedCard]:
         if not line.strip():
             continue
         try:
-            yield _record(line)
+            fields: Any = None
+            with suppress(ValueError, RecursionError):
+                fields = json.loads(line)
+            require(isinstance(fields, dict), "the line is not a JSON object")
+            user, gpu, kind = fields.get("user"), fields.get("gpu_id"), fields.get("reservation_type")
+            require(isinstance(user, str) and user.strip(), "user is not a name")
+            require(is_within(0, _MOST_CARDS - 1)(gpu), "gpu_id is not the index of a GPU")
+            require(kind in _KINDS, "reservation_type is neither run nor manual")
+            since_ms, until_ms = _moment(fields, "start_time"), _moment(fields, "end_time")
+            require(since_ms < until_ms, "end_time is not after start_time")
+            require(until_ms - since_ms <= _LONGEST_MS, "it is longer than a year")
+            yield ReservedCard(storable(str(user), _LONGEST_NAME), gpu, since_ms, until_ms, kind)
         except ValueError as error:
             if number == len(lines):  # no newline at the end: truncated
                 history.cut += 1
@@ -162,22 +173,6 @@ def _text(path: Path) -> str:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise DataError(f"{path} is not UTF-8 text: {_HOW}") from None
-
-
-def _record(line: str) -> ReservedCard:
-    """Return the record in a line. Raises ValueError with the reason for any other line."""
-    fields: Any = None
-    with suppress(ValueError, RecursionError):
-        fields = json.loads(line)
-    require(isinstance(fields, dict), "the line is not a JSON object")
-    user, gpu, kind = fields.get("user"), fields.get("gpu_id"), fields.get("reservation_type")
-    require(isinstance(user, str) and user.strip(), "user is not a name")
-    require(is_within(0, _MOST_CARDS - 1)(gpu), "gpu_id is not the index of a GPU")
-    require(kind in _KINDS, "reservation_type is neither run nor manual")
-    since_ms, until_ms = _moment(fields, "start_time"), _moment(fields, "end_time")
-    require(since_ms < until_ms, "end_time is not after start_time")
-    require(until_ms - since_ms <= _LONGEST_MS, "it is longer than a year")
-    return ReservedCard(storable(str(user), _LONGEST_NAME), gpu, since_ms, until_ms, kind)
 
 
 def _moment(fields: dict[str, Any], name: str) -> int:

@@ -104,7 +104,17 @@ def survey(rows: Iterable[RecordedCard], *, interval_ms: int | None, in_order: b
         before = last.get(key)
         if before is not None:
             if ts_ms <= before.ts_ms:
-                _check_same(row, before)
+                where, uuid = row.source.where, row.uuid
+                if row.ts_ms < before.ts_ms:
+                    raise DataError(
+                        f"{where}: the time of card {uuid} goes back by {format_duration(before.ts_ms - row.ts_ms)} to "
+                        f"{to_rfc3339(row.ts_ms)}: nothing was imported; sort the rows of each card by time"
+                    )
+                if row[:-1] != before[:-1]:
+                    raise DataError(
+                        f"{where}: card {uuid} has two different rows at {to_rfc3339(row.ts_ms)}: "
+                        "nothing was imported; remove one of them"
+                    )
                 result.duplicates += 1
                 continue
             spacings.add(ts_ms - before.ts_ms)
@@ -124,21 +134,6 @@ def survey(rows: Iterable[RecordedCard], *, interval_ms: int | None, in_order: b
     result.hosts = tuple(sorted({host for host, _ in last}))
     result.interval_ms = interval_ms or spacings.nominal_interval_ms()
     return result
-
-
-def _check_same(row: RecordedCard, before: RecordedCard) -> None:
-    """Raise DataError unless the row is identical to the one before it."""
-    where, uuid = row.source.where, row.uuid
-    if row.ts_ms < before.ts_ms:
-        raise DataError(
-            f"{where}: the time of card {uuid} goes back by {format_duration(before.ts_ms - row.ts_ms)} to "
-            f"{to_rfc3339(row.ts_ms)}: nothing was imported; sort the rows of each card by time"
-        )
-    if row[:-1] != before[:-1]:
-        raise DataError(
-            f"{where}: card {uuid} has two different rows at {to_rfc3339(row.ts_ms)}: "
-            "nothing was imported; remove one of them"
-        )
 
 
 @dataclass(slots=True)

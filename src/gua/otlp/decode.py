@@ -136,9 +136,21 @@ def make_tick(request: Any) -> Tick:  # noqa: ANN401 - protobuf's generated clas
     (resource_metrics,) = request.resource_metrics
     try:
         points = _Points(resource_metrics)
+        attributes = _attributes(resource_metrics.resource.attributes)
+        values = {
+            "host": attributes.pop("host.name"),
+            "source": Source(attributes.pop("gua.source")),
+            "interval_ms": round(attributes.pop("gua.sample.interval") * 1000),
+            "host_id": attributes.pop("host.id", None),
+            "instance_id": attributes.pop("service.instance.id", None),
+            "service_name": attributes.pop("service.name"),
+            "service_version": attributes.pop("service.version", None),
+            "attributes": tuple(sorted((key, str(value)) for key, value in attributes.items())),
+        }
+        _check(Origin, values)
         return Tick(
             ts_ms=points.ts_ms,
-            origin=_origin(_attributes(resource_metrics.resource.attributes)),
+            origin=Origin(**values),
             cards=points.cards(),
             agent=points.agent(),
             allocation_sources=tuple(source for _, source in points.readings(AllocationSourceReading)),
@@ -159,27 +171,24 @@ class _Points:
             for point in points:
                 times.add(point.time_unix_nano)
                 if metric is not None:
-                    self._add(metric, point)
+                    if metric.subject is Subject.AGENT:
+                        self._agent_starts.add(point.start_time_unix_nano)
+                    value = getattr(point, point.WhichOneof("value"))
+                    # Without time and value, a point is equal from tick to tick, so the parsed rest is cached.
+                    for part in ("start_time_unix_nano", "time_unix_nano", "value"):
+                        point.ClearField(part)
+                    kind, identity, field, facts = _place(metric.name, point.SerializeToString())
+                    if facts is not None:
+                        self._facts[kind].append(
+                            (identity, facts if field is None else {**facts, field[0]: field[1].from_wire(value)})
+                        )
+                    elif field is not None:
+                        values = self._values[kind].get(identity)
+                        if values is None:
+                            values = self._values[kind][identity] = {}
+                        values[field[0]] = field[1].from_wire(value)
         (time_ns,) = times
         self.ts_ms = time_ns // _NS_PER_MS
-
-    def _add(self, metric: Metric, point: Any) -> None:  # noqa: ANN401 - as above
-        if metric.subject is Subject.AGENT:
-            self._agent_starts.add(point.start_time_unix_nano)
-        value = getattr(point, point.WhichOneof("value"))
-        # Without time and value, a point is equal from tick to tick, so the parsed rest is cached.
-        for part in ("start_time_unix_nano", "time_unix_nano", "value"):
-            point.ClearField(part)
-        kind, identity, field, facts = _place(metric.name, point.SerializeToString())
-        if facts is not None:
-            self._facts[kind].append(
-                (identity, facts if field is None else {**facts, field[0]: field[1].from_wire(value)})
-            )
-        elif field is not None:
-            values = self._values[kind].get(identity)
-            if values is None:
-                values = self._values[kind][identity] = {}
-            values[field[0]] = field[1].from_wire(value)
 
     def readings(self, kind: type[T]) -> Iterator[tuple[_Identity, T]]:
         """Yield the readings of a type with their identities, in the order of their info points."""
@@ -256,21 +265,6 @@ def _fact(name: str, value: Any) -> Any:  # noqa: ANN401 - any attribute value
 def _attributes(pairs: Any) -> _Values:  # noqa: ANN401 - protobuf's generated classes are untyped
     kinds = ((pair, pair.value.WhichOneof("value")) for pair in pairs)
     return {pair.key: getattr(pair.value, kind) for pair, kind in kinds if kind in _SINGLE_VALUES}
-
-
-def _origin(attributes: _Values) -> Origin:
-    values = {
-        "host": attributes.pop("host.name"),
-        "source": Source(attributes.pop("gua.source")),
-        "interval_ms": round(attributes.pop("gua.sample.interval") * 1000),
-        "host_id": attributes.pop("host.id", None),
-        "instance_id": attributes.pop("service.instance.id", None),
-        "service_name": attributes.pop("service.name"),
-        "service_version": attributes.pop("service.version", None),
-        "attributes": tuple(sorted((key, str(value)) for key, value in attributes.items())),
-    }
-    _check(Origin, values)
-    return Origin(**values)
 
 
 def _types(kind: type) -> dict[str, set[type]]:

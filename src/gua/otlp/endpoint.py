@@ -150,7 +150,15 @@ def read_settings(url: str | None, environ: Mapping[str, str], enrollment: Enrol
         raise UsageError("no endpoint is named: give --endpoint URL, or set OTEL_EXPORTER_OTLP_ENDPOINT")
     chosen: Protocol = protocol(environ) if enrollment is None else known_protocol(enrollment.protocol)
     if chosen == "grpc":
-        target = grpc_url(url, insecure=_variable(environ, "INSECURE")[1].lower() == "true")
+        insecure = _variable(environ, "INSECURE")[1].lower() == "true"
+        # "http" means no TLS, as does a bare host:port with "insecure". A path is dropped, as gRPC has none.
+        bare = "://" not in url
+        parts = _parts(f"{'http' if insecure else 'https'}://{url}" if bare else url)
+        port = parts.port or (None if bare else {"http": 80, "https": 443}[parts.scheme])
+        if port is None:
+            raise UsageError(f"{url!r} names no port: gRPC needs one, as in http://localhost:4317")
+        host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
+        target = f"{parts.scheme}://{host}:{port}"
     elif url == environ.get("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", "").strip():
         target = urlunsplit(_parts(url))
     else:
@@ -189,20 +197,6 @@ def metrics_url(url: str) -> str:
     """Return the URL to post to (path /v1/metrics by default). Raises :class:`UsageError` for no valid http(s) URL."""
     parts = _parts(url)
     return urlunsplit(parts._replace(path="/v1/metrics")) if parts.path in ("", "/") else url
-
-
-def grpc_url(url: str, *, insecure: bool) -> str:
-    """Return scheme, host and port. ``http`` means no TLS, as does a bare ``host:port`` with ``insecure``.
-
-    A path is dropped, as gRPC has none. Raises :class:`UsageError` for an unusable URL or without a port.
-    """
-    bare = "://" not in url
-    parts = _parts(f"{'http' if insecure else 'https'}://{url}" if bare else url)
-    port = parts.port or (None if bare else {"http": 80, "https": 443}[parts.scheme])
-    if port is None:
-        raise UsageError(f"{url!r} names no port: gRPC needs one, as in http://localhost:4317")
-    host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
-    return f"{parts.scheme}://{host}:{port}"
 
 
 def headers(environ: Mapping[str, str], chosen: Protocol) -> dict[str, str]:

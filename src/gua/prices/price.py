@@ -148,7 +148,12 @@ def _rows(path: Path, now_ms: int) -> Iterator[tuple[int, ModelPrice]]:
                 if not any(cell.strip() for cell in cells):
                     continue
                 if names is None:
-                    names = _header(path, reader.line_num, cells)
+                    names = [cell.strip().lower() for cell in cells]
+                    unknown = [name for name in names if name not in {*NEEDED, *OPTIONAL}]
+                    if unknown or not {*NEEDED} <= {*names} or len({*names}) < len(names):
+                        raise DataError(
+                            f"{path}:{reader.line_num}: the header is {','.join(names)}: it must be {_NAMES}, each once"
+                        )
                     continue
                 yield reader.line_num, _price(path, reader.line_num, names, cells, now_ms)
         except UnicodeDecodeError:
@@ -170,14 +175,6 @@ def _read(path: Path) -> bytes:
     if len(content) > _MOST_BYTES:
         raise DataError(f"{path}: is larger than {_MOST_BYTES // 2**20} MiB: give a CSV file with the header {_NAMES}")
     return content
-
-
-def _header(path: Path, line: int, cells: list[str]) -> list[str]:
-    names = [cell.strip().lower() for cell in cells]
-    unknown = [name for name in names if name not in {*NEEDED, *OPTIONAL}]
-    if unknown or not {*NEEDED} <= {*names} or len({*names}) < len(names):
-        raise DataError(f"{path}:{line}: the header is {','.join(names)}: it must be {_NAMES}, each once")
-    return names
 
 
 def _price(path: Path, line: int, names: list[str], cells: list[str], now_ms: int) -> ModelPrice:

@@ -41,7 +41,14 @@ def stored_boot_time_ms(procfs: ProcFs, path: Path) -> int | None:
     if boot_time_ms is not None:
         # Without the file, processes lose their identity across agent starts after a clock step. Ticks go on.
         with contextlib.suppress(OSError):
-            _store(path, boot_id, boot_time_ms)
+            temporary = path.with_name(f"{path.name}.{os.getpid()}")
+            try:
+                descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+                with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+                    json.dump({"boot_id": boot_id, "boot_time_ms": boot_time_ms}, file)
+                temporary.replace(path)
+            finally:
+                temporary.unlink(missing_ok=True)
     return boot_time_ms
 
 
@@ -57,17 +64,6 @@ def _stored_ms(path: Path, boot_id: str) -> int | None:
         return None
     boot_time_ms = content.get("boot_time_ms")
     return boot_time_ms if type(boot_time_ms) is int else None
-
-
-def _store(path: Path, boot_id: str, boot_time_ms: int) -> None:
-    temporary = path.with_name(f"{path.name}.{os.getpid()}")
-    try:
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            json.dump({"boot_id": boot_id, "boot_time_ms": boot_time_ms}, file)
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 class SystemClock:

@@ -95,20 +95,6 @@ class UserIds:
         return next((first + uid - inside for inside, first, many in self.ranges if 0 <= uid - inside < many), None)
 
 
-def parse_user_ids(uid_map: str, overflow: str) -> UserIds:
-    """Return the mapping in ``/proc/self/uid_map`` and ``/proc/sys/kernel/overflowuid``.
-
-    Kernels without user namespaces have neither file; ids are the host's then.
-    """
-    ranges = []
-    for line in uid_map.splitlines():
-        fields = line.split()
-        if len(fields) == 3 and all(field.isdecimal() for field in fields):
-            ranges.append((int(fields[0]), int(fields[1]), int(fields[2])))
-    user_ids = UserIds(tuple(ranges)) if ranges else UserIds()
-    return replace(user_ids, overflow=int(overflow)) if overflow.strip().isdecimal() else user_ids
-
-
 def parse_root_mount(text: str) -> tuple[str, str] | None:
     """Return the mount at ``/`` in a ``mountinfo`` as (device, directory on it), ``None`` if it is missing.
 
@@ -158,9 +144,16 @@ class ProcFs:
         self._prefix = f"{root}/"
         self.ticks_per_second = os.sysconf("SC_CLK_TCK")
         # Read once, because this process never changes its user namespace.
-        self.user_ids: UserIds = parse_user_ids(
-            self._text("self/uid_map") or "", self._text("sys/kernel/overflowuid") or ""
-        )
+        uid_map = self._text("self/uid_map") or ""
+        overflow = self._text("sys/kernel/overflowuid") or ""
+        # Kernels without user namespaces have neither file; ids are the host's then.
+        ranges = []
+        for line in uid_map.splitlines():
+            fields = line.split()
+            if len(fields) == 3 and all(field.isdecimal() for field in fields):
+                ranges.append((int(fields[0]), int(fields[1]), int(fields[2])))
+        user_ids = UserIds(tuple(ranges)) if ranges else UserIds()
+        self.user_ids: UserIds = replace(user_ids, overflow=int(overflow)) if overflow.strip().isdecimal() else user_ids
 
     def stat(self, pid: int) -> Stat | None:
         """Return a process's name, start and state from one file, cheap enough for every tick."""

@@ -220,22 +220,17 @@ def _opened(path: Path) -> sqlite3.Connection:
             )
         (sound,) = connection.execute("PRAGMA quick_check(1)").fetchone()
         _refuse_unless(sound == "ok", str(sound))
-        _check_rows(connection)
+        try:  # SQLite's own check does not look into JSON
+            for (text,) in connection.execute("SELECT reservation FROM reservations"):
+                read_reservation(text)
+            for (text,) in connection.execute("SELECT request FROM waiting"):
+                read_request(text)
+        except (ValueError, TypeError, KeyError):
+            raise sqlite3.DatabaseError("a row is damaged") from None
     except BaseException:
         connection.close()
         raise
     return connection
-
-
-def _check_rows(connection: sqlite3.Connection) -> None:
-    """Raise DatabaseError if a row cannot be read: SQLite's own check does not look into JSON."""
-    try:
-        for (text,) in connection.execute("SELECT reservation FROM reservations"):
-            read_reservation(text)
-        for (text,) in connection.execute("SELECT request FROM waiting"):
-            read_request(text)
-    except (ValueError, TypeError, KeyError):
-        raise sqlite3.DatabaseError("a row is damaged") from None
 
 
 def _refuse_unless(fine: bool, why: str) -> None:  # noqa: FBT001 - the asserted condition

@@ -127,7 +127,10 @@ def translated(dsn: EmbeddedDsn | ServerDsn, *, of_user: bool = False) -> Iterat
         yield
     # The embedded engine raises RuntimeError if it lacks memory or threads.
     except (Error, MemoryError, OSError, RuntimeError) as error:
-        raise (_of_statement if of_user else _error)(dsn, *_text_and_code(error)) from None
+        text = " ".join(str(error).split()) or "not enough memory"
+        match = _CODE.search(text)
+        code = int(match.group(1) or match.group(2)) if match else 0
+        raise (_of_statement if of_user else _error)(dsn, text, code) from None
 
 
 def _of_statement(dsn: EmbeddedDsn | ServerDsn, text: str, code: int) -> GuaError:
@@ -138,13 +141,6 @@ def _of_statement(dsn: EmbeddedDsn | ServerDsn, text: str, code: int) -> GuaErro
     if code and code not in _REFUSED | _BUSY:
         return UsageError(f"the statement is refused: {_short(text)}")
     return _error(dsn, text, code)
-
-
-def _text_and_code(error: Exception) -> tuple[str, int]:
-    """Return an error's text on one line, and ClickHouse's error number (0 if none)."""
-    text = " ".join(str(error).split()) or "not enough memory"
-    match = _CODE.search(text)
-    return text, int(match.group(1) or match.group(2)) if match else 0
 
 
 def _error(dsn: EmbeddedDsn | ServerDsn, text: str, code: int) -> GuaError:

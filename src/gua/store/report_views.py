@@ -173,17 +173,14 @@ class TickTables:
             self._command(f"CREATE TABLE {name} AS gua.{_TABLE_OF[view]} ENGINE = Memory", {})
             tables[view] = name
             if window:
-                self._fill(view, name, window, key)
+                query = self._views.query(view)
+                columns = [row["name"] for row in self._select(f"DESCRIBE TABLE ({query})", window)]
+                insert = f"INSERT INTO {name} ({', '.join(columns)})\n{query}"
+                if key not in self._parts:
+                    self._parts[key] = list(self._split(window))
+                for hours in self._parts[key]:
+                    self._command(insert, {**window, "tick_hours": hours})
         return tables[view]
-
-    def _fill(self, view: str, name: str, window: Parameters, key: str) -> None:
-        query = self._views.query(view)
-        columns = [row["name"] for row in self._select(f"DESCRIBE TABLE ({query})", window)]
-        insert = f"INSERT INTO {name} ({', '.join(columns)})\n{query}"
-        if key not in self._parts:
-            self._parts[key] = list(self._split(window))
-        for hours in self._parts[key]:
-            self._command(insert, {**window, "tick_hours": hours})
 
     def _split(self, window: Parameters) -> Iterator[list[int]]:
         hours = list(window["tick_hours"])  # type: ignore[call-overload] # a sequence of numbers

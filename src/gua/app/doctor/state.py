@@ -17,7 +17,7 @@ from gua.core.errors import GuaError, UnavailableError
 from gua.procfs.reader import ProcFs
 from gua.spool.errors import DamagedError, Trouble, trouble
 from gua.spool.schema import APPLICATION_ID, VERSION, pragma
-from gua.spool.stats import SpoolStats, stats
+from gua.spool.stats import stats
 from gua.state.directory import Home, examine_home
 from gua.state.host_lock import HostLock
 from gua.state.pid_file import last_failure, running
@@ -95,10 +95,7 @@ def _spooled(path: Path, connection: sqlite3.Connection, size: int) -> Finding:
         return failed("spool", f"{path} is of version {version}, this gua reads {VERSION}", remedy)
     if size <= _CHECKED_BYTES and connection.execute("PRAGMA quick_check(1)").fetchone()[0] != "ok":
         raise DamagedError
-    return _finding(stats(connection, size))
-
-
-def _finding(spooled: SpoolStats) -> Finding:
+    spooled = stats(connection, size)
     waiting = ", ".join(f"{ticks} for {where}" for where, ticks in sorted(spooled.waiting.items())) or "none"
     detail = f"{spooled.bytes / _MIB:.1f} MiB, waiting: {waiting}"
     lost = [

@@ -82,9 +82,17 @@ def line_text(line: Line, facts: CardFacts) -> str:
         why_no_more = f" ({_no_list(facts)})"
     elif ignored(facts).unknown:
         why_no_more = f" ({_ignored_of_unknown_memory(facts)})"
+    each = {
+        "general": facts.utilization,
+        "encoder": facts.utilization_encoder,
+        "decoder": facts.utilization_decoder,
+        "busiest process": facts.process_utilization_max,
+    }
+    values = ", ".join(f"{what} {ratio_text(value)}" for what, value in each.items() if value != 0)
+    largest = f"the largest of {values}" if values else "no engine and no process above 0"
     return _TEXTS[line.number, line.why].format(
         status=_STATUS[facts.failed],
-        utilizations=_utilizations(line, facts),
+        utilizations=f"{ratio_text(line.value)} {'>=' if line.fits else '<'} {ratio_text(line.limit)}, {largest}",
         comparison=comparison,
         counted=plural(line.value or 0, "counted process does", "counted processes do"),
         ignored=_ignored_of_unknown_memory(facts),
@@ -102,18 +110,6 @@ def compared(amount: int, threshold: int) -> str:
     if left == right and amount != threshold:
         left, right = f"{amount:,} bytes", f"{threshold:,} bytes"
     return f"{left} {relation} threshold {right}"
-
-
-def _utilizations(line: Line, facts: CardFacts) -> str:
-    each = {
-        "general": facts.utilization,
-        "encoder": facts.utilization_encoder,
-        "decoder": facts.utilization_decoder,
-        "busiest process": facts.process_utilization_max,
-    }
-    values = ", ".join(f"{what} {ratio_text(value)}" for what, value in each.items() if value != 0)
-    largest = f"the largest of {values}" if values else "no engine and no process above 0"
-    return f"{ratio_text(line.value)} {'>=' if line.fits else '<'} {ratio_text(line.limit)}, {largest}"
 
 
 def _no_list(facts: CardFacts) -> str:

@@ -15,7 +15,7 @@ from gua.report.kit.amounts import WASTED, Amounts
 from gua.report.kit.fields import AS_IS, RATIO, ByState, Cells, Hours, cells, columns, grouped
 from gua.report.kit.figures import HourFormat, percent, percents, plural
 from gua.report.kit.style import Style
-from gua.report.kit.tables import Heading, Part, Rows, Table, most_idle
+from gua.report.kit.tables import Heading, Part, Rows, most_idle
 from gua.report.kit.words import gpu_numbers, known, parts
 from gua.report.model import Card, Report
 from gua.report.section import Csv, Section
@@ -161,24 +161,20 @@ def _text(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
             yield Heading(f"Per {style.name(grouping.by, _NAME_WIDTH)}")
         yield f"% of each {'host' if grouping.by == BY_HOST else 'group'}'s observed GPU-hours"
         shown = _shown(grouping, style)
-        yield _table(report, grouping.by, shown, style, hours)
+        amounts = Amounts.of_report(report)
+        costs = amounts.rows([wasted(group.costs) for _, group in shown])
+        rows = Rows([(name, group, cost) for (name, group), cost in zip(shown, costs, strict=True)])
+        rows.add(style.name(grouping.by, _NAME_WIDTH), lambda one: one[0], left=True, shortest=_SHORTEST_NAME)
+        if grouping.by != BY_HOST:
+            rows.add("hosts", lambda one: f"{one[1].hosts:,}", leaves=3)
+        rows.add("GPUs", lambda one: f"{one[1].gpus:,}")
+        rows.add(STATES, lambda one: percents([one[1].states[state].gpu_ms for state in STATES]))
+        rows.add(amounts.titles(WASTED, style.name), lambda one: one[2])
+        rows.add("GPU-hours", lambda one: hours.of(one[1].observed_gpu_ms), leaves=1)
+        rows.add("observed %", lambda one: percent(one[1].ratio), leaves=2)
+        yield rows.table(bars=[group.states for _, group in shown])
         if len(shown) < len(grouping.groups):
             yield "others: those with less idle time; --json has every one."
-
-
-def _table(report: Report, by: str, shown: Sequence[tuple[str, Group]], style: Style, hours: HourFormat) -> Table:
-    amounts = Amounts.of_report(report)
-    costs = amounts.rows([wasted(group.costs) for _, group in shown])
-    rows = Rows([(name, group, cost) for (name, group), cost in zip(shown, costs, strict=True)])
-    rows.add(style.name(by, _NAME_WIDTH), lambda one: one[0], left=True, shortest=_SHORTEST_NAME)
-    if by != BY_HOST:
-        rows.add("hosts", lambda one: f"{one[1].hosts:,}", leaves=3)
-    rows.add("GPUs", lambda one: f"{one[1].gpus:,}")
-    rows.add(STATES, lambda one: percents([one[1].states[state].gpu_ms for state in STATES]))
-    rows.add(amounts.titles(WASTED, style.name), lambda one: one[2])
-    rows.add("GPU-hours", lambda one: hours.of(one[1].observed_gpu_ms), leaves=1)
-    rows.add("observed %", lambda one: percent(one[1].ratio), leaves=2)
-    return rows.table(bars=[group.states for _, group in shown])
 
 
 def _shown(grouping: Grouping, style: Style) -> list[tuple[str, Group]]:

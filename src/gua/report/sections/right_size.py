@@ -20,7 +20,7 @@ from gua.report.kit.basis import gib
 from gua.report.kit.fields import Cells, Hours, Ratio, cells, columns, filled, grouped, of_card
 from gua.report.kit.figures import HourFormat, apportion_rest, percent, percents
 from gua.report.kit.style import Style
-from gua.report.kit.tables import Heading, Part, Rows, Table, more
+from gua.report.kit.tables import Heading, Part, Rows, more
 from gua.report.kit.words import card_name, known
 from gua.report.model import Card, Headline, OfCard, Report
 from gua.report.prices import PricedTime, Prices
@@ -332,7 +332,17 @@ def _text(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
         "in the window. What was between ticks is not known; a slice computes less, too. Of a MIG instance a slice is "
         "a smaller profile of its GPU."
     )
-    yield _fits_table(found, style, hours, Amounts.of_report(report))
+    amounts = Amounts.of_report(report)
+    others = (("half a card", found.half), ("a MIG slice", found.slice), ("a smaller model here", found.smaller))
+    whole = (("any of these", found.any), ("none of these", found.none), ("not known", found.not_known))
+    values = [part.gpu_ms for _, part in whole]
+    in_hours = [*(hours.of(part.gpu_ms) for _, part in others), *hours.parts(values, apportion_rest)]
+    in_shares = [*(percent(part.share) for _, part in others), *percents(values, apportion_rest)]
+    rows = Rows([*zip((*others, *whole), in_hours, in_shares, strict=True)])
+    rows.add("would have fitted", lambda one: one[0][0], left=True)
+    rows.add(("GPU-hours", "%"), lambda one: one[1:])
+    rows.add(amounts.titles("cost", style.name), lambda one: amounts.cells(one[0][1].cost), leaves=1)
+    yield rows.table()
     yield (
         f"Ticks list processes for {hours.of(found.every.gpu_ms)} of {hours.of(found.held_gpu_ms)} held GPU-hours: the "
         "rest had no listed process, or its ticks were deleted."
@@ -343,20 +353,6 @@ def _text(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
         yield Heading("Programs that would have fitted less, the most GPU-hours first")
         largest_first = sorted(groups, key=lambda group: -sum(one.gpu_ms for one in group))
         yield from _programs_table(largest_first, style, hours)
-
-
-def _fits_table(found: RightSize, style: Style, hours: HourFormat, amounts: Amounts) -> Table:
-    """Return a row per fit; the last three add up to the total, and none of the others exceeds any of these."""
-    others = (("half a card", found.half), ("a MIG slice", found.slice), ("a smaller model here", found.smaller))
-    whole = (("any of these", found.any), ("none of these", found.none), ("not known", found.not_known))
-    values = [part.gpu_ms for _, part in whole]
-    in_hours = [*(hours.of(part.gpu_ms) for _, part in others), *hours.parts(values, apportion_rest)]
-    in_shares = [*(percent(part.share) for _, part in others), *percents(values, apportion_rest)]
-    rows = Rows([*zip((*others, *whole), in_hours, in_shares, strict=True)])
-    rows.add("would have fitted", lambda one: one[0][0], left=True)
-    rows.add(("GPU-hours", "%"), lambda one: one[1:])
-    rows.add(amounts.titles("cost", style.name), lambda one: amounts.cells(one[0][1].cost), leaves=1)
-    return rows.table()
 
 
 def _programs_table(groups: Sequence[Sequence[ProgramOnCard]], style: Style, hours: HourFormat) -> Iterator[Part]:

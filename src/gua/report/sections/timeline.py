@@ -290,18 +290,14 @@ def _levels(card: CardTimeline, drawn: Timeline, cells_a_column: int) -> Iterato
         sums = tuple(map(sum, zip(*cells, strict=True)))
         parts = (*sums, max(there_ms - sum(sums), 0))
         if parts not in known:
-            known[parts] = _levels_of(parts)
+            # A state that occurs gets at least one step, taken from the largest.
+            levels = apportion(parts, _STEPS)
+            for place, part in enumerate(parts):
+                if part > 0 and levels[place] == 0 and place < _PARTS - 1:
+                    levels[levels.index(max(levels))] -= 1
+                    levels[place] = 1
+            known[parts] = tuple(levels[: _PARTS - 1])
         yield known[parts]
-
-
-def _levels_of(parts: Sequence[int]) -> Levels:
-    """Return the steps of each state; a state that occurs gets at least one, taken from the largest."""
-    levels = apportion(parts, _STEPS)
-    for place, part in enumerate(parts):
-        if part > 0 and levels[place] == 0 and place < _PARTS - 1:
-            levels[levels.index(max(levels))] -= 1
-            levels[place] = 1
-    return tuple(levels[: _PARTS - 1])
 
 
 _MOST: Final = 9
