@@ -28,11 +28,10 @@ from driver.scenario import Constant, Scenario
 from driver.scenario import Process as DriverProcess
 from fakes.nvml import GIB, Card, FakeDriver, Process
 from gua.agent.sampler import Sampler
-from gua.allocation.commands import SECONDS
 from gua.allocation.files import AllocationFolder, FilesReader
 from gua.allocation.slurm import SlurmReader
 from gua.allocation.slurm_conf import GresConf
-from gua.allocation.slurm_poll import PollAnswer, SlurmPoll
+from gua.allocation.slurm_poll import SECONDS, PollAnswer, SlurmPoll
 from gua.allocation.sources import Sources
 from gua.app.destinations import ENDPOINT
 from gua.app.host import owners_of

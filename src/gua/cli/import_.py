@@ -340,7 +340,7 @@ def otlp_json(
     Example:
         gua import otlp-json metrics.json
     """
-    from gua.otlp.json_lines import check_lines  # noqa: PLC0415 - protobuf, only for this import
+    from gua.otlp.decode import check_lines  # noqa: PLC0415 - protobuf, only for this import
 
     files = with_stdin(files)
     cut: list[str] = []
@@ -365,7 +365,7 @@ class _Counted:
 
     def ticks(self, files: list[Path]) -> Iterator[Tick]:
         """Yield the ticks of the files, one after the other."""
-        from gua.otlp.json_lines import ticks_of_lines  # noqa: PLC0415 - as above
+        from gua.otlp.decode import ticks_of_lines  # noqa: PLC0415 - as above
 
         for path in files:
             for tick in ticks_of_lines(path):

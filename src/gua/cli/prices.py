@@ -14,7 +14,7 @@ from gua.cli.options import StoreOption, flag, value
 from gua.core.durations import to_rfc3339
 from gua.core.errors import DataError, UsageError
 from gua.prices import book
-from gua.prices.price import (
+from gua.prices.book import (
     ALWAYS_MS,
     ModelPrice,
     known_model,

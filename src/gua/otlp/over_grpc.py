@@ -15,8 +15,7 @@ from google.rpc.status_pb2 import Status
 
 from gua.core.errors import DataError, GuaError, TransientError, UnavailableError, UsageError
 from gua.core.plaintext import safe
-from gua.otlp.answer import Acceptance, parse_acceptance
-from gua.otlp.endpoint import Settings
+from gua.otlp.endpoint import Acceptance, Settings, parse_acceptance
 
 USER_AGENT: Final = "gua"
 _METHOD: Final = "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export"

@@ -27,8 +27,7 @@ from urllib3.util.ssl_ import create_urllib3_context
 
 from gua.core.errors import DataError, GuaError, TransientError, UnavailableError
 from gua.core.plaintext import safe
-from gua.otlp.answer import Acceptance, parse_acceptance, parse_reason, parse_retry_after
-from gua.otlp.endpoint import Settings
+from gua.otlp.endpoint import Acceptance, Settings, parse_acceptance, parse_reason, parse_retry_after
 
 USER_AGENT: Final = "gua"
 _MAX_ANSWER_BYTES: Final = 64 * 1024

@@ -12,8 +12,7 @@ from typing import Final, Protocol, TypeVar
 from gua.core.batches import in_batches
 from gua.core.errors import DataError, TransientError, UnavailableError
 from gua.core.ports import SpooledTick
-from gua.otlp.answer import Acceptance
-from gua.otlp.endpoint import check_files, read_settings
+from gua.otlp.endpoint import Acceptance, check_files, read_settings
 from gua.state.compression import decompress
 from gua.state.enrollment import Enrollment
 

@@ -17,7 +17,7 @@ from gua.report.kit.tables import Rows, columns
 from gua.report.kit.words import few_sentences
 from gua.report.model import ReportedSource
 from gua.report.states import STATES
-from gua.report.status.allocation import span
+from gua.report.status.text import span
 
 SCHEMA: Final = "gua.status.all/1"
 SILENT: Final = 1

@@ -19,7 +19,7 @@ from gua.report.allocations import newest_sources
 from gua.report.kit.fields import filled, grouped, of_card
 from gua.report.questions import ask
 from gua.report.rows import EXTENT
-from gua.report.status.allocation import WORST_FIRST, owner_of, rank
+from gua.report.status.text import WORST_FIRST, owner_of, rank
 from gua.report.top.model import Snapshot, TopAllocation, TopCard, TopHolder, aged
 from gua.report.uses import UseName
 from gua.report.window import choose_extents
