@@ -43,8 +43,7 @@ from gua.core.tick import Origin, Tick
 from gua.core.words import Source, Use
 from gua.identity.process import ProcessIdentity
 from gua.nvml.reader import NvmlReader
-from gua.procfs.clock import SystemClock, stored_boot_time_ms
-from gua.procfs.reader import ProcFs
+from gua.procfs.reader import ProcFs, SystemClock, stored_boot_time_ms
 from gua.spool.queue import Spool
 from gua.state.compression import decompress
 from servers.agent import Agent as RealAgent

@@ -24,8 +24,8 @@ from datetime import datetime
 from typing import Final
 
 from gua.allocation.slurm_conf import matches
-from gua.core.durations import to_ms
 from gua.core.errors import GuaError
+from gua.core.moments import to_ms
 from gua.core.plaintext import storable
 from gua.core.workloads import NO_WORK, Work, declared_in
 

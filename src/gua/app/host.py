@@ -26,8 +26,7 @@ from gua.identity.owner import Owners, passwd_file_name, passwd_name
 from gua.identity.process import DEFAULT_IGNORED, ProcessIdentity
 from gua.nvml.reader import NvmlReader
 from gua.otlp.resource import origin
-from gua.procfs.clock import SystemClock, machine_id, stored_boot_time_ms
-from gua.procfs.reader import ProcFs
+from gua.procfs.reader import ProcFs, SystemClock, machine_id, stored_boot_time_ms
 from gua.reservations.model import Candidate
 
 if TYPE_CHECKING:

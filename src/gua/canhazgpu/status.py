@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
-from gua.core.durations import to_ms, to_rfc3339
+from gua.core.moments import to_ms, to_rfc3339
 from gua.core.plaintext import aligned, few, safe
 from gua.core.words import Mig
 

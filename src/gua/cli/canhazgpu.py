@@ -22,8 +22,8 @@ from gua.app.output import print_error
 from gua.app.reserving import Grant, become, card_choice, clock, environment, query_agent, reserve, wait_limit_ms
 from gua.canhazgpu import status as of_status
 from gua.cli.reservations import check_run
-from gua.core.durations import parse_duration_ms, to_rfc3339
 from gua.core.errors import GuaError, NotNowError, UsageError
+from gua.core.moments import parse_duration_ms, to_rfc3339
 from gua.core.plaintext import safe
 from gua.local_socket.client import query_status
 from gua.state.directory import reading_home

@@ -19,8 +19,8 @@ from gua.cli.completion import values
 from gua.cli.options import flag, path_value, value
 from gua.cli.output_options import Output, OutputOptions, choose_output, next_steps_of_demo
 from gua.cli.report import render_report
-from gua.core.durations import format_duration, parse_duration_ms, to_rfc3339
 from gua.core.errors import UsageError
+from gua.core.moments import format_duration, parse_duration_ms, to_rfc3339
 from gua.core.tick import Origin, Tick
 from gua.core.words import Source
 from gua.otlp.resource import origin_elsewhere

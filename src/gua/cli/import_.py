@@ -25,9 +25,8 @@ from gua.app.output import safe
 from gua.cli.completion import zones
 from gua.cli.options import EndpointOption, StoreOption, value
 from gua.cli.prometheus import prometheus
-from gua.core.durations import format_duration, to_rfc3339
 from gua.core.errors import DataError, UsageError
-from gua.core.moments import zone
+from gua.core.moments import format_duration, to_rfc3339, zone
 from gua.core.tick import Tick
 from gua.identity.process import DEFAULT_IGNORED
 from gua.imports.canhazgpu import HOUR_MS, ReservedHistory, read

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Final
 
 from gua.core.attribution import split_gpu_time
-from gua.core.durations import format_duration, to_rfc3339
 from gua.core.errors import DataError, UsageError
+from gua.core.moments import format_duration, to_rfc3339
 from gua.core.tick import CardReading, Origin, ProcessReading, Tick
 from gua.core.words import ProcessList
 from gua.imports.recorded_file import RecordedFile, make_ticks, merged, open_source

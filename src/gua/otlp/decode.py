@@ -18,10 +18,10 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportM
 from opentelemetry.proto.metrics.v1.metrics_pb2 import NumberDataPoint, ResourceMetrics
 
 from gua.core import fields, metrics
-from gua.core.durations import to_ms
 from gua.core.errors import DataError, UnavailableError, UsageError
 from gua.core.fields import PointForm
 from gua.core.metrics import Metric, Subject
+from gua.core.moments import to_ms
 from gua.core.tick import (
     AgentReading,
     AllocationReading,

@@ -13,9 +13,8 @@ from datetime import UTC
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from gua.core.durations import to_rfc3339
 from gua.core.errors import DataError, UnavailableError, UsageError
-from gua.core.moments import parse_moment_ms
+from gua.core.moments import parse_moment_ms, to_rfc3339
 from gua.core.plaintext import aligned, few, safe
 from gua.core.view import Count, View
 

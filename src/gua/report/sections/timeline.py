@@ -8,8 +8,7 @@ from datetime import datetime, timedelta
 from itertools import groupby
 from typing import Final
 
-from gua.core.durations import to_ms, to_rfc3339
-from gua.core.moments import zone
+from gua.core.moments import to_ms, to_rfc3339, zone
 from gua.core.plaintext import safe
 from gua.core.words import Mig
 from gua.report.context import Finish, ReportContext

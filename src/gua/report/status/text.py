@@ -7,7 +7,7 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from gua.core.durations import to_rfc3339
+from gua.core.moments import to_rfc3339
 from gua.core.plaintext import cells, few
 from gua.core.rules import Reason, State
 from gua.core.untrusted import count_in, is_moment, list_in, number_in, object_in, objects_in, text_in
