@@ -235,7 +235,6 @@ _NEW_SECONDS: Final = 2.0
 _LIST_SECONDS: Final = 25.0
 # A kubelet that was just started answers before it knows its pods.
 _YOUNG_SECONDS: Final = 30.0
-_NO_LIST: Final = "kubernetes: pods of processes and users of allocated cards are unknown: see --kubelet"
 
 
 @dataclass(eq=False)
@@ -306,7 +305,7 @@ class KubernetesReader:
                 notes.append(f"kubernetes: {error}: allocated cards are counted by limits of pods")
             listed = self._pod_list(devices)
             if devices is not None and not listed and self.pods is None:
-                notes.append(_NO_LIST)
+                notes.append("kubernetes: pods of processes and users of allocated cards are unknown: see --kubelet")
             if self.own_pod is not None:
                 if self.own_pod not in {each.place for each in (listed if devices is None else devices)}:
                     doubt = "the kubelet does not list all pods: the agent's is missing"

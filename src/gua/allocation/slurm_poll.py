@@ -36,7 +36,6 @@ _PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 # Slurm's commands get only PATH and the location of their configuration: other variables, such as SLURM_CLUSTERS and
 # SQUEUE_FORMAT, would change what they load and print.
 _PREFIX: Final = re.compile(r"^(?:[a-z_]+: )?(?:error|fatal): ")
-_PASSED_ON: Final = ("PATH", "SLURM_CONF", "SLURM_CONF_SERVER")
 
 
 class CommandError(GuaError):
@@ -49,7 +48,7 @@ def run_command(command: Sequence[str], *, seconds: float = SECONDS, most_bytes:
     It runs in UTC, without the agent's environment, in its own process group, which is killed at the end.
     """
     name = os.path.basename(command[0])  # noqa: PTH119 - a word for messages, not a path
-    environ = {key: os.environ[key] for key in _PASSED_ON if key in os.environ}
+    environ = {key: os.environ[key] for key in ("PATH", "SLURM_CONF", "SLURM_CONF_SERVER") if key in os.environ}
     environ = {"PATH": _PATH, **environ, "LC_ALL": "C", "TZ": "UTC", "SLURM_TIME_FORMAT": "standard"}
     try:
         child = subprocess.Popen(  # noqa: S603 - the site's own command, as a list

@@ -46,9 +46,7 @@ _LOOK_SECONDS: Final = 2.0
 _REPEAT_SECONDS: Final = 30.0
 
 
-_WHO: Final = ("id", "owner", "uid", "kind")
 _WHAT: Final = ("since_ms", "until_ms", "note", "workload_kind", "workload_model")
-_END: Final = ("ended_ms", "ending", "ended_by")
 
 
 class Reservations:
@@ -87,13 +85,13 @@ class Reservations:
         """Return a reservation as the JSON object that is sent."""
         streak = self._desk.idle().get(reservation.id)
         return {
-            **{name: getattr(reservation, name) for name in _WHO},
+            **{name: getattr(reservation, name) for name in ("id", "owner", "uid", "kind")},
             "cards": list(reservation.cards),
             "gpus": [self._index.get(card) for card in reservation.cards],
             **{name: getattr(reservation, name) for name in _WHAT},
             "idle_since_ms": None if streak is None else streak.since_ms,
             "raced": self._desk.raced().get(reservation.id),
-            **{name: getattr(reservation, name) for name in _END},
+            **{name: getattr(reservation, name) for name in ("ended_ms", "ending", "ended_by")},
         }
 
     def _reserve(self, connection: socket.socket, peer: Peer, message: Mapping[str, Any], lines: Lines) -> None:

@@ -30,7 +30,6 @@ TERM_AFTER_SECONDS: Final = 20.0
 KILL_AFTER_SECONDS: Final = 30.0
 """Time after the timeout until SIGTERM, and until SIGKILL [s]."""
 _LOOK_SECONDS: Final = 0.5
-_IGNORED: Final = ("INT", "TERM", "HUP", "QUIT", "TSTP", "TTIN", "TTOU", "USR1", "USR2", "PIPE", "ALRM", "CONT")
 _DEAD: Final = frozenset("ZXx")
 
 
@@ -60,7 +59,7 @@ def watch(
 
 def _watch(leader: int, due: float, term_after: float, kill_after: float) -> NoReturn:
     """Signal the group at the timeout: SIGINT if the leader has ended, then SIGTERM, then SIGKILL."""
-    for name in _IGNORED:
+    for name in ("INT", "TERM", "HUP", "QUIT", "TSTP", "TTIN", "TTOU", "USR1", "USR2", "PIPE", "ALRM", "CONT"):
         signal.signal(getattr(signal, f"SIG{name}"), signal.SIG_IGN)
     handle = _detach(leader)
     has_ended = _until(due, leader, handle)

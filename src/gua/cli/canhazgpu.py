@@ -31,7 +31,6 @@ from gua.state.directory import reading_home
 NAME: Final = "canhazgpu"
 _FAILED: Final = 1
 _MS_PER_NS: Final = 1_000_000
-_NOT_OURS: Final = "gua needs none: the agent is started with gua daemon"
 
 app = typer.Typer(add_completion=False)
 
@@ -183,7 +182,7 @@ def report(
 @app.command("admin", context_settings={"ignore_unknown_options": True, "allow_extra_args": True})
 def admin() -> None:
     """Set up nothing: that was for Redis."""
-    raise GuaError(_NOT_OURS)
+    raise GuaError("gua needs none: the agent is started with gua daemon")
 
 
 @app.command("web", context_settings={"ignore_unknown_options": True, "allow_extra_args": True})

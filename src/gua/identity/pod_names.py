@@ -30,9 +30,7 @@ SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _STATUSES: Final = ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses")
 # A static pod's cgroup path has the hash of its manifest; its uid in the list may be that of its mirror pod.
 _HASH: Final = "kubernetes.io/config.hash"
-_ENDED: Final = ("Succeeded", "Failed")
 _COUNT: Final = re.compile(r"[0-9]{1,5}")
-_VENDOR: Final = "nvidia.com/"
 _LABELS: Final = {"kind": "gua/kind", "model": "gua/model"}
 
 
@@ -102,7 +100,7 @@ def read_pod(item: Mapping[str, Any]) -> ListedPod | None:
     is_gone = (
         metadata.get("deletionTimestamp") is not None and bool(states) and all("terminated" in each for each in states)
     )
-    has_ended = status.get("phase") in _ENDED or is_gone
+    has_ended = status.get("phase") in ("Succeeded", "Failed") or is_gone
     ends = [_moment(object_in(state.get("terminated")).get("finishedAt")) for state in states]
     labels = object_in(metadata.get("labels"))
     return ListedPod(
@@ -140,7 +138,7 @@ def _limits(spec: Mapping[str, Any]) -> dict[str, int | None]:
 
 def _own_limits(container: Mapping[str, Any]) -> dict[str, int | None]:
     limits = object_in(object_in(container.get("resources")).get("limits"))
-    return {name: _count(value) for name, value in limits.items() if name.startswith(_VENDOR)}
+    return {name: _count(value) for name, value in limits.items() if name.startswith("nvidia.com/")}
 
 
 def _combined(

@@ -20,9 +20,7 @@ from gua.core.workloads import NO_WORK, Work
 from gua.identity.owner import Owners
 from gua.procfs.reader import ProcFs, Stat
 
-_DELETED = " (deleted)"
 _UNIFIED = ""
-_SYSTEMD = "name=systemd"
 _DELEGATED: Final = re.compile(r"user@[0-9]+\.service", re.ASCII)
 # docker-<id>.scope, cri-containerd-<id>.scope, crio-<id>.scope, libpod-<id>.scope, libpod-payload-<id>, <id>,
 # and containerd's kubepods-….slice:cri-containerd:<id>
@@ -100,7 +98,7 @@ def systemd_unit(text: str) -> str | None:
     # On a version 1 host systemd manages the named hierarchy: in the unified one beside it, processes of a container
     # stay in the service that started them. A version 2 host has only the unified one.
     by_controllers = dict(_lines(text))
-    for segment in reversed(by_controllers.get(_SYSTEMD, by_controllers.get(_UNIFIED, []))):
+    for segment in reversed(by_controllers.get("name=systemd", by_controllers.get(_UNIFIED, []))):
         if segment.endswith((".service", ".scope")) and _parse_container(segment) is None:
             return segment
     return None
@@ -128,7 +126,7 @@ def _lines(text: str) -> Iterator[tuple[str, list[str]]]:
         controllers, colon, path = rest.partition(":")
         if not colon or (hierarchy != "0" and controllers == _UNIFIED):
             continue
-        segments = path.removesuffix(_DELETED).split("/")
+        segments = path.removesuffix(" (deleted)").split("/")
         yield controllers, [segment for segment in segments if segment not in {"", "..", "."}]
 
 

@@ -35,7 +35,6 @@ _MOST_CARDS: Final = 1024
 _LONGEST_MS: Final = 366 * 24 * HOUR_MS
 _LONGEST_NAME: Final = 256
 _HOW: Final = "give what redis-cli --raw ZRANGE canhazgpu:usage_history_sorted 0 -1 prints"
-_DASH: Final = "-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +161,7 @@ def _records(path: Path, history: ReservedHistory) -> Iterator[ReservedCard]:
 
 def _text(path: Path) -> str:
     with read_errors_converted(path, _HOW):
-        if str(path) == _DASH:
+        if str(path) == "-":
             raw = sys.stdin.buffer.read(_MOST_BYTES + 1)
         else:
             with path.open("rb") as file:

@@ -211,7 +211,6 @@ _MESSAGES = (
     "GPU is lost",
     "Reboot the system",
 )
-_NO_HEADER = "there is no header: record without noheader, or name the columns with --columns timestamp,uuid,…"
 
 
 @dataclass(slots=True)
@@ -229,7 +228,7 @@ def read_csv(
     columns: Mapping[str, Alias],
     make: Make[R],
     names: Sequence[str] = (),
-    no_header: str = _NO_HEADER,
+    no_header: str = "there is no header: record without noheader, or name the columns with --columns timestamp,uuid,…",
 ) -> Iterator[R]:
     """Yield the file's rows in order.
 
@@ -348,8 +347,6 @@ _ROW: Final = re.compile(
 # The header of dmon must be within these lines; else the file is CSV with named columns.
 _FIRST_LINES: Final = 100
 _UNITS: Final = frozenset({"yyyymmdd", "hh:mm:ss", "idx"})
-_AROUND_TIMES: Final = " \t:;,|[]"
-_STOPPED: Final = "dmon was stopped"
 _NO_HEADING: Final = "the line stands before any header: record without noheader"
 # An empty line of dcgmi after ts(1) has only the time.
 _TIME_ALONE: Final = re.compile(r"[0-9TZ:+./\-\s]*", re.ASCII)
@@ -411,7 +408,7 @@ def _dmon_header(text: str) -> tuple[str, ...] | None:
 def _is_remark(text: str, heading: _Heading[R] | None) -> bool:
     """Return whether the line has only units, a time, or dcgmi's message that it was stopped."""
     if heading is not None and heading.names[0] == _ENTITY:
-        return "ID" in text.split()[:3] or _STOPPED in text or _TIME_ALONE.fullmatch(text) is not None
+        return "ID" in text.split()[:3] or "dmon was stopped" in text or _TIME_ALONE.fullmatch(text) is not None
     return text.lstrip().startswith("#")
 
 
@@ -438,7 +435,7 @@ def _dmon_cells(line: str, heading: _Heading[R], source: RecordedFile) -> list[s
         if kind != "GPU":
             source.leave_out(f"{kind} {number} is no whole GPU")
             return None
-        stamp = stamp.strip(_AROUND_TIMES)
+        stamp = stamp.strip(" \t:;,|[]")
         if not stamp:
             raise DataError(
                 f"{source.where}: there are no times, and dcgmi dmon prints none: "

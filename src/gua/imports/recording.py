@@ -28,7 +28,6 @@ MAX_AHEAD_MS: Final = 86_400_000
 _EXACT_MS = 60_000
 # One nvidia-smi query stamps its rows within a few milliseconds; its fastest loop takes longer.
 _ONE_RUN_MS = 200
-_VENDOR = "NVIDIA"
 
 
 @dataclass(kw_only=True, slots=True)
@@ -264,7 +263,7 @@ def _reading(row: RecordedCard, duration_ms: int, processes: tuple[ProcessReadin
         duration_ms=duration_ms,
         gpu_time_ms=duration_ms,
         process_list=ProcessList.ABSENT if processes is None else ProcessList.KNOWN,
-        vendor=_VENDOR,
+        vendor="NVIDIA",
         processes=split_gpu_time(duration_ms, processes) if processes else (),
         **row.values,
     )

@@ -15,7 +15,6 @@ from gua.store.engine import require_descriptors, staying_here, version_number, 
 if TYPE_CHECKING:
     from clickhouse_connect.driver.client import Client
 
-_NOT_TRUSTED = "CERTIFICATE_VERIFY_FAILED"
 _CODE = re.compile(r"Code: (\d+)|error code (\d+)", re.IGNORECASE)
 _OBJECT = re.compile(r"(?:identifier|[Tt]able(?: function)?) [`'\"]?(gua(?:_report)?\.\w+)")
 _LEAST_VERSION = (25, 8)
@@ -151,7 +150,7 @@ def _error(dsn: EmbeddedDsn | ServerDsn, text: str, code: int) -> GuaError:
         return TransientError(_busy(dsn, code, text))
     if code:
         return QueryError(_about(dsn, code, text), code)
-    if isinstance(dsn, ServerDsn) and _NOT_TRUSTED in text:
+    if isinstance(dsn, ServerDsn) and "CERTIFICATE_VERIFY_FAILED" in text:
         why = "its certificate is of an authority that is not known here, or of another host"
         return TransientError(f"cannot trust {dsn}, {why}: set SSL_CERT_FILE to the authority's, or correct --store")
     if isinstance(dsn, ServerDsn):

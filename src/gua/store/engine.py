@@ -87,7 +87,6 @@ class Handles:
         return has_room and not self._is_alone and turn <= min(self._waiting)
 
 
-_MODULE: Final = "chdb"
 _EXTRA: Final = 'extra == "local"'
 _CHDIR: Final = os.chdir
 _OPEN_FILES: Final = 192
@@ -96,7 +95,7 @@ _ADDRESSES_BYTES: Final = 3 * 2**30
 
 def is_installed() -> bool:
     """Return whether the engine is installed in this Python."""
-    return util.find_spec(_MODULE) is not None
+    return util.find_spec("chdb") is not None
 
 
 def install_command() -> str:

@@ -27,7 +27,6 @@ _NO_DEDUPLICATION: Final = "replicated_deduplication_window = 0, replicated_dedu
 _NO_STATISTICS: Final = "auto_statistics_types = '', refresh_statistics_interval = 0"
 # Larger blocks save a twelfth of the hourly tables' size in large fleets.
 _LARGE_BLOCKS: Final = "min_compress_block_size = 262144"
-_DEFINER: Final = "DEFINER = CURRENT_USER SQL SECURITY DEFINER"
 _ONE_NODE: Final = {
     **dict.fromkeys(("ON_CLUSTER", "ON_CLUSTER_DATABASE", "REPLICATED", "REPLICA", "LOCAL", "CLUSTER"), ""),
     **dict.fromkeys(("DATABASE_ENGINE", "REPORT_DATABASE_ENGINE", "PUBLIC_DATABASE_ENGINE", "TABLE_SETTINGS"), ""),
@@ -58,7 +57,7 @@ def server_tokens(
         "HOURS_TTL": _ttl("toDate(hour) + 1", hours_days),
         "DAYS_TTL": _ttl("toDate(day) + 1", hours_days),
         "LANDING_ENGINE": _landing("MergeTree", raw_days),
-        "DEFINER": _DEFINER,
+        "DEFINER": "DEFINER = CURRENT_USER SQL SECURITY DEFINER",
         "RECEIVED": "now64(3)",
         "SETTLE_SECONDS": str(_SETTLE_SECONDS),
         "HOURS_AT_ONCE": str(_HOURS_AT_ONCE),

@@ -153,10 +153,9 @@ def _pages_bytes(header: bytes) -> int:
 _CARD: Final = ("ts", "gpu_uuid", "util_pct")
 _CARD_LATER: Final = ("run_id", "gpu_index", "memory_used_mb", "temperature_c", "power_w", "usage_state")
 _PROCESS: Final = ("ts", "gpu_uuid", "pid", "mem_used_mb", "loginuid_user")
-_PROCESS_LATER: Final = ("run_id", "gpu_index", "process_name", "process_type", "owner_user")
 _COLUMNS: Final = {
     "gpu_sample": ("card_row", _CARD, _CARD_LATER),
-    "proc_sample": ("process_row", _PROCESS, _PROCESS_LATER),
+    "proc_sample": ("process_row", _PROCESS, ("run_id", "gpu_index", "process_name", "process_type", "owner_user")),
 }
 """By table: a view with all columns, NULL if the table lacks one; the columns of 1.0.0; later columns."""
 # Times are UTC text, with microseconds unless zero: text order is time order.

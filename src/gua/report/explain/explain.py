@@ -42,7 +42,6 @@ from gua.report.questions import ask
 from gua.report.rows import EXTENT, RULES
 from gua.report.window import choose_extents, names
 
-_NO_USAGE: Final = "the card's memory usage is not"
 _SHARED: Final = "the card shares its memory with the host, whose usage is everybody's"
 _STATUS: Final = {None: "not known, which is no failure", False: "ok", True: "failed: lost, or needs a reset"}
 
@@ -124,7 +123,7 @@ def line_text(line: Line, facts: CardFacts) -> str:
         ignored=_ignored_of_unknown_memory(facts),
         reserve=size(UNKNOWN_RESERVE_BYTES),
         no_list=_no_list(facts),
-        why_no_upper=_NO_USAGE if facts.memory_used_bytes is None else _SHARED,
+        why_no_upper="the card's memory usage is not" if facts.memory_used_bytes is None else _SHARED,
         why_no_more=why_no_more,
     )
 

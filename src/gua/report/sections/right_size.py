@@ -425,10 +425,9 @@ def _fits(group: Sequence[ProgramOnCard], style: Style) -> str:
 
 def _rows(found: RightSize, _report: Report) -> Iterator[Cells]:
     for one in found.workloads:
-        yield from with_currencies(cells(one), one.cost, _WHOSE)
+        yield from with_currencies(cells(one), one.cost, ("host", "gpu", "owner", "program", "job"))
 
 
-_WHOSE = ("host", "gpu", "owner", "program", "job")
 RIGHT_SIZE_SECTION = Section(
     name="right-size",
     title="What would have fitted less memory",

@@ -44,7 +44,6 @@ from gua.report.top.text import render_top
 from gua.report.uses import UseName
 from gua.report.window import choose_extents
 
-_SURROUNDINGS: Final = ("container_id", "pod_uid", "slurm_job_id", "systemd_unit")
 _NOBODY_WORKS = {State.IDLE_HELD, State.TRULY_IDLE}
 
 
@@ -146,7 +145,7 @@ def _holders(card: TopCard, one: Mapping[str, Any], now_ms: int) -> Iterator[Top
             idle_is_lower_bound=idle_ms is not None,
             utilization=number_in(holder.get("utilization")),
             **_known(holder, count_in, "pid", "memory_bytes"),
-            **_known(holder, text_in, "owner", "type", *_SURROUNDINGS),
+            **_known(holder, text_in, "owner", "type", "container_id", "pod_uid", "slurm_job_id", "systemd_unit"),
         )
 
 
@@ -224,9 +223,9 @@ Query = Callable[[], Snapshot]
 _REDRAW_SECONDS: Final = 5.0
 _ARRIVAL_SECONDS: Final = 0.5
 """Delay of a query after the next tick's time [s]: the tick must be read and delivered first."""
-_END_SECONDS: Final = 10.0
 _ENTER: Final = "\x1b[?1049h\x1b[?25l\x1b[2J"
 _LEAVE: Final = "\x1b[0m\x1b[?25h\x1b[?1049l"
+_END_SECONDS: Final = 10.0
 _NAMED: Final = {
     "\x1b[A": "up",
     "\x1b[B": "down",
