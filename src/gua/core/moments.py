@@ -1,4 +1,4 @@
-"""Parse times such as ``7d`` ago, ISO 8601, ``yesterday``, ``monday`` or ``2026-11``, and names of time zones."""
+"""Parse and format times (``7d`` ago, ISO 8601, ``yesterday``, ``2026-11``), durations, and names of time zones."""
 
 from __future__ import annotations
 

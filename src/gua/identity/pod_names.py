@@ -22,8 +22,7 @@ from gua.core.pods import ListedPod, is_name
 from gua.core.tick import ReadError
 from gua.core.untrusted import LAST_MS, object_in, objects_in, require
 from gua.core.workloads import declared
-from gua.identity.owner import start_thread
-from gua.identity.process import NO_NAMES, Names
+from gua.identity.process import NO_NAMES, Names, start_thread
 
 # Kubernetes mounts a service account's token here, rotates it within the hour, and adds the cluster's CA certificate.
 SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")

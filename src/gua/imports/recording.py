@@ -14,8 +14,8 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Final
 
-from gua.core.attribution import split_gpu_time
 from gua.core.errors import DataError, UsageError
+from gua.core.facts import split_gpu_time
 from gua.core.moments import format_duration, to_rfc3339
 from gua.core.tick import CardReading, Origin, ProcessReading, Tick
 from gua.core.words import ProcessList

@@ -17,8 +17,21 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from gua.core.errors import TransientError, UnavailableError
-from gua.spool.errors import DamagedError, Trouble, translated, trouble
-from gua.spool.schema import APPLICATION_ID, REPAIRS, TABLES, UNKNOWN_LOSSES, VERSION, all_counters, build, copy, pragma
+from gua.spool.schema import (
+    APPLICATION_ID,
+    REPAIRS,
+    TABLES,
+    UNKNOWN_LOSSES,
+    VERSION,
+    DamagedError,
+    Trouble,
+    all_counters,
+    build,
+    copy,
+    pragma,
+    translated,
+    trouble,
+)
 from gua.state.directory import sync
 
 WAIT_SECONDS: Final = 5.0

@@ -1,4 +1,4 @@
-"""The embedded engine (chDB): installation check, process limits, and a side-effect-free import."""
+"""The embedded engine (chDB): installation check, process limits, a side-effect-free import, a pool of handles."""
 
 from __future__ import annotations
 

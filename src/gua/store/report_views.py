@@ -15,8 +15,7 @@ from typing import Any, Final
 
 from gua.core.batches import in_batches
 from gua.core.errors import UnavailableError
-from gua.store.statements import Statement, load
-from gua.store.tokens import EMBEDDED_TOKENS, server_tokens
+from gua.store.statements import EMBEDDED_TOKENS, Statement, load, server_tokens
 
 DATABASE: Final = "gua_report"
 _MAKE_DATABASE: Final = f"CREATE DATABASE IF NOT EXISTS {DATABASE} ENGINE = Memory COMMENT 'Views of reports'"

@@ -1,4 +1,4 @@
-"""Checks of the state directory, its disk and spool, the agent, and the systemd unit."""
+"""Checks of the system, its clock and /proc; the state directory, its disk and spool; the agent and its unit."""
 
 from __future__ import annotations
 
@@ -19,8 +19,7 @@ from gua.app.first_steps import import_command, older_history
 from gua.core.errors import GuaError, UnavailableError
 from gua.core.untrusted import object_in
 from gua.procfs.reader import ProcFs
-from gua.spool.errors import DamagedError, Trouble, trouble
-from gua.spool.schema import APPLICATION_ID, VERSION, pragma
+from gua.spool.schema import APPLICATION_ID, VERSION, DamagedError, Trouble, pragma, trouble
 from gua.spool.stats import stats
 from gua.state.directory import Home, examine_home
 from gua.state.host_lock import HostLock

@@ -13,8 +13,8 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from gua.core.attribution import split_gpu_time
 from gua.core.errors import UsageError
+from gua.core.facts import split_gpu_time
 from gua.core.tick import CardReading, Origin, ProcessReading, Tick
 from gua.core.words import ProcessList, ProcessType
 from gua.imports.legacy_v1.contents import Contents, LegacyDatabase
