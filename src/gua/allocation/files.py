@@ -156,6 +156,15 @@ class FolderLook:
     reason: str | None = None
     is_there: bool = True
 
+    def open_files(
+        self, selects: Callable[[str], bool], since_ms: int, now_ms: int
+    ) -> tuple[dict[str, FileAllocation], list[str]]:
+        """Return the selected files' allocations within (since_ms, now_ms], Unix ms, merged; and the files' errors."""
+        own = {name: each for name, each in self.allocations.items() if selects(name) and not each.is_to_come(now_ms)}
+        files, wrong = merge(own, since_ms)
+        bad = [f"{name}: {why}" for name, why in sorted(self.bad.items()) if selects(name)]
+        return files, bad if wrong is None else [*bad, wrong]
+
 
 class AllocationFolder:
     """The folder of allocation files, read once per tick for all readers. For one thread."""
@@ -281,10 +290,7 @@ class FilesReader:
             return ReaderLook(reason=look.reason)
         table = CardTable(cards)
         self.conf.refresh()
-        own = {name: each for name, each in look.allocations.items() if not self.without(name)}
-        files, wrong = merge({name: each for name, each in own.items() if not each.is_to_come(now_ms)}, since_ms)
-        troubles = [f"{name}: {why}" for name, why in sorted(look.bad.items()) if not self.without(name)]
-        troubles += [] if wrong is None else [wrong]
+        files, troubles = look.open_files(lambda name: not self.without(name), since_ms, now_ms)
         return ReaderLook(allocations=tuple(find_cards(files, self.conf, table, troubles)), reason=summarize(troubles))
 
     def close(self) -> None:

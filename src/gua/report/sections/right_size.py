@@ -103,11 +103,17 @@ def fits_slice(peak: Peak, card: CardSize) -> tuple[bool | None, str | None]:
     parts = next((parts for pattern, parts in _SLICES if pattern.search(card.model)), None)
     if parts is None and card.is_instance:  # it is partitioned, but the profiles of its model are unknown
         return None, None
+    most = _SMALLER * card.limit_bytes / whole_bytes
+    return _first_fit(
+        peak, [(whole_bytes * part * _LEFT_BY_PROFILE, name) for name, part in parts or () if part <= most]
+    )
+
+
+def _first_fit(peak: Peak, sizes: Iterable[tuple[float, str]]) -> tuple[bool | None, str | None]:
+    """Return whether the peak is within one of the sizes [bytes], ascending, and the name of the first one."""
     found: bool | None = False
-    for name, part in parts or ():
-        if part > _SMALLER * card.limit_bytes / whole_bytes:
-            break
-        fits = peak.within(whole_bytes * part * _LEFT_BY_PROFILE)
+    for most_bytes, name in sizes:
+        fits = peak.within(most_bytes)
         if fits:
             return True, name
         found = None if fits is None else found
@@ -126,13 +132,7 @@ def fits_smaller(peak: Peak, card: CardSize, models: Mapping[str, ModelSize]) ->
         for model, size in models.items()
         if model != card.model and size.limit_bytes < card.limit_bytes
     ]
-    found: bool | None = False
-    for usable_bytes, model in sorted(smaller):
-        fits = peak.within(usable_bytes)
-        if fits:
-            return True, model
-        found = None if fits is None else found
-    return found, None
+    return _first_fit(peak, sorted(smaller))
 
 
 def models_of(cards: Iterable[CardSize]) -> Mapping[str, ModelSize]:
