@@ -60,10 +60,6 @@ class FileAllocation:
     workload: Work = NO_WORK
     is_planned: bool = False
 
-    def is_to_come(self, now_ms: int) -> bool:
-        """Return whether it is planned and begins after ``now_ms`` (Unix ms)."""
-        return self.is_planned and self.since_ms > now_ms
-
 
 def parse_file(content: bytes, written_ms: int) -> FileAllocation:
     """Return a file's allocation; ``written_ms`` is its modification time (Unix ms). Raises ValueError if invalid."""
@@ -160,7 +156,11 @@ class FolderLook:
         self, selects: Callable[[str], bool], since_ms: int, now_ms: int
     ) -> tuple[dict[str, FileAllocation], list[str]]:
         """Return the selected files' allocations within (since_ms, now_ms], Unix ms, merged; and the files' errors."""
-        own = {name: each for name, each in self.allocations.items() if selects(name) and not each.is_to_come(now_ms)}
+        own = {
+            name: each
+            for name, each in self.allocations.items()
+            if selects(name) and not (each.is_planned and each.since_ms > now_ms)
+        }
         files, wrong = merge(own, since_ms)
         bad = [f"{name}: {why}" for name, why in sorted(self.bad.items()) if selects(name)]
         return files, bad if wrong is None else [*bad, wrong]

@@ -171,7 +171,7 @@ class Desk:
     def take_waits(self) -> QueueWaits:
         """Return the number of waiting requests and their waiting time [ms] since the last call."""
         with self._changed:
-            return self._queue.take_waits()
+            return self._queue.waits.take()
 
     def enter(self, request: CardRequest) -> bool:
         """Add a request to the end of the queue, or resume its stored place; return whether it was resumed.
@@ -209,7 +209,7 @@ class Desk:
         """Remove expired absent places, and return when the others expire, on the monotonic clock [s]."""
         for place in self._queue.given_up(now):
             self.leave(place)
-        return self._queue.absent_until()
+        return list(self._queue.absent.values())
 
     def attempt(self, place: str, *, accept_unknown: bool = False) -> Granted | Waiting | Refused:
         """Grant cards to the request at this place if it is first in the queue and enough are free.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 import textwrap
 from collections.abc import Hashable, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -79,8 +78,6 @@ def error_finding(name: str, error: GuaError | str, *, state: CheckState = Check
 
 SCHEMA: Final = "gua.doctor/1"
 _CARD: Final = re.compile(r"card ([0-9]+)( MIG)?", re.ASCII)
-_NARROWEST: Final = 40
-_WIDEST: Final = 120
 _MARKS: Final = {
     CheckState.OK: "ok",
     CheckState.WARNING: "warning",
@@ -140,8 +137,3 @@ def _wrapped(text: str, width: int, *, first: str, rest: str) -> list[str]:
     return textwrap.wrap(
         text, width, initial_indent=first, subsequent_indent=rest, break_long_words=False, break_on_hyphens=False
     ) or [first.rstrip()]
-
-
-def text_width() -> int:
-    """Return the width of text: the terminal's, limited to 40 to 120 columns."""
-    return min(max(shutil.get_terminal_size((100, 24)).columns, _NARROWEST), _WIDEST)
