@@ -35,8 +35,7 @@ from gua.core.tick import Origin, Tick  # noqa: E402 - likewise
 from gua.core.words import Source  # noqa: E402 - likewise
 from gua.exporter.address import Address, Serving  # noqa: E402 - likewise
 from gua.exporter.endpoint import PrometheusEndpoint  # noqa: E402 - likewise
-from gua.procfs.clock import SystemClock  # noqa: E402 - likewise
-from gua.procfs.reader import ProcFs  # noqa: E402 - likewise
+from gua.procfs.reader import ProcFs, SystemClock  # noqa: E402 - likewise
 from servers.agent import Agent  # noqa: E402 - likewise
 
 CARDS, PROCESSES = 16, 100

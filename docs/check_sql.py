@@ -18,8 +18,7 @@ from typing import Final
 
 import chdb
 
-from gua.store.statements import Statement, load, schema_directory
-from gua.store.tokens import EMBEDDED_TOKENS, cluster_tokens
+from gua.store.statements import EMBEDDED_TOKENS, Statement, cluster_tokens, load, schema_directory
 
 MOST_CHARACTERS: Final = 140
 _LIST: Final = re.compile(r" *(?:SELECT(?: DISTINCT)?|GROUP BY|ORDER BY) (?P<entries>.+)")

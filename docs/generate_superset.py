@@ -16,8 +16,7 @@ from typing import Any, Final
 
 import yaml
 
-from gua.store.statements import load
-from gua.store.tokens import server_tokens
+from gua.store.statements import load, server_tokens
 
 DOCS: Final = Path(__file__).parent
 BUNDLE: Final = DOCS.parent / "deploy" / "superset" / "gua"

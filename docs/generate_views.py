@@ -14,8 +14,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from gua.store.statements import Statement, load
-from gua.store.tokens import server_tokens
+from gua.store.statements import Statement, load, server_tokens
 
 PAGE = Path(__file__).parent / "views.md"
 VIEW_KIND: Final = "CREATE OR REPLACE VIEW"

@@ -24,8 +24,7 @@ from gua.agent.status import Board, SpoolFigures
 from gua.core.ports import SpooledTick
 from gua.core.tick import Origin
 from gua.core.words import Source
-from gua.identity.owner import Owners
-from gua.identity.process import ProcessIdentity
+from gua.identity.process import Owners, ProcessIdentity
 from gua.nvml.reader import NvmlReader
 from gua.otlp.encode import encode
 from gua.spool.queue import Spool

@@ -17,7 +17,7 @@ from measures.figures import cpu_ms, middle, show, spread
 from measures.fleet_seed import TICKS_AN_HOUR, Fleet
 from measures.fleet_server import FleetServer
 
-from gua.core.durations import to_rfc3339
+from gua.core.moments import to_rfc3339
 from gua.core.ports import Row
 from gua.report.collect import collect
 from gua.report.forms.data import json_pieces

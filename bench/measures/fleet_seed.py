@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from measures.fleet_server import PATIENCE_S, ROLLUPS, FleetServer
 
-from gua.store.tokens import server_tokens
+from gua.store.statements import server_tokens
 
 CARDS_A_HOST = 8
 DAY_MS = 86_400_000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gua.core.attribution import split_gpu_time
+from gua.core.facts import split_gpu_time
 from gua.core.tick import CardReading
 
 

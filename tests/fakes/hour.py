@@ -17,8 +17,7 @@ from gua.core.allocation import Allocation, AllocationLook, CardKey, SourceHealt
 from gua.core.ports import Mark
 from gua.core.tick import Origin, ReadError
 from gua.core.words import Source
-from gua.identity.owner import Owners
-from gua.identity.process import ProcessIdentity
+from gua.identity.process import Owners, ProcessIdentity
 from gua.nvml.reader import NvmlReader
 from gua.otlp.encode import encode
 from gua.procfs.reader import ProcessRecord, Stat

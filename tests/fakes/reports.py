@@ -45,7 +45,7 @@ from gua.report.sections.previous import Previous
 from gua.report.sections.right_size import CardSize, FitTime, Peak, ProgramOnCard, RightSize, fits_half, fits_slice
 from gua.report.sections.slow_cards import SlowCard, SlowCards
 from gua.report.sections.streaks import LONGER_THAN_MS, WHAT_IF_LIMITS_MS, StreakClass, Streaks, WhatIf, WhatIfEmpty
-from gua.report.sections.timeline_rows import CardTimeline, Presence, Timeline
+from gua.report.sections.timeline import CardTimeline, Presence, Timeline
 from gua.report.sections.usage import OwnerUsage, Usage, UsageBy, UsageRow
 from gua.report.sections.usefulness import (
     BusyWithFewSms,

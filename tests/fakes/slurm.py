@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from gua.allocation.commands import CommandError
+from gua.allocation.slurm_poll import CommandError
 
 
 @dataclass

@@ -39,8 +39,7 @@ if __name__ == "__main__":
 
 from gua.nvml.driver import Driver, load  # noqa: E402 - found where this runs as a script, see above
 from gua.nvml.reader import NvmlReader  # noqa: E402 - likewise
-from gua.procfs.clock import SystemClock  # noqa: E402 - likewise
-from gua.procfs.reader import ProcFs  # noqa: E402 - likewise
+from gua.procfs.reader import ProcFs, SystemClock  # noqa: E402 - likewise
 from hardware.phases import PHASES  # noqa: E402 - likewise
 from hardware.watch import loaded  # noqa: E402 - likewise
 

@@ -14,8 +14,7 @@ import pytest
 from gua.core.ports import RawCard
 from gua.core.words import Mig, ProcessList
 from gua.nvml.reader import NvmlReader
-from gua.procfs.clock import SystemClock
-from gua.procfs.reader import ProcFs
+from gua.procfs.reader import ProcFs, SystemClock
 from hardware.smi import ask
 
 pytestmark = pytest.mark.gpu

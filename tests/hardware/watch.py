@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from gua.core.durations import to_rfc3339
+from gua.core.moments import to_rfc3339
 from hardware import smi
 from hardware.phases import Holder, Phase, Seen
 from servers.agent import Agent, wall_ms

@@ -28,11 +28,10 @@ from driver.scenario import Constant, Scenario
 from driver.scenario import Process as DriverProcess
 from fakes.nvml import GIB, Card, FakeDriver, Process
 from gua.agent.sampler import Sampler
-from gua.allocation.commands import SECONDS
 from gua.allocation.files import AllocationFolder, FilesReader
 from gua.allocation.slurm import SlurmReader
 from gua.allocation.slurm_conf import GresConf
-from gua.allocation.slurm_poll import PollAnswer, SlurmPoll
+from gua.allocation.slurm_poll import SECONDS, PollAnswer, SlurmPoll
 from gua.allocation.sources import Sources
 from gua.app.destinations import ENDPOINT
 from gua.app.host import owners_of
@@ -44,8 +43,7 @@ from gua.core.tick import Origin, Tick
 from gua.core.words import Source, Use
 from gua.identity.process import ProcessIdentity
 from gua.nvml.reader import NvmlReader
-from gua.procfs.clock import SystemClock, stored_boot_time_ms
-from gua.procfs.reader import ProcFs
+from gua.procfs.reader import ProcFs, SystemClock, stored_boot_time_ms
 from gua.spool.queue import Spool
 from gua.state.compression import decompress
 from servers.agent import Agent as RealAgent

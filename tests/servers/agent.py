@@ -21,8 +21,8 @@ from fakes.sockets import connected
 from gua.core.tick import Tick
 from gua.local_socket.client import Conversation
 from gua.otlp.decode import decode
-from gua.spool.errors import UnknownDestinationError
 from gua.spool.queue import Spool
+from gua.spool.schema import UnknownDestinationError
 from gua.state.compression import decompress
 from servers.process import poll
 

@@ -12,12 +12,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from xml.sax.saxutils import escape
 
-from gua.store import statements, tokens
+from gua.store import statements
 from servers.clickhouse import ClickHouseServer
 
 CLUSTER = "lab"
 # Raw points are kept, whatever their time.
-UNREPLICATED = tokens.cluster_tokens(CLUSTER, raw_days=None, replication=tokens.Replication.NONE)
+UNREPLICATED = statements.cluster_tokens(CLUSTER, raw_days=None, replication=statements.Replication.NONE)
 SECRET = "both shards know it"  # noqa: S105 - of two servers on the loopback interface that live for one test
 
 

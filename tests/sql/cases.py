@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from gua.store import statements
-from gua.store.tokens import server_tokens
+from gua.store.statements import server_tokens
 
 HERE = Path(__file__).resolve().parent
 CASES = sorted(about.parent for about in HERE.glob("*/*/about.md"))

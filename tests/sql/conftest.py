@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from gua.store import statements, tokens
+from gua.store import statements
 from gua.store.database import open_store
 from servers.clickhouse import ClickHouseServer
 from servers.tools import MissingToolError, clickhouse_library
@@ -65,7 +65,7 @@ def count_hours_only_when_told(process: ClickHouseServer) -> None:
     process.query("DROP VIEW gua.look_for_due_days")
     (due,) = [
         one
-        for one in statements.load({**tokens.server_tokens(), "SETTLE_SECONDS": "0"})
+        for one in statements.load({**statements.server_tokens(), "SETTLE_SECONDS": "0"})
         if one.creates == ("gua", "due_hours")
     ]
     process.query(due.sql)

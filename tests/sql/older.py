@@ -14,7 +14,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from gua.store import hours, statements, tokens
+from gua.store import hours, statements
 from servers.tools import ROOT, oldest_engine
 
 Row = Mapping[str, Any]
@@ -31,8 +31,8 @@ class OldestEngine:
             text=True,
         )
         # As on a server: it has no such settings of tables yet.
-        of_server = {name: tokens.server_tokens()[name] for name in ("TABLE_SETTINGS", "COUNTED_SETTINGS")}
-        for statement in statements.load({**tokens.EMBEDDED_TOKENS, **of_server}):
+        of_server = {name: statements.server_tokens()[name] for name in ("TABLE_SETTINGS", "COUNTED_SETTINGS")}
+        for statement in statements.load({**statements.EMBEDDED_TOKENS, **of_server}):
             self.command(statement.sql)
 
     def close(self) -> None:

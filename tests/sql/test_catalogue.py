@@ -8,7 +8,7 @@ import pytest
 
 from gua.core import metrics
 from gua.core.metrics import CATALOGUE, Metric, MetricKind, StoredColumn, Subject
-from gua.store import statements, tokens
+from gua.store import statements
 from sql.engine import Engine
 
 COLUMNS = [(metric, column) for metric in CATALOGUE for column in metric.columns]
@@ -21,7 +21,7 @@ TABLES = {
 TEMPORALITY = {MetricKind.DELTA: 1, MetricKind.COUNTER: 2, MetricKind.AMOUNT: 2}
 ADMITTED = {
     one.creates[1]: one.sql
-    for one in statements.load(tokens.server_tokens())
+    for one in statements.load(statements.server_tokens())
     if one.creates and "\nCREATE MATERIALIZED VIEW" in f"\n{one.sql}"
 }
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gua.store.statements import Statement, load
-from gua.store.tokens import Replication, cluster_tokens
+from gua.store.statements import Replication, Statement, cluster_tokens, load
 from sql.engine import Engine
 
 FORMS = {

@@ -19,7 +19,7 @@ from gua.core.words import AllocationStatus, Mig, ProcessList, ProcessType, Rela
 from gua.otlp.encode import encode
 from gua.sim.host import Scenario, simulate
 from gua.state.compression import compress
-from gua.store import statements, tokens
+from gua.store import statements
 from servers.tap import split
 from sql.engine import Engine, same
 
@@ -329,7 +329,7 @@ def everything(engine: Engine) -> dict[str, list[dict[str, Any]]]:
         "limit": 5,
     }
     reads: list[tuple[str, dict[str, object] | None]] = []
-    for one in statements.load(tokens.EMBEDDED_TOKENS):
+    for one in statements.load(statements.EMBEDDED_TOKENS):
         if (
             one.creates
             and "CREATE OR REPLACE VIEW" in one.sql

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from gua.store import statements, tokens
+from gua.store import statements
 from sql.cases import of_each_view, rows_of, view_of
 from sql.engine import Engine, same
 
@@ -118,7 +118,7 @@ def expected(view: str, row: Row, described: Mapping[tuple[str, str], Row]) -> d
 def test_each_view_of_people_is_held_to_one_of_gua() -> None:
     made = {
         one.creates[1]
-        for one in statements.load(tokens.EMBEDDED_TOKENS)
+        for one in statements.load(statements.EMBEDDED_TOKENS)
         if one.creates and one.creates[0] == "gua_public" and "CREATE OR REPLACE VIEW" in one.sql
     }
     assert made == PUBLIC

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gua.report.top.snapshots import snapshot_of_store
+from gua.report.top.live import snapshot_of_store
 from sql.engine import Engine
 from sql.test_now import GIB, ago, card, insert_cards, process
 

@@ -12,7 +12,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from gua.store import statements, tokens
+from gua.store import statements
 from sql.cases import (
     CASES,
     HERE,
@@ -49,7 +49,7 @@ def test_every_folder_is_a_case() -> None:
 def test_every_view_and_ticks_table_has_a_case() -> None:
     views = {
         (database, name)
-        for one in statements.load(tokens.EMBEDDED_TOKENS)
+        for one in statements.load(statements.EMBEDDED_TOKENS)
         if one.creates and "\nCREATE OR REPLACE VIEW" in f"\n{one.sql}"
         for database, name in [one.creates]
         if database != "gua_public"  # test_public_views.py

@@ -29,10 +29,8 @@ from gua.core.ports import Mark, RawCard, RawProcess
 from gua.core.rules import Rules, classify
 from gua.core.tick import CardReading, Origin, ReadError, Tick
 from gua.core.words import AllocationStatus, ProcessList, Source, Use
-from gua.identity.owner import Owners
-from gua.identity.process import ProcessIdentity
-from gua.procfs.clock import SystemClock, stored_boot_time_ms
-from gua.procfs.reader import ProcFs
+from gua.identity.process import Owners, ProcessIdentity
+from gua.procfs.reader import ProcFs, SystemClock, stored_boot_time_ms
 from servers.kubelet import PLUGINS, Node, missing
 
 TICK_SECONDS = 10.0

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final, NamedTuple
 
 from gua.core.allocation import use
-from gua.core.durations import to_rfc3339
 from gua.core.facts import CardFacts, TypeTotals, card_facts, ratio
+from gua.core.moments import to_rfc3339
 from gua.core.rules import Rules, State, Verdict, classify, process_state
 from gua.core.tick import AllocationReading, CardReading, ProcessReading, Tick
 from gua.core.untrusted import is_count, is_moment, is_number, is_row_of, object_in, objects_in, or_unknown, require

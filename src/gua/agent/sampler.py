@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple, Self
 
 from gua.core import idleness
 from gua.core.allocation import AllocationLook, AllocationMatcher, CardAllocations, CardKey, CardTick, SourceHealth
-from gua.core.attribution import split_gpu_time
+from gua.core.facts import split_gpu_time
 from gua.core.idleness import GAP_MS, RESTART_GAP_MS, IdleCounter, IdleCounters, Key, advance, idle_ms, with_absent
 from gua.core.ports import AllocationSources, CardReader, Clock, Mark, ProcessFacts, RawCard, UtilizationSample
 from gua.core.rules import Rules

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from gua.agent.card_status import Standing, card_status, field_names, follow, in_order
-from gua.core.durations import to_rfc3339
 from gua.core.errors import GuaError
+from gua.core.moments import to_rfc3339
 from gua.core.ports import Clock, Moment
 from gua.core.rules import Rules
 from gua.core.tick import Tick

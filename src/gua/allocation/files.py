@@ -60,10 +60,6 @@ class FileAllocation:
     workload: Work = NO_WORK
     is_planned: bool = False
 
-    def is_to_come(self, now_ms: int) -> bool:
-        """Return whether it is planned and begins after ``now_ms`` (Unix ms)."""
-        return self.is_planned and self.since_ms > now_ms
-
 
 def parse_file(content: bytes, written_ms: int) -> FileAllocation:
     """Return a file's allocation; ``written_ms`` is its modification time (Unix ms). Raises ValueError if invalid."""
@@ -156,6 +152,19 @@ class FolderLook:
     reason: str | None = None
     is_there: bool = True
 
+    def open_files(
+        self, selects: Callable[[str], bool], since_ms: int, now_ms: int
+    ) -> tuple[dict[str, FileAllocation], list[str]]:
+        """Return the selected files' allocations within (since_ms, now_ms], Unix ms, merged; and the files' errors."""
+        own = {
+            name: each
+            for name, each in self.allocations.items()
+            if selects(name) and not (each.is_planned and each.since_ms > now_ms)
+        }
+        files, wrong = merge(own, since_ms)
+        bad = [f"{name}: {why}" for name, why in sorted(self.bad.items()) if selects(name)]
+        return files, bad if wrong is None else [*bad, wrong]
+
 
 class AllocationFolder:
     """The folder of allocation files, read once per tick for all readers. For one thread."""
@@ -189,22 +198,19 @@ class AllocationFolder:
             return FolderLook(reason=f"{self.path}: {error.strerror}", is_there=is_there)
         self._allocations = {name: file.content for name, file in files.items() if file.content is not None}
         gone = {name: each for name, each in before.items() if name not in files}
-        return FolderLook(
-            allocations=self._allocations | self._ended(gone, now_ms),
-            bad={name: file.bad for name, file in files.items() if file.bad is not None},
-        )
-
-    def _ended(self, gone: dict[str, FileAllocation], now_ms: int) -> dict[str, FileAllocation]:
-        """Return the allocations of removed files with their ends, except those that another file still contains."""
         keys = {(each.source, each.id) for each in self._allocations.values()}
         last_ms, ended_ms = now_ms if self._last_ms is None else self._last_ms, self._files.changed_ms
         if not last_ms < ended_ms <= now_ms:
             ended_ms = last_ms
-        return {
-            name: replace(each, until_ms=ended_ms if each.until_ms is None else min(each.until_ms, ended_ms))
-            for name, each in gone.items()
-            if (each.source, each.id) not in keys
-        }
+        return FolderLook(
+            allocations=self._allocations
+            | {
+                name: replace(each, until_ms=ended_ms if each.until_ms is None else min(each.until_ms, ended_ms))
+                for name, each in gone.items()
+                if (each.source, each.id) not in keys
+            },
+            bad={name: file.bad for name, file in files.items() if file.bad is not None},
+        )
 
 
 def merge(files: dict[str, FileAllocation], since_ms: int) -> tuple[dict[str, FileAllocation], str | None]:
@@ -284,10 +290,7 @@ class FilesReader:
             return ReaderLook(reason=look.reason)
         table = CardTable(cards)
         self.conf.refresh()
-        own = {name: each for name, each in look.allocations.items() if not self.without(name)}
-        files, wrong = merge({name: each for name, each in own.items() if not each.is_to_come(now_ms)}, since_ms)
-        troubles = [f"{name}: {why}" for name, why in sorted(look.bad.items()) if not self.without(name)]
-        troubles += [] if wrong is None else [wrong]
+        files, troubles = look.open_files(lambda name: not self.without(name), since_ms, now_ms)
         return ReaderLook(allocations=tuple(find_cards(files, self.conf, table, troubles)), reason=summarize(troubles))
 
     def close(self) -> None:

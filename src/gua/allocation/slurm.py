@@ -19,7 +19,6 @@ from gua.allocation.files import (
     FolderLook,
     find_cards,
     join,
-    merge,
     summarize,
 )
 from gua.allocation.slurm_conf import GresConf, detect_node
@@ -212,13 +211,8 @@ class SlurmReader:
             self.poll.close()
 
     def _read_files(self, gathered: _Gathered, look: FolderLook, since_ms: int, now_ms: int) -> None:
-        ours = {name: each for name, each in look.allocations.items() if name.startswith(PREFIX)}
-        self._remember_ends(ours.values())
-        gathered.files, wrong = merge(
-            {name: each for name, each in ours.items() if not each.is_to_come(now_ms)}, since_ms
-        )
-        gathered.troubles += [f"{name}: {why}" for name, why in sorted(look.bad.items()) if name.startswith(PREFIX)]
-        gathered.troubles += [] if wrong is None else [wrong]
+        self._remember_ends(each for name, each in look.allocations.items() if name.startswith(PREFIX))
+        gathered.files, gathered.troubles = look.open_files(lambda name: name.startswith(PREFIX), since_ms, now_ms)
         readable = 0
         for folder in self.site_files:
             jobs, reason = folder.look(now_ms)

@@ -18,8 +18,8 @@ from gua.app.host import agent_origin
 from gua.app.opening import store_address
 from gua.app.output import print_line, safe
 from gua.app.rebuilt_ticks import Rebuilt
-from gua.core.durations import to_rfc3339
 from gua.core.errors import TransientError, UnavailableError, UsageError
+from gua.core.moments import to_rfc3339
 from gua.core.ports import SpooledTick
 from gua.core.tick import Origin
 from gua.otlp.encode import encode

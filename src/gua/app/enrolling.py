@@ -20,8 +20,8 @@ from gua.app.host import Host, open_host
 from gua.app.output import print_line, safe
 from gua.app.settings import AgentSettings, AllocationSettings
 from gua.app.single_tick import sample_once, summary
-from gua.core.durations import format_duration
 from gua.core.errors import GuaError, UnavailableError, UsageError
+from gua.core.moments import format_duration
 from gua.core.ports import Mark, SpooledTick
 from gua.core.tick import AgentReading, Origin, Tick
 from gua.otlp.encode import encode

@@ -22,12 +22,10 @@ from gua.core.ports import AllocationSources, CardReader, Clock, ProcessFacts, R
 from gua.core.rules import Reason, Rules, State, classify
 from gua.core.tick import Origin, ProcessReading
 from gua.core.words import Mig, ProcessType, Source
-from gua.identity.owner import Owners, passwd_file_name, passwd_name
-from gua.identity.process import DEFAULT_IGNORED, ProcessIdentity
+from gua.identity.process import DEFAULT_IGNORED, Owners, ProcessIdentity, passwd_file_name, passwd_name
 from gua.nvml.reader import NvmlReader
 from gua.otlp.resource import origin
-from gua.procfs.clock import SystemClock, machine_id, stored_boot_time_ms
-from gua.procfs.reader import ProcFs
+from gua.procfs.reader import ProcFs, SystemClock, machine_id, stored_boot_time_ms
 from gua.reservations.model import Candidate
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ from typing import Final
 
 from gua.app import delivery
 from gua.app.output import print_error
-from gua.core.durations import format_duration, parse_duration_ms, to_rfc3339
 from gua.core.errors import GuaError, UsageError
+from gua.core.moments import format_duration, parse_duration_ms, to_rfc3339
 from gua.core.tick import Origin, Tick
 from gua.core.words import Source
 from gua.imports.recording import MAX_INTERVAL_MS, Recording, Survey, check_not_ahead

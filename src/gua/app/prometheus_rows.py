@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from gua.core import fields
-from gua.core.attribution import split_gpu_time
+from gua.core.facts import split_gpu_time
 from gua.core.fields import PointForm
 from gua.core.tick import AllocationReading, AllocationSourceReading, CardReading, Origin, Tick
 from gua.core.words import AllocationStatus, ProcessList, Relation, Source

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from gua.core.errors import TransientError
-from gua.identity.cgroup import container_id
+from gua.identity.process import container_id
 from gua.procfs.reader import ProcFs
 from gua.reservations.lifeline import open_peer_pidfd
 from gua.reservations.model import Reservation

@@ -46,9 +46,7 @@ _LOOK_SECONDS: Final = 2.0
 _REPEAT_SECONDS: Final = 30.0
 
 
-_WHO: Final = ("id", "owner", "uid", "kind")
 _WHAT: Final = ("since_ms", "until_ms", "note", "workload_kind", "workload_model")
-_END: Final = ("ended_ms", "ending", "ended_by")
 
 
 class Reservations:
@@ -87,46 +85,40 @@ class Reservations:
         """Return a reservation as the JSON object that is sent."""
         streak = self._desk.idle().get(reservation.id)
         return {
-            **{name: getattr(reservation, name) for name in _WHO},
+            **{name: getattr(reservation, name) for name in ("id", "owner", "uid", "kind")},
             "cards": list(reservation.cards),
             "gpus": [self._index.get(card) for card in reservation.cards],
             **{name: getattr(reservation, name) for name in _WHAT},
             "idle_since_ms": None if streak is None else streak.since_ms,
             "raced": self._desk.raced().get(reservation.id),
-            **{name: getattr(reservation, name) for name in _END},
+            **{name: getattr(reservation, name) for name in ("ended_ms", "ending", "ended_by")},
         }
 
     def _reserve(self, connection: socket.socket, peer: Peer, message: Mapping[str, Any], lines: Lines) -> None:
-        try:
-            self._serve(connection, peer, message, lines)
-        except UnavailableError:
-            if not self._desk.closing:  # shutdown closes the desk before the socket: clients retry with the next agent
-                raise
-
-    def _serve(self, connection: socket.socket, peer: Peer, message: Mapping[str, Any], lines: Lines) -> None:
         ruler = None if message.get("beside_scheduler") is True else self._beside()
         if ruler is not None:
             raise NotNowError(f"{ruler}: request cards from it, or pass --beside-scheduler")
-        request = self._request(self._requesters.identify(connection, peer), message)
-        wait_ms = _amount(message, "wait_ms", most=LONGEST_MS)
-        deadline = None if wait_ms is None else time.monotonic() + wait_ms / 1000
-        accepts = message.get("accept_unknown") is True
         try:
-            again = self._desk.granted_before(request)
-        except UnavailableError:  # the reservation stays the client's while it retries
-            return
-        if again is not None:
-            self._hand_over(connection, again, lines)
-            return
-        resumed = self._desk.enter(request)
-        granted: Granted | None = None
-        try:
-            granted = self._granted(connection, request, deadline, accepts=accepts, resumed=resumed)
-        finally:
+            request = self._request(self._requesters.identify(connection, peer), message)
+            wait_ms = _amount(message, "wait_ms", most=LONGEST_MS)
+            deadline = None if wait_ms is None else time.monotonic() + wait_ms / 1000
+            accepts = message.get("accept_unknown") is True
+            try:
+                granted = self._desk.granted_before(request)
+            except UnavailableError:  # the reservation stays the client's while it retries
+                return
             if granted is None:
-                self._desk.leave(request.place)
-        if granted is not None:
-            self._hand_over(connection, granted, lines)
+                resumed = self._desk.enter(request)
+                try:
+                    granted = self._granted(connection, request, deadline, accepts=accepts, resumed=resumed)
+                finally:
+                    if granted is None:
+                        self._desk.leave(request.place)
+            if granted is not None:
+                self._hand_over(connection, granted, lines)
+        except UnavailableError:
+            if not self._desk.closing:  # shutdown closes the desk before the socket: clients retry with the next agent
+                raise
 
     def _granted(
         self, connection: socket.socket, request: CardRequest, deadline: float | None, *, accepts: bool, resumed: bool

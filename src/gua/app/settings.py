@@ -12,8 +12,8 @@ from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Any, Final, get_args, get_origin, get_type_hints
 
 from gua.app.destinations import Destination
-from gua.core.durations import parse_duration_ms
 from gua.core.errors import UnavailableError, UsageError
+from gua.core.moments import parse_duration_ms
 from gua.exporter.address import CONSTANT, DEFAULT_PORT, Address, Serving, parse_address, parse_port
 from gua.identity.pod_names import Kubelet
 from gua.procfs.reader import ProcFs

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
-from gua.core.durations import to_ms, to_rfc3339
+from gua.core.moments import to_ms, to_rfc3339
 from gua.core.plaintext import aligned, few, safe
 from gua.core.words import Mig
 
@@ -62,7 +62,16 @@ def _row(
         return row | _reserved(card, reservation, used_mb, holders, now_ms)
     others = [each for each in card.get("allocations") or () if each.get("source") != "gua"]
     if others:
-        return row | _allocated(others[0], used_mb, holders)
+        allocation = others[0]
+        seconds = allocation.get("allocated_seconds")
+        return row | {
+            "status": "IN_USE",
+            "user": str(allocation.get("owner") or allocation.get("uid") or "unknown"),
+            **({} if seconds is None else {"duration": lasting(round(seconds * 1000))}),
+            "type": str(allocation["source"]).upper(),
+            "details": f"allocated by {allocation['source']} {allocation['id']}",
+            "validation": _validation(used_mb, holders),
+        }
     if card.get("state") == "unknown" or used_mb is None:
         return row | {"status": "ERROR", "error": f"unknown: {card.get('reason') or 'memory cannot be read'}"}
     if used_mb > threshold_mb or holders:
@@ -74,32 +83,15 @@ def _row(
             "unreserved_users": sorted({_user(holder) for holder in holders}),
             "process_info": processes,
         }
-    free_since_ms = max(last_end_ms or 0, _idle_since_ms(card))
+    since = card.get("free_since")
+    free_since_ms = max(
+        last_end_ms or 0,
+        # The end of its last reservation does not include use without a reservation.
+        to_ms(datetime.fromisoformat(since)) if since and card.get("free_is_lower_bound") is False else 0,
+    )
     free = f"free for {lasting(now_ms - free_since_ms)}" if free_since_ms else "never used"
     row |= {"status": "AVAILABLE", "details": free, "validation": f"{used_mb}MB used"}
     return row if last_end_ms is None else row | {"last_released": to_rfc3339(last_end_ms)}
-
-
-def _idle_since_ms(card: Mapping[str, Any]) -> int:
-    """Return since when a card is truly-idle and unallocated by other sources [Unix ms], 0 if the start is unknown.
-
-    The end of its last reservation does not include use without a reservation.
-    """
-    since = card.get("free_since")
-    return to_ms(datetime.fromisoformat(since)) if since and card.get("free_is_lower_bound") is False else 0
-
-
-def _allocated(allocation: Mapping[str, Any], used_mb: int | None, holders: Sequence[Mapping[str, Any]]) -> Row:
-    """Return the row of a card with an allocation from another source than gua: it cannot be reserved."""
-    seconds = allocation.get("allocated_seconds")
-    return {
-        "status": "IN_USE",
-        "user": str(allocation.get("owner") or allocation.get("uid") or "unknown"),
-        **({} if seconds is None else {"duration": lasting(round(seconds * 1000))}),
-        "type": str(allocation["source"]).upper(),
-        "details": f"allocated by {allocation['source']} {allocation['id']}",
-        "validation": _validation(used_mb, holders),
-    }
 
 
 def _validation(used_mb: int | None, holders: Sequence[Mapping[str, Any]]) -> str:

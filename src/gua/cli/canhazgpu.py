@@ -22,8 +22,8 @@ from gua.app.output import print_error
 from gua.app.reserving import Grant, become, card_choice, clock, environment, query_agent, reserve, wait_limit_ms
 from gua.canhazgpu import status as of_status
 from gua.cli.reservations import check_run
-from gua.core.durations import parse_duration_ms, to_rfc3339
 from gua.core.errors import GuaError, NotNowError, UsageError
+from gua.core.moments import parse_duration_ms, to_rfc3339
 from gua.core.plaintext import safe
 from gua.local_socket.client import query_status
 from gua.state.directory import reading_home
@@ -31,7 +31,6 @@ from gua.state.directory import reading_home
 NAME: Final = "canhazgpu"
 _FAILED: Final = 1
 _MS_PER_NS: Final = 1_000_000
-_NOT_OURS: Final = "gua needs none: the agent is started with gua daemon"
 
 app = typer.Typer(add_completion=False)
 
@@ -183,7 +182,7 @@ def report(
 @app.command("admin", context_settings={"ignore_unknown_options": True, "allow_extra_args": True})
 def admin() -> None:
     """Set up nothing: that was for Redis."""
-    raise GuaError(_NOT_OURS)
+    raise GuaError("gua needs none: the agent is started with gua daemon")
 
 
 @app.command("web", context_settings={"ignore_unknown_options": True, "allow_extra_args": True})

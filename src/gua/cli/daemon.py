@@ -37,8 +37,8 @@ from gua.cli.options import (
     value,
     with_groups,
 )
-from gua.core.durations import parse_duration_ms
 from gua.core.errors import UsageError
+from gua.core.moments import parse_duration_ms
 from gua.exporter.address import Serving
 from gua.identity.pod_names import Kubelet, parse_kubelet
 from gua.otlp.endpoint import absolute_files

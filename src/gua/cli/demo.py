@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -19,8 +19,8 @@ from gua.cli.completion import values
 from gua.cli.options import flag, path_value, value
 from gua.cli.output_options import Output, OutputOptions, choose_output, next_steps_of_demo
 from gua.cli.report import render_report
-from gua.core.durations import format_duration, parse_duration_ms, to_rfc3339
 from gua.core.errors import UsageError
+from gua.core.moments import format_duration, parse_duration_ms, to_rfc3339
 from gua.core.tick import Origin, Tick
 from gua.core.words import Source
 from gua.otlp.resource import origin_elsewhere
@@ -118,10 +118,8 @@ def _deliver(
     scenario: Scenario,
     whence: Origin,
     *,
-    store: str | None = None,
-    endpoint: str | None = None,
     on_landed: Callable[[Store], None] = lambda _: None,
-    is_thrown_away: bool = False,
+    **destination: Any,  # noqa: ANN401 - keywords of the delivery
 ) -> int:
     from gua.app import delivery  # noqa: PLC0415 - after the options are validated
 
@@ -137,14 +135,7 @@ def _deliver(
         on_landed(opened)
 
     with closing(progress):
-        return delivery.deliver(
-            made(),
-            store=store,
-            endpoint=endpoint,
-            on_tick=progress.advance,
-            on_landed=landed,
-            is_thrown_away=is_thrown_away,
-        )
+        return delivery.deliver(made(), on_tick=progress.advance, on_landed=landed, **destination)
 
 
 def _report(reader: Store, scenario: Scenario, whence: Origin, *, output: Output, width: int | None) -> None:

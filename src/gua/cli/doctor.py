@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 import time
 from collections.abc import Sequence
@@ -10,7 +11,7 @@ from pathlib import Path
 from typing import Annotated
 
 from gua.app.doctor.checks import checks, run_checks
-from gua.app.doctor.finding import CheckState, Finding, render_json, render_text, text_width
+from gua.app.doctor.finding import CheckState, Finding, render_json, render_text
 from gua.app.doctor.prometheus import check_prometheus
 from gua.app.settings import AllocationSettings
 from gua.cli.options import (
@@ -75,5 +76,6 @@ def command(
 
 def _print(findings: Sequence[Finding], *, as_json: bool) -> int:
     """Print the findings, and return the exit code."""
-    sys.stdout.write(render_json(findings) if as_json else render_text(findings, text_width()))
+    width = min(max(shutil.get_terminal_size((100, 24)).columns, 40), 120)
+    sys.stdout.write(render_json(findings) if as_json else render_text(findings, width))
     return UnavailableError.exit_code if any(one.state is CheckState.FAILED for one in findings) else 0

@@ -28,8 +28,8 @@ from gua.cli.options import (
     value,
     with_groups,
 )
-from gua.core.durations import to_rfc3339
 from gua.core.errors import UnavailableError, UsageError
+from gua.core.moments import to_rfc3339
 from gua.otlp.endpoint import read_settings
 from gua.state.directory import home_path, prepare_home
 from gua.state.enrollment import Enrollment, read_enrollment

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -25,9 +25,8 @@ from gua.app.output import safe
 from gua.cli.completion import zones
 from gua.cli.options import EndpointOption, StoreOption, value
 from gua.cli.prometheus import prometheus
-from gua.core.durations import format_duration, to_rfc3339
 from gua.core.errors import DataError, UsageError
-from gua.core.moments import zone
+from gua.core.moments import format_duration, to_rfc3339, zone
 from gua.core.tick import Tick
 from gua.identity.process import DEFAULT_IGNORED
 from gua.imports.canhazgpu import HOUR_MS, ReservedHistory, read
@@ -113,20 +112,8 @@ def nvidia_smi(
         gua import nvidia-smi gpu.csv --timezone Europe/Berlin
         gua import nvidia-smi - --host node-1 < gpu.csv
     """
-    check_host(host)
-    local = chosen_zone(timezone, os.environ, or_fail=True)
-    recording = Recording(
-        with_stdin(files),
-        with_stdin(apps or ()),
-        reading=Reading(
-            timezone=zone(local),
-            host=host,
-            columns=tuple(columns.split(",")) if columns else (),
-            reserve_bytes=None if reserve is None else parse_size(reserve),
-        ),
-        ignored=DEFAULT_IGNORED,
-    )
-    _deliver(recording, files, host, interval, store, endpoint, local, reserve, process_files=len(apps or ()))
+    names = tuple(columns.split(",")) if columns else ()
+    _import(files, host, interval, timezone, reserve, store, endpoint, apps=apps or (), columns=names)
 
 
 def dmon(
@@ -156,39 +143,32 @@ def dmon(
         gua import dmon dmon.log
         gua import dmon dcgm.log --interval 10s
     """
-    check_host(host)
-    local = chosen_zone(timezone, os.environ, or_fail=True)
-    recording = Recording(
-        with_stdin(files),
-        reading=Reading(
-            timezone=zone(local),
-            host=host,
-            reserve_bytes=None if reserve is None else parse_size(reserve),
-            is_dmon=True,
-            cards=card_names(cards),
-        ),
-    )
-    _deliver(recording, files, host, interval, store, endpoint, local, reserve)
+    _import(files, host, interval, timezone, reserve, store, endpoint, is_dmon=True, cards=card_names(cards))
 
 
-def _deliver(  # noqa: PLR0917 - parts of a recording's import
-    recording: Recording,
+def _import(  # noqa: PLR0917 - options of both commands
     files: Sequence[Path],
     host: str | None,
     interval: str | None,
+    timezone: str | None,
+    reserve: str | None,
     store: str | None,
     endpoint: str | None,
-    timezone: str,
-    reserve: str | None,
     *,
-    process_files: int = 0,
+    apps: Sequence[Path] = (),
+    **how: Any,  # noqa: ANN401 - fields of a reading
 ) -> None:
     """Check the whole recording, deliver its ticks, and print what was imported and assumed."""
+    check_host(host)
+    local = chosen_zone(timezone, os.environ, or_fail=True)
+    reserve_bytes = None if reserve is None else parse_size(reserve)
+    reading = Reading(timezone=zone(local), host=host, reserve_bytes=reserve_bytes, **how)
+    recording = Recording(with_stdin(files), with_stdin(apps), reading=reading, ignored=DEFAULT_IGNORED)
     survey = recording.survey(row_interval_ms(interval))
     check_newest(files, survey.last_ms)
     made = origin_of_import(host or DEFAULT_HOST, survey.interval_ms)
     import_ticks(recording.ticks(survey, made), survey.hosts, store=store, endpoint=endpoint)
-    for line in summary(recording, survey, timezone=timezone, reserve=reserve, process_files=process_files):
+    for line in summary(recording, survey, timezone=local, reserve=reserve, process_files=len(apps)):
         typer.echo(line)
 
 
@@ -340,7 +320,7 @@ def otlp_json(
     Example:
         gua import otlp-json metrics.json
     """
-    from gua.otlp.json_lines import check_lines  # noqa: PLC0415 - protobuf, only for this import
+    from gua.otlp.decode import check_lines  # noqa: PLC0415 - protobuf, only for this import
 
     files = with_stdin(files)
     cut: list[str] = []
@@ -365,7 +345,7 @@ class _Counted:
 
     def ticks(self, files: list[Path]) -> Iterator[Tick]:
         """Yield the ticks of the files, one after the other."""
-        from gua.otlp.json_lines import ticks_of_lines  # noqa: PLC0415 - as above
+        from gua.otlp.decode import ticks_of_lines  # noqa: PLC0415 - as above
 
         for path in files:
             for tick in ticks_of_lines(path):

@@ -15,8 +15,8 @@ import typer
 from gua.app.output import print_error
 from gua.cli.completion import values
 from gua.cli.options import flag, path_value, value
-from gua.core.durations import parse_duration_ms
 from gua.core.errors import UnavailableError, UsageError
+from gua.core.moments import parse_duration_ms
 from gua.report.conditions import Condition, judge, parse_condition
 from gua.report.forms.first_screen import BRIEF, SECTIONS, Steps
 from gua.report.kit.style import Style

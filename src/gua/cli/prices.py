@@ -11,10 +11,10 @@ import typer
 
 from gua.app.output import safe
 from gua.cli.options import StoreOption, flag, value
-from gua.core.durations import to_rfc3339
 from gua.core.errors import DataError, UsageError
+from gua.core.moments import to_rfc3339
 from gua.prices import book
-from gua.prices.price import (
+from gua.prices.book import (
     ALWAYS_MS,
     ModelPrice,
     known_model,

@@ -32,9 +32,8 @@ from gua.cli.options import (
 )
 from gua.cli.output_options import OutputOptions, choose_output
 from gua.cli.report import render_report
-from gua.core.durations import format_duration, parse_duration_ms, to_rfc3339
 from gua.core.errors import UsageError
-from gua.core.moments import parse_moment_ms, zone
+from gua.core.moments import format_duration, parse_duration_ms, parse_moment_ms, to_rfc3339, zone
 from gua.core.plaintext import few
 from gua.imports.prometheus.client import Access, Client, Traffic
 from gua.imports.prometheus.survey import Inventory, missing, sources

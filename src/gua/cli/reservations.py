@@ -18,8 +18,8 @@ from gua.app.local_agent import places
 from gua.app.output import print_line
 from gua.app.reserving import become, card_choice, described, environment, parse_labels, query_agent, wait_limit_ms
 from gua.cli.options import AgentStateOption, SocketOption, flag, value
-from gua.core.durations import format_duration, parse_duration_ms
 from gua.core.errors import UnavailableError, UsageError
+from gua.core.moments import format_duration, parse_duration_ms
 from gua.core.plaintext import pad, safe
 from gua.state.directory import reading_home
 

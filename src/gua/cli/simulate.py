@@ -18,8 +18,8 @@ from gua.agent import signals
 from gua.agent.delivery import BATCH_TICKS, drain
 from gua.app.output import print_error, print_line
 from gua.cli.options import value
-from gua.core.durations import format_duration, parse_duration_ms
 from gua.core.errors import UnavailableError
+from gua.core.moments import format_duration, parse_duration_ms
 from gua.core.ports import Landing, Mark
 from gua.core.tick import Tick
 from gua.core.words import Source

@@ -14,8 +14,8 @@ import typer
 
 from gua.app.output import safe
 from gua.cli.options import AgentStateOption, PidFileOption, value
-from gua.core.durations import format_duration, parse_duration_ms
 from gua.core.errors import UnavailableError
+from gua.core.moments import format_duration, parse_duration_ms
 from gua.procfs.reader import ProcFs
 from gua.state.directory import Home, home_path
 from gua.state.host_lock import HostLock

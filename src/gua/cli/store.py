@@ -18,8 +18,7 @@ from gua.store import user_query
 from gua.store.database import open_store
 from gua.store.dsn import EmbeddedDsn, parse_dsn
 from gua.store.schema import bi_grants, owner_grants, reader_grants, writer_grants
-from gua.store.statements import SCHEMA_VERSION
-from gua.store.tokens import Replication
+from gua.store.statements import SCHEMA_VERSION, Replication
 from gua.store.topology import Retention, Topology, current_topology, parse_days
 
 app = typer.Typer(no_args_is_help=True, help="Apply, show or check the tables and views that ship with gua.")

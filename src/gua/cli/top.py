@@ -16,11 +16,11 @@ from gua.app.opening import is_socket_named
 from gua.app.output import print_error
 from gua.cli.completion import owners, values
 from gua.cli.options import HostsOption, SocketOption, StoreOption, WidthOption, check_width, flag, style_for, value
-from gua.core.durations import parse_duration_ms
 from gua.core.errors import UsageError
+from gua.core.moments import parse_duration_ms
 from gua.local_socket.client import NobodyError, query_status
+from gua.report.top.live import snapshot_of_agent
 from gua.report.top.model import SORTS, Snapshot, TopView, chosen_cards, chosen_holders
-from gua.report.top.snapshots import snapshot_of_agent
 from gua.report.top.text import render_top, render_top_json
 from gua.state.directory import reading_home
 
@@ -142,7 +142,7 @@ class _StoreSource:
     def query(self) -> Snapshot:
         """Return the store's current snapshot."""
         from gua.app import opening  # noqa: PLC0415 - not needed for an agent
-        from gua.report.top.snapshots import snapshot_of_store  # noqa: PLC0415 - as above
+        from gua.report.top.live import snapshot_of_store  # noqa: PLC0415 - as above
         from gua.store.directory import ignore  # noqa: PLC0415 - as above
 
         if self._server is not None:

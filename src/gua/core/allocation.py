@@ -307,7 +307,13 @@ class AllocationMatcher:
             if is_known:
                 return CardAllocations(AllocationStatus.UNALLOCATED, card.gpu_time_ms)
             return CardAllocations(AllocationStatus.UNKNOWN)
-        times = _gpu_times(card, start_ms, covers)
+        # Simultaneous allocations have equal parts of the GPU time, to the millisecond.
+        times = [0] * len(covers)
+        for since, until in pairwise(sorted({bound for _, *bounds in covers for bound in bounds})):
+            inside = [place for place, cover in enumerate(covers) if cover[1] <= since and until <= cover[2]]
+            whole = _until(card, until - start_ms) - _until(card, since - start_ms)
+            for order, place in enumerate(inside):
+                times[place] += whole // len(inside) + (order < whole % len(inside))
         standings = self._standings(card, [allocation for allocation, _, until_ms in covers if until_ms == ts_ms])
         return CardAllocations(
             AllocationStatus.ALLOCATED,
@@ -377,17 +383,6 @@ def _cover(allocation: Allocation, start_ms: int, end_ms: int) -> tuple[int, int
     since = since if since <= end_ms + _FUTURE_MS else start_ms
     until = end_ms if until is None else until
     return min(max(since, start_ms), end_ms), min(max(until, start_ms), end_ms)
-
-
-def _gpu_times(card: CardTick, start_ms: int, covers: Sequence[_Cover]) -> list[int]:
-    """Return the GPU time [ms] of each cover: simultaneous allocations have equal parts, to the millisecond."""
-    times = [0] * len(covers)
-    for since, until in pairwise(sorted({bound for _, *bounds in covers for bound in bounds})):
-        inside = [place for place, cover in enumerate(covers) if cover[1] <= since and until <= cover[2]]
-        whole = _until(card, until - start_ms) - _until(card, since - start_ms)
-        for order, place in enumerate(inside):
-            times[place] += whole // len(inside) + (order < whole % len(inside))
-    return times
 
 
 def _until(card: CardTick, elapsed_ms: int) -> int:

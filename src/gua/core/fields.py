@@ -8,8 +8,8 @@ from enum import Enum
 from typing import TYPE_CHECKING, Final
 
 from gua.core import metrics
-from gua.core.durations import to_rfc3339
 from gua.core.metrics import Metric, StoredColumn
+from gua.core.moments import to_rfc3339
 
 if TYPE_CHECKING:
     from gua.core.tick import Origin

@@ -18,7 +18,7 @@ class ProcessReading:
 
     ``created_ms`` is the process's start [Unix ms]; pid and start together identify the process.
     ``utilization`` is a ratio, 0 to 1. ``gpu_time_ms`` is the part of the card's GPU time attributed to this process
-    (:mod:`gua.core.attribution`). ``idle_ms`` is how long it has been idle up to this tick (:mod:`gua.core.idleness`),
+    (:mod:`gua.core.facts`). ``idle_ms`` is how long it has been idle up to this tick (:mod:`gua.core.idleness`),
     0 if active. These two are ``None`` for ignored processes.
     ``workload_kind`` and ``workload_model`` are its kind of work and served model as declared or detected. A kind
     that its name implies (:func:`gua.core.workloads.workload_kind`) is not repeated here.

@@ -22,17 +22,14 @@ from gua.core.pods import ListedPod, is_name
 from gua.core.tick import ReadError
 from gua.core.untrusted import LAST_MS, object_in, objects_in, require
 from gua.core.workloads import declared
-from gua.identity.owner import start_thread
-from gua.identity.process import NO_NAMES, Names
+from gua.identity.process import NO_NAMES, Names, start_thread
 
 # Kubernetes mounts a service account's token here, rotates it within the hour, and adds the cluster's CA certificate.
 SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _STATUSES: Final = ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses")
 # A static pod's cgroup path has the hash of its manifest; its uid in the list may be that of its mirror pod.
 _HASH: Final = "kubernetes.io/config.hash"
-_ENDED: Final = ("Succeeded", "Failed")
 _COUNT: Final = re.compile(r"[0-9]{1,5}")
-_VENDOR: Final = "nvidia.com/"
 _LABELS: Final = {"kind": "gua/kind", "model": "gua/model"}
 
 
@@ -102,7 +99,7 @@ def read_pod(item: Mapping[str, Any]) -> ListedPod | None:
     is_gone = (
         metadata.get("deletionTimestamp") is not None and bool(states) and all("terminated" in each for each in states)
     )
-    has_ended = status.get("phase") in _ENDED or is_gone
+    has_ended = status.get("phase") in ("Succeeded", "Failed") or is_gone
     ends = [_moment(object_in(state.get("terminated")).get("finishedAt")) for state in states]
     labels = object_in(metadata.get("labels"))
     return ListedPod(
@@ -140,7 +137,7 @@ def _limits(spec: Mapping[str, Any]) -> dict[str, int | None]:
 
 def _own_limits(container: Mapping[str, Any]) -> dict[str, int | None]:
     limits = object_in(object_in(container.get("resources")).get("limits"))
-    return {name: _count(value) for name, value in limits.items() if name.startswith(_VENDOR)}
+    return {name: _count(value) for name, value in limits.items() if name.startswith("nvidia.com/")}
 
 
 def _combined(

@@ -5,19 +5,267 @@ A process is read in full once; afterwards only its identity is checked.
 
 from __future__ import annotations
 
+import pwd
+import re
+import threading
 import time
-from collections.abc import Callable, Iterable
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass
 from functools import lru_cache
+from itertools import takewhile
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from gua.core.ports import RawProcess
 from gua.core.tick import ProcessReading
 from gua.core.words import ProcessType
 from gua.core.workloads import NO_WORK, Work
-from gua.identity.cgroup import container_id, pod_uid, slurm_job_id, systemd_unit
-from gua.identity.owner import Owners
 from gua.procfs.reader import ProcFs, Stat
+
+Lookup = Callable[[int], str | None]
+
+PATIENCE_SECONDS: Final = 0.2
+_NAME_SECONDS: Final = 3_600.0
+_NO_NAME_SECONDS: Final = 300.0
+# A name stays valid while the directory is unreachable, because name services then report that a user does not exist.
+_CACHED_SECONDS: Final = 86_400.0
+_MOST_NAMES: Final = 1_024
+_MOST_WAITING: Final = 256
+
+
+def start_thread(work: Callable[[], None], name: str) -> bool:
+    """Start a background thread; return whether that was possible: a host may have run out of processes."""
+    try:
+        threading.Thread(target=work, name=name, daemon=True).start()
+    except RuntimeError:
+        return False
+    return True
+
+
+def passwd_name(uid: int) -> str | None:
+    """Return the user's name from this system's name service, ``None`` without one. May block for minutes."""
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except (KeyError, OverflowError):
+        return None
+
+
+def passwd_file_name(path: Path, uid: int) -> str | None:
+    """Return the name of the first user with this id in a passwd file (passwd(5)).
+
+    ``None`` without one, or if the file cannot be read. It is read each time because it may be large and may change.
+    """
+    with suppress(OSError), path.open(encoding="utf-8", errors="replace") as file:
+        for line in file:
+            fields = line.split(":", 3)
+            if len(fields) > 3 and fields[2] == str(uid) and fields[0]:
+                return fields[0]
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    name: str | None
+    received_at: float
+    expires_at: float
+
+
+@dataclass(eq=False)
+class Owners:
+    """Cache of at most 1,024 user names: a name for an hour, a missing one for five minutes.
+
+    ``look_up`` may block; it runs in a thread of its own, one lookup at a time. The first lookup of an id waits up to
+    ``patience_seconds``, unless another one is running. Until it returns the name is unknown. ``local`` must not block
+    and is called first. A user id without a name, as in most containers, is its own name ("1234"). Reports
+    distinguish owners by name alone.
+    """
+
+    look_up: Lookup = passwd_name
+    _: KW_ONLY
+    local: Lookup = lambda _uid: None
+    patience_seconds: float = PATIENCE_SECONDS
+    monotonic: Callable[[], float] = time.monotonic
+
+    def __post_init__(self) -> None:
+        self._answers: dict[int, _Answer] = {}
+        self._changed = threading.Condition()
+        self._waiting: deque[int] = deque()
+        self._working = False
+
+    def name(self, uid: int | None) -> str | None:
+        """Return the name of a user id; ``None`` if the id is unknown or its name is still being looked up."""
+        if uid is None:
+            return None
+        answer = self._answers.get(uid)
+        if answer is None or self.monotonic() >= answer.expires_at:
+            answer = self._query(uid, answer)
+            if answer is None:
+                return None
+        return answer.name or str(uid)
+
+    def __len__(self) -> int:
+        """Return the number of cached user ids."""
+        return len(self._answers)
+
+    def _query(self, uid: int, before: _Answer | None) -> _Answer | None:
+        name = self.local(uid)
+        with self._changed:
+            if name:
+                self._remember(uid, name)
+                return self._answers[uid]
+            if self._answers.get(uid) is not before:
+                return self._answers.get(uid)  # another thread stored it meanwhile
+            free = not self._working
+            if uid not in self._waiting and len(self._waiting) < _MOST_WAITING:
+                self._waiting.append(uid)
+            if free:
+                self._working = start_thread(self._work, "gua-owners")
+            if free and self._working:
+                # Returns at once with an older result, which is used until the new one arrives.
+                self._changed.wait_for(lambda: uid in self._answers, self.patience_seconds)
+            return self._answers.get(uid)
+
+    def _work(self) -> None:
+        """Look up the waiting ids, then end, so that an idle agent has no such thread."""
+        while True:
+            with self._changed:
+                if not self._waiting:
+                    self._working = False
+                    return
+                uid = self._waiting[0]
+            try:
+                name = self.look_up(uid)
+            except Exception:  # noqa: BLE001 - any error of a name service means that the name is unknown
+                name = None
+            with self._changed:
+                self._waiting.popleft()
+                self._remember(uid, name)
+                self._changed.notify_all()
+
+    def _remember(self, uid: int, name: str | None) -> None:
+        now = self.monotonic()
+        before = self._answers.pop(uid, None)
+        if name:
+            self._answers[uid] = _Answer(name, now, now + _NAME_SECONDS)
+        elif before is not None and before.name and now - before.received_at < _CACHED_SECONDS:
+            self._answers[uid] = _Answer(before.name, before.received_at, now + _NO_NAME_SECONDS)
+        else:
+            self._answers[uid] = _Answer(None, now, now + _NO_NAME_SECONDS)
+        if len(self._answers) > _MOST_NAMES:
+            del self._answers[next(iter(self._answers))]
+
+
+_UNIFIED = ""
+_DELEGATED: Final = re.compile(r"user@[0-9]+\.service", re.ASCII)
+# docker-<id>.scope, cri-containerd-<id>.scope, crio-<id>.scope, libpod-<id>.scope, libpod-payload-<id>, <id>,
+# and containerd's kubepods-….slice:cri-containerd:<id>
+_CONTAINER: Final = re.compile(r"(?:(?P<prefix>.*)[-:])?(?P<id>[0-9a-f]{64})(?:\.scope)?")
+_LXC_PAYLOAD: Final = "lxc.payload."
+_LXC_PARENTS: Final = frozenset({"lxc", "lxc.payload"})
+# pod<uid> (cgroupfs) or kubepods-burstable-pod<uid, with _ for ->.slice (systemd). A static pod's uid is an MD5 hash.
+_POD: Final = re.compile(
+    r"(?:.*-)?pod(?P<uid>[0-9a-f]{8}(?:[-_][0-9a-f]{4}){3}[-_][0-9a-f]{12}|[0-9a-f]{32})(?:\.slice)?(?::.*)?"
+)
+_JOB: Final = re.compile(r"job_(?P<id>[0-9]+)", re.ASCII)
+_SLURM: Final = re.compile(r"slurm|slurm_.*|.*slurmstepd\.scope", re.DOTALL)
+
+
+def container_id(text: str) -> str | None:
+    """Return the id of the innermost container, ``None`` outside of one.
+
+    If hierarchies differ, the one with the most nested containers counts: in a container with an engine of its own,
+    some know only the outer one. A container's monitor process (conmon) is not in the container.
+    """
+    chains = [list(_containers(segments)) for segments in _paths(text)]
+    deepest = max(chains, key=len, default=[])
+    return deepest[-1] if deepest else None
+
+
+def _parse_container(segment: str) -> str | None:
+    """Return the container that a cgroup is named after, ``None`` if it is not a container's."""
+    match = _CONTAINER.fullmatch(segment)
+    if match is None or (match["prefix"] or "").endswith("conmon"):
+        return None
+    return match["id"]
+
+
+def _containers(segments: list[str]) -> Iterator[str]:
+    for position, segment in enumerate(segments):
+        container = _parse_container(segment)
+        if container is not None:
+            yield container
+        elif segment.startswith(_LXC_PAYLOAD):
+            yield segment.removeprefix(_LXC_PAYLOAD)
+        elif position == 1 and segments[0] in _LXC_PARENTS:
+            yield segment
+
+
+def pod_uid(text: str) -> str | None:
+    """Return the pod's uid as Kubernetes formats it, ``None`` outside of a pod."""
+    for segments in _managed_paths(text):
+        for segment in reversed(segments):
+            match = _POD.fullmatch(segment)
+            if match is not None:
+                return match["uid"].replace("_", "-")
+    return None
+
+
+def slurm_job_id(text: str) -> str | None:
+    """Return the job's id, ``None`` outside of a job.
+
+    Version 1: ``/slurm/uid_1000/job_42/step_0``, or ``/slurm_<node>/…`` with several slurmd on a host;
+    version 2: ``/system.slice/[<node>_]slurmstepd.scope/job_42/…``.
+    """
+    for segments in _managed_paths(text):
+        for position, segment in enumerate(segments):
+            match = _JOB.fullmatch(segment)
+            if match is not None and any(map(_SLURM.fullmatch, segments[:position])):
+                return match["id"]
+    return None
+
+
+def systemd_unit(text: str) -> str | None:
+    """Return the innermost systemd service or scope, ``None`` without one.
+
+    In a user's own systemd instance that is the user's service, not the enclosing ``user@1000.service``. A scope that
+    only wraps a container is skipped, because it would repeat the container's id.
+    """
+    # On a version 1 host systemd manages the named hierarchy: in the unified one beside it, processes of a container
+    # stay in the service that started them. A version 2 host has only the unified one.
+    by_controllers = dict(_lines(text))
+    for segment in reversed(by_controllers.get("name=systemd", by_controllers.get(_UNIFIED, []))):
+        if segment.endswith((".service", ".scope")) and _parse_container(segment) is None:
+            return segment
+    return None
+
+
+def _paths(text: str) -> list[list[str]]:
+    """Return the path of each hierarchy as its segments; a process in a hierarchy's root is left out.
+
+    A line is ``hierarchy:controllers:path``, and the path may contain colons.
+    """
+    return [segments for _, segments in _lines(text) if segments]
+
+
+def _managed_paths(text: str) -> list[list[str]]:
+    """Return the paths up to the part that the host manages.
+
+    Below ``user@1000.service`` systemd delegates the tree to the user, who may choose any names (user@.service(5)).
+    """
+    return [list(takewhile(lambda segment: not _DELEGATED.fullmatch(segment), segments)) for segments in _paths(text)]
+
+
+def _lines(text: str) -> Iterator[tuple[str, list[str]]]:
+    for line in text.splitlines():
+        hierarchy, _, rest = line.partition(":")
+        controllers, colon, path = rest.partition(":")
+        if not colon or (hierarchy != "0" and controllers == _UNIFIED):
+            continue
+        segments = path.removesuffix(" (deleted)").split("/")
+        yield controllers, [segment for segment in segments if segment not in {"", "..", "."}]
+
 
 if TYPE_CHECKING:
     from gua.identity.pod_names import PodNames

@@ -35,7 +35,6 @@ _MOST_CARDS: Final = 1024
 _LONGEST_MS: Final = 366 * 24 * HOUR_MS
 _LONGEST_NAME: Final = 256
 _HOW: Final = "give what redis-cli --raw ZRANGE canhazgpu:usage_history_sorted 0 -1 prints"
-_DASH: Final = "-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +140,18 @@ def _records(path: Path, history: ReservedHistory) -> Iterator[ReservedCard]:
         if not line.strip():
             continue
         try:
-            yield _record(line)
+            fields: Any = None
+            with suppress(ValueError, RecursionError):
+                fields = json.loads(line)
+            require(isinstance(fields, dict), "the line is not a JSON object")
+            user, gpu, kind = fields.get("user"), fields.get("gpu_id"), fields.get("reservation_type")
+            require(isinstance(user, str) and user.strip(), "user is not a name")
+            require(is_within(0, _MOST_CARDS - 1)(gpu), "gpu_id is not the index of a GPU")
+            require(kind in _KINDS, "reservation_type is neither run nor manual")
+            since_ms, until_ms = _moment(fields, "start_time"), _moment(fields, "end_time")
+            require(since_ms < until_ms, "end_time is not after start_time")
+            require(until_ms - since_ms <= _LONGEST_MS, "it is longer than a year")
+            yield ReservedCard(storable(str(user), _LONGEST_NAME), gpu, since_ms, until_ms, kind)
         except ValueError as error:
             if number == len(lines):  # no newline at the end: truncated
                 history.cut += 1
@@ -151,7 +161,7 @@ def _records(path: Path, history: ReservedHistory) -> Iterator[ReservedCard]:
 
 def _text(path: Path) -> str:
     with read_errors_converted(path, _HOW):
-        if str(path) == _DASH:
+        if str(path) == "-":
             raw = sys.stdin.buffer.read(_MOST_BYTES + 1)
         else:
             with path.open("rb") as file:
@@ -162,22 +172,6 @@ def _text(path: Path) -> str:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise DataError(f"{path} is not UTF-8 text: {_HOW}") from None
-
-
-def _record(line: str) -> ReservedCard:
-    """Return the record in a line. Raises ValueError with the reason for any other line."""
-    fields: Any = None
-    with suppress(ValueError, RecursionError):
-        fields = json.loads(line)
-    require(isinstance(fields, dict), "the line is not a JSON object")
-    user, gpu, kind = fields.get("user"), fields.get("gpu_id"), fields.get("reservation_type")
-    require(isinstance(user, str) and user.strip(), "user is not a name")
-    require(is_within(0, _MOST_CARDS - 1)(gpu), "gpu_id is not the index of a GPU")
-    require(kind in _KINDS, "reservation_type is neither run nor manual")
-    since_ms, until_ms = _moment(fields, "start_time"), _moment(fields, "end_time")
-    require(since_ms < until_ms, "end_time is not after start_time")
-    require(until_ms - since_ms <= _LONGEST_MS, "it is longer than a year")
-    return ReservedCard(storable(str(user), _LONGEST_NAME), gpu, since_ms, until_ms, kind)
 
 
 def _moment(fields: dict[str, Any], name: str) -> int:

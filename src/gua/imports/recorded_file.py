@@ -112,10 +112,6 @@ def open_source(path: Path) -> RecordedFile:
             raise UsageError(f"{path} is not a regular file: it is read twice, so write the recording to a file first")
         with path.open("rb") as file:
             head = file.read(_PROBE_BYTES)
-    return RecordedFile(path=path, size=status.st_size, json_lines=_is_json_lines(path, head))
-
-
-def _is_json_lines(path: Path, head: bytes) -> bool:
     reason = next((why for start, why in _FOREIGN.items() if head.startswith(start)), None)
     text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
     if reason is None and b"\0" in head:
@@ -128,7 +124,7 @@ def _is_json_lines(path: Path, head: bytes) -> bool:
         reason = "is one JSON array: write one object a line, for example with jq -c '.[]'"
     if reason is not None:
         raise DataError(f"{path} {reason}")
-    return text[:1] == b"{"
+    return RecordedFile(path=path, size=status.st_size, json_lines=text[:1] == b"{")
 
 
 R = TypeVar("R", bound=tuple[Any, ...])  # first element: time (Unix ms)

@@ -14,9 +14,9 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Final
 
-from gua.core.attribution import split_gpu_time
-from gua.core.durations import format_duration, to_rfc3339
 from gua.core.errors import DataError, UsageError
+from gua.core.facts import split_gpu_time
+from gua.core.moments import format_duration, to_rfc3339
 from gua.core.tick import CardReading, Origin, ProcessReading, Tick
 from gua.core.words import ProcessList
 from gua.imports.recorded_file import RecordedFile, make_ticks, merged, open_source
@@ -28,7 +28,6 @@ MAX_AHEAD_MS: Final = 86_400_000
 _EXACT_MS = 60_000
 # One nvidia-smi query stamps its rows within a few milliseconds; its fastest loop takes longer.
 _ONE_RUN_MS = 200
-_VENDOR = "NVIDIA"
 
 
 @dataclass(kw_only=True, slots=True)
@@ -104,7 +103,17 @@ def survey(rows: Iterable[RecordedCard], *, interval_ms: int | None, in_order: b
         before = last.get(key)
         if before is not None:
             if ts_ms <= before.ts_ms:
-                _check_same(row, before)
+                where, uuid = row.source.where, row.uuid
+                if row.ts_ms < before.ts_ms:
+                    raise DataError(
+                        f"{where}: the time of card {uuid} goes back by {format_duration(before.ts_ms - row.ts_ms)} to "
+                        f"{to_rfc3339(row.ts_ms)}: nothing was imported; sort the rows of each card by time"
+                    )
+                if row[:-1] != before[:-1]:
+                    raise DataError(
+                        f"{where}: card {uuid} has two different rows at {to_rfc3339(row.ts_ms)}: "
+                        "nothing was imported; remove one of them"
+                    )
                 result.duplicates += 1
                 continue
             spacings.add(ts_ms - before.ts_ms)
@@ -124,21 +133,6 @@ def survey(rows: Iterable[RecordedCard], *, interval_ms: int | None, in_order: b
     result.hosts = tuple(sorted({host for host, _ in last}))
     result.interval_ms = interval_ms or spacings.nominal_interval_ms()
     return result
-
-
-def _check_same(row: RecordedCard, before: RecordedCard) -> None:
-    """Raise DataError unless the row is identical to the one before it."""
-    where, uuid = row.source.where, row.uuid
-    if row.ts_ms < before.ts_ms:
-        raise DataError(
-            f"{where}: the time of card {uuid} goes back by {format_duration(before.ts_ms - row.ts_ms)} to "
-            f"{to_rfc3339(row.ts_ms)}: nothing was imported; sort the rows of each card by time"
-        )
-    if row[:-1] != before[:-1]:
-        raise DataError(
-            f"{where}: card {uuid} has two different rows at {to_rfc3339(row.ts_ms)}: "
-            "nothing was imported; remove one of them"
-        )
 
 
 @dataclass(slots=True)
@@ -269,7 +263,7 @@ def _reading(row: RecordedCard, duration_ms: int, processes: tuple[ProcessReadin
         duration_ms=duration_ms,
         gpu_time_ms=duration_ms,
         process_list=ProcessList.ABSENT if processes is None else ProcessList.KNOWN,
-        vendor=_VENDOR,
+        vendor="NVIDIA",
         processes=split_gpu_time(duration_ms, processes) if processes else (),
         **row.values,
     )

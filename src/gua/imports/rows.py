@@ -13,17 +13,19 @@ from gua.core.ports import Activity
 from gua.core.tick import ProcessReading
 from gua.core.untrusted import require
 from gua.core.words import Mig, ProcessType
-from gua.imports.columns import (
+from gua.imports.formats import (
     APP_COLUMNS,
     APP_QUERY,
     CARD_COLUMNS,
     CARD_QUERY,
     DMON_COLUMNS,
     Layout,
+    read_csv,
+    read_dmon,
+    read_json_lines,
     require_columns,
     require_dmon,
 )
-from gua.imports.formats import read_csv, read_dmon, read_json_lines
 from gua.imports.recorded_file import RecordedFile
 from gua.imports.values import (
     Cell,

@@ -10,8 +10,8 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Final, TypeAlias, TypeVar
 
-from gua.core.durations import to_ms
 from gua.core.errors import UsageError
+from gua.core.moments import to_ms
 from gua.core.untrusted import require
 
 Cell: TypeAlias = str | int | float | None

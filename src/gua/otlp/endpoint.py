@@ -6,15 +6,71 @@ Specified in opentelemetry.io/docs/specs/otel/protocol/exporter; OTEL_EXPORTER_O
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import Final, Literal
 from urllib.parse import SplitResult, parse_qsl, quote, urlsplit, urlunsplit
 
+from google.protobuf.message import DecodeError
+from google.rpc.status_pb2 import Status
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceResponse
+
 from gua.core.errors import UnavailableError, UsageError
+from gua.core.plaintext import safe
 from gua.otlp.resource import parse_pairs
 from gua.state.enrollment import Enrollment
+
+_MAX_REASON: Final = 200
+_MAX_CHARACTERS: Final = 4 * _MAX_REASON
+
+
+@dataclass(frozen=True, slots=True)
+class Acceptance:
+    """An accepted request, except ``rejected_points`` of its points; ``reason`` is the endpoint's message."""
+
+    rejected_points: int = 0
+    reason: str = ""
+
+
+def parse_acceptance(body: bytes) -> Acceptance:
+    """Return the partial success of an ExportMetricsServiceResponse; an empty Acceptance for any other body."""
+    try:
+        partial = ExportMetricsServiceResponse.FromString(body).partial_success
+    except DecodeError:
+        return Acceptance()
+    return Acceptance(max(partial.rejected_data_points, 0), _line(partial.error_message))
+
+
+def parse_reason(body: bytes, *, without: Callable[[str], str] = str) -> str:
+    """Return the message of a ``google.rpc.Status``, or a short plain text; empty for anything else, such as HTML.
+
+    ``without`` removes secrets from the whole message before it is cut to 200 characters.
+    """
+    try:
+        return _line(without(Status.FromString(body).message))
+    except DecodeError:
+        return "" if b"<" in body else _line(without(body.decode(errors="replace")))
+
+
+def parse_retry_after(value: str | None) -> float | None:
+    """Return the seconds of a Retry-After header: a number or a date (RFC 9110, 10.2.3). ``None`` if unusable."""
+    if not value:
+        return None
+    if value.isascii() and value.isdigit():
+        return float(value)
+    try:
+        return max(parsedate_to_datetime(value).timestamp() - time.time(), 0.0)
+    except (ValueError, OverflowError):
+        return None
+
+
+def _line(message: str) -> str:
+    """Return the message as one line that is safe to print on a terminal."""
+    return safe(message[:_MAX_CHARACTERS], _MAX_REASON)
+
 
 Protocol = Literal["http/protobuf", "grpc"]
 Compression = Literal["gzip", "deflate", "none"]
@@ -150,7 +206,15 @@ def read_settings(url: str | None, environ: Mapping[str, str], enrollment: Enrol
         raise UsageError("no endpoint is named: give --endpoint URL, or set OTEL_EXPORTER_OTLP_ENDPOINT")
     chosen: Protocol = protocol(environ) if enrollment is None else known_protocol(enrollment.protocol)
     if chosen == "grpc":
-        target = grpc_url(url, insecure=_variable(environ, "INSECURE")[1].lower() == "true")
+        insecure = _variable(environ, "INSECURE")[1].lower() == "true"
+        # "http" means no TLS, as does a bare host:port with "insecure". A path is dropped, as gRPC has none.
+        bare = "://" not in url
+        parts = _parts(f"{'http' if insecure else 'https'}://{url}" if bare else url)
+        port = parts.port or (None if bare else {"http": 80, "https": 443}[parts.scheme])
+        if port is None:
+            raise UsageError(f"{url!r} names no port: gRPC needs one, as in http://localhost:4317")
+        host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
+        target = f"{parts.scheme}://{host}:{port}"
     elif url == environ.get("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", "").strip():
         target = urlunsplit(_parts(url))
     else:
@@ -189,20 +253,6 @@ def metrics_url(url: str) -> str:
     """Return the URL to post to (path /v1/metrics by default). Raises :class:`UsageError` for no valid http(s) URL."""
     parts = _parts(url)
     return urlunsplit(parts._replace(path="/v1/metrics")) if parts.path in ("", "/") else url
-
-
-def grpc_url(url: str, *, insecure: bool) -> str:
-    """Return scheme, host and port. ``http`` means no TLS, as does a bare ``host:port`` with ``insecure``.
-
-    A path is dropped, as gRPC has none. Raises :class:`UsageError` for an unusable URL or without a port.
-    """
-    bare = "://" not in url
-    parts = _parts(f"{'http' if insecure else 'https'}://{url}" if bare else url)
-    port = parts.port or (None if bare else {"http": 80, "https": 443}[parts.scheme])
-    if port is None:
-        raise UsageError(f"{url!r} names no port: gRPC needs one, as in http://localhost:4317")
-    host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
-    return f"{parts.scheme}://{host}:{port}"
 
 
 def headers(environ: Mapping[str, str], chosen: Protocol) -> dict[str, str]:

@@ -15,15 +15,12 @@ from google.rpc.status_pb2 import Status
 
 from gua.core.errors import DataError, GuaError, TransientError, UnavailableError, UsageError
 from gua.core.plaintext import safe
-from gua.otlp.answer import Acceptance, parse_acceptance
-from gua.otlp.endpoint import Settings
+from gua.otlp.endpoint import Acceptance, Settings, parse_acceptance
 
 USER_AGENT: Final = "gua"
-_METHOD: Final = "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export"
 _MAX_DETAILS: Final = 200
 # A new connection reaches a server that has moved, or replaces a connection that died silently.
 _RECONNECT: Final = ("UNAVAILABLE", "DEADLINE_EXCEEDED", "CANCELLED")
-_SETTINGS: Final = ("NOT_FOUND", "ALREADY_EXISTS", "FAILED_PRECONDITION", "UNIMPLEMENTED")
 # Messages of grpc-go, grpc core and grpc-java for requests that are too large, or that they cannot parse.
 _TOO_LARGE: Final = re.compile(r"larger than max|exceeds maximum|too large", re.IGNORECASE)
 _UNREADABLE: Final = re.compile(r"unmarshal|deserializ|proto: ", re.IGNORECASE)
@@ -57,7 +54,7 @@ class GrpcTransport:
         from grpc import RpcError  # noqa: PLC0415 - imported by _opened before
 
         try:
-            call = self._connected().unary_unary(_METHOD)
+            call = self._connected().unary_unary("/opentelemetry.proto.collector.metrics.v1.MetricsService/Export")
             response: bytes = call(
                 body, metadata=tuple(self._settings.headers.items()), timeout=self._settings.timeout_seconds
             )
@@ -104,7 +101,7 @@ class GrpcTransport:
             return DataError(refusal)
         if code in ("UNAUTHENTICATED", "PERMISSION_DENIED"):
             return UnavailableError(f"{refusal}: {self._settings.credentials_remedy}")
-        if code in _SETTINGS:
+        if code in ("NOT_FOUND", "ALREADY_EXISTS", "FAILED_PRECONDITION", "UNIMPLEMENTED"):
             return UnavailableError(f"{refusal}: check the address, an OTLP/gRPC receiver listens on port 4317{hint}")
         if code == "DEADLINE_EXCEEDED":
             msg = f"{self._settings.shown} did not answer within {self._settings.timeout_seconds:g} s"

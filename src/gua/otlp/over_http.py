@@ -27,8 +27,7 @@ from urllib3.util.ssl_ import create_urllib3_context
 
 from gua.core.errors import DataError, GuaError, TransientError, UnavailableError
 from gua.core.plaintext import safe
-from gua.otlp.answer import Acceptance, parse_acceptance, parse_reason, parse_retry_after
-from gua.otlp.endpoint import Settings
+from gua.otlp.endpoint import Acceptance, Settings, parse_acceptance, parse_reason, parse_retry_after
 
 USER_AGENT: Final = "gua"
 _MAX_ANSWER_BYTES: Final = 64 * 1024
@@ -118,7 +117,15 @@ class HttpTransport:
             if self._stopped:
                 msg = "delivery was stopped"
                 return urllib3.exceptions.HTTPError(msg)
-            return self._connections().urlopen(
+            settings = self._settings
+            certificates = [
+                path for path in (settings.certificate, settings.client_certificate, settings.client_key) if path
+            ]
+            # A new connection pool if a certificate file has changed.
+            files = [(str(path), path.stat().st_mtime_ns) for path in certificates]
+            if self._manager is None or files != self._files:
+                self._manager, self._files = _manager(settings, self._sockets), files
+            return self._manager.urlopen(
                 "POST",
                 self._settings.url,
                 body=body,
@@ -131,17 +138,6 @@ class HttpTransport:
         except Exception as error:  # noqa: BLE001 - urllib3 passes errors of ssl and http.client through
             # Without the traceback: its frames reference the body.
             return error.with_traceback(None)
-
-    def _connections(self) -> urllib3.PoolManager:
-        """Return the connection pool; a new one if a certificate file has changed."""
-        settings = self._settings
-        certificates = [
-            path for path in (settings.certificate, settings.client_certificate, settings.client_key) if path
-        ]
-        files = [(str(path), path.stat().st_mtime_ns) for path in certificates]
-        if self._manager is None or files != self._files:
-            self._manager, self._files = _manager(settings, self._sockets), files
-        return self._manager
 
     def _answered(self, response: urllib3.BaseHTTPResponse) -> Acceptance:
         try:
@@ -219,7 +215,19 @@ def _manager(settings: Settings, sockets: weakref.WeakSet[socket.socket]) -> url
     """Return a pool of one connection through the environment's proxy; its socket is added to ``sockets``."""
     keywords: dict[str, Any] = {"num_pools": 1, "maxsize": 1}
     if settings.secure:
-        keywords["ssl_context"] = _context(settings)
+        context = create_urllib3_context()
+        bundle = settings.certificate or next((path for name in _BUNDLES if (path := os.environ.get(name))), None)
+        if bundle is None:
+            import certifi  # noqa: PLC0415 - only needed without a CA file
+
+            bundle = certifi.where()
+        if Path(bundle).is_dir():
+            context.load_verify_locations(capath=bundle)
+        else:
+            context.load_verify_locations(cafile=bundle)
+        if settings.client_certificate:
+            context.load_cert_chain(settings.client_certificate, settings.client_key)
+        keywords["ssl_context"] = context
     proxy = _proxy(settings.url)
     if proxy is None:
         manager = urllib3.PoolManager(**keywords)
@@ -244,23 +252,6 @@ def _watched(base: Any, sockets: weakref.WeakSet[socket.socket]) -> type:  # noq
         sockets.add(connection.sock)
 
     return type(base.__name__, (base,), {"connect": connect})
-
-
-def _context(settings: Settings) -> ssl.SSLContext:
-    """Return the TLS context: CA file of the settings, else REQUESTS_CA_BUNDLE or CURL_CA_BUNDLE, else certifi's."""
-    context = create_urllib3_context()
-    bundle = settings.certificate or next((path for name in _BUNDLES if (path := os.environ.get(name))), None)
-    if bundle is None:
-        import certifi  # noqa: PLC0415 - only needed without a CA file
-
-        bundle = certifi.where()
-    if Path(bundle).is_dir():
-        context.load_verify_locations(capath=bundle)
-    else:
-        context.load_verify_locations(cafile=bundle)
-    if settings.client_certificate:
-        context.load_cert_chain(settings.client_certificate, settings.client_key)
-    return context
 
 
 def _proxy(url: str) -> str | None:

@@ -16,7 +16,6 @@ _KUBERNETES = {
     "k8s.pod.name": "POD_NAME",
     "k8s.namespace.name": "POD_NAMESPACE",
 }
-_MEASURED = ("gua.sample.interval", "gua.source")
 
 
 def origin(  # noqa: PLR0913 - keyword-only; each value is known to the caller alone
@@ -41,7 +40,7 @@ def origin(  # noqa: PLR0913 - keyword-only; each value is known to the caller a
     configured = {
         key: value
         for key, value in parse_pairs("OTEL_RESOURCE_ATTRIBUTES", environ).items()
-        if key not in _MEASURED and (here or not key.startswith(("host.", "k8s.")))
+        if key not in ("gua.sample.interval", "gua.source") and (here or not key.startswith(("host.", "k8s.")))
     }
     named = (environ.get("GUA_HOST_NAME") or environ.get("NODE_NAME") or host) if here else host
     kubernetes = {key: environ[name] for key, name in _KUBERNETES.items() if here and environ.get(name)}

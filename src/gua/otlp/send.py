@@ -12,8 +12,7 @@ from typing import Final, Protocol, TypeVar
 from gua.core.batches import in_batches
 from gua.core.errors import DataError, TransientError, UnavailableError
 from gua.core.ports import SpooledTick
-from gua.otlp.answer import Acceptance
-from gua.otlp.endpoint import check_files, read_settings
+from gua.otlp.endpoint import Acceptance, check_files, read_settings
 from gua.state.compression import decompress
 from gua.state.enrollment import Enrollment
 
@@ -101,23 +100,19 @@ class OtlpEndpoint:
         try:
             self._deliver(decompress(tick.blob) for tick in ticks)  # decompressed again to save memory
         except DataError as error:
-            self._probe()
+            if not self._probed:
+                try:
+                    self._deliver(())
+                except DataError as refused:  # an OTLP receiver must accept an empty request
+                    msg = f"{refused} even to an empty request: check the URL, it may be no OTLP receiver"
+                    raise UnavailableError(msg) from refused
+                self._probed = True
             self.rejected_reason = str(error)
             if len(ticks) == 1:
                 return [ticks[0]]
             middle = len(ticks) // 2
             return self._send(ticks[:middle]) + self._send(ticks[middle:])
         return []
-
-    def _probe(self) -> None:
-        """Raise UnavailableError if even an empty request is refused, which an OTLP receiver must accept."""
-        if not self._probed:
-            try:
-                self._deliver(())
-            except DataError as error:
-                msg = f"{error} even to an empty request: check the URL, it may be no OTLP receiver"
-                raise UnavailableError(msg) from error
-            self._probed = True
 
     def _deliver(self, raws: Iterable[bytes]) -> None:
         body = self.transport.pack(raws)

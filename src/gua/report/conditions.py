@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Final
 
-from gua.core.durations import parse_duration_ms
 from gua.core.errors import UsageError
+from gua.core.moments import parse_duration_ms
 from gua.core.words import Use
 from gua.report.filters import short
 from gua.report.kit.figures import amount, percent, percents, span

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Annotated, Final, NamedTuple
 
-from gua.core.durations import to_rfc3339
+from gua.core.moments import to_rfc3339
 from gua.core.parameters import BOUNDS
 from gua.core.ports import ViewReader
 from gua.core.untrusted import is_word_of

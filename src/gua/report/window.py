@@ -6,9 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from gua.core.durations import to_rfc3339
 from gua.core.errors import NothingRecordedError, UnavailableError, UsageError
-from gua.core.moments import last_week_ms, local_day, month_ms, parse_moment_ms, zone
+from gua.core.moments import last_week_ms, local_day, month_ms, parse_moment_ms, to_rfc3339, zone
 from gua.core.plaintext import few
 from gua.report.filters import Selection
 from gua.report.model import Extent, Window

@@ -79,7 +79,17 @@ class Desk:
         if self._ledger.set_aside is not None:
             aside = self._ledger.set_aside
             self._host.log(f"the reservations file was damaged and is now {aside}; running commands keep their cards")
-        self._restore_from_locks()
+        # A damaged or removed ledger lacks reservations of running commands, whose lock files remain.
+        for path in sorted((self._folder / "locks").iterdir()):
+            if self._ledger.knows(path.name):
+                continue
+            with contextlib.suppress(OSError, ValueError, TypeError, KeyError, TakenError):
+                if not lifeline.is_held(path):
+                    path.unlink()
+                    continue
+                restored = read_reservation(path.read_text(encoding="ascii"))
+                self._ledger.grant(restored)
+                self._host.log(f"the reservation {path.name} of {restored.owner} was restored by its command's lock")
         self._ledger.forget_before(self._host.wall_ms() - _RETAINED_MS)
         for reservation in self._ledger.open_ones():
             held = self._hold(reservation)
@@ -161,7 +171,7 @@ class Desk:
     def take_waits(self) -> QueueWaits:
         """Return the number of waiting requests and their waiting time [ms] since the last call."""
         with self._changed:
-            return self._queue.take_waits()
+            return self._queue.waits.take()
 
     def enter(self, request: CardRequest) -> bool:
         """Add a request to the end of the queue, or resume its stored place; return whether it was resumed.
@@ -199,7 +209,7 @@ class Desk:
         """Remove expired absent places, and return when the others expire, on the monotonic clock [s]."""
         for place in self._queue.given_up(now):
             self.leave(place)
-        return self._queue.absent_until()
+        return list(self._queue.absent.values())
 
     def attempt(self, place: str, *, accept_unknown: bool = False) -> Granted | Waiting | Refused:
         """Grant cards to the request at this place if it is first in the queue and enough are free.
@@ -386,19 +396,6 @@ class Desk:
         self._held[reservation.id] = held
         self.was_used = True
         return held
-
-    def _restore_from_locks(self) -> None:
-        """Restore reservations of running commands that a damaged or removed ledger lacks, from their lock files."""
-        for path in sorted((self._folder / "locks").iterdir()):
-            if self._ledger.knows(path.name):
-                continue
-            with contextlib.suppress(OSError, ValueError, TypeError, KeyError, TakenError):
-                if not lifeline.is_held(path):
-                    path.unlink()
-                    continue
-                restored = read_reservation(path.read_text(encoding="ascii"))
-                self._ledger.grant(restored)
-                self._host.log(f"the reservation {path.name} of {restored.owner} was restored by its command's lock")
 
     def _end(self, identifier: str, ending: Ending, *, by: str | None = None) -> Reservation | None:
         with self._changed:

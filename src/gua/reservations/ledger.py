@@ -220,22 +220,17 @@ def _opened(path: Path) -> sqlite3.Connection:
             )
         (sound,) = connection.execute("PRAGMA quick_check(1)").fetchone()
         _refuse_unless(sound == "ok", str(sound))
-        _check_rows(connection)
+        try:  # SQLite's own check does not look into JSON
+            for (text,) in connection.execute("SELECT reservation FROM reservations"):
+                read_reservation(text)
+            for (text,) in connection.execute("SELECT request FROM waiting"):
+                read_request(text)
+        except (ValueError, TypeError, KeyError):
+            raise sqlite3.DatabaseError("a row is damaged") from None
     except BaseException:
         connection.close()
         raise
     return connection
-
-
-def _check_rows(connection: sqlite3.Connection) -> None:
-    """Raise DatabaseError if a row cannot be read: SQLite's own check does not look into JSON."""
-    try:
-        for (text,) in connection.execute("SELECT reservation FROM reservations"):
-            read_reservation(text)
-        for (text,) in connection.execute("SELECT request FROM waiting"):
-            read_request(text)
-    except (ValueError, TypeError, KeyError):
-        raise sqlite3.DatabaseError("a row is damaged") from None
 
 
 def _refuse_unless(fine: bool, why: str) -> None:  # noqa: FBT001 - the asserted condition
@@ -303,7 +298,7 @@ class Queue:
     def __init__(self, ledger: Ledger, host: Surroundings) -> None:
         self._ledger = ledger
         self._host = host
-        self._waits = WaitMeter(host.boot_ms)
+        self.waits = WaitMeter(host.boot_ms)
         self._turn = self._stored_to = 0
         self.requests: list[CardRequest] = []
         for request in ledger.queue():
@@ -315,11 +310,11 @@ class Queue:
         now_ms = host.boot_ms()
         # By place, when it expires (monotonic): 60 s after the first agent start without its requester, so that
         # further restarts do not extend it.
-        self._absent = {
+        self.absent = {
             place: time.monotonic() + PLACE_SECONDS - (now_ms - left_ms) / 1000
             for place, left_ms in ledger.left(now_ms).items()
         }
-        self._waits.note(len(self.requests))
+        self.waits.note(len(self.requests))
 
     def enter(self, request: CardRequest) -> bool:
         """Add a request to the end of the queue, or resume its stored place; return whether it was resumed.
@@ -329,20 +324,20 @@ class Queue:
         for position, waiting in enumerate(self.requests):
             if waiting.place != request.place:
                 continue
-            if waiting.uid == request.uid and request.place in self._absent:
+            if waiting.uid == request.uid and request.place in self.absent:
                 self._ledger.come_back(request.place)
-                del self._absent[request.place]
+                del self.absent[request.place]
                 self.requests[position] = replace(waiting, pid=request.pid, start_ticks=request.start_ticks)
                 return True
             raise UnavailableError("that place in the queue is taken")
         self._turn += 1
         self.requests.append(replace(request, requested_ms=self._host.wall_ms(), turn=self._turn))
-        self._waits.note(len(self.requests))
+        self.waits.note(len(self.requests))
         return False
 
     def absent_wish(self, place: str, uid: int) -> Wish | None:
         """Return the requested cards of a user's absent place; ``None`` if no such place is absent."""
-        known = (each for each in self.requests if (each.place, each.uid) == (place, uid) and place in self._absent)
+        known = (each for each in self.requests if (each.place, each.uid) == (place, uid) and place in self.absent)
         return next((each.wish for each in known), None)
 
     def store(self, place: str) -> None:
@@ -365,7 +360,7 @@ class Queue:
     def granted(self, place: str) -> None:
         """Remove the request of a place in memory only: the ledger removed it with its grant."""
         self.requests = [waiting for waiting in self.requests if waiting.place != place]
-        self._waits.note(len(self.requests))
+        self.waits.note(len(self.requests))
 
     def position(self, place: str) -> int:
         """Return the number of requests before a place. Raises UnavailableError if the place is gone."""
@@ -376,17 +371,9 @@ class Queue:
 
     def given_up(self, now: float) -> list[str]:
         """Return each absent place once that expired or whose process ended; ``now`` is monotonic [s]."""
-        absent = [waiting for waiting in self.requests if waiting.place in self._absent]
+        absent = [waiting for waiting in self.requests if waiting.place in self.absent]
         ended = {waiting.place for waiting in absent if not self._host.is_running(waiting)}
-        places = [place for place, until in self._absent.items() if until <= now or place in ended]
+        places = [place for place, until in self.absent.items() if until <= now or place in ended]
         for place in places:
-            del self._absent[place]
+            del self.absent[place]
         return places
-
-    def absent_until(self) -> list[float]:
-        """Return when the absent places expire, on the monotonic clock [s]."""
-        return list(self._absent.values())
-
-    def take_waits(self) -> QueueWaits:
-        """Return the number of waiting requests and their waiting time [ms] since the last call."""
-        return self._waits.take()

@@ -89,7 +89,24 @@ class Watch:
 
     def _run(self) -> None:
         while not self._is_stopping:
-            wait_seconds = self._look()
+            self._look_at_cards()
+            now, boot_now = time.monotonic(), self.host.boot_seconds()
+            with self.lock:
+                waits = [until - now for until in self.look_at_queue(now)]
+                for held in list(self.held.values()):
+                    try:
+                        ending = self._over(held, now, boot_now)
+                        if ending is not None:
+                            self.end(held.reservation.id, ending)
+                    except (GuaError, OSError) as error:
+                        self.host.log(f"a reservation could not be checked: {error}")
+                        continue
+                    if ending is None and held.due is not None:
+                        waits.append(held.due - boot_now)
+                    if held.race_at is not None:
+                        waits.append(held.race_at - now)
+                left_alone = any(held.path is not None and held.leader is None for held in self.held.values())
+            wait_seconds = max(0.0, min([*waits, _LOOK_SECONDS if left_alone else TRY_SECONDS]))
             leaders = self._forget_leaders()
             poll = select.poll()
             for descriptor in (self._woken, *leaders):
@@ -111,27 +128,6 @@ class Watch:
                 os.close(gone)
             self._leaders = set(leaders)
             return leaders
-
-    def _look(self) -> float:
-        """End reservations that are over, and return the time until the next check [s]."""
-        self._look_at_cards()
-        now, boot_now = time.monotonic(), self.host.boot_seconds()
-        with self.lock:
-            waits = [until - now for until in self.look_at_queue(now)]
-            for held in list(self.held.values()):
-                try:
-                    ending = self._over(held, now, boot_now)
-                    if ending is not None:
-                        self.end(held.reservation.id, ending)
-                except (GuaError, OSError) as error:
-                    self.host.log(f"a reservation could not be checked: {error}")
-                    continue
-                if ending is None and held.due is not None:
-                    waits.append(held.due - boot_now)
-                if held.race_at is not None:
-                    waits.append(held.race_at - now)
-            left_alone = any(held.path is not None and held.leader is None for held in self.held.values())
-        return max(0.0, min([*waits, _LOOK_SECONDS if left_alone else TRY_SECONDS]))
 
     def _look_at_cards(self) -> None:
         """Check cards for processes that an ended leader left, and for other users shortly after a grant.

@@ -10,7 +10,7 @@ from typing import Any, Final, TypeAlias
 from uuid import UUID
 
 from gua.core.allocation import CardAllocations, CardTick
-from gua.core.attribution import split_gpu_time
+from gua.core.facts import split_gpu_time
 from gua.core.idleness import ACTIVE_FROM, counts_as_idle
 from gua.core.tick import CardReading, ReadError
 from gua.core.words import HEAT, IDLENESS, POWER_CAP, Mig, ProcessList

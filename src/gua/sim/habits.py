@@ -33,22 +33,8 @@ from gua.sim.calendar import (
 )
 
 PEOPLE: Final = (
-    "ana",
-    "bo",
-    "chen",
-    "dana",
-    "erin",
-    "fay",
-    "gil",
-    "hugo",
-    "ines",
-    "jun",
-    "kofi",
-    "lena",
-    "mara",
-    "noor",
-    "otto",
-    "priya",
+    *("ana", "bo", "chen", "dana", "erin", "fay", "gil", "hugo"),
+    *("ines", "jun", "kofi", "lena", "mara", "noor", "otto", "priya"),
 )
 WEEKDAYS: Final = (MON, TUE, WED, THU, FRI)
 MIB: Final = 2**20

@@ -11,8 +11,8 @@ from random import Random
 from typing import Final
 
 from gua.core.allocation import AllocationMatcher
-from gua.core.durations import format_duration
 from gua.core.errors import UsageError
+from gua.core.moments import format_duration
 from gua.core.tick import AgentReading, AllocationSourceReading, CardReading, ErrorCount, Origin, ReadError, Tick
 from gua.core.words import Source
 from gua.sim.calendar import MINUTE_MS, THU, TUE, Absence, Stretch, TickSpan, clock, spans

@@ -3,21 +3,82 @@
 from __future__ import annotations
 
 import contextlib
+import errno
+import fcntl
 import os
 import sqlite3
 import stat
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
 from typing import Final, TypeVar
 
-from gua.core.errors import UnavailableError
-from gua.spool import locking
-from gua.spool.errors import DamagedError, Trouble, translated, trouble
-from gua.spool.schema import APPLICATION_ID, REPAIRS, TABLES, UNKNOWN_LOSSES, VERSION, all_counters, build, copy, pragma
+from gua.core.errors import TransientError, UnavailableError
+from gua.spool.schema import (
+    APPLICATION_ID,
+    REPAIRS,
+    TABLES,
+    UNKNOWN_LOSSES,
+    VERSION,
+    DamagedError,
+    Trouble,
+    all_counters,
+    build,
+    copy,
+    pragma,
+    translated,
+    trouble,
+)
 from gua.state.directory import sync
+
+WAIT_SECONDS: Final = 5.0
+_STEP_SECONDS: Final = 0.01
+
+
+def lock_for_writing(path: Path) -> AbstractContextManager[None]:
+    """Lock the spool at ``path`` against replacement. Raises TransientError if that is impossible for 5 s."""
+    return _held(path, fcntl.LOCK_SH)
+
+
+def lock_for_replacing(path: Path) -> AbstractContextManager[None]:
+    """Lock out writers of the spool at ``path``. Raises TransientError if that is impossible for 5 s."""
+    return _held(path, fcntl.LOCK_EX)
+
+
+@contextmanager
+def _held(path: Path, kind: int) -> Iterator[None]:
+    # Opened each time: a lock on a removed file has no effect.
+    # O_NOFOLLOW and O_NONBLOCK: a planted symlink would create or lock another file, a pipe would block.
+    flags = os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+    try:
+        descriptor = os.open(lock_file := _lock_file(path), flags, 0o600)
+    except OSError as error:
+        if error.errno != errno.ELOOP:
+            raise
+        raise UnavailableError(f"{lock_file} is a symbolic link, which gua does not follow here: remove it") from None
+    try:
+        deadline = time.monotonic() + WAIT_SECONDS
+        while True:
+            try:
+                fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > deadline:
+                    msg = f"the spool {path} is being repaired by another process: try again when it is done"
+                    raise TransientError(msg) from None
+                time.sleep(_STEP_SECONDS)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+@lru_cache(maxsize=64)  # building a path takes as long as opening the file
+def _lock_file(path: Path) -> Path:
+    return path.with_name(f"{path.name}.lock")
+
 
 _BUSY_SECONDS: Final = 5.0
 _CHECKED_BYTES: Final = 8 * 2**20
@@ -79,7 +140,7 @@ class Database:
 
     def upkeep(self, work: Callable[[sqlite3.Connection], None]) -> None:
         """Run ``work`` outside a transaction while the file is not replaced; ignores errors."""
-        with contextlib.suppress(sqlite3.Error, OSError, UnavailableError), locking.writing(self._path):
+        with contextlib.suppress(sqlite3.Error, OSError, UnavailableError), lock_for_writing(self._path):
             if self._connection is not None and self._is_current():
                 work(self._connection)
 
@@ -96,7 +157,7 @@ class Database:
             while True:
                 try:
                     connection = self._connected()
-                    with locking.writing(self._path) if writing else contextlib.nullcontext():
+                    with lock_for_writing(self._path) if writing else contextlib.nullcontext():
                         if not writing or self._is_current():
                             return work(connection)
                 except (sqlite3.Error, DamagedError, UnicodeDecodeError) as error:
@@ -130,7 +191,7 @@ class Database:
                 # Only the write-ahead log was removed: write its content into the file before the connection is closed.
                 self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
             self._disconnect()
-            with locking.writing(self._path), contextlib.suppress(FileNotFoundError):
+            with lock_for_writing(self._path), contextlib.suppress(FileNotFoundError):
                 return self._connect()
 
     def _is_current(self) -> bool:
@@ -183,7 +244,7 @@ class Database:
     def _begin(self) -> None:
         """Create the missing file: a copy from the connection that is still open, or an empty spool."""
         self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with locking.replacing(self._path):
+        with lock_for_replacing(self._path):
             if self._path.exists():
                 return
             new = _fresh(self._path)
@@ -201,7 +262,7 @@ class Database:
         if time.monotonic() < self._repair_from:
             msg = f"the spool {self._path} is damaged and could not be repaired a moment ago: check its disk"
             raise UnavailableError(msg)
-        with locking.replacing(self._path):
+        with lock_for_replacing(self._path):
             if _identity(self._path) != self._identity:
                 self._disconnect()
                 return  # another process has repaired it

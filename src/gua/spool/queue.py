@@ -14,8 +14,17 @@ from typing import TYPE_CHECKING, Final, Self, TypeVar
 
 from gua.core.ports import Mark, SpooledTick
 from gua.spool.database import Database
-from gua.spool.errors import DamagedError
-from gua.spool.schema import DELIVERED, DELIVERED_MS, DROPPED, REFUSED, REPAIRS, UNKNOWN_LOSSES, add, pragma
+from gua.spool.schema import (
+    DELIVERED,
+    DELIVERED_MS,
+    DROPPED,
+    REFUSED,
+    REPAIRS,
+    UNKNOWN_LOSSES,
+    DamagedError,
+    add,
+    pragma,
+)
 from gua.spool.stats import SpoolStats, acknowledged, depth, stats
 from gua.state.compression import compress, decompress
 

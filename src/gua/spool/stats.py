@@ -6,8 +6,17 @@ import sqlite3
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from gua.spool.errors import DamagedError, UnknownDestinationError
-from gua.spool.schema import DELIVERED, DELIVERED_MS, DROPPED, REFUSED, REPAIRS, UNKNOWN_LOSSES, all_counters
+from gua.spool.schema import (
+    DELIVERED,
+    DELIVERED_MS,
+    DROPPED,
+    REFUSED,
+    REPAIRS,
+    UNKNOWN_LOSSES,
+    DamagedError,
+    UnknownDestinationError,
+    all_counters,
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

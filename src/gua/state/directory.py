@@ -108,7 +108,10 @@ def prepare_home(path: Path) -> Home:
     """
     path = path.absolute()
     try:
-        _make(path)
+        # One by one: ``Path.mkdir`` applies its mode to the last directory only.
+        missing = [place for place in (path, *path.parents) if not os.path.lexists(place)]
+        for place in reversed(missing):
+            place.mkdir(mode=0o700, exist_ok=True)
         fault = _fault(path)
         if fault is None and stat.S_IMODE(path.stat().st_mode) & 0o077:
             foreign = sorted({entry.name for entry in path.iterdir() if not _is_own(entry.name)})
@@ -153,13 +156,6 @@ def examine_home(path: Path) -> str | None:
     except OSError as error:
         return _cannot(path, error)
     return None if fault is None else f"the state directory {path} {fault}"
-
-
-def _make(path: Path) -> None:
-    """Create missing directories one by one: ``Path.mkdir`` applies its mode to the last one only."""
-    missing = [place for place in (path, *path.parents) if not os.path.lexists(place)]
-    for place in reversed(missing):
-        place.mkdir(mode=0o700, exist_ok=True)
 
 
 def _fault(path: Path) -> str | None:

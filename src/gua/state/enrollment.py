@@ -17,7 +17,6 @@ from gua.state.directory import open_private, replace_private
 NAME: Final = "enrolled"
 _VERSION: Final = 1
 _LONGEST_BYTES: Final = 64 * 1024
-_PROTOCOLS: Final = ("http/protobuf", "grpc")
 
 Stamp = tuple[int, int, int] | None
 """Inode, modification time [ns] and size [bytes] of the file; ``None`` if it is missing."""
@@ -81,7 +80,7 @@ def read_enrollment(home: Path) -> Enrollment | None:
             "token": str(token),
             "since_ms": int(since_ms),
             "certificate": str() | None as certificate,
-        } if protocol in _PROTOCOLS and endpoint and token:
+        } if protocol in ("http/protobuf", "grpc") and endpoint and token:
             return Enrollment(
                 endpoint=endpoint, protocol=protocol, token=token, since_ms=since_ms, certificate=certificate
             )

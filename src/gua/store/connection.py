@@ -15,7 +15,6 @@ from gua.store.engine import require_descriptors, staying_here, version_number, 
 if TYPE_CHECKING:
     from clickhouse_connect.driver.client import Client
 
-_NOT_TRUSTED = "CERTIFICATE_VERIFY_FAILED"
 _CODE = re.compile(r"Code: (\d+)|error code (\d+)", re.IGNORECASE)
 _OBJECT = re.compile(r"(?:identifier|[Tt]able(?: function)?) [`'\"]?(gua(?:_report)?\.\w+)")
 _LEAST_VERSION = (25, 8)
@@ -127,7 +126,10 @@ def translated(dsn: EmbeddedDsn | ServerDsn, *, of_user: bool = False) -> Iterat
         yield
     # The embedded engine raises RuntimeError if it lacks memory or threads.
     except (Error, MemoryError, OSError, RuntimeError) as error:
-        raise (_of_statement if of_user else _error)(dsn, *_text_and_code(error)) from None
+        text = " ".join(str(error).split()) or "not enough memory"
+        match = _CODE.search(text)
+        code = int(match.group(1) or match.group(2)) if match else 0
+        raise (_of_statement if of_user else _error)(dsn, text, code) from None
 
 
 def _of_statement(dsn: EmbeddedDsn | ServerDsn, text: str, code: int) -> GuaError:
@@ -140,13 +142,6 @@ def _of_statement(dsn: EmbeddedDsn | ServerDsn, text: str, code: int) -> GuaErro
     return _error(dsn, text, code)
 
 
-def _text_and_code(error: Exception) -> tuple[str, int]:
-    """Return an error's text on one line, and ClickHouse's error number (0 if none)."""
-    text = " ".join(str(error).split()) or "not enough memory"
-    match = _CODE.search(text)
-    return text, int(match.group(1) or match.group(2)) if match else 0
-
-
 def _error(dsn: EmbeddedDsn | ServerDsn, text: str, code: int) -> GuaError:
     # Error texts for a missing parameterized view, and for a missing table on another server of the cluster.
     if "Unknown table function gua_report." in text or "There is no table `gua" in text:
@@ -155,7 +150,7 @@ def _error(dsn: EmbeddedDsn | ServerDsn, text: str, code: int) -> GuaError:
         return TransientError(_busy(dsn, code, text))
     if code:
         return QueryError(_about(dsn, code, text), code)
-    if isinstance(dsn, ServerDsn) and _NOT_TRUSTED in text:
+    if isinstance(dsn, ServerDsn) and "CERTIFICATE_VERIFY_FAILED" in text:
         why = "its certificate is of an authority that is not known here, or of another host"
         return TransientError(f"cannot trust {dsn}, {why}: set SSL_CERT_FILE to the authority's, or correct --store")
     if isinstance(dsn, ServerDsn):

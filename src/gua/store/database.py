@@ -16,8 +16,7 @@ from gua.store import hours, table_files, user_query
 from gua.store.connection import QueryError, connect, translated
 from gua.store.directory import PATIENCE_SECONDS, StoreDirectory, ignore
 from gua.store.dsn import EmbeddedDsn, ServerDsn, parse_dsn
-from gua.store.engine import check_engine, engine_version, require_addresses
-from gua.store.handles import ALONE, Handles
+from gua.store.engine import ALONE, Handles, check_engine, engine_version, require_addresses
 from gua.store.report_views import (
     DATABASE,
     TickTables,

@@ -15,8 +15,7 @@ from typing import Any, Final
 
 from gua.core.batches import in_batches
 from gua.core.errors import UnavailableError
-from gua.store.statements import Statement, load
-from gua.store.tokens import EMBEDDED_TOKENS, server_tokens
+from gua.store.statements import EMBEDDED_TOKENS, Statement, load, server_tokens
 
 DATABASE: Final = "gua_report"
 _MAKE_DATABASE: Final = f"CREATE DATABASE IF NOT EXISTS {DATABASE} ENGINE = Memory COMMENT 'Views of reports'"
@@ -173,17 +172,14 @@ class TickTables:
             self._command(f"CREATE TABLE {name} AS gua.{_TABLE_OF[view]} ENGINE = Memory", {})
             tables[view] = name
             if window:
-                self._fill(view, name, window, key)
+                query = self._views.query(view)
+                columns = [row["name"] for row in self._select(f"DESCRIBE TABLE ({query})", window)]
+                insert = f"INSERT INTO {name} ({', '.join(columns)})\n{query}"
+                if key not in self._parts:
+                    self._parts[key] = list(self._split(window))
+                for hours in self._parts[key]:
+                    self._command(insert, {**window, "tick_hours": hours})
         return tables[view]
-
-    def _fill(self, view: str, name: str, window: Parameters, key: str) -> None:
-        query = self._views.query(view)
-        columns = [row["name"] for row in self._select(f"DESCRIBE TABLE ({query})", window)]
-        insert = f"INSERT INTO {name} ({', '.join(columns)})\n{query}"
-        if key not in self._parts:
-            self._parts[key] = list(self._split(window))
-        for hours in self._parts[key]:
-            self._command(insert, {**window, "tick_hours": hours})
 
     def _split(self, window: Parameters) -> Iterator[list[int]]:
         hours = list(window["tick_hours"])  # type: ignore[call-overload] # a sequence of numbers

@@ -11,8 +11,7 @@ from gua.store import landing_database, statements
 from gua.store.catalog import Differences, Select, differences, openings, read_catalog, steps
 from gua.store.connection import QueryError, translated
 from gua.store.dsn import EmbeddedDsn, ServerDsn
-from gua.store.statements import Statement
-from gua.store.tokens import Replication
+from gua.store.statements import Replication, Statement
 from gua.store.topology import TICKS_SETTING, Retention, Topology, current_topology, retained
 
 if TYPE_CHECKING:

@@ -300,7 +300,22 @@ class TickRows:
             self._lines.setdefault(table, []).append(line)
             self.characters += len(line)
         for card in tick.cards:
-            self._see(card, tick, sender.host)
+            key = sender.host, _clean(card.uuid)
+            ts_ms, duration_ms, gpu_time_ms = tick.ts_ms, card.duration_ms, card.gpu_time_ms
+            newest = ts_ms, gpu_time_ms / duration_ms, gpu_time_ms, duration_ms
+            before = self._seen.get(key)
+            if before is None:
+                self._seen[key] = _Seen(ts_ms - duration_ms, ts_ms, duration_ms, newest)
+            else:
+                self._seen[key] = _Seen(
+                    min(before.first_ms, ts_ms - duration_ms),
+                    max(before.last_ms, ts_ms),
+                    max(before.longest_ms, duration_ms),
+                    max(before.newest, newest),
+                )
+            described = self._newest.get(key)
+            if described is None or described[0] <= ts_ms:
+                self._newest[key] = ts_ms, tick.origin, card
         self._hear(tick)
         self.ticks += 1
         return True
@@ -325,24 +340,6 @@ class TickRows:
         for table, columns in TABLES.items():
             if lines := every.get(table):
                 yield TableLines(table, columns, lines)
-
-    def _see(self, card: CardReading, tick: Tick, host: str) -> None:
-        key = host, _clean(card.uuid)
-        ts_ms, duration_ms, gpu_time_ms = tick.ts_ms, card.duration_ms, card.gpu_time_ms
-        newest = ts_ms, gpu_time_ms / duration_ms, gpu_time_ms, duration_ms
-        before = self._seen.get(key)
-        if before is None:
-            self._seen[key] = _Seen(ts_ms - duration_ms, ts_ms, duration_ms, newest)
-        else:
-            self._seen[key] = _Seen(
-                min(before.first_ms, ts_ms - duration_ms),
-                max(before.last_ms, ts_ms),
-                max(before.longest_ms, duration_ms),
-                max(before.newest, newest),
-            )
-        described = self._newest.get(key)
-        if described is None or described[0] <= ts_ms:
-            self._newest[key] = ts_ms, tick.origin, card
 
     def _hear(self, tick: Tick) -> None:
         if tick.agent is None or tick.agent.tick_duration_seconds is None:

@@ -7,12 +7,11 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Final
 
-from gua.core.durations import parse_duration_ms
 from gua.core.errors import UsageError
+from gua.core.moments import parse_duration_ms
 from gua.store.catalog import CatalogEntry, Select
 from gua.store.report_views import without_report_views
-from gua.store.statements import Statement, load
-from gua.store.tokens import EMBEDDED_TOKENS, RAW_DAYS, Replication, cluster_tokens, server_tokens
+from gua.store.statements import EMBEDDED_TOKENS, RAW_DAYS, Replication, Statement, cluster_tokens, load, server_tokens
 
 FOREVER: Final = "forever"
 LEAST_TICKS_DAYS: Final = 2

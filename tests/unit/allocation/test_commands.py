@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gua.allocation.commands import CommandError, run_command
-from gua.allocation.slurm_poll import SlurmPoll
+from gua.allocation.slurm_poll import CommandError, SlurmPoll, run_command
 from servers.process import poll
 
 QUICK, PATIENT = 1.0, 60.0

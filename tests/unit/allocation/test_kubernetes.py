@@ -14,8 +14,7 @@ import pytest
 
 from fakes.pod_resources import pod as answered
 from fakes.pod_resources import pod_resources, talking
-from gua.allocation.kubernetes import KubernetesReader, Place, kubernetes_opener, pods_by_folders
-from gua.allocation.pod_allocations import OF_SOME_POD
+from gua.allocation.kubernetes import OF_SOME_POD, KubernetesReader, Place, kubernetes_opener, pods_by_folders
 from gua.allocation.pod_resources import (
     CallError,
     ClaimedDevice,

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pytest
 
 from gua.allocation.card_names import CardTable
-from gua.allocation.pod_allocations import OF_SOME_POD, allocations_by_limits
+from gua.allocation.kubernetes import OF_SOME_POD, allocations_by_limits
 from gua.core.allocation import CardKey
 from gua.core.pods import ListedPod
 

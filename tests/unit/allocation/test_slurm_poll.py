@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from fakes.slurm import FakeSlurm, SlurmJob
-from gua.allocation.commands import CommandError
-from gua.allocation.slurm_poll import SlurmPoll
+from gua.allocation.slurm_poll import CommandError, SlurmPoll
 
 NOW = 1_800_000_000_000
 RECORDED = Path(__file__).parents[2] / "fixtures" / "slurm" / "22.05.8"

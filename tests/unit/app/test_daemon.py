@@ -14,8 +14,7 @@ from gua.core.errors import UnavailableError, UsageError
 from gua.core.ports import Mark
 from gua.core.tick import Origin
 from gua.core.words import Source
-from gua.identity.owner import Owners
-from gua.identity.process import ProcessIdentity
+from gua.identity.process import Owners, ProcessIdentity
 from gua.nvml.reader import NvmlReader
 
 

@@ -32,8 +32,16 @@ from gua.app.doctor.finding import (
     skipped,
     warning,
 )
-from gua.app.doctor.state import check_agent, check_spool, check_state, check_unit
-from gua.app.doctor.system import check_clock, check_processes, check_system, kernel_synchronized
+from gua.app.doctor.state import (
+    check_agent,
+    check_clock,
+    check_processes,
+    check_spool,
+    check_state,
+    check_system,
+    check_unit,
+    kernel_synchronized,
+)
 from gua.core.errors import UnavailableError
 from gua.core.ports import RawCard, RawProcess
 from gua.core.tick import CardReading, ReadError

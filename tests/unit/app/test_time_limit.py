@@ -16,7 +16,7 @@ from servers.process import poll
 
 BEGIN = """
 import os, sys
-from gua.app.time_limit import watch
+from gua.app.reserving import watch
 watch(float(sys.argv[1]), term_after=float(sys.argv[2]), kill_after=float(sys.argv[3]))
 os.execvp("timeout", ["timeout", "--signal=INT", "--kill-after=30s", sys.argv[1], "sh", "-c", sys.argv[4]])
 """

@@ -15,8 +15,8 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportM
 from gua.core.errors import DataError, GuaError, UsageError
 from gua.core.tick import AgentReading, CardReading, Origin, ProcessReading, Tick
 from gua.core.words import Mig, ProcessList, Source
+from gua.otlp.decode import check_lines, ticks_of_lines
 from gua.otlp.encode import encode
-from gua.otlp.json_lines import check_lines, ticks_of_lines
 
 
 def tick(ts_ms: int, host: str = "node-1", power_watts: float | None = None) -> Tick:

@@ -30,8 +30,7 @@ from gua.core.words import AllocationStatus, Mig, ProcessList, ProcessType, Rela
 from gua.local_socket.server import PUBLIC_MODE, Listen, LocalServer
 from gua.procfs.reader import ProcFs
 from gua.report.kit.style import Style
-from gua.report.status.allocation import allocation_in_words, span
-from gua.report.status.text import render_status
+from gua.report.status.text import allocation_in_words, render_status, span
 from gua.state.pid_file import AgentRecord, PidFile
 from servers.user import as_user, other_uid, shared_folder
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fakes.attribution import attribute
-from gua.core.attribution import holder
+from gua.core.facts import holder
 from gua.core.tick import CardReading, ProcessReading
 from gua.core.words import ProcessType
 

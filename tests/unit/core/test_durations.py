@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gua.core.durations import format_duration, parse_duration_ms, to_ms, to_rfc3339
 from gua.core.errors import UsageError
+from gua.core.moments import format_duration, parse_duration_ms, to_ms, to_rfc3339
 
 CENTURY_MS = 100 * 366 * 86_400_000
 NOW = 1_774_414_039_043  # 2026-03-25T04:47:19.043Z

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gua.core.durations import to_rfc3339
 from gua.core.errors import UsageError
 from gua.core.moments import (
     WEEKDAYS,
@@ -18,6 +17,7 @@ from gua.core.moments import (
     local_day,
     month_ms,
     parse_moment_ms,
+    to_rfc3339,
     zone,
     zone_name,
 )

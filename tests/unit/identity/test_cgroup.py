@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gua.identity.cgroup import container_id, pod_uid, slurm_job_id, systemd_unit
+from gua.identity.process import container_id, pod_uid, slurm_job_id, systemd_unit
 
 CASES: list[dict[str, str | None]] = json.loads(
     (Path(__file__).parents[2] / "fixtures" / "proc" / "cgroup" / "cases.json").read_text()

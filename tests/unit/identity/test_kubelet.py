@@ -17,7 +17,6 @@ from gua.core.errors import UsageError
 from gua.core.ports import RawProcess
 from gua.core.tick import ProcessReading, ReadError
 from gua.exporter.catalogue import Catalogue
-from gua.identity.owner import Owners
 from gua.identity.pod_names import (
     CALL,
     MOST_BYTES,
@@ -30,7 +29,7 @@ from gua.identity.pod_names import (
     parse_pod_list,
     read_pod,
 )
-from gua.identity.process import Names, ProcessIdentity
+from gua.identity.process import Names, Owners, ProcessIdentity
 from gua.otlp.decode import decode
 from gua.otlp.encode import encode
 from gua.procfs.reader import ProcFs

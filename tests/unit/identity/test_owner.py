@@ -4,7 +4,7 @@ import threading
 import time
 from pathlib import Path
 
-from gua.identity.owner import Owners, passwd_file_name, passwd_name
+from gua.identity.process import Owners, passwd_file_name, passwd_name
 
 HOUR = 3_600
 

@@ -8,8 +8,7 @@ import pytest
 from gua.core.ports import RawProcess
 from gua.core.tick import ProcessReading
 from gua.core.words import ProcessType
-from gua.identity.owner import Owners
-from gua.identity.process import DEFAULT_IGNORED, ProcessIdentity, process_type
+from gua.identity.process import DEFAULT_IGNORED, Owners, ProcessIdentity, process_type
 from gua.procfs.reader import ProcFs
 
 BOOT_MS = 1_700_000_000_000

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gua.core.durations import to_rfc3339
 from gua.core.errors import DataError, UsageError
+from gua.core.moments import to_rfc3339
 from gua.core.tick import Origin, Tick
 from gua.core.words import Source
 from gua.imports.recording import Recording, Spacings, Survey

@@ -11,7 +11,7 @@ from fakes.clock import FakeClock
 from fakes.nvml import Card, FakeDriver
 from gua.core.errors import UnavailableError
 from gua.core.tick import ReadError
-from gua.identity.owner import Owners
+from gua.identity.process import Owners
 from gua.nvml.reader import NvmlReader
 
 Crowding = Callable[[bool], None]

@@ -19,8 +19,7 @@ from gua.core.ports import Mark
 from gua.core.rules import Rules, State, classify
 from gua.core.tick import CardReading, Origin, Tick
 from gua.core.words import IDLENESS, Mig, ProcessList, Source
-from gua.identity.owner import Owners
-from gua.identity.process import ProcessIdentity
+from gua.identity.process import Owners, ProcessIdentity
 from gua.imports.recording import Recording
 from gua.imports.rows import Reading
 from gua.nvml.reader import NvmlReader

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceResponse
 
-from gua.otlp.answer import Acceptance, parse_acceptance, parse_reason
+from gua.otlp.endpoint import Acceptance, parse_acceptance, parse_reason
 
 TEXT = st.text(st.characters(codec="utf-8", categories=("L", "N", "P")), max_size=90)
 

@@ -4,7 +4,7 @@ import re
 import runpy
 from pathlib import Path
 
-from gua.store import statements, tokens
+from gua.store import statements
 
 DOCS = Path(__file__).parents[3] / "docs"
 NAMED_ONLY = {"gua.rules_fingerprint", "gua.due_hours", "gua.changed_hours", "gua.described_cards"}
@@ -16,7 +16,7 @@ def test_the_page_of_views_is_current() -> None:
 
 
 def test_the_page_has_every_column_of_every_view() -> None:
-    for statement in statements.load(tokens.server_tokens()):
+    for statement in statements.load(statements.server_tokens()):
         name = ".".join(statement.creates or ())
         if re.match(r"gua(_public)?\.", name) and statement.kind == "view" and name not in NAMED_ONLY:
             common = _columns("Columns of the card") if "gua_public" in name and not name.endswith(".hosts") else []
@@ -27,7 +27,7 @@ def test_the_page_has_every_column_of_every_view() -> None:
 
 def test_the_page_names_every_table_and_view() -> None:
     page = (DOCS / "views.md").read_text()
-    for statement in statements.load(tokens.server_tokens()):
+    for statement in statements.load(statements.server_tokens()):
         name = ".".join(statement.creates or ())
         if name.startswith("gua.") and statement.kind in {"table", "view"}:
             assert f"\n## {name}\n" in page or f"\n| `{name}` |" in page, statement.name

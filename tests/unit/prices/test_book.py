@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gua.prices import book
-from gua.prices.price import ModelPrice, PriceRow
+from gua.prices.book import ModelPrice, PriceRow
 from gua.store.database import open_store
 
 pytestmark = pytest.mark.engine

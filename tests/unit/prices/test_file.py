@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gua.core.errors import DataError, UsageError
-from gua.prices.price import (
+from gua.prices.book import (
     ModelPrice,
     check_currencies,
     known_model,

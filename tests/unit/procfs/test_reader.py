@@ -8,8 +8,16 @@ from pathlib import Path
 import pytest
 
 from fakes.patience import at_most
-from gua.procfs.clock import SystemClock, machine_id, stored_boot_time_ms
-from gua.procfs.reader import ProcFs, Stat, parse_boot_time_ms, parse_stat, parse_uid
+from gua.procfs.reader import (
+    ProcFs,
+    Stat,
+    SystemClock,
+    machine_id,
+    parse_boot_time_ms,
+    parse_stat,
+    parse_uid,
+    stored_boot_time_ms,
+)
 
 TREES = Path(__file__).parents[2] / "fixtures" / "proc"
 BOOT_ID = "7f4e1d1c-0a3b-4b0e-9a51-2f6f8a1c9d10"

@@ -38,7 +38,7 @@ from gua.report.sections.now_rows import SILENT, Holder, Now
 from gua.report.sections.right_size import ProgramOnCard, RightSize
 from gua.report.sections.slow_cards import SlowCards
 from gua.report.sections.streaks import FALSE_ALARM_MS, Streaks
-from gua.report.sections.timeline_rows import Timeline
+from gua.report.sections.timeline import Timeline
 from gua.report.sections.usage import OwnerUsage, Usage, UsageRow
 from gua.report.sections.usefulness import IdleTime, MeanActivity, Usefulness
 from gua.report.states import ACTIVE, IDLE_HELD, STATES, TRULY_IDLE, UNKNOWN

@@ -28,7 +28,7 @@ from gua.report.explain.model import (
 )
 from gua.report.explain.text import render_explanation, render_explanation_json
 from gua.report.kit.style import Style
-from gua.store import statements, tokens
+from gua.store import statements
 
 Golden = Callable[[str, str], None]
 HOSTILE = "\x1b]0;owned\x07\u202e<b>" + "x" * 10_000
@@ -358,7 +358,7 @@ def test_more_ticks_than_anybody_reads_are_refused() -> None:
 
 
 def test_every_column_of_the_views_is_shown() -> None:
-    views = {one.creates: one.sql for one in statements.load(tokens.EMBEDDED_TOKENS)}
+    views = {one.creates: one.sql for one in statements.load(statements.EMBEDDED_TOKENS)}
     stored = set(re.findall(r"^    (\w+) SimpleAgg", views["gua", "card_ticks"], re.MULTILINE))
     states = set(re.findall(r"^        (\w+),?$", views["gua_report", "explain_ticks"], re.MULTILINE))
     ticks = stored | states - {"ts", "idle_powered_ms"} | {"ts_ms"}
@@ -375,7 +375,7 @@ def test_every_column_of_the_views_is_shown() -> None:
 
 
 def test_every_column_of_a_tick_in_the_store_is_shown() -> None:
-    views = {one.creates: one.sql for one in statements.load(tokens.EMBEDDED_TOKENS)}
+    views = {one.creates: one.sql for one in statements.load(statements.EMBEDDED_TOKENS)}
     columns = set(re.findall(r"^    (\w+) SimpleAgg", views["gua", "card_ticks"], re.MULTILINE))
     assert columns - {value.column for value in CARD_VALUES} == set()
     of_process = set(re.findall(r"^    (\w+) SimpleAgg", views["gua", "process_ticks"], re.MULTILINE))

@@ -14,7 +14,7 @@ from fakes.explained import tick_row
 from gua.core.facts import CardFacts, TypeTotals
 from gua.core.rules import Rules, classify
 from gua.core.words import ProcessList, ProcessType
-from gua.report.explain.lines import branches
+from gua.report.explain.explain import branches
 from gua.report.explain.model import facts_of
 
 CASES = sorted((Path(__file__).parents[2] / "cases" / "rules").glob("*.json"))

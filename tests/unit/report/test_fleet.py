@@ -17,8 +17,7 @@ from gua.report.collect import collect
 from gua.report.forms.text import render_text
 from gua.report.kit.style import Style
 from gua.report.model import Report
-from gua.report.sections.cards import MOST_OF_A_FLEET
-from gua.report.sections.groups import MOST_GROUPS, Groupings
+from gua.report.sections.groups import MOST_GROUPS, MOST_OF_A_FLEET, Groupings
 from gua.report.states import STATES
 from gua.report.window import ReportRequest
 

@@ -9,8 +9,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from gua.report.kit.style import Style
-from gua.report.sections.timeline import HEIGHT, line_of, marks, strip_of
-from gua.report.sections.timeline_rows import CardTimeline, Timeline
+from gua.report.sections.timeline import HEIGHT, CardTimeline, Timeline, line_of, marks, strip_of
 
 HOUR_MS = 3_600_000
 Cell = tuple[int, int, int, int]

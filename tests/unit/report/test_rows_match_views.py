@@ -14,7 +14,7 @@ from gua.core.view import View
 from gua.prices.book import MODELS
 from gua.prices.book import PRICES as BOOK
 from gua.report.status.fleet import CURRENT, INVENTORY
-from gua.report.top.snapshots import CURRENT_ALLOCATIONS, TOP_CARDS, TOP_HOLDERS
+from gua.report.top.live import CURRENT_ALLOCATIONS, TOP_CARDS, TOP_HOLDERS
 from gua.report.views import SHARED
 from gua.store.database import Store, open_store
 from gua.store.report_views import report_views

@@ -13,7 +13,7 @@ from gua.report.model import Extent
 from gua.report.sections.contention import Contentions
 from gua.report.sections.right_size import RightSize
 from gua.report.sections.streaks import Streaks
-from gua.report.sections.timeline_rows import Timeline
+from gua.report.sections.timeline import Timeline
 from gua.report.window import ReportRequest
 
 CARDS = frozenset({"cards"})

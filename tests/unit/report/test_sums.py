@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from gua.core.durations import to_rfc3339
+from gua.core.moments import to_rfc3339
 from gua.report.collect import collect
 from gua.report.hours import choose_hours, tick_hours
 from gua.report.model import Window

@@ -14,8 +14,8 @@ from gua.report.forms.text import render_text, warnings
 from gua.report.kit.figures import HourFormat
 from gua.report.kit.style import Style
 from gua.report.kit.tables import Table, TableColumn, draw
-from gua.report.sections.cards import MOST_CARDS
 from gua.report.sections.energy import Energy, StateEnergy
+from gua.report.sections.groups import MOST_CARDS
 from gua.report.sections.usage import Usage, usage_by
 from gua.report.states import STATES
 from gua.report.window import ReportRequest

@@ -32,9 +32,8 @@ from gua.core.plaintext import cells
 from gua.report.allocations import SOURCES
 from gua.report.kit.style import Style
 from gua.report.top import text as drawing
-from gua.report.top.live import keys_of
+from gua.report.top.live import CURRENT_ALLOCATIONS, TOP_CARDS, keys_of, snapshot_of_agent, snapshot_of_store
 from gua.report.top.model import SORTS, Snapshot, TopView, aged, chosen_cards, chosen_holders, press
-from gua.report.top.snapshots import CURRENT_ALLOCATIONS, TOP_CARDS, snapshot_of_agent, snapshot_of_store
 from gua.report.top.text import render_top, render_top_json
 
 Golden = Callable[[str, str], None]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from fakes.store import DAY_MS, SINCE_MS, UNTIL_MS, FakeStore, card, extent, lab, store_of
-from gua.core.durations import to_rfc3339
 from gua.core.errors import UnavailableError, UsageError
+from gua.core.moments import to_rfc3339
 from gua.report.collect import collect
 from gua.report.model import Report
 from gua.report.window import ReportRequest, check_request

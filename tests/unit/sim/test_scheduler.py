@@ -14,9 +14,8 @@ from fakes.allocated_week import MONDAY_MS, account, moment, state_of, told
 from gua.core.allocation import parts
 from gua.core.tick import Tick
 from gua.core.words import AllocationStatus, Relation
-from gua.otlp.decode import decode
+from gua.otlp.decode import decode, ticks_of_lines
 from gua.otlp.encode import encode
-from gua.otlp.json_lines import ticks_of_lines
 from gua.sim.calendar import HOUR_MS, MINUTE_MS
 from gua.sim.host import DAY_MS, Scenario, demo_origin, simulate, simulate_from
 

@@ -18,7 +18,7 @@ from fakes.spooled import extend
 from gua.agent.outbox import Outbox
 from gua.core.errors import TransientError, UnavailableError
 from gua.core.ports import Mark
-from gua.spool import locking
+from gua.spool import database
 from gua.spool.database import Database
 from gua.spool.queue import Spool
 from gua.state.compression import decompress
@@ -223,8 +223,8 @@ def test_who_writes_while_another_repairs_for_long_is_told_to_try_again(
     spool: Spool, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     spool.append(1, b"1")
-    monkeypatch.setattr(locking, "WAIT_SECONDS", 0.05)
-    with locking.replacing(path):
+    monkeypatch.setattr(database, "WAIT_SECONDS", 0.05)
+    with database.lock_for_replacing(path):
         with pytest.raises(TransientError, match="being repaired"):
             spool.append(2, b"2")
         assert waiting(spool) == [1]

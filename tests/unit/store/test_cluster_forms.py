@@ -8,8 +8,7 @@ import pytest
 
 from gua.core.errors import UsageError
 from gua.store.catalog import SHUT, CatalogEntry, created, in_order, openings
-from gua.store.statements import Statement, load
-from gua.store.tokens import EMBEDDED_TOKENS, Replication, cluster_tokens, server_tokens
+from gua.store.statements import EMBEDDED_TOKENS, Replication, Statement, cluster_tokens, load, server_tokens
 
 TABLES = cluster_tokens("lab")
 DATABASE = cluster_tokens("lab", replication=Replication.DATABASE)

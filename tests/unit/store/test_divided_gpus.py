@@ -15,7 +15,7 @@ from fakes.by_other_means import DAY_MS, HOUR_MS, Key, Recorded
 from fakes.divided import divided
 from fakes.fleet import spooled_ticks
 from fakes.reports import render_json
-from gua.core.durations import to_rfc3339
+from gua.core.moments import to_rfc3339
 from gua.core.words import Source
 from gua.report.collect import collect
 from gua.report.model import Card, Report

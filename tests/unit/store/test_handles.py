@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 
 from gua.core.errors import UnavailableError
-from gua.store.handles import ALONE, Handles
+from gua.store.engine import ALONE, Handles
 
 
 class Handle:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gua.core.errors import UnavailableError, UsageError
-from gua.store import statements, tokens
+from gua.store import statements
 from gua.store.catalog import CatalogEntry
 from gua.store.landing_database import TABLES, attached, attached_databases, over, require_tables
 
@@ -23,7 +23,7 @@ COLUMNS = {
     "Flags": "UInt32",
 }
 SUM = {**COLUMNS, "AggregationTemporality": "Int32", "IsMonotonic": "Bool"}
-SHIPPED = statements.load(tokens.server_tokens())
+SHIPPED = statements.load(statements.server_tokens())
 Rows = list[Mapping[str, Any]]
 
 

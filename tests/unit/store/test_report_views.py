@@ -13,8 +13,7 @@ from gua.core.errors import UnavailableError
 from gua.store.database import open_store
 from gua.store.report_views import ReportViews, TickTables, ViewsOfServer, report_views
 from gua.store.schema import this_version
-from gua.store.statements import Statement, load
-from gua.store.tokens import EMBEDDED_TOKENS
+from gua.store.statements import EMBEDDED_TOKENS, Statement, load
 from gua.store.topology import Retention, Topology
 
 CALL = (

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from gua.report.hours import tick_hours
 from gua.store.report_views import report_views, without_ticks
-from gua.store.statements import load
-from gua.store.tokens import EMBEDDED_TOKENS
+from gua.store.statements import EMBEDDED_TOKENS, load
 
 
 def test_views_of_ticks_are_read_where_an_hour_is_not_rolled_up_and_not_elsewhere() -> None:

@@ -6,15 +6,15 @@ from pathlib import Path
 import pytest
 
 from gua.core.errors import UnavailableError
-from gua.store import statements, tokens
+from gua.store import statements
 from gua.store.statements import schema_directory
 
 CHECKOUT = Path(__file__).resolve().parents[3] / "clickhouse"
 CLUSTER_TOKENS = {
-    replication.value: tokens.cluster_tokens("lab", ticks_days=90, hours_days=700, replication=replication)
-    for replication in tokens.Replication
+    replication.value: statements.cluster_tokens("lab", ticks_days=90, hours_days=700, replication=replication)
+    for replication in statements.Replication
 }
-FORMS = {"embedded": tokens.EMBEDDED_TOKENS, "served": tokens.server_tokens(), **CLUSTER_TOKENS}
+FORMS = {"embedded": statements.EMBEDDED_TOKENS, "served": statements.server_tokens(), **CLUSTER_TOKENS}
 RENDERINGS = pytest.mark.parametrize("tokens", FORMS.values(), ids=FORMS)
 
 
@@ -78,8 +78,8 @@ def test_nothing_is_read_before_it_is_made(tokens: dict[str, str]) -> None:
 
 
 def test_only_what_must_differ_between_the_engines_does() -> None:
-    embedded = {one.name: one.sql for one in statements.load(tokens.EMBEDDED_TOKENS)}
-    served = {one.name: one.sql for one in statements.load(tokens.server_tokens())}
+    embedded = {one.name: one.sql for one in statements.load(statements.EMBEDDED_TOKENS)}
+    served = {one.name: one.sql for one in statements.load(statements.server_tokens())}
     differing = {name for name in served if served[name] != embedded.get(name)}
     assert set(embedded) <= set(served)
     assert differing == {
@@ -92,7 +92,7 @@ def test_only_what_must_differ_between_the_engines_does() -> None:
 
 
 def test_the_digest_tells_renderings_and_changes_apart() -> None:
-    embedded = statements.load(tokens.EMBEDDED_TOKENS)
-    assert statements.digest(embedded) == statements.digest(statements.load(tokens.EMBEDDED_TOKENS))
-    assert statements.digest(embedded) != statements.digest(statements.load(tokens.server_tokens()))
+    embedded = statements.load(statements.EMBEDDED_TOKENS)
+    assert statements.digest(embedded) == statements.digest(statements.load(statements.EMBEDDED_TOKENS))
+    assert statements.digest(embedded) != statements.digest(statements.load(statements.server_tokens()))
     assert statements.digest(embedded) != statements.digest(embedded[:-1])

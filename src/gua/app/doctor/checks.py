@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from gua.app.doctor import allocation, delivery, driver, state, system
+from gua.app.doctor import allocation, delivery, driver, state
 from gua.app.doctor.finding import Finding, failed
 from gua.app.settings import AllocationSettings, source_openers
 from gua.core.ports import CardReader
@@ -36,10 +36,10 @@ def checks(
     with suppress(RuntimeError):
         own_home = Path.home()
     return [
-        ("system", system.check_system),
+        ("system", state.check_system),
         ("driver", lambda: driver.check_driver(Path("/dev"), lambda: _reader(host, with_activity=True))),
-        ("processes", lambda: system.check_processes(host)),
-        ("clock", lambda: system.check_clock(time.time(), host.boot_id(), system.kernel_synchronized())),
+        ("processes", lambda: state.check_processes(host)),
+        ("clock", lambda: state.check_clock(time.time(), host.boot_id(), state.kernel_synchronized())),
         ("state", lambda: state.check_state(home)),
         ("delivery", lambda: delivery.check_delivery(store, endpoint, home, os.environ)),
         ("agent", lambda: [state.check_agent(pid_file or Home(home).pid_file, Home(home).log_file, os.environ)]),
@@ -51,7 +51,7 @@ def checks(
                 lambda: allocation.card_keys(lambda: _reader(host)),
             ),
         ),
-        ("models", lambda: system.check_models(allocation.status_of_agent(home))),
+        ("models", lambda: state.check_models(allocation.status_of_agent(home))),
         ("systemd", lambda: [state.check_unit(Path("/"), user=own_home)]),
     ]
 
@@ -71,6 +71,6 @@ def run_checks(named: Sequence[tuple[str, Check]]) -> Iterator[Finding]:
 
 def _reader(host: ProcFs, *, with_activity: bool = False) -> CardReader:
     from gua.nvml.reader import NvmlReader  # noqa: PLC0415 - only if the library loads
-    from gua.procfs.clock import SystemClock  # noqa: PLC0415 - as above
+    from gua.procfs.reader import SystemClock  # noqa: PLC0415 - as above
 
     return NvmlReader(SystemClock(host), start_limit_seconds=_START_SECONDS, with_activity=with_activity)

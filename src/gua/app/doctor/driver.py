@@ -25,7 +25,6 @@ _INSTALL: Final = "install the NVIDIA driver, or start the container with the NV
 _RESET: Final = "look at dmesg for its Xid, then nvidia-smi --gpu-reset, or restart the host; other cards go on"
 _LOST: Final = frozenset({"GPU_IS_LOST", "RESET_REQUIRED"})
 _GIB: Final = 2**30
-_COUNTERS: Final = "nvmlGpm"
 # Between two GPM samples of a MIG instance; less than 0.1 s is too short.
 _BETWEEN_SECONDS: Final = 0.25
 
@@ -135,7 +134,7 @@ def _facts(card: RawCard) -> Iterator[str]:
 
 def _is_of_activity(card: RawCard, error: ReadError) -> bool:
     """Return whether an error concerns activity alone; an instance's utilization uses the same counters."""
-    return card.reading.mig is not Mig.INSTANCE and error.call.startswith(_COUNTERS)
+    return card.reading.mig is not Mig.INSTANCE and error.call.startswith("nvmlGpm")
 
 
 def _activity(cards: Sequence[RawCard], errors: Sequence[ReadError]) -> Finding:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 import textwrap
 from collections.abc import Hashable, Sequence
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
+from functools import partial
 from typing import Final
 
 from gua.core.errors import GuaError
@@ -52,29 +52,19 @@ def _finding(state: CheckState, name: str, detail: str, remedy: str | None = Non
     return Finding(id=name, title=title, state=state, detail=detail, remedy=remedy)
 
 
-def ok(name: str, detail: str, *, title: str | None = None) -> Finding:
-    """Return a finding that needs no action."""
-    return _finding(CheckState.OK, name, detail, title=title)
-
-
-def skipped(name: str, detail: str) -> Finding:
-    """Return a finding for a check that does not apply here."""
-    return _finding(CheckState.SKIPPED, name, detail)
-
-
-def warning(name: str, detail: str, remedy: str, *, title: str | None = None) -> Finding:
-    """Return a finding on something that the agent works without, with the remedy."""
-    return _finding(CheckState.WARNING, name, detail, remedy, title)
+ok = partial(_finding, CheckState.OK)
+"""Returns a finding that needs no action."""
+skipped = partial(_finding, CheckState.SKIPPED)
+"""Returns a finding for a check that does not apply here."""
+warning = partial(_finding, CheckState.WARNING)
+"""Returns a finding on something that the agent works without, with the remedy."""
+failed = partial(_finding, CheckState.FAILED)
+"""Returns a finding on something that the agent needs, with the remedy."""
 
 
 def ok_if(good: bool, name: str, detail: str, otherwise: str, remedy: str) -> Finding:
     """Return an ok finding, or a warning with the remedy."""
     return ok(name, detail) if good else warning(name, otherwise, remedy)
-
-
-def failed(name: str, detail: str, remedy: str, *, title: str | None = None) -> Finding:
-    """Return a finding on something that the agent needs."""
-    return _finding(CheckState.FAILED, name, detail, remedy, title)
 
 
 def error_finding(name: str, error: GuaError | str, *, state: CheckState = CheckState.FAILED) -> Finding:
@@ -88,8 +78,6 @@ def error_finding(name: str, error: GuaError | str, *, state: CheckState = Check
 
 SCHEMA: Final = "gua.doctor/1"
 _CARD: Final = re.compile(r"card ([0-9]+)( MIG)?", re.ASCII)
-_NARROWEST: Final = 40
-_WIDEST: Final = 120
 _MARKS: Final = {
     CheckState.OK: "ok",
     CheckState.WARNING: "warning",
@@ -149,8 +137,3 @@ def _wrapped(text: str, width: int, *, first: str, rest: str) -> list[str]:
     return textwrap.wrap(
         text, width, initial_indent=first, subsequent_indent=rest, break_long_words=False, break_on_hyphens=False
     ) or [first.rstrip()]
-
-
-def text_width() -> int:
-    """Return the width of text: the terminal's, limited to 40 to 120 columns."""
-    return min(max(shutil.get_terminal_size((100, 24)).columns, _NARROWEST), _WIDEST)

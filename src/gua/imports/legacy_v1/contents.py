@@ -44,7 +44,13 @@ class LegacyDatabase:
         self.where = str(path)
         self._path = path
         self._log = path.with_name(f"{path.name}-wal")
-        header = self._header()
+        with read_errors_converted(self._path, "give the path of a database, as in ~/.gua/gua.db"):
+            if not stat.S_ISREG(self._path.stat().st_mode):
+                raise UsageError(f"{self._path} is not a regular file: {REMEDY}")
+            with self._path.open("rb") as file:
+                header = file.read(_HEADER_BYTES)
+        if not header.startswith(_MAGIC):
+            raise DataError(f"{self._path} is {'not a SQLite database' if header else 'empty'}: {REMEDY}")
         logged = header[18:20] == b"\2\2"
         self._undisturbed = self._state() if logged and not self._log.exists() else None
         if self._undisturbed is not None and _pages_bytes(header) > self._undisturbed[0]:
@@ -107,16 +113,6 @@ class LegacyDatabase:
         with suppress(sqlite3.Error):
             self._connection.close()
 
-    def _header(self) -> bytes:
-        with read_errors_converted(self._path, "give the path of a database, as in ~/.gua/gua.db"):
-            if not stat.S_ISREG(self._path.stat().st_mode):
-                raise UsageError(f"{self._path} is not a regular file: {REMEDY}")
-            with self._path.open("rb") as file:
-                header = file.read(_HEADER_BYTES)
-        if not header.startswith(_MAGIC):
-            raise DataError(f"{self._path} is {'not a SQLite database' if header else 'empty'}: {REMEDY}")
-        return header
-
     def _state(self) -> tuple[int, int]:
         status = self._path.stat()
         return status.st_size, status.st_mtime_ns
@@ -157,10 +153,9 @@ def _pages_bytes(header: bytes) -> int:
 _CARD: Final = ("ts", "gpu_uuid", "util_pct")
 _CARD_LATER: Final = ("run_id", "gpu_index", "memory_used_mb", "temperature_c", "power_w", "usage_state")
 _PROCESS: Final = ("ts", "gpu_uuid", "pid", "mem_used_mb", "loginuid_user")
-_PROCESS_LATER: Final = ("run_id", "gpu_index", "process_name", "process_type", "owner_user")
 _COLUMNS: Final = {
     "gpu_sample": ("card_row", _CARD, _CARD_LATER),
-    "proc_sample": ("process_row", _PROCESS, _PROCESS_LATER),
+    "proc_sample": ("process_row", _PROCESS, ("run_id", "gpu_index", "process_name", "process_type", "owner_user")),
 }
 """By table: a view with all columns, NULL if the table lacks one; the columns of 1.0.0; later columns."""
 # Times are UTC text, with microseconds unless zero: text order is time order.
@@ -218,41 +213,6 @@ class Contents:
         """Read and check all rows. Raises DataError for content that no version from 1.0 to 1.8 wrote."""
         self._database = database
         self.where = database.where
-        self._check_schema()
-        self.card_rows = self._check_rows("gpu_sample")
-        if not self.card_rows:
-            raise DataError(f"{self.where} holds no samples: there is nothing to import")
-        self.process_rows = self._check_rows("proc_sample")
-        self.cards: tuple[str, ...] = tuple(
-            str(row[0]) for row in database.rows("SELECT DISTINCT gpu_uuid FROM card_row ORDER BY gpu_uuid")
-        )
-        self.models = {
-            uuid: (str(name)[:256] if name else None, mib if isinstance(mib, int) and 0 < mib <= _MOST_MIB else None)
-            for uuid, name, mib in self._later("SELECT gpu_uuid, name, memory_total_mb FROM gpu_device")
-        }
-        """Model and memory [MiB] by card UUID; ``None`` if unknown."""
-        self.hosts, self.driver_version = self._hosts()
-        self.runs = self._runs("card_row")
-        self.intervals_ms = self._intervals()
-        self.without_interval = bool(self.runs - self.intervals_ms.keys())
-        # From 1.4 on ``usage_state`` is NULL if the process list could not be read. Earlier versions stored neither
-        # unreadable lists nor processes of unknown memory: their lists are trusted in runs with a compute process.
-        self.runs_with_state = self._runs("card_row WHERE usage_state IS NOT NULL")
-        self.runs_with_lists: frozenset[int | None] = frozenset()
-        if self.runs - self.runs_with_state:
-            self.runs_with_lists = self._runs("process_row WHERE ifnull(process_type, 'compute') = 'compute'")
-
-    def interval_ms(self, default_ms: int | None) -> dict[int | None, int]:
-        """Return the interval [ms] by daemon run; unknown ones are ``default_ms``, else the rows' median distance.
-
-        Raises UsageError if no median can be computed, or if it is more than a day.
-        """
-        known = {run: self.intervals_ms[run] for run in self.runs & self.intervals_ms.keys()}
-        unknown = self.runs - known.keys()
-        return known | (dict.fromkeys(unknown, default_ms or self._median_ms(unknown)) if unknown else {})
-
-    def _check_schema(self) -> None:
-        """Check tables and columns, and create temporary views of all columns. Raises DataError for other schemas."""
         tables = {row[0] for row in self._database.rows("SELECT name FROM sqlite_schema WHERE type = 'table'")}
         missing = next((table for table in _COLUMNS if table not in tables), None)
         if missing is not None:
@@ -270,6 +230,42 @@ class Contents:
         if newer is not None:
             msg = f"{self.where} has the {newer}, which no version up to 1.8 made: import it with a newer gua"
             raise DataError(msg)
+        self.card_rows = self._check_rows("gpu_sample")
+        if not self.card_rows:
+            raise DataError(f"{self.where} holds no samples: there is nothing to import")
+        self.process_rows = self._check_rows("proc_sample")
+        self.cards: tuple[str, ...] = tuple(
+            str(row[0]) for row in database.rows("SELECT DISTINCT gpu_uuid FROM card_row ORDER BY gpu_uuid")
+        )
+        self.models = {
+            uuid: (str(name)[:256] if name else None, mib if isinstance(mib, int) and 0 < mib <= _MOST_MIB else None)
+            for uuid, name, mib in self._later("SELECT gpu_uuid, name, memory_total_mb FROM gpu_device")
+        }
+        """Model and memory [MiB] by card UUID; ``None`` if unknown."""
+        self.hosts, self.driver_version = self._hosts()
+        self.runs = self._runs("card_row")
+        intervals: dict[int | None, int] = {}
+        for run, seconds in self._later("SELECT id, interval_seconds FROM daemon_run"):
+            if not isinstance(seconds, int | float) or not 0.001 <= seconds <= MAX_INTERVAL_MS / 1000:
+                raise DataError(f"{self.where}: the interval of run {run} is {seconds!r} seconds: nothing was imported")
+            intervals[run] = round(seconds * 1000)
+        self.intervals_ms = intervals
+        self.without_interval = bool(self.runs - self.intervals_ms.keys())
+        # From 1.4 on ``usage_state`` is NULL if the process list could not be read. Earlier versions stored neither
+        # unreadable lists nor processes of unknown memory: their lists are trusted in runs with a compute process.
+        self.runs_with_state = self._runs("card_row WHERE usage_state IS NOT NULL")
+        self.runs_with_lists: frozenset[int | None] = frozenset()
+        if self.runs - self.runs_with_state:
+            self.runs_with_lists = self._runs("process_row WHERE ifnull(process_type, 'compute') = 'compute'")
+
+    def interval_ms(self, default_ms: int | None) -> dict[int | None, int]:
+        """Return the interval [ms] by daemon run; unknown ones are ``default_ms``, else the rows' median distance.
+
+        Raises UsageError if no median can be computed, or if it is more than a day.
+        """
+        known = {run: self.intervals_ms[run] for run in self.runs & self.intervals_ms.keys()}
+        unknown = self.runs - known.keys()
+        return known | (dict.fromkeys(unknown, default_ms or self._median_ms(unknown)) if unknown else {})
 
     def _columns(self, table: str) -> frozenset[str]:
         return frozenset(row[1] for row in self._database.rows(f"PRAGMA table_info({table})"))
@@ -302,14 +298,6 @@ class Contents:
         rows = list(self._later(f"SELECT {columns} FROM host ORDER BY first_seen"))  # noqa: S608 - own text
         hosts = tuple(RecordedHost(*map(str, row[:3])) for row in rows if row[0])
         return hosts, str(rows[-1][3])[:256] if rows and rows[-1][3] else None
-
-    def _intervals(self) -> dict[int | None, int]:
-        intervals: dict[int | None, int] = {}
-        for run, seconds in self._later("SELECT id, interval_seconds FROM daemon_run"):
-            if not isinstance(seconds, int | float) or not 0.001 <= seconds <= MAX_INTERVAL_MS / 1000:
-                raise DataError(f"{self.where}: the interval of run {run} is {seconds!r} seconds: nothing was imported")
-            intervals[run] = round(seconds * 1000)
-        return intervals
 
     def _runs(self, rows: str) -> frozenset[int | None]:
         return frozenset(row[0] for row in self._database.rows(f"SELECT DISTINCT run_id FROM {rows}"))  # noqa: S608 - own text

@@ -13,8 +13,8 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from gua.core.attribution import split_gpu_time
 from gua.core.errors import UsageError
+from gua.core.facts import split_gpu_time
 from gua.core.tick import CardReading, Origin, ProcessReading, Tick
 from gua.core.words import ProcessList, ProcessType
 from gua.imports.legacy_v1.contents import Contents, LegacyDatabase
@@ -30,7 +30,6 @@ _PROCESS_ROWS: Final = """
 SELECT ts, run_id, pid, mem_used_mb, owner_user, loginuid_user, process_name, process_type
 FROM process_row WHERE gpu_uuid = ? ORDER BY ts, row
 """
-_VENDOR: Final = "NVIDIA"
 _USER_LENGTH: Final = 256
 _NAME_LENGTH: Final = 64
 # The recorded process name is the kernel's, which has at most 15 bytes.
@@ -200,7 +199,7 @@ class Histories:
             process_list=process_list,
             index=row.gpu_index,
             name=name,
-            vendor=_VENDOR,
+            vendor="NVIDIA",
             driver_version=contents.driver_version,
             utilization=None if row.util_pct is None else row.util_pct / 100,
             utilization_coverage_ms=None if row.util_pct is None else 0,

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, NamedTuple
 
-from gua.core.durations import format_duration, to_rfc3339
 from gua.core.errors import DataError, UnavailableError
+from gua.core.moments import format_duration, to_rfc3339
 from gua.imports.prometheus.cards import Labels
 from gua.imports.prometheus.client import MOST_AT_ONCE, Client, TooMuchError
 

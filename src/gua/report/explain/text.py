@@ -8,12 +8,11 @@ from dataclasses import asdict
 from itertools import pairwise
 from typing import Any, Final
 
-from gua.core.durations import to_rfc3339
+from gua.core.moments import to_rfc3339
 from gua.core.plaintext import cells, pad, pad_left
 from gua.core.rules import State
 from gua.core.words import HARDWARE, HEAT, POWER_CAP, ROW_REMAPS, held_down_by
-from gua.report.explain.explain import ExplainedPart, ExplainedTick, Explanation
-from gua.report.explain.lines import is_allocation_known
+from gua.report.explain.explain import ExplainedPart, ExplainedTick, Explanation, is_allocation_known
 from gua.report.explain.model import (
     CARD_VALUES,
     FLAG,

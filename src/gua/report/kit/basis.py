@@ -7,8 +7,7 @@ from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
 from typing import Final
 
-from gua.core.durations import format_duration
-from gua.core.moments import zone
+from gua.core.moments import format_duration, zone
 from gua.report.kit.figures import NONE, HourFormat, amount, percent, plural
 from gua.report.kit.style import Style
 from gua.report.kit.words import gpus_in_words, parts

@@ -8,7 +8,7 @@ from functools import cache
 from types import NoneType
 from typing import Annotated, Any, Final, Protocol, TypeVar, cast, get_args, get_type_hints
 
-from gua.core.durations import to_rfc3339
+from gua.core.moments import to_rfc3339
 from gua.report.states import MS_PER_HOUR, STATES, States, share
 
 DECIMALS: Final = 6

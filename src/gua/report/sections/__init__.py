@@ -23,7 +23,7 @@ LISTED: Final[Mapping[str, Listed]] = {
     "now": Listed("now", is_default=True),
     "idle-capacity": Listed("headline", is_default=True),
     "groups": Listed("groups", is_default=True),
-    "cards": Listed("cards", is_default=True, part_of="groups"),
+    "cards": Listed("groups", is_default=True, part_of="groups"),
     "usage": Listed("usage", is_default=True),
     "allocation": Listed("allocation", is_default=True),
     "time-of-day": Listed("calendar", is_default=True),

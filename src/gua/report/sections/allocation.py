@@ -102,7 +102,6 @@ class AllocatedHours:
         return bool(self.sources) or self.with_source_gpu_ms > 0
 
 
-_NOBODYS: Final = ""
 _NOISE_MS: Final = 1  # tolerance [ms] for sums of ticks cut at the window's bounds
 
 
@@ -118,7 +117,7 @@ def allocation(  # noqa: PLR0913 - one argument per query of the section
     """Return the allocated time by use: in total, per owner, per source and per requested key."""
     counts = Counter({(row.source, row.owner, row.kind): row.reservations for row in reservations})
     totals = [row for row in rows if row.is_total]
-    allocated = [row for row in totals if row.source != _NOBODYS]
+    allocated = [row for row in totals if row.source]
     owners = grouped(allocated, lambda row: (row.source, row.owner))
     by_source = grouped(allocated, lambda row: row.source)
     uses = _uses_of(totals)
@@ -396,7 +395,6 @@ def _rows(found: AllocatedHours, _report: Report) -> Iterator[Cells]:
         yield {"kind": "health", **cells(health)}
 
 
-_OF_ALL = ("use", "gpu_hours", "share")
 _OF_HEALTH = tuple(column for column in columns(ReportedSource) if column != "source")
 ALLOCATION_SECTION = Section(
     name="allocation",
@@ -405,6 +403,6 @@ ALLOCATION_SECTION = Section(
     collect=_collect,
     text=_text,
     json=lambda found: {"has_source": found.has_source, **json_of(found)},
-    csv=Csv(("kind", *columns(Allocated), *_OF_ALL, *COST_COLUMNS, *_OF_HEALTH, "name"), _rows),
+    csv=Csv(("kind", *columns(Allocated), "use", "gpu_hours", "share", *COST_COLUMNS, *_OF_HEALTH, "name"), _rows),
     has=lambda report: (found := report.get(AllocatedHours)) is not None and found.has_source,
 )

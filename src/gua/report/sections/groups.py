@@ -1,8 +1,9 @@
-"""Section groups: cards added up by host, cluster, model or a label."""
+"""Sections groups and cards: cards added up by host, cluster, model or a label, and one row per card."""
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Final
@@ -12,15 +13,80 @@ from gua.core.words import Mig
 from gua.report.costs import CostByState, added_by_state, wasted, with_currencies
 from gua.report.filters import CLUSTER_KEY, Labels, check_key
 from gua.report.kit.amounts import WASTED, Amounts
-from gua.report.kit.fields import AS_IS, RATIO, ByState, Cells, Hours, cells, columns, grouped
-from gua.report.kit.figures import HourFormat, percent, percents, plural
+from gua.report.kit.fields import AS_IS, RATIO, ByState, Cells, Hours, cells, columns, grouped, to_json
+from gua.report.kit.figures import NONE, HourFormat, percent, percents, plural
 from gua.report.kit.style import Style
-from gua.report.kit.tables import Heading, Part, Rows, Table, most_idle
-from gua.report.kit.words import gpu_numbers, known, parts
+from gua.report.kit.tables import Heading, Part, Rows, most_idle
+from gua.report.kit.words import LEFT_OVER, gpu_numbers, known, parts, short_name
 from gua.report.model import Card, Report
 from gua.report.section import Csv, Section
-from gua.report.states import STATES, StateTime
+from gua.report.states import IDLE_HELD, STATES, TRULY_IDLE, StateTime
 from gua.report.window import BY_HOST, BY_MODEL
+
+MOST_CARDS: Final = 100
+MOST_OF_A_FLEET: Final = 24  # section groups lists its hosts
+_CARD_WIDTH: Final = 30
+_ID_WIDTH: Final = 13
+
+
+def _cards_text(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
+    """Yield a row per card; above the limit only the cards with the longest idle time."""
+    most = (MOST_CARDS if len(report.hosts) == 1 else MOST_OF_A_FLEET) * style.times
+    shown, left_out = most_idle(report.cards, lambda card: card.states, most)
+    amounts = Amounts.of_report(report)
+    # Cards of one host, index and name are shown with their UUID instead.
+    counted = Counter((card.host, card.index, _card_name(card)) for card in shown)
+    twins = {label for label, count in counted.items() if count > 1}
+    yield "% of each card's observed GPU-hours"
+    rows = Rows(shown)
+    if len(report.hosts) > 1:
+        rows.add("host", lambda card: style.name(card.host, _CARD_WIDTH), left=True, shortest=8, is_head=True)
+    rows.add("gpu", lambda card: NONE if card.index is None else str(card.index), is_head=True)
+
+    def label(card: Card) -> str:
+        name = _card_name(card)
+        return style.name(card.gpu if not name or (card.host, card.index, name) in twins else name, _CARD_WIDTH)
+
+    rows.add("name", label, left=True, shortest=8, is_head=True)
+    rows.add("uuid", lambda card: style.name(card.gpu, _ID_WIDTH), left=True, leaves=2)
+    rows.add(STATES, lambda card: percents([card.states[state].gpu_ms for state in STATES]))
+    rows.add(amounts.titles(WASTED, style.name), lambda card: amounts.cells(wasted(card.costs)))
+    rows.add("observed", lambda card: hours.of(card.observed_gpu_ms), leaves=1)
+    rows.add("unobserved", lambda card: hours.of(card.unobserved_gpu_ms), leaves=1)
+    yield rows.table(bars=[card.states for card in shown])
+    if left_out:
+        idle = sum(card.states[IDLE_HELD].gpu_ms + card.states[TRULY_IDLE].gpu_ms for card in left_out)
+        yield (
+            f"and {len(left_out):,} more with less idle time, {hours.of(idle)} idle GPU-hours together; "
+            "--json has every card."
+        )
+    if any(card.mig for card in shown if card.mig not in {None, Mig.NONE}):
+        yield "MIG: an instance counts with its part of a GPU, and so do unallocated MIG slices, which are not a card."
+
+
+def _card_name(card: Card) -> str:
+    name = short_name(card.name or card.model or "")
+    if card.mig == Mig.PARENT:
+        return LEFT_OVER
+    if card.mig == Mig.INSTANCE:
+        _, profile, slices = name.partition("MIG ")
+        return profile + slices if slices else f"MIG of {name}" if name else "MIG"
+    return name
+
+
+def _card_rows(report: Report, _report: Report) -> Iterator[Cells]:
+    for card in report.cards:
+        yield from with_currencies(cells(card), card.costs, ("host", "gpu", "index", "name"))
+
+
+CARDS_SECTION = Section(
+    name="cards",
+    title="Per card",
+    model=Report,
+    text=_cards_text,
+    json=lambda report: map(to_json, report.cards),  # lazy: all rows of 10,000 cards take 40 MB
+    csv=Csv(columns(Card), _card_rows),
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -161,24 +227,20 @@ def _text(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
             yield Heading(f"Per {style.name(grouping.by, _NAME_WIDTH)}")
         yield f"% of each {'host' if grouping.by == BY_HOST else 'group'}'s observed GPU-hours"
         shown = _shown(grouping, style)
-        yield _table(report, grouping.by, shown, style, hours)
+        amounts = Amounts.of_report(report)
+        costs = amounts.rows([wasted(group.costs) for _, group in shown])
+        rows = Rows([(name, group, cost) for (name, group), cost in zip(shown, costs, strict=True)])
+        rows.add(style.name(grouping.by, _NAME_WIDTH), lambda one: one[0], left=True, shortest=_SHORTEST_NAME)
+        if grouping.by != BY_HOST:
+            rows.add("hosts", lambda one: f"{one[1].hosts:,}", leaves=3)
+        rows.add("GPUs", lambda one: f"{one[1].gpus:,}")
+        rows.add(STATES, lambda one: percents([one[1].states[state].gpu_ms for state in STATES]))
+        rows.add(amounts.titles(WASTED, style.name), lambda one: one[2])
+        rows.add("GPU-hours", lambda one: hours.of(one[1].observed_gpu_ms), leaves=1)
+        rows.add("observed %", lambda one: percent(one[1].ratio), leaves=2)
+        yield rows.table(bars=[group.states for _, group in shown])
         if len(shown) < len(grouping.groups):
             yield "others: those with less idle time; --json has every one."
-
-
-def _table(report: Report, by: str, shown: Sequence[tuple[str, Group]], style: Style, hours: HourFormat) -> Table:
-    amounts = Amounts.of_report(report)
-    costs = amounts.rows([wasted(group.costs) for _, group in shown])
-    rows = Rows([(name, group, cost) for (name, group), cost in zip(shown, costs, strict=True)])
-    rows.add(style.name(by, _NAME_WIDTH), lambda one: one[0], left=True, shortest=_SHORTEST_NAME)
-    if by != BY_HOST:
-        rows.add("hosts", lambda one: f"{one[1].hosts:,}", leaves=3)
-    rows.add("GPUs", lambda one: f"{one[1].gpus:,}")
-    rows.add(STATES, lambda one: percents([one[1].states[state].gpu_ms for state in STATES]))
-    rows.add(amounts.titles(WASTED, style.name), lambda one: one[2])
-    rows.add("GPU-hours", lambda one: hours.of(one[1].observed_gpu_ms), leaves=1)
-    rows.add("observed %", lambda one: percent(one[1].ratio), leaves=2)
-    return rows.table(bars=[group.states for _, group in shown])
 
 
 def _shown(grouping: Grouping, style: Style) -> list[tuple[str, Group]]:

@@ -201,17 +201,6 @@ HEADLINE_SECTION = Section(
 )
 
 
-def _idle_json(report: Report) -> Json:
-    return {
-        state: {
-            "gpu_hours": hours(report.headline.states[state].gpu_ms),
-            "equivalent_gpus": ratio(report.headline.equivalent_gpus[state]),
-            "cost": None if report.headline.costs is None else cost_json(report.headline.costs[state]),
-        }
-        for state in (IDLE_HELD, TRULY_IDLE)
-    }
-
-
 def _idle_rows(report: Report, _report: Report) -> Iterator[Cells]:
     for state in (IDLE_HELD, TRULY_IDLE):
         gpu_hours = report.headline.states[state].gpu_ms / MS_PER_HOUR
@@ -224,6 +213,15 @@ IDLE_CAPACITY_SECTION = Section(
     title="Idle capacity",
     model=Report,
     text=_idle_text,
-    json=_idle_json,
+    json=lambda report: (
+        {
+            state: {
+                "gpu_hours": hours(report.headline.states[state].gpu_ms),
+                "equivalent_gpus": ratio(report.headline.equivalent_gpus[state]),
+                "cost": None if report.headline.costs is None else cost_json(report.headline.costs[state]),
+            }
+            for state in (IDLE_HELD, TRULY_IDLE)
+        }
+    ),
     csv=Csv(("state", "gpu_hours", "equivalent_gpus", *COST_COLUMNS), _idle_rows),
 )

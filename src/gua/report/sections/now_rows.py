@@ -328,13 +328,18 @@ def _holders(
         if process.is_idle and process.idle_ms is not None and process.idle_since_ms is not None:
             # Whether the window covers the process's time in the 24 hours before the card's newest tick.
             is_whole_day = max(row.as_of_ms - MS_PER_DAY, process.created_ms) >= since_ms
+            # A process that was just created, or that came to a card observed before, was not idle there earlier.
+            near_ms = 2 * (process.idle_first_span_ms or 0)
+            known_ms = process.known_before_ms or 0
+            if not known_ms and max(process.created_ms + near_ms, process.first_ms - near_ms) > row.watched_since_ms:
+                known_ms = process.first_ms
             yield filled(
                 Holder,
                 process.owner,
                 process,
                 **_held(card, row),
                 created_ms=process.created_ms or None,
-                is_lower_bound=_began_unseen(process, row.watched_since_ms),
+                is_lower_bound=(process.idle_since_ms or 0) - known_ms > near_ms,
                 is_alone=len(present) == 1,
                 active_24h_ms=process.active_24h_ms if is_whole_day else None,
                 wasted_gpu_ms=process.idle_held_us / 1000,
@@ -342,19 +347,19 @@ def _holders(
                 wasted_cost=prices.cost(process.idle_held_us, process.idle_held_priced),
             )
     if row.state == IDLE_HELD and not present:
-        yield _unlisted(card, row, prices)
-
-
-def _began_unseen(process: CardProcess, watched_since_ms: int) -> bool:
-    """Return whether a process may have been idle before its streak, because its state just before is unknown.
-
-    A process that was just created, or that came to a card observed before, was not idle there earlier.
-    """
-    near_ms = 2 * (process.idle_first_span_ms or 0)
-    known_ms = process.known_before_ms or 0
-    if not known_ms and max(process.created_ms + near_ms, process.first_ms - near_ms) > watched_since_ms:
-        known_ms = process.first_ms
-    return (process.idle_since_ms or 0) - known_ms > near_ms
+        yield filled(
+            Holder,
+            card,
+            **_held(card, row),
+            idle_since_ms=row.since_ms or 0,
+            idle_ms=row.in_state_ms or 0,
+            is_lower_bound=row.is_lower_bound,
+            is_alone=True,
+            wasted_gpu_ms=(row.in_state_us or 0) / 1000,
+            wasted_cost=prices.cost_throughout(
+                row.in_state_us or 0, card.model or card.name, row.since_ms or 0, row.as_of_ms
+            ),
+        )
 
 
 def _present(row: CardStreaksRow, listed: Sequence[CardProcess]) -> list[CardProcess]:
@@ -370,23 +375,6 @@ def _present(row: CardStreaksRow, listed: Sequence[CardProcess]) -> list[CardPro
 def _landed_since_ms(row: CardStreaksRow) -> float:
     """Return the time (Unix ms) from which rows belong to the newest tick or the one before."""
     return row.as_of_ms - _LANDING_TICKS * row.newest_span_ms
-
-
-def _unlisted(card: Card, row: CardStreaksRow, prices: Prices) -> Holder:
-    """Return the holder for memory without a listed process; its times are those of the card's streak."""
-    return filled(
-        Holder,
-        card,
-        **_held(card, row),
-        idle_since_ms=row.since_ms or 0,
-        idle_ms=row.in_state_ms or 0,
-        is_lower_bound=row.is_lower_bound,
-        is_alone=True,
-        wasted_gpu_ms=(row.in_state_us or 0) / 1000,
-        wasted_cost=prices.cost_throughout(
-            row.in_state_us or 0, card.model or card.name, row.since_ms or 0, row.as_of_ms
-        ),
-    )
 
 
 def _status(parts: Sequence[AllocationUseRow]) -> AllocationStatus | None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Annotated
 
-from gua.core.durations import to_rfc3339
+from gua.core.moments import to_rfc3339
 from gua.core.ports import ViewReader
 from gua.report.context import Finish, ReportContext
 from gua.report.hours import choose_hours, read_of

@@ -20,7 +20,7 @@ from gua.report.kit.basis import gib
 from gua.report.kit.fields import Cells, Hours, Ratio, cells, columns, filled, grouped, of_card
 from gua.report.kit.figures import HourFormat, apportion_rest, percent, percents
 from gua.report.kit.style import Style
-from gua.report.kit.tables import Heading, Part, Rows, Table, more
+from gua.report.kit.tables import Heading, Part, Rows, more
 from gua.report.kit.words import card_name, known
 from gua.report.model import Card, Headline, OfCard, Report
 from gua.report.prices import PricedTime, Prices
@@ -103,11 +103,17 @@ def fits_slice(peak: Peak, card: CardSize) -> tuple[bool | None, str | None]:
     parts = next((parts for pattern, parts in _SLICES if pattern.search(card.model)), None)
     if parts is None and card.is_instance:  # it is partitioned, but the profiles of its model are unknown
         return None, None
+    most = _SMALLER * card.limit_bytes / whole_bytes
+    return _first_fit(
+        peak, [(whole_bytes * part * _LEFT_BY_PROFILE, name) for name, part in parts or () if part <= most]
+    )
+
+
+def _first_fit(peak: Peak, sizes: Iterable[tuple[float, str]]) -> tuple[bool | None, str | None]:
+    """Return whether the peak is within one of the sizes [bytes], ascending, and the name of the first one."""
     found: bool | None = False
-    for name, part in parts or ():
-        if part > _SMALLER * card.limit_bytes / whole_bytes:
-            break
-        fits = peak.within(whole_bytes * part * _LEFT_BY_PROFILE)
+    for most_bytes, name in sizes:
+        fits = peak.within(most_bytes)
         if fits:
             return True, name
         found = None if fits is None else found
@@ -126,13 +132,7 @@ def fits_smaller(peak: Peak, card: CardSize, models: Mapping[str, ModelSize]) ->
         for model, size in models.items()
         if model != card.model and size.limit_bytes < card.limit_bytes
     ]
-    found: bool | None = False
-    for usable_bytes, model in sorted(smaller):
-        fits = peak.within(usable_bytes)
-        if fits:
-            return True, model
-        found = None if fits is None else found
-    return found, None
+    return _first_fit(peak, sorted(smaller))
 
 
 def models_of(cards: Iterable[CardSize]) -> Mapping[str, ModelSize]:
@@ -332,7 +332,17 @@ def _text(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
         "in the window. What was between ticks is not known; a slice computes less, too. Of a MIG instance a slice is "
         "a smaller profile of its GPU."
     )
-    yield _fits_table(found, style, hours, Amounts.of_report(report))
+    amounts = Amounts.of_report(report)
+    others = (("half a card", found.half), ("a MIG slice", found.slice), ("a smaller model here", found.smaller))
+    whole = (("any of these", found.any), ("none of these", found.none), ("not known", found.not_known))
+    values = [part.gpu_ms for _, part in whole]
+    in_hours = [*(hours.of(part.gpu_ms) for _, part in others), *hours.parts(values, apportion_rest)]
+    in_shares = [*(percent(part.share) for _, part in others), *percents(values, apportion_rest)]
+    rows = Rows([*zip((*others, *whole), in_hours, in_shares, strict=True)])
+    rows.add("would have fitted", lambda one: one[0][0], left=True)
+    rows.add(("GPU-hours", "%"), lambda one: one[1:])
+    rows.add(amounts.titles("cost", style.name), lambda one: amounts.cells(one[0][1].cost), leaves=1)
+    yield rows.table()
     yield (
         f"Ticks list processes for {hours.of(found.every.gpu_ms)} of {hours.of(found.held_gpu_ms)} held GPU-hours: the "
         "rest had no listed process, or its ticks were deleted."
@@ -343,20 +353,6 @@ def _text(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
         yield Heading("Programs that would have fitted less, the most GPU-hours first")
         largest_first = sorted(groups, key=lambda group: -sum(one.gpu_ms for one in group))
         yield from _programs_table(largest_first, style, hours)
-
-
-def _fits_table(found: RightSize, style: Style, hours: HourFormat, amounts: Amounts) -> Table:
-    """Return a row per fit; the last three add up to the total, and none of the others exceeds any of these."""
-    others = (("half a card", found.half), ("a MIG slice", found.slice), ("a smaller model here", found.smaller))
-    whole = (("any of these", found.any), ("none of these", found.none), ("not known", found.not_known))
-    values = [part.gpu_ms for _, part in whole]
-    in_hours = [*(hours.of(part.gpu_ms) for _, part in others), *hours.parts(values, apportion_rest)]
-    in_shares = [*(percent(part.share) for _, part in others), *percents(values, apportion_rest)]
-    rows = Rows([*zip((*others, *whole), in_hours, in_shares, strict=True)])
-    rows.add("would have fitted", lambda one: one[0][0], left=True)
-    rows.add(("GPU-hours", "%"), lambda one: one[1:])
-    rows.add(amounts.titles("cost", style.name), lambda one: amounts.cells(one[0][1].cost), leaves=1)
-    return rows.table()
 
 
 def _programs_table(groups: Sequence[Sequence[ProgramOnCard]], style: Style, hours: HourFormat) -> Iterator[Part]:
@@ -429,10 +425,9 @@ def _fits(group: Sequence[ProgramOnCard], style: Style) -> str:
 
 def _rows(found: RightSize, _report: Report) -> Iterator[Cells]:
     for one in found.workloads:
-        yield from with_currencies(cells(one), one.cost, _WHOSE)
+        yield from with_currencies(cells(one), one.cost, ("host", "gpu", "owner", "program", "job"))
 
 
-_WHOSE = ("host", "gpu", "owner", "program", "job")
 RIGHT_SIZE_SECTION = Section(
     name="right-size",
     title="What would have fitted less memory",

@@ -2,38 +2,160 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import groupby
-from typing import Final
+from typing import Annotated, Final, NamedTuple
 
-from gua.core.durations import to_ms, to_rfc3339
-from gua.core.moments import zone
+from gua.core.moments import to_ms, to_rfc3339, zone
+from gua.core.parameters import READ
 from gua.core.plaintext import safe
+from gua.core.view import Count, Moment, View
 from gua.core.words import Mig
 from gua.report.context import Finish, ReportContext
 from gua.report.hours import MOST_CARD_HOURS_IN_PARTS
 from gua.report.kit.basis import at, local_time
-from gua.report.kit.fields import Cells, cells, state_columns
+from gua.report.kit.fields import AS_IS, Cells, Seconds, Timestamp, Unit, cells, filled, grouped, of_card, state_columns
 from gua.report.kit.figures import NONE, HourFormat, apportion, percent, percents, plural, span
 from gua.report.kit.html import CLASSES, Markup, caption_of, join, name, paragraph, swatch, tag
 from gua.report.kit.style import Style
 from gua.report.kit.tables import Drawn, Part, Rows
 from gua.report.kit.words import LEFT_OVER, NAME_WIDTH, NOT_KNOWN, card_name, index, known, short_name
-from gua.report.model import Report, Window
+from gua.report.model import Card, Placed, Report, Window
 from gua.report.section import Csv, Section, zoned
-from gua.report.sections.timeline_rows import (
-    MOST_PRESENCES,
-    PRESENCES,
-    TIMELINE,
-    CardTimeline,
-    Presence,
-    Timeline,
-    cell_ms,
-    timeline,
-)
 from gua.report.states import ACTIVE, IDLE_HELD, STATES, TRULY_IDLE, UNKNOWN, UNOBSERVED
+
+_CELLS = Unit(json=lambda cells: [[part / 1000 for part in cell] for cell in cells], cell=AS_IS.cell)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Presence:
+    """One process on a card, clipped to the window (Unix ms).
+
+    ``observed_ms`` is its time covered by ticks; ``idle_ms`` and ``unknown_ms`` are the idle and unknown parts.
+    """
+
+    owner: str | None
+    program: str | None
+    pid: int
+    since_ms: Timestamp[int]
+    until_ms: Timestamp[int]
+    observed_ms: Seconds[int]
+    idle_ms: Seconds[int]
+    unknown_ms: Seconds[int] = 0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CardTimeline(Placed):
+    """One card's states over time.
+
+    ``cells`` has the milliseconds in each state per cell of the window, oldest first, in the order of ``STATES``; the
+    rest of a cell is unobserved. ``holders``: the processes with the longest time on it, longest first.
+    """
+
+    card_name: str | None
+    cells: Annotated[tuple[tuple[int, int, int, int], ...], _CELLS]
+    holders: tuple[Presence, ...]
+    more_holders: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Timeline:
+    """The window (since, until] divided into cells of ``cell_ms``; the last may extend beyond it."""
+
+    since_ms: Timestamp[int]
+    until_ms: Timestamp[int]
+    cell_ms: Seconds[int]
+    states: tuple[str, ...] = STATES
+    cards: tuple[CardTimeline, ...]
+
+
+MOST_CELLS: Final = 400
+MOST_PRESENCES: Final = 6
+_CELLS_MS: Final = tuple(
+    minutes * 60_000 for minutes in (1, 2, 5, 10, 15, 30, 60, 120, 180, 240, 360, 720, 1440, 2880, 10_080, 43_200)
+)
+
+
+class TimelineCell(NamedTuple):
+    """One cell of a card's timeline by its number, with the milliseconds in each state."""
+
+    number: Count
+    active_ms: Count
+    idle_held_ms: Count
+    truly_idle_ms: Count
+    unknown_ms: Count
+
+
+class TimelineRow(NamedTuple):
+    """The cells of a card that have ticks."""
+
+    host: str
+    gpu: str
+    cells: tuple[TimelineCell, ...]
+
+
+class PresenceRow(NamedTuple):
+    """One of the processes with the longest time on a card: its rank ``place``, of ``processes`` in total."""
+
+    host: str
+    gpu: str
+    pid: Count
+    owner: str | None
+    program: str | None
+    first_ms: Moment
+    last_ms: Moment
+    observed_ms: Count
+    idle_ms: Count
+    unknown_ms: Count
+    processes: Count
+    place: Count
+
+
+TIMELINE: Final = View("timeline", TimelineRow, (*READ, "cell_ms"))
+PRESENCES: Final = View("timeline_processes", PresenceRow, (*READ, "limit"))
+
+
+def cell_ms(window: Window) -> int:
+    """Return the cell length [ms]: a round duration that gives at most :data:`MOST_CELLS` cells."""
+    length = window.until_ms - window.since_ms
+    return next((one for one in _CELLS_MS if length <= one * MOST_CELLS), -(-length // MOST_CELLS))
+
+
+def timeline(
+    rows: Iterable[TimelineRow], presences: Iterable[PresenceRow], window: Window, cards: Sequence[Card]
+) -> Timeline:
+    """Return the timeline of every card, in the order of ``cards``."""
+    length = cell_ms(window)
+    count = -(-(window.until_ms - window.since_ms) // length)
+    cells = {(row.host, row.gpu): row.cells for row in rows}
+    present = grouped(presences, of_card)
+    return filled(
+        Timeline,
+        window,
+        cell_ms=length,
+        cards=tuple(
+            _card_timeline(card, cells.get((card.host, card.gpu), ()), present.get((card.host, card.gpu), []), count)
+            for card in cards
+        ),
+    )
+
+
+def _card_timeline(
+    card: Card, cells: Iterable[TimelineCell], present: Sequence[PresenceRow], count: int
+) -> CardTimeline:
+    known = {number: (active, held, free, unknown) for number, active, held, free, unknown in cells}
+    ordered = sorted(present, key=lambda row: row.place)
+    return filled(
+        CardTimeline,
+        card,
+        card_name=card.name,
+        cells=tuple(known.get(number, (0, 0, 0, 0)) for number in range(count)),
+        holders=tuple(filled(Presence, row, since_ms=row.first_ms, until_ms=row.last_ms) for row in ordered),
+        more_holders=ordered[0].processes - len(ordered) if ordered else 0,
+    )
+
 
 MOST_CARDS: Final = 24
 MOST_HOLDERS: Final = 3
@@ -290,18 +412,14 @@ def _levels(card: CardTimeline, drawn: Timeline, cells_a_column: int) -> Iterato
         sums = tuple(map(sum, zip(*cells, strict=True)))
         parts = (*sums, max(there_ms - sum(sums), 0))
         if parts not in known:
-            known[parts] = _levels_of(parts)
+            # A state that occurs gets at least one step, taken from the largest.
+            levels = apportion(parts, _STEPS)
+            for place, part in enumerate(parts):
+                if part > 0 and levels[place] == 0 and place < _PARTS - 1:
+                    levels[levels.index(max(levels))] -= 1
+                    levels[place] = 1
+            known[parts] = tuple(levels[: _PARTS - 1])
         yield known[parts]
-
-
-def _levels_of(parts: Sequence[int]) -> Levels:
-    """Return the steps of each state; a state that occurs gets at least one, taken from the largest."""
-    levels = apportion(parts, _STEPS)
-    for place, part in enumerate(parts):
-        if part > 0 and levels[place] == 0 and place < _PARTS - 1:
-            levels[levels.index(max(levels))] -= 1
-            levels[place] = 1
-    return tuple(levels[: _PARTS - 1])
 
 
 _MOST: Final = 9

@@ -342,11 +342,10 @@ def _rows(usage: Usage, _report: Report) -> Iterator[Cells]:
         yield from with_currencies({"by": "owner and program", **cells(owner)}, owner.costs, _OWNER)
     for by in usage.usage_by:
         for row in by.rows:
-            yield from with_currencies({"by": by.by, **cells(row)}, row.costs, _NAMED)
+            yield from with_currencies({"by": by.by, **cells(row)}, row.costs, ("by", "kind", "name"))
 
 
 _OWNER = ("by", "kind", "owner", "program")
-_NAMED = ("by", "kind", "name")
 _WHOSE = ("by", "kind", "name", "owner", "program")
 _STATE_COLUMNS = ("active_gpu_hours", "idle_held_gpu_hours", "unknown_gpu_hours")
 _PROCESSES = ("process_hours", "longest_idle_hours", "sessions", "first_seen", "last_seen")

@@ -6,18 +6,18 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from gua.core.durations import to_rfc3339
+from gua.core.moments import to_rfc3339
 from gua.core.ports import ViewReader
 from gua.core.view import Count, Moment, View
 from gua.report.allocations import newest_sources
 from gua.report.kit.fields import grouped
 from gua.report.kit.figures import NONE, plural
 from gua.report.kit.style import Style
-from gua.report.kit.tables import Rows, Table, columns
+from gua.report.kit.tables import Rows, columns
 from gua.report.kit.words import few_sentences
 from gua.report.model import ReportedSource
 from gua.report.states import STATES
-from gua.report.status.allocation import span
+from gua.report.status.text import span
 
 SCHEMA: Final = "gua.status.all/1"
 SILENT: Final = 1
@@ -143,7 +143,16 @@ def _lines(hosts: Sequence[Host], style: Style) -> Iterator[str]:
         indent=0,
     )
     yield ""
-    head, *lines = columns(_table(hosts, style), style)
+    rows = Rows(hosts)
+    rows.add("host", lambda host: style.name(host["host"], _WIDEST_NAME), left=True, shortest=_SHORTEST_NAME)
+    rows.add("cards", lambda host: f"{host['cards']:,}", leaves=2)
+    rows.add(STATES, lambda host: _counted(host["states"], STATES))
+    if any(host["allocation"] for host in hosts):
+        rows.add("allocated", lambda host: _counted(host["allocation"], ["allocated_cards"])[0], leaves=1)
+        rows.add("empty", lambda host: _counted(host["allocation"], ["empty_cards"])[0])
+    rows.add("age", lambda host: f"{'SILENT ' if host['silent'] else ''}{span(max(host['age_seconds'], 0.0))}")
+    rows.add("delay", lambda host: _delay(host["delay_seconds"]), leaves=3)
+    head, *lines = columns(rows.table(), style)
     yield head
     for host, line in zip(hosts, lines, strict=True):
         yield style.paint("warning", line) if host["silent"] else line
@@ -162,19 +171,6 @@ def _failed_sources(host: Host, style: Style) -> Iterator[str]:
             why = f": {style.name(source['reason'], _WIDEST_NAME)}" if source["reason"] else ""
             name = f"{style.name(source['source'], _WIDEST_NAME)} on {style.name(host['host'], _WIDEST_NAME)}"
             yield f"Allocations cannot be read from {name}{why}."
-
-
-def _table(hosts: Sequence[Host], style: Style) -> Table:
-    rows = Rows(hosts)
-    rows.add("host", lambda host: style.name(host["host"], _WIDEST_NAME), left=True, shortest=_SHORTEST_NAME)
-    rows.add("cards", lambda host: f"{host['cards']:,}", leaves=2)
-    rows.add(STATES, lambda host: _counted(host["states"], STATES))
-    if any(host["allocation"] for host in hosts):
-        rows.add("allocated", lambda host: _counted(host["allocation"], ["allocated_cards"])[0], leaves=1)
-        rows.add("empty", lambda host: _counted(host["allocation"], ["empty_cards"])[0])
-    rows.add("age", lambda host: f"{'SILENT ' if host['silent'] else ''}{span(max(host['age_seconds'], 0.0))}")
-    rows.add("delay", lambda host: _delay(host["delay_seconds"]), leaves=3)
-    return rows.table()
 
 
 def _counted(numbers: Mapping[str, int] | None, keys: Sequence[str]) -> list[str]:

@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
-from gua.core.durations import to_rfc3339
+from gua.core.moments import to_rfc3339
 from gua.core.plaintext import cells
 from gua.core.rules import Reason
 from gua.core.words import AllocationStatus, ProcessList, Use

@@ -8,7 +8,7 @@ from dataclasses import replace
 from itertools import chain
 from typing import Final
 
-from gua.core.durations import format_duration, to_rfc3339
+from gua.core.moments import format_duration, to_rfc3339
 from gua.core.plaintext import cells
 from gua.core.words import Use
 from gua.report.answers import Answers, EmptyAllocations, answers
