@@ -34,7 +34,7 @@ STEP_MS: Final = 300_000
 _DAY_MS: Final = 86_400_000
 _HOUR_MS: Final = 3_600_000
 # Samples of a span, about 20 bytes of JSON each; all of them are in memory.
-_MOST_SAMPLES: Final = 300_000
+_MOST_SAMPLES: Final = 500_000
 _FIRST_SPAN_MS: Final = _HOUR_MS
 _LEAST_SPAN_MS: Final = 600_000
 # VictoriaMetrics hides the samples of the last 30 s (search.latencyOffset).

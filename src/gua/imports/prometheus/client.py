@@ -240,7 +240,7 @@ class Client:
 
         Raises TooMuchError for an answer that is too long or late, UnavailableError for a certificate or address.
         """
-        headers = {**self._access.headers, "Accept": "application/json", "Accept-Encoding": "gzip", "User-Agent": "gua"}
+        headers = {**self._access.headers, "Accept": "application/json", "User-Agent": "gua"}
         is_long = len(form) > _LONGEST_GET
         if is_long:
             headers["Content-Type"] = "application/x-www-form-urlencoded"
