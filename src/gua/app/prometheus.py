@@ -37,6 +37,8 @@ _HOUR_MS: Final = 3_600_000
 _MOST_SAMPLES: Final = 500_000
 _FIRST_SPAN_MS: Final = _HOUR_MS
 _LEAST_SPAN_MS: Final = 600_000
+_STEPS_SPAN_MS: Final = 4 * _DAY_MS
+"""Span of steps: the store is locked for others while one is landed, of 64 cards for less than 2 s."""
 # VictoriaMetrics hides the samples of the last 30 s (search.latencyOffset).
 UNFINISHED_MS: Final = 30_000
 _AGENTS_TICKS: Final = """
@@ -258,7 +260,7 @@ def spans(since_ms: int, until_ms: int, step_ms: int, done: set[date], samples: 
     read in whole days, up to eleven thousand steps at a time.
     """
     skipped: set[date] = set()
-    length_ms = _FIRST_SPAN_MS if not step_ms else 7 * _DAY_MS
+    length_ms = _FIRST_SPAN_MS if not step_ms else _STEPS_SPAN_MS
     start_ms = since_ms
     while start_ms < until_ms:
         day_ms = start_ms // _DAY_MS * _DAY_MS
