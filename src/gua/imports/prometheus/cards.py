@@ -27,7 +27,8 @@ Target = tuple[str, ...]
 KUBERNETES: Final = "kubernetes"
 SLURM: Final = "slurm"
 _SLICES: Final = 7
-_SLICES_OF: Final = {"A30": 4}
+# https://docs.nvidia.com/datacenter/tesla/mig-user-guide/supported-gpus.html
+_SLICES_OF: Final = {"A30": 4, "RTX PRO 6000": 4, "RTX PRO 5000": 2, "RTX PRO 4500": 2}
 _PROFILE: Final = re.compile(r"(?:^|\s)(\d)g\.\d+gb", re.IGNORECASE)
 _UUID: Final = re.compile(r"(?:GPU|MIG)-[0-9A-Za-z/-]{1,120}")
 _BARE_UUID: Final = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}")

@@ -97,6 +97,7 @@ def test_only_what_the_driver_names_cards_by_is_a_uuid(
         ("NVIDIA A30", "2g.12gb", 2, 4),
         ("NVIDIA A30", "4g.24gb", 4, 4),
         ("NVIDIA A30", "9g.24gb", 4, 4),
+        ("NVIDIA RTX PRO 6000 Blackwell Server Edition", "1g.24gb", 1, 4),
         ("NVIDIA A100-SXM4-80GB", "", 0, 7),
         ("NVIDIA A100-SXM4-80GB", HOSTILE, 0, 7),
     ],
