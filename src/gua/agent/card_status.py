@@ -40,6 +40,8 @@ _PROCESS: Final = field_names(ProcessReading, "created_ms", "gpu_time_ms", "idle
 _ALLOCATION: Final = field_names(AllocationReading, "relation", "duration_ms", "gpu_time_ms", "since_ms", "until_ms")
 _FLAGS: Final = ("memory_shared", "failed")
 _NUMBERS: Final = field_names(CardFacts, *_FLAGS, "process_list", "processes")
+IDLE: Final = ("idle_seconds", "idle_is_lower_bound")
+"""Keys of a card that are null unless it is idle-held or truly-idle."""
 FREE: Final = ("free_since", "free_seconds", "free_is_lower_bound", "free_after")
 """Keys of a card that are null unless it is free."""
 _is_amount: Final = or_unknown(is_count)
@@ -73,9 +75,10 @@ class FreeSince(NamedTuple):
 class Standing:
     """A card as last read at ``ts_ms``, and its state interval (``since_ms``, ``ts_ms``].
 
-    With ``at_least`` the interval may have begun before ``since_ms``, in unobserved time. ``uses`` are those of its
-    current allocations, by source and id. ``free`` is ``None`` unless the card is free; it is retained while the
-    allocation is unknown. ``missed`` counts the ticks since ``ts_ms``, all without this card.
+    With ``at_least`` the interval may have begun before ``since_ms``, in unobserved time. ``idle_since_ms`` and
+    ``idle_at_least`` are the same of idle-held and truly-idle time together, ``None`` while active or unknown.
+    ``uses`` are those of its current allocations, by source and id. ``free`` is ``None`` unless the card is free; it is
+    retained while the allocation is unknown. ``missed`` counts the ticks since ``ts_ms``, all without this card.
     """
 
     card: CardReading
@@ -84,6 +87,8 @@ class Standing:
     ts_ms: int
     since_ms: int
     at_least: bool
+    idle_since_ms: int | None = None
+    idle_at_least: bool = False
     uses: Mapping[tuple[str, str], UseSince] = field(default_factory=dict)
     free: FreeSince | None = None
     missed: int = 0
@@ -111,6 +116,8 @@ def _standing(before: Standing | None, card: CardReading, tick: Tick, rules: Rul
     longest_ms = BREAK_INTERVALS * tick.origin.interval_ms
     followed = before is not None and 0 <= start_ms - before.ts_ms <= longest_ms
     same = before is not None and followed and before.verdict.state is verdict.state
+    is_idle = verdict.state in {State.IDLE_HELD, State.TRULY_IDLE}
+    was_idle = before is not None and followed and before.idle_since_ms is not None
     now = Standing(
         card=card,
         facts=facts,
@@ -118,6 +125,8 @@ def _standing(before: Standing | None, card: CardReading, tick: Tick, rules: Rul
         ts_ms=tick.ts_ms,
         since_ms=before.since_ms if before is not None and same else start_ms,
         at_least=before.at_least if before is not None and same else not followed,
+        idle_since_ms=None if not is_idle else before.idle_since_ms if before is not None and was_idle else start_ms,
+        idle_at_least=is_idle and (before.idle_at_least if before is not None and was_idle else not followed),
         uses=dict(_uses(before.uses if before is not None and followed else None, card, tick.ts_ms, verdict.state)),
     )
     return replace(now, free=_free(before if followed else None, now))
@@ -195,6 +204,8 @@ def card_status(standing: Standing, rules: Rules, *, age_seconds: float) -> dict
         "since": to_rfc3339(standing.since_ms),
         "state_seconds": (standing.ts_ms - standing.since_ms) / 1000,
         "state_is_lower_bound": standing.at_least,
+        "idle_seconds": None if standing.idle_since_ms is None else (standing.ts_ms - standing.idle_since_ms) / 1000,
+        "idle_is_lower_bound": standing.idle_at_least,
         **{name: getattr(card, name) for name in _READ},
         **{name: getattr(verdict, name) for name in _JUDGED},
         "power_watts": card.power_watts,
@@ -228,6 +239,7 @@ def _holder(process: ProcessReading, rules: Rules) -> dict[str, Any]:
     return {
         **{name: getattr(process, name) for name in _PROCESS},
         "state": process_state(ratio(process.utilization), rules),
+        "idle_seconds": None if process.idle_ms is None else process.idle_ms / 1000,
         "since": None if process.created_ms is None else to_rfc3339(process.created_ms),
     }
 
@@ -308,7 +320,7 @@ def reclassify(card: Mapping[str, Any], rules: Rules) -> dict[str, Any]:
         **{name: getattr(verdict, name) for name in _JUDGED},
     }
     if verdict.state != card.get("state"):
-        judged |= dict.fromkeys(("since", "state_seconds", "state_is_lower_bound", *FREE))
+        judged |= dict.fromkeys(("since", "state_seconds", "state_is_lower_bound", *IDLE, *FREE))
     if "allocations" in card:  # absent in the status of agents from before allocations
         judged["allocations"] = allocations = [dict(each) for each in objects_in(card["allocations"])]
         for each in allocations:

@@ -35,6 +35,7 @@ COMMANDS: Final = {
     "report": Entry("report", "Show where the GPU hours went, and who held idle cards.", is_short=True),
     "audit": Entry("prometheus", "Report on the past of GPUs from an existing Prometheus.", function="audit"),
     "status": Entry("status", "Show whether the agent runs, and the cards as they are now."),
+    "idle": Entry("idle", "Tell by the exit code whether a card, job, pod or user has been idle for a time."),
     "top": Entry("top", "Watch every card and who holds it, live."),
     "explain": Entry("explain", "Explain why a card was in its state at a moment.", is_short=True),
     "stop": Entry("stop", "Stop the agent of this host and release the driver."),
