@@ -63,6 +63,11 @@ WAYS: Mapping[str, Mapping[str, Way]] = {
         "gua daemon": Runs("next: gua status shows the cards now, gua report"),
         "gua report": Runs("GPU usage of"),
     },
+    "You already run dcgm-exporter? Start here": {
+        "gua audit http://prometheus.example:9090 --since 30d": Elsewhere(
+            "there is no Prometheus here", "tests/pipeline/test_prometheus_day.py", '"audit", server.url'
+        ),
+    },
     "Try it": {
         "make demo": Runs("Simulated numbers of an invented lab"),
         ".venv/bin/gua demo --html demo.html": Runs("wrote demo.html", writes=("demo.html", "<!doctype html>")),
