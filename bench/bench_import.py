@@ -113,8 +113,8 @@ def older(days: int) -> bool:
 
 
 def scraped(days: float) -> Iterator[tuple[str, dict[str, str], Sequence[tuple[int, float]]]]:
-    """Yield the series of dcgm-exporter on 8 hosts of 8 cards at 30 s, for days that end with the last whole hour."""
-    end_ms = int(time.time() // 3600) * 3_600_000
+    """Yield the series of dcgm-exporter on 8 hosts of 8 cards at 30 s, for days that end with a whole hour ten minutes ago or more."""
+    end_ms = int((time.time() - 600) // 3600) * 3_600_000
     times = range(end_ms - int(days * 24 * 3_600_000) + 30_000, end_ms + 1, 30_000)
     for card in range(SCRAPED_CARDS):
         labels = {"job": "dcgm", "instance": f"10.0.0.{card // 8}:9400", "Hostname": f"node-{card // 8}"}
@@ -140,7 +140,7 @@ def prometheus(days: float) -> bool:
                 before = cpu_seconds(server.pid)
                 output = Path(folder, "output")
                 store = f"chdb://{folder}/{resolution}"
-                options = ("--resolution", resolution, "--since", f"{round(days * 24) + 1}h", "--store", store)
+                options = ("--resolution", resolution, "--since", f"{round(days * 24) + 2}h", "--store", store)
                 found = ran(GUA, "import", "prometheus", server.url, *options, output=output)
                 good &= f"imported  {card_ticks:,} card ticks" in output.read_text()
                 show(
