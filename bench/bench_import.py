@@ -113,7 +113,7 @@ def older(days: int) -> bool:
 
 
 def scraped(days: float) -> Iterator[tuple[str, dict[str, str], Sequence[tuple[int, float]]]]:
-    """Yield the series of dcgm-exporter on 8 hosts of 8 cards at 30 s, for days that end with a whole hour ten minutes ago or more."""
+    """Yield the series of dcgm-exporter on 8 hosts of 8 cards at 30 s, for days that end with a whole hour."""
     end_ms = int((time.time() - 600) // 3600) * 3_600_000
     times = range(end_ms - int(days * 24 * 3_600_000) + 30_000, end_ms + 1, 30_000)
     for card in range(SCRAPED_CARDS):
