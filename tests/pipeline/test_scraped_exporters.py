@@ -27,13 +27,15 @@ MARKER = "--secret-of-a-command-line"
 
 
 @pytest.fixture
-def holder(tmp_path: Path) -> Iterator[int]:
-    """Return the pid of a process that holds a card, with an option that must not be stored."""
+def holders(tmp_path: Path) -> Iterator[tuple[int, int]]:
+    """Return the pids of two processes on cards, with an option that must not be stored."""
     program = tmp_path / "holder.py"
     program.write_text("import time\ntime.sleep(1000)\n")
-    with subprocess.Popen(["python3", str(program), MARKER]) as process:
-        yield process.pid
-        process.kill()
+    command = ["python3", str(program), MARKER]
+    with subprocess.Popen(command) as busy, subprocess.Popen(command) as idle:
+        yield busy.pid, idle.pid
+        busy.kill()
+        idle.kill()
 
 
 class NvitopExporter(ServerProcess):
@@ -52,13 +54,15 @@ class NvitopExporter(ServerProcess):
 
 
 @pytest.fixture
-def recorded(simulated_driver: SimulatedDriver, tmp_path: Path, holder: int) -> Iterator[tuple[Agent, Prometheus]]:
+def recorded(
+    simulated_driver: SimulatedDriver, tmp_path: Path, holders: tuple[int, int]
+) -> Iterator[tuple[Agent, Prometheus]]:
     """Yield an agent and a Prometheus that recorded the same half minute."""
     simulated_driver.write(
         Scenario(
             [
-                Card(uuid(BUSY), memory_reserved=500 * MIB, processes=[Process(os.getpid(), 8 * GIB, Constant(80))]),
-                Card(uuid(HELD), memory_reserved=500 * MIB, processes=[Process(holder, 2 * GIB, Constant(0))]),
+                Card(uuid(BUSY), memory_reserved=500 * MIB, processes=[Process(holders[0], 8 * GIB, Constant(80))]),
+                Card(uuid(HELD), memory_reserved=500 * MIB, processes=[Process(holders[1], 2 * GIB, Constant(0))]),
                 Card(uuid(FREE), memory_reserved=500 * MIB),
             ]
         )
