@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from typing import Final
 
@@ -39,12 +39,18 @@ _FIRST_SPAN_MS: Final = _HOUR_MS
 _LEAST_SPAN_MS: Final = 600_000
 _STEPS_SPAN_MS: Final = 4 * _DAY_MS
 """Span of steps: the store is locked for others while one is landed, of 64 cards for less than 2 s."""
+# Hours of hosts: of 8 cards each 2 s.
+_ROLLED_UP_AT_ONCE: Final = 300
 # VictoriaMetrics hides the samples of the last 30 s (search.latencyOffset).
 UNFINISHED_MS: Final = 30_000
-_AGENTS_TICKS: Final = """
-SELECT toString(gpu) AS gpu, toUnixTimestamp64Milli(ts) AS ts_ms, duration_ms
+_STORED_TICKS: Final = """
+SELECT
+    toString(gpu) AS gpu,
+    toUnixTimestamp64Milli(ts) AS ts_ms,
+    duration_ms,
+    ifNull(source = 'agent', false) AS is_agents
 FROM gua.card_ticks FINAL
-WHERE source = 'agent' AND gpu IN {gpus:Array(String)} AND duration_ms IS NOT NULL
+WHERE gpu IN {gpus:Array(String)} AND duration_ms IS NOT NULL
     AND ts > fromUnixTimestamp64Milli({since_ms:Int64}, 'UTC')
     AND ts <= fromUnixTimestamp64Milli({until_ms:Int64} + 3600000, 'UTC')
 ORDER BY gpu, ts_ms
@@ -65,17 +71,21 @@ class Span:
 
 @dataclass(kw_only=True, slots=True)
 class Imported:
-    """What an import did. ``first_ms`` and ``last_ms`` are the first and last tick [Unix ms], 0 without any."""
+    """What an import did. ``first_ms`` and ``last_ms`` are the first and last tick [Unix ms], 0 without any.
+
+    ``without_slices`` are MIG instances of unknown size, whose GPU time is 0. ``stored_before`` are card ticks at times
+    of which the store has other ticks.
+    """
 
     card_ticks: int = 0
     cards: set[str] = field(default_factory=set)
+    without_slices: set[str] = field(default_factory=set)
     hosts: set[str] = field(default_factory=set)
     exporters: set[str] = field(default_factory=set)
     first_ms: int = 0
     last_ms: int = 0
     days_before: int = 0
-    unobserved_ms: int = 0
-    of_agents: int = 0
+    stored_before: int = 0
     left_out: Counter[str] = field(default_factory=Counter)
 
     def add(self, made: Sequence[CardTicks]) -> None:
@@ -83,6 +93,8 @@ class Imported:
         for ticks in made:
             self.card_ticks += len(ticks.ts_ms)
             self.cards.add(ticks.card.uuid)
+            if not ticks.card.slices:
+                self.without_slices.add(ticks.card.uuid)
             self.hosts.add(ticks.card.host)
             self.exporters.add(ticks.exporter.name)
             begin = ticks.ts_ms[0] - ticks.duration_ms[0]
@@ -138,15 +150,19 @@ class PrometheusImport:
         finally:
             gc.enable()
             maker.reader.close()
-        if not result.card_ticks and not result.days_before:
+        if not (result.card_ticks or result.days_before or result.stored_before):
             raise DataError(f"{self.client.url} has series of GPUs in this time, but no samples: nothing was imported")
         return result
 
     def roll_up(self) -> None:
-        """Roll up the hours of an embedded store, so that later reports are fast; a server does so by itself."""
-        if self._is_embedded:
+        """Roll up the hours of an embedded store, so that later reports are fast; a server does so by itself.
+
+        Others can open the store between two batches of hours.
+        """
+        written = -1
+        while self._is_embedded and written:
             with open_writer(self.store, warn=_ignore) as store:
-                store.count_hours()
+                written = store.count_hours(most=_ROLLED_UP_AT_ONCE)
 
     def newest_hour(self, found: Inventory) -> Probe | None:
         """Return what the last hour of the import has, or the newest of whole days earlier; ``None`` without any."""
@@ -186,7 +202,7 @@ class PrometheusImport:
             while end_ms > self.since_ms:
                 recent = reader.raw(metric, max(end_ms - _HOUR_MS, self.since_ms), end_ms)
                 if recent:
-                    reader.find_edge(metric, recent[0].times)
+                    reader.find_edge(metric, recent[0])
                     break
                 end_ms -= _DAY_MS
         return maker
@@ -213,14 +229,14 @@ class PrometheusImport:
         if self.endpoint or not self._is_embedded:
             if not self.endpoint:
                 with open_writer(self.store) as store:
-                    made = without_agents(store, made, span, result)
+                    made = without_stored(store, made, span, result)
             delivery.deliver(ticks_of(made, found), store=self.store, endpoint=self.endpoint)
             if span.days and not self.endpoint:
                 with open_writer(self.store) as store:
                     self._mark(store, span)
         else:
             with open_writer(self.store, warn=_ignore) as store:
-                made = without_agents(store, made, span, result)
+                made = without_stored(store, made, span, result)
                 land(store, made, found)
                 store.flush()
                 self._mark(store, span)
@@ -231,8 +247,8 @@ class PrometheusImport:
         return isinstance(parse_dsn(store_address(self.store)), EmbeddedDsn)
 
     @property
-    def _name(self) -> str:
-        """Return the name under which finished days are kept: address and what changes the ticks."""
+    def name(self) -> str:
+        """Return the name under which finished days are kept: of the address and of all that changes the ticks."""
         settings = f"{self.client.url} {self.step_ms} {self.interval_ms} {self.owner_label} {self.exporter}"
         return f"prometheus {hashlib.sha256(settings.encode()).hexdigest()[:16]}"
 
@@ -240,14 +256,14 @@ class PrometheusImport:
         """Keep that days are finished; without the right to write the next import reads them again."""
         if span.days:
             with suppress(GuaError):
-                store.insert_json("backfilled_days", [{"landing": self._name, "day": str(day)} for day in span.days])
+                store.insert_json("backfilled_days", [{"landing": self.name, "day": str(day)} for day in span.days])
 
     def _finished(self, found: Inventory) -> set[date]:
         """Return the finished days of earlier imports; also set the hosts under which the store's agents have cards."""
         with open_writer(self.store) as store, suppress(GuaError):
             found.directory.known_hosts = {row["gpu"]: row["host"] for row in store.select(_AGENTS_CARDS)}
             rows = store.select(
-                "SELECT DISTINCT day FROM gua.backfilled_days WHERE landing = {name:String}", {"name": self._name}
+                "SELECT DISTINCT day FROM gua.backfilled_days WHERE landing = {name:String}", {"name": self.name}
             )
             return {row["day"] for row in rows}
         return set()
@@ -280,8 +296,6 @@ def spans(since_ms: int, until_ms: int, step_ms: int, done: set[date], samples: 
             for one in range(day_ms, end_ms, _DAY_MS)
             if one >= since_ms and one + _DAY_MS <= end_ms and one + _DAY_MS + _HOUR_MS <= time.time() * 1000
         )
-        if not step_ms and end_ms == day_ms + _DAY_MS and day_ms >= since_ms:
-            days = (_day(day_ms),) if end_ms + _HOUR_MS <= time.time() * 1000 else ()
         before = samples()
         yield Span(since_ms=start_ms, until_ms=end_ms, days=days)
         read = samples() - before
@@ -308,25 +322,25 @@ def land(store: Store, made: Sequence[CardTicks], found: Inventory) -> None:
         store.land_lines(table_lines(plain, found))
 
 
-def without_agents(store: Store, made: list[CardTicks], span: Span, result: Imported) -> list[CardTicks]:
-    """Return the ticks without those at times at which the store has the agent's own."""
-    known = [one.card.uuid for one in made]
+def without_stored(store: Store, made: list[CardTicks], span: Span, result: Imported) -> list[CardTicks]:
+    """Return the ticks without those at times of other ticks in the store: an agent's, or of another import.
+
+    An earlier import of the same samples has ticks at the same times, which are replaced.
+    """
     covered: dict[str, list[tuple[int, int]]] = {}
-    with suppress(GuaError):
-        rows = store.select(
-            _AGENTS_TICKS, {"gpus": known, "since_ms": span.since_ms - _HOUR_MS, "until_ms": span.until_ms}
-        )
-        for row in rows:
-            ends = covered.setdefault(row["gpu"], [])
-            start_ms, end_ms = row["ts_ms"] - row["duration_ms"], row["ts_ms"]
-            if ends and start_ms <= ends[-1][1]:
-                ends[-1] = (ends[-1][0], end_ms)
-            else:
-                ends.append((start_ms, end_ms))
-    if not covered:
-        return made
-    kept = [outside(one, covered.get(one.card.uuid, ())) for one in made]
-    result.of_agents += sum(len(one.ts_ms) for one in made) - sum(len(one.ts_ms) for one in kept)
+    replaced: dict[str, set[int]] = {}
+    bounds = {"since_ms": span.since_ms - _HOUR_MS, "until_ms": span.until_ms}
+    for row in store.select(_STORED_TICKS, {"gpus": [one.card.uuid for one in made], **bounds}):
+        spans_of_card = covered.setdefault(row["gpu"], [])
+        start_ms, end_ms = row["ts_ms"] - row["duration_ms"], row["ts_ms"]
+        if not row["is_agents"]:
+            replaced.setdefault(row["gpu"], set()).add(end_ms)
+        if spans_of_card and start_ms <= spans_of_card[-1][1]:
+            spans_of_card[-1] = (spans_of_card[-1][0], end_ms)
+        else:
+            spans_of_card.append((start_ms, end_ms))
+    kept = [outside(one, covered.get(one.card.uuid, ()), but=replaced.get(one.card.uuid, frozenset())) for one in made]
+    result.stored_before += sum(len(one.ts_ms) for one in made) - sum(len(one.ts_ms) for one in kept)
     return [one for one in kept if one.ts_ms]
 
 
@@ -345,6 +359,3 @@ def _day(unix_ms: int) -> date:
 
 def _ignore(_: str) -> None:
     """Drop the message that another process reads the store."""
-
-
-__all__ = ["Imported", "PrometheusImport", "Span", "check_step", "replace", "spans"]

@@ -7,6 +7,7 @@ import shutil
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Annotated
 
@@ -68,8 +69,8 @@ def command(
         folder=allocation_folder, slurm_job_mapping=slurm_job_mapping, pod_resources=pod_resources
     )
     if prometheus is not None:
-        client = access.client(prometheus)
-        return _print([*check_prometheus(client, time.time_ns() // 1_000_000)], as_json=as_json)
+        with closing(access.client(prometheus)) as client:
+            return _print([*check_prometheus(client, time.time_ns() // 1_000_000)], as_json=as_json)
     every = checks(store=store, endpoint=endpoint, home=home, procfs=procfs, pid_file=pid_file, allocations=allocations)
     return _print(list(run_checks(every)), as_json=as_json)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shlex
 import sys
@@ -184,7 +183,9 @@ def audit(
     until: UntilOption = None,
     store: Annotated[
         str | None,
-        value("DSN", "GUA_AUDIT_STORE", "Where to import to; a store of this URL below ~/.gua/audits if not given."),
+        value(
+            "DSN", "GUA_AUDIT_STORE", "Where to import to; below ~/.gua/audits, by URL and resolution, if not given."
+        ),
     ] = None,
     width: WidthOption = None,
     timezone: TimezoneOption = None,
@@ -206,7 +207,8 @@ def audit(
     choose_output(form)
     clock = chosen_zone(timezone, os.environ)
     with _import(url, (since, until), clock, access, reading, store=store, endpoint=None) as (job, found):
-        job.store = store or str(_audit_store(job.client.url))
+        # A store of its own for each resolution: ticks of two would count the same time twice, or hide each other.
+        job.store = store or str(home_directory() / "audits" / job.name.rpartition(" ")[2])
         if reading.dry_run:
             _print_dry_run(job, found)
             return 0
@@ -294,10 +296,6 @@ def _with_file(header: str) -> str:
     return f"{name}:{secret(Path(rest.strip()[1:]))}" if rest.strip().startswith("@") else header
 
 
-def _audit_store(url: str) -> Path:
-    return home_directory() / "audits" / hashlib.sha256(url.encode()).hexdigest()[:16]
-
-
 def run(job: PrometheusImport, found: Inventory) -> Imported:
     """Run the import with a progress bar on stderr, if that is a terminal."""
     from rich.console import Console  # noqa: PLC0415 - only for imports
@@ -338,10 +336,13 @@ def summary(job: PrometheusImport, found: Inventory, imported: Imported) -> Iter
             yield f"missing   nothing before {to_rfc3339(imported.first_ms)}: no GPU samples, or beyond the retention"
     step = f"steps of {format_duration(job.step_ms)}, by Prometheus" if job.step_ms else "raw samples"
     yield f"sources   {few(sorted(imported.exporters), 6) or 'none new'}; {step}"
-    if imported.of_agents:
-        yield f"left out  {imported.of_agents:,} card ticks at times that the store has from gua's own agent"
+    if imported.stored_before:
+        yield f"left out  {imported.stored_before:,} card ticks at times with other ticks in the store (agent, imports)"
     for reason, count in sorted(imported.left_out.items()):
         yield f"left out  {count:,} {reason}"
+    if imported.without_slices:
+        instances = plural(len(imported.without_slices), "MIG instance")
+        yield f"unknown   size and GPU time of {instances}: no label has the profile"
     for what, setting in missing(found):
         yield f"unknown   {what} ({setting})"
     yield f"traffic   {traffic(job.client.traffic)}"

@@ -221,15 +221,16 @@ class Store(AbstractContextManager["Store"]):
                 msg = f"the disk of the store {self._directory.path} fails ({error.strerror}): check it"
                 raise UnavailableError(msg) from None
 
-    def count_hours(self, *, anew: bool = False) -> int:
+    def count_hours(self, *, anew: bool = False, most: int | None = None) -> int:
         """Roll up the pending hours; return the number of rows (one per host and hour) written.
 
-        ``anew`` marks every hour that has ticks as pending. A server skips hours with ticks from the last 10 seconds,
-        and also rolls up by itself.
+        ``anew`` marks every hour that has ticks as pending. ``most`` limits one call to so many rows, or, without a
+        pending hour, to merging days: call it until it returns 0. A server skips hours with ticks from the last 10
+        seconds, and also rolls up by itself.
         """
         if anew:
             self._run(hours.MARK_ALL)
-        return hours.roll_up(self.select, self._run)
+        return hours.roll_up(self.select, self._run, most=most)
 
     def _run(self, sql: str) -> None:
         try:

@@ -38,19 +38,34 @@ _FEWER: Final = 4
 Rows = Sequence[Mapping[str, Any]]
 
 
-def roll_up(select: Callable[[str], Rows], run: Callable[[str], None]) -> int:
+def roll_up(select: Callable[[str], Rows], run: Callable[[str], None], *, most: int | None = None) -> int:
     """Roll up the pending hours, then merge the pending days; return the number of hours of hosts written.
 
+    With ``most``, roll up at most so many hours; without pending hours merge the days, and return 0.
     Stops if the same hours stay pending, as ticks keep arriving for them. Batches shrink when a query fails.
     Raises TransientError if not even one hour or day can be written.
     """
-    written = _in_batches(select, run, due=_DUE_HOURS, write=_ROLL_UP_HOURS, most=_MOST_HOURS)
-    _in_batches(select, run, due=_DUE_DAYS, write=_ROLL_UP_DAYS, most=_MOST_DAYS)
+    is_part = most is not None
+    size = _MOST_HOURS if most is None else most
+    written = _in_batches(select, run, due=_DUE_HOURS, write=_ROLL_UP_HOURS, most=size, once=is_part)
+    if not (is_part and written):
+        _in_batches(select, run, due=_DUE_DAYS, write=_ROLL_UP_DAYS, most=_MOST_DAYS)
     return written
 
 
-def _in_batches(select: Callable[[str], Rows], run: Callable[[str], None], *, due: str, write: str, most: int) -> int:
-    """Run ``write`` for up to ``most`` rows at a time until the query ``due`` has no new rows; return their number."""
+def _in_batches(  # noqa: PLR0913 - keyword-only, what differs between hours and days
+    select: Callable[[str], Rows],
+    run: Callable[[str], None],
+    *,
+    due: str,
+    write: str,
+    most: int,
+    once: bool = False,
+) -> int:
+    """Run ``write`` for up to ``most`` rows at a time until the query ``due`` has no new rows; return their number.
+
+    ``once`` ends it after the first rows that could be written; 0 if the same rows are due after it.
+    """
     written = 0
     before: Rows = []
     while (pending := select(due)) and pending != before:
@@ -63,4 +78,6 @@ def _in_batches(select: Callable[[str], Rows], run: Callable[[str], None], *, du
             continue
         written += min(len(pending), most)
         before = pending
+        if once:
+            return 0 if select(due) == pending else written
     return written

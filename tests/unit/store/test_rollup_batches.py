@@ -58,3 +58,19 @@ def test_no_hour_that_can_be_counted_ends_it() -> None:
     with pytest.raises(TransientError):
         roll_up(hours.select, hours.run)
     assert hours.asked[-1] == 1
+
+
+def test_a_part_at_a_time_leaves_the_rest_to_later_calls() -> None:
+    hours = RollingUp(700, room=200)
+
+    written = [roll_up(hours.select, hours.run, most=300)]
+    assert (written, hours.asked) == ([75], [300, 75])
+    while hours.due:
+        written.append(roll_up(hours.select, hours.run, most=150))
+    assert sum(written) == 700
+    assert roll_up(hours.select, hours.run, most=150) == 0
+
+
+def test_hours_that_stay_due_end_the_calls() -> None:
+    hours = RollingUp(7, room=10)
+    assert roll_up(hours.select, lambda _: None, most=5) == 0

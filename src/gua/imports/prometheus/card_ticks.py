@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from gua.core.tick import ProcessReading
@@ -82,15 +82,18 @@ def within(ticks: CardTicks, since_ms: int, until_ms: int, end_ms: int) -> CardT
     return ticks.keep(range(begin, end))
 
 
-def outside(ticks: CardTicks, covered: Sequence[tuple[int, int]]) -> CardTicks:
-    """Return the ticks that overlap none of the covered spans [Unix ms], which are sorted and do not overlap."""
+def outside(ticks: CardTicks, covered: Sequence[tuple[int, int]], *, but: Collection[int] = frozenset()) -> CardTicks:
+    """Return the ticks that overlap none of the covered spans [Unix ms], and those that end at the times ``but``.
+
+    The spans are sorted and do not overlap.
+    """
     if not covered:
         return ticks
     starts = [start for start, _ in covered]
     kept = []
     for place, (at, duration) in enumerate(zip(ticks.ts_ms, ticks.duration_ms, strict=True)):
         before = bisect_right(starts, at - 1) - 1
-        if before < 0 or covered[before][1] <= at - duration:
+        if at in but or before < 0 or covered[before][1] <= at - duration:
             kept.append(place)
     return ticks.keep(kept)
 

@@ -115,12 +115,13 @@ class Directory:
             return None
         every = {**self.facts.get((exporter.name, uuid), {}), **labels}
         own = first(every, exporter.instance)
-        profile = first(every, exporter.profile) or first(every, exporter.model) or first(every, ("hw_name",)) or ""
+        profile = first(every, exporter.profile)
+        names = (profile, first(every, exporter.model), first(every, ("hw_name",)))
+        sliced = next((found for name in names if name and (found := _PROFILE.search(name))), None)
         instance = f"MIG-{uuid}/{own}/0" if own is not None and not uuid.startswith("MIG-") else None
         is_instance = instance is not None or uuid.startswith("MIG-") or every.get("gua_gpu_mig") == Mig.INSTANCE
         model = first(every, exporter.model)
         known = self.known_hosts.get(instance or uuid) or self.known_hosts.get(uuid)
-        sliced = _PROFILE.search(profile)
         total = next((number for name, number in _SLICES_OF.items() if name in (model or "")), _SLICES)
         slices = int(sliced[1]) if sliced else 0
         return ScrapedCard(

@@ -51,12 +51,14 @@ class SampleReader:
             for one in waiting:
                 one.cancel()
 
-    def find_edge(self, metric: str, times: Sequence[int]) -> None:
-        """Find out whether a range includes a sample at its left edge: Prometheus 2 does, Prometheus 3 does not."""
-        if times:
-            at_ms = times[len(times) // 2]
-            counted = self.client.query(f"count_over_time({metric}[1s])", at_ms + 1000)
-            self.keeps_left_edge = bool(counted)
+    def find_edge(self, metric: str, series: Samples) -> None:
+        """Find out whether a range includes a sample at its left edge: Prometheus 2 does, Prometheus 3 does not.
+
+        By the newest sample of one series: after it only others have samples.
+        """
+        labels = {name: value for name, value in series.labels.items() if name != "__name__"}
+        counted = self.client.query(f"count_over_time({metric}[1s])", series.times[-1] + 1000)
+        self.keeps_left_edge = any(one["metric"] == labels for one in counted)
 
     def raw(self, selector: str, since_ms: int, until_ms: int) -> list[Samples]:
         """Return the raw samples of a selector's series."""

@@ -110,6 +110,14 @@ def test_a_mig_instance_is_its_slices_of_the_gpu(model: str, profile: str, slice
     assert (card.slices, card.total) == (slices, total)
 
 
+def test_a_mig_instance_of_guas_own_exporter_has_its_slices_in_its_name() -> None:
+    gua = next(one for one in EXPORTERS if one.name == "gua")
+    labels = TARGET | {"hw_id": "MIG-1", "hw_parent": "GPU-a", "gua_gpu_mig": "instance", "hw_model": "NVIDIA H100"}
+    card = Directory().card(gua, labels | {"hw_name": "NVIDIA H100 MIG 3g.40gb"})
+    assert card is not None
+    assert (card.mig, card.parent, card.slices, card.total) == (Mig.INSTANCE, "GPU-a", 3, 7)
+
+
 @pytest.mark.parametrize(
     ("driver", "is_old"), [("470.57.02", True), ("509", True), ("510.39", False), ("580.1", False), ("", False)]
 )
