@@ -74,7 +74,7 @@ class Imported:
     """What an import did. ``first_ms`` and ``last_ms`` are the first and last tick [Unix ms], 0 without any.
 
     ``without_slices`` are MIG instances of unknown size, whose GPU time is 0. ``stored_before`` are card ticks at times
-    of which the store has other ticks.
+    with other ticks in the store.
     """
 
     card_ticks: int = 0
