@@ -150,9 +150,10 @@ def test_a_call_that_hangs_holds_up_one_reading_and_costs_the_activity_alone(han
     bad.hangs.clear()
     hang.set()  # it comes back after all
     until = time.monotonic() + 60
-    while host.errors and time.monotonic() < until:
-        assert host.told() == (0, UNKNOWN)
-    assert (host.told(), host.errors) == ((30_000, TOLD), [])
+    # On a loaded machine a later call may be late, too.
+    while (activity := host.told()) != (30_000, TOLD) and time.monotonic() < until:
+        assert activity == (0, UNKNOWN)
+    assert (activity, host.errors) == ((30_000, TOLD), [])
 
 
 def test_a_call_that_is_late_three_times_is_not_made_again_until_the_driver_is_opened_anew() -> None:
