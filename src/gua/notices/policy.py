@@ -19,8 +19,8 @@ from gua.notices import policy_values as values
 from gua.notices.held import HeldState
 
 COMMAND_PLACEHOLDERS: Final = ("job", "pid", "pod", "host", "owner")
-CHANNEL_PLACEHOLDERS: Final = ("owner", "address", "host", "namespace")
-SUBJECT_PLACEHOLDERS: Final = (*COMMAND_PLACEHOLDERS, "gpu", "program", "rule", "idle")
+CHANNEL_PLACEHOLDERS: Final = ("owner", "address", "host", "rule", "job", "pod", "namespace")
+SUBJECT_PLACEHOLDERS: Final = ("headline", "owner", "program", "where", "job", "pod", "idle", "rule", "step")
 # The last four come from outside of gua, so they are compared last.
 EXCEPTIONS: Final = (
     *("hosts", "owners", "namespaces", "programs", "workloads"),
@@ -47,7 +47,7 @@ D = TypeVar("D")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Addresses:
-    """How an owner becomes an address: by one of a template, a file, and a command that prints it."""
+    """How an owner becomes an address: by one of a template with ``{owner}``, a file, and a command that prints it."""
 
     template: str | None = None
     file: Path | None = None
@@ -273,7 +273,7 @@ def _addresses(value: object, folder: Path) -> Addresses:
         return Addresses(
             template=values.template(("owner",))(value["template"]) if "template" in value else None,
             file=folder / values.text(value["file"]) if "file" in value else None,
-            command=values.command(("owner",))(value["command"]) if "command" in value else (),
+            command=values.patterns(value["command"]) if "command" in value else (),
         )
     except UsageError as error:
         raise UsageError(f"{next(iter(value))} {error}") from None

@@ -28,6 +28,7 @@ _MOMENT: Final = re.compile(
     _DAY.pattern + r"T[0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]+)?)?(Z|[+-][0-9]{2}:[0-9]{2})", re.ASCII
 )
 _SCHEMA: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]{0,30})://", re.ASCII)
+_SECRET: Final = re.compile(r"\$\{[^{}]+\}")
 _WEEKDAYS: Final = {name: number for number, day in enumerate(WEEKDAYS) for name in (day[:3], day)}
 _SHELLS: Final = frozenset(("sh", "bash", "dash", "zsh", "ksh"))
 T = TypeVar("T")
@@ -192,21 +193,26 @@ def command(known: Collection[str]) -> Callable[[object], tuple[str, ...]]:
 def schema(channel: str) -> str | None:
     """Return what of a channel's URL is no secret, as in ``mailto://…``; ``None`` if it is no URL."""
     match = _SCHEMA.match(channel)
-    return f"{match[1].lower()}://…" if match else None
+    secret = "(secret)" if channel.startswith("${") else None
+    return f"{match[1].lower()}://…" if match else secret
 
 
 def channels(known: Collection[str]) -> Callable[[object], tuple[str, ...]]:
-    """Return a parser of lists of URLs with placeholders among ``known``; messages have no part of them but schemas."""
+    """Return a parser of lists of URLs with placeholders among ``known``, and secrets as ``${NAME}``.
+
+    Messages have no part of a URL but its schema.
+    """
 
     def parse(value: object) -> str:
         given = schema(text(value))
         if given is None:
             raise UsageError("is no URL of a channel: write its schema first, as in mailto://…")
         try:
-            return template(known)(value)
+            template(known)(_SECRET.sub("secret", text(value)))
         except UsageError:
             braces = ", ".join(f"{{{name}}}" for name in known)
-            raise UsageError(f"({given}) may have no other braces than those of {braces}, or {{{{ and }}}}") from None
+            raise UsageError(f"({given}) has other braces than {braces} and ${{NAME}}: write one of these") from None
+        return text(value)
 
     return items(parse)
 
