@@ -304,10 +304,11 @@ def _rule(table: _Table, zone: tzinfo, folder: Path, exempt: tuple[str, ...]) ->
         holds=_holds(table, zone),
         steps=_steps(table, after_ms, folder),
     )
-    for key, exceptions in rule.exceptions.items():
+    for key in EXCEPTIONS:
+        exceptions = rule.exceptions.get(key, ())
         all_exempt = {*exceptions, *(exempt if key == "owners" else ())}
         if key in rule.conditions and {*rule.conditions[key]} <= all_exempt:
-            raise table.problem(key, f"never matches, as all of it is exempt: remove some of except_{key}")
+            raise table.problem(key, "never matches, as all of it is exempt: remove some from the exceptions")
         if key in EVERY_HOLDER_HAS and "*" in exceptions:
             raise table.problem(f"except_{key}", "exempts everybody, so the rule never matches: remove '*'")
     if _is_always_quiet(rule.quiet):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Callable, Collection
+from contextlib import suppress
 from datetime import date, timedelta, tzinfo
 from pathlib import Path
 from string import Formatter
@@ -142,12 +143,13 @@ def minute_of_day(value: object) -> int:
 def end_ms(value: object, zone: tzinfo) -> int:
     """Return the Unix time [ms] at which a hold ends: a moment, or the end of a date in ``zone``."""
     written = text(value.isoformat() if isinstance(value, date) else value)
-    if _MOMENT.fullmatch(written):
-        return parse_moment_ms(written, now_ms=0, timezone=zone)
-    if not _DAY.fullmatch(written):
-        known = "2026-12-31 or 2026-12-31T18:00:00+01:00"
-        raise UsageError(f"{shown(written)} is no date, and no moment with an offset: write it as in {known}")
-    return begin_ms(_date(written) + timedelta(days=1), zone)
+    if _DAY.fullmatch(written):
+        return begin_ms(_date(written) + timedelta(days=1), zone)
+    with suppress(UsageError):
+        if _MOMENT.fullmatch(written):
+            return parse_moment_ms(written, now_ms=0, timezone=zone)
+    known = "2026-12-31 or 2026-12-31T18:00:00+01:00"
+    raise UsageError(f"{shown(written)} is no date, and no moment with an offset: write it as in {known}")
 
 
 def placeholders(template: str) -> list[str]:
