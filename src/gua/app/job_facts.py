@@ -7,22 +7,17 @@ import os
 import pwd
 import re
 from collections.abc import Callable, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Final
 
 from gua.allocation.slurm_poll import CommandError, run_command
 
-SECONDS: Final = 10.0
+_run: Final = partial(run_command, seconds=10.0)
 _KEYS: Final = ("partitions", "qos", "accounts")
 # Where accounts are not enforced they are any text of the user: last, so that they change no other field.
 _COMMAND: Final = ("squeue", "--noheader", "--all", "--format=%A|%P|%q|%a")
 _JOB: Final = re.compile(r"([0-9]{1,10})\|([^|\s]*)\|([^|\s]*)\|(.*)")
 _NOTHING: Final = frozenset(("", "(null)", "N/A"))
-
-
-def query_squeue(command: Sequence[str]) -> str:
-    """Return the output of squeue within 10 s. Raises CommandError."""
-    return run_command(command, seconds=SECONDS)
 
 
 class HostFacts:
@@ -31,7 +26,7 @@ class HostFacts:
     squeue runs once, when the first job is looked up.
     """
 
-    def __init__(self, run: Callable[[Sequence[str]], str] = query_squeue) -> None:
+    def __init__(self, run: Callable[[Sequence[str]], str] = _run) -> None:
         self._run = run
         self._groups: dict[str, frozenset[str] | None] = {}
         self.trouble: str | None = None

@@ -23,8 +23,15 @@ CHANNEL_PLACEHOLDERS: Final = ("owner", "address", "host", "rule", "job", "pod",
 SUBJECT_PLACEHOLDERS: Final = ("headline", "owner", "program", "where", "job", "pod", "idle", "rule", "step")
 # The last four come from outside of gua, so they are compared last.
 EXCEPTIONS: Final = (
-    *("hosts", "owners", "namespaces", "programs", "workloads"),
-    *("groups", "partitions", "accounts", "qos"),
+    "hosts",
+    "owners",
+    "namespaces",
+    "programs",
+    "workloads",
+    "groups",
+    "partitions",
+    "accounts",
+    "qos",
 )
 CONDITIONS: Final = ("models", *EXCEPTIONS)
 EVERY_HOLDER_HAS: Final = frozenset(("hosts", "models", "owners"))
@@ -35,12 +42,8 @@ _RULE_KEYS: Final = (
     *CONDITIONS,
     *(f"except_{key}" for key in EXCEPTIONS),
 )
-_STEP_KEYS: Final = (
-    *("to", "after", "remind_every", "growing", "most_reminders"),
-    *("command", "template", "subject"),
-)
+_STEP_KEYS: Final = ("to", "after", "remind_every", "growing", "most_reminders", "command", "template", "subject")
 _MOST_BYTES: Final = 2**20
-_LONGEST_PLACE: Final = 64
 T = TypeVar("T")
 D = TypeVar("D")
 
@@ -199,9 +202,7 @@ def parse_policy(text: str, path: Path) -> Policy:
     try:
         document = tomllib.loads(text)
     except (ValueError, RecursionError) as error:
-        is_known = isinstance(error, tomllib.TOMLDecodeError)
-        reason = safe(str(error), 200) if is_known else "it is nested too deep, or has a number that is too long"
-        raise DataError(f"{shown}: is not TOML: {reason}") from None
+        raise DataError(f"{shown}: is not TOML: {safe(str(error), 200)}") from None
     return _policy(_Table(document, f"{shown}: ", _POLICY_KEYS), path)
 
 
@@ -220,7 +221,7 @@ class _Table:
 
     def problem(self, key: str, problem: str) -> DataError:
         """Return the error for a key."""
-        return DataError(f"{self._place}{safe(key, _LONGEST_PLACE)}: {problem}")
+        return DataError(f"{self._place}{safe(key, 64)}: {problem}")
 
     def get(self, key: str, parse: Callable[[Any], T], default: D) -> T | D:
         """Return the parsed value of a key, or ``default`` if it is missing."""
@@ -242,7 +243,7 @@ class _Table:
             raise self.problem(key, f"is no array of tables: write [[{key}]] or [[rule.{key}]] before each")
         for number, table in enumerate(tables, 1):
             name = table.get("name")
-            shown = safe(name, _LONGEST_PLACE) if key == "rule" and isinstance(name, str) else ""
+            shown = safe(name, 64) if key == "rule" and isinstance(name, str) else ""
             yield _Table(table, f"{self._place}{key} {shown or number}: ", known)
 
 
@@ -299,7 +300,7 @@ def _rule(table: _Table, zone: tzinfo, folder: Path, exempt: tuple[str, ...]) ->
         min_memory_bytes=table.get("min_memory", values.size_bytes, None),
         conditions={key: table.need(key, values.patterns) for key in CONDITIONS if key in table},
         labels=table.get("labels", values.labels, {}),
-        exceptions={key: table.need(f"except_{key}", values.texts) for key in EXCEPTIONS if f"except_{key}" in table},
+        exceptions={key: some for key in EXCEPTIONS if (some := table.get(f"except_{key}", values.texts, ()))},
         quiet=tuple(_quiet(each) for each in table.tables("quiet", ("days", "dates", "from", "until"))),
         holds=_holds(table, zone),
         steps=_steps(table, after_ms, folder),

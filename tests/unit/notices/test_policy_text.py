@@ -71,11 +71,12 @@ quiet = [{ days = ["sat-sun"] }]
 def test_each_rule_is_one_sentence_and_what_is_common_to_them_follows() -> None:
     assert sentences(parse(FULL)) == [
         (
-            "idle: idle processes on cards and idle-held cards without a listed process (hosts gpu-*, big and label team "
-            "vision, 0.5 GiB or more, except groups vip or qos long), idle for 2h, get a notice by mailto://…, (secret) "
-            "after 2h and reminders 8h, 16h, 32h after the one before; a notice by slack://… after 1d and with --enforce "
-            "the command scancel {job} after 1d; nothing on mon, tue, wed, thu, fri from 22:00 to 07:00; nothing on "
-            "2026-12-24, 2026-12-27 to 2027-01-02; nothing until 2026-12-31T17:00:00Z about job 4711 (benchmark)."
+            "idle: idle processes on cards and idle-held cards without a listed process (hosts gpu-*, big and label "
+            "team vision, 0.5 GiB or more, except groups vip or qos long), idle for 2h, get a notice by mailto://…, "
+            "(secret) after 2h and reminders 8h, 16h, 32h after the one before; a notice by slack://… after 1d and "
+            "with --enforce the command scancel {job} after 1d; nothing on mon, tue, wed, thu, fri from 22:00 to "
+            "07:00; nothing on 2026-12-24, 2026-12-27 to 2027-01-02; nothing until 2026-12-31T17:00:00Z about job "
+            "4711 (benchmark)."
         ),
         "empty: allocations without a process (all of them), idle for 30m, get nothing; nothing on sat, sun.",
         "For all rules: at most 3 notices per owner and day, times in Europe/Berlin.",
