@@ -18,21 +18,8 @@ from gua.core.plaintext import safe
 from gua.notices import policy_values as values
 from gua.notices.held import HeldState
 
-COMMAND_PLACEHOLDERS: Final = ("job", "pid", "pod", "host", "owner")
-CHANNEL_PLACEHOLDERS: Final = ("owner", "address", "host", "rule", "job", "pod", "namespace")
-SUBJECT_PLACEHOLDERS: Final = ("headline", "owner", "program", "where", "job", "pod", "idle", "rule", "step")
-# The last four come from outside of gua, so they are compared last.
-EXCEPTIONS: Final = (
-    "hosts",
-    "owners",
-    "namespaces",
-    "programs",
-    "workloads",
-    "groups",
-    "partitions",
-    "accounts",
-    "qos",
-)
+_OUTSIDE: Final = ("groups", "partitions", "accounts", "qos")  # slow to look up, so they are compared last
+EXCEPTIONS: Final = ("hosts", "owners", "namespaces", "programs", "workloads", *_OUTSIDE)
 CONDITIONS: Final = ("models", *EXCEPTIONS)
 EVERY_HOLDER_HAS: Final = frozenset(("hosts", "models", "owners"))
 SELECTORS: Final = ("owner", "host", "job", "pod", "gpu")
@@ -258,7 +245,7 @@ def _policy(table: _Table, path: Path) -> Policy:
     return Policy(
         path=path,
         zone=zone,
-        most_per_owner_per_day=table.get("most_per_owner_per_day", values.whole(1, 1000), 3),
+        most_per_owner_per_day=table.get("most_per_owner_per_day", lambda value: values.whole(value, 1000), 3),
         exempt_owners=exempt,
         addresses=table.get("addresses", lambda value: _addresses(value, path.parent), None),
         holds=_holds(table, moments.zone(zone)),
@@ -272,7 +259,7 @@ def _addresses(value: object, folder: Path) -> Addresses:
         raise UsageError(f"is no table with one key: write {', '.join(keys[:-1])} or {keys[-1]} after [addresses]")
     try:
         return Addresses(
-            template=values.template(("owner",))(value["template"]) if "template" in value else None,
+            template=values.template(value["template"], ("owner",)) if "template" in value else None,
             file=folder / values.text(value["file"]) if "file" in value else None,
             command=values.patterns(value["command"]) if "command" in value else (),
         )
@@ -360,14 +347,14 @@ def _steps(rule: _Table, rule_after_ms: int, folder: Path) -> tuple[Step, ...]:
 
 def _step(table: _Table, rule_after_ms: int, folder: Path) -> Step:
     step = Step(
-        to=table.get("to", values.channels(CHANNEL_PLACEHOLDERS), ()),
+        to=table.get("to", values.items(values.channel), ()),
         after_ms=table.get("after", values.duration_ms, rule_after_ms),
         remind_every_ms=table.get("remind_every", values.duration_ms, None),
-        growing=table.get("growing", values.whole(1, 10), 2),
-        most_reminders=table.get("most_reminders", values.whole(1, 50), 3),
-        command=table.get("command", values.command(COMMAND_PLACEHOLDERS), ()),
+        growing=table.get("growing", lambda value: values.whole(value, 10), 2),
+        most_reminders=table.get("most_reminders", lambda value: values.whole(value, 50), 3),
+        command=table.get("command", values.command, ()),
         template=table.get("template", lambda value: folder / values.text(value), None),
-        subject=table.get("subject", values.template(SUBJECT_PLACEHOLDERS), None),
+        subject=table.get("subject", lambda value: values.template(value, values.SUBJECT_PLACEHOLDERS), None),
     )
     if not (step.to or step.command):
         raise table.problem("to", "is missing or empty: add a channel, or a command")

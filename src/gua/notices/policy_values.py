@@ -16,6 +16,9 @@ from gua.core.moments import WEEKDAYS, begin_ms, parse_duration_ms, parse_moment
 from gua.core.plaintext import safe
 from gua.notices.held import HeldState
 
+COMMAND_PLACEHOLDERS: Final = ("job", "pid", "pod", "host", "owner")
+CHANNEL_PLACEHOLDERS: Final = ("owner", "address", "host", "rule", "job", "pod", "namespace")
+SUBJECT_PLACEHOLDERS: Final = ("headline", "owner", "program", "where", "job", "pod", "idle", "rule", "step")
 DAY_MINUTES: Final = 1440
 _LONGEST_MS: Final = 365 * 86_400_000
 _MOST_CHARACTERS: Final = 4096
@@ -96,8 +99,6 @@ def name(value: object) -> str:
 
 def duration_ms(value: object) -> int:
     """Return a duration [ms] of a year at most."""
-    if not isinstance(value, str):
-        raise UsageError('is no text: write a duration in quotes, as in "2h" or "30m"')
     duration = parse_duration_ms(text(value))
     if duration > _LONGEST_MS:
         raise UsageError(f"{shown(value)} is longer than a year, so it never comes: write a shorter one, as in 8h")
@@ -112,15 +113,11 @@ def size_bytes(value: object) -> int:
     return int(float(match[1]) * _UNITS[match[2]])
 
 
-def whole(least: int, most: int) -> Callable[[object], int]:
-    """Return a parser of whole numbers from ``least`` to ``most``."""
-
-    def parse(value: object) -> int:
-        if type(value) is not int or not least <= value <= most:
-            raise UsageError(f"must be a whole number from {least} to {most}")
-        return value
-
-    return parse
+def whole(value: object, most: int) -> int:
+    """Return a whole number from 1 to ``most``."""
+    if type(value) is not int or not 1 <= value <= most:
+        raise UsageError(f"must be a whole number from 1 to {most}")
+    return value
 
 
 def time_zone(value: object) -> str:
@@ -161,35 +158,23 @@ def placeholders(template: str) -> list[str]:
     return [f"{field}…" if spec or conversion else field for _, field, spec, conversion in parts if field is not None]
 
 
-def template(known: Collection[str]) -> Callable[[object], str]:
-    """Return a parser of texts with placeholders among ``known``."""
-
-    def parse(value: object) -> str:
-        for placeholder in placeholders(text(value)):
-            if placeholder not in known:
-                braced = shown(f"{{{placeholder}}}")
-                raise UsageError(f"has the unknown placeholder {braced}: {nearest(placeholder, known)}")
-        return text(value)
-
-    return parse
+def template(value: object, known: Collection[str]) -> str:
+    """Return a text with placeholders among ``known``."""
+    for placeholder in placeholders(text(value)):
+        if placeholder not in known:
+            raise UsageError(f"has the unknown placeholder {shown(placeholder)}: {nearest(placeholder, known)}")
+    return text(value)
 
 
-def command(known: Collection[str]) -> Callable[[object], tuple[str, ...]]:
-    """Return a parser of lists of arguments with placeholders among ``known``.
-
-    Their values are untrusted names, so they must be no program and no part of a shell's text.
-    """
-
-    def parse(value: object) -> tuple[str, ...]:
-        arguments = items(template(known), least=1)(value)
-        is_shell = Path(arguments[0]).name in _SHELLS
-        for before, argument in zip(("", *arguments), arguments, strict=False):
-            is_code = not before or (is_shell and before.startswith("-") and before.endswith("c"))
-            if is_code and placeholders(argument):
-                raise UsageError("has a placeholder as program or in a shell's text: give it as an argument of its own")
-        return arguments
-
-    return parse
+def command(value: object) -> tuple[str, ...]:
+    """Return a list of arguments. Placeholders are untrusted names: none may be the program, or in a shell's text."""
+    arguments = items(lambda argument: template(argument, COMMAND_PLACEHOLDERS), least=1)(value)
+    is_shell = Path(arguments[0]).name in _SHELLS
+    for before, argument in zip(("", *arguments), arguments, strict=False):
+        is_code = not before or (is_shell and before.startswith("-") and before.endswith("c"))
+        if is_code and placeholders(argument):
+            raise UsageError("has a placeholder as program or in a shell's text: give it as an argument of its own")
+    return arguments
 
 
 def schema(channel: str) -> str | None:
@@ -199,24 +184,17 @@ def schema(channel: str) -> str | None:
     return f"{match[1].lower()}://…" if match else secret
 
 
-def channels(known: Collection[str]) -> Callable[[object], tuple[str, ...]]:
-    """Return a parser of lists of URLs with placeholders among ``known``, and secrets as ``${NAME}``.
-
-    Messages have no part of a URL but its schema.
-    """
-
-    def parse(value: object) -> str:
-        given = schema(text(value))
-        if given is None:
-            raise UsageError("is no URL of a channel: write its schema first, as in mailto://…")
-        try:
-            template(known)(_SECRET.sub("secret", text(value)))
-        except UsageError:
-            braces = ", ".join(f"{{{name}}}" for name in known)
-            raise UsageError(f"({given}) has other braces than {braces} and ${{NAME}}: write one of these") from None
-        return text(value)
-
-    return items(parse)
+def channel(value: object) -> str:
+    """Return the URL of a channel, with secrets as ``${NAME}``. Messages have no part of it but its schema."""
+    given = schema(text(value))
+    if given is None:
+        raise UsageError("is no URL of a channel: write its schema first, as in mailto://…")
+    try:
+        template(_SECRET.sub("secret", text(value)), CHANNEL_PLACEHOLDERS)
+    except UsageError:
+        braces = ", ".join(f"{{{name}}}" for name in CHANNEL_PLACEHOLDERS)
+        raise UsageError(f"({given}) has other braces than {braces} and ${{NAME}}: write one of these") from None
+    return text(value)
 
 
 def states(value: object) -> tuple[HeldState, ...]:

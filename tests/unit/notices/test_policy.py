@@ -164,7 +164,7 @@ def test_a_channels_url_is_in_no_representation() -> None:
         ("addresses = {}", "addresses: is no table with one key"),
         ('addresses = { file = "a", template = "b" }', "addresses: is no table with one key"),
         ('addresses = { fil = "a" }', "addresses: is no table with one key"),
-        ('addresses = { template = "{user}@a" }', "addresses: template has the unknown placeholder '{user}'"),
+        ('addresses = { template = "{user}@a" }', "addresses: template has the unknown placeholder 'user'"),
         ("addresses = { command = [] }", "addresses: command is an empty list"),
         ("addresses = { file = 1 }", "addresses: file is no text"),
     ],
@@ -257,7 +257,7 @@ def test_an_unknown_state_is_reported(state: str) -> None:
             NOTICE + '[[rule.step]]\nafter = "3h"\ncommand = ["x"]\nsubject = "a"',
             "step 2: subject: is of no use without to",
         ),
-        (NOTICE + 'subject = "{headline} {pid}"', "step 1: subject: has the unknown placeholder '{pid}'"),
+        (NOTICE + 'subject = "{headline} {pid}"', "step 1: subject: has the unknown placeholder 'pid'"),
         (NOTICE + 'subject = "a\\r\\nBcc: b"', "step 1: subject: has a line break"),
     ],
 )
