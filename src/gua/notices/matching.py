@@ -27,7 +27,7 @@ class Facts(Protocol):
         """Return the partition, account or QOS of a Slurm job; ``key`` is ``partitions``, ``accounts`` or ``qos``."""
 
 
-class Outcome(StrEnum):
+class MatchOutcome(StrEnum):
     """Whether a rule concerns a holder. Only with MATCHED may something be sent.
 
     QUIET: one does, in a quiet time. EXEMPT and HOLD: an exception or a hold exempts it. UNKNOWN: a value that decides
@@ -49,7 +49,7 @@ class Match:
     ``rule`` is ``None`` if none does. An exempt holder has the first rule that would concern it.
     """
 
-    outcome: Outcome
+    outcome: MatchOutcome
     rule: Rule | None = None
     reason: str = ""
 
@@ -64,12 +64,16 @@ def first_rule(policy: Policy, held: Held, facts: Facts, at_ms: int, zone: tzinf
     local = datetime.fromtimestamp(at_ms // 1000, UTC).astimezone(zone)
     for rule in policy.rules:
         match = _match(rule, policy, held, facts, at_ms)
-        if match is not None and match.outcome is Outcome.MATCHED and any(each.contains(local) for each in rule.quiet):
-            return Match(outcome=Outcome.QUIET, rule=rule, reason="a quiet time of the rule")
-        if match is not None and match.outcome is not Outcome.EXEMPT:
+        if (
+            match is not None
+            and match.outcome is MatchOutcome.MATCHED
+            and any(each.contains(local) for each in rule.quiet)
+        ):
+            return Match(outcome=MatchOutcome.QUIET, rule=rule, reason="a quiet time of the rule")
+        if match is not None and match.outcome is not MatchOutcome.EXEMPT:
             return match
         exempt = exempt or match
-    return exempt or Match(outcome=Outcome.NONE, reason="no rule concerns it")
+    return exempt or Match(outcome=MatchOutcome.NONE, reason="no rule concerns it")
 
 
 def _match(rule: Rule, policy: Policy, held: Held, facts: Facts, at_ms: int) -> Match | None:
@@ -86,17 +90,17 @@ def _match(rule: Rule, policy: Policy, held: Held, facts: Facts, at_ms: int) -> 
     for name, patterns in exceptions.items():
         is_exempt = bool(patterns) and _is_any_like(_values(name.partition("_")[2], held, facts), patterns)
         if is_exempt:
-            return Match(outcome=Outcome.EXEMPT, rule=rule, reason=name)
+            return Match(outcome=MatchOutcome.EXEMPT, rule=rule, reason=name)
         unknown += [name] if is_exempt is None else []
     for hold in (*policy.holds, *rule.holds):
         is_on_hold = at_ms < hold.until_ms and _is_on_hold(hold, held, facts)
         if is_on_hold:
             reason = safe(f"until {to_rfc3339(hold.until_ms)}: {hold.reason}", _WIDEST)
-            return Match(outcome=Outcome.HOLD, rule=rule, reason=reason)
+            return Match(outcome=MatchOutcome.HOLD, rule=rule, reason=reason)
         unknown += ["hold"] if is_on_hold is None else []
     if unknown:
-        return Match(outcome=Outcome.UNKNOWN, rule=rule, reason=f"a value that {unknown[0]} needs is unknown")
-    return Match(outcome=Outcome.MATCHED, rule=rule)
+        return Match(outcome=MatchOutcome.UNKNOWN, rule=rule, reason=f"a value that {unknown[0]} needs is unknown")
+    return Match(outcome=MatchOutcome.MATCHED, rule=rule)
 
 
 def _conditions(rule: Rule, held: Held, facts: Facts) -> Iterator[tuple[str, bool | None]]:
@@ -164,9 +168,8 @@ def _is_like(value: str | None, patterns: Sequence[str]) -> bool | None:
 
 
 def _is_any_like(found: Sequence[str | None], patterns: Sequence[str]) -> bool | None:
-    """Return whether any value matches any pattern; ``None`` if none does for certain, and a value is unknown."""
-    results = [_is_like(value, patterns) for value in found]
-    return True if True in results else None if None in results else False
+    """Return whether any value matches any pattern; ``None`` if one is unknown: then it is the only one."""
+    return None if None in found else any(_is_like(value, patterns) for value in found)
 
 
 def _all(results: Iterable[bool | None]) -> bool | None:

@@ -339,7 +339,7 @@ def _steps(rule: _Table, rule_after_ms: int, folder: Path) -> tuple[Step, ...]:
             raise table.problem("after", f"is missing or too short: write more than the step before, {least}")
         if step.after_ms < rule_after_ms:
             raise table.problem("after", f"is shorter than that of the rule, {format_duration(rule_after_ms)}")
-        if step.command and not any(earlier.to for earlier in steps):
+        if step.command and not steps:  # a first step without a command has channels
             raise table.problem("command", "has no notice before it: add an earlier step with to")
         steps.append(step)
     return tuple(steps)

@@ -128,6 +128,11 @@ def test_reminders_grow_twofold_and_are_three_by_default() -> None:
     assert step.reminder_distances_ms == (HOUR_MS, 2 * HOUR_MS, 4 * HOUR_MS)
 
 
+@pytest.mark.parametrize("quiet", ['{ from = "18:00", until = "09:00" }', '{ days = ["mon-sat"] }'])
+def test_quiet_times_may_leave_some_hours_of_the_week(quiet: str) -> None:
+    assert len(parse(f"{RULE}quiet = [{quiet}]").rules[0].quiet) == 1
+
+
 def test_a_channels_url_is_in_no_representation() -> None:
     assert "a/b/c" not in repr(parse(RULE + NOTICE))
 

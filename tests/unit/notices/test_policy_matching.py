@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from gua.notices.held import Held, HeldCard, HeldState, HolderKind
-from gua.notices.matching import Facts, Match, Outcome, first_rule
+from gua.notices.matching import Facts, Match, MatchOutcome, first_rule
 from gua.notices.policy import parse_policy
 
 HOUR_MS = 3_600_000
@@ -68,7 +68,7 @@ def match(text: str, held: Held = HELD, facts: Facts | None = None, at_ms: int =
     return first_rule(policy, held, facts or KnownFacts(), at_ms, policy.timezone)
 
 
-def outcome(text: str, held: Held = HELD, facts: Facts | None = None) -> Outcome:
+def outcome(text: str, held: Held = HELD, facts: Facts | None = None) -> MatchOutcome:
     return match(text, held, facts).outcome
 
 
@@ -82,11 +82,11 @@ def test_the_first_matching_rule_wins() -> None:
 
 
 def test_a_rule_concerns_its_states_from_its_idle_time_on() -> None:
-    assert outcome(rule(after="3h")) is Outcome.MATCHED
-    assert outcome(rule(after="10801s")) is Outcome.NONE
-    assert outcome(rule(state="empty")) is Outcome.NONE
+    assert outcome(rule(after="3h")) is MatchOutcome.MATCHED
+    assert outcome(rule(after="10801s")) is MatchOutcome.NONE
+    assert outcome(rule(state="empty")) is MatchOutcome.NONE
     assert named(match(rule(after="4h", name="later") + rule(name="now"))) == "now"
-    assert outcome("") is Outcome.NONE
+    assert outcome("") is MatchOutcome.NONE
 
 
 @pytest.mark.parametrize(
@@ -105,38 +105,38 @@ def test_a_rule_concerns_its_states_from_its_idle_time_on() -> None:
     ],
 )
 def test_all_patterns_are_compared_with_case(key: str, yes: str, no: str) -> None:
-    assert outcome(rule(f'{key} = ["{no}", "{yes}"]')) is Outcome.MATCHED
-    assert outcome(rule(f'{key} = ["{no}"]')) is Outcome.NONE
+    assert outcome(rule(f'{key} = ["{no}", "{yes}"]')) is MatchOutcome.MATCHED
+    assert outcome(rule(f'{key} = ["{no}"]')) is MatchOutcome.NONE
     if key != "models":
         exempt = match(rule(f'except_{key} = ["{no}", "{yes}"]'))
-        assert (exempt.outcome, exempt.reason) == (Outcome.EXEMPT, f"except_{key}")
-        assert outcome(rule(f'except_{key} = ["{no}"]')) is Outcome.MATCHED
+        assert (exempt.outcome, exempt.reason) == (MatchOutcome.EXEMPT, f"except_{key}")
+        assert outcome(rule(f'except_{key} = ["{no}"]')) is MatchOutcome.MATCHED
 
 
 def test_all_labels_of_a_rule_must_match() -> None:
-    assert outcome(rule('labels = { team = ["audio", "vis*"] }')) is Outcome.MATCHED
-    assert outcome(rule('labels = { team = "vision", room = "*" }')) is Outcome.NONE
+    assert outcome(rule('labels = { team = ["audio", "vis*"] }')) is MatchOutcome.MATCHED
+    assert outcome(rule('labels = { team = "vision", room = "*" }')) is MatchOutcome.NONE
 
 
 def test_conditions_must_match_all_cards_and_an_exception_only_one() -> None:
     held = replace(HELD, cards=TWO_CARDS)
-    assert outcome(rule('hosts = ["gpu-1", "gpu-2"]'), held) is Outcome.MATCHED
-    assert outcome(rule('hosts = ["gpu-1"]'), held) is Outcome.NONE
-    assert outcome(rule('models = ["*H100"]'), held) is Outcome.NONE
-    assert outcome(rule('except_hosts = ["gpu-2"]'), held) is Outcome.EXEMPT
+    assert outcome(rule('hosts = ["gpu-1", "gpu-2"]'), held) is MatchOutcome.MATCHED
+    assert outcome(rule('hosts = ["gpu-1"]'), held) is MatchOutcome.NONE
+    assert outcome(rule('models = ["*H100"]'), held) is MatchOutcome.NONE
+    assert outcome(rule('except_hosts = ["gpu-2"]'), held) is MatchOutcome.EXEMPT
 
 
 def test_the_memory_of_all_cards_counts() -> None:
-    assert outcome(rule('min_memory = "2GiB"')) is Outcome.MATCHED
-    assert outcome(rule('min_memory = "2.1GiB"')) is Outcome.NONE
-    assert outcome(rule('min_memory = "4GiB"'), replace(HELD, cards=TWO_CARDS)) is Outcome.MATCHED
+    assert outcome(rule('min_memory = "2GiB"')) is MatchOutcome.MATCHED
+    assert outcome(rule('min_memory = "2.1GiB"')) is MatchOutcome.NONE
+    assert outcome(rule('min_memory = "4GiB"'), replace(HELD, cards=TWO_CARDS)) is MatchOutcome.MATCHED
     unknown = replace(HELD, cards=(CARD, replace(CARD, memory_bytes=None)))
-    assert outcome(rule('min_memory = "1MiB"'), unknown) is Outcome.UNKNOWN
+    assert outcome(rule('min_memory = "1MiB"'), unknown) is MatchOutcome.UNKNOWN
 
 
 def test_an_allocation_without_a_process_needs_no_memory() -> None:
     held = replace(HELD, state=HeldState.EMPTY, cards=(replace(CARD, memory_bytes=None),))
-    assert outcome(rule('min_memory = "1GiB"', state="empty"), held) is Outcome.MATCHED
+    assert outcome(rule('min_memory = "1GiB"', state="empty"), held) is MatchOutcome.MATCHED
 
 
 def test_an_exempt_holder_of_one_rule_may_be_concerned_by_the_next() -> None:
@@ -147,8 +147,8 @@ def test_an_exempt_holder_of_one_rule_may_be_concerned_by_the_next() -> None:
 
 def test_an_exempt_owner_is_exempt_from_all_rules() -> None:
     found = match('exempt_owners = ["ali*"]\n' + rule() + rule('partitions = ["x"]', name="two"), facts=NOTHING)
-    assert (found.outcome, found.reason, named(found)) == (Outcome.EXEMPT, "exempt_owners", "idle")
-    assert outcome('exempt_owners = ["ali*"]\n' + rule(after="4h")) is Outcome.NONE
+    assert (found.outcome, found.reason, named(found)) == (MatchOutcome.EXEMPT, "exempt_owners", "idle")
+    assert outcome('exempt_owners = ["ali*"]\n' + rule(after="4h")) is MatchOutcome.NONE
 
 
 @pytest.mark.parametrize(
@@ -170,13 +170,13 @@ def test_an_exempt_owner_is_exempt_from_all_rules() -> None:
 )
 def test_an_unknown_value_ends_the_search_without_a_notice(lines: str, held: Held, key: str) -> None:
     found = match(rule(lines) + rule(name="everybody"), held, NOTHING)
-    assert (found.outcome, named(found)) == (Outcome.UNKNOWN, "idle")
+    assert (found.outcome, named(found)) == (MatchOutcome.UNKNOWN, "idle")
     assert found.reason == f"a value that {key} needs is unknown"
 
 
 def test_an_unknown_owner_may_be_an_exempt_one() -> None:
     found = match('exempt_owners = ["root"]\n' + rule(), replace(HELD, owner=None))
-    assert (found.outcome, found.reason) == (Outcome.UNKNOWN, "a value that exempt_owners needs is unknown")
+    assert (found.outcome, found.reason) == (MatchOutcome.UNKNOWN, "a value that exempt_owners needs is unknown")
 
 
 def test_an_unknown_value_does_not_matter_if_another_condition_excludes_the_holder() -> None:
@@ -184,34 +184,34 @@ def test_an_unknown_value_does_not_matter_if_another_condition_excludes_the_hold
     assert named(match(text, facts=NOTHING)) == "everybody"
     assert named(match(rule('models = ["x"]\nowners = ["bob"]') + rule(name="e"), replace(HELD, owner=None))) == "e"
     two = replace(HELD, cards=(replace(CARD, name=None), CARD))
-    assert outcome(rule('models = ["*A100"]'), two) is Outcome.NONE
+    assert outcome(rule('models = ["*A100"]'), two) is MatchOutcome.NONE
 
 
 def test_an_exception_that_is_certain_wins_over_an_unknown_one() -> None:
     text = rule('except_groups = ["x"]\nexcept_programs = ["python"]\npartitions = ["gpu"]')
-    assert outcome(text, facts=NOTHING) is Outcome.EXEMPT
+    assert outcome(text, facts=NOTHING) is MatchOutcome.EXEMPT
 
 
 def test_what_a_holder_does_not_have_is_known() -> None:
     bare = replace(HELD, job=None, pod=None, namespace=None)
     for key in ("partitions", "accounts", "qos", "namespaces"):
-        assert outcome(rule(f'{key} = ["*"]'), bare, NOTHING) is Outcome.NONE
-        assert outcome(rule(f'except_{key} = ["*"]'), bare, NOTHING) is Outcome.MATCHED
+        assert outcome(rule(f'{key} = ["*"]'), bare, NOTHING) is MatchOutcome.NONE
+        assert outcome(rule(f'except_{key} = ["*"]'), bare, NOTHING) is MatchOutcome.MATCHED
     for key in ("owners", "groups", "programs", "workloads"):
         state = "no-process"
-        assert outcome(rule(f'{key} = ["*"]', state=state), NO_PROCESS, NOTHING) is Outcome.NONE
-        assert outcome(rule(f'except_{key} = ["a"]', state=state), NO_PROCESS, NOTHING) is Outcome.MATCHED
+        assert outcome(rule(f'{key} = ["*"]', state=state), NO_PROCESS, NOTHING) is MatchOutcome.NONE
+        assert outcome(rule(f'except_{key} = ["a"]', state=state), NO_PROCESS, NOTHING) is MatchOutcome.MATCHED
 
 
 def test_an_empty_allocation_of_an_unknown_owner_is_not_decidable() -> None:
     held = replace(HELD, state=HeldState.EMPTY, owner=None, program=None)
-    assert outcome(rule('except_owners = ["a"]', state="empty"), held) is Outcome.UNKNOWN
-    assert outcome(rule('except_programs = ["a"]', state="empty"), held) is Outcome.MATCHED
+    assert outcome(rule('except_owners = ["a"]', state="empty"), held) is MatchOutcome.UNKNOWN
+    assert outcome(rule('except_programs = ["a"]', state="empty"), held) is MatchOutcome.MATCHED
 
 
 def test_a_namespace_that_is_an_owner_has_no_groups_of_a_user() -> None:
     held = replace(HELD, owner="alice", namespace="alice")
-    assert outcome(rule('groups = ["vision"]'), held) is Outcome.UNKNOWN
+    assert outcome(rule('groups = ["vision"]'), held) is MatchOutcome.UNKNOWN
 
 
 def test_facts_are_queried_only_if_they_decide() -> None:
@@ -228,25 +228,25 @@ def hold(selectors: str, until: str = "2026-11-25") -> str:
 @pytest.mark.parametrize(
     ("selectors", "expected"),
     [
-        ('owner = "alice"', Outcome.HOLD),
-        ('owner = "al*"', Outcome.HOLD),
-        ('owner = "bob"', Outcome.MATCHED),
-        ('host = "gpu-1"', Outcome.HOLD),
-        ('host = "gpu-2"', Outcome.HOLD),
-        ('host = "gpu-3"', Outcome.MATCHED),
-        ('gpu = "GPU-b"', Outcome.HOLD),
-        ('gpu = "1"', Outcome.HOLD),
-        ('gpu = "2"', Outcome.MATCHED),
-        ('host = "gpu-1"\ngpu = "0"', Outcome.HOLD),
-        ('host = "gpu-1"\ngpu = "1"', Outcome.MATCHED),
-        ('job = "4711"', Outcome.HOLD),
-        ('job = "471"', Outcome.MATCHED),
-        ('pod = "team-a/*"', Outcome.HOLD),
-        ('pod = "team-b/*"', Outcome.MATCHED),
-        ('owner = "alice"\njob = "1"', Outcome.MATCHED),
+        ('owner = "alice"', MatchOutcome.HOLD),
+        ('owner = "al*"', MatchOutcome.HOLD),
+        ('owner = "bob"', MatchOutcome.MATCHED),
+        ('host = "gpu-1"', MatchOutcome.HOLD),
+        ('host = "gpu-2"', MatchOutcome.HOLD),
+        ('host = "gpu-3"', MatchOutcome.MATCHED),
+        ('gpu = "GPU-b"', MatchOutcome.HOLD),
+        ('gpu = "1"', MatchOutcome.HOLD),
+        ('gpu = "2"', MatchOutcome.MATCHED),
+        ('host = "gpu-1"\ngpu = "0"', MatchOutcome.HOLD),
+        ('host = "gpu-1"\ngpu = "1"', MatchOutcome.MATCHED),
+        ('job = "4711"', MatchOutcome.HOLD),
+        ('job = "471"', MatchOutcome.MATCHED),
+        ('pod = "team-a/*"', MatchOutcome.HOLD),
+        ('pod = "team-b/*"', MatchOutcome.MATCHED),
+        ('owner = "alice"\njob = "1"', MatchOutcome.MATCHED),
     ],
 )
-def test_a_hold_concerns_holders_that_all_its_selectors_match(selectors: str, expected: Outcome) -> None:
+def test_a_hold_concerns_holders_that_all_its_selectors_match(selectors: str, expected: MatchOutcome) -> None:
     held = replace(HELD, cards=TWO_CARDS)
     assert outcome(hold(selectors) + rule(), held) is expected
     assert outcome(rule(hold(selectors).replace("[[hold]]", "[[rule.hold]]")), held) is expected
@@ -256,32 +256,32 @@ def test_a_hold_ends_at_its_end_and_has_its_reason() -> None:
     text = hold('owner = "alice"') + rule() + rule(name="second")
     end_ms = int(datetime(2026, 11, 26, tzinfo=UTC).timestamp() * 1000)
     found = match(text, at_ms=end_ms - 1)
-    assert (found.outcome, found.reason) == (Outcome.HOLD, "until 2026-11-26T00:00:00Z: a paper")
-    assert match(text, at_ms=end_ms).outcome is Outcome.MATCHED
+    assert (found.outcome, found.reason) == (MatchOutcome.HOLD, "until 2026-11-26T00:00:00Z: a paper")
+    assert match(text, at_ms=end_ms).outcome is MatchOutcome.MATCHED
 
 
 def test_a_hold_of_a_rule_concerns_only_that_rule_and_ends_the_search() -> None:
     held_by_first = rule(hold('owner = "alice"').replace("[[hold]]", "[[rule.hold]]"), name="first")
     assert named(match(held_by_first + rule(name="second"))) == "first"
-    assert match(held_by_first + rule(name="second")).outcome is Outcome.HOLD
+    assert match(held_by_first + rule(name="second")).outcome is MatchOutcome.HOLD
     assert named(match(rule('owners = ["alice"]', name="own") + held_by_first)) == "own"
 
 
 def test_a_hold_of_an_unknown_owner_or_pod_is_not_decidable() -> None:
     text = hold('owner = "bob"') + rule()
-    assert outcome(text, replace(HELD, owner=None)) is Outcome.UNKNOWN
-    assert outcome(hold('owner = "bob"\njob = "1"') + rule(), replace(HELD, owner=None)) is Outcome.MATCHED
+    assert outcome(text, replace(HELD, owner=None)) is MatchOutcome.UNKNOWN
+    assert outcome(hold('owner = "bob"\njob = "1"') + rule(), replace(HELD, owner=None)) is MatchOutcome.MATCHED
     by_uid = replace(HELD, pod="2c1f9c1e-uid", namespace=None)
-    assert outcome(hold('pod = "team-a/x"') + rule(), by_uid) is Outcome.UNKNOWN
-    assert outcome(hold('pod = "2c1f9c1e-uid"') + rule(), by_uid) is Outcome.HOLD
-    assert outcome(hold('pod = "*"') + rule(), replace(HELD, pod=None, namespace=None)) is Outcome.MATCHED
+    assert outcome(hold('pod = "team-a/x"') + rule(), by_uid) is MatchOutcome.UNKNOWN
+    assert outcome(hold('pod = "2c1f9c1e-uid"') + rule(), by_uid) is MatchOutcome.HOLD
+    assert outcome(hold('pod = "*"') + rule(), replace(HELD, pod=None, namespace=None)) is MatchOutcome.MATCHED
 
 
 def quiet_at(quiet: str, local: datetime) -> bool:
     found = match(f'zone = "Europe/Berlin"\n{rule(f"quiet = [{quiet}]")}', at_ms=int(local.timestamp() * 1000))
-    assert found.outcome in {Outcome.QUIET, Outcome.MATCHED}
+    assert found.outcome in {MatchOutcome.QUIET, MatchOutcome.MATCHED}
     assert named(found) == "idle"
-    return found.outcome is Outcome.QUIET
+    return found.outcome is MatchOutcome.QUIET
 
 
 BERLIN = ZoneInfo("Europe/Berlin")
@@ -335,12 +335,12 @@ def test_quiet_times_are_those_of_the_policys_clock(quiet: str, local: datetime,
 
 def test_a_quiet_rule_ends_the_search() -> None:
     found = match(rule('quiet = [{ days = ["wed"] }]', name="quiet") + rule(name="loud"))
-    assert (found.outcome, named(found)) == (Outcome.QUIET, "quiet")
+    assert (found.outcome, named(found)) == (MatchOutcome.QUIET, "quiet")
 
 
 def test_hostile_names_are_compared_and_never_shown() -> None:
     held = replace(HELD, owner="a\nb\x1b[2J" + "*" * 10_000, program="[")
-    assert outcome(rule('owners = ["a*"]'), held) is Outcome.MATCHED
+    assert outcome(rule('owners = ["a*"]'), held) is MatchOutcome.MATCHED
     found = match(hold('owner = "a*"') + rule(), held)
     assert found.reason.isprintable()
     assert len(found.reason) < 200
