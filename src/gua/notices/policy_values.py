@@ -1,0 +1,250 @@
+"""Parsers of single values of a policy. Each raises UsageError with what is wrong and what to write, not where."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable, Collection
+from datetime import date, timedelta, tzinfo
+from pathlib import Path
+from string import Formatter
+from typing import Final, TypeVar
+
+from gua.core.errors import UsageError
+from gua.core.moments import WEEKDAYS, begin_ms, parse_duration_ms, parse_moment_ms, zone_name
+from gua.core.plaintext import safe
+from gua.notices.held import HeldState
+
+DAY_MINUTES: Final = 1440
+_LONGEST_MS: Final = 365 * 86_400_000
+_MOST_CHARACTERS: Final = 4096
+_YEARS: Final = range(1900, 2200)
+_NAME: Final = re.compile(r"[a-z0-9-]{1,64}", re.ASCII)
+_SIZE: Final = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?) ?([MGT]iB)", re.ASCII)
+_UNITS: Final = {"MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
+_CLOCK: Final = re.compile(r"([01][0-9]|2[0-4]):([0-5][0-9])", re.ASCII)
+_DAY: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", re.ASCII)
+_MOMENT: Final = re.compile(
+    _DAY.pattern + r"T[0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]+)?)?(Z|[+-][0-9]{2}:[0-9]{2})", re.ASCII
+)
+_SCHEMA: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]{0,30})://", re.ASCII)
+_WEEKDAYS: Final = {name: number for number, day in enumerate(WEEKDAYS) for name in (day[:3], day)}
+_SHELLS: Final = frozenset(("sh", "bash", "dash", "zsh", "ksh"))
+T = TypeVar("T")
+
+
+def shown(value: object) -> str:
+    """Return a value in quotes, on one line and short, for a message."""
+    return f"'{safe(str(value), 60)}'"
+
+
+def nearest(name: str, known: Collection[str]) -> str:
+    """Return the known name nearest to ``name`` as a question, else all of them."""
+    near = difflib.get_close_matches(name, known, n=1)
+    return f"did you mean {near[0]}?" if near else f"write one of {', '.join(known)}"
+
+
+def text(value: object) -> str:
+    """Return a text that is not empty and has only characters that can be shown, on one line."""
+    if not isinstance(value, str):
+        raise UsageError("is no text: write a text in quotes")
+    if not value.isprintable():
+        raise UsageError("has a line break, or a character that cannot be shown: remove it")
+    if not value.strip() or len(value) > _MOST_CHARACTERS:
+        raise UsageError(f"is empty, or has more than {_MOST_CHARACTERS} characters: write a text, or remove the key")
+    return value
+
+
+def items(parse: Callable[[object], T], least: int = 0) -> Callable[[object], tuple[T, ...]]:
+    """Return a parser of lists with ``least`` items or more, each parsed by ``parse``."""
+
+    def parse_all(value: object) -> tuple[T, ...]:
+        if not isinstance(value, list):
+            raise UsageError('is no list: write one, as in ["one", "two"]')
+        if len(value) < least:
+            raise UsageError("is an empty list, so nothing matches: add an item, or remove the key")
+        parsed: list[T] = []
+        for number, item in enumerate(value, 1):
+            try:
+                parsed.append(parse(item))
+            except UsageError as error:
+                raise UsageError(f"item {number} {error}") from None
+        return tuple(parsed)
+
+    return parse_all
+
+
+texts: Final = items(text)
+patterns: Final = items(text, least=1)
+
+
+def labels(value: object) -> dict[str, tuple[str, ...]]:
+    """Return patterns by host label; the value of a label is a pattern, or a list of them."""
+    if not isinstance(value, dict) or not value:
+        raise UsageError('is no table of labels: write one, as in { team = ["vision"] }')
+    return {text(name): patterns([given] if isinstance(given, str) else given) for name, given in value.items()}
+
+
+def name(value: object) -> str:
+    """Return the name of a rule."""
+    if not _NAME.fullmatch(text(value)):
+        raise UsageError(f"{shown(value)} is no name of a rule: write a-z, 0-9 and -, at most 64 characters")
+    return text(value)
+
+
+def duration_ms(value: object) -> int:
+    """Return a duration [ms] of a year at most."""
+    if not isinstance(value, str):
+        raise UsageError('is no text: write a duration in quotes, as in "2h" or "30m"')
+    duration = parse_duration_ms(text(value))
+    if duration > _LONGEST_MS:
+        raise UsageError(f"{shown(value)} is longer than a year, so it never comes: write a shorter one, as in 8h")
+    return duration
+
+
+def size_bytes(value: object) -> int:
+    """Return a size of memory in bytes."""
+    match = _SIZE.fullmatch(text(value))
+    if match is None:
+        raise UsageError(f'{shown(value)} is no size: write a number and MiB, GiB or TiB, as in "1GiB"')
+    return int(float(match[1]) * _UNITS[match[2]])
+
+
+def whole(least: int, most: int) -> Callable[[object], int]:
+    """Return a parser of whole numbers from ``least`` to ``most``."""
+
+    def parse(value: object) -> int:
+        if type(value) is not int or not least <= value <= most:
+            raise UsageError(f"must be a whole number from {least} to {most}")
+        return value
+
+    return parse
+
+
+def time_zone(value: object) -> str:
+    """Return the IANA name of a time zone in its exact case."""
+    try:
+        return zone_name(text(value))
+    except UsageError as error:
+        raise UsageError(str(error).removesuffix(" or local")) from None
+
+
+def minute_of_day(value: object) -> int:
+    """Return a time of the day in minutes after midnight; 24:00 is the end of the day."""
+    match = _CLOCK.fullmatch(text(value))
+    minute = DAY_MINUTES + 1 if match is None else int(match[1]) * 60 + int(match[2])
+    if minute > DAY_MINUTES:
+        raise UsageError(f'{shown(value)} is no time of the day: write hours and minutes, as in "22:00"')
+    return minute
+
+
+def end_ms(value: object, zone: tzinfo) -> int:
+    """Return the Unix time [ms] at which a hold ends: a moment, or the end of a date in ``zone``."""
+    written = text(value.isoformat() if isinstance(value, date) else value)
+    if _MOMENT.fullmatch(written):
+        return parse_moment_ms(written, now_ms=0, timezone=zone)
+    if not _DAY.fullmatch(written):
+        known = "2026-12-31 or 2026-12-31T18:00:00+01:00"
+        raise UsageError(f"{shown(written)} is no date, and no moment with an offset: write it as in {known}")
+    return begin_ms(_date(written) + timedelta(days=1), zone)
+
+
+def placeholders(template: str) -> list[str]:
+    """Return what stands in braces, where ``{{`` and ``}}`` are braces themselves."""
+    try:
+        parts = [*Formatter().parse(template)]
+    except ValueError:
+        raise UsageError("has a brace without its other one: write {{ or }} for a brace itself") from None
+    return [f"{field}…" if spec or conversion else field for _, field, spec, conversion in parts if field is not None]
+
+
+def template(known: Collection[str]) -> Callable[[object], str]:
+    """Return a parser of texts with placeholders among ``known``."""
+
+    def parse(value: object) -> str:
+        for placeholder in placeholders(text(value)):
+            if placeholder not in known:
+                braced = shown(f"{{{placeholder}}}")
+                raise UsageError(f"has the unknown placeholder {braced}: {nearest(placeholder, known)}")
+        return text(value)
+
+    return parse
+
+
+def command(known: Collection[str]) -> Callable[[object], tuple[str, ...]]:
+    """Return a parser of lists of arguments with placeholders among ``known``.
+
+    Their values are untrusted names, so they must be no program and no part of a shell's text.
+    """
+
+    def parse(value: object) -> tuple[str, ...]:
+        arguments = items(template(known), least=1)(value)
+        is_shell = Path(arguments[0]).name in _SHELLS
+        for before, argument in zip(("", *arguments), arguments, strict=False):
+            is_code = not before or (is_shell and before.startswith("-") and before.endswith("c"))
+            if is_code and placeholders(argument):
+                raise UsageError("has a placeholder as program or in a shell's text: give it as an argument of its own")
+        return arguments
+
+    return parse
+
+
+def schema(channel: str) -> str | None:
+    """Return what of a channel's URL is no secret, as in ``mailto://…``; ``None`` if it is no URL."""
+    match = _SCHEMA.match(channel)
+    return f"{match[1].lower()}://…" if match else None
+
+
+def channels(known: Collection[str]) -> Callable[[object], tuple[str, ...]]:
+    """Return a parser of lists of URLs with placeholders among ``known``; messages have no part of them but schemas."""
+
+    def parse(value: object) -> str:
+        given = schema(text(value))
+        if given is None:
+            raise UsageError("is no URL of a channel: write its schema first, as in mailto://…")
+        try:
+            return template(known)(value)
+        except UsageError:
+            braces = ", ".join(f"{{{name}}}" for name in known)
+            raise UsageError(f"({given}) may have no other braces than those of {braces}, or {{{{ and }}}}") from None
+
+    return items(parse)
+
+
+def states(value: object) -> tuple[HeldState, ...]:
+    """Return the states of a rule; the value is one of them or a list."""
+
+    def parse(word: object) -> HeldState:
+        if text(word) not in {*HeldState}:
+            raise UsageError(f"{shown(word)} is no state: {nearest(text(word), [*HeldState])}")
+        return HeldState(text(word))
+
+    return (parse(value),) if isinstance(value, str) else items(parse, least=1)(value)
+
+
+def weekdays(value: object) -> frozenset[int]:
+    """Return the days of the week, Monday is 0, of a name or a range such as ``mon-fri``."""
+    first, dash, last = text(value).lower().partition("-")
+    if first not in _WEEKDAYS or (dash and last not in _WEEKDAYS):
+        raise UsageError(f"{shown(value)} is no day of the week: write mon, tue, wed, thu, fri, sat, sun or mon-fri")
+    length = (_WEEKDAYS[last] - _WEEKDAYS[first]) % 7 if dash else 0
+    return frozenset((_WEEKDAYS[first] + ahead) % 7 for ahead in range(length + 1))
+
+
+def dates(value: object) -> tuple[date, date]:
+    """Return the first and the last date of a range such as ``2026-12-27/2027-01-02``, or one date twice."""
+    first, slash, last = text(value.isoformat() if type(value) is date else value).partition("/")
+    ends = _date(first), _date(last if slash else first)
+    if ends[0] > ends[1]:
+        raise UsageError(f"{shown(value)} ends before it begins: write the earlier date first")
+    return ends
+
+
+def _date(written: str) -> date:
+    try:
+        day = date.fromisoformat(written) if _DAY.fullmatch(written) else date.min
+    except ValueError:
+        day = date.min
+    if day.year not in _YEARS:
+        raise UsageError(f"{shown(written)} is no date from {_YEARS[0]} to {_YEARS[-1]}: write it as in 2026-12-24")
+    return day
