@@ -126,8 +126,8 @@ def test_10_000_short_lived_processes_each_have_a_row_and_cost_no_tick_and_no_me
             f"RSS {rss[WARM]} to {rss[-1]} KiB, open files {files[WARM]} to {files[-1]}"
         )
     assert files[-1] <= files[WARM] + 2  # a look may come in the middle of a tick, and each process would be one
-    # Clocks and samples of processes that are gone are kept for half a minute: memory grew by 7.3 MiB until the 30th batch,
-    # and by 1.5 MiB in the 120 batches (60,000 processes) after it.
+    # Clocks and samples of processes that are gone are kept for half a minute: memory grew by 7.3 MiB until the 30th
+    # batch, and by 1.5 MiB in the 120 batches (60,000 processes) after it.
     assert rss[-1] - rss[WARM] < 8 * 1024
     assert late[len(late) // 2] < 500  # a busy machine may wake it too late at times
 

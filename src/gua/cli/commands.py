@@ -49,6 +49,8 @@ COMMANDS: Final = {
     "import": Entry("import_", "Import recordings that other tools made.", group=True),
     "enroll": Entry("fleet", "Join a fleet: prove an endpoint with a tick and keep its token.", function="enroll"),
     "sync-once": Entry("fleet", "Take one tick, keep it, and deliver what waits to the fleet.", function="sync_once"),
+    "notify": Entry("notify", "Send notices to holders of idle GPUs, by a policy."),
+    "policy": Entry("notify", "Check a policy of notices.", group=True),
     "exporter": Entry("daemon", "Serve this host's cards, and who idles on them, to Prometheus.", function="exporter"),
     "schema": Entry("store", "Create, show and check the tables and views of a store.", group=True),
     "rollup": Entry("store", "Roll up the hours that changed since their last rollup.", function="rollup"),

@@ -107,11 +107,11 @@ class NoticeResult(StrEnum):
 class Notice:
     """A notice that is due: the rule's name, its step and reminder (both from 1), the holder, and its channels.
 
-    ``to`` are the step's channels as the policy has them: templates of addresses.
+    ``to`` are channels of the step: their number in it (from 1), and the template of their address.
     """
 
     rule: str
     step: int
     reminder: int
     held: Held
-    to: tuple[str, ...]
+    to: tuple[tuple[int, str], ...]

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from gua.core.view import View
 
-_SECTIONS: Final = "calendar card_streaks contention energy now_rows right_size slow_cards streaks timeline"
+_SECTIONS: Final = "calendar card_streaks contention energy notices now_rows right_size slow_cards streaks timeline"
 _MODULES: Final = (
     *("allocations", "fleet", "hours", "legacy_v1", "prices", "rows", "explain.model"),
     *(f"sections.{name}" for name in (*_SECTIONS.split(), "usage", "usefulness")),

@@ -33,6 +33,9 @@ _TABLE_OF: Final = {
     "tick_allocation_intervals": "allocation_intervals",
     "tick_sources": "hourly_sources",
 }
+# Columns that only rollups have.
+_OF_ROLLUPS: Final = frozenset({"written", "marks", "fingerprint"})
+_OF_INTERVALS: Final = _OF_ROLLUPS | {"first_ms"}
 _NO_HOURS: Final = [-1]  # same value as in gua.report.hours: an empty array has no element type in SQL
 _MOST_WINDOWS: Final = 4
 # Card ticks to roll up in one query, whose limit is 300 MB. Windows of up to _FEW_HOURS hours are not counted first.
@@ -172,9 +175,11 @@ class TickTables:
             self._command(f"CREATE TABLE {name} AS gua.{_TABLE_OF[view]} ENGINE = Memory", {})
             tables[view] = name
             if window:
-                query = self._views.query(view)
-                columns = [row["name"] for row in self._select(f"DESCRIBE TABLE ({query})", window)]
-                insert = f"INSERT INTO {name} ({', '.join(columns)})\n{query}"
+                # The names of the columns are those of the table: describing the query would plan it twice.
+                left_out = _OF_INTERVALS if view.endswith("_intervals") else _OF_ROLLUPS
+                described = self._select(f"DESCRIBE TABLE {name}", {})
+                columns = ", ".join(row["name"] for row in described if row["name"] not in left_out)
+                insert = f"INSERT INTO {name} ({columns})\nSELECT {columns} FROM\n(\n{self._views.query(view)}\n)"
                 if key not in self._parts:
                     self._parts[key] = list(self._split(window))
                 for hours in self._parts[key]:

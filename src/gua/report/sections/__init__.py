@@ -39,4 +39,5 @@ LISTED: Final[Mapping[str, Listed]] = {
     "usefulness": Listed("usefulness"),
     "right-size": Listed("right_size"),
     "slow-cards": Listed("slow_cards"),
+    "notices": Listed("notices"),
 }

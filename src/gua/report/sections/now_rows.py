@@ -91,8 +91,13 @@ class OtherHolder(_HeldCard):
     owner: str | None
     program: str | None
     pid: int
+    created_ms: Timestamp[int | None] = None
     memory_bytes: int | None
     since_ms: Timestamp[int]
+    container_id: str | None = None
+    pod_uid: str | None = None
+    slurm_job_id: str | None = None
+    systemd_unit: str | None = None
     idle_ms: ClassVar[None] = None
     is_lower_bound: ClassVar[bool] = False
 
@@ -263,7 +268,12 @@ def now_of(  # noqa: PLR0913 - the rows of six queries
         key=_worst_first,
     )
     others = (
-        filled(OtherHolder, process.owner, process, **_held(known[key], row, since_ms=process.first_ms))
+        filled(
+            OtherHolder,
+            process.owner,
+            process,
+            **_held(known[key], row, since_ms=process.first_ms, created_ms=process.created_ms or None),
+        )
         for key, row in newest.items()
         for process in _present(row, processes.get(key, []))
         if row.state != TRULY_IDLE and not process.is_idle

@@ -1,0 +1,437 @@
+"""One run of notices: what is due by a policy, sent by its channels, and recorded in the store before and after."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import Final
+
+from gua.app.held_now import held_now
+from gua.app.notice_commands import command_arguments, run_command
+from gua.core.errors import UnavailableError
+from gua.core.moments import begin_ms, format_duration, local_day, to_rfc3339
+from gua.core.plaintext import safe
+from gua.notices import channels, messages, record
+from gua.notices.addresses import AddressBook, NotApplicableError
+from gua.notices.channels import Channel, SendResult
+from gua.notices.due import Due
+from gua.notices.held import Held, HolderKind, Notice, NoticeResult
+from gua.notices.matching import Facts, Match, Outcome, first_rule
+from gua.notices.messages import Message, NextStep, Setting
+from gua.notices.policy import Policy, Step
+from gua.notices.record import Inserter, Lease, SentBefore, SentRow, channel_name, notice_row
+
+UNREACHABLE: Final = "unreachable"
+DUE: Final = "due"
+_COMMAND: Final = 0
+_SMALLEST_BATCH: Final = 16
+_BATCHES: Final = 20
+_MOST_DETAIL: Final = 200
+_DAY_MS: Final = 86_400_000
+_SHORTEST_LOOKBACK_MS: Final = 7 * _DAY_MS
+
+Stores = Callable[[], AbstractContextManager[Inserter]]
+"""Opens the store: while it is read or written, not while messages are sent."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ChannelOutcome:
+    """A channel of a notice (number in the step, scheme and host), its result, and why it failed.
+
+    ``result`` is that of the record; in a dry run ``due``; or ``unreachable``: not recorded, tried at the next run.
+    """
+
+    channel: str
+    result: str
+    detail: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NoticeOutcome:
+    """A notice that was due, and its channels; without any the owner had enough messages for the day."""
+
+    notice: Notice
+    channels: tuple[ChannelOutcome, ...]
+
+    @property
+    def result(self) -> str:
+        """Return the worst result of its channels; ``limited`` without any."""
+        results = {each.result for each in self.channels}
+        worst = (NoticeResult.STARTED, NoticeResult.FAILED, UNREACHABLE, NoticeResult.SENT, DUE)
+        return next((str(each) for each in worst if each in results), str(NoticeResult.LIMITED))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RunOutcome:
+    """The notices of a run as of ``at_ms`` (Unix ms).
+
+    In words: ``left_out`` who is exempt or on hold, ``unknown`` what no notice may rest on, ``unresolved`` notices of a
+    killed run: it is unknown whether they were sent.
+    """
+
+    at_ms: int
+    notices: tuple[NoticeOutcome, ...]
+    left_out: tuple[str, ...]
+    unknown: tuple[str, ...]
+    unresolved: tuple[str, ...]
+
+    @property
+    def has_failed(self) -> bool:
+        """Return whether a channel failed or could not be reached."""
+        good = {DUE, str(NoticeResult.SENT), str(NoticeResult.LIMITED)}
+        return any(notice.result not in good for notice in self.notices)
+
+
+@dataclass(kw_only=True, slots=True)
+class _Plan:
+    """What is due, and in words what is not."""
+
+    notices: list[Notice] = field(default_factory=list)
+    left_out: list[str] = field(default_factory=list)
+    unknown: list[str] = field(default_factory=list)
+    unresolved: list[str] = field(default_factory=list)
+    deliveries: list[_Delivery] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class _Delivery:
+    """One message by one channel, for one notice or a summary of several.
+
+    ``parts`` are the notices, each with the channel's number in its step. Without a ``channel`` there is a ``problem``.
+    """
+
+    parts: tuple[tuple[int, Notice], ...]
+    template: str
+    channel: Channel | None
+    problem: str = ""
+
+    def outcomes(self, result: str, detail: str = "") -> Iterator[tuple[Notice, ChannelOutcome]]:
+        """Yield the same outcome for each of its notices."""
+        for number, notice in self.parts:
+            name = channel_name(number, channels.shown(self.template))
+            yield notice, ChannelOutcome(channel=name, result=result, detail=safe(detail, _MOST_DETAIL))
+
+
+class NoticeRun:
+    """A run of ``gua notify`` by a policy, as of ``clock()`` (Unix ms).
+
+    ``enforce`` lets steps run their commands. ``retry_failed`` sends again what a channel reported as failed.
+    """
+
+    def __init__(
+        self,
+        policy: Policy,
+        stores: Stores,
+        *,
+        book: AddressBook | None,
+        facts: Facts,
+        clock: Callable[[], int],
+        hosts: tuple[str, ...] = (),
+        enforce: bool = False,
+        retry_failed: bool = False,
+        environ: Mapping[str, str] = os.environ,
+    ) -> None:
+        self._policy = policy
+        self._stores = stores
+        self._book = book
+        self._facts = facts
+        self._clock = clock
+        self._at_ms = clock()
+        self._hosts = hosts
+        self._enforce = enforce
+        self._retry_failed = retry_failed
+        self._environ = environ
+        self._setting = Setting(timezone=policy.timezone)
+        self._steps = {rule.name: rule.steps for rule in policy.rules}
+        self._reached: dict[tuple[str, int], str] = {}
+        self._outcomes: dict[int, list[ChannelOutcome]] = {}
+
+    def plan(self) -> RunOutcome:
+        """Return what is due, without sending or recording anything."""
+        with self._stores() as store:
+            plan = self._plan(store)
+        for delivery in plan.deliveries:
+            result = DUE if delivery.channel else NoticeResult.FAILED
+            self._note(delivery.outcomes(result, delivery.problem))
+        return self._finished(plan)
+
+    def send(self) -> RunOutcome:
+        """Send what is due and record it; return the results.
+
+        A channel that cannot be reached is not recorded, and due again. Raises UnavailableError if another run sends.
+        """
+        lease = Lease(now_ms=_now_ms, sleep=time.sleep)
+        with self._stores() as store:
+            lease.take(store)
+            plan = self._plan(store)
+        try:
+            ready = [delivery for delivery in plan.deliveries if self._is_ready(delivery)]
+            size = max(_SMALLEST_BATCH, len(ready) // _BATCHES)
+            for first in range(0, len(ready), size):
+                self._send_batch(ready[first : first + size], lease)
+            if self._enforce:
+                self._run_commands(plan.notices, lease)
+        finally:
+            with self._stores() as store:
+                lease.give_back(store)
+        return self._finished(plan)
+
+    def _plan(self, store: Inserter) -> _Plan:
+        before = record.sent_before(store, with_failed=not self._retry_failed)
+        now = held_now(store, at_ms=self._at_ms, lookback_ms=_lookback_ms(self._policy), hosts=self._hosts)
+        plan = _Plan(unknown=list(now.unknown), unresolved=[_unresolved(row) for row in before.unresolved()])
+        for held in now.held:
+            match = first_rule(self._policy, held, self._facts, self._at_ms, self._policy.timezone)
+            if match.outcome is Outcome.MATCHED and match.rule is not None:
+                sent = before.of(held.kind, held.key, match.rule.name)
+                due = Due(rule=match.rule, held=held, sent=sent, at_ms=self._at_ms, enforce=self._enforce)
+                plan.notices += [notice] if (notice := due.notice()) else []
+            elif match.outcome is Outcome.UNKNOWN:
+                plan.unknown.append(f"{describe(held)}: {match.reason}")
+            elif match.outcome is not Outcome.NONE:
+                plan.left_out.append(f"{describe(held)}: {match.outcome}, {match.reason}")
+        plan.deliveries = self._deliveries(plan.notices, before)
+        return plan
+
+    def _deliveries(self, notices: Sequence[Notice], before: SentBefore) -> list[_Delivery]:
+        """Return the messages: one for each notice, or one for all of an owner where the day's limit needs it."""
+        zone = self._policy.timezone
+        today = before.messages_since(begin_ms(local_day(self._at_ms, zone), zone))
+        by_owner: dict[str, list[Notice]] = {}
+        for notice in notices:
+            by_owner.setdefault(notice.held.owner or "", []).append(notice)
+        deliveries: list[_Delivery] = []
+        for owner, each in by_owner.items():
+            left = self._policy.most_per_owner_per_day - today.get(owner, 0)
+            groups = [[notice] for notice in each]
+            if left < len(each):  # without any left they stay due: a summary of the next day has them
+                groups = [each] if left > 0 else []
+            deliveries += (delivery for group in groups for delivery in self._of_group(group))
+        return deliveries
+
+    def _of_group(self, notices: Sequence[Notice]) -> Iterator[_Delivery]:
+        """Yield one delivery for each channel of some notices; one with several notices is a summary."""
+        by_channel: dict[tuple[str, str], _Delivery] = {}
+        for notice in notices:
+            address = self._address(notice)
+            for number, template in notice.to:
+                try:
+                    channel = _filled(template, notice, address)
+                except NotApplicableError as error:
+                    yield _Delivery(((number, notice),), template, None, str(error))
+                    continue
+                key = (channel.url, channel.owner or "")
+                parts = by_channel[key].parts if key in by_channel else ()
+                by_channel[key] = _Delivery((*parts, (number, notice)), template, channel)
+        yield from by_channel.values()
+
+    def _address(self, notice: Notice) -> str | NotApplicableError:
+        """Return the address of a notice's owner, or why there is none."""
+        if self._book is None:
+            return NotApplicableError("the policy has no [addresses]")
+        try:
+            return self._book(notice.held.owner)
+        except NotApplicableError as error:
+            return error
+
+    def _is_ready(self, delivery: _Delivery) -> bool:
+        """Return whether a message can be sent now; note why not."""
+        if delivery.channel is None:
+            return True  # recorded as failed: else it would be reported at each run
+        reason = channels.reachable(delivery.channel, environ=self._environ, checked=self._reached)
+        if reason is not None:
+            self._note(delivery.outcomes(UNREACHABLE, reason))
+        return reason is None
+
+    def _send_batch(self, batch: Sequence[_Delivery], lease: Lease) -> None:
+        """Record that sending begins, send, and record the results; a kill in between leaves them unknown."""
+        message = secrets.token_hex(8)
+        started_ms = _now_ms()
+        started = [SendResult(result=NoticeResult.STARTED)] * len(batch)
+        with self._stores() as store:
+            lease.renew(store)
+            store.insert_json("notices", self._rows(batch, message, started, started_ms))
+        results = [self._sent(delivery) for delivery in batch]
+        # Later than the start, also where the clock is set back meanwhile.
+        written_ms = max(_now_ms(), started_ms + 1)
+        with self._stores() as store:
+            store.insert_json("notices", self._rows(batch, message, results, written_ms))
+        for delivery, result in zip(batch, results, strict=True):
+            self._note(delivery.outcomes(result.result, result.detail))
+
+    def _rows(
+        self, batch: Sequence[_Delivery], message: str, results: Sequence[SendResult], written_ms: int
+    ) -> list[dict[str, object]]:
+        return [
+            self._row(notice, outcome.channel, f"{message}-{place}", result, written_ms)
+            for place, (delivery, result) in enumerate(zip(batch, results, strict=True))
+            for notice, outcome in delivery.outcomes(result.result)
+        ]
+
+    def _sent(self, delivery: _Delivery) -> SendResult:
+        if delivery.channel is None:
+            return SendResult(result=NoticeResult.FAILED, detail=delivery.problem)
+        return channels.send(delivery.channel, self._message(delivery), environ=self._environ)
+
+    def _message(self, delivery: _Delivery) -> Message:
+        notices = [notice for _, notice in delivery.parts]
+        if len(notices) > 1:
+            return messages.summary_message(notices, self._setting)
+        notice = notices[0]
+        step = self._step(notice)
+        template = None if step.template is None else messages.read_template(step.template)
+        return messages.notice_message(notice, self._setting, next_step=self._next_step(notice), template=template)
+
+    def _step(self, notice: Notice) -> Step:
+        return self._steps[notice.rule][notice.step - 1]
+
+    def _next_step(self, notice: Notice) -> NextStep | None:
+        """Return what follows if the holder stays idle, and when at the earliest."""
+        step, steps = self._step(notice), self._steps[notice.rule]
+        distances_ms = step.reminder_distances_ms
+        following = []
+        if notice.reminder <= len(distances_ms):
+            at_ms = self._at_ms + distances_ms[notice.reminder - 1]
+            following.append(NextStep(what="a reminder", at_ms=at_ms))
+        if notice.step < len(steps) and notice.reminder == 1:
+            follower = steps[notice.step]
+            what = "the site frees the GPU" if follower.command else "the next notice"
+            following.append(NextStep(what=what, at_ms=self._at_ms + follower.after_ms - step.after_ms))
+        return min(following, key=lambda one: one.at_ms, default=None)
+
+    def _run_commands(self, notices: Iterable[Notice], lease: Lease) -> None:
+        """Run the commands of due steps, each after its cards were read again, and record what was read."""
+        for notice in notices:
+            step = self._step(notice)
+            if not step.command or notice.reminder != 1:
+                continue
+            name = channel_name(_COMMAND, f"command {step.command[0]}")
+            message, started_ms = secrets.token_hex(8), _now_ms()
+            with self._stores() as store:
+                lease.renew(store)
+                held = self._read_again(store, notice.held)
+                result, arguments = _command_of(step, held)
+                store.insert_json("notices", [self._row(notice, name, message, result, started_ms)])
+            if held is not None and arguments is not None:
+                done = run_command(arguments)
+                result = SendResult(result=done.result, detail=f"{done.detail}; read before: {_reading(held)}")
+                written_ms = max(_now_ms(), started_ms + 1)
+                with self._stores() as store:
+                    store.insert_json("notices", [self._row(notice, name, message, result, written_ms)])
+            self._note([(notice, ChannelOutcome(channel=name, result=result.result, detail=result.detail))])
+
+    def _read_again(self, store: Inserter, held: Held) -> Held | None:
+        """Return the same holder as it is now, ``None`` if it is not idle any more, or not known to be."""
+        now = held_now(store, at_ms=self._clock(), lookback_ms=_lookback_ms(self._policy), hosts=held.hosts)
+        same = (held.state, held.kind, held.key)
+        return next((one for one in now.held if (one.state, one.kind, one.key) == same), None)
+
+    def _row(
+        self, notice: Notice, channel: str, message: str, result: SendResult, written_ms: int
+    ) -> dict[str, object]:
+        return notice_row(
+            notice,
+            channel=channel,
+            message=message,
+            result=result.result,
+            sent_ms=self._at_ms,
+            written_ms=written_ms,
+            detail=safe(result.detail, _MOST_DETAIL),
+        )
+
+    def _note(self, outcomes: Iterable[tuple[Notice, ChannelOutcome]]) -> None:
+        for notice, outcome in outcomes:
+            self._outcomes.setdefault(id(notice), []).append(outcome)
+
+    def _finished(self, plan: _Plan) -> RunOutcome:
+        return RunOutcome(
+            at_ms=self._at_ms,
+            notices=tuple(
+                NoticeOutcome(notice=notice, channels=tuple(self._outcomes.get(id(notice), ())))
+                for notice in plan.notices
+            ),
+            left_out=tuple(plan.left_out),
+            unknown=tuple(plan.unknown),
+            unresolved=tuple(plan.unresolved),
+        )
+
+
+def _filled(template: str, notice: Notice, address: str | NotApplicableError) -> Channel:
+    """Return the channel of a notice. Raises NotApplicableError."""
+    if isinstance(address, str):
+        return channels.fill(template, channels.parts(notice, address))
+    if "{address}" in template:
+        raise address
+    return channels.fill(template, channels.parts(notice, None))
+
+
+def _command_of(step: Step, held: Held | None) -> tuple[SendResult, list[str] | None]:
+    """Return what is recorded before a step's command runs, and its arguments; ``None`` if it must not run."""
+    if held is None or held.idle_ms < step.after_ms:
+        return SendResult(result=NoticeResult.FAILED, detail="not run: not idle when its cards were read again"), None
+    arguments = command_arguments(step.command, held)
+    if arguments is None:
+        return SendResult(result=NoticeResult.FAILED, detail="not run: a value that it needs is unknown"), None
+    return SendResult(result=NoticeResult.STARTED), arguments
+
+
+def _reading(held: Held) -> str:
+    return f"{held.state} for {format_duration(held.idle_ms // 1000 * 1000)} at {to_rfc3339(held.last_ms)}"
+
+
+def concerned(
+    policy: Policy, stores: Stores, facts: Facts, moments: Sequence[int], *, hosts: tuple[str, ...] = ()
+) -> tuple[list[str], list[str]]:
+    """Return in words the holders that a policy concerns at the first of some moments (Unix ms), and at the others."""
+    lookback_ms = _lookback_ms(policy)
+    found: list[dict[str, None]] = []
+    with stores() as store:
+        for at_ms in moments:
+            try:
+                held = held_now(store, at_ms=at_ms, lookback_ms=lookback_ms, hosts=hosts).held
+            except UnavailableError:  # before the first tick
+                held = ()
+            matches = [(one, first_rule(policy, one, facts, at_ms, policy.timezone)) for one in held]
+            lines = (f"{describe(one)}: {_match_text(match)}" for one, match in matches if match.rule is not None)
+            found.append(dict.fromkeys(lines))
+    earlier = dict.fromkeys(line for lines in found[1:] for line in lines)
+    return list(found[0]), list(earlier)
+
+
+def _match_text(match: Match) -> str:
+    name = match.rule.name if match.rule else ""
+    return f"rule {name}" if match.outcome is Outcome.MATCHED else f"rule {name}, {match.outcome}: {match.reason}"
+
+
+def _lookback_ms(policy: Policy) -> int:
+    longest_ms = max((step.after_ms for rule in policy.rules for step in rule.steps), default=0)
+    return max(longest_ms + _DAY_MS, _SHORTEST_LOOKBACK_MS)
+
+
+def describe(held: Held) -> str:
+    """Return what a holder is, for a line of output: kind, id, owner, host and GPU."""
+    names = {
+        HolderKind.PROCESS: f"pid {held.pid}",
+        HolderKind.JOB: f"job {held.job}",
+        HolderKind.POD: f"pod {held.pod}",
+        HolderKind.ALLOCATION: f"allocation {held.key}",
+        HolderKind.CARD: "memory without a process",
+    }
+    card = held.cards[0]
+    more = f" and {len(held.cards) - 1} more" if len(held.cards) > 1 else ""
+    place = f"{held.host} GPU {card.gpu if card.index is None else card.index}{more}"
+    owner = f" of {held.owner}" if held.owner else ""
+    return safe(f"{names[held.kind]}{owner} on {place}", _MOST_DETAIL)
+
+
+def _unresolved(row: SentRow) -> str:
+    what = f"{row.kind} {row.holder}, rule {row.rule}, step {row.step}, channel {row.channel}"
+    return safe(f"{what}, at {to_rfc3339(row.sent_ms)}: the run was killed, and it is not sent again", 2 * _MOST_DETAIL)
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

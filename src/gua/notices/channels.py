@@ -1,0 +1,368 @@
+"""Channels: fill a URL template with a notice's parts, add secrets, and send one message, by apprise or to terminals.
+
+Only this module imports apprise, and only to send. An apprise service reports success by an HTTP status, or by the
+SMTP server's reply: a webhook that answers 200 with an error in its body counts as sent.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import os
+import re
+import socket
+import stat
+import threading
+import warnings
+from collections.abc import Iterator, Mapping, MutableMapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Final
+from urllib.parse import parse_qsl, quote, unquote
+from urllib.request import getproxies, proxy_bypass
+
+from gua.core.errors import GuaError, UnavailableError, UsageError
+from gua.core.plaintext import safe
+from gua.notices import terminals
+from gua.notices.addresses import NotApplicableError, check_address, check_owner
+from gua.notices.bounded import bounded
+from gua.notices.held import Notice, NoticeResult
+from gua.notices.messages import Message
+
+PLACEHOLDERS: Final = ("owner", "address", "host", "rule", "job", "pod", "namespace")
+SEND_SECONDS: Final = 30.0
+CONNECT_SECONDS: Final = 5.0
+_MAIL: Final = frozenset({"mailto", "mailtos"})
+_HTML: Final = _MAIL | {"azure", "brevo", "mailgun", "o365", "postmark", "resend", "sendgrid", "ses", "smtp2go"}
+_LITERAL: Final = frozenset({"form", "forms", "json", "jsons", "xml", "xmls"})
+# Schemas whose URL has the name of the server where others have a token.
+_WITH_HOST: Final = (
+    _MAIL | _LITERAL | {"apprise", "apprises", "gotify", "gotifys", "mmost", "mmosts", "rocket", "rockets"}
+)
+# What chat services read as links, mentions and markup becomes look-alikes.
+_MARKUP: Final = str.maketrans("<>&@[]*`|~#", "\u2039\u203a\uff06\uff20\uff3b\uff3d\u2217'\u00a6\u223c\uff03")
+_BRACES: Final = re.compile(r"\$\{([^{}]*)\}|\{([^{}]*)\}")
+_SECRET: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*|file:/.+", re.ASCII)
+_URL: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://([^/?#]*)(.*)", re.ASCII)
+_HOST: Final = re.compile(r"(?:.*@)?([A-Za-z0-9._-]+(?::[0-9]+)?)", re.ASCII)
+_PART: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._@+-]*(/[A-Za-z0-9._-]+)?", re.ASCII)
+_PART_OF_HOST: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*", re.ASCII)
+_REVEALING: Final = re.compile(r"\S+://\S*|\S+@\S+")
+_MOST_SECRET: Final = 4096
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Channel:
+    """A channel of one notice: a URL in which only secrets are left to put in, and the owner for ``write://``."""
+
+    url: str = field(repr=False)
+    owner: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SendResult:
+    """SENT or FAILED, and what the channel reported, without secrets and addresses."""
+
+    result: NoticeResult
+    detail: str = ""
+
+
+def check_template(template: str) -> frozenset[str]:
+    """Return the placeholders in a channel's URL template.
+
+    Raises UsageError, which does not show the template: it is no URL, has another placeholder, or a wrong secret.
+    """
+    if not template.isprintable():
+        raise UsageError("has a line break or a character that cannot be shown: remove it")
+    found = _BRACES.findall(template)
+    if not {name for _, name in found} <= {"", *PLACEHOLDERS} or re.search(r"[{}]", _BRACES.sub("", template)):
+        known = ", ".join(f"{{{name}}}" for name in PLACEHOLDERS)
+        raise UsageError(f"has other braces than {known}: write one of these, or %7B and %7D for braces")
+    if not all(name or _SECRET.fullmatch(secret) for secret, name in found):
+        raise UsageError("has a secret that is neither a variable nor a file: write ${NAME} or ${file:/path}")
+    if not _URL.match(template) and not template.startswith("${"):
+        raise UsageError("is no URL: write it as in mailto://smtp.example.org?from=gua@example.org&to={address}")
+    if _schema(template) == "write" and template != "write://":
+        raise UsageError("has more than write://, which writes to the owner's terminals on this host")
+    return frozenset(name for _, name in found if name)
+
+
+def parts(notice: Notice, address: str | None) -> dict[str, str | None]:
+    """Return the values of the placeholders for a notice; ``address`` is its owner's, ``None`` if unknown."""
+    held = notice.held
+    values = {"owner": held.owner, "address": address, "host": held.host, "rule": notice.rule}
+    return values | {"job": held.job, "pod": held.pod, "namespace": held.namespace}
+
+
+def fill(template: str, values: Mapping[str, str | None]) -> Channel:
+    """Return the channel with the values put in, percent-encoded.
+
+    Raises NotApplicableError if a value is unknown or has separators: services split what they have decoded, and
+    ``a%2Croot@example.org`` is two recipients. Raises UsageError for a wrong template.
+    """
+    names = check_template(template)
+    owner = check_owner(values.get("owner")) if "owner" in names or _schema(template) == "write" else None
+    url = _URL.match(template)
+    for name in sorted(names):
+        value = values.get(name)
+        if not value:
+            raise NotApplicableError(f"its {name} is unknown")
+        if name == "address":
+            check_address(value)
+        elif not _PART.fullmatch(value) or ".." in value:
+            raise NotApplicableError(
+                f"{name} '{safe(value, 60)}' cannot be in a URL: only letters, digits and . _ @ + - can"
+            )
+        if url and f"{{{name}}}" in url[2] and not _PART_OF_HOST.fullmatch(value):
+            raise NotApplicableError(f"{name} '{safe(value, 60)}' cannot be in the name of a server")
+
+    def filled(found: re.Match[str]) -> str:
+        return found[0] if found[1] else quote(values[found[2]] or "", safe="")
+
+    return Channel(url=_BRACES.sub(filled, template), owner=owner)
+
+
+def shown(url: str) -> str:
+    """Return what of a URL or template may be shown and stored: its schema, and its server where it names one."""
+    found = _URL.match(url)
+    if not found:
+        return "(secret)"
+    host = _HOST.fullmatch(found[2]) if _schema(url) in _WITH_HOST else None
+    return f"{_schema(url)}://{host[1] if host else ''}"
+
+
+def _schema(url: str) -> str:
+    found = _URL.match(url)
+    return found[1].lower() if found else ""
+
+
+def put_secrets(url: str, environ: Mapping[str, str]) -> str:
+    """Return the URL with each ``${NAME}`` and ``${file:/path}`` replaced as it is, so percent-encoded where needed.
+
+    Raises UsageError if a variable is not set or a file is not fit, and UnavailableError if a file cannot be read.
+    """
+
+    def secret(found: re.Match[str]) -> str:
+        name = found[1]
+        if name is not None and name.startswith("file:"):
+            return _read_secret(Path(name.removeprefix("file:")))
+        if name is not None and not environ.get(name):
+            raise UsageError(f"the secret ${{{name}}} of a channel is not set: set this variable where gua runs")
+        return found[0] if name is None else environ[name]
+
+    return _BRACES.sub(secret, url)
+
+
+def _read_secret(path: Path) -> str:
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        with os.fdopen(descriptor, "rb") as file:
+            status = os.fstat(descriptor)
+            content = file.read(_MOST_SECRET + 1) if stat.S_ISREG(status.st_mode) else b""
+    except OSError as error:
+        raise UnavailableError(f"{path} cannot be read: {error.strerror}: check the path of this secret") from None
+    if status.st_mode & 0o077 or status.st_uid not in {0, os.geteuid()}:
+        raise UsageError(f"{path}: others may read this secret: chmod 600, owned by root or the user who runs gua")
+    secret = content.decode("utf-8", "replace").removesuffix("\n")
+    if not secret or not secret.isprintable() or "\ufffd" in secret or len(content) > _MOST_SECRET:
+        raise UsageError(f"{path}: a secret must be one line of UTF-8 text, of 1 to {_MOST_SECRET} bytes")
+    return secret
+
+
+def reachable(
+    channel: Channel,
+    *,
+    seconds: float = CONNECT_SECONDS,
+    environ: Mapping[str, str] = os.environ,
+    checked: MutableMapping[tuple[str, int], str] | None = None,
+) -> str | None:
+    """Return why nothing can be sent to a channel now, ``None`` if its server accepts a connection or is not known.
+
+    ``write://`` needs a terminal. Services with fixed servers are not checked, nor HTTP by a proxy. ``checked`` has
+    the results by server: with the same one, a run checks each once. Raises UsageError without apprise.
+    """
+    try:
+        url = put_secrets(channel.url, environ)
+    except GuaError as error:
+        return str(error)
+    if _schema(url) == "write":
+        lines, reason = terminals.terminals(channel.owner or "")
+        return None if lines else reason
+    server = _server(url)
+    if server is None:
+        return None
+    checked = {} if checked is None else checked
+    if server not in checked:
+        problem = bounded(lambda: _connection_problem(server, seconds), seconds + 0.5)
+        checked[server] = f"no answer within {seconds:g} s" if problem is None else problem
+    host = f"{safe(server[0], 80)}:{server[1]}"
+    return f"{host} cannot be reached: {checked[server]}" if checked[server] else None
+
+
+def _connection_problem(server: tuple[str, int], seconds: float) -> str:
+    try:
+        socket.create_connection(server, timeout=seconds).close()
+    except (OSError, ValueError) as error:
+        return getattr(error, "strerror", None) or str(error)
+    return ""
+
+
+def _server(url: str) -> tuple[str, int] | None:
+    """Return host and port that a URL leads to, ``None`` where they are the service's own or a proxy's."""
+    found = _URL.match(url)
+    if not found or not (_schema(url) in _WITH_HOST or re.search(r":[0-9]+$", found[2])):
+        return None
+    service: Any = _apprise().Apprise.instantiate(url, asset=_asset())
+    if service is None or not service.host:
+        return None
+    host = getattr(service, "smtp_host", None) or service.host
+    scheme = "https" if service.secure else "http"
+    if _schema(url) not in _MAIL and scheme in getproxies() and not proxy_bypass(host):
+        return None
+    return host, service.port or (443 if service.secure else 80)
+
+
+def send(
+    channel: Channel, message: Message, *, seconds: float = SEND_SECONDS, environ: Mapping[str, str] = os.environ
+) -> SendResult:
+    """Send a message to a channel once, within ``seconds``; several threads may send at once.
+
+    Apprise has no limit for a whole message, only for each step of it, so it runs in a thread that is left to itself
+    when the time is over. Raises UsageError without apprise; every other failure is a result.
+    """
+    try:
+        url = put_secrets(channel.url, environ)
+    except GuaError as error:
+        return _failed(str(error))
+    if _schema(url) == "write":
+        count, problem = terminals.write(channel.owner or "", f"{message.subject}\n\n{message.text}", seconds)
+        return SendResult(result=NoticeResult.SENT, detail=safe(problem, 200)) if count else _failed(problem)
+    _apprise()
+    with _certificates.read(needed=_schema(url) != "mailto" or "mode=" in url.lower()):
+        return bounded(lambda: _deliver(url, message, seconds), seconds) or _failed(f"no answer within {seconds:g} s")
+
+
+def _failed(detail: str) -> SendResult:
+    return SendResult(result=NoticeResult.FAILED, detail=safe(detail, 200))
+
+
+def _deliver(url: str, message: Message, seconds: float) -> SendResult:
+    """Send by apprise; raise nothing."""
+    apprise = _apprise()
+    schema = _schema(url)
+    log = _log.begin()
+    is_html = schema in _HTML and message.html is not None and "format=text" not in url.lower()
+    subject, body = message.subject, (message.html if is_html else message.text) or ""
+    if schema not in _HTML | _LITERAL:
+        subject, body = (text.translate(_MARKUP).replace("://", ": //") for text in (subject, body))
+    # Mail has its own timeouts; what else reads an answer has 4 s by default.
+    limits = "" if schema in _MAIL else f"{'&' if '?' in url else '?'}cto={CONNECT_SECONDS:g}&rto={seconds:g}"
+    try:
+        service = apprise.Apprise.instantiate(url + limits, asset=_asset())
+        if service is None:
+            return _failed(f"apprise cannot use the URL: {_without_secrets(log, url)}")
+        sender = apprise.Apprise(service, asset=_asset())
+        form = apprise.NotifyFormat.HTML if is_html else apprise.NotifyFormat.TEXT
+        is_sent = bool(sender.notify(body=body, title=subject, body_format=form))  # an object, never False itself
+    except Exception as error:  # noqa: BLE001 - of 150 services, which may raise anything
+        return _failed(f"apprise failed with {type(error).__name__}")
+    detail = _without_secrets(log, url)
+    return (
+        SendResult(result=NoticeResult.SENT, detail=detail) if is_sent else _failed(detail or "apprise gave no reason")
+    )
+
+
+def _without_secrets(log: list[str], url: str) -> str:
+    """Return the last warning and the error behind it, without what is in the URL besides its server."""
+    warned = [line for line in log if not line.startswith(_Log.CAUSE)]
+    causes = [f"({line.removeprefix(_Log.CAUSE).strip()})" for line in log if line.startswith(_Log.CAUSE)]
+    text = " ".join([*warned[-1:], *causes[-1:]])
+    authority, _, rest = url.partition("://")[2].partition("/")
+    server = shown(url).partition("://")[2].partition(":")[0]
+    pieces = re.split(r"[:@/?&]", f"{authority.partition('?')[0]}/{rest.partition('?')[0]}")
+    pieces += [value for _, value in parse_qsl(url.partition("?")[2])]
+    secrets = {each for piece in pieces for each in (piece, unquote(piece)) if len(each) > 2 and each != server}
+    for secret in sorted(secrets, key=len, reverse=True):
+        text = text.replace(secret, "…")
+    return safe(_REVEALING.sub("…", text), 200)
+
+
+class _Log(logging.Handler):
+    """Collects apprise's warnings, and the errors that it logs for debugging only, for each thread that began."""
+
+    CAUSE = "Socket Exception:"
+
+    def __init__(self) -> None:
+        super().__init__(logging.DEBUG)
+        self._local = threading.local()
+
+    def begin(self) -> list[str]:
+        """Return a list to which the lines of this thread are appended from now on."""
+        self._local.lines = list[str]()
+        lines: list[str] = self._local.lines
+        return lines
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Append a record of a thread that began."""
+        if record.levelno >= logging.WARNING or str(record.msg).startswith(self.CAUSE):
+            getattr(self._local, "lines", []).append(record.getMessage())
+
+
+class _Certificates:
+    """Lets OpenSSL read no authorities while only mail without TLS is sent: apprise reads them for each, for 45 ms.
+
+    OpenSSL takes the file from the environment, so sends that need authorities wait for those that do not.
+    """
+
+    VARIABLE = "SSL_CERT_FILE"
+
+    def __init__(self) -> None:
+        self._turn = threading.Condition()
+        self._running = {True: 0, False: 0}
+        self._before: str | None = None
+
+    @contextmanager
+    def read(self, *, needed: bool) -> Iterator[None]:
+        """Have OpenSSL read the authorities in the block, or not."""
+        with self._turn:
+            self._turn.wait_for(lambda: not self._running[not needed])
+            self._running[needed] += 1
+            if not needed and self._running[needed] == 1:
+                self._before = os.environ.get(self.VARIABLE)
+                os.environ[self.VARIABLE] = os.devnull
+        try:
+            yield
+        finally:
+            with self._turn:
+                self._running[needed] -= 1
+                if not needed and not self._running[needed]:
+                    del os.environ[self.VARIABLE]
+                    os.environ |= {} if self._before is None else {self.VARIABLE: self._before}
+                self._turn.notify_all()
+
+
+_log: Final = _Log()
+_certificates: Final = _Certificates()
+
+
+@functools.cache
+def _apprise() -> ModuleType:
+    try:
+        import apprise  # noqa: PLC0415 - an optional dependency that takes 0.3 s
+    except ImportError:
+        msg = "sending notices needs apprise, which is not installed: run pip install 'gua-otel[notify]'"
+        raise UsageError(msg) from None
+    logger = logging.getLogger("apprise")
+    logger.handlers[:] = [_log]
+    logger.propagate = False
+    logger.setLevel(logging.DEBUG)
+    warnings.filterwarnings("ignore", module="urllib3")  # of the site's own verify=no
+    return apprise
+
+
+def _asset() -> Any:  # noqa: ANN401 - a class of an optional dependency
+    """Return apprise's settings: no redirects, no threads of its own, no pictures from elsewhere."""
+    names = {"app_id": "gua", "app_desc": "GPU usage audit", "app_url": "", "image_url_mask": "", "image_url_logo": ""}
+    return _apprise().AppriseAsset(**names, http_redirects=False, async_mode=False, service_timeout=0)
