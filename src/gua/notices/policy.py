@@ -23,13 +23,22 @@ EXCEPTIONS: Final = ("hosts", "owners", "namespaces", "programs", "workloads", *
 CONDITIONS: Final = ("models", *EXCEPTIONS)
 EVERY_HOLDER_HAS: Final = frozenset(("hosts", "models", "owners"))
 SELECTORS: Final = ("owner", "host", "job", "pod", "gpu")
-_POLICY_KEYS: Final = ("zone", "most_per_owner_per_day", "exempt_owners", "addresses", "hold", "rule")
+_POLICY_KEYS: Final = (
+    "zone",
+    "most_per_owner_per_day",
+    "sender",
+    "contact",
+    "exempt_owners",
+    "addresses",
+    "hold",
+    "rule",
+)
 _RULE_KEYS: Final = (
     *("name", "state", "after", "min_memory", "labels", "quiet", "hold", "step"),
     *CONDITIONS,
     *(f"except_{key}" for key in EXCEPTIONS),
 )
-_STEP_KEYS: Final = ("to", "after", "remind_every", "growing", "most_reminders", "command", "template", "subject")
+_STEP_KEYS: Final = ("to", "after", "remind_every", "growing", "most_reminders", "command", "template")
 _MOST_BYTES: Final = 2**20
 T = TypeVar("T")
 D = TypeVar("D")
@@ -37,7 +46,7 @@ D = TypeVar("D")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Addresses:
-    """How an owner becomes an address: by one of a template with ``{owner}``, a file, and a command that prints it."""
+    """How an owner becomes an address: by a template with ``{owner}``, a file, or a command with the owner added."""
 
     template: str | None = None
     file: Path | None = None
@@ -95,7 +104,6 @@ class Step:
     most_reminders: int = 3
     command: tuple[str, ...] = ()
     template: Path | None = None
-    subject: str | None = None
 
     @property
     def reminder_distances_ms(self) -> tuple[int, ...]:
@@ -132,11 +140,16 @@ class Rule:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Policy:
-    """Rules in order, and what is common to them; ``zone`` is the IANA name of the zone of its times."""
+    """Rules in order, and what is common to them; ``zone`` is the IANA name of the zone of its times.
+
+    ``sender`` and ``contact`` are printed in messages: who sends them, and where to request a hold.
+    """
 
     path: Path
     zone: str = "UTC"
     most_per_owner_per_day: int = 3
+    sender: str = "gua"
+    contact: str | None = None
     exempt_owners: tuple[str, ...] = ()
     addresses: Addresses | None = None
     holds: tuple[Hold, ...] = ()
@@ -246,6 +259,8 @@ def _policy(table: _Table, path: Path) -> Policy:
         path=path,
         zone=zone,
         most_per_owner_per_day=table.get("most_per_owner_per_day", lambda value: values.whole(value, 1000), 3),
+        sender=table.get("sender", values.text, "gua"),
+        contact=table.get("contact", values.text, None),
         exempt_owners=exempt,
         addresses=table.get("addresses", lambda value: _addresses(value, path.parent), None),
         holds=_holds(table, moments.zone(zone)),
@@ -261,7 +276,7 @@ def _addresses(value: object, folder: Path) -> Addresses:
         return Addresses(
             template=values.template(value["template"], ("owner",)) if "template" in value else None,
             file=folder / values.text(value["file"]) if "file" in value else None,
-            command=values.patterns(value["command"]) if "command" in value else (),
+            command=values.command(value["command"], ()) if "command" in value else (),
         )
     except UsageError as error:
         raise UsageError(f"{next(iter(value))} {error}") from None
@@ -352,14 +367,12 @@ def _step(table: _Table, rule_after_ms: int, folder: Path) -> Step:
         remind_every_ms=table.get("remind_every", values.duration_ms, None),
         growing=table.get("growing", lambda value: values.whole(value, 10), 2),
         most_reminders=table.get("most_reminders", lambda value: values.whole(value, 50), 3),
-        command=table.get("command", values.command, ()),
+        command=table.get("command", lambda value: values.command(value, values.COMMAND_PLACEHOLDERS), ()),
         template=table.get("template", lambda value: folder / values.text(value), None),
-        subject=table.get("subject", lambda value: values.template(value, values.SUBJECT_PLACEHOLDERS), None),
     )
     if not (step.to or step.command):
         raise table.problem("to", "is missing or empty: add a channel, or a command")
-    needs = {"remind_every": "to", "template": "to", "subject": "to"}
-    needs |= {"growing": "remind_every", "most_reminders": "remind_every"}
+    needs = {"remind_every": "to", "template": "to", "growing": "remind_every", "most_reminders": "remind_every"}
     for key, needed in needs.items():
         if key in table and (needed not in table or (needed == "to" and not step.to)):
             raise table.problem(key, f"is of no use without {needed}: add that, or remove this")

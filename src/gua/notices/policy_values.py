@@ -14,11 +14,10 @@ from typing import Final, TypeVar
 from gua.core.errors import UsageError
 from gua.core.moments import WEEKDAYS, begin_ms, parse_duration_ms, parse_moment_ms, zone_name
 from gua.core.plaintext import safe
+from gua.notices.channels import check_template
 from gua.notices.held import HeldState
 
 COMMAND_PLACEHOLDERS: Final = ("job", "pid", "pod", "host", "owner")
-CHANNEL_PLACEHOLDERS: Final = ("owner", "address", "host", "rule", "job", "pod", "namespace")
-SUBJECT_PLACEHOLDERS: Final = ("headline", "owner", "program", "where", "job", "pod", "idle", "rule", "step")
 DAY_MINUTES: Final = 1440
 _LONGEST_MS: Final = 365 * 86_400_000
 _MOST_CHARACTERS: Final = 4096
@@ -31,8 +30,6 @@ _DAY: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", re.ASCII)
 _MOMENT: Final = re.compile(
     _DAY.pattern + r"T[0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]+)?)?(Z|[+-][0-9]{2}:[0-9]{2})", re.ASCII
 )
-_SCHEMA: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]{0,30})://", re.ASCII)
-_SECRET: Final = re.compile(r"\$\{[^{}]+\}")
 _WEEKDAYS: Final = {name: number for number, day in enumerate(WEEKDAYS) for name in (day[:3], day)}
 _SHELLS: Final = frozenset(("sh", "bash", "dash", "zsh", "ksh"))
 T = TypeVar("T")
@@ -46,7 +43,7 @@ def shown(value: object) -> str:
 def nearest(name: str, known: Collection[str]) -> str:
     """Return the known name nearest to ``name`` as a question, else all of them."""
     near = difflib.get_close_matches(name, known, n=1)
-    return f"did you mean {near[0]}?" if near else f"write one of {', '.join(known)}"
+    return f"did you mean {near[0]}?" if near else f"write one of {', '.join(known)}" if known else "remove it"
 
 
 def text(value: object) -> str:
@@ -166,9 +163,9 @@ def template(value: object, known: Collection[str]) -> str:
     return text(value)
 
 
-def command(value: object) -> tuple[str, ...]:
-    """Return a list of arguments. Placeholders are untrusted names: none may be the program, or in a shell's text."""
-    arguments = items(lambda argument: template(argument, COMMAND_PLACEHOLDERS), least=1)(value)
+def command(value: object, known: Collection[str]) -> tuple[str, ...]:
+    """Return arguments with placeholders among ``known``: untrusted names, so never the program or a shell's text."""
+    arguments = items(lambda argument: template(argument, known), least=1)(value)
     is_shell = Path(arguments[0]).name in _SHELLS
     for before, argument in zip(("", *arguments), arguments, strict=False):
         is_code = not before or (is_shell and before.startswith("-") and before.endswith("c"))
@@ -177,23 +174,9 @@ def command(value: object) -> tuple[str, ...]:
     return arguments
 
 
-def schema(channel: str) -> str | None:
-    """Return what of a channel's URL is no secret, as in ``mailto://…``; ``None`` if it is no URL."""
-    match = _SCHEMA.match(channel)
-    secret = "(secret)" if channel.startswith("${") else None
-    return f"{match[1].lower()}://…" if match else secret
-
-
 def channel(value: object) -> str:
-    """Return the URL of a channel, with secrets as ``${NAME}``. Messages have no part of it but its schema."""
-    given = schema(text(value))
-    if given is None:
-        raise UsageError("is no URL of a channel: write its schema first, as in mailto://…")
-    try:
-        template(_SECRET.sub("secret", text(value)), CHANNEL_PLACEHOLDERS)
-    except UsageError:
-        braces = ", ".join(f"{{{name}}}" for name in CHANNEL_PLACEHOLDERS)
-        raise UsageError(f"({given}) has other braces than {braces} and ${{NAME}}: write one of these") from None
+    """Return the template of a channel's URL. No message has a part of it: it may be secret."""
+    check_template(text(value))
     return text(value)
 
 

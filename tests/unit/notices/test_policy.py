@@ -35,6 +35,8 @@ def problem(text: str) -> str:
 FULL = """
 zone = "europe/berlin"
 most_per_owner_per_day = 5
+sender = "GPU admins"
+contact = "gpu@example.org"
 exempt_owners = ["root"]
 addresses = { file = "addresses.csv" }
 [[hold]]
@@ -68,7 +70,6 @@ remind_every = "8h"
 growing = 3
 most_reminders = 2
 template = "notice.html"
-subject = "{owner}: {{idle}} for {idle}"
 [[rule.step]]
 after = "1d"
 to = ["slack://a/b/c"]
@@ -84,6 +85,7 @@ def test_everything_that_a_policy_may_have_is_parsed() -> None:
     policy = parse(FULL)
     assert (policy.zone, policy.most_per_owner_per_day, policy.exempt_owners) == ("Europe/Berlin", 5, ("root",))
     assert datetime(2026, 7, 1, tzinfo=policy.timezone).utcoffset() == timedelta(hours=2)
+    assert (policy.sender, policy.contact) == ("GPU admins", "gpu@example.org")
     assert policy.addresses == Addresses(file=Path("/etc/gua/addresses.csv"))
     assert policy.holds[0].selectors == {"owner": "alice", "gpu": "GPU-1"}
     assert [rule.name for rule in policy.rules] == ["idle", "empty"]
@@ -100,7 +102,7 @@ def test_everything_that_a_policy_may_have_is_parsed() -> None:
     assert first.to == ("mailto://${MAIL}?to={address}", "${file:/etc/gua/slack}")
     assert (first.after_ms, second.after_ms) == (5_400_000, 24 * HOUR_MS)
     assert first.reminder_distances_ms == (8 * HOUR_MS, 24 * HOUR_MS)
-    assert (first.template, first.subject) == (Path("/etc/gua/notice.html"), "{owner}: {{idle}} for {idle}")
+    assert first.template == Path("/etc/gua/notice.html")
     assert (second.command, second.reminder_distances_ms) == (("scancel", "{job}"), ())
 
 
@@ -141,7 +143,7 @@ def test_a_channels_url_is_in_no_representation() -> None:
     ("text", "reported"),
     [
         ("zoen = 1", "zoen: unknown key: did you mean zone?"),
-        ("xyz = 1", "xyz: unknown key: write one of zone, most_per_owner_per_day, exempt_owners"),
+        ("xyz = 1", "xyz: unknown key: write one of zone, most_per_owner_per_day, sender"),
         ('"a\\u001b[2J" = 1', "a[2J: unknown key"),
         (RULE + 'aftr = "2h"', "rule idle: aftr: unknown key: did you mean after?"),
         (RULE + 'except_owner = ["a"]', "rule idle: except_owner: unknown key: did you mean except_owners?"),
@@ -170,6 +172,11 @@ def test_a_channels_url_is_in_no_representation() -> None:
         ('addresses = { file = "a", template = "b" }', "addresses: is no table with one key"),
         ('addresses = { fil = "a" }', "addresses: is no table with one key"),
         ('addresses = { template = "{user}@a" }', "addresses: template has the unknown placeholder 'user'"),
+        (
+            'addresses = { command = ["find", "{owner}"] }',
+            "command item 2 has the unknown placeholder 'owner': remove it",
+        ),
+        ('contact = "a\\nBcc: b"', "contact: has a line break"),
         ("addresses = { command = [] }", "addresses: command is an empty list"),
         ("addresses = { file = 1 }", "addresses: file is no text"),
     ],
@@ -259,11 +266,9 @@ def test_an_unknown_state_is_reported(state: str) -> None:
         (NOTICE + '[[rule.step]]\nafter = "3h"\ncommand = ["{owner}"]', "has a placeholder as program or in a shell's"),
         (NOTICE + '[[rule.step]]\nafter = "3h"\ncommand = ["/bin/sh", "-ec", "x {pod}"]', "or in a shell's text"),
         (
-            NOTICE + '[[rule.step]]\nafter = "3h"\ncommand = ["x"]\nsubject = "a"',
-            "step 2: subject: is of no use without to",
+            NOTICE + '[[rule.step]]\nafter = "3h"\ncommand = ["x"]\ntemplate = "a"',
+            "step 2: template: is of no use without to",
         ),
-        (NOTICE + 'subject = "{headline} {pid}"', "step 1: subject: has the unknown placeholder 'pid'"),
-        (NOTICE + 'subject = "a\\r\\nBcc: b"', "step 1: subject: has a line break"),
     ],
 )
 def test_steps_that_are_wrong_are_reported(steps: str, reported: str) -> None:
@@ -280,12 +285,12 @@ def test_a_shell_gets_names_as_arguments() -> None:
 @pytest.mark.parametrize(
     ("channel", "reported"),
     [
-        ("slack:TOKEN", "item 1 is no URL of a channel: write its schema first, as in mailto://…"),
-        ("user:TOKEN@example.org", "item 1 is no URL of a channel"),
-        ("SLACK://{TOKEN}", "item 1 (slack://…) has other braces than {owner}, {address}, {host}"),
-        ("mailto://u:TO{KEN@example.org", "item 1 (mailto://…) has other braces"),
+        ("slack:TOKEN", "item 1 is no URL"),
+        ("user:TOKEN@example.org", "item 1 is no URL"),
+        ("SLACK://{TOKEN}", "item 1 has other braces than {owner}, {address}, {host}"),
+        ("mailto://u:TO{KEN@example.org", "item 1 has other braces"),
         ("slack://TOKEN\\nb", "item 1 has a line break"),
-        ("${TOKEN", "item 1 ((secret)) has other braces"),
+        ("${TOKEN", "item 1 has other braces"),
     ],
 )
 def test_a_wrong_channel_is_reported_without_its_secret(channel: str, reported: str) -> None:
@@ -364,7 +369,7 @@ KEYS = st.sampled_from(
 )
 
 
-@given(st.dictionaries(KEYS, VALUES), st.dictionaries(st.sampled_from(["to", "after", "command", "subject"]), VALUES))
+@given(st.dictionaries(KEYS, VALUES), st.dictionaries(st.sampled_from(["to", "after", "command", "template"]), VALUES))
 def test_any_content_is_a_policy_or_one_line(rule: dict[str, str], step: dict[str, str]) -> None:
     lines = [f"{key} = {value}" for key, value in rule.items()]
     text = "\n".join(["[[rule]]", *lines, "[[rule.step]]", *(f"{key} = {value}" for key, value in step.items())])

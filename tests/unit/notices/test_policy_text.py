@@ -54,7 +54,7 @@ job = "4711"
 until = "2026-12-31T18:00:00+01:00"
 reason = "benchmark"
 [[rule.step]]
-to = ["mailto://user:SECRET@example.org?to={address}", "mailto://SECRET", "${SECRET}"]
+to = ["mailto://user:SECRET@example.org?to={address}", "slack://SECRET", "${SECRET}"]
 remind_every = "8h"
 [[rule.step]]
 after = "1d"
@@ -72,8 +72,9 @@ def test_each_rule_is_one_sentence_and_what_is_common_to_them_follows() -> None:
     assert sentences(parse(FULL)) == [
         (
             "idle: idle processes on cards and idle-held cards without a listed process (hosts gpu-*, big and label "
-            "team vision, 0.5 GiB or more, except groups vip or qos long), idle for 2h, get a notice by mailto://…, "
-            "(secret) after 2h and reminders 8h, 16h, 32h after the one before; a notice by slack://… after 1d and "
+            "team vision, 0.5 GiB or more, except groups vip or qos long), idle for 2h, get a notice by "
+            "mailto://example.org, slack://, (secret) after 2h and reminders 8h, 16h, 32h after the one before; a "
+            "notice by slack:// after 1d and "
             "with --enforce the command scancel {job} after 1d; nothing on mon, tue, wed, thu, fri from 22:00 to "
             "07:00; nothing on 2026-12-24, 2026-12-27 to 2027-01-02; nothing until 2026-12-31T17:00:00Z about job "
             "4711 (benchmark)."
