@@ -312,6 +312,22 @@ def test_a_webhook_that_answers_200_with_an_error_counts_as_sent() -> None:
         assert send(Channel(url=f"mmost://{hook.address}/{TOKEN}"), MESSAGE) == SENT
 
 
+def test_a_slack_answer_other_than_ok_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    import requests  # noqa: PLC0415 - what apprise sends by
+
+    response = requests.Response()
+    response.status_code = 200
+    response._content = b'{"ok": false, "error": "channel_not_found"}'  # noqa: SLF001 - of a double
+    monkeypatch.setattr(requests.Session, "request", lambda _session, **_options: response)
+    failed = send(Channel(url="slack://T1JJ3T3L2/A1BRTD4JD/TIiajkdnlazkcOXrIdevi7"), MESSAGE)
+    assert failed.result is NoticeResult.FAILED
+
+
+def test_a_failure_stays_one_where_the_url_calls_the_service_optional() -> None:
+    with Webhook(status=500) as hook:
+        assert send(Channel(url=f"json://{hook.address}/?optional=yes"), MESSAGE).result is NoticeResult.FAILED
+
+
 def test_no_secret_is_in_what_a_failure_reports(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
@@ -346,13 +362,34 @@ def test_a_webhook_that_never_answers_is_given_up() -> None:
 
 
 def test_a_service_that_raises_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
-    def instantiate(*_arguments: object, **_options: object) -> None:
+    def notify(*_arguments: object, **_options: object) -> None:
         raise RuntimeError(TOKEN)
 
     apprise = channels._apprise()  # noqa: SLF001 - the only place that has it
-    monkeypatch.setattr(apprise.Apprise, "instantiate", instantiate)
+    monkeypatch.setattr(apprise.Apprise, "notify", notify)
     failed = send(Channel(url=f"json://{TOKEN}"), MESSAGE)
     assert failed == SendResult(result=NoticeResult.FAILED, detail="apprise failed with RuntimeError")
+
+
+@pytest.mark.parametrize(
+    ("url", "file"),
+    [
+        ("mailto://127.0.0.1:25?from=gua@example.org&to=alice@example.org", os.devnull),
+        ("mailto://127.0.0.1:25?from=gua@example.org&to=alice@example.org&mode=starttls", None),
+        ("mailto://gua:password@gmail.com?to=alice@example.org", None),  # apprise knows that it has TLS
+        ("mailtos://127.0.0.1?from=gua@example.org&to=alice@example.org", None),
+        ("json://127.0.0.1", None),
+    ],
+)
+def test_authorities_are_read_where_a_service_has_tls(
+    url: str, file: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("SSL_CERT_FILE", raising=False)
+    seen: list[str | None] = []
+    monkeypatch.setattr(channels, "bounded", lambda *_: seen.append(os.environ.get("SSL_CERT_FILE")))
+    send(Channel(url=url), MESSAGE)
+    assert seen == [file]
+    assert "SSL_CERT_FILE" not in os.environ
 
 
 def test_many_threads_send_at_once_and_keep_their_details() -> None:
@@ -406,10 +443,16 @@ def test_a_server_that_does_not_accept_in_time_is_reported(monkeypatch: pytest.M
         ended.set()
 
 
+@pytest.mark.parametrize("url", [f"nonsense://{TOKEN}", f"mailto://smtp.example.org?to={TOKEN}", f"slack://{TOKEN}"])
+def test_a_url_that_apprise_does_not_take_is_not_reachable(url: str) -> None:
+    reason = reachable(Channel(url=url))
+    assert (reason or "").startswith("apprise cannot use the URL: ")
+    assert TOKEN not in (reason or "")
+
+
 def test_services_with_fixed_servers_and_proxies_are_not_checked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(socket, "create_connection", lambda *_, **__: pytest.fail("connected"))
     assert reachable(Channel(url="slack://T1JJ3T3L2/A1BRTD4JD/TIiajkdnlazkcOXrIdevi7")) is None
-    assert reachable(Channel(url="nonsense://x:1")) is None
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
     monkeypatch.delenv("no_proxy", raising=False)
     monkeypatch.delenv("NO_PROXY", raising=False)
