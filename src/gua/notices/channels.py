@@ -243,7 +243,8 @@ def send(
         return SendResult(result=NoticeResult.SENT, detail=safe(problem, 200)) if count else _failed(problem)
     log = _log.begin()
     # Mail has its own timeouts; other services wait 4 s for an answer by default.
-    limits = "" if _schema(url) in _MAIL else f"{'&' if '?' in url else '?'}cto={CONNECT_SECONDS:g}&rto={seconds:g}"
+    has_limits = _schema(url) in _MAIL or "rto=" in url
+    limits = "" if has_limits else f"{'&' if '?' in url else '?'}cto={CONNECT_SECONDS:g}&rto={seconds:g}"
     service = _service(url + limits)
     if service is None:
         return _failed(f"apprise cannot use the URL: {_without_secrets(log, url)}")
