@@ -8,7 +8,7 @@ from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gua.core.errors import DataError, GuaError, UnavailableError, UsageError
@@ -369,6 +369,7 @@ KEYS = st.sampled_from(
 )
 
 
+@settings(deadline=None)
 @given(st.dictionaries(KEYS, VALUES), st.dictionaries(st.sampled_from(["to", "after", "command", "template"]), VALUES))
 def test_any_content_is_a_policy_or_one_line(rule: dict[str, str], step: dict[str, str]) -> None:
     lines = [f"{key} = {value}" for key, value in rule.items()]
@@ -379,6 +380,7 @@ def test_any_content_is_a_policy_or_one_line(rule: dict[str, str], step: dict[st
         assert str(error).isprintable()  # noqa: PT017 - both are fine, a traceback is not
 
 
+@settings(deadline=None)
 @given(st.text(max_size=200))
 def test_any_text_is_a_policy_or_one_line(text: str) -> None:
     try:
