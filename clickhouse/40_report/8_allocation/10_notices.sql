@@ -29,6 +29,7 @@ WITH
         WHERE sent > fromUnixTimestamp64Milli({since_ms:Int64}, 'UTC')
             AND sent <= fromUnixTimestamp64Milli({until_ms:Int64}, 'UTC')
             AND ${OF_HOSTS}
+            AND kind != 'digest'
         GROUP BY ALL
     ),
     on_cards AS

@@ -6,12 +6,12 @@ import os
 import secrets
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Final
 
 from gua.app.held_now import held_now
 from gua.app.notice_commands import command_arguments, run_command
+from gua.app.sending import DUE, MOST_DETAIL, UNREACHABLE, ChannelOutcome, Stores, now_ms, send_all, worst
 from gua.core.errors import UnavailableError
 from gua.core.moments import begin_ms, format_duration, local_day, to_rfc3339
 from gua.core.plaintext import safe
@@ -25,29 +25,9 @@ from gua.notices.messages import Message, NextStep, Setting
 from gua.notices.policy import Policy, Step
 from gua.notices.record import Inserter, Lease, SentBefore, SentRow, channel_name, notice_row
 
-UNREACHABLE: Final = "unreachable"
-DUE: Final = "due"
 _COMMAND: Final = 0
-_SMALLEST_BATCH: Final = 16
-_BATCHES: Final = 20
-_MOST_DETAIL: Final = 200
 _DAY_MS: Final = 86_400_000
 _SHORTEST_LOOKBACK_MS: Final = 7 * _DAY_MS
-
-Stores = Callable[[], AbstractContextManager[Inserter]]
-"""Opens the store: while it is read or written, not while messages are sent."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ChannelOutcome:
-    """A channel of a notice (number in the step, scheme and host), its result, and why it failed.
-
-    ``result`` is that of the record; in a dry run ``due``; or ``unreachable``: not recorded, tried at the next run.
-    """
-
-    channel: str
-    result: str
-    detail: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -60,9 +40,7 @@ class NoticeOutcome:
     @property
     def result(self) -> str:
         """Return the worst result of its channels; ``limited`` without any."""
-        results = {each.result for each in self.channels}
-        worst = (NoticeResult.STARTED, NoticeResult.FAILED, UNREACHABLE, NoticeResult.SENT, DUE)
-        return next((str(each) for each in worst if each in results), str(NoticeResult.LIMITED))
+        return worst(self.channels) or str(NoticeResult.LIMITED)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -113,7 +91,7 @@ class _Delivery:
         """Yield the same outcome for each of its notices."""
         for number, notice in self.parts:
             name = channel_name(number, channels.shown(self.template))
-            yield notice, ChannelOutcome(channel=name, result=result, detail=safe(detail, _MOST_DETAIL))
+            yield notice, ChannelOutcome(channel=name, result=result, detail=safe(detail, MOST_DETAIL))
 
 
 class NoticeRun:
@@ -164,15 +142,15 @@ class NoticeRun:
 
         A channel that cannot be reached is not recorded, and due again. Raises UnavailableError if another run sends.
         """
-        lease = Lease(now_ms=_now_ms, sleep=time.sleep)
+        lease = Lease(now_ms=now_ms, sleep=time.sleep)
         with self._stores() as store:
             lease.take(store)
             plan = self._plan(store)
         try:
             ready = [delivery for delivery in plan.deliveries if self._is_ready(delivery)]
-            size = max(_SMALLEST_BATCH, len(ready) // _BATCHES)
-            for first in range(0, len(ready), size):
-                self._send_batch(ready[first : first + size], lease)
+            results = send_all(ready, lease, stores=self._stores, send=self._sent, rows=self._rows)
+            for delivery, result in zip(ready, results, strict=True):
+                self._note(delivery.outcomes(result.result, result.detail))
             if self._enforce:
                 self._run_commands(plan.notices, lease)
         finally:
@@ -247,28 +225,9 @@ class NoticeRun:
             self._note(delivery.outcomes(UNREACHABLE, reason))
         return reason is None
 
-    def _send_batch(self, batch: Sequence[_Delivery], lease: Lease) -> None:
-        """Record that sending begins, send, and record the results; a kill in between leaves them unknown."""
-        message = secrets.token_hex(8)
-        started_ms = _now_ms()
-        started = [SendResult(result=NoticeResult.STARTED)] * len(batch)
-        with self._stores() as store:
-            lease.renew(store)
-            store.insert_json("notices", self._rows(batch, message, started, started_ms))
-        results = [self._sent(delivery) for delivery in batch]
-        # Later than the start, also where the clock is set back meanwhile.
-        written_ms = max(_now_ms(), started_ms + 1)
-        with self._stores() as store:
-            store.insert_json("notices", self._rows(batch, message, results, written_ms))
-        for delivery, result in zip(batch, results, strict=True):
-            self._note(delivery.outcomes(result.result, result.detail))
-
-    def _rows(
-        self, batch: Sequence[_Delivery], message: str, results: Sequence[SendResult], written_ms: int
-    ) -> list[dict[str, object]]:
+    def _rows(self, delivery: _Delivery, result: SendResult, message: str, written_ms: int) -> list[dict[str, object]]:
         return [
-            self._row(notice, outcome.channel, f"{message}-{place}", result, written_ms)
-            for place, (delivery, result) in enumerate(zip(batch, results, strict=True))
+            self._row(notice, outcome.channel, message, result, written_ms)
             for notice, outcome in delivery.outcomes(result.result)
         ]
 
@@ -310,7 +269,7 @@ class NoticeRun:
             if not step.command or notice.reminder != 1:
                 continue
             name = channel_name(_COMMAND, f"command {step.command[0]}")
-            message, started_ms = secrets.token_hex(8), _now_ms()
+            message, started_ms = secrets.token_hex(8), now_ms()
             with self._stores() as store:
                 lease.renew(store)
                 held = self._read_again(store, notice.held)
@@ -319,7 +278,7 @@ class NoticeRun:
             if held is not None and arguments is not None:
                 done = run_command(arguments)
                 result = SendResult(result=done.result, detail=f"{done.detail}; read before: {_reading(held)}")
-                written_ms = max(_now_ms(), started_ms + 1)
+                written_ms = max(now_ms(), started_ms + 1)
                 with self._stores() as store:
                     store.insert_json("notices", [self._row(notice, name, message, result, written_ms)])
             self._note([(notice, ChannelOutcome(channel=name, result=result.result, detail=result.detail))])
@@ -340,7 +299,7 @@ class NoticeRun:
             result=result.result,
             sent_ms=self._at_ms,
             written_ms=written_ms,
-            detail=safe(result.detail, _MOST_DETAIL),
+            detail=safe(result.detail, MOST_DETAIL),
         )
 
     def _note(self, outcomes: Iterable[tuple[Notice, ChannelOutcome]]) -> None:
@@ -425,13 +384,9 @@ def describe(held: Held) -> str:
     more = f" and {len(held.cards) - 1} more" if len(held.cards) > 1 else ""
     place = f"{held.host} GPU {card.gpu if card.index is None else card.index}{more}"
     owner = f" of {held.owner}" if held.owner else ""
-    return safe(f"{names[held.kind]}{owner} on {place}", _MOST_DETAIL)
+    return safe(f"{names[held.kind]}{owner} on {place}", MOST_DETAIL)
 
 
 def _unresolved(row: SentRow) -> str:
     what = f"{row.kind} {row.holder}, rule {row.rule}, step {row.step}, channel {row.channel}"
-    return safe(f"{what}, at {to_rfc3339(row.sent_ms)}: the run was killed, and it is not sent again", 2 * _MOST_DETAIL)
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000
+    return safe(f"{what}, at {to_rfc3339(row.sent_ms)}: the run was killed, and it is not sent again", 2 * MOST_DETAIL)

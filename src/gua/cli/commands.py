@@ -50,6 +50,7 @@ COMMANDS: Final = {
     "enroll": Entry("fleet", "Join a fleet: prove an endpoint with a tick and keep its token.", function="enroll"),
     "sync-once": Entry("fleet", "Take one tick, keep it, and deliver what waits to the fleet.", function="sync_once"),
     "notify": Entry("notify", "Send notices to holders of idle GPUs, by a policy."),
+    "digest": Entry("digest", "Send to owners, teams or namespaces what they had of GPUs, by a policy."),
     "policy": Entry("notify", "Check a policy of notices.", group=True),
     "exporter": Entry("daemon", "Serve this host's cards, and who idles on them, to Prometheus.", function="exporter"),
     "schema": Entry("store", "Create, show and check the tables and views of a store.", group=True),

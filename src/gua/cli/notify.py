@@ -80,15 +80,15 @@ def command(
     from gua.app.job_facts import HostFacts  # noqa: PLC0415 - invalid options save its 0.3 s
     from gua.app.notifying import NoticeRun  # noqa: PLC0415 - as above
 
-    read = _read(policy)
+    read = policy_of(policy)
     home = home_path(state_dir, os.environ)
     if not dry_run:
         _require_acceptance(read, home, yes=yes)
-    with _lock(home), _stores(store) as stores:
+    with lock(home), stores_of(store) as stores:
         run = NoticeRun(
             read,
             stores,
-            book=_book(read),
+            book=book_of(read),
             facts=HostFacts(),
             clock=_clock(stores, at),
             hosts=tuple(host or ()),
@@ -131,12 +131,12 @@ def check(
     from gua.app.notifying import concerned  # noqa: PLC0415 - as above
     from gua.notices import policy_text  # noqa: PLC0415 - as above
 
-    read = _read(policy)
+    read = policy_of(policy)
     for sentence in policy_text.sentences(read):
         print_line(safe(sentence, 2000))
     for warning in policy_text.warnings(read, now_ms=time.time_ns() // 1_000_000):
         print_line(f"! {safe(warning, 2000)}")
-    with _stores(store) as stores:
+    with stores_of(store) as stores:
         now_ms = _clock(stores, None)()
         moments = [now_ms - index * _WEEK_MS // _CHECKS for index in range(_CHECKS + 1)]
         now, week = concerned(read, stores, HostFacts(), moments, hosts=tuple(host or ()))
@@ -148,13 +148,14 @@ def check(
         print_line(f"  {line}")
 
 
-def _read(path: Path) -> Policy:
+def policy_of(path: Path) -> Policy:
+    """Return the policy of a file. Raises as :func:`gua.notices.policy.read_policy`."""
     from gua.notices.policy import read_policy  # noqa: PLC0415 - as above
 
     return read_policy(path)
 
 
-def _book(policy: Policy) -> AddressBook | None:
+def book_of(policy: Policy) -> AddressBook | None:
     """Return how the policy finds addresses. Raises UsageError, UnavailableError or DataError."""
     from gua.notices import addresses  # noqa: PLC0415 - as above
 
@@ -186,7 +187,7 @@ def _require_acceptance(policy: Policy, home: Path, *, yes: bool) -> None:
 
 
 @contextmanager
-def _lock(home: Path) -> Iterator[None]:
+def lock(home: Path) -> Iterator[None]:
     """Wait for another run on this host. Raises UnavailableError after a minute."""
     home.mkdir(mode=0o700, parents=True, exist_ok=True)
     with (home / "notify.lock").open("w") as file:
@@ -204,7 +205,7 @@ def _lock(home: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _stores(store: str | None) -> Iterator[Callable[[], Any]]:
+def stores_of(store: str | None) -> Iterator[Callable[[], Any]]:
     """Yield a function that opens the store: a server stays open, an embedded store is open as short as possible."""
     from gua.app import opening  # noqa: PLC0415 - as above
 

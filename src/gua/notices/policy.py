@@ -32,12 +32,14 @@ _POLICY_KEYS: Final = (
     "addresses",
     "hold",
     "rule",
+    "digest",
 )
 _RULE_KEYS: Final = (
     *("name", "state", "after", "min_memory", "labels", "quiet", "hold", "step"),
     *CONDITIONS,
     *(f"except_{key}" for key in EXCEPTIONS),
 )
+_DIGEST_KEYS: Final = ("to", "least_gpu_hours", "opt_out", "admins", "team")
 _STEP_KEYS: Final = ("to", "after", "remind_every", "growing", "most_reminders", "command", "template")
 _MOST_BYTES: Final = 2**20
 T = TypeVar("T")
@@ -139,6 +141,30 @@ class Rule:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Team:
+    """The owners that match a pattern or are in a group, and the channels of their leads."""
+
+    name: str
+    owners: tuple[str, ...] = ()
+    groups: tuple[str, ...] = ()
+    to: tuple[str, ...] = field(repr=False)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Digests:
+    """Who gets a digest: owners by the channels ``to``, leads of teams, and ``admins`` the whole list.
+
+    Nothing is sent to who has less than ``least_gpu_hours`` used, idle-held and empty together, or matches ``opt_out``.
+    """
+
+    to: tuple[str, ...] = field(default=(), repr=False)
+    least_gpu_hours: float = 1
+    opt_out: tuple[str, ...] = ()
+    admins: tuple[str, ...] = field(default=(), repr=False)
+    teams: tuple[Team, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Policy:
     """Rules in order, and what is common to them; ``zone`` is the IANA name of the zone of its times.
 
@@ -154,6 +180,7 @@ class Policy:
     addresses: Addresses | None = None
     holds: tuple[Hold, ...] = ()
     rules: tuple[Rule, ...] = ()
+    digests: Digests | None = None
 
     @property
     def timezone(self) -> tzinfo:
@@ -236,11 +263,19 @@ class _Table:
         except UsageError as error:
             raise self.problem(key, str(error)) from None
 
+    def table(self, key: str, known: Sequence[str]) -> _Table:
+        """Return a table in this one."""
+        table = self._table[key]
+        if not isinstance(table, dict):
+            raise self.problem(key, f"is no table: write [{key}] before its keys")
+        return _Table(table, f"{self._place}{key}: ", known)
+
     def tables(self, key: str, known: Sequence[str]) -> Iterator[_Table]:
         """Yield the tables of an array of tables, in messages with their number, or the name of a rule."""
         tables = self._table.get(key, [])
         if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
-            raise self.problem(key, f"is no array of tables: write [[{key}]] or [[rule.{key}]] before each")
+            written = "[[digest.team]]" if key == "team" else f"[[{key}]] or [[rule.{key}]]"
+            raise self.problem(key, f"is no array of tables: write {written} before each")
         for number, table in enumerate(tables, 1):
             name = table.get("name")
             shown = safe(name, 64) if key == "rule" and isinstance(name, str) else ""
@@ -265,6 +300,30 @@ def _policy(table: _Table, path: Path) -> Policy:
         addresses=table.get("addresses", lambda value: _addresses(value, path.parent), None),
         holds=_holds(table, moments.zone(zone)),
         rules=tuple(rules.values()),
+        digests=_digests(table.table("digest", _DIGEST_KEYS)) if "digest" in table else None,
+    )
+
+
+def _digests(table: _Table) -> Digests:
+    to_leads = values.items(values.digest_channel(()), least=1)
+    teams: dict[str, Team] = {}
+    for each in table.tables("team", ("name", "owners", "groups", "to")):
+        team = Team(
+            name=each.need("name", values.text),
+            owners=each.get("owners", values.patterns, ()),
+            groups=each.get("groups", values.patterns, ()),
+            to=each.need("to", to_leads),
+        )
+        if not (team.owners or team.groups):
+            raise each.problem("owners", "is missing: add owners, groups or both")
+        if teams.setdefault(team.name, team) is not team:
+            raise each.problem("name", "an earlier team has the same: write another")
+    return Digests(
+        to=table.get("to", values.items(values.digest_channel(("address", "owner"))), ()),
+        least_gpu_hours=table.get("least_gpu_hours", values.gpu_hours, 1),
+        opt_out=table.get("opt_out", values.texts, ()),
+        admins=table.get("admins", to_leads, ()),
+        teams=tuple(teams.values()),
     )
 
 

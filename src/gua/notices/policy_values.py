@@ -21,6 +21,7 @@ COMMAND_PLACEHOLDERS: Final = ("job", "pid", "pod", "host", "owner")
 DAY_MINUTES: Final = 1440
 _LONGEST_MS: Final = 365 * 86_400_000
 _MOST_CHARACTERS: Final = 4096
+_MOST_GPU_HOURS: Final = 1_000_000
 _YEARS: Final = range(1900, 2200)
 _NAME: Final = re.compile(r"[a-z0-9-]{1,64}", re.ASCII)
 _SIZE: Final = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?) ?([MGT]iB)", re.ASCII)
@@ -178,6 +179,28 @@ def channel(value: object) -> str:
     """Return the template of a channel's URL. No message has a part of it: it may be secret."""
     check_template(text(value))
     return text(value)
+
+
+def digest_channel(known: Collection[str]) -> Callable[[object], str]:
+    """Return a parser of channels of digests, with placeholders among ``known``; terminals need an owner."""
+
+    def parse(value: object) -> str:
+        given = channel(value)
+        if others := sorted(check_template(given) - {*known}):
+            known_here = " and ".join(f"{{{name}}}" for name in known) or "none"
+            raise UsageError(f"has {{{others[0]}}}: a digest has {known_here} here")
+        if given == "write://" and "owner" not in known:
+            raise UsageError("is write://, but this digest has no owner: write another channel")
+        return given
+
+    return parse
+
+
+def gpu_hours(value: object) -> float:
+    """Return a number of GPU-hours."""
+    if type(value) not in {int, float} or not 0 <= float(str(value)) <= _MOST_GPU_HOURS:
+        raise UsageError(f"must be a number of GPU-hours from 0 to {_MOST_GPU_HOURS}")
+    return float(str(value))
 
 
 def states(value: object) -> tuple[HeldState, ...]:

@@ -19,6 +19,8 @@ from gua.notices.held import Notice, NoticeResult
 LEASE_MS: Final = 5 * 60_000
 """How long other runs wait for a run that does not renew its lease."""
 WAIT_MS: Final = 60_000
+DIGEST: Final = "digest"
+"""Kind and rule of digests, which are no notices."""
 _SETTLE_SECONDS: Final = 1.0
 _POLL_SECONDS: Final = 1.0
 
@@ -141,8 +143,44 @@ def notice_row(  # noqa: PLR0913 - keyword-only, the columns that a notice does 
 
 def sent_before(reader: ViewReader, *, with_failed: bool = True) -> SentBefore:
     """Return all notices of a store, or without those that all a channel reported as failed."""
-    rows = SENT.rows(reader, {"since_ms": 0})
+    rows = (row for row in SENT.rows(reader, {"since_ms": 0}) if row.kind != DIGEST)
     return SentBefore(row for row in rows if with_failed or row.result != NoticeResult.FAILED)
+
+
+def digests_before(reader: ViewReader) -> dict[tuple[str, int], str]:
+    """Return the results of digests by recipient and channel number: none of these is sent again."""
+    rows = SENT.rows(reader, {"since_ms": 0})
+    return {(row.holder, channel_number(row.channel)): row.result for row in rows if row.kind == DIGEST}
+
+
+def digest_row(  # noqa: PLR0913 - keyword-only, columns
+    recipient: str,
+    owner: str | None,
+    *,
+    channel: str,
+    message: str,
+    result: NoticeResult,
+    since_ms: int,
+    sent_ms: int,
+    written_ms: int,
+    detail: str = "",
+) -> dict[str, object]:
+    """Return the row of ``gua.notices`` of a digest on a channel; its window begins at ``since_ms`` (Unix ms)."""
+    return {
+        "kind": DIGEST,
+        "holder": recipient,
+        "rule": DIGEST,
+        "step": 1,
+        "reminder": 1,
+        "channel": channel,
+        "message": message,
+        "result": result,
+        "detail": detail,
+        "owner": owner,
+        "since": to_rfc3339(since_ms),
+        "sent": to_rfc3339(sent_ms),
+        "written": to_rfc3339(written_ms),
+    }
 
 
 class Lease:
