@@ -142,7 +142,7 @@ class Digester:
             for one in usage
             if one.longest_idle_ms
         ]
-        fitting = _fitting(of(self._workloads), is_team=is_team)
+        fitting = _fitting([one for one in of(self._workloads) if one.owner is not None], is_team=is_team)
         longest = sorted(streaks, key=_longest_first)[:_MOST_PARTS]
         return Digest(
             name=name,
@@ -279,8 +279,8 @@ def _headline(digest: Digest, whose: str, report: Report, hours: HourFormat) -> 
 def _lines(digest: Digest, report: Report, hours: HourFormat, last: Sequence[str], *, is_team: bool) -> Iterator[str]:
     def text(one: Part) -> str:
         unused = "" if one.for_ms is None else f" for {messages.span(one.for_ms)}"
-        place = f" on {one.where}, {one.state}" if one.where else ""
-        return f"{_whose(one.what, one.owner, is_team=is_team)}{place}{unused}"
+        place = f" on {one.where} ({one.state}{unused})" if one.where else unused
+        return f"{_whose(one.what, one.owner, is_team=is_team)}{place}"
 
     cost = digest.cost()
     if digest.streaks:
