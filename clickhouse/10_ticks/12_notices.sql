@@ -3,7 +3,7 @@
 CREATE TABLE IF NOT EXISTS gua.notices${LOCAL} $ON_CLUSTER
 (
     host LowCardinality(String) COMMENT 'Host of the holder''s first card',
-    kind LowCardinality(String) COMMENT 'What holds the cards: process, job, pod, allocation or card',
+    kind LowCardinality(String) COMMENT 'What holds the cards: process, job, pod, allocation or card; or digest',
     holder String
         COMMENT 'Its identity: host, pid and start; id of a job or pod; source, host and id; host and UUID of a card',
     rule LowCardinality(String) COMMENT 'Rule of the policy',

@@ -2,7 +2,7 @@
 CREATE OR REPLACE VIEW gua_public.notices $ON_CLUSTER
 (
     host LowCardinality(String) COMMENT 'Host of the holder''s first card',
-    kind LowCardinality(String) COMMENT 'What holds the cards: process, job, pod, allocation or card',
+    kind LowCardinality(String) COMMENT 'What holds the cards: process, job, pod, allocation or card; or digest',
     holder String COMMENT 'Its identity: host, pid and start; id of a job or pod; source, host and id; host and UUID',
     rule LowCardinality(String) COMMENT 'Rule of the policy',
     step UInt8 COMMENT 'Number of the rule''s step, from 1',

@@ -14,7 +14,7 @@ from typing import Final
 from gua.app.digest import By, Digest, Digester, message_of, message_of_several, named
 from gua.app.opening import counting
 from gua.app.sending import DUE, MOST_DETAIL, UNREACHABLE, ChannelOutcome, Stores, now_ms, send_all, worst
-from gua.core.moments import local_day
+from gua.core.moments import local_day, to_rfc3339
 from gua.core.plaintext import few, safe
 from gua.notices import channels, record
 from gua.notices.addresses import AddressBook, NotApplicableError
@@ -86,7 +86,7 @@ class DigestRun:
     request: ReportRequest
     by: By
     to_admins: bool
-    book: AddressBook | None
+    book: AddressBook
     facts: Facts
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ, repr=False)
 
@@ -114,8 +114,8 @@ class DigestRun:
         """Yield the owners, namespaces or teams, and the admins last; append owners of unknown groups."""
         digester = Digester(report, self.by)
         every = [digester.digest(name, [name]) for name in digester.names()]
-        asked = f" Questions, or no more digests: {self.policy.contact}." if self.policy.contact else ""
-        last = (f"Sent by {safe(self.policy.sender, 80)}.{asked}",)
+        contact = f" Questions, or no more digests: {self.policy.contact}." if self.policy.contact else ""
+        last = (f"Sent by {safe(self.policy.sender, 80)}.{contact}",)
         for team in self.digests.teams if self.by is By.TEAM else ():
             each = [one for one in every if one.name is not None and self._is_in(team, one.name, unknown)]
             digest = digester.digest(team.name, [one.name for one in each], is_team=True)
@@ -170,16 +170,11 @@ class DigestRun:
                     due.end(before[key, number], "by an earlier run, not sent again")
                 else:
                     try:
-                        values = {"owner": name, "address": self._address(name) if "{address}" in template else None}
-                        due.channel = channels.fill(template, values)
+                        address = self.book(name) if "{address}" in template else None
+                        due.channel = channels.fill(template, {"owner": name, "address": address})
                     except NotApplicableError as error:
                         due.end(NoticeResult.FAILED, str(error))
                 yield due
-
-    def _address(self, name: str | None) -> str:
-        if self.book is None:
-            raise NotApplicableError("the policy has no [addresses]")
-        return self.book(name)
 
     def _send(self, deliveries: Sequence[Delivery], window: Window, lease: record.Lease) -> None:
         """Send what is due and can be reached, and set the outcomes."""
@@ -195,19 +190,11 @@ class DigestRun:
                 ready.append(each)
 
         def rows(each: Delivery, result: SendResult, message: str, written_ms: int) -> list[dict[str, object]]:
-            return [
-                record.digest_row(
-                    each.key,
-                    each.recipient.digest.name,
-                    channel=each.outcome.channel,
-                    message=message,
-                    result=result.result,
-                    since_ms=window.since_ms,
-                    sent_ms=sent_ms,
-                    written_ms=written_ms,
-                    detail=safe(result.detail, MOST_DETAIL),
-                )
-            ]
+            row = {"kind": record.DIGEST, "holder": each.key, "rule": record.DIGEST, "step": 1, "reminder": 1}
+            row |= {"channel": each.outcome.channel, "owner": each.recipient.digest.name, "message": message}
+            row |= {"result": result.result, "detail": safe(result.detail, MOST_DETAIL)}
+            moments = {"since": window.since_ms, "sent": sent_ms, "written": written_ms}
+            return [row | {name: to_rfc3339(unix_ms) for name, unix_ms in moments.items()}]
 
         results = send_all(ready, lease, stores=self.stores, send=self._sent, rows=rows)
         for each, result in zip(ready, results, strict=True):

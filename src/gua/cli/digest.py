@@ -55,6 +55,7 @@ def command(
     from gua.app.digest import SECTIONS, By  # noqa: PLC0415 - invalid options save its 0.3 s
     from gua.app.digest_run import DigestRun  # noqa: PLC0415 - as above
     from gua.app.job_facts import HostFacts  # noqa: PLC0415 - as above
+    from gua.notices.addresses import no_addresses  # noqa: PLC0415 - as above
     from gua.report.window import ReportRequest, check_request  # noqa: PLC0415 - as above
 
     if by not in {*By}:
@@ -77,7 +78,7 @@ def command(
             request=request,
             by=By(by),
             to_admins=to_admins,
-            book=book_of(read),
+            book=book_of(read) or no_addresses,
             facts=HostFacts(),
         ).run(dry_run=dry_run)
     if as_json:
@@ -132,10 +133,7 @@ def _json(outcome: DigestOutcome, by: str) -> dict[str, object]:
             **dict(to_json(one.digest)),  # type: ignore[call-overload] # a model is an object
             "result": _result(outcome, one),
             "left_out": one.left_out or None,
-            "channels": [
-                {"channel": each.channel, "result": each.result, "detail": each.detail}
-                for each in outcome.channels(one)
-            ],
+            "channels": [to_json(each) for each in outcome.channels(one)],
         }
         for one in outcome.recipients
     ]

@@ -36,6 +36,11 @@ AddressBook = Callable[[str | None], str]
 """Returns the address of an owner, ``None`` if unknown. Raises NotApplicableError with the reason if there is none."""
 
 
+def no_addresses(_owner: str | None) -> str:
+    """Raise NotApplicableError: the policy does not say how to find addresses."""
+    raise NotApplicableError("the policy has no [addresses]")
+
+
 def check_owner(owner: str | None) -> str:
     """Return an owner that may be put into an address, a URL or a command. Raises NotApplicableError."""
     if not owner:

@@ -153,36 +153,6 @@ def digests_before(reader: ViewReader) -> dict[tuple[str, int], str]:
     return {(row.holder, channel_number(row.channel)): row.result for row in rows if row.kind == DIGEST}
 
 
-def digest_row(  # noqa: PLR0913 - keyword-only, columns
-    recipient: str,
-    owner: str | None,
-    *,
-    channel: str,
-    message: str,
-    result: NoticeResult,
-    since_ms: int,
-    sent_ms: int,
-    written_ms: int,
-    detail: str = "",
-) -> dict[str, object]:
-    """Return the row of ``gua.notices`` of a digest on a channel; its window begins at ``since_ms`` (Unix ms)."""
-    return {
-        "kind": DIGEST,
-        "holder": recipient,
-        "rule": DIGEST,
-        "step": 1,
-        "reminder": 1,
-        "channel": channel,
-        "message": message,
-        "result": result,
-        "detail": detail,
-        "owner": owner,
-        "since": to_rfc3339(since_ms),
-        "sent": to_rfc3339(sent_ms),
-        "written": to_rfc3339(written_ms),
-    }
-
-
 class Lease:
     """The right of one run to send, while it renews it.
 

@@ -13,7 +13,16 @@ from hypothesis import strategies as st
 
 from gua.core.errors import DataError, GuaError, UnavailableError, UsageError
 from gua.notices.held import HeldState
-from gua.notices.policy import Addresses, Policy, Quiet, check_permissions, parse_policy, read_policy
+from gua.notices.policy import (
+    Addresses,
+    Digests,
+    Policy,
+    Quiet,
+    Team,
+    check_permissions,
+    parse_policy,
+    read_policy,
+)
 
 HOUR_MS = 3_600_000
 PATH = Path("/etc/gua/policy.toml")
@@ -137,6 +146,65 @@ def test_quiet_times_may_leave_some_hours_of_the_week(quiet: str) -> None:
 
 def test_a_channels_url_is_in_no_representation() -> None:
     assert "a/b/c" not in repr(parse(RULE + NOTICE))
+    team = '[[digest.team]]\nname = "t"\nowners = ["x"]\nto = ["slack://a/b/c"]\n'
+    assert "a/b/c" not in repr(parse('[digest]\nto = ["slack://a/b/c"]\nadmins = ["slack://a/b/c"]\n' + team))
+
+
+DIGEST = """
+[digest]
+to = ["mailto://smtp.example.org?from=a@b&to={address}", "write://", "json://h/{owner}"]
+least_gpu_hours = 0.5
+opt_out = ["svc-*"]
+admins = ["${ADMINS}"]
+[[digest.team]]
+name = "Vision & Audio"
+owners = ["ana"]
+groups = ["vision"]
+to = ["slack://a/b/c"]
+"""
+
+
+def test_everything_that_digests_may_have_is_parsed() -> None:
+    found = parse(DIGEST).digests
+    assert found is not None
+    assert (len(found.to), found.least_gpu_hours, found.opt_out, found.admins) == (3, 0.5, ("svc-*",), ("${ADMINS}",))
+    assert found.teams == (Team(name="Vision & Audio", owners=("ana",), groups=("vision",), to=("slack://a/b/c",)),)
+    assert parse("[digest]").digests == Digests(least_gpu_hours=1)
+    assert parse("").digests is None
+
+
+TEAM = '[[digest.team]]\nname = "t"\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("digest = 1", "digest: is no table: write [digest] before its keys"),
+        ("[digest]\nteem = 1", "digest: teem: unknown key: did you mean team?"),
+        ("[digest]\nteam = 1", "digest: team: is no array of tables: write [[digest.team]] before each"),
+        ('[digest]\nto = "x"', "digest: to: is no list"),
+        (
+            '[digest]\nto = ["json://h/{host}"]',
+            "digest: to: item 1 has {host}: a digest has {address} and {owner} here",
+        ),
+        ('[digest]\nadmins = ["json://h/{owner}"]', "digest: admins: item 1 has {owner}: a digest has none here"),
+        ('[digest]\nadmins = ["write://"]', "digest: admins: item 1 is write://, but this digest has no owner"),
+        ("[digest]\nadmins = []", "digest: admins: is an empty list"),
+        ("[digest]\nleast_gpu_hours = -1", "digest: least_gpu_hours: must be a number of GPU-hours from 0 to"),
+        ("[digest]\nleast_gpu_hours = nan", "digest: least_gpu_hours: must be a number of GPU-hours from 0 to"),
+        ("[digest]\nleast_gpu_hours = true", "digest: least_gpu_hours: must be a number of GPU-hours from 0 to"),
+        ('[[digest.team]]\nowners = ["a"]', "digest: team 1: name: is missing"),
+        (TEAM + 'owners = ["a"]', "digest: team 1: to: is missing"),
+        (TEAM + 'to = ["slack://a/b/c"]', "digest: team 1: owners: is missing: add owners, groups or both"),
+        (
+            TEAM + 'owners = ["a"]\nto = ["json://h/{address}"]',
+            "digest: team 1: to: item 1 has {address}: a digest has",
+        ),
+        (2 * (TEAM + 'owners = ["a"]\nto = ["slack://a/b/c"]\n'), "digest: team 2: name: an earlier team has the same"),
+    ],
+)
+def test_what_is_wrong_with_digests_is_said_with_its_place(text: str, said: str) -> None:
+    assert problem(text).startswith(said)
 
 
 @pytest.mark.parametrize(
