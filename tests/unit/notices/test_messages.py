@@ -17,8 +17,8 @@ from gua.notices.messages import (
     MOST_ROWS,
     TEMPLATE_NAMES,
     Message,
+    MessageSettings,
     NextStep,
-    Setting,
     moment,
     notice_message,
     read_template,
@@ -141,7 +141,7 @@ def test_each_state_has_its_headline_and_basis(state: HeldState, headline: str, 
 
 def test_what_is_unknown_is_left_out() -> None:
     held = idle(cards=(replace(card(0), index=None, name=None, memory_bytes=None),), owner=None, program=None, pid=None)
-    text = notice_message(notice(held), Setting()).text
+    text = notice_message(notice(held), MessageSettings()).text
     assert "Owner:  unknown\n" in text
     assert "Where:  node1 GPU GPU-0c3f2a7e\n" in text
     for word in ("Program", "Memory", "Job", "Pod", "Next", "To keep", "every", "None"):
