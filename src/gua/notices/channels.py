@@ -351,10 +351,11 @@ def _apprise() -> ModuleType:
     return apprise
 
 
+@functools.cache
 def _asset() -> Any:  # noqa: ANN401 - a class of an optional dependency
     """Return apprise's settings: no redirects, no threads of its own, no pictures from elsewhere."""
     names = {"app_id": "gua", "app_desc": "GPU usage audit", "app_url": "", "image_url_mask": "", "image_url_logo": ""}
-    return _apprise().AppriseAsset(**names, http_redirects=False, async_mode=False, service_timeout=0)
+    return _apprise().AppriseAsset(**names, language="en", http_redirects=False, async_mode=False, service_timeout=0)
 
 
 def _service(url: str) -> Any:  # noqa: ANN401 - see _asset
