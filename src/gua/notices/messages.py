@@ -113,7 +113,7 @@ def _laid_out(headline: str, rows: Sequence[Sequence[str]], lines: Sequence[str]
     first = f"{safe(headline)}."
     cells = [[safe(cell, _LONGEST_CELL) for cell in row] for row in rows]
     last = [safe(line) for line in lines if line]
-    html = [f"<p><b>{escape(first)}</b></p>", "<table>"]
+    html = [f"<p><b>{escape(first)}</b></p>", '<table cellpadding="4">']
     for number, row in enumerate(cells):
         tag = "td" if number else head
         html.append(f"<tr>{''.join(f'<{tag}>{escape(cell)}</{tag}>' for cell in row)}</tr>")
@@ -184,13 +184,13 @@ def _where(held: Held) -> str:
 def _basis(held: Held, setting: MessageSettings) -> str:
     """Return what the numbers rest on, in a sentence."""
     often = f" every {setting.interval_seconds:g} s" if setting.interval_seconds else ""
-    low = f"utilization below {setting.active_percent:g} %"
+    low = f"stayed below {setting.active_percent:g} %"
     since = {
-        HeldState.IDLE_HELD: f"{low} by what holds them",
-        HeldState.EMPTY: "allocated, without a process of the owner",
-        HeldState.NO_PROCESS: f"{low} and memory in use, without a process in the driver's list",
+        HeldState.IDLE_HELD: f"utilization by what holds them {low}",
+        HeldState.EMPTY: "they were allocated, without a process of the owner",
+        HeldState.NO_PROCESS: f"utilization {low} with memory in use, without a process in the driver's list",
     }
-    return f"Basis: gua read the cards{often}; since then: {since[held.state]}."
+    return f"Basis: gua read the cards{often}; since then {since[held.state]}."
 
 
 def _free(held: Held) -> str:
@@ -200,11 +200,11 @@ def _free(held: Held) -> str:
     if pod:
         command = f"kubectl delete pod {pod[2]} -n {pod[1]}"
     elif held.kind is HolderKind.ALLOCATION:
-        command = f"gua release (on {_host(held)})"
+        command = f"on {_host(held)}: gua release"
     elif held.job and _JOB.fullmatch(held.job):
         command = f"scancel {held.job}"
     elif held.pid is not None:
-        command = f"kill {held.pid} (on {_host(held)})"
+        command = f"on {_host(held)}: kill {held.pid}"
     return f"To release: {command}"
 
 
