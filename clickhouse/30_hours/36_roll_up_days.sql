@@ -11,12 +11,6 @@ COMMENT 'Starts the merge of days; stores nothing'
 ;
 -- One row is one past UTC day of a host whose rollups changed after its merge, the newest first, up to one batch.
 CREATE OR REPLACE VIEW gua.due_days $ON_CLUSTER
-(
-    host LowCardinality(String) COMMENT 'Host',
-    day DateTime('UTC') COMMENT 'Start of the day',
-    rollups UInt16 COMMENT 'Rolled-up hours of the day',
-    rollups_written_ms UInt64 COMMENT 'Sum of the versions of these rollups [ms]'
-)
 $DEFINER
 AS
 WITH

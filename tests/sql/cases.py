@@ -84,6 +84,13 @@ def _views() -> dict[View, str]:
 
 
 @cache
+def internal_views() -> set[str]:
+    """Return the views of gua that list no columns, as views read them and people do not."""
+    views = (one for one in statements.load(server_tokens()) if one.kind == "view" and not one.columns)
+    return {one.object_name.removeprefix("gua.") for one in views if one.object_name.startswith("gua.")}
+
+
+@cache
 def read_by(view: View) -> frozenset[View]:
     """Return the tables and views that a view reads, by itself and through others."""
     direct = {(database, name) for database, name in _NAME.findall(_views().get(view, ""))} - {view}

@@ -6,6 +6,7 @@ import re
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from sql.cases import internal_views
 from sql.engine import Engine
 
 GIB = 2**30
@@ -206,5 +207,5 @@ def test_plain_views_can_be_introspected_and_read_by_tools_that_know_nothing_of_
         listed = engine.select(f"SELECT name, type FROM system.columns WHERE database = 'gua' AND table = '{name}'")
         assert [(row["name"], row["type"]) for row in described] == [(row["name"], row["type"]) for row in listed], name
         assert listed, name
-        assert not [row for row in listed if "Aggregate" in row["type"]], name
+        assert name in internal_views() or not [row for row in listed if "Aggregate" in row["type"]], name
         engine.select(f"SELECT * FROM gua.{name} LIMIT 10")
