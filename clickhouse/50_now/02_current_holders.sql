@@ -60,7 +60,7 @@ LEFT JOIN
             groupArray(toUInt8(indexOf(PROCESS_STATE_NAMES, state))),
             unsorted_ends_ms
         ) AS codes,
-        -- The rule of gua.idle_streaks, from the newest tick back.
+        -- The rule of gua_report.idle_streaks, from the newest tick back.
         arrayFirstIndex(
             (tick_end, span, code, later_end, later_span) -> code = ACTIVE
                 OR later_end - later_span - tick_end > 2 * greatest(span, later_span),

@@ -49,7 +49,8 @@ def name_of(case: Path) -> str:
 
 
 def view_of(case: Path) -> View:
-    return "gua_report" if (case / "parameters.json").exists() else "gua", case.parent.name
+    name = case.parent.name
+    return "gua_report" if (case / "parameters.json").exists() else database_of(name), name
 
 
 def rows_of(case: Path) -> dict[str, list[dict[str, Any]]]:
@@ -72,6 +73,12 @@ def hosts_of(case: Path) -> set[str]:
     rows = [row for each in rows_of(case).values() for row in each]
     named = (row.get("host") or row.get("ResourceAttributes", {}).get("host.name") for row in rows)
     return {host for host in named if host}
+
+
+@cache
+def database_of(name: str) -> str:
+    """Return where a table or view without parameters is: in gua, or else in gua_public."""
+    return "gua" if ("gua", name) in {one.creates for one in statements.load(server_tokens())} else "gua_public"
 
 
 @cache

@@ -201,7 +201,7 @@ def test_plain_views_can_be_introspected_and_read_by_tools_that_know_nothing_of_
         row["name"]
         for row in engine.select("SELECT name FROM system.tables WHERE database = 'gua' AND engine = 'View'")
     ]
-    assert {"card_states", "current_cards", "current_holders", "idle_streaks", "agent_ticks"} <= set(names)
+    assert {"card_states", "current_cards", "current_holders", "agent_ticks"} <= set(names)
     for name in names:
         described = engine.select(f"DESCRIBE TABLE gua.{name}")
         listed = engine.select(f"SELECT name, type FROM system.columns WHERE database = 'gua' AND table = '{name}'")
