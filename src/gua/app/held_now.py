@@ -62,7 +62,7 @@ def grouped_holders(now: Now, labels: Labels, *, at_ms: int) -> HeldNow:
     for holder in now.holders:
         identity = _identity(holder, labels)
         if identity is None:
-            unknown.append(f"{_place(holder)}: pid {holder.pid} has no known start, so it cannot be told from another")
+            unknown.append(f"{_place(holder)}: pid {holder.pid} has no known start, so it cannot be identified")
         elif identity not in in_use:
             held = _of_holder(holder, identity, allocated.get(identity), labels)
             parts.setdefault((held.state, *identity), []).append(held)
