@@ -49,7 +49,8 @@ def name_of(case: Path) -> str:
 
 
 def view_of(case: Path) -> View:
-    return "gua_report" if (case / "parameters.json").exists() else "gua", case.parent.name
+    name = case.parent.name
+    return "gua_report" if (case / "parameters.json").exists() else database_of(name), name
 
 
 def rows_of(case: Path) -> dict[str, list[dict[str, Any]]]:
@@ -75,12 +76,25 @@ def hosts_of(case: Path) -> set[str]:
 
 
 @cache
+def database_of(name: str) -> str:
+    """Return where a table or view without parameters is: in gua, or else in gua_public."""
+    return "gua" if ("gua", name) in {one.creates for one in statements.load(server_tokens())} else "gua_public"
+
+
+@cache
 def _views() -> dict[View, str]:
     return {
         one.creates: re.sub(r"^--.*$", "", one.sql, flags=re.MULTILINE)
         for one in statements.load(server_tokens())
         if one.creates and "\nCREATE OR REPLACE VIEW" in f"\n{one.sql}"
     }
+
+
+@cache
+def internal_views() -> set[str]:
+    """Return the views of gua that list no columns, as views read them and people do not."""
+    views = (one for one in statements.load(server_tokens()) if one.kind == "view" and not one.columns)
+    return {one.object_name.removeprefix("gua.") for one in views if one.object_name.startswith("gua.")}
 
 
 @cache
