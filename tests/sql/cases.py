@@ -92,7 +92,7 @@ def read_by(view: View) -> frozenset[View]:
 
 @cache
 def ticked_views() -> set[str]:
-    """Return the views of gua_report that are told which hours to read from ticks."""
+    """Return the views of gua_report that take the hours to read from ticks as a parameter."""
     return _views_with(_TICKED)
 
 
@@ -104,7 +104,7 @@ def merged_views() -> set[str]:
 
 @cache
 def priced_views() -> set[str]:
-    """Return the views of gua_report that are told prices."""
+    """Return the views of gua_report that take prices as a parameter."""
     return _views_with(_PRICED)
 
 
@@ -172,12 +172,12 @@ def runs_on(engine: str, case: Path, *, counted: bool) -> bool:
     return case in {"sharded": on_shards, "oldest": largest_of_each_view, "served": of_each_view}[engine]()
 
 
-# Their rows are of a host; what is said to all, as settings, is said to the other cases too.
+# Their rows belong to a host; rows without a host, as settings, would change the other cases too.
 OF_HOSTS = {"card_ticks", "process_ticks", "allocation_ticks", "allocation_source_ticks", "card_info", "card_seen"}
 
 
 def is_of_some_hosts(case: Path) -> bool:
-    """Return whether a case can lie beside others: its rows are of hosts, and its view is told of which to tell."""
+    """Return whether a case can lie beside others: its rows are of hosts, and its view takes hosts as a parameter."""
     return rows_of(case).keys() <= OF_HOSTS and "hosts" in (parameters_of(case) or ())
 
 

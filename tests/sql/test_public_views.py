@@ -131,7 +131,7 @@ def test_a_row_is_one_of_gua_with_names_and_natural_units(engine: Engine, view: 
         if file.name != "expect.jsonl":
             engine.insert(file.name.split(".")[0], file.read_text("utf-8"))
     told = engine.rows(view, None)
-    # What is not said of a card by the case is said here, but for one, of which nothing is known.
+    # Describe the cards that the case does not describe, except one.
     for number, (host, gpu) in enumerate(sorted({(row["host"], row.get("gpu", "GPU-a")) for row in told})[1:]):
         more = {"gpu_index": number, "name": f"H{number}", "ts": "2030-01-01T00:00:00Z", "labels": LABELLED}
         engine.insert_rows("card_info", [{"host": host, "gpu": gpu, **more}])
@@ -160,7 +160,7 @@ NUMBER = re.compile(r"^(Nullable\()?(U?Int|Float|Decimal|DateTime)")
 IDENTIFIERS = {"gpu_index", "pid"}
 
 
-def test_each_column_says_its_unit_and_has_a_type_of_every_tool(engine: Engine) -> None:
+def test_each_column_has_a_unit_and_a_type_that_every_tool_knows(engine: Engine) -> None:
     columns = engine.select("SELECT table, name, type, comment FROM system.columns WHERE database = 'gua_public'")
     assert {row["table"] for row in columns} == PUBLIC
     for row in columns:
