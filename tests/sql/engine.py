@@ -88,8 +88,11 @@ class Engine:
 
     def _truncate(self) -> None:
         """Empty them; the embedded engine keeps nothing in the landing tables."""
-        for table in (*TABLES, *LANDING) if self.name == "served" else TABLES:
-            self.command(f"TRUNCATE TABLE gua.{table}")
+        tables = (*TABLES, *LANDING) if self.name == "served" else TABLES
+        names = ", ".join(f"'{table}'" for table in tables)
+        filled = f"SELECT name FROM system.tables WHERE database = 'gua' AND name IN ({names}) AND total_rows != 0"
+        for row in self.select(filled):
+            self.command(f"TRUNCATE TABLE gua.{row['name']}")
 
     def command(self, sql: str) -> None:
         """Run one statement."""
