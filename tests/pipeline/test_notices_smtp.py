@@ -40,7 +40,7 @@ def test_a_mail_has_the_subject_the_html_and_its_text() -> None:
     assert recipients == ["alice@example.org"]
     assert (mail["Subject"], mail["From"], mail["To"]) == (MESSAGE.subject, "gua@example.org", "alice@example.org")
     assert part(mail, "text/html").strip() == (MESSAGE.html or "").strip()
-    assert "kill 4711 (on node1)" in part(mail, "text/plain")
+    assert "on node1: kill 4711" in part(mail, "text/plain")
     assert "<" not in part(mail, "text/plain")
 
 

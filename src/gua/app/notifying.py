@@ -21,7 +21,7 @@ from gua.notices.channels import Channel, SendResult
 from gua.notices.due import Due
 from gua.notices.held import Held, HolderKind, Notice, NoticeResult
 from gua.notices.matching import Facts, Match, MatchOutcome, first_rule
-from gua.notices.messages import Message, NextStep, Setting
+from gua.notices.messages import Message, MessageSettings, NextStep
 from gua.notices.policy import Policy, Step
 from gua.notices.record import Inserter, Lease, SentBefore, SentRow, channel_name, notice_row
 
@@ -123,7 +123,7 @@ class NoticeRun:
         self._enforce = enforce
         self._retry_failed = retry_failed
         self._environ = environ
-        self._setting = Setting(timezone=policy.timezone, sender=policy.sender, contact=policy.contact)
+        self._setting = MessageSettings(timezone=policy.timezone, sender=policy.sender, contact=policy.contact)
         self._steps = {rule.name: rule.steps for rule in policy.rules}
         self._reached: dict[tuple[str, int], str] = {}
         self._outcomes: dict[int, list[ChannelOutcome]] = {}

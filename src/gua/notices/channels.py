@@ -239,7 +239,8 @@ def send(
     except GuaError as error:
         return _failed(str(error))
     if _schema(url) == "write":
-        count, problem = terminals.write(channel.owner or "", f"{message.subject}\n\n{message.text}", seconds)
+        title = "" if message.text.startswith(message.subject) else f"{message.subject}\n\n"
+        count, problem = terminals.write(channel.owner or "", title + message.text, seconds)
         return SendResult(result=NoticeResult.SENT, detail=safe(problem, 200)) if count else _failed(problem)
     log = _log.begin()
     # Mail has its own timeouts; other services wait 4 s for an answer by default.
@@ -266,6 +267,7 @@ def _deliver(service: Any, url: str, message: Message, log: list[str]) -> SendRe
     subject, body = message.subject, (message.html if is_html else message.text) or ""
     if schema not in _HTML | _LITERAL:
         subject, body = (text.translate(_MARKUP).replace("://", ": //") for text in (subject, body))
+        subject = "" if body.startswith(subject) else subject
     form = apprise.NotifyFormat.HTML if is_html else apprise.NotifyFormat.TEXT
     try:
         result = apprise.Apprise(service, asset=_asset()).notify(body=body, title=subject, body_format=form)
@@ -349,10 +351,11 @@ def _apprise() -> ModuleType:
     return apprise
 
 
+@functools.cache
 def _asset() -> Any:  # noqa: ANN401 - a class of an optional dependency
     """Return apprise's settings: no redirects, no threads of its own, no pictures from elsewhere."""
     names = {"app_id": "gua", "app_desc": "GPU usage audit", "app_url": "", "image_url_mask": "", "image_url_logo": ""}
-    return _apprise().AppriseAsset(**names, http_redirects=False, async_mode=False, service_timeout=0)
+    return _apprise().AppriseAsset(**names, language="en", http_redirects=False, async_mode=False, service_timeout=0)
 
 
 def _service(url: str) -> Any:  # noqa: ANN401 - see _asset

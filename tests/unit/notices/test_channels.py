@@ -56,14 +56,15 @@ def _direct(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Stand in for who and write: alice has pts/0 and pts/1, which refuses; what is written ends in this file."""
+    """Stand in for who and write: of pts/0 to pts/2 of alice the second refuses, and the third fails."""
     written = tmp_path / "written"
     (tmp_path / "who").write_text(
-        "#!/bin/sh\necho 'alice    pts/0   2026-11-28 03:00 (x)'\necho 'alice    pts/1   2026-11-28 03:00'\n"
-        "echo 'alice    :0      2026-11-28 03:00'\necho 'bob      pts/1   2026-11-28 03:00'\n"
+        "#!/bin/sh\n[ $1 = -T ] || exit 1\necho 'alice    + pts/0   2026-11-28 03:00 (x)'\n"
+        "echo 'alice    - pts/1   2026-11-28 03:00'\necho 'alice    + pts/2   2026-11-28 03:00'\n"
+        "echo 'alice    ? :0      2026-11-28 03:00'\necho 'bob      - pts/3   2026-11-28 03:00'\n"
     )
     (tmp_path / "write").write_text(
-        f'#!/bin/sh\n[ "$2" = pts/1 ] && {{ echo "write: $1 has messages disabled on $2" >&2; exit 1; }}\n'
+        f'#!/bin/sh\n[ "$2" = pts/2 ] && {{ echo "write: $2 is gone" >&2; exit 1; }}\n'
         f'echo "to $1 $2" >>{written}\ncat >>{written}\n'
     )
     for name in ("who", "write"):
@@ -249,6 +250,14 @@ def test_hostile_names_stay_text_in_a_webhook() -> None:
     assert "<script>" in payload["message"]  # a webhook gets names as they are
 
 
+def test_a_chat_gets_the_headline_once_and_another_subject_before_the_text() -> None:
+    other = Message(subject="For you", text=MESSAGE.text)
+    with Webhook() as hook:
+        for message in (MESSAGE, other):
+            assert send(Channel(url=f"mmost://{hook.address}/{TOKEN}"), message) == SENT
+    assert [each["text"] for each in hook.payloads()] == [MESSAGE.text.strip(), f"For you\r\n{MESSAGE.text.strip()}"]
+
+
 def test_hostile_names_make_no_link_mention_or_markup_in_a_chat() -> None:
     with Webhook() as hook:
         assert send(Channel(url=f"mmost://{hook.address}/{TOKEN}"), notice_message(hostile(), SETTING)) == SENT
@@ -256,7 +265,6 @@ def test_hostile_names_make_no_link_mention_or_markup_in_a_chat() -> None:
     assert hook.requests[0][0] == f"/hooks/{TOKEN}"
     assert not set("<>&@[]*`|~#") & set(payload["text"])
     assert "://" not in payload["text"]
-    assert "http: //" not in payload["text"] or "evil.example" in payload["text"]
     assert "icon_url" not in payload
 
 
@@ -462,17 +470,16 @@ def test_services_with_fixed_servers_and_proxies_are_not_checked(monkeypatch: py
 def test_the_owner_gets_it_on_each_terminal_that_takes_messages(terminal: Path) -> None:
     message = Message(subject="2 GPUs\x1b[31m idle", text="Owner:  alice\n\x1b]0;evil\x07line\x9b31m\n")
     sent = send(fill("write://", VALUES), message)
-    assert sent == SendResult(result=NoticeResult.SENT, detail="write: alice has messages disabled on pts/1")
+    assert sent == SendResult(result=NoticeResult.SENT, detail="pts/1 refuses messages; write: pts/2 is gone")
     assert terminal.read_text() == "to alice pts/0\n2 GPUs[31m idle\n\nOwner: alice\n]0;evilline31m\n"
 
 
 def test_only_the_owners_terminals_count(terminal: Path) -> None:
     assert reachable(fill("write://", VALUES)) is None
     bob, carol = (fill("write://", {"owner": name}) for name in ("bob", "carol"))
-    assert send(bob, MESSAGE) == SendResult(
-        result=NoticeResult.FAILED, detail="write: bob has messages disabled on pts/1"
-    )
+    assert send(bob, MESSAGE) == SendResult(result=NoticeResult.FAILED, detail="pts/3 refuses messages")
     assert send(carol, MESSAGE) == SendResult(result=NoticeResult.FAILED, detail="carol has no terminal on this host")
+    assert reachable(bob) == "pts/3 refuses messages"
     assert reachable(carol) == "carol has no terminal on this host"
     assert not terminal.exists()
 
@@ -487,7 +494,7 @@ def test_a_host_without_who_or_write_is_reported(tmp_path: Path, monkeypatch: py
     monkeypatch.setenv("PATH", str(tmp_path))
     failed = send(fill("write://", VALUES), MESSAGE)
     assert failed.detail == "who cannot be started: No such file or directory"
-    (tmp_path / "who").write_text("#!/bin/sh\necho alice pts/0\n")
+    (tmp_path / "who").write_text("#!/bin/sh\necho alice + pts/0\n")
     (tmp_path / "who").chmod(0o755)
     failed = send(fill("write://", VALUES), MESSAGE)
     assert failed == SendResult(result=NoticeResult.FAILED, detail="write cannot be started: No such file or directory")
