@@ -20,6 +20,7 @@ from gua.app import digest_run, sending
 from gua.app.digest import SECTIONS, By, Digest
 from gua.app.digest_run import ADMINS, DigestOutcome, DigestRun, Recipient
 from gua.app.sending import UNREACHABLE
+from gua.core.moments import to_rfc3339
 from gua.notices import record
 from gua.notices.addresses import no_addresses, template_addresses
 from gua.notices.channels import Channel, SendResult
@@ -346,10 +347,13 @@ def test_a_digest_is_no_notice(store: Store) -> None:
     )
     assert {row["kind"] for row in rows} == {"digest"}
     assert any(row["owner"] == "ana" and row["holder"].startswith("owner ana 20") for row in rows)
-    read = {"since_ms": 0, "until_ms": 2**42, "hosts": [], "tick_hours": [], "use_hourly": 0, "tick_days": []}
+    of_card = {"host": HOSTS[0], "rule": "idle", "step": 1, "reminder": 1, "channel": "1 x", "result": "sent"}
+    of_card |= {"cards": [{"host": HOSTS[0], "gpu": "GPU-0"}], "sent": to_rfc3339(END_MS), "since": to_rfc3339(END_MS)}
+    store.insert_json("notices", [{**of_card, "kind": kind, "holder": kind} for kind in ("process", "digest")])
+    read = {"since_ms": 0, "until_ms": 2**42, "use_hourly": 0}
     parameters = {name: read.get(name, []) for name in NOTICES.parameters}
-    assert list(NOTICES.rows(store, parameters)) == []
-    assert record.sent_before(store).rows == ()
+    assert [row.holder for row in NOTICES.rows(store, parameters)] == ["process"]
+    assert [row.holder for row in record.sent_before(store).rows] == ["process"]
 
 
 class Killed(BaseException):
