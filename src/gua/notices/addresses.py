@@ -65,7 +65,7 @@ def _shown(text: str) -> str:
 def template_addresses(template: str) -> AddressBook:
     """Return addresses by a template such as ``{owner}@example.org``. Raises UsageError if it is none."""
     try:
-        check_address(template.replace("{owner}", "x", 1))
+        check_address(template.replace("{owner}", "x", 1) if "{owner}" in template else "")
     except NotApplicableError:
         raise UsageError(f"{_shown(template)} makes no address: write it as in {{owner}}@example.org") from None
     return lambda owner: check_address(template.replace("{owner}", check_owner(owner)))

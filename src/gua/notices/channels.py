@@ -76,17 +76,18 @@ def check_template(template: str) -> frozenset[str]:
     """
     if not template.isprintable():
         raise UsageError("has a line break or a character that cannot be shown: remove it")
-    found = _BRACES.findall(template)
-    if not {name for _, name in found} <= {"", *PLACEHOLDERS} or re.search(r"[{}]", _BRACES.sub("", template)):
+    found = list(_BRACES.finditer(template))
+    names = frozenset(each[2] for each in found if each[2] is not None)
+    if not names <= {*PLACEHOLDERS} or re.search(r"[{}]", _BRACES.sub("", template)):
         known = ", ".join(f"{{{name}}}" for name in PLACEHOLDERS)
         raise UsageError(f"has other braces than {known}: write one of these, or %7B and %7D for braces")
-    if not all(name or _SECRET.fullmatch(secret) for secret, name in found):
+    if not all(_SECRET.fullmatch(each[1]) for each in found if each[1] is not None):
         raise UsageError("has a secret that is neither a variable nor a file: write ${NAME} or ${file:/path}")
     if not _URL.match(template) and not template.startswith("${"):
         raise UsageError("is no URL: write it as in mailto://smtp.example.org?from=gua@example.org&to={address}")
     if _schema(template) == "write" and template != "write://":
         raise UsageError("has more than write://, which writes to the owner's terminals on this host")
-    return frozenset(name for _, name in found if name)
+    return names
 
 
 def parts(notice: Notice, address: str | None) -> dict[str, str | None]:

@@ -91,13 +91,13 @@ def notice_message(
 
 
 def summary_message(notices: Sequence[Notice], setting: Setting) -> Message:
-    """Return one message of several notices of an owner: GPU, program, time without use, and its begin."""
+    """Return one message of several notices of an owner: GPU, holder, time without use, and its begin."""
     held = sorted((notice.held for notice in notices), key=lambda one: -one.idle_ms)
     cards = {(card.host, card.gpu) for one in held for card in one.cards}
     headline = f"{_count(cards)} held without use, the longest for {span(held[0].idle_ms)}"
-    rows = [(_where(one), _program(one), span(one.idle_ms), moment(one.since_ms, setting.timezone)) for one in held]
+    rows = [(_where(one), _holder(one), span(one.idle_ms), moment(one.since_ms, setting.timezone)) for one in held]
     lines = ("Please free what you do not need.", _keep(setting), _sender(setting))
-    return table_message(headline, ("GPU", "program", "unused for", "since"), rows, lines)
+    return table_message(headline, ("GPU", "held by", "unused for", "since"), rows, lines)
 
 
 def table_message(
@@ -165,6 +165,10 @@ def _program(held: Held) -> str:
     return ", ".join(filter(None, (_name(held.program), "" if held.pid is None else f"pid {held.pid}")))
 
 
+def _holder(held: Held) -> str:
+    return _program(held) or _name(f"job {held.job}" if held.job else held.pod) or "-"
+
+
 def _where(held: Held) -> str:
     """Return a few hosts, each with a few indices of cards, or the begin of their UUIDs, and the models."""
     places = []
@@ -183,16 +187,16 @@ def _basis(held: Held, setting: Setting) -> str:
     low = f"utilization below {setting.active_percent:g} %"
     since = {
         HeldState.IDLE_HELD: f"{low} by what holds them",
-        HeldState.EMPTY: "they were allocated, without a process of their owner",
+        HeldState.EMPTY: "allocated, without a process of the owner",
         HeldState.NO_PROCESS: f"{low} and memory in use, without a process in the driver's list",
     }
-    return f"Basis: gua read these GPUs{often}; since then: {since[held.state]}."
+    return f"Basis: gua read the cards{often}; since then: {since[held.state]}."
 
 
 def _free(held: Held) -> str:
     """Return how the owner frees the cards. Commands have only names that a shell leaves as they are."""
     pod = _POD.fullmatch(held.pod or "")
-    command = "end the program that uses them"
+    command = "end the program"
     if pod:
         command = f"kubectl delete pod {pod[2]} -n {pod[1]}"
     elif held.kind is HolderKind.ALLOCATION:
@@ -201,11 +205,11 @@ def _free(held: Held) -> str:
         command = f"scancel {held.job}"
     elif held.pid is not None:
         command = f"kill {held.pid} (on {_host(held)})"
-    return f"To free them: {command}"
+    return f"To release: {command}"
 
 
 def _keep(setting: Setting) -> str:
-    return f"To keep them: request a hold from {_name(setting.contact)}." if setting.contact else ""
+    return f"To keep: request a hold from {_name(setting.contact)}." if setting.contact else ""
 
 
 def _sender(setting: Setting) -> str:
