@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import inf
 from typing import Annotated, Any, ClassVar, Final, NamedTuple
 
@@ -16,7 +16,7 @@ from gua.report.kit.fields import Hours, Ratio, Seconds, Timestamp, Unit, filled
 from gua.report.model import Card, Extent, Placed, Window
 from gua.report.prices import PricedTime, Prices
 from gua.report.sections.card_streaks import CardStreaksRow
-from gua.report.states import IDLE_HELD, MS_PER_DAY, MS_PER_HOUR, STATES, TRULY_IDLE
+from gua.report.states import ACTIVE, IDLE_HELD, MS_PER_DAY, MS_PER_HOUR, STATES, TRULY_IDLE, UNKNOWN
 
 BYTES_PER_GB: Final = 10**9
 SILENT: Final = "silent"
@@ -165,7 +165,8 @@ class Now:
     ``holders`` are ordered by idle-held card, idle time and memory. ``cards`` counts MIG instances and unpartitioned
     GPUs by state at their newest tick, and :data:`SILENT` ones without a tick for three intervals. Only ``by_card``
     lists silent cards. ``maybe_allocated`` are truly-idle cards whose allocation is unknown. ``allocations`` are
-    ordered by card.
+    ordered by card. ``unobserved``, not in the output, are the last known processes of silent cards, and of cards
+    whose newest tick has none while it is active or unknown.
     """
 
     as_of_ms: Timestamp[int]
@@ -176,6 +177,7 @@ class Now:
     by_card: tuple[CardNow, ...] = ()
     maybe_allocated: tuple[FreeCard, ...] = ()
     allocations: tuple[AllocatedCard, ...] = ()
+    unobserved: tuple[OtherHolder, ...] = field(default=(), repr=False)
 
     @property
     def empty(self) -> tuple[AllocatedCard, ...]:
@@ -293,6 +295,23 @@ def now_of(  # noqa: PLR0913 - the rows of six queries
         for part in parts.get(key, ())
         if part.source
     )
+    unobserved = (
+        filled(
+            OtherHolder,
+            process.owner,
+            process,
+            card,
+            card_name=card.name,
+            card_state=SILENT if row is None else row.state,
+            as_of_ms=process.last_ms,
+            since_ms=process.first_ms,
+            created_ms=process.created_ms or None,
+        )
+        for key, card in known.items()
+        for row in [newest.get(key)]
+        if row is None or (row.state in {ACTIVE, UNKNOWN} and not _present(row, processes.get(key, [])))
+        for process in processes.get(key, [])
+    )
     states = [row.state for row in newest.values()]
     return Now(
         as_of_ms=as_of_ms,
@@ -302,6 +321,7 @@ def now_of(  # noqa: PLR0913 - the rows of six queries
         allocations=tuple(
             sorted(allocations, key=lambda one: (one.host, one.index or 0, one.gpu, one.source, one.allocation_id))
         ),
+        unobserved=tuple(unobserved),
         others=tuple(sorted(others, key=lambda one: (one.host, one.index or 0, one.gpu, one.pid))),
         by_card=tuple(
             filled(CardNow, card, newest[key]) if key in newest else filled(CardNow, card, state=SILENT)
