@@ -52,7 +52,7 @@ MEASURES: Final = (
     Measure("lines of its longest file", _SRC, most_lines, 500),
     Measure("lines of clickhouse", _SQL, lines, 8_220),
     Measure("files of clickhouse", _SQL, number, 163),
-    Measure("words of docs", ("docs/*.md",), words, 41_000),
+    Measure("words of docs", ("docs/*.md",), words, 42_000),
 )
 
 

@@ -30,6 +30,7 @@ VIEWS: Final = {
     "allocation_hours": "hour",
     "execution_idle_hours": "hour",
     "card_ticks": "tick_time",
+    "notices": "sent",
     "idle_streaks": "idle_until",
 }
 INTERNAL: Final = {"rules_fingerprint", "due_hours", "changed_hours"}
@@ -41,6 +42,7 @@ _COMMENT: Final = re.compile(r"^COMMENT '((?:[^']|'')*)'$", re.MULTILINE)
 _UNIT: Final = re.compile(r"\s*\[([^\][]+)\]$")
 _SUFFIXES: Final = {"_ms": "ms", "_bytes": "By", "_seconds": "s", "_celsius": "Cel", "_mw": "mW", "_mj": "mJ"}
 
+WITHOUT_CARD: Final = frozenset(("hosts", "notices"))
 INTRODUCTION: Final = """<!-- Written by docs/generate_views.py from the COMMENTs in clickhouse/: edit those. -->
 
 # Views and tables
@@ -68,7 +70,7 @@ ratios are 0 to 1.
 
 ## Columns of the card
 
-Every view but `hosts` begins with these columns.
+Every view but `hosts` and `notices` begins with these columns.
 
 """
 TABLES: Final = """
@@ -153,7 +155,7 @@ def render() -> str:
 
 def card_columns(public: Mapping[str, Described]) -> tuple[Column, ...]:
     """Return the columns with which every public view of cards begins."""
-    begins = [views.columns for name, views in public.items() if name != "hosts"]
+    begins = [views.columns for name, views in public.items() if name not in WITHOUT_CARD]
     same = takewhile(lambda columns: len(set(columns)) == 1, zip(*begins, strict=False))
     return tuple(columns[0] for columns in same)
 
@@ -194,7 +196,7 @@ def _plain(literal: str) -> str:
 
 
 def _section(described: Described, time: str | None, *, prefix: str = "", common: Sequence[Column] = ()) -> str:
-    columns = [column for column in described.columns if described.name == "hosts" or column not in common]
+    columns = [column for column in described.columns if described.name in WITHOUT_CARD or column not in common]
     filtered = f" Time column: `{time}`." if time else ""
     return f"\n## {prefix}{described.name}\n\n{described.comment}.{filtered}\n\n{_table(columns)}"
 

@@ -84,7 +84,7 @@ def grouped_holders(now: Now, labels: Labels, *, at_ms: int) -> HeldNow:
     for holder in now.holders:
         identity = _identity(holder, labels)
         if identity is None:
-            unknown.append(f"{_place(holder)}: pid {holder.pid} has no known start, so another may have the same pid")
+            unknown.append(f"{_place(holder)}: pid {holder.pid} has no known start, so it cannot be identified")
         elif identity in unobserved:
             unknown.append(f"{_place(holder)}: pid {holder.pid}: what it, its job or its pod does elsewhere is unknown")
         elif identity not in used:

@@ -68,8 +68,8 @@ class NoticeOutcome:
 class RunOutcome:
     """The notices of a run as of ``at_ms`` (Unix ms).
 
-    In words: ``left_out`` who is exempt or on hold, ``unknown`` what no notice may rest on, ``unresolved`` the notices
-    of a killed run, of which it is unknown whether they were sent.
+    In words: ``left_out`` who is exempt or on hold, ``unknown`` what no notice may rest on, ``unresolved`` notices of a
+    killed run: it is unknown whether they were sent.
     """
 
     at_ms: int
@@ -102,7 +102,7 @@ class _Delivery:
     """One message by one channel, for one notice or a summary of several.
 
     ``message`` is its id; the same message may go by several channels. ``parts`` are the notices, each with the
-    channel's number in its step. Without a ``channel`` ``problem`` tells why.
+    channel's number in its step. Without a ``channel`` there is a ``problem``.
     """
 
     message: str
@@ -398,7 +398,7 @@ def _reading(held: Held) -> str:
 def concerned(
     policy: Policy, stores: Stores, facts: Facts, moments: Sequence[int], *, hosts: tuple[str, ...] = ()
 ) -> tuple[list[str], list[str]]:
-    """Return in words whom a policy concerns at the first of some moments (Unix ms), and whom at any of the others."""
+    """Return in words the holders that a policy concerns at the first of some moments (Unix ms), and at the others."""
     lookback_ms = _lookback_ms(policy)
     found: list[dict[str, None]] = []
     with stores() as store:

@@ -102,14 +102,21 @@ def command(
         from gua.app import opening  # noqa: PLC0415 - after the options are validated
 
         with opening.open_reader(store) as reader:
+            _record_notices(reader, scenario)
             _report(reader, scenario, whence, output=output, width=width)
     else:
+
+        def reported(landed: Store) -> None:
+            if "notices" in output.sections:
+                _record_notices(landed, scenario)
+            _report(landed, scenario, whence, output=output, width=width)
+
         with tempfile.TemporaryDirectory(prefix="gua-demo-") as folder:
             _deliver(
                 scenario,
                 whence,
                 store=f"chdb://{Path(folder) / 'store'}",
-                on_landed=lambda landed: _report(landed, scenario, whence, output=output, width=width),
+                on_landed=reported,
                 is_thrown_away=True,
             )
 
@@ -148,6 +155,12 @@ def _report(reader: Store, scenario: Scenario, whence: Origin, *, output: Output
         )
     request = ReportRequest(since=to_rfc3339(begin_ms), until=to_rfc3339(END_MS), hosts=(whence.host,), now_ms=END_MS)
     render_report(reader, request, output, width=width)
+
+
+def _record_notices(store: Store, scenario: Scenario) -> None:
+    from gua.app.demo_notices import record_notices  # noqa: PLC0415 - takes 0.2 s, and few read that section
+
+    record_notices(store, since_ms=END_MS - scenario.ticks * scenario.interval_ms, until_ms=END_MS)
 
 
 class _Progress:

@@ -120,7 +120,7 @@ def check(
     host: HostsOption = None,
     store: StoreOption = None,
 ) -> None:
-    """Explain each rule in a sentence, and list whom it concerns now and concerned in the last 7 days.
+    """Explain each rule in a sentence, and list the holders that it concerns now and in the last 7 days.
 
     The 7 days are evaluated every three hours: shorter idle times between two of these moments are not listed.
 

@@ -100,7 +100,7 @@ class SentBefore:
         return {owner: len(each) for owner, each in messages.items()}
 
     def unresolved(self) -> list[SentRow]:
-        """Return the notices without a result, because their run was killed, newest first."""
+        """Return the notices of killed runs, newest first: it is unknown whether they were sent."""
         started = (row for row in self.rows if row.result == NoticeResult.STARTED)
         return sorted(started, key=lambda row: -row.sent_ms)
 

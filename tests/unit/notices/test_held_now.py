@@ -70,7 +70,7 @@ def test_the_same_pid_with_another_start_is_another_holder() -> None:
 def test_a_process_of_unknown_start_gets_no_notice_and_is_reported() -> None:
     found = grouped(idle(created_ms=None))
     assert found.held == ()
-    assert found.unknown == ("n1 GPU 0: pid 42 has no known start, so another may have the same pid",)
+    assert found.unknown == ("n1 GPU 0: pid 42 has no known start, so it cannot be identified",)
 
 
 def test_a_process_on_two_cards_is_one_holder_idle_as_long_as_on_the_shorter() -> None:
