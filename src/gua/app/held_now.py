@@ -80,6 +80,8 @@ def grouped_holders(now: Now, labels: Labels, *, at_ms: int) -> HeldNow:
     used |= {(held.kind, held.key) for one, held in allocations if one.use == Use.USED}
     unobserved = {key for other in now.unobserved if (key := _identity(other, labels)) is not None}
     unobserved |= {(held.kind, held.key) for one, held in allocations if one.use == Use.UNKNOWN and _may_be_used(one)}
+    blind = [one for one in now.holders if one.card_state == State.UNKNOWN]
+    unobserved |= {key for one in blind if (key := _identity(one, labels)) is not None}
     unobserved -= used
     for holder in now.holders:
         identity = _identity(holder, labels)

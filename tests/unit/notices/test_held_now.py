@@ -133,6 +133,13 @@ def test_a_job_whose_other_process_is_on_a_silent_card_is_unknown() -> None:
     assert (HolderKind.JOB, "7") in found.used
 
 
+def test_an_idle_process_on_a_card_of_unknown_state_is_unknown_with_all_of_its_job() -> None:
+    blind = idle(slurm_job_id="7", gpu="GPU-b", index=1, card_state="unknown")
+    found = grouped(idle(slurm_job_id="7"), blind, idle(pid=9, card_state="unknown"), idle(pid=10))
+    assert one(found).pid == 10
+    assert len(found.unknown) == 3
+
+
 def test_a_silent_card_of_another_job_makes_no_job_unknown() -> None:
     assert grouped(idle(slurm_job_id="7"), unobserved=(busy(slurm_job_id="8", card_state=SILENT),)).held
 

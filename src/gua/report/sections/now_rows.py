@@ -253,10 +253,11 @@ def now_of(  # noqa: PLR0913 - the rows of six queries
     interval_ms: dict[str, int] = {}
     for extent in extents:
         interval_ms[extent.host] = max(interval_ms.get(extent.host, 0), extent.interval_ms or 0)
+    every = {(row.host, row.gpu): row for row in card_rows}
     newest = {
         key: row
-        for row in card_rows
-        if (key := (row.host, row.gpu)) in known
+        for key, row in every.items()
+        if key in known
         and row.as_of_ms
         and as_of_ms - row.as_of_ms <= SILENT_AFTER * max(interval_ms.get(row.host, 0), row.newest_span_ms)
     }
@@ -302,15 +303,13 @@ def now_of(  # noqa: PLR0913 - the rows of six queries
             process,
             card,
             card_name=card.name,
-            card_state=SILENT if row is None else row.state,
+            card_state=newest[key].state if key in newest else SILENT,
             as_of_ms=process.last_ms,
             since_ms=process.first_ms,
             created_ms=process.created_ms or None,
         )
         for key, card in known.items()
-        for row in [newest.get(key)]
-        if row is None or (row.state in {ACTIVE, UNKNOWN} and not _present(row, processes.get(key, [])))
-        for process in processes.get(key, [])
+        for process in _unobserved(every.get(key), processes.get(key, []), is_silent=key not in newest)
     )
     states = [row.state for row in newest.values()]
     return Now(
@@ -400,6 +399,18 @@ def _present(row: CardStreaksRow, listed: Sequence[CardProcess]) -> list[CardPro
     """
     newest_ms = max((process.last_ms for process in listed), default=0)
     return [process for process in listed if process.last_ms == newest_ms >= _landed_since_ms(row)]
+
+
+def _unobserved(
+    row: CardStreaksRow | None, listed: Sequence[CardProcess], *, is_silent: bool
+) -> Sequence[CardProcess]:
+    """Return the processes that may still be on a card whose newest ticks do not say so."""
+    if row is None or not row.as_of_ms:
+        return listed
+    present = _present(row, listed)
+    if is_silent:
+        return present
+    return listed if row.state in {ACTIVE, UNKNOWN} and not present else ()
 
 
 def _landed_since_ms(row: CardStreaksRow) -> float:
