@@ -180,8 +180,9 @@ class NoticeRun:
                 self._send_batch(ready[first : first + size], lease)
             self._run_commands(plan.commands, lease)
         finally:
-            with self._stores() as store:
-                lease.give_back(store)
+            if lease.is_held:
+                with self._stores() as store:
+                    lease.give_back(store)
         return self._finished(plan)
 
     def _plan(self, store: Inserter) -> _Plan:

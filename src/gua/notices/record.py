@@ -175,6 +175,11 @@ class Lease:
         self._started_ms = now_ms()
         self._renewed_ms = 0
 
+    @property
+    def is_held(self) -> bool:
+        """Return whether it was ever written, so that it is to be given back."""
+        return self._renewed_ms > 0
+
     def take(self, store: Inserter, *, wait_ms: int = WAIT_MS) -> None:
         """Wait for the runs that began earlier. Raises UnavailableError if one holds on for longer than ``wait_ms``."""
         if store.is_embedded:

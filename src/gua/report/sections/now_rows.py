@@ -401,9 +401,7 @@ def _present(row: CardStreaksRow, listed: Sequence[CardProcess]) -> list[CardPro
     return [process for process in listed if process.last_ms == newest_ms >= _landed_since_ms(row)]
 
 
-def _unobserved(
-    row: CardStreaksRow | None, listed: Sequence[CardProcess], *, is_silent: bool
-) -> Sequence[CardProcess]:
+def _unobserved(row: CardStreaksRow | None, listed: Sequence[CardProcess], *, is_silent: bool) -> Sequence[CardProcess]:
     """Return the processes that may still be on a card whose newest ticks do not say so."""
     if row is None or not row.as_of_ms:
         return listed
