@@ -10,6 +10,7 @@ BENCH_AGENT ?= --ticks 600 --cpu-ticks 60 --seconds 5 --times 3 --backlog 480
 BENCH_EXPORTER ?= --seconds 5 --scrapes 200
 BENCH_FLEET ?= --cards 16 --days 2 --sizes 8x30 --storage-days 1 --times 3 --no-older
 BENCH_IMPORT ?= --days 3
+BENCH_NOTICES ?= --notices 500
 BENCH_RESERVATIONS ?= --times 200
 BENCH_REPORT ?= --days 7 --times 3 --no-older
 # Of this version beside itself: that its figures can be had.
@@ -74,6 +75,7 @@ bench-agents: setup
 	$(BIN)/python bench/bench_agent.py $(BENCH_AGENT)
 	$(BIN)/python bench/bench_allocation.py
 	$(BIN)/python bench/bench_exporter.py $(BENCH_EXPORTER)
+	$(BIN)/python bench/bench_notices.py $(BENCH_NOTICES)
 	$(BIN)/python bench/bench_reservations.py $(BENCH_RESERVATIONS)
 
 bench-stores: setup

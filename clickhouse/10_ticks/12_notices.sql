@@ -1,5 +1,4 @@
 -- One row is one notice on one channel. A later row of the same notice and channel replaces it: with its result, or as it was sent again.
--- Shard key: host
 CREATE TABLE IF NOT EXISTS gua.notices${LOCAL} $ON_CLUSTER
 (
     host LowCardinality(String) COMMENT 'Host of the holder''s first card',
@@ -29,7 +28,6 @@ $TABLE_SETTINGS
 COMMENT 'Notices to holders of idle GPUs; read with FINAL'
 ;
 -- One row is one run of gua notify that took the right to send, or gave it back: until is then in the past.
--- Shard key: run
 CREATE TABLE IF NOT EXISTS gua.notice_runs${LOCAL} $ON_CLUSTER
 (
     run String COMMENT 'Random id of the run',
@@ -40,6 +38,6 @@ CREATE TABLE IF NOT EXISTS gua.notice_runs${LOCAL} $ON_CLUSTER
     written DateTime64(3, 'UTC') COMMENT 'Version of the row; the newest is valid'
 )
 ENGINE = ${REPLICATED}ReplacingMergeTree(written)
-ORDER BY run
-TTL toDateTime(until) + toIntervalDay(7)
+ORDER BY (host, run)
+$TABLE_SETTINGS
 COMMENT 'Runs of gua notify: one at a time sends; read with FINAL'

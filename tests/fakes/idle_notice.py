@@ -6,10 +6,10 @@ from typing import Any, Final
 
 from gua.core.moments import zone
 from gua.notices.held import Held, HeldCard, HeldState, HolderKind, Notice
-from gua.notices.messages import Setting
+from gua.notices.messages import MessageSettings
 
 SINCE_MS: Final = 1_795_878_300_000  # 2026-11-28 15:05 UTC
-SETTING: Final = Setting(
+SETTING: Final = MessageSettings(
     timezone=zone("Europe/Berlin"), interval_seconds=30, sender="the GPU team", contact="gpu-team@example.org"
 )
 HOSTILE: Final = (

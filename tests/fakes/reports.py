@@ -40,6 +40,7 @@ from gua.report.sections.contention import Contention, Contentions
 from gua.report.sections.energy import CardEnergy, Energy, StateEnergy
 from gua.report.sections.groups import Group, Grouping, Groupings
 from gua.report.sections.money import Money, money
+from gua.report.sections.notices import ChannelResult, Notices, SentNotice, notices_of
 from gua.report.sections.now_rows import SILENT, AllocatedCard, CardNow, FreeCard, Holder, Now, OtherHolder
 from gua.report.sections.previous import Previous
 from gua.report.sections.right_size import CardSize, FitTime, Peak, ProgramOnCard, RightSize, fits_half, fits_slice
@@ -429,6 +430,7 @@ def _report(cards: Sequence[LivedCard], moments: Sequence[datetime], window: Win
         _usefulness(cards),
         _right_size(cards, totals),
         _slow_cards(cards),
+        _notices(cards, window),
         TimeOfDay(
             DayHour(hour=hour, states=_of_hours(sums, lambda at, hour=hour: at.hour == hour)) for hour in range(24)
         ),
@@ -1099,6 +1101,38 @@ def _slow_cards(cards: Sequence[LivedCard]) -> SlowCards:
         )
         found.append(one)
     return SlowCards(cards=tuple(sorted(found, key=lambda one: -one.slowed_ms)))
+
+
+def _notices(cards: Sequence[LivedCard], window: Window) -> Notices:
+    """Return two steps for one holder, which left after the second, and a notice of a killed run for another."""
+    sent = []
+    for place, step in enumerate((1, 2, 1)):
+        card = cards[min(place // 2, len(cards) - 1)]
+        sent_ms = window.since_ms + (place + 1) * 6 * HOUR_MS
+        result = "started" if place == 2 else "sent"
+        one = SentNotice(
+            sent_ms=sent_ms,
+            rule="idle",
+            step=step,
+            reminder=1,
+            host=card.host,
+            kind="process",
+            holder=f"{card.host} {4000 + place // 2} {window.since_ms}",
+            state="idle-held",
+            owner="ana" if place < 2 else LONG,
+            program="python",
+            pid=4000 + place // 2,
+            cards=1,
+            since_ms=sent_ms - (2 + 6 * (step - 1)) * HOUR_MS,
+            idle_ms=(2 + 6 * (step - 1)) * HOUR_MS,
+            channels=(ChannelResult("1 mailto://smtp.example.org", result, ""),),
+            idle_before_gpu_ms=2.0 * HOUR_MS,
+            idle_after_gpu_ms=(8.5 - 6 * (step - 1)) * HOUR_MS,
+            used_ms=sent_ms + 5 * MINUTE_MS if place == 2 else None,
+            released_ms=window.since_ms + 14 * HOUR_MS + 30 * MINUTE_MS if place < 2 else None,
+        )
+        sent.append(one)
+    return notices_of(sent)
 
 
 def _days(sums: Sums) -> tuple[CalendarDay, ...]:

@@ -44,6 +44,7 @@ _OFTEN_EMPTY = {
     "activity",
     "activity_owners",
     "busy_with_few_sms",
+    "notices",
 }
 
 

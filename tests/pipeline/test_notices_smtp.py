@@ -40,7 +40,7 @@ def test_a_mail_has_the_subject_the_html_and_its_text() -> None:
     assert recipients == ["alice@example.org"]
     assert (mail["Subject"], mail["From"], mail["To"]) == (MESSAGE.subject, "gua@example.org", "alice@example.org")
     assert part(mail, "text/html").strip() == (MESSAGE.html or "").strip()
-    assert "kill 4711 (on node1)" in part(mail, "text/plain")
+    assert "on node1: kill 4711" in part(mail, "text/plain")
     assert "<" not in part(mail, "text/plain")
 
 
@@ -158,7 +158,7 @@ def test_mails_of_several_threads_arrive_once_and_leave_the_environment(monkeypa
     mailbox = Mailbox()
     with mail_server(mailbox) as port, ThreadPoolExecutor(4) as pool:
         channels = [mail_to(port, f"user{number}@example.org") for number in range(20)]
-        # Those that need authorities wait for the others, and fail here, as the server has no TLS.
+        # These need authorities, and fail here, as the server has no TLS.
         encrypted = [Channel(url=each.url.replace("mailto", "mailtos")) for each in channels[:4]]
         results = list(pool.map(lambda channel: send(channel, MESSAGE).result, channels + encrypted))
     assert results == [NoticeResult.SENT] * 20 + [NoticeResult.FAILED] * 4

@@ -7,33 +7,28 @@ import os
 import pwd
 import re
 from collections.abc import Callable, Sequence
-from functools import cached_property
+from functools import partial
 from typing import Final
 
 from gua.allocation.slurm_poll import CommandError, run_command
 
-SECONDS: Final = 10.0
-_KEYS: Final = ("partitions", "qos", "accounts")
-# Where accounts are not enforced they are any text of the user: last, so that they change no other field.
-_COMMAND: Final = ("squeue", "--noheader", "--all", "--format=%A|%P|%q|%a")
-_JOB: Final = re.compile(r"([0-9]{1,10})\|([^|\s]*)\|([^|\s]*)\|(.*)")
+_run: Final = partial(run_command, seconds=10.0)
+# Each has its own squeue: accounts are any text of users where Slurm does not check them, and may look like other jobs.
+_FORMATS: Final = {"partitions": "%A|%P", "qos": "%A|%q", "accounts": "%A|%a"}
+_JOB: Final = re.compile(r"([0-9]{1,10})\|(.*)")
 _NOTHING: Final = frozenset(("", "(null)", "N/A"))
-
-
-def query_squeue(command: Sequence[str]) -> str:
-    """Return the output of squeue within 10 s. Raises CommandError."""
-    return run_command(command, seconds=SECONDS)
 
 
 class HostFacts:
     """Facts of this host's name service and Slurm (:class:`gua.notices.matching.Facts`). For one run and one thread.
 
-    squeue runs once, when the first job is looked up.
+    squeue runs once for partitions, QOS and accounts each, when the first is looked up, and not again after a failure.
     """
 
-    def __init__(self, run: Callable[[Sequence[str]], str] = query_squeue) -> None:
+    def __init__(self, run: Callable[[Sequence[str]], str] = _run) -> None:
         self._run = run
         self._groups: dict[str, frozenset[str] | None] = {}
+        self._jobs: dict[str, dict[str, str | None]] = {}
         self.trouble: str | None = None
         """Why squeue failed, ``None`` unless it did."""
 
@@ -45,25 +40,22 @@ class HostFacts:
 
     def of_job(self, job: str, key: str) -> str | None:
         """Return the ``partitions``, ``qos`` or ``accounts`` of a job of Slurm; ``None`` if unknown."""
-        return self._jobs.get(job, {}).get(key)
+        if key not in self._jobs and self.trouble is None:
+            try:
+                self._jobs[key] = parse_squeue(
+                    self._run(("squeue", "--noheader", "--all", f"--format={_FORMATS[key]}"))
+                )
+            except CommandError as error:
+                self.trouble = str(error)
+        return self._jobs.get(key, {}).get(job)
 
-    @cached_property
-    def _jobs(self) -> dict[str, dict[str, str | None]]:
-        try:
-            return parse_squeue(self._run(_COMMAND))
-        except CommandError as error:
-            self.trouble = str(error)
-            return {}
 
-
-def parse_squeue(output: str) -> dict[str, dict[str, str | None]]:
-    """Return partition, QOS and account by job id and key; a job with different lines, as users may forge, has none."""
-    jobs: dict[str, dict[str, str | None]] = {}
-    for line in output.split("\n"):
-        if match := _JOB.fullmatch(line):
-            job, *found = match.groups()
-            known = {key: None if value in _NOTHING else value for key, value in zip(_KEYS, found, strict=True)}
-            jobs[job] = known if jobs.get(job, known) == known else {}
+def parse_squeue(output: str) -> dict[str, str | None]:
+    """Return a value by job id, ``None`` if it is empty, or if a job has different ones, as users may forge."""
+    jobs: dict[str, str | None] = {}
+    for match in filter(None, map(_JOB.fullmatch, output.split("\n"))):
+        value = None if match[2] in _NOTHING else match[2]
+        jobs[match[1]] = value if jobs.get(match[1], value) == value else None
     return jobs
 
 

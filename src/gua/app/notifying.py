@@ -20,8 +20,8 @@ from gua.notices.addresses import AddressBook, NotApplicableError
 from gua.notices.channels import Channel, SendResult
 from gua.notices.due import COMMAND, Due
 from gua.notices.held import Held, HolderKind, Notice, NoticeResult
-from gua.notices.matching import Facts, Match, Outcome, first_rule
-from gua.notices.messages import Message, NextStep, Setting
+from gua.notices.matching import Facts, Match, MatchOutcome, first_rule
+from gua.notices.messages import Message, MessageSettings, NextStep
 from gua.notices.policy import Policy, Step
 from gua.notices.record import Inserter, Lease, SentBefore, SentRow, channel_name, notice_row
 
@@ -147,7 +147,7 @@ class NoticeRun:
         self._enforce = enforce
         self._retry_failed = retry_failed
         self._environ = environ
-        self._setting = Setting(timezone=policy.timezone)
+        self._setting = MessageSettings(timezone=policy.timezone, sender=policy.sender, contact=policy.contact)
         self._steps = {rule.name: rule.steps for rule in policy.rules}
         self._newest_ms = 0
         self._reached: dict[tuple[str, int], str] = {}
@@ -192,15 +192,15 @@ class NoticeRun:
         plan = _Plan(unknown=list(now.unknown), unresolved=[_unresolved(row) for row in before.unresolved()])
         for held in now.held:
             match = first_rule(self._policy, held, self._facts, self._at_ms, self._policy.timezone)
-            if match.outcome is Outcome.MATCHED and match.rule is not None:
+            if match.outcome is MatchOutcome.MATCHED and match.rule is not None:
                 sent = before.of(held.kind, held.key, match.rule.name)
                 due = Due(rule=match.rule, held=held, sent=sent, at_ms=self._at_ms, enforce=self._enforce)
                 if notice := due.notice():
                     plan.notices.append(notice)
                     plan.commands += [notice] if due.runs_command(notice) else []
-            elif match.outcome is Outcome.UNKNOWN:
+            elif match.outcome is MatchOutcome.UNKNOWN:
                 plan.unknown.append(f"{describe(held)}: {match.reason}")
-            elif match.outcome is not Outcome.NONE:
+            elif match.outcome is not MatchOutcome.NONE:
                 plan.left_out.append(f"{describe(held)}: {match.outcome}, {match.reason}")
         plan.deliveries = self._deliveries(plan.notices, before)
         return plan
@@ -417,7 +417,7 @@ def concerned(
 
 def _match_text(match: Match) -> str:
     name = match.rule.name if match.rule else ""
-    return f"rule {name}" if match.outcome is Outcome.MATCHED else f"rule {name}, {match.outcome}: {match.reason}"
+    return f"rule {name}" if match.outcome is MatchOutcome.MATCHED else f"rule {name}, {match.outcome}: {match.reason}"
 
 
 def _lookback_ms(policy: Policy) -> int:

@@ -40,7 +40,7 @@ def check_owner(owner: str | None) -> str:
     """Return an owner that may be put into an address, a URL or a command. Raises NotApplicableError."""
     if not owner:
         raise NotApplicableError("the owner is unknown")
-    if not _OWNER.fullmatch(owner) or ".." in owner or len(owner) > _LONGEST:
+    if not _OWNER.fullmatch(owner) or len(owner) > _LONGEST:
         raise NotApplicableError(f"owner {_shown(owner)} cannot be an address: only letters, digits and . _ @ + - can")
     return owner
 

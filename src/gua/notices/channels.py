@@ -1,7 +1,7 @@
 """Channels: fill a URL template with a notice's parts, add secrets, and send one message, by apprise or to terminals.
 
-Only this module imports apprise, and only to send. An apprise service reports success by an HTTP status, or by the
-SMTP server's reply: a webhook that answers 200 with an error in its body counts as sent.
+Only this module imports apprise, and only to send. Success is the SMTP server's reply, the HTTP status, and for Slack
+the answer ``ok``. Elsewhere, as for JSON, Mattermost and Teams, an error in an answer with status 200 is unseen.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _BRACES: Final = re.compile(r"\$\{([^{}]*)\}|\{([^{}]*)\}")
 _SECRET: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*|file:/.+", re.ASCII)
 _URL: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://([^/?#]*)(.*)", re.ASCII)
 _HOST: Final = re.compile(r"(?:.*@)?([A-Za-z0-9._-]+(?::[0-9]+)?)", re.ASCII)
-_PART: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._@+-]*(/[A-Za-z0-9._-]+)?", re.ASCII)
+_PART: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._@+-]*", re.ASCII)
 _PART_OF_HOST: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*", re.ASCII)
 _REVEALING: Final = re.compile(r"\S+://\S*|\S+@\S+")
 _MOST_SECRET: Final = 4096
@@ -112,9 +112,9 @@ def fill(template: str, values: Mapping[str, str | None]) -> Channel:
             raise NotApplicableError(f"its {name} is unknown")
         if name == "address":
             check_address(value)
-        elif not _PART.fullmatch(value) or ".." in value:
+        elif not _PART.fullmatch(value.replace("/", "", name == "pod")) or ".." in value:
             raise NotApplicableError(
-                f"{name} '{safe(value, 60)}' cannot be in a URL: only letters, digits and . _ @ + - can"
+                f"{name} '{safe(value, 60)}' cannot be in a URL: it has other characters than . _ @ + -"
             )
         if url and f"{{{name}}}" in url[2] and not _PART_OF_HOST.fullmatch(value):
             raise NotApplicableError(f"{name} '{safe(value, 60)}' cannot be in the name of a server")
@@ -181,8 +181,8 @@ def reachable(
 ) -> str | None:
     """Return why nothing can be sent to a channel now, ``None`` if its server accepts a connection or is not known.
 
-    ``write://`` needs a terminal. Services with fixed servers are not checked, nor HTTP by a proxy. ``checked`` has
-    the results by server: with the same one, a run checks each once. Raises UsageError without apprise.
+    ``write://`` needs a terminal, the others a URL that apprise takes. Services with fixed servers are not checked, nor
+    HTTP by a proxy. ``checked`` has results by server: a run checks each once. Raises UsageError without apprise.
     """
     try:
         url = put_secrets(channel.url, environ)
@@ -191,7 +191,11 @@ def reachable(
     if _schema(url) == "write":
         lines, reason = terminals.terminals(channel.owner or "")
         return None if lines else reason
-    server = _server(url)
+    log = _log.begin()
+    service = _service(url)
+    if service is None:
+        return f"apprise cannot use the URL: {_without_secrets(log, url)}"
+    server = _server(service, url)
     if server is None:
         return None
     checked = {} if checked is None else checked
@@ -210,13 +214,10 @@ def _connection_problem(server: tuple[str, int], seconds: float) -> str:
     return ""
 
 
-def _server(url: str) -> tuple[str, int] | None:
-    """Return host and port that a URL leads to, ``None`` where they are the service's own or a proxy's."""
+def _server(service: Any, url: str) -> tuple[str, int] | None:  # noqa: ANN401 - an optional dependency's
+    """Return host and port that a service connects to, ``None`` where they are its own or a proxy's."""
     found = _URL.match(url)
     if not found or not (_schema(url) in _WITH_HOST or re.search(r":[0-9]+$", found[2])):
-        return None
-    service: Any = _apprise().Apprise.instantiate(url, asset=_asset())
-    if service is None or not service.host:
         return None
     host = getattr(service, "smtp_host", None) or service.host
     scheme = "https" if service.secure else "http"
@@ -228,51 +229,54 @@ def _server(url: str) -> tuple[str, int] | None:
 def send(
     channel: Channel, message: Message, *, seconds: float = SEND_SECONDS, environ: Mapping[str, str] = os.environ
 ) -> SendResult:
-    """Send a message to a channel once, within ``seconds``; several threads may send at once.
+    """Send a message to a channel once, within ``seconds``; of several threads one sends at a time.
 
-    Apprise has no limit for a whole message, only for each step of it, so it runs in a thread that is left to itself
-    when the time is over. Raises UsageError without apprise; every other failure is a result.
+    Apprise limits only each step of a message, so it runs in a thread that is left to itself when the time is over.
+    Raises UsageError without apprise; every other failure is a result.
     """
     try:
         url = put_secrets(channel.url, environ)
     except GuaError as error:
         return _failed(str(error))
     if _schema(url) == "write":
-        count, problem = terminals.write(channel.owner or "", f"{message.subject}\n\n{message.text}", seconds)
+        title = "" if message.text.startswith(message.subject) else f"{message.subject}\n\n"
+        count, problem = terminals.write(channel.owner or "", title + message.text, seconds)
         return SendResult(result=NoticeResult.SENT, detail=safe(problem, 200)) if count else _failed(problem)
-    _apprise()
-    with _certificates.read(needed=_schema(url) != "mailto" or "mode=" in url.lower()):
-        return bounded(lambda: _deliver(url, message, seconds), seconds) or _failed(f"no answer within {seconds:g} s")
+    log = _log.begin()
+    # Mail has its own timeouts; other services wait 4 s for an answer by default.
+    has_limits = _schema(url) in _MAIL or "rto=" in url
+    limits = "" if has_limits else f"{'&' if '?' in url else '?'}cto={CONNECT_SECONDS:g}&rto={seconds:g}"
+    service = _service(url + limits)
+    if service is None:
+        return _failed(f"apprise cannot use the URL: {_without_secrets(log, url)}")
+    with _authorities(needed=_schema(url) != "mailto" or service.secure):
+        result = bounded(lambda: _deliver(service, url, message, log), seconds)
+    return result or _failed(f"no answer within {seconds:g} s")
 
 
 def _failed(detail: str) -> SendResult:
     return SendResult(result=NoticeResult.FAILED, detail=safe(detail, 200))
 
 
-def _deliver(url: str, message: Message, seconds: float) -> SendResult:
+def _deliver(service: Any, url: str, message: Message, log: list[str]) -> SendResult:  # noqa: ANN401 - see _server
     """Send by apprise; raise nothing."""
+    _log.begin(log)
     apprise = _apprise()
     schema = _schema(url)
-    log = _log.begin()
     is_html = schema in _HTML and message.html is not None and "format=text" not in url.lower()
     subject, body = message.subject, (message.html if is_html else message.text) or ""
     if schema not in _HTML | _LITERAL:
         subject, body = (text.translate(_MARKUP).replace("://", ": //") for text in (subject, body))
-    # Mail has its own timeouts; what else reads an answer has 4 s by default.
-    limits = "" if schema in _MAIL else f"{'&' if '?' in url else '?'}cto={CONNECT_SECONDS:g}&rto={seconds:g}"
+        subject = "" if body.startswith(subject) else subject
+    form = apprise.NotifyFormat.HTML if is_html else apprise.NotifyFormat.TEXT
     try:
-        service = apprise.Apprise.instantiate(url + limits, asset=_asset())
-        if service is None:
-            return _failed(f"apprise cannot use the URL: {_without_secrets(log, url)}")
-        sender = apprise.Apprise(service, asset=_asset())
-        form = apprise.NotifyFormat.HTML if is_html else apprise.NotifyFormat.TEXT
-        is_sent = bool(sender.notify(body=body, title=subject, body_format=form))  # an object, never False itself
+        result = apprise.Apprise(service, asset=_asset()).notify(body=body, title=subject, body_format=form)
+        # An object that is never False itself; with optional=yes in the URL it is true for a failure, too.
+        is_sent = bool(result) and all(any(attempts) for attempts in result)
     except Exception as error:  # noqa: BLE001 - of 150 services, which may raise anything
         return _failed(f"apprise failed with {type(error).__name__}")
     detail = _without_secrets(log, url)
-    return (
-        SendResult(result=NoticeResult.SENT, detail=detail) if is_sent else _failed(detail or "apprise gave no reason")
-    )
+    return SendResult(result=NoticeResult.SENT, detail=detail) if is_sent else _failed(detail or "no reason is known")
 
 
 def _without_secrets(log: list[str], url: str) -> str:
@@ -299,10 +303,9 @@ class _Log(logging.Handler):
         super().__init__(logging.DEBUG)
         self._local = threading.local()
 
-    def begin(self) -> list[str]:
-        """Return a list to which the lines of this thread are appended from now on."""
-        self._local.lines = list[str]()
-        lines: list[str] = self._local.lines
+    def begin(self, lines: list[str] | None = None) -> list[str]:
+        """Return a list, a new one by default, to which the lines of this thread are appended from now on."""
+        self._local.lines = lines = [] if lines is None else lines
         return lines
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -311,41 +314,26 @@ class _Log(logging.Handler):
             getattr(self._local, "lines", []).append(record.getMessage())
 
 
-class _Certificates:
-    """Lets OpenSSL read no authorities while only mail without TLS is sent: apprise reads them for each, for 45 ms.
+@contextmanager
+def _authorities(*, needed: bool) -> Iterator[None]:
+    """Have OpenSSL read no authorities for mail without TLS: apprise reads them for each mail, which takes 45 ms.
 
-    OpenSSL takes the file from the environment, so sends that need authorities wait for those that do not.
+    OpenSSL takes their file from the environment, so one message is sent at a time.
     """
-
-    VARIABLE = "SSL_CERT_FILE"
-
-    def __init__(self) -> None:
-        self._turn = threading.Condition()
-        self._running = {True: 0, False: 0}
-        self._before: str | None = None
-
-    @contextmanager
-    def read(self, *, needed: bool) -> Iterator[None]:
-        """Have OpenSSL read the authorities in the block, or not."""
-        with self._turn:
-            self._turn.wait_for(lambda: not self._running[not needed])
-            self._running[needed] += 1
-            if not needed and self._running[needed] == 1:
-                self._before = os.environ.get(self.VARIABLE)
-                os.environ[self.VARIABLE] = os.devnull
+    with _turn:
+        before = os.environ.get("SSL_CERT_FILE")
+        if not needed:
+            os.environ["SSL_CERT_FILE"] = os.devnull
         try:
             yield
         finally:
-            with self._turn:
-                self._running[needed] -= 1
-                if not needed and not self._running[needed]:
-                    del os.environ[self.VARIABLE]
-                    os.environ |= {} if self._before is None else {self.VARIABLE: self._before}
-                self._turn.notify_all()
+            if not needed:
+                del os.environ["SSL_CERT_FILE"]
+                os.environ |= {} if before is None else {"SSL_CERT_FILE": before}
 
 
 _log: Final = _Log()
-_certificates: Final = _Certificates()
+_turn: Final = threading.Lock()
 
 
 @functools.cache
@@ -363,7 +351,13 @@ def _apprise() -> ModuleType:
     return apprise
 
 
+@functools.cache
 def _asset() -> Any:  # noqa: ANN401 - a class of an optional dependency
     """Return apprise's settings: no redirects, no threads of its own, no pictures from elsewhere."""
     names = {"app_id": "gua", "app_desc": "GPU usage audit", "app_url": "", "image_url_mask": "", "image_url_logo": ""}
-    return _apprise().AppriseAsset(**names, http_redirects=False, async_mode=False, service_timeout=0)
+    return _apprise().AppriseAsset(**names, language="en", http_redirects=False, async_mode=False, service_timeout=0)
+
+
+def _service(url: str) -> Any:  # noqa: ANN401 - see _asset
+    """Return apprise's service of a URL, ``None`` if it has none; connects to nothing."""
+    return _apprise().Apprise.instantiate(url, asset=_asset())

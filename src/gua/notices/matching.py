@@ -15,18 +15,6 @@ from gua.notices.held import Held, HeldState
 from gua.notices.policy import Hold, Policy, Rule
 
 _WIDEST: Final = 120
-_WORDS: Final = {
-    "hosts": "host",
-    "models": "model of a card",
-    "owners": "owner",
-    "namespaces": "namespace of the pod",
-    "programs": "program",
-    "workloads": "kind of work",
-    "groups": "groups of the owner",
-    "partitions": "partition of the job",
-    "accounts": "account of the job",
-    "qos": "QOS of the job",
-}
 
 
 class Facts(Protocol):
@@ -39,7 +27,7 @@ class Facts(Protocol):
         """Return the partition, account or QOS of a Slurm job; ``key`` is ``partitions``, ``accounts`` or ``qos``."""
 
 
-class Outcome(StrEnum):
+class MatchOutcome(StrEnum):
     """Whether a rule concerns a holder. Only with MATCHED may something be sent.
 
     QUIET: one does, in a quiet time. EXEMPT and HOLD: an exception or a hold exempts it. UNKNOWN: a value that decides
@@ -61,7 +49,7 @@ class Match:
     ``rule`` is ``None`` if none does. An exempt holder has the first rule that would concern it.
     """
 
-    outcome: Outcome
+    outcome: MatchOutcome
     rule: Rule | None = None
     reason: str = ""
 
@@ -76,12 +64,16 @@ def first_rule(policy: Policy, held: Held, facts: Facts, at_ms: int, zone: tzinf
     local = datetime.fromtimestamp(at_ms // 1000, UTC).astimezone(zone)
     for rule in policy.rules:
         match = _match(rule, policy, held, facts, at_ms)
-        if match is not None and match.outcome is Outcome.MATCHED and any(each.contains(local) for each in rule.quiet):
-            return Match(outcome=Outcome.QUIET, rule=rule, reason="a quiet time of the rule")
-        if match is not None and match.outcome is not Outcome.EXEMPT:
+        if (
+            match is not None
+            and match.outcome is MatchOutcome.MATCHED
+            and any(each.contains(local) for each in rule.quiet)
+        ):
+            return Match(outcome=MatchOutcome.QUIET, rule=rule, reason="a quiet time of the rule")
+        if match is not None and match.outcome is not MatchOutcome.EXEMPT:
             return match
         exempt = exempt or match
-    return exempt or Match(outcome=Outcome.NONE, reason="no rule concerns it")
+    return exempt or Match(outcome=MatchOutcome.NONE, reason="no rule concerns it")
 
 
 def _match(rule: Rule, policy: Policy, held: Held, facts: Facts, at_ms: int) -> Match | None:
@@ -89,42 +81,41 @@ def _match(rule: Rule, policy: Policy, held: Held, facts: Facts, at_ms: int) -> 
     if held.state not in rule.states or held.idle_ms < rule.after_ms:
         return None
     unknown: list[str] = []
-    for is_met, what in _conditions(rule, held, facts):
+    for key, is_met in _conditions(rule, held, facts):
         if is_met is False:
             return None
-        unknown += [what] if is_met is None else []
+        unknown += [key] if is_met is None else []
     exceptions = {"exempt_owners": policy.exempt_owners}
     exceptions |= {f"except_{key}": patterns for key, patterns in rule.exceptions.items()}
     for name, patterns in exceptions.items():
-        key = name.partition("_")[2]
-        is_exempt = bool(patterns) and _is_any_like(_values(key, held, facts), patterns)
+        is_exempt = bool(patterns) and _is_any_like(_values(name.partition("_")[2], held, facts), patterns)
         if is_exempt:
-            return Match(outcome=Outcome.EXEMPT, rule=rule, reason=name)
-        unknown += [_WORDS[key]] if is_exempt is None else []
+            return Match(outcome=MatchOutcome.EXEMPT, rule=rule, reason=name)
+        unknown += [name] if is_exempt is None else []
     for hold in (*policy.holds, *rule.holds):
         is_on_hold = at_ms < hold.until_ms and _is_on_hold(hold, held, facts)
         if is_on_hold:
             reason = safe(f"until {to_rfc3339(hold.until_ms)}: {hold.reason}", _WIDEST)
-            return Match(outcome=Outcome.HOLD, rule=rule, reason=reason)
-        unknown += ["owner or pod, which a hold needs"] if is_on_hold is None else []
+            return Match(outcome=MatchOutcome.HOLD, rule=rule, reason=reason)
+        unknown += ["hold"] if is_on_hold is None else []
     if unknown:
-        return Match(outcome=Outcome.UNKNOWN, rule=rule, reason=f"unknown {unknown[0]}")
-    return Match(outcome=Outcome.MATCHED, rule=rule)
+        return Match(outcome=MatchOutcome.UNKNOWN, rule=rule, reason=f"a value that {unknown[0]} needs is unknown")
+    return Match(outcome=MatchOutcome.MATCHED, rule=rule)
 
 
-def _conditions(rule: Rule, held: Held, facts: Facts) -> Iterator[tuple[bool | None, str]]:
-    """Yield whether each condition is met, ``None`` if that is unknown, and what it needs to know."""
+def _conditions(rule: Rule, held: Held, facts: Facts) -> Iterator[tuple[str, bool | None]]:
+    """Yield the key of each condition and whether it is met, ``None`` if that is unknown."""
     if rule.min_memory_bytes is not None and held.state is not HeldState.EMPTY:
         memory_bytes = held.memory_bytes
-        yield None if memory_bytes is None else memory_bytes >= rule.min_memory_bytes, "GPU memory"
+        yield "min_memory", None if memory_bytes is None else memory_bytes >= rule.min_memory_bytes
     for label, patterns in rule.labels.items():
-        yield label in held.host_labels and _is_like(held.host_labels[label], patterns), "labels"
+        yield "labels", label in held.host_labels and _is_like(held.host_labels[label], patterns)
     for key, patterns in rule.conditions.items():
         found = _values(key, held, facts)
         if key in {"hosts", "models"}:
-            yield _all(_is_like(value, patterns) for value in found), _WORDS[key]
+            yield key, _all(_is_like(value, patterns) for value in found)
         else:
-            yield _is_any_like(found, patterns), _WORDS[key]
+            yield key, _is_any_like(found, patterns)
 
 
 def _values(key: str, held: Held, facts: Facts) -> Sequence[str | None]:
@@ -139,10 +130,9 @@ def _values(key: str, held: Held, facts: Facts) -> Sequence[str | None]:
             found = _one(held.owner, may_lack=held.state is HeldState.NO_PROCESS)
         case "namespaces":
             found = _one(held.namespace, may_lack=held.pod is None)
-        case "programs":
-            found = _one(held.program, may_lack=held.state is not HeldState.IDLE_HELD)
-        case "workloads":
-            found = _one(held.workload, may_lack=held.state is not HeldState.IDLE_HELD)
+        case "programs" | "workloads":
+            name = held.program if key == "programs" else held.workload
+            found = _one(name, may_lack=held.state is not HeldState.IDLE_HELD)
         case "groups":  # a namespace that is an owner may have a user's name
             owner = None if held.owner == held.namespace else held.owner
             groups = None if owner is None else facts.groups(owner)
@@ -178,9 +168,8 @@ def _is_like(value: str | None, patterns: Sequence[str]) -> bool | None:
 
 
 def _is_any_like(found: Sequence[str | None], patterns: Sequence[str]) -> bool | None:
-    """Return whether any value matches any pattern; ``None`` if none does for certain, and a value is unknown."""
-    results = [_is_like(value, patterns) for value in found]
-    return True if True in results else None if None in results else False
+    """Return whether any value matches any pattern; ``None`` if one is unknown: then it is the only one."""
+    return None if None in found else any(_is_like(value, patterns) for value in found)
 
 
 def _all(results: Iterable[bool | None]) -> bool | None:

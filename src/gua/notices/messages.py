@@ -44,7 +44,7 @@ class Message:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Setting:
+class MessageSettings:
     """What messages need besides the notice: time zone, interval of readings [s], threshold of utilization [%].
 
     ``sender`` is who sends them, ``contact`` where to request a hold; both come from the policy.
@@ -79,7 +79,7 @@ def span(milliseconds: int) -> str:
 
 
 def notice_message(
-    notice: Notice, setting: Setting, *, next_step: NextStep | None = None, template: Template | None = None
+    notice: Notice, setting: MessageSettings, *, next_step: NextStep | None = None, template: Template | None = None
 ) -> Message:
     """Return the message of one notice: number and time first, at most 20 lines of text."""
     values = _values(notice, setting, next_step)
@@ -90,7 +90,7 @@ def notice_message(
     return template.fill(message, values) if template else message
 
 
-def summary_message(notices: Sequence[Notice], setting: Setting) -> Message:
+def summary_message(notices: Sequence[Notice], setting: MessageSettings) -> Message:
     """Return one message of several notices of an owner: GPU, holder, time without use, and its begin."""
     held = sorted((notice.held for notice in notices), key=lambda one: -one.idle_ms)
     cards = {(card.host, card.gpu) for one in held for card in one.cards}
@@ -113,7 +113,7 @@ def _laid_out(headline: str, rows: Sequence[Sequence[str]], lines: Sequence[str]
     first = f"{safe(headline)}."
     cells = [[safe(cell, _LONGEST_CELL) for cell in row] for row in rows]
     last = [safe(line) for line in lines if line]
-    html = [f"<p><b>{escape(first)}</b></p>", "<table>"]
+    html = [f"<p><b>{escape(first)}</b></p>", '<table cellpadding="4">']
     for number, row in enumerate(cells):
         tag = "td" if number else head
         html.append(f"<tr>{''.join(f'<{tag}>{escape(cell)}</{tag}>' for cell in row)}</tr>")
@@ -122,7 +122,7 @@ def _laid_out(headline: str, rows: Sequence[Sequence[str]], lines: Sequence[str]
     return Message(subject=safe(headline, LONGEST_SUBJECT), text="\n".join(text), html="\n".join(html))
 
 
-def _values(notice: Notice, setting: Setting, next_step: NextStep | None) -> dict[str, str]:
+def _values(notice: Notice, setting: MessageSettings, next_step: NextStep | None) -> dict[str, str]:
     """Return the values of the placeholders, safe to print; empty if unknown."""
     held = notice.held
     idle, size = span(held.idle_ms), held.memory_bytes
@@ -181,16 +181,16 @@ def _where(held: Held) -> str:
     return few(places) + (f" ({few(models)})" if models else "")
 
 
-def _basis(held: Held, setting: Setting) -> str:
+def _basis(held: Held, setting: MessageSettings) -> str:
     """Return what the numbers rest on, in a sentence."""
     often = f" every {setting.interval_seconds:g} s" if setting.interval_seconds else ""
-    low = f"utilization below {setting.active_percent:g} %"
+    low = f"stayed below {setting.active_percent:g} %"
     since = {
-        HeldState.IDLE_HELD: f"{low} by what holds them",
-        HeldState.EMPTY: "allocated, without a process of the owner",
-        HeldState.NO_PROCESS: f"{low} and memory in use, without a process in the driver's list",
+        HeldState.IDLE_HELD: f"utilization by what holds them {low}",
+        HeldState.EMPTY: "they were allocated, without a process of the owner",
+        HeldState.NO_PROCESS: f"utilization {low} with memory in use, without a process in the driver's list",
     }
-    return f"Basis: gua read the cards{often}; since then: {since[held.state]}."
+    return f"Basis: gua read the cards{often}; since then {since[held.state]}."
 
 
 def _free(held: Held) -> str:
@@ -200,19 +200,19 @@ def _free(held: Held) -> str:
     if pod:
         command = f"kubectl delete pod {pod[2]} -n {pod[1]}"
     elif held.kind is HolderKind.ALLOCATION:
-        command = f"gua release (on {_host(held)})"
+        command = f"on {_host(held)}: gua release"
     elif held.job and _JOB.fullmatch(held.job):
         command = f"scancel {held.job}"
     elif held.pid is not None:
-        command = f"kill {held.pid} (on {_host(held)})"
+        command = f"on {_host(held)}: kill {held.pid}"
     return f"To release: {command}"
 
 
-def _keep(setting: Setting) -> str:
+def _keep(setting: MessageSettings) -> str:
     return f"To keep: request a hold from {_name(setting.contact)}." if setting.contact else ""
 
 
-def _sender(setting: Setting) -> str:
+def _sender(setting: MessageSettings) -> str:
     return f"Sent by {_name(setting.sender)}."
 
 

@@ -18,36 +18,35 @@ from gua.core.plaintext import safe
 from gua.notices import policy_values as values
 from gua.notices.held import HeldState
 
-COMMAND_PLACEHOLDERS: Final = ("job", "pid", "pod", "host", "owner")
-CHANNEL_PLACEHOLDERS: Final = ("owner", "address", "host", "namespace")
-SUBJECT_PLACEHOLDERS: Final = (*COMMAND_PLACEHOLDERS, "gpu", "program", "rule", "idle")
-# The last four come from outside of gua, so they are compared last.
-EXCEPTIONS: Final = (
-    *("hosts", "owners", "namespaces", "programs", "workloads"),
-    *("groups", "partitions", "accounts", "qos"),
-)
+_OUTSIDE: Final = ("groups", "partitions", "accounts", "qos")  # slow to look up, so they are compared last
+EXCEPTIONS: Final = ("hosts", "owners", "namespaces", "programs", "workloads", *_OUTSIDE)
 CONDITIONS: Final = ("models", *EXCEPTIONS)
 EVERY_HOLDER_HAS: Final = frozenset(("hosts", "models", "owners"))
 SELECTORS: Final = ("owner", "host", "job", "pod", "gpu")
-_POLICY_KEYS: Final = ("zone", "most_per_owner_per_day", "exempt_owners", "addresses", "hold", "rule")
+_POLICY_KEYS: Final = (
+    "zone",
+    "most_per_owner_per_day",
+    "sender",
+    "contact",
+    "exempt_owners",
+    "addresses",
+    "hold",
+    "rule",
+)
 _RULE_KEYS: Final = (
     *("name", "state", "after", "min_memory", "labels", "quiet", "hold", "step"),
     *CONDITIONS,
     *(f"except_{key}" for key in EXCEPTIONS),
 )
-_STEP_KEYS: Final = (
-    *("to", "after", "remind_every", "growing", "most_reminders"),
-    *("command", "template", "subject"),
-)
+_STEP_KEYS: Final = ("to", "after", "remind_every", "growing", "most_reminders", "command", "template")
 _MOST_BYTES: Final = 2**20
-_LONGEST_PLACE: Final = 64
 T = TypeVar("T")
 D = TypeVar("D")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Addresses:
-    """How an owner becomes an address: by one of a template, a file, and a command that prints it."""
+    """How an owner becomes an address: by a template with ``{owner}``, a file, or a command with the owner added."""
 
     template: str | None = None
     file: Path | None = None
@@ -105,7 +104,6 @@ class Step:
     most_reminders: int = 3
     command: tuple[str, ...] = ()
     template: Path | None = None
-    subject: str | None = None
 
     @property
     def reminder_distances_ms(self) -> tuple[int, ...]:
@@ -142,11 +140,16 @@ class Rule:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Policy:
-    """Rules in order, and what is common to them; ``zone`` is the IANA name of the zone of its times."""
+    """Rules in order, and what is common to them; ``zone`` is the IANA name of the zone of its times.
+
+    ``sender`` and ``contact`` are printed in messages: who sends them, and where to request a hold.
+    """
 
     path: Path
     zone: str = "UTC"
     most_per_owner_per_day: int = 3
+    sender: str = "gua"
+    contact: str | None = None
     exempt_owners: tuple[str, ...] = ()
     addresses: Addresses | None = None
     holds: tuple[Hold, ...] = ()
@@ -199,9 +202,7 @@ def parse_policy(text: str, path: Path) -> Policy:
     try:
         document = tomllib.loads(text)
     except (ValueError, RecursionError) as error:
-        is_known = isinstance(error, tomllib.TOMLDecodeError)
-        reason = safe(str(error), 200) if is_known else "it is nested too deep, or has a number that is too long"
-        raise DataError(f"{shown}: is not TOML: {reason}") from None
+        raise DataError(f"{shown}: is not TOML: {safe(str(error), 200)}") from None
     return _policy(_Table(document, f"{shown}: ", _POLICY_KEYS), path)
 
 
@@ -220,7 +221,7 @@ class _Table:
 
     def problem(self, key: str, problem: str) -> DataError:
         """Return the error for a key."""
-        return DataError(f"{self._place}{safe(key, _LONGEST_PLACE)}: {problem}")
+        return DataError(f"{self._place}{safe(key, 64)}: {problem}")
 
     def get(self, key: str, parse: Callable[[Any], T], default: D) -> T | D:
         """Return the parsed value of a key, or ``default`` if it is missing."""
@@ -242,7 +243,7 @@ class _Table:
             raise self.problem(key, f"is no array of tables: write [[{key}]] or [[rule.{key}]] before each")
         for number, table in enumerate(tables, 1):
             name = table.get("name")
-            shown = safe(name, _LONGEST_PLACE) if key == "rule" and isinstance(name, str) else ""
+            shown = safe(name, 64) if key == "rule" and isinstance(name, str) else ""
             yield _Table(table, f"{self._place}{key} {shown or number}: ", known)
 
 
@@ -257,7 +258,9 @@ def _policy(table: _Table, path: Path) -> Policy:
     return Policy(
         path=path,
         zone=zone,
-        most_per_owner_per_day=table.get("most_per_owner_per_day", values.whole(1, 1000), 3),
+        most_per_owner_per_day=table.get("most_per_owner_per_day", lambda value: values.whole(value, 1000), 3),
+        sender=table.get("sender", values.text, "gua"),
+        contact=table.get("contact", values.text, None),
         exempt_owners=exempt,
         addresses=table.get("addresses", lambda value: _addresses(value, path.parent), None),
         holds=_holds(table, moments.zone(zone)),
@@ -271,9 +274,9 @@ def _addresses(value: object, folder: Path) -> Addresses:
         raise UsageError(f"is no table with one key: write {', '.join(keys[:-1])} or {keys[-1]} after [addresses]")
     try:
         return Addresses(
-            template=values.template(("owner",))(value["template"]) if "template" in value else None,
+            template=values.template(value["template"], ("owner",)) if "template" in value else None,
             file=folder / values.text(value["file"]) if "file" in value else None,
-            command=values.command(("owner",))(value["command"]) if "command" in value else (),
+            command=values.command(value["command"], ()) if "command" in value else (),
         )
     except UsageError as error:
         raise UsageError(f"{next(iter(value))} {error}") from None
@@ -299,15 +302,16 @@ def _rule(table: _Table, zone: tzinfo, folder: Path, exempt: tuple[str, ...]) ->
         min_memory_bytes=table.get("min_memory", values.size_bytes, None),
         conditions={key: table.need(key, values.patterns) for key in CONDITIONS if key in table},
         labels=table.get("labels", values.labels, {}),
-        exceptions={key: table.need(f"except_{key}", values.texts) for key in EXCEPTIONS if f"except_{key}" in table},
+        exceptions={key: some for key in EXCEPTIONS if (some := table.get(f"except_{key}", values.texts, ()))},
         quiet=tuple(_quiet(each) for each in table.tables("quiet", ("days", "dates", "from", "until"))),
         holds=_holds(table, zone),
         steps=_steps(table, after_ms, folder),
     )
-    for key, exceptions in rule.exceptions.items():
+    for key in EXCEPTIONS:
+        exceptions = rule.exceptions.get(key, ())
         all_exempt = {*exceptions, *(exempt if key == "owners" else ())}
         if key in rule.conditions and {*rule.conditions[key]} <= all_exempt:
-            raise table.problem(key, f"never matches, as all of it is exempt: remove some of except_{key}")
+            raise table.problem(key, "never matches, as all of it is exempt: remove some from the exceptions")
         if key in EVERY_HOLDER_HAS and "*" in exceptions:
             raise table.problem(f"except_{key}", "exempts everybody, so the rule never matches: remove '*'")
     if _is_always_quiet(rule.quiet):
@@ -350,7 +354,7 @@ def _steps(rule: _Table, rule_after_ms: int, folder: Path) -> tuple[Step, ...]:
             raise table.problem("after", f"is missing or too short: write more than the step before, {least}")
         if step.after_ms < rule_after_ms:
             raise table.problem("after", f"is shorter than that of the rule, {format_duration(rule_after_ms)}")
-        if step.command and not any(earlier.to for earlier in steps):
+        if step.command and not steps:  # a first step without a command has channels
             raise table.problem("command", "has no notice before it: add an earlier step with to")
         steps.append(step)
     return tuple(steps)
@@ -358,19 +362,17 @@ def _steps(rule: _Table, rule_after_ms: int, folder: Path) -> tuple[Step, ...]:
 
 def _step(table: _Table, rule_after_ms: int, folder: Path) -> Step:
     step = Step(
-        to=table.get("to", values.channels(CHANNEL_PLACEHOLDERS), ()),
+        to=table.get("to", values.items(values.channel), ()),
         after_ms=table.get("after", values.duration_ms, rule_after_ms),
         remind_every_ms=table.get("remind_every", values.duration_ms, None),
-        growing=table.get("growing", values.whole(1, 10), 2),
-        most_reminders=table.get("most_reminders", values.whole(1, 50), 3),
-        command=table.get("command", values.command(COMMAND_PLACEHOLDERS), ()),
+        growing=table.get("growing", lambda value: values.whole(value, 10), 2),
+        most_reminders=table.get("most_reminders", lambda value: values.whole(value, 50), 3),
+        command=table.get("command", lambda value: values.command(value, values.COMMAND_PLACEHOLDERS), ()),
         template=table.get("template", lambda value: folder / values.text(value), None),
-        subject=table.get("subject", values.template(SUBJECT_PLACEHOLDERS), None),
     )
     if not (step.to or step.command):
         raise table.problem("to", "is missing or empty: add a channel, or a command")
-    needs = {"remind_every": "to", "template": "to", "subject": "to"}
-    needs |= {"growing": "remind_every", "most_reminders": "remind_every"}
+    needs = {"remind_every": "to", "template": "to", "growing": "remind_every", "most_reminders": "remind_every"}
     for key, needed in needs.items():
         if key in table and (needed not in table or (needed == "to" and not step.to)):
             raise table.problem(key, f"is of no use without {needed}: add that, or remove this")

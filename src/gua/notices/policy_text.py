@@ -7,9 +7,10 @@ from typing import Final
 
 from gua.core.moments import WEEKDAYS, format_duration, to_rfc3339
 from gua.core.plaintext import few, safe
+from gua.notices.channels import shown
 from gua.notices.held import HeldState
 from gua.notices.policy import Hold, Policy, Quiet, Rule, Step
-from gua.notices.policy_values import DAY_MINUTES, schema
+from gua.notices.policy_values import DAY_MINUTES
 
 _WIDEST: Final = 60
 _MOST_NAMES: Final = 10
@@ -76,7 +77,7 @@ def _step(step: Step) -> str:
     after = format_duration(step.after_ms)
     parts: list[str] = []
     if step.to:
-        channels = few(list(dict.fromkeys(schema(channel) or "" for channel in step.to)), _MOST_NAMES)
+        channels = few(list(dict.fromkeys(map(shown, step.to))), _MOST_NAMES)
         parts.append(f"a notice by {channels} after {after}")
     if distances := [format_duration(each) for each in step.reminder_distances_ms]:
         parts.append(f"reminders {few(distances, _MOST_NAMES)} after the one before")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Callable, Collection
+from contextlib import suppress
 from datetime import date, timedelta, tzinfo
 from pathlib import Path
 from string import Formatter
@@ -13,8 +14,10 @@ from typing import Final, TypeVar
 from gua.core.errors import UsageError
 from gua.core.moments import WEEKDAYS, begin_ms, parse_duration_ms, parse_moment_ms, zone_name
 from gua.core.plaintext import safe
+from gua.notices.channels import check_template
 from gua.notices.held import HeldState
 
+COMMAND_PLACEHOLDERS: Final = ("job", "pid", "pod", "host", "owner")
 DAY_MINUTES: Final = 1440
 _LONGEST_MS: Final = 365 * 86_400_000
 _MOST_CHARACTERS: Final = 4096
@@ -27,7 +30,6 @@ _DAY: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", re.ASCII)
 _MOMENT: Final = re.compile(
     _DAY.pattern + r"T[0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]+)?)?(Z|[+-][0-9]{2}:[0-9]{2})", re.ASCII
 )
-_SCHEMA: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]{0,30})://", re.ASCII)
 _WEEKDAYS: Final = {name: number for number, day in enumerate(WEEKDAYS) for name in (day[:3], day)}
 _SHELLS: Final = frozenset(("sh", "bash", "dash", "zsh", "ksh"))
 T = TypeVar("T")
@@ -41,7 +43,7 @@ def shown(value: object) -> str:
 def nearest(name: str, known: Collection[str]) -> str:
     """Return the known name nearest to ``name`` as a question, else all of them."""
     near = difflib.get_close_matches(name, known, n=1)
-    return f"did you mean {near[0]}?" if near else f"write one of {', '.join(known)}"
+    return f"did you mean {near[0]}?" if near else f"write one of {', '.join(known)}" if known else "remove it"
 
 
 def text(value: object) -> str:
@@ -94,8 +96,6 @@ def name(value: object) -> str:
 
 def duration_ms(value: object) -> int:
     """Return a duration [ms] of a year at most."""
-    if not isinstance(value, str):
-        raise UsageError('is no text: write a duration in quotes, as in "2h" or "30m"')
     duration = parse_duration_ms(text(value))
     if duration > _LONGEST_MS:
         raise UsageError(f"{shown(value)} is longer than a year, so it never comes: write a shorter one, as in 8h")
@@ -110,15 +110,11 @@ def size_bytes(value: object) -> int:
     return int(float(match[1]) * _UNITS[match[2]])
 
 
-def whole(least: int, most: int) -> Callable[[object], int]:
-    """Return a parser of whole numbers from ``least`` to ``most``."""
-
-    def parse(value: object) -> int:
-        if type(value) is not int or not least <= value <= most:
-            raise UsageError(f"must be a whole number from {least} to {most}")
-        return value
-
-    return parse
+def whole(value: object, most: int) -> int:
+    """Return a whole number from 1 to ``most``."""
+    if type(value) is not int or not 1 <= value <= most:
+        raise UsageError(f"must be a whole number from 1 to {most}")
+    return value
 
 
 def time_zone(value: object) -> str:
@@ -141,12 +137,13 @@ def minute_of_day(value: object) -> int:
 def end_ms(value: object, zone: tzinfo) -> int:
     """Return the Unix time [ms] at which a hold ends: a moment, or the end of a date in ``zone``."""
     written = text(value.isoformat() if isinstance(value, date) else value)
-    if _MOMENT.fullmatch(written):
-        return parse_moment_ms(written, now_ms=0, timezone=zone)
-    if not _DAY.fullmatch(written):
-        known = "2026-12-31 or 2026-12-31T18:00:00+01:00"
-        raise UsageError(f"{shown(written)} is no date, and no moment with an offset: write it as in {known}")
-    return begin_ms(_date(written) + timedelta(days=1), zone)
+    if _DAY.fullmatch(written):
+        return begin_ms(_date(written) + timedelta(days=1), zone)
+    with suppress(UsageError):
+        if _MOMENT.fullmatch(written):
+            return parse_moment_ms(written, now_ms=0, timezone=zone)
+    known = "2026-12-31 or 2026-12-31T18:00:00+01:00"
+    raise UsageError(f"{shown(written)} is no date, and no moment with an offset: write it as in {known}")
 
 
 def placeholders(template: str) -> list[str]:
@@ -158,57 +155,29 @@ def placeholders(template: str) -> list[str]:
     return [f"{field}…" if spec or conversion else field for _, field, spec, conversion in parts if field is not None]
 
 
-def template(known: Collection[str]) -> Callable[[object], str]:
-    """Return a parser of texts with placeholders among ``known``."""
-
-    def parse(value: object) -> str:
-        for placeholder in placeholders(text(value)):
-            if placeholder not in known:
-                braced = shown(f"{{{placeholder}}}")
-                raise UsageError(f"has the unknown placeholder {braced}: {nearest(placeholder, known)}")
-        return text(value)
-
-    return parse
+def template(value: object, known: Collection[str]) -> str:
+    """Return a text with placeholders among ``known``."""
+    for placeholder in placeholders(text(value)):
+        if placeholder not in known:
+            raise UsageError(f"has the unknown placeholder {shown(placeholder)}: {nearest(placeholder, known)}")
+    return text(value)
 
 
-def command(known: Collection[str]) -> Callable[[object], tuple[str, ...]]:
-    """Return a parser of lists of arguments with placeholders among ``known``.
-
-    Their values are untrusted names, so they must be no program and no part of a shell's text.
-    """
-
-    def parse(value: object) -> tuple[str, ...]:
-        arguments = items(template(known), least=1)(value)
-        is_shell = Path(arguments[0]).name in _SHELLS
-        for before, argument in zip(("", *arguments), arguments, strict=False):
-            is_code = not before or (is_shell and before.startswith("-") and before.endswith("c"))
-            if is_code and placeholders(argument):
-                raise UsageError("has a placeholder as program or in a shell's text: give it as an argument of its own")
-        return arguments
-
-    return parse
+def command(value: object, known: Collection[str]) -> tuple[str, ...]:
+    """Return arguments with placeholders among ``known``: untrusted names, so never the program or a shell's text."""
+    arguments = items(lambda argument: template(argument, known), least=1)(value)
+    is_shell = Path(arguments[0]).name in _SHELLS
+    for before, argument in zip(("", *arguments), arguments, strict=False):
+        is_code = not before or (is_shell and before.startswith("-") and before.endswith("c"))
+        if is_code and placeholders(argument):
+            raise UsageError("has a placeholder as program or in a shell's text: give it as an argument of its own")
+    return arguments
 
 
-def schema(channel: str) -> str | None:
-    """Return what of a channel's URL is no secret, as in ``mailto://…``; ``None`` if it is no URL."""
-    match = _SCHEMA.match(channel)
-    return f"{match[1].lower()}://…" if match else None
-
-
-def channels(known: Collection[str]) -> Callable[[object], tuple[str, ...]]:
-    """Return a parser of lists of URLs with placeholders among ``known``; messages have no part of them but schemas."""
-
-    def parse(value: object) -> str:
-        given = schema(text(value))
-        if given is None:
-            raise UsageError("is no URL of a channel: write its schema first, as in mailto://…")
-        try:
-            return template(known)(value)
-        except UsageError:
-            braces = ", ".join(f"{{{name}}}" for name in known)
-            raise UsageError(f"({given}) may have no other braces than those of {braces}, or {{{{ and }}}}") from None
-
-    return items(parse)
+def channel(value: object) -> str:
+    """Return the template of a channel's URL. No message has a part of it: it may be secret."""
+    check_template(text(value))
+    return text(value)
 
 
 def states(value: object) -> tuple[HeldState, ...]:

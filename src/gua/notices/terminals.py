@@ -28,19 +28,22 @@ def _run(command: list[str], text: str, seconds: float) -> tuple[str, str]:
 
 
 def terminals(user: str) -> tuple[list[str], str]:
-    """Return the lines of a user's terminals on this host, at most 16, and why there is none."""
-    listed, problem = _run(["who"], "", LIST_SECONDS)
+    """Return the user's terminals on this host that take messages, at most 16, and why others do not or none is there.
+
+    A terminal refuses by ``mesg n``, which ``write`` would ignore for root.
+    """
+    listed, problem = _run(["who", "-T"], "", LIST_SECONDS)
     rows = [row.split() for row in listed.splitlines()]
-    lines = [row[1] for row in rows if len(row) > 1 and row[0] == user and _LINE.fullmatch(row[1])]
-    return lines[:_MOST], problem or f"{safe(user, 60)} has no terminal on this host"
+    own = [row for row in rows if len(row) > 2 and row[0] == user and _LINE.fullmatch(row[2])]
+    taking = [row[2] for row in own if row[1] != "-"]
+    refusing = "; ".join(f"{row[2]} refuses messages" for row in own if row[1] == "-")
+    return taking[:_MOST], problem or refusing or ("" if own else f"{safe(user, 60)} has no terminal on this host")
 
 
 def write(user: str, text: str, seconds: float) -> tuple[int, str]:
     """Write to each terminal of a user, within ``seconds`` in all; return how many took it, and why others did not."""
     lines, problem = terminals(user)
-    if not lines:
-        return 0, problem
     until = monotonic() + seconds
     clean = "".join(f"{safe(line)}\n" for line in text.splitlines())
     problems = [_run(["write", user, line], clean, max(0.1, until - monotonic()))[1] for line in lines]
-    return problems.count(""), "; ".join(filter(None, problems))
+    return problems.count(""), "; ".join(filter(None, [problem, *problems]))

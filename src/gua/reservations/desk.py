@@ -35,7 +35,7 @@ from gua.reservations.model import (
     choose,
     read_reservation,
 )
-from gua.reservations.watch import TRY_SECONDS, Held, Watch
+from gua.reservations.watch import TRY_SECONDS, Watch, WatchedReservation
 
 _LOGGED_ENDINGS: Final = frozenset({Ending.IDLE, Ending.ORPHANED})
 _RACE_SECONDS: Final = 1.0
@@ -58,7 +58,7 @@ class Desk:
         self._changed = threading.Condition(threading.RLock())
         self._granting = threading.Lock()
         self._ledger: Ledger
-        self._held: dict[str, Held] = {}
+        self._held: dict[str, WatchedReservation] = {}
         self._last_ends: dict[str, int] = {}
         self._idle: Mapping[str, IdleStreak] = {}
         self._forgiven: dict[str, int] = {}
@@ -328,7 +328,7 @@ class Desk:
             cards, {gpu: f"in part reserved by {', '.join(sorted(names))}" for gpu, names in owners.items()}
         )
 
-    def _by_the_clock(self, held: Held) -> Reservation:
+    def _by_the_clock(self, held: WatchedReservation) -> Reservation:
         """Return the reservation with its end on the current wall clock, which may have been set since the grant."""
         if held.due is None or held.reservation.until_ms is None:
             return held.reservation
@@ -382,8 +382,8 @@ class Desk:
     def _lock_path(self, identifier: str) -> Path:
         return self._folder / "locks" / identifier
 
-    def _hold(self, reservation: Reservation) -> Held:
-        held = Held(reservation, last_there=time.monotonic())
+    def _hold(self, reservation: Reservation) -> WatchedReservation:
+        held = WatchedReservation(reservation, last_there=time.monotonic())
         if reservation.until_boot_ms is not None and reservation.boot_id == self._host.boot_id is not None:
             held.due = reservation.until_boot_ms / 1000
         elif reservation.until_ms is not None:

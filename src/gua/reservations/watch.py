@@ -24,7 +24,7 @@ _LOOK_SECONDS: Final = 0.1
 
 
 @dataclass(slots=True)
-class Held:
+class WatchedReservation:
     """An open reservation and the state of its command. Times are monotonic [s], except ``due`` on the boot clock [s].
 
     ``leader`` is a pidfd while the leader runs; ``due`` is the time limit. ``last_there`` is when the command was last
@@ -52,7 +52,7 @@ class Watch:
     when the others expire, on the monotonic clock [s].
     """
 
-    held: dict[str, Held]
+    held: dict[str, WatchedReservation]
     host: Surroundings
     _: KW_ONLY
     lock: threading.Condition
@@ -120,7 +120,7 @@ class Watch:
                         leaders[descriptor].leader = None
                         leaders[descriptor].last_there = time.monotonic()
 
-    def _forget_leaders(self) -> dict[int, Held]:
+    def _forget_leaders(self) -> dict[int, WatchedReservation]:
         """Close the pidfds of ended leaders and ended reservations; return the others' reservations by pidfd."""
         with self.lock:
             leaders = {held.leader: held for held in self.held.values() if held.leader is not None}
@@ -163,7 +163,7 @@ class Watch:
                 if cards is not None:
                     self._log_race(held, [cards[card] for card in held.reservation.cards if card in cards])
 
-    def _log_race(self, held: Held, cards: Sequence[Candidate]) -> None:
+    def _log_race(self, held: WatchedReservation, cards: Sequence[Candidate]) -> None:
         """Log who else was on a card one second after its grant. The reservation stays, and no process is killed."""
         mine = held.reservation
         others = [each for each in cards if each.held_by and not (_is_on(mine, each) and len(each.uids) == 1)]
@@ -171,7 +171,7 @@ class Watch:
             held.raced = "; ".join(f"GPU {each.index}: {each.held_by}" for each in others)
             self.host.log(f"a second after {mine.owner} was given cards, others were on them, too: {held.raced}")
 
-    def _over(self, held: Held, now: float, boot_now: float) -> Ending | None:
+    def _over(self, held: WatchedReservation, now: float, boot_now: float) -> Ending | None:
         """Return why a reservation is over, else ``None``; ``now`` is monotonic, ``boot_now`` boot clock, both [s]."""
         if held.claim_until is not None and self._is_unclaimed(held, held.claim_until <= now):
             return Ending.CANCELLED
@@ -184,7 +184,7 @@ class Watch:
         # A terminal multiplexer or ssh-agent started by the command holds the lock without using a card.
         return Ending.ORPHANED if now - held.last_there > ORPHAN_SECONDS else None
 
-    def _is_unclaimed(self, held: Held, is_time_over: bool) -> bool:  # noqa: FBT001 - single call, above
+    def _is_unclaimed(self, held: WatchedReservation, is_time_over: bool) -> bool:  # noqa: FBT001 - single call, above
         """Return whether a killed agent's grant was never received; mark it as handed over if its command runs."""
         if held.path is None or not lifeline.is_held(held.path):
             is_running = self.host.is_running(held.reservation)

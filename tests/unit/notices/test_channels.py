@@ -56,14 +56,15 @@ def _direct(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Stand in for who and write: alice has pts/0 and pts/1, which refuses; what is written ends in this file."""
+    """Stand in for who and write: of pts/0 to pts/2 of alice the second refuses, and the third fails."""
     written = tmp_path / "written"
     (tmp_path / "who").write_text(
-        "#!/bin/sh\necho 'alice    pts/0   2026-11-28 03:00 (x)'\necho 'alice    pts/1   2026-11-28 03:00'\n"
-        "echo 'alice    :0      2026-11-28 03:00'\necho 'bob      pts/1   2026-11-28 03:00'\n"
+        "#!/bin/sh\n[ $1 = -T ] || exit 1\necho 'alice    + pts/0   2026-11-28 03:00 (x)'\n"
+        "echo 'alice    - pts/1   2026-11-28 03:00'\necho 'alice    + pts/2   2026-11-28 03:00'\n"
+        "echo 'alice    ? :0      2026-11-28 03:00'\necho 'bob      - pts/3   2026-11-28 03:00'\n"
     )
     (tmp_path / "write").write_text(
-        f'#!/bin/sh\n[ "$2" = pts/1 ] && {{ echo "write: $1 has messages disabled on $2" >&2; exit 1; }}\n'
+        f'#!/bin/sh\n[ "$2" = pts/2 ] && {{ echo "write: $2 is gone" >&2; exit 1; }}\n'
         f'echo "to $1 $2" >>{written}\ncat >>{written}\n'
     )
     for name in ("who", "write"):
@@ -249,6 +250,14 @@ def test_hostile_names_stay_text_in_a_webhook() -> None:
     assert "<script>" in payload["message"]  # a webhook gets names as they are
 
 
+def test_a_chat_gets_the_headline_once_and_another_subject_before_the_text() -> None:
+    other = Message(subject="For you", text=MESSAGE.text)
+    with Webhook() as hook:
+        for message in (MESSAGE, other):
+            assert send(Channel(url=f"mmost://{hook.address}/{TOKEN}"), message) == SENT
+    assert [each["text"] for each in hook.payloads()] == [MESSAGE.text.strip(), f"For you\r\n{MESSAGE.text.strip()}"]
+
+
 def test_hostile_names_make_no_link_mention_or_markup_in_a_chat() -> None:
     with Webhook() as hook:
         assert send(Channel(url=f"mmost://{hook.address}/{TOKEN}"), notice_message(hostile(), SETTING)) == SENT
@@ -256,7 +265,6 @@ def test_hostile_names_make_no_link_mention_or_markup_in_a_chat() -> None:
     assert hook.requests[0][0] == f"/hooks/{TOKEN}"
     assert not set("<>&@[]*`|~#") & set(payload["text"])
     assert "://" not in payload["text"]
-    assert "http: //" not in payload["text"] or "evil.example" in payload["text"]
     assert "icon_url" not in payload
 
 
@@ -312,6 +320,22 @@ def test_a_webhook_that_answers_200_with_an_error_counts_as_sent() -> None:
         assert send(Channel(url=f"mmost://{hook.address}/{TOKEN}"), MESSAGE) == SENT
 
 
+def test_a_slack_answer_other_than_ok_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    import requests  # noqa: PLC0415 - what apprise sends by
+
+    response = requests.Response()
+    response.status_code = 200
+    response._content = b'{"ok": false, "error": "channel_not_found"}'  # noqa: SLF001 - of a double
+    monkeypatch.setattr(requests.Session, "request", lambda _session, **_options: response)
+    failed = send(Channel(url="slack://T1JJ3T3L2/A1BRTD4JD/TIiajkdnlazkcOXrIdevi7"), MESSAGE)
+    assert failed.result is NoticeResult.FAILED
+
+
+def test_a_failure_stays_one_where_the_url_calls_the_service_optional() -> None:
+    with Webhook(status=500) as hook:
+        assert send(Channel(url=f"json://{hook.address}/?optional=yes"), MESSAGE).result is NoticeResult.FAILED
+
+
 def test_no_secret_is_in_what_a_failure_reports(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
@@ -346,13 +370,34 @@ def test_a_webhook_that_never_answers_is_given_up() -> None:
 
 
 def test_a_service_that_raises_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
-    def instantiate(*_arguments: object, **_options: object) -> None:
+    def notify(*_arguments: object, **_options: object) -> None:
         raise RuntimeError(TOKEN)
 
     apprise = channels._apprise()  # noqa: SLF001 - the only place that has it
-    monkeypatch.setattr(apprise.Apprise, "instantiate", instantiate)
+    monkeypatch.setattr(apprise.Apprise, "notify", notify)
     failed = send(Channel(url=f"json://{TOKEN}"), MESSAGE)
     assert failed == SendResult(result=NoticeResult.FAILED, detail="apprise failed with RuntimeError")
+
+
+@pytest.mark.parametrize(
+    ("url", "file"),
+    [
+        ("mailto://127.0.0.1:25?from=gua@example.org&to=alice@example.org", os.devnull),
+        ("mailto://127.0.0.1:25?from=gua@example.org&to=alice@example.org&mode=starttls", None),
+        ("mailto://gua:password@gmail.com?to=alice@example.org", None),  # apprise knows that it has TLS
+        ("mailtos://127.0.0.1?from=gua@example.org&to=alice@example.org", None),
+        ("json://127.0.0.1", None),
+    ],
+)
+def test_authorities_are_read_where_a_service_has_tls(
+    url: str, file: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("SSL_CERT_FILE", raising=False)
+    seen: list[str | None] = []
+    monkeypatch.setattr(channels, "bounded", lambda *_: seen.append(os.environ.get("SSL_CERT_FILE")))
+    send(Channel(url=url), MESSAGE)
+    assert seen == [file]
+    assert "SSL_CERT_FILE" not in os.environ
 
 
 def test_many_threads_send_at_once_and_keep_their_details() -> None:
@@ -406,10 +451,16 @@ def test_a_server_that_does_not_accept_in_time_is_reported(monkeypatch: pytest.M
         ended.set()
 
 
+@pytest.mark.parametrize("url", [f"nonsense://{TOKEN}", f"mailto://smtp.example.org?to={TOKEN}", f"slack://{TOKEN}"])
+def test_a_url_that_apprise_does_not_take_is_not_reachable(url: str) -> None:
+    reason = reachable(Channel(url=url))
+    assert (reason or "").startswith("apprise cannot use the URL: ")
+    assert TOKEN not in (reason or "")
+
+
 def test_services_with_fixed_servers_and_proxies_are_not_checked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(socket, "create_connection", lambda *_, **__: pytest.fail("connected"))
     assert reachable(Channel(url="slack://T1JJ3T3L2/A1BRTD4JD/TIiajkdnlazkcOXrIdevi7")) is None
-    assert reachable(Channel(url="nonsense://x:1")) is None
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
     monkeypatch.delenv("no_proxy", raising=False)
     monkeypatch.delenv("NO_PROXY", raising=False)
@@ -419,17 +470,16 @@ def test_services_with_fixed_servers_and_proxies_are_not_checked(monkeypatch: py
 def test_the_owner_gets_it_on_each_terminal_that_takes_messages(terminal: Path) -> None:
     message = Message(subject="2 GPUs\x1b[31m idle", text="Owner:  alice\n\x1b]0;evil\x07line\x9b31m\n")
     sent = send(fill("write://", VALUES), message)
-    assert sent == SendResult(result=NoticeResult.SENT, detail="write: alice has messages disabled on pts/1")
+    assert sent == SendResult(result=NoticeResult.SENT, detail="pts/1 refuses messages; write: pts/2 is gone")
     assert terminal.read_text() == "to alice pts/0\n2 GPUs[31m idle\n\nOwner: alice\n]0;evilline31m\n"
 
 
 def test_only_the_owners_terminals_count(terminal: Path) -> None:
     assert reachable(fill("write://", VALUES)) is None
     bob, carol = (fill("write://", {"owner": name}) for name in ("bob", "carol"))
-    assert send(bob, MESSAGE) == SendResult(
-        result=NoticeResult.FAILED, detail="write: bob has messages disabled on pts/1"
-    )
+    assert send(bob, MESSAGE) == SendResult(result=NoticeResult.FAILED, detail="pts/3 refuses messages")
     assert send(carol, MESSAGE) == SendResult(result=NoticeResult.FAILED, detail="carol has no terminal on this host")
+    assert reachable(bob) == "pts/3 refuses messages"
     assert reachable(carol) == "carol has no terminal on this host"
     assert not terminal.exists()
 
@@ -444,7 +494,7 @@ def test_a_host_without_who_or_write_is_reported(tmp_path: Path, monkeypatch: py
     monkeypatch.setenv("PATH", str(tmp_path))
     failed = send(fill("write://", VALUES), MESSAGE)
     assert failed.detail == "who cannot be started: No such file or directory"
-    (tmp_path / "who").write_text("#!/bin/sh\necho alice pts/0\n")
+    (tmp_path / "who").write_text("#!/bin/sh\necho alice + pts/0\n")
     (tmp_path / "who").chmod(0o755)
     failed = send(fill("write://", VALUES), MESSAGE)
     assert failed == SendResult(result=NoticeResult.FAILED, detail="write cannot be started: No such file or directory")

@@ -104,13 +104,13 @@ def test_it_is_named_with_the_others_and_shown_where_it_is_chosen() -> None:
     assert "fan-noise" not in section_list.default_sections()
     options = get_type_hints(importlib.reload(output_options).OutputOptions, include_extras=True)
     option = options["sections"].__metadata__[0]
-    assert "slow-cards, fan-noise, or all" in option.help
+    assert "notices, fan-noise, or all" in option.help
 
 
 def test_text_and_markdown_have_it(report: Report) -> None:
-    assert "20. How loud it was\n  host" in render_text(report, Style(width=80))
+    assert "21. How loud it was\n  host" in render_text(report, Style(width=80))
     assert "gpu-1" in render_text(report, Style(width=20)).partition("How loud it was")[2]
-    assert "## 20. How loud it was\n\n| host | loud hours |" in render_markdown(report)
+    assert "## 21. How loud it was\n\n| host | loud hours |" in render_markdown(report)
 
 
 def test_the_page_has_it(report: Report) -> None:
