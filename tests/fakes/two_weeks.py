@@ -69,9 +69,11 @@ class Reading:
 
 @dataclass
 class TwoWeeks:
-    """Everything that happens, the same for the same seed."""
+    """Everything that happens, the same for the same seed; ``missing`` is the share of ticks that are missing alone."""
 
     seed: int
+    days: int = DAYS
+    missing: float = 0.02
     lives: list[Life] = field(default_factory=list)
     given: list[Given] = field(default_factory=list)
     lost: list[tuple[Place, int, int]] = field(default_factory=list)
@@ -86,13 +88,17 @@ class TwoWeeks:
         self._lane(12, (("n2", 4),), is_job=True)  # the same job ids come again on another card
         self._allocations()
         for place in [("n1", 0), ("n1", 3), ("n2", 1), ("n2", 3)]:
-            for _ in range(4):
+            for _ in range(max(self.days // 3, 1)):
                 since_ms = self._moment()
                 self.lost.append((place, since_ms, since_ms + self._rng.choice((TICK_MS, HOUR_MS, 6 * HOUR_MS))))
         self.readings = sorted(self._readings(), key=lambda one: (one.arrives_ms, one.ts_ms, one.host))
 
+    @property
+    def end_ms(self) -> int:
+        return BEGIN_MS + self.days * DAY_MS
+
     def _moment(self) -> int:
-        return BEGIN_MS + self._rng.randrange(DAYS * DAY_MS // TICK_MS) * TICK_MS
+        return BEGIN_MS + self._rng.randrange(self.days * DAY_MS // TICK_MS) * TICK_MS
 
     def _hours(self, *hours: float) -> int:
         """Return one of some lengths, which vary by up to a half, as whole ticks [ms]."""
@@ -116,8 +122,8 @@ class TwoWeeks:
     def _lane(self, lane: int, places: Sequence[Place], *, is_job: bool = False) -> None:
         """Fill places with lives, one after the other; pids and job numbers are used again."""
         at_ms, number = BEGIN_MS + self._hours(1, 5), 0
-        while at_ms < END_MS:
-            until_ms = min(at_ms + self._hours(4, 20, 50, 90), END_MS)
+        while at_ms < self.end_ms:
+            until_ms = min(at_ms + self._hours(4, 20, 50, 90), self.end_ms)
             owner = self._rng.choice(OWNERS)
             job = str(100 * lane + number) if is_job else None
             for part, place in enumerate(places):
@@ -131,8 +137,8 @@ class TwoWeeks:
     def _allocations(self) -> None:
         """Give a card to jobs; their processes are there for a part of the time."""
         place, at_ms, number = ("n2", 3), BEGIN_MS + HOUR_MS, 0
-        while at_ms < END_MS:
-            until_ms = min(at_ms + self._hours(6, 20, 40), END_MS)
+        while at_ms < self.end_ms:
+            until_ms = min(at_ms + self._hours(6, 20, 40), self.end_ms)
             job, owner = str(5000 + number), self._rng.choice(("ana", "bo", "svc-llm", "hanna"))
             self.given.append(Given(place, job, owner, at_ms, until_ms))
             began_ms = at_ms + self._rng.choice((0, 2 * HOUR_MS, 9 * HOUR_MS))
@@ -148,8 +154,8 @@ class TwoWeeks:
         holes = {"n1": [(2, 0.5, 3), (8, 5, 31)], "n2": [(4, 9, 4), (11, 1, 6)]}
         late = {"n1": [(6, 7, 5)], "n2": [(5, 10, 3), (10, 3, 20)]}
         for host in CARDS:
-            for ts_ms in range(BEGIN_MS + TICK_MS, END_MS + 1, TICK_MS):
-                if self._rng.random() < 0.02 or any(self._is_in(ts_ms, *hole) for hole in holes[host]):
+            for ts_ms in range(BEGIN_MS + TICK_MS, self.end_ms + 1, TICK_MS):
+                if self._rng.random() < self.missing or any(self._is_in(ts_ms, *hole) for hole in holes[host]):
                     continue
                 delays = [hours * HOUR_MS for day, hour, hours in late[host] if self._is_in(ts_ms, day, hour, hours)]
                 yield Reading(host, ts_ms, ts_ms + (max(delays) if delays else 2_000))
