@@ -102,6 +102,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="write the outputs in tests/golden anew")
     parser.addoption("--chaos", type=float, default=10.0, help="seconds in which commands with cards are killed")
     parser.addoption("--agent-kills", type=int, default=60, help="how often agents are killed at random moments")
+    parser.addoption("--notify-kills", type=int, default=30, help="how often gua notify is killed")
     parser.addoption("--kills", type=int, default=5, help="how often each kind of them is killed at least")
 
 

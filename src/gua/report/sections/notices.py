@@ -234,5 +234,5 @@ NOTICES_SECTION = Section(
     model=Notices,
     collect=_collect,
     text=_text,
-    csv=Csv(columns(SentNotice), _rows),
+    csv=Csv((*columns(SentNotice), "channels"), _rows),
 )
