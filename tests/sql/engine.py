@@ -46,6 +46,8 @@ TABLES = (
     "prices",
     "refused_points",
     "hour_marks",
+    "notices",
+    "notice_runs",
     *ROLLUPS,
 )
 LANDING = ("otel_metrics_gauge", "otel_metrics_sum")

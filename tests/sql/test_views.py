@@ -56,6 +56,7 @@ def test_every_view_and_ticks_table_has_a_case() -> None:
     } | {("gua", table) for table in TABLES if table not in {"settings", "prices", *ROLLUPS}}
     # Cases of the views that read them show these.
     read_by_others = {("gua_report", "tick_cards"), ("gua_report", "tick_sources")}
+    read_by_others |= {("gua", "notices"), ("gua", "notice_runs")}
     assert views - {view_of(case) for case in CASES} - read_by_others == set()
 
 

@@ -150,7 +150,8 @@ SELECT
     toUnixTimestamp64Milli(sent) AS sent_ms,
     toString(channel) AS channel,
     toString(result) AS result,
-    message
+    message,
+    toUnixTimestamp64Milli(written) AS written_ms
 FROM gua.notices FINAL
 WHERE sent > fromUnixTimestamp64Milli({since_ms:Int64}, 'UTC')
 ;

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,7 +14,7 @@ from typing import Final
 
 from gua.app.digest import By, Digest, Digester, message_of, message_of_several, named
 from gua.app.opening import counting
-from gua.app.sending import DUE, MOST_DETAIL, UNREACHABLE, ChannelOutcome, Stores, now_ms, send_all, worst
+from gua.app.sending import DUE, MOST_DETAIL, UNREACHABLE, ChannelOutcome, Stores, Versions, now_ms, send_all, worst
 from gua.core.moments import local_day, to_rfc3339
 from gua.core.plaintext import few, safe
 from gua.notices import channels, record
@@ -51,6 +52,7 @@ class Delivery:
     key: str
     outcome: ChannelOutcome
     channel: Channel | None = None
+    message: str = field(default_factory=partial(secrets.token_hex, 8))
 
     def end(self, result: str, detail: str = "") -> None:
         """Set the outcome."""
@@ -106,8 +108,9 @@ class DigestRun:
             try:
                 self._send(deliveries, report.window, lease)
             finally:
-                with self.stores() as store:
-                    lease.give_back(store)
+                if lease.is_held:
+                    with self.stores() as store:
+                        lease.give_back(store)
         return DigestOutcome(report=report, recipients=recipients, deliveries=deliveries, unknown=tuple(unknown))
 
     def _recipients(self, report: Report, unknown: list[str]) -> Iterator[Recipient]:
@@ -189,14 +192,14 @@ class DigestRun:
             else:
                 ready.append(each)
 
-        def rows(each: Delivery, result: SendResult, message: str, written_ms: int) -> list[dict[str, object]]:
+        def rows(each: Delivery, result: SendResult, written_ms: int) -> list[dict[str, object]]:
             row = {"kind": record.DIGEST, "holder": each.key, "rule": record.DIGEST, "step": 1, "reminder": 1}
-            row |= {"channel": each.outcome.channel, "owner": each.recipient.digest.name, "message": message}
+            row |= {"channel": each.outcome.channel, "owner": each.recipient.digest.name, "message": each.message}
             row |= {"result": result.result, "detail": safe(result.detail, MOST_DETAIL)}
             moments = {"since": window.since_ms, "sent": sent_ms, "written": written_ms}
             return [row | {name: to_rfc3339(unix_ms) for name, unix_ms in moments.items()}]
 
-        results = send_all(ready, lease, stores=self.stores, send=self._sent, rows=rows)
+        results = send_all(ready, lease, stores=self.stores, send=self._sent, rows=rows, written_ms=Versions().next_ms)
         for each, result in zip(ready, results, strict=True):
             each.end(result.result, result.detail)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from gua.core.moments import to_rfc3339
@@ -21,24 +21,41 @@ KUBERNETES: Final = "kubernetes"
 SLURM: Final = "slurm"
 _CLUSTER: Final = "cluster"
 
+ON_SEVERAL_HOSTS: Final = frozenset((HolderKind.JOB, HolderKind.POD))
 Labels = Mapping[str, Mapping[str, str]]
 """Labels of each host."""
+Identity = tuple[HolderKind, str]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class HeldNow:
-    """Holders that are idle or empty as of ``at_ms`` (Unix ms); ``unknown`` has in words what no notice may rest on."""
+    """Holders that are idle or empty as of ``at_ms`` (Unix ms); ``unknown`` has in words what no notice may rest on.
+
+    ``used`` are kinds and keys of holders that use a card, or may use one.
+    """
 
     at_ms: int
     held: tuple[Held, ...]
     unknown: tuple[str, ...]
+    used: frozenset[Identity] = frozenset()
 
 
 def held_now(reader: ViewReader, *, at_ms: int, lookback_ms: int, hosts: tuple[str, ...] = ()) -> HeldNow:
     """Return the holders as of ``at_ms``; idle times are searched back for ``lookback_ms``.
 
-    Raises UsageError for an unknown host, UnavailableError without ticks in that time.
+    A job or pod on some ``hosts`` is looked at on all of its hosts. Raises UsageError for an unknown host,
+    UnavailableError without ticks in that time.
     """
+    found = _held_on(reader, hosts, at_ms=at_ms, lookback_ms=lookback_ms)
+    if not hosts or all(one.kind not in ON_SEVERAL_HOSTS for one in found.held):
+        return found
+    everywhere = _held_on(reader, (), at_ms=at_ms, lookback_ms=lookback_ms)
+    here = {(one.kind, one.key) for one in found.held}
+    held = tuple(one for one in everywhere.held if (one.kind, one.key) in here)
+    return replace(found, held=held, used=everywhere.used)
+
+
+def _held_on(reader: ViewReader, hosts: tuple[str, ...], *, at_ms: int, lookback_ms: int) -> HeldNow:
     request = ReportRequest(
         since=to_rfc3339(at_ms - lookback_ms),
         until=to_rfc3339(at_ms),
@@ -55,23 +72,37 @@ def held_now(reader: ViewReader, *, at_ms: int, lookback_ms: int, hosts: tuple[s
 def grouped_holders(now: Now, labels: Labels, *, at_ms: int) -> HeldNow:
     """Return the holders of a section ``now``: processes by job and pod, empty allocations, and unlisted memory."""
     parts: dict[tuple[HeldState, HolderKind, str], list[Held]] = {}
-    empty = [_of_allocation(one, labels) for one in now.allocations if one.use == Use.EMPTY]
-    allocated = {(held.kind, held.key): held for held in (_of_allocation(one, labels) for one in now.allocations)}
+    allocations = [(one, _of_allocation(one, labels)) for one in now.allocations]
+    empty = [held for one, held in allocations if one.use == Use.EMPTY]
+    allocated = {(held.kind, held.key): held for _, held in allocations}
     unknown = [*_unknown_cards(now)]
-    in_use = {key for other in now.others if (key := _identity(other, labels)) is not None}
+    used = {key for other in now.others if (key := _identity(other, labels)) is not None}
+    used |= {(held.kind, held.key) for one, held in allocations if one.use == Use.USED}
+    unobserved = {key for other in now.unobserved if (key := _identity(other, labels)) is not None}
+    unobserved |= {(held.kind, held.key) for one, held in allocations if one.use == Use.UNKNOWN and _may_be_used(one)}
+    blind = [one for one in now.holders if one.card_state == State.UNKNOWN]
+    unobserved |= {key for one in blind if (key := _identity(one, labels)) is not None}
+    unobserved -= used
     for holder in now.holders:
         identity = _identity(holder, labels)
         if identity is None:
             unknown.append(f"{_place(holder)}: pid {holder.pid} has no known start, so it cannot be identified")
-        elif identity not in in_use:
+        elif identity in unobserved:
+            unknown.append(f"{_place(holder)}: pid {holder.pid}: what it, its job or its pod does elsewhere is unknown")
+        elif identity not in used:
             held = _of_holder(holder, identity, allocated.get(identity), labels)
             parts.setdefault((held.state, *identity), []).append(held)
     for held in empty:
         parts.setdefault((held.state, held.kind, held.key), []).append(held)
-    return HeldNow(at_ms=at_ms, held=tuple(_together(each) for each in parts.values()), unknown=tuple(unknown))
+    return HeldNow(
+        at_ms=at_ms,
+        held=tuple(_together(each) for each in parts.values()),
+        unknown=tuple(unknown),
+        used=frozenset(used | unobserved),
+    )
 
 
-def _identity(holder: Holder | OtherHolder, labels: Labels) -> tuple[HolderKind, str] | None:
+def _identity(holder: Holder | OtherHolder, labels: Labels) -> Identity | None:
     """Return the kind and key of a process's holder; ``None`` where its start is unknown."""
     if holder.pid is None:
         return HolderKind.CARD, f"{holder.host} {holder.gpu}"
@@ -90,7 +121,7 @@ def _in_cluster(job: str, labels: Mapping[str, str]) -> str:
     return f"{cluster}/{job}" if cluster else job
 
 
-def _of_holder(holder: Holder, identity: tuple[HolderKind, str], allocated: Held | None, labels: Labels) -> Held:
+def _of_holder(holder: Holder, identity: Identity, allocated: Held | None, labels: Labels) -> Held:
     """Return the holder of a process; a job or pod also has the names of its allocation.
 
     The owner of a pod is that of its allocation, as the user inside a container says little.
@@ -175,6 +206,10 @@ def _unknown_cards(now: Now) -> Iterator[str]:
     ):
         hosts = _counted(card.host for card in now.by_card if card.state == state)
         yield from (f"{host}: {count} GPU{'s' if count > 1 else ''} without a notice: {why}" for host, count in hosts)
+
+
+def _may_be_used(one: AllocatedCard) -> bool:
+    return one.card_state in {State.ACTIVE, State.UNKNOWN}
 
 
 def _counted(hosts: Iterable[str]) -> list[tuple[str, int]]:

@@ -9,23 +9,23 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from gua.app.held_now import held_now
+from gua.app.held_now import ON_SEVERAL_HOSTS, held_now
 from gua.app.notice_commands import command_arguments, run_command
-from gua.app.sending import DUE, MOST_DETAIL, UNREACHABLE, ChannelOutcome, Stores, now_ms, send_all, worst
+from gua.app.sending import DUE, MOST_DETAIL, UNREACHABLE, ChannelOutcome, Stores, send_all, worst
+from gua.app.sending import now_ms as _now_ms
 from gua.core.errors import UnavailableError
 from gua.core.moments import begin_ms, format_duration, local_day, to_rfc3339
 from gua.core.plaintext import safe
 from gua.notices import channels, messages, record
 from gua.notices.addresses import AddressBook, NotApplicableError
 from gua.notices.channels import Channel, SendResult
-from gua.notices.due import Due
+from gua.notices.due import COMMAND, Due
 from gua.notices.held import Held, HolderKind, Notice, NoticeResult
 from gua.notices.matching import Facts, Match, MatchOutcome, first_rule
 from gua.notices.messages import Message, MessageSettings, NextStep
 from gua.notices.policy import Policy, Step
 from gua.notices.record import Inserter, Lease, SentBefore, SentRow, channel_name, notice_row
 
-_COMMAND: Final = 0
 _DAY_MS: Final = 86_400_000
 _SHORTEST_LOOKBACK_MS: Final = 7 * _DAY_MS
 
@@ -69,6 +69,7 @@ class _Plan:
     """What is due, and in words what is not."""
 
     notices: list[Notice] = field(default_factory=list)
+    commands: list[Notice] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
     unknown: list[str] = field(default_factory=list)
     unresolved: list[str] = field(default_factory=list)
@@ -79,9 +80,11 @@ class _Plan:
 class _Delivery:
     """One message by one channel, for one notice or a summary of several.
 
-    ``parts`` are the notices, each with the channel's number in its step. Without a ``channel`` there is a ``problem``.
+    ``message`` is its id; the same message may go by several channels. ``parts`` are the notices, each with the
+    channel's number in its step. Without a ``channel`` there is a ``problem``.
     """
 
+    message: str
     parts: tuple[tuple[int, Notice], ...]
     template: str
     channel: Channel | None
@@ -125,6 +128,7 @@ class NoticeRun:
         self._environ = environ
         self._setting = MessageSettings(timezone=policy.timezone, sender=policy.sender, contact=policy.contact)
         self._steps = {rule.name: rule.steps for rule in policy.rules}
+        self._newest_ms = 0
         self._reached: dict[tuple[str, int], str] = {}
         self._outcomes: dict[int, list[ChannelOutcome]] = {}
 
@@ -135,6 +139,8 @@ class NoticeRun:
         for delivery in plan.deliveries:
             result = DUE if delivery.channel else NoticeResult.FAILED
             self._note(delivery.outcomes(result, delivery.problem))
+        for notice in plan.commands:
+            self._note([(notice, ChannelOutcome(channel=self._command_name(notice), result=DUE))])
         return self._finished(plan)
 
     def send(self) -> RunOutcome:
@@ -142,24 +148,27 @@ class NoticeRun:
 
         A channel that cannot be reached is not recorded, and due again. Raises UnavailableError if another run sends.
         """
-        lease = Lease(now_ms=now_ms, sleep=time.sleep)
+        lease = Lease(now_ms=_now_ms, sleep=time.sleep)
         with self._stores() as store:
             lease.take(store)
             plan = self._plan(store)
         try:
             ready = [delivery for delivery in plan.deliveries if self._is_ready(delivery)]
-            results = send_all(ready, lease, stores=self._stores, send=self._sent, rows=self._rows)
+            results = send_all(
+                ready, lease, stores=self._stores, send=self._sent, rows=self._rows, written_ms=self._written_ms
+            )
             for delivery, result in zip(ready, results, strict=True):
                 self._note(delivery.outcomes(result.result, result.detail))
-            if self._enforce:
-                self._run_commands(plan.notices, lease)
+            self._run_commands(plan.commands, lease)
         finally:
-            with self._stores() as store:
-                lease.give_back(store)
+            if lease.is_held:
+                with self._stores() as store:
+                    lease.give_back(store)
         return self._finished(plan)
 
     def _plan(self, store: Inserter) -> _Plan:
         before = record.sent_before(store, with_failed=not self._retry_failed)
+        self._newest_ms = before.newest_ms
         now = held_now(store, at_ms=self._at_ms, lookback_ms=_lookback_ms(self._policy), hosts=self._hosts)
         plan = _Plan(unknown=list(now.unknown), unresolved=[_unresolved(row) for row in before.unresolved()])
         for held in now.held:
@@ -167,7 +176,9 @@ class NoticeRun:
             if match.outcome is MatchOutcome.MATCHED and match.rule is not None:
                 sent = before.of(held.kind, held.key, match.rule.name)
                 due = Due(rule=match.rule, held=held, sent=sent, at_ms=self._at_ms, enforce=self._enforce)
-                plan.notices += [notice] if (notice := due.notice()) else []
+                if notice := due.notice():
+                    plan.notices.append(notice)
+                    plan.commands += [notice] if due.runs_command(notice) else []
             elif match.outcome is MatchOutcome.UNKNOWN:
                 plan.unknown.append(f"{describe(held)}: {match.reason}")
             elif match.outcome is not MatchOutcome.NONE:
@@ -181,7 +192,8 @@ class NoticeRun:
         today = before.messages_since(begin_ms(local_day(self._at_ms, zone), zone))
         by_owner: dict[str, list[Notice]] = {}
         for notice in notices:
-            by_owner.setdefault(notice.held.owner or "", []).append(notice)
+            if notice.to:  # not where only a command is due
+                by_owner.setdefault(notice.held.owner or "", []).append(notice)
         deliveries: list[_Delivery] = []
         for owner, each in by_owner.items():
             left = self._policy.most_per_owner_per_day - today.get(owner, 0)
@@ -193,6 +205,7 @@ class NoticeRun:
 
     def _of_group(self, notices: Sequence[Notice]) -> Iterator[_Delivery]:
         """Yield one delivery for each channel of some notices; one with several notices is a summary."""
+        message = secrets.token_hex(8)
         by_channel: dict[tuple[str, str], _Delivery] = {}
         for notice in notices:
             address = self._address(notice)
@@ -200,11 +213,11 @@ class NoticeRun:
                 try:
                     channel = _filled(template, notice, address)
                 except NotApplicableError as error:
-                    yield _Delivery(((number, notice),), template, None, str(error))
+                    yield _Delivery(message, ((number, notice),), template, None, str(error))
                     continue
                 key = (channel.url, channel.owner or "")
                 parts = by_channel[key].parts if key in by_channel else ()
-                by_channel[key] = _Delivery((*parts, (number, notice)), template, channel)
+                by_channel[key] = _Delivery(message, (*parts, (number, notice)), template, channel)
         yield from by_channel.values()
 
     def _address(self, notice: Notice) -> str | NotApplicableError:
@@ -225,9 +238,9 @@ class NoticeRun:
             self._note(delivery.outcomes(UNREACHABLE, reason))
         return reason is None
 
-    def _rows(self, delivery: _Delivery, result: SendResult, message: str, written_ms: int) -> list[dict[str, object]]:
+    def _rows(self, delivery: _Delivery, result: SendResult, written_ms: int) -> list[dict[str, object]]:
         return [
-            self._row(notice, outcome.channel, message, result, written_ms)
+            self._row(notice, outcome.channel, delivery.message, result, written_ms)
             for notice, outcome in delivery.outcomes(result.result)
         ]
 
@@ -265,27 +278,33 @@ class NoticeRun:
     def _run_commands(self, notices: Iterable[Notice], lease: Lease) -> None:
         """Run the commands of due steps, each after its cards were read again, and record what was read."""
         for notice in notices:
-            step = self._step(notice)
-            if not step.command or notice.reminder != 1:
-                continue
-            name = channel_name(_COMMAND, f"command {step.command[0]}")
-            message, started_ms = secrets.token_hex(8), now_ms()
+            step, name, message = self._step(notice), self._command_name(notice), secrets.token_hex(8)
             with self._stores() as store:
                 lease.renew(store)
                 held = self._read_again(store, notice.held)
                 result, arguments = _command_of(step, held)
-                store.insert_json("notices", [self._row(notice, name, message, result, started_ms)])
+                store.insert_json("notices", [self._row(notice, name, message, result, self._written_ms())])
             if held is not None and arguments is not None:
                 done = run_command(arguments)
                 result = SendResult(result=done.result, detail=f"{done.detail}; read before: {_reading(held)}")
-                written_ms = max(now_ms(), started_ms + 1)
                 with self._stores() as store:
-                    store.insert_json("notices", [self._row(notice, name, message, result, written_ms)])
+                    store.insert_json("notices", [self._row(notice, name, message, result, self._written_ms())])
             self._note([(notice, ChannelOutcome(channel=name, result=result.result, detail=result.detail))])
 
+    def _command_name(self, notice: Notice) -> str:
+        return channel_name(COMMAND, f"command {self._step(notice).command[0]}")
+
+    def _written_ms(self) -> int:
+        """Return the version of the next rows: now, but later than all before, also where the clock was set back."""
+        self._newest_ms = max(_now_ms(), self._newest_ms + 1)
+        return self._newest_ms
+
     def _read_again(self, store: Inserter, held: Held) -> Held | None:
-        """Return the same holder as it is now, ``None`` if it is not idle any more, or not known to be."""
-        now = held_now(store, at_ms=self._clock(), lookback_ms=_lookback_ms(self._policy), hosts=held.hosts)
+        """Return the same holder as it is now, ``None`` if it is not idle on all its cards, or not known to be."""
+        hosts = () if held.kind in ON_SEVERAL_HOSTS else held.hosts
+        now = held_now(store, at_ms=self._clock(), lookback_ms=_lookback_ms(self._policy), hosts=hosts)
+        if (held.kind, held.key) in now.used:
+            return None
         same = (held.state, held.kind, held.key)
         return next((one for one in now.held if (one.state, one.kind, one.key) == same), None)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
@@ -16,8 +15,8 @@ from gua.notices.record import Inserter, Lease
 T = TypeVar("T")
 Stores = Callable[[], AbstractContextManager[Inserter]]
 """Opens the store: while it is read or written, not while messages are sent."""
-RowsOf = Callable[[T, SendResult, str, int], list[dict[str, object]]]
-"""Returns the rows of ``gua.notices`` of a delivery: its result, the id of its message, and when written (Unix ms)."""
+RowsOf = Callable[[T, SendResult, int], list[dict[str, object]]]
+"""Returns the rows of ``gua.notices`` of a delivery, for its result and the rows' version (Unix ms)."""
 MOST_DETAIL: Final = 200
 UNREACHABLE: Final = "unreachable"
 """The result of a channel that cannot be reached: not recorded, and tried at the next run."""
@@ -46,36 +45,48 @@ def worst(outcomes: Iterable[ChannelOutcome]) -> str | None:
 
 
 def send_all(
-    deliveries: Sequence[T], lease: Lease, *, stores: Stores, send: Callable[[T], SendResult], rows: RowsOf[T]
+    deliveries: Sequence[T],
+    lease: Lease,
+    *,
+    stores: Stores,
+    send: Callable[[T], SendResult],
+    rows: RowsOf[T],
+    written_ms: Callable[[], int],
 ) -> list[SendResult]:
-    """Send and record messages in at most about 20 batches, and return their results."""
+    """Send and record messages in at most about 20 batches, and return their results.
+
+    A kill while a batch is sent leaves its results unknown. ``written_ms`` returns a later version of rows each time.
+    """
     size = max(_SMALLEST_BATCH, len(deliveries) // _BATCHES)
-    batches = (deliveries[first : first + size] for first in range(0, len(deliveries), size))
-    return [result for batch in batches for result in _send_batch(batch, lease, stores, send, rows)]
-
-
-def _send_batch(
-    batch: Sequence[T], lease: Lease, stores: Stores, send: Callable[[T], SendResult], rows: RowsOf[T]
-) -> list[SendResult]:
-    """Record that sending begins, send, and record the results; a kill in between leaves them unknown."""
-    message = secrets.token_hex(8)
-
-    def record(results: Sequence[SendResult], written_ms: int) -> list[dict[str, object]]:
-        every = enumerate(zip(batch, results, strict=True))
-        return [row for place, one in every for row in rows(*one, f"{message}-{place}", written_ms)]
-
-    started_ms = now_ms()
-    with stores() as store:
-        lease.renew(store)
-        store.insert_json("notices", record([SendResult(result=NoticeResult.STARTED)] * len(batch), started_ms))
-    results = [send(delivery) for delivery in batch]
-    # Later than the start, also where the clock is set back meanwhile.
-    written_ms = max(now_ms(), started_ms + 1)
-    with stores() as store:
-        store.insert_json("notices", record(results, written_ms))
-    return results
+    sent: list[SendResult] = []
+    for first in range(0, len(deliveries), size):
+        batch = deliveries[first : first + size]
+        results = [SendResult(result=NoticeResult.STARTED)] * len(batch)
+        for is_sent in (False, True):
+            if is_sent:
+                results = [send(delivery) for delivery in batch]
+            version_ms = written_ms()
+            with stores() as store:
+                if not is_sent:
+                    lease.renew(store)
+                both = zip(batch, results, strict=True)
+                store.insert_json("notices", [row for one in both for row in rows(*one, version_ms)])
+        sent += results
+    return sent
 
 
 def now_ms() -> int:
     """Return the time (Unix ms)."""
     return time.time_ns() // 1_000_000
+
+
+class Versions:
+    """Versions of rows (Unix ms)."""
+
+    def __init__(self) -> None:
+        self._newest_ms = 0
+
+    def next_ms(self) -> int:
+        """Return the time, but later than the version before, also where the clock was set back."""
+        self._newest_ms = max(now_ms(), self._newest_ms + 1)
+        return self._newest_ms

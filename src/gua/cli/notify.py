@@ -8,8 +8,9 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import UTC
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -84,13 +85,13 @@ def command(
     home = home_path(state_dir, os.environ)
     if not dry_run:
         _require_acceptance(read, home, yes=yes)
-    with lock(home), stores_of(store) as stores:
+    with lock(home), stores_of(store) as (first, stores):
         run = NoticeRun(
             read,
             stores,
             book=book_of(read),
             facts=HostFacts(),
-            clock=_clock(stores, at),
+            clock=_clock(first, at),
             hosts=tuple(host or ()),
             enforce=enforce,
             retry_failed=retry_failed,
@@ -136,8 +137,8 @@ def check(
         print_line(safe(sentence, 2000))
     for warning in policy_text.warnings(read, now_ms=time.time_ns() // 1_000_000):
         print_line(f"! {safe(warning, 2000)}")
-    with stores_of(store) as stores:
-        now_ms = _clock(stores, None)()
+    with stores_of(store) as (first, stores):
+        now_ms = _clock(first, None)()
         moments = [now_ms - index * _WEEK_MS // _CHECKS for index in range(_CHECKS + 1)]
         now, week = concerned(read, stores, HostFacts(), moments, hosts=tuple(host or ()))
     print_line(f"Concerned as of {to_rfc3339(now_ms)}: {len(now)}")
@@ -205,29 +206,38 @@ def lock(home: Path) -> Iterator[None]:
 
 
 @contextmanager
-def stores_of(store: str | None) -> Iterator[Callable[[], Any]]:
-    """Yield a function that opens the store: a server stays open, an embedded store is open as short as possible."""
+def stores_of(store: str | None) -> Iterator[tuple[Inserter, Callable[[], Any]]]:
+    """Yield the open store, and a function that opens it for a while.
+
+    A server stays open. An embedded store is closed after the function's first use, and opened again for the others:
+    other processes wait meanwhile.
+    """
     from gua.app import opening  # noqa: PLC0415 - as above
 
-    with opening.open_reader(store) as first:
-        if not first.is_embedded:
+    with ExitStack() as opened:
+        first = opened.enter_context(opening.open_reader(store))
+        uses = count()
 
-            @contextmanager
-            def same() -> Iterator[Inserter]:
+        @contextmanager
+        def stores() -> Iterator[Inserter]:
+            if not first.is_embedded:
                 yield first
+            elif next(uses):
+                with opening.open_reader(store, needs_newest=False) as again:
+                    yield again
+            else:
+                with opened.pop_all():
+                    yield first
 
-            yield same
-            return
-    yield lambda: opening.open_reader(store, needs_newest=False)
+        yield first, stores
 
 
-def _clock(stores: Callable[[], Any], at: str | None) -> Callable[[], int]:
+def _clock(reader: Inserter, at: str | None) -> Callable[[], int]:
     """Return a function of the moment to evaluate: a fixed one, or now where an agent samples any of the hosts."""
     from gua.report.rows import EXTENT  # noqa: PLC0415 - as above
 
     now_ms = time.time_ns() // 1_000_000
-    with stores() as opened:
-        extents = EXTENT.rows(opened, {"hosts": []})
+    extents = EXTENT.rows(reader, {"hosts": []})
     newest_ms = max((extent.last_ms for extent in extents), default=now_ms)
     is_live = any(extent.source == "agent" for extent in extents)
     if at is None and is_live:

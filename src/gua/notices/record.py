@@ -13,7 +13,7 @@ from gua.core.moments import to_rfc3339
 from gua.core.plaintext import safe
 from gua.core.ports import ViewReader
 from gua.core.view import Count, Moment, View
-from gua.notices.due import Sent, Taken
+from gua.notices.due import COMMAND, Sent, Taken
 from gua.notices.held import Notice, NoticeResult
 
 LEASE_MS: Final = 5 * 60_000
@@ -37,7 +37,7 @@ class Inserter(ViewReader, Protocol):
 
 
 class SentRow(NamedTuple):
-    """One notice on one channel that was sent at ``sent_ms`` (Unix ms), or may have been."""
+    """One notice on one channel that was sent at ``sent_ms`` (Unix ms), or may have been, as of ``written_ms``."""
 
     kind: str
     holder: str
@@ -49,6 +49,7 @@ class SentRow(NamedTuple):
     channel: str
     result: str
     message: str
+    written_ms: Moment
 
 
 class RunRow(NamedTuple):
@@ -66,26 +67,37 @@ RUNS: Final = View("notice_runs", RunRow, ())
 
 
 class SentBefore:
-    """The notices of a store that were sent before, or may have been."""
+    """The notices of a store that were sent before, or may have been; without ``with_failed`` only these.
 
-    def __init__(self, rows: Iterable[SentRow]) -> None:
-        self.rows = tuple(rows)
+    ``newest_ms`` is when the newest row of all was written (Unix ms): a row that is to replace one must be later.
+    """
+
+    def __init__(self, rows: Iterable[SentRow], *, with_failed: bool = True) -> None:
+        every = tuple(rows)
+        self.newest_ms = max((row.written_ms for row in every), default=0)
+        self.rows = tuple(row for row in every if with_failed or row.result != NoticeResult.FAILED)
         self._of: dict[tuple[str, str, str], dict[tuple[int, int], Taken]] = {}
         for row in self.rows:
             of_holder = self._of.setdefault((row.kind, row.holder, row.rule), {})
             key = (row.step, row.reminder)
-            before = of_holder.get(key, Taken(row.sent_ms, frozenset()))
-            of_holder[key] = Taken(min(before.at_ms, row.sent_ms), before.channels | {channel_number(row.channel)})
+            before, channel = of_holder.get(key), channel_number(row.channel)
+            is_sent = row.result == NoticeResult.SENT and channel != COMMAND
+            taken = Taken(row.sent_ms, frozenset((channel,)), is_sent)
+            of_holder[key] = taken if before is None else _both(before, taken)
 
     def of(self, kind: str, holder: str, rule: str) -> Sent:
         """Return what a holder got by a rule, by step and reminder."""
         return self._of.get((kind, holder, rule), {})
 
     def messages_since(self, since_ms: int) -> dict[str, int]:
-        """Return how many messages each owner (empty if unknown) got since a moment (Unix ms); a summary is one."""
+        """Return how many messages each owner (empty if unknown) got since a moment (Unix ms).
+
+        A summary is one, and so is a message by several channels. Commands are none.
+        """
         messages: dict[str, set[str]] = {}
         for row in self.rows:
-            if row.sent_ms >= since_ms and row.result != NoticeResult.FAILED:
+            is_command = channel_number(row.channel) == COMMAND
+            if row.sent_ms >= since_ms and row.result != NoticeResult.FAILED and not is_command:
                 messages.setdefault(row.owner or "", set()).add(row.message)
         return {owner: len(each) for owner, each in messages.items()}
 
@@ -93,6 +105,10 @@ class SentBefore:
         """Return the notices of killed runs, newest first: it is unknown whether they were sent."""
         started = (row for row in self.rows if row.result == NoticeResult.STARTED)
         return sorted(started, key=lambda row: -row.sent_ms)
+
+
+def _both(one: Taken, other: Taken) -> Taken:
+    return Taken(min(one.at_ms, other.at_ms), one.channels | other.channels, one.is_sent or other.is_sent)
 
 
 def channel_name(number: int, shown: str) -> str:
@@ -103,7 +119,7 @@ def channel_name(number: int, shown: str) -> str:
 def channel_number(name: str) -> int:
     """Return the number of a channel by its name in the record."""
     number = name.split(" ", 1)[0]
-    return int(number) if number.isdecimal() else 0
+    return int(number) if number.isdecimal() else COMMAND
 
 
 def notice_row(  # noqa: PLR0913 - keyword-only, the columns that a notice does not have
@@ -144,7 +160,7 @@ def notice_row(  # noqa: PLR0913 - keyword-only, the columns that a notice does 
 def sent_before(reader: ViewReader, *, with_failed: bool = True) -> SentBefore:
     """Return all notices of a store, or without those that all a channel reported as failed."""
     rows = (row for row in SENT.rows(reader, {"since_ms": 0}) if row.kind != DIGEST)
-    return SentBefore(row for row in rows if with_failed or row.result != NoticeResult.FAILED)
+    return SentBefore(rows, with_failed=with_failed)
 
 
 def digests_before(reader: ViewReader) -> dict[tuple[str, int], str]:
@@ -157,8 +173,8 @@ class Lease:
     """The right of one run to send, while it renews it.
 
     ClickHouse has no compare-and-set: two runs on different hosts that begin within the time in which an insert becomes
-    visible on all replicas (a second here) could both send. Runs on one host are kept apart by a lock, so an embedded
-    store needs no lease.
+    visible on all replicas (a second here) could both send. So could runs on hosts whose clocks differ by more than
+    that. Runs on one host are kept apart by a lock, so an embedded store needs no lease.
     """
 
     def __init__(self, *, now_ms: Callable[[], int], sleep: Callable[[float], None]) -> None:
@@ -167,6 +183,11 @@ class Lease:
         self._run = secrets.token_hex(8)
         self._started_ms = now_ms()
         self._renewed_ms = 0
+
+    @property
+    def is_held(self) -> bool:
+        """Return whether it was ever written, so that it is to be given back."""
+        return self._renewed_ms > 0
 
     def take(self, store: Inserter, *, wait_ms: int = WAIT_MS) -> None:
         """Wait for the runs that began earlier. Raises UnavailableError if one holds on for longer than ``wait_ms``."""

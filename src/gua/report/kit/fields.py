@@ -1,4 +1,7 @@
-"""Conversion of model fields to JSON and CSV: a field's unit defines its name, value and columns."""
+"""Conversion of model fields to JSON and CSV: a field's unit defines its name, value and columns.
+
+A field that is not in the model's ``repr`` is not in its output either.
+"""
 
 from __future__ import annotations
 
@@ -149,7 +152,7 @@ class _Field:
 @cache
 def _fields(kind: type) -> tuple[_Field, ...]:
     hints, plain, found = get_type_hints(kind, include_extras=True), get_type_hints(kind), []
-    for attribute in (one.name for one in fields(kind)):
+    for attribute in (one.name for one in fields(kind) if one.repr):
         hint, name = plain[attribute], attribute
         unit = next((one for one in getattr(hints[attribute], "__metadata__", ()) if isinstance(one, Unit)), None)
         is_cell = set(get_args(hint) or (hint,)) <= {str, int, float, bool, NoneType}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import inf
 from typing import Annotated, Any, ClassVar, Final, NamedTuple
 
@@ -16,7 +16,7 @@ from gua.report.kit.fields import Hours, Ratio, Seconds, Timestamp, Unit, filled
 from gua.report.model import Card, Extent, Placed, Window
 from gua.report.prices import PricedTime, Prices
 from gua.report.sections.card_streaks import CardStreaksRow
-from gua.report.states import IDLE_HELD, MS_PER_DAY, MS_PER_HOUR, STATES, TRULY_IDLE
+from gua.report.states import ACTIVE, IDLE_HELD, MS_PER_DAY, MS_PER_HOUR, STATES, TRULY_IDLE, UNKNOWN
 
 BYTES_PER_GB: Final = 10**9
 SILENT: Final = "silent"
@@ -165,7 +165,8 @@ class Now:
     ``holders`` are ordered by idle-held card, idle time and memory. ``cards`` counts MIG instances and unpartitioned
     GPUs by state at their newest tick, and :data:`SILENT` ones without a tick for three intervals. Only ``by_card``
     lists silent cards. ``maybe_allocated`` are truly-idle cards whose allocation is unknown. ``allocations`` are
-    ordered by card.
+    ordered by card. ``unobserved``, not in the output, are the last known processes of silent cards, and of cards
+    whose newest tick has none while it is active or unknown.
     """
 
     as_of_ms: Timestamp[int]
@@ -176,6 +177,7 @@ class Now:
     by_card: tuple[CardNow, ...] = ()
     maybe_allocated: tuple[FreeCard, ...] = ()
     allocations: tuple[AllocatedCard, ...] = ()
+    unobserved: tuple[OtherHolder, ...] = field(default=(), repr=False)
 
     @property
     def empty(self) -> tuple[AllocatedCard, ...]:
@@ -251,10 +253,11 @@ def now_of(  # noqa: PLR0913 - the rows of six queries
     interval_ms: dict[str, int] = {}
     for extent in extents:
         interval_ms[extent.host] = max(interval_ms.get(extent.host, 0), extent.interval_ms or 0)
+    every = {(row.host, row.gpu): row for row in card_rows}
     newest = {
         key: row
-        for row in card_rows
-        if (key := (row.host, row.gpu)) in known
+        for key, row in every.items()
+        if key in known
         and row.as_of_ms
         and as_of_ms - row.as_of_ms <= SILENT_AFTER * max(interval_ms.get(row.host, 0), row.newest_span_ms)
     }
@@ -293,6 +296,21 @@ def now_of(  # noqa: PLR0913 - the rows of six queries
         for part in parts.get(key, ())
         if part.source
     )
+    unobserved = (
+        filled(
+            OtherHolder,
+            process.owner,
+            process,
+            card,
+            card_name=card.name,
+            card_state=newest[key].state if key in newest else SILENT,
+            as_of_ms=process.last_ms,
+            since_ms=process.first_ms,
+            created_ms=process.created_ms or None,
+        )
+        for key, card in known.items()
+        for process in _unobserved(every.get(key), processes.get(key, []), is_silent=key not in newest)
+    )
     states = [row.state for row in newest.values()]
     return Now(
         as_of_ms=as_of_ms,
@@ -302,6 +320,7 @@ def now_of(  # noqa: PLR0913 - the rows of six queries
         allocations=tuple(
             sorted(allocations, key=lambda one: (one.host, one.index or 0, one.gpu, one.source, one.allocation_id))
         ),
+        unobserved=tuple(unobserved),
         others=tuple(sorted(others, key=lambda one: (one.host, one.index or 0, one.gpu, one.pid))),
         by_card=tuple(
             filled(CardNow, card, newest[key]) if key in newest else filled(CardNow, card, state=SILENT)
@@ -380,6 +399,16 @@ def _present(row: CardStreaksRow, listed: Sequence[CardProcess]) -> list[CardPro
     """
     newest_ms = max((process.last_ms for process in listed), default=0)
     return [process for process in listed if process.last_ms == newest_ms >= _landed_since_ms(row)]
+
+
+def _unobserved(row: CardStreaksRow | None, listed: Sequence[CardProcess], *, is_silent: bool) -> Sequence[CardProcess]:
+    """Return the processes that may still be on a card whose newest ticks do not say so."""
+    if row is None or not row.as_of_ms:
+        return listed
+    present = _present(row, listed)
+    if is_silent:
+        return present
+    return listed if row.state in {ACTIVE, UNKNOWN} and not present else ()
 
 
 def _landed_since_ms(row: CardStreaksRow) -> float:
