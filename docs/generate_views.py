@@ -33,8 +33,6 @@ VIEWS: Final = {
     "notices": "sent",
     "idle_streaks": "idle_until",
 }
-INTERNAL: Final = {"rules_fingerprint", "due_hours", "changed_hours"}
-"""Views of database ``gua`` without a table of columns: the rollup reads them, people do not."""
 READ_BY_PEOPLE: Final = {"prices"}
 """Tables of database ``gua`` that have a table of columns."""
 _COLUMN: Final = re.compile(r"^    (\w+) ((?:(?!COMMENT ).)+?) COMMENT '((?:[^']|'')*)'", re.MULTILINE | re.DOTALL)
@@ -141,7 +139,7 @@ def render() -> str:
     public = {each.name: each for each in _described(statements, "gua_public", "CREATE OR REPLACE VIEW")}
     views = [*_described(statements, "gua", "CREATE OR REPLACE VIEW")]
     tables = [*_described(statements, "gua", "CREATE TABLE")]
-    shown = [*(each for each in tables if each.name in READ_BY_PEOPLE), *(each for each in views if _is_shown(each))]
+    shown = [*(each for each in tables if each.name in READ_BY_PEOPLE), *(each for each in views if each.columns)]
     named = [each for each in (*tables, *views) if each not in shown]
     return (
         INTRODUCTION
@@ -158,10 +156,6 @@ def card_columns(public: Mapping[str, Described]) -> tuple[Column, ...]:
     begins = [views.columns for name, views in public.items() if name not in WITHOUT_CARD]
     same = takewhile(lambda columns: len(set(columns)) == 1, zip(*begins, strict=False))
     return tuple(columns[0] for columns in same)
-
-
-def _is_shown(view: Described) -> bool:
-    return view.name not in INTERNAL and any(column.meaning for column in view.columns)
 
 
 def _described(statements: list[Statement], database: str, kind: str) -> Iterator[Described]:

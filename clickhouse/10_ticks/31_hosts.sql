@@ -1,24 +1,6 @@
 -- One row is one host: its agent, and its first and last tick. last_seen ignores times more than a day ahead of the server's clock, as
 -- such a host could never become silent.
 CREATE OR REPLACE VIEW gua.hosts $ON_CLUSTER
-(
-    host String COMMENT 'Name of the host',
-    host_id String COMMENT 'host.id of its newest agent''s machine; empty if unknown',
-    instance String COMMENT 'service.instance.id of its newest agent: one installation; empty if unknown',
-    agents UInt64 COMMENT 'Agents (installations, machines) that used this host name; 0 without agents'' own points',
-    version String COMMENT 'service.version of its newest agent or tick; empty if unknown',
-    source String COMMENT 'Origin of its ticks: agent, import, simulator',
-    interval_ms UInt32 COMMENT 'Nominal sampling interval [ms]; 0 if unknown',
-    cards UInt64 COMMENT 'Whole GPUs and MIG instances in the last two intervals',
-    first_seen DateTime64(3, 'UTC') COMMENT 'Start of its oldest tick',
-    last_seen DateTime64(3, 'UTC') COMMENT 'Newest tick',
-    last_received Nullable(DateTime64(3, 'UTC')) COMMENT 'Last reception of a tick, by server clock; NULL in an embedded store',
-    newest_delay_ms Nullable(Int64) COMMENT 'Delay of its newest tick; below 0: its clock is ahead; NULL in an embedded store [ms]',
-    least_delay_ms Nullable(Int64) COMMENT 'Least delay on its newest UTC day; high if its clock is behind; NULL in an embedded store [ms]',
-    silent_after_ms UInt64 COMMENT 'It is silent after this time without a tick: 3 intervals, at least 5 minutes [ms]',
-    is_silent Bool COMMENT 'Whether its agent is silent, by server clock; false for imports and simulations',
-    labels Map(String, String) COMMENT 'All resource attributes of its newest tick'
-)
 $DEFINER
 AS
 SELECT

@@ -1,10 +1,6 @@
 -- One row is the fingerprint of the rules in force; rolled-up hours store it. Increase its first number, 7, with each change of the rules
 -- in 20_rules or of the stored columns in 30_hours.
 CREATE OR REPLACE VIEW gua.rules_fingerprint $ON_CLUSTER
-(
-    fingerprint UInt64 COMMENT 'Hash of the settings in force',
-    ticks_from DateTime('UTC') COMMENT 'Older hours keep their rollup: their ticks expire or have expired'
-)
 $DEFINER
 AS
 SELECT

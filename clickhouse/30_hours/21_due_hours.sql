@@ -1,8 +1,5 @@
 -- One row is one UTC hour in which a host changed after the rollup. Views read the ticks of these hours.
 CREATE OR REPLACE VIEW gua.changed_hours $ON_CLUSTER
-(
-    hour DateTime('UTC') COMMENT 'Start of the hour'
-)
 $DEFINER
 AS
 WITH ${IN_FORCE}
@@ -32,12 +29,6 @@ COMMENT 'Hours whose rollup is out of date'
 -- One row is one completed hour of a host whose ticks or rules changed after its rollup, the newest first, up to one batch. Hours with
 -- inserts in the last seconds wait, as their ticks may not be visible yet.
 CREATE OR REPLACE VIEW gua.due_hours $ON_CLUSTER
-(
-    host LowCardinality(String) COMMENT 'Host',
-    hour DateTime('UTC') COMMENT 'Start of the hour',
-    marks UInt64 COMMENT 'Inserts with ticks of this hour',
-    fingerprint UInt64 COMMENT 'Fingerprint of the rules in force'
-)
 $DEFINER
 AS
 WITH

@@ -11,12 +11,6 @@ COMMENT 'Starts the merge of days; stores nothing'
 ;
 -- One row is one past UTC day of a host whose rollups changed after its merge, the newest first, up to one batch.
 CREATE OR REPLACE VIEW gua.due_days $ON_CLUSTER
-(
-    host LowCardinality(String) COMMENT 'Host',
-    day DateTime('UTC') COMMENT 'Start of the day',
-    rollups UInt16 COMMENT 'Rolled-up hours of the day',
-    rollups_written_ms UInt64 COMMENT 'Sum of the versions of these rollups [ms]'
-)
 $DEFINER
 AS
 WITH
@@ -92,7 +86,128 @@ WITH
             rollups_written_ms
         FROM gua.due_day_rollups
     ),
-${PROCESS_DAY_ROWS}
+    day_intervals AS
+    (
+        SELECT
+            *,
+            toStartOfDay(hour) AS day,
+            cityHash64(host, gpu, pid, created_ms, day) AS process_day,
+            toString((owner, program, container_id, pod_uid, slurm_job_id, systemd_unit)) AS who
+        FROM gua.process_intervals${LOCAL} FINAL
+        WHERE toStartOfDay(hour) IN (SELECT day FROM due)
+            AND (host, toStartOfDay(hour)) IN (SELECT host, day FROM due)
+            AND observed_ms > 0
+    ),
+    -- One row is one streak of a process with one set of names: its part before the first break has number 0.
+    day_streaks AS
+    (
+        SELECT
+            host,
+            gpu,
+            pid,
+            created_ms,
+            day,
+            names,
+            number,
+            any((owner, program, container_id, pod_uid, slurm_job_id, systemd_unit)) AS named,
+            min(intervals.start_ms) AS start_ms,
+            max(intervals.end_ms) AS end_ms,
+            argMin(intervals.first_span_ms, intervals.start_ms) AS first_span_ms,
+            argMax(intervals.last_span_ms, intervals.end_ms) AS last_span_ms,
+            argMax(state, intervals.end_ms) AS last_state,
+            argMax(tuple(intervals.memory_bytes), intervals.end_ms) AS last_memory,
+            sumIf(observed_ms, card_state != TRULY_IDLE) AS held_ms,
+            sumIf(gpu_us, card_state = ACTIVE) AS active_us,
+            sumIf(gpu_us, card_state = IDLE_HELD) AS idle_held_us,
+            sumIf(gpu_us, card_state = UNKNOWN) AS unknown_us,
+            sum(intervals.memory_kib_ms) AS memory_kib_ms,
+            sum(intervals.memory_known_ms) AS memory_known_ms,
+            maxIf(intervals.end_ms, state != PROCESS_UNKNOWN) AS known_until_ms,
+            sumIf(observed_ms, state = PROCESS_IDLE) AS idle_ms,
+            minIf(intervals.start_ms, state = PROCESS_IDLE) AS idle_since_ms,
+            argMinIf(intervals.first_span_ms, intervals.start_ms, state = PROCESS_IDLE) AS idle_first_span_ms,
+            maxIf(intervals.end_ms, state = ACTIVE) AS active_until_ms
+        FROM
+        (
+            SELECT
+                *,
+                sum(if(is_first, state = ACTIVE, is_gap OR state = ACTIVE)) OVER so_far AS number
+            FROM
+            (
+                SELECT
+                    *,
+                    sum(is_first) OVER so_far AS names
+                FROM
+                (
+                    SELECT
+                        *,
+                        ${GAP_BEFORE} AS is_gap,
+                        who != lagInFrame(who, 1, '') OVER before AS is_first
+                    FROM day_intervals
+                    WINDOW before AS (PARTITION BY process_day ORDER BY start_ms, end_ms ROWS BETWEEN 1 PRECEDING AND CURRENT ROW)
+                )
+                WINDOW so_far AS (PARTITION BY process_day ORDER BY start_ms, end_ms ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)
+            )
+            WINDOW so_far AS (PARTITION BY process_day, names ORDER BY start_ms, end_ms ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)
+        ) AS intervals
+        GROUP BY ALL
+    ),
+    process_day_rows AS
+    (
+        SELECT
+            host,
+            gpu,
+            pid,
+            created_ms,
+            day,
+            min(streaks.start_ms) AS start_ms,
+            any(named).1 AS owner,
+            any(named).2 AS program,
+            any(named).3 AS container_id,
+            any(named).4 AS pod_uid,
+            any(named).5 AS slurm_job_id,
+            any(named).6 AS systemd_unit,
+            max(streaks.end_ms) AS end_ms,
+            argMin(streaks.first_span_ms, number) AS first_span_ms,
+            argMax(streaks.last_span_ms, number) AS last_span_ms,
+            argMax(streaks.last_state, number) AS last_state,
+            argMax(streaks.last_memory, number).1 AS memory_bytes,
+            sum(streaks.held_ms) AS held_ms,
+            sum(streaks.active_us) AS active_us,
+            sum(streaks.idle_held_us) AS idle_held_us,
+            sum(streaks.unknown_us) AS unknown_us,
+            sum(streaks.memory_kib_ms) AS memory_kib_ms,
+            sum(streaks.memory_known_ms) AS memory_known_ms,
+            max(streaks.known_until_ms) AS known_until_ms,
+            max(idle_ms) AS longest_idle_ms,
+            max(number) > 0 AS has_break,
+            sumIf(idle_ms, number = 0) AS head_idle_ms,
+            sumIf(idle_since_ms, number = 0) AS head_since_ms,
+            toUInt32(sumIf(idle_first_span_ms, number = 0)) AS head_first_span_ms,
+            if(has_break, argMax(idle_ms, number), 0) AS tail_idle_ms,
+            if(has_break, argMax(idle_since_ms, number), 0) AS tail_since_ms,
+            if(has_break, argMax(idle_first_span_ms, number), 0) AS tail_first_span_ms,
+            -- Idle time of a streak follows its active interval, if it has one.
+            if(
+                has_break,
+                greatest(maxIf(streaks.known_until_ms, number < last_number), argMax(active_until_ms, number)),
+                0
+            ) AS tail_known_before_ms
+        FROM
+        (
+            SELECT
+                *,
+                max(number) OVER (PARTITION BY host, gpu, pid, created_ms, day, names) AS last_number
+            FROM day_streaks
+        ) AS streaks
+        GROUP BY
+            host,
+            gpu,
+            pid,
+            created_ms,
+            day,
+            names
+    )
 SELECT
     host,
     gpu,

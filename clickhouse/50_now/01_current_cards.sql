@@ -1,28 +1,6 @@
 -- One row is one card at its newest tick. Only the UTC days around that tick are read. A silent card is unobserved, whatever its last
 -- state. Ticks later than tomorrow are ignored, as such a card would not change until then.
 CREATE OR REPLACE VIEW gua.current_cards $ON_CLUSTER
-(
-    host LowCardinality(String) COMMENT 'Host the card is in',
-    gpu LowCardinality(String) COMMENT 'NVML UUID of the card or MIG instance',
-    gpu_index Nullable(UInt16) COMMENT 'NVML index of the card; may change with a boot',
-    name Nullable(String) COMMENT 'Device name',
-    model Nullable(String) COMMENT 'Model of the whole GPU',
-    mig Nullable(String) COMMENT 'none, parent (partitioned) or instance',
-    source Nullable(String) COMMENT 'Origin of its ticks: agent, import, simulator',
-    ts DateTime64(3, 'UTC') COMMENT 'Newest tick',
-    age_ms Int64 COMMENT 'Time since the newest tick; below 0: the host''s clock is ahead of the server''s [ms]',
-    stale Bool COMMENT 'Whether the newest tick is older than three intervals',
-    state String COMMENT 'active, idle-held, truly-idle or unknown at the newest tick; unobserved if that is stale',
-    reason Nullable(String) COMMENT 'Reason: lost, utilization, pid_namespace, processes, memory; silent if unobserved',
-    last_state String COMMENT 'active, idle-held, truly-idle or unknown at the newest tick',
-    since DateTime64(3, 'UTC') COMMENT 'Start of last_state without a gap of two ticks, searched back to the UTC day before',
-    in_state_ms Int64 COMMENT 'From since to the newest tick [ms]',
-    busiest_utilization Nullable(UInt16) COMMENT 'Largest known utilization of any engine or process at the newest tick [1/10,000]',
-    held_lower_bytes UInt64 COMMENT 'Held memory at the newest tick, at least [By]',
-    held_upper_bytes Nullable(UInt64) COMMENT 'Held memory at the newest tick, at most; NULL if unknown [By]',
-    unattributed_lower_bytes UInt64 COMMENT 'Held memory without a listed process, at least [By]',
-    allocation LowCardinality(Nullable(String)) COMMENT 'allocated, unallocated or unknown; NULL without an allocation source'
-)
 $DEFINER
 AS
 WITH

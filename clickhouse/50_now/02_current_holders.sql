@@ -1,29 +1,5 @@
 -- One row is one process on one card at the card's newest tick, without ignored processes. Only the UTC days around that tick are read.
 CREATE OR REPLACE VIEW gua.current_holders $ON_CLUSTER
-(
-    host LowCardinality(String) COMMENT 'Host the card is in',
-    gpu LowCardinality(String) COMMENT 'NVML UUID of the card or MIG instance',
-    gpu_index Nullable(UInt16) COMMENT 'NVML index of the card; may change with a boot',
-    name Nullable(String) COMMENT 'Device name',
-    ts DateTime64(3, 'UTC') COMMENT 'Newest tick of the card',
-    age_ms Int64 COMMENT 'Time since the newest tick; below 0: the host''s clock is ahead of the server''s [ms]',
-    stale Bool COMMENT 'Whether the newest tick is older than three intervals',
-    card_state String COMMENT 'State of the card: active, idle-held, truly-idle, unknown, or unobserved if stale',
-    pid UInt32 COMMENT 'Process id on the host',
-    created DateTime64(3, 'UTC') COMMENT 'When the process started; 1970-01-01 if unknown',
-    owner Nullable(String) COMMENT 'User of the process',
-    program Nullable(String) COMMENT 'Process name',
-    type Nullable(String) COMMENT 'compute, graphics or mps',
-    container_id Nullable(String) COMMENT 'Container',
-    pod_uid Nullable(String) COMMENT 'Kubernetes pod',
-    slurm_job_id Nullable(String) COMMENT 'Slurm job',
-    systemd_unit Nullable(String) COMMENT 'systemd unit',
-    memory_bytes Nullable(UInt64) COMMENT 'Device memory of the process; NULL if unknown [By]',
-    utilization Nullable(UInt16) COMMENT 'Utilization by the process; NULL if unknown [1/10,000]',
-    state String COMMENT 'State of the process at the newest tick: active, idle or unknown; unobserved if that is stale',
-    idle_since Nullable(DateTime64(3, 'UTC')) COMMENT 'Start of the idle streak, searched back to the UTC day before; NULL if not idle',
-    idle_ms Nullable(UInt64) COMMENT 'Time of the idle ticks since then; NULL if not idle [ms]'
-)
 $DEFINER
 AS
 WITH
@@ -84,7 +60,7 @@ LEFT JOIN
             groupArray(toUInt8(indexOf(PROCESS_STATE_NAMES, state))),
             unsorted_ends_ms
         ) AS codes,
-        -- The rule of gua.idle_streaks, from the newest tick back.
+        -- The rule of gua_report.idle_streaks, from the newest tick back.
         arrayFirstIndex(
             (tick_end, span, code, later_end, later_span) -> code = ACTIVE
                 OR later_end - later_span - tick_end > 2 * greatest(span, later_span),

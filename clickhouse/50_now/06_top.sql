@@ -68,23 +68,8 @@ LEFT JOIN
         gpu,
         max(toUnixTimestamp64Milli(least(ifNull(until, ts), ts))) AS until_ms
     FROM gua.allocation_ticks
-    WHERE (host, gpu, toDate(ts)) GLOBAL IN
-        (
-            SELECT
-                host,
-                gpu,
-                arrayJoin([day, day - 1])
-            FROM
-            (
-                SELECT
-                    host,
-                    gpu,
-                    toDate(least(max(last_seen), now64(3, 'UTC'))) AS day
-                FROM gua.card_seen
-                WHERE ${OF_HOSTS}
-                GROUP BY ALL
-            )
-        )
+    WHERE ${OF_HOSTS}
+        AND ${IN_NEWEST_DAYS}
     GROUP BY ALL
 ) AS allocations
     ON allocations.host = cards.host AND allocations.gpu = cards.gpu

@@ -7,30 +7,13 @@ AS
 WITH
     ${STATES},
     ${USES},
-    newest AS
-    (
-        SELECT
-            host,
-            gpu,
-            max(last_seen) AS last,
-            toDate(least(last, now64(3, 'UTC'))) AS day
-        FROM gua.card_seen
-        WHERE ${OF_HOSTS}
-        GROUP BY ALL
-    ),
     checked_ticks AS
     (
         SELECT
             ${WHOLE_CHECKED_TICK}
         FROM gua.card_states
-        WHERE (host, gpu, toDate(ts)) GLOBAL IN
-            (
-                SELECT
-                    host,
-                    gpu,
-                    arrayJoin([day + 1, day, day - 1])
-                FROM newest
-            )
+        WHERE ${OF_HOSTS}
+            AND ${IN_NEWEST_DAYS}
             AND allocation IS NOT NULL
             AND duration_ms > 0
     ),
@@ -38,14 +21,8 @@ WITH
     (
         SELECT *
         FROM gua.allocation_ticks FINAL
-        WHERE (host, gpu, toDate(ts)) GLOBAL IN
-            (
-                SELECT
-                    host,
-                    gpu,
-                    arrayJoin([day + 1, day, day - 1])
-                FROM newest
-            )
+        WHERE ${OF_HOSTS}
+            AND ${IN_NEWEST_DAYS}
     ),
 ${USE_TICKS}
 SELECT
@@ -128,8 +105,10 @@ INNER JOIN
             SELECT
                 host,
                 gpu,
-                last
-            FROM newest
+                max(last_seen)
+            FROM gua.card_seen
+            WHERE ${OF_HOSTS}
+            GROUP BY ALL
         )
         AND ifNull(until > ts, true)
 ) AS named

@@ -1,13 +1,5 @@
 -- One row is one card with its name and model, and the labels of its host. All views of gua_public join it.
 CREATE OR REPLACE VIEW gua.described_cards $ON_CLUSTER
-(
-    host LowCardinality(String) COMMENT 'Host the card is in',
-    gpu LowCardinality(String) COMMENT 'NVML UUID of the card or MIG instance',
-    gpu_index Nullable(UInt16) COMMENT 'NVML index of the GPU',
-    card LowCardinality(Nullable(String)) COMMENT 'Device name, with the MIG profile of an instance',
-    model Nullable(String) COMMENT 'Model of the whole GPU',
-    labels Map(String, String) COMMENT 'Labels of the host'
-)
 $DEFINER
 AS
 SELECT

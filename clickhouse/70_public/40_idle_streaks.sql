@@ -1,4 +1,6 @@
--- One row is one idle streak: consecutive idle ticks of one process on one card.
+-- One row is one idle streak of all time: consecutive idle ticks of one process on one card. Filter on host and gpu to read less. A
+-- filter on time cannot, as a streak needs all its ticks: for a window query gua_report.idle_streaks. From 1970-01-03 to 2100: older
+-- engines skip every partition if a bound, less one day, does not fit a Date.
 CREATE OR REPLACE VIEW gua_public.idle_streaks $ON_CLUSTER
 (
 ${CARD_COLUMNS},
@@ -25,6 +27,14 @@ ${CARD_VALUES},
     facts.idle_ms / 3600000 AS idle_hours,
     facts.ticks AS ticks,
     facts.memory_bytes AS memory_bytes
-FROM gua.idle_streaks AS facts
+FROM
+(
+    WITH
+        ${STATES},
+        toInt64(172800000) AS from_ms,
+        toInt64(4102444800000) AS to_ms,
+        emptyArrayString() AS of_hosts
+${IDLE_STREAKS}
+) AS facts
 ${DESCRIBED}
 COMMENT 'Idle streaks of processes. Filter on host: a filter on time alone reads all ticks'

@@ -37,7 +37,7 @@ from servers.recipes import Recipe, blocks, recipes
 from servers.tools import ROOT
 
 VIEWS = ROOT / "docs" / "views.md"
-INTERVAL_MS = 300_000
+INTERVAL_MS = 600_000
 DAY_MS = 86_400_000
 DAYS = 8
 # Syntax to SQL, to the protocol of the drivers, to C; and longer than any name.
@@ -244,7 +244,7 @@ def test_a_filter_reads_no_ticks_of_other_days_and_hosts(
 
 
 def rows_read(server: ClickHouseServer, user: str, what: str) -> int:
-    """Return how many rows the server reads to add up what is asked of gua_public."""
+    """Return how many rows the server reads to sum a query on gua_public."""
     request = urllib.request.Request(
         f"http://127.0.0.1:{server.http_port}/?wait_end_of_query=1",
         data=f"SELECT countIf(card != '') FROM gua_public.{what}".encode(),
@@ -272,7 +272,7 @@ def comparable(value: object) -> object:
 
 
 def alike(value: object) -> object:
-    """Return what is equal to a value that was asked for again: the server adds up fractions in any order."""
+    """Return what equals the value of a repeated query: the server adds up fractions in any order."""
     found = comparable(value)
     return pytest.approx(found, rel=1e-9, abs=1e-9) if isinstance(found, float) else found
 
@@ -421,17 +421,17 @@ def test_the_numbers_are_those_of_a_report(server: ClickHouseServer, gua: Gua, a
         assert costs[key][1] == cost, key
 
 
-# What adds up each view of hours, and does not change with how its hours are told.
+# A sum of each view of hours that is the same from ticks and from rolled up hours.
 HOUR_SUMS = {
     "card_hours": "sum(card_ticks)",
     "owner_hours": "sum(gpu_time_ms)",
     "allocation_hours": "sum(gpu_time_ms)",
     "execution_idle_hours": "sum(sampled_gpu_us)",
 }
-STEPS = 16
+STEPS = 8
 
 
-def test_hours_that_are_counted_while_a_view_is_asked_are_told_once(server: ClickHouseServer) -> None:
+def test_hours_that_are_rolled_up_during_a_query_count_once(server: ClickHouseServer) -> None:
     # So slow that the hours can be counted at each moment of a question: while it takes the rows of each of its tables.
     asked = {
         view: f"SELECT {total} FROM gua.{view} SETTINGS merge_tree_storage_snapshot_sleep_ms = 80"
@@ -484,8 +484,8 @@ def test_twenty_dashboards_at_once_leave_the_server_and_its_writer_alone(server:
     ended = threading.Event()
 
     def look(number: int) -> None:
-        shown = [charts[(3 * number + chart) % len(charts)] for chart in range(3)]
-        codes.extend(asked(server, "gua_bi", sql) for sql in [*shown, whole[number % len(whole)]])
+        shown = [charts[number % len(charts)], whole[number % len(whole)]]
+        codes.extend(asked(server, "gua_bi", sql) for sql in shown)
 
     def write() -> None:
         while not ended.is_set():
@@ -498,7 +498,7 @@ def test_twenty_dashboards_at_once_leave_the_server_and_its_writer_alone(server:
     ended.set()
     writer.join()
     # A reader who takes all that readers may have is refused, in a line; nothing else goes wrong.
-    assert len(codes) == 80
+    assert len(codes) == 40
     assert set(codes) <= {0, 241, 202}
     assert codes.count(0) > len(codes) // 2
     assert set(written) == {0}

@@ -177,7 +177,8 @@ def seeded(_built: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[t
     gua = Gua(folder / "home")
     try:
         gua.must("schema", "apply", "--store", server.dsn())
-        gua.must("demo", "--seed", "7", "--days", "2", "--gpus", "8", "--store", server.dsn())
+        days = ("--days", "2", "--interval", "10m", "--gpus", "8")
+        gua.must("demo", "--seed", "7", *days, "--store", server.dsn())
         now_ms = int(time.time() * 1000)
         raw = [encode(tick) for tick in host_of_now(now_ms)]
         raw.append(encode(Tick(ts_ms=now_ms + 3 * 86_400_000, origin=tick_origin(), cards=tick_cards())))

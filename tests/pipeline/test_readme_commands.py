@@ -135,7 +135,8 @@ HERE = {
     # In the real checkout, and never with another environment than the tests run in.
     "make demo": f"make --no-print-directory -C {shlex.quote(str(ROOT))} --old-file=.venv/.ready demo",
     "2026-03-25T14:05": "1s",  # the agent runs only now
-    "nvidia-smi --query": "timeout 6 nvidia-smi --query",  # for somebody's Ctrl-C
+    "nvidia-smi --query": "timeout 4 nvidia-smi --query",  # for somebody's Ctrl-C
+    "gua demo --html": "gua demo --days 1 --html",  # `make demo` shows the whole one
     "-l 30": "-l 1",
 }
 
@@ -224,7 +225,7 @@ def server(_built: None, tmp_path: Path) -> Iterator[ClickHouseServer]:
 
 
 class TestEveryCommand:
-    def test_is_run_or_it_is_told_what_runs_it_elsewhere(self) -> None:
+    def test_is_run_or_names_the_test_that_runs_it(self) -> None:
         assert {(shown.section, key(shown)) for shown in COMMANDS} == {
             (section, command) for section, ways in WAYS.items() for command in ways
         }
@@ -244,6 +245,7 @@ class TestEveryCommand:
 
 
 def test_starting(reader: Reader) -> None:
+    reader.here["gua demo"] = "gua demo --days 1"
     reader.follow("Start")
 
 

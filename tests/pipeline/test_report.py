@@ -16,7 +16,7 @@ from servers.tap import send, split, tapped
 
 DEMO = ("demo", "--seed", "7", "--ticks", "60", "--gpus", "4")
 # Long enough for every state, holders that share a card, a restart and an hour without data.
-TWO_DAYS = ("demo", "--seed", "7", "--days", "2", "--gpus", "8")
+TWO_DAYS = ("demo", "--seed", "7", "--days", "2", "--gpus", "8", "--interval", "10m")
 
 EVERY_SECTION = ("--section", "all")
 

@@ -20,7 +20,7 @@ from servers.prometheus import Prometheus
 from servers.tools import nvitop
 
 BUSY, HELD, FREE = 1, 2, 3
-SECONDS = 30
+SECONDS = 15
 HIDDEN_SECONDS = 31
 """The newest samples that an import leaves to the next one."""
 MARKER = "--secret-of-a-command-line"
@@ -57,7 +57,7 @@ class NvitopExporter(ServerProcess):
 def recorded(
     simulated_driver: SimulatedDriver, tmp_path: Path, holders: tuple[int, int]
 ) -> Iterator[tuple[Agent, Prometheus]]:
-    """Yield an agent and a Prometheus that recorded the same half minute."""
+    """Yield an agent and a Prometheus that recorded the same seconds."""
     simulated_driver.write(
         Scenario(
             [

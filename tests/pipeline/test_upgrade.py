@@ -17,7 +17,7 @@ from servers.collector import Collector
 from servers.gua import Gua, differences
 from servers.process import poll
 
-DEMO = ("demo", "--seed", "7", "--days", "1", "--gpus", "4", "--interval", "5m")
+DEMO = ("demo", "--seed", "7", "--ticks", "60", "--gpus", "4")
 LONGER = ("demo", "--seed", "7", "--days", "1", "--gpus", "4")
 TICKS = "SELECT count(), sum(duration_ms), sum(gpu_time_ms) FROM gua.card_ticks FINAL"
 SERIALS = "SELECT host, serial FROM gua.cards ORDER BY host"

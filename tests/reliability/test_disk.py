@@ -103,10 +103,10 @@ def test_while_the_disk_is_full_ticks_wait_in_memory_and_all_are_there_when_it_i
     began = wall_ms()
     try:
         agent.start("--log-file", str(log))
-        agent.wait_for_ticks(3)
+        agent.wait_for_ticks(2)
         disk.fill()
         full_from = wall_ms()
-        poll(lambda: (agent.status()["spool"]["in_memory_ticks"] or 0) >= 6, "ticks to wait in memory")
+        poll(lambda: (agent.status()["spool"]["in_memory_ticks"] or 0) >= 3, "ticks to wait in memory")
         status, shown = agent.status(), " ".join(agent.run("status").stdout.split())
         full_seconds = (wall_ms() - full_from) / 1000
         disk.free()
@@ -201,7 +201,7 @@ def times(ticks: Sequence[SpooledTick | Tick]) -> list[int]:
 
 
 def assert_told_exactly(before: Sequence[SpooledTick], after: Sequence[int], pages: Sequence[bytes], told: int) -> None:
-    """Hold the damage to its promise: what was on the pages may be lost, nothing else, and the number is told."""
+    """Check that only ticks on the damaged pages are lost, and that their number is reported."""
     missing = {*times(before)} - {*after}
     assert missing <= {tick.ts_ms for tick in before if on_pages(tick, pages)}
     assert told == len(missing)
@@ -219,9 +219,7 @@ def is_intact(tick: SpooledTick) -> bool:
 
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("how", ["zeroed", "flipped"])
-def test_a_spool_damaged_while_nobody_uses_it_is_set_aside_and_the_agent_goes_on(
-    tmp_path: Path, how: str, seed: int
-) -> None:
+def test_a_spool_damaged_while_unused_is_set_aside_and_the_agent_goes_on(tmp_path: Path, how: str, seed: int) -> None:
     path, clock = tmp_path / "spool.db", FakeClock()
     before = spool_of(path, clock, 120)
     pages = damage(path, random.Random(seed), how)  # noqa: S311 - a test that can be repeated
@@ -246,8 +244,7 @@ def test_a_spool_damaged_while_nobody_uses_it_is_set_aside_and_the_agent_goes_on
 
 
 @pytest.mark.reliability
-@pytest.mark.parametrize("how", ["zeroed", "flipped"])
-@pytest.mark.parametrize("when", ["down", "running"])
+@pytest.mark.parametrize(("when", "how"), [("down", "zeroed"), ("running", "zeroed"), ("running", "flipped")])
 def test_a_damaged_spool_is_set_aside_and_the_loss_is_shown(agent: Agent, how: str, when: str) -> None:
     agent.home.mkdir(mode=0o700)
     path = agent.home / "spool.db"
@@ -256,7 +253,7 @@ def test_a_damaged_spool_is_set_aside_and_the_loss_is_shown(agent: Agent, how: s
     began = wall_ms()
     with HttpReceiver() as receiver:
         if when == "running":
-            # While the sender waits it holds no tick: what it had read before would arrive, and be told as lost.
+            # While the sender waits it holds no tick: what it had read before would arrive, and be reported as lost.
             receiver.script = [Answer(status=503, retry_after="4")] * 100
             agent.start("--endpoint", receiver.url)
             # Asked by no command of its own, which takes seconds on a busy machine: the sender waits for four.
@@ -304,14 +301,14 @@ def ticks_of(body: bytes) -> list[Tick]:
 def test_a_spool_that_is_removed_under_the_running_agent_loses_nothing(agent: Agent, what: str) -> None:
     began = wall_ms()
     agent.start()
-    before = agent.wait_for_ticks(4)
+    before = agent.wait_for_ticks(3)
     gone = [path for path in agent.home.glob("spool.db*") if what in ("everything", path.name)]
     assert gone
     for path in gone:
         path.unlink()
     # No other process opens the spool first: SQLite then forgets the content of a removed log.
     made = agent.status()["ticks"]["made"]
-    poll(lambda: agent.status()["ticks"]["made"] >= made + 3, "ticks after it")
+    poll(lambda: agent.status()["ticks"]["made"] >= made + 2, "ticks after it")
     status = agent.status()
     agent.stop()
     ticks = agent.ticks()
@@ -343,7 +340,7 @@ def test_a_disk_that_takes_two_seconds_for_each_write(agent: Agent, slow: Path, 
         slow.write_text("2000")
         slow_from = wall_ms()
         answers = []
-        while wall_ms() - slow_from < 16_000:
+        while wall_ms() - slow_from < 11_000:
             asked = time.monotonic()
             status = agent.status()
             answers.append(time.monotonic() - asked)

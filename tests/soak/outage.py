@@ -31,10 +31,10 @@ def changed_config(folder: Path, changes: Mapping[str, str]) -> Path:
 
 
 def impatient(folder: Path) -> Path:
-    """Return the config of a Collector that drops what it could not deliver for 5 s."""
-    # It refuses a longer pause between two tries than the time for all of them.
+    """Return the config of a Collector that drops what it could not deliver for 2 s."""
+    # The Collector refuses a pause between two tries that is longer than the time for all of them.
     return changed_config(
-        folder, {"max_elapsed_time: 0s": "max_elapsed_time: 5s", "max_interval: 30s": "max_interval: 5s"}
+        folder, {"max_elapsed_time: 0s": "max_elapsed_time: 2s", "max_interval: 30s": "max_interval: 2s"}
     )
 
 
@@ -87,8 +87,19 @@ def of_both(made: Fleet, seconds: float) -> None:
     made.collector.start()
 
 
-def after(outage: Outage, folder: Path, *, seconds: float, hosts: int = 3, config: Path = CONFIG) -> Account:
-    """Return the account of a fleet after the outage, once nothing is on its way any more."""
+def after(
+    outage: Outage,
+    folder: Path,
+    *,
+    seconds: float,
+    hosts: int = 3,
+    config: Path = CONFIG,
+    settles_seconds: float = _SETTLES_SECONDS,
+) -> Account:
+    """Return the account of a fleet after the outage, once nothing is on its way any more.
+
+    An account that stays uneven is returned after ``settles_seconds``.
+    """
     with fleet(folder, hosts=hosts, interval="1s", config=config) as made:
         made.start()
         made.wait_for_ticks(2)
@@ -100,4 +111,4 @@ def after(outage: Outage, folder: Path, *, seconds: float, hosts: int = 3, confi
             f"the Collector's queue to empty; see {made.collector.log}",
             seconds=180,
         )
-        return settled(made, seconds=_SETTLES_SECONDS)
+        return settled(made, seconds=settles_seconds)

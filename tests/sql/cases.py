@@ -3,7 +3,7 @@
 Counted hours change what a view shows only where it reads them, by itself or through another view. To count them takes
 more than all else of a case, so the cases that are of some hosts lie in one store, each under hosts of its own, and are
 counted once. Shards change where the rows of a table lie, so there a view runs with each of the tables that its cases
-fill, and with every case of several hosts, whose rows lie on both.
+fill, and with a case of several hosts, whose rows lie on both.
 """
 
 from __future__ import annotations
@@ -49,7 +49,8 @@ def name_of(case: Path) -> str:
 
 
 def view_of(case: Path) -> View:
-    return "gua_report" if (case / "parameters.json").exists() else "gua", case.parent.name
+    name = case.parent.name
+    return "gua_report" if (case / "parameters.json").exists() else database_of(name), name
 
 
 def rows_of(case: Path) -> dict[str, list[dict[str, Any]]]:
@@ -75,12 +76,25 @@ def hosts_of(case: Path) -> set[str]:
 
 
 @cache
+def database_of(name: str) -> str:
+    """Return where a table or view without parameters is: in gua, or else in gua_public."""
+    return "gua" if ("gua", name) in {one.creates for one in statements.load(server_tokens())} else "gua_public"
+
+
+@cache
 def _views() -> dict[View, str]:
     return {
         one.creates: re.sub(r"^--.*$", "", one.sql, flags=re.MULTILINE)
         for one in statements.load(server_tokens())
         if one.creates and "\nCREATE OR REPLACE VIEW" in f"\n{one.sql}"
     }
+
+
+@cache
+def internal_views() -> set[str]:
+    """Return the views of gua that list no columns, as views read them and people do not."""
+    views = (one for one in statements.load(server_tokens()) if one.kind == "view" and not one.columns)
+    return {one.object_name.removeprefix("gua.") for one in views if one.object_name.startswith("gua.")}
 
 
 @cache
@@ -92,7 +106,7 @@ def read_by(view: View) -> frozenset[View]:
 
 @cache
 def ticked_views() -> set[str]:
-    """Return the views of gua_report that are told which hours to read from ticks."""
+    """Return the views of gua_report that take the hours to read from ticks as a parameter."""
     return _views_with(_TICKED)
 
 
@@ -104,7 +118,7 @@ def merged_views() -> set[str]:
 
 @cache
 def priced_views() -> set[str]:
-    """Return the views of gua_report that are told prices."""
+    """Return the views of gua_report that take prices as a parameter."""
     return _views_with(_PRICED)
 
 
@@ -118,8 +132,9 @@ def reads_counted_hours(case: Path) -> bool:
 
 @cache
 def on_shards() -> frozenset[Path]:
-    """Return the cases of several hosts and, for each view, those that fill the tables which no such case fills."""
-    return _with_each_table_of([case for case in CASES if len(hosts_of(case)) > 1])
+    """Return for each view its largest case of several hosts, and cases that fill its other tables."""
+    several = {view_of(case): case for case in sorted(CASES, key=_size) if len(hosts_of(case)) > 1}
+    return _with_each_table_of([*several.values()])
 
 
 @cache
@@ -135,7 +150,7 @@ def largest_of_each_view() -> frozenset[Path]:
     return frozenset(largest.values())
 
 
-OF_EACH_ROLLUP = {"overview", "card_streaks", "usage", "allocations", "allocation_sources"}
+OF_EACH_ROLLUP = {"energy", "card_streaks", "usage", "allocations", "allocation_sources"}
 """Views that together read every rollup table."""
 
 
@@ -159,25 +174,24 @@ def _size(case: Path) -> tuple[int, int, str]:
 def runs_on(engine: str, case: Path, *, counted: bool) -> bool:
     """Return whether a case is worth a run on an engine.
 
-    The newest engine judges every case. A server that is read over HTTP has a case or two of each view. The oldest
-    engine, which takes seconds to plan a view, has the largest case of each. The SQL of rollups is the same everywhere:
-    the oldest has one view of each rollup table, and the shards have theirs.
+    The newest engine runs every case. A server that is read over HTTP runs a case or two of each view. The oldest
+    engine, which takes seconds to plan a view, runs the largest case of each. The SQL of rollups is the same
+    everywhere: the oldest engine and the shards run one view of each rollup table. tests/pipeline/test_cluster.py
+    compares whole reports from rolled up hours of shards.
     """
     if engine == "embedded":
         return True
-    if engine == "sharded":
-        return case in on_shards()
-    if engine == "oldest":
-        return case in largest_of_each_view() and (not counted or case.parent.name in OF_EACH_ROLLUP)
-    return case in of_each_view() and not counted
+    if counted and (engine == "served" or case.parent.name not in OF_EACH_ROLLUP):
+        return False
+    return case in {"sharded": on_shards, "oldest": largest_of_each_view, "served": of_each_view}[engine]()
 
 
-# Their rows are of a host; what is said to all, as settings, is said to the other cases too.
+# Their rows belong to a host; rows without a host, as settings, would change the other cases too.
 OF_HOSTS = {"card_ticks", "process_ticks", "allocation_ticks", "allocation_source_ticks", "card_info", "card_seen"}
 
 
 def is_of_some_hosts(case: Path) -> bool:
-    """Return whether a case can lie beside others: its rows are of hosts, and its view is told of which to tell."""
+    """Return whether a case can lie beside others: its rows are of hosts, and its view takes hosts as a parameter."""
     return rows_of(case).keys() <= OF_HOSTS and "hosts" in (parameters_of(case) or ())
 
 
@@ -199,13 +213,18 @@ def parameters_beside_others(case: Path) -> dict[str, Any]:
     return {**parameters, "hosts": [mark_of(case) + host for host in hosts]}
 
 
-def runs(cases: Iterable[Path]) -> pytest.MarkDecorator:
+def runs(cases: Iterable[Path], engine: str | None = None) -> pytest.MarkDecorator:
     """Return the parameters of a test that runs each case from ticks, and from counted hours where those matter.
 
-    The cases that lie beside others come last, so that they are counted once.
+    With ``engine`` only those that are worth a run there. The cases that lie beside others come last, so that they are
+    counted once.
     """
     alone = [(case, False) for case in sorted(cases)]
-    counted = [(case, True) for case, _ in alone if reads_counted_hours(case)]
+    counted = [
+        (case, True)
+        for case, _ in alone
+        if reads_counted_hours(case) and (engine is None or runs_on(engine, case, counted=True))
+    ]
     return pytest.mark.parametrize(
         ("case", "counted"),
         [

@@ -14,6 +14,7 @@ from gua.report.hours import choose_hours, read_of
 from gua.store.database import Store
 from sql.cases import (
     CASES,
+    database_of,
     is_of_some_hosts,
     merged_views,
     priced_views,
@@ -89,8 +90,11 @@ class Engine:
 
     def _truncate(self) -> None:
         """Empty them; the embedded engine keeps nothing in the landing tables."""
-        for table in (*TABLES, *LANDING) if self.name == "served" else TABLES:
-            self.command(f"TRUNCATE TABLE gua.{table}")
+        tables = (*TABLES, *LANDING) if self.name == "served" else TABLES
+        names = ", ".join(f"'{table}'" for table in tables)
+        filled = f"SELECT name FROM system.tables WHERE database = 'gua' AND name IN ({names}) AND total_rows != 0"
+        for row in self.select(filled):
+            self.command(f"TRUNCATE TABLE gua.{row['name']}")
 
     def command(self, sql: str) -> None:
         """Run one statement."""
@@ -122,10 +126,10 @@ class Engine:
         return [json.loads(line) for line in text.decode().splitlines()]
 
     def rows(self, view: str, parameters: Mapping[str, object] | None) -> list[dict[str, Any]]:
-        """Return the rows of ``gua.<view>`` or, with parameters, of ``gua_report.<view>`` as the report reads them."""
+        """Return the rows of a view or, with parameters, of ``gua_report.<view>`` as the report reads them."""
         if parameters is None:
             final = " FINAL" if view in TABLES else ""
-            return self.select(f"SELECT * FROM gua.{view}{final}")
+            return self.select(f"SELECT * FROM {database_of(view)}.{view}{final}")
         read = dict(parameters)
         if view in OF_ALL_HOURS and "tick_hours" not in parameters:
             bounds = {name: parameters[name] for name in ("since_ms", "until_ms", "hosts")}

@@ -14,7 +14,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from gua.store import hours, statements
+from gua.store import database, hours, statements
 from servers.tools import ROOT, oldest_engine
 
 Row = Mapping[str, Any]
@@ -34,6 +34,9 @@ class OldestEngine:
         of_server = {name: statements.server_tokens()[name] for name in ("TABLE_SETTINGS", "COUNTED_SETTINGS")}
         for statement in statements.load({**statements.EMBEDDED_TOKENS, **of_server}):
             self.command(statement.sql)
+        known = {row["name"] for row in self._rows_of("SELECT name FROM system.settings")}
+        # As a store sets them on a server that knows them.
+        self._report_settings = {name: value for name, value in database.REPORT_SETTINGS.items() if name in known}
 
     def close(self) -> None:
         self._process.kill()
@@ -61,7 +64,7 @@ class OldestEngine:
         """Return the rows of a view of gua_report."""
         call = ", ".join(f"{name} = {written(value)}" for name, value in parameters.items())
         sql = f"SELECT * FROM gua_report.{view}{f'({call})' if call else ''}"
-        text = self.raw_query(sql, fmt="JSONEachRow", settings=JSON)
+        text = self.raw_query(sql, fmt="JSONEachRow", settings={**JSON, **self._report_settings})
         lines = [json.loads(line) for line in text.decode().splitlines()]
         return [{column: _moment(value) for column, value in line.items()} for line in lines]
 

@@ -9,6 +9,7 @@ import pytest
 from gua.core import metrics
 from gua.core.metrics import CATALOGUE, Metric, MetricKind, StoredColumn, Subject
 from gua.store import statements
+from sql.cases import internal_views
 from sql.engine import Engine
 
 COLUMNS = [(metric, column) for metric in CATALOGUE for column in metric.columns]
@@ -24,6 +25,7 @@ ADMITTED = {
     for one in statements.load(statements.server_tokens())
     if one.creates and "\nCREATE MATERIALIZED VIEW" in f"\n{one.sql}"
 }
+INTERNAL = tuple(internal_views())
 
 INTEGER_ATTRIBUTES = ("gua.gpu.index", "process.pid", "process.user.id", "gua.allocation.user.id")
 BOOLEAN_ATTRIBUTES = ("gua.gpu.memory.shared",)
@@ -136,11 +138,13 @@ def test_every_table_and_view_says_what_one_row_is(engine: Engine) -> None:
 
 
 def test_every_column_of_what_people_read_says_what_it_is(engine: Engine) -> None:
-    # The columns of a materialized view are its target's; those of otlp_requests are otlp.proto's.
+    # The columns of a materialized view are its target's; those of otlp_requests are otlp.proto's. Internal
+    # views list none.
     silent = engine.select(
         "SELECT c.table AS table, c.name AS name FROM system.columns AS c "
         "JOIN system.tables AS t ON t.database = c.database AND t.name = c.table "
-        "WHERE c.database = 'gua' AND c.comment = '' AND t.engine != 'MaterializedView' AND t.name != 'otlp_requests'"
+        "WHERE c.database = 'gua' AND c.comment = '' AND t.engine != 'MaterializedView' AND t.name != 'otlp_requests' "
+        f"AND t.name NOT IN {INTERNAL}"
     )
     assert silent == []
 
@@ -149,6 +153,7 @@ def test_no_view_shows_a_type_that_other_tools_do_not_know(engine: Engine) -> No
     strange = engine.select(
         "SELECT c.table AS table, c.name AS name, c.type AS type FROM system.columns AS c "
         "JOIN system.tables AS t ON t.database = c.database AND t.name = c.table "
-        "WHERE c.database = 'gua' AND t.engine = 'View' AND (type LIKE '%Aggregate%' OR type LIKE '%Enum%')"
+        "WHERE c.database = 'gua' AND t.engine = 'View' AND (type LIKE '%Aggregate%' OR type LIKE '%Enum%') "
+        f"AND t.name NOT IN {INTERNAL}"
     )
     assert strange == []

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
 from gua.store.statements import Replication, Statement, cluster_tokens, load
@@ -17,13 +19,18 @@ LITERAL = str.maketrans({"\\": "\\\\", "'": "\\'"})
 
 
 def written_by(engine: Engine, statements: list[Statement]) -> dict[str, str]:
-    """Return each statement by what it makes, as the engine writes it once it has read it."""
-    return {
-        one.object_name: str(
-            engine.select(f"SELECT formatQuerySingleLine('{one.sql.translate(LITERAL)}') AS sql")[0]["sql"]
-        )
-        for one in statements
-    }
+    """Return each statement by the object it creates, parsed and formatted by the engine."""
+    written: dict[str, str] = {}
+    for some in batched(statements, 10):
+        literals = ", ".join(f"'{one.sql.translate(LITERAL)}'" for one in some)
+        found = engine.select(f"SELECT formatQuerySingleLine(arrayJoin([{literals}])) AS sql")
+        written |= {one.object_name: str(row["sql"]) for one, row in zip(some, found, strict=True)}
+    return written
+
+
+def batched(statements: list[Statement], most: int) -> Iterator[list[Statement]]:
+    for start in range(0, len(statements), most):
+        yield statements[start : start + most]
 
 
 @pytest.mark.parametrize("form", FORMS)

@@ -1,7 +1,7 @@
 """Every view by folders of data: ``<view>/<case>/`` holds the rows that go in and the rows that must come out.
 
 ``<table>.jsonl``    rows for gua.<table>; ``<table>.1.jsonl``, ``<table>.2.jsonl`` are inserts of their own
-``parameters.json``  the view is one of gua_report, called with these; without it, of gua
+``parameters.json``  the view is one of gua_report, called with these; without it, of gua or else of gua_public
 ``expect.jsonl``     all its rows in any order, and of them the columns named here
 ``about.md``         why these rows are right
 """

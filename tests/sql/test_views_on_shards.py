@@ -83,6 +83,6 @@ def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
         shards.kill()
 
 
-@runs(on_shards())
+@runs(on_shards(), "sharded")
 def test_case(opened: Engine, case: Path, *, counted: bool) -> None:
     test_views.test_case(opened, case, counted=counted)

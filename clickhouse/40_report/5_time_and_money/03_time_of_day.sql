@@ -1,12 +1,3 @@
--- One row is one quarter of an hour in UTC (since 1970) and one state (1 to 4, as in STATE_NAMES). A tick belongs to the quarter of its
--- end less 1 ms, or of the window's end if that is earlier.
-CREATE OR REPLACE VIEW gua_report.quarters $ON_CLUSTER
-$DEFINER
-AS
-WITH
-    ${STATES}
-${QUARTERS}
-;
 -- One row is one hour of the day in {timezone} and one state. Offsets of time zones are whole quarters of an hour.
 CREATE OR REPLACE VIEW gua_report.time_of_day $ON_CLUSTER
 $DEFINER

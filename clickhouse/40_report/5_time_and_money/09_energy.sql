@@ -20,7 +20,7 @@ WITH
             sum(hours.estimated_ms) AS estimated_ms,
             toUInt64(sum(hours.observed_ms - hours.measured_ms - hours.estimated_ms)) AS unknown_ms
         FROM ${HOURS_OF_CARDS} AS hours
-        INNER JOIN ${NAMED_CARDS} AS cards
+        LEFT JOIN ${CARD_MODELS} AS cards
             ON cards.host = hours.host AND cards.gpu = hours.gpu
         WHERE NOT hours.is_instance
         GROUP BY ALL

@@ -18,7 +18,7 @@ SELECT
     sum(parts.powered_us) AS powered_us,
     sum(parts.idle_mj) AS idle_mj
 FROM ${HOURS_OF_CARDS} AS parts
-LEFT JOIN ${NAMED_CARDS} AS cards
+LEFT JOIN ${CARD_MODELS} AS cards
     ON cards.host = parts.host AND cards.gpu = parts.gpu
 WHERE parts.state IN (ACTIVE, IDLE_HELD)
 GROUP BY

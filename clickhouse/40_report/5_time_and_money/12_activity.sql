@@ -28,7 +28,7 @@ FROM
         activity_low_us AS known_low_us,
         arrayMap(place -> toUInt8(place), arrayEnumerate(activity_us)) AS metric
 ) AS parts
-LEFT JOIN ${NAMED_CARDS} AS cards
+LEFT JOIN ${CARD_MODELS} AS cards
     ON cards.host = parts.host AND cards.gpu = parts.gpu
 GROUP BY ALL
 HAVING known_us > 0

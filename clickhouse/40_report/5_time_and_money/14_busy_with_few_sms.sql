@@ -97,7 +97,7 @@ FROM
     HAVING notEmpty(every)
 ) AS stuck_ticks
 ARRAY JOIN pieces AS each
-LEFT JOIN ${NAMED_CARDS} AS cards
+LEFT JOIN ${CARD_MODELS} AS cards
     ON cards.host = stuck_ticks.host AND cards.gpu = stuck_ticks.gpu
 WHERE observed_ms >= 1800000
 ORDER BY

@@ -7,7 +7,7 @@ AS
 WITH
     ${STATES},
     ${USES},
-    every_notice AS
+    on_cards AS
     (
         SELECT
             toString(host) AS host,
@@ -16,9 +16,10 @@ WITH
             toString(rule) AS rule,
             step,
             reminder,
+            arrayJoin(any(cards)) AS card,
+            if(kind = 'job', splitByChar('/', holder)[-1], holder) AS id,
             min(toUnixTimestamp64Milli(sent)) AS sent_ms,
             any(toString(state)) AS held_state,
-            any(cards) AS its_cards,
             any(toNullable(toString(owner))) AS its_owner,
             any(toNullable(toString(program))) AS its_program,
             any(pid) AS its_pid,
@@ -30,14 +31,6 @@ WITH
             AND sent <= fromUnixTimestamp64Milli({until_ms:Int64}, 'UTC')
             AND ${OF_HOSTS}
         GROUP BY ALL
-    ),
-    on_cards AS
-    (
-        SELECT
-            *,
-            arrayJoin(its_cards) AS card,
-            if(kind = 'job', splitByChar('/', holder)[-1], holder) AS id
-        FROM every_notice
     ),
     presence AS
     (

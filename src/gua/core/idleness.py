@@ -1,6 +1,6 @@
 """Idle time of each process, counted from tick to tick and across restarts of the agent.
 
-Two counters run side by side: consecutive idle ticks, as in the view gua.idle_streaks, and the rule of
+Two counters run side by side: consecutive idle ticks, as in the view gua_report.idle_streaks, and the rule of
 gpu-idle-exporter (two consecutive polls at 0 % of a process that holds memory).
 The module also rounds the idle seconds of a card's tick and decides whether they are known.
 """

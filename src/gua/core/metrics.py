@@ -355,7 +355,7 @@ PROCESS_IDLE_DURATION: Final = _process_gauge(
     "s",
     "Time of the consecutive idle ticks that end with this one, 0 if the process is active; continues "
     "across restarts of the agent. Absent if it is unknown whether the process idles, and for ignored processes. "
-    "Not stored: gua.idle_streaks has it.",
+    "Not stored: gua_public.idle_streaks has it.",
 )
 PROCESS_INFO: Final = _process_gauge(
     "gua.process.info",

@@ -95,8 +95,8 @@ def lab(host: str, seed: int, gpus: int) -> list[SpooledTick]:
 def store(tmp_path_factory: pytest.TempPathFactory, made_store: Callable[[Path], str]) -> Iterator[Store]:
     """Open a store with two simulated hosts and two restless ones, some hours of which are counted and some not."""
     hosts = [
-        lab("lab-1", 1, 8),
-        lab("lab-2", 2, 6),
+        lab("lab-1", 1, 4),
+        lab("lab-2", 2, 3),
         *(
             list(
                 spooled_ticks(
@@ -691,7 +691,7 @@ def test_slow_cards(both: Both) -> None:
 
 
 def check_idle_time(one: IdleTime, sums: list[float]) -> None:
-    """Compare; of each tick what is told is rounded to whole microseconds, and energy to whole mJ."""
+    """Compare; each tick is rounded to whole microseconds, and its energy to whole mJ."""
     gpu_ms, sampled_ms, idle_ms, powered_ms, joules = sums
     assert one.gpu_ms == us(gpu_ms)
     near = 0.001 * 2000
@@ -855,7 +855,7 @@ def test_a_fleet_in_parts_of_hosts_has_the_same_numbers(store: Store, monkeypatc
 
 
 @pytest.mark.parametrize("by", ["identity", *USAGE_BY])
-def test_what_owners_and_nobody_wasted_is_what_all_idle_held_time_cost(both: Both, by: str) -> None:
+def test_waste_of_owners_and_without_owner_is_the_cost_of_all_idle_held_time(both: Both, by: str) -> None:
     usage = both.report[Usage]
     rows: Sequence[OwnerUsage | UsageRow] = (
         usage.owners if by == "identity" else next(of.rows for of in usage.usage_by if of.by == by)
@@ -941,7 +941,7 @@ def test_sources_and_for_how_long_they_failed(both: Both) -> None:
         assert one.last_ms == rows[-1]["ts_ms"]
 
 
-def test_who_has_a_card_now_and_since_when_nobody_is_there(both: Both) -> None:
+def test_current_allocations_and_since_when_they_are_empty(both: Both) -> None:
     found = both.report[Now]
     expected = {}
     for (host, gpu, source, identity), parts in means.by_allocation(both.counted).items():

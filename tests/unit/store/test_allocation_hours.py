@@ -1,4 +1,4 @@
-"""What became of what was allocated: recomputed here from plain ticks, it is what the SQL says, from ticks and counted.
+"""The use of allocated cards, recomputed here from plain ticks: the SQL gives the same, from ticks and rolled up.
 
 The histories are random: holes, holders and instances that change, cards shared in time, sources that fail or are not
 there, ticks that come late and twice.
@@ -34,7 +34,7 @@ T0_MS = 1_774_440_000_000
 HOUR_MS = 3_600_000
 INTERVAL_MS = 60_000
 SPAN_MS = 4 * HOUR_MS
-SEEDS = range(5)
+SEEDS = range(3)
 GIB = 2**30
 PEOPLE = {"ada": 1001, "grace": 1002, "linus": 1003}
 
@@ -295,7 +295,7 @@ def test_recomputed_from_ticks_from_ticks_and_counted_it_is_the_same(histories: 
     with open_store(f"chdb://{tmp_path / 'store'}") as store:
         for each in histories:
             assert store.land([spooled(tick) for tick in each.ticks]) == []
-        assert store.count_hours() > 15
+        assert store.count_hours() > 9
         for each in histories:
             again = [tick for tick in each.ticks if tick.ts_ms % 7 == 0]
             assert store.land([spooled(tick) for tick in (*each.late, *again)]) == []

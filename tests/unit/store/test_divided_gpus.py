@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 from typing import Final
@@ -11,7 +12,7 @@ from typing import Final
 import pytest
 
 from fakes import by_other_means as means
-from fakes.by_other_means import DAY_MS, HOUR_MS, Key, Recorded
+from fakes.by_other_means import DAY_MS, HOUR_MS, Counted, Key, Recorded
 from fakes.divided import divided
 from fakes.fleet import spooled_ticks
 from fakes.reports import render_json
@@ -66,6 +67,22 @@ def reported(store: Store, since_ms: int, until_ms: int, *, from_ticks: bool = F
     return collect(store, asked)
 
 
+@dataclass(frozen=True)
+class Window:
+    """A window's report from rolled up hours, and its plain ticks."""
+
+    since_ms: int
+    until_ms: int
+    report: Report
+    plain: Counted
+
+
+@pytest.fixture(scope="module")
+def reports(store: Store) -> list[Window]:
+    recorded = Recorded(store)
+    return [Window(*each, reported(store, *each), recorded.window(*each)) for each in windows()]
+
+
 def by_gpu(cards: Iterable[Card]) -> dict[Key, list[Card]]:
     found: defaultdict[Key, list[Card]] = defaultdict(list)
     for card in cards:
@@ -73,38 +90,35 @@ def by_gpu(cards: Iterable[Card]) -> dict[Key, list[Card]]:
     return found
 
 
-def test_a_gpu_and_its_instances_are_expected_for_one_gpu_at_most(store: Store) -> None:
-    recorded = Recorded(store)
+def test_a_gpu_and_its_instances_are_expected_for_one_gpu_at_most(reports: list[Window]) -> None:
     divided_gpus = 0
-    for since_ms, until_ms in windows():
-        cards = recorded.window(since_ms, until_ms).cards
-        for (host, gpu), together in by_gpu(reported(store, since_ms, until_ms).cards).items():
+    for window in reports:
+        cards = window.plain.cards
+        for (host, gpu), together in by_gpu(window.report.cards).items():
             first_ms = min(cards[host, card.gpu]["first_ms"] for card in together)
             last_ms = max(cards[host, card.gpu]["last_ms"] for card in together)
-            ends_ms = min(last_ms, until_ms) if HOSTS[host] is Source.IMPORT else until_ms
-            present_ms = ends_ms - max(first_ms, since_ms)
+            ends_ms = min(last_ms, window.until_ms) if HOSTS[host] is Source.IMPORT else window.until_ms
+            present_ms = ends_ms - max(first_ms, window.since_ms)
             assert sum(card.expected_gpu_ms for card in together) <= present_ms + 0.001 * len(together), (host, gpu)
             divided_gpus += len(together) > 2
     assert divided_gpus > 20
 
 
-def test_what_is_expected_is_what_plain_ticks_tell(store: Store) -> None:
-    recorded = Recorded(store)
-    for since_ms, until_ms in windows():
-        expected = means.coverage(recorded.window(since_ms, until_ms))
-        report = reported(store, since_ms, until_ms)
-        assert {(card.host, card.gpu) for card in report.cards} == set(expected)
-        for card in report.cards:
+def test_expected_time_is_that_of_plain_ticks(reports: list[Window]) -> None:
+    for window in reports:
+        expected = means.coverage(window.plain)
+        assert {(card.host, card.gpu) for card in window.report.cards} == set(expected)
+        for card in window.report.cards:
             one = expected[card.host, card.gpu]
             # Shares of a third of a GPU and the like are rounded to whole milliseconds of each tick.
             near = 1 + 1e-4 * one.unobserved_gpu_ms
-            where = (card.host, card.gpu, since_ms, until_ms)
+            where = (card.host, card.gpu, window.since_ms, window.until_ms)
             assert card.expected_gpu_ms == pytest.approx(one.gpu_ms, abs=near), where
             assert card.unobserved_gpu_ms == pytest.approx(one.unobserved_gpu_ms, abs=near), where
             assert card.gaps == one.gaps, where
 
 
-def test_it_is_the_same_from_hours_and_from_ticks(store: Store) -> None:
-    for since_ms, until_ms in windows():
-        ticked = render_json(reported(store, since_ms, until_ms, from_ticks=True))
-        assert render_json(reported(store, since_ms, until_ms)) == ticked
+def test_it_is_the_same_from_hours_and_from_ticks(store: Store, reports: list[Window]) -> None:
+    for window in reports:
+        ticked = render_json(reported(store, window.since_ms, window.until_ms, from_ticks=True))
+        assert render_json(window.report) == ticked

@@ -212,7 +212,7 @@ _MOST_NAMED: Final = 16
 _LONGEST: Final = 60
 _INDEX: Final = re.compile("[0-9]{1,4}", re.ASCII)  # a time has more digits
 _NEAR_MS: Final = 86_400_000
-_FIRST_MS: Final = 172_800_000  # the bounds of gua.idle_streaks: within the range of ClickHouse's Date
+_FIRST_MS: Final = 172_800_000  # the bounds of gua_public.idle_streaks: within the range of ClickHouse's Date
 _LAST_MS: Final = 4_102_444_800_000
 
 

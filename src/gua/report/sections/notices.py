@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Final
 
-from gua.core.parameters import READ_DAYS
+from gua.core.parameters import READ
 from gua.core.view import Count, Moment, View
 from gua.report.context import Finish, ReportContext
 from gua.report.kit.fields import Cell, Cells, Hours, Seconds, Timestamp, cells, columns
@@ -127,7 +127,7 @@ class Notices:
     sent: tuple[SentNotice, ...]
 
 
-NOTICES: Final = View("notices", SentNotice, READ_DAYS)
+NOTICES: Final = View("notices", SentNotice, READ)
 
 
 def _collect(context: ReportContext) -> Finish:
