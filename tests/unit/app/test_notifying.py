@@ -332,7 +332,7 @@ def test_what_cannot_be_decided_gets_nothing_and_is_reported(world: World) -> No
     outcome = world.run(policy)
     assert results(outcome) == []
     assert len(outcome.unknown) == 2
-    assert "unknown partition of the job" in outcome.unknown[1]
+    assert "a value that partitions needs is unknown" in outcome.unknown[1]
 
 
 def job(hours: float = 3, **changes: Any) -> Held:  # noqa: ANN401 - a field each
