@@ -12,6 +12,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 import time
 from collections import Counter
@@ -51,7 +52,7 @@ from servers.clickhouse import ClickHouseServer
 from servers.collector import Collector
 from servers.gua import Gua
 from servers.process import poll
-from servers.slurm import Slurm
+from servers.slurm import NODE, Slurm
 from servers.tap import send
 from servers.tools import ROOT, MissingToolError
 
@@ -574,3 +575,50 @@ def test_an_agent_tells_jobs_by_hooks_and_by_asking(
     ]
     end_ms = max(ends)
     assert abs(end_ms - job.until_ms) < 5000
+
+
+def test_the_recipe_lists_and_cancels_the_jobs_whose_cards_are_idle_and_no_other(
+    cluster: Cluster, simulated_driver: SimulatedDriver, tmp_path: Path
+) -> None:
+    cluster.files.mkdir(mode=0o755)
+    cluster.simulate(simulated_driver)
+    agent = RealAgent(simulated_driver, tmp_path, environ={"SLURM_CONF": os.environ["SLURM_CONF"]})
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "gua").symlink_to(Path(sys.executable).with_name("gua"))
+
+    def recipe(*options: str) -> list[str]:
+        environment = agent.environment()
+        environment["PATH"] = f"{tmp_path / 'bin'}:{environment['PATH']}"
+        command = [str(ROOT / "deploy" / "recipes" / "gua-idle-jobs"), "--node", NODE, "--for", "3s", *options]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
+        print(options, done.stdout, done.stderr)  # noqa: T201
+        assert done.returncode == 0, done.stderr
+        return done.stdout.splitlines()
+
+    agent.start("--allocation", "files", "--allocation-folder", str(cluster.files))
+    try:
+        busy = cluster.begin(ALICE, 2, "busy")  # one card is used, the other one empty
+        cluster.put(busy.minors[0], busy.pid, 90)
+        # Two tasks of an array: the one that has the array's own number is idle.
+        script = f"echo $SLURM_JOB_ID $$ $SLURM_JOB_GPUS >{cluster.stamps}/task$SLURM_ARRAY_TASK_ID; exec sleep 600"
+        array = cluster.slurm.submit(BOB, "gpu:1", script, "--array=0-1")
+        files = [cluster.stamps / f"task{task}" for task in range(2)]
+        cluster.run_until(lambda: all(file.exists() and file.read_text() for file in files), "both tasks to run")
+        tasks = [file.read_text().split() for file in files]
+        [idle] = [task for task, (number, _, _) in enumerate(tasks) if number == array]
+        other = 1 - idle
+        _, pid, minor = tasks[other]
+        cluster.put(int(minor), int(pid), 90)
+        cluster.run(8)
+        assert [line.split()[:2] for line in recipe()] == [[f"{array}_{idle}", BOB]]
+        agent.stop()
+        assert recipe("--cancel") == [], "without an agent nothing is known"
+        agent.start("--allocation", "files", "--allocation-folder", str(cluster.files))
+        cluster.run(8)
+        assert recipe("--cancel")[-1] == f"{array}_{idle} scancel sent"
+        cluster.run_until(lambda: cluster.slurm.state(f"{array}_{idle}") == "CANCELLED", "the end of the idle task")
+        assert cluster.slurm.state(f"{array}_{other}") == "RUNNING", "the array's other task goes on"
+        assert cluster.slurm.state(busy.id) == "RUNNING"
+        cluster.slurm.cancel(f"{array}_{other}")  # by its number Slurm does not know it any more
+    finally:
+        agent.stop()

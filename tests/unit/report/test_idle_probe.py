@@ -116,6 +116,32 @@ def test_an_allocation_without_a_process_is_idle_for_the_time_without_one() -> N
     assert judged(status([unknown]), "job", "77") is IdleVerdict.UNKNOWN
 
 
+@pytest.mark.parametrize(
+    ("busy", "relation", "expected"),
+    [
+        (0.9, Relation.OWNER, IdleVerdict.IN_USE),
+        (0.9, Relation.BOTH, IdleVerdict.IN_USE),
+        (0.9, Relation.OTHERS, IdleVerdict.UNKNOWN),
+        (0.0, Relation.OWNER, IdleVerdict.IDLE),
+    ],
+)
+def test_a_card_in_use_decides_beside_an_empty_one_though_no_process_names_the_job(
+    busy: float, relation: Relation, expected: IdleVerdict
+) -> None:
+    one = process(4711, GIB, utilization=busy, idle_ms=0 if busy else IDLE_MS)
+    first = card(busy=busy, held=GIB, **allocated(allocation("77", relation)), processes=(one,))
+    second = card("GPU-2", index=1, **allocated(allocation("77", Relation.NOBODY)))
+    assert judged(status(*([first, second] for _ in range(4))), "job", "77", ticks=3) is expected
+
+
+def test_a_used_card_is_in_use_though_the_only_process_that_names_the_job_is_idle() -> None:
+    named, other = process(1, GIB, utilization=0.0, idle_ms=IDLE_MS, slurm_job_id="77"), process(2, GIB, idle_ms=0)
+    own = card(busy=0.9, held=2 * GIB, **allocated(allocation("77")), processes=(named, other))
+    assert judged(status([own]), "job", "77") is IdleVerdict.IN_USE
+    shared = card(busy=0.9, held=2 * GIB, **allocated(allocation("77", Relation.BOTH)), processes=(named, other))
+    assert judged(status([shared]), "job", "77") is IdleVerdict.IDLE
+
+
 def test_a_card_whose_processes_are_not_all_known_makes_the_answer_unknown() -> None:
     other = card("GPU-2", index=1, process_list=ProcessList.PID_NAMESPACE)
     assert judged(status([held()]), "user", "ana") is IdleVerdict.IDLE

@@ -10,7 +10,7 @@ from typing import Any, Final
 from gua.core.moments import format_duration
 from gua.core.rules import ProcessState, State
 from gua.core.untrusted import is_number, objects_in
-from gua.core.words import ProcessList, ProcessType, Use
+from gua.core.words import ProcessList, ProcessType, Relation, Use
 
 _KEYS: Final[Mapping[str, tuple[str, ...]]] = {
     "pid": ("pid",),
@@ -123,10 +123,13 @@ def _matches(one: Mapping[str, Any], kind: str, value: str) -> bool:
 
 
 def _on_card(card: Mapping[str, Any], kind: str, value: str, for_ms: int) -> Iterator[JudgedPart]:
-    """Yield the selected processes of a card, and the selected allocations without a process there."""
-    for holder in objects_in(card.get("holders", [])):
-        if holder.get("type") == ProcessType.IGNORED or not _matches(holder, kind, value):
-            continue
+    """Yield the selected processes of a card, and the selected allocations that these do not represent."""
+    selected = [
+        holder
+        for holder in objects_in(card.get("holders", []))
+        if holder.get("type") != ProcessType.IGNORED and _matches(holder, kind, value)
+    ]
+    for holder in selected:
         what, seconds = f"process {holder.get('pid')} on {_name(card)}", holder.get("idle_seconds")
         if holder.get("state") == ProcessState.ACTIVE:
             yield JudgedPart(what=what, verdict=IdleVerdict.IN_USE, why="it is active")
@@ -135,11 +138,24 @@ def _on_card(card: Mapping[str, Any], kind: str, value: str, for_ms: int) -> Ite
         else:
             yield _lasting(what, "idle", seconds, for_ms, is_lower_bound=False)
     for allocation in objects_in(card.get("allocations", [])):
-        if not _matches(allocation, kind, value):
-            continue
-        what, seconds = f"allocation {allocation.get('id')} of {_name(card)}", allocation.get("use_seconds")
-        if allocation.get("use") == Use.EMPTY and is_number(seconds):
-            is_lower_bound = allocation.get("use_is_lower_bound") is True
-            yield _lasting(what, "no process", seconds, for_ms, is_lower_bound=is_lower_bound)
-        elif allocation.get("use") == Use.UNKNOWN:
-            yield JudgedPart(what=what, verdict=IdleVerdict.UNKNOWN, why="its use is unknown")
+        if _matches(allocation, kind, value):
+            yield from _allocation(card, allocation, for_ms, is_listed=bool(selected))
+
+
+def _allocation(
+    card: Mapping[str, Any], allocation: Mapping[str, Any], for_ms: int, *, is_listed: bool
+) -> Iterator[JudgedPart]:
+    """Yield the part for a selected allocation; ``is_listed`` says that selected processes were judged instead.
+
+    Without cgroups of Slurm or names of pods, its processes are known as its own only by ``use``.
+    """
+    what, use = f"allocation {allocation.get('id')} of {_name(card)}", allocation.get("use")
+    seconds, is_lower_bound = allocation.get("use_seconds"), allocation.get("use_is_lower_bound") is True
+    if use == Use.USED and (allocation.get("relation") == Relation.OWNER or not is_listed):
+        yield JudgedPart(what=what, verdict=IdleVerdict.IN_USE, why="it is used")
+    elif use == Use.UNKNOWN or (use == Use.USED_BY_OTHERS and not is_listed):
+        why = "its use is unknown" if use == Use.UNKNOWN else "others use it"
+        yield JudgedPart(what=what, verdict=IdleVerdict.UNKNOWN, why=why)
+    elif (use == Use.EMPTY or (use == Use.HELD and not is_listed)) and is_number(seconds):
+        why = "no process" if use == Use.EMPTY else "idle-held"
+        yield _lasting(what, why, seconds, for_ms, is_lower_bound=is_lower_bound)
