@@ -57,7 +57,7 @@ class Time:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Part:
+class OwnPart:
     """A program's longest idle streak; or a process or allocation on a card (``where``) at the window's end.
 
     ``for_ms`` is how long it was without use, ``None`` if it was used or that is unknown.
@@ -80,8 +80,8 @@ class Digest:
 
     name: str | None
     times: Mapping[str, Time]
-    streaks: tuple[Part, ...]
-    holds: tuple[Part, ...]
+    streaks: tuple[OwnPart, ...]
+    holds: tuple[OwnPart, ...]
     suggestion: str | None
     members: tuple[str, ...] = ()
 
@@ -138,7 +138,7 @@ class Digester:
                 rows += [(one.uses.get(use, 0), (one.costs or {}).get(use)) for one in allocated]
             times[what] = Time(gpu_ms=sum(gpu_ms for gpu_ms, _ in rows), cost=added(cost for _, cost in rows))
         streaks = [
-            Part(owner=one.owner, what=named(one.program), for_ms=one.longest_idle_ms)
+            OwnPart(owner=one.owner, what=named(one.program), for_ms=one.longest_idle_ms)
             for one in usage
             if one.longest_idle_ms
         ]
@@ -154,23 +154,23 @@ class Digester:
         )
 
 
-def _of_process(one: Holder | OtherHolder) -> Part:
+def _of_process(one: Holder | OtherHolder) -> OwnPart:
     what = "memory without a process" if one.pid is None else f"{named(one.program)} (pid {one.pid})"
     state = "active or unknown" if one.idle_ms is None else "idle"
-    return Part(owner=one.owner, what=what, for_ms=one.idle_ms, state=state, where=_where(one))
+    return OwnPart(owner=one.owner, what=what, for_ms=one.idle_ms, state=state, where=_where(one))
 
 
-def _of_allocation(one: AllocatedCard) -> Part:
+def _of_allocation(one: AllocatedCard) -> OwnPart:
     what = named(f"{one.source} {one.allocation_id}" if one.job_name is None else one.job_name)
     unused_ms = one.in_use_ms if one.use in {Use.EMPTY, Use.HELD} else None
-    return Part(owner=one.owner, what=what, for_ms=unused_ms, state=f"allocation {one.use}", where=_where(one))
+    return OwnPart(owner=one.owner, what=what, for_ms=unused_ms, state=f"allocation {one.use}", where=_where(one))
 
 
 def _where(one: Holder | OtherHolder | AllocatedCard) -> str:
     return f"{named(one.host)} GPU {named(one.gpu) if one.index is None else one.index}"
 
 
-def _longest_first(one: Part) -> tuple[int, str, str, str]:
+def _longest_first(one: OwnPart) -> tuple[int, str, str, str]:
     return -(one.for_ms or 0), one.where or "", one.what, one.owner or ""
 
 
@@ -195,7 +195,7 @@ def _fitting(workloads: Sequence[ProgramOnCard], *, is_team: bool) -> str | None
     return None
 
 
-def _earlier(streak: Part, *, is_team: bool) -> str | None:
+def _earlier(streak: OwnPart, *, is_team: bool) -> str | None:
     """Return a sentence on what an idle limit would have given back of a streak; ``None`` if it is not longer."""
     freed_ms = (streak.for_ms or 0) - WHAT_IF_LIMIT_MS
     whose = _whose(streak.what, streak.owner, is_team=is_team)
@@ -277,7 +277,7 @@ def _headline(digest: Digest, whose: str, report: Report, hours: HourFormat) -> 
 
 
 def _lines(digest: Digest, report: Report, hours: HourFormat, last: Sequence[str], *, is_team: bool) -> Iterator[str]:
-    def text(one: Part) -> str:
+    def text(one: OwnPart) -> str:
         unused = "" if one.for_ms is None else f" for {messages.span(one.for_ms)}"
         place = f" on {one.where} ({one.state}{unused})" if one.where else unused
         return f"{_whose(one.what, one.owner, is_team=is_team)}{place}"
