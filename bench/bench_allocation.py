@@ -75,10 +75,10 @@ def look(jobs: int) -> None:
         folder = Path(scratch)
         (folder / "gres.conf").write_text("Name=gpu File=/dev/nvidia[0-7]\n")
         for job in range(jobs):
-            told = {"source": "slurm", "id": str(job), "uid": 1000, "owner": "alice", "node": "node7"}
-            cards_told = [{"gres": job % 8}]
+            content = {"source": "slurm", "id": str(job), "uid": 1000, "owner": "alice", "node": "node7"}
+            card_entries = [{"gres": job % 8}]
             (folder / f"slurm-{job}.json").write_text(
-                json.dumps({**told, "cards": cards_told, "since": now_ms / 1000 - 60})
+                json.dumps({**content, "cards": card_entries, "since": now_ms / 1000 - 60})
             )
         shared, conf = AllocationFolder(folder), GresConf(folder)
         sources = Sources(
@@ -108,7 +108,7 @@ def children_ms() -> float:
 
 @contextmanager
 def slurm() -> Iterator[str]:
-    """Let this process ask the Slurm that is there, or one of its own with jobs; yield what to call it."""
+    """Let this process query the host's Slurm, or one of its own with jobs; yield its description."""
     from servers.slurm import Slurm
     from servers.tools import MissingToolError
 
@@ -138,22 +138,22 @@ def children() -> None:
     """Print what a poll's children cost, and what the poll costs the agent itself."""
     from gua.allocation.slurm_poll import PERIOD_SECONDS, SlurmPoll
 
-    with slurm() as asked:
+    with slurm() as queries:
         poll = SlurmPoll()
         answer = poll.poll()
         if answer.reason is not None:
-            print(f"polls of Slurm: not measured ({asked}; {answer.reason})")
+            print(f"polls of Slurm: not measured ({queries}; {answer.reason})")
             return
-        _show_polls(poll, f"{asked}, a poll every {PERIOD_SECONDS:g} s")
+        _show_polls(poll, f"{queries}, a poll every {PERIOD_SECONDS:g} s")
 
 
-def _show_polls(poll: SlurmPoll, asked: str) -> None:
+def _show_polls(poll: SlurmPoll, queries: str) -> None:
     before_ms, began = children_ms(), time.process_time()
     for _ in range(POLLS):
         poll.poll()
     child_ms = (children_ms() - before_ms) / POLLS
     own_ms = (time.process_time() - began) * 1000 / POLLS
-    print(f"{asked}: {child_ms:.1f} ms CPU of its children a poll (limit 50 a minute), {own_ms:.1f} ms of the agent")
+    print(f"{queries}: {child_ms:.1f} ms CPU of its children a poll (limit 50 a minute), {own_ms:.1f} ms of the agent")
 
 
 def hooks() -> None:

@@ -1,9 +1,9 @@
 """Writers, readers, heavy readers and reports side by side: what was lost, how long inserts and reports took.
 
 Run: python bench/bench_beside.py [--minutes 30]. Agents on the simulated driver and a simulated host with its history
-send through the real Collector to a real ClickHouse server, while readers ask the charts of docs/bi.md, heavy readers
+send through the real Collector to a real ClickHouse server, while readers query the charts of docs/bi.md, heavy readers
 whole views without limit, and `gua report` runs in a loop. Needs Go, npm and a C compiler, as .ci/run does. Fails if a
-tick is lost or counted twice, if the server goes down, or if a chart is refused for what others ask.
+tick is lost or counted twice, if the server goes down, or if a chart is refused because of other queries.
 """
 
 from __future__ import annotations

@@ -115,9 +115,9 @@ def leaves(value: object, path: str = "") -> Iterator[tuple[str, object]]:
 
 
 def compare(before: object, now: object) -> tuple[int, dict[str, list[str]], dict[str, int]]:
-    """Return how many numbers and words the first has, where the second differs, and what it alone tells.
+    """Return how many numbers and words the first has, where the second differs, and what only the second has.
 
-    Both by field, which is a place without the numbers of a list; of what it alone tells how often.
+    Both by field, which is a path without the indexes of lists; of fields only in the second, their number.
     """
     ones, others = dict(leaves(before)), dict(leaves(now))
     missing = object()
@@ -131,8 +131,8 @@ def compare(before: object, now: object) -> tuple[int, dict[str, list[str]], dic
         if field not in known:
             alone[field] = alone.get(field, 0) + 1
             continue
-        said = f"{ones.get(path, 'nothing')!r} before, {others.get(path, 'nothing')!r} now"
-        unlike.setdefault(field, []).append(f"{path.lstrip('.')}: {said}")
+        changed_text = f"{ones.get(path, 'nothing')!r} before, {others.get(path, 'nothing')!r} now"
+        unlike.setdefault(field, []).append(f"{path.lstrip('.')}: {changed_text}")
     return len(ones), unlike, alone
 
 

@@ -119,7 +119,7 @@ def scrapes(count: int) -> None:
     with subprocess.Popen([sys.executable, __file__, "--serve"], stdout=subprocess.PIPE, text=True) as child:
         assert child.stdout is not None  # noqa: S101 - a pipe was asked for
         port = int(child.stdout.readline())
-        told = [json.loads(child.stdout.readline()) for _ in range(2)]
+        reports = [json.loads(child.stdout.readline()) for _ in range(2)]
         for form, headers in (("text", {}), ("OpenMetrics, gzip", PACKED)):
             body = fetch(port, headers)
             plain = gzip.decompress(body) if headers else body
@@ -135,10 +135,10 @@ def scrapes(count: int) -> None:
             show(f"{form}: scrape, p50", taken[len(taken) // 2], "ms", note=note)
             show(f"{form}: scrape, p99", taken[int(len(taken) * 0.99)], "ms", SCRAPE_LIMIT_MS)
         child.terminate()
-        told += [json.loads(line) for line in child.stdout]
-    made = sorted(one["ms"] for one in told[-5:])
+        reports += [json.loads(line) for line in child.stdout]
+    made = sorted(one["ms"] for one in reports[-5:])
     show("families made, CPU a tick", made[len(made) // 2], "ms")
-    show("resident memory of that process", max(one["rss"] for one in told), "MB")
+    show("resident memory of that process", max(one["rss"] for one in reports), "MB")
 
 
 def unread(seconds: float) -> None:
@@ -151,8 +151,8 @@ def unread(seconds: float) -> None:
         port = int(child.stdout.readline())
         for form in ({}, PACKED):
             fetch(port, form)
-        told = [json.loads(child.stdout.readline()) for _ in range(4)]
-        before_mb, before_kernel_mb = max(one["rss"] for one in told), kernel_mb()
+        reports = [json.loads(child.stdout.readline()) for _ in range(4)]
+        before_mb, before_kernel_mb = max(one["rss"] for one in reports), kernel_mb()
         peak_kernel_mb = 0.0
         for _ in range(int(seconds)):
             for _ in range(UNREAD_A_SECOND):
@@ -162,10 +162,10 @@ def unread(seconds: float) -> None:
                 )  # what a caller keeps itself is not counted
                 caller.connect(("127.0.0.1", port))
                 caller.sendall(b"GET /metrics HTTP/1.1\r\nHost: bench\r\n\r\n")
-            told.append(json.loads(child.stdout.readline()))
+            reports.append(json.loads(child.stdout.readline()))
             peak_kernel_mb = max(peak_kernel_mb, kernel_mb())
         child.terminate()
-    show("resident memory before, and at most", f"{before_mb:.0f} and {max(one['rss'] for one in told):.0f} MB")
+    show("resident memory before, and at most", f"{before_mb:.0f} and {max(one['rss'] for one in reports):.0f} MB")
     show("the kernel's for TCP before, and at most", f"{before_kernel_mb:.0f} and {peak_kernel_mb:.0f} MB")
 
 
@@ -177,7 +177,7 @@ def kernel_mb() -> float:
 
 @contextmanager
 def scraping(port: int, seconds: float) -> Iterator[Counter[str]]:
-    """Yield how often what happened to the scrapers, who ask again as soon as they are answered."""
+    """Yield counts of what happened to the scrapers, which send a new request as soon as they are answered."""
     happened: Counter[str] = Counter()
     end = time.monotonic() + seconds
 
@@ -228,7 +228,7 @@ def small() -> None:
 
 @contextmanager
 def scraped(cards: int, processes: int) -> Iterator[tuple[Agent, int]]:
-    """Yield an agent that ticks each second, and the port of its page, which was asked for once."""
+    """Yield an agent that ticks each second, and the port of its page, which was requested once."""
     port = 19_835
     with crowded(cards=cards, processes=processes) as driver, new_agent(driver) as agent:
         agent.start("--prometheus", f"127.0.0.1:{port}", interval="1s")

@@ -1,6 +1,6 @@
 """What the Kubernetes source costs an agent: CPU of questions and of looks, and memory.
 
-Asks a server of the kubelet's own types (tests/tools/pod_resources) as the agent's thread does every 30 s.
+Queries a server with the kubelet's own types (tests/tools/pod_resources) as the agent's thread does every 30 s.
 
     .venv/bin/python bench/bench_pod_resources.py --pods 50
 """

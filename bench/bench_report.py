@@ -3,7 +3,7 @@
 Run: python bench/bench_report.py [--only PART …] [--days 30] [--times 5] [--no-older]. Figures stand beside
 their limits. ``embedded`` is a database of gpu-usage-audit 1.8 of eight cards at 30 s, imported, that version's own
 report of the same file in the same run, and the store with an agent of the simulated driver on it; ``server`` and
-``page`` are fleets made on a ClickHouse server with SQL, and need npm; ``commands`` are asked of such an agent. Each
+``page`` are fleets made on a ClickHouse server with SQL, and need npm; ``commands`` query such an agent. Each
 command is run once before it counts.
 """
 

@@ -29,7 +29,7 @@ _FLOOR = ("Python starts", "the engine is loaded", "the store is opened")
 
 
 def stages(store: str, since: str) -> tuple[int, dict[str, tuple[float, float]]]:
-    """Return how many questions a report asks, and CPU time and clock of each stage in seconds."""
+    """Return how many queries a report sends, and CPU time and clock of each stage in seconds."""
     done = subprocess.run(
         [sys.executable, "-m", "measures.stages", store, since],
         env={**os.environ, "PYTHONPATH": os.pathsep.join((str(ROOT / "bench"), str(ROOT / "src")))},

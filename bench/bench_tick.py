@@ -114,9 +114,9 @@ def points_in(raw: bytes) -> int:
 
 
 def activity_cost(ticks: Sequence[Tick]) -> tuple[float, float]:
-    """Return the CPU time [ms] and the bytes that a tick costs more where its cards tell activity, told in turns."""
+    """Return the additional CPU time [ms] and bytes of a tick with activity of its cards, in alternating runs."""
     rng = Random(0)  # noqa: S311 - a benchmark, no secret
-    told = [
+    results = [
         replace(
             one,
             cards=tuple(replace(card, **{name: rng.uniform(0, 1) for name in Activity._fields}) for card in one.cards),
@@ -124,7 +124,7 @@ def activity_cost(ticks: Sequence[Tick]) -> tuple[float, float]:
         for one in ticks
     ]
     seconds, size = [0.0, 0.0], [0, 0]
-    for pair in zip(ticks, told, strict=True):
+    for pair in zip(ticks, results, strict=True):
         for place, one in enumerate(pair):
             begin = time.process_time()
             raw = encode(one)

@@ -164,7 +164,7 @@ def measure(row: str, both: dict[str, Side], times: int) -> dict[str, list[dict[
 
 
 def derive(row: str, every: dict[str, list[dict[str, float]]], shared: Path, options: argparse.Namespace) -> None:
-    """Add what is told of a row's figures beside something else of the same run."""
+    """Add the reported figures of a row beside another figure of the same run."""
     if row == "agent":
         for one in (one for found in every.values() for one in found):
             one["gua prices list, million additions"] = one["gua prices list: clock, s"] * 1000 / one[ADDITIONS]

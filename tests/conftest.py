@@ -60,8 +60,8 @@ class LeftOut:
         skipped = bool(reporter and reporter.stats.get("skipped"))
         # A forgotten option must not turn .ci/run into a run without servers.
         left_out = self.deselected["pipeline"] or self.deselected["reliability"]
-        unasked = bool(os.environ.get("GUA_REQUIRE_ALL") and left_out)
-        if unasked or (all_tests_required() and skipped and session.exitstatus == pytest.ExitCode.OK):
+        left_out_required = bool(os.environ.get("GUA_REQUIRE_ALL") and left_out)
+        if left_out_required or (all_tests_required() and skipped and session.exitstatus == pytest.ExitCode.OK):
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
@@ -106,7 +106,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--kills", type=int, default=3, help="how often each kind of them is killed at least")
 
 
-# No test listens where this host's own agent does, nor asks that one; what a test starts inherits it or names its own.
+# No test listens where this host's own agent does, nor queries it; what a test starts inherits it or names its own.
 _PLACE = f"gua-test-{os.getpid()}"
 os.environ.update(GUA_RUN_DIR=str(Path(tempfile.gettempdir(), _PLACE)), GUA_HOST_LOCK=_PLACE)
 

@@ -1,4 +1,4 @@
--- What cards in use tell of their clocks at each reading, of errors as it was asked once a minute, and of their activity.
+-- Clocks of cards in use at each reading, errors read once a minute, and activity.
 INSERT INTO gua.card_ticks (
     host, gpu, ts,
     clock_reasons, xid_errors, ecc_errors, row_remap,

@@ -1,4 +1,4 @@
-"""What a user waits for whose agent runs: its reports land first what the agent has spooled since the last one."""
+"""Time to wait for a user with a running agent: reports first land what the agent has spooled since the last one."""
 
 from __future__ import annotations
 

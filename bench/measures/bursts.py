@@ -25,7 +25,7 @@ class Measured:
 
 
 def bursts(ticks: int) -> None:
-    """Show what is measured of each load, and what its instant readings would have told."""
+    """Show what is measured of each load, and what instant readings would have reported."""
     title(
         f"A load of 10 % in bursts, {ticks} ticks of 30 s, in points: mean over all, and one tick against its own span"
     )

@@ -1,6 +1,6 @@
 """A command's wall time, CPU time and peak memory, measured by a small process that starts it.
 
-Not by this one: what a child's peak is said to be includes what its parent had when it started the child.
+Not by this process: the reported peak of a child includes its parent's memory at the start of the child.
 """
 
 from __future__ import annotations

@@ -56,13 +56,13 @@ def tick_cost(ticks: int) -> None:
     )
     with on_foot() as (driver, clock):
         for way in WAYS:
-            told = tick_told(driver, clock, way, ticks)
-            ours = [block["ours_ms"] for block in told["blocks"]]
-            nvml = middle([block["nvml_ms"] for block in told["blocks"]])
+            data = tick_told(driver, clock, way, ticks)
+            ours = [block["ours_ms"] for block in data["blocks"]]
+            nvml = middle([block["nvml_ms"] for block in data["blocks"]])
             delivery = "" if way == "store" else " and delivered"
             show(f"{way}: made, spooled{delivery}", middle(ours), "ms", CPU_LIMIT_MS[way], note=spread(ours))
             show(f"{way}: the same, of a million additions", middle(ours) / additions_ms(), "", ADDITIONS_LIMIT)
-            show(f"{way}: NVML apart, {told['calls']:.0f} calls", nvml, "ms")
+            show(f"{way}: NVML apart, {data['calls']:.0f} calls", nvml, "ms")
 
 
 @contextmanager
@@ -76,17 +76,17 @@ def on_foot() -> Iterator[tuple[SimulatedDriver, Path]]:
 
 
 def tick_told(driver: SimulatedDriver, clock: Path, way: str, ticks: int) -> dict[str, Any]:
-    """Return what measures.tick tells of so many ticks that are kept or delivered that way."""
+    """Return the results of measures.tick for so many ticks, spooled or delivered in the given way."""
     with receiver_of(way) as receiver:
         environ = {**driver.environment, **environment(way)}
-        told = json.loads(child("tick", clock, "--ticks", ticks, *options(receiver), environ=environ))
-    return dict(told)
+        data = json.loads(child("tick", clock, "--ticks", ticks, *options(receiver), environ=environ))
+    return dict(data)
 
 
 def allocation_cost(ticks: int, *, jobs: int = JOBS) -> None:
-    """Show what it costs a tick and an agent to know whom cards are allocated to: with and without, in turn."""
+    """Show the cost of allocations for a tick and an agent: with and without, in alternating runs."""
     title(f"{jobs} allocations by files on {CARDS} cards x {PROCESSES // CARDS} processes, beside none (CPU, memory)")
-    with sleeping() as pids, simulated(crowd(pids, cards=CARDS)) as driver, told_by_files(jobs) as folder:
+    with sleeping() as pids, simulated(crowd(pids, cards=CARDS)) as driver, allocated_by_files(jobs) as folder:
         clock = driver.scenario.with_name("clock")
         clock.write_text("1", encoding="ascii")
         replace_text(driver.scenario, replace(crowd(pids, cards=CARDS), clock=clock).text())
@@ -95,9 +95,9 @@ def allocation_cost(ticks: int, *, jobs: int = JOBS) -> None:
         for _ in range(TURNS):
             for has_source, spent in found.items():
                 where = ["--allocations", folder] if has_source else []
-                told = json.loads(child("tick", clock, "--ticks", ticks, *where, environ=driver.environment))
-                blocks[has_source] += [block["ours_ms"] for block in told["blocks"]]
-                spent.append(middle([block["ours_ms"] for block in told["blocks"]]))
+                data = json.loads(child("tick", clock, "--ticks", ticks, *where, environ=driver.environment))
+                blocks[has_source] += [block["ours_ms"] for block in data["blocks"]]
+                spent.append(middle([block["ours_ms"] for block in data["blocks"]]))
         without, with_ = middle(found[False]), middle(found[True])
         show("a tick without", without, "ms", note=spread(found[False]))
         show("a tick with them", with_, "ms", note=spread(found[True]))
@@ -111,15 +111,15 @@ def allocation_cost(ticks: int, *, jobs: int = JOBS) -> None:
 
 
 @contextmanager
-def told_by_files(jobs: int) -> Iterator[Path]:
+def allocated_by_files(jobs: int) -> Iterator[Path]:
     """Yield a folder with a file for each of so many allocations, spread over all cards."""
     with tempfile.TemporaryDirectory(prefix="gua-bench-") as name:
         folder = Path(name)
         folder.chmod(0o755)
         for job in range(jobs):
-            told = {"source": "slurm", "id": str(4000 + job), "uid": 1000 + job % 5, "owner": f"user{job % 5}"}
-            told |= {"kind": "shard", "job_name": "train", "since": 1_700_000_000, "cards": [job % CARDS]}
-            (folder / f"slurm-{job}.json").write_text(json.dumps(told))
+            data = {"source": "slurm", "id": str(4000 + job), "uid": 1000 + job % 5, "owner": f"user{job % 5}"}
+            data |= {"kind": "shard", "job_name": "train", "since": 1_700_000_000, "cards": [job % CARDS]}
+            (folder / f"slurm-{job}.json").write_text(json.dumps(data))
         yield folder
 
 
@@ -167,6 +167,6 @@ def ticks_made(agent: Agent) -> int:
 
 
 def wire_kb(received: Received) -> float:
-    """Return how large a request was on the wire; gRPC does not tell, so what its library makes of it is made again."""
+    """Return the size of a request on the wire; gRPC does not report it, so its library's encoding is repeated."""
     length = received.headers.get("content-length")
     return (len(compress(received.body, 6)) if length is None else int(length)) / 1000

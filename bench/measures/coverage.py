@@ -36,7 +36,7 @@ class Overheard:
         return cards, errors
 
 
-class Nobody:
+class NoFacts:
     """Knows no process."""
 
     def identify(self, process: RawProcess) -> ProcessReading:
@@ -48,7 +48,7 @@ def main() -> None:
     cards = Overheard(clock)
     sampler = Sampler(
         cards=cards,
-        processes=Nobody(),
+        processes=NoFacts(),
         clock=clock,
         origin=Origin(host="bench", source=Source.AGENT, interval_ms=INTERVAL_MS),
         initial_pid_namespace=True,

@@ -52,7 +52,7 @@ def machine() -> str:
 
 
 def additions_ms() -> float:
-    """Return the CPU time of a million additions, the least of three: what other figures of a run are told beside."""
+    """Return the CPU time of a million additions, the least of three: the reference for other figures of a run."""
     return min(_additions_ms() for _ in range(3))
 
 

@@ -36,16 +36,16 @@ def show_allocation(server: FleetServer, fleet: Fleet, source: Fleet, *, times: 
     server.merge(*ROLLUPS)
     found: dict[bool, list[Timed]] = {False: [], True: []}
     for _ in range(TURNS):
-        for is_told, made in found.items():
+        for has_allocations, made in found.items():
             for table in _TABLES:
                 server.query(f"TRUNCATE TABLE gua.{table}")
-            if is_told:
+            if has_allocations:
                 copy_hours(server, fleet, source, _TABLES)
                 server.merge(*_TABLES)
             made.append(timed(server, asked(fleet, early_ms=60_000), times=times))
-    for is_told, made in found.items():
+    for has_allocations, made in found.items():
         walls = [seconds for one in made for seconds in one.queries_s]
-        name = "with allocation" if is_told else "without"
+        name = "with allocation" if has_allocations else "without"
         cpu_s = [one.server_cpu_s for one in made]
         show(f"all queries of a report, {name}", middle(walls), "s", note=spread(walls))
         show("  CPU of the server for one", middle(cpu_s), "s", note=spread(cpu_s))

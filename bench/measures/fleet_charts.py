@@ -25,7 +25,7 @@ DAYS = 30
 
 @dataclass(frozen=True, kw_only=True)
 class Chart:
-    """What is shown, as whom it asks, and what."""
+    """A chart's name, the user that queries it, and its SQL."""
 
     name: str
     user: str
@@ -48,14 +48,14 @@ def charts() -> Iterator[Chart]:
 
 
 def show_charts(server: FleetServer, *, times: int) -> None:
-    """Ask each chart, warm; show the middle of the server's own time beside the limit, and the CPU time it took."""
+    """Query each chart, warm; show the median of the server's own time beside the limit, and the CPU time it took."""
     slow = 0
     for chart in charts():
         seconds = []
         for number in range(times + 1):
             if number == 1:
                 before = _cpu_s(server.pid)
-            rows, took = _asked(server, chart)
+            rows, took = _query(server, chart)
             if number:
                 seconds.append(took)
         cpu = (_cpu_s(server.pid) - before) / times
@@ -65,7 +65,7 @@ def show_charts(server: FleetServer, *, times: int) -> None:
     print(f"  {slow} charts took longer than {LIMIT_S} s")
 
 
-def _asked(server: FleetServer, chart: Chart) -> tuple[int, float]:
+def _query(server: FleetServer, chart: Chart) -> tuple[int, float]:
     """Return rows and the server's seconds of one answer, which is read whole."""
     request = urllib.request.Request(
         f"http://127.0.0.1:{server.http_port}/?wait_end_of_query=1",
@@ -75,11 +75,11 @@ def _asked(server: FleetServer, chart: Chart) -> tuple[int, float]:
     try:
         with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:  # noqa: S310 - the bench's own server
             answer.read()
-            told = json.loads(answer.headers["X-ClickHouse-Summary"])
+            summary = json.loads(answer.headers["X-ClickHouse-Summary"])
     except urllib.error.HTTPError as error:
         msg = f"{chart.name}: {error.read().decode()}\n{chart.sql}"
         raise AssertionError(msg) from None
-    return int(told["result_rows"]), int(told["elapsed_ns"]) / 1e9
+    return int(summary["result_rows"]), int(summary["elapsed_ns"]) / 1e9
 
 
 def _cpu_s(pid: int) -> float:

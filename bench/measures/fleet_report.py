@@ -34,7 +34,7 @@ PAGE_LIMIT_S, PAGE_LIMIT_MB = 1.5, 3.0
 class TimedReader:
     """A store that notes when each question was under way, the reading of its answer included.
 
-    With the server's ``pid`` also what CPU each took, where they are asked one after the other.
+    With the server's ``pid`` also the CPU time of each, where they are queried one after the other.
     """
 
     def __init__(self, store: Store, *, is_concurrent: bool = True, pid: int | None = None) -> None:
@@ -69,7 +69,7 @@ class TimedReader:
 
 @dataclass(frozen=True, kw_only=True)
 class Timed:
-    """Seconds of all queries together, for each report that was made, and of each question's middle, asked alone.
+    """Seconds of all queries together, for each report that was made, and of each query's median, sent alone.
 
     ``server_cpu_s`` is what the server's threads used for one report, which says something on a busy machine, too.
     """
@@ -123,7 +123,7 @@ def show_report(server: FleetServer, request: ReportRequest, *, times: int, limi
 
 
 def show_command(server: FleetServer, request: ReportRequest, *, times: int) -> None:
-    """Show what the whole command needs, and what it needs where it tells every card."""
+    """Show what the whole command needs, and what it needs when it reports every card."""
     for name, option, limit_mb in (
         ("gua report", "--width=80", MEMORY_LIMIT_MB),
         ("gua report --json", "--json", None),

@@ -81,8 +81,8 @@ class FleetServer(ClickHouseServer):
 
     def parts(self, table: str) -> tuple[int, int, int]:
         """Return parts, rows and bytes on disk of a table."""
-        told = dict(line.split("\t", 1) for line in self.query(_PARTS, user="watcher").splitlines())
-        count, rows, size = map(int, told.get(table, "0\t0\t0").split("\t"))
+        sizes = dict(line.split("\t", 1) for line in self.query(_PARTS, user="watcher").splitlines())
+        count, rows, size = map(int, sizes.get(table, "0\t0\t0").split("\t"))
         return count, rows, size
 
     def clear(self) -> None:

@@ -40,7 +40,7 @@ def _first_tick(driver: SimulatedDriver, way: str, receiver: Receiver | None) ->
 
 
 def commands(times: int) -> None:
-    """Show how long the commands take that are asked for often."""
+    """Show how long frequently used commands take."""
     title("Commands (wall)")
     with crowded() as driver, new_agent(driver) as agent:
         _show("gua --help", HELP_LIMIT_S, times, lambda: agent.must("--help"))

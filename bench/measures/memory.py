@@ -28,12 +28,12 @@ def flat(ticks: int) -> None:
         [sys.executable, "-m", "measures.flat", str(ticks)], env=environ, stdout=subprocess.PIPE, text=True
     ) as process:
         for line in process.stdout or ():
-            told = json.loads(line)
-            note = f"{told['cpu_ms']:.2f} ms CPU a tick with the fakes, {time.monotonic() - begun:.0f} s"
-            show(f"resident memory after {told['ticks']:,} ticks", told["rss_mb"], "MB", note=note)
-            if told["ticks"] == SETTLED_TICKS:
-                settled = told["rss_mb"]
+            message = json.loads(line)
+            note = f"{message['cpu_ms']:.2f} ms CPU a tick with the fakes, {time.monotonic() - begun:.0f} s"
+            show(f"resident memory after {message['ticks']:,} ticks", message["rss_mb"], "MB", note=note)
+            if message["ticks"] == SETTLED_TICKS:
+                settled = message["rss_mb"]
     if process.returncode:
         sys.exit(f"measures.flat ended with {process.returncode}")
     if settled is not None and ticks > SETTLED_TICKS:
-        show(f"growth after {SETTLED_TICKS:,} ticks", told["rss_mb"] - settled, "MB", LIMIT_MB)
+        show(f"growth after {SETTLED_TICKS:,} ticks", message["rss_mb"] - settled, "MB", LIMIT_MB)

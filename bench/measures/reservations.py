@@ -181,7 +181,7 @@ time.sleep(3600)
 
 
 def ticks() -> None:
-    """Show what a tick asks for: who has which card."""
+    """Show the request of a tick: who has which card."""
     title(f"What a tick takes with {MANY} reservations and {MANY} who wait ({LOOKS} looks)")
     with tempfile.TemporaryDirectory(prefix="gua-bench-") as folder, ExitStack() as held:
         cards = [Candidate(uuid=f"GPU-{card}", index=card, model="H100") for card in range(MANY)]

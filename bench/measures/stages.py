@@ -1,7 +1,7 @@
 """One ``gua report`` of an embedded store, a stage after the other, in a process of its own; prints them as JSON.
 
 Run: python -m measures.stages STORE SINCE. Of a stage the CPU time of the process and the seconds on the clock. The
-command itself asks two questions at a time.
+command itself sends two queries at a time.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ from gua.spool.queue import Spool
 WARM_UP, BLOCK = 10, 20
 
 
-class Told(AgentEvents):
+class BenchEvents(AgentEvents):
     """Says when a delivery came to an end, either way."""
 
     def __init__(self, clock: FileClock, log: Path, destination: str, spool: Spool, interval_ms: int) -> None:
@@ -91,7 +91,7 @@ class OnFoot:
         self.clock, self.driver = FileClock(clock_file), MeteredDriver()
         destination = "otlp" if endpoint else "store"
         spool = held.enter_context(Spool(folder / "spool.db", destinations=[destination]))
-        self.told = Told(self.clock, folder / "log", destination, spool, interval_ms)
+        self.told = BenchEvents(self.clock, folder / "log", destination, spool, interval_ms)
         cards = NvmlReader(self.clock, self.driver, **({"with_activity": True} if activity else {}))
         held.callback(cards.close)
         self._sender = None if endpoint is None else _sender(folder / "spool.db", endpoint, self.told)
@@ -164,7 +164,7 @@ class OnFoot:
                 sys.exit(f"not delivered: {self.told.trouble}")
 
 
-def _sender(spool: Path, endpoint: str, told: Told) -> Sender:
+def _sender(spool: Path, endpoint: str, told: BenchEvents) -> Sender:
     from gua.otlp.send import open_endpoint  # noqa: PLC0415 - as the agent does: only with an endpoint
 
     return Sender(

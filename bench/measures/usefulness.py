@@ -1,4 +1,4 @@
-"""What it costs a tick and an agent to tell idle seconds and their energy, clock reasons, errors, activity of cards."""
+"""Cost for a tick and an agent of idle seconds and their energy, clock reasons, errors, and activity of cards."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _EVERY_OTHER_SECOND = Burst(period_ms=2000, on_ms=1000, percent=50)
 
 
 def usefulness_cost(ticks: int) -> None:
-    """Show a tick of cards that are busy every other second and tell all of it, beside busy ones that tell none."""
+    """Show a tick of cards that are busy every other second and report all values, beside some that report none."""
     title(f"Idle seconds, their power, clock reasons and errors of {CARDS} cards, beside none of it (CPU, memory)")
     refused: Sequence[Wrong] = [Fault(call, _NOT_SUPPORTED) for call in _HEALTH]
     with sleeping() as pids:

@@ -1,4 +1,4 @@
-"""One version's part of bench_versions.py: it makes its own stores, and measures with its own code when it is asked.
+"""One version's part of bench_versions.py: it makes its own stores, and measures with its own code on request.
 
 Run by its own Python, with this folder and its own tests on the path: python -m measures.version FOLDER SETTINGS. Reads
 the name of a row a line, makes what that row needs the first time, measures it once, and answers with a line of JSON:
@@ -36,7 +36,7 @@ ADDITIONS = "a million additions, ms"
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """What both versions are told; ``shared`` has the databases and the spool that both get."""
+    """The input of both versions; ``shared`` has the databases and the spool that both get."""
 
     shared: Path
     days: int
@@ -80,7 +80,7 @@ class Version:
         return self._commands("hour", "1d")
 
     def _commands(self, name: str, since: str) -> Measure:
-        """Measure commands of an embedded store, beside the least that any asks of it."""
+        """Measure commands of an embedded store, beside the command that needs least of it."""
         store = ("--store", self._imported(name))
         commands = {
             "gua report": ("report", "--since", since),
@@ -132,9 +132,9 @@ class Version:
             figures = {}
             with _one_cpu():
                 for way, name in (("store", "made and spooled"), ("HTTP", "delivered")):
-                    told = tick_told(driver, clock, way, self._settings.ticks)
+                    data = tick_told(driver, clock, way, self._settings.ticks)
                     for key, what in (("ours_ms", "CPU"), ("nvml_ms", "its driver's calls")):
-                        figures[f"{name}: {what}, ms"] = middle([block[key] for block in told["blocks"]])
+                        figures[f"{name}: {what}, ms"] = middle([block[key] for block in data["blocks"]])
             return figures
 
         return measured
@@ -151,10 +151,10 @@ class Version:
                 landing = (sys.executable, "-m", "measures.landing", spool, f"chdb://{store}")
                 found = ran(*landing, output=output, environ=environ)
                 spool.unlink()
-            told = json.loads(output.read_text())
-            of_reading = told["land_cpu_ms"] / told["read_cpu_ms"]
+            data = json.loads(output.read_text())
+            of_reading = data["land_cpu_ms"] / data["read_cpu_ms"]
             return {
-                "landing a tick: CPU, ms": told["land_cpu_ms"],
+                "landing a tick: CPU, ms": data["land_cpu_ms"],
                 "of reading the same bytes": of_reading,
                 "memory, MB": found.peak_mb,
             }
@@ -170,7 +170,7 @@ class Version:
 
         def measured() -> Figures:
             return {
-                **_asked(server, fleet, early_ms=0),
+                **_request(server, fleet, early_ms=0),
                 **_of("gua report", report_command(server, request, "--width", "80")),
                 "hours beside ticks, %": 100 * found.hours / found.ticks,
             }
@@ -205,7 +205,7 @@ class Version:
 
         def measured() -> Figures:
             return {
-                **_asked(server, fleet, early_ms=60_000),
+                **_request(server, fleet, early_ms=60_000),
                 **_of("gua report", report_command(server, request, "--width", "80")),
                 **_of("gua report --json", report_command(server, request)),
             }
@@ -254,7 +254,7 @@ def _of(name: str, found: Ran) -> Figures:
     return {f"{name}: CPU, s": found.cpu_s, f"{name}: clock, s": found.wall_s, f"{name}: memory, MB": found.peak_mb}
 
 
-def _asked(server: FleetServer, fleet: Fleet, *, early_ms: int) -> Figures:
+def _request(server: FleetServer, fleet: Fleet, *, early_ms: int) -> Figures:
     """Return what all questions of a default report take, warm."""
     with open_store(server.dsn("gua_reader")) as store:
         (seconds,), server_cpu_s = together(server, store, asked(fleet, early_ms=early_ms), times=1)
@@ -277,8 +277,8 @@ def _one_cpu() -> Iterator[None]:
 
 
 def main() -> None:
-    folder, told = sys.argv[1:]
-    given = json.loads(told)
+    folder, data = sys.argv[1:]
+    given = json.loads(data)
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # whatever else is printed is no answer
     with ExitStack() as held:

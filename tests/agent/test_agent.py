@@ -26,7 +26,7 @@ def test_the_agent_samples_from_its_start_to_its_stop_without_a_hole(agent: Agen
     agent.start()
     agent.wait_for_ticks(3)
     missed_ms = 1000 * agent.status()["ticks"]["skipped"].get("missed", 0)  # a machine that is too busy
-    asked = wall_ms()
+    requested_ms = wall_ms()
     agent.stop()
     ticks = agent.ticks()
     assert_spans_never_overlap(ticks)
@@ -35,7 +35,7 @@ def test_the_agent_samples_from_its_start_to_its_stop_without_a_hole(agent: Agen
     assert ticks[0].ts_ms - ticks[0].agent.started_ms < 5_000
     hole_ms = ticks[-1].ts_ms - ticks[0].ts_ms + ticks[0].cards[0].duration_ms - observed_ms(ticks)
     assert -5 <= hole_ms <= missed_ms + (5 if missed_ms == 0 else 1005)
-    assert ticks[-1].ts_ms >= asked - 1
+    assert ticks[-1].ts_ms >= requested_ms - 1
     assert [card.utilization for card in ticks[1].cards] == pytest.approx([0.8, 0, 0])
     assert ticks[1].cards[1].processes[0].comm
 
@@ -61,7 +61,7 @@ def test_the_background_agent_says_when_it_is_ready_answers_and_stops(agent: Age
     assert set(modes.values()) == {0o600}, modes
 
 
-def test_a_second_agent_of_the_host_is_refused_and_told_which_one_runs(agent: Agent, tmp_path: Path) -> None:
+def test_a_second_agent_of_the_host_is_refused_with_the_pid_of_the_running_one(agent: Agent, tmp_path: Path) -> None:
     agent.start()
     other = Agent(agent.driver, tmp_path / "other", lock=agent.lock)
     other.folder.mkdir()
@@ -96,7 +96,7 @@ def test_a_single_tick_beside_the_agent_is_refused_as_it_would_count_time_twice(
     assert_spans_never_overlap(agent.ticks())
 
 
-def test_a_single_tick_tells_to_whom_cards_are_allocated(agent: Agent) -> None:
+def test_a_single_tick_reports_allocations_and_their_owners(agent: Agent) -> None:
     folder = agent.folder / "allocations"
     folder.mkdir(mode=0o755)
     (folder / "one.json").write_text('{"source": "lab", "id": "42", "owner": "ada", "cards": [2], "since": 1700000000}')
@@ -211,7 +211,9 @@ def test_a_service_manager_hears_that_it_is_ready_alive_and_stopping(agent: Agen
             heard = manager.recv(4096).decode()
 
 
-def test_an_agent_says_to_whom_cards_are_allocated_and_which_file_it_cannot_read(agent: Agent, tmp_path: Path) -> None:
+def test_an_agent_reports_the_owners_of_allocated_cards_and_the_file_it_cannot_read(
+    agent: Agent, tmp_path: Path
+) -> None:
     folder = tmp_path / "allocations"
     folder.mkdir(mode=0o755)
     told = {"source": "site", "id": "7", "owner": "ada", "job_name": "train", "since": time.time() - 60}
@@ -244,7 +246,7 @@ def test_an_agent_says_to_whom_cards_are_allocated_and_which_file_it_cannot_read
     assert_spans_never_overlap(agent.ticks())
 
 
-def test_an_agent_that_is_told_not_to_look_says_so(agent: Agent) -> None:
+def test_an_agent_with_allocation_off_reports_no_allocation(agent: Agent) -> None:
     agent.environ = {"GUA_ALLOCATION": "off"}
     agent.start()
     agent.wait_for_ticks(2)
@@ -254,7 +256,7 @@ def test_an_agent_that_is_told_not_to_look_says_so(agent: Agent) -> None:
     agent.stop()
 
 
-def test_an_agent_reads_activity_where_it_is_asked_for_and_gives_up_what_hangs_there(agent: Agent) -> None:
+def test_an_agent_with_gpm_enabled_reads_activity_and_reports_none_while_the_driver_hangs(agent: Agent) -> None:
     stuck = Card(uuid(0), gpm=True, load=Constant(100), activity=(3, 2, 0, 1))
     agent.driver.write(Scenario(cards=[stuck, Card(uuid(1), load=Constant(50))]))
     agent.environ = {"GUA_ACTIVITY": "gpm"}

@@ -87,7 +87,7 @@ def host(simulated_driver: SimulatedDriver, agent: Agent, tmp_path: Path) -> Ite
     assert "Traceback" not in agent.tail()
 
 
-def said(host: Agent, line: str) -> subprocess.CompletedProcess[str]:
+def run_line(host: Agent, line: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         ["sh", "-c", line], env=host.environment(), capture_output=True, text=True, check=False, timeout=120
     )
@@ -109,13 +109,13 @@ def test_situations_of_its_pages(
     programs: Callable[[str], int],
     golden: Callable[[str, str], None],
 ) -> None:
-    """0 is free since a while, 1 runs, 2 and 4 are used without asking, 3 is reserved by hand and empty, 5 is lost."""
-    assert said(host, "canhazgpu reserve -G 0 -d 5m && canhazgpu release -G 0").returncode == 0
+    """0 is free, 1 runs, 2 and 4 are used without a reservation, 3 is reserved by hand and empty, 5 is lost."""
+    assert run_line(host, "canhazgpu reserve -G 0 -d 5m && canhazgpu release -G 0").returncode == 0
     running = subprocess.Popen(
         ["sh", "-c", "exec canhazgpu run -G 1 -- sleep 300"], env=host.environment(), stdout=subprocess.PIPE, text=True
     )
     poll(lambda: host.status()["reservations"], "the command to have its card")
-    assert said(host, "canhazgpu reserve -G 3 -d 4h -n debugging").returncode == 0
+    assert run_line(host, "canhazgpu reserve -G 3 -d 4h -n debugging").returncode == 0
     me = host.status()["reservations"][0]["owner"]
     names = ("python3", "jupyter", "pytorch", "worker-1", "worker-2")
     pids = {name: programs(name) for name in names}
@@ -138,9 +138,9 @@ def test_situations_of_its_pages(
         )
     )
     poll(lambda: len(host.status()["cards"][4]["holders"]) == 4, "the agent to see who is there")
-    table, as_json = said(host, "canhazgpu status").stdout, said(host, "canhazgpu status --json").stdout
-    lower = said(host, "canhazgpu status --memory-threshold 512 -j").stdout
-    summary = said(host, "canhazgpu status -s").stdout
+    table, as_json = run_line(host, "canhazgpu status").stdout, run_line(host, "canhazgpu status --json").stdout
+    lower = run_line(host, "canhazgpu status --memory-threshold 512 -j").stdout
+    summary = run_line(host, "canhazgpu status -s").stdout
     rows = json.loads(as_json)
     assert [row["status"] for row in rows] == [
         "AVAILABLE",
@@ -154,20 +154,20 @@ def test_situations_of_its_pages(
     for name in ("last_released", "last_heartbeat", "expiry_time"):
         (value,) = (row[name] for row in rows if name in row)
         assert datetime.fromisoformat(value).tzinfo is not None
-    asked = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-c", ASKS.replace("ME", me)],
         env=host.environment(),
         capture_output=True,
         text=True,
         check=True,
     ).stdout
-    counted = said(host, COUNTS)
-    refused = said(host, "canhazgpu run --gpus 3 --nonblock -- true")
+    counted = run_line(host, COUNTS)
+    refused = run_line(host, "canhazgpu run --gpus 3 --nonblock -- true")
     parts = {
         "canhazgpu status": table,
         "canhazgpu status --json": as_json,
         "canhazgpu status -s": summary,
-        "a program that reads the JSON": asked,
+        "a program that reads the JSON": completed,
         "a script that counts lines": counted.stdout,
         "canhazgpu run --gpus 3 --nonblock -- true": f"{refused.stderr}exit code {refused.returncode}\n",
     }
@@ -195,36 +195,36 @@ WRONG = (
 
 
 def fails(host: Agent, line: str, words: str) -> None:
-    done = said(host, f"canhazgpu {line}")
+    done = run_line(host, f"canhazgpu {line}")
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1), (line, done)
     assert done.stderr.startswith("Error: ")
     assert words in done.stderr
 
 
-def test_what_its_users_rely_on(host: Agent) -> None:
+def test_commands_options_texts_and_exit_codes_match_canhazgpu(host: Agent) -> None:
     """The rows of the table: commands, options, texts, exit codes."""
-    me = said(host, "id -un").stdout.strip()
+    me = run_line(host, "id -un").stdout.strip()
 
     for line, words in WRONG:
         fails(host, line, words)
-    absent = said(host, "canhazgpu run -- no-such-command-of-ours")
+    absent = run_line(host, "canhazgpu run -- no-such-command-of-ours")
     assert (absent.returncode, absent.stderr) == (1, "Error: no-such-command-of-ours: no such command\n")
     poll(lambda: not host.status()["reservations"], "the card to be free")
-    ran = said(host, "canhazgpu run -g 2 -t 1h -n paper -u bob -- sh -c 'echo $CUDA_VISIBLE_DEVICES; exit 5'")
+    ran = run_line(host, "canhazgpu run -g 2 -t 1h -n paper -u bob -- sh -c 'echo $CUDA_VISIBLE_DEVICES; exit 5'")
     assert (ran.returncode, ran.stdout) == (
         5,
         "Reserved 2 GPU(s): [0 1] for command execution (timeout: 1h)\n0,1\n",
     )
     poll(lambda: not host.status()["reservations"], "the cards to be free")
-    by_hand = said(host, "canhazgpu reserve -g 2 -G 1,2 -d 1.5h").stdout.splitlines()
+    by_hand = run_line(host, "canhazgpu reserve -g 2 -G 1,2 -d 1.5h").stdout.splitlines()
     assert by_hand[0].startswith("Reserved 2 GPU(s): [1 2] until ")
     assert by_hand[1] == "export CUDA_VISIBLE_DEVICES=1,2"
     (one,) = host.status()["reservations"]
     assert (one["owner"], one["until_ms"] - one["since_ms"]) == (me, 5_400_000)
-    assert said(host, "canhazgpu reserve -d '' -s").stdout == "0"
+    assert run_line(host, "canhazgpu reserve -d '' -s").stdout == "0"
     assert host.status()["reservations"][1]["until_ms"] - host.status()["reservations"][1]["since_ms"] == 28_800_000
     fails(host, "reserve -g 4 --nonblock", "Not enough GPUs available. Requested: 4, Available: 3")
-    waited = said(host, "canhazgpu reserve -G 0 -w 100ms")
+    waited = run_line(host, "canhazgpu reserve -G 0 -w 100ms")
     assert (waited.returncode, waited.stderr.splitlines()[-1][:18]) == (1, "Error: no cards no")
     waiting = subprocess.Popen(
         ["sh", "-c", "exec canhazgpu reserve -g 4 -d 30m -n later -s"],
@@ -234,19 +234,19 @@ def test_what_its_users_rely_on(host: Agent) -> None:
         text=True,
     )
     poll(lambda: host.status()["queue"], "the fourth card to be waited for")
-    queue = json.loads(said(host, "canhazgpu queue --json").stdout)
+    queue = json.loads(run_line(host, "canhazgpu queue --json").stdout)
     assert (queue["total_waiting"], queue["total_gpus_requested"], queue["total_gpus_allocated"]) == (1, 4, 0)
     (entry,) = queue["entries"]
     assert " ".join(entry) == ENTRY
     assert (entry["user"], entry["requested_count"], entry["expiry_duration"]) == (me, 4, 1_800_000_000_000)
     assert (entry["reservation_type"], entry["note"]) == ("manual", "later")
-    assert said(host, "canhazgpu release").stdout == "Released 3 GPU(s): [0 1 2]\n"
+    assert run_line(host, "canhazgpu release").stdout == "Released 3 GPU(s): [0 1 2]\n"
     assert waiting.communicate(timeout=120)[0].count(",") == 3
-    assert said(host, "canhazgpu release").returncode == 0
-    nothing = said(host, "canhazgpu release")
+    assert run_line(host, "canhazgpu release").returncode == 0
+    nothing = run_line(host, "canhazgpu release")
     assert (nothing.returncode, nothing.stdout) == (0, "No manually reserved GPUs found for current user\n")
-    assert said(host, "canhazgpu queue").stdout == "Queue is empty\n"
-    report = json.loads(said(host, "canhazgpu report -d 1 -j").stdout)
+    assert run_line(host, "canhazgpu queue").stdout == "Queue is empty\n"
+    report = json.loads(run_line(host, "canhazgpu report -d 1 -j").stdout)
     assert " ".join(report) == REPORT
     (user,) = report["users"]
     assert (user["name"], user["run_count"], user["manual_count"]) == (me, 2, 3)

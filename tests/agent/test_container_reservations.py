@@ -1,4 +1,4 @@
-"""Cards that the root of a container reserves of a real agent: whose they are by its cgroup, and who may end that."""
+"""Cards that the root of a container reserves of a real agent: their owner by its cgroup, and who may end that."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def host(simulated_driver: SimulatedDriver, agent: Agent, containers: Containers
 
 
 def begin(host: Agent, containers: Containers, container: str | None, *line: str) -> subprocess.Popen[str]:
-    """Start gua in a container: it asks once the agent can see where it runs."""
+    """Start gua in a container: it sends its request once the agent can see where it runs."""
     process = subprocess.Popen(
         ["sh", "-c", 'read -r _; exec "$@"', "sh", *GUA, *line],
         env=host.environment(),
@@ -96,7 +96,7 @@ def allocation_of(host: Agent) -> dict[str, Any]:
     return next(iter(card["allocations"]), {})
 
 
-def test_a_containers_process_has_its_card_and_nobody_elses_root_ends_that_but_the_hosts(
+def test_a_containers_process_owns_its_card_and_only_the_hosts_root_may_release_it_too(
     host: Agent, containers: Containers, simulated_driver: SimulatedDriver
 ) -> None:
     job = begin(host, containers, CONTAINER, "run", "--", "sleep", "300")
@@ -106,7 +106,7 @@ def test_a_containers_process_has_its_card_and_nobody_elses_root_ends_that_but_t
     process = Process(job.pid, memory=900 * MIB, load=Constant(80))
     simulated_driver.write(Scenario([Card(uuid(1), memory_reserved=500 * MIB, processes=[process]), FREE[1]]))
     poll(lambda: allocation_of(host).get("relation") == "owner", "the card to be used by its owner")
-    # Another container's root, as that of the host, asks as uid 0.
+    # The root of another container, like that of the host, sends requests as uid 0.
     code, out, err = done(begin(host, containers, OTHER, "release", "-G", "0"))
     assert (code, out) == (77, "")
     assert f"GPU 0 is reserved by container:{CONTAINER[:12]}" in err

@@ -122,7 +122,7 @@ def test_scrapers_and_hangers_on_cost_no_tick(start: Start, agent: Agent) -> Non
     agent.stop()
 
 
-def test_a_kubelet_that_cannot_be_asked_leaves_ids_one_line_and_a_count(start: Start, agent: Agent) -> None:
+def test_an_unreachable_kubelet_leaves_pod_ids_one_log_line_and_an_error_count(start: Start, agent: Agent) -> None:
     agent.driver.write(crowd([4545], cards=1))
     port = start({"GUA_PROCFS": str(PROC), "GUA_KUBELET": "https://127.0.0.1:1/pods", "GUA_KUBELET_INSECURE": "1"})
     poll(lambda: 'gua_agent_errors_total{call="kubelet GET /pods"' in ask(port, "/metrics")[1], "the count")

@@ -30,7 +30,7 @@ from servers.user import as_user, other_uid, shared_folder
 ARGUMENT = r"(?: (?:--[a-z-]+(?: [^\s;,]+)?|/[^\s;,]+))"
 NAMED = rf"gua (?:daemon|demo|report|status|stop|doctor|import gua-sqlite|schema apply){ARGUMENT}*"
 HINT = re.compile(rf"(?:sudo install -d -o \S+ \S+ && )?{NAMED}(?: && {NAMED})*")
-ASKING = (["report"], ["top", "--once"], ["explain", "0"], ["schema", "check"], ["rollup"], ["status"])
+QUERY_COMMANDS = (["report"], ["top", "--once"], ["explain", "0"], ["schema", "check"], ["rollup"], ["status"])
 WITHOUT_ENGINE = "import sys; sys.modules['chdb'] = None; from gua.cli.main import main; sys.exit(main(sys.argv[1:]))"
 Ran = subprocess.CompletedProcess[str]
 
@@ -42,34 +42,34 @@ def agent(new_agent: Callable[[str], Agent]) -> Iterator[Agent]:
     made.run("stop")  # one that a hint has started in the background
 
 
-def hints(said: str) -> list[str]:
-    return [match.group() for match in HINT.finditer(said)]
+def hints(printed: str) -> list[str]:
+    return [match.group() for match in HINT.finditer(printed)]
 
 
 def words(hint: str) -> list[str]:
     return hint.removeprefix("gua ").split()
 
 
-def follow(ask: Callable[[], Ran], obey: Callable[[str], object]) -> list[str]:
+def follow(run_command: Callable[[], Ran], obey: Callable[[str], object]) -> list[str]:
     """Type the first command of each answer until one is good; fails where an answer names none, or comes again."""
-    said: list[str] = []
-    while (done := ask()).returncode:
-        assert done.stderr not in said, f"a circle: {[*said, done.stderr]}"
+    printed: list[str] = []
+    while (done := run_command()).returncode:
+        assert done.stderr not in printed, f"a circle: {[*printed, done.stderr]}"
         assert "Traceback" not in done.stderr
-        said.append(done.stderr)
+        printed.append(done.stderr)
         assert hints(done.stderr), f"no way on: {done.stderr}"
         obey(hints(done.stderr)[0])
-    return said
+    return printed
 
 
 @pytest.mark.engine
 def test_where_nothing_is_recorded_the_first_command_leads_to_an_answer(agent: Agent) -> None:
-    for asked in ASKING:
-        done = agent.run(*asked)
-        assert (done.returncode != 0, hints(done.stderr)[:1]) == (True, ["gua daemon"]), asked
+    for query_args in QUERY_COMMANDS:
+        done = agent.run(*query_args)
+        assert (done.returncode != 0, hints(done.stderr)[:1]) == (True, ["gua daemon"]), query_args
     agent.must("daemon")
-    for asked in ASKING:
-        follow(partial(agent.run, *asked), lambda hint: agent.must(*words(hint)))
+    for query_args in QUERY_COMMANDS:
+        follow(partial(agent.run, *query_args), lambda hint: agent.must(*words(hint)))
 
 
 @pytest.mark.engine
@@ -92,9 +92,9 @@ def test_an_agent_that_failed_is_named_with_its_reason_until_it_starts(
     failed = agent.run("daemon")
     assert failed.returncode == 3
     reason = failed.stderr.strip().removeprefix("gua: ")
-    for asked in ASKING:
-        done = agent.run(*asked)
-        assert (done.returncode, reason in done.stderr) == (3, True), asked
+    for query_args in QUERY_COMMANDS:
+        done = agent.run(*query_args)
+        assert (done.returncode, reason in done.stderr) == (3, True), query_args
         assert not (agent.home / "store").exists()
         assert hints(done.stderr)[0] == "gua doctor"
     checked = agent.run("doctor")
@@ -123,7 +123,7 @@ def test_an_older_history_is_offered_and_comes_over(agent: Agent) -> None:
 
 
 @contextmanager
-def asked_by_another(driver: SimulatedDriver, *options: str) -> Iterator[tuple[Agent, SecondUser]]:
+def queried_by_another(driver: SimulatedDriver, *options: str) -> Iterator[tuple[Agent, SecondUser]]:
     with shared_folder() as folder:
         agent = Agent(driver, folder / "agents")
         agent.folder.mkdir()
@@ -139,31 +139,31 @@ def asked_by_another(driver: SimulatedDriver, *options: str) -> Iterator[tuple[A
 @pytest.mark.engine
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root becomes another user")
 def test_roots_agent_answers_another_user_without_any_option(simulated_driver: SimulatedDriver, lab: Scenario) -> None:  # noqa: ARG001 - the world
-    with asked_by_another(simulated_driver) as (agent, user):
+    with queried_by_another(simulated_driver) as (agent, user):
         poll(lambda: agent.ticks() or None, "a tick")
-        for asked in (["status"], ["report"], ["top", "--once"], ["explain", "0"]):
-            done = user.run(*asked)
-            assert (done.returncode, done.stderr) == (0, ""), asked
+        for query_args in (["status"], ["report"], ["top", "--once"], ["explain", "0"]):
+            done = user.run(*query_args)
+            assert (done.returncode, done.stderr) == (0, ""), query_args
 
 
 @pytest.mark.engine
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root becomes another user")
-def test_where_it_answers_nobody_its_owner_types_what_the_message_says(
+def test_with_socket_off_the_hints_of_the_message_work_for_the_owner(
     simulated_driver: SimulatedDriver,
     lab: Scenario,  # noqa: ARG001 - the world
 ) -> None:
-    with asked_by_another(simulated_driver, "--socket", "off") as (agent, user):
+    with queried_by_another(simulated_driver, "--socket", "off") as (agent, user):
 
         def obey(hint: str) -> None:
             for part in hint.split(" && "):
                 agent.must(*words(part))
 
         others = (["status"], ["top", "--once"], ["explain", "0"])
-        said = {tuple(hints(user.run(*asked).stderr)) for asked in others}
+        printed = {tuple(hints(user.run(*query_args).stderr)) for query_args in others}
         assert len(follow(partial(user.run, "report"), obey)) == 1
-        assert len(said) == 1
-        for asked in others:
-            assert user.run(*asked).returncode == 0, asked
+        assert len(printed) == 1
+        for query_args in others:
+            assert user.run(*query_args).returncode == 0, query_args
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root becomes another user")
@@ -185,11 +185,11 @@ def test_an_agent_of_another_user_gets_a_folder_where_it_answers_all(
             signal.pause()
         os.read(reading, 1)
         try:
-            said = other_agent(os.environ) or ""
+            printed = other_agent(os.environ) or ""
         finally:
             os.kill(child, 9)
             os.waitpid(child, 0)
-        (hint,) = hints(said)
+        (hint,) = hints(printed)
         make, stop, start = hint.split(" && ")
         assert (stop, start) == ("gua stop", f"gua daemon --socket {run / 'agent.sock'}")
         subprocess.run(make.removeprefix("sudo ").split(), check=True)
@@ -203,12 +203,12 @@ def test_a_light_installation_names_the_command_that_adds_the_engine(agent: Agen
         command = [sys.executable, "-c", WITHOUT_ENGINE, *arguments]
         return subprocess.run(command, env=environ, capture_output=True, text=True, check=False)
 
-    for asked in (["report"], ["top", "--once"], ["explain", "0"], ["schema", "check"], ["rollup"], ["daemon"]):
-        done = light(*asked)
-        assert done.returncode == 3, asked
-        _, told, other = done.stderr.splitlines()
-        assert (told[:8], other[:3], sys.executable in told) == ("add it: ", "or ", True)
-    command = ["/bin/sh", "-c", told.removeprefix("add it: ")]
+    for query_args in (["report"], ["top", "--once"], ["explain", "0"], ["schema", "check"], ["rollup"], ["daemon"]):
+        done = light(*query_args)
+        assert done.returncode == 3, query_args
+        _, hint_line, other = done.stderr.splitlines()
+        assert (hint_line[:8], other[:3], sys.executable in hint_line) == ("add it: ", "or ", True)
+    command = ["/bin/sh", "-c", hint_line.removeprefix("add it: ")]
     added = subprocess.run(command, env=environ, capture_output=True, text=True, check=False)
     assert added.returncode == 0, added.stderr
     assert not agent.home.exists()

@@ -18,7 +18,9 @@ def agent(simulated_driver: SimulatedDriver, tmp_path_factory: pytest.TempPathFa
     return Agent(simulated_driver, tmp_path_factory.mktemp("agent"))
 
 
-def test_idle_cards_and_processes_are_told_from_busy_ones(agent: Agent, simulated_driver: SimulatedDriver) -> None:
+def test_gua_idle_distinguishes_idle_cards_and_processes_from_busy_ones(
+    agent: Agent, simulated_driver: SimulatedDriver
+) -> None:
     idle, busy = os.getpid(), os.getppid()
     simulated_driver.write(
         Scenario(
@@ -41,5 +43,5 @@ def test_idle_cards_and_processes_are_told_from_busy_ones(agent: Agent, simulate
         agent.stop()
     expected = {"--card 0": 0, "--card 1": 1, f"--pid {idle}": 0, f"--pid {busy}": 1, "--user nobody-here": 3, "": 1}
     assert codes == expected
-    # For an hour nobody looked: it may have been idle for longer.
+    # It was not observed for an hour: it may have been idle for longer.
     assert (long.returncode, json.loads(long.stdout)["idle"]) == (3, None)

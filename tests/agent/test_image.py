@@ -88,7 +88,7 @@ def test_nothing_can_be_written_in_it_but_the_state(user: SecondUser, folder: Pa
     assert int(done.stdout.splitlines()[-1]) == container.UID
 
 
-def test_the_entry_point_samples_the_cards_and_who_holds_them_without_any_right(
+def test_the_image_samples_cards_and_their_holders_without_any_capability(
     simulated_driver: SimulatedDriver,
     lab: Scenario,  # noqa: ARG001 - the world
     user: SecondUser,
@@ -106,7 +106,7 @@ def test_the_entry_point_samples_the_cards_and_who_holds_them_without_any_right(
         {
             **for_everybody(simulated_driver, folder, user),
             "GUA_HOME": str(volume / "state"),
-            "GUA_ENDPOINT": f"http://127.0.0.1:{port}",  # nobody is there: the ticks stay in the spool
+            "GUA_ENDPOINT": f"http://127.0.0.1:{port}",  # no receiver: the ticks stay in the spool
             "GUA_HOST_LOCK": f"gua-test-{uuid.uuid4().hex[:12]}",
             "NODE_NAME": "node-7",
             "POD_NAME": "gua-x",
@@ -229,7 +229,7 @@ def test_the_exporter_serves_prometheus_without_any_right(exporter: Exporter) ->
         assert any(of_the_agent.items() <= one.items() for one in labels(page, "gpu_idle_process_idle_seconds"))
 
 
-def test_without_the_nodes_pids_it_tells_of_cards_and_names_nobody(exporter: Exporter) -> None:
+def test_without_the_hosts_pid_namespace_cards_are_reported_and_owners_are_not(exporter: Exporter) -> None:
     with exporter.page(own_pids=True) as page:
         assert len(re.findall(r'^gua_gpu_info{.*gua_gpu_process_list="pid_namespace"', page, re.MULTILINE)) == 3
         assert re.search(r'^gua_gpu_state{hw_id="[^"]*2",state="idle-held"} 1\.0$', page, re.MULTILINE)
@@ -256,8 +256,8 @@ def test_pods_have_names_where_the_service_accounts_token_is_mounted(
             'k8s_pod_name="', account=fake.account, GUA_PROCFS=str(proc), GUA_KUBELET=str(fake.kubelet)
         ) as page:
             names = {"k8s_pod_uid": POD_UID, "k8s_pod_name": "train-0", "k8s_namespace_name": "lab"}
-            told = labels(page, "gua_process_idle_duration_seconds")
-            assert any({"process_pid": "4545", **names}.items() <= one.items() for one in told)
+            series = labels(page, "gua_process_idle_duration_seconds")
+            assert any({"process_pid": "4545", **names}.items() <= one.items() for one in series)
             assert "gua_agent_errors_total{" not in page
         assert set(fake.asked) == {"/pods"}
     assert "no names" not in exporter.log.read_text()
@@ -289,7 +289,7 @@ def test_the_nodes_names_of_users_take_root_with_one_capability(
 
 
 def owner_names() -> tuple[str, str]:
-    """Return whose the folder of the state becomes with components/owner-names, and the agent's GUA_HOME."""
+    """Return the owner of the state folder with components/owner-names, and the agent's GUA_HOME."""
     file = ROOT / "deploy/kubernetes/components/owner-names/kustomization.yaml"
     operations, merged = (yaml.safe_load(each["patch"]) for each in yaml.safe_load(file.read_text("utf-8"))["patches"])
     (owner,) = [each["value"] for each in operations if each["path"].endswith("/initContainers/0/command/1")]
@@ -318,7 +318,7 @@ def test_names_of_users_can_be_had_and_given_up_where_state_lies_on_the_node(exp
     }
 
 
-def test_the_image_runs_the_agent_unless_it_is_told_otherwise() -> None:
+def test_the_image_runs_the_agent_by_default() -> None:
     assert words("ENTRYPOINT") == ["gua"]
     assert words("CMD") == ["daemon", "--foreground"]
     assert "GUA_HOME=/var/lib/gua/state" in DOCKERFILE

@@ -1,4 +1,4 @@
-"""What gua must not know of the processes that hold cards, and must not tell of itself: searched for everywhere."""
+"""Secrets that gua must not know of processes on cards, and must not report of itself: searched for everywhere."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ with open_store(sys.argv[1]) as store:
 
 
 @dataclass
-class Told:
-    """Everything that gua said, wrote and sent, by name; ``arguments`` are the command lines of its processes.
+class Traces:
+    """Everything that gua printed, wrote and sent, by name; ``arguments`` are the command lines of its processes.
 
     ``holders`` are processes that the test started.
     """
@@ -74,8 +74,8 @@ class Told:
 
 
 @dataclass
-class Promise:
-    """What a file says of a card that is promised: names that may be known, and what is none of gua's business."""
+class AllocationFile:
+    """Content of an allocation file: names that may be known, and data that gua must not use."""
 
     owner: str = field(default_factory=token)
     job_name: str = field(default_factory=token)
@@ -83,7 +83,7 @@ class Promise:
     secret: str = field(default_factory=token)
 
     def write(self, folder: Path) -> None:
-        """Write the file, with a command line and an environment that nobody asked for."""
+        """Write the file, with a command line and an environment that were not requested."""
         told = {"source": "site", "id": self.identity, "owner": self.owner, "job_name": self.job_name}
         hidden = {"command": f"train --password={self.secret}", "environment": {"TOKEN": self.secret}}
         folder.mkdir(mode=0o755)
@@ -148,7 +148,7 @@ def damaged_and_set_aside(home: Path) -> bool:
 
 
 def to_http_and_store(
-    agent: Agent, own: Own, promise: Promise, told: Told, receiver: HttpReceiver, holders: list[Holder]
+    agent: Agent, own: Own, promise: AllocationFile, told: Traces, receiver: HttpReceiver, holders: list[Holder]
 ) -> None:
     """An agent that delivers to a store and to a receiver that refuses its credentials at first."""
     refusals = [Answer(status=401, message=f"unknown token Bearer {own.header}"), Answer(status=503, message="busy")]
@@ -193,7 +193,7 @@ def to_http_and_store(
     told.kept |= {f"http home {name}": data for name, data in files_below(agent.home).items()}
 
 
-def to_grpc(agent: Agent, own: Own, told: Told, receiver: GrpcReceiver) -> None:
+def to_grpc(agent: Agent, own: Own, told: Traces, receiver: GrpcReceiver) -> None:
     """An agent whose receiver speaks gRPC, and at first not to it; it looks for models in command lines."""
     receiver.script = [Answer(status="UNAUTHENTICATED", message=f"unknown token Bearer {own.header}")]
     agent.environ = {
@@ -214,7 +214,7 @@ def to_grpc(agent: Agent, own: Own, told: Told, receiver: GrpcReceiver) -> None:
     told.kept |= {f"grpc home {name}": data for name, data in files_below(agent.home).items()}
 
 
-def to_nobody(agent: Agent, own: Own, told: Told) -> None:
+def to_unreachable(agent: Agent, own: Own, told: Traces) -> None:
     """An agent whose server, proxy and endpoint are not there."""
     (port,) = free_ports(1)
     agent.environ = {
@@ -238,7 +238,7 @@ def to_nobody(agent: Agent, own: Own, told: Told) -> None:
     landing_that_waits(agent, own, told)
 
 
-def landing_that_waits(agent: Agent, own: Own, told: Told) -> None:
+def landing_that_waits(agent: Agent, own: Own, told: Traces) -> None:
     """The child that lands, as the agent starts it, before a server that never answers."""
     stopping = threading.Event()
     failed: list[str] = []
@@ -266,13 +266,13 @@ class Host:
     holders: list[Holder]
     server: Holder
     own: Own
-    promise: Promise
-    told: Told
+    promise: AllocationFile
+    told: Traces
 
 
 @pytest.fixture(scope="module")
 def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
-    """Return what agents told of holders with secrets, and of their own."""
+    """Return what agents reported of holders with secrets, and of their own."""
     holders = [start_holder(tmp_path_factory.mktemp("holder")) for _ in range(3)]
     server = start_server(tmp_path_factory.mktemp("server"))
     world = tmp_path_factory.mktemp("driver") / "driver.scenario"
@@ -292,14 +292,14 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
             ]
         )
     )
-    own, promise = Own(), Promise()
-    told = Told(holders=frozenset(one.pid for one in (*holders, server)))
+    own, promise = Own(), AllocationFile()
+    told = Traces(holders=frozenset(one.pid for one in (*holders, server)))
     agents = [Agent(driver, tmp_path_factory.mktemp("agent")) for _ in range(3)]
     try:
         with HttpReceiver() as http, GrpcReceiver() as grpc:
             to_http_and_store(agents[0], own, promise, told, http, holders)
             to_grpc(agents[1], own, told, grpc)
-            to_nobody(agents[2], own, told)
+            to_unreachable(agents[2], own, told)
         yield Host(holders, server, own, promise, told)
     finally:
         for agent in agents:
@@ -322,7 +322,7 @@ def test_the_search_finds_what_may_be_known(host: Host) -> None:
     assert any(name.startswith("grpc body") for name in sent)
 
 
-def test_of_an_allocation_its_owner_job_and_id_are_known_and_what_nobody_asked_for_is_not(host: Host) -> None:
+def test_an_allocations_owner_job_and_id_are_reported_and_its_secret_is_not(host: Host) -> None:
     told, promise = host.told, host.promise
     for name in (promise.owner, promise.job_name, promise.identity):
         assert any(place.endswith(("status", "status --json")) for place in places_of(name, told.said)), name
@@ -331,7 +331,7 @@ def test_of_an_allocation_its_owner_job_and_id_are_known_and_what_nobody_asked_f
     assert places_of(promise.secret, told.everything()) == []
 
 
-def test_no_secret_of_a_holder_is_told_kept_or_sent(host: Host) -> None:
+def test_no_secret_of_a_holder_is_reported_stored_or_sent(host: Host) -> None:
     everything = host.told.everything()
     found = {
         (place, where): places_of(secret, everything)

@@ -128,7 +128,7 @@ def test_an_agent_that_is_killed_loses_no_reservation_and_no_place(host: Agent) 
     first = begun(host, "run", "-g", "4", "--", "sleep", "600")
     poll(lambda: len(reserved(host)) == 1, "the first to have its cards")
     second = begun(host, "run", "-g", "1", "--", "sh", "-c", SHOW)
-    # From what it is told on, its place outlasts the agent.
+    # From the first message on, its queue place outlasts the agent.
     assert second.stderr is not None
     assert "waiting: you are first" in second.stderr.readline()
     before = reserved(host)
@@ -178,7 +178,7 @@ WRONG: list[tuple[list[str], int, str]] = [
 ]
 
 
-def test_what_cannot_be_is_one_line(host: Agent) -> None:
+def test_impossible_requests_are_refused_in_one_line(host: Agent) -> None:
     for arguments, code, words in WRONG:
         done = host.run(*arguments)
         assert (done.returncode, done.stderr.count("\n")) == (code, 1 + done.stderr.startswith("gua: reserved")), (
@@ -202,16 +202,16 @@ def test_without_an_agent_nothing_is_reserved(agent: Agent) -> None:
     assert "gua daemon" in done.stderr
 
 
-def test_who_asks_an_agent_that_ends_before_it_answers_asks_the_next_one_for_the_same(tmp_path: Path) -> None:
+def test_a_client_repeats_its_request_to_the_next_agent_if_the_first_ends_before_it_answers(tmp_path: Path) -> None:
     places: list[str] = []
 
     def answer(listener: socket.socket) -> None:
-        for said in (b"", json.dumps({"granted": {"id": "a", "cards": ["GPU-0"], "gpus": [0]}}).encode() + b"\n"):
+        for response in (b"", json.dumps({"granted": {"id": "a", "cards": ["GPU-0"], "gpus": [0]}}).encode() + b"\n"):
             connection, _ = listener.accept()
             with connection:
                 places.append(json.loads(connection.recv(4096))["place"])
-                if said:
-                    connection.sendall(said)
+                if response:
+                    connection.sendall(response)
                     assert json.loads(connection.recv(4096)) == {"got": True}
                     connection.sendall(b'{"kept":true}\n')
 
@@ -270,7 +270,7 @@ def test_called_as_canhazgpu_it_speaks_its_language(
     assert canhazgpu("admin --gpus 8").returncode == 1
 
 
-def test_what_nobody_uses_is_given_back_where_the_host_says_so(agent: Agent, simulated_driver: SimulatedDriver) -> None:
+def test_unused_cards_are_released_with_idle_release(agent: Agent, simulated_driver: SimulatedDriver) -> None:
     used = Card(
         uuid(2), memory_reserved=500 * MIB, load=Constant(90), processes=[Process(os.getpid(), memory=900 * MIB)]
     )
@@ -289,7 +289,7 @@ def test_what_nobody_uses_is_given_back_where_the_host_says_so(agent: Agent, sim
 
 def test_what_is_reserved_is_an_allocation_of_the_audit(host: Agent) -> None:
     host.wait_for_ticks(2)
-    assert {card.allocation for tick in host.ticks() for card in tick.cards} == {None}  # nobody reserves: not looked at
+    assert {card.allocation for tick in host.ticks() for card in tick.cards} == {None}  # no reservations: not read
     began = time.time_ns() // 1_000_000
     host.must("reserve", "-G", "1")
     job = begun(host, "run", "-G", "2", "--", "sleep", "600")
@@ -307,8 +307,8 @@ def test_what_is_reserved_is_an_allocation_of_the_audit(host: Agent) -> None:
     for tick in ticks:
         for card in tick.cards:
             for each in card.allocations:
-                told = manual if each.kind == "manual" else run
-                told[card.index] = told.get(card.index, 0) + each.duration_ms
+                expected = manual if each.kind == "manual" else run
+                expected[card.index] = expected.get(card.index, 0) + each.duration_ms
                 assert each.relation == "nobody"
         free = [card for card in tick.cards if card.index in {0, 3}]
         assert [card.unallocated_gpu_time_ms for card in free] == [card.gpu_time_ms for card in free]
@@ -324,8 +324,8 @@ def test_where_a_scheduler_gives_cards_out_one_line_refuses(
     folder.mkdir()
     agent.start("--allocation", "slurm", "--allocation-folder", str(folder))
     try:
-        for asked in (("run", "--", "true"), ("reserve",)):
-            refused = agent.run(*asked)
+        for gua_arguments in (("run", "--", "true"), ("reserve",)):
+            refused = agent.run(*gua_arguments)
             assert (refused.returncode, refused.stdout) == (75, "")
             assert refused.stderr == (
                 "gua: slurm gives out the cards of this host: request cards from it, or pass --beside-scheduler\n"

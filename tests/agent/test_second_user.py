@@ -27,7 +27,7 @@ GARBAGE = [b"", b"\n", b"\x00\xff" * 5_000, b"GET / HTTP/1.1\r\n\r\n", b'{"gua":
 
 @dataclass
 class Host:
-    """An agent that serves everybody, asked by ``user``."""
+    """An agent that serves all users, queried by ``user``."""
 
     agent: Agent
     user: SecondUser
@@ -87,17 +87,20 @@ def test_status_shows_the_cards_and_who_holds_them(host: Host) -> None:
 
 
 @pytest.mark.engine
-def test_two_reports_at_once_both_tell_what_the_agent_has_seen(host: Host) -> None:
+def test_two_concurrent_reports_both_show_what_the_agent_observed(host: Host) -> None:
     host.agent.wait_for_ticks(3)
     both = [host.user.start("report", "--json"), host.user.start("report", "--width", "100")]
-    (report, told), (text, said) = [each.communicate(timeout=120) for each in both]
-    assert [(each.returncode, err) for each, err in zip(both, (told, said), strict=True)] == [(0, ""), (0, "")]
+    (report, report_errors), (text, text_errors) = [each.communicate(timeout=120) for each in both]
+    assert [(each.returncode, err) for each, err in zip(both, (report_errors, text_errors), strict=True)] == [
+        (0, ""),
+        (0, ""),
+    ]
     figures = json.loads(report)["headline"]
     assert figures["card_ticks"] >= 9
     assert figures["states"]["idle-held"]["card_ticks"] == figures["states"]["active"]["card_ticks"] >= 3
     assert text.startswith("GPU usage of ")
     assert re.search(r"idle-held +<?0\.0", text)
-    assert list(Path(host.user.environ["HOME"]).iterdir()) == []  # asking leaves nothing behind
+    assert list(Path(host.user.environ["HOME"]).iterdir()) == []  # a query leaves nothing behind
 
 
 def test_garbage_gets_nothing_and_changes_nothing(host: Host) -> None:
@@ -118,7 +121,7 @@ def test_garbage_gets_nothing_and_changes_nothing(host: Host) -> None:
 
 
 @pytest.mark.engine
-def test_nothing_of_the_agents_own_can_be_read_or_asked(host: Host) -> None:
+def test_another_user_cannot_read_the_agents_files_or_query_its_private_socket(host: Host) -> None:
     host.agent.wait_for_ticks(2)
     host.agent.must("report")  # makes the store
     home = host.agent.home
@@ -153,7 +156,7 @@ def test_nothing_of_the_agents_own_can_be_read_or_asked(host: Host) -> None:
     assert refused.stderr.startswith(f"gua: may not query the agent at {home / 'agent.sock'}: ")
 
 
-def test_a_user_cannot_stop_it_and_is_told_whose_it_is(host: Host) -> None:
+def test_another_user_cannot_stop_the_agent_and_sees_who_owns_it(host: Host) -> None:
     assert host.agent.process is not None
     pid = host.agent.process.pid
     done = host.user.run("stop")
@@ -181,7 +184,7 @@ def test_a_home_of_another_user_or_none_does_not_hide_the_hosts_agent(host: Host
     (strangers / ".gua").mkdir(mode=0o700)
     environ = {name: value for name, value in host.user.environ.items() if name not in {"HOME", "GUA_SOCKET"}}
     for home in ({"HOME": str(strangers)}, {}):
-        asking = SecondUser(uid=host.user.uid, python=host.user.python, environ={**environ, **home})
+        client = SecondUser(uid=host.user.uid, python=host.user.python, environ={**environ, **home})
         for command in ("status", "report"):
-            done = asking.run(command, "--socket", host.socket)
+            done = client.run(command, "--socket", host.socket)
             assert (done.returncode, done.stderr) == (0, "")

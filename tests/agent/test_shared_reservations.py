@@ -28,7 +28,7 @@ from servers.second_user import SecondUser, second_user
 from servers.user import shared_folder
 
 FREE = [Card(uuid(number), memory_reserved=500 * MIB) for number in (1, 2)]
-# Leaves a grandchild with a session of its own that nobody waits for, as daemons do.
+# Leaves a grandchild with a session of its own without a parent that waits for it, as daemons do.
 DAEMON = """
 import os, sys, time
 stop = os.path.abspath("stop")
@@ -77,7 +77,7 @@ def host(simulated_driver: SimulatedDriver, folder: Path, tmp_path: Path) -> Ite
 
 @pytest.fixture
 def other(host: Agent, user: SecondUser) -> SecondUser:
-    """Return the second user, who asks that agent."""
+    """Return the second user, who queries that agent."""
     environ = {**user.environ, "GUA_SOCKET": str(host.folder / "run" / "agent.sock"), "GUA_HOST_LOCK": host.lock}
     return SecondUser(uid=user.uid, python=user.python, environ=environ)
 
@@ -90,7 +90,7 @@ def is_free(host: Agent) -> None:
     poll(lambda: not reserved(host), "the card to be free")
 
 
-def test_nobody_gives_back_what_is_anothers_but_root(host: Agent, other: SecondUser) -> None:
+def test_only_root_can_release_cards_of_another_user(host: Agent, other: SecondUser) -> None:
     if other.uid == os.geteuid():
         pytest.skip("only root can become another user")
     mine = host.must("reserve", "--short")
@@ -166,7 +166,7 @@ def test_a_shell_keeps_its_card_from_one_command_to_the_next(host: Agent, tmp_pa
 
 
 def test_a_command_run_by_sudo_keeps_its_card(host: Agent) -> None:
-    """Whether a process of another user lives is asked of a lock, which needs no right over it."""
+    """A lock shows whether a process of another user lives; it needs no right over the process."""
     change = shutil.which("setpriv")
     if os.geteuid() != 0 or change is None:
         pytest.skip("needs root and setpriv")
@@ -222,8 +222,8 @@ def test_a_client_that_is_stopped_between_grant_and_exec_keeps_its_card_until_it
     is_free(host)
 
 
-def test_cards_by_hand_that_nobody_took_note_of_are_taken_back(host: Agent) -> None:
-    """Who asked is gone, or says nothing: of a command its lock would tell."""
+def test_a_manual_grant_that_the_client_does_not_confirm_is_withdrawn(host: Agent) -> None:
+    """The requester is gone, or does not confirm: for a command the lock would show it."""
     for says in (None, b'{"got":false}\n', b"garbage\n"):
         with connected(host.home / "agent.sock") as connection:
             connection.sendall(b'{"gua":1,"ask":"reserve","count":1,"for_ms":60000}\n')
@@ -234,7 +234,7 @@ def test_cards_by_hand_that_nobody_took_note_of_are_taken_back(host: Agent) -> N
         is_free(host)
 
 
-def test_who_waits_and_goes_leaves_the_queue_whatever_it_has_sent(host: Agent) -> None:
+def test_a_waiting_client_that_disconnects_leaves_the_queue_whatever_it_sent(host: Agent) -> None:
     host.must("reserve", "-g", "2", "--short")
     with connected(host.home / "agent.sock") as connection:
         connection.sendall(b'{"gua":1,"ask":"reserve","count":1}\n')
@@ -250,7 +250,7 @@ def test_two_hundred_clients_at_once_are_served_each_once(host: Agent) -> None:
     on_card: Counter[str] = Counter()
     lock = threading.Lock()
 
-    def ask_for_one() -> None:
+    def reserve_one() -> None:
         try:
             grant = reserve(place, {"kind": "run", "count": 1}, progress=lambda _: None)
             (card,) = grant.reservation["cards"]
@@ -264,10 +264,10 @@ def test_two_hundred_clients_at_once_are_served_each_once(host: Agent) -> None:
             query_agent(place, {"ask": "release", "ids": [grant.reservation["id"]]})
             assert grant.lifeline is not None
             os.close(grant.lifeline)
-        except Exception as error:  # noqa: BLE001 - what any of them is told
+        except Exception as error:  # noqa: BLE001 - any of their errors
             faults.append(repr(error))
 
-    threads = [threading.Thread(target=ask_for_one) for _ in range(200)]
+    threads = [threading.Thread(target=reserve_one) for _ in range(200)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -277,7 +277,7 @@ def test_two_hundred_clients_at_once_are_served_each_once(host: Agent) -> None:
     assert len(query_agent(place, {"ask": "reservations", "since_ms": 0})["reservations"]) == 200
 
 
-def test_an_agent_of_another_user_is_not_asked_for_cards(host: Agent, user: SecondUser) -> None:
+def test_a_private_agent_of_another_user_is_not_used_for_cards(host: Agent, user: SecondUser) -> None:
     environ = {**user.environ, "GUA_SOCKET": str(host.home / "agent.sock"), "GUA_HOST_LOCK": host.lock}
     private = SecondUser(uid=user.uid, python=user.python, environ=environ)
     done = private.run("run", "--", "true")
@@ -306,7 +306,7 @@ def test_scripts_that_use_small_descriptors_keep_their_card(host: Agent, tmp_pat
     is_free(host)
 
 
-def test_garbage_and_held_connections_disturb_nobody(host: Agent, other: SecondUser) -> None:
+def test_invalid_requests_and_idle_connections_do_not_disturb_others(host: Agent, other: SecondUser) -> None:
     held = ExitStack()
     for request in (
         b'{"gua":1,"ask":"reserve"',

@@ -71,8 +71,8 @@ class FileClock:
         return "boot"
 
 
-class Nobody:
-    """Tells of a process what the driver told."""
+class DriverFacts:
+    """Reports of a process what the driver reported."""
 
     def identify(self, process: RawProcess) -> ProcessReading:
         return ProcessReading(pid=process.pid, memory_bytes=process.memory_bytes, utilization=process.utilization)
@@ -83,7 +83,7 @@ def main() -> None:
     reader = NvmlReader(clock, call_limit_seconds=float(sys.argv[2]), start_limit_seconds=float(sys.argv[2]))
     sampler = Sampler(
         cards=reader,
-        processes=Nobody(),
+        processes=DriverFacts(),
         clock=clock,
         origin=Origin(host="host", source=Source.AGENT, interval_ms=30_000),
         initial_pid_namespace=True,

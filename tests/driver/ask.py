@@ -1,4 +1,4 @@
-"""A process with the real nvidia-ml-py on the simulated driver: asks what a test tells it to, and answers in JSON.
+"""A process with the real nvidia-ml-py on the simulated driver: evaluates what a test sends, and answers in JSON.
 
 As a script it evaluates one expression a line; :class:`Asker` is the test's end. The expressions see nvidia-ml-py's
 functions, ``card(INDEX)`` and ``instance(INDEX, MIG_INDEX)`` for handles (those of ``keep`` stay over a change),
@@ -66,7 +66,7 @@ class Asker:
         return 0
 
     def complaints(self) -> str:
-        """Return what the driver said on stderr."""
+        """Return what the driver printed on stderr."""
         return self._stderr.read_text(encoding="utf-8")
 
     def close(self) -> None:
@@ -206,7 +206,7 @@ def main() -> None:
             answer = {"value": plain(eval(line, names))}  # noqa: S307 - the test's own lines
         except pynvml.NVMLError as error:
             answer = {"code": error.value}
-        except Exception as error:  # noqa: BLE001 - the test is told of any
+        except Exception as error:  # noqa: BLE001 - the test gets any of them
             answer = {"failed": repr(error)}
         sys.stdout.write(json.dumps(answer) + "\n")
         sys.stdout.flush()

@@ -60,7 +60,7 @@ class Exporting:
 
 
 class Named:
-    """Tells of a process what the driver told, and a start and a name."""
+    """Reports of a process what the driver reported, and a start and a name."""
 
     def __init__(self) -> None:
         self.born_ms: dict[int, int] = {}

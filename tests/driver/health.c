@@ -1,4 +1,4 @@
-/* Why a card is slow: clocks that are held down, ECC errors, remapped rows, XID events. README.md tells what is assumed. */
+/* Why a card is slow: clocks that are held down, ECC errors, remapped rows, XID events. Assumptions: README.md. */
 #include <stddef.h>
 #include <stdlib.h>
 

@@ -195,7 +195,7 @@ static int take_sample(const Subject *subject, long gpu_instance, GpmSample *sam
 EXPORT int nvmlGpmSampleGet(Handle *device, GpmSample *sample)
 {
     ENTER(about_handle(device));
-    /* An instance is asked for through its card. */
+    /* An instance is requested through its card. */
     return leave(subject.instance == NULL ? take_sample(&subject, -1, sample) : NOT_SUPPORTED);
 }
 
@@ -281,7 +281,7 @@ EXPORT int nvmlGpmMetricsGet(GpmMetrics *metrics)
             metric->code = SUCCESS;
             metric->value = instance == NULL ? card_mean(card, first->time_us, second->time_us)
                                              : instance_mean(card, instance, first->time_us, second->time_us);
-            /* What is no percentage is told as it is, whatever the load. */
+            /* A value that is no percentage is returned unchanged, whatever the load. */
             metric->value = part >= 0 && part <= 100 ? metric->value * part / 100 : part;
         }
     }

@@ -1,6 +1,6 @@
 /*
  * A simulated NVIDIA driver: NVML's symbols, answered from the scenario file that GUA_SIMULATED_DRIVER names.
- * README.md beside this file tells the format; here are the calls about the driver and whole cards.
+ * README.md beside this file documents the format; here are the calls about the driver and whole cards.
  */
 #include <math.h>
 #include <stddef.h>
@@ -150,7 +150,7 @@ EXPORT int nvmlDeviceGetAddressingMode(Handle *device, unsigned *mode)
     return leave(SUCCESS);
 }
 
-/* Tell total, reserve and use; NOT_SUPPORTED where the driver tells none. */
+/* Return total, reserve and use; NOT_SUPPORTED if the driver reports none. */
 static int memory_of(const Subject *subject, MemoryV2 *memory)
 {
     const Card *card = subject->card;
@@ -184,10 +184,10 @@ EXPORT int nvmlDeviceGetMemoryInfo_v2(Handle *device, MemoryV2 *memory)
     return leave(memory_of(&subject, memory));
 }
 
-/* Return whether utilization can be told of a subject: neither of a card with MIG on nor of its instances. */
+/* Return whether utilization can be reported for a subject: neither of a card with MIG on nor of its instances. */
 static int whole(const Subject *subject) { return subject->card->mig != MIG_ON; }
 
-/* Return the percent of one ring sample, whole as the driver tells it; its number tells its end. */
+/* Return the percent of one ring sample, whole as in the driver; its number determines its end. */
 static unsigned sample_percent(const Card *card, unsigned kind, int64_t number)
 {
     int64_t period_us = card->sample_period_us;

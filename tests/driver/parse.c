@@ -1,4 +1,4 @@
-/* Reads a scenario file; README.md tells the format. */
+/* Reads a scenario file; README.md documents the format. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <stdio.h>

@@ -31,7 +31,7 @@ static int belongs(const Subject *subject, const Process *process, unsigned list
                                 process->compute_instance == instance->compute_instance);
 }
 
-/* The call's protocol: `count` rows of room; too little room tells how much is needed. */
+/* The call's protocol: `count` rows of room; too little room returns the needed number. */
 static int list_processes(const char *call, Handle *device, unsigned list, unsigned *count, void *rows, int version)
 {
     Subject subject;

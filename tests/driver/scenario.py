@@ -138,7 +138,7 @@ List = Literal["compute", "graphics", "mps"]
 
 @dataclass(frozen=True)
 class Process:
-    """A process on a card; ``memory=None`` is memory that the driver does not tell.
+    """A process on a card; ``memory=None`` is memory that the driver does not report.
 
     ``pid`` may also be a placeholder of a ready scenario, such as ``${pid:python}``.
     """
@@ -219,7 +219,7 @@ class Energy:
 
 @dataclass(frozen=True)
 class Card:
-    """A card. Without ``load`` its load is the sum of its processes'; ``memory_total=None`` tells no memory."""
+    """A card. Without ``load`` its load is the sum of its processes'; ``memory_total=None`` reports no memory."""
 
     uuid: str
     name: str = "NVIDIA H100 80GB HBM3"
@@ -301,7 +301,7 @@ class Card:
 class Scenario:
     """The whole world of a simulated driver.
 
-    ``loads`` counts the driver's loads: another number tells the library that the driver was reloaded.
+    ``loads`` counts the driver's loads: another number makes the library see a reload.
     ``clock`` and ``trace`` are files: the time to use (Unix microseconds), and where every call is noted.
     """
 

@@ -170,7 +170,7 @@ static int find(Subject *subject, About about)
     }
 }
 
-/* Append `UNIX_US PID CALL UUID|- CODE` to the scenario's trace file: what was asked, when, of whom. */
+/* Append `UNIX_US PID CALL UUID|- CODE` to the scenario's trace file: the call, its time, its process and its card. */
 static void trace(const char *call, const Subject *subject, int code)
 {
     char line[512];
@@ -201,7 +201,7 @@ static int look(About about, int opening, Subject *subject)
         return UNKNOWN;
     subject->world = world;
     subject->now_us = world_now_us(world);
-    code = unloaded(subject); /* first, as it tells whether handles are still good */
+    code = unloaded(subject); /* first, as it determines whether handles are still good */
     found = find(subject, about);
     if (code != SUCCESS || opening)
         return code;

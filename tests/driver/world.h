@@ -50,7 +50,7 @@ typedef enum { MIG_UNSUPPORTED, MIG_OFF, MIG_ON } MigMode;
 
 typedef struct {
     char uuid[TEXT], name[TEXT], pci[32];
-    int has_memory; /* 0: unified memory, the driver tells none */
+    int has_memory; /* 0: unified memory, the driver reports none */
     uint64_t memory_total, memory_reserved, memory_base;
     double idle_watts, full_watts, energy_watts, temperature;
     double energy_mj;
@@ -61,7 +61,7 @@ typedef struct {
     int ring, power_ring, gpm;
     double activity[4]; /* percent of SMs, occupancy, tensor, memory bandwidth while its load is 100 */
     uint64_t clock_reasons;
-    int has_ecc; /* 0: the card tells neither errors nor rows */
+    int has_ecc; /* 0: the card reports neither errors nor rows */
     uint64_t ecc_errors;
     unsigned rows_pending, rows_failed;
     uint64_t xid, xid_count;

@@ -85,7 +85,7 @@ def use_of(state: State, owner: str, owners: Sequence[str], present: frozenset[s
 
 
 def account(ticks: Sequence[Tick]) -> Counter[tuple[str, str]]:
-    """Return GPU ms by (owner, use); nobody's are those of owner "-"."""
+    """Return GPU ms by (owner, use); time without an owner has the owner "-"."""
     found: Counter[tuple[str, str]] = Counter()
     before: dict[str, frozenset[str] | None] = {}
     for tick in ticks:
@@ -103,7 +103,7 @@ def account(ticks: Sequence[Tick]) -> Counter[tuple[str, str]]:
                 if not now:
                     nobodys = "free" if state is State.TRULY_IDLE else "unallocated-use"
                     found["-", "unknown" if silent or state is State.UNKNOWN else nobodys] += gpu_ms  # type: ignore[assignment]
-                # Nobody looked at a card between an allocation's end and the tick: see the tick before.
+                # The card was not observed between an allocation's end and the tick: see the tick before.
                 for owner, *_, end_ms in now:
                     looked_ms = tick.ts_ms if end_ms >= tick.ts_ms else start_ms
                     seen = present if looked_ms == tick.ts_ms else before.get(card.uuid)

@@ -35,9 +35,9 @@ class _Scheduler:
         for source in SOURCES:
             if rng.random() < 0.03:
                 self.failed[source] = rng.choice((None, None, "no answer within 3 s"))
-        told = tuple(job for job in self.jobs if self.failed[job.source] is None)
+        readable = tuple(job for job in self.jobs if self.failed[job.source] is None)
         return AllocationLook(
-            allocations=told,
+            allocations=readable,
             sources=tuple(SourceHealth(source=source, reason=self.failed[source]) for source in SOURCES),
         )
 
@@ -100,7 +100,7 @@ def allocated(ticks: Iterable[Tick], *, seed: int, without_source: int = 0) -> I
 
 
 def _waits(rng: Random, tick_ms: int) -> dict[str, int]:
-    """Return who waits in a tick: mostly nobody, else some for the whole tick or a part of it."""
+    """Return who waits in a tick: mostly none, else some for the whole tick or a part of it."""
     if rng.random() < 0.6:
         return {"waiting": 0, "wait_ms": 0, "waited_ms": 0}
     waiting, waited_ms = rng.randint(0, 3), rng.choice((tick_ms, rng.randint(1, tick_ms)))

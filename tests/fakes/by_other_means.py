@@ -84,7 +84,7 @@ class Seen:
 
 @dataclass(frozen=True, kw_only=True)
 class SeenPart:
-    """What an allocation has of a card's tick, or (``source`` empty) what nobody was allocated, or nobody knows."""
+    """An allocation's part of a card's tick, or (``source`` empty) the unallocated or unknown part."""
 
     card: Seen
     source: str
@@ -104,7 +104,7 @@ class SeenPart:
 
 
 def use_of(state: str, relation: str | None) -> str:
-    """Return what became of a part, as the table in docs/rules.md has it; of nobody's ``relation`` is ``None``."""
+    """Return the use of a part, as the table in docs/rules.md has it; without an owner ``relation`` is ``None``."""
     if state == UNKNOWN:
         return "unknown"
     if relation is None:
@@ -117,7 +117,7 @@ def use_of(state: str, relation: str | None) -> str:
 
 
 def parts_of(card: Seen, allocations: Sequence[dict[str, Any]]) -> Iterator[SeenPart]:
-    """Yield the parts of a card's tick as far as it lies in the window; none where nobody looked."""
+    """Yield the parts of a card's tick as far as it lies in the window; none without an allocation source."""
     if card.row["allocation"] is None:
         return
     start_ms, share = card.ts_ms - card.span_ms, card.ms / card.span_ms
@@ -309,7 +309,7 @@ def episodes(ticks: Sequence[Seen]) -> list[Episode]:
 
 
 def waits(counted: Counted, hosts: Sequence[str]) -> dict[str, float | None]:
-    """Return who waited for cards and what became of cards meanwhile, all ``None`` where no tick tells."""
+    """Return who waited for cards and the use of cards meanwhile, all ``None`` if no tick reports a queue."""
     told = {(row["host"], row["ts_ms"]): row for row in counted.sources if row["wait_ms"] is not None}
     told = {key: row for key, row in told.items() if key[0] in hosts}
     silent = (row for row in counted.sources if row["source"] == "gua" and row["wait_ms"] is None)
@@ -403,7 +403,7 @@ class Share:
 
 
 def shares(counted: Counted, name: Callable[[Seen], object]) -> dict[object, Share]:
-    """Return what each party, as ``name`` has it, had; ``("unlisted",)`` is what nobody on a list had."""
+    """Return what each party, as ``name`` has it, had; ``("unlisted",)`` is memory without a listed process."""
     found: dict[object, Share] = defaultdict(Share)
     rest = counted.held_by_state()
     for (host, _, pid, created_ms), ticks in counted.processes.items():
@@ -483,7 +483,7 @@ def mode(card: dict[str, Any], newest: Seen | None) -> object:
 
 
 def allocation_at(counted: Counted, card: Seen | None, at_ms: int) -> str | None:
-    """Return whether a card is ``allocated`` at a moment, nobody's (``None``), or ``unknown``."""
+    """Return whether a card is ``allocated`` at a moment, unallocated (``None``), or ``unknown``."""
     if card is None or card.row["allocation"] is None:
         return None
     every = counted.parts[card.row["host"], card.row["gpu"]]
@@ -494,7 +494,7 @@ def allocation_at(counted: Counted, card: Seen | None, at_ms: int) -> str | None
 
 
 def found_by(cards: Sequence[Seen | None], allocations: Sequence[str | None]) -> str:
-    """Return what somebody in want of a card finds, ``None`` being one of which there is no tick."""
+    """Return the state of a card for a requester; ``None`` is a card without a tick."""
     states = {
         UNKNOWN if one is None else f"{allocation} {one.state}" if allocation and one.state == TRULY_IDLE else one.state
         for one, allocation in zip(cards, allocations, strict=True)
@@ -615,7 +615,7 @@ def energy(counted: Counted, key: Key) -> dict[str, list[float]]:
 
 
 def idle_time(counted: Counted, key: Key) -> dict[str, list[float]]:
-    """Return for active and idle-held: GPU ms, those that samples tell of, idle ones, those with power, their J."""
+    """Return for active and idle-held: GPU ms, sampled ms, idle ms, ms with power, and their J."""
     found = {state: [0.0] * 5 for state in (ACTIVE, IDLE_HELD)}
     for one in counted.ticks.get(key, []):
         if one.state not in found:
@@ -639,7 +639,7 @@ LOW: Final = 20
 
 
 def activity(ticks: Iterable[Seen], column: str) -> tuple[float, float, float]:
-    """Return of active ticks the GPU time that a metric is told of, its mean, and the time in which it was low."""
+    """Return the GPU time of active ticks that a metric was sampled for, its mean, and the time in which it was low."""
     told = [one for one in ticks if one.state == ACTIVE and one.row[column] is not None]
     gpu_ms = sum(one.gpu_ms for one in told)
     mean = sum(one.gpu_ms * one.row[column] / 200 for one in told) / gpu_ms if gpu_ms else 0.0
@@ -647,7 +647,7 @@ def activity(ticks: Iterable[Seen], column: str) -> tuple[float, float, float]:
 
 
 def owners_activity(counted: Counted) -> dict[tuple[str | None, str | None], list[float]]:
-    """Return by owner and program the GPU time of active ticks that tell of SMs, its mean, and that of few SMs."""
+    """Return by owner and program the GPU time of active ticks with SM activity, its mean, and that of few SMs."""
     cards = {(key, one.ts_ms): one for key, ticks in counted.ticks.items() for one in ticks}
     found: dict[tuple[str | None, str | None], list[float]] = defaultdict(lambda: [0.0, 0.0, 0.0])
     for process, ticks in counted.processes.items():
@@ -697,7 +697,7 @@ class Reserved:
     unknown_ms: int
     ms: int
     memory: Sequence[tuple[int, int]]
-    """Bytes, and the ms of the tick, where all of its processes tell."""
+    """Bytes, and the ms of the tick, if all of its processes report them."""
     busiest: Sequence[tuple[int, int]]
     sms: Sequence[tuple[int, int]]
     """What the card's SMs did [1/200]."""
@@ -740,7 +740,7 @@ def taken(counted: Counted) -> dict[tuple[object, ...], Reserved]:
 
 
 def usable_bytes(counted: Counted, key: Key) -> int | None:
-    """Return what programs can have of a card that was never partitioned and told its memory."""
+    """Return the memory that programs can have of a card that was never partitioned and reported its memory."""
     rows = [one.row for one in counted.ticks[key]]
     sizes = [row["size"] for row in rows if row["size"]]
     if not sizes or any(row["mig"] == "parent" for row in rows):
@@ -749,7 +749,7 @@ def usable_bytes(counted: Counted, key: Key) -> int | None:
 
 
 def whole_bytes(counted: Counted, key: Key) -> int | None:
-    """Return the memory of the GPU that a MIG instance is a part of: its parts together, where what is left tells."""
+    """Return the memory of the GPU of a MIG instance: the sum of its parts, if the unallocated slices report it."""
     host, whole = key[0], counted.cards[key]["parent"]
     of_whole = [one for one in counted.ticks if one[0] == host and whole in {one[1], counted.cards[one]["parent"]}]
     together: defaultdict[int, dict[Key, dict[str, Any]]] = defaultdict(dict)
@@ -766,7 +766,7 @@ def whole_bytes(counted: Counted, key: Key) -> int | None:
 
 
 def size(counted: Counted, key: Key) -> dict[str, int | None]:
-    """Return what a card's ticks tell of its memory."""
+    """Return what a card's ticks report of its memory."""
     rows = [one.row for one in counted.ticks[key]]
     is_instance = any(row["mig"] == "instance" for row in rows)
     return {
@@ -780,7 +780,7 @@ def size(counted: Counted, key: Key) -> dict[str, int | None]:
 
 
 def slowed(counted: Counted, key: Key) -> dict[str, int | None]:
-    """Return what a card's ticks tell of why it was slow."""
+    """Return the reasons for a slow card that its ticks report."""
     ticks = counted.ticks[key]
 
     def ms(bits: int) -> int:

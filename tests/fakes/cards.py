@@ -62,7 +62,7 @@ def allocation(identity: str = "77", relation: Relation = Relation.OWNER, **valu
 
 
 def allocated(*allocations: AllocationReading) -> dict[str, object]:
-    """Return the values of a card that has these allocations for whole ticks, or of one that nobody has."""
+    """Return the values of a card that has these allocations for whole ticks, or of an unallocated one."""
     return {
         "allocation": AllocationStatus.ALLOCATED if allocations else AllocationStatus.UNALLOCATED,
         "allocations": allocations,

@@ -1,5 +1,5 @@
 /* The calls of the CUDA driver that tests/hardware/load.py makes, without a card: kernels "run" by the clock, one
-   after the other. What is asked for goes to the file that GUA_FAKE_CUDA names: ALLOC BYTES, KERNEL NANOSECONDS. */
+   after the other. Each request goes to the file that GUA_FAKE_CUDA names: ALLOC BYTES, KERNEL NANOSECONDS. */
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>

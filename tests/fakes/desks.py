@@ -1,4 +1,4 @@
-"""A desk that gives cards out, who asks it, and commands that it gives cards to as ``gua run`` starts them."""
+"""A desk that gives cards out, its requesters, and commands that it gives cards to as ``gua run`` starts them."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def killed_while_waiting(folder: Path, *requests: CardRequest, **settings: objec
 
 
 def run(desk: Desk, command: str, *, uid: int = 1000, **wish: object) -> tuple[subprocess.Popen[bytes], Granted]:
-    """Start a command as `gua run` does: the process asks, is given the descriptor, and executes in place."""
+    """Start a command as `gua run` does: the process sends its request, gets the descriptor, and executes in place."""
     here, there = socket.socketpair()
     process = subprocess.Popen([sys.executable, "-c", _CLIENT, str(there.fileno()), command], pass_fds=[there.fileno()])
     there.close()

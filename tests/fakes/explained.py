@@ -1,4 +1,4 @@
-"""A store of one host's ticks that answers what gua explain asks, as the shipped views do."""
+"""A store of one host's ticks that answers the queries of gua explain, as the shipped views do."""
 
 from __future__ import annotations
 
@@ -103,26 +103,26 @@ def process(second: int, pid: int, **values: object) -> dict[str, Any]:
 
 
 def part(second: int, source: str = "slurm", **values: object) -> dict[str, Any]:
-    """Return a row of ``explain_allocations``: job 1234 of alice by default, of nobody where ``source`` is empty."""
+    """Return a row of ``explain_allocations``: job 1234 of alice by default, unallocated if ``source`` is empty."""
     of_job = {"allocation_id": "1234", "owner": "alice", "uid": 1001, "kind": "job", "job_name": "train"}
-    told = {"use": "held" if source else "unallocated-use", **values}
-    # Of a part that is nobody's and of no known use nobody knows whose it is.
-    untold = "unknown" if told["use"] == "unknown" else None
+    fields = {"use": "held" if source else "unallocated-use", **values}
+    # The relation of an unallocated part of unknown use is unknown.
+    relation_or_unknown = "unknown" if fields["use"] == "unknown" else None
     return {
         **dict.fromkeys(EXPLAIN_ALLOCATIONS.columns),
         "ts_ms": NOON_MS + second * 1000,
         "source": source,
         **(of_job if source else {"allocation_id": ""}),
         "since_ms": NOON_MS - 3_600_000 if source else None,
-        "relation": "owner" if source else untold,
+        "relation": "owner" if source else relation_or_unknown,
         "duration_ms": 30_000,
         "gpu_time_ms": 30_000,
-        **told,
+        **fields,
     }
 
 
 class ExplainedStore:
-    """Cards, ticks and processes of one host; ``asked`` keeps the questions."""
+    """Cards, ticks and processes of one host; ``asked`` keeps the queries."""
 
     def __init__(
         self,

@@ -79,7 +79,7 @@ class _LoadedCard:
         utilization = round(rng.random(), 4)
         energy_mj = round(rng.uniform(100, 650) * self._interval_ms)
         self._energy_mj += energy_mj
-        # What samples tell of idle seconds jitters with their period.
+        # The sampled idle seconds jitter with their period.
         idle_ms = round((self._interval_ms - 200) * (1 - utilization / 1.2) / 167) * 167
         levels = zip(self._roster, rng.randbytes(self._processes), strict=True)
         return CardReading(

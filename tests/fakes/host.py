@@ -79,7 +79,7 @@ class Cards:
 
 
 class People:
-    """Tells of a process what the driver told, and an owner."""
+    """Reports of a process what the driver reported, and an owner."""
 
     def identify(self, process: RawProcess) -> ProcessReading:
         return ProcessReading(

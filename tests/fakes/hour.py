@@ -1,7 +1,7 @@
 """An hour of an agent on a host on which much changes: the real reader, sampler and encoder on a driver that behaves.
 
 Two whole cards and one that is partitioned for a while; processes come, go and are on two cards; jobs begin and end
-within ticks; samples stop, power is told of a part, a card is lost, a source fails, the clock is set. Always the same.
+within ticks; samples stop, power is sampled in part, a card is lost, a source fails, the clock is set. Always the same.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _FIRST: Final = 300
 
 
 class _Table:
-    """A host whose processes are told by their pids; some have no cgroup, every seventh calls itself anew."""
+    """A host that identifies processes by their pids; some have no cgroup, every seventh changes its name."""
 
     ticks_per_second = 100
 

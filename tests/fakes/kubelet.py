@@ -54,7 +54,7 @@ def pod_list(*pods: dict[str, Any]) -> bytes:
 
 @dataclass
 class FakeKubelet:
-    """What it answers, and the tokens and paths that it was asked with."""
+    """Its response, and the tokens and paths of its requests."""
 
     kubelet: Kubelet
     account: Path

@@ -57,7 +57,7 @@ def _replace(file: Path, before: str, now: str) -> None:
 
 
 def info_point(host: str, ts_ms: int, serial: str) -> str:
-    """Return the SQL that inserts a point which tells a card's serial number."""
+    """Return the SQL that inserts a point with a card's serial number."""
     attributes = f"map('hw.id', 'GPU-{host}-0', 'hw.serial_number', '{serial}')"
     return (
         "INSERT INTO gua.otel_metrics_gauge (ResourceAttributes, ScopeName, MetricName, Attributes, TimeUnix, Value) "

@@ -1,4 +1,4 @@
-"""A bad line: a TCP port of 127.0.0.1 that leads to another one, and breaks as it is told."""
+"""A bad line: a TCP port of 127.0.0.1 that forwards to another one, and breaks on command."""
 
 from __future__ import annotations
 

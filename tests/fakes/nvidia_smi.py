@@ -1,6 +1,6 @@
-"""nvidia-smi as far as the tests ask it: --query-gpu and --query-compute-apps as CSV, from whatever NVML there is.
+"""nvidia-smi as far as the tests need it: --query-gpu and --query-compute-apps as CSV, from whatever NVML there is.
 
-``install(folder)`` puts it on a PATH; on the simulated driver it tells of that one's cards.
+``install(folder)`` puts it on a PATH; on the simulated driver it reports that driver's cards.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 import pynvml
 
 MIB = 2**20
-Ask = Callable[[Any], object]
+Query = Callable[[Any], object]
 
 
 def _memory(handle: Any) -> Any:  # noqa: ANN401 - nvidia-ml-py has no types
@@ -26,11 +26,11 @@ def _memory(handle: Any) -> Any:  # noqa: ANN401 - nvidia-ml-py has no types
 
 
 def _now() -> str:
-    told = os.environ.get("NVIDIA_SMI_NOW")
-    return told or datetime.now().strftime("%Y/%m/%d %H:%M:%S.%f")[:-3]  # noqa: DTZ005 - as the real one
+    fixed_time = os.environ.get("NVIDIA_SMI_NOW")
+    return fixed_time or datetime.now().strftime("%Y/%m/%d %H:%M:%S.%f")[:-3]  # noqa: DTZ005 - as the real one
 
 
-CARD: Mapping[str, tuple[str, Ask]] = {
+CARD: Mapping[str, tuple[str, Query]] = {
     "timestamp": ("", lambda _: _now()),
     "uuid": ("", pynvml.nvmlDeviceGetUUID),
     "name": ("", pynvml.nvmlDeviceGetName),
@@ -70,9 +70,9 @@ def _cards(fields: Sequence[str]) -> list[list[tuple[object, str]]]:
 
 
 def _cell(name: str, handle: Any) -> tuple[object, str]:  # noqa: ANN401 - as above
-    unit, ask = CARD[name]
+    unit, getter = CARD[name]
     try:
-        return ask(handle), unit
+        return getter(handle), unit
     except pynvml.NVMLError:
         return "[N/A]", ""
 

@@ -371,7 +371,7 @@ class FakeDriver:
         assert before is not after
         assert before.card.uuid == after.card.uuid
         self._faulty("nvmlGpmMetricsGet", after.card)
-        # What was busy between two samples is what the later one says: enough to tell which was taken when.
+        # The utilization between two samples is that of the later one, which shows when each was taken.
         answers = dict(zip((1, 2, 3, 5, 10), ((0, after.percent), *after.activity), strict=True))
         for place, metric in enumerate(asked):
             code, value = answers[metric]

@@ -33,13 +33,13 @@ class Answer(NamedTuple):
 def ask(app: WSGIApplication, path: str = "/metrics", **environ: str) -> Answer:
     """Return the answer to a request without headers, but for those in ``environ``, named as WSGI names them."""
     found: list[tuple[str, list[tuple[str, str]]]] = []
-    asked: dict[str, Any] = {"HTTP_HOST": "", "PATH_INFO": path, ARRIVED_AT: "127.0.0.1", **environ}
-    setup_testing_defaults(asked)
+    request_environ: dict[str, Any] = {"HTTP_HOST": "", "PATH_INFO": path, ARRIVED_AT: "127.0.0.1", **environ}
+    setup_testing_defaults(request_environ)
 
     def start_response(status: str, headers: list[tuple[str, str]], _: object = None) -> Any:  # noqa: ANN401 - WSGI's
         found.append((status, headers))
 
-    body = b"".join(app(asked, start_response))
+    body = b"".join(app(request_environ, start_response))
     [(status, headers)] = found
     assert environ.get("REQUEST_METHOD") == "HEAD" or dict(headers)["Content-Length"] == str(len(body))
     return Answer(int(status.split()[0]), dict(headers), body)

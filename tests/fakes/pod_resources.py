@@ -57,7 +57,7 @@ def pod(
 
 @dataclass
 class Served:
-    """What a server answers with, or fails with, and whether it answers at all before it ends; ``asked`` counts."""
+    """The response or error of a server, and whether it answers at all before it ends; ``asked`` counts requests."""
 
     answer: bytes = b""
     status: grpc.StatusCode | None = None

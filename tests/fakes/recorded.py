@@ -26,7 +26,7 @@ class RecordedDriver:
     """Gives the recorded answers to each call with the same arguments in order; the last one stays.
 
     Each ``nvmlInit`` goes on to the answers that were recorded after the next ``nvmlInit``. Of the arguments that say
-    since when something is asked for, none counts: those times are this run's. What was not asked while it was
+    since when a value is queried, none counts: those times are this run's. What was not queried while it was
     recorded is FUNCTION_NOT_FOUND, as on an older driver.
     """
 

@@ -167,7 +167,7 @@ _LIVES: Final[tuple[tuple[LivedCard, Life], ...]] = (
 def week_report(*, has_source: bool = True) -> Report:
     """Return a week of five cards on two hosts with every section filled in: its hours add up in every section.
 
-    ``has_source`` is whether sources tell to whom its cards are allocated.
+    ``has_source`` is whether sources report the allocations of its cards.
     """
     moments = local_hours(SINCE_MS, UNTIL_MS)
     cards = [replace(card, hours=[life(at) for at in moments]) for card, life in _LIVES]
@@ -176,7 +176,7 @@ def week_report(*, has_source: bool = True) -> Report:
 
 
 def fleet_report(hosts: int = 8, cards_a_host: int = 8, days: int = 30, cell_minutes: int = 60) -> Report:
-    """Return a month of many cards whose hours differ from one to the next: what is hardest to draw."""
+    """Return a month of many cards whose hours differ from one to the next: the hardest to render."""
     window = Window(since_ms=UNTIL_MS - days * 24 * HOUR_MS, until_ms=UNTIL_MS, timezone=ZONE)
     moments = local_hours(window.since_ms, window.until_ms)
 
@@ -239,7 +239,7 @@ def lacking(report: Report, *kinds: type) -> Report:
 
 
 def with_allocation(report: Report) -> Report:
-    """Return a report of whose cards sources tell to whom they are allocated, with everything that is easily got wrong.
+    """Return a report whose cards have allocations from sources, with all edge cases.
 
     A fifth of its observed time is of before anybody looked. One of the names is as long as names may be.
     """
@@ -386,7 +386,7 @@ def _with_allocations(report: Report, now: Now) -> Now:
 
 
 def empty_report() -> Report:
-    """Return the report of a day of one card in which nothing was observed, all sections asked for."""
+    """Return the report of a day of one card in which nothing was observed, with all sections."""
     window = Window(since_ms=SINCE_MS, until_ms=SINCE_MS + 24 * HOUR_MS, timezone="UTC")
     moments = local_hours(window.since_ms, window.until_ms, "UTC")
     card = replace(_LIVES[0][0], hours=[minutes()] * 24)
@@ -598,7 +598,7 @@ def _priced(card: LivedCard) -> dict[tuple[int, str], int]:
 
 
 def _part(costs: Costs | None, part: float) -> Costs | None:
-    """Return what a part of the time of cards cost; nobody has a part of a truly-idle one."""
+    """Return the cost of a part of the time of cards; truly-idle time has no owner."""
     return costs and {
         state: Cost(
             amounts={currency: value * part * (state != TRULY_IDLE) for currency, value in cost.amounts.items()},
@@ -945,7 +945,7 @@ def _idle_seconds(found: Usefulness) -> IdleSeconds | None:
 
 
 def _usefulness(cards: Sequence[LivedCard]) -> Usefulness:
-    """Return idle seconds: of the first card nobody tells, the second has no power samples."""
+    """Return idle seconds: the first card has no samples, the second no power samples."""
 
     def part(gpu_ms: float, share: float, place: int) -> IdleTime:
         known_ms = 0.0 if place == 0 else gpu_ms * 0.98
@@ -1014,7 +1014,7 @@ def _usefulness(cards: Sequence[LivedCard]) -> Usefulness:
 
 
 def _activity(gpu_ms: float, place: int) -> tuple[MeanActivity, ...]:
-    """Return what counters tell of a card's active time: the second has no tensor operations."""
+    """Return counters of a card's active time: the second has no tensor operations."""
     means = {"sm": 0.4 / place if place else 0, "occupancy": 0.2, "tensor": 0.1, "memory_bandwidth": 0.3}
     return tuple(
         MeanActivity(metric=metric, known_gpu_ms=gpu_ms, mean=mean, low_gpu_ms=gpu_ms * 0.25)
@@ -1078,7 +1078,7 @@ def _right_size(cards: Sequence[LivedCard], totals: States) -> RightSize:
 
 
 def _slow_cards(cards: Sequence[LivedCard]) -> SlowCards:
-    """Return the first card without anything told, the second slowed for hours, the others by the power cap alone."""
+    """Return the first card without any reasons, the second slowed for hours, the others by the power cap alone."""
     found = []
     for place, card in enumerate(cards):
         observed_ms = round(sum(time.gpu_ms for time in states_of(card.hours).values()))

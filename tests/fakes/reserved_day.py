@@ -1,4 +1,4 @@
-"""A day of six people on four cards that nobody schedules: what they ask gua for, who is on which card, and its ticks.
+"""A day of six people on four cards without a scheduler: their requests, who is on which card, and its ticks.
 
 The ticks are made by the real desk, sampler and rules. :func:`uses` and :data:`WAITS` say the same of the script alone.
 """
@@ -62,7 +62,7 @@ THERE: Final = (
     Presence(3, "fay", "12:05", "13:30", 0.9),
 )
 UNREADABLE: Final = (3, "18:00", "18:10")
-"""Of this card nobody can read the utilization and the processes meanwhile."""
+"""The utilization and the processes of this card cannot be read meanwhile."""
 # Who had which card, as the rules of the queue have it: fay waits for two, dee behind her for one.
 HAD: Final = (
     (0, "ana", "08:00:20", "12:00"),
@@ -83,7 +83,7 @@ def there(gpu: int, moment: int) -> list[Presence]:
 
 
 def uses(since_ms: int = START_MS, until_ms: int = START_MS + DAY_MS) -> Iterator[tuple[str | None, str, int]]:
-    """Yield of each card tick whose it was, what became of it, and how many ms; nothing before the first ask."""
+    """Yield of each card tick its owner, its use, and how many ms; nothing before the first request."""
     for end in range(START_MS + TICK_MS, START_MS + DAY_MS + 1, TICK_MS):
         if not since_ms < end <= until_ms or end < at(HAD[0][2]):
             continue
@@ -126,7 +126,7 @@ def summed(
 
 @dataclass
 class _Host:
-    """The cards as the driver tells them."""
+    """The cards as the driver reports them."""
 
     clock: FakeClock
 
@@ -197,7 +197,7 @@ class _Host:
 
 @dataclass
 class _People:
-    """Asks at the desk and gives back, as the script has it."""
+    """Sends requests to the desk and releases cards, as the script has it."""
 
     desk: Desk
     clock: FakeClock

@@ -167,43 +167,43 @@ class _Card:
         )
 
     def _idle_time(self, duration_ms: int) -> dict[str, int]:
-        """Return what samples tell of idle seconds: all, a part, nothing, or more than there can be."""
+        """Return the sampled idle seconds: all, a part, nothing, or more than there can be."""
         rng = self._idle_rng
         sampled_ms = rng.choice((duration_ms, duration_ms - 200, duration_ms // 2, duration_ms + 500, 0))
         idle_ms = rng.choice((0, sampled_ms, rng.randint(0, sampled_ms), sampled_ms + 7))
         powered_ms = rng.choice((0, idle_ms, rng.randint(0, idle_ms), idle_ms + 9))
-        told = {"utilization_coverage_ms": sampled_ms}
+        fields = {"utilization_coverage_ms": sampled_ms}
         if rng.random() < 0.8:
-            told["idle_time_ms"] = idle_ms
+            fields["idle_time_ms"] = idle_ms
         if rng.random() < 0.8:
-            told |= {"idle_energy_coverage_ms": powered_ms, "idle_energy_mj": rng.randint(0, 200) * powered_ms}
+            fields |= {"idle_energy_coverage_ms": powered_ms, "idle_energy_mj": rng.randint(0, 200) * powered_ms}
             if powered_ms == idle_ms:
-                del told["idle_energy_coverage_ms"]
-        return told
+                del fields["idle_energy_coverage_ms"]
+        return fields
 
     def _activity(self, use: float) -> dict[str, float]:
-        """Return what counters tell: nothing, all or some, for minutes few SMs of a busy card."""
+        """Return activity counters: nothing, all or some, for minutes few SMs of a busy card."""
         rng = self._activity_rng
         if rng.random() < 0.04:
             self._is_stuck = not self._is_stuck
-        told: dict[str, float] = {}
+        fields: dict[str, float] = {}
         for name in ("sm_utilization", "sm_occupancy", "tensor_utilization", "memory_bandwidth_utilization"):
             if rng.random() < 0.97:
-                told[name] = (
+                fields[name] = (
                     rng.choice((0.0, 0.03, 0.0949)) if self._is_stuck else use * rng.choice((0.05, 0.1, 0.7, 1))
                 )
-        return told
+        return fields
 
     def _health(self) -> dict[str, int]:
-        """Return why it was slow, as far as that is told: now and then, and together."""
+        """Return why it was slow, as far as that is reported: now and then, and together."""
         rng = self._idle_rng
-        told: dict[str, int] = {}
+        fields: dict[str, int] = {}
         if rng.random() < 0.8:
-            told["clock_reasons"] = rng.choice((0, 0, 0x01, 0x04, 0x20, 0x44, 0x08, 0xA8))
+            fields["clock_reasons"] = rng.choice((0, 0, 0x01, 0x04, 0x20, 0x44, 0x08, 0xA8))
         if rng.random() < 0.7:
-            told |= {"xid_errors": rng.choice((0, 0, 0, 3)), "row_remap": rng.choice((0, 0, 1, 2))}
-            if told["xid_errors"]:
-                told["xid"] = rng.choice((13, 31, 79))
+            fields |= {"xid_errors": rng.choice((0, 0, 0, 3)), "row_remap": rng.choice((0, 0, 1, 2))}
+            if fields["xid_errors"]:
+                fields["xid"] = rng.choice((13, 31, 79))
         if rng.random() < 0.7:
-            told["ecc_errors"] = rng.choice((0, 0, 2))
-        return told
+            fields["ecc_errors"] = rng.choice((0, 0, 2))
+        return fields

@@ -41,7 +41,7 @@ class Stretch(NamedTuple):
 class Card:
     """A card of a host; ``instance`` is a MIG instance's number, profile and slices of 7.
 
-    ``has_parts``: dcgm-exporter from 4.5.3 on tells the card's own values, and beside them each pod's part.
+    ``has_parts``: dcgm-exporter from 4.5.3 on reports the card's own values, and beside them each pod's part.
     """
 
     gpu: str
@@ -255,7 +255,7 @@ TARGETS: Final = (
 
 
 class Reading(NamedTuple):
-    """What an exporter told of a card at a time: utilization [%], used memory [MiB], pods, power [W], energy [J]."""
+    """An exporter's values of a card at a time: utilization [%], used memory [MiB], pods, power [W], energy [J]."""
 
     at_ms: int
     busy: float
@@ -342,7 +342,7 @@ def _add(found: Lines, target: Target, card: Card, reading: Reading) -> None:
 def _pod_labels(target: Target, card: Card, pods: Sequence[str]) -> Iterator[dict[str, str]]:
     """Yield for each series of a card what its labels say of pods; an empty label is none."""
     if not pods and target.honors and card is not NEVER:
-        # An older exporter tells empty labels, which remove the target's; of the last card it tells none.
+        # An older exporter exports empty labels, which remove the target's; for the last card it exports none.
         yield {"pod": "", "namespace": "", "container": ""}
     elif not pods:
         yield {}

@@ -5,7 +5,7 @@
 - In steps, a step's time is its end; its utilization and memory are the means of its samples, and it covers one
   interval for each sample, or all of itself if less than one sample is missing. A mean with NaN, or of values out of
   range, is unknown.
-- VictoriaMetrics keeps no NaN: the same for raw samples, as memory tells that the card was read; the mean of a step is
+- VictoriaMetrics keeps no NaN: the same for raw samples, as memory shows that the card was read; the mean of a step is
   then that of its other samples.
 - Of several targets one counts at a time: dcgm-exporter before nvitop-exporter, replica a before b. What the next one
   has in the holes of the one before counts, as far as its ticks overlap nothing.
@@ -16,7 +16,7 @@
 - Energy is that between two values of the counter if no scrape is missing between, else power x time. Only whole GPUs
   have any.
 - Use: a pod alone on a card has used it while it was active, held while idle-held, left it empty while truly-idle. Of
-  several pods at once nobody can tell: unknown, in equal parts. nvitop-exporter knows nothing of pods: no source of
+  several pods at once the use is unknown, in equal parts. nvitop-exporter knows nothing of pods: no source of
   allocations. A step is divided by the numbers of samples with each pod and without; if several had the card in any of
   them, it is not known in which, so all pods of the step are unknown.
 """

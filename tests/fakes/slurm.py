@@ -11,7 +11,7 @@ from gua.allocation.slurm_poll import CommandError
 
 @dataclass
 class SlurmJob:
-    """A job; times are Unix ms, of which Slurm tells whole seconds."""
+    """A job; times are Unix ms; Slurm reports whole seconds."""
 
     id: int
     gres: str
@@ -69,8 +69,8 @@ def _is_shown(job: SlurmJob, number: str) -> bool:
 
 
 def _line(job: SlurmJob) -> str:
-    told = [job.id, job.part or job.id, job.uid, job.state, _time(job.since_ms), _time(job.until_ms), job.user]
-    return "|".join(map(str, told)) + "\n"
+    fields = [job.id, job.part or job.id, job.uid, job.state, _time(job.since_ms), _time(job.until_ms), job.user]
+    return "|".join(map(str, fields)) + "\n"
 
 
 def _detail(job: SlurmJob) -> str:

@@ -12,7 +12,7 @@ from gua.state.socket_address import short_address
 
 @contextmanager
 def bound(path: Path, kind: int = socket.SOCK_STREAM) -> Iterator[socket.socket]:
-    """Yield a socket with this name, at which nobody listens yet."""
+    """Yield a socket with this name, without a listener yet."""
     with socket.socket(socket.AF_UNIX, kind) as made:
         with short_address(path) as address:
             made.bind(address)
@@ -29,7 +29,7 @@ def listening(path: Path) -> Iterator[socket.socket]:
 
 @contextmanager
 def connected(path: Path, *, seconds: float = 60) -> Iterator[socket.socket]:
-    """Yield a connection, none of whose calls takes longer. Raises OSError where nobody listens."""
+    """Yield a connection, none of whose calls takes longer. Raises OSError without a listener."""
     with socket.socket(socket.AF_UNIX) as made:
         made.settimeout(seconds)
         with short_address(path) as address:

@@ -1,4 +1,4 @@
-"""Spooled ticks that can be told apart by their host, and what tests and benchmarks do with a spool."""
+"""Spooled ticks that are identified by their host, and what tests and benchmarks do with a spool."""
 
 from __future__ import annotations
 

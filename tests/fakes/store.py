@@ -1,4 +1,4 @@
-"""A store that answers with the rows it was given, and remembers what it was asked."""
+"""A store that answers with the rows it was given, and records its queries."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class FakeStore:
         return (whole(SHARED[view], row) for row in found)
 
     def _overview(self) -> list[dict[str, Any]]:
-        """Return the cards and their total, as the one view gives them of which the others are parts."""
+        """Return the cards and their total, as in the view that contains the parts of the others."""
         states = ("state", "card_ticks", "gpu_ms", "share", "equivalent_gpus")
         total = {
             **self.views["coverage"][0],

@@ -18,7 +18,7 @@ _SLICES: Final = 7
 def stuck(host: str, *, seed: int, ticks: int, end_ms: int) -> Iterator[Tick]:
     """Yield ``ticks`` ticks, the last at ``end_ms``, of a whole card and an instance.
 
-    Now and then one is missing, so that runs have holes, or a card is not stuck, at 89 %, or does not tell; processes
+    Now and then one is missing, so that runs have holes, or a card is not stuck, at 89 %, or reports nothing; processes
     change their owners, and some are on no list.
     """
     rng = Random(f"stuck {seed}")  # noqa: S311 - a simulation, no secret

@@ -1,4 +1,4 @@
-"""Cards and holders of a small fleet as ``gua top`` has them, whoever told them."""
+"""Cards and holders of a small fleet as ``gua top`` has them, from any source."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def allocated(*allocations: TopAllocation) -> dict[str, Any]:
 
 
 def allocation(identity: str = "77", **values: Any) -> TopAllocation:  # noqa: ANN401 - whatever an allocation has
-    """Return ana's job, which nobody has come for in an hour."""
+    """Return ana's job, which has had no process for an hour."""
     known: dict[str, Any] = {
         "source": "slurm",
         "owner": "ana",
@@ -87,7 +87,7 @@ def holder(pid: int = 4242, **values: Any) -> TopHolder:  # noqa: ANN401 - whate
 
 
 def snapshot(cards: tuple[TopCard, ...], holders: tuple[TopHolder, ...] = (), **values: Any) -> Snapshot:  # noqa: ANN401 - as above
-    """Return what a store said at ``NOW_MS``."""
+    """Return the snapshot of a store at ``NOW_MS``."""
     known: dict[str, Any] = {"source": "store", "where": "chdb:///var/lib/gua/store", "taken_ms": NOW_MS, **values}
     return Snapshot(cards=cards, holders=holders, **known)
 
@@ -156,7 +156,7 @@ def lab() -> Snapshot:
 
 
 def allocated_lab() -> Snapshot:
-    """Return the host with cards allocated to one, to several and to nobody, and one card of unknown allocation."""
+    """Return the host with cards allocated to one, to several and to no owner, and one card of unknown allocation."""
     values = (
         allocated(allocation(use="held", use_ms=3 * HOUR_MS, owner="alice")),
         allocated(),
@@ -166,13 +166,13 @@ def allocated_lab() -> Snapshot:
         allocated(),
         allocated(allocation("lab/train-0", source="kubernetes", owner="lab/train-0", use="unknown", use_ms=None)),
     )
-    told = lab()
-    cards = (replace(one, **each) for one, each in zip(told.cards, values, strict=True))
-    return replace(told, cards=tuple(cards))
+    snapshot_of_lab = lab()
+    cards = (replace(one, **each) for one, each in zip(snapshot_of_lab.cards, values, strict=True))
+    return replace(snapshot_of_lab, cards=tuple(cards))
 
 
 def fleet(hosts: int = 40, cards: int = 8) -> Snapshot:
-    """Return a fleet of which every third card is held."""
+    """Return a fleet with every third card held."""
     found = tuple(
         card(
             place,

@@ -1,4 +1,4 @@
-"""Whether this machine has an NVIDIA card, by what the kernel tells: it must not depend on what is installed."""
+"""Whether this machine has an NVIDIA card, according to the kernel: it must not depend on what is installed."""
 
 from __future__ import annotations
 

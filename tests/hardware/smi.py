@@ -1,4 +1,4 @@
-"""What nvidia-smi says, as rows. Asked a few times a minute at most: a call takes seconds on large machines."""
+"""The rows of nvidia-smi. Run a few times a minute at most: a call takes seconds on large machines."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """On a real card: what the agent makes of a card that is idle, held, at work, and at work in bursts.
 
-Run with ``make test TESTS=gpu``; takes five minutes. Needs a card that nobody uses, or one named by its UUID in
+Run with ``make test TESTS=gpu``; takes five minutes. Needs an unused card, or one named by its UUID in
 GUA_TEST_GPU. Prints what the agent saw beside what nvidia-smi says (``pytest -s``).
 
 All phases passed on an H100 80GB with driver 580.159.04. The judgement (phases.py), the load (load.py) and the course
@@ -29,7 +29,7 @@ SECONDS = 60.0
 
 @pytest.fixture(scope="module")
 def card() -> str:
-    """Return the UUID of a card that nobody uses."""
+    """Return the UUID of an unused card."""
     return free_card()
 
 
@@ -42,7 +42,7 @@ def agent(tmp_path: Path) -> Iterator[Agent]:
 
 
 @pytest.mark.parametrize("phase", PHASES, ids=lambda phase: phase.name)
-def test_a_phase_comes_out_right(phase: Phase, card: str, agent: Agent) -> None:
+def test_a_phase_of_load_is_measured_as_expected(phase: Phase, card: str, agent: Agent) -> None:
     sees_processes = ProcFs().in_initial_pid_namespace()
     if not sees_processes:
         warnings.warn("outside of the host's PID namespace: holders were not compared", stacklevel=1)

@@ -25,8 +25,8 @@ from servers.process import free_ports
 
 LOAD = Path(__file__).with_name("load.py")
 INTERVAL = "5s"
-# nvidia-smi is asked this often: it must not be part of the load.
-ASK_EVERY_SECONDS = 10.0
+# nvidia-smi runs this often: it must not be part of the load.
+SMI_EVERY_SECONDS = 10.0
 # The first ticks of an agent are short, and the first whole one may hold the start of the load.
 UNSETTLED_TICKS = 2
 CARD_FIELDS = ("uuid", "memory.used", "memory.total", "utilization.gpu")
@@ -42,7 +42,7 @@ class RealDriver:
 
 
 def free_card() -> str:
-    """Return the UUID that GUA_TEST_GPU names, else that of a card which nobody uses and which has no MIG instances."""
+    """Return the UUID that GUA_TEST_GPU names, else that of an unused card without MIG instances."""
     cards = smi.ask("gpu", ["uuid", "memory.used", "mig.mode.current"])
     used = {row["gpu_uuid"] for row in smi.ask("compute-apps", ["gpu_uuid", "pid"])}
     named = os.environ.get("GUA_TEST_GPU")
@@ -99,11 +99,11 @@ def watch(
     holder: Holder | None,
     sees_processes: bool,
     interval: str = INTERVAL,
-    ask_every_seconds: float = ASK_EVERY_SECONDS,
+    smi_every_seconds: float = SMI_EVERY_SECONDS,
 ) -> Seen:
-    """Run the agent for so long and return what it and nvidia-smi said of the card; the agent has ended then."""
+    """Run the agent for so long and return what it and nvidia-smi reported of the card; the agent has ended then."""
     with_store = importlib.util.find_spec("chdb") is not None
-    # Nobody listens there: so the ticks stay in the spool, where they can be read, whatever lands meanwhile.
+    # Without a listener there the ticks stay in the spool, where they can be read, whatever lands meanwhile.
     (port,) = free_ports(1)
     where = ["--endpoint", f"http://127.0.0.1:{port}"]
     if with_store:
@@ -113,8 +113,8 @@ def watch(
     cards: list[smi.Row] = []
     apps: list[smi.Row] = []
     # So often, however long an answer takes.
-    for number in range(1, math.ceil(seconds / ask_every_seconds) + 1):
-        due = begun + min(number * ask_every_seconds, seconds)
+    for number in range(1, math.ceil(seconds / smi_every_seconds) + 1):
+        due = begun + min(number * smi_every_seconds, seconds)
         time.sleep(max(due - time.monotonic(), 0))
         cards += [row for row in smi.ask("gpu", CARD_FIELDS) if row["uuid"] == card]
         apps += [row for row in smi.ask("compute-apps", APP_FIELDS) if row["gpu_uuid"] == card]

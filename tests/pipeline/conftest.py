@@ -54,7 +54,7 @@ def _helm() -> None:
 
 @pytest.fixture(scope="session")
 def _pod_resources() -> None:
-    """Make what tells of pods' devices as a kubelet does."""
+    """Build the server that reports the devices of pods as a kubelet does."""
     _make(pod_resources_server)
 
 
@@ -106,7 +106,7 @@ def gua(tmp_path: Path) -> Gua:
 
 @pytest.fixture(scope="session")
 def reported(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., dict[str, Any]]:
-    """Return what tells the report of an embedded store into which commands have put their ticks: made once for all."""
+    """Return a function that reports an embedded store into which commands have put their ticks: made once for all."""
 
     @cache
     def stored(*commands: tuple[str | Path, ...]) -> tuple[Gua, str]:

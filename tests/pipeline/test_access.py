@@ -110,7 +110,7 @@ def refused(server: ClickHouseServer, user: str, sql: str, **settings: str) -> i
     return int(error.value.headers["X-ClickHouse-Exception-Code"])
 
 
-# Statements that nobody of the three may run.
+# Statements that none of the three may run.
 FOREIGN = [
     "SELECT * FROM file('/etc/passwd', 'LineAsString')",
     "SELECT * FROM url('http://127.0.0.1:1/', 'LineAsString')",
@@ -144,7 +144,7 @@ FOREIGN = [
 
 @pytest.mark.parametrize("user", ["gua_owner", "gua_writer", "gua_reader"])
 @pytest.mark.parametrize("sql", FOREIGN)
-def test_nobody_leaves_the_two_databases(served: ClickHouseServer, user: str, sql: str) -> None:
+def test_no_user_can_read_outside_of_the_two_databases(served: ClickHouseServer, user: str, sql: str) -> None:
     assert refused(served, user, sql) in {ACCESS_DENIED, READ_ONLY}
 
 
@@ -271,7 +271,7 @@ def test_a_reader_s_query_ends_at_its_limits(served: ClickHouseServer, setting: 
 
 
 def test_a_reader_has_a_hundred_queries_at_once_and_no_more(served: ClickHouseServer) -> None:
-    # Whose client goes away is ended.
+    # A query whose client goes away is ended.
     question = urllib.parse.urlencode(
         {
             "query": "SELECT sleepEachRow(1) FROM numbers(50) SETTINGS max_block_size = 1",
@@ -281,17 +281,17 @@ def test_a_reader_has_a_hundred_queries_at_once_and_no_more(served: ClickHouseSe
     secret = {"X-ClickHouse-User": "gua_reader", "X-ClickHouse-Key": PASSWORDS["gua_reader"]}
     poll(lambda: running(served) == 0, "the queries of other tests to end")
     with ExitStack() as open_ones:
-        asked: list[http.client.HTTPConnection] = []
+        connections: list[http.client.HTTPConnection] = []
         for _ in range(101):
-            asked.append(
+            connections.append(
                 open_ones.enter_context(closing(http.client.HTTPConnection("127.0.0.1", served.http_port, timeout=60)))
             )
-            asked[-1].request("GET", f"/?{question}", headers=secret)
+            connections[-1].request("GET", f"/?{question}", headers=secret)
         ready = select.poll()  # unlike select, of descriptors above 1023 too
-        for each in asked:
+        for each in connections:
             ready.register(each.sock, select.POLLIN)
         answering = {descriptor for descriptor, _ in ready.poll(30_000)}
-        (refusal,) = (each.getresponse() for each in asked if each.sock.fileno() in answering)
+        (refusal,) = (each.getresponse() for each in connections if each.sock.fileno() in answering)
         assert int(refusal.headers["X-ClickHouse-Exception-Code"]) == TOO_MANY_QUERIES
         assert len(refusal.read().decode().splitlines()) == 1
         assert served.query("SELECT 1", user="gua_owner") == "1"
@@ -321,7 +321,7 @@ def test_who_may_read_the_views_of_reports_alone_has_the_same_report(gua: Gua, s
 
 @pytest.mark.parametrize("user", ["gua_owner", "gua_writer", "gua_reader"])
 def test_the_function_file_finds_nothing(served: ClickHouseServer, user: str) -> None:
-    # Where the server's version asks for no right (docs/fleet.md) there is nothing to be read.
+    # If the server's version requires no right (docs/fleet.md), there is nothing to be read.
     for name in ("a", "data.csv", "user_files/a"):
         assert refused(served, user, f"SELECT file('{name}')") in {ACCESS_DENIED, NO_SUCH_FILE}
     compose = (ROOT / "docker-compose.yml").read_text("utf-8")
@@ -354,7 +354,9 @@ def test_the_owner_stays_within_the_schema(served: ClickHouseServer, sql: str) -
 
 
 @pytest.mark.parametrize("user", ["gua_reader", "gua_writer", "site"])
-def test_who_may_not_apply_is_told_before_anything_is_changed(gua: Gua, served: ClickHouseServer, user: str) -> None:
+def test_a_user_without_rights_is_refused_before_anything_is_changed(
+    gua: Gua, served: ClickHouseServer, user: str
+) -> None:
     done = gua.run("schema", "apply", "--store", served.dsn(user))
     assert done.returncode == 3
     (line,) = done.stderr.splitlines()

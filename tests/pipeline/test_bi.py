@@ -211,7 +211,7 @@ def test_prepared_statements_bind_what_they_are_given(jdbc: Jdbc, alchemy: Alche
         ("0",)
     ]
     assert newest is not None
-    # The driver tells it in the machine's zone; at the turn of a year that is one or the other.
+    # The driver returns it in the machine's zone; at the turn of a year that is one or the other.
     assert newest[:4] in {time.strftime("%Y", time.gmtime(time.time() + day * 86_400)) for day in (-1, 0, 1)}
 
 
@@ -281,8 +281,8 @@ def alike(value: object) -> object:
 def test_the_cells_of_a_notebook_run(server: ClickHouseServer, tmp_path: Path) -> None:
     cells = "\n".join(blocks("python"))
     url = f"http://127.0.0.1:{server.http_port}/gua_public"
-    said = run_cells(cells, tmp_path, GUA_CLICKHOUSE_URL=url, GUA_BI_PASSWORD=PASSWORDS["gua_bi"])
-    assert "shape: (8, " in said or "shape: (7, " in said or "shape: (9, " in said
+    printed = run_cells(cells, tmp_path, GUA_CLICKHOUSE_URL=url, GUA_BI_PASSWORD=PASSWORDS["gua_bi"])
+    assert "shape: (8, " in printed or "shape: (7, " in printed or "shape: (9, " in printed
 
 
 def test_a_table_for_excel_comes_as_csv(server: ClickHouseServer) -> None:
@@ -304,7 +304,7 @@ def test_a_table_for_excel_comes_as_csv(server: ClickHouseServer) -> None:
     assert len(lines) > 10
 
 
-def test_a_shell_asks_as_the_user_of_bi_tools(server: ClickHouseServer, gua: Gua) -> None:
+def test_gua_sql_queries_as_the_user_for_bi_tools(server: ClickHouseServer, gua: Gua) -> None:
     (command,) = (block for block in blocks("sh") if block.startswith("gua sql"))
     _, _, sql = shlex.split(command)
     assert "idle-held" in gua.must("sql", sql, "--store", server.dsn("gua_bi"))
@@ -317,7 +317,7 @@ def test_a_shell_asks_as_the_user_of_bi_tools(server: ClickHouseServer, gua: Gua
     assert (done.returncode, len(done.stderr.splitlines())) == (2, 1)
 
 
-# What nobody may do through a tool; the reader and the owner differ in what is refused by the first.
+# What no user may do through a tool; the reader and the owner differ in what is refused by the first.
 FORBIDDEN = [
     "SELECT * FROM system.users",
     "SELECT * FROM system.processes",
@@ -393,13 +393,13 @@ def test_the_numbers_are_those_of_a_report(server: ClickHouseServer, gua: Gua, a
     since = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() - 9 * 86_400))
     report = gua.report(server.dsn("gua_reader"), "--since", since)
 
-    def asked_of(sql: str) -> dict[Any, list[float]]:
+    def rows_of(sql: str) -> dict[Any, list[float]]:
         return {tuple(row[:2]): row[2:] for row in alchemy.ask(sql=sql)}
 
-    states = asked_of("SELECT state, '', sum(gpu_hours) FROM gua_public.card_hours GROUP BY state")
-    told = report["headline"]["states"]
+    states = rows_of("SELECT state, '', sum(gpu_hours) FROM gua_public.card_hours GROUP BY state")
+    reported = report["headline"]["states"]
     assert {state: hours for (state, _), (hours,) in states.items()} == pytest.approx(
-        {state: told[state]["gpu_hours"] for state, _ in states}, rel=1e-6
+        {state: reported[state]["gpu_hours"] for state, _ in states}, rel=1e-6
     )
     assert len(states) >= 3
     # A host of another name has more owners than a report lists.
@@ -410,8 +410,8 @@ def test_the_numbers_are_those_of_a_report(server: ClickHouseServer, gua: Gua, a
             if amount["gpu_hours"]:
                 key = (each["owner"] or "", state)
                 sums.setdefault(key, [0.0])[0] += amount["gpu_hours"]
-    costs = asked_of("SELECT ifNull(owner, ''), state, sum(gpu_hours), sum(cost) FROM gua_public.costs GROUP BY 1, 2")
-    usage = asked_of("SELECT ifNull(owner, ''), state, sum(gpu_hours) FROM gua_public.usage_hours GROUP BY 1, 2")
+    costs = rows_of("SELECT ifNull(owner, ''), state, sum(gpu_hours), sum(cost) FROM gua_public.costs GROUP BY 1, 2")
+    usage = rows_of("SELECT ifNull(owner, ''), state, sum(gpu_hours) FROM gua_public.usage_hours GROUP BY 1, 2")
     assert len(sums) > 4
     for key, (hours,) in sums.items():
         assert usage[key][0] == pytest.approx(hours, abs=1e-5), key
@@ -445,15 +445,15 @@ def test_hours_that_are_rolled_up_during_a_query_count_once(server: ClickHouseSe
         server.query("INSERT INTO gua.kept_rollups SELECT * FROM gua.rollups FINAL")
         with ThreadPoolExecutor(len(asked)) as threads:
             begun = time.monotonic()
-            told = dict(zip(asked, threads.map(server.query, asked.values()), strict=True))
+            reported = dict(zip(asked, threads.map(server.query, asked.values()), strict=True))
             took = time.monotonic() - begun
-            assert all(int(total) > 0 for total in told.values())
+            assert all(int(total) > 0 for total in reported.values())
             for step in range(STEPS):
                 server.query("TRUNCATE TABLE gua.rollups")
                 answers = threads.map(server.query, asked.values())
                 time.sleep(took * step / STEPS)
                 server.query("INSERT INTO gua.rollups SELECT * FROM gua.kept_rollups")
-                assert dict(zip(asked, answers, strict=True)) == told, step
+                assert dict(zip(asked, answers, strict=True)) == reported, step
     finally:
         server.query("INSERT INTO gua.rollups SELECT * FROM gua.kept_rollups")
         server.query("DROP TABLE gua.kept_rollups")
@@ -507,11 +507,11 @@ def test_twenty_dashboards_at_once_leave_the_server_and_its_writer_alone(server:
 
 def asked(server: ClickHouseServer, user: str, sql: str) -> int:
     """Run a statement, read all of its answer, and return the number of the error, 0 if there is none."""
-    asking = http.client.HTTPConnection("127.0.0.1", server.http_port, timeout=600)
+    http_connection = http.client.HTTPConnection("127.0.0.1", server.http_port, timeout=600)
     secret = {"X-ClickHouse-User": user, "X-ClickHouse-Key": PASSWORDS[user]}
-    with closing(asking):
-        asking.request("POST", "/?wait_end_of_query=1", body=sql.encode(), headers=secret)
-        answer = asking.getresponse()
+    with closing(http_connection):
+        http_connection.request("POST", "/?wait_end_of_query=1", body=sql.encode(), headers=secret)
+        answer = http_connection.getresponse()
         if answer.status == HTTPStatus.OK:
             while answer.read(1 << 20):
                 pass

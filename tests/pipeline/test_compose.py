@@ -112,7 +112,7 @@ def test_docker_compose_s_own_parser_refuses_a_missing_password(name: str, value
 def test_it_comes_up_as_compose_starts_it_and_one_command_shows_a_report(trial: Trial) -> None:
     trial.up("simulated-host")
     trial.wait_until_healthy("simulated-host")
-    trial.complete("schema")  # was done before the Collector came; asked for again by every `up`
+    trial.complete("schema")  # was done before the Collector came; run again by every `up`
     wait_for_ticks(trial)
 
     text = trial.once("report")

@@ -149,7 +149,7 @@ def host_of_now(now_ms: int) -> Iterator[Tick]:
 
 
 class Reader:
-    """Asks as Grafana does: gua_reader over HTTP, rows as JSON."""
+    """Queries as Grafana does: gua_reader over HTTP, rows as JSON."""
 
     def __init__(self, server: ClickHouseServer) -> None:
         self._server = server

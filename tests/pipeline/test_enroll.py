@@ -149,9 +149,9 @@ def test_a_host_enrolls_over_tls_and_its_agent_delivers(
 ) -> None:
     agent.environ = {"OTEL_EXPORTER_OTLP_PROTOCOL": protocol}
     endpoint = secure.endpoint if protocol == "http/protobuf" else secure.grpc_endpoint
-    said = enroll(agent, endpoint, secure, token_file(TOKEN))
-    assert "accepted: 1 tick of " in said
-    assert "3 GPUs" in said
+    printed = enroll(agent, endpoint, secure, token_file(TOKEN))
+    assert "accepted: 1 tick of " in printed
+    assert "3 GPUs" in printed
     secure.process.wait_until_delivered()
     assert card_ticks(clickhouse) == 3
 
@@ -167,12 +167,12 @@ def test_a_host_enrolls_over_tls_and_its_agent_delivers(
 def test_the_token_is_nowhere_but_in_its_file(
     agent: Agent, served: str, secure: SecureCollector, token_file: Callable[[str], Path]
 ) -> None:
-    said = enroll(agent, secure.endpoint, secure, token_file(TOKEN))
+    printed = enroll(agent, secure.endpoint, secure, token_file(TOKEN))
     agent.start()
     agent.wait_for_ticks(2)
     assert agent.process is not None
     shown = {
-        "enroll": said.encode(),
+        "enroll": printed.encode(),
         "log": agent.log.read_bytes(),
         "status": agent.run("status").stdout.encode(),
         "status --json": json.dumps(agent.status()).encode(),
@@ -214,8 +214,8 @@ def test_a_running_agent_takes_a_new_token_and_sends_nothing_after_it_is_removed
     poll(lambda: card_ticks(clickhouse) >= 6, f"the agent's ticks:\n{agent.tail()}")
     secure.tokens.write_text(f"{OTHER_TOKEN} gpu01\n")
     poll(lambda: "answered 401" in agent.tail(), "the old token to be refused")
-    said = enroll(agent, secure.endpoint, secure, token_file(OTHER_TOKEN))
-    assert "shows the new token with its next request" in said
+    printed = enroll(agent, secure.endpoint, secure, token_file(OTHER_TOKEN))
+    assert "shows the new token with its next request" in printed
     before = card_ticks(clickhouse)
     poll(lambda: card_ticks(clickhouse) >= before + 6, f"ticks with the new token:\n{agent.tail()}")
 
@@ -266,8 +266,8 @@ def test_history_from_before_gives_the_fleet_the_same_report(
     (host,) = local["hosts"]
     agent.environ = {"GUA_HOST_NAME": host, "GUA_STORE": store}
     agent.driver.write(Scenario(unload=Unload()))  # nothing but history is sent
-    said = enroll(agent, secure.endpoint, secure, token_file(TOKEN), "--with-history")
-    assert f"history: {local['headline']['card_ticks'] // 4} ticks of {host}" in said
+    printed = enroll(agent, secure.endpoint, secure, token_file(TOKEN), "--with-history")
+    assert f"history: {local['headline']['card_ticks'] // 4} ticks of {host}" in printed
     secure.process.wait_until_delivered()
     window = ("--since", local["window"]["since"], "--until", local["window"]["until"])
     assert not [*differences(gua.report(served, *window), gua.report(store, *window))]

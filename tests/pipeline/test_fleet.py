@@ -94,7 +94,7 @@ def test_labels_and_clusters_choose_hosts(fleet: Fleet, gua: Gua) -> None:
     ]
 
 
-def test_a_label_that_nobody_has_is_told_what_there_is(fleet: Fleet, gua: Gua) -> None:
+def test_a_label_that_no_host_has_is_refused_with_the_known_labels(fleet: Fleet, gua: Gua) -> None:
     done = gua.run("report", "--store", fleet.server.dsn("gua_reader"), "--where", "teem=vision")
     assert done.returncode == 2
     assert done.stderr.startswith("gua: no host has a label 'teem': there are k8s.cluster.name, team, ")
@@ -113,9 +113,9 @@ def test_what_is_wrong_with_hosts_is_named(fleet: Fleet, gua: Gua) -> None:
 def test_every_host_of_the_store_has_its_line(fleet: Fleet, gua: Gua) -> None:
     done = gua.run("status", "--all", "--json", "--store", fleet.server.dsn("gua_reader"))
     assert (done.returncode, done.stderr) == (1, "")
-    told = json.loads(done.stdout)
-    assert told["schema"] == "gua.status.all/1"
-    hosts = {host["host"]: host for host in told["hosts"]}
+    reported = json.loads(done.stdout)
+    assert reported["schema"] == "gua.status.all/1"
+    hosts = {host["host"]: host for host in reported["hosts"]}
     assert [name for name, host in hosts.items() if host["silent"]] == ["quiet"]
     assert hosts["a-1"]["states"] == {"active": 2, "idle-held": 0, "truly-idle": 0, "unknown": 0}
     assert hosts["a-2"]["states"] == {"active": 0, "idle-held": 1, "truly-idle": 0, "unknown": 0}
@@ -130,7 +130,7 @@ def test_a_store_that_is_away_is_no_silence(gua: Gua) -> None:
     assert done.stderr.count("\n") == 1
 
 
-def test_two_thousand_hosts_with_long_names_are_asked_for_at_once(fleet: Fleet, gua: Gua) -> None:
+def test_two_thousand_hosts_with_long_names_fit_one_query(fleet: Fleet, gua: Gua) -> None:
     with open_store(fleet.server.dsn("gua_owner")) as store:
         store.land(
             [*spooled_ticks(tick_of(NAME.format(number), fleet.now_ms, labels={"part": "x"}) for number in range(MANY))]

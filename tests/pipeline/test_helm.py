@@ -112,13 +112,13 @@ def test_switches_go_together_as_components_do(monitor: str, tmp_path: Path) -> 
     assert names.index("NODE_IP") < names.index("GUA_KUBELET"), "Kubernetes knows what stands before"
 
 
-def test_there_is_a_driver_for_every_overlay_and_a_switch_for_every_component_that_the_chart_covers() -> None:
+def test_every_overlay_has_a_driver_and_every_component_of_the_chart_a_switch() -> None:
     overlays = {name.removeprefix("overlays/") for name in SETS if name.startswith("overlays/")}
     assert set(DRIVERS) == overlays - {"deployment", "sidecar"}
     assert set(SWITCHES) == set(COMPONENTS) - {"state-on-node", "nvidia-runtime", "nvidia-environment", "host-driver"}
 
 
-def test_a_digest_stands_in_the_tags_place(tmp_path: Path) -> None:
+def test_an_image_digest_replaces_the_tag(tmp_path: Path) -> None:
     digest = "sha256:" + "7" * 64
     made = kubernetes.with_components(tmp_path, image={"newName": "own.example/gua", "digest": digest})
     assert by_name(rendered({"image": {"repository": "own.example/gua", "digest": digest}})) == by_name(made)
@@ -178,15 +178,15 @@ def test_nodes_tolerations_and_resources_are_added_to_what_is_there() -> None:
     assert own == usual
 
 
-def test_the_collector_the_secret_and_who_scrapes_are_as_said() -> None:
+def test_collector_secret_and_scraper_namespace_are_rendered_from_the_values() -> None:
     otlp = {"enabled": True, "endpoint": "https://collector.example", "ports": [443], "headersSecret": "token"}
     made = rendered({"otlp": otlp, "scrapeNamespace": "prometheus"})
     assert settings(made)["GUA_ENDPOINT"] == "https://collector.example"
     assert pod(made)["containers"][0]["envFrom"][1] == {"secretRef": {"name": "token", "optional": True}}
     policy = kubernetes.only(made, "NetworkPolicy")["spec"]
     assert policy["egress"][0] == {"ports": [{"port": 443}]}
-    (asked,) = policy["ingress"][0]["from"]
-    assert asked == {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "prometheus"}}}
+    (peer,) = policy["ingress"][0]["from"]
+    assert peer == {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "prometheus"}}}
 
 
 def test_everything_is_in_the_releases_namespace_whatever_the_release_is_called() -> None:

@@ -1,4 +1,4 @@
-"""The web page of a report in a real browser: nothing is asked for, nothing complains, nothing sticks out."""
+"""The web page of a report in a real browser: no requests, no errors in the console, nothing too wide."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def assert_whole(chromium: Browser, page: Path, width: int, scheme: str) -> None
 @pytest.mark.parametrize("scheme", SCHEMES)
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("name", ["week", "fleet", "nothing"])
-def test_the_page_asks_for_nothing_and_fits(
+def test_the_page_loads_nothing_external_and_fits_its_width(
     chromium: Browser, pages: dict[str, Path], name: str, width: int, scheme: str
 ) -> None:
     assert_whole(chromium, pages[name], width, scheme)

@@ -1,4 +1,4 @@
-"""The manifests of deploy/kubernetes, put together by kustomize, against Kubernetes' schemas and what they promise."""
+"""The manifests of deploy/kubernetes, built by kustomize, against Kubernetes' schemas and their documentation."""
 
 from __future__ import annotations
 
@@ -85,16 +85,16 @@ def test_containers_can_do_no_more_than_they_must(name: str) -> None:
         for container in (*pod.get("initContainers", ()), *pod["containers"]):
             if container["name"] == "training":
                 continue
-            said = container["securityContext"]
-            assert said["readOnlyRootFilesystem"] is True
+            security = container["securityContext"]
+            assert security["readOnlyRootFilesystem"] is True
             assert container["resources"]["limits"]["memory"]
             if name in PRIVILEGED and container["name"] == "agent":
-                assert said == {"privileged": True, "readOnlyRootFilesystem": True}
+                assert security == {"privileged": True, "readOnlyRootFilesystem": True}
                 continue
-            assert said["allowPrivilegeEscalation"] is False
+            assert security["allowPrivilegeEscalation"] is False
             added = ["CHOWN"] if container["name"] == "own-state" else None
-            assert (said["capabilities"]["drop"], said["capabilities"].get("add")) == (["ALL"], added)
-            assert said.get("runAsUser", UID) == (0 if added else UID)
+            assert (security["capabilities"]["drop"], security["capabilities"].get("add")) == (["ALL"], added)
+            assert security.get("runAsUser", UID) == (0 if added else UID)
 
 
 @ON_SET
@@ -115,7 +115,7 @@ def test_an_agent_knows_where_it_is_and_keeps_its_state_in_a_folder_of_its_own(n
 
 
 @ON_SET
-def test_a_lost_card_is_told_before_the_agent_is_ended_for_it(name: str) -> None:
+def test_a_lost_card_alerts_before_the_liveness_probe_ends_the_agent(name: str) -> None:
     (rule,) = [each for each in promtool.rules() if each.get("alert") == "GuaGpuFailed"]
     grace = int(rule["for"].removesuffix("m")) * 60
     for agent in kubernetes.agents(built(name)):
@@ -125,7 +125,9 @@ def test_a_lost_card_is_told_before_the_agent_is_ended_for_it(name: str) -> None
 
 
 @pytest.mark.parametrize("name", [name for name in SETS if name != "gateway"])
-def test_an_agent_is_called_as_it_can_be_called(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_settings_and_options_of_an_agents_manifest_exist_in_its_help(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     made = built(name)
     (agent,) = kubernetes.agents(made)
     assert main([agent["args"][0], "--help"]) == 0
@@ -138,7 +140,7 @@ def test_an_agent_is_called_as_it_can_be_called(name: str, capsys: pytest.Captur
 
 
 @pytest.mark.parametrize("name", [name for name in SETS if name != "gateway"])
-def test_who_holds_a_card_is_told_with_the_hosts_pids_but_in_the_sidecar(name: str) -> None:
+def test_agents_use_the_hosts_pid_namespace_except_in_the_sidecar(name: str) -> None:
     (pod,) = kubernetes.pods(built(name))
     assert pod.get("hostPID", False) is (name != "overlays/sidecar")
     assert len([*kubernetes.agents(built(name))]) == 1
@@ -200,12 +202,12 @@ def test_monitors_find_the_agents_port(tmp_path: Path) -> None:
         found = target["spec"]["template"]["metadata"] if kind == "PodMonitor" else target["metadata"]
         assert monitor["metadata"]["namespace"] == target["metadata"]["namespace"]
         assert monitor["spec"]["selector"]["matchLabels"].items() <= found["labels"].items()
-        (asked,) = monitor["spec"][ports]
+        (endpoint,) = monitor["spec"][ports]
         (agent,) = kubernetes.agents(made)
-        assert asked["port"] in {port["name"] for port in agent["ports"]}
-        assert asked["honorLabels"] is True
+        assert endpoint["port"] in {port["name"] for port in agent["ports"]}
+        assert endpoint["honorLabels"] is True
         # The agent's own pod must not be taken for that of a process.
-        node, dropped = asked["relabelings"]
+        node, dropped = endpoint["relabelings"]
         assert (node["sourceLabels"], node["targetLabel"]) == (["__meta_kubernetes_pod_node_name"], "instance")
         assert dropped["action"] == "labeldrop"
         assert {"pod", "namespace", "container"} <= set(dropped["regex"].split("|"))
@@ -249,7 +251,7 @@ def test_only_names_of_pods_need_a_token_and_it_reads_lists_of_pods_alone(tmp_pa
 
 # The sidecar's agent looks at its own pod's cards.
 @pytest.mark.parametrize("overlay", sorted({*SETS} - {"gateway", "overlays/sidecar"}))
-def test_what_pods_were_promised_takes_a_folder_to_read_and_no_right(overlay: str, tmp_path: Path) -> None:
+def test_pod_resources_add_one_host_folder_and_no_kubernetes_right(overlay: str, tmp_path: Path) -> None:
     usual, made = built(overlay), kubernetes.with_components(tmp_path, "pod-resources", base=overlay)
     kinds = [sorted(each["kind"] for each in manifests) for manifests in (usual, made)]
     assert kinds[0] == kinds[1], "no role, no binding"
@@ -260,8 +262,8 @@ def test_what_pods_were_promised_takes_a_folder_to_read_and_no_right(overlay: st
     (volume,) = [each for each in pod["volumes"] if each["name"] == "pod-resources"]
     assert mount == {"name": "pod-resources", "mountPath": str(SOCKET.parent), "readOnly": True}
     assert volume == {"name": "pod-resources", "hostPath": {"path": str(SOCKET.parent), "type": "Directory"}}
-    was, said = (each["containers"][0]["securityContext"] for each in (before, pod))
-    assert said == {**was, "runAsNonRoot": False, "runAsUser": 0, "runAsGroup": 0}, "root, and nothing else"
+    was, security = (each["containers"][0]["securityContext"] for each in (before, pod))
+    assert security == {**was, "runAsNonRoot": False, "runAsUser": 0, "runAsGroup": 0}, "root, and nothing else"
     assert kubernetes.environment(agent)["GUA_ALLOCATION"] == "kubernetes"
 
 
@@ -292,7 +294,7 @@ def test_agents_may_send_to_the_gateway_and_it_takes_only_theirs(tmp_path: Path)
     assert all(sender["podSelector"]["matchLabels"].items() <= labels.items() for sender in senders)
 
 
-def test_names_of_hosts_are_asked_for_wherever_the_cluster_answers_them(tmp_path: Path) -> None:
+def test_dns_is_allowed_to_any_address_where_endpoints_are_configured(tmp_path: Path) -> None:
     # No `to`: NodeLocal DNSCache and clouds' resolvers are addresses of the node, which no selector of pods finds.
     dns = {"ports": [{"port": port, "protocol": protocol} for port in (53, 5353) for protocol in ("UDP", "TCP")]}
     for made in (kubernetes.with_components(tmp_path, "otlp"), built("gateway")):

@@ -125,8 +125,8 @@ def test_its_own_counts_card_by_card(
             finally:
                 daemon.terminate()
                 daemon.wait()
-        said = gua.must("import", "gua-sqlite", database, "--store", store)
-    assert "interval  200ms, 1s" in said
+        printed = gua.must("import", "gua-sqlite", database, "--store", store)
+    assert "interval  200ms, 1s" in printed
 
     theirs = its_counts(older_gua, database)
     found = json.loads(gua.must("report", "--rules", "gpu-usage-audit", "--json", "--store", store, "--since", "1d"))

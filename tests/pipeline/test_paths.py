@@ -125,12 +125,12 @@ class TestTablesThatTheExporterMade:
         requests = requests_of(gua, *DEMO)
         deliver(plain, clickhouse, "otel", requests[: len(requests) * 2 // 3])
 
-        said = gua.must("schema", "apply", "--store", clickhouse.dsn(), "--landing-database", "otel")
+        printed = gua.must("schema", "apply", "--store", clickhouse.dsn(), "--landing-database", "otel")
         # The last third of what is there again: a Collector that was not sure repeats itself.
         deliver(plain, clickhouse, "otel", requests[len(requests) // 3 :])
 
-        assert ("whole seconds" in said) == (form == "newer")
-        assert [line.strip() for line in said.splitlines() if "GRANT" in line] == [
+        assert ("whole seconds" in printed) == (form == "newer")
+        assert [line.strip() for line in printed.splitlines() if "GRANT" in line] == [
             f"{one} TO `gua_owner`" for one in GRANTS
         ]
         found, expected = gua.report(clickhouse.dsn("gua_reader")), reported(DEMO)
@@ -180,9 +180,9 @@ class TestTablesThatTheExporterMade:
                 f"ALTER TABLE gua.{table} DELETE WHERE toDate(ts) < '{newest}' SETTINGS mutations_sync = 2"
             )
         clickhouse.query(f"ALTER TABLE gua.backfilled_days DELETE WHERE day < '{newest}' SETTINGS mutations_sync = 2")
-        said = gua.must(*attach)
+        printed = gua.must(*attach)
 
-        assert "of 0 days" not in said
+        assert "of 0 days" not in printed
         assert not [*differences(gua.report(clickhouse.dsn("gua_reader")), reported(days))]
 
     def test_missing_or_unreadable_tables_give_an_error_with_the_rights_they_need(
@@ -286,8 +286,8 @@ class TestPrometheus:
         prometheus = Prometheus(folder / "server", page.target)
         prometheus.run()
         try:
-            asked = "sum by (host_name, hw_id) (gua_gpu_time_seconds_total) / 3600"
-            found = poll(lambda: prometheus.query(asked), "Prometheus to scrape")
+            expression = "sum by (host_name, hw_id) (gua_gpu_time_seconds_total) / 3600"
+            found = poll(lambda: prometheus.query(expression), "Prometheus to scrape")
         finally:
             prometheus.kill()
         in_hours = {dict(labels)["hw_id"]: value for labels, value in found.items()}

@@ -45,7 +45,7 @@ def server(tmp_path: Path) -> Iterator[PodResourcesServer]:
 
 
 def look(server: PodResourcesServer) -> ReaderLook:
-    """Return what is told after a question."""
+    """Return the look after a query."""
     reader = KubernetesReader(lambda: query_pod_resources(server.socket))
     reader.query()
     return reader.look(NOW - 1000, NOW, CARDS)
@@ -91,7 +91,7 @@ def test_every_form_of_id_by_the_kubelets_own_types(server: PodResourcesServer) 
     }
 
 
-def test_an_instance_that_is_told_by_its_place_may_be_any_of_its_gpu(server: PodResourcesServer) -> None:
+def test_an_instance_claimed_by_its_placement_may_be_any_instance_of_its_gpu(server: PodResourcesServer) -> None:
     server.answer(told("dra", claims=[claimed("gpu-3-mig-1g10gb-19-4")]))
     found = look(server)
     assert (found.allocations, found.unknown_cards, found.reason) == ((), {M1, M2}, None)
@@ -121,35 +121,35 @@ def test_a_kubelet_that_ends_hangs_and_comes_back(server: PodResourcesServer) ->
     server.answer(told("train", {GPU: [A]}))
     reader = KubernetesReader(lambda: query_pod_resources(server.socket))
 
-    def asked() -> ReaderLook:
+    def queried() -> ReaderLook:
         reader.query()
         begun = time.monotonic()
         found = reader.look(NOW - 1000, NOW, CARDS)
-        assert time.monotonic() - begun < 2.5  # one that asks here waits for 3 s
+        assert time.monotonic() - begun < 2.5  # a request here would wait for 3 s
         return found
 
-    since = asked().allocations[0].since_ms
+    since = queried().allocations[0].since_ms
     server.process.send_signal(signal.SIGSTOP)
     stat = Path(f"/proc/{server.process.pid}/stat")
     poll(lambda: stat.read_text().rpartition(") ")[2].startswith("T"), "all of its threads to stop")
-    assert asked().reason == "the kubelet: no answer within 3 s"
+    assert queried().reason == "the kubelet: no answer within 3 s"
     server.process.send_signal(signal.SIGCONT)
-    assert cards(asked()) == {"lab/train": {A}}
+    assert cards(queried()) == {"lab/train": {A}}
     server.process.kill()
-    assert asked().reason == "the kubelet: Connection refused"
+    assert queried().reason == "the kubelet: Connection refused"
     server.socket.unlink()
-    assert str(asked().reason).endswith("kubelet.sock: No such file or directory")
+    assert str(queried().reason).endswith("kubelet.sock: No such file or directory")
     server.start(age_seconds=5)
-    found = asked()
+    found = queried()
     assert found.reason == "the kubelet was started 5 s ago: it may not know all pods yet"
     assert (cards(found), found.allocations[0].since_ms) == ({"lab/train": {A}}, since), "it is the same allocation"
     server.process.kill()
     server.start()
-    assert asked().reason is None
+    assert queried().reason is None
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
-def test_a_socket_that_is_roots_alone_is_told_as_such() -> None:
+def test_a_socket_that_only_root_may_use_is_reported_as_permission_denied() -> None:
     with shared_folder() as folder, PodResourcesServer(folder / "pod-resources") as server:
         server.answer()
         server.socket.chmod(0o755)

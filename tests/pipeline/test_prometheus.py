@@ -170,7 +170,7 @@ def test_the_alert_fires_after_its_grace_time_not_before_and_ends_with_work(
     world(agent.driver, program, Constant(0))
     pending = poll(lambda: prometheus.alerts(alert), "the alert to be pending")
     assert [one["state"] for one in pending] == ["pending"]
-    # Told by Prometheus: on a busy machine it may have been so for a while when it is seen here.
+    # Reported by Prometheus: on a busy machine it may have been so for a while when it is seen here.
     pending_at = datetime.fromisoformat(pending[0]["activeAt"]).timestamp()
     assert pending_at - began > IDLE_SECONDS - 4  # a tick and a scrape are a second each, on a busy machine two
     firing = poll(lambda: [one for one in prometheus.alerts(alert) if one["state"] == "firing"], "it")
@@ -214,12 +214,12 @@ def test_what_vanishes_is_gone_from_prometheus_with_the_next_scrape_and_a_restar
 
 def taken_whole(prometheus: Prometheus, port: int) -> bool:
     """Return whether every sample of the page was taken: none twice, none that Prometheus cannot read."""
-    # Alerts set the target against what its page tells.
-    told = ("gua_agent_stale == 0", "hw_gpu_memory_usage_bytes", "hw_gpu_utilization_ratio", "gua_gpu_processes")
+    # Alerts join the target with the metrics of its page.
+    selectors = ("gua_agent_stale == 0", "hw_gpu_memory_usage_bytes", "hw_gpu_utilization_ratio", "gua_gpu_processes")
     labels = (("__name__", "scrape_samples_scraped"), ("instance", f"127.0.0.1:{port}"), ("job", "gua"))
     there = len(prometheus.query('{__name__=~"gua_.*|hw_.*|gpu_idle_.*|target_info", job="gua"}'))
     return (
         prometheus.target()["lastError"] == ""
-        and all(prometheus.query(f"up and on (job, instance) {each}") for each in told)
+        and all(prometheus.query(f"up and on (job, instance) {each}") for each in selectors)
         and prometheus.query("scrape_samples_scraped") == {labels: pytest.approx(there, abs=2)}
     )

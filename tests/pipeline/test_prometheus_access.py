@@ -90,35 +90,35 @@ def test_a_password_and_a_client_certificate(started: Started, gua: Gua, tmp_pat
     (right := tmp_path / "right").write_text(f"{SECRET}\n")
     (wrong := tmp_path / "wrong").write_text("guess\n")
     server = started(of_card(), f"--web.config.file={config}")
-    asked = ("import", "prometheus", server.url, *WINDOW)
+    import_arguments = ("import", "prometheus", server.url, *WINDOW)
     trusts = ("--ca-file", authority)
     shows = ("--client-cert", tmp_path / "client.pem", "--client-key", tmp_path / "client.key")
     password = ("--user", "reader", "--password-file", right)
 
-    out = gua.must(*asked, *trusts, *shows, *password)
+    out = gua.must(*import_arguments, *trusts, *shows, *password)
     assert "imported  120 card ticks of 1 card on 1 host (n1)\n" in out
     assert SECRET not in out
-    assert refusal(gua, 3, *asked, *trusts, *shows, "--user", "reader", "--password-file", wrong) == (
+    assert refusal(gua, 3, *import_arguments, *trusts, *shows, "--user", "reader", "--password-file", wrong) == (
         f"{server.url} answered 401: give credentials that may query (--token-file, or --user)"
     )
-    assert refusal(gua, 3, *asked, *shows, *password).startswith(f"{server.url}: TLS failed (")
+    assert refusal(gua, 3, *import_arguments, *shows, *password).startswith(f"{server.url}: TLS failed (")
     # With TLS 1.3 the server refuses after the handshake.
-    assert server.url in refusal(gua, 3, *asked, *trusts, *password)
+    assert server.url in refusal(gua, 3, *import_arguments, *trusts, *password)
     plain = server.url.replace("https:", "http:")
     assert refusal(gua, 3, "audit", plain) == (
         f"{plain} speaks TLS: give the URL with https://, and --ca-file if it needs one"
     )
     swapped = ("--client-cert", tmp_path / "client.key", "--client-key", tmp_path / "client.pem")
-    assert refusal(gua, 3, *asked, *trusts, *swapped).startswith("cannot read the certificates in ")
+    assert refusal(gua, 3, *import_arguments, *trusts, *swapped).startswith("cannot read the certificates in ")
 
 
 def test_a_prefix(started: Started, gua: Gua) -> None:
     server = started(of_card(), "--web.route-prefix=/some/where")
-    asked = ("import", "prometheus", *WINDOW)
-    assert "imported  120 card ticks of 1 card" in gua.must(*asked, f"{server.url}/")
-    assert "skipped   1 day" in gua.must(*asked, f"{server.url}/graph?g0.expr=up")
+    import_arguments = ("import", "prometheus", *WINDOW)
+    assert "imported  120 card ticks of 1 card" in gua.must(*import_arguments, f"{server.url}/")
+    assert "skipped   1 day" in gua.must(*import_arguments, f"{server.url}/graph?g0.expr=up")
     bare = server.url.removesuffix("/some/where")
-    assert refusal(gua, 3, *asked, bare) == (
+    assert refusal(gua, 3, *import_arguments, bare) == (
         f"{bare} (404) is something else, not Prometheus' API: give the URL of Prometheus; Mimir and some proxies have "
         "a path before /api/v1, as in https://mimir.example/prometheus"
     )
@@ -135,7 +135,7 @@ def test_few_samples_a_query_and_many_other_series(resolution: str, started: Sta
     assert f"imported  {2880 if resolution == 'raw' else 288:,} card ticks of 1 card on 1 host (n1)\n" in out
 
 
-def test_a_retention_shorter_than_the_window_is_told(started: Started, gua: Gua) -> None:
+def test_a_retention_shorter_than_the_window_is_reported(started: Started, gua: Gua) -> None:
     server = started(of_card(begin_ms=BEGIN_MS + 36_000_000))
     out = gua.must("import", "prometheus", server.url, "--since", "2023-11-11", "--until", "2023-11-16")
     assert "missing   nothing before 2023-11-15T10:00:00Z: no GPU samples, or beyond the retention\n" in out
@@ -166,7 +166,7 @@ def test_a_retention_shorter_than_the_window_is_told(started: Started, gua: Gua)
     ],
 )
 def test_options_of_time(options: tuple[str, ...], line: str, gua: Gua) -> None:
-    """They are told before any connection."""
+    """They are reported before any connection."""
     assert line in refusal(gua, 2, "audit", "http://127.0.0.1:1", *options)
 
 

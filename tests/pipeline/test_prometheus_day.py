@@ -80,11 +80,11 @@ def told(report: Report) -> dict[str, float]:
         for kind in ("observed", "unobserved", "expected"):
             found[f"{where}: {kind} hours"] = of[f"{kind}_gpu_hours"]
     found |= {f"unknown by {reason}": hours for reason, hours in report["unknown"].items()}
-    found |= _told_of_allocations(report["allocation"]) | _told_of_energy(report["energy"])
+    found |= _reported_allocations(report["allocation"]) | _reported_energy(report["energy"])
     return {name: value for name, value in found.items() if value}
 
 
-def _told_of_allocations(allocation: Report) -> dict[str, float]:
+def _reported_allocations(allocation: Report) -> dict[str, float]:
     found = {f"use {use}": allocation["uses"][use]["gpu_hours"] for use in USES}
     found["with source"] = allocation["with_source_gpu_hours"]
     found["without source"] = allocation["without_source_gpu_hours"]
@@ -94,7 +94,7 @@ def _told_of_allocations(allocation: Report) -> dict[str, float]:
     return found
 
 
-def _told_of_energy(energy: Report) -> dict[str, float]:
+def _reported_energy(energy: Report) -> dict[str, float]:
     kinds = ("measured joules", "measured seconds", "estimated joules", "estimated seconds", "unknown seconds")
     return {
         f"energy {one['gpu']}: {state} {kind}": of[kind.replace(" ", "_")]

@@ -59,12 +59,12 @@ def test_promtool_reads_the_scrape_configuration() -> None:
 
 
 def test_every_panel_of_the_dashboard_shows_something(tmp_path: Path) -> None:
-    asked = [
+    evaluations = [
         {"expr": f"count({text}) > bool 0", "eval_time": "5m", "exp_samples": [{"labels": "{}", "value": 1}]}
         for _, text in panel_queries()
     ]
     case = tmp_path / "dashboard.yaml"
-    test = {"interval": "1m", "input_series": yaml.safe_load(DATA.read_text()), "promql_expr_test": asked}
+    test = {"interval": "1m", "input_series": yaml.safe_load(DATA.read_text()), "promql_expr_test": evaluations}
     case.write_text(yaml.safe_dump({"tests": [test]}))
     assert "SUCCESS" in promtool("test", "rules", case)
 
@@ -72,7 +72,7 @@ def test_every_panel_of_the_dashboard_shows_something(tmp_path: Path) -> None:
 def test_tables_that_are_merged_have_no_column_in_which_their_rows_differ(tmp_path: Path) -> None:
     # Grafana merges rows that are the same in every column that all tables have, and a metric's name is such a column.
     (panel,) = [panel for panel in dashboard()["panels"] if "merge" in str(panel.get("transformations"))]
-    asked = [
+    evaluations = [
         {
             "expr": f"count by (__name__) ({target['expr'].replace('$instance', '.*')})",
             "eval_time": "5m",
@@ -80,8 +80,8 @@ def test_tables_that_are_merged_have_no_column_in_which_their_rows_differ(tmp_pa
         }
         for target in panel["targets"]
     ]
-    assert len(asked) == 2
+    assert len(evaluations) == 2
     case = tmp_path / "merged.yaml"
-    test = {"interval": "1m", "input_series": yaml.safe_load(DATA.read_text()), "promql_expr_test": asked}
+    test = {"interval": "1m", "input_series": yaml.safe_load(DATA.read_text()), "promql_expr_test": evaluations}
     case.write_text(yaml.safe_dump({"tests": [test]}))
     assert "SUCCESS" in promtool("test", "rules", case)

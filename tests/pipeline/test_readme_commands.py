@@ -249,7 +249,7 @@ def test_starting(reader: Reader) -> None:
     reader.follow("Start")
 
 
-def test_trying_it_shows_the_report_that_the_page_begins_with(reader: Reader) -> None:
+def test_make_demo_prints_the_report_shown_in_the_readme(reader: Reader) -> None:
     reader.follow("Try it")
     shown = re.search(r"```text\n(.*?)\n```", README, re.DOTALL)
     assert shown is not None

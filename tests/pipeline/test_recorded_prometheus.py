@@ -65,10 +65,10 @@ def started(tmp_path: Path) -> Iterator[Callable[..., Server]]:
 
 def instant(server: Server, expression: str, *, password: str = "", authority: Path | None = None) -> Answer:
     """Return the samples of each series that an instant query of a range finds."""
-    asked = urllib.parse.urlencode({"query": expression, "time": f"{AT_MS / 1000:.3f}"})
+    query_string = urllib.parse.urlencode({"query": expression, "time": f"{AT_MS / 1000:.3f}"})
     user = base64.b64encode(f"reader:{password}".encode()).decode()
     request = urllib.request.Request(  # noqa: S310 - our own server
-        f"{server.url}/api/v1/query?{asked}", headers={"Authorization": f"Basic {user}"} if password else {}
+        f"{server.url}/api/v1/query?{query_string}", headers={"Authorization": f"Basic {user}"} if password else {}
     )
     context = ssl.create_default_context(cafile=authority) if authority else None
     with urllib.request.urlopen(request, timeout=60, context=context) as answer:  # noqa: S310 - as above

@@ -1,4 +1,4 @@
-"""A server that cannot be used: one line that tells what to do, exit code 3, no traceback."""
+"""A server that cannot be used: one line with what to do, exit code 3, no traceback."""
 
 from __future__ import annotations
 
@@ -30,7 +30,9 @@ class TestServer:
         assert "wrong-secret" not in line
 
 
-def test_a_server_without_the_schema_is_told_to_get_it(gua: Gua, clickhouse: ClickHouseServer) -> None:
+def test_a_server_without_the_schema_is_refused_with_the_command_that_applies_it(
+    gua: Gua, clickhouse: ClickHouseServer
+) -> None:
     assert "gua schema apply" in refusal(gua, "report", "--store", clickhouse.dsn())
 
 

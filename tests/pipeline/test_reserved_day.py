@@ -28,12 +28,12 @@ def test_a_reserved_day_arrives_to_the_millisecond(
     every, owners = day.summed()
     hours = pytest.approx
     uses = report["allocation"]["uses"]
-    assert {use: told["gpu_hours"] for use, told in uses.items()} == {
+    assert {use: values["gpu_hours"] for use, values in uses.items()} == {
         use: hours(every[use] / 3_600_000, abs=1e-3) for use in uses
     }
     for one in report["allocation"]["owners"]:
         assert (one["runs"], one["manuals"]) == day.COUNTS[one["owner"]]
-        assert {use: told["gpu_hours"] for use, told in one["uses"].items()} == {
+        assert {use: values["gpu_hours"] for use, values in one["uses"].items()} == {
             use: hours(owners[one["owner"], use] / 3_600_000, abs=1e-3) for use in one["uses"]
         }
     (waited,) = report["contention"]

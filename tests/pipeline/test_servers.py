@@ -38,7 +38,7 @@ def test_it_has_the_native_protocol_on_each_address_that_it_listens_on(tmp_path:
         server.start()
         for host in hosts:
             with socket.create_connection((host, server.tcp_port), timeout=60) as connection:
-                # What it is asked by mistake, it answers so.
+                # Its answer to an HTTP request sent by mistake.
                 connection.sendall(b"GET / HTTP/1.0\r\n\r\n")
                 assert b"is for clickhouse-client program" in connection.recv(4_096)
     finally:

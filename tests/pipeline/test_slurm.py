@@ -1,7 +1,7 @@
-"""A day of jobs on a real Slurm, compressed to a minute: what the hooks tell, what polling tells, and the truth.
+"""A day of jobs on a real Slurm, compressed to a minute: what the hooks and polling report, and the truth.
 
 The cards are a driver's that the test scripts; on them are the real processes of real jobs. Two agents read them side
-by side each second, one by the files of the shipped hooks, one by asking Slurm twice a second. What they tell goes
+by side each second, one by the files of the shipped hooks, one by polling Slurm twice a second. Their ticks go
 through a Collector into a ClickHouse server, and into an embedded store each.
 """
 
@@ -132,7 +132,7 @@ class Cluster:
         self.next_at = 0.0
 
     def reset(self) -> None:
-        """Be a node on which no job ran yet, with nobody on its cards."""
+        """Be a node on which no job ran yet, without processes on its cards."""
         for agent in self.agents:
             agent.sources.close()
         self.agents.clear()
@@ -209,7 +209,7 @@ class Cluster:
         return job
 
     def put(self, minor: int, pid: int | None, load: int = 0) -> None:
-        """Put a process on a card, alone, or nobody."""
+        """Put a process on a card, alone, or none."""
         card = next(card for card in self.driver.cards if card.minor == minor)
         card.compute = [] if pid is None else [Process(pid, 2 * GIB)]
         card.used = 2 * GIB if pid is not None else 0
@@ -322,7 +322,7 @@ class Truth:
             self.edges[Use.HELD] += 2 * cards
 
     def by_polling(self) -> Truth:
-        """Return it for who asks the controller: while that was away nothing is known, nor that a card is empty."""
+        """Return it as the controller's clients see it: while that was away all is unknown, also empty cards."""
         since_ms, until_ms = self.away_ms
         told = Truth(Counter(self.ms), Counter(self.edges))
         told.add(Use.UNKNOWN, until_ms - since_ms, CARDS)
@@ -334,7 +334,7 @@ class Truth:
 
 
 def day(cluster: Cluster, is_away: Callable[[], bool]) -> Truth:
-    """Run the script; ``is_away`` tells whether somebody noticed that the controller is."""
+    """Run the script; ``is_away`` returns whether the agent noticed that the controller is away."""
     truth = Truth()
     cluster.run(1)
     # Two cards, both used, until it ends by itself.
@@ -396,7 +396,7 @@ HOURS = "toString((gpu, hour, use, source, owner, is_shared, gpu_time_ms)) AS to
 
 @dataclass
 class Served:
-    """What one agent told, by the server."""
+    """What one agent reported, from the server."""
 
     server: ClickHouseServer
     host: str
@@ -424,7 +424,7 @@ def waiting(agent: RealAgent) -> list[bytes]:
         return [decompress(tick.blob) for tick in spool.peek(ENDPOINT, 1000)]
 
 
-def assert_told(served: Served, reported: Mapping[str, Any], truth: Truth, slack_ms: int) -> None:
+def assert_reported(served: Served, reported: Mapping[str, Any], truth: Truth, slack_ms: int) -> None:
     """Hold hours by use to the script's: at each edge a tick, and what may come late, is one or the other."""
     uses = served.uses()
     print(served.host, {str(use): (truth.ms[use], uses[use]) for use in Use})  # noqa: T201
@@ -439,7 +439,7 @@ def assert_told(served: Served, reported: Mapping[str, Any], truth: Truth, slack
 
 
 @pytest.mark.usefixtures("applied")
-def test_a_day_of_jobs_is_told_alike_by_hooks_by_polling_and_by_the_script_at_the_end_of_every_way(
+def test_hooks_and_polling_report_the_scripted_day_of_jobs_in_the_local_store_and_on_the_server(
     cluster: Cluster,
     simulated_driver: SimulatedDriver,
     clickhouse: ClickHouseServer,
@@ -480,7 +480,7 @@ def test_a_day_of_jobs_is_told_alike_by_hooks_by_polling_and_by_the_script_at_th
         reported = gua.report(clickhouse.dsn("gua_reader"), "--host", name)["allocation"]
         assert reported == gua.report(store)["allocation"]
         truth_of = truth if name == "hooks" else truth.by_polling()
-        assert_told(served, reported, truth_of, slack_ms=round(POLL_SECONDS * 1000))
+        assert_reported(served, reported, truth_of, slack_ms=round(POLL_SECONDS * 1000))
         during = served.allocations_between(truth.noticed_ms, truth.away_ms[1])
         assert during == ({"allocated", "unallocated"} if name == "hooks" else {"unknown"})
         [source] = reported["sources"]
@@ -511,14 +511,14 @@ def test_a_file_left_behind_by_a_crash_is_found_by_the_poll(cluster: Cluster, mo
     assert both.uses(both.ticks[-1:]).keys() == {Use.EMPTY, Use.FREE}
 
 
-def test_an_array_shards_and_a_whole_card_are_told_alike_by_slurm_and_by_the_hooks(cluster: Cluster) -> None:
+def test_slurm_and_the_hooks_agree_on_array_shard_and_whole_card_jobs(cluster: Cluster) -> None:
     wait = "sleep 600"
     cluster.slurm.submit(ALICE, "gpu:1", wait, "--array=0-1")
     shards = cluster.slurm.submit(BOB, "shard:2", wait), cluster.slurm.submit(ALICE, "shard:1", wait)
-    asked = SlurmPoll()
+    poller = SlurmPoll()
 
     def answer() -> PollAnswer | None:
-        found = asked.poll()
+        found = poller.poll()
         with_gpus = [job for job in found.jobs.values() if job.until_ms is None and job.gres.places]
         return found if len(with_gpus) == 4 else None
 
@@ -539,7 +539,7 @@ def test_an_array_shards_and_a_whole_card_are_told_alike_by_slurm_and_by_the_hoo
     assert by_hooks() == {job.id: set(job.gres.places) for job in live.values()}
 
 
-def test_an_agent_tells_jobs_by_hooks_and_by_asking(
+def test_an_agent_reports_jobs_from_hooks_and_from_polling(
     cluster: Cluster, simulated_driver: SimulatedDriver, tmp_path: Path
 ) -> None:
     before = cluster.begin(ALICE, 1, "before")
@@ -564,8 +564,8 @@ def test_an_agent_tells_jobs_by_hooks_and_by_asking(
     whose = {(uuid, each.id, each.owner, str(each.relation)) for uuid, each in told}
     assert (f"GPU-{before.minors[0]}", before.id, ALICE, "owner") in whose
     assert {(f"GPU-{minor}", job.id, BOB, "nobody") for minor in job.minors} <= whose
-    # As its hook tells it, not when Slurm was asked: that is twice a minute. Where a tick came between the end and the
-    # hook's file, the next one tells nothing of the job any more: then it ended with the last that did.
+    # By the time of its hook, not of the poll: that is twice a minute. Where a tick came between the end and the
+    # hook's file, the next one does not have the job any more: then it ended with the last that did.
     ends = [
         each.until_ms or tick.ts_ms
         for tick in agent.ticks()

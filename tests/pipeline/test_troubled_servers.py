@@ -1,4 +1,4 @@
-"""Servers that are not as they should be: one line that tells what to do, exit code 3, and right numbers afterwards."""
+"""Servers in bad condition: one line with what to do, exit code 3, and right numbers afterwards."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_a_server_in_another_time_zone_reports_the_same_numbers(
 
         for user in ("gua_reader", "gua_owner"):
             assert not [*differences(gua.report(server.dsn(user)), expected)]
-            # The hours that were counted by then tell the same.
+            # The hours that were rolled up by then report the same.
             gua.must("rollup", "--store", server.dsn())
         gua.must("schema", "check", "--store", server.dsn())
     finally:
@@ -111,7 +111,7 @@ METRICS = {"gauge": "hw.gpu.utilization", "sum": "gua.gpu.time"}
 @pytest.mark.usefixtures("_built")
 def test_what_lands_while_the_schema_is_applied_is_refused_or_read(gua: Gua, clickhouse: ClickHouseServer) -> None:
     over = threading.Event()
-    told: Counter[str] = Counter()
+    lines: Counter[str] = Counter()
     # Of the last day, as raw points of before are dropped.
     begun = int(time.time()) - 40_000
 
@@ -121,9 +121,9 @@ def test_what_lands_while_the_schema_is_applied_is_refused_or_read(gua: Gua, cli
             try:
                 clickhouse.query(sql, user="gua_writer")
             except AssertionError as error:
-                told.update(re.findall(r"\((\w+)\) \(version", str(error)) or [str(error)])
+                lines.update(re.findall(r"\((\w+)\) \(version", str(error)) or [str(error)])
             else:
-                told["taken"] += 1
+                lines["taken"] += 1
                 if over.is_set():
                     return
 
@@ -137,13 +137,13 @@ def test_what_lands_while_the_schema_is_applied_is_refused_or_read(gua: Gua, cli
         for sender in senders:
             sender.join()
 
-    assert told.keys() <= {"taken", "UNKNOWN_DATABASE", "UNKNOWN_TABLE", "VIOLATED_CONSTRAINT"}
+    assert lines.keys() <= {"taken", "UNKNOWN_DATABASE", "UNKNOWN_TABLE", "VIOLATED_CONSTRAINT"}
     for kind in METRICS:
         landed = clickhouse.query(f"SELECT uniqExact(TimeUnix) FROM gua.otel_metrics_{kind}")
         moments = f"ts IN (SELECT TimeUnix FROM gua.otel_metrics_{kind})"
         read = clickhouse.query(f"SELECT uniqExact(ts) FROM gua.card_ticks WHERE {moments}")
         assert int(read) == int(landed) > 0
-    assert told["VIOLATED_CONSTRAINT"] > 0
+    assert lines["VIOLATED_CONSTRAINT"] > 0
     gua.must("schema", "check", "--store", clickhouse.dsn())
 
 
@@ -213,13 +213,13 @@ def test_what_somebody_changed_is_named_and_repaired(gua: Gua, clickhouse: Click
         clickhouse.query(sql)
     done = gua.run("schema", "check", "--store", clickhouse.dsn())
     assert done.returncode == 3
-    told = done.stdout.splitlines()
-    assert "gua.card_ticks lacks the column power_mw SimpleAggregateFunction(anyLast, Nullable(UInt32))" in told
-    assert "gua.process_ticks keeps rows by TTL toDate(ts) + toIntervalDay(5), not none" in told
-    assert "gua.sum_to_card_seen has another query" in told
-    assert "gua.cards has another query" in told
-    assert "gua.cards does not run with the rights of its definer" in told
-    assert "note: gua.mine is not gua's (View)" in told
+    lines = done.stdout.splitlines()
+    assert "gua.card_ticks lacks the column power_mw SimpleAggregateFunction(anyLast, Nullable(UInt32))" in lines
+    assert "gua.process_ticks keeps rows by TTL toDate(ts) + toIntervalDay(5), not none" in lines
+    assert "gua.sum_to_card_seen has another query" in lines
+    assert "gua.cards has another query" in lines
+    assert "gua.cards does not run with the rights of its definer" in lines
+    assert "note: gua.mine is not gua's (View)" in lines
     gua.must("schema", "apply", "--store", clickhouse.dsn())
     assert "note: gua.mine" in gua.must("schema", "check", "--store", clickhouse.dsn())
 

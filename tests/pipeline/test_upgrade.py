@@ -42,9 +42,9 @@ def test_a_column_that_is_new_is_unknown_of_old_rows_and_stored_of_new_ones(
     before = clickhouse.query(TICKS)
     (host,) = clickhouse.query("SELECT DISTINCT host FROM gua.cards").splitlines()
 
-    said = later.must("schema", "apply", "--store", clickhouse.dsn())
+    printed = later.must("schema", "apply", "--store", clickhouse.dsn())
 
-    assert said.startswith(f"schema version {later_schema.LATER} (was {SCHEMA_VERSION}): ")
+    assert printed.startswith(f"schema version {later_schema.LATER} (was {SCHEMA_VERSION}): ")
     later.must("schema", "check", "--store", clickhouse.dsn())
     assert clickhouse.query(TICKS) == before
     assert set(clickhouse.query(SERIALS).splitlines()) == {f"{host}\t\\N"}
@@ -133,8 +133,8 @@ def test_how_long_rows_are_kept_is_set_and_stays_set(gua: Gua, clickhouse: Click
     noted = "SELECT value FROM gua.settings FINAL WHERE key = 'keep_ticks_days'"
     assert "kept: raw points 3d, ticks forever, hours forever" in gua.must("schema", "apply", *store)
     assert clickhouse.query(noted) == ""
-    said = gua.must("schema", "apply", *store, "--keep-raw", "7d", "--keep-ticks", "90d", "--keep-hours", "104w")
-    assert "kept: raw points 7d, ticks 90d, hours 728d" in said
+    printed = gua.must("schema", "apply", *store, "--keep-raw", "7d", "--keep-ticks", "90d", "--keep-hours", "104w")
+    assert "kept: raw points 7d, ticks 90d, hours 728d" in printed
     assert "kept: raw points 7d, ticks 90d, hours 728d" in gua.must("schema", "apply", *store)
     assert clickhouse.query(noted) == "90"
     gua.must("schema", "check", *store)

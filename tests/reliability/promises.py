@@ -53,7 +53,7 @@ def assert_none_was_skipped(
 
 
 def due_ms(tick: Tick) -> float:
-    """Return when a tick was due (Unix ms), to a few milliseconds: it is told late, and when it is done."""
+    """Return when a tick was due (Unix ms), to a few milliseconds: it has its lateness and duration."""
     assert tick.agent is not None
     late_s = (tick.agent.tick_lateness_seconds or 0) + (tick.agent.tick_duration_seconds or 0)
     return tick.ts_ms - 1000 * late_s

@@ -96,7 +96,7 @@ def may_mount(folder: Path) -> bool:
 def test_while_the_disk_is_full_ticks_wait_in_memory_and_all_are_there_when_it_is_not(
     agent: Agent, tmp_path: Path, how: str
 ) -> None:
-    # Where nobody may mount, both are the limit: nothing is left out.
+    # If mounting is not permitted, both are the limit: nothing is left out.
     mounted = how == "small disk" and may_mount(tmp_path / "try")
     disk: Disk = SmallDisk(agent) if mounted else FileLimit(agent)
     log = agent.home / "agent.log"
@@ -114,7 +114,7 @@ def test_while_the_disk_is_full_ticks_wait_in_memory_and_all_are_there_when_it_i
         after = agent.status()
         agent.stop()
         ticks = agent.ticks()
-        told = log.read_text()
+        noted = log.read_text()
     finally:
         if mounted:
             if agent.process is not None:
@@ -130,12 +130,12 @@ def test_while_the_disk_is_full_ticks_wait_in_memory_and_all_are_there_when_it_i
     assert_none_is_missing(ticks, kept_waiting_ms=agent.kept_waiting_ms)
     assert_time_is_told_once(ticks, began)
     assert sum(tick.ts_ms > full_from for tick in ticks) >= waited
-    assert "all is well again" in told
-    assert "Traceback" not in told + agent.tail()
+    assert "all is well again" in noted
+    assert "Traceback" not in noted + agent.tail()
     show(f"{how}: full for {full_seconds:.0f} s, {waited} ticks waited in memory, 0 of {len(ticks)} lost: {condition}")
 
 
-def test_of_ticks_that_wait_for_a_full_disk_the_oldest_go_and_are_counted(tmp_path: Path) -> None:
+def test_ticks_beyond_the_memory_limit_of_a_full_disk_are_dropped_oldest_first_and_counted(tmp_path: Path) -> None:
     with Host(tmp_path / "spool.db", cards=Cards(8, 10)) as host:
         host.run(10 * 30)
         before = len(host.ticks())
@@ -200,11 +200,11 @@ def times(ticks: Sequence[SpooledTick | Tick]) -> list[int]:
     return [tick.ts_ms for tick in ticks]
 
 
-def assert_told_exactly(before: Sequence[SpooledTick], after: Sequence[int], pages: Sequence[bytes], told: int) -> None:
+def assert_loss(before: Sequence[SpooledTick], after: Sequence[int], pages: Sequence[bytes], noted: int) -> None:
     """Check that only ticks on the damaged pages are lost, and that their number is reported."""
     missing = {*times(before)} - {*after}
     assert missing <= {tick.ts_ms for tick in before if on_pages(tick, pages)}
-    assert told == len(missing)
+    assert noted == len(missing)
     kept = [ts_ms for ts_ms in times(before) if ts_ms not in missing]
     assert [ts_ms for ts_ms in after if ts_ms in {*kept}] == kept
 
@@ -235,7 +235,7 @@ def test_a_spool_damaged_while_unused_is_set_aside_and_the_agent_goes_on(tmp_pat
         assert not {*times(before)} & {*times(intact)}
         assert [*tmp_path.glob("spool.db.corrupt-*")]
     else:  # SQLite does not look into the ticks
-        assert_told_exactly(before, times(intact), pages, len(broken))
+        assert_loss(before, times(intact), pages, len(broken))
     ticks = [decode(decompress(tick.blob)) for tick in intact]
     assert len([tick for tick in ticks if tick.ts_ms > began]) == 300 // 30 + 1
     assert_spans_never_overlap(ticks)
@@ -256,7 +256,7 @@ def test_a_damaged_spool_is_set_aside_and_the_loss_is_shown(agent: Agent, how: s
             # While the sender waits it holds no tick: what it had read before would arrive, and be reported as lost.
             receiver.script = [Answer(status=503, retry_after="4")] * 100
             agent.start("--endpoint", receiver.url)
-            # Asked by no command of its own, which takes seconds on a busy machine: the sender waits for four.
+            # Queried without a command, which takes seconds on a busy machine: the sender waits for four.
             own = agent.home / "agent.sock"
             poll(lambda: query_status(own, timeout_seconds=60)["destinations"][0]["failing"], "the sender to fail")
             pages = damage(path, chance, how)
@@ -274,19 +274,19 @@ def test_a_damaged_spool_is_set_aside_and_the_loss_is_shown(agent: Agent, how: s
         status, doctor = agent.status(), agent.run("doctor", "--json").stdout
         agent.stop()
         received = [tick for request in receiver.requests for tick in ticks_of(request.body)]
-    told = [text for text in status["conditions"] if "begun anew, 1 x so far: an unknown number" in text]
+    noted = [text for text in status["conditions"] if "begun anew, 1 x so far: an unknown number" in text]
     refused = status["destinations"][0]["refused_ticks"]
     ours = [tick for tick in received if tick.ts_ms >= began]
-    if not told:  # SQLite does not look into the ticks
-        assert_told_exactly(before, sorted({*times(received)}), pages, refused)
+    if not noted:  # SQLite does not look into the ticks
+        assert_loss(before, sorted({*times(received)}), pages, refused)
     assert_spans_never_overlap(ours)
     assert observed_ms(ours) <= wall_ms() - began
     assert_none_was_skipped(status, kept_waiting_ms=agent.kept_waiting_ms)
-    assert told or refused > 0
-    assert ("an unknown number lost with a damaged file" in doctor) == bool(told)
+    assert noted or refused > 0
+    assert ("an unknown number lost with a damaged file" in doctor) == bool(noted)
     assert (f"{refused} refused for good" in doctor) == (refused > 0)
-    assert len([*agent.home.glob("spool.db.corrupt-*")]) >= len(told)
-    show(f"4 pages {how} while {when}: of {len(before)} ticks {refused} broken; status: {told}")
+    assert len([*agent.home.glob("spool.db.corrupt-*")]) >= len(noted)
+    show(f"4 pages {how} while {when}: of {len(before)} ticks {refused} broken; status: {noted}")
 
 
 def ticks_of(body: bytes) -> list[Tick]:
@@ -341,9 +341,9 @@ def test_a_disk_that_takes_two_seconds_for_each_write(agent: Agent, slow: Path, 
         slow_from = wall_ms()
         answers = []
         while wall_ms() - slow_from < 11_000:
-            asked = time.monotonic()
+            begun_at = time.monotonic()
             status = agent.status()
-            answers.append(time.monotonic() - asked)
+            answers.append(time.monotonic() - begun_at)
             time.sleep(0.5)
         slow.write_text("0")
         time.sleep(interval + 0.5)

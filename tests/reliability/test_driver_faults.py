@@ -56,7 +56,7 @@ class Watched:
         return self.until(lambda tick: states(tick) == WELL, times=times, seconds=seconds)
 
     def ends(self) -> list[Tick]:
-        """Stop it and return every tick of its life, after holding them to what is promised."""
+        """Stop it and return every tick of its life, after checking the guarantees."""
         self.agent.stop()
         ticks = self.agent.ticks()
         assert_time_is_told_once(ticks, self.began_ms)
@@ -202,7 +202,7 @@ def test_a_call_without_permission_costs_its_own_value_only(watched: Watched) ->
 
 
 @pytest.mark.reliability
-def test_rings_that_are_empty_or_too_short_leave_the_instant_value_and_say_so(watched: Watched) -> None:
+def test_empty_or_short_rings_fall_back_to_the_instant_value_with_less_coverage(watched: Watched) -> None:
     def covers(least_ms: int, most_ms: int) -> Callable[[Tick], bool]:
         return lambda tick: least_ms <= (tick.cards[0].utilization_coverage_ms or 0) <= most_ms
 
@@ -218,7 +218,7 @@ def test_rings_that_are_empty_or_too_short_leave_the_instant_value_and_say_so(wa
 
 
 @pytest.mark.reliability
-def test_memory_that_the_driver_does_not_tell_is_unknown_and_the_card_still_held(watched: Watched) -> None:
+def test_memory_that_the_driver_does_not_report_is_unknown_and_the_card_stays_held(watched: Watched) -> None:
     watched.until_well()
     watched.has(1, memory_total=None, processes=[Process(os.getpid(), memory=None, load=IDLE)])
     held = watched.until(lambda tick: tick.cards[1].memory_used_bytes is None, times=2)[-1]
@@ -228,7 +228,7 @@ def test_memory_that_the_driver_does_not_tell_is_unknown_and_the_card_still_held
 
 
 @pytest.mark.reliability
-def test_a_card_that_is_partitioned_while_the_agent_runs_is_told_by_its_parts(watched: Watched) -> None:
+def test_a_card_partitioned_while_the_agent_runs_is_reported_by_its_parts(watched: Watched) -> None:
     watched.until_well()
     whole = uuid(3)
     instances = [Instance(f"MIG-{number}", gpu_instance=number, slices=3) for number in (1, 2)]

@@ -134,7 +134,7 @@ def ticks_of(receiver: Receiver) -> Iterator[Tick]:
 
 
 def readings(trace: Path) -> Readings:
-    """Return when each process began its readings (Unix ms): a reading asks once how many cards there are."""
+    """Return when each process began its readings (Unix ms): a reading queries the number of cards once."""
     begun: Readings = defaultdict(list)
     for line in trace.read_text().splitlines():
         moment_us, pid, call, *_ = line.split()
@@ -237,7 +237,7 @@ def test_kills_at_random_moments_cost_no_tick_but_those_in_progress(
     figures = sum((check(story, begun) for story in told), Counter[str]())
     say(capsys, "kill -9", figures, time.monotonic() - began)
     assert figures["ends"] == each * len(told)
-    assert figures["ticks"] > figures["ends"] // 4  # a busy machine starts agents later than its first one told
+    assert figures["ticks"] > figures["ends"] // 4  # a busy machine starts agents later than its first one reported
     # Nothing half-written: the store takes every tick that was ever spooled, and refuses none.
     report = json.loads(told[0].agent.must("report", "--json"))
     assert report["headline"]["card_ticks"] == 3 * len(told[0].ticks)

@@ -26,7 +26,7 @@ from servers.process import poll
 TREE = Path(__file__).parents[1] / "fixtures" / "proc" / "host"
 LARGEST_PID = 2**22
 BATCHES = 20
-OF_NOBODY = 460
+UNUSED_PIDS = 460
 REAL = 40
 # After so many batches every cache of the agent is full.
 WARM = 5
@@ -48,7 +48,7 @@ def open_files(pid: int) -> int:
     return len(list(Path(f"/proc/{pid}/fd").iterdir()))
 
 
-def pids_of_nobody(count: int) -> list[int]:
+def unused_pids(count: int) -> list[int]:
     """Return pids that no process has, from the far end of those that Linux gives."""
     return [pid for pid in range(LARGEST_PID - 1, LARGEST_PID - 2 * count, -1) if not Path(f"/proc/{pid}").exists()][
         :count
@@ -73,7 +73,7 @@ def test_10_000_short_lived_processes_each_have_a_row_and_cost_no_tick_and_no_me
     agent.start()
     assert agent.process is not None
     pid = agent.process.pid
-    nobodys = pids_of_nobody(BATCHES * OF_NOBODY)
+    nobodys = unused_pids(BATCHES * UNUSED_PIDS)
     born: list[list[int]] = []
     ended = set(nobodys)
     rss: list[int] = []
@@ -87,9 +87,9 @@ def test_10_000_short_lived_processes_each_have_a_row_and_cost_no_tick_and_no_me
         time.sleep(max(0.0, due_s - 0.6 - time.time()))
         rss.append(rss_kib(pid))
         files.append(open_files(pid))
-        # One half has ended by the time of the tick, the other half once no tick tells of it any more.
+        # One half has ended by the time of the tick, the other half once no tick lists it any more.
         before, living = living, [subprocess.Popen(["sleep", "60" if number % 2 else "0.1"]) for number in range(REAL)]
-        born.append([*nobodys[batch * OF_NOBODY :][:OF_NOBODY], *(process.pid for process in living)])
+        born.append([*nobodys[batch * UNUSED_PIDS :][:UNUSED_PIDS], *(process.pid for process in living)])
         for short in living[::2]:
             short.wait()
         ended |= {short.pid for short in living[::2]}
@@ -109,8 +109,8 @@ def test_10_000_short_lived_processes_each_have_a_row_and_cost_no_tick_and_no_me
     rows = [second_card(tick) for tick in ticks]
     for pids in born:
         assert any(set(pids) == set(row) for row in rows)
-    told = [process for row in rows for process in row.values()]
-    for process in told:
+    seen = [process for row in rows for process in row.values()]
+    for process in seen:
         if process.pid in ended:
             assert (process.comm, process.owner, process.created_ms) == (None, None, None)
         elif process.pid != os.getpid():
@@ -118,11 +118,11 @@ def test_10_000_short_lived_processes_each_have_a_row_and_cost_no_tick_and_no_me
             assert process.owner
             assert process.created_ms
         assert process.memory_bytes
-    assert len(ended) == BATCHES * (OF_NOBODY + REAL // 2)
+    assert len(ended) == BATCHES * (UNUSED_PIDS + REAL // 2)
     late = sorted(1000 * (tick.agent.tick_lateness_seconds or 0) for tick in ticks if tick.agent)
     with capsys.disabled():
         print(  # noqa: T201 - the figures of docs/reliability.md
-            f"\n{len({process.pid for process in told})} processes in {len(ticks)} ticks: latest {late[-1]:.0f} ms, "
+            f"\n{len({process.pid for process in seen})} processes in {len(ticks)} ticks: latest {late[-1]:.0f} ms, "
             f"RSS {rss[WARM]} to {rss[-1]} KiB, open files {files[WARM]} to {files[-1]}"
         )
     assert files[-1] <= files[WARM] + 2  # a look may come in the middle of a tick, and each process would be one
@@ -152,12 +152,12 @@ def test_a_pid_that_passed_to_another_process_is_another_process(
     ticks = agent.ticks()
     assert_time_is_told_once(ticks, began_ms)
     assert_none_is_missing(ticks, kept_waiting_ms=agent.kept_waiting_ms)
-    told = [second_card(tick)[4242] for tick in ticks]
-    assert None not in {process.created_ms for process in told}
+    seen = [second_card(tick)[4242] for tick in ticks]
+    assert None not in {process.created_ms for process in seen}
     # Each began a million clock ticks after the one before.
     apart_ms = 1_000_000 * 1000 // os.sysconf("SC_CLK_TCK")
-    first_ms = told[0].created_ms or 0
-    assert {(process.comm, process.created_ms) for process in told} == {
+    first_ms = seen[0].created_ms or 0
+    assert {(process.comm, process.created_ms) for process in seen} == {
         ("jupyter (lab) x", first_ms),
         ("jupyter (lab) x", first_ms + apart_ms),
         ("trainer", first_ms + 2 * apart_ms),

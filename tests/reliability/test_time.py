@@ -32,12 +32,12 @@ INTERVAL = INTERVAL_MS // 1000
 
 
 def vm_pause(host: Host, seconds: float) -> None:
-    """Hold the whole machine up; afterwards both clocks tell that the time has passed."""
+    """Stop the whole machine for a while; afterwards both clocks show that the time has passed."""
     host.pass_(round(seconds * 1000))
 
 
 def frozen(host: Host, seconds: float) -> None:
-    """Hold the whole machine up without any of its clocks ever telling."""
+    """Stop the whole machine for a while without any of its clocks ever showing it."""
     host.really_ms += round(seconds * 1000)
 
 
@@ -79,7 +79,7 @@ FAULTS = {
 
 @pytest.mark.parametrize("into_interval", [0.5, 14, 29.5])
 @pytest.mark.parametrize("name", FAULTS)
-def test_a_clock_that_is_set_or_a_host_that_sleeps_costs_what_the_table_says(
+def test_a_changed_clock_or_a_suspended_host_costs_the_documented_time(
     tmp_path: Path, name: str, into_interval: float
 ) -> None:
     fault = FAULTS[name]
@@ -105,7 +105,7 @@ def test_a_clock_that_is_set_or_a_host_that_sleeps_costs_what_the_table_says(
 
 
 def assert_sound(ticks: Sequence[Tick], elapsed_ms: int, *, set_back: float = 0) -> None:
-    """Hold the ticks to the promise; where the clock was set back so far, the ones before and after it apart."""
+    """Check the guarantees; if the clock was set back so far, separately for the ticks before and after."""
     cuts = [0, *(place for place, (one, two) in enumerate(pairwise(ticks), 1) if two.ts_ms <= one.ts_ms), len(ticks)]
     assert len(cuts) == (3 if set_back else 2)
     for start, end in pairwise(cuts):
@@ -204,7 +204,7 @@ def test_what_the_rings_hold_of_one_clock_is_not_counted_by_another(tmp_path: Pa
             assert (card.utilization, card.utilization_max) == (expected, expected), (name, read_ms)
             compared += 1
         elif abs(fault.seconds) > 1 and fault.what is not frozen:
-            # Whatever lies between the two clocks was sampled by nobody.
+            # What lies between the two clocks has no samples.
             assert (card.utilization_coverage_ms or 0) <= read_ms - happened_ms + 200
     assert compared >= len(ticks) - 2 > 10
 

@@ -1,4 +1,4 @@
-"""The agent as a process on the simulated driver: started, asked, killed, and its ticks read back."""
+"""The agent as a process on the simulated driver: started, queried, killed, and its ticks read back."""
 
 from __future__ import annotations
 
@@ -119,10 +119,10 @@ class Agent:
         self.process = None
 
     def stop(self) -> None:
-        """Ask it to end, and insist that it does so soon and well."""
+        """Send it SIGTERM, and require that it ends soon and well."""
         if self.process is None:
             return
-        # Of one that has ended by itself nothing is told any more.
+        # An agent that has ended by itself reports nothing any more.
         self.kept_waiting_ms = max(0, kept_waiting_ms(self.process.pid) - self._waited_before_ms)
         self.process.send_signal(signal.SIGTERM)
         code = self.process.wait(timeout=60)
@@ -135,11 +135,11 @@ class Agent:
         return found
 
     def reservations(self) -> list[Any]:
-        """Return what is reserved, as the agent tells it."""
+        """Return what is reserved, as the agent reports it."""
         return self._asked("reservations")
 
     def queue(self) -> list[Any]:
-        """Return who waits, as the agent tells it."""
+        """Return the queue, as the agent reports it."""
         return self._asked("queue")
 
     def _asked(self, what: str) -> list[Any]:
@@ -180,7 +180,7 @@ def read_spool(path: Path, destination: str = "store") -> list[Tick]:
 
 
 def assert_spans_never_overlap(ticks: Sequence[Tick]) -> None:
-    """Hold the ticks of one agent, in the order of their making, to the promise about time."""
+    """Check the guarantees about time for the ticks of one agent, in the order of their making."""
     for before, after in pairwise(ticks):
         for card in after.cards:
             assert after.ts_ms - card.duration_ms >= before.ts_ms, (before.ts_ms, after.ts_ms, card.duration_ms)

@@ -67,7 +67,7 @@ class Browser:
         self.devtools("Emulation.setEmulatedMedia", media=media, features=[scheme])
 
     def open(self, page: Path) -> None:
-        """Open a page and forget what earlier ones said and fetched."""
+        """Open a page and forget what earlier ones printed and fetched."""
         self.said()
         self.fetched()
         self._ask("POST", f"{self._session}/url", {"url": page.as_uri()})
@@ -92,11 +92,11 @@ class Browser:
         )
 
     def said(self) -> list[str]:
-        """Return what the console said since the page was opened: errors, warnings, refusals of the page's policy."""
+        """Return what the console printed since the page was opened: errors, warnings, refusals of its policy."""
         return [f"{entry['level']}: {entry['message']}" for entry in self._log("browser")]
 
     def fetched(self) -> list[str]:
-        """Return the addresses that were asked for since the page was opened."""
+        """Return the addresses that were requested since the page was opened."""
         events = (json.loads(entry["message"])["message"] for entry in self._log("performance"))
         return [event["params"]["request"]["url"] for event in events if event["method"] == _FETCHED]
 

@@ -1,7 +1,7 @@
 """A real one-node Kubernetes on this machine: etcd, API server with RBAC, controllers, scheduler, kubelet, containerd.
 
 It lives in a network and mount namespace of its own, so that its addresses, /var/lib/kubelet, /home and the node's
-driver are nobody else's. Pods have a bridge network, which enforces no NetworkPolicy; there is no kube-proxy, no DNS.
+driver are its own. Pods have a bridge network, which enforces no NetworkPolicy; there is no kube-proxy, no DNS.
 Stand-ins: the NVIDIA runtime is a containerd runtime that mounts the simulated driver's library, as the toolkit does.
 """
 
@@ -424,7 +424,7 @@ def _kubelet(folder: Path) -> dict[str, Any]:
 
 
 def _program_image(folder: Path, tag: str) -> Path:
-    """Return an image of one static program that does nothing until it is told to end."""
+    """Return an image of one static program that does nothing until it gets a signal to end."""
     here = folder / re.sub(r"\W", "_", tag)
     here.mkdir()
     (here / "main.c").write_text(_STATIC)

@@ -78,7 +78,7 @@ class Collector:
         return sum(float(value) for value in re.findall(rf"(?m)^{name}(?:\{{[^\n]*\}})? (\S+)$", text))
 
     def accepted_points(self) -> float:
-        """Return the points that senders were told are safe, since this process started."""
+        """Return the points that senders know are safe, since this process started."""
         return self.own_metric("otelcol_receiver_accepted_metric_points")
 
     def sent_points(self) -> float:

@@ -167,12 +167,12 @@ class Trial:
     # Translation
 
     def _command(self, service: str, arguments: tuple[str, ...] = ()) -> list[str]:
-        said = self._services[service]
-        image = str(said["image"]).rpartition(":")[0]
-        entrypoint = said.get("entrypoint")
-        command = list(arguments or said.get("command") or ())
+        configured = self._services[service]
+        image = str(configured["image"]).rpartition(":")[0]
+        entrypoint = configured.get("entrypoint")
+        command = list(arguments or configured.get("command") or ())
         self._mount(service)
-        if said.get("build"):
+        if configured.get("build"):
             assert image == "gua"
             assert 'ENTRYPOINT ["gua"]' in DOCKERFILE.read_text().splitlines()
             # An entrypoint of the service takes the place of the image's, and of its arguments.
@@ -187,16 +187,16 @@ class Trial:
             assert not command
             words = self._clickhouse(service)
         else:
-            msg = f"nothing here stands for the image {said['image']}"
+            msg = f"nothing here stands for the image {configured['image']}"
             raise AssertionError(msg)
         return [self._translated(service, word) for word in words]
 
     def _environment(self, service: str) -> dict[str, str]:
         home = self._folder / service / "home"
         home.mkdir(parents=True, exist_ok=True)
-        said: Mapping[str, str] = self._services[service].get("environment") or {}
+        configured: Mapping[str, str] = self._services[service].get("environment") or {}
         given = {"PATH": os.environ["PATH"], "HOME": str(home), "NO_COLOR": "1"}
-        return {**given, **{name: self._translated(service, value) for name, value in said.items()}}
+        return {**given, **{name: self._translated(service, value) for name, value in configured.items()}}
 
     def _clickhouse(self, service: str) -> list[str]:
         """Return the server's command line, its configuration laid out as in the image."""

@@ -47,8 +47,8 @@ def missing() -> str | None:
     for program in ("unshare", "setpriv", "mount", "mountpoint", "awk"):
         if shutil.which(program) is None:
             return f"{program} is not on PATH"
-    asked = subprocess.run(["unshare", "--mount", "true"], capture_output=True, text=True, check=False)
-    return None if asked.returncode == 0 else asked.stderr.strip()
+    attempt = subprocess.run(["unshare", "--mount", "true"], capture_output=True, text=True, check=False)
+    return None if attempt.returncode == 0 else attempt.stderr.strip()
 
 
 def contained(

@@ -25,16 +25,16 @@ def rendered(
     version: str = VERSIONS[-1],
 ) -> tuple[Manifest, ...]:
     """Return the chart's resources for these values; fails with Helm's message where it would refuse them."""
-    code, out, said = _template(json.dumps(values or {}), chart, release, namespace, version)
-    assert (code, said) == (0, ""), said
+    code, out, errors = _template(json.dumps(values or {}), chart, release, namespace, version)
+    assert (code, errors) == (0, ""), errors
     return tuple(each for each in yaml.safe_load_all(out) if each is not None)
 
 
 def refusal(values: Any = None, *, version: str = VERSIONS[-1]) -> str:  # noqa: ANN401 - the content of a file of values
     """Return what Helm says of values that it must refuse."""
-    code, out, said = _template(json.dumps(values or {}), CHART, "gua", "gua", version)
+    code, out, errors = _template(json.dumps(values or {}), CHART, "gua", "gua", version)
     assert (code, out) == (1, ""), out
-    return said
+    return errors
 
 
 def run(*arguments: str, stdin: str = "") -> tuple[int, str, str]:
@@ -45,5 +45,5 @@ def run(*arguments: str, stdin: str = "") -> tuple[int, str, str]:
 
 @cache
 def _template(values: str, chart: Path, release: str, namespace: str, version: str) -> tuple[int, str, str]:
-    asked = ("--namespace", namespace, "--kube-version", version, "--values", "-")
-    return run("template", release, str(chart), *asked, stdin=values)
+    options = ("--namespace", namespace, "--kube-version", version, "--values", "-")
+    return run("template", release, str(chart), *options, stdin=values)

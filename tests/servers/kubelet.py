@@ -1,7 +1,7 @@
 """A real kubelet on this machine, with containerd, runc and a device plugin that offers cards that do not exist.
 
 No cluster and no image from anywhere: the kubelet runs pods from files in a folder, their image is one static program.
-The folder of device plugins is /var/lib/kubelet/device-plugins whatever a kubelet is told, so there is one at a time.
+The folder of device plugins is /var/lib/kubelet/device-plugins for any kubelet, so there is one at a time.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ PLUGINS = Path("/var/lib/kubelet/device-plugins")
 IMAGE = "docker.io/local/worker:1"
 SOURCES = ROOT / "tests" / "tools"
 NEEDED = ("containerd", "ctr", "runc", "gcc", "go")
-# Does nothing until it is told to end, and then ends well.
+# Does nothing until it gets a signal to end, and then ends well.
 WORKER = """
 #include <signal.h>
 #include <unistd.h>
@@ -58,7 +58,7 @@ def kubernetes_program(name: str) -> Path:
     folder = SOURCES / "kubelet"
     version = re.search(r"k8s\.io/kubernetes (v\S+)", (folder / "go.mod").read_text())
     assert version is not None
-    # As its own makefile does. Without it clients and charts that ask for the version get no answer.
+    # As its own makefile does. Without it clients and charts that query the version get no answer.
     linked = (f"k8s.io/component-base/version.gitVersion={version[1]}",)
     return built(folder, name, f"k8s.io/kubernetes/cmd/{name}", linked=linked)
 

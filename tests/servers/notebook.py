@@ -13,7 +13,7 @@ from typing import Any, Self
 from servers.clickhouse import PASSWORDS, ClickHouseServer
 from servers.tools import ROOT, notebook
 
-ASK = ROOT / "tests" / "tools" / "notebook" / "ask.py"
+SCRIPT = ROOT / "tests" / "tools" / "notebook" / "ask.py"
 
 
 class AlchemyError(Exception):
@@ -26,7 +26,7 @@ class Alchemy:
     def __init__(self, server: ClickHouseServer, user: str = "gua_bi", *, database: str = "gua_public") -> None:
         password = urllib.parse.quote(PASSWORDS[user], safe="")
         self._process = subprocess.Popen(
-            [str(notebook()), str(ASK), f"clickhousedb://{user}:{password}@127.0.0.1:{server.http_port}/{database}"],
+            [str(notebook()), str(SCRIPT), f"clickhousedb://{user}:{password}@127.0.0.1:{server.http_port}/{database}"],
             env={"PATH": os.environ["PATH"]},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -43,15 +43,15 @@ class Alchemy:
         self._process.communicate()
 
     def ask(self, **question: object) -> Any:  # noqa: ANN401 - what JSON holds
-        """Return the answer to a question of ``ask.py``. Raises AlchemyError."""
+        """Return the answer to a query of ``ask.py``. Raises AlchemyError."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(json.dumps(question) + "\n")
         self._process.stdin.flush()
-        said = json.loads(self._process.stdout.readline())
-        if "error" in said:
-            raise AlchemyError(said["error"])
-        return said["rows"]
+        response = json.loads(self._process.stdout.readline())
+        if "error" in response:
+            raise AlchemyError(response["error"])
+        return response["rows"]
 
 
 def run_cells(cells: str, folder: Path, **settings: str) -> str:

@@ -18,7 +18,7 @@ def main() -> None:
         question = json.loads(line)
         try:
             answer = {"text": str(engine.query(question["sql"], question["format"]))}
-        except Exception as error:  # noqa: BLE001 - whatever it is, the one who asked is told
+        except Exception as error:  # noqa: BLE001 - whatever it is, the caller gets it
             answer = {"error": str(error)}
         sys.stdout.write(json.dumps(answer) + "\n")
         sys.stdout.flush()

@@ -1,4 +1,4 @@
-"""A server as a process of the test run: start, wait by asking, stop, kill, start again."""
+"""A server as a process of the test run: start, poll until it is ready, stop, kill, start again."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
-# A byte for each port: who is given one locks it until it ends, so that nobody takes the port of a server that is just
+# A byte for each port: a process locks its port until it ends, so that no other takes the port of a server that is just
 # down; neither another process of this run, nor a bench beside it, nor somebody else's run on this machine.
 _CLAIMS = os.open(
     Path(tempfile.gettempdir(), f"gua-test-ports-{os.geteuid()}"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600
@@ -27,7 +27,7 @@ _given: set[int] = set()
 
 
 def free_ports(count: int) -> list[int]:
-    """Return ports of 127.0.0.1 that nobody listens on, and that no test of any run that goes on has had.
+    """Return ports of 127.0.0.1 without a listener, which no test of any current run has had.
 
     They are not of those that outgoing connections take by themselves: one of these could have a server's port while
     the server is down, even connect to itself there.
@@ -65,13 +65,13 @@ def _claimed(number: int) -> bool:
     return True
 
 
-def poll(ask: Callable[[], T], what: str, *, seconds: float = 180) -> T:
-    """Ask until the answer is true, and return it; fail with ``what`` when the time is over.
+def poll(check: Callable[[], T], what: str, *, seconds: float = 180) -> T:
+    """Poll until the answer is true, and return it; fail with ``what`` when the time is over.
 
     What is there in time costs nothing, however long one would wait for it.
     """
     deadline = time.monotonic() + seconds
-    while not (answer := ask()):
+    while not (answer := check()):
         assert time.monotonic() < deadline, f"gave up after {seconds:g} s waiting for {what}"
         time.sleep(0.05)
     return answer
@@ -118,7 +118,7 @@ class ServerProcess:
         poll(answers_or_died, f"{self.name} to answer; its log is {self.log}")
 
     def stop(self) -> None:
-        """Ask it to end and wait for that; after a minute kill it."""
+        """Send it SIGTERM and wait for its end; after a minute kill it."""
         if self._process is None:
             return
         self._process.terminate()

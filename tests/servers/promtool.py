@@ -60,7 +60,7 @@ def case_with_queries(file: Path) -> dict[str, Any]:
 
 
 def names(expression: str) -> set[str]:
-    """Return the metrics of agents that an expression asks for; labels are left out."""
+    """Return the metrics of agents that an expression queries; labels are left out."""
     bare = re.sub(r"\{[^}]*\}|\b(?:by|on|without|ignoring)\s*\([^)]*\)", "", expression)
     return set(re.findall(r"\b(?:gua|gpu_idle|hw)_[a-z0-9_]+\b", bare))
 

@@ -47,7 +47,7 @@ def _lines(series: Iterable[Series], stamp: Callable[[int], str]) -> Iterator[st
 
 
 class _Recorded(ServerProcess):
-    """A server that is ready when its log says so: asked, it may want a password or have a certificate of its own."""
+    """A server that is ready when its log says so: it may require a password or have a certificate of its own."""
 
     def __init__(self, command: Sequence[str], folder: Path, says_when_ready: str) -> None:
         super().__init__(Path(command[0]).name, command, dict(os.environ), folder)

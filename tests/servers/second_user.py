@@ -19,7 +19,7 @@ from pathlib import Path
 import gua
 from servers.user import other_uid
 
-# Not needed to ask the agent, and large: Python's own extras, the embedded engine with what it declares, and tools.
+# Not needed to query the agent, and large: Python's own extras, the embedded engine with what it declares, and tools.
 _LEFT_OUT = ("site-packages", "test", "idlelib", "ensurepip", "config-", "chdb", "pandas", "pyarrow", "numpy", "mypy")
 
 
@@ -55,7 +55,7 @@ class SecondUser:
 
 
 def second_user(folder: Path, environ: Mapping[str, str]) -> SecondUser:
-    """Return a user whose home is below ``folder``, which everybody may enter."""
+    """Return a user with a home below ``folder``, which all users may enter."""
     uid = other_uid()
     home = folder / "second"
     home.mkdir()
@@ -80,9 +80,9 @@ def _python_for(uid: int, folder: Path) -> tuple[Path, dict[str, str]]:
     own = Path(sys.executable)
     if uid == os.geteuid():
         return own, {name: os.environ[name] for name in ("PYTHONPATH", "LD_LIBRARY_PATH") if name in os.environ}
-    asked = [own, "-c", "import gua.cli.main, ctypes, ssl"]
+    probe = [own, "-c", "import gua.cli.main, ctypes, ssl"]
     with contextlib.suppress(PermissionError):
-        if subprocess.run(asked, cwd="/", env={}, capture_output=True, check=False, **_identity(uid)).returncode == 0:
+        if subprocess.run(probe, cwd="/", env={}, capture_output=True, check=False, **_identity(uid)).returncode == 0:
             return own, {}
     base, version = Path(sys.base_prefix), f"python{sys.version_info.major}.{sys.version_info.minor}"
     made = folder / "python"

@@ -64,8 +64,8 @@ def start_holder(place: Path) -> Holder:
             stdin=subprocess.PIPE,
             pass_fds=(file.fileno(),),
         )
-    told = [hidden["argv[0]"], hidden["argument"], hidden["environment"], comm]
-    poll(lambda: all(each.encode() in _shown(process.pid) for each in told), "the kernel to tell what to hide")
+    values = [hidden["argv[0]"], hidden["argument"], hidden["environment"], comm]
+    poll(lambda: all(each.encode() in _shown(process.pid) for each in values), "the kernel to tell what to hide")
     return Holder(process, comm, hidden)
 
 

@@ -5,7 +5,7 @@ is the library's own.
 
 Where a native connection is reset, clickhouse-local ends itself, and a server logs it (``KillingErrorHandler`` of the
 one, ``ServerErrorHandler`` of the other). Another server resets one at times after a LIMIT, with rows left unread. So
-clients are connected here, and the library is told the end of each connection in order.
+clients are connected here, and the library gets the end of each connection in order.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ def main() -> None:
     library, config, port = sys.argv[1:]
     # A test run that dies takes its server along.
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    said = ET.parse(config)  # noqa: S314 - the tests' own file
-    own_port = int(said.findtext("tcp_port", ""))
-    for host in said.iterfind("listen_host"):
+    configuration = ET.parse(config)  # noqa: S314 - the tests' own file
+    own_port = int(configuration.findtext("tcp_port", ""))
+    for host in configuration.iterfind("listen_host"):
         listening = socket.create_server((host.text, int(port)), backlog=128)
         threading.Thread(target=accept, args=(listening, own_port), daemon=True).start()
     arguments = [b"clickhouse", b"--config-file", config.encode(), b"--query", SERVE.encode()]

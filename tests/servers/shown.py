@@ -29,7 +29,7 @@ class Shown:
 
 
 def shown_commands(markdown: str) -> Iterator[Shown]:
-    """Yield what the blocks of a Markdown text tell to run, in their order.
+    """Yield the commands in the blocks of a Markdown text, in their order.
 
     Raises ValueError for a block in a language that is not known to hold commands or none.
     """

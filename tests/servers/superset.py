@@ -1,4 +1,4 @@
-"""What Superset 6.1 asks for the charts of deploy/superset: tests/wide/test_superset.py holds it to a real one."""
+"""What Superset 6.1 requests for the charts of deploy/superset; tests/wide/test_superset.py has a real one."""
 
 from __future__ import annotations
 

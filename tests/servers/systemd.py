@@ -1,4 +1,4 @@
-"""A system whose first process is systemd, in namespaces of its own: Debian by debootstrap, gua as its README says.
+"""A system with systemd as its first process, in namespaces of its own: Debian by debootstrap, gua by its README.
 
 No image and no engine is needed: root, debootstrap and unshare, and the version 2 of control groups mounted somewhere.
 """

@@ -1,4 +1,4 @@
-"""The Collector, ClickHouse's library and more: made once into .tools, under names that tell their versions."""
+"""The Collector, ClickHouse's library and more: made once into .tools, under names with their versions."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def compose_checker() -> Path:
 
 
 def pod_resources_server() -> Path:
-    """Return the server that tells of pods' devices as a kubelet does; compiles it once (half a minute)."""
+    """Return the server that reports the devices of pods as a kubelet does; compiles it once (half a minute)."""
     return built(POD_RESOURCES, "pod-resources")
 
 

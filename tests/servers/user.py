@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import TypeVar
 
 T = TypeVar("T")
-NOBODY_ELSE = 54_321
+OTHER_UID = 54_321
 
 
 def other_uid() -> int:
     """Return the id of a user that is not this one: only root can become one, so for others it is their own."""
-    return NOBODY_ELSE if os.geteuid() == 0 else os.geteuid()
+    return OTHER_UID if os.geteuid() == 0 else os.geteuid()
 
 
 def as_user(uid: int, function: Callable[[], T]) -> T:

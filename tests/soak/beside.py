@@ -25,7 +25,7 @@ from soak.accounts import Account, account, landed, points_in
 from soak.fleet import Fleet, fleet
 from soak.witness import recorded, waiting, watch
 
-# Charts and whole views; reports ask as another, whom what these ask for does not hinder.
+# Charts and whole views; reports query as another user, which the limits of the first do not affect.
 BI, REPORTS = "gua_bi", "gua_reader"
 # What BI tools do when somebody clicks on a name: whole views, sorted, without limit.
 HEAVY = (
@@ -121,7 +121,7 @@ def beside(folder: Path, load: Load, *, minutes: float, say: Callable[[str], Non
     with fleet(folder, hosts=load.hosts, interval="2s") as made:
         (made.server.folder / "users.d" / "watcher.xml").write_text(_WATCHER, encoding="utf-8")
         made.server.configure(_QUERY_LOG)
-        # More than both readers may take, as docs/fleet.md asks for: else they take it from the writers.
+        # More than both readers may take, as docs/fleet.md requires: else they take it from the writers.
         config = made.server.folder / "config.xml"
         config.write_text(config.read_text().replace(">3000000000<", ">14000000000<"))
         made.server.patience_seconds = 900.0
@@ -129,7 +129,7 @@ def beside(folder: Path, load: Load, *, minutes: float, say: Callable[[str], Non
         spool = folder / "simulated" / "spool.db"
         watch(spool)
         with _simulated(made, spool.parent, load):
-            with _asking(made.server, turns, load):
+            with _reader_loop(made.server, turns, load):
                 _stay(made, minutes * 60)
             assert made.server.query("SELECT 1") == "1"
         made.drain()
@@ -153,16 +153,16 @@ def beside(folder: Path, load: Load, *, minutes: float, say: Callable[[str], Non
 
 def _inserts(server: ClickHouseServer) -> str:
     """Return what the server's own log has of the Collector's inserts."""
-    told = map(float, server.query(_INSERTS, user="watcher").split("\t"))
-    count, failed, rows, middle, slow, longest = told
+    counts = map(float, server.query(_INSERTS, user="watcher").split("\t"))
+    count, failed, rows, middle, slow, longest = counts
     took = f"p50 {middle / 1000:.2f} s p99 {slow / 1000:.2f} s longest {longest / 1000:.2f} s"
     return f"{'inserts':<16} {count:>9,.0f}: {took}, {failed:.0f} failed, {rows:,.0f} rows with the views'"
 
 
 def _reads(server: ClickHouseServer) -> Iterator[str]:
     """Yield what the server's own log has of each reading user."""
-    for told in server.query(_READS, user="watcher").splitlines():
-        user, *numbers = told.split("\t")
+    for counts in server.query(_READS, user="watcher").splitlines():
+        user, *numbers = counts.split("\t")
         count, largest, by_query, by_user, by_server = map(int, numbers)
         refused = f"refused by memory: {by_query} of their own, {by_user} of the user, {by_server} of the server"
         yield f"{user:<16} {count:>9,} queries, the largest {largest / 1e9:.2f} GB; {refused}"
@@ -213,14 +213,14 @@ def _settled(made: Fleet, spool: Path) -> Account:
 
 
 @contextmanager
-def _asking(server: ClickHouseServer, turns: dict[str, Turns], load: Load) -> Iterator[None]:
-    """Have all readers ask until the context ends."""
+def _reader_loop(server: ClickHouseServer, turns: dict[str, Turns], load: Load) -> Iterator[None]:
+    """Have all readers query until the context ends."""
     over = threading.Event()
     charts = [recipe.sql for recipe in recipes(days=7)]
     gua = Gua(server.folder.parent / "reporter")
     kinds: list[Callable[[], None]] = [
-        *(lambda place=place: _ask(server, charts, place, turns["charts"], over) for place in range(load.readers)),
-        *(lambda place=place: _ask(server, HEAVY, place, turns["whole views"], over) for place in range(load.heavy)),
+        *(lambda place=place: _query(server, charts, place, turns["charts"], over) for place in range(load.readers)),
+        *(lambda place=place: _query(server, HEAVY, place, turns["whole views"], over) for place in range(load.heavy)),
         lambda: _report(gua, server, turns["default reports"], over),
     ]
     threads = [threading.Thread(target=kind) for kind in kinds]
@@ -234,7 +234,7 @@ def _asking(server: ClickHouseServer, turns: dict[str, Turns], load: Load) -> It
             thread.join()
 
 
-def _ask(server: ClickHouseServer, statements: Sequence[str], place: int, met: Turns, over: threading.Event) -> None:
+def _query(server: ClickHouseServer, statements: Sequence[str], place: int, met: Turns, over: threading.Event) -> None:
     while not over.is_set():
         place += 1
         begun = time.perf_counter()

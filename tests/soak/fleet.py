@@ -83,26 +83,26 @@ class Host:
         self._end()
 
     def stop(self) -> None:
-        """Ask it to end; fails unless it ends well, or before it could hear that."""
+        """Send it SIGTERM; fails unless it ends well, or before it could receive that."""
         self.send_signal(signal.SIGTERM)
         code = self._end()
         well = code in (0, -signal.SIGTERM) or _gave_up(self.agent, code)
         assert well, f"{self.name} exited with {code}:\n{self.agent.tail()}"
 
-    def wait(self, ask: Callable[[], bool], what: str) -> None:
+    def wait(self, check: Callable[[], bool], what: str) -> None:
         """Wait until it has done something."""
 
-        def asked() -> bool:
+        def is_done() -> bool:
             self.revive()
-            return ask()
+            return check()
 
-        poll(asked, f"{self.name} to {what}:\n{self.agent.tail()}", seconds=180)
+        poll(is_done, f"{self.name} to {what}:\n{self.agent.tail()}", seconds=180)
 
     def wait_for_ticks(self, count: int) -> None:
         self.wait(lambda: self.recorded_count() >= count, f"record {count} ticks")
 
     def wait_until_sent(self) -> None:
-        """Wait until it has been told once that all it recorded is safe."""
+        """Wait until it knows that all it recorded is safe."""
         self.wait(lambda: waiting(self.spool) == 0, "deliver")
 
     def _end(self) -> int:

@@ -15,9 +15,9 @@ _DATA_BYTES = 1_500
 
 
 class Network:
-    """Forwards connections to ``port`` of this machine, until it is told otherwise.
+    """Forwards connections to ``port`` of this machine, until another mode is set.
 
-    *refuse*: nobody listens, and what was connected is reset. *hold*: connections are taken and nothing passes, either
+    *refuse*: there is no listener, and connections are reset. *hold*: connections are taken and nothing passes, either
     way, as if every packet were dropped. *cut*: what is connected is reset, once. *lose_answers*: data
     arrives, and the connection is reset where the answer begins. *mend*: all is well, and what was held passes.
     """
@@ -27,7 +27,7 @@ class Network:
         (self.port,) = free_ports(1)
         self._listening = socket.socket()
         self._listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        # The port is bound for good and only sometimes listened on: so nobody else gets it meanwhile.
+        # The port is bound for good and only sometimes listened on: so no other process gets it meanwhile.
         self._listening.bind(("127.0.0.1", self.port))
         self._lock = threading.Lock()
         self._lines: set[_Line] = set()
@@ -82,7 +82,7 @@ class Network:
                 self._questions(line)
                 answers.join()
             except OSError:
-                line.reset()  # as one does that nobody listens on
+                line.reset()  # as a port without a listener does
             finally:
                 with self._lock:
                     self._lines.discard(line)

@@ -44,7 +44,7 @@ def of_default_patience(folder: Path) -> Path:
 
 
 def forgetful(folder: Path) -> Path:
-    """Return the config of a Collector whose queue is in its memory."""
+    """Return the config of a Collector with its queue in memory."""
     return changed_config(folder, {"      storage: file_storage\n": ""})
 
 

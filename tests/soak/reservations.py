@@ -33,7 +33,7 @@ LEAK_SECONDS: Final = 5.0
 VICTIMS: Final = ("client before the grant", "client between grant and exec", "leader", "child", "agent")
 # The machine that this runs on may be busy with other things: a look that came late counts as one of this length.
 _LOOK_SECONDS: Final = 0.25
-_SLACK_MS: Final = 20  # files tell times by the kernel's tick
+_SLACK_MS: Final = 20  # file times have the resolution of the kernel's tick
 # Descriptors 4 to 7 are the locks of the cards 0 to 3; the child has them as well as its parent.
 _JOB: Final = """
 for card in $(echo "$CUDA_VISIBLE_DEVICES" | tr , ' '); do
@@ -143,22 +143,22 @@ class Chaos:
             lasts = self._draw(0.05, 0.6)
             client = [sys.executable, "-c", _SLOW_CLIENT] if victim == VICTIMS[1] else GUA
             command = [*client, "run", "-g", str(count), "--wait", "5m", "--", "sh", "-c", _JOB, "job", f"{lasts:.2f}"]
-            with tempfile.TemporaryFile() as said:
+            with tempfile.TemporaryFile() as output:
                 process = subprocess.Popen(
                     command,
                     env=self._environ,
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.DEVNULL,
-                    stderr=said,
+                    stderr=output,
                     start_new_session=True,
                 )
                 with self._lock:
                     self.account.runs += 1
                 struck = self._strike(process, victim)
                 code = process.wait(timeout=600)
-                said.seek(0)
-                words = said.read().decode()
-            # Who asks while no agent runs is told so; who has a place waits for the next agent.
+                output.seek(0)
+                words = output.read().decode()
+            # A request without a running agent is refused; a client with a queue place waits for the next agent.
             if not struck and code != 0 and not (code == 69 and "waiting:" not in words):
                 self.account.fault("waits broken off", f"client {number}: exit code {code}: {words}")
 
@@ -203,7 +203,7 @@ class Chaos:
             self._count("agent")
 
     def _watch(self) -> None:
-        """Look for cards that are reserved for nobody, while the agent runs."""
+        """Look for cards that are reserved without an owner, while the agent runs."""
         left: dict[str, float] = {}
         while any(self._goes_on(victim) for victim in VICTIMS):
             time.sleep(_LOOK_SECONDS)
@@ -254,8 +254,8 @@ class Chaos:
         for (card, _, ended, first), (next_card, since, _, second) in pairwise(every):
             if card == next_card and (ended is None or since < ended):
                 account.fault("double grants", f"card {card} was reserved by {first} and {second} at a time")
-        for (asked, _, first), (next_asked, _, second) in pairwise(grants):
-            if next_asked < asked:
+        for (asked, _, first), (next_requested, _, second) in pairwise(grants):
+            if next_requested < asked:
                 account.fault("served out of order", f"{second} asked before {first} and was served after it")
         for done in self.place.glob("done-*"):
             identifier, at_ms = done.name.removeprefix("done-"), done.stat().st_mtime_ns // 1_000_000

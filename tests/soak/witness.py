@@ -1,4 +1,4 @@
-"""What an agent recorded, told by its own spool: each tick's commit leaves a copy that no delivery deletes."""
+"""What an agent recorded, from its own spool: each tick's commit leaves a copy that no delivery deletes."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ ROLLED_UP = frozenset(
 UNCOUNTED = {
     *("due_hours", "changed_hours", "hours", "hour_ticks", "right_size", "activity_owners", "busy_with_few_sms"),
 }
-# The parameters by which a report tells a view which hours to read from ticks, and which prices there are.
+# The parameters that tell a view which hours to read from ticks, and which prices there are.
 _TICKED = "{tick_hours:"
 _PRICED = "{price_starts:"
 _NAME = re.compile(r"\b(gua|gua_report)\.(\w+)")
@@ -207,7 +207,7 @@ def rows_beside_others(case: Path) -> dict[str, list[dict[str, Any]]]:
 
 
 def parameters_beside_others(case: Path) -> dict[str, Any]:
-    """Return what the view is called with to tell of this case alone."""
+    """Return the view's parameters that select this case only."""
     parameters = parameters_of(case) or {}
     hosts = parameters["hosts"] or sorted(hosts_of(case)) or ["nobody"]
     return {**parameters, "hosts": [mark_of(case) + host for host in hosts]}

@@ -63,7 +63,7 @@ def embedded_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("embedded") / "store"
 
 
-def count_hours_only_when_told(process: ClickHouseServer) -> None:
+def count_hours_only_on_request(process: ClickHouseServer) -> None:
     """Let the server not count hours by itself in the middle of a test, and not wait for rows that are there."""
     process.query("DROP VIEW gua.look_for_due_hours")
     process.query("DROP VIEW gua.look_for_due_days")
@@ -90,7 +90,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClickHouseServe
     try:
         with open_store(process.dsn()) as store:
             store.schema.apply()
-        count_hours_only_when_told(process)
+        count_hours_only_on_request(process)
         yield process
     finally:
         process.kill()

@@ -30,11 +30,11 @@ def test_every_case_of_the_rules_is_explained_as_the_views_judge_it(engine: Engi
             ),
         )
         now_ms = int(NOON.timestamp() * 1000) + 86_400_000
-        told = explain(
+        result = explain(
             engine.reader,
             ExplainRequest(words=("h", "g", times[0]), around="500", timezone="UTC", now_ms=now_ms),
         )
-        for tick, (name, case) in zip(told.ticks, cases.items(), strict=True):
+        for tick, (name, case) in zip(result.ticks, cases.items(), strict=True):
             judged += 1
             found = {"state": tick.row.state, "reason": tick.row.reason}
             if not tick.agrees or found != {key: case["expect"][key] for key in found}:

@@ -278,7 +278,7 @@ def by_points(body: bytes) -> Iterator[bytes]:
             yield whole.SerializeToString()
 
 
-# What tells which hours changed, and how often: that differs by how ticks came, and changes no sum.
+# Which hours changed, and how often: that differs by how ticks came, and changes no sum.
 BOOKKEEPING = {"hours", "hour_ticks", "due_hours", "changed_hours", "rollups"}
 # What is about agents, which these ticks have none of, and about the present, which they are not from.
 PRESENT = {
@@ -480,7 +480,7 @@ def test_a_single_damaged_tick_is_handed_back(engine: Engine) -> None:
     assert engine.writer.land([tick]) == [tick]
 
 
-def test_a_batch_of_which_nothing_can_land_is_an_error_not_many_bad_ticks(engine: Engine) -> None:
+def test_a_batch_that_is_refused_whole_raises_an_error(engine: Engine) -> None:
     batch = [damaged(tick, "no zstd") for tick in spooled(one_card(NOON_MS + n) for n in range(3))]
     with pytest.raises(UnavailableError, match="refused"):
         engine.writer.land(batch)

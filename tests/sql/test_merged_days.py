@@ -130,7 +130,7 @@ def test_merged_days_give_the_numbers_of_hours_and_ticks(engine: Engine) -> None
         assert same(sorted(engine.rows("usage", of_every_day), key=repr), sorted(expected_rows, key=repr))
 
 
-def test_a_day_whose_hours_changed_is_read_by_the_hour_until_it_is_merged_again(engine: Engine) -> None:
+def test_a_day_with_changed_hours_is_read_hourly_until_it_is_merged_again(engine: Engine) -> None:
     fill(engine, random.Random(9))  # noqa: S311 - a fixed order, not a secret
     engine.count_hours()
     start = MIDNIGHT + timedelta(hours=9)

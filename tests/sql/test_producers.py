@@ -47,7 +47,7 @@ class Producer:
         observe(meter)
 
     def tick(self) -> bytes:
-        """Return the request of a tick, in a millisecond that no earlier one has: by these ticks are told apart."""
+        """Return the request of a tick, in a millisecond that no earlier one has: that identifies ticks."""
         last = time.time_ns() // 1_000_000
         while time.time_ns() // 1_000_000 == last:
             time.sleep(0.000_1)
@@ -72,8 +72,8 @@ def observe(meter: Meter) -> None:
         return [Observation(count, {"hw.id": card, **of_type}) for card, (_, _, count) in CARDS.items()]
 
     def info(_: object) -> Iterable[Observation]:
-        said = {"gua.gpu.process.list": "known", "gua.gpu.mig": "none"}
-        return [Observation(1, {"hw.id": card, "gua.gpu.index": at, **said}) for at, card in enumerate(CARDS)]
+        attributes = {"gua.gpu.process.list": "known", "gua.gpu.mig": "none"}
+        return [Observation(1, {"hw.id": card, "gua.gpu.index": at, **attributes}) for at, card in enumerate(CARDS)]
 
     meter.create_observable_gauge("hw.gpu.utilization", [utilization], "1")
     meter.create_observable_gauge("gua.gpu.processes", [processes], "{process}")

@@ -104,28 +104,28 @@ def rows(case: Path) -> list[Row]:
 
 def source_rows(engine: Engine, view: str) -> list[dict[str, Any]]:
     """Return the rows that a public view shows, with times as it shows them."""
-    told = engine.rows(view, OF_REPORTS.get(view))
+    public_rows = engine.rows(view, OF_REPORTS.get(view))
     return [
         {name: value.replace("+00:00", "Z") if isinstance(value, str) else value for name, value in row.items()}
-        for row in told
+        for row in public_rows
     ]
 
 
 def expected(view: str, row: Row, described: Mapping[tuple[str, str], Row]) -> dict[str, Any]:
     """Return a row of gua as gua_public has it."""
     _, names, values = VIEWS[view]
-    said = {names.get(name, name): value for name, value in row.items()}
+    renamed = {names.get(name, name): value for name, value in row.items()}
     for name, (column, size) in values.items():
-        said[name] = None if row[column] is None else row[column] / size
-    if "started" in said and said["started"] == EPOCH:
-        said["started"] = None
+        renamed[name] = None if row[column] is None else row[column] / size
+    if "started" in renamed and renamed["started"] == EPOCH:
+        renamed["started"] = None
     info = described.get((row["host"], row.get("gpu", "")), {})
     labels = row["labels"] if view == "hosts" else info.get("labels", {})
     named = {"labels": labels, "team": labels.get("team")}
     if view != "hosts":
         model = info.get("name") if info.get("model") is None else info["model"]
         named |= {"gpu_index": info.get("gpu_index"), "card": info.get("name"), "model": model}
-    return said | named
+    return renamed | named
 
 
 def test_each_view_of_people_is_held_to_one_of_gua() -> None:
@@ -143,12 +143,12 @@ def test_a_row_is_one_of_gua_with_names_and_natural_units(engine: Engine, view: 
     for file in sorted(case.glob("*.jsonl")):
         if file.name != "expect.jsonl":
             engine.insert(file.name.split(".")[0], file.read_text("utf-8"))
-    told = source_rows(engine, view)
+    public_rows = source_rows(engine, view)
     # Describe the cards that the case does not describe, except one.
-    for number, (host, gpu) in enumerate(sorted({(row["host"], row.get("gpu", "GPU-a")) for row in told})[1:]):
+    for number, (host, gpu) in enumerate(sorted({(row["host"], row.get("gpu", "GPU-a")) for row in public_rows})[1:]):
         more = {"gpu_index": number, "name": f"H{number}", "ts": "2030-01-01T00:00:00Z", "labels": LABELLED}
         engine.insert_rows("card_info", [{"host": host, "gpu": gpu, **more}])
-    told = source_rows(engine, view)
+    public_rows = source_rows(engine, view)
     infos = engine.select("SELECT * FROM gua.card_info FINAL ORDER BY ts")
     labels = {row["host"]: row["labels"] for row in infos}
     described = {(row["host"], row["gpu"]): row | {"labels": labels[row["host"]]} for row in infos}
@@ -156,7 +156,7 @@ def test_a_row_is_one_of_gua_with_names_and_natural_units(engine: Engine, view: 
     public, _, _ = VIEWS[view]
     found = engine.select(f"SELECT * FROM gua_public.{public}")
     assert found
-    want = [expected(view, row, described) for row in told]
+    want = [expected(view, row, described) for row in public_rows]
     shown = [name for name in found[0] if name not in NOW]
     assert {*found[0]} >= ({*NAMES} if view != "hosts" else {"host", "team", "labels"})
 
@@ -213,7 +213,7 @@ _PARTS = re.compile(r"Parts: (\d+)/(\d+)")
 @pytest.fixture
 def months(engine: Engine) -> Engine:
     """An hour of one card in each of four months, counted."""
-    told = {
+    public_rows = {
         "utilization": 9_000,
         "utilization_coverage_ms": 60_000,
         "idle_time_ms": 0,
@@ -227,7 +227,7 @@ def months(engine: Engine) -> Engine:
             "duration_ms": 60_000,
             "gpu_time_ms": 60_000,
         }
-        engine.insert_rows("card_ticks", [tick | told])
+        engine.insert_rows("card_ticks", [tick | public_rows])
         engine.insert_rows("process_ticks", [tick | {"pid": 1, "utilization": 9_000, "owner": "alice"}])
         engine.insert_rows(
             "card_seen", [{"host": "a", "gpu": "GPU-a", "first_seen": tick["ts"], "last_seen": tick["ts"]}]

@@ -16,25 +16,28 @@ def test_cards_and_holders_of_now_are_shown_and_silent_ones_are_unobserved(engin
     insert_cards(engine, [*held, silent])
     rows = [{**process(seconds, 1), "ts": ts, "created": born} for seconds, ts in times.items()]
     engine.insert_rows("process_ticks", [*rows, {**process(600, 2), "gpu": "GPU-z", "ts": silent["ts"]}])
-    told = snapshot_of_store(engine.reader, where="here", hosts=["node-1"])
+    found = snapshot_of_store(engine.reader, where="here", hosts=["node-1"])
 
-    shown, gone = told.cards
+    shown, gone = found.cards
     assert (shown.gpu, shown.state, shown.utilization, shown.power_watts) == ("GPU-a", "idle-held", 0.0, 71.8)
     assert (shown.memory_used_bytes, shown.memory_limit_bytes, shown.interval_ms) == (8 * GIB, 80 * GIB, 30_000)
     assert shown.state_ms is not None
     assert 85_000 < shown.state_ms < 95_000
-    assert told.due_ms is not None
-    assert told.due_ms < 20_001
+    assert found.due_ms is not None
+    assert found.due_ms < 20_001
     assert (gone.gpu, gone.state, gone.last_state) == ("GPU-z", "unobserved", "idle-held")
     assert gone.state_ms is not None
     assert 600_000 <= gone.state_ms < 660_000
-    assert [(one.pid, one.state, one.idle_ms) for one in told.holders] == [(1, "idle", 90_000), (2, "unobserved", None)]
+    assert [(one.pid, one.state, one.idle_ms) for one in found.holders] == [
+        (1, "idle", 90_000),
+        (2, "unobserved", None),
+    ]
 
 
-def test_a_card_is_free_since_nobody_was_allocated_it_any_more(engine: Engine) -> None:
+def test_a_card_is_free_since_its_last_allocation_ended(engine: Engine) -> None:
     times = {seconds: ago(seconds) for seconds in (100, 70, 40, 10)}
     idle = {"memory_used_bytes": 0, "utilization": 0}
-    told = {
+    found = {
         "GPU-given-back": ("allocated", "allocated", "unallocated", "unallocated"),
         "GPU-within-the-tick": ("allocated", "allocated", "allocated", "allocated"),
         "GPU-allocated": ("allocated", "allocated", "allocated", "allocated"),
@@ -44,7 +47,7 @@ def test_a_card_is_free_since_nobody_was_allocated_it_any_more(engine: Engine) -
     }
     ticks = [
         {**card(seconds), **idle, "ts": ts, "gpu": gpu, "allocation": status}
-        for gpu, statuses in told.items()
+        for gpu, statuses in found.items()
         for (seconds, ts), status in zip(times.items(), statuses, strict=True)
     ]
     insert_cards(engine, ticks)

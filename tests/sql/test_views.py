@@ -60,7 +60,7 @@ def test_every_view_and_ticks_table_has_a_case() -> None:
     assert views - {view_of(case) for case in CASES} - read_by_others == set()
 
 
-def test_what_is_told_which_hours_to_read_from_ticks_reads_the_others_counted() -> None:
+def test_every_view_that_takes_tick_hours_reads_other_hours_from_rollups() -> None:
     assert len(ticked_views()) >= 20
     of_ticks = {name for name in ticked_views() if name.startswith("tick_")} | UNCOUNTED
     assert {name for name in ticked_views() if not ROLLED_UP & read_by(("gua_report", name))} <= of_ticks

@@ -42,7 +42,7 @@ class ShardedEngine(Engine):
                 server.query(f"TRUNCATE TABLE gua.{name}")
 
     def rows(self, view: str, parameters: Mapping[str, object] | None) -> list[dict[str, Any]]:
-        """Return the rows as one server tells them of all, or each of its own."""
+        """Return the rows as one server returns them for all, or each of its own."""
         if view not in OF_EACH_SHARD:
             return super().rows(view, parameters)
         engines = [Engine("sharded", writer, writer) for writer in self._writers]

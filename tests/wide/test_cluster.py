@@ -58,7 +58,7 @@ class Lab:
         self.pids: dict[str, int] = {}
 
     def write(self, *, unloaded: bool = False) -> None:
-        """Have the driver tell of the cards: each pod's process is on one."""
+        """Have the driver report the cards: each pod's process is on one."""
         held = [*self.pids.values(), *[None] * len(CARDS)]
         cards = [
             Card(name, memory_reserved=500 * MIB, processes=[] if pid is None else [Process(pid, memory=4096 * MIB)])
@@ -133,8 +133,8 @@ class Lab:
         def pods() -> list[Any]:
             found = self.cluster.pods(AGENT)
             conditions = [each for pod in found for each in pod["status"].get("conditions", [])]
-            told = [each["status"] for each in conditions if each["type"] == "Ready"]
-            return found if len(found) == 1 and told == ["True"] else []
+            status_now = [each["status"] for each in conditions if each["type"] == "Ready"]
+            return found if len(found) == 1 and status_now == ["True"] else []
 
         try:
             return poll(pods, "the agent to be ready", seconds=LONG)[0]
@@ -145,7 +145,7 @@ class Lab:
             raise AssertionError(message) from None
 
     def page(self, pod: Any) -> str:  # noqa: ANN401 - what the API says
-        """Return the page of a pod's agent, asked from the node by the pod's address; empty while nobody answers."""
+        """Return the page of a pod's agent, requested from the node by the pod's address; empty without an answer."""
         ask = "import sys, urllib.request; print(urllib.request.urlopen(sys.argv[1], timeout=10).read().decode())"
         where = pod["status"]["podIP"]
         return self.cluster.tried(sys.executable, "-c", ask, f"http://{where}:9835/metrics").stdout
@@ -194,7 +194,7 @@ def _cleared(lab: Lab) -> Iterator[None]:
 
 
 def names_of_pods(page: str) -> set[str]:
-    """Return the pods that processes are said to be of; the agent's own stands at target_info alone."""
+    """Return the pods of the processes; the agent's own is in target_info alone."""
     lines = [line for line in page.splitlines() if not line.startswith("target_info")]
     return set(re.findall(r'k8s_pod_name="([^"]*)"', "\n".join(lines)))
 
@@ -234,7 +234,7 @@ def idle_seconds(page: str) -> float:
 
 @pytest.mark.parametrize("name", ["nvidia-runtime", "eks", "gke", "bare", "bare-lib64", "deployment"])
 def test_each_overlay_is_ready_with_its_rights_and_names_the_holder(lab: Lab, name: str) -> None:
-    # Stands in for a node whose default runtime is NVIDIA's.
+    # Stands in for a node with NVIDIA's runtime as its default.
     runtime = {"op": "add", "path": "/spec/template/spec/runtimeClassName", "value": "nvidia"}
     pod = lab.agents(name, patches=[patch([runtime])] if name == "eks" else [])
     poll(lambda: f'process_pid="{lab.pids["holder"]}"' in lab.page(pod), "the holder", seconds=LONG)
@@ -293,11 +293,11 @@ def test_components_that_go_together_say_who_was_allocated_what(lab: Lab) -> Non
     poll(lambda: "holder" in names_of_pods(lab.page(pod)), "the name of the pod", seconds=LONG)
     page = lab.page(pod)
     assert f'k8s_namespace_name="{TEAM}"' in page
-    told = lab.status(pod)
-    (source,) = told["allocation_sources"]
+    status_now = lab.status(pod)
+    (source,) = status_now["allocation_sources"]
     assert (source["source"], source["ok"]) == ("kubernetes", True), source
-    allocated = [each for each in told["cards"] if each.get("allocations")]
-    assert len(allocated) == 1, told["cards"]
+    allocated = [each for each in status_now["cards"] if each.get("allocations")]
+    assert len(allocated) == 1, status_now["cards"]
     assert '"holder"' in json.dumps(allocated[0]["allocations"]), allocated
 
 
@@ -373,7 +373,7 @@ def test_a_kubelet_certificate_of_its_own_is_refused_and_one_of_the_cluster_beli
 def test_a_token_that_no_longer_holds_costs_names_alone(lab: Lab) -> None:
     pod = lab.agents("bare", ["pod-names"])
     poll(lambda: "holder" in names_of_pods(lab.page(pod)), "names of pods", seconds=LONG)
-    # Tokens of an account that is gone are refused, as those whose time is over.
+    # Tokens of a deleted account are refused, like expired ones.
     lab.cluster.must("delete", "serviceaccount", "gua", "--namespace=gua")
     lab.run("later", cards=0)
     poll(lambda: re.search(r"401|Unauthorized|refused", lab.exec(pod, "gua", "status")), "the refusal", seconds=LONG)

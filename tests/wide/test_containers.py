@@ -21,7 +21,7 @@ from servers.tools import ROOT
 
 pytestmark = [pytest.mark.wide, pytest.mark.xdist_group("docker")]
 MINUTES_OF_A_WEEK = 7 * 24 * 60
-# An engine that has not got the right may not raise the limit of open files as the file asks for.
+# An engine without the right may not raise the limit of open files to what the file requests.
 LOWER = "services:\n  clickhouse:\n    ulimits:\n      nofile: 20000\n"
 IN_KUBERNETES = [
     *("--read-only", "--user", "10001:10001", "--cap-drop", "ALL"),
@@ -55,8 +55,8 @@ class Docker:
 
     def sql(self, statement: str) -> list[str]:
         """Return the first row of the reader's answer."""
-        said = self.compose("run", "--rm", "--no-TTY", "--entrypoint", "gua sql --csv", "report", statement)
-        return said.splitlines()[1].split(",")
+        printed = self.compose("run", "--rm", "--no-TTY", "--entrypoint", "gua sql --csv", "report", statement)
+        return printed.splitlines()[1].split(",")
 
 
 @pytest.fixture(scope="module")
@@ -119,12 +119,12 @@ def test_a_week_arrives_and_the_collector_refuses_nothing(up: Docker) -> None:
 
 
 def test_options_of_the_report_follow_its_name(up: Docker) -> None:
-    said = up.compose("run", "--rm", "--no-TTY", "report", "--since", "1d", "--section", "headline")
-    assert re.search(r"8 GPUs .* on 1 host: simulated-host", said)
+    printed = up.compose("run", "--rm", "--no-TTY", "report", "--since", "1d", "--section", "headline")
+    assert re.search(r"8 GPUs .* on 1 host: simulated-host", printed)
     assert "idle-held" in up.compose("run", "--rm", "--no-TTY", "report")
 
 
-def test_volumes_belong_to_those_who_write_them(up: Docker) -> None:
+def test_volumes_belong_to_the_users_that_write_them(up: Docker) -> None:
     def owner(volume: str) -> str:
         image = "clickhouse/clickhouse-server:26.3.32.14"
         words = ("run", "--rm", "--volume", f"gua_{volume}:/v", "--entrypoint", "stat", image, "-c", "%u:%g", "/v")
@@ -149,8 +149,8 @@ def test_nothing_is_lost_where_a_server_is_killed(up: Docker, killed: Sequence[s
 
 
 def test_the_image_runs_with_what_kubernetes_gives_it(docker: Docker) -> None:
-    said = docker("run", "--rm", *IN_KUBERNETES, "gua:trial", "version").stdout
-    assert said.startswith("gua ")
+    printed = docker("run", "--rm", *IN_KUBERNETES, "gua:trial", "version").stdout
+    assert printed.startswith("gua ")
     checked = docker("run", "--rm", *IN_KUBERNETES, "--volume", "/var/lib/gua", "gua:trial", "doctor", must=False)
     assert checked.returncode == 3, "there is no driver in it"
     assert "ok       PID namespace    the host's own" in checked.stdout

@@ -34,11 +34,11 @@ from gua.procfs.reader import ProcFs, SystemClock, stored_boot_time_ms
 from servers.kubelet import PLUGINS, Node, missing
 
 TICK_SECONDS = 10.0
-# When in a tick things happen: early enough for a busy kubelet to know of them before it is asked.
+# When in a tick things happen: early enough for a busy kubelet to know of them before it is queried.
 EVENT_SECONDS = 3.0
 MIB = 2**20
 CARDS = [f"GPU-{digit * 8}-0000-4000-8000-000000000000" for digit in "12345"]
-# Kubernetes tells whole seconds, and starting a container takes a moment.
+# Kubernetes reports whole seconds, and starting a container takes a moment.
 NEAR_MS = 2500
 
 
@@ -84,7 +84,7 @@ class Cards:
 
 
 class Look(NamedTuple):
-    """A card in a tick: by pod the use and time [ms] of what was allocated; nobody's time, and that not known of."""
+    """A card in a tick: by pod the use and time [ms] of its allocation; unallocated time, and unknown time."""
 
     status: AllocationStatus | None
     uses: dict[str, tuple[Use, int]]
@@ -164,7 +164,7 @@ class Day:
     def tick(self, *, meanwhile: Callable[[], None] = lambda: None) -> dict[str, Look]:
         """Return what the next tick says by PodResources, after something was done 3 s after it began.
 
-        What the others say must be the same, or unknown; when something began or ended, folders do not tell.
+        What the others report must be the same, or unknown; when something began or ended, folders do not show.
         """
         self.ticks += 1
         due = self.begun + self.ticks * TICK_SECONDS
@@ -197,7 +197,7 @@ class Day:
 
 
 def allocated(pod: str, use: Use, ms: float, *, rest: str = "nobody") -> Callable[[Look], bool]:
-    """Return a check that so much of a tick was allocated to a pod, with this use, and the rest to nobody."""
+    """Return a check that so much of a tick was allocated to a pod, with this use, and the rest unallocated."""
 
     def is_so(look: Look) -> bool:
         ours = look.uses.get(f"{pod}-node-1")
@@ -215,7 +215,7 @@ def allocated(pod: str, use: Use, ms: float, *, rest: str = "nobody") -> Callabl
 
 
 def free(look: Look) -> bool:
-    """Return whether a whole tick was nobody's."""
+    """Return whether a whole tick was unallocated."""
     return look.status is AllocationStatus.UNALLOCATED and look.unknown_ms == 0 and not look.uses
 
 
@@ -252,7 +252,7 @@ def test_a_day_of_pods_is_right_to_the_tick(node: Node, tmp_path: Path) -> None:
         assert all(free(look) or unknown(look) for look in looks.values())
     assert all(map(free, looks.values())), looks
 
-    # Within a tick four pods begin, of which three have cards, and one of these uses its card.
+    # Within a tick four pods begin; three have cards, and one of these uses its card.
     looks = day.tick(meanwhile=begin)
     owned = day.owned()
     (train,), (one, other), (idle,) = owned["train"], owned["pair"], owned["idle"]
@@ -261,7 +261,7 @@ def test_a_day_of_pods_is_right_to_the_tick(node: Node, tmp_path: Path) -> None:
         assert allocated(pod, Use.EMPTY, WHOLE - EVENT)(looks[uuid]), (pod, looks[uuid])
     assert free(looks[nobodys])
 
-    # One uses its card, one holds one of two, one does nothing; a stranger is on nobody's card.
+    # One uses its card, one holds one of two, one does nothing; a process without a pod is on an unallocated card.
     stranger = subprocess.Popen(["sleep", "1000"])
     day.cards.at_work = {train: pids["train"], nobodys: stranger.pid}
     day.cards.holding = {one: pids["pair"]}

@@ -1,4 +1,4 @@
-"""A real Superset imports deploy/superset and asks a real server what its charts ask, as ``gua_bi``."""
+"""A real Superset imports deploy/superset and queries a real server for its charts, as ``gua_bi``."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from servers.tools import ROOT, superset
 
 pytestmark = pytest.mark.wide
 
-ASK = ROOT / "tests" / "tools" / "superset" / "ask.py"
+SCRIPT = ROOT / "tests" / "tools" / "superset" / "ask.py"
 BUNDLE = ROOT / "deploy" / "superset"
 
 
@@ -34,12 +34,12 @@ def test_superset_imports_the_bundle_and_each_chart_is_answered(
         address = f"clickhousedb://gua_bi:{PASSWORDS['gua_bi']}@127.0.0.1:{server.http_port}/gua_public"
         bundle = tmp_path / "gua.zip"
         subprocess.run([sys.executable, str(BUNDLE / "bundle.py"), address, str(bundle)], check=True)
-        said = asked_of_superset(tmp_path, bundle)
+        result = run_in_superset(tmp_path, bundle)
     finally:
         server.kill()
-    assert said["datasets"] == 11
-    assert said["dashboards"] == ["Where GPU-hours go"]
-    charts = said["charts"]
+    assert result["datasets"] == 11
+    assert result["dashboards"] == ["Where GPU-hours go"]
+    charts = result["charts"]
     expected = {each.name: each.sql for each in questions(days=30)}
     assert charts.keys() == expected.keys()
     for title, chart in charts.items():
@@ -50,7 +50,7 @@ def test_superset_imports_the_bundle_and_each_chart_is_answered(
         assert " ".join(chart["sql"].replace('"', "`").split()).removesuffix(";") == expected[title]
 
 
-def asked_of_superset(folder: Path, bundle: Path) -> dict[str, Any]:
+def run_in_superset(folder: Path, bundle: Path) -> dict[str, Any]:
     """Return what ``ask.py`` printed last, in Superset's own Python."""
     config = folder / "superset_config.py"
     config.write_text(
@@ -58,7 +58,7 @@ def asked_of_superset(folder: Path, bundle: Path) -> dict[str, Any]:
         'SECRET_KEY = "of a test"\nWTF_CSRF_ENABLED = False\nTALISMAN_ENABLED = False\n'
     )
     done = subprocess.run(
-        [str(superset()), str(ASK), str(bundle)],
+        [str(superset()), str(SCRIPT), str(bundle)],
         env={
             "PATH": os.environ["PATH"],
             "HOME": str(folder),

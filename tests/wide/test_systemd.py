@@ -88,14 +88,14 @@ def test_systemd_verifies_it_and_says_how_exposed_it_is(system: System) -> None:
     checked = system("systemd-analyze", "verify", "gua.service")
     assert checked.returncode == 0, checked.stderr
     assert not checked.stderr, checked.stderr
-    said = system.must("systemd-analyze", "security", "--no-pager", "gua.service").splitlines()[-1]
-    print(f"\n{said}")  # noqa: T201 - what make test -s shows
-    score = re.search(r"exposure level for gua\.service: ([\d.]+)", said)
-    assert score is not None, said
+    last_line = system.must("systemd-analyze", "security", "--no-pager", "gua.service").splitlines()[-1]
+    print(f"\n{last_line}")  # noqa: T201 - what make test -s shows
+    score = re.search(r"exposure level for gua\.service: ([\d.]+)", last_line)
+    assert score is not None, last_line
     assert float(score[1]) <= MOST_EXPOSED
 
 
-def test_it_is_ready_when_start_returns_and_is_nobody(running: System) -> None:
+def test_the_service_is_ready_when_start_returns_and_has_no_privileges(running: System) -> None:
     state, pid, user, text = running.shown("gua", "ActiveState", "MainPID", "User", "StatusText")
     assert (state, user) == ("active", "gua")
     assert text == "sampling every 1 s"
@@ -120,7 +120,7 @@ def test_its_folders_are_as_the_unit_says(running: System) -> None:
     assert not {mode for mode in modes if not mode.endswith("00")}, "nobody else may read anything of it"
 
 
-def test_any_user_asks_it_and_its_ticks_land_in_the_embedded_store(running: System) -> None:
+def test_any_user_can_query_the_agent_and_its_ticks_reach_the_embedded_store(running: System) -> None:
     poll(lambda: ticks(running) >= 3, "three ticks", seconds=120)
     report = running.must("/opt/gua/bin/gua", "report", "--json", user="nobody")
     assert json.loads(report)["headline"]["card_ticks"] >= 2
@@ -173,7 +173,7 @@ def test_fed_the_watchdog_leaves_it_alone(running: System) -> None:
     assert running.shown("gua", "MainPID", "ActiveState") == [pid, "active"]
 
 
-def test_a_wrong_setting_is_told_and_not_tried_again(running: System) -> None:
+def test_an_invalid_setting_is_logged_and_the_service_is_not_restarted(running: System) -> None:
     running.must("systemctl", "stop", "gua")
     running.write("/etc/gua/agent.env", SETTINGS.replace("=1s", "=often").encode())
     assert running("systemctl", "start", "gua").returncode

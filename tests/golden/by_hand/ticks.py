@@ -28,7 +28,7 @@ XORG = ProcessReading(
 def card(
     index: int, utilization: float | None, *processes: ProcessReading, used_bytes: int | None = None
 ) -> CardReading:
-    """Return one card over a minute; its memory in use is its processes', unless it is told."""
+    """Return one card over a minute; its memory in use is its processes' by default."""
     return attribute(
         CardReading(
             uuid=f"GPU-{'ab'[index]}",

@@ -1,4 +1,4 @@
-"""Ask through SQLAlchemy's dialect of clickhouse-connect, as Superset does: questions and answers are JSON lines.
+"""Query through SQLAlchemy's dialect of clickhouse-connect, as Superset does: queries and answers are JSON lines.
 
 Argument: the URL for SQLAlchemy. Questions: {"views": DATABASE}, {"columns": VIEW, "of": DATABASE}, {"sql": …,
 "values": {…}}, {"whole": VIEW, "of": DATABASE}. It runs with the Python of an environment of its own.
@@ -35,10 +35,10 @@ def main() -> None:
     engine = create_engine(sys.argv[1])
     for line in sys.stdin:
         try:
-            said = {"rows": answer(engine, json.loads(line))}
-        except Exception as error:  # noqa: BLE001 - whatever it is, the one who asked is told
-            said = {"error": str(error)}
-        sys.stdout.write(json.dumps(said) + "\n")
+            response = {"rows": answer(engine, json.loads(line))}
+        except Exception as error:  # noqa: BLE001 - whatever it is, the caller gets it
+            response = {"error": str(error)}
+        sys.stdout.write(json.dumps(response) + "\n")
         sys.stdout.flush()
 
 

@@ -1,4 +1,4 @@
-"""Set up an empty Superset, import a bundle by its own command, and ask each chart over its REST API.
+"""Set up an empty Superset, import a bundle by its own command, and query each chart over its REST API.
 
 Argument: the bundle. It prints one JSON object: datasets, dashboards, and of each chart the status of its answer, the
 SQL that Superset wrote, how many rows came and what went wrong.

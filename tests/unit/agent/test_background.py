@@ -105,7 +105,7 @@ def test_the_agent_goes_on_as_a_process_of_its_own(tmp_path: Path) -> None:
         ("OSError(28, 'No space left on device', '/var/spool')", "gua: No space left on device: /var/spool\n", 3),
     ],
 )
-def test_what_stops_the_agent_from_starting_is_told_where_it_was_typed(
+def test_an_error_that_stops_the_agents_start_is_printed_to_the_calling_terminal(
     tmp_path: Path, error: str, message: str, code: int
 ) -> None:
     done = gua(tmp_path, f"raise {error}")
@@ -128,7 +128,7 @@ def test_a_driver_that_takes_long_does_not_hold_the_terminal(tmp_path: Path) -> 
         assert done.stdout == f"unflushedgua agent is still starting: pid {pid}; see gua status and agent.log\n"
 
 
-def test_an_agent_whose_starter_was_interrupted_starts_all_the_same(tmp_path: Path) -> None:
+def test_an_agent_whose_starting_command_was_killed_starts_all_the_same(tmp_path: Path) -> None:
     body = "open(sys.argv[3] + '-soon', 'w'); time.sleep(0.3); launched.ready('up'); open(sys.argv[3], 'w')"
     mark = tmp_path / "up"
     typed = subprocess.Popen([sys.executable, "-c", COMMAND, body, "20", str(mark)], cwd=tmp_path)
@@ -172,7 +172,7 @@ def test_with_a_second_thread_nothing_is_forked(tmp_path: Path) -> None:
     assert not (tmp_path / "agent.log").exists()
 
 
-def test_in_the_foreground_there_is_nobody_to_tell() -> None:
+def test_in_the_foreground_ready_and_failed_notify_no_one() -> None:
     with Ready() as ready:
         ready.ready("up")
         ready.failed("down", 3)
@@ -181,8 +181,8 @@ def test_in_the_foreground_there_is_nobody_to_tell() -> None:
 
 
 def test_only_the_first_word_counts() -> None:
-    hearing, telling = os.pipe()
-    ready = Ready(telling)
+    hearing, writing = os.pipe()
+    ready = Ready(writing)
     ready.ready("up")
     ready.failed("down", 3)
     ready.ready("again")

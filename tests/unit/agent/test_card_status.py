@@ -109,17 +109,17 @@ def test_cards_stand_by_index_and_a_partitioned_one_before_its_instances() -> No
     assert [one.card.uuid for one in in_order(known)] == ["GPU-A", "GPU-B", "MIG-1", "GPU-C"]
 
 
-def test_of_many_holders_the_largest_are_told_and_all_are_counted() -> None:
+def test_the_largest_of_many_holders_are_listed_and_all_are_counted() -> None:
     crowd = tuple(process(pid, pid * MIB) for pid in range(1, 101))
-    told = status_of(after((1, (card(processes=crowd),)))["GPU-1"])
-    assert told["holders_total"] == 100
-    assert [one["pid"] for one in told["holders"]] == list(range(100, 100 - MOST_HOLDERS, -1))
+    shown = status_of(after((1, (card(processes=crowd),)))["GPU-1"])
+    assert shown["holders_total"] == 100
+    assert [one["pid"] for one in shown["holders"]] == list(range(100, 100 - MOST_HOLDERS, -1))
 
 
-def test_zero_is_told_as_zero_and_unknown_as_null() -> None:
-    told = status_of(after((1, (card(busy=0.0, power_watts=None, temperature_celsius=0.0),)))["GPU-1"])
-    assert (told["utilization"], told["power_watts"], told["temperature_celsius"]) == (0.0, None, 0.0)
-    assert told["memory_used_bytes"] == 0
+def test_zero_is_reported_as_zero_and_unknown_as_null() -> None:
+    shown = status_of(after((1, (card(busy=0.0, power_watts=None, temperature_celsius=0.0),)))["GPU-1"])
+    assert (shown["utilization"], shown["power_watts"], shown["temperature_celsius"]) == (0.0, None, 0.0)
+    assert shown["memory_used_bytes"] == 0
 
 
 def uses_of(*cards_: CardReading, hole: float = 0) -> list[tuple[str, float, bool]]:
@@ -128,8 +128,8 @@ def uses_of(*cards_: CardReading, hole: float = 0) -> list[tuple[str, float, boo
     for place, reading in enumerate(cards_, 1):
         late = hole if place == len(cards_) else 0
         known = follow(known, tick(int(START_MS + (place + late) * INTERVAL_MS), reading), RULES)
-    told = status_of(known["GPU-1"])["allocations"]
-    return [(each["use"], each["use_seconds"] / 30, each["use_is_lower_bound"]) for each in told]
+    shown = status_of(known["GPU-1"])["allocations"]
+    return [(each["use"], each["use_seconds"] / 30, each["use_is_lower_bound"]) for each in shown]
 
 
 EMPTY = card(**allocated(allocation(relation=Relation.NOBODY, since_ms=START_MS + INTERVAL_MS)))
@@ -151,11 +151,11 @@ def test_an_allocation_from_before_the_first_tick_may_have_been_so_for_longer() 
 
 
 def test_unknown_ticks_do_not_end_a_use() -> None:
-    untold = card(**allocated(allocation(relation=Relation.UNKNOWN, since_ms=START_MS + INTERVAL_MS)))
-    assert uses_of(FREE, EMPTY, untold, untold) == [("unknown", 2, False)]
-    assert uses_of(FREE, EMPTY, untold, untold, EMPTY) == [("empty", 4, False)]
-    assert uses_of(FREE, EMPTY, untold, USED) == [("used", 1, False)]
-    assert uses_of(FREE, untold, EMPTY) == [("empty", 1, False)]
+    not_known = card(**allocated(allocation(relation=Relation.UNKNOWN, since_ms=START_MS + INTERVAL_MS)))
+    assert uses_of(FREE, EMPTY, not_known, not_known) == [("unknown", 2, False)]
+    assert uses_of(FREE, EMPTY, not_known, not_known, EMPTY) == [("empty", 4, False)]
+    assert uses_of(FREE, EMPTY, not_known, USED) == [("used", 1, False)]
+    assert uses_of(FREE, not_known, EMPTY) == [("empty", 1, False)]
 
 
 def test_one_that_began_within_a_tick_is_as_old_as_it_is() -> None:
@@ -165,20 +165,20 @@ def test_one_that_began_within_a_tick_is_as_old_as_it_is() -> None:
 
 def test_one_that_ended_within_the_tick_has_the_card_no_more() -> None:
     ended = card(**allocated(allocation(until_ms=START_MS + INTERVAL_MS)))
-    told = status_of(after((1, (ended,)))["GPU-1"])
-    assert (told["allocation"], told["allocations"], told["allocations_total"]) == ("allocated", [], 0)
+    shown = status_of(after((1, (ended,)))["GPU-1"])
+    assert (shown["allocation"], shown["allocations"], shown["allocations_total"]) == ("allocated", [], 0)
 
 
-def test_a_status_tells_whether_a_card_is_allocated_and_null_where_nobody_looks() -> None:
-    for reading, said in ((card(), None), (FREE, "unallocated"), (EMPTY, "allocated")):
-        assert status_of(after((1, (reading,)))["GPU-1"])["allocation"] == said
+def test_a_status_reports_a_cards_allocation_and_null_without_a_source() -> None:
+    for reading, expected in ((card(), None), (FREE, "unallocated"), (EMPTY, "allocated")):
+        assert status_of(after((1, (reading,)))["GPU-1"])["allocation"] == expected
     unknown = card(allocation=AllocationStatus.UNKNOWN)
     assert status_of(after((1, (unknown,)))["GPU-1"])["allocation"] == "unknown"
 
 
-def test_all_that_is_known_of_an_allocation_is_told() -> None:
-    (told,) = status_of(after((1, (USED,)), (3, (USED,)))["GPU-1"])["allocations"]
-    assert told == {
+def test_an_allocation_is_reported_with_all_known_fields() -> None:
+    (shown,) = status_of(after((1, (USED,)), (3, (USED,)))["GPU-1"])["allocations"]
+    assert shown == {
         "source": "slurm",
         "id": "77",
         "owner": "ana",
@@ -202,11 +202,11 @@ def test_all_that_is_known_of_an_allocation_is_told() -> None:
 
 
 def free_of(*cards_: CardReading) -> tuple[float | None, bool | None, str | None]:
-    """Return for how many ticks a card is free after ticks in a row, whether at least, and after whose allocation."""
-    told = status_of(after(*((place, (reading,)) for place, reading in enumerate(cards_, 1)))["GPU-1"])
-    seconds, after_ = told["free_seconds"], told["free_after"]
-    assert (told["free_since"] is None) == (seconds is None)
-    return None if seconds is None else seconds / 30, told["free_is_lower_bound"], after_ and after_["owner"]
+    """Return for how many ticks a card is free after ticks in a row, whether at least, and its previous owner."""
+    shown = status_of(after(*((place, (reading,)) for place, reading in enumerate(cards_, 1)))["GPU-1"])
+    seconds, after_ = shown["free_seconds"], shown["free_after"]
+    assert (shown["free_since"] is None) == (seconds is None)
+    return None if seconds is None else seconds / 30, shown["free_is_lower_bound"], after_ and after_["owner"]
 
 
 def test_a_card_is_free_since_it_was_given_back_however_long_it_is_idle() -> None:
@@ -226,44 +226,44 @@ def test_a_card_is_free_from_the_end_of_what_ended_within_the_tick() -> None:
     assert free_of(FREE, ended) == (10 / 30, False, "ana")
 
 
-def test_while_nobody_knows_whether_it_is_allocated_a_card_is_not_told_as_free() -> None:
-    untold = card(allocation=AllocationStatus.UNKNOWN)
-    assert free_of(FREE, untold) == (None, None, None)
-    assert free_of(EMPTY, FREE, untold, FREE) == (3, False, "ana")
-    assert free_of(untold, untold, FREE) == (1, True, None)
+def test_a_card_whose_allocation_is_unknown_is_not_reported_as_free() -> None:
+    not_known = card(allocation=AllocationStatus.UNKNOWN)
+    assert free_of(FREE, not_known) == (None, None, None)
+    assert free_of(EMPTY, FREE, not_known, FREE) == (3, False, "ana")
+    assert free_of(not_known, not_known, FREE) == (1, True, None)
 
 
 def test_another_threshold_does_not_know_since_when_a_card_is_free() -> None:
-    told = status_of(after((1, (EMPTY,)), (2, (FREE,)))["GPU-1"])
-    judged = reclassify({**told, "state": State.IDLE_HELD}, RULES)
+    shown = status_of(after((1, (EMPTY,)), (2, (FREE,)))["GPU-1"])
+    judged = reclassify({**shown, "state": State.IDLE_HELD}, RULES)
     assert (judged["free_since"], judged["free_after"]) == (None, None)
 
 
 @pytest.mark.parametrize("strange_ms", [None, -1, 10**18])
-def test_a_time_that_is_none_is_not_told(strange_ms: int | None) -> None:
+def test_a_time_out_of_range_is_reported_as_null(strange_ms: int | None) -> None:
     reading = card(**allocated(allocation(since_ms=strange_ms, until_ms=10**18)))
-    (told,) = status_of(after((1, (reading,)))["GPU-1"])["allocations"]
-    assert (told["since"], told["until"]) == (None, None)
+    (shown,) = status_of(after((1, (reading,)))["GPU-1"])["allocations"]
+    assert (shown["since"], shown["until"]) == (None, None)
 
 
-def test_of_many_allocations_some_are_told_and_all_are_counted() -> None:
+def test_some_of_many_allocations_are_listed_and_all_are_counted() -> None:
     many = [allocation(str(number)) for number in range(100)]
-    told = status_of(after((1, (card(**allocated(*many)),)))["GPU-1"])
-    assert (len(told["allocations"]), told["allocations_total"]) == (MOST_ALLOCATIONS, 100)
+    shown = status_of(after((1, (card(**allocated(*many)),)))["GPU-1"])
+    assert (len(shown["allocations"]), shown["allocations_total"]) == (MOST_ALLOCATIONS, 100)
 
 
 def test_another_threshold_judges_the_use_again() -> None:
     held = card(held=GIB, **allocated(allocation(relation=Relation.NOBODY)))
-    told = status_of(after((1, (held,)))["GPU-1"])
-    assert told["allocations"][0]["use"] == Use.UNKNOWN
-    (judged,) = reclassify(told, replace(RULES, held_memory_bytes=2 * GIB))["allocations"]
+    shown = status_of(after((1, (held,)))["GPU-1"])
+    assert shown["allocations"][0]["use"] == Use.UNKNOWN
+    (judged,) = reclassify(shown, replace(RULES, held_memory_bytes=2 * GIB))["allocations"]
     assert (judged["use"], judged["use_since"], judged["use_seconds"]) == (Use.EMPTY, None, None)
-    assert reclassify(told, RULES) == told
+    assert reclassify(shown, RULES) == shown
 
 
 def test_a_status_from_before_allocations_is_judged_as_ever() -> None:
-    told = status_of(after((1, (card(held=GIB),)))["GPU-1"])
-    older = {name: value for name, value in told.items() if not name.startswith("allocation")}
+    shown = status_of(after((1, (card(held=GIB),)))["GPU-1"])
+    older = {name: value for name, value in shown.items() if not name.startswith("allocation")}
     assert reclassify(older, RULES) == older
 
 
@@ -298,24 +298,24 @@ def test_a_status_carries_everything_that_the_rules_look_at(reading: CardReading
 
 @given(cards)
 def test_the_agents_own_threshold_judges_a_card_as_the_agent_did(reading: CardReading) -> None:
-    told = status_of(after((1, (reading,)))["GPU-1"])
-    assert reclassify(told, RULES) == told
+    shown = status_of(after((1, (reading,)))["GPU-1"])
+    assert reclassify(shown, RULES) == shown
 
 
 @given(cards, st.integers(0, 100 * GIB))
 def test_another_threshold_judges_as_the_rules_do(reading: CardReading, threshold: int) -> None:
-    told = status_of(after((1, (reading,)))["GPU-1"])
+    shown = status_of(after((1, (reading,)))["GPU-1"])
     rules = replace(RULES, held_memory_bytes=threshold)
     verdict = classify(card_facts(reading), rules)
-    judged = reclassify(told, rules)
+    judged = reclassify(shown, rules)
     assert (judged["state"], judged["reason"]) == (verdict.state, verdict.reason)
     assert judged["threshold_bytes"] == threshold
 
 
 def test_a_state_by_another_threshold_has_no_known_beginning() -> None:
-    told = status_of(after((1, (card(held=GIB),)))["GPU-1"])
-    judged = reclassify(told, replace(RULES, held_memory_bytes=2 * GIB))
-    assert (told["state"], judged["state"]) == ("idle-held", "truly-idle")
+    shown = status_of(after((1, (card(held=GIB),)))["GPU-1"])
+    judged = reclassify(shown, replace(RULES, held_memory_bytes=2 * GIB))
+    assert (shown["state"], judged["state"]) == ("idle-held", "truly-idle")
     assert (judged["since"], judged["state_seconds"], judged["state_is_lower_bound"]) == (None, None, None)
 
 
@@ -335,9 +335,9 @@ def test_a_state_by_another_threshold_has_no_known_beginning() -> None:
     ],
 )
 def test_facts_of_a_wrong_kind_are_refused(wrong: dict[str, object]) -> None:
-    told = {**facts_status(card_facts(card())), **wrong}
+    shown = {**facts_status(card_facts(card())), **wrong}
     with pytest.raises(ValueError):  # noqa: PT011 - whatever is wrong is one error
-        parse_facts(told)
+        parse_facts(shown)
 
 
 @pytest.mark.parametrize("wrong", [{}, {"active_utilization": 0.1}, {"active_utilization": "x"}])

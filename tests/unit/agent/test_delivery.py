@@ -117,7 +117,7 @@ class Endpoint:
 
 
 @dataclass
-class Told:
+class RecordedEvents:
     ticks: int = 0
     refused: int = 0
     said: list[str] = field(default_factory=list)
@@ -137,12 +137,12 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "spool.db"
 
 
-def sender(path: Path, endpoint: Endpoint, told: Told, *, ticks_per_second: float = 100_000) -> Sender:
+def sender(path: Path, endpoint: Endpoint, events: RecordedEvents, *, ticks_per_second: float = 100_000) -> Sender:
     return Sender(
         "endpoint",
         queue=lambda: Spool(path, destinations=("endpoint",)),
         landing=endpoint.open,
-        watcher=told,
+        watcher=events,
         ticks_per_second=ticks_per_second,
         jitter=lambda: 0.001,
     )
@@ -155,10 +155,10 @@ def wait_for(endpoint: Endpoint, count: int) -> None:
 
 
 def test_ticks_go_as_they_come_oldest_first_and_leave_the_spool(path: Path) -> None:
-    endpoint, told = Endpoint(), Told()
+    endpoint, events = Endpoint(), RecordedEvents()
     with Spool(path, destinations=("endpoint",)) as spool:
         extend(spool, ((number, b"x") for number in range(200)))
-        sending = sender(path, endpoint, told)
+        sending = sender(path, endpoint, events)
         sending.start()
         wait_for(endpoint, 200)
         spool.append(200, b"x")
@@ -169,16 +169,16 @@ def test_ticks_go_as_they_come_oldest_first_and_leave_the_spool(path: Path) -> N
         assert not sending.is_alive()
         assert endpoint.got == list(range(201))
         assert spool.depth("endpoint") == 0
-    assert told.ticks == 201
+    assert events.ticks == 201
     assert endpoint.opened == 1
 
 
-def test_an_outage_loses_nothing_and_is_told_with_each_failure(path: Path) -> None:
+def test_an_outage_loses_no_tick_and_each_failure_is_logged(path: Path) -> None:
     endpoint = Endpoint(down=[TransientError("down"), UnavailableError("wrong key"), ValueError("a fault elsewhere")])
-    told = Told()
+    events = RecordedEvents()
     with Spool(path, destinations=("endpoint",)) as spool:
         extend(spool, ((number, b"x") for number in range(10)))
-        sending = sender(path, endpoint, told)
+        sending = sender(path, endpoint, events)
         sending.start()
         wait_for(endpoint, 10)
         sending.stop()
@@ -186,14 +186,14 @@ def test_an_outage_loses_nothing_and_is_told_with_each_failure(path: Path) -> No
         assert not sending.is_alive()
         assert endpoint.got == list(range(10))
         assert spool.depth("endpoint") == 0
-    assert told.said == ["down", "wrong key", "unexpected ValueError: a fault elsewhere"]
+    assert events.said == ["down", "wrong key", "unexpected ValueError: a fault elsewhere"]
 
 
-def test_a_server_that_asks_for_time_gets_it(path: Path) -> None:
-    endpoint, told = Endpoint(down=[TransientError("busy", retry_after_seconds=0.3)]), Told()
+def test_a_retry_after_of_the_server_is_respected(path: Path) -> None:
+    endpoint, events = Endpoint(down=[TransientError("busy", retry_after_seconds=0.3)]), RecordedEvents()
     with Spool(path, destinations=("endpoint",)) as spool:
         spool.append(1, b"x")
-        sending = sender(path, endpoint, told)
+        sending = sender(path, endpoint, events)
         began = time.monotonic()
         sending.start()
         wait_for(endpoint, 1)
@@ -204,24 +204,24 @@ def test_a_server_that_asks_for_time_gets_it(path: Path) -> None:
 
 
 def test_what_is_refused_for_good_is_set_aside_and_the_rest_goes_on(path: Path) -> None:
-    endpoint, told = Endpoint(bad=(3, 4)), Told()
+    endpoint, events = Endpoint(bad=(3, 4)), RecordedEvents()
     with Spool(path, destinations=("endpoint",)) as spool:
         extend(spool, ((number, b"x") for number in range(10)))
-        sending = sender(path, endpoint, told)
+        sending = sender(path, endpoint, events)
         sending.start()
         wait_for(endpoint, 8)
         sending.stop()
         sending.join(PATIENCE_SECONDS)
         assert not sending.is_alive()
         assert [ts_ms for _, ts_ms, _ in refused(path, "endpoint")] == [3, 4]
-    assert (told.ticks, told.refused) == (8, 2)
+    assert (events.ticks, events.refused) == (8, 2)
 
 
 def test_what_piled_up_goes_at_a_bounded_rate(path: Path) -> None:
-    endpoint, told = Endpoint(), Told()
+    endpoint, events = Endpoint(), RecordedEvents()
     with Spool(path, destinations=("endpoint",)) as spool:
         extend(spool, ((number, b"x") for number in range(180)))
-        sending = sender(path, endpoint, told, ticks_per_second=300)
+        sending = sender(path, endpoint, events, ticks_per_second=300)
         began = time.monotonic()
         sending.start()
         wait_for(endpoint, 180)
@@ -232,10 +232,10 @@ def test_what_piled_up_goes_at_a_bounded_rate(path: Path) -> None:
 
 
 def test_a_stop_in_the_middle_of_a_catch_up_keeps_the_rest(path: Path) -> None:
-    endpoint, told = Endpoint(), Told()
+    endpoint, events = Endpoint(), RecordedEvents()
     with Spool(path, destinations=("endpoint",)) as spool:
         extend(spool, ((number, b"x") for number in range(600)))
-        sending = sender(path, endpoint, told, ticks_per_second=60)
+        sending = sender(path, endpoint, events, ticks_per_second=60)
         sending.start()
         wait_for(endpoint, 60)
         sending.stop()
@@ -245,10 +245,10 @@ def test_a_stop_in_the_middle_of_a_catch_up_keeps_the_rest(path: Path) -> None:
 
 
 def test_a_slow_endpoint_never_holds_up_the_spool(path: Path) -> None:
-    endpoint, told = Endpoint(slow=threading.Event()), Told()
+    endpoint, events = Endpoint(slow=threading.Event()), RecordedEvents()
     with Spool(path, destinations=("endpoint",)) as spool:
         spool.append(0, b"x")
-        sending = sender(path, endpoint, told)
+        sending = sender(path, endpoint, events)
         sending.start()
         began = time.monotonic()
         for number in range(1, 50):
@@ -266,7 +266,7 @@ def test_a_slow_endpoint_never_holds_up_the_spool(path: Path) -> None:
 
 
 def test_a_landing_comes_every_hour_and_sooner_after_a_failure() -> None:
-    told = Told()
+    events = RecordedEvents()
     outcomes: list[DrainResult | Exception] = [UnavailableError("locked"), DrainResult(landed=120, refused=1)]
     done = threading.Event()
 
@@ -280,17 +280,17 @@ def test_a_landing_comes_every_hour_and_sooner_after_a_failure() -> None:
             raise outcome
         return outcome
 
-    landing = PeriodicLanding("endpoint", land=land, watcher=told, every_seconds=0.02, jitter=lambda: 0.5)
+    landing = PeriodicLanding("endpoint", land=land, watcher=events, every_seconds=0.02, jitter=lambda: 0.5)
     landing.start()
     assert done.wait(PATIENCE_SECONDS)
     landing.stop()
     landing.join(PATIENCE_SECONDS)
     assert not landing.is_alive()
-    assert (told.ticks, told.refused, told.said) == (120, 1, ["locked"])
+    assert (events.ticks, events.refused, events.said) == (120, 1, ["locked"])
 
 
 def test_a_landing_that_fails_in_an_unforeseen_way_is_tried_again() -> None:
-    told = Told()
+    events = RecordedEvents()
     outcomes = [BlockingIOError(11, "Resource temporarily unavailable")]  # no process to be had
     done = threading.Event()
 
@@ -300,13 +300,13 @@ def test_a_landing_that_fails_in_an_unforeseen_way_is_tried_again() -> None:
         done.set()
         return DrainResult(landed=7, refused=0)
 
-    landing = PeriodicLanding("endpoint", land=land, watcher=told, every_seconds=0.02, jitter=lambda: 0.5)
+    landing = PeriodicLanding("endpoint", land=land, watcher=events, every_seconds=0.02, jitter=lambda: 0.5)
     landing.start()
     assert done.wait(PATIENCE_SECONDS)
     landing.stop()
     landing.join(PATIENCE_SECONDS)
     assert not landing.is_alive()
-    assert told.said == ["unexpected BlockingIOError: [Errno 11] Resource temporarily unavailable"]
+    assert events.said == ["unexpected BlockingIOError: [Errno 11] Resource temporarily unavailable"]
 
 
 def test_an_agent_that_was_just_started_lands_nothing_yet() -> None:
@@ -316,7 +316,7 @@ def test_an_agent_that_was_just_started_lands_nothing_yet() -> None:
         begun.set()
         return DrainResult(landed=0, refused=0)
 
-    landing = PeriodicLanding("store", land=land, watcher=Told(), every_seconds=3600, jitter=lambda: 0.0)
+    landing = PeriodicLanding("store", land=land, watcher=RecordedEvents(), every_seconds=3600, jitter=lambda: 0.0)
     landing.start()
     assert not begun.wait(0.1)
     landing.stop()

@@ -1,4 +1,4 @@
-"""Where the agent's events go, and Slurm jobs that no source of allocations tells of."""
+"""Where the agent's events go, and Slurm jobs that no allocation source reports."""
 
 from __future__ import annotations
 
@@ -64,14 +64,14 @@ def test_a_thousand_good_ticks_are_not_worth_a_line(watcher: AgentEvents, lines:
     assert board.status()["ticks"]["made"] == 1_000
 
 
-def test_a_lost_card_is_told_once_and_its_return_too(watcher: AgentEvents, lines: Lines) -> None:
+def test_a_lost_card_and_its_return_are_each_logged_once(watcher: AgentEvents, lines: Lines) -> None:
     lost = replace(TICK, cards=(replace(CARD, failed=True),))
     for made in (TICK, lost, lost, lost, TICK, TICK):
         watcher.ticked(made, lateness_ms=0)
     assert lines.said == ["card GPU-a is lost or needs a reset", "card GPU-a is back"]
 
 
-def test_failing_calls_are_told_with_their_codes_until_they_succeed(watcher: AgentEvents, lines: Lines) -> None:
+def test_failing_calls_are_logged_with_their_codes_until_they_succeed(watcher: AgentEvents, lines: Lines) -> None:
     failing = replace(TICK, errors=(ReadError(call="nvmlDeviceGetPowerUsage", code="NO_PERMISSION", uuid="GPU-a"),))
     for made in (failing, failing, TICK):
         watcher.ticked(made, lateness_ms=0)
@@ -81,7 +81,7 @@ def test_failing_calls_are_told_with_their_codes_until_they_succeed(watcher: Age
     ]
 
 
-def test_a_call_that_does_not_come_back_stands_in_the_status(watcher: AgentEvents, board: Board) -> None:
+def test_a_hanging_driver_call_is_a_condition_until_it_answers(watcher: AgentEvents, board: Board) -> None:
     hung = [ReadError(call="nvmlDeviceGetRemappedRows", code="NO_ANSWER", uuid=f"GPU-{card}") for card in "ab"]
     watcher.ticked(replace(TICK, errors=(*hung, ReadError(call="nvmlOther", code="UNKNOWN"))), lateness_ms=0)
     (said,) = board.status()["conditions"]
@@ -146,14 +146,14 @@ LATE = PATIENCE_MS // INTERVAL_MS
 
 
 def after(*cards: CardReading) -> str | None:
-    """Return what is told after that many ticks in a row."""
-    silent, told = SilentJobs(), None
+    """Return the message after that many ticks in a row."""
+    silent, warning = SilentJobs(), None
     for number, reading in enumerate(cards):
-        told = silent.after(tick(START_MS + number * INTERVAL_MS, reading))
-    return told
+        warning = silent.after(tick(START_MS + number * INTERVAL_MS, reading))
+    return warning
 
 
-def test_a_job_without_an_allocation_is_told_once_nobody_can_be_just_late() -> None:
+def test_a_job_without_an_allocation_is_reported_once_the_source_cannot_be_merely_late() -> None:
     silent = card(processes=(OF_JOB,), **allocated())
     assert after(*[silent] * LATE) is None
     assert after(*[silent] * (LATE + 1)) == (
@@ -177,11 +177,11 @@ def test_what_is_allocated_unknown_or_not_looked_at_is_no_silent_job() -> None:
         assert after(*[reading] * (LATE + 1)) is None
 
 
-def test_of_many_a_few_are_named_and_a_clock_set_back_tells_none_too_late() -> None:
+def test_few_of_many_silent_jobs_are_named_and_a_clock_set_back_does_not_delay_the_warning() -> None:
     crowd = tuple(process(pid, slurm_job_id=str(pid)) for pid in range(10))
-    told = after(*[card(index=None, processes=crowd, **allocated())] * (LATE + 1))
-    assert told is not None
-    assert told.startswith("Slurm's job 0 on GPU-1, job 1 on GPU-1, job 2 on GPU-1 and 7 more: ")
+    warning = after(*[card(index=None, processes=crowd, **allocated())] * (LATE + 1))
+    assert warning is not None
+    assert warning.startswith("Slurm's job 0 on GPU-1, job 1 on GPU-1, job 2 on GPU-1 and 7 more: ")
     silent = SilentJobs()
     one = card(processes=(OF_JOB,), **allocated())
     silent.after(tick(START_MS, one))

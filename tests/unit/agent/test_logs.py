@@ -42,8 +42,8 @@ class Time:
         return self.now
 
 
-class Told(logging.Logger):
-    """A logger that keeps what it was told."""
+class RecordingLogger(logging.Logger):
+    """A logger that keeps its messages."""
 
     def __init__(self) -> None:
         super().__init__("told")
@@ -53,7 +53,7 @@ class Told(logging.Logger):
         self.lines.append(f"{record.levelname} {record.getMessage()}")
 
 
-def test_a_line_tells_when_how_bad_and_what(path: Path) -> None:
+def test_a_log_line_has_time_level_and_message(path: Path) -> None:
     log = open_log(path)
     log.info("agent started: %s cards", 8)
     log.warning("user \x1b[31mroot\x1b[0m\nforged 2026 INFO line\u202e")
@@ -138,7 +138,7 @@ def test_a_log_behind_a_link_is_refused_at_the_start(path: Path) -> None:
     assert ours(logging.getLogger("gua")) == ours(logging.getLogger()) == []
 
 
-def test_in_the_foreground_it_goes_to_stderr_even_if_nobody_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_in_the_foreground_the_log_goes_to_stderr_even_if_the_reader_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
     shown = io.StringIO()
     monkeypatch.setattr(sys, "stderr", shown)
     log = open_log(None)
@@ -146,11 +146,11 @@ def test_in_the_foreground_it_goes_to_stderr_even_if_nobody_reads(monkeypatch: p
     assert shown.getvalue().endswith(" INFO up\n")
     reading, writing = os.pipe()
     os.close(reading)
-    with open(writing, "w", encoding="utf-8", buffering=1) as nobody:  # noqa: PTH123 - a descriptor has no path
-        monkeypatch.setattr(sys, "stderr", nobody)
+    with open(writing, "w", encoding="utf-8", buffering=1) as unread:  # noqa: PTH123 - a descriptor has no path
+        monkeypatch.setattr(sys, "stderr", unread)
         log = open_log(None)
         log.info("still up")
-        nobody.close = lambda: None  # type: ignore[method-assign]
+        unread.close = lambda: None  # type: ignore[method-assign]
     os.close(writing)
 
 
@@ -175,8 +175,8 @@ def test_opening_it_again_does_not_double_the_lines(path: Path) -> None:
     assert len(path.read_text().splitlines()) == 1
 
 
-def test_a_failure_is_told_once_and_again_when_it_is_over() -> None:
-    told, time = Told(), Time()
+def test_a_failure_is_logged_once_and_its_end_once() -> None:
+    told, time = RecordingLogger(), Time()
     changes = Changes(told, monotonic=time)
     changes.works("endpoint", "never failed")
     for _ in range(100):
@@ -187,8 +187,8 @@ def test_a_failure_is_told_once_and_again_when_it_is_over() -> None:
     assert told.lines == ["WARNING endpoint down", "INFO endpoint is back"]
 
 
-def test_what_goes_on_failing_is_told_once_an_hour() -> None:
-    told, time = Told(), Time()
+def test_a_continuing_failure_is_logged_once_an_hour() -> None:
+    told, time = RecordingLogger(), Time()
     changes = Changes(told, monotonic=time)
     for _ in range(24 * 120):
         changes.failed("endpoint", "endpoint down")
@@ -196,8 +196,8 @@ def test_what_goes_on_failing_is_told_once_an_hour() -> None:
     assert told.lines == ["WARNING endpoint down"] * 24
 
 
-def test_another_kind_of_failure_is_told_and_other_subjects_are_their_own() -> None:
-    told, time = Told(), Time()
+def test_another_kind_of_failure_is_logged_and_subjects_are_independent() -> None:
+    told, time = RecordingLogger(), Time()
     changes = Changes(told, monotonic=time)
     changes.failed("GPU-a", "card lost", kind="lost")
     changes.failed("GPU-a", "card lost, seen 2 times", kind="lost")
@@ -207,7 +207,7 @@ def test_another_kind_of_failure_is_told_and_other_subjects_are_their_own() -> N
 
 
 def test_what_changes_at_every_tick_does_not_fill_the_log() -> None:
-    told, time = Told(), Time()
+    told, time = RecordingLogger(), Time()
     changes = Changes(told, monotonic=time)
     for _ in range(2 * 3600):
         changes.failed("spool", "refused")
@@ -218,7 +218,7 @@ def test_what_changes_at_every_tick_does_not_fill_the_log() -> None:
 
 
 def test_any_number_of_subjects_takes_bounded_memory_and_lines() -> None:
-    told, time = Told(), Time()
+    told, time = RecordingLogger(), Time()
     changes = Changes(told, monotonic=time)
     for number in range(10_000):
         changes.failed(f"subject {number}", f"failed {number}", kind=str(number))
@@ -230,8 +230,8 @@ def test_any_number_of_subjects_takes_bounded_memory_and_lines() -> None:
     assert told.lines[-1] == "WARNING failed"
 
 
-def test_threads_may_tell_at_the_same_time() -> None:
-    told = Told()
+def test_threads_may_log_at_the_same_time() -> None:
+    told = RecordingLogger()
     changes = Changes(told, monotonic=Time())
     threads = [
         threading.Thread(target=lambda: [changes.failed("endpoint", "down") for _ in range(200)]) for _ in range(8)

@@ -1,4 +1,4 @@
-"""The loop: when ticks are due, what is made of each, and what is told where none can be made."""
+"""The loop: when ticks are due, what is made of each, and what is logged if none can be made."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class Cards:
         pass
 
 
-class Nobody:
+class NoFacts:
     def identify(self, process: RawProcess) -> ProcessReading:
         return ProcessReading(pid=process.pid)
 
@@ -95,7 +95,7 @@ class Out:
 
 
 @dataclass
-class Told:
+class RecordedEvents:
     ticks: int = 0
     lateness: list[int] = field(default_factory=list)
     skips: Counter[str] = field(default_factory=Counter)
@@ -122,10 +122,10 @@ class Told:
 def agent(
     clock: FakeClock,
     out: Out,
-    told: Told,
+    log: RecordedEvents,
     cards: Cards,
     wait: Callable[[float], bool],
-    processes: ProcessFacts = Nobody(),  # noqa: B008 - it keeps nothing
+    processes: ProcessFacts = NoFacts(),  # noqa: B008 - it keeps nothing
 ) -> Loop:
     def encode(tick: Tick) -> bytes:
         out.made.append(tick)
@@ -146,7 +146,7 @@ def agent(
         phase=7_000,
         encode=encode,
         wait=wait,
-        watcher=told,
+        watcher=log,
         health=QueueHealth,
         on_tick=lambda: None,
     )
@@ -168,65 +168,65 @@ def assert_no_overlap(out: Out) -> None:
 
 
 def test_ticks_come_on_the_grid_and_the_rings_are_drained_between_them() -> None:
-    clock, out, told = FakeClock(wall_ms=1_700_000_001_000), Out(), Told()
+    clock, out, log = FakeClock(wall_ms=1_700_000_001_000), Out(), RecordedEvents()
     cards = Cards(clock)
-    agent(clock, out, told, cards, until(clock, 3_600)).run()
+    agent(clock, out, log, cards, until(clock, 3_600)).run()
     on_grid = out.ticks[:-1]
     assert all((tick.ts_ms - 7_000) % INTERVAL_MS == 0 for tick in on_grid)
     assert len(on_grid) == 120
     looks = sorted([*cards.drained, *(tick.ts_ms - clock.wall + clock.monotonic for tick in on_grid)])
     assert max(after - before for before, after in pairwise(looks)) <= 5_000
-    assert told.ticks == len(out.ticks)
-    assert set(told.lateness) == {0}
+    assert log.ticks == len(out.ticks)
+    assert set(log.lateness) == {0}
 
 
 def test_every_second_until_the_stop_is_covered() -> None:
-    clock, out, told = FakeClock(), Out(), Told()
+    clock, out, log = FakeClock(), Out(), RecordedEvents()
     started = clock.wall
-    agent(clock, out, told, Cards(clock), until(clock, 95.5)).run()
+    agent(clock, out, log, Cards(clock), until(clock, 95.5)).run()
     assert sum(tick.cards[0].duration_ms for tick in out.ticks) == clock.wall - started == 95_500
 
 
 def test_a_tick_that_takes_longer_than_the_interval_lets_others_be_missed_and_counted() -> None:
-    clock, out, told = FakeClock(), Out(), Told()
-    agent(clock, out, told, Cards(clock, slow_ms=75_000), until(clock, 300)).run()
-    assert told.skips["missed"] > 3
+    clock, out, log = FakeClock(), Out(), RecordedEvents()
+    agent(clock, out, log, Cards(clock, slow_ms=75_000), until(clock, 300)).run()
+    assert log.skips["missed"] > 3
     assert_no_overlap(out)
 
 
 def test_no_driver_is_counted_and_the_next_tick_goes_on() -> None:
-    clock, out, told = FakeClock(), Out(), Told()
+    clock, out, log = FakeClock(), Out(), RecordedEvents()
     cards = Cards(clock, gone=True)
-    loop = agent(clock, out, told, cards, until(clock, 65))
+    loop = agent(clock, out, log, cards, until(clock, 65))
     loop.run()
-    assert told.skips["driver"] == 3
+    assert log.skips["driver"] == 3
     cards.gone = False
-    agent(clock, out, told, cards, until(clock, 65)).run()
+    agent(clock, out, log, cards, until(clock, 65)).run()
     assert out.ticks
 
 
 def test_a_clock_set_back_an_hour_waits_for_nothing_and_one_set_back_a_minute_for_a_minute() -> None:
-    clock, out, told = FakeClock(), Out(), Told()
-    agent(clock, out, told, Cards(clock), until(clock, 120)).run()
+    clock, out, log = FakeClock(), Out(), RecordedEvents()
+    agent(clock, out, log, Cards(clock), until(clock, 120)).run()
     clock.wall -= 60_000
-    agent(clock, out, told, Cards(clock), until(clock, 120)).run()
-    assert told.skips["waiting"] >= 1
+    agent(clock, out, log, Cards(clock), until(clock, 120)).run()
+    assert log.skips["waiting"] >= 1
     before = len(out.ticks)
     clock.wall -= 3_600_000
-    agent(clock, out, told, Cards(clock), until(clock, 60)).run()
-    assert told.skips["restarted"] == 1
+    agent(clock, out, log, Cards(clock), until(clock, 60)).run()
+    assert log.skips["restarted"] == 1
     assert len(out.ticks) > before
 
 
 def test_a_stored_mark_that_lies_ahead_of_its_boot_stops_no_tick_and_is_counted_once() -> None:
-    clock, out, told = FakeClock(), Out(), Told()
-    agent(clock, out, told, Cards(clock), until(clock, 65)).run()
+    clock, out, log = FakeClock(), Out(), RecordedEvents()
+    agent(clock, out, log, Cards(clock), until(clock, 65)).run()
     assert out.mark is not None
     stored, before = out.mark, len(out.ticks)
     out.mark = replace(stored, monotonic_ms=stored.monotonic_ms + 10**12)
     clock.advance(5_000)
-    agent(clock, out, told, Cards(clock), until(clock, 65)).run()
-    assert told.skips == {"mark_ahead": 1}
+    agent(clock, out, log, Cards(clock), until(clock, 65)).run()
+    assert log.skips == {"mark_ahead": 1}
     assert len(out.ticks) - before >= 3
     assert_no_overlap(out)
 
@@ -249,13 +249,13 @@ events = st.lists(
 def test_whatever_happens_spans_never_overlap_and_never_exceed_the_time_that_passed(
     history: list[tuple[str, int]],
 ) -> None:
-    clock, out, told = FakeClock(), Out(), Told()
+    clock, out, log = FakeClock(), Out(), RecordedEvents()
     really_ms, boots, slow_ms = 0, 0, 0
     for what, amount in [*history, ("run", 100)]:
         before = clock.monotonic
         if what == "run":
             cards = Cards(clock, slow_ms=slow_ms)
-            agent(clock, out, told, cards, until(clock, amount)).run()
+            agent(clock, out, log, cards, until(clock, amount)).run()
             really_ms += clock.monotonic - before
         elif what == "down":
             clock.advance(amount * 1000)
@@ -272,13 +272,13 @@ def test_whatever_happens_spans_never_overlap_and_never_exceed_the_time_that_pas
             clock.boot, clock.monotonic = f"boot {boots}", 1_000
             clock.wall += amount * 1000
             really_ms += amount * 1000
-    if not told.skips["restarted"]:
+    if not log.skips["restarted"]:
         assert_no_overlap(out)
     assert sum(tick.cards[0].duration_ms for tick in out.ticks) <= really_ms
 
 
-def test_a_fault_in_a_tick_is_told_and_the_next_tick_covers_its_time() -> None:
-    class Faulty(Nobody):
+def test_a_fault_in_a_tick_is_logged_and_the_next_tick_covers_its_time() -> None:
+    class Faulty(NoFacts):
         broken = 0
 
         def identify(self, process: RawProcess) -> ProcessReading:
@@ -294,11 +294,11 @@ def test_a_fault_in_a_tick_is_told_and_the_next_tick_covers_its_time() -> None:
             used = RawProcess(pid=7, lists=frozenset({"compute"}), memory_bytes=1, utilization=None)
             return [replace(card, processes=(used,))], errors
 
-    clock, out, told = FakeClock(), Out(), Told()
-    loop = agent(clock, out, told, Held(clock), until(clock, 300), processes=Faulty())
+    clock, out, log = FakeClock(), Out(), RecordedEvents()
+    loop = agent(clock, out, log, Held(clock), until(clock, 300), processes=Faulty())
     begun = clock.monotonic
     loop.run()
-    assert told.skips == {"fault": 1}
+    assert log.skips == {"fault": 1}
     assert_no_overlap(out)
     assert sum(tick.cards[0].duration_ms for tick in out.ticks[1:]) == out.ticks[-1].ts_ms - out.ticks[0].ts_ms
     assert out.ticks[-1].ts_ms - clock.wall == 0

@@ -51,7 +51,7 @@ def test_a_status_cannot_carry_a_second_message(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "address", ["", "vsock:2:1234", "relative", "/nowhere/at/all", "/" + "x" * 200, "@" + "y" * 200]
 )
-def test_where_nobody_listens_nothing_happens(address: str) -> None:
+def test_notifications_without_a_listener_do_nothing(address: str) -> None:
     notifier = Notifier({"NOTIFY_SOCKET": address} if address else {})
     assert notifier.supervised == address.startswith(("/", "@"))
     notifier.ready("up")

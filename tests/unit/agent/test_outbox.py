@@ -13,7 +13,7 @@ def mark(ts_ms: int) -> Mark:
 
 
 class Disk:
-    """A spool whose disk can be full."""
+    """A spool on a disk that can be full."""
 
     def __init__(self) -> None:
         self.stored: list[tuple[int, bytes]] = []
@@ -46,7 +46,7 @@ def test_a_tick_goes_straight_through() -> None:
     assert (outbox.waiting, outbox.dropped, outbox.trouble) == (0, 0, None)
 
 
-def test_before_the_first_tick_the_mark_is_the_spool_s_and_a_disk_that_does_not_tell_is_trouble() -> None:
+def test_before_the_first_tick_the_mark_is_the_spools_and_a_read_error_is_trouble() -> None:
     disk = Disk()
     disk.stored_mark = mark(7)
     assert Outbox(disk).mark == mark(7)

@@ -34,7 +34,7 @@ def test_each_request_of_an_hour_is_what_it_was(request: pytest.FixtureRequest) 
     if request.config.getoption("--update-golden"):
         KEPT.write_bytes(_packed(made))
     for number, (now, before) in enumerate(zip_longest(made, _unpacked(KEPT.read_bytes()))):
-        if now != before:  # said in words: 24 kB of protobuf tell nobody anything
+        if now != before:  # in words: 24 kB of protobuf are unreadable
             assert now is not None, f"tick {number} is no longer made"
             assert before is not None, f"tick {number} was not made before"
             assert decode(now) == decode(before)
@@ -51,8 +51,8 @@ def test_the_hour_has_what_is_hard_to_make_fast() -> None:
     assert {each.relation for card in cards for each in card.allocations} == {*Relation} - {Relation.SOLE}
     assert any(0 < each.duration_ms < card.duration_ms for card in cards for each in card.allocations)
     assert any(each.reason for tick in ticks for each in tick.allocation_sources)
-    told = [card for card in cards if card.idle_energy_coverage_ms]
-    assert any((card.idle_energy_coverage_ms or 0) < (card.idle_time_ms or 0) for card in told)
-    assert len(told) < sum(card.idle_time_ms is not None for card in cards)
+    sampled = [card for card in cards if card.idle_energy_coverage_ms]
+    assert any((card.idle_energy_coverage_ms or 0) < (card.idle_time_ms or 0) for card in sampled)
+    assert len(sampled) < sum(card.idle_time_ms is not None for card in cards)
     assert any(card.power_watts is None for card in cards if card.mig is Mig.NONE)
     assert len({one.pid for card in cards for one in card.processes}) > 50

@@ -84,7 +84,7 @@ def test_a_tick_covers_the_time_since_the_mark_and_becomes_the_next_mark() -> No
     assert second.mark == Mark(ts_ms=clock.wall_ms(), monotonic_ms=clock.monotonic_ms(), boot_id="boot")
 
 
-def test_a_clock_that_was_set_back_makes_no_tick_and_the_reason_is_told() -> None:
+def test_a_clock_set_back_makes_no_tick_and_the_outcome_is_waiting() -> None:
     clock = FakeClock()
     agent = sampler(Cards(clock, WHOLE))
     mark = agent.sample(None).mark
@@ -137,7 +137,7 @@ def test_in_another_pid_namespace_no_list_is_believed(listed: ProcessList, belie
 
 
 @pytest.mark.parametrize("used", [0.0, 0.9])
-def test_in_another_pid_namespace_it_is_unknown_who_used_the_card_and_nobody_idles(used: float) -> None:
+def test_in_another_pid_namespace_processes_are_unknown_and_never_idle(used: float) -> None:
     clock = FakeClock()
     raw = replace(WHOLE, processes=tuple(replace(raw_process(pid), utilization=used) for pid in (7, 8)))
     agent = sampler(Cards(clock, raw), initial=False)
@@ -183,7 +183,7 @@ def test_utilization_is_the_spans_and_not_the_moments() -> None:
         ({"utilization": 0.5, "utilization_decoder": 0.09}, (12_000, 1_080_000, 9_000)),
     ],
 )
-def test_idle_seconds_are_told_unless_a_video_engine_was_busy(
+def test_idle_seconds_are_reported_unless_a_video_engine_was_busy(
     reading: dict[str, float], told: tuple[int | None, ...]
 ) -> None:
     clock = FakeClock()
@@ -203,7 +203,7 @@ def test_idle_seconds_are_told_unless_a_video_engine_was_busy(
     ("span_ms", "is_told"),
     [(30_000, True), (33_000, True), (27_000, True), (33_001, False), (300_000, False), (0, False)],
 )
-def test_activity_is_told_where_its_span_is_that_of_the_tick(span_ms: int, *, is_told: bool) -> None:
+def test_activity_is_reported_if_its_span_matches_the_ticks(span_ms: int, *, is_told: bool) -> None:
     clock = FakeClock()
     activity = Activity(sm_utilization=0.03, tensor_utilization=0.0)
     cards = Cards(clock, replace(WHOLE, activity=activity, activity_ms=span_ms))
@@ -216,7 +216,7 @@ def test_activity_is_told_where_its_span_is_that_of_the_tick(span_ms: int, *, is
     )
 
 
-def test_a_process_that_is_active_on_a_card_whose_mean_is_not_leaves_idle_seconds_unknown() -> None:
+def test_an_active_process_on_an_idle_held_card_leaves_idle_seconds_unknown() -> None:
     busy = (ProcessReading(pid=1, utilization=0.4),)
     assert not counts_as_idle(0.02, encoder=0.0, decoder=None, processes=busy)
     assert counts_as_idle(0.3, encoder=0.0, decoder=None, processes=busy)
@@ -282,7 +282,7 @@ def test_what_fails_beside_the_cards_is_counted_and_is_no_error_of_the_tick() ->
 
 
 class Sources:
-    """Tells what it was given, and remembers what it was asked."""
+    """Returns what it was given, and records its queries."""
 
     def __init__(
         self, *allocations: Allocation, sources: Sequence[SourceHealth] = (SourceHealth(source="slurm"),)
@@ -318,7 +318,7 @@ def test_without_sources_allocation_is_not_looked_at() -> None:
     assert (tick.cards[0].allocation, tick.allocation_sources) == (None, ())
 
 
-def test_sources_are_asked_about_the_ticks_span_and_every_card_as_it_may_be_called() -> None:
+def test_sources_are_queried_for_the_ticks_span_with_all_identifiers_of_every_card() -> None:
     clock, sources = FakeClock(), Sources()
     reading = replace(WHOLE.reading, index=3, pci="0000:0f:00.0", parent="GPU-p")
     allocating(Cards(clock, replace(WHOLE, reading=reading, minor=5, gpu_instance_id=2)), sources).sample(None)
@@ -326,7 +326,7 @@ def test_sources_are_asked_about_the_ticks_span_and_every_card_as_it_may_be_call
     assert sources.asked == [(now_ms - 200, now_ms, [CardKey("GPU-a", 3, 5, "0000:0f:00.0", "GPU-p", 2)])]
 
 
-def test_sources_are_told_which_pods_processes_are_on_a_card() -> None:
+def test_sources_receive_the_pods_that_have_processes_on_each_card() -> None:
     class InPods(People):
         def identify(self, process: RawProcess) -> ProcessReading:
             return replace(super().identify(process), pod_uid={7: "uid-a", 8: "uid-b"}.get(process.pid))
@@ -344,7 +344,7 @@ def test_sources_are_told_which_pods_processes_are_on_a_card() -> None:
     assert [card.pods for card in sources.asked[0][2]] == [{"uid-a", "uid-b"}, set()]
 
 
-def test_a_tick_says_whom_each_card_is_allocated_to_and_who_is_there() -> None:
+def test_a_tick_has_the_allocation_of_each_card_and_its_relation() -> None:
     clock = FakeClock()
     other = replace(WHOLE, reading=replace(WHOLE.reading, uuid="GPU-b"))
     cards = Cards(clock, replace(WHOLE, processes=(raw_process(7), raw_process(8))), other)
@@ -358,7 +358,7 @@ def test_a_tick_says_whom_each_card_is_allocated_to_and_who_is_there() -> None:
     assert tick.allocation_sources == (AllocationSourceReading(source="slurm", duration_ms=200),)
 
 
-def test_where_no_list_is_believed_nobody_knows_who_is_there() -> None:
+def test_with_an_untrusted_process_list_the_relation_is_unknown() -> None:
     clock = FakeClock()
     agent = Sampler(
         cards=Cards(clock, replace(WHOLE, processes=(raw_process(7),))),
@@ -373,7 +373,7 @@ def test_where_no_list_is_believed_nobody_knows_who_is_there() -> None:
     assert tick.cards[0].allocations[0].relation is Relation.UNKNOWN
 
 
-def test_a_failed_source_is_told_with_its_reason_and_no_card_is_free() -> None:
+def test_a_failed_source_is_reported_with_its_reason_and_no_card_is_free() -> None:
     sources = Sources(sources=[SourceHealth(source="files"), SourceHealth(source="slurm", reason="no answer")])
     tick = allocating(Cards(FakeClock(), WHOLE), sources).sample(None).tick
     assert tick is not None

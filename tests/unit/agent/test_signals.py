@@ -37,7 +37,7 @@ def state_of(process: subprocess.Popen[str]) -> str:
         return file.read().rpartition(")")[2].split()[0]
 
 
-def test_a_process_that_was_stopped_past_the_wait_s_time_was_not_asked_to_end() -> None:
+def test_a_process_stopped_for_longer_than_the_wait_did_not_receive_a_stop_request() -> None:
     with waiting() as process:
         for _ in range(3):
             process.send_signal(signal.SIGSTOP)
@@ -52,7 +52,7 @@ def test_a_process_that_was_stopped_past_the_wait_s_time_was_not_asked_to_end() 
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
-def test_each_signal_asks_to_stop_once_and_for_all(number: signal.Signals) -> None:
+def test_each_signal_requests_a_stop_once(number: signal.Signals) -> None:
     with waiting() as process:
         os.kill(process.pid, number)
         assert process.stdout is not None

@@ -1,4 +1,4 @@
-"""What the agent knows of itself: counted as it is told, read by other threads at the same time."""
+"""What the agent knows of itself: counted as it is reported, read by other threads at the same time."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ def test_a_delivery_ends_a_failure_and_the_last_error_stays(board: Board) -> Non
     assert (one["failing"], one["last_error"]) == (False, "503")
 
 
-def test_what_somebody_else_brought_since_ends_a_failure_too(board: Board, clock: FakeClock, spooled: Spooled) -> None:
+def test_a_later_delivery_by_another_process_ends_a_failure(board: Board, clock: FakeClock, spooled: Spooled) -> None:
     board.failed("store", "the store is in use")
     for delivered_ms, failing in ((START_MS - 1, True), (START_MS, True), (START_MS + 1, False)):
         spooled.figures = SpoolFigures(ticks=0, bytes=0, delivered_ms={"store": delivered_ms})
@@ -176,9 +176,7 @@ def test_what_is_not_known_of_the_spool_is_null_and_why_is_a_condition(board: Bo
     assert status["conditions"] == ["the disk of the spool is full"]
 
 
-def test_what_waits_in_memory_is_told_where_the_spool_does_not_answer_and_why_is_said_once(
-    board: Board, spooled: Spooled
-) -> None:
+def test_an_unreadable_spool_reports_ticks_in_memory_and_its_reason_once(board: Board, spooled: Spooled) -> None:
     why = "the spool cannot be used: disk I/O error"
     spooled.figures = SpoolFigures(ticks=None, bytes=None, in_memory_ticks=7, dropped_ticks=None, trouble=why)
     board.note("spool", why)
@@ -219,7 +217,7 @@ def test_it_is_read_while_it_is_written(board: Board) -> None:
             try:
                 status = board.status()
                 assert len(status["cards"]) in {0, 1, 2}
-            except Exception as error:  # noqa: BLE001 - told to the test
+            except Exception as error:  # noqa: BLE001 - passed to the test
                 failed.append(error)
                 return
 
@@ -237,7 +235,7 @@ def test_it_is_read_while_it_is_written(board: Board) -> None:
     assert failed == []
 
 
-def test_without_a_source_of_allocations_there_is_none_to_show(board: Board) -> None:
+def test_without_an_allocation_source_no_source_is_shown(board: Board) -> None:
     board.ticked(tick(START_MS, card()), lateness_ms=0)
     assert told(board)["allocation_sources"] == []
 

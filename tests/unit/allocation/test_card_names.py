@@ -84,11 +84,11 @@ def test_a_plugins_id_is_a_card(resource: str, id_: str, cards: set[str]) -> Non
         "A" * 10_000,
     ],
 )
-def test_an_id_of_no_card_is_told_and_not_taken_for_one(id_: str) -> None:
-    with pytest.raises(UnknownDeviceError, match="is no card of this host") as told:
+def test_an_id_of_no_card_is_refused_and_matches_none(id_: str) -> None:
+    with pytest.raises(UnknownDeviceError, match="is no card of this host") as refused:
         HOST.find_device(Device(GPU, id_))
-    assert str(told.value).isprintable()
-    assert len(str(told.value)) < 400
+    assert str(refused.value).isprintable()
+    assert len(str(refused.value)) < 400
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_a_claimed_device_is_a_card_or_one_of_some(name: str, cdi: tuple[str, ..
 
 
 @pytest.mark.parametrize("name", ["", "gpu", "gpu-9", "gpu-0-mig-19-0-1", "gpu-x", "mig-0", "gpu-0 "])
-def test_a_claimed_device_that_is_none_is_told(name: str) -> None:
+def test_a_claimed_device_that_is_no_card_is_refused(name: str) -> None:
     with pytest.raises(UnknownDeviceError, match="is no card of this host"):
         HOST.find_device(ClaimedDevice("gpu.nvidia.com", name))
 
@@ -122,6 +122,6 @@ def test_other_drivers_devices_are_not_cards() -> None:
     assert HOST.find_device(ClaimedDevice("dra.net", "eth1")) == set()
 
 
-def test_whole_cards_and_instances_are_told_apart() -> None:
+def test_whole_cards_and_instances_are_distinguished() -> None:
     assert [card.uuid for card in HOST.whole()] == [A, B]
     assert [card.uuid for card in HOST.instances()] == [M1, M2]

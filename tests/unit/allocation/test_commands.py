@@ -74,7 +74,7 @@ def test_a_flood_of_complaints_is_cut(tmp_path: Path) -> None:
     assert failure(tmp_path, "yes >&2", QUICK) == "scontrol gives no answer within 1 s"
 
 
-def test_a_failure_says_what_the_command_said_last(tmp_path: Path) -> None:
+def test_a_failure_has_the_last_line_that_the_command_printed(tmp_path: Path) -> None:
     assert failure(tmp_path, "echo first >&2; echo 'scontrol: error: gone' >&2; exit 1") == "scontrol: gone"
     assert failure(tmp_path, "exit 7") == "scontrol: ended with code 7"
 

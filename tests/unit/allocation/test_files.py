@@ -1,4 +1,4 @@
-"""Allocations by files: what is told, how they end, and every kind of file that is not to be believed."""
+"""Allocations by files: what they report, how they end, and every kind of file that is not trusted."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ class Folder:
         self.now_ms = NOW
 
     def write(self, name: str = "one.json", **changes: object) -> Path:
-        told = {"source": "lab", "id": "42", "cards": [0], "since": (NOW - 3600_000) / 1000, **changes}
+        fields = {"source": "lab", "id": "42", "cards": [0], "since": (NOW - 3600_000) / 1000, **changes}
         file = self.path / name
         scratch = self.path / f".{name}"
-        scratch.write_text(json.dumps({key: value for key, value in told.items() if value is not ...}))
+        scratch.write_text(json.dumps({key: value for key, value in fields.items() if value is not ...}))
         scratch.chmod(0o644)
         scratch.rename(file)
         return file
@@ -70,7 +70,7 @@ def only(look: ReaderLook) -> Allocation:
     return allocation
 
 
-def test_a_file_tells_an_allocation_with_all_that_is_in_it(folder: Folder) -> None:
+def test_a_file_yields_an_allocation_with_all_its_fields(folder: Folder) -> None:
     folder.write(owner="alice", uid=1000, kind="batch", job_name="train", cards=["GPU-a", 1])
     assert only(folder.look()) == Allocation(
         source="lab",
@@ -132,7 +132,7 @@ def test_a_file_is_read_again_only_once_it_changed(folder: Folder, monkeypatch: 
 
 
 @pytest.mark.parametrize("change", [lambda file: file.write_text("{"), lambda file: file.chmod(0o666)])
-def test_what_is_written_in_place_or_given_to_others_is_seen_at_once(
+def test_a_file_changed_in_place_or_made_writable_by_others_is_noticed_at_once(
     folder: Folder, change: Callable[[Path], object]
 ) -> None:
     for number in range(40):
@@ -142,7 +142,7 @@ def test_what_is_written_in_place_or_given_to_others_is_seen_at_once(
     assert "33.json" in str(folder.look().reason)
 
 
-def test_an_end_in_the_file_is_exact_and_told_once(folder: Folder) -> None:
+def test_an_end_in_the_file_is_exact_and_reported_once(folder: Folder) -> None:
     folder.write()
     folder.look()
     folder.write(until=(NOW + TICK + 12_345) / 1000)
@@ -150,14 +150,14 @@ def test_an_end_in_the_file_is_exact_and_told_once(folder: Folder) -> None:
     assert folder.look() == ReaderLook()
 
 
-def test_what_is_written_before_it_begins_is_told_from_then_on(folder: Folder) -> None:
+def test_a_file_written_before_its_allocation_begins_counts_from_its_begin(folder: Folder) -> None:
     booked = folder.write("booked.json", id="7", since=(NOW + 3 * TICK) / 1000 - 1)
     os.utime(booked, (NOW / 1000, NOW / 1000))
     ticks = [{each.id for each in folder.look().allocations} for _ in range(4)]
     assert ticks == [set(), set(), {"7"}, {"7"}]
 
 
-def test_what_began_stays_told_where_the_clock_is_set_back(folder: Folder) -> None:
+def test_a_begun_allocation_stays_reported_if_the_clock_is_set_back(folder: Folder) -> None:
     begun = folder.write(since=NOW / 1000)
     os.utime(begun, (NOW / 1000, NOW / 1000))
     folder.now_ms = NOW - 3600_000
@@ -198,7 +198,7 @@ def test_an_allocation_that_ended_and_began_again_stands_once(folder: Folder) ->
     assert only(folder.look()).since_ms == NOW + 8_000
 
 
-def test_two_files_that_tell_the_same_allocation_fail_the_source_and_are_named(folder: Folder) -> None:
+def test_two_files_with_the_same_allocation_fail_the_source_and_are_named(folder: Folder) -> None:
     folder.write("one.json")
     folder.write("two.json", cards=[1])
     assert folder.failure() == "one.json and two.json contain the same allocation"

@@ -71,7 +71,7 @@ def hooks(tmp_path: Path) -> Hooks:
 
 
 @pytest.mark.parametrize("shell", [None, "bash", "dash"])
-def test_a_job_is_told_from_its_prolog_to_its_epilog(hooks: Hooks, shell: str | None) -> None:
+def test_a_job_is_reported_from_its_prolog_to_its_epilog(hooks: Hooks, shell: str | None) -> None:
     before_ms = time.time_ns() // 1_000_000
     hooks.run("prolog", shell, SLURMD_NODENAME="node7", CUDA_VISIBLE_DEVICES="0,2")
     cards = [{"gres": 0}, {"gres": 2}]
@@ -106,7 +106,7 @@ def test_the_reader_believes_what_they_write(hooks: Hooks, tmp_path: Path) -> No
     assert (allocation.cards, allocation.uid, allocation.slurm_job_id) == ({"GPU-0", "GPU-2"}, 1000, "42")
 
 
-def test_mig_instances_are_told_by_their_uuids(hooks: Hooks) -> None:
+def test_mig_instances_are_identified_by_their_uuids(hooks: Hooks) -> None:
     hooks.run("prolog", SLURM_JOB_GPUS="0", CUDA_VISIBLE_DEVICES="MIG-aa/1/0")
     assert [each.cards for each in hooks.look()] == [{"MIG-aa/1/0"}]
 

@@ -1,4 +1,4 @@
-"""What the kubelet tells becomes allocations of cards; where it tells nothing, no card is free."""
+"""What the kubelet reports becomes allocations of cards; where it reports nothing, no card is free."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def listed(name: str = "train", uid: str | None = None, *, limit: int = 1, **mor
 
 
 class Kubelet:
-    """A kubelet whose clock ticks on demand; answers that are errors are raised."""
+    """A kubelet with a clock that moves on demand; answers that are errors are raised."""
 
     def __init__(
         self,
@@ -83,10 +83,10 @@ class Kubelet:
         return self.pods or ()
 
     def listen(self, listener: Callable[[], None]) -> None:
-        """Have nothing to tell."""
+        """Report nothing."""
 
     def look(self, second: float, cards: Sequence[CardKey] = CARDS, *, ask: bool = True) -> ReaderLook:
-        """Return what a tick of 30 s gets that ends so many seconds after the start; asked 2 s before."""
+        """Return what a tick of 30 s gets that ends so many seconds after the start; queried 2 s before."""
         if ask:
             self.now = 1000.0 + second - 2
             self.reader.query()
@@ -140,7 +140,7 @@ def test_a_pod_that_ends_between_ticks_has_its_card_until_its_last_container_end
     assert told(kubelet.look(120)) == {}
 
 
-def test_one_that_is_gone_without_a_word_ended_when_that_was_noticed() -> None:
+def test_a_pod_that_vanished_ended_at_the_query_that_missed_it() -> None:
     kubelet = Kubelet(devices("train", A), pods=[listed()])
     kubelet.look(60)
     kubelet.devices, kubelet.pods = (), []
@@ -154,7 +154,7 @@ def test_one_that_ended_before_the_tick_is_not_in_it() -> None:
     assert told(kubelet.look(90)) == {}
 
 
-def test_a_pod_of_an_older_kubelet_that_ended_and_is_told_still_is_left_out() -> None:
+def test_an_ended_pod_that_an_older_kubelet_still_lists_is_left_out() -> None:
     kubelet = Kubelet(devices("train", A), devices("next", B), pods=[listed(has_ended=True), listed("next")])
     assert told(kubelet.look(60)) == {"uid-next": ("B", 0, None)}
     kubelet.pods = [listed(uid="old", has_ended=True), listed(uid="new"), listed("next")]
@@ -171,7 +171,7 @@ def test_without_a_list_pods_have_names_and_begin_when_they_were_seen() -> None:
     assert "users of allocated cards are unknown" in look.notes[0]
 
 
-def test_without_a_list_folders_of_logs_tell_uids(tmp_path: Path) -> None:
+def test_without_a_pod_list_log_folders_yield_the_uids(tmp_path: Path) -> None:
     hash_, uid, newer = "0" * 32, str(UUID(int=1)), str(UUID(int=2))
     names = [
         f"lab_train_{uid}",
@@ -218,7 +218,7 @@ def test_a_name_that_is_too_long_for_an_id_is_cut_and_stays_apart() -> None:
     assert max(map(len, ids)) <= 128
 
 
-def test_the_list_is_asked_for_when_other_pods_have_devices_or_it_is_old() -> None:
+def test_the_pod_list_is_requested_when_other_pods_have_devices_or_it_is_old() -> None:
     kubelet = Kubelet(devices("train", A), pods=[listed()])
     counts = []
     for second in (5, 10, 15):
@@ -278,7 +278,7 @@ def test_devices_of_others_are_no_matter() -> None:
     assert look == ReaderLook()
 
 
-def test_one_of_two_cards_is_told_by_the_pods_own_processes_or_unknown() -> None:
+def test_one_of_two_possible_cards_is_identified_by_the_pods_own_processes_or_unknown() -> None:
     cards = (CardKey(A, 0, 1), CardKey(B, 1, 0))
     kubelet = Kubelet(devices("a", claimed=[ClaimedDevice("gpu.nvidia.com", "gpu-0")]), pods=[listed("a")])
     look = kubelet.look(60, cards)
@@ -288,7 +288,7 @@ def test_one_of_two_cards_is_told_by_the_pods_own_processes_or_unknown() -> None
     assert told(kubelet.look(120, cards)) == {"uid-a": ("B", 0, None)}, "also when its process is gone"
 
 
-def test_claims_of_which_the_kubelet_does_not_tell_leave_no_card_free() -> None:
+def test_claims_that_the_kubelet_does_not_report_leave_no_card_free() -> None:
     kubelet = Kubelet(devices("a", A), pods=[listed("a"), listed("dra", limit=0, has_claims=True)])
     assert kubelet.look(60).unknown_cards == {A, B}
     kubelet.devices = (*kubelet.devices, devices("dra", claimed=[ClaimedDevice("dra.net", "eth1")]))
@@ -304,7 +304,7 @@ def test_without_a_socket_limits_have_to_do() -> None:
     assert kubelet.look(120) == ReaderLook(reason="the kubelet: it answers 403")
 
 
-def test_by_limits_a_card_stays_the_pods_whose_processes_were_on_it() -> None:
+def test_by_limits_a_card_stays_allocated_to_the_pod_whose_processes_were_on_it() -> None:
     kubelet = Kubelet(NO_SOCKET, pods=[listed("a")])
     assert kubelet.look(60).unknown_cards == {A, B}
     on = (CARDS[0], CARDS[1]._replace(pods=frozenset({"uid-a", "stranger"})))
@@ -317,7 +317,7 @@ def test_by_limits_a_card_stays_the_pods_whose_processes_were_on_it() -> None:
     assert kubelet.look(180).unknown_cards == {A, B}, "a file of a static pod that is there again has its uid again"
 
 
-def test_what_was_some_pods_goes_on_as_the_one_that_is_seen() -> None:
+def test_an_allocation_of_an_unidentified_pod_continues_once_processes_identify_it() -> None:
     kubelet = Kubelet(NO_SOCKET, pods=[listed("a"), listed("b")])
     assert told(kubelet.look(60)) == {OF_SOME_POD: ("AB", 58, None)}
     on = (CARDS[0]._replace(pods=frozenset({"uid-a"})), CARDS[1])
@@ -360,12 +360,12 @@ def test_a_card_with_a_process_of_a_pod_that_is_not_listed_is_unknown(devices_to
     assert (look.allocations, look.unknown_cards, look.reason) == ((), {A}, None)
 
 
-def test_it_asks_two_seconds_before_a_tick_every_thirty_seconds_and_soon_after_a_failure() -> None:
+def test_the_reader_queries_two_seconds_before_a_tick_every_thirty_seconds_and_soon_after_a_failure() -> None:
     kubelet = Kubelet(devices("train", A))
     reader = kubelet.reader
 
     def due(since_tick: float, interval: float) -> float:
-        """Return in how many seconds it asks if it asked just now and a tick ended so many seconds ago."""
+        """Return the seconds to the next query if the last one was just now and a tick ended so many seconds ago."""
         reader.query()
         kubelet.now -= since_tick
         reader.look(START, START + int(interval * 1000), CARDS)
@@ -384,7 +384,7 @@ def test_it_asks_two_seconds_before_a_tick_every_thirty_seconds_and_soon_after_a
     assert due(0, 600) == 5
 
 
-def test_the_thread_asks_by_itself_and_ends_when_it_is_closed(tmp_path: Path) -> None:
+def test_the_thread_queries_by_itself_and_ends_when_it_is_closed(tmp_path: Path) -> None:
     path = tmp_path / "s"
     with pod_resources(path, answered("train", "lab", {GPU: [A]})) as served:
         reader = kubernetes_opener(None, path).open()
@@ -405,7 +405,7 @@ def test_a_kubelet_that_hangs_does_not_hold_up_a_look(tmp_path: Path) -> None:
     told = threading.Event()
     with talking(tmp_path / "s", lambda _connection: told.wait(60)):
         reader = kubernetes_opener(None, tmp_path / "s").open()
-        # One that waited would be told that there was no answer.
+        # One that waited would get an error for the missing answer.
         assert reader.look(START, START + 30_000, CARDS) == ReaderLook(reason="the kubelet was not queried yet")
         reader.close()
         told.set()

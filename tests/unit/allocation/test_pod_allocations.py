@@ -1,4 +1,4 @@
-"""Which cards pods have by limits and processes alone; what cannot be told is unknown, never free."""
+"""Which cards pods have by limits and processes alone; what cannot be determined is unknown, never free."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def told(
         ([pod("a", 2), pod("b", 2)], {}, {}, "ABCD", ""),
         ([pod("a", 2), pod("b", 2)], {"B": "a", "D": "a"}, {"a": "BD", "b": "AC"}, "", ""),
         ([pod("a", 2), pod("b", 2)], {"B": "a", "D": "b"}, {"a": "B", "b": "D"}, "AC", ""),
-        # fewer: those that processes tell, and the others where that is all of them
+        # fewer: those that processes show, and the others if that is all of them
         ([pod("a", 1)], {}, {}, "", "ABCD"),
         ([pod("a", 1)], {"C": "a"}, {"a": "C"}, "", ""),
         ([pod("a", 1)], {"C": "a-2"}, {"a": "C"}, "", ""),
@@ -113,5 +113,5 @@ def test_where_all_cards_are_partitioned_instances_may_be_called_gpus() -> None:
     assert told([pod("a", 2), pod("b", {MIG: 1})], cards=(), instances=("1", "2", "3")) == ({}, "123", "")
 
 
-def test_without_cards_there_is_nothing_to_tell() -> None:
+def test_without_cards_there_are_no_allocations() -> None:
     assert told([pod("a", 2)], cards=()) == ({}, "", "")

@@ -47,7 +47,7 @@ def test_a_pod_without_devices_is_one_of_the_kubelets_pods() -> None:
     assert parse_pod_resources(b"") == ()
 
 
-def test_claimed_devices_are_told_with_their_driver_and_names_for_the_runtime() -> None:
+def test_claimed_devices_are_parsed_with_their_driver_and_names_for_the_runtime() -> None:
     (found,) = parse_pod_resources(
         pod(claims=[("gpu.nvidia.com", "node-1", "gpu-0", ["k8s.gpu.nvidia.com/claim=7-gpu-0"])])
     )
@@ -101,7 +101,7 @@ def test_grpc_serves_it_wherever_the_socket_is_and_every_pod_is_there(tmp_path: 
     assert served.requests == [b""]
 
 
-def test_what_grpc_refuses_is_told_in_its_words(tmp_path: Path) -> None:
+def test_a_grpc_error_is_reported_with_its_message(tmp_path: Path) -> None:
     with pod_resources(tmp_path / "s") as served:
         served.status = grpc.StatusCode.RESOURCE_EXHAUSTED
         with pytest.raises(CallError, match=re.escape("resource exhausted: rejected by rate limit: 7 é")):
@@ -129,7 +129,7 @@ def test_an_answer_that_is_none_is_garbage(tmp_path: Path) -> None:
         query_pod_resources(tmp_path / "t")
 
 
-def test_nobody_listens(tmp_path: Path) -> None:
+def test_a_socket_without_a_listener_is_a_call_error_and_a_missing_one_a_no_socket_error(tmp_path: Path) -> None:
     with pytest.raises(NoSocketError, match=r"none: No such file"):
         query_pod_resources(tmp_path / "none")
     (tmp_path / "file").write_text("")

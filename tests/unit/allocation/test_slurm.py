@@ -23,7 +23,7 @@ TICK = 30_000
 
 
 class SteppedPoll(SlurmPoll):
-    """A poll that asks when a test says so."""
+    """A poll that queries when a test says so."""
 
     def __init__(self, slurm: FakeSlurm) -> None:
         super().__init__(run=slurm.ask, wall_ms=lambda: self.now_ms)
@@ -55,15 +55,15 @@ class Node:
         self.now_ms = NOW
 
     def prolog(self, job: int, gpus: list[int], at_ms: int, **more: object) -> Path:
-        told = {"source": "slurm", "id": str(job), "uid": 1000, "owner": "alice", "since": at_ms / 1000, **more}
+        entries = {"source": "slurm", "id": str(job), "uid": 1000, "owner": "alice", "since": at_ms / 1000, **more}
         file = self.folder / f"slurm-{job}.json"
-        file.write_text(json.dumps({"cards": [{"gres": gpu} for gpu in gpus], **told}))
+        file.write_text(json.dumps({"cards": [{"gres": gpu} for gpu in gpus], **entries}))
         return file
 
     def epilog(self, job: int, at_ms: int) -> None:
         file = self.folder / f"slurm-{job}.json"
-        told = json.loads(file.read_text())
-        (self.folder / f"slurm-{job}.ended.json").write_text(json.dumps({**told, "until": at_ms / 1000}))
+        entries = json.loads(file.read_text())
+        (self.folder / f"slurm-{job}.ended.json").write_text(json.dumps({**entries, "until": at_ms / 1000}))
         file.unlink()
 
     def runs(self, *jobs: SlurmJob, used: str) -> None:
@@ -182,7 +182,7 @@ def test_a_clock_that_was_set_frees_no_card_of_a_job_that_goes_on(node: Node, *,
     assert {each.id: each.until_ms for each in node.look().allocations} == {"12": None, "13": None}
 
 
-def test_files_stay_while_slurm_cannot_be_asked(node: Node) -> None:
+def test_files_still_count_while_slurm_cannot_be_queried(node: Node) -> None:
     node.prolog(12, [0], NOW - 60_000)
     node.slurm.failure = "squeue: gone"
     node.poll.ask_at(NOW)
@@ -199,7 +199,7 @@ def test_a_job_without_a_file_is_counted_and_the_hooks_are_named(node: Node) -> 
     assert look.notes == (f"the hooks are silent: no file of job 0, 1, 2 and 1 more in {node.folder}",)
 
 
-def test_where_there_are_no_hooks_nobody_misses_them(node: Node) -> None:
+def test_a_missing_hook_folder_is_no_problem_while_polling_works(node: Node) -> None:
     node.folder.rmdir()
     node.runs(SlurmJob(12, "gpu:1(IDX:0)", NOW - 60_000), used="0")
     node.poll.ask_at(NOW)
@@ -220,7 +220,7 @@ def test_a_file_with_other_cards_than_slurm_says_is_named(node: Node) -> None:
     assert node.look().notes == ("slurm-12.json has other cards than Slurm reports",)
 
 
-def test_cards_in_use_of_which_no_job_is_shown_are_unknown(node: Node) -> None:
+def test_cards_in_use_without_a_visible_job_are_unknown(node: Node) -> None:
     node.slurm.used = "gpu:h100:2(IDX:1,3)"
     node.prolog(12, [1], NOW - 5_000)
     node.poll.ask_at(NOW)
@@ -250,7 +250,7 @@ def test_a_number_that_no_card_has_fails_slurm(node: Node) -> None:
     assert node.look().reason == "job 12: no card gres 7 here"
 
 
-def test_on_a_partitioned_host_only_uuids_tell_the_instance(node: Node) -> None:
+def test_on_a_partitioned_host_only_uuids_identify_the_instance(node: Node) -> None:
     cards = (*CARDS, CardKey("MIG-x", 0, 0, None, "GPU-0", 1))
     node.runs(SlurmJob(12, "gpu:1(IDX:0)", NOW - 60_000), used="0")
     node.poll.ask_at(NOW)
@@ -282,7 +282,7 @@ def stamp(path: Path, at_ms: int) -> None:
     os.utime(path, ns=(at_ms * 1_000_000, at_ms * 1_000_000))
 
 
-def test_gpustat_files_tell_jobs_and_their_times(tmp_path: Path) -> None:
+def test_gpustat_files_yield_jobs_and_their_times(tmp_path: Path) -> None:
     folder = tmp_path / "gpustat"
     folder.mkdir(mode=0o755)
     node = Node(tmp_path, polls=False, site_files=[gpustat(folder)])
@@ -301,7 +301,7 @@ def test_gpustat_files_tell_jobs_and_their_times(tmp_path: Path) -> None:
     assert brief(node.look()) == []
 
 
-def test_the_job_mapping_tells_jobs_a_line_and_instances(tmp_path: Path) -> None:
+def test_the_job_mapping_yields_one_job_per_line_and_instances(tmp_path: Path) -> None:
     folder = tmp_path / "mapping"
     folder.mkdir(mode=0o755)
     node = Node(tmp_path, polls=False, site_files=[job_mapping(folder)])
@@ -309,15 +309,15 @@ def test_the_job_mapping_tells_jobs_a_line_and_instances(tmp_path: Path) -> None
     (folder / "0").write_text("42\n43\n")
     (folder / "2.1").write_text("44\n")
     look = node.reader.look(NOW - TICK, NOW, cards)
-    told = {each.id: each for each in look.allocations}
-    assert {job: each.cards for job, each in told.items()} == {"42": {"GPU-0"}, "43": {"GPU-0"}, "44": {"MIG-x"}}
+    entries = {each.id: each for each in look.allocations}
+    assert {job: each.cards for job, each in entries.items()} == {"42": {"GPU-0"}, "43": {"GPU-0"}, "44": {"MIG-x"}}
     (folder / "0").write_text("42\n")
     stamp(folder / "0", NOW + 4_000)
     look = node.reader.look(NOW, NOW + TICK, cards)
     assert {each.id: (each.since_ms, each.until_ms) for each in look.allocations} == {
-        "42": (told["42"].since_ms, None),
-        "43": (told["43"].since_ms, NOW + 4_000),
-        "44": (told["44"].since_ms, None),
+        "42": (entries["42"].since_ms, None),
+        "43": (entries["43"].since_ms, NOW + 4_000),
+        "44": (entries["44"].since_ms, None),
     }
 
 
@@ -332,7 +332,7 @@ def test_a_bad_file_of_a_site_fails_slurm(tmp_path: Path, content: str) -> None:
     assert reason.startswith(f"{folder}/0: ")
 
 
-def test_the_polls_uid_fills_what_a_job_mapping_does_not_tell(tmp_path: Path) -> None:
+def test_the_polls_uid_completes_a_job_mapping(tmp_path: Path) -> None:
     folder = tmp_path / "mapping"
     folder.mkdir(mode=0o755)
     node = Node(tmp_path, site_files=[job_mapping(folder)])
@@ -343,7 +343,7 @@ def test_the_polls_uid_fills_what_a_job_mapping_does_not_tell(tmp_path: Path) ->
     assert (allocation.uid, allocation.owner) == (1000, "alice")
 
 
-def test_files_that_slurm_takes_are_not_told_twice(tmp_path: Path) -> None:
+def test_files_of_slurm_jobs_are_read_by_the_slurm_source_only(tmp_path: Path) -> None:
     folder = tmp_path / "allocations"
     folder.mkdir(mode=0o755)
     settings = SlurmSettings(poll_seconds=0, gpustat=tmp_path / "none")

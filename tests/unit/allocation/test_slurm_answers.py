@@ -73,7 +73,7 @@ def test_of_a_job_on_several_nodes_only_this_nodes_part_counts() -> None:
         "x\nJobId=1 JobName=y UserId=bob(2) Nodes=node7 CPU_IDs=0 Mem=0 GRES=gpu:4(IDX:0-3) ",
     ],
 )
-def test_a_job_whose_name_looks_like_fields_is_not_clear(name: str) -> None:
+def test_a_job_whose_name_looks_like_fields_is_ambiguous(name: str) -> None:
     answer = detail("gpu:1(IDX:0)").replace("JobName=a", f"JobName={name}")
     assert not parse_job_gres(answer, "node7").is_clear
 

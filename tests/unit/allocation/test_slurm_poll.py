@@ -1,4 +1,4 @@
-"""Asking Slurm: what is asked, how often, and what becomes of answers that fail or lie."""
+"""Polling Slurm: which commands, how often, and what becomes of answers that fail or lie."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def poll_of(slurm: FakeSlurm, **more: object) -> SlurmPoll:
     return SlurmPoll(run=slurm.ask, wall_ms=lambda: NOW, **more)  # type: ignore[arg-type]
 
 
-def test_jobs_are_told_with_their_gpus_and_times() -> None:
+def test_jobs_are_reported_with_their_gpus_and_times() -> None:
     slurm = FakeSlurm([SlurmJob(12, "gpu:h100:2(IDX:0-1)", NOW - 60_000)], used="gpu:h100:2(IDX:0-1)")
     answer = poll_of(slurm).poll()
     assert (answer.reason, answer.node, answer.at_ms, answer.unexplained) == (None, "node7", NOW, frozenset())
@@ -29,7 +29,7 @@ def test_jobs_are_told_with_their_gpus_and_times() -> None:
     assert (job.gres.places, job.gres.kind) == ({0, 1}, "gpu")
 
 
-def test_the_gpus_of_a_job_are_asked_for_once() -> None:
+def test_the_gpus_of_a_job_are_queried_once() -> None:
     slurm = FakeSlurm([SlurmJob(12, "gpu:h100:2(IDX:0-1)", NOW - 60_000)], used="gpu:h100:2(IDX:0-1)")
     poll = poll_of(slurm)
     poll.poll()
@@ -38,7 +38,7 @@ def test_the_gpus_of_a_job_are_asked_for_once() -> None:
     assert [each.split()[0:3] for each in slurm.asked] == [["scontrol", "show", "node"], ["squeue", "-h", "-t"]]
 
 
-def test_jobs_that_can_have_no_gpu_are_not_asked_for() -> None:
+def test_jobs_that_can_have_no_gpu_are_not_queried() -> None:
     slurm = FakeSlurm([SlurmJob(number, "", NOW - 60_000) for number in range(50)])
     answer = poll_of(slurm).poll()
     assert len(slurm.asked) == 3
@@ -51,8 +51,8 @@ def test_an_ended_job_keeps_its_gpus_and_has_slurms_end() -> None:
     poll = poll_of(slurm)
     poll.poll()
     job.state, job.until_ms, job.gres, slurm.used = "COMPLETED", NOW - 7_000, "", "gpu:h100:0(IDX:N/A)"
-    told = poll.poll().jobs["12"]
-    assert (told.until_ms, told.gres.places) == (NOW - 7_000, {0, 1})
+    job_now = poll.poll().jobs["12"]
+    assert (job_now.until_ms, job_now.gres.places) == (NOW - 7_000, {0, 1})
 
 
 def test_an_end_that_lies_ahead_of_the_clock_is_now() -> None:
@@ -64,24 +64,24 @@ def test_an_end_that_lies_ahead_of_the_clock_is_now() -> None:
     assert poll.poll().jobs["12"].until_ms == NOW
 
 
-def test_a_job_that_runs_again_is_asked_for_anew_and_counts_as_going_on() -> None:
+def test_a_requeued_job_is_queried_anew_and_counts_as_running() -> None:
     job = SlurmJob(12, "gpu:h100:1(IDX:0)", NOW - 60_000)
     slurm = FakeSlurm([job], used="gpu:h100:1(IDX:0)")
     poll = poll_of(slurm)
     poll.poll()
     again = SlurmJob(12, "gpu:h100:1(IDX:3)", NOW - 5_000)
     slurm.jobs, slurm.used = [again, SlurmJob(12, "", NOW - 60_000, "COMPLETED", NOW - 9_000)], "gpu:h100:1(IDX:3)"
-    # scontrol tells only of the newer run
+    # scontrol reports only the newer run
     asked, slurm.ask = (
         slurm.ask,
         lambda command: FakeSlurm([again]).ask(command) if "job" in command else asked(command),
     )  # type: ignore[method-assign]
     poll.run = slurm.ask
-    told = poll.poll().jobs["12"]
-    assert (told.since_ms, told.until_ms, told.gres.places) == (NOW - 5_000, None, {3})
+    job_now = poll.poll().jobs["12"]
+    assert (job_now.since_ms, job_now.until_ms, job_now.gres.places) == (NOW - 5_000, None, {3})
 
 
-def test_gpus_in_use_of_which_no_job_is_shown_are_told() -> None:
+def test_gpus_in_use_without_a_visible_job_are_reported_as_unexplained() -> None:
     slurm = FakeSlurm([SlurmJob(12, "gpu:h100:1(IDX:0)", NOW)], used="gpu:h100:3(IDX:0,2-3)")
     assert poll_of(slurm).poll().unexplained == {2, 3}
 
@@ -105,7 +105,7 @@ def test_a_job_that_hides_its_gpus_behind_its_name_is_named_and_they_are_not_exp
     assert (answer.unclear, answer.unexplained) == (("12",), {0})
 
 
-def test_each_task_of_an_array_and_each_part_of_a_job_is_asked_for_alone() -> None:
+def test_each_array_task_and_each_part_of_a_heterogeneous_job_is_queried_separately() -> None:
     jobs = [
         SlurmJob(1, "gpu:h100:1(IDX:1)", NOW, part="1_1"),  # the last task has the array's own id
         SlurmJob(2, "gpu:h100:1(IDX:0)", NOW, part="1_0"),
@@ -124,7 +124,7 @@ def test_each_task_of_an_array_and_each_part_of_a_job_is_asked_for_alone() -> No
         ("heterogeneous", {"1": ("gpu", {0})}),
         ("shard", {"3": ("shard", {0}), "4": ("shard", {0}), "5": ("gpu", {1})}),
         ("mps", {"1": ("mps", {0}), "2": ("mps", {0}), "3": ("gpu", {1})}),
-        # Of a node that has not registered since the controller began, only how many are in use is told.
+        # A node that has not registered since the controller began reports only how many are in use.
         ("restarted", {"3": ("shard", {0}), "4": ("shard", {0}), "5": ("gpu", {1})}),
     ],
 )
@@ -146,7 +146,7 @@ def test_what_a_real_slurm_answered_is_read(case: str, jobs: dict[str, tuple[str
     assert {job.user for job in live} == {"daemon"}
 
 
-def test_where_a_node_says_only_how_many_gpus_are_in_use_jobs_tell_which() -> None:
+def test_if_a_node_reports_only_how_many_gpus_are_in_use_jobs_show_which() -> None:
     jobs = [SlurmJob(12, "gpu:h100:1(IDX:0)", NOW)]
     assert poll_of(FakeSlurm(jobs, used="gpu:h100:1,shard:0")).poll().unplaced == 0
     assert poll_of(FakeSlurm(jobs, used="gpu:h100:3,shard:0")).poll().unplaced == 2
@@ -168,13 +168,13 @@ def test_gpus_that_are_placed_only_in_the_second_answer_are_not_explained() -> N
     assert (answer.unexplained, answer.unplaced) == ({2}, 0)
 
 
-def test_shards_are_asked_for_where_any_are_in_use() -> None:
+def test_shards_are_queried_if_any_are_in_use() -> None:
     jobs = [SlurmJob(1, "shard:2(2/4,0/4)", NOW), SlurmJob(2, "shard:1(1/4,0/4)", NOW)]
     answer = poll_of(FakeSlurm(jobs, used="gpu:h100:0(IDX:N/A),shard:3(3/4,0/4)")).poll()
     assert [(job.gres.places, job.gres.kind) for job in answer.jobs.values()] == [({0}, "shard")] * 2
 
 
-def test_more_new_jobs_than_may_be_asked_for_at_once_stay_unexplained() -> None:
+def test_new_jobs_beyond_the_limit_of_one_query_stay_unexplained() -> None:
     jobs = [SlurmJob(number, f"gpu:1(IDX:{number})", NOW) for number in range(80)]
     slurm = FakeSlurm(jobs, used="gpu:h100:80(IDX:0-79)")
     poll = poll_of(slurm)

@@ -34,7 +34,7 @@ def allocation(source: str, number: str, owner: str) -> Allocation:
     return Allocation(source=source, id=number, cards=frozenset({"GPU-a"}), since_ms=1, owner=owner)
 
 
-def test_what_readers_tell_is_put_together_and_the_first_counts() -> None:
+def test_allocations_of_all_readers_are_merged_and_the_first_wins() -> None:
     sources = Sources(
         [
             Reader("files", ReaderLook(allocations=(allocation("slurm", "1", "file"),))),
@@ -73,7 +73,7 @@ def test_reasons_and_notes_are_safe_for_terminals_and_short() -> None:
     assert sources.notes == (health.reason,) * 20
 
 
-def test_what_is_wrong_with_a_long_path_is_told() -> None:
+def test_a_reason_with_a_long_path_is_shortened_in_the_middle() -> None:
     reason = f"/{'home/' * 100}allocations: No such file or directory"
     [health] = Sources([Reader("files", ReaderLook(reason=reason))]).look(0, 1, ()).sources
     assert health.reason is not None
@@ -129,5 +129,5 @@ def test_an_unknown_name_is_refused_in_one_line() -> None:
         open_sources(["pbs"], openers())
 
 
-def test_what_is_found_is_named() -> None:
+def test_detected_sources_are_described() -> None:
     assert detect_sources(openers("slurm", "files")) == [("files", "a files"), ("slurm", "a slurm")]

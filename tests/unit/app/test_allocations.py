@@ -49,12 +49,12 @@ def test_what_is_no_source_is_refused_in_one_line(names: list[str]) -> None:
 @pytest.mark.parametrize(
     ("text", "seconds"), [(None, None), ("60s", 60.0), ("5m", 300.0), ("30s", 30.0), ("off", 0.0), (" 0", 0.0)]
 )
-def test_slurm_is_asked_every_so_often_or_never(text: str | None, seconds: float | None) -> None:
+def test_slurm_poll_takes_an_interval_or_off(text: str | None, seconds: float | None) -> None:
     assert poll_seconds(text) == seconds
 
 
 @pytest.mark.parametrize("text", ["29s", "1ms", "often", ""])
-def test_slurm_is_not_asked_more_often_than_it_can_bear(text: str) -> None:
+def test_a_slurm_poll_interval_that_is_too_short_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="--slurm-poll"):
         poll_seconds(text)
 
@@ -68,9 +68,9 @@ def test_off_opens_nothing() -> None:
 
 
 def test_files_are_read_where_the_settings_say(tmp_path: Path) -> None:
-    told = {"source": "site", "id": "1", "owner": "ada", "cards": ["GPU-a"], "since": 1_700_000_000}
+    content = {"source": "site", "id": "1", "owner": "ada", "cards": ["GPU-a"], "since": 1_700_000_000}
     tmp_path.chmod(0o755)
-    (tmp_path / "one.json").write_text(json.dumps(told))
+    (tmp_path / "one.json").write_text(json.dumps(content))
     sources = open_allocations(AllocationSettings(sources=("files",), folder=tmp_path))
     assert sources is not None
     now_ms = time.time_ns() // 1_000_000
@@ -80,7 +80,7 @@ def test_files_are_read_where_the_settings_say(tmp_path: Path) -> None:
     sources.close()
 
 
-def test_what_a_host_has_is_found_by_itself_and_nothing_is_nothing(
+def test_available_sources_are_detected_and_without_any_there_is_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -92,7 +92,7 @@ def test_what_a_host_has_is_found_by_itself_and_nothing_is_nothing(
     found.close()
 
 
-def test_the_pod_that_this_is_is_told_by_the_manifests_variables_and_only_by_both() -> None:
+def test_the_own_pod_is_known_only_if_both_variables_of_the_manifest_are_set() -> None:
     assert own_pod({"POD_NAMESPACE": "gua", "POD_NAME": "gua-x"}) == ("gua", "gua-x")
     assert own_pod({"POD_NAMESPACE": "gua"}) is None
     assert own_pod({"POD_NAMESPACE": "", "POD_NAME": "gua-x"}) is None
@@ -114,7 +114,7 @@ class Late:
         pass
 
 
-def test_a_single_tick_waits_for_who_is_asked_in_the_background_and_not_for_ever() -> None:
+def test_a_single_tick_waits_for_background_sources_up_to_a_limit() -> None:
     late = Late()
     settle(Sources([late]))
     assert late.looks == 3

@@ -75,7 +75,7 @@ def test_a_store_that_cannot_be_used_is_one_line_of_the_childs_own(home: Home, t
     assert not str(caught.value).startswith("gua:")
 
 
-def test_what_the_options_said_reaches_the_agents_process_whole(home: Home) -> None:
+def test_all_options_reach_the_agents_process(home: Home) -> None:
     settings = AgentSettings(
         interval_ms=30_000,
         procfs=Path("/host/proc"),

@@ -41,7 +41,7 @@ def test_any_other_interval_is_refused(text: str) -> None:
         parse_interval_ms(text)
 
 
-def test_activity_is_read_where_it_is_asked_for_and_anything_else_is_refused() -> None:
+def test_activity_is_read_only_with_gpm_and_other_values_are_refused() -> None:
     assert [parse_activity(text) for text in (None, "", "off", "gpm", " GPM ")] == [False, False, False, True, True]
     with pytest.raises(UsageError, match="take gpm or off"):
         parse_activity("dcgm")
@@ -60,14 +60,14 @@ def test_one_tick_of_a_whole_host_is_summed_up_in_a_line() -> None:
     assert "PID namespace" in notes(tick, seen_by_host=False)[0]
 
 
-def test_a_clock_behind_the_last_tick_is_told_in_seconds() -> None:
+def test_a_clock_behind_the_last_tick_is_reported_in_seconds() -> None:
     clock = FakeClock()
     mark = Mark(ts_ms=clock.wall_ms() + 5_250, monotonic_ms=0, boot_id="boot")
     with pytest.raises(UnavailableError, match=r"5\.000 s behind"):
         tick_after(sampler(clock, Card("GPU-a")), mark)
 
 
-def test_a_tick_right_on_the_last_one_is_told() -> None:
+def test_a_tick_within_a_millisecond_of_the_last_one_is_refused() -> None:
     clock = FakeClock()
     agent = sampler(clock, Card("GPU-a"))
     _, mark = tick_after(agent, None)

@@ -33,7 +33,7 @@ from gua.store.directory import StoreDirectory
 from servers.tap import tapped
 
 START_MS = 1_774_440_000_000
-NOBODY_LISTENS = "http://127.0.0.1:1"
+CLOSED_PORT = "http://127.0.0.1:1"
 
 
 def tick(number: int, source: Source = Source.AGENT) -> Tick:
@@ -48,7 +48,7 @@ def by_points(one: Tick) -> Tick:
 
 
 def sampler(number: int) -> Callable[[Mark | None], tuple[Tick, Mark]]:
-    """Return what samples one tick; its mark tells its number."""
+    """Return a sampler of one tick; its mark has the tick's number."""
     return lambda _: (tick(number), Mark(ts_ms=tick(number).ts_ms, monotonic_ms=number, boot_id="boot"))
 
 
@@ -141,7 +141,7 @@ class TestDeliver:
         assert card_ticks(address) == delivery.BATCH_TICKS
         assert list(temporary.iterdir()) == []
 
-    def test_that_refuses_a_tick_says_so_and_keeps_the_others(
+    def test_a_refused_tick_is_reported_and_the_others_are_stored(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         damaged = by_points(tick(1))
@@ -152,7 +152,7 @@ class TestDeliver:
             delivery.deliver([tick(0), damaged, by_points(tick(2)), tick(3)], store=address)
         assert card_ticks(address) == 3
 
-    def test_of_no_tick_delivers_nothing(self, tmp_path: Path) -> None:
+    def test_delivering_no_tick_stores_nothing(self, tmp_path: Path) -> None:
         assert delivery.deliver([], store=f"chdb://{tmp_path / 'store'}") == 0
 
 
@@ -166,7 +166,7 @@ def test_ticks_go_to_an_endpoint_and_no_store_is_made(home: Path) -> None:
 
 def test_a_store_and_an_endpoint_are_one_too_many() -> None:
     with pytest.raises(UsageError, match="not both"):
-        delivery.deliver([tick(1)], store="chdb:///nowhere", endpoint=NOBODY_LISTENS)
+        delivery.deliver([tick(1)], store="chdb:///nowhere", endpoint=CLOSED_PORT)
 
 
 class TestAgentTick:
@@ -217,16 +217,16 @@ class TestAgentTick:
         assert b"".join(requests) == encode(tick(1)) + encode(tick(2))
         assert marks == [Mark(ts_ms=tick(1).ts_ms, monotonic_ms=1, boot_id="boot")]
 
-    def test_to_a_server_that_is_down_says_so_and_can_be_tried_again(self, home: Path) -> None:
+    def test_a_tick_to_a_server_that_is_down_raises_an_error_that_can_be_retried(self, home: Path) -> None:
         with pytest.raises(TransientError, match=r"cannot reach .*\(what was not delivered is kept"):
             deliver_agent_tick(sampler(1), store="clickhouse://127.0.0.1:1", endpoint=None, home=home)
 
     def test_a_home_that_cannot_be_made_is_one_line(self, tmp_path: Path) -> None:
         (tmp_path / "file").write_text("")
         with pytest.raises(UnavailableError, match=r"the spool .*file/home/spool.db cannot be used: Not a directory"):
-            deliver_agent_tick(sampler(1), store=None, endpoint=NOBODY_LISTENS, home=tmp_path / "file" / "home")
+            deliver_agent_tick(sampler(1), store=None, endpoint=CLOSED_PORT, home=tmp_path / "file" / "home")
 
-    def test_a_damaged_spool_is_set_aside_and_told(self, home: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    def test_a_damaged_spool_is_set_aside_and_reported(self, home: Path, capfd: pytest.CaptureFixture[str]) -> None:
         home.mkdir()
         (home / "spool.db").write_bytes(b"no database" * 1000)
         with tapped() as (endpoint, _):
@@ -236,7 +236,7 @@ class TestAgentTick:
 
 class TestReader:
     @pytest.mark.parametrize("store", [None, "chdb:///nowhere/at/all", "/nowhere/at/all"])
-    def test_where_there_is_no_store_says_how_to_fill_one(self, store: str | None, home: Path) -> None:
+    def test_a_missing_store_is_reported_with_how_to_fill_one(self, store: str | None, home: Path) -> None:
         start = "gua daemon" if store is None else "gua daemon --store /nowhere/at/all"
         with (
             pytest.raises(NothingRecordedError, match=f"nothing is recorded in .* yet: start with {start}$") as raised,
@@ -284,7 +284,7 @@ class TestReader:
             assert spool.depth(ENDPOINT) == 1
 
     @pytest.mark.engine
-    def test_of_another_store_does_not_take_the_spools_ticks(self, home: Path, tmp_path: Path) -> None:
+    def test_a_reader_of_another_store_leaves_the_spools_ticks_in_place(self, home: Path, tmp_path: Path) -> None:
         other = f"chdb://{tmp_path / 'other'}"
         delivery.deliver([tick(5)], store=other)
         with Spool(home / "spool.db", destinations=(STORE,)) as spool:
@@ -340,7 +340,9 @@ def test_an_option_as_given_beats_one_of_the_environment(
 
 
 @pytest.mark.engine
-def test_who_waits_for_a_store_is_told_for_whom(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_writer_that_waits_for_a_store_names_the_pid_that_uses_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     held = StoreDirectory(tmp_path / "store")
     held.hold()
     timer = threading.Timer(1.5, held.release)

@@ -148,7 +148,7 @@ def test_more_owners_than_rows_are_one_row_and_add_up(report: Report, digester: 
     assert sum(used) + float(rest[2].replace(",", "")) == pytest.approx(float(table[-1][1].replace(",", "")))
 
 
-def test_each_currency_has_its_own_column_and_what_has_no_price_is_said(report: Report, digester: Digester) -> None:
+def test_each_currency_has_its_own_column_and_missing_prices_are_reported(report: Report, digester: Digester) -> None:
     text = message(report, digester, report[Usage].owners[0].owner).text
     assert text.count("12.50") == text.count("3.25") == 3  # used, idle-held and unknown
     header = next(line for line in text.splitlines() if line.startswith("GPU time"))
@@ -176,7 +176,7 @@ def test_all_digests_together_have_all_time_of_the_report(report: Report, digest
         assert sum(digest.gpu_ms(use) for digest in every) == pytest.approx(states[state].gpu_ms)
 
 
-def test_what_a_namespace_has_is_in_no_digest_of_a_user(report: Report) -> None:
+def test_allocations_of_a_namespace_are_in_no_digest_of_a_user(report: Report) -> None:
     """A namespace may have the name of a user who has nothing to do with it."""
     hours = report[AllocatedHours]
     mine = hours.owners[0]

@@ -268,7 +268,7 @@ def test_a_team_has_what_its_members_have_by_pattern_or_group(store: Store, dry:
     assert "unknown here: chen" in admins.message.text
 
 
-def test_admins_have_all_owners_and_what_nobody_got(dry: DigestOutcome) -> None:
+def test_admins_have_all_owners_and_the_time_without_a_known_owner(dry: DigestOutcome) -> None:
     admins = dry.recipients[-1]
     assert admins.kind == ADMINS
     assert admins.message is not None
@@ -280,7 +280,7 @@ def test_admins_have_all_owners_and_what_nobody_got(dry: DigestOutcome) -> None:
     assert "(unknown): without a known owner, so nobody got it." in admins.message.text
 
 
-def test_unknown_owners_and_who_opted_out_get_nothing(store: Store) -> None:
+def test_unknown_and_opted_out_owners_get_nothing(store: Store) -> None:
     found = by_name(run_of(store, policy_to(1, 'opt_out = ["ch*"]')).run(dry_run=True))
     assert (found[None].message, found[None].left_out) == (None, "the owner is unknown")
     assert (found["chen"].message, found["chen"].left_out) == (None, "opted out")

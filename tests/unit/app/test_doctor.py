@@ -71,7 +71,7 @@ READING = CardReading(
 
 
 class Cards:
-    """A driver that answers as it is told."""
+    """A driver with configured answers."""
 
     def __init__(self, *readings: CardReading, errors: Sequence[ReadError] = (), refuses: str | None = None) -> None:
         one = RawProcess(pid=1, lists=frozenset({"compute"}), memory_bytes=1, utilization=None)
@@ -105,7 +105,7 @@ def by_id(findings: Sequence[Finding]) -> dict[str, Finding]:
     return found
 
 
-def test_a_host_without_a_driver_is_told_to_install_one(tmp_path: Path) -> None:
+def test_a_host_without_a_driver_gets_the_advice_to_install_one(tmp_path: Path) -> None:
     def nothing(name: str) -> None:
         msg = f"{name}: cannot open shared object file: No such file or directory"
         raise OSError(msg)
@@ -129,7 +129,7 @@ def test_a_driver_that_refuses_is_quoted_with_what_to_do(tmp_path: Path) -> None
     assert cards.closed
 
 
-def test_a_sound_card_asks_for_nothing(tmp_path: Path) -> None:
+def test_a_sound_card_needs_no_remedy(tmp_path: Path) -> None:
     (tmp_path / "nvidiactl").touch()
     (tmp_path / "nvidia0").touch()
     found = look(tmp_path, Cards(READING))
@@ -217,7 +217,7 @@ def test_a_clock_must_be_of_this_time_and_better_kept_by_others(
 
 
 @pytest.mark.parametrize(("status", "answer", "expected"), [(0x41, 5, False), (0x2001, 0, True), (0, -1, None)])
-def test_the_kernel_is_asked_about_its_clock_and_never_told(status: int, answer: int, expected: bool | None) -> None:  # noqa: FBT001 - a case
+def test_the_kernels_clock_status_is_read_and_never_set(status: int, answer: int, expected: bool | None) -> None:  # noqa: FBT001 - a case
     def adjtimex(timex: ctypes.Array[ctypes.c_char]) -> int:
         assert timex.raw == bytes(208)
         ctypes.memmove(ctypes.addressof(timex) + 40, status.to_bytes(4, "little"), 4)
@@ -227,7 +227,7 @@ def test_the_kernel_is_asked_about_its_clock_and_never_told(status: int, answer:
     assert kernel_synchronized() in {True, False, None}
 
 
-def test_the_hosts_own_namespaces_ask_for_nothing_and_others_say_what_is_lost() -> None:
+def test_the_hosts_own_namespaces_pass_and_others_report_what_is_lost() -> None:
     found = by_id(check_processes(ProcFs(TREES / "host")))
     assert found["pid_namespace"].state is CheckState.OK
     assert found["user_names"].state is CheckState.WARNING
@@ -275,7 +275,7 @@ def test_another_programs_file_is_no_spool(tmp_path: Path) -> None:
     assert check_spool(path).state is CheckState.FAILED
 
 
-def test_no_agent_is_said_and_not_held_against_the_host(tmp_path: Path) -> None:
+def test_a_missing_agent_is_reported_and_is_no_failure(tmp_path: Path) -> None:
     found = check_agent(tmp_path / "agent.pid", tmp_path / "agent.log", {"GUA_HOST_LOCK": f"gua-doctor-{os.getpid()}"})
     assert (found.state, found.detail) == (CheckState.OK, "none runs; gua daemon starts it")
 
@@ -331,7 +331,7 @@ def receiver(status: int, bodies: list[bytes]) -> Iterator[str]:
     ("status", "state"),
     [(200, CheckState.OK), (404, CheckState.FAILED), (503, CheckState.FAILED), (400, CheckState.FAILED)],
 )
-def test_an_endpoint_is_asked_to_take_an_empty_request(status: int, state: CheckState) -> None:
+def test_an_endpoint_is_checked_with_an_empty_request(status: int, state: CheckState) -> None:
     bodies: list[bytes] = []
     with receiver(status, bodies) as url:
         found = check_endpoint(url, {"OTEL_EXPORTER_OTLP_COMPRESSION": "none"})
@@ -340,7 +340,7 @@ def test_an_endpoint_is_asked_to_take_an_empty_request(status: int, state: Check
     assert found.state is CheckState.OK or found.remedy
 
 
-def test_an_endpoint_that_nobody_listens_on_is_named(tmp_path: Path) -> None:
+def test_an_endpoint_without_a_listener_is_named(tmp_path: Path) -> None:
     found = by_id(check_delivery(None, "http://127.0.0.1:1", tmp_path, {}))
     assert found["endpoint"].state is CheckState.FAILED
     assert "127.0.0.1:1" in found["endpoint"].detail
@@ -401,7 +401,7 @@ def test_the_json_keeps_ids_and_states() -> None:
     assert json.loads(render_json(FINDINGS[:2]))["healthy"] is True
 
 
-def test_the_command_says_what_is_missing_here_and_makes_nothing(tmp_path: Path) -> None:
+def test_the_command_reports_what_is_missing_and_creates_nothing(tmp_path: Path) -> None:
     environ = {name: value for name, value in os.environ.items() if not name.startswith(("GUA_", "OTEL_"))}
     begun = time.monotonic()
     done = subprocess.run(
@@ -450,12 +450,12 @@ def test_the_command_reads_every_card_of_a_driver_and_leaves_it(
     assert not home.exists()
 
 
-def test_cards_of_which_the_same_is_to_be_said_share_a_line_of_text_alone(tmp_path: Path) -> None:
+def test_cards_with_equal_findings_share_a_line_in_text_only(tmp_path: Path) -> None:
     same = [replace(READING, uuid=f"GPU-{number}", index=number) for number in (0, 1, 2, 4)]
     findings = [*look(tmp_path, Cards(*same, replace(READING, uuid="GPU-3", index=3, memory_used_bytes=0))).values()]
     lines = render_text(findings, 200).splitlines()
-    told = [line for line in lines if "driver's reserve separate" in line]
-    assert [" ".join(line.split()).partition(" GiB")[0] for line in told] == [
+    card_lines = [line for line in lines if "driver's reserve separate" in line]
+    assert [" ".join(line.split()).partition(" GiB")[0] for line in card_lines] == [
         "ok cards 0-2,4 NVIDIA H100 (4 cards); MIG off; 1.0 of 80.0",
         "ok card 3 NVIDIA H100 (GPU-3); MIG off; 0.0 of 80.0",
     ]

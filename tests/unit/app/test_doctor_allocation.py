@@ -52,7 +52,7 @@ FILES = Reader("files", ReaderLook())
 GOOD, NONE = opener(FILES, "the folder /run/gua-allocations"), opener(FILES, None)
 
 
-def test_a_host_without_a_source_says_that_nobody_looks() -> None:
+def test_a_host_without_an_allocation_source_is_reported_as_off() -> None:
     for status in (None, {"allocation_sources": []}):
         (found,) = check([NONE], status)
         assert (found.state, found.detail) == (
@@ -61,7 +61,7 @@ def test_a_host_without_a_source_says_that_nobody_looks() -> None:
         )
 
 
-def test_an_agent_that_does_not_look_at_what_is_here_is_told() -> None:
+def test_an_agent_that_does_not_read_an_existing_source_is_a_warning() -> None:
     (found,) = check([GOOD], {"allocation_sources": []})
     assert (found.state, found.detail) == (
         WARNING,
@@ -118,7 +118,7 @@ def test_a_bad_file_is_named(tmp_path: Path) -> None:
     assert "torn.json" in found.detail
 
 
-def test_a_host_whose_driver_cannot_be_asked_has_no_cards() -> None:
+def test_a_host_whose_driver_cannot_be_read_has_no_cards() -> None:
     class Driver:
         closed = False
 

@@ -1,4 +1,4 @@
-"""gua enroll and gua sync-once against a receiver that asks for a token."""
+"""gua enroll and gua sync-once against a receiver that requires a token."""
 
 from __future__ import annotations
 
@@ -201,7 +201,7 @@ def test_the_token_goes_to_the_endpoint_that_it_was_given_for_and_to_no_other(ho
     assert "authorization" not in fleet.requests[-1].headers
 
 
-def test_enrolling_says_what_is_sent_proves_it_and_keeps_it(
+def test_enrolling_prints_what_is_sent_proves_it_and_stores_it(
     home: Path, fleet: Guarded, token_file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["enroll", "--endpoint", fleet.url, "--token-file", str(token_file)]) == 0
@@ -265,7 +265,7 @@ def test_wrong_usage_is_refused_before_anything_is_sent(
     assert not [*home.iterdir()]
 
 
-def test_loopback_is_told_by_address_not_by_the_look_of_a_name() -> None:
+def test_loopback_is_recognized_by_address_and_not_by_a_similar_name() -> None:
     for url in ("http://127.0.0.1:1", "http://127.9.9.9", "http://[::1]:1", "http://localhost:1", "http://LOCALHOST."):
         assert is_loopback(url), url
     for url in (

@@ -1,4 +1,4 @@
-"""What is said before anything is recorded, and right after the agent was started."""
+"""Messages before anything is recorded, and right after the agent was started."""
 
 from __future__ import annotations
 
@@ -43,12 +43,14 @@ class TestTheLastFailure:
         home.log_file.write_text(f"{DONE}gua: no driver\x1b[31m: install it\n")
         os.utime(home.log_file, (1_774_440_000, 1_774_440_000))
         assert last_failure(home.log_file) == "2026-03-25 12:00 UTC: no driver[31m: install it"
-        told = nothing_recorded(EmbeddedDsn(path=home.store), home.path)
-        assert "as the last start of the agent failed (2026-03-25 12:00 UTC: no driver[31m: install it)" in str(told)
-        assert told.hints == ("everything that it needs, checked: gua doctor", "just looking: gua demo")
+        error = nothing_recorded(EmbeddedDsn(path=home.store), home.path)
+        assert "as the last start of the agent failed (2026-03-25 12:00 UTC: no driver[31m: install it)" in str(error)
+        assert error.hints == ("everything that it needs, checked: gua doctor", "just looking: gua demo")
 
     @pytest.mark.parametrize("log", [None, "", "\n", DONE, f"gua: no driver\n{DONE}", "x" * 100_000])
-    def test_is_none_where_the_agent_started_or_nobody_tried(self, log: str | None, home: Home) -> None:
+    def test_the_last_failure_is_none_if_the_agent_started_or_was_never_started(
+        self, log: str | None, home: Home
+    ) -> None:
         if log is not None:
             home.log_file.write_text(log)
         assert last_failure(home.log_file) is None
@@ -127,7 +129,7 @@ class TestWhereAllUsersAreAnswered:
         assert public_socket(None, os.environ) == tmp_path / "run" / "agent.sock"
 
     @pytest.mark.skipif(os.geteuid() != 0, reason="root's agent does it by itself")
-    def test_users_who_may_not_see_each_others_processes_are_not_shown_them_unasked(
+    def test_with_hidepid_processes_are_shown_to_other_users_only_on_request(
         self, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(ProcFs, "hidepid", lambda _: "2")
@@ -136,7 +138,7 @@ class TestWhereAllUsersAreAnswered:
         assert not (tmp_path / "run").exists()
         assert public_socket(tmp_path / "run" / "agent.sock", os.environ) == tmp_path / "run" / "agent.sock"
 
-    def test_off_is_nowhere_and_who_asks_tries_the_usual_places(self, tmp_path: Path) -> None:
+    def test_with_socket_off_the_agent_listens_nowhere_and_clients_try_the_usual_places(self, tmp_path: Path) -> None:
         assert public_socket(Path("off"), os.environ) is None
         assert not (tmp_path / "run").exists()
         usual = [tmp_path / ".gua" / "agent.sock", tmp_path / "run" / "agent.sock"]
@@ -148,15 +150,15 @@ class TestWhereAllUsersAreAnswered:
         assert not (tmp_path / "run").exists()
 
     @pytest.mark.parametrize("mode", [0o777, 0o775])
-    def test_a_folder_that_others_may_write_is_done_without_unless_it_was_asked_for(
+    def test_a_folder_writable_by_others_is_skipped_by_default_and_refused_on_request(
         self, mode: int, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         (tmp_path / "run").mkdir()
         (tmp_path / "run").chmod(mode)
         monkeypatch.setattr(os, "geteuid", lambda: 0) if os.geteuid() else None
         assert public_socket(None, os.environ) is None
-        said = capsys.readouterr().err
-        assert said.startswith("note: other users of this host are not answered: ")
+        printed = capsys.readouterr().err
+        assert printed.startswith("note: other users of this host are not answered: ")
         with pytest.raises(UnavailableError, match="is not this user's own folder; make it with sudo install -d"):
             public_socket(tmp_path / "run" / "agent.sock", os.environ)
 

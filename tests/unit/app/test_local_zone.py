@@ -1,4 +1,4 @@
-"""The zone of this host, by TZ and /etc/localtime, as the C library would tell it."""
+"""The zone of this host, by TZ and /etc/localtime, as the C library would determine it."""
 
 from __future__ import annotations
 
@@ -53,11 +53,11 @@ def test_a_rule_or_a_file_without_a_name_is_none(tz: str) -> None:
 def test_the_hosts_files_are_believed_where_the_c_library_has_the_same_offsets(tmp_path: Path) -> None:
     (tmp_path / "localtime").touch()
 
-    def told(name: str | None) -> str | None:
+    def resolved(name: str | None) -> str | None:
         return local_zone({}, tmp_path / "localtime", configured=lambda: name)
 
-    assert told("Europe/Berlin") == "Europe/Berlin"
-    assert [told(name) for name in ("Etc/UTC", "Africa/Lagos", "Europe/London", "Mars", None)] == [None] * 5
+    assert resolved("Europe/Berlin") == "Europe/Berlin"
+    assert [resolved(name) for name in ("Etc/UTC", "Africa/Lagos", "Europe/London", "Mars", None)] == [None] * 5
 
 
 @pytest.mark.usefixtures("berlin")
@@ -77,7 +77,7 @@ def test_the_files_of_this_host_can_be_read() -> None:
     assert local_zone({}) in {*available_timezones(), None}
 
 
-def test_what_is_asked_for_wins_and_local_is_this_host(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_requested_zone_wins_and_local_is_the_hosts(capsys: pytest.CaptureFixture[str]) -> None:
     environ = {"TZ": "Asia/Tokyo"}
     assert chosen_zone(None, environ) == chosen_zone(" Local ", environ) == "Asia/Tokyo"
     assert chosen_zone("europe/berlin", environ) == "Europe/Berlin"
@@ -85,7 +85,7 @@ def test_what_is_asked_for_wins_and_local_is_this_host(capsys: pytest.CaptureFix
     assert capsys.readouterr().err == ""
 
 
-def test_a_doubt_is_said_once_or_refused(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_host_zone_without_a_name_is_a_warning_once_or_an_error(capsys: pytest.CaptureFixture[str]) -> None:
     assert chosen_zone(None, {"TZ": "CET-1CEST"}) == "UTC"
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("gua: TZ='CET-1CEST' is no zone")
@@ -93,5 +93,5 @@ def test_a_doubt_is_said_once_or_refused(capsys: pytest.CaptureFixture[str]) -> 
         chosen_zone(None, {"TZ": "CET-1CEST"}, or_fail=True)
 
 
-def test_this_process_is_asked_as_it_is() -> None:
+def test_the_local_zone_of_this_process_is_known() -> None:
     assert chosen_zone("local", os.environ)

@@ -325,7 +325,7 @@ def test_a_quiet_time_delays_a_notice_to_its_end(world: World) -> None:
     assert results(world.run(policy)) == [(42, 1, 1, "sent")]
 
 
-def test_what_cannot_be_decided_gets_nothing_and_is_reported(world: World) -> None:
+def test_a_holder_with_an_undecidable_rule_gets_nothing_and_is_reported(world: World) -> None:
     policy = RULE + 'partitions = ["gpu"]\n[[rule.step]]\nto = ["json://one.example"]\n'
     world.held = [process(kind=HolderKind.JOB, key="7", job="7")]
     world.unknown = ("node9: 1 GPU without a notice: no tick for three intervals",)

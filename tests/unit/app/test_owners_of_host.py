@@ -17,7 +17,7 @@ def tree(root: Path, *, mine: str, first: str) -> ProcFs:
     return ProcFs(root)
 
 
-def test_on_the_host_the_name_service_tells_who_somebody_is(tmp_path: Path) -> None:
+def test_on_the_host_the_name_service_resolves_user_ids(tmp_path: Path) -> None:
     me = os.getuid()
     try:
         expected = pwd.getpwuid(me).pw_name

@@ -34,7 +34,7 @@ UNKNOWN = AllocationStatus.UNKNOWN
 
 
 def card_row(**values: object) -> dict[str, Any]:
-    """Return the stored row of a free card of which all is told that an agent tells without a driver's extras."""
+    """Return the stored row of a free card with all that an agent reports without a driver's extras."""
     unknown = dict.fromkeys(
         [
             "utilization",
@@ -74,7 +74,7 @@ def card_row(**values: object) -> dict[str, Any]:
         for kind in TYPES
         for name in (f"process_count_{kind}", f"process_memory_{kind}_bytes", f"process_unknown_{kind}")
     }
-    told = {
+    fields = {
         "ts_ms": 1_774_413_000_000,
         "gpu": "GPU-1",
         "duration_ms": 30_000,
@@ -83,13 +83,13 @@ def card_row(**values: object) -> dict[str, Any]:
         "source": "agent",
         "interval_ms": 30_000,
     }
-    return {**unknown, **processes, **told, **values}
+    return {**unknown, **processes, **fields, **values}
 
 
 def process_row(**values: object) -> dict[str, Any]:
     unknown = dict.fromkeys(["utilization", "uid", "container_id", "pod_uid", "slurm_job_id", "systemd_unit"])
     unknown |= dict.fromkeys(["workload_kind", "workload_model"])
-    told = {
+    fields = {
         "ts_ms": 1_774_413_000_000,
         "gpu": "GPU-1",
         "pid": 7,
@@ -101,13 +101,13 @@ def process_row(**values: object) -> dict[str, Any]:
         "program": "python",
         "type": "compute",
     }
-    return {**unknown, **told, **values}
+    return {**unknown, **fields, **values}
 
 
 def allocation_row(**values: object) -> dict[str, Any]:
     unknown = dict.fromkeys(["owner", "uid", "kind", "until_ms", "job_name", "pod_uid", "pod_name", "pod_namespace"])
     unknown |= dict.fromkeys(["workload_kind", "workload_model"])
-    told = {
+    fields = {
         "ts_ms": 1_774_413_000_000,
         "gpu": "GPU-1",
         "source": "slurm",
@@ -117,7 +117,7 @@ def allocation_row(**values: object) -> dict[str, Any]:
         "relation": "nobody",
         "since_ms": 1_774_400_000_000,
     }
-    return {**unknown, **told, **values}
+    return {**unknown, **fields, **values}
 
 
 def rebuild(
@@ -138,14 +138,14 @@ def test_what_is_unknown_stays_unknown_and_zero_stays_zero() -> None:
     assert (card.power_watts, card.energy_mj, card.memory_reserved_bytes, card.mig, card.name) == (None,) * 5
 
 
-def test_what_was_promised_comes_back() -> None:
-    told = {"ts_ms": 1_774_413_000_000, "duration_ms": 30_000}
-    told |= {"waiting": None, "wait_ms": None, "waited_ms": None}
-    failed = {**told, "source": "kubernetes", "status": "failed", "reason": "no socket"}
+def test_allocations_are_rebuilt() -> None:
+    fields = {"ts_ms": 1_774_413_000_000, "duration_ms": 30_000}
+    fields |= {"waiting": None, "wait_ms": None, "waited_ms": None}
+    failed = {**fields, "source": "kubernetes", "status": "failed", "reason": "no socket"}
     (tick,), rebuilt = rebuild(
         [card_row(allocation="allocated", unallocated_gpu_time_ms=0)],
         allocations=[allocation_row(owner="ada", uid=0)],
-        sources=[{**told, "source": "slurm", "status": "ok", "reason": None}, failed],
+        sources=[{**fields, "source": "slurm", "status": "ok", "reason": None}, failed],
     )
     (card,) = tick.cards
     assert (card.allocation, card.unallocated_gpu_time_ms) == (AllocationStatus.ALLOCATED, 0)
@@ -161,7 +161,7 @@ def test_what_was_promised_comes_back() -> None:
     assert rebuild([card_row(allocation="allocated")], allocations=[allocation_row(gpu_time_ms=None)])[1].left_out == 1
 
 
-def test_the_cards_of_a_moment_are_one_tick_of_who_recorded_them() -> None:
+def test_the_cards_of_a_moment_become_one_tick_per_source() -> None:
     rows = [card_row(), card_row(gpu="GPU-2"), card_row(gpu="GPU-3", source="import", interval_ms=None)]
     ticks, rebuilt = rebuild(rows)
     assert [(tick.origin.source, tick.origin.interval_ms, len(tick.cards)) for tick in ticks] == [

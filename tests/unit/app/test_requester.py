@@ -1,4 +1,4 @@
-"""Who asks for cards: users by what the kernel says, containers by their cgroup."""
+"""Who requests cards: users by their uid in the kernel, containers by their cgroup."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_of_a_process_that_cannot_be_seen_nothing_is_believed_but_the_user_id(
     assert (asker.owner, asker.start_ticks, asker.is_admin) == ("user0", None, False)
 
 
-def test_who_has_ended_is_asked_to_ask_again(child: tuple[int, socket.socket], tmp_path: Path) -> None:
+def test_a_requester_that_has_ended_gets_a_transient_error(child: tuple[int, socket.socket], tmp_path: Path) -> None:
     """Its pid may be another's by now, who may be in no container."""
     pid, connection = child
     procfs = saved(tmp_path, pid, IN)

@@ -59,7 +59,7 @@ def report(
         )
 
 
-def test_what_became_of_each_millisecond(report: Report) -> None:
+def test_the_use_of_each_millisecond_matches_the_scripted_day(report: Report) -> None:
     found = report[AllocatedHours]
     every, owners = day.summed()
     assert {use: ms for use, ms in found.uses.items() if ms} == every
@@ -72,7 +72,7 @@ def test_what_became_of_each_millisecond(report: Report) -> None:
     assert {one.owner for one in found.owners} == set(day.COUNTS) == set(day.PEOPLE) - {"eva"}
 
 
-def test_who_waited_meanwhile(report: Report) -> None:
+def test_the_queue_and_the_use_of_cards_meanwhile_match_the_day(report: Report) -> None:
     (found,) = report[Contentions]
     since, until = day.at(str(day.WAITS["since"])), day.at(str(day.WAITS["until"]))
     meanwhile, _ = day.summed(since, until)
@@ -87,14 +87,14 @@ def test_text_page_and_json_say_the_same(report: Report, golden: Callable[[str, 
     every, _ = day.summed()
     text = render_text(report, Style(width=100))
     page = re.sub(r"<[^>]*>|\s", " ", render_html(report))
-    told = json.loads(render_json(report))
+    as_json = json.loads(render_json(report))
     for use, ms in every.items():
-        assert told["allocation"]["uses"][use]["gpu_hours"] == pytest.approx(ms / 3_600_000, abs=1e-4)
+        assert as_json["allocation"]["uses"][use]["gpu_hours"] == pytest.approx(ms / 3_600_000, abs=1e-4)
         row = re.search(rf"^ +{use} +([0-9.]+) ", text, re.MULTILINE)
         assert row is not None
         assert float(row[1]) == pytest.approx(ms / 3_600_000, abs=0.1)
         assert re.search(rf" {use} +{row[1]} ", page), use
-    assert told["contention"][0]["wait_hours"] == 2.75
+    assert as_json["contention"][0]["wait_hours"] == 2.75
     assert "requests waited 2.75 hours together, up to 2 at a tick" in " ".join(text.split())
     sections = re.split(r"\n\n(?=\d+\. )", text)
     shown = [one for one in sections if re.match(r"\d+\. (Allocation|Contention)", one)]

@@ -64,7 +64,7 @@ def test_what_ignores_sigint_and_outlives_the_command_is_ended_by_sigterm(
     assert (tmp_path / "term").read_text() == "asked\n"
 
 
-def test_what_ignores_both_is_killed(begun: list[subprocess.Popen[bytes]]) -> None:
+def test_a_command_that_ignores_both_signals_is_killed(begun: list[subprocess.Popen[bytes]]) -> None:
     command = begin(begun, "trap '' INT TERM; (while :; do sleep 0.05; done) & while :; do sleep 0.05; done")
     poll(lambda: len(members(command.pid)) > 3, "the command to run")
     assert command.wait(timeout=30) in {-signal.SIGKILL, 137}
@@ -86,7 +86,7 @@ def test_what_a_command_left_in_its_group_is_ended_when_the_time_is_over(
     assert (tmp_path / "int").read_text() == "asked\n"
 
 
-def test_nothing_stays_once_the_command_has_ended_and_nobody_waits_for_it(
+def test_nothing_remains_once_the_command_has_ended_and_its_output_closes_with_it(
     begun: list[subprocess.Popen[bytes]],
 ) -> None:
     command = begin(begun, "echo out; sleep 0.3; exit 7", limit=600)

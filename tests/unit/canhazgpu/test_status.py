@@ -1,4 +1,4 @@
-"""Its status page's situations, told as it tells them."""
+"""Its status page's situations, in its own words."""
 
 from __future__ import annotations
 
@@ -114,8 +114,8 @@ def test_json_has_the_fields_of_its_status_page() -> None:
 )
 def test_a_card_that_somebody_used_without_a_reservation_is_free_since_then(free: dict[str, Any], details: str) -> None:
     status = {"cards": [{**card(0, 4, state="truly-idle"), **free}]}
-    (told,) = rows(status, now_ms=NOW_MS, last_ends_ms={"GPU-0": NOW_MS - 1_815_000})
-    assert (told["details"], told["last_released"]) == (details, "2025-07-07T18:16:12Z")
+    (status_row,) = rows(status, now_ms=NOW_MS, last_ends_ms={"GPU-0": NOW_MS - 1_815_000})
+    assert (status_row["details"], status_row["last_released"]) == (details, "2025-07-07T18:16:12Z")
 
 
 def test_what_cannot_be_read_is_an_error_and_others_on_a_reserved_card_are_named() -> None:

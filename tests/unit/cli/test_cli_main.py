@@ -76,10 +76,10 @@ def test_help_is_good(arguments: list[str], capsys: pytest.CaptureFixture[str]) 
 @pytest.mark.parametrize("words", [["report"], ["import", "nvidia-smi"], ["schema"]])
 def test_help_of_a_command_is_its_help(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert frame.main(["help", *words]) == 0
-    asked = capsys.readouterr().out
+    help_text = capsys.readouterr().out
     assert frame.main([*words, "--help"]) == 0
-    assert capsys.readouterr().out == asked
-    assert asked.startswith(f"Usage: gua {' '.join(words)}")
+    assert capsys.readouterr().out == help_text
+    assert help_text.startswith(f"Usage: gua {' '.join(words)}")
 
 
 def test_the_options_of_a_report_are_in_groups_and_each_is_in_one(capsys: pytest.CaptureFixture[str]) -> None:
@@ -161,7 +161,7 @@ def test_errors_carry_no_control_characters(
     assert one_line(capsys) == "gua: cannot read [2Ja b [bold]c[/bold]"
 
 
-def test_a_fault_asks_to_be_reported_and_shows_no_traceback(
+def test_an_unexpected_fault_exits_with_3_and_shows_no_traceback(
     command: Callable[[Callable[..., None]], None], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail() -> None:
@@ -211,10 +211,10 @@ def test_a_file_that_cannot_be_opened_is_no_fault(
     assert one_line(capsys) == "gua: No such file or directory: /nowhere/gua"
 
 
-def test_a_working_directory_that_is_gone_is_told(
+def test_a_deleted_working_directory_is_reported(
     tmp_path: Path, command: Callable[[Callable[..., None]], None], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def ask() -> None:
+    def leave_directory() -> None:
         (tmp_path / "gone").mkdir()
         before = Path.cwd()
         os.chdir(tmp_path / "gone")
@@ -224,12 +224,12 @@ def test_a_working_directory_that_is_gone_is_told(
         finally:
             os.chdir(before)
 
-    command(ask)
+    command(leave_directory)
     assert frame.main(["version"]) == 3
     assert one_line(capsys) == "gua: the working directory is gone: change to one that is there"
 
 
-def test_what_belongs_to_another_user_is_told_with_what_to_do(
+def test_a_file_of_another_user_is_reported_with_what_to_do(
     command: Callable[[Callable[..., None]], None], capsys: pytest.CaptureFixture[str]
 ) -> None:
     def refused() -> None:
@@ -302,7 +302,7 @@ def test_a_full_disk_is_one_line() -> None:
 
 
 @pytest.mark.parametrize("closed", [">&-", "2>&-", "<&-", "<&- >&- 2>&-"])
-def test_a_stream_that_was_closed_is_one_that_nobody_reads(closed: str) -> None:
+def test_a_closed_output_stream_is_no_error(closed: str) -> None:
     done = subprocess.run(
         ["sh", "-c", f'"$0" version {closed}', GUA],
         stdin=subprocess.DEVNULL,

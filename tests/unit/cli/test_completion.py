@@ -32,7 +32,7 @@ FLAGS = {"bash": ["-i"], "zsh": ["-i"], "fish": ["-i", "--private"]}
 
 
 class Tab:
-    """Asks what may stand next on a line, as typer's script for bash does."""
+    """Requests what may stand next on a line, as typer's script for bash does."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
         self._monkeypatch = monkeypatch
@@ -59,21 +59,21 @@ def environment_of(words: list[str]) -> dict[str, str]:
 
 @pytest.fixture
 def lab(monkeypatch: pytest.MonkeyPatch) -> list[str | None]:
-    """Put two hosts behind every question for names, one of whose names are hostile; return the stores asked."""
-    asked: list[str | None] = []
+    """Put two hosts behind every query for names, one with hostile names; return the stores queried."""
+    opened_stores: list[str | None] = []
     cards = (card(host="node-1", gpu="GPU-a", index=0), card(host="node-2", gpu="GPU-b", index=1))
     holders = (holder(owner="ana"), holder(owner="bo"), holder(owner="x; reboot"), holder(owner=None))
     evil = (card(host="--store=clickhouse://evil", gpu="$(reboot)", index=None),)
-    told = replace(snapshot(cards, holders), cards=cards + evil, holders=holders)
+    evil_snapshot = replace(snapshot(cards, holders), cards=cards + evil, holders=holders)
 
     @contextmanager
     def open_source(store: str | None, _socket: Path | None, _hosts: object) -> Iterator[top.SnapshotSource]:
-        asked.append(store)
-        yield top.SnapshotSource(query=lambda: told, seconds=1)
+        opened_stores.append(store)
+        yield top.SnapshotSource(query=lambda: evil_snapshot, seconds=1)
 
     monkeypatch.setattr(top, "open_source", open_source)
     monkeypatch.delenv("GUA_STORE", raising=False)
-    return asked
+    return opened_stores
 
 
 @pytest.mark.parametrize(
@@ -119,20 +119,20 @@ def test_every_section_is_proposed(tab: Tab) -> None:
         ("top --filter ", ["ana", "bo"]),
     ],
 )
-def test_names_come_from_what_is_asked_and_none_that_a_shell_could_run(
+def test_completions_come_from_the_store_and_contain_nothing_a_shell_could_run(
     lab: list[str | None], line: str, proposed: list[str], tab: Tab
 ) -> None:
     assert tab.proposes(line) == proposed
     assert lab == [None]
 
 
-def test_the_store_on_the_line_is_the_one_that_is_asked(lab: list[str | None], tab: Tab) -> None:
+def test_completion_queries_the_store_on_the_command_line(lab: list[str | None], tab: Tab) -> None:
     tab.proposes("report --store clickhouse://reader@db --host ")
     assert lab == ["clickhouse://reader@db"]
 
 
 @pytest.mark.parametrize("store", ["clickhouse://127.0.0.1:1", "nonsense://", "chdb:///proc/nowhere"])
-def test_where_nobody_answers_nothing_is_said(store: str, tmp_path: Path) -> None:
+def test_completion_prints_nothing_if_no_store_answers(store: str, tmp_path: Path) -> None:
     environ = {**os.environ, "GUA_HOME": str(tmp_path / "home"), "GUA_STORE": store}
     environ |= environment_of(["gua", "report", "--host", ""])
     done = subprocess.run([GUA], env=environ, capture_output=True, check=False)
@@ -147,7 +147,7 @@ def test_an_agent_that_does_not_answer_is_not_waited_for(tmp_path: Path) -> None
         begin = time.monotonic()
         done = subprocess.run([GUA], env=environ, capture_output=True, check=False)
         assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
-        assert time.monotonic() - begin >= LIMIT_SECONDS  # it was asked
+        assert time.monotonic() - begin >= LIMIT_SECONDS  # it was queried
 
 
 def installed(shell: str, home: Path) -> dict[str, str]:
@@ -193,13 +193,13 @@ def test_tab_completes_in_a_real_shell(shell: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("shell", SHELLS)
-def test_a_script_is_shown_for_those_who_put_it_elsewhere(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_completion_script_can_be_printed(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match=r"^0$"):
         frame.main(["--show-completion", shell])
     assert f"_GUA_COMPLETE=complete_{shell}" in capsys.readouterr().out
 
 
-def test_what_stood_in_the_shells_own_file_stays(tmp_path: Path) -> None:
+def test_the_existing_content_of_the_shells_file_stays(tmp_path: Path) -> None:
     (tmp_path / "home").mkdir()
     (tmp_path / "home/.bashrc").write_text("alias ll='ls -l'")
     installed("bash", tmp_path / "home")
@@ -207,7 +207,7 @@ def test_what_stood_in_the_shells_own_file_stays(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("arguments", "shell"), [(["tcsh"], ""), (["bash", "zsh"], ""), ([], "/bin/tcsh"), ([], "")])
-def test_another_shell_is_told_which_there_are(
+def test_an_unsupported_shell_is_refused_with_the_supported_ones(
     arguments: list[str], shell: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SHELL", shell)

@@ -75,7 +75,7 @@ def test_the_variables_of_the_older_exporter_count_and_ours_come_first() -> None
 
 
 @pytest.mark.parametrize("off", [None, "", "off", "0", "false"])
-def test_there_is_no_endpoint_unless_it_is_asked_for(off: str | None) -> None:
+def test_an_endpoint_is_served_only_on_request(off: str | None) -> None:
     assert serving(off, {"HTTP_PORT": "9000"}, is_compatible=True) is None
 
 
@@ -91,10 +91,10 @@ def test_an_interval_that_makes_no_sense_is_one_line_and_exit_code_2(
     monkeypatch.setenv("POLL_INTERVAL", interval)
     monkeypatch.setenv("GUA_HOME", str(tmp_path))
     assert main(command) == 2
-    said = capsys.readouterr().err
-    assert said.startswith("gua: POLL_INTERVAL")
-    assert said.count("\n") == 1
-    assert repr(interval) in said
+    printed = capsys.readouterr().err
+    assert printed.startswith("gua: POLL_INTERVAL")
+    assert printed.count("\n") == 1
+    assert repr(interval) in printed
 
 
 @pytest.mark.parametrize("port", ["0", "-1", "abc", "65536", "80 80", "127.0.0.1:9835", "٣"])
@@ -103,8 +103,8 @@ def test_a_port_that_makes_no_sense_is_one_line_and_exit_code_2(
 ) -> None:
     monkeypatch.setenv("HTTP_PORT", port)
     assert main(["exporter"]) == 2
-    said = capsys.readouterr().err
-    assert said == f"gua: HTTP_PORT {port!r} is no port: write a number from 1 to 65535, as in 9835\n"
+    printed = capsys.readouterr().err
+    assert printed == f"gua: HTTP_PORT {port!r} is no port: write a number from 1 to 65535, as in 9835\n"
 
 
 @pytest.mark.parametrize("address", ["a..b:19904", f"{'a' * 70}:19904"])
@@ -113,9 +113,9 @@ def test_a_host_name_that_none_can_have_is_one_line_and_exit_code_2(
     command: str, address: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main([command, "--prometheus", address]) == 2
-    said = capsys.readouterr().err
-    assert said.startswith(f"gua: --prometheus {address!r} is no address: write HOST:PORT")
-    assert said.count("\n") == 1
+    printed = capsys.readouterr().err
+    assert printed.startswith(f"gua: --prometheus {address!r} is no address: write HOST:PORT")
+    assert printed.count("\n") == 1
 
 
 def test_an_exporter_that_is_turned_off_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
@@ -127,7 +127,9 @@ def test_an_exporter_that_is_turned_off_is_refused(capsys: pytest.CaptureFixture
     "served", [None, Serving(), Serving(address=Address(port=1), constant=None, names=("gpu01.lab", "*"))]
 )
 @pytest.mark.parametrize("kubelet", [None, Kubelet(host="fd00::7", port=10250, insecure=True)])
-def test_the_agents_process_is_told_all_of_it(served: Serving | None, kubelet: Kubelet | None, tmp_path: Path) -> None:
+def test_the_agents_process_receives_all_exporter_settings(
+    served: Serving | None, kubelet: Kubelet | None, tmp_path: Path
+) -> None:
     settings = AgentSettings(
         interval_ms=5000,
         procfs=Path("/proc"),

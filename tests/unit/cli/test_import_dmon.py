@@ -39,11 +39,11 @@ def gua_import(*arguments: str) -> str:
     return result.stdout
 
 
-def test_what_was_imported_assumed_and_not_told_is_said(tmp_path: Path, delivered: list[Tick]) -> None:
+def test_imported_assumed_and_unknown_values_are_reported(tmp_path: Path, delivered: list[Tick]) -> None:
     recording = tmp_path / "dmon.log"
     recording.write_text(ROWS)
-    said = gua_import(str(recording), "--host", "n1", "--timezone", "Asia/Tokyo")
-    assert said == (
+    printed = gua_import(str(recording), "--host", "n1", "--timezone", "Asia/Tokyo")
+    assert printed == (
         "imported  2 card ticks of 1 card on host n1 (2 moments)\n"
         "time      2026-03-24T19:47:10Z to 2026-03-24T19:47:20Z\n"
         "interval  10s (the median distance of a card's rows; --interval sets another)\n"

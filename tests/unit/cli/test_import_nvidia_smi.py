@@ -52,7 +52,7 @@ def gua_import(*arguments: str) -> str:
     return result.stdout
 
 
-def test_the_recordings_are_delivered_and_the_interval_is_told(delivered: Delivered) -> None:
+def test_the_recordings_are_delivered_and_the_interval_is_reported(delivered: Delivered) -> None:
     assert gua_import(*FILES) == (
         "imported  1,000 card ticks of 3 cards on host imported (1,000 moments)\n"
         "time      2026-03-24T20:06:52.617Z to 2026-03-25T07:58:40.276Z\n"
@@ -70,12 +70,12 @@ def test_a_second_import_delivers_the_same_ticks(delivered: Delivered) -> None:
     assert delivered.ticks == first
 
 
-def test_assumptions_and_what_was_left_out_are_told(delivered: Delivered, tmp_path: Path) -> None:
+def test_assumptions_and_left_out_lines_are_reported(delivered: Delivered, tmp_path: Path) -> None:
     recording, apps = tmp_path / "gpu.csv", tmp_path / "apps.csv"
     recording.write_text(f"{CSV}2026/03/25 04:48:19, GPU", encoding="utf-8")
     apps.write_text("timestamp, gpu_uuid, pid\n2026/03/25 04:47:49, GPU-a, 7\n", encoding="utf-8")
-    said = gua_import(str(recording), "--apps", str(apps), "--timezone", "Asia/Tokyo", "--host", "n1")
-    assert said == (
+    shown_text = gua_import(str(recording), "--apps", str(apps), "--timezone", "Asia/Tokyo", "--host", "n1")
+    assert shown_text == (
         "imported  2 card ticks of 1 card on host n1 (2 moments)\n"
         "time      2026-03-24T19:47:19Z to 2026-03-24T19:47:49Z\n"
         "interval  30s (the median distance of a card's rows; --interval sets another)\n"
@@ -124,16 +124,16 @@ def test_a_recording_that_lies_ahead_is_refused_whole_as_a_store_would_leave_it_
 
 
 @pytest.mark.engine
-def test_a_dash_is_standard_input_and_the_same_cards_under_another_host_are_told(tmp_path: Path) -> None:
-    """A card that was moved is at no time on two hosts, and nothing is said of it."""
+def test_a_dash_reads_standard_input_and_the_same_cards_on_another_host_are_a_warning(tmp_path: Path) -> None:
+    """A card that was moved is at no time on two hosts, and no warning is printed."""
     ours = {name: value for name, value in os.environ.items() if not name.startswith("GUA_")}
-    said = "have 1 card in common at the same time in this store: a report on both counts those hours twice"
+    shown_text = "have 1 card in common at the same time in this store: a report on both counts those hours twice"
     later = CSV.replace("2026/03/25", "2026/03/26")
     for host, recording, complaint in (("n1", CSV, ""), ("n2", CSV, "hosts n2 and n1"), ("n2", CSV, "hosts n2 and n1")):
         done = import_stdin(host, recording, tmp_path / "store", ours)
         assert done.stdout.startswith(f"imported  2 card ticks of 1 card on host {host} (2 moments)\n")
         assert done.stderr.count("\n") == bool(complaint)
-        assert f"gua: {complaint} {said}" in done.stderr or not complaint
+        assert f"gua: {complaint} {shown_text}" in done.stderr or not complaint
     assert import_stdin("n3", later, tmp_path / "store", ours).stderr == ""
 
 
@@ -149,7 +149,7 @@ def import_stdin(host: str, recording: str, store: Path, environ: dict[str, str]
     )
 
 
-def test_what_is_wrong_with_standard_input_is_told_of_it(tmp_path: Path) -> None:
+def test_an_error_in_standard_input_names_it_and_the_line(tmp_path: Path) -> None:
     done = subprocess.run(
         [GUA, "import", "nvidia-smi", "-"],
         input="no,header\n",
@@ -162,14 +162,12 @@ def test_what_is_wrong_with_standard_input_is_told_of_it(tmp_path: Path) -> None
     assert done.stderr.startswith("gua: /dev/stdin:1: there is no header")
 
 
-def test_a_zone_that_is_none_is_told_before_a_file_is_looked_at() -> None:
+def test_an_unknown_zone_is_refused_before_a_file_is_read() -> None:
     with pytest.raises(UsageError, match="unknown time zone 'Mars'"):
         gua_import("/nonexistent.csv", "--timezone", "Mars")
 
 
-def test_a_zone_of_the_host_that_has_no_name_is_asked_for(
-    delivered: Delivered, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_host_zone_without_a_name_requires_timezone(delivered: Delivered, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TZ", "CET-1CEST")
     with pytest.raises(UsageError, match=r"TZ='CET-1CEST' is no zone .* name one, --timezone Europe/Berlin"):
         gua_import(*FILES)

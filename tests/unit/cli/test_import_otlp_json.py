@@ -53,8 +53,8 @@ def written(path: Path, *lines: object) -> Path:
 SENT = [tick(1_772_442_000_250), tick(1_772_442_030_250, power_watts=71.5), tick(1_772_442_030_250, "node-2")]
 
 
-# With all that is told in words.
-TOLD = replace(
+# With all that is printed in words.
+WITH_WORDS = replace(
     SENT[0],
     origin=replace(SENT[0].origin, service_version="1.0"),
     cards=tuple(
@@ -77,7 +77,7 @@ def test_lines_are_the_ticks_that_were_sent(tmp_path: Path) -> None:
     assert list(ticks_of_lines(path)) == SENT
 
 
-def test_ticks_of_one_host_in_one_resource_are_told_apart_by_time(tmp_path: Path) -> None:
+def test_ticks_of_one_host_in_one_resource_are_separated_by_time(tmp_path: Path) -> None:
     line = as_json(*SENT[:2])
     first, second = line["resourceMetrics"]
     first["scopeMetrics"] += second["scopeMetrics"]
@@ -192,9 +192,9 @@ def put(line: dict[str, Any], where: str, key: str, value: object) -> dict[str, 
     ],
 )
 def test_a_value_of_another_type_is_named_by_its_line(tmp_path: Path, where: str, key: str, value: object) -> None:
-    path = written(tmp_path / "metrics.json", as_json(TOLD), put(as_json(TOLD), where, key, value))
+    path = written(tmp_path / "metrics.json", as_json(WITH_WORDS), put(as_json(WITH_WORDS), where, key, value))
     found = ticks_of_lines(path)
-    assert next(found) == TOLD
+    assert next(found) == WITH_WORDS
     with pytest.raises(DataError, match=r"metrics\.json:2: "):
         next(found)
 

@@ -1,4 +1,4 @@
-"""What is wrong with the options is told at once: before a store is opened, an agent asked or anything simulated."""
+"""Wrong options are reported at once: before a store is opened, an agent queried or anything simulated."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ def test_nothing_heavy_is_imported_and_nothing_made(arguments: str, code: int, s
         text=True,
         check=True,
     )
-    told, *imported = done.stdout.split()
+    exit_code, *imported = done.stdout.split()
     (line,) = done.stderr.splitlines()
-    assert (told, line.startswith("gua: "), said in line) == (str(code), True, True), line
+    assert (exit_code, line.startswith("gua: "), said in line) == (str(code), True, True), line
     assert {name for name in imported if name in HEAVY} == set()
     assert list(tmp_path.iterdir()) == []

@@ -88,7 +88,7 @@ def test_they_are_what_typer_makes_of_them(
     assert called(*arguments, plain=True) == called(*arguments, plain=False)
 
 
-def test_what_is_needed_is_asked_for() -> None:
+def test_a_missing_required_argument_is_named() -> None:
     missing = called(function=needing, plain=True)
     assert missing == called(function=needing, plain=False)
     assert "word" in str(missing)

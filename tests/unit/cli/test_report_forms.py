@@ -40,7 +40,7 @@ def store(monkeypatch: pytest.MonkeyPatch) -> FakeStore:
     return behind_report(made, monkeypatch)
 
 
-def test_sections_are_the_ones_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+def test_only_the_requested_sections_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
     assert main.main([*WINDOW, "--section", "cards", "--section", "headline"]) == 0
     text = capsys.readouterr().out
     assert "1. Where the GPU-hours went" in text
@@ -49,7 +49,7 @@ def test_sections_are_the_ones_asked_for(capsys: pytest.CaptureFixture[str]) -> 
     assert "\nBasis\n" not in text
 
 
-def test_unasked_the_answers_come_and_all_of_it_in_full(capsys: pytest.CaptureFixture[str]) -> None:
+def test_by_default_the_first_screen_is_printed_and_everything_with_full(capsys: pytest.CaptureFixture[str]) -> None:
     told = {}
     for option in ("--host=gpu-1", "--brief", "--full", "--basis", "--section=headline", "--section=headline --basis"):
         assert main.main([*WINDOW, *option.split()]) == 0
@@ -93,7 +93,7 @@ def test_a_password_that_was_typed_is_in_no_command_that_goes_on(capsys: pytest.
     assert "pa55" not in shown
 
 
-def test_no_more_is_asked_of_the_store_than_the_answers_say(store: FakeStore) -> None:
+def test_the_store_is_queried_only_for_what_the_first_screen_shows(store: FakeStore) -> None:
     store.views["hours"] = [{"hour": SINCE_MS // HOUR_MS, "is_counted": True, "card_ticks": 12}]
     always = {"extent", "hours", "fleet", "host_name_conflicts", "rules", "prices", "overview", "card_streaks", "usage"}
     always |= {"allocation_sources", "holders", "labels"}
@@ -104,7 +104,7 @@ def test_no_more_is_asked_of_the_store_than_the_answers_say(store: FakeStore) ->
         assert len(store.asked) == len(asked)
 
 
-def test_what_is_asked_for_besides_comes_below_the_answers(
+def test_additionally_requested_sections_come_below_the_first_screen(
     store: FakeStore, capsys: pytest.CaptureFixture[str]
 ) -> None:
     store.views["hours"] = [{"hour": SINCE_MS // HOUR_MS, "is_counted": True, "card_ticks": 12}]
@@ -115,7 +115,7 @@ def test_what_is_asked_for_besides_comes_below_the_answers(
     assert "Per host" not in out
 
 
-def test_json_has_the_sections_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_has_only_the_requested_sections(capsys: pytest.CaptureFixture[str]) -> None:
     assert main.main([*WINDOW, "--json", "--section", "cards"]) == 0
     report = json.loads(capsys.readouterr().out)
     assert "cards" in report
@@ -152,7 +152,7 @@ def test_a_report_imports_the_sections_that_it_shows_alone(capsys: pytest.Captur
     assert section_named.cache_info().misses == len(SECTIONS)
 
 
-def test_who_only_reads_a_store_imports_nothing_that_fills_one() -> None:
+def test_reading_a_store_imports_no_module_that_fills_one() -> None:
     code = "import sys; from gua.app import opening; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     assert "gua.store.database" in loaded
@@ -184,7 +184,7 @@ def test_a_page_that_cannot_be_written_is_one_line_and_no_report(
 
 
 @pytest.mark.parametrize("form", [[], ["--json"], ["--csv", "cards"], ["--markdown"], ["--html", "-"]])
-def test_a_condition_that_is_met_is_told_after_the_report(form: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_met_condition_is_reported_after_the_report(form: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main.main([*WINDOW, *form, "--fail-on", "idle-held > 20%", "--fail-on", "active > 1000h"]) == 1
     captured = capsys.readouterr()
     assert captured.out
@@ -196,14 +196,14 @@ def test_conditions_that_are_not_met_are_silent(capsys: pytest.CaptureFixture[st
     assert capsys.readouterr().err == ""
 
 
-def test_a_condition_that_nobody_can_tell_is_no_success(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_condition_exits_with_3(capsys: pytest.CaptureFixture[str]) -> None:
     assert main.main([*WINDOW, "--section", "cards", "--fail-on", "empty > 8h"]) == 3
     captured = capsys.readouterr()
     assert "Per card" in captured.out
     assert "empty > 8h: unknown" in captured.err
 
 
-def test_one_that_is_met_wins_over_one_that_nobody_can_tell(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_met_condition_wins_over_an_unknown_one(capsys: pytest.CaptureFixture[str]) -> None:
     assert main.main([*WINDOW, "--fail-on", "empty > 8h", "--fail-on", "idle-held > 1h"]) == 1
     assert len(capsys.readouterr().err.splitlines()) == 2
 
@@ -233,7 +233,7 @@ def test_one_that_is_met_wins_over_one_that_nobody_can_tell(capsys: pytest.Captu
         (["--width", "19"], "is too narrow: give 20 or more"),
     ],
 )
-def test_what_makes_no_sense_is_one_line_before_any_store_is_asked(
+def test_invalid_arguments_are_one_line_before_any_store_is_queried(
     arguments: list[str], told: str, store: FakeStore, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main.main([*WINDOW, *arguments]) == 2
@@ -277,7 +277,7 @@ def test_every_section_can_be_named() -> None:
         choose_output(OutputOptions(sections=("all", "nothing")))
 
 
-def test_sections_come_in_the_order_asked_for_under_numbers_that_stay(capsys: pytest.CaptureFixture[str]) -> None:
+def test_sections_come_in_the_requested_order_with_fixed_numbers(capsys: pytest.CaptureFixture[str]) -> None:
     assert main.main([*WINDOW, "--section", "time-of-day,headline", "--section", "idle_capacity,headline"]) == 0
     titles = re.findall(r"^\d+\. [A-Z].*$", capsys.readouterr().out, flags=re.MULTILINE)
     assert titles == ["7. Time of day (UTC)", "1. Where the GPU-hours went", "3. Idle capacity"]
@@ -314,7 +314,7 @@ def test_conditions_of_the_variable_keep_their_spaces(
     assert [condition.text for condition in form.conditions] == conditions
 
 
-def test_nonsense_in_the_variable_is_told_by_its_first_wrong_condition(
+def test_an_invalid_fail_on_variable_is_refused_with_its_first_invalid_condition(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("GUA_FAIL_ON", "idle-held is > 2h")

@@ -135,7 +135,7 @@ def test_many_rows_come_in_bounded_parts(folder: Path, monkeypatch: pytest.Monke
         ("extent", None),
     ],
 )
-def test_only_the_reports_views_with_their_parameters_are_asked(view: object, parameters: object) -> None:
+def test_only_the_reports_views_with_their_parameters_may_be_queried(view: object, parameters: object) -> None:
     with pytest.raises(ValueError, match=r"view|parameter"):
         checked_query(SHARED, view, parameters)
 
@@ -226,7 +226,7 @@ def test_rows_of_a_wrong_kind_are_refused(folder: Path, said: bytes) -> None:
     assert "\n" not in str(caught.value)
 
 
-def test_rows_keep_no_column_that_nobody_asked_for() -> None:
+def test_rows_contain_no_column_that_was_not_requested() -> None:
     row = {"key": "k", "value": 1, "is_default": True, "more": "x"}
     assert checked_row(SHARED["rules"], row) == {"key": "k", "value": 1, "is_default": True}
 
@@ -249,7 +249,7 @@ def gua(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp
     return run
 
 
-def test_without_a_store_of_ones_own_the_agent_is_asked(gua: Callable[..., Any], tmp_path: Path) -> None:
+def test_without_an_own_store_the_agent_is_queried(gua: Callable[..., Any], tmp_path: Path) -> None:
     (tmp_path / "run").mkdir()
     for path in (tmp_path / "run" / "agent.sock", tmp_path / "agent.sock"):
         with reporting(path, from_store(lambda: nullcontext(lab()))):
@@ -258,7 +258,7 @@ def test_without_a_store_of_ones_own_the_agent_is_asked(gua: Callable[..., Any],
         assert "gpu-1" in out
 
 
-def test_a_socket_that_is_named_is_asked_before_ones_own_store(
+def test_a_given_socket_is_queried_before_the_own_store(
     gua: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "store").mkdir()
@@ -349,7 +349,9 @@ def test_a_child_whose_user_is_gone_is_ended(folder: Path, monkeypatch: pytest.M
         wait_for_end(started[0], 5)
 
 
-def test_a_child_that_takes_too_long_is_ended_and_the_user_told(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_child_that_takes_too_long_is_ended_and_the_user_gets_an_error(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with (
         standing_in(monkeypatch, READY_THEN_SLEEP) as started,
         reporting(folder / "s", answer_in_child(home=folder, store=None, seconds=0.5)),
@@ -379,12 +381,12 @@ def test_stopping_the_agent_ends_its_children(folder: Path, monkeypatch: pytest.
         reader.close()
 
 
-def test_people_who_start_the_child_are_told_what_to_run(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_child_command_run_by_hand_names_gua_report(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["answer", "--fd", "999"]) == 3
     assert "gua report" in capsys.readouterr().err
 
 
-def test_nobody_listening_is_told_apart(tmp_path: Path) -> None:
+def test_a_socket_without_a_listener_is_a_separate_error(tmp_path: Path) -> None:
     with pytest.raises(NobodyError), RemoteReader(tmp_path / "none", SHARED):
         pass
 
@@ -412,14 +414,14 @@ class TestWithTheEngine:
     ) -> None:
         monkeypatch.setenv("GUA_HOME", str(home))
         monkeypatch.delenv("GUA_STORE", raising=False)
-        told: list[str] = []
+        texts: list[str] = []
         failed: list[Exception] = []
 
         def ask() -> None:
             try:
                 with RemoteReader(folder / "s", SHARED) as reader:
-                    told.append(self.report(reader))
-            except Exception as error:  # noqa: BLE001 - told to the test
+                    texts.append(self.report(reader))
+            except Exception as error:  # noqa: BLE001 - passed to the test
                 failed.append(error)
 
         with reporting(folder / "s", answer_in_child(home=home, store=None)):
@@ -432,7 +434,7 @@ class TestWithTheEngine:
                 each.join()
             other = as_user(other_uid(), lambda: self._ask_as_other(folder / "s"))
         assert failed == []
-        assert told == [expected] * 3
+        assert texts == [expected] * 3
         assert other == expected
 
     def _ask_as_other(self, path: Path) -> str:

@@ -34,8 +34,8 @@ def gua(folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.Mo
 
     def run(*arguments: str) -> tuple[int, str, str]:
         code = main(["sql", *arguments])
-        said = capsys.readouterr()
-        return code, said.out, said.err
+        printed = capsys.readouterr()
+        return code, printed.out, printed.err
 
     return run
 
@@ -103,7 +103,7 @@ def test_csv_is_harmless_and_json_is_whole(gua: Run) -> None:
         ("SELECT groupArray(repeat('a', 1000)) FROM numbers(1000000)", 2, "exceeds a limit"),
     ],
 )
-def test_what_does_not_only_ask_is_refused_in_a_line(gua: Run, sql: str, code: int, told: str) -> None:
+def test_statements_that_are_not_queries_are_refused_in_one_line(gua: Run, sql: str, code: int, told: str) -> None:
     ended, out, err = gua(sql)
     assert (ended, out, len(err.splitlines())) == (code, "", 1)
     assert told in err
@@ -120,5 +120,5 @@ def test_one_form_is_chosen_and_a_store_is_not_made(gua: Run, tmp_path: Path) ->
 @pytest.mark.parametrize(
     "sql", [" (select 1)", "/* a */ SELECT 1;;", "# a\nwith 1 as x select x", "DESC a", "EXISTS a"]
 )
-def test_statements_that_ask_are_known_by_their_first_word(sql: str) -> None:
+def test_queries_are_recognized_by_their_first_word(sql: str) -> None:
     assert statement(sql) == sql.strip().rstrip(";")

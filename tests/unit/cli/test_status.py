@@ -145,12 +145,12 @@ def test_plain_text_is_the_golden_one(status: dict[str, Any], golden: Golden) ->
 
 
 @pytest.mark.parametrize("width", range(60, 141))
-def test_no_line_is_wider_than_asked_for(status: dict[str, Any], width: int) -> None:
+def test_no_line_is_wider_than_the_requested_width(status: dict[str, Any], width: int) -> None:
     lines = render_status(status, Style(width=width)).splitlines()
     assert [line for line in lines if cells(line) > width] == []
 
 
-def test_one_tick_is_told_as_one(status: dict[str, Any]) -> None:
+def test_one_tick_is_written_in_the_singular(status: dict[str, Any]) -> None:
     waiting = {**status["destinations"][0], "waiting_ticks": 1}
     spool = {**status["spool"], "ticks": 1, "in_memory_ticks": 1}
     text = render_status({**status, "spool": spool, "destinations": [waiting]}, Style(width=140))
@@ -160,7 +160,7 @@ def test_one_tick_is_told_as_one(status: dict[str, Any]) -> None:
     assert "1 ticks" not in text
 
 
-def test_where_nobody_looks_a_status_says_so_and_an_older_agents_says_nothing(status: dict[str, Any]) -> None:
+def test_a_status_without_sources_shows_that_and_an_older_agents_shows_no_allocation(status: dict[str, Any]) -> None:
     text = render_status({**status, "allocation_sources": []}, Style(width=100))
     assert "  allocation   not looked at\n" in text
     older = {name: value for name, value in status.items() if name != "allocation_sources"}
@@ -227,7 +227,7 @@ def test_a_process_that_serves_a_model_says_which(status: dict[str, Any]) -> Non
     assert "(--detect-models)" not in render_status(status, Style(width=200))
 
 
-def test_activity_that_is_read_says_of_how_many_cards_it_is_told(status: dict[str, Any]) -> None:
+def test_enabled_activity_is_shown_with_its_number_of_cards(status: dict[str, Any]) -> None:
     assert "(--activity)" not in render_status(status, Style(width=200))
     on = {**status, "agent": {**status["agent"], "activity": "gpm"}}
     for cards, text in (
@@ -397,7 +397,7 @@ def test_an_agent_that_runs_ends_it_with_0(gua: Callable[..., Ran], tmp_path: Pa
     assert ran.out.startswith("The agent of gpu-1 runs since 2026-03-25 00:00:00 UTC")
 
 
-def test_times_are_by_the_hosts_clock_and_what_is_none_stays_as_it_was_told(
+def test_times_are_in_the_hosts_zone_and_an_invalid_time_is_shown_as_is(
     status: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TZ", "CET-1CEST,M3.5.0,M10.5.0/3")
@@ -421,11 +421,11 @@ def test_json_is_the_status_object(gua: Callable[..., Ran], tmp_path: Path) -> N
 
 def test_a_threshold_shows_in_json_too(gua: Callable[..., Ran], tmp_path: Path) -> None:
     with answering(tmp_path / "agent.sock", lab()):
-        told = json.loads(gua("--json", "--memory-threshold", "46GiB").out)
-    assert told["cards"][1]["state"] == "truly-idle"
+        reported = json.loads(gua("--json", "--memory-threshold", "46GiB").out)
+    assert reported["cards"][1]["state"] == "truly-idle"
 
 
-def test_the_host_wide_agent_is_asked_where_this_user_has_none(gua: Callable[..., Ran], tmp_path: Path) -> None:
+def test_the_host_wide_agent_is_queried_if_this_user_has_none(gua: Callable[..., Ran], tmp_path: Path) -> None:
     (tmp_path / "run").mkdir()
     with answering(tmp_path / "run" / "agent.sock", lab()):
         assert gua().code == 0
@@ -434,7 +434,7 @@ def test_the_host_wide_agent_is_asked_where_this_user_has_none(gua: Callable[...
         assert gua().code == 0
 
 
-def test_a_stalled_agent_is_said_loudly_and_ends_it_with_1(gua: Callable[..., Ran], tmp_path: Path) -> None:
+def test_a_stalled_agent_is_shown_in_capitals_and_exits_with_1(gua: Callable[..., Ran], tmp_path: Path) -> None:
     clock = FakeClock(wall_ms=START_MS)
     board = lab(clock)
     clock.advance(2 * INTERVAL_MS)
@@ -456,10 +456,10 @@ def test_no_agent_ends_it_with_3_and_says_what_to_do(gua: Callable[..., Ran], tm
 
 def test_no_agent_as_json(gua: Callable[..., Ran]) -> None:
     ran = gua("--json")
-    told = json.loads(ran.out)
+    reported = json.loads(ran.out)
     assert ran.code == 3
-    assert (told["schema"], told["running"]) == ("gua.status/1", False)
-    assert told["problem"].startswith("no agent runs here")
+    assert (reported["schema"], reported["running"]) == ("gua.status/1", False)
+    assert reported["problem"].startswith("no agent runs here")
 
 
 def test_a_home_that_is_not_there_is_not_made(gua: Callable[..., Ran], tmp_path: Path) -> None:
@@ -471,13 +471,13 @@ def test_an_agent_that_does_not_answer_ends_it_with_4(gua: Callable[..., Ran], t
     with listening(tmp_path / "agent.sock"):
         began = time.monotonic()
         ran = gua()
-        told = json.loads(gua("--json").out)
-    assert (ran.code, ran.out, told["running"]) == (4, "", None)
+        reported = json.loads(gua("--json").out)
+    assert (ran.code, ran.out, reported["running"]) == (4, "", None)
     assert "does not answer in time" in ran.err
     assert time.monotonic() - began < 30
 
 
-def test_an_agent_without_its_socket_is_told_from_none(gua: Callable[..., Ran], tmp_path: Path) -> None:
+def test_an_agent_without_its_socket_is_distinguished_from_no_agent(gua: Callable[..., Ran], tmp_path: Path) -> None:
     own = ProcFs()
     stat = own.stat(os.getpid())
     assert stat is not None
@@ -510,7 +510,7 @@ def twice(*arguments: str) -> tuple[Ran, Ran]:
     return Ran(*run()), Ran(*as_user(other_uid(), run))
 
 
-def test_who_may_not_ask_ends_it_with_4(gua: Callable[..., Ran]) -> None:
+def test_a_refused_query_exits_with_4(gua: Callable[..., Ran]) -> None:
     with shared_folder() as folder, answering(folder / "agent.sock", lab()):
         if other_uid() == os.geteuid():
             (folder / "agent.sock").chmod(0)
@@ -583,7 +583,7 @@ def test_whole_cards_of_which_all_is_the_same_share_a_line(status: dict[str, Any
     assert shown == ["2,5-6,9", "7", "8", "8"]
 
 
-def test_a_card_shows_who_reserved_it_by_which_command_and_until_when(status: dict[str, Any]) -> None:
+def test_a_card_shows_its_reservations_owner_command_and_end(status: dict[str, Any]) -> None:
     now_ms = time.time_ns() // 1_000_000
     free = next(one for one in status["cards"] if not one["allocations"])
     gpu = free["uuid"]
@@ -593,8 +593,8 @@ def test_a_card_shows_who_reserved_it_by_which_command_and_until_when(status: di
         ("run", None, r"allocated to bo \(gua run\) 1m [345]\ds ago, newer than the last tick"),
         ("manual", until_ms, r"allocated to bo \(gua reserve, until "),
     ):
-        told = {**status, "reservations": [{**reserved, "kind": kind, "until_ms": until}]}
-        assert re.search(words, render_status(told, Style(width=160)))
+        reported = {**status, "reservations": [{**reserved, "kind": kind, "until_ms": until}]}
+        assert re.search(words, render_status(reported, Style(width=160)))
     ours = {"source": "gua", "id": "c0ffee", "owner": "bo", "kind": "run", "use": "empty", "use_seconds": 60}
     card_ = {**free, "allocation": "allocated", "allocations": [ours], "allocations_total": 1}
     known = {**status, "cards": [card_], "reservations": [{**reserved, "kind": "run", "until_ms": None}]}

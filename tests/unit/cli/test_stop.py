@@ -139,7 +139,7 @@ def test_an_agent_that_hangs_in_the_driver_is_left_with_advice(home: Path, capsy
     assert main(["stop"]) == 0
 
 
-def test_systemd_is_told_of_where_it_would_start_the_agent_again(
+def test_stopping_a_supervised_agent_names_the_systemctl_command(
     home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     Agent(home, "supervised")
@@ -180,7 +180,7 @@ def test_a_process_that_merely_has_the_number_is_not_ended(home: Path) -> None:
     bystander.wait()
 
 
-def test_a_symbolic_link_ends_nobody(home: Path) -> None:
+def test_a_symbolic_link_as_pid_file_stops_no_agent(home: Path) -> None:
     agent = Agent(home)
     (home / "agent.pid").rename(home / "real.pid")
     (home / "agent.pid").symlink_to("real.pid")
@@ -254,7 +254,7 @@ if os.geteuid() == 0:  # nobody else can be, or own things of, another user
             roots.process.kill()
             roots.process.wait()
 
-    def test_a_state_directory_that_a_user_may_not_enter_is_said_to_be_anothers() -> None:
+    def test_an_inaccessible_state_directory_is_reported_as_another_users() -> None:
         script = (
             "import os, sys\nfrom gua.cli.main import main\n"
             "main(['stop', '--state-dir', '/nowhere'])\n"

@@ -51,10 +51,10 @@ def folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def agent(folder: Path, told: dict[str, Any]) -> Iterator[Path]:
-    """Answer as an agent does; ``told`` may change meanwhile."""
+def agent(folder: Path, reported: dict[str, Any]) -> Iterator[Path]:
+    """Answer as an agent does; the status may change meanwhile."""
     socket = folder / "agent.sock"
-    server = LocalServer(listen=[Listen(path=socket)], status=lambda: told, answer=None)
+    server = LocalServer(listen=[Listen(path=socket)], status=lambda: reported, answer=None)
     server.start()
     try:
         yield socket
@@ -112,7 +112,7 @@ def terminal(
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
     before = termios.tcgetattr(slave)
-    # Python asks these two first, and the test's own may be set.
+    # Python reads these two first, and the test's own may be set.
     inherited = {key: value for key, value in os.environ.items() if key not in {"COLUMNS", "LINES", "NO_COLOR"}}
     process = subprocess.Popen(
         [*command, *arguments],
@@ -164,14 +164,14 @@ def test_keys_change_what_a_real_terminal_shows_and_q_gives_it_back(folder: Path
         assert is_as_before(held)
 
 
-def test_news_are_shown_and_an_agent_that_went_is_told_with_cards_that_become_unobserved(folder: Path) -> None:
-    told = status(agent={"host": "gpu-1", "interval_seconds": 1.0})
-    told["cards"][0]["sample_age_seconds"] = 0.0
+def test_changes_are_shown_and_after_the_agent_ends_cards_become_unobserved(folder: Path) -> None:
+    reported = status(agent={"host": "gpu-1", "interval_seconds": 1.0})
+    reported["cards"][0]["sample_age_seconds"] = 0.0
     with contextlib.ExitStack() as running:
-        socket = running.enter_context(agent(folder, told))
+        socket = running.enter_context(agent(folder, reported))
         held = running.enter_context(terminal("--socket", str(socket), "--interval", "100ms"))
         held.expect(r"alice/python")
-        told["cards"][0]["holders"][0]["owner"] = "bob"
+        reported["cards"][0]["holders"][0]["owner"] = "bob"
         held.expect(r"bob/python")
         (folder / "agent.sock").unlink()
         held.expect(r"no news since .*no agent listens")
@@ -232,9 +232,9 @@ def test_where_there_is_no_terminal_it_prints_once(folder: Path, capsys: pytest.
         assert "\x1b" not in shown
         assert "1 GPU of gpu-1: 1 idle-held" in shown
         assert main(["top", "--socket", str(socket), "--json"]) == 0
-        told = json.loads(capsys.readouterr().out)
-    assert (told["schema"], told["source"], told["where"]) == ("gua.top/1", "agent", str(socket))
-    assert [one["pid"] for one in told["holders"]] == [1]
+        reported = json.loads(capsys.readouterr().out)
+    assert (reported["schema"], reported["source"], reported["where"]) == ("gua.top/1", "agent", str(socket))
+    assert [one["pid"] for one in reported["holders"]] == [1]
 
 
 @pytest.mark.parametrize(
@@ -249,18 +249,16 @@ def test_where_there_is_no_terminal_it_prints_once(folder: Path, capsys: pytest.
     ],
 )
 @pytest.mark.usefixtures("folder")
-def test_what_cannot_be_is_told_in_one_line(
+def test_impossible_arguments_are_refused_in_one_line(
     capsys: pytest.CaptureFixture[str], arguments: list[str], words: str, code: int
 ) -> None:
     assert main(["top", *arguments]) == code
-    said = capsys.readouterr().err
-    assert words in said
-    assert said.count("\n") == (1 if arguments else 2)
+    printed = capsys.readouterr().err
+    assert words in printed
+    assert printed.count("\n") == (1 if arguments else 2)
 
 
-def test_the_agent_of_another_host_is_not_shown_for_the_one_asked_for(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_local_agent_is_not_shown_for_another_host(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with agent(folder, status()) as socket:
         assert main(["top", "--socket", str(socket), "--host", "gpu-9"]) == 2
     assert "the agent here is that of gpu-1: name the store" in capsys.readouterr().err
@@ -279,26 +277,26 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> str:
 class TestAStore:
     def test_shows_what_a_simulated_host_does_now(self, store: str, capsys: pytest.CaptureFixture[str]) -> None:
         assert main(["top", "--once", "--store", store, "--host", "live", "--json"]) == 0
-        told = json.loads(capsys.readouterr().out)
-        assert {card["host"] for card in told["cards"]} == {"live"}
-        assert told["states"]["unobserved"] == 0
+        reported = json.loads(capsys.readouterr().out)
+        assert {card["host"] for card in reported["cards"]} == {"live"}
+        assert reported["states"]["unobserved"] == 0
         # What is left of a partitioned GPU is listed, and no card.
-        assert sum(told["states"].values()) == sum(card["mig"] != "parent" for card in told["cards"]) > 4
-        idle = [one["idle_seconds"] for one in told["holders"] if one["state"] == "idle"]
+        assert sum(reported["states"].values()) == sum(card["mig"] != "parent" for card in reported["cards"]) > 4
+        idle = [one["idle_seconds"] for one in reported["holders"] if one["state"] == "idle"]
         assert idle == sorted(idle, reverse=True) != []
         assert main(["top", "--once", "--store", store, "--host", "live", "--only-idle"]) == 0
         shown = capsys.readouterr().out
         assert "idle-held" in shown
         assert "truly-idle " not in shown.split("\n\n")[1]
 
-    def test_shows_a_silent_host_as_unobserved_and_nothing_of_it_as_idle(
+    def test_cards_and_holders_of_a_silent_host_are_unobserved(
         self, store: str, capsys: pytest.CaptureFixture[str]
     ) -> None:
         assert main(["top", "--once", "--store", store, "--host", "silent", "--json"]) == 0
-        told = json.loads(capsys.readouterr().out)
-        assert {card["state"] for card in told["cards"]} == {"unobserved"}
-        assert all(card["state_seconds"] > 3_500 for card in told["cards"])
-        assert {(one["state"], one["idle_seconds"]) for one in told["holders"]} == {("unobserved", None)}
+        reported = json.loads(capsys.readouterr().out)
+        assert {card["state"] for card in reported["cards"]} == {"unobserved"}
+        assert all(card["state_seconds"] > 3_500 for card in reported["cards"])
+        assert {(one["state"], one["idle_seconds"]) for one in reported["holders"]} == {("unobserved", None)}
 
     def test_knows_which_hosts_it_has(self, store: str, capsys: pytest.CaptureFixture[str]) -> None:
         assert main(["top", "--once", "--store", store, "--host", "gpu-9"]) == 2

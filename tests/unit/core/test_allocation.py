@@ -87,18 +87,18 @@ def test_a_card_that_every_source_leaves_out_is_unallocated() -> None:
 
 
 @pytest.mark.parametrize("found", [look(reason="cannot be read"), look(unknown="GPU-a")])
-def test_a_card_about_which_a_source_cannot_tell_is_unknown_and_never_free(found: AllocationLook) -> None:
+def test_a_card_that_a_failed_source_may_cover_is_unknown_and_never_free(found: AllocationLook) -> None:
     card = allocated_card(AllocationMatcher(), CARD, found, ts_ms=TS_MS)
     assert (card.allocation, card.unallocated_gpu_time_ms) == (AllocationStatus.UNKNOWN, None)
     assert [(part.use, part.gpu_time_ms) for part in parts(card, State.TRULY_IDLE)] == [(Use.UNKNOWN, SPAN_MS)]
 
 
-def test_a_source_that_cannot_tell_of_one_card_tells_of_the_others() -> None:
+def test_a_source_that_fails_for_one_card_still_covers_the_others() -> None:
     card = allocated_card(AllocationMatcher(), CARD, look(unknown="GPU-b"), ts_ms=TS_MS)
     assert card.allocation is AllocationStatus.UNALLOCATED
 
 
-def test_what_another_source_says_counts_while_one_has_failed_and_the_rest_of_the_tick_is_unknown() -> None:
+def test_an_allocation_of_another_source_counts_while_one_source_failed_and_the_rest_is_unknown() -> None:
     half = replace(JOB, since_ms=TS_MS - 10_000)
     card = allocated_card(AllocationMatcher(), CARD, look(half, reason="cannot be read"), ts_ms=TS_MS)
     assert (card.allocation, card.unallocated_gpu_time_ms) == (AllocationStatus.ALLOCATED, None)
@@ -178,7 +178,7 @@ def test_one_that_will_end_later_has_the_whole_tick_and_says_when() -> None:
 # Clock steps
 
 
-def test_a_clock_set_back_to_before_the_allocation_leaves_the_card_promised() -> None:
+def test_a_clock_set_back_before_the_allocation_leaves_the_card_allocated() -> None:
     matcher = AllocationMatcher()
     allocated(JOB, card=with_processes(ADA), matcher=matcher)
     back_ms = TS_MS - 2 * 3_600_000
@@ -188,7 +188,7 @@ def test_a_clock_set_back_to_before_the_allocation_leaves_the_card_promised() ->
         ]
 
 
-def test_a_clock_set_forward_leaves_the_card_promised() -> None:
+def test_a_clock_set_forward_leaves_the_card_allocated() -> None:
     matcher = AllocationMatcher()
     allocated(JOB, matcher=matcher)
     assert told(allocated(JOB, matcher=matcher, ts_ms=TS_MS + 86_400_000)) == [("7", Relation.NOBODY, SPAN_MS, SPAN_MS)]
@@ -214,12 +214,12 @@ def test_overlapping_ones_share_only_what_they_have_at_the_same_time() -> None:
     ]
 
 
-def test_the_order_in_which_sources_tell_changes_nothing() -> None:
+def test_the_order_of_sources_changes_nothing() -> None:
     some = [replace(JOB, id=name) for name in ("10", "9", "b", "a")]
     assert allocated(*some) == allocated(*reversed(some))
 
 
-def test_the_same_source_and_id_told_twice_counts_once() -> None:
+def test_the_same_source_and_id_twice_counts_once() -> None:
     assert told(allocated(JOB, JOB)) == [("7", Relation.NOBODY, SPAN_MS, SPAN_MS)]
 
 
@@ -230,12 +230,12 @@ INSTANCE = replace(CARD, uuid="MIG-1", gpu_time_ms=SPAN_MS * 3 // 7, mig=Mig.INS
 PARENT = replace(CARD, gpu_time_ms=SPAN_MS * 4 // 7, mig=Mig.PARENT)
 
 
-def test_a_promised_gpu_is_promised_with_its_instances() -> None:
+def test_an_allocated_gpu_is_allocated_with_its_instances() -> None:
     assert told(allocated(JOB, card=INSTANCE)) == [("7", Relation.NOBODY, SPAN_MS, SPAN_MS * 3 // 7)]
     assert told(allocated(JOB, card=PARENT)) == [("7", Relation.NOBODY, SPAN_MS, SPAN_MS * 4 // 7)]
 
 
-def test_a_promised_instance_is_not_its_gpu() -> None:
+def test_an_allocated_instance_does_not_allocate_its_gpu() -> None:
     job = replace(JOB, cards=frozenset({"MIG-1"}))
     assert allocated(job, card=INSTANCE).allocation is AllocationStatus.ALLOCATED
     assert allocated(job, card=PARENT).allocation is AllocationStatus.UNALLOCATED
@@ -248,7 +248,7 @@ def test_one_that_names_the_gpu_and_its_instance_counts_once_on_the_instance() -
     assert [each.id for each in allocated(beside, both, card=INSTANCE).allocations] == ["7", "8"]
 
 
-def test_a_source_that_cannot_tell_of_a_gpu_cannot_tell_of_its_instances() -> None:
+def test_a_source_that_fails_for_a_gpu_fails_for_its_instances() -> None:
     assert (
         allocated_card(AllocationMatcher(), INSTANCE, look(unknown="GPU-a"), ts_ms=TS_MS).allocation
         is AllocationStatus.UNKNOWN
@@ -259,7 +259,7 @@ def test_a_source_that_cannot_tell_of_a_gpu_cannot_tell_of_its_instances() -> No
     )
 
 
-def test_a_card_without_gpu_time_is_told_too() -> None:
+def test_a_card_without_gpu_time_reports_its_allocation() -> None:
     card = allocated(JOB, card=replace(PARENT, gpu_time_ms=0))
     assert told(card) == [("7", Relation.NOBODY, SPAN_MS, 0)]
     assert parts(card, State.TRULY_IDLE)[0].gpu_time_ms == 0
@@ -271,13 +271,13 @@ def test_a_card_without_gpu_time_is_told_too() -> None:
 @pytest.mark.parametrize(
     ("process", "allocation", "expected"),
     [
-        # A Slurm job tells before a user does.
+        # A Slurm job id decides before a user id does.
         (ADA, JOB, True),
         (replace(ADA, slurm_job_id="8"), JOB, False),
         (replace(BOB, slurm_job_id="7"), JOB, True),
         (replace(ADA, slurm_job_id=None), JOB, True),
         (BOB, JOB, False),
-        # A user id tells before a name does; 0 is root, a known user.
+        # A user id decides before a name does; 0 is root, a known user.
         (ProcessReading(pid=1, uid=0, owner="root"), replace(JOB, uid=0, slurm_job_id=None), True),
         (ProcessReading(pid=1, uid=0, owner="ada"), JOB, False),
         (ProcessReading(pid=1, owner="ada"), JOB, True),
@@ -328,7 +328,7 @@ def test_a_process_belongs_by_what_both_sides_know(
         ((NOTHING_KNOWN, ADA, BOB), Relation.BOTH),
     ],
 )
-def test_a_relation_says_whose_counted_processes_are_there(
+def test_a_relation_depends_on_the_owners_of_counted_processes(
     processes: tuple[ProcessReading, ...], expected: Relation
 ) -> None:
     assert relation(with_processes(*processes), JOB, []) is expected
@@ -340,7 +340,7 @@ def test_without_a_list_a_relation_is_unknown_even_if_somebody_is_seen(listed: P
     assert told(allocated(JOB, card=with_processes(listed=listed)))[0][1] is Relation.UNKNOWN
 
 
-def test_those_with_whom_a_card_is_shared_are_no_strangers() -> None:
+def test_co_owners_of_a_shared_card_do_not_count_as_others() -> None:
     other = replace(JOB, id="8", slurm_job_id="8", uid=1001, owner="bob")
     assert relation(with_processes(BOB), JOB, [other]) is Relation.CO_OWNERS
     assert relation(with_processes(ADA, BOB), JOB, [other]) is Relation.OWNER
@@ -352,7 +352,7 @@ def test_those_with_whom_a_card_is_shared_are_no_strangers() -> None:
     ]
 
 
-def test_two_jobs_of_one_user_on_one_card_are_told_apart_by_job() -> None:
+def test_two_jobs_of_one_user_on_one_card_are_distinguished_by_job() -> None:
     other = replace(JOB, id="8", slurm_job_id="8")
     assert [each[1] for each in told(allocated(JOB, other, card=with_processes(ADA)))] == [
         Relation.OWNER,
@@ -365,7 +365,7 @@ def test_a_process_that_may_be_the_other_allocations_leaves_the_relation_unknown
     assert relation(with_processes(BOB), JOB, [nameless]) is Relation.UNKNOWN
 
 
-def test_an_allocation_that_ended_within_the_tick_shares_the_card_with_nobody_at_its_end() -> None:
+def test_an_allocation_that_ended_within_the_tick_is_no_co_owner_at_its_end() -> None:
     matcher = AllocationMatcher()
     other = replace(JOB, id="8", slurm_job_id="8", uid=1001, owner="bob")
     allocated(JOB, other, matcher=matcher)
@@ -387,7 +387,7 @@ def test_a_relation_follows_who_comes_and_goes() -> None:
     assert found == [Relation.NOBODY, Relation.OWNER, Relation.BOTH, Relation.OTHERS, Relation.NOBODY]
 
 
-def test_a_relation_follows_allocations_that_come_and_go_while_the_same_people_stay() -> None:
+def test_a_relation_follows_allocations_that_begin_and_end_while_processes_stay() -> None:
     matcher, found = AllocationMatcher(), []
     other = replace(JOB, id="8", slurm_job_id="8", uid=1001, owner="bob")
     for number, allocations in enumerate(((JOB,), (JOB, other), (other,), ())):
@@ -479,7 +479,7 @@ def test_instances_that_came_and_went_are_forgotten() -> None:
     assert len(matcher._cards) <= 4_096  # noqa: SLF001 - memory is no behaviour that a caller sees
 
 
-def test_a_reading_says_all_that_is_known_of_the_allocation() -> None:
+def test_a_reading_has_all_known_fields_of_the_allocation() -> None:
     (reading,) = allocated(replace(POD, kind="pod", until_ms=TS_MS + 1)).allocations
     assert reading == AllocationReading(
         source="kubernetes",

@@ -76,7 +76,7 @@ MOST_MS = 100_000
     state=st.sampled_from(State),
     relation=st.sampled_from(Relation),
 )
-def test_the_parts_sum_to_the_tick_whatever_anybody_says(
+def test_the_parts_add_up_to_the_tick_for_any_allocations(
     whole: int, nobodys: int | None, times: list[int], state: State, relation: Relation
 ) -> None:
     card = CardReading(

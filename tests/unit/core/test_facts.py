@@ -90,7 +90,7 @@ def test_a_process_s_utilization_is_seen_also_where_the_list_is_not_known() -> N
     assert card_facts(card(ProcessList.PID_NAMESPACE, *PROCESSES)).process_utilization_max == 2_500
 
 
-def test_a_reading_of_which_nothing_is_known_gives_facts_of_which_nothing_is_known() -> None:
+def test_a_reading_without_known_values_gives_facts_without_known_values() -> None:
     assert card_facts(card(ProcessList.ABSENT)) == CardFacts()
     facts = CardFacts()
     assert {getattr(facts, field.name) for field in fields(facts)} == {None, ProcessList.ABSENT}

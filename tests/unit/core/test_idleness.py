@@ -59,14 +59,14 @@ def test_two_polls_at_zero_make_idle_and_the_time_runs_from_the_second() -> None
     ]
 
 
-def test_an_unknown_poll_is_not_one_of_two_at_zero_and_neither_counts_for_an_idle_time_nor_ends_it() -> None:
+def test_an_unknown_poll_neither_counts_as_zero_nor_ends_an_idle_time() -> None:
     assert not run(IDLE, UNKNOWN, IDLE).is_idle
     assert run(IDLE, IDLE, UNKNOWN, IDLE).zero_ms == 30_000
     assert run(IDLE, IDLE, *[UNKNOWN] * 240, IDLE).zero_ms == 30_000
     assert run(IDLE, IDLE, UNKNOWN, BUSY).zero_ms == 0
 
 
-def test_time_in_which_nobody_looked_is_no_idle_time_by_either_rule() -> None:
+def test_unobserved_time_is_not_idle_by_either_rule() -> None:
     before = run(IDLE, IDLE, IDLE)
     after = run(IDLE, before=before, at=3 * STEP_MS + 60_000)
     assert (after.idle_ms, after.zero_ms) == (120_000, 60_000)
@@ -78,13 +78,13 @@ def test_a_process_that_holds_nothing_is_not_idle_and_one_of_unknown_memory_is()
 
 
 @pytest.mark.parametrize(("gap_ms", "kept"), [(0, True), (60_000, True), (60_001, False)])
-def test_nobody_may_have_looked_for_two_spans(gap_ms: int, *, kept: bool) -> None:
+def test_a_hole_of_up_to_two_spans_does_not_end_a_streak(gap_ms: int, *, kept: bool) -> None:
     before = run(IDLE, IDLE)
     after = run(IDLE, before=before, at=2 * STEP_MS + gap_ms)
     assert after.idle_ms == (90_000 if kept else 30_000)
 
 
-def test_what_idles_is_told_in_ms_zero_if_active_and_not_at_all_if_unknown_or_ignored() -> None:
+def test_idle_time_is_in_ms_zero_if_active_and_none_if_unknown_or_ignored() -> None:
     def told(utilization: float | None, kind: ProcessType = ProcessType.COMPUTE) -> int | None:
         return idle_ms(run(IDLE), ProcessReading(pid=1, type=kind, utilization=utilization))
 
@@ -128,7 +128,7 @@ class Holding:
 
 @dataclass
 class Idle:
-    """An agent on such a card, whose last ticks tell how long each process has idled."""
+    """An agent on such a card; its last ticks report how long each process has idled."""
 
     path: Path
     cards: Holding = field(default_factory=Holding)
@@ -185,7 +185,7 @@ def test_a_clock_that_is_set_ends_no_streak(tmp_path: Path, seconds: int) -> Non
 
 
 @pytest.mark.parametrize(("seconds", "kept"), [(9 * 60, True), (3 * 3600, False)])
-def test_how_long_an_agent_was_away_is_not_told_by_a_clock_that_was_set(
+def test_a_changed_clock_does_not_change_how_long_an_agent_was_away(
     tmp_path: Path, seconds: int, *, kept: bool
 ) -> None:
     idle = Idle(tmp_path)
@@ -237,10 +237,10 @@ def test_the_spool_keeps_clocks_with_the_mark_and_replaces_them_with_the_next(tm
         # To the nearest 125 ms and 7.5 J.
         ((12_062, 1_083_749, 9_063), (12_000, 1_080_000, 9_125)),
         ((12_063, 1_083_751, 9_062), (12_125, 1_087_500, 9_000)),
-        # Of all of it: said by the energy alone, also where less than a step is missing.
+        # All of it: by the energy alone, also if less than a step is missing.
         ((12_000, 1_440_000, 12_000), (12_000, 1_440_000, None)),
         ((12_040, 1_440_000, 11_980), (12_000, 1_440_000, None)),
-        # Idle for the whole tick, of which samples cover 29,987 ms.
+        # Idle for the whole tick; samples cover 29,987 ms.
         ((29_987, None, None), (30_000, None, None)),
         ((0, None, None), (0, None, None)),
         # Less than half a step is none, and has no energy.
@@ -249,7 +249,7 @@ def test_the_spool_keeps_clocks_with_the_mark_and_replaces_them_with_the_next(tm
         ((12_000, 0, 12_000), (12_000, 0, None)),
     ],
 )
-def test_a_tick_of_30_s_tells_eighths_of_a_second_and_quarters_of_a_watt(
+def test_a_tick_of_30_s_is_rounded_to_eighths_of_a_second_and_quarters_of_a_watt(
     measured: tuple[int, int | None, int | None], told: tuple[int, int | None, int | None]
 ) -> None:
     assert in_steps(*measured, interval_ms=30_000) == told

@@ -143,7 +143,7 @@ def test_a_reading_is_judged_as_it_is_stored() -> None:
     assert classify(card_facts(replace(card, utilization=0.09994)), Rules()).state is State.UNKNOWN
 
 
-def test_the_verdict_tells_the_largest_known_utilization() -> None:
+def test_the_verdict_has_the_largest_known_utilization() -> None:
     rules = Rules()
     assert classify(CardFacts(), rules).utilization is None
     assert classify(CardFacts(utilization_encoder=0), rules).utilization == 0
@@ -288,7 +288,7 @@ def test_a_truly_idle_card_holds_no_more_than_the_threshold_for_certain(facts: C
 
 
 @given(st.integers(0, 10_000))
-def test_a_card_with_nobody_on_it_and_no_memory_in_use_is_active_or_truly_idle(utilization: int) -> None:
+def test_a_card_without_processes_and_memory_is_active_or_truly_idle(utilization: int) -> None:
     facts = card(0, utilization=utilization)
     assert classify(facts, Rules()).state is (State.ACTIVE if utilization >= 1000 else State.TRULY_IDLE)
 

@@ -1,4 +1,4 @@
-"""What the page says of allocations: their use, for how long nobody has come, and how their sources are."""
+"""The page's metrics of allocations: their use, for how long they are empty, and the state of their sources."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ EMPTY = "gua_gpu_allocation_empty_duration_seconds"
 JOB = allocation(relation=Relation.NOBODY)
 IDLE = card(**allocated(JOB))
 USED = card(busy=0.9, held=GIB, **allocated(replace(JOB, relation=Relation.OWNER)))
-UNTOLD = card(**allocated(replace(JOB, relation=Relation.UNKNOWN)))
+UNKNOWN_RELATION = card(**allocated(replace(JOB, relation=Relation.UNKNOWN)))
 FREE = card(**allocated())
 FAILED = card(allocation=AllocationStatus.UNKNOWN)
 
@@ -38,13 +38,13 @@ def empties(*cards: CardReading | None, step_ms: int = INTERVAL_MS) -> list[floa
     return [next(iter(values(page, EMPTY)), None) for page in pages(*cards, step_ms=step_ms)]
 
 
-def test_where_nobody_looks_a_page_says_nothing_of_allocations() -> None:
+def test_without_an_allocation_source_a_page_has_no_allocation_metrics() -> None:
     (found,) = pages(card())
     assert [name for name, _ in found if "alloc" in name or "use_time" in name] == []
     assert "gua_gpu_allocation" not in dict(next(has for name, has in found if name == "gua_gpu_info"))
 
 
-def test_an_allocation_says_on_each_series_whose_it_is() -> None:
+def test_an_allocation_has_its_owner_on_each_series() -> None:
     (found,) = pages(IDLE)
     named = {
         "hw_id": "GPU-1",
@@ -80,7 +80,7 @@ def test_a_pod_is_named_as_its_processes_are() -> None:
     assert values(found, "gua_gpu_allocation_info", k8s_pod_uid="u") == [1]
 
 
-def test_gpu_time_is_told_by_use_and_sums_to_all_of_it() -> None:
+def test_gpu_time_is_exported_by_use_and_adds_up_to_the_total() -> None:
     shared = card(
         busy=0.9,
         allocation=AllocationStatus.ALLOCATED,
@@ -106,27 +106,27 @@ def test_gpu_time_is_told_by_use_and_sums_to_all_of_it() -> None:
 
 def test_gpu_time_by_use_goes_on_after_instances_had_all_of_the_gpu() -> None:
     nothing_left = replace(FREE, mig=Mig.PARENT, gpu_time_ms=0, unallocated_gpu_time_ms=0)
-    for found, told in zip(pages(nothing_left, FREE, nothing_left, FREE), (None, 30, 30, 60), strict=True):
+    for found, expected in zip(pages(nothing_left, FREE, nothing_left, FREE), (None, 30, 30, 60), strict=True):
         uses = values(found, "gua_gpu_use_time_seconds_total")
-        assert (sum(uses) if uses else None) == told
-        assert values(found, "gua_gpu_time_seconds_total") == [told or 0]
+        assert (sum(uses) if uses else None) == expected
+        assert values(found, "gua_gpu_time_seconds_total") == [expected or 0]
 
 
 def test_an_allocation_is_in_one_use_as_the_rules_have_it() -> None:
-    for reading, use in ((IDLE, "empty"), (USED, "used"), (UNTOLD, "unknown")):
+    for reading, use in ((IDLE, "empty"), (USED, "used"), (UNKNOWN_RELATION, "unknown")):
         (found,) = pages(reading)
         assert [dict(has)["use"] for name, has in found if name == "gua_gpu_allocation_use"] == [use]
 
 
-def test_for_how_long_nobody_has_come_is_counted_by_ticks() -> None:
+def test_the_empty_duration_counts_ticks_without_an_owners_process() -> None:
     assert empties(IDLE, IDLE, IDLE) == [30, 60, 90]
     assert empties(IDLE, USED, IDLE, IDLE) == [30, 0, 30, 60]
     began = card(**allocated(replace(JOB, duration_ms=12_345)))
     assert empties(began, IDLE) == [12.345, 42.345]
 
 
-def test_what_is_unknown_neither_ends_that_nor_counts_for_it() -> None:
-    assert empties(IDLE, UNTOLD, UNTOLD, IDLE) == [30, None, None, 60]
+def test_unknown_ticks_neither_end_nor_lengthen_the_empty_duration() -> None:
+    assert empties(IDLE, UNKNOWN_RELATION, UNKNOWN_RELATION, IDLE) == [30, None, None, 60]
     assert empties(IDLE, FAILED, IDLE) == [30, None, 60]
     assert empties(IDLE, FREE, IDLE) == [30, None, 30]
 
@@ -150,7 +150,7 @@ def test_one_that_ended_within_the_tick_is_in_no_use_any_more() -> None:
     assert values(found, "gua_gpu_allocation_time_seconds_total") == [30]
 
 
-def test_slices_that_no_instance_has_are_empty_for_nobody() -> None:
+def test_unallocated_mig_slices_have_no_empty_duration() -> None:
     (found,) = pages(card(mig=Mig.PARENT, **allocated(JOB)))
     assert values(found, EMPTY) == []
     assert values(found, "gua_gpu_use_time_seconds_total", use="empty") == [30]
@@ -158,7 +158,7 @@ def test_slices_that_no_instance_has_are_empty_for_nobody() -> None:
     assert values(found, "gua_gpu_use_time_seconds_total") == []
 
 
-def test_an_ignored_process_is_nobody() -> None:
+def test_an_ignored_process_does_not_end_the_empty_duration() -> None:
     xorg = process(9, 4, owner="root", type=ProcessType.IGNORED)
     assert empties(card(processes=(xorg,), **allocated(JOB))) == [30]
 
@@ -169,7 +169,7 @@ def test_sums_of_an_allocation_go_on_and_end_with_it() -> None:
     assert [values(page, "gua_gpu_unallocated_time_seconds_total") for page in found] == [[0], [0], [30], [30]]
 
 
-def test_a_source_tells_whether_it_can_be_read_and_for_how_long_it_could() -> None:
+def test_a_source_exports_whether_it_is_readable_and_for_how_long() -> None:
     catalogue = Catalogue()
     for number, reason in enumerate((None, "no answer", "late", None)):
         sources = {"files": None, "slurm": reason}
@@ -182,9 +182,9 @@ def test_a_source_tells_whether_it_can_be_read_and_for_how_long_it_could() -> No
     assert not [has for name, has in found if name == seconds and "gua_allocation_source_reason" in dict(has)]
 
 
-def test_who_waits_for_cards_is_told_now_and_added_up() -> None:
+def test_the_queue_is_exported_as_current_length_and_as_totals() -> None:
     catalogue = Catalogue()
-    # A tick that cannot tell has no sample, and the sums go on after it.
+    # A tick with an unknown queue has no sample, and the sums go on after it.
     for waiting, wait_ms, waited_ms in ((0, 0, 0), (2, 45_000, 30_000), (None, None, None), (1, 1500, 1500)):
         made = tick(START_MS + (wait_ms or 1), card(), sources={"gua": None})
         (source,) = made.allocation_sources

@@ -1,4 +1,4 @@
-"""The metrics of gpu-idle-exporter on a host with faults: what each documented meaning asks for, and what is served.
+"""The metrics of gpu-idle-exporter on a host with faults: the documented meaning of each, and what is served.
 
 The table in tests/golden also says what that tool itself would show there, by the faults that are known of it; its
 numbers come from a model of its rules, :func:`theirs`.
@@ -193,7 +193,7 @@ def table(ours: dict[Key, float]) -> str:
     return "\n".join(["| series | documented and readable | gua | gpu-idle-exporter |", "|---|---|---|---|", *rows, ""])
 
 
-def test_every_series_is_what_its_documented_meaning_asks_for_and_none_is_made_up(
+def test_every_series_matches_its_documented_meaning_and_none_is_invented(
     host: Host, golden: Callable[[str, str], None]
 ) -> None:
     host.run_to(RESTART)
@@ -206,7 +206,7 @@ def test_every_series_is_what_its_documented_meaning_asks_for_and_none_is_made_u
     golden("gpu-idle-exporter.md", table(ours))
 
 
-def test_why_something_has_no_sample_is_told_by_the_states(host: Host) -> None:
+def test_the_states_explain_missing_samples(host: Host) -> None:
     host.run_to(END)
     page = host.page()
     states = {
@@ -251,7 +251,7 @@ def test_health_is_not_green_with_the_driver_gone_and_nothing_old_is_shown(host:
     host.run_to(35)
     status, why = host.exporter.do("health")
     assert (status, "DRIVER_NOT_LOADED" in why) == (503, True)
-    # The cards are still told of, as unknown; of the metrics that know no unknown none is left.
+    # The cards are still exported, as unknown; metrics without an unknown value are all gone.
     page = host.page()
     assert [key for key in page if key[0].startswith("gpu_idle_")] == []
     assert {dict(labels)["reason"] for name, labels in page if name == "gua_gpu_unknown"} == {"utilization"}
@@ -273,7 +273,7 @@ def test_health_is_not_green_while_the_driver_is_there_and_every_call_about_card
     assert host.exporter.do("health") == [200, "ok"]
 
 
-def test_a_scrape_asks_the_driver_nothing(simulated_driver: SimulatedDriver, tmp_path: Path) -> None:
+def test_a_scrape_makes_no_driver_call(simulated_driver: SimulatedDriver, tmp_path: Path) -> None:
     trace = tmp_path / "trace"
     host = Host(simulated_driver)
     simulated_driver.write(Scenario(world(), clock=simulated_driver.scenario.with_name("clock"), trace=trace))

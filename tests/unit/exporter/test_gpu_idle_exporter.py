@@ -94,7 +94,7 @@ def test_a_failed_list_of_processes_leaves_the_sum_unknown() -> None:
     assert not process_lines(card(process_list=ProcessList.FAILED))
 
 
-def test_a_process_nobody_can_name_is_unknown_and_one_of_the_graphics_list_is_left_out() -> None:
+def test_an_unnamed_process_is_unknown_and_a_graphics_process_is_left_out() -> None:
     assert 'process_idle_seconds{gpu="0",pid="11",process="unknown"} 90' in process_lines(held(comm=None))
     assert process_lines(held(type=ProcessType.GRAPHICS)) == ['memory_total_bytes{gpu="0"} 0']
 
@@ -144,7 +144,7 @@ def test_a_lost_card_has_no_sum_even_if_it_is_partitioned() -> None:
 
 
 def on_two(first: ProcessReading, second: ProcessReading, *clocks: IdleCounter) -> dict[str, float]:
-    """Return what is told of a process on two instances of a card; its name in short, and the card's sum."""
+    """Return the series of a process on two instances of a card; its name in short, and the card's sum."""
     parent = card("GPU-1", busy=None, mig=Mig.PARENT)
     instances = [
         card(uuid, index=None, busy=None, mig=Mig.INSTANCE, parent="GPU-1", processes=(one,))
@@ -210,7 +210,7 @@ def test_of_two_cards_at_one_index_the_lost_one_goes_by_its_uuid() -> None:
     assert 'memory_total_bytes{gpu="0"} 0' in lines(tick(START_MS, lost, unread))
 
 
-def test_cards_without_an_index_are_told_apart() -> None:
+def test_cards_without_an_index_are_distinguished() -> None:
     cards = [card(uuid, index=None) for uuid in ("GPU-1", "GPU-2")]
     totals = [line for line in lines(tick(START_MS, *cards)) if line.startswith("memory_total")]
     assert totals == ['memory_total_bytes{gpu="GPU-1"} 0', 'memory_total_bytes{gpu="GPU-2"} 0']

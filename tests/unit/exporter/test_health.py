@@ -1,4 +1,4 @@
-"""What probes are told, and when: of ticks, the driver, and a loop that stands."""
+"""What probes answer, and when: about ticks, the driver, and a stalled loop."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ INTERVAL_MS = 30_000
 
 @dataclass
 class Probe:
-    """An endpoint that is told of ticks, and asked without a socket."""
+    """An endpoint that gets ticks, and is queried without a socket."""
 
     endpoint: PrometheusEndpoint
     clock: FakeClock
@@ -38,7 +38,7 @@ class Probe:
 
 
 def unread(uuid: str = "GPU-1", *, failed: bool | None = None, **values: object) -> CardReading:
-    """Return a reading that tells which card it is, and of what else only what is given."""
+    """Return a reading that identifies its card, and has of other values only the given ones."""
     told: dict[str, object] = {
         "memory_used_bytes": None,
         "memory_limit_bytes": None,
@@ -70,7 +70,7 @@ def test_after_a_tick_it_is_ready_and_well(probe: Probe) -> None:
     assert "gua_agent_stale 0" in probe.ask("/metrics")[1]
 
 
-def test_a_driver_that_fails_is_told_with_its_reason_until_it_answers_again(probe: Probe) -> None:
+def test_a_failing_driver_is_unhealthy_with_its_reason_until_it_answers_again(probe: Probe) -> None:
     probe.ticked()
     probe.endpoint.skipped("driver", "NVML: DRIVER_NOT_LOADED")
     assert probe.ask("/healthz") == (503, "the cards cannot be read: NVML: DRIVER_NOT_LOADED")
@@ -83,13 +83,13 @@ def test_a_host_whose_cards_are_all_lost_is_not_well(probe: Probe) -> None:
     assert probe.ask("/healthz") == (503, "the cards cannot be read: every card is lost or needs a reset")
 
 
-def test_a_driver_that_is_gone_is_told_although_ticks_go_on(probe: Probe) -> None:
+def test_a_missing_driver_is_unhealthy_although_ticks_go_on(probe: Probe) -> None:
     probe.ticked(unread(), errors=(ReadError(call="nvmlInit_v2", code="DRIVER_NOT_LOADED"),))
     assert probe.ask("/healthz") == (503, "the cards cannot be read: nvmlInit_v2 DRIVER_NOT_LOADED")
 
 
 @pytest.mark.parametrize("failed", [False, None])
-def test_cards_of_which_no_call_tells_anything_are_not_read_whatever_they_are_said_to_be(
+def test_cards_whose_every_call_fails_are_unhealthy_whether_or_not_they_are_lost(
     probe: Probe,
     failed: bool | None,  # noqa: FBT001 - a parameter of the test
 ) -> None:
@@ -119,7 +119,7 @@ def test_cards_of_which_no_call_tells_anything_are_not_read_whatever_they_are_sa
         {"energy_total_mj": 0},
     ],
 )
-def test_one_card_that_tells_one_thing_is_enough(probe: Probe, told: dict[str, object]) -> None:
+def test_one_card_with_one_readable_value_is_healthy(probe: Probe, told: dict[str, object]) -> None:
     cards = (unread("GPU-1", failed=True), unread("GPU-2"), unread("GPU-3", failed=None, **told))
     probe.ticked(*cards, errors=(ReadError(call="nvmlDeviceGetMemoryInfo", code="UNKNOWN"),))
     assert probe.ask("/healthz") == (200, "ok")
@@ -142,7 +142,7 @@ def test_a_tick_older_than_two_intervals_is_too_old(probe: Probe) -> None:
     assert words == "the last tick is 60 s old, one is due every 30 s: a tick could not be made"
 
 
-def test_a_loop_that_stands_is_told_before_the_tick_is_old(probe: Probe) -> None:
+def test_a_stalled_loop_is_unhealthy_before_the_tick_is_old(probe: Probe) -> None:
     probe.ticked()
     probe.clock.advance(30_001)
     assert probe.ask("/healthz") == (503, "the loop that samples has not moved for 30 s")
@@ -155,7 +155,7 @@ def test_a_start_may_take_a_while_and_no_longer(probe: Probe) -> None:
     assert probe.ask("/healthz") == (503, "no tick for 90 s since the start")
 
 
-def test_a_tick_that_cannot_be_served_hurts_nobody_and_is_told() -> None:
+def test_a_page_that_cannot_be_rendered_is_unhealthy_and_does_no_harm() -> None:
     def no_clocks() -> IdleCounters:
         raise ZeroDivisionError
 
@@ -175,7 +175,7 @@ def test_a_suspend_makes_the_last_tick_old_although_the_monotonic_clock_stood(pr
     assert "gua_gpu_state" not in probe.ask("/metrics")[1]
 
 
-def test_state_that_nobody_has_renewed_is_dropped(probe: Probe) -> None:
+def test_state_without_a_new_tick_is_dropped_after_a_minute(probe: Probe) -> None:
     probe.ticked()
     probe.clock.advance(60_000)
     assert "gua_gpu_state" in probe.ask("/metrics")[1]
@@ -201,7 +201,7 @@ def test_state_that_nobody_has_renewed_is_dropped(probe: Probe) -> None:
         ("application/openmetrics-text;version=1.9.9;escaping=dots", "application/openmetrics-text; version=1.0.0"),
     ],
 )
-def test_the_format_is_the_one_that_was_asked_for(probe: Probe, accept: str, kind: str) -> None:
+def test_the_response_has_the_requested_format(probe: Probe, accept: str, kind: str) -> None:
     probe.ticked()
     answer = ask(probe.endpoint, HTTP_ACCEPT=accept)
     assert answer.headers["Content-Type"].startswith(kind)
@@ -221,7 +221,7 @@ def test_the_format_is_the_one_that_was_asked_for(probe: Probe, accept: str, kin
         (";,", False),
     ],
 )
-def test_a_page_is_packed_for_those_who_take_it(probe: Probe, accepted: str, *, packed: bool) -> None:
+def test_a_page_is_compressed_for_clients_that_accept_it(probe: Probe, accepted: str, *, packed: bool) -> None:
     probe.ticked()
     answer = ask(probe.endpoint, HTTP_ACCEPT_ENCODING=accepted)
     assert ("Content-Encoding" in answer.headers, answer.body.startswith(b"\x1f\x8b")) == (packed, packed)

@@ -1,4 +1,4 @@
-"""By which names the page may be asked for: the agent's own, however they are written, and no others."""
+"""Names in requests for the page: the agent's own, however they are written, and no others."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ OWN = HostNames(["0.0.0.0", "gpu01", "prom-gpu.lab.example", "2001:db8::7", ""])
         ),
         *("gpu01", "gpu01:9835", "GPU01", "prom-gpu.lab.example.:9835"),
         *("[2001:db8::7]:9835", "[2001:DB8:0::7]", "2001:db8::7"),
-        # Where it arrived, as a pod's address; a socket of both families tells an IPv4 address so.
+        # The address of arrival, as a pod's; a socket of both families writes an IPv4 address so.
         *("10.244.3.7:9835", "10.244.3.7", "[::ffff:10.244.3.7]:9835"),
     ],
 )
@@ -93,7 +93,7 @@ def asked(endpoint: PrometheusEndpoint, *headers: str, path: str = "/metrics") -
 def test_a_page_of_another_name_reads_nothing(endpoint: PrometheusEndpoint) -> None:
     own = ("127.0.0.1:9835", "localhost", "gpu01:9835", socket.gethostname(), "prom.lab.example")
     assert [asked(endpoint, f"Host: {name}") for name in own] == [200] * len(own)
-    assert asked(endpoint) == 200  # no browser asks so
+    assert asked(endpoint) == 200  # no browser sends that
     for path in ("/metrics", "/healthz", "/readyz", "/", "/other"):
         assert asked(endpoint, "Host: evil.example:9835", path=path) == 421
     assert asked(endpoint, "HOST: evil.example") == 421

@@ -88,7 +88,7 @@ def test_a_tick_in_which_everything_is_known_has_a_sample_of_every_metric() -> N
     assert values(found, "gua_agent_errors_total", call="a", code="b") == [3]
 
 
-def test_a_process_says_on_each_series_who_holds_the_card_through_it() -> None:
+def test_a_process_has_its_owner_on_each_series() -> None:
     found = read_families(Catalogue().families(full_tick()))
     for name in ("gua_process_idle_duration_seconds", "gua_process_gpu_memory_usage_bytes", "gua_process_state"):
         [labels] = labels_of(found, name)
@@ -114,7 +114,7 @@ def test_amounts_of_ticks_add_up_and_begin_anew_with_a_process_that_went_away() 
     assert totals == [[30], [60], [], [30]]
 
 
-def test_a_sum_goes_on_after_a_tick_that_cannot_tell_the_amount() -> None:
+def test_a_total_continues_after_a_tick_with_an_unknown_amount() -> None:
     holder = process(11, created_ms=5, gpu_time_ms=5000)
     known = card(energy_mj=100_000, processes=(holder,))
     no_amounts = replace(known, energy_mj=None, processes=(replace(holder, gpu_time_ms=None),))
@@ -140,7 +140,7 @@ def test_a_sum_goes_on_after_a_tick_that_cannot_tell_the_amount() -> None:
     ]
 
 
-def test_what_has_gone_loses_its_sum() -> None:
+def test_totals_of_vanished_cards_and_processes_restart() -> None:
     catalogue = Catalogue()
     held = card(held=GIB, process_list=ProcessList.PID_NAMESPACE, energy_mj=1000)
     other = card(process_list=ProcessList.PID_NAMESPACE, processes=(process(12),))
@@ -153,7 +153,7 @@ def test_what_has_gone_loses_its_sum() -> None:
     assert values(found, "gua_gpu_energy_joules_total") == [1]
 
 
-def test_a_partitioned_card_of_which_nothing_is_left_is_in_no_state() -> None:
+def test_a_partitioned_gpu_without_unallocated_slices_has_no_state() -> None:
     parent = card("GPU-1", mig=Mig.PARENT, gpu_time_ms=0)
     instance = card("MIG-1", mig=Mig.INSTANCE, parent="GPU-1", busy=0.9)
     found = read_families(Catalogue().families(tick(START_MS, parent, instance)))
@@ -200,7 +200,7 @@ def test_a_list_of_processes_that_is_not_known_has_no_counts() -> None:
     assert values(read_families(Catalogue().families(tick(START_MS, card()))), "gua_gpu_processes") == [0, 0, 0, 0]
 
 
-def test_an_ignored_process_is_told_of_but_neither_idles_nor_works() -> None:
+def test_an_ignored_process_is_exported_without_state_and_idle_time() -> None:
     one = card(held=GIB, processes=(process(11, comm="Xorg", type=ProcessType.IGNORED, utilization=0.0),))
     found = read_families(Catalogue().families(tick(START_MS, one)))
     assert values(found, "gua_process_info", gua_process_type="ignored") == [1]

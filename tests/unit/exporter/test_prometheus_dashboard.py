@@ -25,7 +25,7 @@ def test_panels_have_ids_titles_and_places_of_their_own() -> None:
     assert all(panel["gridPos"]["x"] + panel["gridPos"]["w"] <= 24 for panel in panels)
 
 
-def test_every_panel_says_what_it_counts_and_asks_the_chosen_source_for_the_chosen_agents() -> None:
+def test_every_panel_has_a_description_and_queries_the_selected_source_and_instances() -> None:
     source, instance = dashboard()["templating"]["list"]
     assert (source["name"], source["query"]) == ("datasource", "prometheus")
     assert (instance["name"], instance["allValue"], instance["datasource"]) == ("instance", ".*", SOURCE)
@@ -35,9 +35,9 @@ def test_every_panel_says_what_it_counts_and_asks_the_chosen_source_for_the_chos
         assert panel["datasource"] == SOURCE
         for target in panel["targets"]:
             assert target["datasource"] == SOURCE
-            asked = re.findall(r"\b(?:gua|hw)_\w+\{([^}]*)\}", target["expr"])
-            assert asked, target["expr"]
-            assert all('instance=~"$instance"' in labels for labels in asked)
+            selectors = re.findall(r"\b(?:gua|hw)_\w+\{([^}]*)\}", target["expr"])
+            assert selectors, target["expr"]
+            assert all('instance=~"$instance"' in labels for labels in selectors)
             assert (target["instant"], target["range"]) == (
                 (False, True) if panel["type"] == "timeseries" else (True, False)
             )

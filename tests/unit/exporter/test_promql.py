@@ -21,7 +21,7 @@ def test_every_query_says_what_it_answers_and_in_which_unit() -> None:
 
 
 def test_every_query_alert_and_recorded_series_has_a_case() -> None:
-    asked = {
+    queried = {
         each["expr"]
         for file in CASES
         for test in yaml.safe_load(file.read_text("utf-8"))["tests"]
@@ -34,10 +34,10 @@ def test_every_query_alert_and_recorded_series_has_a_case() -> None:
         for each in test.get("alert_rule_test", ())
     )
     for file in QUERIES:
-        assert f"{MARK}{file.stem}" in asked
+        assert f"{MARK}{file.stem}" in queried
     for rule in rules():
         if "record" in rule:
-            assert rule["record"] in asked
+            assert rule["record"] in queried
         else:
             assert alerts[rule["alert"], True], f"no case in which {rule['alert']} fires"
             assert alerts[rule["alert"], False], f"no case in which {rule['alert']} is silent"

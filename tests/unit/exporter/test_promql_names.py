@@ -14,9 +14,9 @@ from servers.promtool import QUERIES, names, panel_queries, query, rules
 def test_every_metric_of_a_rule_or_query_is_one_that_agents_serve() -> None:
     served = served_names()
     recorded = {rule["record"] for rule in rules() if "record" in rule}
-    asked = {str(rule["expr"]) for rule in rules()} | {query(file) for file in QUERIES}
-    asked |= {text for _, text in panel_queries()}
-    for expression in asked:
+    expressions = {str(rule["expr"]) for rule in rules()} | {query(file) for file in QUERIES}
+    expressions |= {text for _, text in panel_queries()}
+    for expression in expressions:
         without_recorded = re.sub("|".join(map(re.escape, sorted(recorded))), "", expression)
         found = names(without_recorded)
         assert found or without_recorded != expression or "up{" in expression, expression

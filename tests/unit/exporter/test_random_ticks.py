@@ -1,4 +1,4 @@
-"""Pages of ticks that nobody thought of: whatever is in a tick, its page can be read and holds no series twice."""
+"""Pages of random ticks: whatever is in a tick, its page can be read and holds no series twice."""
 
 from __future__ import annotations
 

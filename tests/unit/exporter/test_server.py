@@ -59,7 +59,7 @@ def say(server: PageServer, words: bytes, *, seconds: float = 60) -> bytes:
 
 @contextmanager
 def not_reading(server: PageServer, count: int) -> Iterator[list[socket.socket]]:
-    """Yield clients who have asked for something big one after the other, and read nothing of it."""
+    """Yield clients that have requested something big one after the other, and read nothing of it."""
     callers: list[socket.socket] = []
     try:
         for _ in range(count):
@@ -109,11 +109,11 @@ def test_get_is_answered_with_the_page_and_head_without_it(server: PageServer) -
         ("localhost", "127.0.0.1", "127.0.0.1"),
     ],
 )
-def test_a_request_tells_where_it_arrived_and_by_what_name(bound: str, to: str, arrived_at: str | None) -> None:
-    asked: list[dict[str, Any]] = []
+def test_a_request_has_its_arrival_address_and_host_name(bound: str, to: str, arrived_at: str | None) -> None:
+    requests: list[dict[str, Any]] = []
 
     def noting(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
-        asked.append(environ)
+        requests.append(environ)
         return app(environ, start_response)
 
     with running(noting, bound) as server:
@@ -121,7 +121,7 @@ def test_a_request_tells_where_it_arrived_and_by_what_name(bound: str, to: str, 
             with socket.create_connection((to, server.server_port), timeout=5) as caller:
                 caller.sendall(b"GET / HTTP/1.1\r\nHOST:  Evil.Example:80 \r\n\r\n")
                 assert caller.recv(16).split()[1] == b"200"
-            assert [(one["HTTP_HOST"], one[ARRIVED_AT]) for one in asked] == [("Evil.Example:80", arrived_at)]
+            assert [(one["HTTP_HOST"], one[ARRIVED_AT]) for one in requests] == [("Evil.Example:80", arrived_at)]
         except ConnectionRefusedError:
             assert arrived_at is None
 
@@ -169,9 +169,7 @@ def test_a_head_without_an_end_is_cut_off(server: PageServer, monkeypatch: pytes
     poll(lambda: not server.clients, "its thread to end")
 
 
-def test_who_does_not_read_is_disconnected_and_the_kernel_drops_the_rest(
-    server: PageServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_client_that_does_not_read_is_disconnected(server: PageServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "_CLIENT_SECONDS", 1)
     with not_reading(server, 20) as callers:
         poll(lambda: len(server.clients) == 20, "an answer to each")
@@ -182,7 +180,7 @@ def test_who_does_not_read_is_disconnected_and_the_kernel_drops_the_rest(
 
 
 @pytest.mark.parametrize("is_half_closed", [True, False])
-def test_an_answer_that_is_on_its_way_reaches_who_reads_it_later(server: PageServer, *, is_half_closed: bool) -> None:
+def test_a_response_on_its_way_reaches_a_client_that_reads_later(server: PageServer, *, is_half_closed: bool) -> None:
     with not_reading(server, 1) as callers:
         if is_half_closed:
             callers[0].shutdown(socket.SHUT_WR)
@@ -190,7 +188,7 @@ def test_an_answer_that_is_on_its_way_reaches_who_reads_it_later(server: PageSer
         assert rest_of(callers[0]) > len(PAGE)
 
 
-def test_slow_readers_and_silent_callers_keep_nobody_waiting(server: PageServer) -> None:
+def test_slow_and_silent_clients_delay_no_other_client(server: PageServer) -> None:
     threads_before = threading.active_count()
     slow = [socket.create_connection(("127.0.0.1", server.server_port)) for _ in range(150)]
     try:
@@ -224,7 +222,7 @@ def test_twenty_at_once_all_get_the_page(server: PageServer) -> None:
     assert got == [(200, len(PAGE))] * 20
 
 
-def test_who_asks_and_hangs_up_does_no_harm(server: PageServer) -> None:
+def test_a_client_that_hangs_up_after_its_request_does_no_harm(server: PageServer) -> None:
     for _ in range(50):
         with socket.create_connection(("127.0.0.1", server.server_port)) as caller:
             caller.sendall(b"GET /big HTTP/1.1\r\n\r\n")

@@ -15,7 +15,7 @@ CASES: list[dict[str, str | None]] = json.loads(
 
 
 @pytest.mark.parametrize("case", CASES, ids=[(case["name"] or "").replace(" ", "-") for case in CASES])
-def test_a_cgroup_tells_container_pod_job_and_unit(case: dict[str, str | None]) -> None:
+def test_a_cgroup_yields_container_pod_job_and_unit(case: dict[str, str | None]) -> None:
     text = case["cgroup"] or ""
     assert container_id(text) == case["container"]
     assert pod_uid(text) == case["pod"]

@@ -1,4 +1,4 @@
-"""Names of pods: what the kubelet's list tells, and ids alone wherever it does not."""
+"""Names of pods: what the kubelet's list contains, and ids alone wherever it does not."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class Asked:
         return found
 
 
-def test_the_first_look_asks_and_the_next_one_knows() -> None:
+def test_the_first_look_up_requests_the_list_and_the_next_one_uses_it() -> None:
     asked = Asked(pod_list(pod()))
     assert [asked.look(), asked.look(), asked.look()] == [Names(), KNOWN, KNOWN]
     assert asked.count == 1
@@ -82,13 +82,13 @@ def test_names_may_be_there_before_the_first_look() -> None:
     assert asked.count == 1
 
 
-def test_nobody_is_asked_for_a_process_outside_of_a_pod() -> None:
+def test_no_list_is_requested_for_a_process_outside_of_a_pod() -> None:
     asked = Asked(pod_list(pod()))
     assert asked.look(None) == Names()
     assert asked.count == 0
 
 
-def test_a_new_pod_is_asked_for_at_once_and_one_that_is_not_in_the_list_every_30_seconds() -> None:
+def test_a_new_pod_requests_the_list_at_once_and_a_missing_one_every_30_seconds() -> None:
     asked = Asked(pod_list(pod()))
     asked.look("gone")
     counts = []
@@ -105,7 +105,7 @@ def test_a_new_pod_is_asked_for_at_once_and_one_that_is_not_in_the_list_every_30
     assert asked.look("new") == replace(KNOWN, pod="b")
 
 
-def test_a_failure_is_told_once_asked_again_after_30_seconds_and_forgets_no_name() -> None:
+def test_a_failure_is_reported_once_retried_after_30_seconds_and_keeps_known_names() -> None:
     asked = Asked(pod_list(pod()), KubeletError("no", code="403"), pod_list())
     asked.look()
     asked.now = 10
@@ -178,7 +178,7 @@ def test_the_fake_answers_in_the_shape_of_the_documented_list() -> None:
     assert pods_of(pod_list(pod())) == {POD_UID: ("lab", "train-0", {CONTAINER_ID: "main"})}
 
 
-def test_the_kubelet_is_asked_with_the_token_as_it_is_now(fake: FakeKubelet) -> None:
+def test_the_kubelet_is_queried_with_the_current_token(fake: FakeKubelet) -> None:
     assert pods_of(fetch_pods(fake.kubelet, fake.account))[POD_UID][1] == "train-0"
     fake.rotate("the-second")
     assert fetch_pods(fake.kubelet, fake.account) == fake.body
@@ -204,7 +204,7 @@ def test_an_answer_is_bounded_in_size_and_time_and_must_be_whole(fake: FakeKubel
     assert codes == ["size", "garbage", "timeout"]
 
 
-def test_no_token_goes_to_who_is_not_of_the_clusters_authority(tmp_path: Path, fake: FakeKubelet) -> None:
+def test_no_token_is_sent_to_a_server_outside_of_the_clusters_authority(tmp_path: Path, fake: FakeKubelet) -> None:
     with kubelet(tmp_path / "stranger") as stranger:
         with pytest.raises(KubeletError, match="--kubelet-insecure") as error:
             fetch_pods(stranger.kubelet, fake.account)
@@ -222,7 +222,7 @@ def test_without_a_mounted_token_or_a_kubelet_there_is_a_word_for_it(fake: FakeK
     assert codes == ["account", "unreachable"]
 
 
-def test_a_process_is_told_with_the_names_of_its_pod() -> None:
+def test_a_process_is_reported_with_the_names_of_its_pod() -> None:
     asked = Asked(pod_list(pod()))
     people = ProcessIdentity(
         ProcFs(FIXTURES / "proc" / "host"), Owners(look_up=lambda _: None), boot_time_ms=0, pods=asked.names
@@ -243,7 +243,7 @@ def test_a_process_is_told_with_the_names_of_its_pod() -> None:
     assert (outside.pod_uid, outside.pod_name, outside.pod_namespace, outside.container_name) == (None,) * 4
 
 
-def test_each_series_of_a_process_and_its_info_over_otlp_have_the_names_and_none_where_there_is_none() -> None:
+def test_each_series_of_a_process_and_otlp_have_the_pod_names_and_none_outside_of_a_pod() -> None:
     whole = full_tick()
     holder = replace(process(11), pod_name="train-0", pod_namespace="lab", container_name="main")
     named = replace(whole, cards=(replace(whole.cards[0], processes=(holder, process(12))),))
@@ -293,6 +293,6 @@ def test_what_is_no_kubelet_is_refused_in_one_line(
     assert capsys.readouterr().err.count("\n") == 1
 
 
-def test_not_to_check_nobody_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+def test_kubelet_insecure_without_kubelet_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["daemon", "--kubelet-insecure"]) == 2
     assert "--kubelet-insecure has no effect without --kubelet" in capsys.readouterr().err

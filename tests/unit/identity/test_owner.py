@@ -60,7 +60,7 @@ def test_a_directory_that_breaks_is_one_without_an_answer() -> None:
     assert Owners(broken).name(1000) == "1000"
 
 
-def test_names_are_asked_for_again_after_an_hour_and_missing_ones_after_five_minutes() -> None:
+def test_names_are_looked_up_again_after_an_hour_and_missing_ones_after_five_minutes() -> None:
     now = [0.0]
     directory = Directory(alice=1000)
     names = Owners(directory.look_up, monotonic=lambda: now[0])
@@ -98,7 +98,7 @@ def test_only_so_many_names_are_remembered() -> None:
     assert len(names) == 1_024
 
 
-def test_a_passwd_file_tells_the_first_user_with_an_id(tmp_path: Path) -> None:
+def test_a_passwd_file_yields_the_first_user_with_an_id(tmp_path: Path) -> None:
     path = tmp_path / "passwd"
     path.write_bytes(
         b"root:x:0:0::/root:/bin/sh\n\n+@nis\nbad:x\nalice:x:1000:1000::/:\nal:x:1000:1::/:\ncaf\xe9:x:7:7::/:\n"

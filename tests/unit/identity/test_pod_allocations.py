@@ -23,7 +23,7 @@ def limited(*counts: object) -> list[dict[str, Any]]:
     ]
 
 
-def asking(spec: dict[str, Any], status: dict[str, Any] | None = None, **metadata: object) -> dict[str, Any]:
+def pod_with(spec: dict[str, Any], status: dict[str, Any] | None = None, **metadata: object) -> dict[str, Any]:
     made = pod()
     made["spec"] |= spec
     made["status"] |= {"startTime": "2026-03-25T00:00:00Z"} | (status or {})
@@ -70,22 +70,22 @@ def allocated(item: dict[str, Any]) -> ListedPod:
     ],
 )
 def test_limits_are_counted_as_the_scheduler_counts_them(spec: dict[str, Any], limits: dict[str, int | None]) -> None:
-    assert allocated(asking(spec)).limits == limits
+    assert allocated(pod_with(spec)).limits == limits
 
 
 def test_a_pods_labels_declare_what_it_is_for() -> None:
-    assert allocated(asking({})).workload == (None, None)
-    labelled = asking({}, labels={"gua/kind": "serving", "gua/model": "qwen-32b", "app": "x"})
+    assert allocated(pod_with({})).workload == (None, None)
+    labelled = pod_with({}, labels={"gua/kind": "serving", "gua/model": "qwen-32b", "app": "x"})
     assert allocated(labelled).workload == ("serving", "qwen-32b")
-    assert allocated(asking({}, labels={"gua/kind": 7, "gua/model": "\x1b[2J"})).workload == (None, None)
-    assert allocated(asking({}, labels=["gua/kind"])).workload == (None, None)
+    assert allocated(pod_with({}, labels={"gua/kind": 7, "gua/model": "\x1b[2J"})).workload == (None, None)
+    assert allocated(pod_with({}, labels=["gua/kind"])).workload == (None, None)
 
 
 def test_a_pod_has_its_start_and_the_uid_of_its_cgroup_first() -> None:
-    found = allocated(asking({}, annotations={"kubernetes.io/config.hash": "hash"}))
+    found = allocated(pod_with({}, annotations={"kubernetes.io/config.hash": "hash"}))
     assert (found.name, found.namespace, found.uids) == ("train-0", "lab", ("hash", pod()["metadata"]["uid"]))
     assert (found.since_ms, found.has_ended, found.has_claims) == (STARTED, False, False)
-    assert allocated(asking({"resourceClaims": [{"name": "gpu"}]})).has_claims
+    assert allocated(pod_with({"resourceClaims": [{"name": "gpu"}]})).has_claims
 
 
 @pytest.mark.parametrize(
@@ -109,21 +109,21 @@ def test_a_pod_has_its_start_and_the_uid_of_its_cgroup_first() -> None:
 def test_a_pod_has_ended_when_its_containers_have(
     status: dict[str, Any], metadata: dict[str, Any], *, ended: bool
 ) -> None:
-    assert allocated(asking({}, status, **metadata)).has_ended is ended
+    assert allocated(pod_with({}, status, **metadata)).has_ended is ended
 
 
 def test_it_ended_when_its_last_container_did() -> None:
     states = [{"state": {"terminated": {"finishedAt": f"2026-03-25T00:00:{second}Z"}}} for second in ("30", "50", "40")]
-    assert allocated(asking({}, {"phase": "Succeeded", "containerStatuses": states})).ended_ms == STARTED + 50_000
-    assert allocated(asking({}, {"phase": "Running", "containerStatuses": states})).ended_ms is None
-    assert allocated(asking({}, {"phase": "Failed", "containerStatuses": []})).ended_ms is None
+    assert allocated(pod_with({}, {"phase": "Succeeded", "containerStatuses": states})).ended_ms == STARTED + 50_000
+    assert allocated(pod_with({}, {"phase": "Running", "containerStatuses": states})).ended_ms is None
+    assert allocated(pod_with({}, {"phase": "Failed", "containerStatuses": []})).ended_ms is None
 
 
 @pytest.mark.parametrize(
     "moment", [None, 7, "", "yesterday", "2026-03-25T00:00:00", "0001-01-01T00:00:00Z", "9" * 5000]
 )
 def test_a_start_that_is_none_is_not_known(moment: object) -> None:
-    assert allocated(asking({}, {"startTime": moment})).since_ms is None
+    assert allocated(pod_with({}, {"startTime": moment})).since_ms is None
 
 
 @pytest.mark.parametrize(
@@ -146,7 +146,7 @@ def test_a_pod_without_name_or_uid_makes_the_allocations_unknown_and_leaves_the_
         (OSError("x"), "unexpected OSError"),
     ],
 )
-def test_no_list_is_an_error_for_who_asks(answer: bytes | Exception, said: str) -> None:
+def test_a_missing_list_is_an_error_for_the_caller(answer: bytes | Exception, said: str) -> None:
     def fetch(_kubelet: Kubelet) -> bytes:
         if isinstance(answer, Exception):
             raise answer
@@ -159,7 +159,7 @@ def test_no_list_is_an_error_for_who_asks(answer: bytes | Exception, said: str) 
     assert len(names.errors()) == 1
 
 
-def test_a_listener_hears_of_new_pods_alone_and_not_of_what_it_asked_for() -> None:
+def test_a_listener_is_notified_of_new_pods_only_and_not_of_its_own_query() -> None:
     heard: list[int] = []
     answers = [*[pod_list(pod("one"))] * 2, pod_list(pod("one"), pod("two", name="b"))]
     now = [0.0]

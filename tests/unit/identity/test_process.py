@@ -54,7 +54,7 @@ def owners(**names: int) -> Owners:
     return Owners(local={uid: name for name, uid in names.items()}.get, look_up=lambda _: None)
 
 
-def test_a_process_is_told_by_everything_that_is_known_of_it() -> None:
+def test_a_process_is_reported_with_everything_known() -> None:
     found = ProcessIdentity(HOST, owners(root=0), boot_time_ms=BOOT_MS).identify(raw(4545))
     assert found == ProcessReading(
         pid=4545,
@@ -84,7 +84,7 @@ def test_without_the_moment_of_boot_starts_are_unknown() -> None:
     assert ProcessIdentity(HOST, owners(), boot_time_ms=None).identify(raw(4242)).created_ms is None
 
 
-def test_in_another_pid_namespace_nobody_is_taken_for_somebody_else() -> None:
+def test_in_another_pid_namespace_no_process_is_mistaken_for_another() -> None:
     found = ProcessIdentity(None, owners(), boot_time_ms=BOOT_MS).identify(raw(4242))
     assert (found.owner, found.comm, found.created_ms) == (None, None, None)
 
@@ -208,7 +208,7 @@ def test_a_dead_process_keeps_the_place_it_had(tree: Tree) -> None:
     assert (found.owner, found.systemd_unit) == ("alice", "job-1000.service")
 
 
-def test_what_could_not_be_read_is_asked_again_and_what_was_known_stays(tree: Tree) -> None:
+def test_an_unreadable_file_is_read_again_and_known_values_stay(tree: Tree) -> None:
     identity = tree.identity(alice=1000)
     tree.put(7)
     (tree.root / "7" / "status").rename(tree.root / "7" / "hidden")

@@ -148,9 +148,9 @@ def test_no_further_ancestor_and_none_of_another_user_is_looked_at() -> None:
     other = Tree(p9=("sh", 8, 1000), p8=("vllm serve their/model", 1, 1001))
     assert ServedModels(other, other.uid).work(9, 1, "sh", 1000) == (None, None)
     assert other.has_source == [9]
-    nobody = Tree(p9=("sh", 8, 1000), p8=("vllm serve a/b", 1, 1000))
-    assert ServedModels(nobody, nobody.uid).work(9, 1, "sh", None) == (None, None)
-    assert nobody.has_source == [9]
+    other_tree = Tree(p9=("sh", 8, 1000), p8=("vllm serve a/b", 1, 1000))
+    assert ServedModels(other_tree, other_tree.uid).work(9, 1, "sh", None) == (None, None)
+    assert other_tree.has_source == [9]
 
 
 def test_arguments_are_read_as_the_kernel_has_them_and_a_cut_one_is_left_out(tmp_path: Path) -> None:

@@ -68,7 +68,7 @@ def test_ignored_programs_are_no_users(tmp_path: Path) -> None:
     assert [(process.type, process.gpu_time_ms) for process in card.processes] == [(ProcessType.IGNORED, None)]
 
 
-def test_a_file_of_header_alone_says_nothing_of_any_card(tmp_path: Path) -> None:
+def test_a_file_with_only_a_header_leaves_process_lists_absent(tmp_path: Path) -> None:
     (card,) = cards_of(tmp_path, ["04:00:00"], APPS)
     assert card.process_list is ProcessList.ABSENT
 

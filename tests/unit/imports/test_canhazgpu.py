@@ -38,7 +38,7 @@ def record(**values: object) -> dict[str, Any]:
     return {**GOOD, "start_time": START_S, "end_time": START_S + 5400.5, **values}
 
 
-def test_each_ms_of_each_reservation_is_allocated_to_whom_it_was(tmp_path: Path) -> None:
+def test_each_millisecond_of_each_reservation_is_allocated_to_its_owner(tmp_path: Path) -> None:
     rng = Random(17)  # noqa: S311 - a simulation, no secret
     records: list[dict[str, Any]] = []
     for number in range(200):
@@ -118,11 +118,11 @@ def test_what_is_no_record_is_one_line_and_nothing_is_delivered(
     path = written(tmp_path / "h.jsonl", record(), bad)
     store = tmp_path / "store"
     assert main(["import", "canhazgpu", str(path), "--store", f"chdb://{store}"]) == 4
-    told = capsys.readouterr()
-    assert told.out == ""
-    assert told.err.count("\n") == 1
-    assert f"{path}:2: " in told.err
-    assert words in told.err
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.count("\n") == 1
+    assert f"{path}:2: " in printed.err
+    assert words in printed.err
     assert not store.exists()
 
 
@@ -144,8 +144,8 @@ def test_what_is_no_history_is_one_line(
     if content is not None:
         path.write_bytes(content)
     assert main(["import", "canhazgpu", str(path)]) == code
-    told = capsys.readouterr().err
-    assert (told.count("\n"), words in told) == (1, True), told
+    printed = capsys.readouterr().err
+    assert (printed.count("\n"), words in printed) == (1, True), printed
 
 
 @pytest.mark.parametrize(
@@ -169,13 +169,13 @@ def test_imported_twice_it_counts_once(
     for path in (str(whole), "-"):
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(cut)))
         assert main(["import", "canhazgpu", path, "--host", "node-1", *store]) == 0
-        told = capsys.readouterr().out
-        assert "imported  2 reservations of 2 users: 4.5 GPU-hours of 3 cards on host node-1" in told
-        assert "GPU ids are in the order of the PCI bus: 0 is canhazgpu-node-1-0, 1 is " in told
+        printed = capsys.readouterr().out
+        assert "imported  2 reservations of 2 users: 4.5 GPU-hours of 3 cards on host node-1" in printed
+        assert "GPU ids are in the order of the PCI bus: 0 is canhazgpu-node-1-0, 1 is " in printed
     window = ("--since", "2025-07-01T00:00Z", "--until", "2025-07-31T00:00Z")
     assert main(["report", "--json", *window, *store]) == 0
     found = json.loads(capsys.readouterr().out)["allocation"]
-    assert "left out  1 last line that was cut off" in told
+    assert "left out  1 last line that was cut off" in printed
     assert [(one["owner"], one["source"], one["runs"], one["manuals"]) for one in found["owners"]] == [
         ("alice", "canhazgpu", 1, 0),
         ("bob", "canhazgpu", 0, 1),

@@ -77,7 +77,7 @@ def test_columns_come_in_any_order_and_without_units(ticks_of: Import) -> None:
 
 
 @pytest.mark.parametrize("unknown", ["[N/A]", "N/A", "[Not Supported]", "[Unknown Error]", "ERR!", "", "[Whatever]"])
-def test_what_nvidia_smi_cannot_tell_is_unknown_and_zero_is_zero(ticks_of: Import, unknown: str) -> None:
+def test_a_value_unavailable_in_nvidia_smi_is_unknown_and_zero_is_zero(ticks_of: Import, unknown: str) -> None:
     cards = [
         card
         for tick in ticks_of(
@@ -115,7 +115,7 @@ def test_a_card_is_failed_only_if_memory_and_utilization_say_so(
     assert card.failed is failed
 
 
-def test_a_lost_card_that_no_longer_tells_its_uuid_is_known_by_its_index(ticks_of: Import) -> None:
+def test_a_lost_card_without_its_uuid_is_identified_by_its_index(ticks_of: Import) -> None:
     ticks = ticks_of(
         "timestamp, index, uuid, memory.used [MiB], utilization.gpu [%]\n"
         "2026/03/25 04:47:19, 3, GPU-a, 4 MiB, 0 %\n"
@@ -137,7 +137,7 @@ def test_a_lost_card_that_no_longer_tells_its_uuid_is_known_by_its_index(ticks_o
         ("memory.total [MiB]", "1000 MiB", 0),
     ],
 )
-def test_the_reserve_is_told_or_computed_and_never_taken_from_used(
+def test_the_reserve_is_read_or_computed_and_never_subtracted_from_used(
     ticks_of: Import, header: str, cells: str, reserved_mib: int | None
 ) -> None:
     card = only_card(

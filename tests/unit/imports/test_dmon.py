@@ -98,7 +98,7 @@ def test_each_row_of_nvidia_smi_is_a_card_tick_whatever_groups_it_has(read: Read
     assert (lost.utilization, lost.memory_used_bytes, lost.power_watts, lost.failed) == (None, None, None, None)
 
 
-def test_nobody_is_a_holder_and_nothing_is_idle_that_is_not_known(read: Read) -> None:
+def test_imported_cards_have_no_holders_and_are_never_idle_with_unknown_values(read: Read) -> None:
     assert [card.processes for card in cards(read(TEXT))] == [()] * 4
     assert states(read(TEXT)) == ["truly-idle", "active", "idle-held", "unknown"]
 
@@ -159,8 +159,8 @@ def test_engine_activity_stands_for_utilization_where_nothing_else_does(read: Re
 def test_activity_comes_with_its_fields(read: Read) -> None:
     header = "timestamp,gpu,GPUTL,SMACT,1003,DCGM_FI_PROF_PIPE_TENSOR_ACTIVE,DRAMA\n"
     first, second = cards(read(f"{header}1774410430,0,97,0.312,0.1,0,N/A\n1774410440,0,97,N/A,N/A,N/A,N/A\n"))
-    told = (first.sm_utilization, first.sm_occupancy, first.tensor_utilization, first.memory_bandwidth_utilization)
-    assert told == (0.312, 0.1, 0.0, None)
+    activity = (first.sm_utilization, first.sm_occupancy, first.tensor_utilization, first.memory_bandwidth_utilization)
+    assert activity == (0.312, 0.1, 0.0, None)
     assert (second.sm_utilization, second.sm_occupancy) == (None, None)
     with pytest.raises(DataError, match="sm_utilization is 31, not within 0 and 1"):
         cards(read("timestamp,gpu,GPUTL,SMACT\n1774410430,0,97,31\n"))
@@ -180,7 +180,7 @@ def test_a_header_that_changes_its_columns_counts_from_there_on(read: Read) -> N
     ]
 
 
-def test_times_are_of_a_zone_and_the_hour_that_comes_twice_is_told_apart(read: Read) -> None:
+def test_times_are_in_a_zone_and_the_repeated_hour_is_resolved(read: Read) -> None:
     rows = [f"20261025 {time} 0 5 9\n" for time in ("02:30:00", "02:59:00", "02:01:00", "02:30:00", "03:00:00")]
     recording = read("#Date Time gpu sm fb\n" + "".join(rows), ZoneInfo("Europe/Berlin"))
     at = [tick.ts_ms // 60_000 for tick in ticks(recording)]

@@ -57,9 +57,9 @@ def begun(path: Path, generation: str) -> tuple[OlderDatabase, dict[str, object]
 @pytest.mark.parametrize("generation", GENERATIONS)
 def test_each_schema_gives_the_same_states(tmp_path: Path, generation: str) -> None:
     database, more = begun(tmp_path / "gua.db", generation)
-    tells = generation in {"1.4", "1.7"}
+    has_list_state = generation in {"1.4", "1.7"}
     for seconds, util, state in ((BUSY, 90, "active"), (HELD, 3, "idle_held"), (EMPTY, 0, "idle")):
-        database.card(seconds, util_pct=util, **more, **({"usage_state": state} if tells else {}))
+        database.card(seconds, util_pct=util, **more, **({"usage_state": state} if has_list_state else {}))
     for seconds in (BUSY, HELD):
         database.process(seconds, mib=70_000, loginuid_user="alice", **more)
 
@@ -91,7 +91,7 @@ def test_rows_of_all_schemas_stand_in_one_database(tmp_path: Path) -> None:
     assert set(states(ticks)) == {"idle-held"}
 
 
-def test_what_a_card_tells_is_taken_over(tmp_path: Path) -> None:
+def test_values_of_a_card_are_imported(tmp_path: Path) -> None:
     database, more = begun(tmp_path / "gua.db", "1.7")
     database.connection.execute("INSERT INTO gpu_device VALUES ('GPU-a', 'NVIDIA H100', 81559, '', '')")
     database.card(0, gpu_index=3, memory_used_mb=600, temperature_c=41, power_w=72, usage_state="idle", **more)
@@ -124,7 +124,7 @@ def test_the_interval_of_rows_without_a_run_is_their_median_distance_or_given(tm
     assert {card.duration_ms for card in readings(ticks_of(path, interval_ms=10_000))} == {10_000}
 
 
-def test_one_row_without_a_run_asks_for_the_interval(tmp_path: Path) -> None:
+def test_one_row_without_a_run_requires_interval(tmp_path: Path) -> None:
     database = OlderDatabase(tmp_path / "gua.db", "1.0.0")
     database.card(0)
     with pytest.raises(UsageError, match=r"gua\.db: .*--interval"):
@@ -163,7 +163,7 @@ def test_unknown_utilization_is_not_zero(tmp_path: Path) -> None:
     assert states(ticks) == ["unknown"]
 
 
-def test_from_1_4_a_row_tells_that_its_list_could_not_be_read(tmp_path: Path) -> None:
+def test_from_1_4_a_row_shows_that_its_process_list_could_not_be_read(tmp_path: Path) -> None:
     database, more = begun(tmp_path / "gua.db", "1.4")
     database.card(0, usage_state="idle", **more)
     database.card(30, usage_state=None, **more)
@@ -174,11 +174,11 @@ def test_from_1_4_a_row_tells_that_its_list_could_not_be_read(tmp_path: Path) ->
 
 def test_before_1_4_lists_are_believed_where_they_showed_a_process_once(tmp_path: Path) -> None:
     database, _ = begun(tmp_path / "gua.db", "1.1")
-    silent, telling = database.run(30), database.run(30)
-    for seconds, run in ((0, silent), (30, silent), (60, telling), (90, telling)):
+    silent, recording = database.run(30), database.run(30)
+    for seconds, run in ((0, silent), (30, silent), (60, recording), (90, recording)):
         database.card(seconds, run_id=run)
         database.card(seconds, "GPU-b", run_id=run)
-    database.process(90, run_id=telling)
+    database.process(90, run_id=recording)
     with opened(database.close()) as histories:
         ticks = list(histories.ticks(ORIGIN))
         assert histories.counts.lists_unknown == 4
@@ -264,7 +264,7 @@ def test_hosts_that_recorded_one_after_the_other_keep_their_rows(tmp_path: Path)
     assert {tick.origin.host for tick in ticks_of(path, host="mine")} == {"mine"}
 
 
-def test_hosts_at_the_same_time_ask_for_the_one_that_is_meant(tmp_path: Path) -> None:
+def test_several_hosts_at_the_same_time_require_host(tmp_path: Path) -> None:
     database, more = begun(tmp_path / "gua.db", "1.7")
     database.host("renamed", "2026-02-01", "2026-02-02")
     database.card(0, **more)
@@ -272,7 +272,7 @@ def test_hosts_at_the_same_time_ask_for_the_one_that_is_meant(tmp_path: Path) ->
         ticks_of(database.close())
 
 
-def test_nothing_is_written_beside_a_database_that_nobody_has_open(tmp_path: Path) -> None:
+def test_nothing_is_written_beside_a_closed_database(tmp_path: Path) -> None:
     database, more = begun(tmp_path / "gua.db", "1.7")
     database.card(0, usage_state="idle", **more)
     path = database.close()

@@ -169,7 +169,7 @@ def test_bytes_that_changed_anywhere_end_in_one_line_or_in_ticks(database: Older
     path = database.close()
     whole = path.read_bytes()
     seeded = random.Random(5)  # noqa: S311 - the same changes every time
-    outcomes, said = set(), []
+    outcomes, messages = set(), []
     for _ in range(150):
         content = bytearray(whole)
         for _ in range(seeded.choice((1, 3, 20))):
@@ -178,14 +178,14 @@ def test_bytes_that_changed_anywhere_end_in_one_line_or_in_ticks(database: Older
         try:
             histories = Histories([path], host=None, interval_ms=None, ignored=())
         except GuaError as error:
-            said.append(str(error))
+            messages.append(str(error))
             outcomes.add(type(error))
         else:
             assert len(list(histories.ticks(ORIGIN))) == 200
             outcomes.add(Histories)
             histories.close()
     assert outcomes == {DataError, Histories}
-    assert "\n" not in "".join(said)
+    assert "\n" not in "".join(messages)
 
 
 def test_a_locked_database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -102,7 +102,7 @@ def test_the_median_of_distances_up_to_a_minute_is_exact(distances: list[int]) -
     assert spacings.nominal_interval_ms() == max(1000, ((low + high) // 2 + 500) // 1000 * 1000)
 
 
-def test_one_row_does_not_tell_the_interval(tmp_path: Path) -> None:
+def test_one_row_does_not_determine_the_interval(tmp_path: Path) -> None:
     path = write(tmp_path, "a.csv", [("04:00:00", "a")])
     with pytest.raises(UsageError, match="--interval"):
         imported(path)

@@ -1,4 +1,4 @@
-"""Questions that a store is asked at the same time."""
+"""Queries that a store runs at the same time."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from gua.report.window import ReportRequest
 
 
 class Heard(NamedTuple):
-    """What a reader was asked for."""
+    """The query that a reader got."""
 
     view: str
     parameters: Mapping[str, str]
@@ -29,7 +29,7 @@ HOSTS = View("hosts", Heard)
 
 
 class Together:
-    """A reader that answers only when two ask."""
+    """A reader that answers only when two queries wait."""
 
     is_concurrent = True
 
@@ -49,7 +49,7 @@ class Failing:
         raise UnavailableError(msg)
 
 
-def test_a_question_is_asked_while_another_waits_for_its_answer() -> None:
+def test_a_query_is_sent_while_another_waits_for_its_rows() -> None:
     reader = Together()
     first, second = ask(reader, CARDS, {"by": "host"}), ask(reader, HOSTS, {})
     assert (first(), second()) == ([Heard("cards", {"by": "host"})], [Heard("hosts", {})])
@@ -61,14 +61,14 @@ def test_what_the_store_raised_is_raised_where_the_rows_are_wanted() -> None:
         answer()
 
 
-def test_a_reader_of_one_question_at_a_time_is_asked_when_the_rows_are_wanted() -> None:
+def test_a_sequential_reader_is_queried_when_the_rows_are_used() -> None:
     store = FakeStore({"rules": rules()})
     answer = ask(store, RULES, {})
     assert store.asked == []
     assert [row.key for row in answer()] == [row["key"] for row in rules()]
 
 
-def test_a_report_is_the_same_whether_its_questions_are_asked_together() -> None:
+def test_a_report_is_the_same_with_concurrent_and_sequential_queries() -> None:
     class Concurrent(FakeStore):
         @property
         def is_concurrent(self) -> bool:

@@ -34,7 +34,7 @@ STATUS = {"schema": "gua.status/1", "running": True}
 
 @dataclass
 class Served:
-    """A server on a public and a private socket, and what it was asked."""
+    """A server on a public and a private socket, and its requests."""
 
     public: Path
     private: Path
@@ -80,7 +80,7 @@ def everything(connection: socket.socket) -> bytes:
     return received
 
 
-def said(path: Path, request: bytes) -> dict[str, Any]:
+def response_to(path: Path, request: bytes) -> dict[str, Any]:
     """Send bytes and return the one line that comes back."""
     with connected(path) as connection:
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
@@ -95,7 +95,7 @@ def ask(what: str) -> bytes:
 
 
 def test_status_is_one_line(served: Served) -> None:
-    assert said(served.public, ask("status")) == STATUS
+    assert response_to(served.public, ask("status")) == STATUS
     assert query_status(served.public) == STATUS
 
 
@@ -127,7 +127,7 @@ def test_a_request_may_come_in_pieces(served: Served) -> None:
     ],
 )
 def test_garbage_gets_one_line_and_the_next_user_an_answer(served: Served, garbage: bytes) -> None:
-    answer = said(served.public, garbage)
+    answer = response_to(served.public, garbage)
     assert set(answer) == {"error", "exit_code", "busy"}
     assert answer["exit_code"] == 3
     assert query_status(served.public) == STATUS
@@ -157,7 +157,7 @@ def test_a_request_that_does_not_come_ends_the_connection(folder: Path) -> None:
         assert "in time" in json.loads(everything(connection))["error"]
 
 
-def test_one_that_drips_bytes_has_no_more_time_than_others(folder: Path) -> None:
+def test_a_client_that_sends_byte_by_byte_is_disconnected_in_time(folder: Path) -> None:
     with serving(folder, limits=QUICK) as served, connected(served.public) as connection:
         began = time.monotonic()
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
@@ -167,7 +167,7 @@ def test_one_that_drips_bytes_has_no_more_time_than_others(folder: Path) -> None
         assert time.monotonic() - began < 30
 
 
-def test_a_client_that_vanishes_harms_nobody(served: Served) -> None:
+def test_a_client_that_vanishes_does_no_harm(served: Served) -> None:
     for _ in range(50):
         with connected(served.public) as connection:
             connection.sendall(ask("status"))
@@ -191,7 +191,7 @@ def test_one_that_does_not_read_is_left_behind(folder: Path) -> None:
         assert len(everything(slow)) < 2_000_000
 
 
-def test_many_at_once_are_answered_or_told_to_come_again(served: Served) -> None:
+def test_many_concurrent_clients_are_all_answered(served: Served) -> None:
     answers: list[dict[str, Any]] = []
 
     def one() -> None:
@@ -209,7 +209,7 @@ def test_one_user_cannot_hold_every_connection(served: Served) -> None:
     with contextlib.ExitStack() as stack:
         for _ in range(PATIENT.connections_per_uid):
             stack.enter_context(connected(served.public))
-        refused = said(served.public, ask("status"))
+        refused = response_to(served.public, ask("status"))
         assert (refused["busy"], refused["exit_code"]) == (True, 3)
     assert query_status(served.public) == STATUS
 
@@ -238,12 +238,12 @@ def test_a_status_that_cannot_be_made_is_an_error_for_the_user_alone(folder: Pat
 
     with serving(folder, status=broken) as made:
         for _ in range(3):
-            answer = said(made.public, ask("status"))
+            answer = response_to(made.public, ask("status"))
             assert answer["error"] == "the agent could not answer (RuntimeError)"
 
 
 def test_without_a_store_reports_are_refused(served: Served) -> None:
-    assert "no store" in said(served.public, ask("report"))["error"]
+    assert "no store" in response_to(served.public, ask("report"))["error"]
 
 
 class Held:
@@ -272,7 +272,7 @@ def test_a_user_has_two_reports_at_a_time_and_then_waits(folder: Path) -> None:
             connection = stack.enter_context(connected(made.public))
             connection.sendall(ask("report"))
             assert connection.recv(100) == b'{"ready":true}\n'
-        third = said(made.public, ask("report"))
+        third = response_to(made.public, ask("report"))
         assert (third["busy"], "other reports" in third["error"]) == (True, True)
         assert query_status(made.public) == STATUS
         stack.close()
@@ -298,13 +298,13 @@ def test_closing_cuts_reports_and_removes_the_sockets(folder: Path) -> None:
 
 def test_another_user_is_answered_on_the_public_socket_alone(served: Served) -> None:
     uid = other_uid()
-    assert as_user(uid, lambda: said(served.public, ask("status"))) == STATUS
+    assert as_user(uid, lambda: response_to(served.public, ask("status"))) == STATUS
     if uid == os.geteuid():
         return
     with pytest.raises(PermissionError):
-        as_user(uid, lambda: said(served.private, ask("status")))
+        as_user(uid, lambda: response_to(served.private, ask("status")))
     served.private.chmod(0o666)  # the file's mode is not all that keeps it private
-    assert "private" in as_user(uid, lambda: said(served.private, ask("status")))["error"]
+    assert "private" in as_user(uid, lambda: response_to(served.private, ask("status")))["error"]
     assert query_status(served.private) == STATUS
 
 
@@ -312,14 +312,14 @@ def test_another_user_believes_root(served: Served) -> None:
     assert as_user(other_uid(), lambda: query_status(served.public)) == STATUS
 
 
-def test_who_may_not_ask_is_told_so(served: Served) -> None:
+def test_an_unauthorized_user_is_refused_with_the_reason(served: Served) -> None:
     if other_uid() == os.geteuid():
         served.private.chmod(0)
     with pytest.raises(UnavailableError, match="its own user and root"):
         as_user(other_uid(), lambda: query_status(served.private))
 
 
-def test_a_report_knows_who_asks(folder: Path) -> None:
+def test_a_report_request_has_the_uid_of_its_client(folder: Path) -> None:
     held = Held()
 
     def one() -> bytes:
@@ -343,7 +343,7 @@ def test_a_socket_has_its_mode_whatever_the_umask(folder: Path, listen_mode: int
     assert (stat.S_ISSOCK(found), stat.S_IMODE(found)) == (True, listen_mode)
 
 
-def test_nobody_can_connect_before_the_mode_is_set(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_client_can_connect_before_the_mode_is_set(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[int] = []
     chmod = Path.chmod
 
@@ -463,12 +463,12 @@ def test_the_agent_goes_on_when_descriptors_run_out(served: Served, monkeypatch:
     for _ in range(3):
         with connected(served.public) as connection:
             assert everything(connection) == b""
-    assert said(served.public, ask("status")) == STATUS
+    assert response_to(served.public, ask("status")) == STATUS
 
 
 @contextlib.contextmanager
 def impostor(path: Path, behave: Callable[[socket.socket], None]) -> Iterator[None]:
-    """Listen at a path and treat one connection as told."""
+    """Listen at a path and treat one connection as given."""
     with listening(path) as listener:
 
         def serve() -> None:
@@ -483,12 +483,12 @@ def impostor(path: Path, behave: Callable[[socket.socket], None]) -> Iterator[No
         thread.join(60)
 
 
-def test_an_agent_that_does_not_answer_is_told_from_none(folder: Path) -> None:
-    told = threading.Event()
-    with impostor(folder / "agent.sock", lambda _: told.wait(60) and None):
+def test_an_agent_that_does_not_answer_is_distinguished_from_no_agent(folder: Path) -> None:
+    finished = threading.Event()
+    with impostor(folder / "agent.sock", lambda _: finished.wait(60) and None):
         with pytest.raises(NoAnswerError, match="does not answer in time"):
             query_status(folder / "agent.sock", timeout_seconds=0.2)
-        told.set()
+        finished.set()
 
 
 @pytest.mark.parametrize(
@@ -542,11 +542,11 @@ def test_a_stranger_is_not_believed(folder: Path) -> None:
     while not (folder / "agent.sock").exists():
         ready.wait(0.01)
     with pytest.raises(UnavailableError, match="not trusted"):
-        ask_until_listening(folder / "agent.sock")
+        connect_until_listening(folder / "agent.sock")
     stranger.join(60)
 
 
-def ask_until_listening(path: Path) -> dict[str, Any]:
+def connect_until_listening(path: Path) -> dict[str, Any]:
     while True:
         try:
             return query_status(path)
@@ -554,7 +554,9 @@ def ask_until_listening(path: Path) -> dict[str, Any]:
             time.sleep(0.01)
 
 
-def test_only_whom_root_gave_the_folder_is_believed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_an_agents_uid_is_trusted_only_if_root_gave_it_the_folder(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     service, me, mallory = 61_234, 1000, 1001
     owners = {tmp_path: service}
     modes = {tmp_path: 0o755}

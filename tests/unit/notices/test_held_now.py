@@ -149,14 +149,14 @@ def test_a_job_that_uses_another_of_its_cards_by_its_allocation_is_not_idle() ->
     assert grouped(idle(slurm_job_id="7"), used).held == ()
 
 
-def test_a_job_of_which_the_use_of_another_card_is_unknown_is_unknown() -> None:
+def test_a_job_with_another_card_of_unknown_use_is_unknown() -> None:
     unknown = allocation("unknown", gpu="GPU-b", index=1, card_state="unknown")
     found = grouped(idle(slurm_job_id="7"), unknown)
     assert found.held == ()
     assert len(found.unknown) == 1
 
 
-def test_an_idle_held_card_is_used_by_nobody_also_where_the_use_is_unknown() -> None:
+def test_an_idle_held_card_of_unknown_use_leaves_its_job_idle() -> None:
     unknown = allocation("unknown", gpu="GPU-b", index=1, card_state="idle-held")
     assert one(grouped(idle(slurm_job_id="7"), unknown)).key == "7"
 

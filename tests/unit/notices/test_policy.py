@@ -203,7 +203,7 @@ TEAM = '[[digest.team]]\nname = "t"\n'
         (2 * (TEAM + 'owners = ["a"]\nto = ["slack://a/b/c"]\n'), "digest: team 2: name: an earlier team has the same"),
     ],
 )
-def test_what_is_wrong_with_digests_is_said_with_its_place(text: str, said: str) -> None:
+def test_errors_in_digest_settings_are_reported_with_their_place(text: str, said: str) -> None:
     assert problem(text).startswith(said)
 
 

@@ -192,7 +192,7 @@ def test_an_exception_that_is_certain_wins_over_an_unknown_one() -> None:
     assert outcome(text, facts=NOTHING) is MatchOutcome.EXEMPT
 
 
-def test_what_a_holder_does_not_have_is_known() -> None:
+def test_a_field_that_a_holder_cannot_have_matches_except_rules_only() -> None:
     bare = replace(HELD, job=None, pod=None, namespace=None)
     for key in ("partitions", "accounts", "qos", "namespaces"):
         assert outcome(rule(f'{key} = ["*"]'), bare, NOTHING) is MatchOutcome.NONE

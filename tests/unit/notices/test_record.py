@@ -42,7 +42,7 @@ def test_channels_of_a_notice_are_put_together_with_the_moment_of_the_first() ->
 
 
 @pytest.mark.parametrize("changed", [{"kind": "job"}, {"holder": "node1 4711 2"}, {"rule": "other"}])
-def test_what_another_holder_got_or_by_another_rule_does_not_count(changed: dict[str, str]) -> None:
+def test_notices_of_another_holder_or_another_rule_do_not_count(changed: dict[str, str]) -> None:
     assert SentBefore([row(**changed)]).of("process", "node1 4711 1", "idle") == {}
 
 
@@ -155,7 +155,7 @@ def test_one_of_two_runs_waits_until_the_other_gives_its_lease_back() -> None:
     assert len(slept) == 5
 
 
-def test_a_run_that_waits_too_long_gives_up_and_says_who_sends() -> None:
+def test_a_run_that_waits_too_long_gives_up_and_names_the_start_of_the_other() -> None:
     store = Runs()
     store.lease().take(store)
     waiting = store.lease()

@@ -17,7 +17,7 @@ from gua.core.tick import ReadError
 from gua.nvml.reader import NvmlReader
 
 BUSY = (62.5, 31.0, 44.0, 18.25)
-TOLD = Activity(0.625, 0.31, 0.44, 0.1825)
+REPORTED = Activity(0.625, 0.31, 0.44, 0.1825)
 UNKNOWN = Activity()
 
 
@@ -67,24 +67,24 @@ def hang() -> Iterator[Hang]:
     event.set()
 
 
-def test_a_card_tells_the_means_between_two_readings_and_nothing_at_the_first() -> None:
+def test_a_card_reports_means_between_two_readings_and_nothing_at_the_first() -> None:
     host = Host(card(), card("GPU-b", activity=(0, 0, 0, 100.0004)))
     assert host.told() == (0, UNKNOWN)
     cards = host.tick(31_000)
     assert [(raw.activity_ms, activity_of(raw)) for raw in cards.values()] == [
-        (31_000, TOLD),
+        (31_000, REPORTED),
         (31_000, Activity(0.0, 0.0, 0.0, 1.0)),
     ]
     assert host.errors == []
 
 
-def test_who_does_not_ask_makes_no_call_and_takes_no_sample() -> None:
+def test_without_activity_no_call_is_made_and_no_sample_taken() -> None:
     host = Host(card(faults={"nvmlGpmSampleGet": NO_PERMISSION}), with_activity=False)
     host.tick()
     assert (host.told(), host.errors, host.driver.samples) == ((0, UNKNOWN), [], [])
 
 
-def test_a_card_without_counters_tells_nothing_and_no_error() -> None:
+def test_a_card_without_counters_reports_no_activity_and_no_error() -> None:
     host = Host(card(gpm_supported=False), card("GPU-b", faults={"nvmlGpmQueryDeviceSupport": FUNCTION_NOT_FOUND}))
     host.tick()
     cards = host.tick()
@@ -93,17 +93,17 @@ def test_a_card_without_counters_tells_nothing_and_no_error() -> None:
 
 
 @pytest.mark.parametrize("garbage", [math.nan, math.inf, -1.0, 100.01, 1e9])
-def test_what_is_no_percentage_is_unknown_and_the_others_are_told(garbage: float) -> None:
+def test_a_value_that_is_no_percentage_is_unknown_and_the_others_are_reported(garbage: float) -> None:
     host = Host(card(activity=(62.5, garbage, 44.0, 18.25)))
     host.tick()
-    assert host.told()[1] == TOLD._replace(sm_occupancy=None)
+    assert host.told()[1] == REPORTED._replace(sm_occupancy=None)
     assert host.errors == [ReadError(call="nvmlGpmMetricsGet", code="not a percentage", uuid="GPU-a")]
 
 
-def test_a_metric_that_the_driver_does_not_have_is_absent_and_one_that_fails_is_told() -> None:
+def test_an_unsupported_metric_is_absent_and_a_failing_one_is_an_error() -> None:
     host = Host(card(activity_codes=(0, 3, 999, 0)))
     host.tick()
-    assert host.told()[1] == TOLD._replace(sm_occupancy=None, tensor_utilization=None)
+    assert host.told()[1] == REPORTED._replace(sm_occupancy=None, tensor_utilization=None)
     assert host.errors == [ReadError(call="nvmlGpmMetricsGet", code="UNKNOWN", uuid="GPU-a")]
 
 
@@ -114,21 +114,21 @@ def test_a_call_that_fails_costs_the_activity_alone_until_it_works_again(call: s
     host.tick()
     bad.faults[call] = 999
     cards = host.tick()
-    assert [activity_of(raw) for raw in cards.values()] == [UNKNOWN, TOLD]
+    assert [activity_of(raw) for raw in cards.values()] == [UNKNOWN, REPORTED]
     assert cards["GPU-a"].reading.power_watts == 71.8
     assert host.errors == [ReadError(call=call, code="UNKNOWN", uuid="GPU-a")]
     bad.faults.clear()
     host.tick()
-    assert (host.told(), host.errors) == ((30_000, TOLD), [])
+    assert (host.told(), host.errors) == ((30_000, REPORTED), [])
 
 
-def test_a_driver_that_refuses_is_asked_once_and_told_with_each_reading() -> None:
+def test_a_refusing_driver_is_called_once_and_the_error_is_in_each_reading() -> None:
     bad = card(faults={"nvmlGpmSampleGet": NO_PERMISSION})
     host = Host(bad)
     refused = [ReadError(call="nvmlGpmSampleGet", code="NO_PERMISSION", uuid="GPU-a")]
     for _ in range(3):
         assert (host.told(), host.errors) == ((0, UNKNOWN), refused)
-        bad.faults.clear()  # nobody notices: it is not asked again
+        bad.faults.clear()  # goes unnoticed: it is not called again
 
 
 def test_a_call_that_hangs_holds_up_one_reading_and_costs_the_activity_alone(hang: Hang) -> None:
@@ -142,7 +142,7 @@ def test_a_call_that_hangs_holds_up_one_reading_and_costs_the_activity_alone(han
         begun = time.monotonic()
         cards = host.tick()
         seconds.append(time.monotonic() - begun)
-        assert [activity_of(raw) for raw in cards.values()] == [UNKNOWN, TOLD]
+        assert [activity_of(raw) for raw in cards.values()] == [UNKNOWN, REPORTED]
         assert [raw.reading.failed for raw in cards.values()] == [False, False]
         assert host.errors == no_answer
     assert hang.calls == 1
@@ -151,9 +151,9 @@ def test_a_call_that_hangs_holds_up_one_reading_and_costs_the_activity_alone(han
     hang.set()  # it comes back after all
     until = time.monotonic() + 60
     # On a loaded machine a later call may be late, too.
-    while (activity := host.told()) != (30_000, TOLD) and time.monotonic() < until:
+    while (activity := host.told()) != (30_000, REPORTED) and time.monotonic() < until:
         assert activity == (0, UNKNOWN)
-    assert (activity, host.errors) == ((30_000, TOLD), [])
+    assert (activity, host.errors) == ((30_000, REPORTED), [])
 
 
 def test_a_call_that_is_late_three_times_is_not_made_again_until_the_driver_is_opened_anew() -> None:
@@ -175,7 +175,7 @@ def test_a_call_that_is_late_three_times_is_not_made_again_until_the_driver_is_o
     host.tick(600_000)
     host.driver.faults.clear()
     host.tick(600_000)
-    assert (host.told(), host.errors) == ((30_000, TOLD), [])
+    assert (host.told(), host.errors) == ((30_000, REPORTED), [])
 
 
 def test_a_card_that_hangs_does_not_cost_the_others_their_activity(hang: threading.Event) -> None:
@@ -184,10 +184,10 @@ def test_a_card_that_hangs_does_not_cost_the_others_their_activity(hang: threadi
     host.driver.cards[0].hangs["nvmlDeviceGetPowerUsage"] = hang
     host.tick()
     assert [error.call for error in host.errors] == ["nvmlDeviceGetPowerUsage"]
-    assert host.told(uuid="GPU-b")[1] == TOLD
+    assert host.told(uuid="GPU-b")[1] == REPORTED
 
 
-def test_a_driver_that_was_reloaded_is_asked_anew(hang: threading.Event) -> None:
+def test_a_reloaded_driver_is_called_anew(hang: threading.Event) -> None:
     bad = card()
     host = Host(bad)
     host.tick()
@@ -202,7 +202,7 @@ def test_a_driver_that_was_reloaded_is_asked_anew(hang: threading.Event) -> None
         host.driver.faults.clear()
         if host.told(600_000)[1] == UNKNOWN and not host.errors:
             break
-    assert (host.told(), host.errors) == ((30_000, TOLD), [])
+    assert (host.told(), host.errors) == ((30_000, REPORTED), [])
 
 
 def test_a_card_that_was_lost_starts_anew() -> None:
@@ -213,14 +213,14 @@ def test_a_card_that_was_lost_starts_anew() -> None:
     assert host.told()[1] == UNKNOWN
     bad.faults.clear()
     host.tick(600_000)
-    assert host.told() == (30_000, TOLD)
+    assert host.told() == (30_000, REPORTED)
 
 
-def test_less_than_a_tenth_of_a_second_tells_nothing_and_the_next_reading_covers_it() -> None:
+def test_less_than_a_tenth_of_a_second_reports_nothing_and_the_next_reading_covers_it() -> None:
     host = Host(card())
     host.tick()
     assert host.told(99) == (0, UNKNOWN)
-    assert host.told(1000) == (1099, TOLD)
+    assert host.told(1000) == (1099, REPORTED)
 
 
 def instance(number: int, uuid: str | None = None, **told: object) -> Card:
@@ -228,13 +228,13 @@ def instance(number: int, uuid: str | None = None, **told: object) -> Card:
     return card(name, total=10 * GIB, used=0, reserved=0, slices=1, gpu_instance=number, gpm_percent=50.0, **told)
 
 
-def test_an_instance_tells_its_own_and_its_parent_nothing() -> None:
+def test_an_instance_reports_its_own_activity_and_its_parent_none() -> None:
     host = Host(card(mig=True, instances=[instance(1), instance(2, activity=(0, 0, 0, 0))]))
     host.tick()
     cards = host.tick()
     assert {uuid: activity_of(raw) for uuid, raw in cards.items()} == {
         "GPU-a": UNKNOWN,
-        "MIG-1": TOLD,
+        "MIG-1": REPORTED,
         "MIG-2": Activity(0.0, 0.0, 0.0, 0.0),
     }
     assert (cards["MIG-1"].activity_ms, cards["MIG-1"].samples[0].utilization) == (30_000, 0.5)
@@ -252,14 +252,14 @@ def test_a_card_that_is_partitioned_and_whole_again_starts_anew_each_time() -> N
     changing = card(instances=[instance(1)])
     host = Host(changing)
     host.tick()
-    assert host.told()[1] == TOLD
+    assert host.told()[1] == REPORTED
     changing.mig = True
     cards = host.tick()
     assert [activity_of(raw) for raw in cards.values()] == [UNKNOWN, UNKNOWN]
-    assert activity_of(host.tick()["MIG-1"]) == TOLD
+    assert activity_of(host.tick()["MIG-1"]) == REPORTED
     changing.mig = False
     assert host.told() == (0, UNKNOWN)
-    assert host.told() == (30_000, TOLD)
+    assert host.told() == (30_000, REPORTED)
 
 
 def test_samples_are_freed_with_the_driver() -> None:

@@ -71,7 +71,7 @@ def test_a_card_that_was_taken_out_in_order_is_gone_and_the_others_keep_their_na
     assert host.driver.opened == 1
 
 
-def test_cards_that_changed_places_are_each_told_once_and_with_their_own_samples() -> None:
+def test_cards_that_changed_their_index_are_each_reported_once_with_their_own_samples() -> None:
     first, second = Card("GPU-a", gpu=10), Card("GPU-b", gpu=20)
     host = Host(first, second)
     host.tick()
@@ -239,7 +239,7 @@ def test_a_handle_that_became_invalid_is_renewed_without_opening_the_driver() ->
     assert (host.errors, host.driver.opened, old) == ([], 7, 1)
 
 
-def test_a_card_that_may_not_be_asked_is_unknown_not_gone() -> None:
+def test_a_card_without_permission_is_unknown_and_not_gone() -> None:
     card = Card("GPU-a")
     host = Host(card, Card("GPU-b"))
     host.tick()
@@ -248,7 +248,7 @@ def test_a_card_that_may_not_be_asked_is_unknown_not_gone() -> None:
     assert host.errors == [ReadError(call="nvmlDeviceGetHandleByIndex", code="NO_PERMISSION", uuid="GPU-a")]
 
 
-def test_a_name_that_failed_once_is_asked_again() -> None:
+def test_a_name_that_failed_once_is_read_again() -> None:
     card = Card("GPU-a", faults={"nvmlDeviceGetName": NO_PERMISSION})
     host = Host(card)
     assert host.tick()["GPU-a"].name is None
@@ -256,7 +256,7 @@ def test_a_name_that_failed_once_is_asked_again() -> None:
     assert host.tick()["GPU-a"].name == "NVIDIA H100 80GB HBM3"
 
 
-def test_a_name_that_is_not_text_is_unknown_and_told() -> None:
+def test_a_name_that_is_not_text_is_unknown_and_an_error() -> None:
     host = Host(Card("GPU-a"))
 
     def name(handle: object, /) -> str:

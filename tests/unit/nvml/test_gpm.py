@@ -66,7 +66,7 @@ def test_a_chip_without_counters_leaves_utilization_unknown_without_an_error() -
     assert (host.tick()["MIG-1"].samples, host.errors) == ((), [])
 
 
-def test_less_than_a_tenth_of_a_second_tells_nothing_and_the_next_reading_covers_it() -> None:
+def test_less_than_a_tenth_of_a_second_reports_nothing_and_the_next_reading_covers_it() -> None:
     host = Host(instance(1, percent=50))
     host.tick()
     assert host.tick(99)["MIG-1"].samples == ()
@@ -74,7 +74,7 @@ def test_less_than_a_tenth_of_a_second_tells_nothing_and_the_next_reading_covers
     assert sample.end_ms - sample.start_ms == 1099
 
 
-def test_a_failure_is_unknown_and_told_and_the_counters_start_anew() -> None:
+def test_a_failure_is_unknown_with_an_error_and_the_counters_start_anew() -> None:
     inside = instance(1, percent=50)
     host = Host(inside)
     host.tick()
@@ -86,7 +86,7 @@ def test_a_failure_is_unknown_and_told_and_the_counters_start_anew() -> None:
     assert len(host.tick()["MIG-1"].samples) == 1
 
 
-def test_metrics_that_fail_are_unknown_and_told() -> None:
+def test_metrics_that_fail_are_unknown_with_an_error() -> None:
     host = Host(instance(1, percent=50))
     host.tick()
     host.driver.faults["nvmlGpmMetricsGet"] = NO_PERMISSION
@@ -102,7 +102,7 @@ def test_what_is_no_percentage_is_not_believed(value: float) -> None:
     assert host.errors == [ReadError(call="nvmlGpmMetricsGet", code="not a percentage", uuid="MIG-1")]
 
 
-def test_compute_instances_of_one_gpu_instance_are_idle_together_but_who_was_busy_is_unknown() -> None:
+def test_compute_instances_of_one_gpu_instance_are_idle_together_and_busy_ones_are_unknown() -> None:
     one, other = instance(3, uuid="MIG-x"), instance(3, uuid="MIG-y")
     host = Host(one, other)
     host.tick()

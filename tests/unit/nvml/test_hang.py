@@ -53,7 +53,7 @@ def test_a_card_that_hangs_is_unknown_the_others_are_read_and_the_call_is_named(
     assert errors == [ReadError(call="nvmlDeviceGetPowerUsage", code="NO_ANSWER", uuid="GPU-a")]
 
 
-def test_nobody_waits_for_it_again_and_each_tick_counts_it_once(hang: threading.Event) -> None:
+def test_a_hanging_call_is_not_waited_for_again_and_each_tick_counts_it_once(hang: threading.Event) -> None:
     bad = Card("GPU-a", hangs={"nvmlDeviceGetPowerUsage": hang})
     cards = reader(FakeDriver(bad, Card("GPU-b")))
     cards.read()
@@ -108,14 +108,14 @@ def test_a_call_that_a_card_can_do_without_costs_its_own_answer_alone(
         assert errors == [ReadError(call=call, code="NO_ANSWER", uuid="GPU-a")]
     first, last = readings[0].reading, readings[-1].reading
     assert (last.clock_reasons, last.xid_errors, last.ecc_errors, last.row_remap) == (0, 0, 0, 0)
-    told = {SPARE[0]: first.clock_reasons, SPARE[1]: first.ecc_errors, SPARE[2]: first.row_remap}
-    told[SPARE[3]] = first.xid_errors
-    assert told.pop(call) is None
-    assert None not in told.values()
+    known = {SPARE[0]: first.clock_reasons, SPARE[1]: first.ecc_errors, SPARE[2]: first.row_remap}
+    known[SPARE[3]] = first.xid_errors
+    assert known.pop(call) is None
+    assert None not in known.values()
     assert mig is False or readings[1].reading.clock_reasons is None
 
 
-def test_one_that_came_back_too_late_is_asked_again_and_after_three_times_no_more() -> None:
+def test_a_call_that_returned_late_is_made_again_and_not_after_three_times() -> None:
     card = Card("GPU-a")
     cards = reader(FakeDriver(card))
     for late in (1, 2, 3):
@@ -312,7 +312,7 @@ def test_cards_that_answer_at_once_share_a_thread_and_slow_ones_get_more(hang: t
     cards.close()
 
 
-def test_threads_of_a_reader_that_nobody_closed_end_when_it_is_forgotten() -> None:
+def test_threads_of_an_unclosed_reader_end_when_it_is_garbage_collected() -> None:
     before = threads()
     cards = reader(FakeDriver(Card("GPU-a")))
     cards.read()

@@ -1,4 +1,4 @@
-"""The tests for real cards, as far as they run without one: their judgement, their load, and whom they leave out."""
+"""The tests for real cards, as far as they run without one: their checks, their load, and left-out cards."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ GOOD = {
 
 
 @pytest.mark.parametrize("name", PHASE)
-def test_what_is_right_has_no_faults(name: str) -> None:
+def test_a_correct_measurement_has_no_faults(name: str) -> None:
     assert faults(PHASE[name], GOOD[name]) == []
     assert table(PHASE[name], GOOD[name]).startswith(name)
 
@@ -77,7 +77,7 @@ def of(name: str, **changes: Any) -> list[str]:  # noqa: ANN401 - fields of Seen
     return faults(PHASE[name], replace(GOOD[name], **changes))
 
 
-def test_a_wrong_state_is_told_of_every_place_that_tells_it() -> None:
+def test_a_wrong_state_is_reported_for_every_place_that_shows_it() -> None:
     wrong = [reading(0.5, held_mib=2048)] * 8
     found = of("held", readings=wrong, status={"state": "active"}, shares={"active": 1.0})
     assert found[0] == "8 of 8 ticks are active, not idle-held"
@@ -88,7 +88,7 @@ def test_a_wrong_state_is_told_of_every_place_that_tells_it() -> None:
     assert f"gua status does not list process {HOLDER.pid}" in found
 
 
-def test_a_burst_that_is_measured_wrong_is_told() -> None:
+def test_a_wrongly_measured_burst_is_reported() -> None:
     assert of("bursts", readings=[reading(0.13, held_mib=1536)] * 8) == [
         "the mean utilization is 0.130, not within 0.08 and 0.12"
     ]
@@ -97,7 +97,7 @@ def test_a_burst_that_is_measured_wrong_is_told() -> None:
     ]
 
 
-def test_an_owner_or_an_amount_that_is_wrong_is_told() -> None:
+def test_a_wrong_owner_or_amount_is_reported() -> None:
     assert of("held", holder=replace(HOLDER, owner="bob"))[0].endswith("not bob's python3")
     assert of("held", holder=replace(HOLDER, pid=1))[0] == "process 1 is missing in 8 of 8 ticks"
     assert of("held", cards=[row("0", 3000)]) == ["2048 MiB are used, nvidia-smi says 3000"]
@@ -112,13 +112,13 @@ def test_too_few_ticks_prove_nothing() -> None:
     assert of("idle", readings=[reading()] * 5) == ["only 5 settled ticks, 6 are needed"]
 
 
-def test_a_load_that_was_none_is_told_from_a_wrong_reading() -> None:
+def test_a_missing_load_is_distinguished_from_a_wrong_reading() -> None:
     assert of("computing", cards=[row("3", 1536)]) == [
         "nvidia-smi saw 0.03 on average: the load was not what it should be"
     ]
 
 
-def test_outside_of_the_pid_namespace_nobody_may_be_named() -> None:
+def test_outside_of_the_pid_namespace_no_owner_may_be_reported() -> None:
     assert of("held", sees_processes=False) == [
         "outside of the host's PID namespace the process list is ['known']",
         "outside of the host's PID namespace processes have owners: ['alice']",
@@ -184,7 +184,7 @@ def cuda(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run_load(cuda: Path, trace: Path, *arguments: str, seconds: float = 0.0) -> tuple[int, str, list[str]]:
-    """Run load.py until its input ends after some seconds; return its code, its complaints, and what it asked for."""
+    """Run load.py until its input ends after some seconds; return its code, its errors, and its driver calls."""
     environ = {**os.environ, "LD_LIBRARY_PATH": str(cuda), "GUA_FAKE_CUDA": str(trace)}
     process = subprocess.Popen(
         [sys.executable, HARDWARE / "load.py", *arguments],
@@ -239,5 +239,5 @@ def test_who_loads_a_card_is_known_while_it_does(cuda: Path) -> None:
         assert holder.comm.startswith("python")
         assert holder.owner == pwd.getpwuid(os.getuid()).pw_name
     assert not Path(f"/proc/{holder.pid}").exists()
-    with loaded(PHASE["idle"], "GPU-1") as nobody:
-        assert nobody is None
+    with loaded(PHASE["idle"], "GPU-1") as no_holder:
+        assert no_holder is None

@@ -108,7 +108,7 @@ def test_a_recording_replayed_reads_as_the_host_it_was_made_on(recorded: tuple[P
     assert [(error.call, error.code) for error in errors] == [("nvmlDeviceGetPowerUsage", "NO_PERMISSION")]
 
 
-def test_nothing_of_a_recording_tells_which_cards_they_were(recorded: tuple[Path, Path]) -> None:
+def test_a_recording_does_not_identify_its_cards(recorded: tuple[Path, Path]) -> None:
     answers, folder = recorded
     for file in (answers, folder / "gpu.csv", folder / "apps.csv"):
         text = file.read_text(encoding="utf-8")
@@ -155,7 +155,7 @@ def test_a_phase_of_a_real_card_is_watched_from_start_to_report(
     busy, free = Card(uuid(1), memory_reserved=500 * MIB, processes=[Process(1)]), uuid(2)
     bursts = Process(sleeper, memory=2 * GIB, load=Burst(period_ms=1000, on_ms=100))
     for name in ("PATH", "LD_LIBRARY_PATH", "GUA_SIMULATED_DRIVER"):
-        monkeypatch.setenv(name, environment[name])  # nvidia-smi is asked by this process
+        monkeypatch.setenv(name, environment[name])  # nvidia-smi is run by this process
     driver.write(Scenario([busy, Card(free, memory_reserved=500 * MIB)]))
     assert free_card() == free
     driver.write(Scenario([busy, Card(free, memory_reserved=500 * MIB, processes=[bursts])]))
@@ -163,7 +163,7 @@ def test_a_phase_of_a_real_card_is_watched_from_start_to_report(
     holder = Holder(pid=sleeper, owner=pwd.getpwuid(os.getuid()).pw_name, comm=SLEEPER)
     agent = Agent(driver, tmp_path)
     try:
-        seen = watch(agent, free, seconds=9, holder=holder, sees_processes=True, interval="1s", ask_every_seconds=2.5)
+        seen = watch(agent, free, seconds=9, holder=holder, sees_processes=True, interval="1s", smi_every_seconds=2.5)
     finally:
         if agent.process is not None:
             agent.kill()

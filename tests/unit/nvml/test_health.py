@@ -1,4 +1,4 @@
-"""Why a card is slow: what the driver tells of clocks, errors and rows; whatever it answers, the rest stays."""
+"""Why a card is slow: what the driver reports of clocks, errors and rows; whatever it answers, the rest stays."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ UNKNOWN_ERROR = 999
 
 
 class World:
-    """A card, its driver, and an agent's reader that asks it now and then."""
+    """A card, its driver, and an agent's reader that reads it now and then."""
 
     def __init__(self, **card: Any) -> None:  # noqa: ANN401 - any field of a card
         self.clock = FakeClock()
@@ -45,7 +45,7 @@ class World:
         return {name: getattr(reading, name) for name in UNKNOWN}
 
 
-def test_clocks_are_asked_for_at_each_reading_and_errors_once_a_minute() -> None:
+def test_clocks_are_read_at_each_reading_and_errors_once_a_minute() -> None:
     world = World()
     assert world.tell() == NOTHING
     world.card.reasons, world.card.ecc, world.card.rows = 0x44, 3, (1, 2, 1, 0)
@@ -70,7 +70,7 @@ def test_a_driver_that_refuses_all_of_it_is_read_as_before(code: int) -> None:
     assert bool(world.errors) == (code in {NO_PERMISSION, UNKNOWN_ERROR})
     assert world.driver.event_sets == 0
     assert world.tell(30_000) == UNKNOWN
-    assert world.errors == []  # asked again after a minute only
+    assert world.errors == []  # read again after a minute only
     world.card.faults.clear()
     assert world.tell(30_000) == NOTHING
 
@@ -84,7 +84,7 @@ def test_a_driver_that_refuses_all_of_it_is_read_as_before(code: int) -> None:
         ({"ecc": 2**64 - 1}, "ecc_errors"),
     ],
 )
-def test_garbage_is_unknown_and_is_told_as_an_error(card: dict[str, Any], name: str) -> None:
+def test_garbage_is_unknown_with_an_error(card: dict[str, Any], name: str) -> None:
     world = World(**card)
     assert world.tell()[name] is None
     assert len(world.errors) == 1
@@ -115,11 +115,11 @@ def test_an_event_with_a_number_that_cannot_be_counts_without_one() -> None:
     world = World()
     world.tell()
     world.card.xids += [2**40, 0]
-    told = world.tell(READ_EVERY_MS)
-    assert (told["xid_errors"], told["xid"]) == (2, None)
+    values = world.tell(READ_EVERY_MS)
+    assert (values["xid_errors"], values["xid"]) == (2, None)
 
 
-def test_a_lost_card_tells_the_event_that_came_before_once() -> None:
+def test_a_lost_card_reports_the_preceding_event_once() -> None:
     world = World()
     world.tell()
     world.card.xids.append(79)

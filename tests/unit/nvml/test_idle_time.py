@@ -19,7 +19,7 @@ PERIOD_MS = 200
 
 
 class Bench:
-    """A card whose driver samples utilization and power every 200 ms, in rings of 100; read every 30 s."""
+    """A card with utilization and power samples of the driver every 200 ms, in rings of 100; read every 30 s."""
 
     def __init__(self, **card: object) -> None:
         self.clock = FakeClock(wall_ms=START_MS)
@@ -51,7 +51,7 @@ class Bench:
             self.reader.drain()
 
     def read(self) -> Covered:
-        """Return what the tick that ends now tells."""
+        """Return the values of the tick that ends now."""
         (raw,), _ = self.reader.read()
         since_ms, self.last_ms = self.last_ms, self.clock.wall_ms()
         return cover(raw.samples, raw.reading.utilization, start_ms=since_ms, end_ms=self.last_ms)
@@ -69,16 +69,16 @@ def test_an_active_tick_with_12_idle_seconds_of_30_and_20_covered() -> None:
     bench.told = False
     bench.run(10_000, 100)
     told = bench.read()
-    # 8 s at 100 %, 12 s at 3 %, and 10 s of which the instant value (0 %) is all that is known.
+    # 8 s at 100 %, 12 s at 3 %, and 10 s with only the instant value (0 %) known.
     assert (told.coverage_ms, told.idle_ms) == (20_000, 12_000)
     assert told.mean == pytest.approx((8 * 1.0 + 12 * 0.03) / 30)
     assert told.mean is not None
     assert told.mean >= 0.10
-    # Nobody told what those seconds drew.
+    # The power of those seconds is unknown.
     assert (told.idle_mj, told.powered_ms) == (None, None)
 
 
-def test_power_samples_tell_the_energy_of_the_idle_seconds_alone() -> None:
+def test_power_samples_yield_the_energy_of_the_idle_seconds_only() -> None:
     bench = Bench()
     bench.drained(8, 100, 640_000)
     bench.drained(12, 3, 120_000)
@@ -89,7 +89,7 @@ def test_power_samples_tell_the_energy_of_the_idle_seconds_alone() -> None:
     assert (told.powered_ms, told.idle_mj) == (12_000, 12 * 120_000)
 
 
-def test_power_samples_of_a_part_tell_the_energy_of_that_part() -> None:
+def test_power_samples_of_a_part_yield_the_energy_of_that_part() -> None:
     bench = Bench()
     bench.drained(10, 100, 640_000)
     bench.drained(5, 0)
@@ -97,11 +97,11 @@ def test_power_samples_of_a_part_tell_the_energy_of_that_part() -> None:
     bench.drained(10, 100, 640_000)
     told = bench.read()
     assert told.idle_ms == 10_000
-    # The first of them after the hole tells of its own 200 ms.
+    # The first of them after the hole covers its own 200 ms.
     assert (told.powered_ms, told.idle_mj) == (5_000, 5 * 120_000)
 
 
-def test_short_bursts_are_told_apart_to_the_sample() -> None:
+def test_short_bursts_are_resolved_to_the_sample() -> None:
     bench = Bench()
     for _ in range(30):
         bench.run(400, 100, 600_000)
@@ -121,7 +121,7 @@ def test_the_threshold_itself_is_active() -> None:
     assert bench.read().idle_ms == 10_000
 
 
-def test_a_card_that_nobody_uses_is_not_asked_for_power_samples() -> None:
+def test_whole_idle_and_whole_active_ticks_read_no_power_samples() -> None:
     bench = Bench()
     bench.drained(30, 0, 71_000)
     assert bench.read().idle_ms == 30_000
@@ -133,7 +133,7 @@ def test_a_card_that_nobody_uses_is_not_asked_for_power_samples() -> None:
 @pytest.mark.parametrize(
     ("milliwatts", "kind"), [(2**32 - 1, 1), (4_000_000_000, 1)], ids=["all ones", "four megawatts"]
 )
-def test_a_power_that_cannot_be_one_tells_nothing(milliwatts: int, kind: int) -> None:
+def test_an_impossible_power_yields_no_idle_energy(milliwatts: int, kind: int) -> None:
     bench = Bench(power_type=kind)
     bench.drained(10, 100, 640_000)
     bench.drained(10, 0, milliwatts)
@@ -143,7 +143,7 @@ def test_a_power_that_cannot_be_one_tells_nothing(milliwatts: int, kind: int) ->
     assert "not a power" in bench.errors()
 
 
-def test_a_type_of_value_that_nobody_knows_tells_nothing() -> None:
+def test_an_unknown_type_of_power_value_yields_no_idle_energy() -> None:
     bench = Bench(power_type=99)
     bench.drained(10, 100, 640_000)
     bench.drained(10, 0, 120_000)
@@ -152,7 +152,7 @@ def test_a_type_of_value_that_nobody_knows_tells_nothing() -> None:
 
 
 @pytest.mark.parametrize("code", [NOT_SUPPORTED, NO_PERMISSION])
-def test_a_driver_that_refuses_power_samples_tells_the_rest(code: int) -> None:
+def test_a_driver_that_refuses_power_samples_still_yields_idle_time(code: int) -> None:
     bench = Bench(faults={"power samples": code})
     bench.drained(10, 100, 640_000)
     bench.drained(10, 0, 120_000)
@@ -188,7 +188,7 @@ def test_garbage_among_utilization_samples_is_neither_idle_nor_active(value: flo
     assert (told.coverage_ms, told.idle_ms) == (14_800, 4_800)
 
 
-def test_a_ring_that_overflows_tells_of_what_it_still_has() -> None:
+def test_an_overflown_ring_covers_what_it_still_has() -> None:
     bench = Bench()
     bench.run(10_000, 100)
     bench.run(50_000, 0)
@@ -204,7 +204,7 @@ def test_without_samples_nothing_is_known_of_seconds() -> None:
     assert (told.coverage_ms, told.idle_ms) == (0, None)
 
 
-def test_a_sample_as_long_as_the_tick_tells_nothing_of_its_seconds() -> None:
+def test_a_sample_as_long_as_the_tick_yields_no_idle_seconds() -> None:
     whole = UtilizationSample(0, 30_000, 0.6, 0.6)
     told = cover([whole], None, start_ms=0, end_ms=30_000)
     assert (told.mean, told.coverage_ms, told.idle_ms) == (0.6, 30_000, None)
@@ -224,7 +224,7 @@ def test_idle_time_never_exceeds_what_samples_cover() -> None:
     assert told.idle_ms <= told.coverage_ms <= 28_000
 
 
-def test_a_ring_of_power_that_reaches_back_far_tells_of_all_idle_time() -> None:
+def test_a_long_ring_of_power_covers_all_idle_time() -> None:
     bench = Bench()
     bench.drained(30, 100, 640_000)
     bench.read()
@@ -237,7 +237,7 @@ def test_a_ring_of_power_that_reaches_back_far_tells_of_all_idle_time() -> None:
         assert (told.idle_ms, told.powered_ms, told.idle_mj) == (18_000, 18_000, 18 * 120_000)
 
 
-def test_a_ring_of_power_that_reaches_back_six_seconds_is_asked_after_each_drain() -> None:
+def test_a_power_ring_of_six_seconds_is_read_after_each_drain() -> None:
     bench = Bench()
     bench.drained(30, 100, 640_000)
     bench.read()
@@ -251,7 +251,7 @@ def test_a_ring_of_power_that_reaches_back_six_seconds_is_asked_after_each_drain
 
 
 @pytest.mark.parametrize("held", [100, 30])
-def test_an_agent_that_finds_full_rings_of_power_tells_of_all_idle_time(held: int) -> None:
+def test_an_agent_that_starts_with_full_power_rings_covers_all_idle_time(held: int) -> None:
     bench = Bench()
     bench.run(20_000, 100, 640_000)
     bench.reader.close()  # an agent that begins only now finds full rings
@@ -268,7 +268,7 @@ def test_an_agent_that_finds_full_rings_of_power_tells_of_all_idle_time(held: in
             assert (told.idle_ms, told.powered_ms, told.idle_mj) == (18_000, 18_000, 18 * 120_000)
 
 
-def test_power_of_before_a_clock_was_set_back_is_told_of_what_is_kept() -> None:
+def test_power_from_before_a_clock_was_set_back_covers_the_retained_samples() -> None:
     bench = Bench()
     bench.drained(20, 100, 640_000)
     bench.drained(10, 0, 120_000)  # from here on it is known how far the ring reaches back
@@ -281,7 +281,7 @@ def test_power_of_before_a_clock_was_set_back_is_told_of_what_is_kept() -> None:
     assert (told.idle_ms, told.powered_ms) == (5_000, 5_000)
 
 
-def test_a_clock_that_was_set_forward_a_day_tells_no_power_of_the_time_between() -> None:
+def test_a_clock_set_forward_a_day_yields_no_power_for_the_time_between() -> None:
     bench = Bench()
     bench.drained(10, 100, 640_000)
     bench.drained(5, 0, 120_000)
@@ -310,7 +310,7 @@ def test_a_driver_without_any_of_it_is_read_as_before(code: int) -> None:
         (without, whole), errors = reader.read()
         clock.advance(30_000)
         reader.drain()
-    # The samples are older than any driver: that one has none at all is told.
+    # The samples are older than any driver: a driver without any samples is reported.
     assert {error.call for error in errors} <= ({"nvmlDeviceGetSamples"} if code == FUNCTION_NOT_FOUND else set())
     health = ("clock_reasons", "xid_errors", "xid", "ecc_errors", "row_remap")
     assert {getattr(without.reading, name) for name in health} == {None}

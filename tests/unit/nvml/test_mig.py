@@ -54,7 +54,7 @@ def test_a_card_with_four_slices_says_so() -> None:
     assert ([raw.gpu_fraction for raw in cards], errors) == ([(3, 4), (1, 4)], [])
 
 
-def test_slices_that_cannot_be_read_are_assumed_and_the_assumption_is_told() -> None:
+def test_unreadable_slices_are_assumed_and_the_assumption_is_reported() -> None:
     cards, errors = read(
         partitioned(instance("MIG-1", 1, 5), faults={"nvmlDeviceGetGpuInstanceProfileInfo": NOT_SUPPORTED})
     )
@@ -62,7 +62,7 @@ def test_slices_that_cannot_be_read_are_assumed_and_the_assumption_is_told() -> 
     assert errors == ["GPU-p nvmlDeviceGetGpuInstanceProfileInfo no whole-card profile, 7 slices assumed"]
 
 
-def test_utilization_in_mig_mode_is_unknown_and_not_even_asked_for() -> None:
+def test_utilization_in_mig_mode_is_unknown_and_not_read() -> None:
     inside = instance("MIG-1", 1, 5, compute=[Process(7, gpuInstanceId=9)])
     cards, errors = read(partitioned(inside, gpu=99))
     assert [raw.reading.utilization for raw in cards] == [None, None]
@@ -111,7 +111,7 @@ SILENT = dict.fromkeys(
 )
 
 
-def test_whether_a_parent_or_an_instance_has_failed_is_told_by_its_own_readings() -> None:
+def test_a_parent_and_an_instance_fail_by_their_own_readings_only() -> None:
     cards, _ = read(partitioned(instance("MIG-1", 1, 5, faults=SILENT), instance("MIG-2", 1, 5)))
     assert [raw.reading.failed for raw in cards] == [False, None, False]
     cards, _ = read(partitioned(instance("MIG-1", 1, 5), faults=SILENT))
@@ -176,7 +176,7 @@ def test_an_instance_that_is_gone_is_gone_also_while_another_cannot_be_read() ->
     assert [(raw.reading.uuid, raw.gpu_fraction) for raw in reader.read()[0]] == [("GPU-p", (7, 7))]
 
 
-def test_an_instance_at_another_index_is_not_told_twice() -> None:
+def test_an_instance_that_moved_to_another_index_is_not_reported_twice() -> None:
     one, other = instance("MIG-1", 1, 5), instance("MIG-3", 3, 20)
     card = partitioned(one, other)
     reader = NvmlReader(FakeClock(), FakeDriver(card))
@@ -186,7 +186,7 @@ def test_an_instance_at_another_index_is_not_told_twice() -> None:
     assert [raw.reading.uuid for raw in reader.read()[0]] == ["GPU-p", "MIG-3"]
 
 
-def test_instances_are_found_where_the_driver_does_not_tell_how_many_there_may_be() -> None:
+def test_instances_are_found_if_the_driver_does_not_report_their_maximum_number() -> None:
     card = partitioned(instance("MIG-3", 3, 20), None, instance("MIG-1", 1, 5))
     card.faults["nvmlDeviceGetMaxMigDeviceCount"] = 999
     cards, errors = read(card)

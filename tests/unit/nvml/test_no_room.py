@@ -1,4 +1,4 @@
-"""A host whose users have used up its processes: what needs a thread waits for a better moment, the rest goes on."""
+"""A host whose users have used up its processes: what needs a thread is delayed, the rest goes on."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def crowded(monkeypatch: pytest.MonkeyPatch) -> Crowding:
     return switch
 
 
-def test_a_name_that_nobody_can_look_up_now_is_unknown_and_looked_up_later(crowded: Crowding) -> None:
+def test_a_name_that_cannot_be_looked_up_now_is_unknown_and_looked_up_later(crowded: Crowding) -> None:
     names = Owners({1000: "alice"}.get, patience_seconds=5)
     crowded(True)  # noqa: FBT003 - a switch
     assert [names.name(1000), names.name(1000)] == [None, None]
@@ -65,7 +65,7 @@ def test_cards_that_answer_are_read_by_the_thread_that_is_there(crowded: Crowdin
     reader.close()
 
 
-def test_a_card_for_which_there_is_no_thread_is_unknown_until_there_is_one(crowded: Crowding) -> None:
+def test_a_card_without_a_free_thread_is_unknown_until_one_is_available(crowded: Crowding) -> None:
     hang = threading.Event()
     bad = Card("GPU-a")
     driver = FakeDriver(bad, Card("GPU-b"))

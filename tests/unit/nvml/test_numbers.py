@@ -12,7 +12,7 @@ from gua.nvml.reader import NvmlReader
 
 
 class CountingDriver(FakeDriver):
-    """Counts how often a number is asked for."""
+    """Counts how often a number is read."""
 
     def __init__(self, *cards: Card) -> None:
         super().__init__(*cards)
@@ -27,7 +27,7 @@ class CountingDriver(FakeDriver):
         return super().nvmlDeviceGetGpuInstanceId(device)
 
 
-def test_a_minor_number_is_asked_for_once_and_kept() -> None:
+def test_a_minor_number_is_read_once_and_cached() -> None:
     driver = CountingDriver(Card("GPU-a", minor=3), Card("GPU-b", minor=0))
     reader = NvmlReader(FakeClock(), driver)
     for _ in range(3):
@@ -37,7 +37,7 @@ def test_a_minor_number_is_asked_for_once_and_kept() -> None:
     assert driver.counted == ["minor", "minor"]
 
 
-def test_instances_have_their_cards_minor_number_and_an_id_of_their_own_that_is_asked_for_once() -> None:
+def test_instances_have_their_cards_minor_number_and_an_own_id_that_is_read_once() -> None:
     small, large = Card("MIG-1", slices=1, gpu_instance=7), Card("MIG-3", slices=3, gpu_instance=2)
     driver = CountingDriver(Card("GPU-a", minor=5, mig=True, instances=[large, None, small]))
     reader = NvmlReader(FakeClock(), driver)
@@ -58,7 +58,7 @@ def test_the_numbers_stay_known_while_a_card_cannot_be_read() -> None:
 
 
 @pytest.mark.parametrize(("code", "errors"), [(NOT_SUPPORTED, []), (NO_PERMISSION, ["nvmlDeviceGetMinorNumber"])])
-def test_a_driver_that_does_not_tell_it_leaves_it_unknown(code: int, errors: list[str]) -> None:
+def test_a_minor_number_that_the_driver_does_not_report_is_unknown(code: int, errors: list[str]) -> None:
     [card], found = NvmlReader(FakeClock(), FakeDriver(Card("GPU-a", faults={"nvmlDeviceGetMinorNumber": code}))).read()
     assert card.minor is None
     assert [error.call for error in found] == errors

@@ -88,7 +88,7 @@ def test_without_any_answer_utilization_is_unknown_and_never_zero() -> None:
     assert errors == [ReadError(call="nvmlDeviceGetProcessUtilization", code="NO_PERMISSION", uuid="GPU-a")]
 
 
-def test_the_answer_after_a_failed_one_tells_about_both_windows() -> None:
+def test_the_answer_after_a_failed_one_covers_both_windows() -> None:
     bench = Bench(1)
     bench.read()
     bench.window(8)
@@ -100,7 +100,7 @@ def test_the_answer_after_a_failed_one_tells_about_both_windows() -> None:
     assert bench.read() == {1: pytest.approx(0.6 * 16 / 24, abs=0.001)}
 
 
-def test_an_idle_card_is_asked_about_the_time_since_the_last_answer_only() -> None:
+def test_an_idle_card_is_queried_only_for_the_time_since_the_last_answer() -> None:
     bench = Bench(1)
     bench.card.uses = [Use(1, bench.clock.wall * 1000 - 5, 10)]
     bench.read()
@@ -131,7 +131,7 @@ def test_stamps_from_boot_are_found_out_before_anybody_is_called_idle(monkeypatc
     assert bench.read() == {1: 0.9}
 
 
-def test_what_is_no_percentage_is_told_and_not_believed() -> None:
+def test_a_value_that_is_no_percentage_is_an_error_and_unknown() -> None:
     bench = Bench(1)
     bench.card.uses = [Use(1, bench.clock.wall * 1000 - 5, 2_147_483_632)]
     (raw,), errors = bench.reader.read()
@@ -161,13 +161,13 @@ def test_a_process_is_unknown_for_the_interval_in_which_one_of_its_rows_is_no_pe
     assert bench.read() == {1: pytest.approx(0.9), 2: 0.0, 3: 0.0}
 
 
-def test_a_row_whose_memory_alone_is_no_percentage_is_believed() -> None:
+def test_a_row_with_only_its_memory_percentage_invalid_is_used() -> None:
     bench = Bench(1)
     bench.card.uses = [Use(1, bench.clock.wall * 1000 - 5, 30, memUtil=2_619)]
     assert bench.read() == {1: 0.3}
 
 
-def test_a_process_all_of_whose_rows_lie_ahead_of_now_is_unknown_and_not_idle() -> None:
+def test_a_process_with_only_samples_in_the_future_is_unknown_and_not_idle() -> None:
     bench = Bench(1, 2, 3)
     bench.read()
     bench.clock.advance(10_000)
@@ -183,7 +183,7 @@ def test_a_process_all_of_whose_rows_lie_ahead_of_now_is_unknown_and_not_idle() 
     assert errors == [
         ReadError(call="nvmlDeviceGetProcessUtilization", code="stamped later than now", uuid="GPU-a"),
     ]
-    # They are asked for again, and count once their time has come.
+    # They are queried again, and count once their time has come.
     bench.clock.advance(10_000)
     assert bench.read() == {1: pytest.approx(0.95), 2: pytest.approx(0.6), 3: 0.0}
 
@@ -199,7 +199,7 @@ def test_stamps_that_lie_a_few_ms_ahead_are_of_now_and_counted_once() -> None:
         assert bench.read() == {1: 0.0}, "nothing since then, whatever the driver's clock"
 
 
-def test_a_clock_that_was_set_back_leaves_those_unknown_of_whom_only_the_time_before_is_told() -> None:
+def test_after_a_clock_was_set_back_processes_with_only_earlier_samples_are_unknown() -> None:
     bench = Bench(1, 2)
     bench.read()
     bench.clock.advance(10_000)
@@ -227,7 +227,7 @@ def test_a_process_is_as_busy_as_the_busiest_of_kernels_encoder_and_decoder_in_e
     assert bench.read() == {1: 0.85, 2: 0.6, 3: pytest.approx(0.6), 4: 0.0, 5: 0.3}
 
 
-def test_more_processes_than_are_told_apart_are_unknown_not_idle(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_processes_beyond_the_limit_are_unknown_and_not_idle(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(processes, "MOST_PROCESSES", 2)
     bench = Bench(1, 2, 3)
     bench.read()

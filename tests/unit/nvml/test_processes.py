@@ -42,7 +42,7 @@ def test_a_process_that_holds_nothing_holds_zero_not_unknown() -> None:
     assert processes[7].memory_bytes == 0
 
 
-def test_without_mps_nobody_is_on_its_list() -> None:
+def test_without_mps_its_list_is_empty() -> None:
     faults = {"nvmlDeviceGetMPSComputeRunningProcesses_v3": NOT_SUPPORTED}
     processes, known, errors = read(Card("GPU-a", compute=[Process(7)], faults=faults))
     assert (list(processes), known, errors) == ([7], ProcessList.KNOWN, [])
@@ -65,7 +65,7 @@ def test_a_pid_that_cannot_be_one_makes_the_list_unknown(pid: int) -> None:
     assert errors == ["compute process list no pid"]
 
 
-def test_who_is_not_among_the_users_is_idle_and_more_than_always_is_always() -> None:
+def test_a_process_without_samples_is_idle_and_more_than_100_percent_is_100_percent() -> None:
     uses = [Use(7, NOW_US - 100, 250), Use(8, NOW_US - 300, 10), Use(8, NOW_US - 100, 20), Use(0, 0, 0)]
     card = Card("GPU-a", compute=[Process(7), Process(8), Process(9)], uses=uses)
     processes, _, errors = read(card)
@@ -87,7 +87,7 @@ def test_any_other_answer_leaves_utilization_unknown() -> None:
     assert errors == ["nvmlDeviceGetProcessUtilization NOT_SUPPORTED"]
 
 
-def test_use_is_asked_for_from_a_second_ago_and_then_from_the_newest_answer() -> None:
+def test_use_is_queried_from_a_second_ago_and_then_from_the_newest_answer() -> None:
     card = Card("GPU-a", compute=[Process(7)], uses=[Use(7, NOW_US - 2_000_000, 90), Use(7, NOW_US - 10, 30)])
     driver = FakeDriver(card)
     reader = NvmlReader(FakeClock(wall_ms=NOW_US // 1000), driver)

@@ -29,9 +29,7 @@ LISTS = ("Compute", "Graphics", "MPSCompute")
         ("535.x", True),
     ],
 )
-def test_the_wide_process_lists_of_the_first_535_drivers_are_not_believed(
-    version: str | None, *, believed: bool
-) -> None:
+def test_the_wide_process_lists_of_the_first_535_drivers_are_not_used(version: str | None, *, believed: bool) -> None:
     assert (not has_wide_lists(version)) is believed
 
 
@@ -40,13 +38,13 @@ def read(card: Card, version: str = "570.86.15") -> tuple[list[int], ProcessList
     return [process.pid for process in raw.processes], raw.reading.process_list, [error.code for error in errors]
 
 
-def test_a_driver_with_wide_lists_is_asked_for_version_2() -> None:
+def test_a_driver_with_wide_lists_is_called_with_version_2() -> None:
     faults = {f"nvmlDeviceGet{kind}RunningProcesses_v3": 999 for kind in LISTS}
     card = Card("GPU-a", compute=[Process(7)], faults=faults)
     assert read(card, "535.54.03") == ([7], ProcessList.KNOWN, [])
 
 
-def test_a_driver_without_version_3_is_asked_for_version_2() -> None:
+def test_a_driver_without_version_3_is_called_with_version_2() -> None:
     faults = {f"nvmlDeviceGet{kind}RunningProcesses_v3": FUNCTION_NOT_FOUND for kind in LISTS}
     assert read(Card("GPU-a", compute=[Process(7)], faults=faults)) == ([7], ProcessList.KNOWN, [])
 
@@ -62,7 +60,7 @@ def test_a_driver_with_neither_version_has_no_known_list() -> None:
     )
 
 
-def test_another_error_than_a_missing_function_asks_for_no_older_version() -> None:
+def test_an_error_other_than_a_missing_function_tries_no_older_version() -> None:
     faults = {"nvmlDeviceGetComputeRunningProcesses_v3": NOT_SUPPORTED}
     assert read(Card("GPU-a", compute=[Process(7)], faults=faults)) == ([], ProcessList.FAILED, ["NOT_SUPPORTED"])
 
@@ -91,7 +89,7 @@ def test_a_little_over_100_percent_is_always_and_far_more_is_nothing(percent: fl
         ("decoder", "nvmlDeviceGetDecoderUtilization"),
     ],
 )
-def test_an_instant_value_that_is_no_percentage_is_unknown_and_told(field: str, call: str) -> None:
+def test_an_instant_value_that_is_no_percentage_is_unknown_with_an_error(field: str, call: str) -> None:
     card = Card("GPU-a")
     setattr(card, field, 808_334_905)
     (raw,), errors = NvmlReader(FakeClock(), FakeDriver(card)).read()

@@ -20,7 +20,7 @@ def read(*cards: Card) -> tuple[list[RawCard], list[ReadError]]:
     return list(found), list(errors)
 
 
-def test_a_card_is_read_with_everything_the_driver_tells() -> None:
+def test_a_card_is_read_with_everything_the_driver_reports() -> None:
     (raw,), errors = read(Card("GPU-a", used=3 * GIB, gpu=42, encoder=5, decoder=0))
     card = raw.reading
     assert errors == []
@@ -77,7 +77,7 @@ FURTHER = (
 
 
 @pytest.mark.parametrize("code", [NO_PERMISSION, NOT_SUPPORTED, 999])
-def test_a_card_that_tells_no_more_than_who_it_is_may_have_failed_or_not(code: int) -> None:
+def test_a_card_that_reports_only_its_identity_may_have_failed_or_not(code: int) -> None:
     (raw, other), _ = read(Card("GPU-a", faults=dict.fromkeys(READINGS + FURTHER, code)), Card("GPU-b"))
     assert (raw.reading.name, raw.reading.mig, raw.reading.failed) == ("NVIDIA H100 80GB HBM3", Mig.NONE, None)
     assert other.reading.failed is False
@@ -99,7 +99,7 @@ def test_a_driver_without_the_second_memory_call_counts_the_reserve_as_used() ->
     assert errors == []
 
 
-def test_a_card_that_tells_no_memory_has_unknown_memory() -> None:
+def test_a_card_that_reports_no_memory_has_unknown_memory() -> None:
     faults = {"nvmlDeviceGetMemoryInfo_v2": NOT_SUPPORTED, "nvmlDeviceGetMemoryInfo": NOT_SUPPORTED}
     (raw,), errors = read(Card("GPU-a", name="NVIDIA GB10", faults=faults))
     assert (raw.reading.memory_used_bytes, raw.reading.memory_limit_bytes) == (None, None)

@@ -156,7 +156,7 @@ def test_the_process_and_the_memory_are_those_that_nvidia_smi_lists(
     }
 
 
-def test_what_the_card_is(replayed: dict[str, Sequence[CardReading]]) -> None:
+def test_a_recorded_card_has_its_name_memory_and_errors(replayed: dict[str, Sequence[CardReading]]) -> None:
     card = replayed["held"][0]
     assert (card.name, card.driver_version, card.pci) == ("NVIDIA H100 80GB HBM3", "580.159.04", "00000000:00:06.0")
     assert (card.mig, card.memory_shared, card.failed) == (Mig.NONE, False, False)

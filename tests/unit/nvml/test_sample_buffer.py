@@ -85,7 +85,7 @@ def test_samples_that_follow_each_other_are_kept_as_their_mean_and_the_largest_o
     assert (rest.end_ms - START_MS, rest.utilization, rest.largest) == (1200, pytest.approx(0.325), 0.6)
 
 
-def test_a_percentage_that_cannot_be_one_is_left_out_of_the_mean_and_told() -> None:
+def test_an_impossible_percentage_is_left_out_of_the_mean_with_an_error() -> None:
     bench = Bench()
     bench.run(200)
     bench.read()
@@ -102,7 +102,7 @@ def test_what_the_ring_lost_before_it_was_drained_is_not_made_up() -> None:
     bench.run(1000)
     bench.read()
     bench.run(60_000, 50)
-    # 100 samples of 200 ms are left of the minute; the first of them tells of its own 200 ms.
+    # 100 samples of 200 ms are left of the minute; the first of them covers its own 200 ms.
     assert spans(bench.read()) == [(41_000, 61_000)]
 
 
@@ -186,7 +186,7 @@ def test_an_idle_card_without_samples_is_no_error_and_goes_on_after_the_gap() ->
     assert spans(bench.read()) == [(122_000, 123_000)]
 
 
-def test_if_nobody_reads_the_oldest_samples_are_forgotten() -> None:
+def test_without_a_reader_the_oldest_samples_are_dropped() -> None:
     bench = Bench()
     bench.run(200)
     bench.read()
@@ -233,7 +233,7 @@ def test_samples_from_the_future_wait_until_their_time_has_come() -> None:
     assert spans(bench.read()) == [(1000, 1200)]
 
 
-def test_samples_stamped_with_the_time_since_boot_are_told_in_unix_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_samples_stamped_with_the_time_since_boot_are_converted_to_unix_time(monkeypatch: pytest.MonkeyPatch) -> None:
     booted_ms = 5_000_000
     bench = Bench(stamp_from_us=booted_ms * 1000)
 
@@ -249,7 +249,7 @@ def test_samples_stamped_with_the_time_since_boot_are_told_in_unix_time(monkeypa
 
 
 @pytest.mark.parametrize("percent", [1001, 808_334_905, 2**32 - 1])
-def test_a_sample_that_is_no_percentage_is_left_out_and_told(percent: int) -> None:
+def test_a_sample_that_is_no_percentage_is_left_out_with_an_error(percent: int) -> None:
     bench = Bench()
     bench.run(1000)
     bench.read()
@@ -299,18 +299,18 @@ def test_a_clock_that_was_set_back_two_seconds_counts_no_moment_twice() -> None:
     assert all(one.end_ms <= after.start_ms for one, after in pairwise(samples))
 
 
-def test_a_ring_that_grew_between_asking_for_its_size_and_reading_it_is_read_again() -> None:
+def test_a_ring_that_grew_after_its_size_was_read_is_read_again() -> None:
     bench = Bench()
     bench.run(1000)
     bench.read()
     bench.run(1000)
-    ask = bench.driver.nvmlDeviceGetSamples
+    get_samples = bench.driver.nvmlDeviceGetSamples
     answers = iter([FakeNvmlError(7)])
 
     def grown(device: object, kind: int, since_us: int, /) -> tuple[int, list[SimpleNamespace]]:
         for error in answers:
             raise error
-        return ask(device, kind, since_us)
+        return get_samples(device, kind, since_us)
 
     grown.__name__ = "nvmlDeviceGetSamples"
     bench.driver.nvmlDeviceGetSamples = grown  # type: ignore[method-assign]

@@ -144,7 +144,7 @@ def test_a_lost_card_is_failed_until_it_is_back_and_the_other_goes_on(host: Host
 
 
 @pytest.mark.parametrize("code", [2, 3, 4, 7, 999])
-def test_a_card_of_which_no_call_answers_is_not_called_sound(host: Host, code: int) -> None:
+def test_a_card_whose_every_call_fails_has_an_unknown_failed_state(host: Host, code: int) -> None:
     host.is_(Card(A, processes=[Process(7)]), Card(B))
     assert host.tick()[A]["failed"] is False
     host.is_(Card(A, processes=[Process(7)], wrong=[Fault("nvmlDevice*", code)]), Card(B))

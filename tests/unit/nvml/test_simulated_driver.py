@@ -43,7 +43,7 @@ NOWHERE = 2**32 - 1
 
 
 class World:
-    """A scenario with a clock of its own, and a process that asks the driver about it."""
+    """A scenario with a clock of its own, and a process that queries the driver about it."""
 
     def __init__(self, driver: SimulatedDriver, asker: Asker) -> None:
         self._driver = driver
@@ -95,7 +95,7 @@ def world(_process: tuple[SimulatedDriver, Asker]) -> Iterator[World]:
     asker.ask("nvmlShutdown()")
 
 
-def test_the_driver_tells_its_versions_and_its_cards(world: World) -> None:
+def test_the_simulated_driver_reports_its_versions_and_cards(world: World) -> None:
     world.is_(
         Card(uuid(0), name="NVIDIA A100-SXM4-80GB", pci="00000000:1B:00.0", architecture=7),
         Card(uuid(1), addressing="ats"),
@@ -396,7 +396,7 @@ def test_a_partitioned_card_has_instances_of_its_own(world: World) -> None:
     assert [(row["pid"], row["gpuInstanceId"]) for row in rows] == [(20, NOWHERE), (21, 1), (22, 2)]
 
 
-def test_the_largest_profile_tells_how_many_slices_a_card_has(world: World) -> None:
+def test_the_largest_profile_has_the_number_of_slices_of_a_card(world: World) -> None:
     world.is_(Card(uuid(0), mig="on"), Card(uuid(1), mig="on", slices=4), Card(uuid(2)))
 
     def slices(index: int, version: int) -> dict[int, int]:
@@ -424,7 +424,7 @@ def test_what_does_not_work_with_mig_is_not_supported(world: World, subject: str
         assert world.code(call) == 3, call
 
 
-def test_gpm_tells_the_utilization_of_cards_and_instances(world: World) -> None:
+def test_gpm_reports_the_utilization_of_cards_and_instances(world: World) -> None:
     world.is_(partitioned(), Card(uuid(1)))
 
     def between(instance: int | None, seconds: float, metric: int = 1) -> object:
@@ -445,8 +445,8 @@ def test_gpm_tells_the_utilization_of_cards_and_instances(world: World) -> None:
     assert world.code("gpm(1, None, int)") == 3
 
 
-# What the agent asks, and what its tools ask: each as an expression, with the symbol that answers it.
-ASKED = {
+# What the agent calls, and what its tools call: each as an expression, with the symbol that answers it.
+CALLS_USED = {
     "nvmlSystemGetDriverVersion()": "nvmlSystemGetDriverVersion",
     "nvmlSystemGetNVMLVersion()": "nvmlSystemGetNVMLVersion",
     "nvmlSystemGetCudaDriverVersion()": "nvmlSystemGetCudaDriverVersion",
@@ -508,7 +508,7 @@ ASKED = {
     )
 }
 # Reached only through the library itself, or with no answer that could fail.
-UNASKED = (
+CALLS_UNUSED = (
     {"nvmlInit", "nvmlInit_v2", "nvmlErrorString", "nvmlGpmSampleFree"}
     | {"nvmlEventSetCreate", "nvmlEventSetFree", "nvmlEventSetWait_v2"}
     | {f"nvmlDeviceGet{kind}RunningProcesses" for kind in ("Compute", "Graphics", "MPSCompute")}
@@ -516,20 +516,20 @@ UNASKED = (
 
 
 def test_every_call_can_fail(world: World, tmp_path: Path) -> None:
-    assert set(ASKED.values()) | UNASKED | {"nvmlInitWithFlags", "nvmlShutdown"} == building.calls()
+    assert set(CALLS_USED.values()) | CALLS_UNUSED | {"nvmlInitWithFlags", "nvmlShutdown"} == building.calls()
     world.is_(Card(uuid(0)))
     world.ask("keep(0)")
     trace = tmp_path / "trace"
     world.is_(Card(uuid(0)), absent=["nvmlDevice*", "nvmlSystem*", "nvmlGpm*"], trace=trace)
 
-    for expression in ASKED:
+    for expression in CALLS_USED:
         assert world.code(expression) == 13, expression
     calls = [line.split() for line in trace.read_text().splitlines()]
-    assert [call for _, _, call, _, _ in calls] == list(ASKED.values())
+    assert [call for _, _, call, _, _ in calls] == list(CALLS_USED.values())
     assert {(at, code) for at, _, _, _, code in calls} == {(str(NOW * 1_000_000), "13")}
 
 
-def test_a_card_tells_why_it_is_slow_and_its_events_once(world: World) -> None:
+def test_a_card_reports_clock_reasons_and_each_event_once(world: World) -> None:
     world.is_(Card(uuid(0), clocks=0x44, ecc=(7, 1, 0), xid=(79, 2, NOW + 1)), Card(uuid(1)))
     assert world.ask("nvmlDeviceGetCurrentClocksEventReasons(card(0))") == 0x44
     assert world.ask("nvmlDeviceGetTotalEccErrors(card(0), 1, 0)") == 7
@@ -602,7 +602,7 @@ def test_a_driver_that_was_away_is_reached_only_by_a_new_session(world: World, c
     assert world.code("nvmlDeviceGetUUID(card(0))") == 2
 
 
-def test_a_reload_that_nobody_saw_counts_too(world: World) -> None:
+def test_an_unobserved_reload_invalidates_handles_too(world: World) -> None:
     world.is_(Card(uuid(0)))
     world.ask("keep(0)")
     world.is_(Card(uuid(0)), loads=2)

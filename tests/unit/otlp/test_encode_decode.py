@@ -217,7 +217,7 @@ agents = st.builds(
     tick_lateness_seconds=st.none() | st.floats(0, 600),
     spool_ticks=amounts,
     spool_bytes=amounts,
-    dropped_ticks=st.integers(0, 2**40),  # an agent of which nothing is known has no point at all
+    dropped_ticks=st.integers(0, 2**40),  # an agent without any known value has no point at all
     errors=st.lists(
         st.builds(ErrorCount, call=texts.map(str), code=texts.map(str), count=st.integers(0, 2**40)), max_size=3
     ).map(tuple),
@@ -249,7 +249,7 @@ def parsed(tick: Tick) -> ExportMetricsServiceRequest:
     return ExportMetricsServiceRequest.FromString(encode(tick))
 
 
-def test_a_card_whose_values_come_and_go_is_told_as_it_is_each_time() -> None:
+def test_a_card_with_changing_known_values_is_encoded_correctly_each_time() -> None:
     """Attributes are kept from tick to tick; what a card lacks or cannot send has no point."""
     lacking = [
         replace(HELD, **{name: value})
@@ -271,7 +271,7 @@ def test_a_card_whose_values_come_and_go_is_told_as_it_is_each_time() -> None:
     ]
     for card in (HELD, *lacking, HELD, *not_finite, *others, HELD):
         raw = encode(replace(SMALL, cards=(card,)))
-        told = replace(
+        values = replace(
             card,
             memory_used_bytes=None if (card.memory_used_bytes or 0) >= 2**63 else card.memory_used_bytes,
             power_watts=None if card in not_finite else card.power_watts,
@@ -281,7 +281,7 @@ def test_a_card_whose_values_come_and_go_is_told_as_it_is_each_time() -> None:
             ),
         )
         (decoded,) = decode(raw).cards
-        assert decoded == told
+        assert decoded == values
         assert encode(replace(SMALL, cards=(card,))) == raw
 
 
@@ -465,14 +465,14 @@ def test_a_source_says_whether_it_could_be_read_in_words_too() -> None:
     assert [point.as_double for point in points] == [30.0, 30.0]
 
 
-def test_a_creation_time_is_told_to_the_millisecond_or_not_at_all() -> None:
+def test_a_creation_time_is_encoded_to_the_millisecond_or_left_out() -> None:
     processes = tuple(
         ProcessReading(pid=pid, created_ms=created)
         for pid, created in enumerate((1_774_414_039_043, 1_774_414_039_000, None, -5, 10**18))
     )
     card = CardReading(uuid="GPU-1", duration_ms=1, gpu_time_ms=1, processes=processes)
-    told = points_of(Tick(ts_ms=TS_MS, origin=ORIGIN, cards=(card,)), "gua.process.info")
-    assert [attribute_of(point, "process.creation.time") for point in told] == [
+    values = points_of(Tick(ts_ms=TS_MS, origin=ORIGIN, cards=(card,)), "gua.process.info")
+    assert [attribute_of(point, "process.creation.time") for point in values] == [
         "2026-03-25T04:47:19.043Z",
         "2026-03-25T04:47:19.000Z",
         None,
@@ -503,7 +503,7 @@ def test_attributes_stand_in_the_order_of_the_catalogue() -> None:
             ),
         ),
     )
-    told = replace(
+    values = replace(
         SMALL,
         cards=(allocated, BARE),
         allocation_sources=(AllocationSourceReading(source="slurm", duration_ms=30_000, reason="no answer"),),
@@ -517,7 +517,7 @@ def test_attributes_stand_in_the_order_of_the_catalogue() -> None:
             "agent": (),
         }
         order = [*base[metric.subject.value], *metric.attributes]
-        for point in points_of(told, metric.name):
+        for point in points_of(values, metric.name):
             keys = [pair.key for pair in point.attributes]
             assert keys == sorted(keys, key=order.index)
 

@@ -95,7 +95,7 @@ def test_without_an_endpoint_there_is_nowhere_to_send() -> None:
         ("https://a:4317", {"INSECURE": "true"}, "https://a:4317"),
     ],
 )
-def test_grpc_speaks_tls_unless_told_otherwise(url: str, variables: dict[str, str], target: str) -> None:
+def test_grpc_uses_tls_by_default(url: str, variables: dict[str, str], target: str) -> None:
     assert read_settings(url, otlp(PROTOCOL="grpc", **variables)).shown == target
 
 

@@ -64,7 +64,7 @@ def test_variables_of_the_sdk_do_not_concern_delivery(variable: str, protocol: s
     assert (done.stdout, done.stderr) == ("", "")
 
 
-def test_a_certificate_that_vanished_is_told() -> None:
+def test_a_vanished_certificate_is_reported() -> None:
     environ = {"OTEL_EXPORTER_OTLP_PROTOCOL": "grpc", "OTEL_EXPORTER_OTLP_CERTIFICATE": "/nowhere/ca.pem"}
     with pytest.raises(UsageError, match=r"/nowhere/ca\.pem"):
         GrpcTransport(read_settings("https://localhost:4317", environ))

@@ -37,12 +37,12 @@ def test_the_service_name_variable_wins_over_the_attribute() -> None:
     assert agent().service_name == "gua"
 
 
-def test_kubernetes_names_are_told_when_set_and_the_user_s_win() -> None:
+def test_kubernetes_names_are_sent_if_set_and_the_users_attributes_win() -> None:
     made = agent(NODE_NAME="n", POD_NAME="p", POD_NAMESPACE="", OTEL_RESOURCE_ATTRIBUTES="k8s.pod.name=q")
     assert made.attributes == (("k8s.node.name", "n"), ("k8s.pod.name", "q"))
 
 
-def test_what_is_measured_cannot_be_claimed_otherwise() -> None:
+def test_resource_attributes_cannot_override_source_and_interval() -> None:
     made = agent(OTEL_RESOURCE_ATTRIBUTES="gua.sample.interval=1,gua.source=import")
     assert (made.source, made.interval_ms, made.attributes) == (Source.AGENT, 30_000, ())
 

@@ -64,7 +64,7 @@ def test_only_the_ticks_at_fault_are_refused(receiver: Receiver) -> None:
     landing.close()
 
 
-def test_a_damaged_blob_is_refused_without_asking(receiver: Receiver) -> None:
+def test_a_damaged_blob_is_refused_without_a_request(receiver: Receiver) -> None:
     damaged = SpooledTick(id=2, ts_ms=2, raw_length=10, blob=b"damaged")
     landing = opened(receiver)
     assert landing.land([spooled(1), damaged, spooled(3)]) == [damaged]
@@ -147,7 +147,7 @@ def test_a_request_that_a_real_grpc_server_finds_too_large_is_halved() -> None:
         landing.close()
 
 
-def test_the_wait_is_what_the_server_asks_for(receiver: Receiver) -> None:
+def test_the_wait_is_the_servers_retry_after(receiver: Receiver) -> None:
     receiver.script = [Answer(status=BUSY[type(receiver)], retry_after=7)]
     waits: list[float] = []
     landing = opened(receiver, waits=waits)
@@ -156,7 +156,7 @@ def test_the_wait_is_what_the_server_asks_for(receiver: Receiver) -> None:
     landing.close()
 
 
-def test_a_server_that_asks_for_more_than_the_patience_is_given_up_at_once(receiver: Receiver) -> None:
+def test_a_retry_after_beyond_the_patience_is_given_up_at_once(receiver: Receiver) -> None:
     receiver.script = [Answer(status=BUSY[type(receiver)], retry_after=3600)]
     waits: list[float] = []
     landing = opened(receiver, waits=waits)
@@ -189,7 +189,7 @@ def test_a_retry_after_may_be_a_past_date_or_nonsense(retry_after: str) -> None:
         (Answer(status=799), r"799 \(unknown\): check the URL"),
     ],
 )
-def test_a_wrong_url_is_said_in_one_line_and_not_tried_again(answer: Answer, says: str) -> None:
+def test_a_wrong_url_is_reported_in_one_line_and_not_retried(answer: Answer, says: str) -> None:
     with HttpReceiver() as receiver:
         receiver.script = [answer]
         landing = opened(receiver, waits=[])
@@ -210,7 +210,7 @@ def test_a_wrong_url_is_said_in_one_line_and_not_tried_again(answer: Answer, say
         ("NOT_FOUND", "check the address"),
     ],
 )
-def test_a_wrong_address_is_said_in_one_line_and_not_tried_again(code: str, says: str) -> None:
+def test_a_wrong_address_is_reported_in_one_line_and_not_retried(code: str, says: str) -> None:
     with GrpcReceiver() as receiver:
         receiver.script = [Answer(status=code, message="a\nb")]
         landing = opened(receiver, waits=[])
@@ -222,7 +222,7 @@ def test_a_wrong_address_is_said_in_one_line_and_not_tried_again(code: str, says
         landing.close()
 
 
-def test_points_that_were_left_out_of_a_taken_request_are_told(receiver: Receiver) -> None:
+def test_points_rejected_from_an_accepted_request_are_counted(receiver: Receiver) -> None:
     receiver.script = [Answer(rejected_points=3, message="too old"), Answer(rejected_points=2, message="too new")]
     landing = opened(receiver)
     assert landing.land([spooled(1)]) == []
@@ -233,7 +233,7 @@ def test_points_that_were_left_out_of_a_taken_request_are_told(receiver: Receive
 
 
 def test_a_closed_port_is_transient_and_named(receiver: Receiver) -> None:
-    with socket.socket() as bound:  # bound and not listening: nobody else can take the port, nobody answers
+    with socket.socket() as bound:  # bound and not listening: no other process can take the port, no one answers
         bound.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{bound.getsockname()[1]}"
         environ = {"OTEL_EXPORTER_OTLP_PROTOCOL": PROTOCOL[type(receiver)]}
@@ -243,7 +243,7 @@ def test_a_closed_port_is_transient_and_named(receiver: Receiver) -> None:
         landing.close()
 
 
-def test_a_host_that_nobody_knows_is_transient_and_named(receiver: Receiver) -> None:
+def test_an_unknown_host_name_is_transient_and_named(receiver: Receiver) -> None:
     environ = {"OTEL_EXPORTER_OTLP_PROTOCOL": PROTOCOL[type(receiver)]}
     landing = open_endpoint("http://nobody.invalid:4000", environ=environ, patience_seconds=0)
     with pytest.raises(TransientError, match=r"(cannot reach|did not answer)") as raised:
@@ -412,9 +412,7 @@ class TestWire:
             landing.close()
 
     @pytest.mark.parametrize("exempt", ["127.0.0.0/8", "example,127.0.0.1", "*"])
-    def test_a_proxy_is_not_asked_for_what_is_exempt_from_it(
-        self, monkeypatch: pytest.MonkeyPatch, exempt: str
-    ) -> None:
+    def test_no_proxy_exempts_a_receiver_from_the_proxy(self, monkeypatch: pytest.MonkeyPatch, exempt: str) -> None:
         monkeypatch.setenv("http_proxy", "127.0.0.1:9")
         monkeypatch.setenv("no_proxy", exempt)
         with HttpReceiver() as receiver:
@@ -433,7 +431,7 @@ class TestWire:
         landing.close()
 
 
-def test_a_credential_that_the_receiver_repeats_is_told_to_nobody(receiver: Receiver) -> None:
+def test_a_credential_repeated_by_the_receiver_is_not_printed(receiver: Receiver) -> None:
     refused = {HttpReceiver: 401, GrpcReceiver: "UNAUTHENTICATED"}[type(receiver)]
     receiver.script = [
         Answer(status=refused, message=f"{'x' * 190} no such token: Bearer s3cr3t-t0ken, tenant 12"),
@@ -441,13 +439,13 @@ def test_a_credential_that_the_receiver_repeats_is_told_to_nobody(receiver: Rece
     ]
     headers = "authorization=Bearer%20s3cr3t-t0ken,x-tenant=12"
     landing = opened(receiver, OTEL_EXPORTER_OTLP_HEADERS=headers)
-    told = []
+    messages = []
     for _ in range(2):
         with pytest.raises(UnavailableError) as raised:
             landing.land([spooled(1)])
-        told.append(str(raised.value))
+        messages.append(str(raised.value))
     landing.close()
     assert receiver.requests[0].headers["authorization"] == "Bearer s3cr3t-t0ken"
-    assert "tenant 12" in told[0]
-    assert "***" in told[1]
-    assert "3cr3t" not in "".join(told)
+    assert "tenant 12" in messages[0]
+    assert "***" in messages[1]
+    assert "3cr3t" not in "".join(messages)

@@ -96,18 +96,18 @@ def test_an_authority_that_is_not_trusted_is_named_as_such(
     protocol: str, authority: Authority, stranger: Authority
 ) -> None:
     with RECEIVERS[protocol](tls=authority.server()) as receiver:
-        said = failure(endpoint(receiver.url, protocol, **{AUTHORITY: stranger.certificate}))
-        assert "its certificate is not trusted" in said
-        assert AUTHORITY in said
+        message = failure(endpoint(receiver.url, protocol, **{AUTHORITY: stranger.certificate}))
+        assert "its certificate is not trusted" in message
+        assert AUTHORITY in message
         assert "its certificate is not trusted" in failure(endpoint(receiver.url, protocol))
         assert receiver.requests == []
 
 
 def test_a_certificate_of_another_host_is_refused(protocol: str, authority: Authority) -> None:
     with RECEIVERS[protocol](tls=authority.server("other.example")) as receiver:
-        said = failure(endpoint(receiver.url, protocol, **{AUTHORITY: authority.certificate}))
-        assert "its certificate is not trusted" in said
-        assert "correct the host name" in said
+        message = failure(endpoint(receiver.url, protocol, **{AUTHORITY: authority.certificate}))
+        assert "its certificate is not trusted" in message
+        assert "correct the host name" in message
         assert receiver.requests == []
 
 
@@ -130,7 +130,7 @@ def test_certificate_and_key_may_be_in_one_file(protocol: str, authority: Author
         landing.close()
 
 
-def test_a_missing_client_certificate_is_told(protocol: str, authority: Authority) -> None:
+def test_a_missing_client_certificate_is_reported(protocol: str, authority: Authority) -> None:
     with RECEIVERS[protocol](tls=authority.server(clients=authority.certificate)) as receiver:
         landing = endpoint(receiver.url, protocol, **{AUTHORITY: authority.certificate})
         with pytest.raises(UnavailableError, match=CLIENT):  # of either kind: the alert may come too late to be read
@@ -139,7 +139,7 @@ def test_a_missing_client_certificate_is_told(protocol: str, authority: Authorit
         assert receiver.requests == []
 
 
-def test_a_receiver_without_tls_is_told_from_one_that_is_down(protocol: str) -> None:
+def test_a_receiver_without_tls_is_distinguished_from_one_that_is_down(protocol: str) -> None:
     with RECEIVERS[protocol]() as receiver:
         url = receiver.url.replace("http:", "https:")
         assert "TLS failed" in failure(endpoint(url, protocol))
@@ -172,7 +172,7 @@ def test_a_key_must_fit_its_certificate(protocol: str, authority: Authority) -> 
         endpoint("https://localhost:4318", protocol, **{KEY: key})
 
 
-def test_a_key_with_a_passphrase_is_refused_without_asking_for_it(protocol: str, tmp_path: Path) -> None:
+def test_a_key_with_a_passphrase_is_refused_without_a_prompt(protocol: str, tmp_path: Path) -> None:
     from cryptography.hazmat.primitives.serialization import (  # noqa: PLC0415 - this test alone
         BestAvailableEncryption,
         Encoding,

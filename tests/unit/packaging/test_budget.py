@@ -10,7 +10,7 @@ import pytest
 CHECK = runpy.run_path(str(Path(__file__).resolve().parents[3] / "docs" / "check_budget.py"))
 
 
-def test_what_is_over_its_limit_is_said_and_fails(
+def test_a_measure_over_its_limit_is_reported_and_fails(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     main = CHECK["main"]

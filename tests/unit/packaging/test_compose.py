@@ -113,10 +113,10 @@ def test_every_password_is_required_and_none_stands_in_the_file() -> None:
         assert "passwords.sh" in found[3], f"{name} does not say what to do"
 
 
-def test_every_variable_is_told_at_the_top_and_every_other_one_has_a_default() -> None:
+def test_every_variable_is_documented_at_the_top_and_has_a_default_or_is_required() -> None:
     head = TEXT.partition("\nname:")[0]
-    told = set(re.findall(r"^# {3}(GUA_[A-Z_]+) ", head, re.MULTILINE))
-    assert told == {name for name, _, _ in references()}
+    documented = set(re.findall(r"^# {3}(GUA_[A-Z_]+) ", head, re.MULTILINE))
+    assert documented == {name for name, _, _ in references()}
     for name, mark, default in references():
         assert mark == "?" or (mark == "-" and default), name
         if mark == "-":
@@ -161,7 +161,7 @@ def test_every_service_is_checked_or_watched_or_runs_to_its_end(name: str) -> No
 
 
 @pytest.mark.parametrize("name", SERVICES)
-def test_what_a_service_waits_for_can_happen(name: str) -> None:
+def test_the_conditions_of_depends_on_can_be_met(name: str) -> None:
     for other, wanted in SERVICES[name].get("depends_on", {}).items():
         dependency = SERVICES[other]
         assert not dependency.get("profiles"), f"{other} may not be started"
@@ -213,11 +213,11 @@ def test_clickhouse_gets_exactly_the_passwords_that_its_users_have() -> None:
     assert set(re.findall(r'from_env="(\w+)"', users)) == set(SERVICES["clickhouse"]["environment"])
 
 
-def test_grafana_gets_what_its_provisioning_asks_for() -> None:
+def test_grafana_gets_the_variables_and_files_that_its_provisioning_uses() -> None:
     grafana = SERVICES["grafana"]
     files = [path.read_text(encoding="utf-8") for path in (ROOT / "deploy/grafana/provisioning").rglob("*.yaml")]
-    asked = {name for text in files for name in re.findall(r"\$\{(GUA_\w+)\}", text)}
-    assert asked == {name for name in grafana["environment"] if name.startswith("GUA_")}
+    referenced = {name for text in files for name in re.findall(r"\$\{(GUA_\w+)\}", text)}
+    assert referenced == {name for name in grafana["environment"] if name.startswith("GUA_")}
     paths = {path for text in files for path in re.findall(r"^\s+path: (\S+)$", text, re.MULTILINE)}
     assert paths
     assert paths <= {target for _, target, *_ in mounts(grafana)}

@@ -66,7 +66,7 @@ def copy(tmp_path: Path) -> Copy:
 
 
 def recipe(name: str) -> str:
-    """Return the paragraph of CONTRIBUTING.md that tells how to add something."""
+    """Return the paragraph of CONTRIBUTING.md on how to add something."""
     (found,) = [each for each in HOW_TO_ADD.split("\n\n") if each.startswith(f"**{name}**")]
     return found
 

@@ -1,4 +1,4 @@
-"""docs/operations.md tells every setting: those of the commands' options, and those that are read by name."""
+"""docs/operations.md documents every setting: those of the commands' options, and those that are read by name."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from gua.cli.commands import COMMANDS, load
 
 ROOT = Path(__file__).resolve().parents[3]
 VARIABLE = re.compile(r"`([A-Z][A-Z0-9_]+)`")
-# How a process of gua tells another one something; nobody sets them.
+# Variables between processes of gua; users do not set them.
 INTERNAL = {"GUA_AGENT_SETTINGS", "GUA_AGENT_READY"}
-# What a command of gua run is told.
-TOLD = {"GUA_RESERVATION"}
+# Variables that gua run sets for a command.
+SET_BY_GUA = {"GUA_RESERVATION"}
 # Read by the libraries that send.
 OF_LIBRARIES = {
     "REQUESTS_CA_BUNDLE",
@@ -82,12 +82,12 @@ def test_every_row_names_the_options_and_commands_that_read_it(
     for path, name, variable in every_option:
         assert variable is not None
         _, option, commands, *_ = cells[variable]
-        # Of gua demo one row tells all.
+        # One row documents all of gua demo.
         assert f"`{name}`" in option or variable.startswith("GUA_DEMO_"), (variable, name)
         assert re.search(rf"\b{path[0]}\b", commands), (variable, path)
 
 
-def test_no_row_is_about_a_variable_that_nobody_reads() -> None:
+def test_every_documented_variable_is_read_by_the_code() -> None:
     sources = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "src").rglob("*.py"))
     read = set(re.findall(r"\"([A-Z][A-Z0-9_]+)\"", sources))
     # Read as a prefix and an ending: _variable(environ, "TIMEOUT").
@@ -104,7 +104,7 @@ def test_every_variable_that_is_read_by_name_has_a_row() -> None:
         f"OTEL_EXPORTER_OTLP_{name}" for name in re.findall(r"_(?:variable|path)\(environ, \"([A-Z_]+)\"", sources)
     }
     metrics = {name for name in named if name.startswith("OTEL_EXPORTER_OTLP_METRICS_")}
-    assert (named | endings) - metrics - INTERNAL - TOLD - documented() == set()
+    assert (named | endings) - metrics - INTERNAL - SET_BY_GUA - documented() == set()
 
 
 def test_the_section_names_no_other_variable() -> None:

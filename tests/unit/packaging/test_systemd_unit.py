@@ -34,7 +34,7 @@ def test_systemd_waits_for_the_agent_and_watches_it(directives: dict[str, list[s
     assert directives["OOMPolicy"] == ["continue"]
 
 
-def test_the_agent_is_called_as_it_can_be_called(
+def test_the_options_and_settings_of_the_unit_exist_in_the_daemons_help(
     directives: dict[str, list[str]], capsys: pytest.CaptureFixture[str]
 ) -> None:
     program, command, *options = directives["ExecStart"][0].split()
@@ -94,7 +94,9 @@ def test_it_has_no_rights_beyond_the_cards(directives: dict[str, list[str]]) -> 
     "blinding",
     ["PrivateUsers", "PrivatePIDs", "PrivateNetwork", "PrivateDevices", "MemoryDenyWriteExecute", "CPUQuota"],
 )
-def test_nothing_hides_from_it_what_it_is_there_to_see(directives: dict[str, list[str]], blinding: str) -> None:
+def test_no_directive_hides_processes_devices_or_the_network_from_the_agent(
+    directives: dict[str, list[str]], blinding: str
+) -> None:
     assert blinding not in directives
     assert blinding in UNIT.read_text(), "the unit says why"
     assert directives["ProtectProc"] == ["default"]

@@ -44,7 +44,7 @@ def test_a_stat_that_is_cut_or_something_else_says_nothing(text: str) -> None:
         ("Uid:\tx\n", None),
     ],
 )
-def test_the_user_is_who_started_the_process(text: str, uid: int | None) -> None:
+def test_the_user_is_the_real_uid(text: str, uid: int | None) -> None:
     assert parse_uid(text) == uid
 
 
@@ -92,7 +92,7 @@ def test_a_place_without_a_procfs_says_so(tmp_path: Path) -> None:
     assert not empty.in_initial_pid_namespace()
 
 
-def test_a_pid_that_passed_to_another_process_meanwhile_is_nobody(tmp_path: Path) -> None:
+def test_a_pid_reused_meanwhile_yields_no_process(tmp_path: Path) -> None:
     class Reused(ProcFs):
         starts = iter((100, 200))
 
@@ -157,7 +157,7 @@ def test_only_the_first_process_s_root_makes_users_the_hosts(
     ("proc", "hidden"),
     [("rw", None), ("rw,hidepid=2", "2"), ("rw,hidepid=invisible,gid=5", "invisible"), ("rw,hidepid=0", None)],
 )
-def test_a_procfs_tells_whether_it_hides_processes(tmp_path: Path, proc: str, hidden: str | None) -> None:
+def test_a_procfs_reports_whether_it_hides_processes(tmp_path: Path, proc: str, hidden: str | None) -> None:
     (tmp_path / "self").mkdir()
     (tmp_path / "self" / "mountinfo").write_text(mountinfo(proc=proc))
     assert ProcFs(tmp_path).hidepid() == hidden
@@ -175,7 +175,7 @@ def test_a_procfs_tells_whether_it_hides_processes(tmp_path: Path, proc: str, hi
         ("garbage\n", 7, 7),
     ],
 )
-def test_a_user_is_told_by_the_id_it_has_on_the_host(
+def test_a_user_is_reported_by_the_id_on_the_host(
     tmp_path: Path, uid_map: str, inside: int, outside: int | None
 ) -> None:
     (tmp_path / "self").mkdir()
@@ -201,7 +201,7 @@ class MovingBoot(ProcFs):
         return next(self._answers)
 
 
-def test_the_moment_of_boot_stays_as_it_was_first_told(tmp_path: Path) -> None:
+def test_the_first_boot_time_is_kept_until_another_boot(tmp_path: Path) -> None:
     path = tmp_path / "boot.json"
     assert stored_boot_time_ms(MovingBoot("a", 1_000, 2_000), path) == 1_000
     assert stored_boot_time_ms(MovingBoot("a", 2_000), path) == 1_000

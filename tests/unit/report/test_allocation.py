@@ -1,4 +1,4 @@
-"""Allocation in a report: the seven uses, whom to ask, what is free, and what cannot be told."""
+"""Allocation in a report: the seven uses, top idle holders, free cards, and unknown ones."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def met(text: str, report: Report) -> bool | None:
 
 
 def told(*rows: tuple[str, str | None, Use, float], **values: Any) -> Report:  # noqa: ANN401 - columns of views
-    """Return the report of a store of one card of 48 hours, of which rows of source, owner, use and hours tell."""
+    """Return the report of a store of one card of 48 hours, with rows of source, owner, use and hours."""
     store = store_of(
         [card("node-1", "GPU-1", (20.0, 8.0, 20.0, 0.0))],
         allocations=[
@@ -165,7 +165,7 @@ class TestTheSection:
         assert first(long, dear, second="USD") == "long"
         assert first(long, dear, row("long", 0, 0.1)) == "long"
 
-    def test_is_left_out_where_nobody_looks_at_allocation(self) -> None:
+    def test_the_section_is_left_out_without_an_allocation_source(self) -> None:
         made = collect(lab(), ReportRequest(now_ms=UNTIL_MS, since="2d"))
         assert "Allocation" not in re.findall(r"^\d+\. (\w+)", render_text(made, Style(width=80)), re.MULTILINE)
         whole = json.loads(render_json(made))["allocation"]
@@ -194,7 +194,7 @@ class TestTheSection:
         assert [row["ok"] for row in by_kind["health"]] == ["false", "true"]
 
     @pytest.mark.parametrize("width", [20, 33, 60, 78, 140])
-    def test_no_line_is_wider_than_asked_for(self, week: Report, width: int) -> None:
+    def test_no_line_is_wider_than_the_requested_width(self, week: Report, width: int) -> None:
         for text in (
             render_text(replace(week, sections=("allocation", "now", "contention", "what-if")), Style(width=width)),
             screen(week, width),
@@ -230,7 +230,7 @@ class TestTheFirstScreen:
         assert len(screen(report).splitlines()) <= 50
         assert len(screen(report, brief=True).splitlines()) <= 24
 
-    def test_free_is_what_nobody_was_allocated(self, week: Report) -> None:
+    def test_free_cards_are_the_unallocated_ones(self, week: Report) -> None:
         now = week[Now]
         text = flat(week)
         assert "Free now: lab-2.example[31m<b> GPU 1 for 3d 11h. It is not allocated." in text
@@ -243,7 +243,7 @@ class TestTheFirstScreen:
         assert "They are not allocated." in flat(two)
         assert "3 that nothing holds are allocated, of 1 that is not known." in flat(week, brief=True)
 
-    def test_who_gave_a_free_card_back_is_told(self, week: Report) -> None:
+    def test_a_free_card_shows_its_previous_owner(self, week: Report) -> None:
         (card,) = week[Now].free
         given_back = replace(card, free_ms=120_000, is_lower_bound=False, previous_owner="ana")
         told = having(week, replace(week[Now], free=(given_back,)))
@@ -251,7 +251,7 @@ class TestTheFirstScreen:
         assert " for 2m<bdi> (before that allocated to ana)</bdi>" in render_html(told)
         assert "before that allocated" not in render_html(week)
 
-    def test_of_a_host_that_nobody_looks_at_that_is_said(self, week: Report) -> None:
+    def test_a_host_without_an_allocation_source_is_marked(self, week: Report) -> None:
         now = week[Now]
         without_source = tuple(replace(one, allocation=None) for one in now.free)
         some = having(week, replace(now, free=(*now.free, *without_source)))
@@ -267,7 +267,7 @@ class TestTheFirstScreen:
         made = replace(having(week, replace(now, allocations=(first,))), window=window)
         assert "no process since 10:00." in flat(made)
 
-    def test_who_did_not_come_is_asked_among_the_others_by_what_it_wasted(self, week: Report) -> None:
+    def test_owners_of_empty_allocations_are_ranked_with_the_others_by_waste(self, week: Report) -> None:
         found = answers(week)
         wasted = [one.wasted_gpu_ms for one in found.owners]
         assert wasted == sorted(wasted, reverse=True)
@@ -278,7 +278,7 @@ class TestTheFirstScreen:
         assert [one.allocation_id for one in empty[0].holds] == ["48215"]
         assert re.search(r"^  bob +73\.9 .*> 1d 6h +\(nobody\)", screen(week), re.MULTILINE)
 
-    def test_without_what_is_now_it_says_that_nobody_was_there(self, week: Report) -> None:
+    def test_without_the_now_section_empty_owners_are_marked_and_free_cards_left_out(self, week: Report) -> None:
         text = screen(lacking(week, Now))
         assert re.search(r"^  bob \(nobody\) +73\.9 ", text, re.MULTILINE)
         assert "Free" not in text
@@ -315,7 +315,7 @@ class TestTheFirstScreen:
         text = " ".join(render_text(week, Style(width=120)).split())
         said = "Allocations cannot be read from slurm on gpu-1 (squeue gave no answer within 3 s): cards"
         assert said in text
-        # One that was failing when its agent was told to leave it cannot be read by anybody now.
+        # A source that failed when it was removed from the agent's settings cannot be read now.
         left = tuple(
             one if one.ok else replace(one, last_ms=one.last_ms - 24 * HOUR_MS) for one in week.allocation_sources
         )
@@ -358,7 +358,7 @@ class TestFailOn:
         assert met(text, report) is expected
 
     @pytest.mark.parametrize("text", ["empty > 20%", "empty < 20%", "allocated > 1h", "empty-now > 0"])
-    def test_where_nobody_looks_at_allocation_nothing_can_be_told(self, text: str) -> None:
+    def test_without_an_allocation_source_conditions_are_unknown(self, text: str) -> None:
         verdict = judge(parse_condition(text), week_report(has_source=False))
         assert verdict.is_met is None
         assert "no source of allocations is looked at" in verdict.why
@@ -370,7 +370,7 @@ class TestFailOn:
     def test_cards_that_are_empty_now_are_counted_once(self, week: Report, text: str, expected: bool | None) -> None:  # noqa: FBT001 - as above
         assert met(text, week) is expected
 
-    def test_it_needs_the_section_that_tells_it(self) -> None:
+    def test_a_condition_selects_the_section_that_has_its_value(self) -> None:
         assert parse_condition("empty > 20%").section == "allocation"
         assert parse_condition("empty-now > 2").section == "now"
 
@@ -392,12 +392,12 @@ def test_states_are_the_same_with_and_without_sources() -> None:
     assert week_report().cards == week_report(has_source=False).cards
 
 
-def test_a_free_card_is_never_made_of_one_of_which_it_is_not_known() -> None:
+def test_a_card_with_an_unknown_allocation_is_never_free() -> None:
     assert {one.allocation for one in week_report()[Now].free} == {AllocationStatus.UNALLOCATED}
     assert {one.allocation for one in week_report()[Now].maybe_allocated} == {AllocationStatus.UNKNOWN}
 
 
-def test_of_hosts_all_of_whose_ticks_are_gone_it_is_said_that_nobody_knows_who_waited() -> None:
+def test_the_queue_of_hosts_whose_ticks_are_gone_is_unknown() -> None:
     prices = Prices.within([], since_ms=0, until_ms=9 * HOUR_MS)
     nothing: dict[str, Any] = dict.fromkeys(("contended_ms", "busy_ms", "unknown_ms", "contended_us"), 0)
     nothing |= {"contended_allocated_us": 0, "contended_priced": ()}

@@ -18,7 +18,7 @@ from gua.report.kit.amounts import Amounts
         (None, ["-", "-"]),
     ],
 )
-def test_time_that_has_a_price_costs_0_where_there_is_none_of_it(cost: Cost | None, cells: list[str]) -> None:
+def test_a_cost_of_0_is_shown_if_a_price_exists(cost: Cost | None, cells: list[str]) -> None:
     amounts = Amounts(("EUR", "USD"))
     assert amounts.cells(cost) == cells
     assert Amounts(()).cells(cost) == []

@@ -60,11 +60,11 @@ def test_programs_of_an_owner_are_one_and_who_wasted_most_comes_first(report: Re
     ]
 
 
-def test_who_wasted_nothing_is_not_asked(report: Report) -> None:
+def test_an_owner_who_wasted_nothing_is_not_listed(report: Report) -> None:
     assert answers(used(report, owner("ana", "a", 0))).owners == ()
 
 
-def test_owners_and_what_nobody_owns_add_up_to_the_headline(report: Report) -> None:
+def test_owners_and_unowned_memory_add_up_to_the_headline(report: Report) -> None:
     found = answers(report)
 
     assert found.unowned is not None
@@ -73,7 +73,7 @@ def test_owners_and_what_nobody_owns_add_up_to_the_headline(report: Report) -> N
     assert found.wasted.gpu_ms == report.headline.states[IDLE_HELD].gpu_ms
 
 
-def test_what_was_wasted_is_told_as_gpus_of_those_expected(report: Report) -> None:
+def test_waste_is_shown_as_gpus_of_the_expected_ones(report: Report) -> None:
     wasted = answers(report).wasted
     share = report.headline.shares[IDLE_HELD]
 
@@ -103,7 +103,7 @@ def test_an_owner_holds_what_it_idles_on_and_what_it_works_on(report: Report) ->
     assert one.is_gone is False
 
 
-def test_memory_that_nobody_owns_is_no_owner_s(report: Report) -> None:
+def test_unowned_memory_belongs_to_no_owner(report: Report) -> None:
     found = answers(used(report, owner(None, "a", 1)))
 
     assert [one.holds for one in found.owners] == [()]
@@ -113,14 +113,14 @@ def test_memory_that_nobody_owns_is_no_owner_s(report: Report) -> None:
 
 
 @pytest.mark.parametrize(("ago_ms", "is_gone"), [(0, False), (3 * TICK_MS, False), (3 * TICK_MS + 1, True)])
-def test_who_was_last_seen_before_the_newest_ticks_is_gone(report: Report, ago_ms: int, *, is_gone: bool) -> None:
+def test_an_owner_last_seen_before_the_newest_ticks_is_gone(report: Report, ago_ms: int, *, is_gone: bool) -> None:
     seen_ms = end_ms(report) - ago_ms
     one = asked(replace(used(report, owner("zoe", "a", 1, seen_ms), owner("zoe", "b", 1)), silent=()))
 
     assert (one.is_gone, one.last_ms) == (is_gone, seen_ms)
 
 
-def test_who_was_seen_only_in_hours_without_processes_is_gone_unless_a_host_is_silent(report: Report) -> None:
+def test_an_owner_seen_only_in_hours_without_processes_is_gone_unless_a_host_is_silent(report: Report) -> None:
     unseen = used(report, owner("zoe", "a", 1))
 
     assert asked(replace(unseen, silent=())).is_gone is True
@@ -128,7 +128,7 @@ def test_who_was_seen_only_in_hours_without_processes_is_gone_unless_a_host_is_s
 
 
 @pytest.mark.parametrize(("after_ms", "is_gone"), [(-TICK_MS, None), (-3 * TICK_MS - 1, True)])
-def test_whether_who_was_on_a_silent_host_is_gone_is_not_known(
+def test_whether_an_owner_on_a_silent_host_is_gone_is_unknown(
     report: Report, after_ms: int, *, is_gone: bool | None
 ) -> None:
     silent_ms = end_ms(report) - 5 * HOUR_MS
@@ -139,7 +139,7 @@ def test_whether_who_was_on_a_silent_host_is_gone_is_not_known(
     assert asked(one).is_gone is is_gone
 
 
-def test_without_streaks_nobody_knows_who_is_there(report: Report) -> None:
+def test_without_streaks_current_holders_are_unknown(report: Report) -> None:
     found = answers(lacking(used(report, owner("ana", "a", 1, end_ms(report))), Now))
 
     assert (found.owners[0].is_gone, found.owners[0].holds, found.free) == (None, (), None)

@@ -27,7 +27,7 @@ class Seen(Counter[str]):
 
 
 class Server(FakeStore):
-    """A store that is asked several questions at a time."""
+    """A store that runs several queries at a time."""
 
     @property
     def is_concurrent(self) -> bool:
@@ -61,7 +61,7 @@ def kept_until(section: str, monkeypatch: pytest.MonkeyPatch, reader: ViewReader
 
 
 @pytest.mark.parametrize("store", [FakeStore, Server])
-def test_an_answer_goes_once_the_last_section_made_of_it_is_there(
+def test_rows_are_freed_after_the_last_section_that_uses_them(
     store: type[FakeStore], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert kept_until("slow-cards", monkeypatch, store(lab().views)) == {}

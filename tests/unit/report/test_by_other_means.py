@@ -93,7 +93,7 @@ def lab(host: str, seed: int, gpus: int) -> list[SpooledTick]:
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory, made_store: Callable[[Path], str]) -> Iterator[Store]:
-    """Open a store with two simulated hosts and two restless ones, some hours of which are counted and some not."""
+    """Open a store with two simulated hosts and two restless ones, with some hours rolled up and some not."""
     hosts = [
         lab("lab-1", 1, 4),
         lab("lab-2", 2, 3),
@@ -140,7 +140,7 @@ class Both:
 
 
 # Less than an hour comes from ticks in any case, and so does what the edges of a window cut.
-ASKED: Final = [
+REQUESTS: Final = [
     *((name, False) for name in WINDOWS if name != "less than an hour"),
     *((name, True) for name in ("everything", "less than an hour")),
 ]
@@ -148,7 +148,7 @@ ASKED: Final = [
 
 @pytest.fixture(
     scope="module",
-    params=ASKED,
+    params=REQUESTS,
     ids=lambda param: f"{param[0]}, {'from ticks' if param[1] else 'some hours counted'}",
 )
 def both(request: pytest.FixtureRequest, store: Store, recorded: Recorded) -> Both:
@@ -231,8 +231,8 @@ def test_what_a_reclaim_would_give_back(both: Both) -> None:
 
 def work_of(counted: Counted, one: Seen, by: str) -> str | None:
     """Return the kind of work or the served model of a process."""
-    told = means.cost_suffix(counted, one, "workload_kind" if by == "kind" else "workload_model")
-    return told or (workload_kind(one.row["program"]) if by == "kind" else None)
+    reported = means.cost_suffix(counted, one, "workload_kind" if by == "kind" else "workload_model")
+    return reported or (workload_kind(one.row["program"]) if by == "kind" else None)
 
 
 @pytest.mark.parametrize("by", USAGE_BY)
@@ -314,7 +314,7 @@ def newest_of(counted: Counted) -> dict[Key, Seen]:
 
 
 def present_on(counted: Counted, key: Key, newest: Seen) -> list[tuple[str, str, int, int]]:
-    """Return the processes of the newest tick of a card, of the one before if it has none; nobody holds a free card."""
+    """Return the processes of a card's newest tick, of the one before if it has none; a free card has no holder."""
     if newest.state == TRULY_IDLE:
         return []
     last = {process: ticks[-1].until_ms for process, ticks in counted.processes.items() if process[:2] == key}
@@ -322,13 +322,13 @@ def present_on(counted: Counted, key: Key, newest: Seen) -> list[tuple[str, str,
     return [process for process, at_ms in last.items() if at_ms == end_ms >= newest.until_ms - 1.5 * newest.ms]
 
 
-def test_who_is_idle_now(both: Both) -> None:
+def test_idle_cards_and_holders_now_match_an_independent_computation(both: Both) -> None:
     counted = both.counted
     now = both.report[Now]
     newest = newest_of(counted)
     states = [one.state for one in newest.values()]
     assert tuple(now.cards[state] for state in STATES) == tuple(states.count(state) for state in STATES)
-    # What a card is, the newest tick in the window tells.
+    # The newest tick in the window has the properties of a card.
     last = {key: max(ticks, key=lambda one: one.until_ms) for key, ticks in counted.ticks.items()}
     every = [(card.host, card.gpu) for card in both.report.cards]
     can_be_held = {key for key in every if means.mode(counted.cards[key], last.get(key)) != "parent"}
@@ -349,7 +349,7 @@ def test_who_is_idle_now(both: Both) -> None:
 
 
 def is_far_from_known(ticks: list[Seen], first: Seen) -> bool:
-    """Return whether no tick just before tells what was then."""
+    """Return whether no tick just before shows the state then."""
     just_before_ms = first.since_ms - 2 * first.span_ms
     return not any(one.state != UNKNOWN and just_before_ms <= one.until_ms and one.ts_ms < first.ts_ms for one in ticks)
 
@@ -408,7 +408,7 @@ def test_cards_that_are_free(both: Both) -> None:
     status = {key: status_of(counted, key) for key in newest}
     free = {(one.host, one.gpu): one for one in (*now.free, *now.maybe_allocated)}
     assert {key: card.allocation for key, card in free.items()} == {
-        key: told for key, told in status.items() if told != "allocated"
+        key: reported for key, reported in status.items() if reported != "allocated"
     }
     assert {one.allocation for one in now.maybe_allocated} <= {"unknown"}
     for key, card in free.items():
@@ -433,7 +433,7 @@ def test_cards_that_are_free(both: Both) -> None:
 
 
 def free_since(counted: Counted, key: Key, idle_since_ms: int, *, is_lower_bound: bool) -> tuple[int, bool]:
-    """Return since when nobody has been allocated a truly-idle card, either, and whether it may be longer."""
+    """Return since when a truly-idle card has been unallocated, too, and whether it may be longer."""
     parts = [part for part in counted.parts[key] if part.gpu_ms > 0]
     allocated_ms = max((part.until_ms for part in parts if part.source), default=0)
     free = [part for part in parts if part.use == "free"]
@@ -450,7 +450,7 @@ def free_since(counted: Counted, key: Key, idle_since_ms: int, *, is_lower_bound
 
 
 def status_of(counted: Counted, key: Key) -> str | None:
-    """Return whether a card is allocated at the end of its newest tick, ``None`` where nobody looked."""
+    """Return whether a card is allocated at the end of its newest tick, ``None`` without a source."""
     newest = counted.ticks[key][-1]
     parts = [part for part in counted.parts[key] if part.card is newest and part.until_ms == newest.until_ms]
     if any(part.source and part.gpu_ms > 0 for part in parts):
@@ -471,8 +471,8 @@ def test_contention(both: Both) -> None:
         tolerance_ms = 2 * one.cards * rounded_ms + 0.01
         assert one.cost is not None
         for currency in {*one.cost.amounts, *cost.amounts}:
-            found, told = one.cost.amounts.get(currency, 0), cost.amounts.get(currency, 0)
-            assert found == pytest.approx(told, abs=tolerance_ms / HOUR_MS * 4 + 1e-6)
+            found, reported = one.cost.amounts.get(currency, 0), cost.amounts.get(currency, 0)
+            assert found == pytest.approx(reported, abs=tolerance_ms / HOUR_MS * 4 + 1e-6)
         assert one.cost.unpriced_gpu_ms == pytest.approx(cost.unpriced_ms, abs=tolerance_ms)
 
 
@@ -486,9 +486,9 @@ def check_contention(one: Contention, expected: dict[str, float], rounded_ms: in
     assert one.contended_allocated_gpu_ms == pytest.approx(expected["contended_allocated_gpu"], abs=near)
 
 
-def test_who_waited_and_what_became_of_cards_meanwhile(both: Both) -> None:
+def test_waits_and_the_use_of_cards_meanwhile_match_an_independent_computation(both: Both) -> None:
     hosts = sorted({key[0] for key in both.counted.ticks})
-    told = 0
+    reported = 0
     for one in both.report[Contentions]:
         expected = means.waits(both.counted, hosts if one.host is None else [one.host])
         found = (
@@ -504,13 +504,13 @@ def test_who_waited_and_what_became_of_cards_meanwhile(both: Both) -> None:
         if expected["most"] is None:
             assert found == tuple(expected.values())
             continue
-        told += 1
+        reported += 1
         assert found == pytest.approx(tuple(expected.values()), abs=1)
         assert one.wait_ms
-    assert told > 1 or both.asked.hosts == ("lab-1", "lab-2")
+    assert reported > 1 or both.asked.hosts == ("lab-1", "lab-2")
 
 
-def test_who_reserved_how_often(both: Both) -> None:
+def test_reservations_per_owner_match_an_independent_computation(both: Both) -> None:
     expected = means.reservations(both.counted)
     found = {}
     for one in both.report[AllocatedHours].owners:
@@ -575,8 +575,8 @@ def test_idle_time(both: Both) -> None:
     check_idle_seconds(both.report.headline.idle_seconds, {key: one[ACTIVE] for key, one in expected.items()})
     seconds = both.report.headline.idle_seconds
     if seconds is not None:
-        told = found.states[ACTIVE]
-        assert (seconds.sampled_gpu_ms, seconds.idle_gpu_ms) == (told.sampled_gpu_ms, told.idle_gpu_ms)
+        reported = found.states[ACTIVE]
+        assert (seconds.sampled_gpu_ms, seconds.idle_gpu_ms) == (reported.sampled_gpu_ms, reported.idle_gpu_ms)
 
 
 def check_means(found: Sequence[MeanActivity], ticks: Sequence[Seen]) -> None:
@@ -597,7 +597,7 @@ def test_activity_of_sms_and_memory(both: Both) -> None:
         check_means(card.activity, both.counted.ticks[card.host, card.gpu])
 
 
-def test_whose_active_hours_had_few_sms_at_work(both: Both) -> None:
+def test_active_hours_with_few_sms_per_owner_match_an_independent_computation(both: Both) -> None:
     found = {(one.owner, one.program): one for one in both.report[Usefulness].owners}
     expected = means.owners_activity(both.counted)
     assert set(found) == set(expected)
@@ -957,14 +957,14 @@ def test_current_allocations_and_since_when_they_are_empty(both: Both) -> None:
             row = list(means.parts_in_a_row(parts))[-1]
             assert row[-1] is newest
         expected[host, gpu, source, identity] = (newest.use, row[0].since_ms, sum(one.ms for one in row), newest.owner)
-    told = {
+    reported = {
         (one.host, one.gpu, one.source, one.allocation_id): (one.use, one.use_since_ms, one.in_use_ms, one.owner)
         for one in found.allocations
     }
     known = {key: value for key, value in expected.items() if value[0] != "unknown"}
-    assert {key: value for key, value in told.items() if value[0] != "unknown"} == known
-    assert set(told) == set(expected)
-    allocated_cards = {key[:2] for key in told}
+    assert {key: value for key, value in reported.items() if value[0] != "unknown"} == known
+    assert set(reported) == set(expected)
+    allocated_cards = {key[:2] for key in reported}
     assert not allocated_cards & {(one.host, one.gpu) for one in (*found.free, *found.maybe_allocated)}
 
 

@@ -126,7 +126,7 @@ def test_all_hours_of_the_week_come_and_days_without_ticks_do() -> None:
 
 
 class Store:
-    """Answers as a store does, and remembers what it was asked."""
+    """Answers as a store does, and records its queries."""
 
     is_concurrent = False
 
@@ -187,7 +187,7 @@ def test_before_any_card_was_expected_there_is_no_coverage() -> None:
     assert all(found.states[state].gpu_ms == 0 for state in STATES)
 
 
-def test_the_calendar_is_asked_in_the_windows_zone() -> None:
+def test_the_calendar_is_queried_in_the_windows_zone() -> None:
     store = Store(calendar=[])
     queries = report_context(store, window("2026-03-29T00:00+01:00", "2026-03-30T00:00+02:00", "Europe/Berlin"))
     week, days = (

@@ -77,19 +77,19 @@ def test_a_streak_that_was_seen_whole_settles_all(report: Report) -> None:
     assert met("streak < 1000h", seen) is True
 
 
-def test_nobody_idle_is_a_streak_of_zero(report: Report) -> None:
-    nobody = having(report, replace(report[Now], holders=()))
-    assert met("streak > 1m", nobody) is False
+def test_without_holders_the_longest_streak_is_zero(report: Report) -> None:
+    without_holders = having(report, replace(report[Now], holders=()))
+    assert met("streak > 1m", without_holders) is False
 
 
 @pytest.mark.parametrize("text", ["streak > 8h", "idle-held-now > 3"])
-def test_what_was_not_looked_at_cannot_be_told(text: str, report: Report) -> None:
+def test_a_condition_without_its_data_is_unknown(text: str, report: Report) -> None:
     verdict = judge(parse_condition(text), replace(lacking(report, Now), streaks_skipped=9))
     assert verdict.is_met is None
     assert "unknown (" in verdict.why
 
 
-def test_a_share_of_nothing_cannot_be_told() -> None:
+def test_a_share_of_nothing_is_unknown() -> None:
     nothing = empty_report()
     assert met("idle-held > 20%", nothing) is None
     assert met("coverage < 90%", nothing) is True

@@ -39,16 +39,18 @@ def overlap(one: dict[str, int], other: dict[str, int]) -> bool:
     )
 
 
-def test_there_is_a_dashboard_for_each_question() -> None:
+def test_each_dashboard_has_its_own_uid_and_title() -> None:
     assert {file.stem for file in DASHBOARDS} == {"overview", "host", "user", "idle-held-now", "pipeline-health"}
     boards = [grafana.dashboard(file) for file in DASHBOARDS]
     assert len({board["uid"] for board in boards}) == len(boards)
     assert len({board["title"] for board in boards}) == len(boards)
 
 
-def test_what_is_public_is_asked_of_public_views() -> None:
-    asked = {name for query in grafana.queries() for name in re.findall(r"\b(?:FROM|JOIN)\s+(gua\w*\.\w+)", query.text)}
-    assert asked - {name for name in asked if name.startswith("gua_public.")} == {
+def test_public_data_is_queried_from_public_views() -> None:
+    queried = {
+        name for query in grafana.queries() for name in re.findall(r"\b(?:FROM|JOIN)\s+(gua\w*\.\w+)", query.text)
+    }
+    assert queried - {name for name in queried if name.startswith("gua_public.")} == {
         # What the pipeline says of itself.
         "gua.agent_ticks",
         "gua.allocation_source_ticks",
@@ -107,7 +109,7 @@ def test_a_query_names_its_database_and_binds_names_as_sql_strings(query: grafan
         assert variable.endswith(":sqlstring"), variable
 
 
-def test_graphs_ask_for_series_and_all_else_for_tables() -> None:
+def test_graphs_query_series_and_other_panels_tables() -> None:
     for query in grafana.queries():
         if query.panel:
             (target,) = query.panel["targets"]
@@ -117,7 +119,7 @@ def test_graphs_ask_for_series_and_all_else_for_tables() -> None:
             )
 
 
-def test_rules_ask_the_provisioned_data_source_and_have_a_threshold() -> None:
+def test_alert_rules_query_the_provisioned_data_source_and_have_a_threshold() -> None:
     (source,) = yaml.safe_load((FOLDER / "provisioning/datasources/clickhouse.yaml").read_text())["datasources"]
     assert source["type"] == PLUGIN
     assert source["jsonData"]["username"] == "gua_reader"

@@ -1,4 +1,4 @@
-"""Execution-idle (arXiv 2604.04745) by our own columns, of a trace of which every sample is known."""
+"""Execution-idle (arXiv 2604.04745) by our own columns, for a trace with every sample known."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ WHERE state IN ('active', 'idle-held')
 
 
 class _People:
-    """Everybody is one user, whose process is what the driver lists."""
+    """All processes belong to one user and are those that the driver lists."""
 
     def identify(self, process: RawProcess) -> ProcessReading:
         return ProcessReading(pid=process.pid, uid=1000, memory_bytes=process.memory_bytes)
@@ -76,11 +76,11 @@ def recorded(seed: int) -> tuple[list[Tick], float]:
         mark = sample.mark
         if sample.tick is not None:
             ticks.append(sample.tick)
-    told = seen[TICK_MS // PERIOD_MS :]
-    return ticks[1:], sum(percent < 10 for percent in told) / len(told)
+    summary = seen[TICK_MS // PERIOD_MS :]
+    return ticks[1:], sum(percent < 10 for percent in summary) / len(summary)
 
 
-def test_execution_idle_is_what_it_was_where_means_of_30_s_say_otherwise(
+def test_execution_idle_matches_the_truth_where_means_of_30_s_do_not(
     tmp_path: Path, made_store: Callable[[Path], str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     ticks, truth = recorded(seed=3)
@@ -92,7 +92,7 @@ def test_execution_idle_is_what_it_was_where_means_of_30_s_say_otherwise(
         (row,) = store.select(QUERY, {})
     by_samples, by_means = row["execution_idle"], row["by_means"]
     with capsys.disabled():
-        told = f"truth {truth:.4f}, by samples {by_samples:.4f}, by means of 30 s {by_means:.4f}"
-        sys.stdout.write(f"\nexecution-idle: {told}\n")
+        summary = f"truth {truth:.4f}, by samples {by_samples:.4f}, by means of 30 s {by_means:.4f}"
+        sys.stdout.write(f"\nexecution-idle: {summary}\n")
     assert by_samples == pytest.approx(truth, abs=0.0005)
     assert abs(by_means - truth) > 0.1

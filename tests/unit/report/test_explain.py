@@ -67,9 +67,9 @@ def lab() -> ExplainedStore:
     )
 
 
-def test_what_became_of_allocations_is_asked_only_where_somebody_looked_at_allocation() -> None:
-    looked, nobody = ({"allocation": "allocated"}, {"allocation": None})
-    for values, times in ((looked, 1), (nobody, 0)):
+def test_allocation_details_are_queried_only_if_a_source_was_read() -> None:
+    looked, without_source = ({"allocation": "allocated"}, {"allocation": None})
+    for values, times in ((looked, 1), (without_source, 0)):
         store = ExplainedStore([card("GPU-5e1b0c")], [tick(30), tick(60, **values)])
         explain(store, request(time="2026-03-25T12:00:40Z"))
         assert [view for view, _ in store.asked].count("explain_allocations") == times
@@ -129,15 +129,15 @@ def test_the_lines_of_the_rules_stand_there_with_their_numbers_up_to_the_one_tha
     assert "4b" not in words
 
 
-def test_engines_at_zero_are_left_out_of_why_unless_all_of_them_are() -> None:
+def test_the_explanation_omits_engines_at_zero_unless_all_are_zero() -> None:
     every = {"utilization_encoder": 0, "utilization_decoder": 0, "process_utilization_max": 0}
-    for general, said in (
+    for general, expected in (
         (320, "utilization 3.2 % < 10 %, the largest of general 3.2 %"),
         (0, "utilization 0 % < 10 %"),
     ):
         store = ExplainedStore([card("GPU-a")], [tick(60, utilization=general, **every)])
         (line,) = [one.text for one in explain(store, request()).ticks[0].branches if one.line == "2"]
-        assert line == said + ("" if general else ", no engine and no process above 0")
+        assert line == expected + ("" if general else ", no engine and no process above 0")
 
 
 def test_exact_bytes_stand_where_rounded_ones_look_alike() -> None:
@@ -150,7 +150,7 @@ def test_exact_bytes_stand_where_rounded_ones_look_alike() -> None:
     assert "held at least 104,857,601 bytes > threshold 104,857,600 bytes" in words
 
 
-def test_what_is_unknown_says_so_and_what_is_zero_in_all_ticks_is_counted() -> None:
+def test_unknown_values_are_shown_as_unknown_and_values_of_zero_are_counted() -> None:
     words = text(told(time="2026-03-25T12:06:00Z", around="1"), 60)
     assert "unknown (utilization could not be read" in " ".join(words.split())
     assert re.search(r"^  utilization, general +not known", words, re.MULTILINE)
@@ -163,7 +163,7 @@ def test_what_is_unknown_says_so_and_what_is_zero_in_all_ticks_is_counted() -> N
     assert "utilization is one instant value" in instant
 
 
-def test_processes_have_their_own_values_and_who_is_not_known_is_not_known() -> None:
+def test_processes_have_their_own_values_and_unknown_owners_are_shown_as_unknown() -> None:
     words = text(told())
     assert re.search(r"^Process 4242 +12:00 *", words, re.MULTILINE) or "Process 4242" in words
     assert "Slurm job 77" in words
@@ -171,7 +171,7 @@ def test_processes_have_their_own_values_and_who_is_not_known_is_not_known() -> 
     assert "not there" in words  # 4242 was not on the card in the first tick
 
 
-def test_a_changed_setting_is_told_from_a_default_one_and_judges() -> None:
+def test_a_changed_setting_is_marked_and_used_for_the_verdict() -> None:
     store = lab()
     store.changed = {"active_utilization": 0.03}
     found = explain(store, request())
@@ -185,7 +185,7 @@ def test_a_changed_setting_is_told_from_a_default_one_and_judges() -> None:
 
 
 @pytest.mark.parametrize("width", [20, 40, 60, 100, 140])
-def test_no_line_is_wider_than_asked_for(width: int) -> None:
+def test_no_line_is_wider_than_the_requested_width(width: int) -> None:
     store = lab()
     store.cards[0] = card("GPU-5e1b0c", name=HOSTILE)
     store.processes += [process(60, 1, owner=HOSTILE, program=HOSTILE, container_id=HOSTILE)]
@@ -295,15 +295,15 @@ class TestTheCard:
         assert told(card=written).card.gpu == "GPU-5e1b1d"
 
     @pytest.mark.parametrize("written", ["2", "GPU-f", "", "x" * 5000])
-    def test_that_is_not_there_is_told_with_those_that_are(self, written: str) -> None:
+    def test_a_card_that_does_not_exist_is_refused_with_the_existing_ones(self, written: str) -> None:
         with pytest.raises(UsageError, match=r"node-1 has no card .*0 \(GPU-5e1b0c\), 1 \(GPU-5e1b1d\)"):
             told(card=written)
 
-    def test_that_could_be_several_is_told_with_all_of_them(self) -> None:
+    def test_an_ambiguous_card_is_refused_with_all_candidates(self) -> None:
         with pytest.raises(UsageError, match=r"'GPU-5e' may be any of 2 cards of node-1: .*GPU-5e1b0c.*GPU-5e1b1d"):
             told(card="GPU-5e")
 
-    def test_of_an_index_is_the_one_that_had_it_then(self) -> None:
+    def test_a_card_index_selects_the_card_that_had_it_at_that_time(self) -> None:
         store = lab()
         store.cards = [
             card("GPU-old", last_ms=NOON_MS - 60_000),
@@ -320,7 +320,7 @@ class TestTheCard:
         with pytest.raises(UsageError, match="may be any of 2 cards"):
             explain(store, request())
 
-    def test_whose_whole_uuid_begins_another_is_that_one(self) -> None:
+    def test_a_whole_uuid_that_is_a_prefix_of_another_selects_its_own_card(self) -> None:
         store = lab()
         store.cards = [card("GPU-a"), card("GPU-ab", 1)]
         assert explain(store, request(card="GPU-a")).card.gpu == "GPU-a"
@@ -338,13 +338,13 @@ class TestTheCard:
         ({"around": "\u0661"}, "not a duration"),
     ],
 )
-def test_what_cannot_be_understood_is_told_in_one_line(values: dict[str, Any], words: str) -> None:
+def test_an_invalid_request_is_refused_in_one_line(values: dict[str, Any], words: str) -> None:
     with pytest.raises(UsageError, match=words) as raised:
         told(**values)
     assert "\n" not in str(raised.value)
 
 
-def test_an_empty_store_and_ticks_that_were_dropped_are_told() -> None:
+def test_an_empty_store_and_dropped_ticks_are_reported() -> None:
     with pytest.raises(UnavailableError, match="no ticks yet"):
         explain(ExplainedStore([], []), request())
     with pytest.raises(UnavailableError, match="no ticks of GPU-a of node-1 any more"):
@@ -382,7 +382,7 @@ def test_every_column_of_a_tick_in_the_store_is_shown() -> None:
     assert of_process - {value.column for value in (*PROCESS_FACTS, *PROCESS_VALUES)} == set()
 
 
-def test_a_card_of_many_gibibytes_is_told_in_json_to_the_byte() -> None:
+def test_memory_of_many_gibibytes_is_exact_to_the_byte_in_json() -> None:
     (held,) = (
         one
         for one in json.loads(render_explanation_json(told()))["ticks"][2]["values"]
@@ -398,13 +398,13 @@ def test_documents_of_both_forms_name_the_same_lines() -> None:
 
 
 class TestWhatBecameOfAAllocation:
-    """The parts of a tick: whose they are, who was there, and the line of the uses that fits."""
+    """The parts of a tick: their owner, the relation, and the line of the uses that fits."""
 
     def of(self, *parts: dict[str, Any], **values: object) -> Explanation:
         ticks = [tick(0), tick(30, allocation="allocated", **values), tick(60)]
         return explain(ExplainedStore([card("GPU-5e1b0c")], ticks, parts=parts), request(time="2026-03-25T12:00:20Z"))
 
-    def test_says_whose_it_is_since_when_who_was_there_and_by_which_line(self) -> None:
+    def test_the_text_shows_owner_begin_relation_and_the_line_of_the_rule(self) -> None:
         made = self.of(
             part(30, gpu_time_ms=20_000, duration_ms=20_000, until_ms=NOON_MS + 3_600_000),
             part(30, "", gpu_time_ms=10_000),
@@ -436,16 +436,16 @@ class TestWhatBecameOfAAllocation:
         assert [line["fits"] for line in one["lines"]] == [False, False, False, True]
         assert one["rules_agree"]
 
-    def test_a_tick_of_which_nobody_looked_has_no_part(self) -> None:
+    def test_a_tick_without_an_allocation_source_has_no_part(self) -> None:
         assert "by line" in text(told(), 80)
         assert "of the uses" not in text(told(), 80)
         assert json.loads(render_explanation_json(told()))["ticks"][0]["parts"] == []
 
-    def test_of_what_is_not_known_that_is_said(self) -> None:
+    def test_an_unknown_use_is_shown_as_unknown(self) -> None:
         shown = text(self.of(part(30, "", use="unknown")), 100)
         assert "Unknown whether allocated: unknown, by line b of the uses" in shown
 
-    def test_a_use_of_a_store_of_another_version_is_said_to_differ(self) -> None:
+    def test_a_use_from_a_store_of_another_version_is_marked_as_different(self) -> None:
         assert not self.of(part(30, use="empty")).ticks[1].agrees
         assert "are of another version" in " ".join(text(self.of(part(30, use="empty")), 100).split())
 
@@ -460,7 +460,9 @@ class TestWhatBecameOfAAllocation:
 
     @pytest.mark.parametrize("state", State)
     @pytest.mark.parametrize("relation", [None, *Relation])
-    def test_the_lines_come_to_what_the_rule_decides(self, state: State, relation: Relation | None) -> None:
+    def test_the_explained_lines_end_at_the_line_of_the_decided_use(
+        self, state: State, relation: Relation | None
+    ) -> None:
         decided_use = use(state, relation)
         row = ExplainedPart(part_row("" if relation is None else "slurm", relation, decided_use), state)
         assert row.agrees
@@ -476,7 +478,7 @@ class TestWhatBecameOfAAllocation:
         assert [line.fits for line in row.lines] == [False] * (len(row.lines) - 1) + [True]
 
     @pytest.mark.parametrize(("relation", "title"), [(None, "Not allocated"), ("unknown", "Unknown whether")])
-    def test_of_an_unknown_card_nobody_is_said_to_have_it_only_where_that_is_known(
+    def test_an_unknown_card_is_shown_as_not_allocated_only_if_that_is_known(
         self, relation: str | None, title: str
     ) -> None:
         shown = text(self.of(part(30, "", use="unknown", relation=relation), state="unknown", reason="lost", failed=1))

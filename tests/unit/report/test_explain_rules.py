@@ -31,10 +31,10 @@ TOTALS = st.builds(
 
 @pytest.mark.parametrize("case", [pytest.param(path, id=path.stem) for path in CASES])
 def test_the_last_line_gives_the_state_that_the_case_expects(case: Path) -> None:
-    told = json.loads(case.read_text("utf-8"))
-    has_source = branches(facts_of(tick_row(told["card"])), Rules(**told.get("rules", {})))
+    data = json.loads(case.read_text("utf-8"))
+    has_source = branches(facts_of(tick_row(data["card"])), Rules(**data.get("rules", {})))
     decided = has_source[-1]
-    assert (decided.state, decided.reason) == (told["expect"]["state"], told["expect"]["reason"]), told["about"]
+    assert (decided.state, decided.reason) == (data["expect"]["state"], data["expect"]["reason"]), data["about"]
     assert [branch.fits for branch in has_source] == [False] * (len(has_source) - 1) + [True]
     assert all(branch.text for branch in has_source)
 

@@ -87,7 +87,7 @@ def test_it_is_one_screen_however_many_cards_there_are(hosts: int) -> None:
 
 
 @pytest.mark.parametrize("has_source", [False, True])
-def test_it_is_one_screen_however_much_there_is_to_say(*, has_source: bool) -> None:
+def test_the_first_screen_fits_one_screen_however_much_it_has_to_show(*, has_source: bool) -> None:
     report = _screen(week_report(has_source=has_source))
     for width in (80, 100):
         assert len(drawn(report, width).splitlines()) <= 50
@@ -96,14 +96,14 @@ def test_it_is_one_screen_however_much_there_is_to_say(*, has_source: bool) -> N
 
 @pytest.mark.parametrize("unicode", [True, False])
 @pytest.mark.parametrize("width", [*range(20, 60, 5), *range(60, 141, 9), 80])
-def test_no_line_is_wider_than_asked_for(week: Report, fleet: Report, width: int, *, unicode: bool) -> None:
+def test_no_line_is_wider_than_the_requested_width(week: Report, fleet: Report, width: int, *, unicode: bool) -> None:
     far = replace(week, window=replace(week.window, timezone="America/Argentina/ComodRivadavia"))
     for report in (week, fleet, empty_report(), far):
         lines = drawn(report, width, unicode=unicode).splitlines()
         assert [line for line in lines if cells(line) > width] == []
 
 
-def test_of_many_intervals_the_shortest_and_the_longest_are_told(week: Report) -> None:
+def test_the_shortest_and_longest_of_many_intervals_are_shown(week: Report) -> None:
     extent = week.extents[0]
     every = [replace(extent, host=f"node-{ms}", interval_ms=ms) for ms in (1_000, 30_000, 60_000, 600_000)]
     assert "one every 1s to 10m;" in flat(replace(week, extents=tuple(every)))
@@ -182,7 +182,7 @@ def test_what_owners_wasted_is_the_sum_of_their_programs(week: Report) -> None:
     assert euros == pytest.approx(float(re.findall(r"([\d,.]+) EUR", text)[0].replace(",", "")), abs=4)
 
 
-def test_currencies_stand_beside_each_other_and_what_has_no_price_is_said(week: Report) -> None:
+def test_currencies_are_side_by_side_and_missing_prices_are_reported(week: Report) -> None:
     text = flat(week)
     assert "1,055.74 EUR + 5.60 USD (estimated), and 2.8 GPU-hours without a price." in text
     assert "Some cards have no price: gua prices set MODEL 2.50 --currency EUR" in text
@@ -203,7 +203,7 @@ def unpriced(report: Report) -> Report:
     )
 
 
-def test_without_prices_the_command_that_sets_one_is_told(week: Report, fleet: Report, golden: Golden) -> None:
+def test_without_prices_the_command_that_sets_one_is_shown(week: Report, fleet: Report, golden: Golden) -> None:
     bare = unpriced(week)
     golden("screen-fleet-unpriced.txt", drawn(unpriced(fleet)))
     assert "To see its cost: gua prices set H100 2.50 --currency EUR\n" in drawn(bare)
@@ -225,7 +225,7 @@ def test_each_card_has_its_own_hours_and_the_worst_comes_first(week: Report) -> 
         assert [float(one) for one in written] == [near(card["states"][state]["gpu_hours"]) for state in STATES]
 
 
-def test_the_strip_says_in_which_hour_a_state_is_most(week: Report) -> None:
+def test_the_sparkline_names_the_hour_with_the_highest_share_of_a_state(week: Report) -> None:
     made = json.loads(render_json(week))
     for state in STATES:
         shares = [hour["states"][state]["share"] or 0 for hour in made["time_of_day"]]
@@ -272,9 +272,7 @@ def spent(report: Report, *hours: float, unobserved: float = 0) -> Report:
         ((1, 1, 8, 0), 0.5, "1.00 of 10.00 GPU-hours observed (10.0 %) were held"),
     ],
 )
-def test_there_is_a_verdict_for_every_situation(
-    week: Report, hours: tuple[float, ...], unobserved: float, said: str
-) -> None:
+def test_every_situation_has_a_verdict(week: Report, hours: tuple[float, ...], unobserved: float, said: str) -> None:
     made = spent(week, *hours, unobserved=unobserved)
     for brief in (False, True):
         assert said in flat(made, 80, brief=brief)
@@ -283,7 +281,7 @@ def test_there_is_a_verdict_for_every_situation(
 
 
 def idling(report: Report, idle_hours: float, of_hours: float, *, on_one: float | None = None) -> Report:
-    """Return the report with so many idle hours in the active ones that samples tell of, and of one card."""
+    """Return the report with so many sampled idle hours in the active ones, and of one card."""
     seconds = IdleSeconds(
         sampled_gpu_ms=of_hours * HOUR_MS,
         idle_gpu_ms=idle_hours * HOUR_MS,
@@ -298,7 +296,7 @@ def idling(report: Report, idle_hours: float, of_hours: float, *, on_one: float 
     return replace(report, headline=replace(report.headline, idle_seconds=seconds))
 
 
-def test_idle_seconds_of_active_hours_are_told_with_what_samples_tell_of(week: Report) -> None:
+def test_idle_seconds_of_active_hours_are_shown_with_the_sampled_share(week: Report) -> None:
     said = "20.0 of 175.6 active GPU-hours were idle between kernels (16.0 % of 125.0 sampled)"
     assert f"{said}, most on gpu-1 GPU 1 (10.0): gua report --section usefulness" in flat(idling(week, 20, 125))
     assert f"{said}, all on gpu-1 GPU 1: gua" in flat(idling(week, 20, 125, on_one=20))
@@ -310,7 +308,7 @@ def test_idle_seconds_of_active_hours_are_told_with_what_samples_tell_of(week: R
     ("idle_hours", "of_hours", "is_said"),
     [(5, 100, True), (4.9, 100, False), (1, 2, True), (0.99, 2, False), (0, 100, False), (None, None, False)],
 )
-def test_idle_seconds_are_told_where_they_are_many_and_known(
+def test_idle_seconds_are_shown_if_they_are_many_and_known(
     week: Report, idle_hours: float | None, of_hours: float | None, *, is_said: bool
 ) -> None:
     bare = replace(week, headline=replace(week.headline, idle_seconds=None))
@@ -321,7 +319,7 @@ def test_idle_seconds_are_told_where_they_are_many_and_known(
 
 
 @pytest.mark.parametrize("width", [40, 80, 200])
-def test_the_command_that_tells_of_idle_seconds_can_be_typed(week: Report, width: int) -> None:
+def test_the_command_for_idle_seconds_can_be_typed(week: Report, width: int) -> None:
     steps = Steps(report="gua report --store 'clickhouse://a-server-of-a-long-name.example.org/gua and more'")
     text = render_first_screen(week, Style(width=width), steps).replace(" \\\n", " ")
     (command,) = re.findall(r"(gua report (?:(?!gua report).)*--section usefulness)$", text, re.MULTILINE)
@@ -349,7 +347,7 @@ def test_a_host_in_its_first_minutes_says_since_when_it_records(week: Report) ->
     assert "recorded since 2026-03-29 23:52 to 2026-03-30 00:00 Europe/Berlin" in flat(old)
 
 
-def test_of_a_window_that_is_over_nothing_is_said_to_be_now(week: Report) -> None:
+def test_a_past_window_shows_nothing_as_now(week: Report) -> None:
     over = flat(replace(week, requested_at_ms=UNTIL_MS + 24 * HOUR_MS))
     assert "holds at the end" in over
     assert "Free at the end: " in over
@@ -367,14 +365,16 @@ def test_warnings_are_a_line_each_and_the_rest_is_counted(week: Report) -> None:
 
 def test_what_cards_and_processes_are_added_up_by_comes_below(week: Report) -> None:
     usage = week_report()[Usage]
-    asked = drawn(having(replace(week, groups_by=("model",)), usage))
-    assert asked.index("By hour") < asked.index("Per model") < asked.index("Per owner") < asked.index("\nmore: ")
-    assert "Per host" not in asked
+    grouped = drawn(having(replace(week, groups_by=("model",)), usage))
+    assert (
+        grouped.index("By hour") < grouped.index("Per model") < grouped.index("Per owner") < grouped.index("\nmore: ")
+    )
+    assert "Per host" not in grouped
     assert "Per model" not in drawn(week)
     assert [one.by for one in week[Groupings]][:2] == ["host", "model"]
 
 
-def test_twins_among_mig_instances_are_told_apart(week: Report) -> None:
+def test_mig_instances_with_equal_names_are_distinguished(week: Report) -> None:
     instances = [
         replace(card, index=4, name="NVIDIA H100 80GB HBM3 MIG 1g.10gb", mig="instance", gpu=f"MIG-{place}{card.gpu}")
         for place, card in enumerate(week.cards[:3])

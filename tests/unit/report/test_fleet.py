@@ -128,7 +128,7 @@ def test_a_card_without_the_label_is_a_group_of_its_own() -> None:
         ({"where": tuple(f"host.name={host}" for host in LABELS)}, []),
     ],
 )
-def test_labels_choose_the_hosts_that_every_view_is_asked_for(asked: dict[str, Any], hosts: list[str]) -> None:
+def test_labels_select_the_hosts_that_every_view_is_queried_for(asked: dict[str, Any], hosts: list[str]) -> None:
     store = fleet()
     report(store, **asked)
     assert {tuple(parameters["hosts"]) for view, parameters in store.asked if "since_ms" in parameters} == {
@@ -150,19 +150,19 @@ def test_labels_choose_the_hosts_that_every_view_is_asked_for(asked: dict[str, A
         ({"where": (HOSTILE,)}, "is no label"),
     ],
 )
-def test_what_matches_no_host_is_told_what_there_is(asked: dict[str, Any], told: str) -> None:
+def test_a_filter_that_matches_no_host_is_refused_with_the_known_values(asked: dict[str, Any], told: str) -> None:
     with pytest.raises(UsageError, match=told) as raised:
         report(fleet(), **asked)
     assert len(str(raised.value)) < 1000
 
 
-def test_labels_are_asked_for_only_where_they_are_needed() -> None:
+def test_labels_are_queried_only_if_they_are_needed() -> None:
     store = fleet()
     report(store, by=("host", "model"))
     assert "labels" not in {view for view, _ in store.asked}
 
 
-def test_silence_is_told_as_of_the_windows_end_or_now() -> None:
+def test_silence_is_computed_at_the_windows_end_or_now() -> None:
     store = fleet()
     report(store, until="12h")
     assert [parameters["until_ms"] for view, parameters in store.asked if view == "fleet"] == [UNTIL_MS - DAY_MS // 2]

@@ -45,7 +45,7 @@ def test_json_is_the_golden_one(report: Report, golden: Golden) -> None:
 
 @pytest.mark.parametrize("unicode", [True, False])
 @pytest.mark.parametrize("width", [*range(20, 60, 4), *range(60, 141, 3)])
-def test_no_line_is_wider_than_asked_for(report: Report, width: int, *, unicode: bool) -> None:
+def test_no_line_is_wider_than_the_requested_width(report: Report, width: int, *, unicode: bool) -> None:
     lines = render_text(report, Style(width=width, unicode=unicode)).splitlines()
     assert [line for line in lines if cells(line) > width] == []
 

@@ -33,7 +33,7 @@ SECOND: list[PartOfGpu] = [("d", "parent", None), *((f"d{number}", "instance", "
         ([*WHOLE, CUT[0]], "3 GPUs (one in no MIG instance)", "2 GPUs"),
         # Whole by its newest tick, in instances before: they were seen, and so was it.
         ([*WHOLE, ("c", "none", None), *CUT[1:]], "3 GPUs (one in 2 MIG instances)", "3 GPUs and 2 MIG instances"),
-        # Nothing tells which GPU they are of.
+        # Their GPU is unknown.
         ([("x", "instance", None), ("y", "instance", None)], "2 GPUs (in 2 MIG instances)", "2 MIG instances"),
     ],
 )
@@ -62,6 +62,6 @@ def test_groups_add_up_to_the_gpus_of_the_heading_and_call_slices_no_card() -> N
     assert [(one.gpus, one.cards) for one in [*groups, added(groups)]] == [(2, 3), (2, 3), (4, 6)]
 
 
-def test_the_cards_of_a_report_are_counted_as_they_are_told() -> None:
+def test_the_cards_of_a_report_are_counted_in_gpus_and_instances() -> None:
     report = collect(lab(), ReportRequest(now_ms=UNTIL_MS, since="2d"))
     assert gpus_in_words(parts(report.cards)) == "5 GPUs (one in 1 MIG instance)"

@@ -1,4 +1,4 @@
-"""Hours of a window: the ticks of those that are read from ticks are asked for where they may be many."""
+"""Hours of a window: the ticks of those that are read from ticks are queried where they may be many."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ROWS = [
 
 
 class Store:
-    """Tells of hour 7's ticks, and remembers what it was asked."""
+    """Returns hour 7's ticks, and records its queries."""
 
     is_concurrent = False
 
@@ -41,7 +41,7 @@ def extent(cards: int, interval_ms: int) -> Extent:
     return Extent(host="a", source="agent", cards=cards, first_ms=0, last_ms=1, interval_ms=interval_ms)
 
 
-def test_ticks_are_counted_where_they_may_be_many_or_nothing_tells_how_many_they_are() -> None:
+def test_ticks_are_counted_if_they_may_be_many_or_their_number_is_unknown() -> None:
     for most in (None, FEW_CARD_TICKS + 1):
         store = Store()
         found = hours_of(store, BOUNDS, ROWS, most_an_hour=most)

@@ -241,7 +241,7 @@ def test_all_sections_are_there_in_their_order(page: str) -> None:
     assert [one["id"] for one in Page(page).of("section")] == [*section_names(), "basis"]
 
 
-def test_sections_that_nobody_asked_for_are_left_out(report: Report) -> None:
+def test_sections_that_were_not_requested_are_left_out(report: Report) -> None:
     page = Page(render_html(replace(report, sections=("headline", "money"))))
     assert [one["id"] for one in page.of("section")] == ["headline", "money", "basis"]
     assert [one["href"] for one in page.of("a")] == ["#headline", "#money", "#basis"]
@@ -258,9 +258,9 @@ def test_idle_seconds_lead_to_the_section_or_to_the_command_that_has_it(report: 
     here, elsewhere = (Page(render_html(one)) for one in (report, replace(report, sections=("headline",))))
     assert [one["href"] for one in here.of("a")].count("#usefulness") == 2  # beside the navigation's
     assert "#usefulness" not in [one["href"] for one in elsewhere.of("a")]
-    for page, said in ((here, "usefulness"), (elsewhere, "gua report --section usefulness")):
+    for page, link_text in ((here, "usefulness"), (elsewhere, "gua report --section usefulness")):
         assert "active GPU-hours" in (text := " ".join(words for _, words in page.words))
-        assert re.search(rf"\([\d.]+ % of [\d.]+ sampled\), most on .*? : +{said}", text)
+        assert re.search(rf"\([\d.]+ % of [\d.]+ sampled\), most on .*? : +{link_text}", text)
 
 
 def folded(page: str) -> list[str]:
@@ -310,8 +310,8 @@ def answered(page: str) -> list[str]:
     """Return the words of the three answers."""
     head = page.partition('<div class="answers">')[2].partition("<nav")[0]
     blocks = head.split("<h2>")[1:]
-    told = [" ".join(unescape(re.sub("<[^>]*>", " ", block)).split()) for block in blocks]
-    return [re.sub(r" ([,:;.])", r"\1", one) for one in told]
+    block_texts = [" ".join(unescape(re.sub("<[^>]*>", " ", block)).split()) for block in blocks]
+    return [re.sub(r" ([,:;.])", r"\1", one) for one in block_texts]
 
 
 def cost_of(report: Report, *owners: str) -> str:
@@ -325,32 +325,32 @@ def cost_of(report: Report, *owners: str) -> str:
     return ", " + " + ".join(f"{amount:,.0f} {currency}" for currency, amount in sums.items())
 
 
-def test_the_page_begins_with_what_was_wasted_whom_to_ask_and_what_is_free() -> None:
+def test_the_page_begins_with_waste_top_idle_holders_and_free_cards() -> None:
     report = week_report(has_source=False)
-    wasted, ask, free = answered(render_html(report))
+    wasted, top, free = answered(render_html(report))
     held = report.headline.states[IDLE_HELD].gpu_ms / HOUR_MS
     cost, alice, bob = cost_of(report), cost_of(report, "alice"), cost_of(report, "bob")
     assert wasted.startswith(
         f"Wasted {held:.1f} GPU-hours{cost} {held:.1f} of 821.0 GPU-hours observed (46.3 %) were held"
     )
     assert "as much as 2.3 of 5 GPUs" in wasted
-    assert ask.startswith(
+    assert top.startswith(
         f"Top idle holders alice {held * 0.24:.1f} GPU-hours{alice} now on gpu-1 GPU 0: python3, 42 GiB, idle for 2d 2h"
     )
-    assert f"bob {held * 0.2:.1f} GPU-hours{bob} now on gpu-1 GPU 2: jupyter-lab, 61.2 GiB, idle for > 4d 22h" in ask
-    assert f"carol {held * 0.16:.1f} GPU-hours" in ask
-    assert "dave" not in ask
-    figures = re.findall(r"([0-9.]+) GPU-hours|others: ([0-9.]+)|([0-9.]+), [^.]*in memory", ask)
+    assert f"bob {held * 0.2:.1f} GPU-hours{bob} now on gpu-1 GPU 2: jupyter-lab, 61.2 GiB, idle for > 4d 22h" in top
+    assert f"carol {held * 0.16:.1f} GPU-hours" in top
+    assert "dave" not in top
+    figures = re.findall(r"([0-9.]+) GPU-hours|others: ([0-9.]+)|([0-9.]+), [^.]*in memory", top)
     assert sum(float(one or two or three) for one, two, three in figures) == pytest.approx(round(held, 1))
-    assert "memory that no listed process owns, now on lab-2.example" in ask
+    assert "memory that no listed process owns, now on lab-2.example" in top
     assert free.startswith("Free now 2 cards")
     assert "No allocation source is read" in free
 
 
-def test_those_who_are_gone_are_said_to_be(report: Report) -> None:
+def test_holders_who_are_gone_are_marked(report: Report) -> None:
     (zoe, *_) = (replace(one, owner="zoe", last_ms=report.window.since_ms) for one in report[Usage].owners[:1])
-    _, ask, _ = answered(render_html(having(report, Usage(owners=(zoe,)))))
-    assert "gone; last seen 2026-03-23 00:00" in ask
+    _, top, _ = answered(render_html(having(report, Usage(owners=(zoe,)))))
+    assert "gone; last seen 2026-03-23 00:00" in top
 
 
 def test_unobserved_time_has_a_fill_of_its_own(page: str, report: Report) -> None:
@@ -368,7 +368,7 @@ def test_what_is_left_of_a_partitioned_card_is_called_so_in_every_section(report
     assert render_html(parted).count(">unallocated MIG slices<") == 2  # cards and timeline
 
 
-def test_every_drawing_tells_its_figures(page: str) -> None:
+def test_every_drawing_has_its_values_as_text(page: str) -> None:
     drawings = [one for one in Page(page).of("svg") if one.get("aria-hidden") != "true"]
     assert len(drawings) > 60
     assert all(one["role"] == "img" for one in drawings)
@@ -396,7 +396,7 @@ def test_ids_are_unique_and_every_link_leads_somewhere(page: str) -> None:
     assert {name for one in parsed.of("section") for name in one["aria-labelledby"].split()} <= set(ids)
 
 
-def test_what_one_reads_once_in_a_long_table_is_cut_with_its_rest_told(report: Report) -> None:
+def test_a_long_table_is_cut_with_the_number_of_the_remaining_rows(report: Report) -> None:
     many = having(report, replace(report[Now], holders=report[Now].holders[:1] * 70))
     assert "and 20 more holders" in render_html(many)
 

@@ -32,7 +32,7 @@ def test_the_file_holds_the_page_and_others_may_read_it(report: Report, tmp_path
     assert list(tmp_path.iterdir()) == [target]
 
 
-def test_the_umask_is_kept_to(report: Report, tmp_path: Path) -> None:
+def test_the_html_file_respects_the_umask(report: Report, tmp_path: Path) -> None:
     os.umask(0o077)
     write_html(tmp_path / "report.html", report)
     assert stat.S_IMODE((tmp_path / "report.html").stat().st_mode) == 0o600
@@ -85,7 +85,7 @@ def test_a_full_disk_leaves_the_older_file_and_nothing_else(
     assert list(tmp_path.iterdir()) == [target]
 
 
-def test_a_folder_in_which_nobody_may_write_is_refused(report: Report) -> None:
+def test_a_folder_without_write_permission_is_refused(report: Report) -> None:
     with pytest.raises(UnavailableError, match=r"cannot write /proc/report\.html: "):
         write_html(Path("/proc/report.html"), report)
 
@@ -98,7 +98,7 @@ def test_a_dash_is_the_page_itself(report: Report, tmp_path: Path, monkeypatch: 
     assert list(tmp_path.iterdir()) == []
 
 
-def test_where_the_page_is_is_one_line(report: Report, tmp_path: Path) -> None:
+def test_the_path_of_the_written_page_is_printed_in_one_line(report: Report, tmp_path: Path) -> None:
     target = tmp_path / "a\nb.html"
     said = write_html(target, report)
     assert said == f"wrote {tmp_path}/a b.html ({size(target.stat().st_size)})\n"

@@ -142,7 +142,7 @@ def test_a_used_card_is_in_use_though_the_only_process_that_names_the_job_is_idl
     assert judged(status([shared]), "job", "77") is IdleVerdict.IDLE
 
 
-def test_a_card_whose_processes_are_not_all_known_makes_the_answer_unknown() -> None:
+def test_a_card_with_incomplete_processes_makes_the_answer_unknown() -> None:
     other = card("GPU-2", index=1, process_list=ProcessList.PID_NAMESPACE)
     assert judged(status([held()]), "user", "ana") is IdleVerdict.IDLE
     assert judged(status([held(), other]), "user", "ana") is IdleVerdict.UNKNOWN
@@ -177,11 +177,11 @@ def test_no_agent_a_strange_answer_and_two_selections(
 ) -> None:
     monkeypatch.setenv("GUA_HOME", str(tmp_path))
 
-    def nobody(_: Path) -> dict[str, Any]:
+    def no_agent(_: Path) -> dict[str, Any]:
         raise UnavailableError("no agent runs here")
 
     monkeypatch.setattr(idle, "first_response", lambda _, query: query(tmp_path))
-    monkeypatch.setattr(idle, "query_status", nobody)
+    monkeypatch.setattr(idle, "query_status", no_agent)
     assert main.main(["idle", "--json"]) == 3
     assert json.loads(capsys.readouterr().out)["reason"] == "no agent runs here"
     for strange in ({}, {"cards": 1}, {"cards": [{"state": []}]}, {"cards": [{"holders": 5}]}):

@@ -86,8 +86,8 @@ def documented() -> set[str]:
 def written() -> set[str]:
     week = week_report()
     work = AllocatedWork(name=None, allocated_gpu_ms=0, uses={})
-    asked = replace(week[AllocatedHours], work_by=(AllocatedWorkBy(by="kind", rows=(work,)),))
-    return set(keys(json.loads(render_json(having(week, asked)))))
+    by_kind = replace(week[AllocatedHours], work_by=(AllocatedWorkBy(by="kind", rows=(work,)),))
+    return set(keys(json.loads(render_json(having(week, by_kind)))))
 
 
 def test_every_key_is_documented(written: set[str]) -> None:
@@ -98,7 +98,7 @@ def test_every_documented_key_is_there(written: set[str]) -> None:
     assert documented() - written == set()
 
 
-def test_a_key_that_nobody_documented_is_found() -> None:
+def test_an_undocumented_key_is_found() -> None:
     whole = json.loads(render_json(week_report()))
     whole["now"]["holders"][0]["colour"] = "red"  # type: ignore[index, call-overload] # a JSON object
     assert set(keys(whole)) - documented() == {"now.holders[].colour"}

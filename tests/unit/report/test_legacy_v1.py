@@ -77,7 +77,7 @@ def test_cards_have_their_own_counts_by_both_rules() -> None:
     assert found.card_ticks == 12_121
 
 
-def test_a_long_window_is_asked_for_in_parts_that_leave_no_gap() -> None:
+def test_a_long_window_is_queried_in_parts_without_a_gap() -> None:
     asked = store(row("GPU-a", "active", "active", "", 5), hours=3, card_ticks=1_000_000)
     found = collect_older_rules(asked, REQUEST)
     parts = [(one["since_ms"], one["until_ms"]) for view, one in asked.asked if view == "legacy_v1_rule"]
@@ -96,7 +96,7 @@ def test_the_text_says_where_and_why_ours_differs() -> None:
     ) in " ".join(text.split())
 
 
-def test_agreement_is_said_as_such() -> None:
+def test_full_agreement_is_shown() -> None:
     text = render_older_text(collect_older_rules(store(MIXED[0]), REQUEST), Style())
     assert "100 of 100 card ticks are the same by both (100.00 %)." in text
     assert "Nowhere." in text
@@ -109,7 +109,7 @@ def test_almost_all_is_not_all() -> None:
 
 
 @pytest.mark.parametrize("width", [20, 40, 60, 80, 140])
-def test_no_line_is_wider_than_asked_for(width: int) -> None:
+def test_no_line_is_wider_than_the_requested_width(width: int) -> None:
     rows = [row(f"GPU-{number:032d}", "idle-held", "truly-idle", why, 123_456) for number, why in enumerate(WHY)]
     text = render_older_text(collect_older_rules(store(*rows), REQUEST), Style(width=width))
     assert max(map(cells, text.splitlines())) <= width

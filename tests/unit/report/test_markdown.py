@@ -41,7 +41,7 @@ def test_no_name_is_markup_html_a_link_or_a_mention(report: Report) -> None:
     assert re.search(r"@(?!\u200b)", text) is None
 
 
-def test_nothing_in_it_turns_the_order_of_letters(report: Report) -> None:
+def test_markdown_contains_no_control_or_bidirectional_characters(report: Report) -> None:
     bad = {c for c in render_markdown(report) if unicodedata.category(c) in {"Cc", "Cf"}} - {"\n", "\u200b"}
     assert bad == set()
 

@@ -123,7 +123,7 @@ def test_prices_come_in_the_order_in_which_they_count() -> None:
     assert found(Prices()).prices == ()
 
 
-def test_measured_and_estimated_energy_stay_apart_and_every_state_is_told() -> None:
+def test_measured_and_estimated_energy_are_separate_and_every_state_is_listed() -> None:
     rows: list[Row] = [
         {
             "host": "b",

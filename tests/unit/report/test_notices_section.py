@@ -286,7 +286,7 @@ def test_text_json_and_csv_are_as_they_were(report: Report, golden: Callable[[st
     assert all(row["channels"].startswith("1 json://one.example: ") for row in rows)
 
 
-def test_a_window_without_notices_says_so(report: Report) -> None:
+def test_a_window_without_notices_shows_that(report: Report) -> None:
     empty = replace(report, models={Notices: Notices(steps=(), repeated=(), sent=())})
     text = render_text(empty, Style(width=120), with_basis=False)
     assert "No notice was sent in this window. gua notify sends them by a policy: see docs/notices.md." in text

@@ -115,14 +115,14 @@ def test_what_a_holder_wasted_costs_by_the_prices_of_the_time() -> None:
         (UNTIL_MS - 90 * MINUTE_MS, None),
     ],
 )
-def test_memory_that_nobody_owns_costs_what_counted_throughout(began: int, cost: Cost | None) -> None:
+def test_memory_without_a_listed_process_costs_what_counted_throughout(began: int, cost: Cost | None) -> None:
     row = streak("idle-held", since_ms=began, in_state_us=1_800_000_000)
     (holder,) = told([row], model="H100").holders
     assert holder.pid is None
     assert holder.wasted_cost == cost
 
 
-def test_who_is_on_the_newest_tick_holds_the_card() -> None:
+def test_a_process_in_the_newest_tick_is_a_holder() -> None:
     found = told([streak("idle-held")], process(UNTIL_MS))
 
     assert [(one.pid, one.owner, one.slurm_job_id, one.is_alone, one.idle_ms) for one in found.holders] == [
@@ -132,14 +132,14 @@ def test_who_is_on_the_newest_tick_holds_the_card() -> None:
 
 
 @pytest.mark.parametrize(("ticks_ago", "pid"), [(1, 7), (2, None)])
-def test_a_tick_without_its_processes_yet_makes_no_memory_nobody_s(ticks_ago: int, pid: int | None) -> None:
+def test_a_tick_whose_processes_have_not_arrived_yet_has_no_unlisted_memory(ticks_ago: int, pid: int | None) -> None:
     found = told([streak("idle-held")], process(UNTIL_MS - ticks_ago * TICK_MS))
 
     assert [one.pid for one in found.holders] == [pid]
 
 
 @pytest.mark.parametrize("ticks_ago", [0, 1])
-def test_nobody_holds_a_card_that_is_free(ticks_ago: int) -> None:
+def test_a_free_card_has_no_holder(ticks_ago: int) -> None:
     found = told([streak("truly-idle")], process(UNTIL_MS - ticks_ago * TICK_MS))
 
     assert found.holders == ()
@@ -171,14 +171,14 @@ FREE = {"gpu": "GPU-a", "last_ms": UNTIL_MS, "source": "", "use": "free"}
 @pytest.mark.parametrize(
     ("part", "free_ms", "is_lower_bound", "previous_owner"),
     [
-        # Five hours idle, allocated all the time, and given back two minutes ago: the rest of that tick was nobody's.
+        # Five hours idle, allocated all the time, and released two minutes ago: the rest of that tick was unallocated.
         pytest.param({"use_since_ms": UNTIL_MS - 2 * MINUTE_MS - TICK_MS, "in_use_ms": 2 * MINUTE_MS + TICK_MS,
                       "allocated_until_ms": UNTIL_MS - 2 * MINUTE_MS, "allocated_to": "bo"},
                      2 * MINUTE_MS, False, "bo", id="given-back"),
         pytest.param({"use_since_ms": UNTIL_MS - 2 * MINUTE_MS, "in_use_ms": 2 * MINUTE_MS, "allocated_to": None,
                       "allocated_until_ms": UNTIL_MS - 2 * MINUTE_MS},
                      2 * MINUTE_MS, False, None, id="given-back-by-somebody-unknown"),
-        # Allocated for a single tick: the time before and after it is one streak of nobody's parts.
+        # Allocated for a single tick: the time before and after it is one streak of unallocated parts.
         pytest.param({"use_since_ms": UNTIL_MS - HOUR_MS, "in_use_ms": HOUR_MS - TICK_MS, "allocated_to": "bo",
                       "allocated_until_ms": UNTIL_MS - MINUTE_MS}, MINUTE_MS, False, "bo", id="a-tick-between"),
         pytest.param({"use_since_ms": UNTIL_MS - MINUTE_MS, "in_use_ms": MINUTE_MS, "use_since_is_lower_bound": True},
@@ -187,7 +187,7 @@ FREE = {"gpu": "GPU-a", "last_ms": UNTIL_MS, "source": "", "use": "free"}
                       "allocated_until_ms": UNTIL_MS - 8 * HOUR_MS}, 5 * HOUR_MS, False, None, id="used-since"),
     ],
 )  # fmt: skip
-def test_a_card_is_free_since_nobody_was_allocated_it_any_more(
+def test_a_card_is_free_since_its_last_allocation_ended(
     part: dict[str, object], free_ms: int, *, is_lower_bound: bool, previous_owner: str | None
 ) -> None:
     row = streak("truly-idle", since_ms=UNTIL_MS - 5 * HOUR_MS, in_state_ms=5 * HOUR_MS)
@@ -197,7 +197,7 @@ def test_a_card_is_free_since_nobody_was_allocated_it_any_more(
     assert (card.is_lower_bound, card.previous_owner) == (is_lower_bound, previous_owner)
 
 
-def test_an_allocation_has_the_names_that_were_told_of_it_on_this_card() -> None:
+def test_an_allocation_has_its_names_from_this_card() -> None:
     of_job = {"source": "slurm", "allocation_id": "7", "owner": "bo", "use": "empty", "last_ms": UNTIL_MS}
     called = {"source": "slurm", "allocation_id": "7", "kind": "shard", "job_name": "train"}
     called |= {"since_ms": 1, "until_ms": 2}
@@ -249,7 +249,7 @@ def test_the_rest_of_a_partitioned_card_is_nothing_to_be_had() -> None:
         (0, UNTIL_MS - HOUR_MS, UNTIL_MS - HOUR_MS, True),  # unknown from its beginning on
     ],
 )
-def test_an_idle_time_of_which_nobody_saw_the_beginning_is_a_least_one(
+def test_an_idle_time_with_an_unobserved_begin_is_a_lower_bound(
     known_before_ms: int, created_ms: int, first_ms: int, *, is_lower_bound: bool
 ) -> None:
     since = {"idle_since_ms": first_ms} if first_ms == UNTIL_MS - 24 * HOUR_MS else {}
@@ -266,7 +266,7 @@ def test_a_process_that_began_with_the_observation_idled_nowhere_before(after_ms
     assert [one.is_lower_bound for one in told([streak("idle-held")], one).holders] == [is_lower_bound]
 
 
-def test_who_works_on_a_card_is_told_beside_those_who_idle_on_it() -> None:
+def test_a_working_process_is_listed_beside_the_idle_ones_of_its_card() -> None:
     idle, works = process(UNTIL_MS), list(process(UNTIL_MS, pid=8, first_ms=UNTIL_MS - HOUR_MS))
     works[6] = False
     found = told([streak("active")], idle, tuple(works))

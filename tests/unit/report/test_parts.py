@@ -1,4 +1,4 @@
-"""A large fleet is asked for in parts of hosts: which, and what their answers are together."""
+"""A large fleet is queried in parts of hosts: which, and what their rows are together."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def hosts(*cards: int) -> list[Extent]:
 
 @dataclass
 class Asked:
-    """A reader that keeps what it was asked, and answers with the hosts."""
+    """A reader that keeps its queries, and answers with the hosts."""
 
     is_concurrent: bool = False
     asked: list[Mapping[str, object]] = field(default_factory=list)
@@ -58,7 +58,7 @@ def test_ticks_are_read_of_as_many_hosts_as_a_question_takes() -> None:
     assert parts_of_ticks(hosts(8, 8), ()) == ()
 
 
-def test_each_part_is_asked_for_by_its_hosts() -> None:
+def test_each_part_is_queried_by_its_hosts() -> None:
     reader = Asked()
 
     rows = PartReader(reader, (("a", "b"), ("c",))).rows("streaks", {"hosts": [], "limit": 3})
@@ -67,7 +67,7 @@ def test_each_part_is_asked_for_by_its_hosts() -> None:
     assert reader.asked == [{"hosts": ["a", "b"], "limit": 3}, {"hosts": ["c"], "limit": 3}]
 
 
-def test_holders_are_told_apart_where_there_are_parts_alone() -> None:
+def test_holders_are_a_separate_query_only_if_there_are_parts() -> None:
     reader = Asked()
     for parts in ((), (("a",), ("b",))):
         queries = report_context(reader, Window(since_ms=0, until_ms=1, timezone="UTC"), parts)
@@ -101,18 +101,18 @@ def test_what_is_empty_in_parts_is_added_up() -> None:
     assert (found.reclaims, found.holders, found.gpu_ms, found.false_alarms) == (7, 5, 5, 1)
 
 
-def test_what_is_left_out_for_size_is_said_where_it_was_asked_for() -> None:
+def test_sections_left_out_for_size_are_named_if_they_were_requested() -> None:
     week = week_report()
     large = replace(lacking(week, Contentions), streaks_skipped=600_000)
     hours = HourFormat(1)
 
-    (said,) = set(warnings(large, Style(width=80), hours)) - set(warnings(week, Style(width=80), hours))
+    (warning,) = set(warnings(large, Style(width=80), hours)) - set(warnings(week, Style(width=80), hours))
 
-    assert said == (
+    assert warning == (
         "Left out for size, 600,000 card-hours: contention. Ask for one by name (--section contention), or choose a "
         "shorter window or fewer hosts."
     )
     without = replace(lacking(week, Contentions, RightSize), streaks_skipped=3_000_000)
     assert any(": contention, right-size. Ask" in line for line in warnings(without, Style(width=80), hours))
-    assert said not in set(warnings(replace(large, sections=("headline", "now")), Style(width=80), hours))
-    assert said not in set(warnings(replace(large, streaks_skipped=None), Style(width=80), hours))
+    assert warning not in set(warnings(replace(large, sections=("headline", "now")), Style(width=80), hours))
+    assert warning not in set(warnings(replace(large, streaks_skipped=None), Style(width=80), hours))

@@ -33,7 +33,7 @@ def test_it_names_the_model_that_wasted_most_without_a_price() -> None:
     assert price_command(cards) == "gua prices set 'NVIDIA H100 80GB HBM3' 2.50 --currency EUR"
 
 
-def test_there_is_none_where_every_card_has_a_price() -> None:
+def test_the_price_command_is_none_if_every_card_has_a_price() -> None:
     assert price_command([card("A", currency="EUR"), card("B", currency="USD")]) is None
     assert price_command([]) is None
 

@@ -65,7 +65,7 @@ def idle_time(
 
 
 @pytest.mark.parametrize("half", [1.0, 0.9999, 0.1])
-def test_what_fits_what_does_not_and_what_is_not_known_are_all_that_is_told(half: float) -> None:
+def test_fitting_not_fitting_and_unknown_right_size_rows_add_up_to_all(half: float) -> None:
     report = week_report()
     whole = 3 * SIXTHS
     any_ = fit(SIXTHS, whole)
@@ -99,20 +99,20 @@ def test_idle_seconds_of_both_states_are_those_of_each() -> None:
     for place in (1, 2, 3, 5, 6):
         assert float(active[place]) + float(held[place]) == pytest.approx(float(together[place]))
     assert [active[1], held[1]] == [state_hours(shown, HourFormat(1))[state] for state in (ACTIVE, IDLE_HELD)]
-    told = IdleSeconds(
+    result = IdleSeconds(
         sampled_gpu_ms=part.sampled_gpu_ms,
         idle_gpu_ms=part.idle_gpu_ms,
         idle_share=part.idle_share or 0,
         most_idle=None,
     )
-    said = idle_seconds_in_words(shown, told, places(shown, STYLE), HourFormat(1))
+    said = idle_seconds_in_words(shown, result, places(shown, STYLE), HourFormat(1))
     assert re.findall(r"[0-9]+\.[0-9]", said) == [active[3], active[1], active[4], active[2]]
 
 
-def test_of_a_state_of_which_nothing_is_told_nothing_is_said() -> None:
+def test_a_state_without_samples_shows_no_values() -> None:
     report = week_report()
-    told, untold = idle_time(1, 1, 1), idle_time(1)
-    found = replace(report[Usefulness], states={ACTIVE: told, IDLE_HELD: untold}, loaded=told)
+    result, unsampled = idle_time(1, 1, 1), idle_time(1)
+    found = replace(report[Usefulness], states={ACTIVE: result, IDLE_HELD: unsampled}, loaded=result)
     states = {state: StateTime(gpu_ms=HOUR_MS) for state in STATES}
     rows = first_table("usefulness", replace(having(report, found), headline=replace(report.headline, states=states)))
     assert rows[1][1:] == ["1.0", "0.0", "-", "-", "-", "0.0"]
@@ -149,15 +149,15 @@ def test_what_models_cost_is_what_the_currency_s_sum_says() -> None:
 def test_long_streaks_are_those_never_used_and_the_low_ones() -> None:
     report = week_report()
     split = replace(report[IdleSplit], never_used_long_gpu_ms=0.14 * HOUR_MS, low_long_gpu_ms=0.14 * HOUR_MS)
-    told = next(
+    result = next(
         part
         for part in section_named("headline").text(having(report, split), STYLE, HourFormat(1))
         if isinstance(part, str)
     )
-    assert re.findall(r"[0-9]\.[0-9]", told) == ["0.3", "0.2", "0.1"]
+    assert re.findall(r"[0-9]\.[0-9]", result) == ["0.3", "0.2", "0.1"]
 
 
-def test_whom_to_ask_the_others_and_nobody_add_up_to_what_was_held_and_what_was_empty() -> None:
+def test_top_idle_holders_the_rest_and_unowned_add_up_to_held_and_empty() -> None:
     """As the section of states and that of allocation write both: in tenths 0.2, 0.2, 0.2, 0.2 and 0.2, 0.2, 0.3."""
     report = week_report()
     sixth = StateTime(gpu_ms=SIXTHS)
@@ -166,18 +166,18 @@ def test_whom_to_ask_the_others_and_nobody_add_up_to_what_was_held_and_what_was_
     shown = replace(having(report, allocated), headline=replace(report.headline, states=states))
     held = [IdleOwner(owner=f"h{n}", gpu_ms=SIXTHS, wasted_gpu_ms=SIXTHS, **NOT_THERE) for n in range(3)]
     empty = [EmptyOwner(owner=f"e{n}", gpu_ms=SIXTHS, wasted_gpu_ms=SIXTHS, cost=None, holds=()) for n in range(3)]
-    nobody = Unowned(wasted_gpu_ms=SIXTHS, cost=None, holds=())
+    no_owner = Unowned(wasted_gpu_ms=SIXTHS, cost=None, holds=())
     hours = HourFormat(1)
     uses = first_table("allocation", shown)
     (of_empty,) = (float(row[1]) for row in uses if row[0] == Use.EMPTY)
     together = float(state_hours(shown, hours)[IDLE_HELD]) + of_empty
     for most in range(1, 4):
         named = [*held[:most], *empty[:most]]
-        found = replace(answers(shown), unowned=nobody)
-        of_named, of_rest, of_nobody = amounts(shown, found, named, [*held[most:], *empty[most:]], hours)
-        assert sum(map(float, (*of_named, of_rest, of_nobody))) == pytest.approx(together)
-    told = replace(answers(shown), empty=EmptyAllocations(gpu_ms=3 * SIXTHS, cost=None, share=0.6))
-    said = " ".join(sentences(shown, told, STYLE, hours))
+        found = replace(answers(shown), unowned=no_owner)
+        of_named, of_rest, of_unowned = amounts(shown, found, named, [*held[most:], *empty[most:]], hours)
+        assert sum(map(float, (*of_named, of_rest, of_unowned))) == pytest.approx(together)
+    result = replace(answers(shown), empty=EmptyAllocations(gpu_ms=3 * SIXTHS, cost=None, share=0.6))
+    said = " ".join(sentences(shown, result, STYLE, hours))
     assert f"{of_empty} GPU-hours ({next(row[2] for row in uses if row[0] == Use.EMPTY)} %) were allocated" in said
 
 
@@ -190,10 +190,10 @@ def test_the_hour_in_which_a_state_is_most_is_written_as_in_its_section() -> Non
     assert re.findall(r"most 00: ([\d.]+) %", "\n".join(day(shown, STYLE))) == first[1:4]
 
 
-def test_what_the_hours_of_owners_are_is_said_once_where_currencies_leave_room_for_a_plain_table_alone() -> None:
+def test_the_note_on_owners_hours_is_printed_once() -> None:
     parts = section_named("usage").text(week_report(), Style(width=80), HourFormat(1))
-    told = [part for part in parts if isinstance(part, str)]
-    assert len(told) == len(set(told))
+    result = [part for part in parts if isinstance(part, str)]
+    assert len(result) == len(set(result))
 
 
 def test_of_busy_cards_with_few_sms_unknown_owners_are_unknown() -> None:

@@ -1,4 +1,4 @@
-"""What fits a part of a card: large enough to be sure, unknown as soon as a tick does not tell."""
+"""What fits a part of a card: large enough to be sure, unknown as soon as a tick does not report it."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ HOUR_US = 3_600_000_000
         (Peak(None, is_whole=False), None, None, None),
     ],
 )
-def test_a_peak_fits_or_does_not_or_nobody_knows(peak: Peak, half: bool | None, slice_: bool | None, part: str) -> None:  # noqa: FBT001 - a case
+def test_a_peak_fits_does_not_fit_or_is_unknown(peak: Peak, half: bool | None, slice_: bool | None, part: str) -> None:  # noqa: FBT001 - a case
     assert fits_half(peak, H100) is half
     assert fits_slice(peak, H100) == (slice_, part)
     assert (fits_half(peak, UNKNOWN_CARD), fits_slice(peak, UNKNOWN_CARD)) == (None, (None, None))
@@ -95,7 +95,7 @@ def test_an_instance_may_fit_a_smaller_profile_of_its_gpu_and_never_its_own(
     assert fits_slice(Peak(peak_gib * GIB, is_whole=is_whole), instance) == expected
 
 
-def test_of_an_instance_nothing_is_said_where_the_whole_or_its_profiles_are_not_known() -> None:
+def test_an_instance_with_unknown_whole_or_profiles_has_no_fit() -> None:
     small = Peak(GIB, is_whole=True)
     assert fits_slice(small, INSTANCE._replace(whole_bytes=None)) == (None, None)
     assert fits_slice(small, INSTANCE._replace(model="a model of tomorrow")) == (None, None)
@@ -126,13 +126,13 @@ def test_the_smallest_model_that_fits_is_named_and_a_larger_one_never() -> None:
     assert fits_smaller(Peak(20 * GIB, is_whole=False), H100, models) == (None, None)
 
 
-def test_a_card_of_which_a_driver_tells_less_is_no_smaller_model() -> None:
+def test_a_card_whose_driver_reports_less_memory_is_no_smaller_model() -> None:
     other = card_size(1, H100.model, 80 * GIB, 78 * GIB)
     same_size = card_size(2, "A100 80GB", 80 * GIB, 77 * GIB)
     assert fits_smaller(Peak(GIB, is_whole=True), H100, models_of([H100, other, same_size])) == (False, None)
 
 
-def test_memory_that_is_not_told_is_not_usable() -> None:
+def test_unknown_memory_is_not_usable() -> None:
     def card(limit: int | None, reserved: int | None, *, is_cut: int = 0, is_shared: int = 0) -> CardSize:
         return CardSize("node-1", "GPU-1", 0, None, limit, reserved, is_cut, False, None, is_shared)  # noqa: FBT003
 

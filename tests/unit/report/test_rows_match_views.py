@@ -25,7 +25,7 @@ VIEWS = (*SHARED.values(), TOP_CARDS, TOP_HOLDERS, CURRENT_ALLOCATIONS, INVENTOR
 GIVEN: dict[str, object] = {"String": "UTC", "Array(String)": [], "Array(Int64)": [1]}
 NULLABLE = (r"Nullable\((\w+)\)", r"\1")
 NULLABLE_PATTERN = (r"Nullable\\\(\(\?:([^()]*)\)\\\)", r"(?:\1)")
-# What the engine takes for nullable and never is, and what an older store did not tell.
+# What the engine takes for nullable and never is, and what an older store did not have.
 LOOSE = {
     ("hours", "is_counted"),
     ("timeline_processes", "first_ms"),
@@ -36,7 +36,7 @@ LOOSE = {
     ("extent", "interval_ms"),
     ("overview", "effective_since_ms"),
     ("overview", "effective_until_ms"),
-    # What an agent does not tell.
+    # What an agent does not report.
     ("top_cards", "state_ms"),
     ("top_cards", "held_lower_bytes"),
     ("top_holders", "pid"),

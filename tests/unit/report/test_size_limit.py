@@ -1,4 +1,4 @@
-"""Up to what size a report makes sections that nobody named, and when it rolls up hours first."""
+"""Up to what size a report makes sections that were not requested, and when it rolls up hours first."""
 
 from __future__ import annotations
 

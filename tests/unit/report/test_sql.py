@@ -1,4 +1,4 @@
-"""``gua report --sql``: the script that it prints is what the report asked, and gives the same rows."""
+"""``gua report --sql``: the script that it prints has the queries of the report, and gives the same rows."""
 
 from __future__ import annotations
 
@@ -64,23 +64,23 @@ def filled(tmp_path_factory: pytest.TempPathFactory, made_store: Callable[[Path]
 def test_what_is_printed_runs_and_gives_the_rows_of_the_report(filled: Path) -> None:
     out = io.StringIO()
     with open_store(f"chdb://{filled}") as store:
-        asked = Rows(store)
+        recorded_rows = Rows(store)
         code = render_report(
-            asked,
+            recorded_rows,
             ReportRequest(hosts=(HOST,), by=("owner",), since="1d", timezone="Asia/Kathmandu", now_ms=END_MS),
             choose_output(OutputOptions(sections=("all",), sql=True)),
             out=out,
         )
     assert code == 0
     script = out.getvalue()
-    assert script.count("SELECT * FROM gua_report.") == len(asked.questions)
+    assert script.count("SELECT * FROM gua_report.") == len(recorded_rows.questions)
     ran = subprocess.run(
         [sys.executable, "-c", RUN, str(filled / "data")], input=script, capture_output=True, text=True, check=False
     )
     assert ran.returncode == 0, ran.stderr
     printed = [json.loads(line) for line in ran.stdout.splitlines() if line.strip()]
-    assert len(printed) == len(asked.answers) > 50
-    assert sorted(map(plain, printed), key=repr) == sorted(map(plain, asked.answers), key=repr)
+    assert len(printed) == len(recorded_rows.answers) > 50
+    assert sorted(map(plain, printed), key=repr) == sorted(map(plain, recorded_rows.answers), key=repr)
 
 
 def plain(value: object) -> object:

@@ -1,4 +1,4 @@
-"""What happens on a card is counted alike, number for number, whether or not anybody tells to whom it is allocated."""
+"""States of cards are counted alike, number for number, with and without an allocation source."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ OF_ALLOCATION = ("allocation", "contention", "what_if")
 
 
 class WithAllocations:
-    """A store that is asked for contention with allocations, whether or not anything tells of any."""
+    """A store that is queried for contention with allocations, with and without an allocation source."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -41,7 +41,7 @@ class WithAllocations:
 
 
 def report_of(folder: Path, ticks: Iterable[Tick]) -> dict[str, Any]:
-    """Return the report of ticks of which the hours of one half are counted, as JSON has it."""
+    """Return the report of ticks with the hours of one half rolled up, as JSON has it."""
     spooled = []
     for tick in ticks:
         raw = encode(tick)
@@ -51,12 +51,12 @@ def report_of(folder: Path, ticks: Iterable[Tick]) -> dict[str, Any]:
         assert store.land(spooled[:half]) == []
         store.count_hours()
         assert store.land(spooled[half:]) == []
-        asked = ReportRequest(
+        request = ReportRequest(
             since="3d", timezone="Asia/Kathmandu", sections=frozenset(section_names()), by=("owner",), now_ms=END_MS
         )
-        whole: dict[str, Any] = json.loads(render_json(collect(store, asked)))
+        whole: dict[str, Any] = json.loads(render_json(collect(store, request)))
         contention = json.loads(
-            render_json(collect(WithAllocations(store), replace(asked, sections=frozenset({"contention"}))))
+            render_json(collect(WithAllocations(store), replace(request, sections=frozenset({"contention"}))))
         )
         assert contention["contention"] == whole["contention"]
         return whole

@@ -107,7 +107,7 @@ def fleet() -> Views:
 
 
 def allocated() -> Views:
-    """Return the same fleet, of two of whose hosts sources tell to whom cards are allocated."""
+    """Return the same fleet, with allocation sources on two of its hosts."""
     views = fleet()
     views.views["current_cards"][:3] = [
         states("gpu-1", 5, 2, 1, allocated=(7, 1, 8)),
@@ -120,7 +120,7 @@ def allocated() -> Views:
 
 @pytest.mark.parametrize("unicode", [True, False])
 @pytest.mark.parametrize("width", range(60, 141, 5))
-def test_no_line_is_wider_than_asked_for_and_no_name_does_harm(width: int, *, unicode: bool) -> None:
+def test_no_line_is_wider_than_requested_and_names_are_sanitized(width: int, *, unicode: bool) -> None:
     text = "".join(to_text(hosts_now(one), Style(width=width, unicode=unicode)) for one in (fleet(), allocated()))
     assert [line for line in text.splitlines() if cells(line) > width] == []
     assert not {character for character in text if ord(character) < 32} - {"\n"}
@@ -133,39 +133,41 @@ def test_text_is_the_golden_one(golden: Callable[[str, str], None], width: int) 
     golden(f"status-all-{width}.txt", to_text(hosts_now(fleet()), Style(width=width)))
 
 
-def test_allocated_and_empty_cards_stand_beside_their_states_where_anybody_looks(
+def test_allocated_and_empty_cards_are_shown_beside_states_if_a_source_is_read(
     golden: Callable[[str, str], None],
 ) -> None:
     golden("status-all-allocated.txt", to_text(hosts_now(allocated()), Style(width=100)))
     assert "allocated" not in to_text(hosts_now(fleet()), Style(width=100))
-    told = {one["host"]: one["allocation"] for one in json.loads(to_json(hosts_now(allocated())))["hosts"]}
-    assert told["gpu-1"] == {
+    named = {one["host"]: one["allocation"] for one in json.loads(to_json(hosts_now(allocated())))["hosts"]}
+    assert named["gpu-1"] == {
         "allocated_cards": 7,
         "empty_cards": 1,
         "sources": [{"source": "slurm", "ok": True, "reason": None}],
     }
-    assert told["gpu-2"] is None  # silent
-    assert told["gpu-3"]["sources"][0]["ok"] is False
-    assert told["gpu-4"] is None
+    assert named["gpu-2"] is None  # silent
+    assert named["gpu-3"]["sources"][0]["ok"] is False
+    assert named["gpu-4"] is None
 
 
 def test_a_source_that_cannot_be_read_is_named_with_its_reason() -> None:
     text = to_text(hosts_now(allocated()), Style(width=140))
-    said = "! Allocations cannot be read from slurm on gpu-3: squeue[31m: no answer within 3 s."
-    assert said in text
+    expected = "! Allocations cannot be read from slurm on gpu-3: squeue[31m: no answer within 3 s."
+    assert expected in text
     assert "from slurm on gpu-1" not in text
 
 
 def test_the_states_of_a_silent_host_are_not_known() -> None:
-    told = {one["host"]: one for one in json.loads(to_json(hosts_now(fleet())))["hosts"]}
-    assert next(iter(told)) == "gpu-2"
-    assert told["gpu-2"]["states"] is None
-    assert told["gpu-1"]["states"] == {"active": 5, "idle-held": 2, "truly-idle": 1, "unknown": 0}
-    assert told[HOSTILE]["states"] is None
-    assert (told[HOSTILE]["version"], told[HOSTILE]["interval_seconds"], told[HOSTILE]["delay_seconds"]) == (None,) * 3
+    named = {one["host"]: one for one in json.loads(to_json(hosts_now(fleet())))["hosts"]}
+    assert next(iter(named)) == "gpu-2"
+    assert named["gpu-2"]["states"] is None
+    assert named["gpu-1"]["states"] == {"active": 5, "idle-held": 2, "truly-idle": 1, "unknown": 0}
+    assert named[HOSTILE]["states"] is None
+    assert (named[HOSTILE]["version"], named[HOSTILE]["interval_seconds"], named[HOSTILE]["delay_seconds"]) == (
+        None,
+    ) * 3
 
 
-def test_cards_are_asked_for_as_far_back_as_the_slowest_host_needs() -> None:
+def test_cards_are_queried_as_far_back_as_the_slowest_host_needs() -> None:
     views = fleet()
     hosts_now(views)
     assert views.asked[1] == ("current_cards", {"since_ms": NOW_MS - 1_800_000, "hosts": []})
@@ -176,7 +178,7 @@ def test_an_empty_store_has_no_hosts() -> None:
     assert "no host yet" in to_text([], Style(width=60))
 
 
-def test_a_store_that_is_away_cannot_be_asked(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unreachable_store_cannot_be_queried(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["status", "--all", "--store", "clickhouse://nobody@127.0.0.1:9"]) == 3
     assert capsys.readouterr().err.count("\n") == 1
 

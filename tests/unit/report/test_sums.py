@@ -59,7 +59,7 @@ def test_parts_sum_to_the_headline(
     (total,) = [row for row in store.rows("overview", read) if row["is_total"]]
     headline = {state: gpu_ms for state, _, gpu_ms, *_ in total["states"]}
     assert sum(headline.values()) > 0
-    asked = ReportRequest(
+    request = ReportRequest(
         since=to_rfc3339(since_ms),
         until=to_rfc3339(until_ms),
         timezone=timezone,
@@ -67,7 +67,7 @@ def test_parts_sum_to_the_headline(
         sections=frozenset({"money", "week", "days", "energy"}),
         now_ms=until_ms,
     )
-    report = collect(store, asked)
+    report = collect(store, request)
     costs, week, days = report[Money].costs, report[Week], report[Days]
     for state in STATES:
         assert sum(hour.states[state].gpu_ms for hour in week) == pytest.approx(headline[state], abs=1e-3)

@@ -68,7 +68,7 @@ def test_unknown_time_has_its_reasons() -> None:
     assert "20.6 GPU-hours in 247 card ticks: utilization could not be read while something may be held" in flat(lab())
 
 
-def test_low_coverage_and_overlapping_agents_are_said_before_any_number() -> None:
+def test_low_coverage_and_overlapping_agents_are_shown_before_any_number() -> None:
     before = text(lab()).split("1. Where")[0]
     assert "Only 80.0 % of the expected time was observed" in before
     assert "Host gpu-1 has 50.0 observed hours of a card in 48.0 hours" in before
@@ -87,7 +87,7 @@ def test_states_of_the_headline_add_up_as_written() -> None:
     assert [row.split()[1] for row in section(lab(), "Idle capacity")[2:4]] == [row.split()[1] for row in rows[1:3]]
 
 
-def test_cards_of_one_name_and_index_are_told_apart() -> None:
+def test_cards_with_equal_name_and_index_are_distinguished() -> None:
     uuids = ("MIG-1993a403-71dc-4cd1-8a0c-ea2acb219c78", "MIG-c4351914-35df-4837-9bd4-0094be310ddb")
     twins = [card("a", uuid, (0.0, 1.0, 0.0, 0.0), mig="instance", name="MIG 1g.10gb") for uuid in uuids]
     rows = section(store_of(twins), "Per card", 60)[3:5]
@@ -119,7 +119,7 @@ def test_shares_of_usage_add_up_as_written() -> None:
     assert [row[place] for row in table.rows] == ["33.4", "33.3", "33.3"]
 
 
-def test_a_host_that_nobody_held_says_so() -> None:
+def test_a_host_without_holders_states_that_in_top_owners() -> None:
     assert "nobody" in section(store_of([card("a", "GPU-1", (0.0, 0.0, 9.0, 0.0))]), "Top owners")[1]
 
 
@@ -143,7 +143,7 @@ def test_amounts_in_two_currencies_are_shown_together_or_not_at_all(width: int, 
     assert sum(currency in head for currency in ("EUR", "USD")) == shown
 
 
-def test_energy_that_nobody_measured_is_not_zero() -> None:
+def test_unmeasured_energy_is_not_zero() -> None:
     report = week_report()
     nothing = StateEnergy(
         measured_joules=0, measured_ms=0, estimated_joules=7.2e6, estimated_ms=3_600_000, unknown_ms=0
@@ -162,7 +162,7 @@ def test_energy_that_nobody_measured_is_not_zero() -> None:
         ("import", 12, "Only 20.0 % of the expected time"),
     ],
 )
-def test_the_first_hour_of_an_agent_says_since_when_it_records_and_raises_no_alarm(
+def test_the_first_hour_of_an_agent_shows_its_begin_and_raises_no_alarm(
     source: str, began_minutes: int, said: str
 ) -> None:
     report = week_report()
@@ -173,8 +173,10 @@ def test_the_first_hour_of_an_agent_says_since_when_it_records_and_raises_no_ala
     first, *others = warnings(replace(report, extents=extents, coverage=scarce), Style(width=80), HourFormat(1))
     assert first.startswith(said)
     assert not any(other.startswith("Only") for other in others)
-    told = warnings(replace(report, extents=extents, coverage=scarce), Style(width=80), HourFormat(1), says_since=True)
-    assert (first in told) is alarms
+    warned = warnings(
+        replace(report, extents=extents, coverage=scarce), Style(width=80), HourFormat(1), says_since=True
+    )
+    assert (first in warned) is alarms
     older = (*extents, replace(report.extents[0], host="older", source="agent", first_ms=report.window.since_ms))
     beside = [*warnings(replace(report, extents=older, coverage=scarce), Style(width=80), HourFormat(1))]
     assert beside[0].startswith("Only 20.0 %")

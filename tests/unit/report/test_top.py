@@ -41,14 +41,14 @@ HOSTILE = "\x1b]0;owned\x07\u202e<b>" + "x" * 10_000
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
 
 
-def drawn(told: Snapshot, view: TopView | None = None, *, width: int = 100, **values: Any) -> str:  # noqa: ANN401 - of style
+def drawn(snap: Snapshot, view: TopView | None = None, *, width: int = 100, **values: Any) -> str:  # noqa: ANN401 - of style
     height = values.pop("height", None)
     note = values.pop("note", None)
-    return "\n".join(render_top(told, view or TopView(), Style(width=width, **values), height=height, note=note)) + "\n"
+    return "\n".join(render_top(snap, view or TopView(), Style(width=width, **values), height=height, note=note)) + "\n"
 
 
-def pids(told: Snapshot, view: TopView) -> list[int | None]:
-    return [one.pid for one in chosen_holders(told, view)]
+def pids(snap: Snapshot, view: TopView) -> list[int | None]:
+    return [one.pid for one in chosen_holders(snap, view)]
 
 
 def typed(*keys: str, view: TopView | None = None) -> TopView:
@@ -79,7 +79,7 @@ class TestDrawing:
     def test_cards_that_are_allocated_are_the_golden_ones(self, golden: Golden, width: int) -> None:
         golden(f"top-allocated-{width}.txt", drawn(allocated_lab(), TopView(panes="cards"), width=width))
 
-    def test_whom_a_card_is_allocated_to_stands_only_where_somebody_looks(self) -> None:
+    def test_the_owner_of_an_allocation_is_shown_only_if_a_source_is_read(self) -> None:
         assert "allocated to" not in drawn(lab(), width=140)
         assert "allocated to" in drawn(allocated_lab(), width=80)
 
@@ -104,9 +104,7 @@ class TestDrawing:
         (row,) = (line for line in lines if line.startswith("0 "))
         assert f" {text} H100" in re.sub(" +", " ", row)
 
-    def test_until_when_a_card_is_allocated_stands_where_somebody_said_so(
-        self, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_the_end_of_an_allocation_is_shown_if_it_is_known(self, monkeypatch: pytest.MonkeyPatch) -> None:
         now = time.mktime((2026, 12, 31, 23, 59, 59, 0, 0, -1))
         clock = SimpleNamespace(localtime=lambda seconds=now: time.localtime(seconds), strftime=time.strftime)
         monkeypatch.setattr(drawing, "time", clock)
@@ -123,7 +121,7 @@ class TestDrawing:
         assert re.search(r"used 1h {6,}H100", rows[5])
         assert "until" not in drawn(snapshot((card(0, **allocations[5]),)), TopView(panes="cards"), width=90)
 
-    def test_a_filter_finds_whom_a_card_is_allocated_to(self) -> None:
+    def test_a_filter_finds_the_owner_of_an_allocation(self) -> None:
         for text in ("BOB", "78", "used-by", "kubernetes/"[:3]):
             found = chosen_cards(allocated_lab(), TopView(text=text))
             assert bool(found) is (text != "kub"), text
@@ -156,15 +154,15 @@ class TestDrawing:
         ],
     )
     def test_no_screen_is_larger_than_the_terminal(self, view: TopView, width: int, height: int) -> None:
-        for told in (lab(), allocated_lab(), fleet(), snapshot(())):
-            lines = render_top(told, view, Style(width=width, colour=True), height=height, note="no news: " + HOSTILE)
+        for snap in (lab(), allocated_lab(), fleet(), snapshot(())):
+            lines = render_top(snap, view, Style(width=width, colour=True), height=height, note="no news: " + HOSTILE)
             assert len(lines) <= height
             assert max(cells(ANSI.sub("", line)) for line in lines) <= width
 
     @pytest.mark.parametrize("width", [20, 60, 140])
     def test_names_that_would_paint_the_terminal_are_made_harmless(self, width: int) -> None:
         names = {"host": HOSTILE, "gpu": HOSTILE}
-        told = snapshot(
+        snap = snapshot(
             (
                 card(
                     None,
@@ -178,7 +176,7 @@ class TestDrawing:
             (holder(**names, index=None, owner=HOSTILE, program=HOSTILE, container_id=HOSTILE, slurm_job_id=HOSTILE),),
             conditions=(HOSTILE[:300],),
         )
-        text = drawn(told, width=width)
+        text = drawn(snap, width=width)
         assert not {"\x1b", "\x07", "\u202e"} & set(text)
         assert max(cells(line) for line in text.splitlines()) <= width
 
@@ -192,7 +190,7 @@ class TestDrawing:
         assert re.match(r"4 +unobserved +1h .*was idle-held$", line)
         assert "121" not in line  # the watts of then
 
-    def test_nothing_at_all_is_said_so(self) -> None:
+    def test_an_empty_snapshot_shows_that_it_is_empty(self) -> None:
         assert "no card yet" in drawn(snapshot(()))
         assert "no process holds any of these cards" in drawn(snapshot((card(),)))
 
@@ -298,8 +296,8 @@ class TestChoosing:
 
 class TestSilence:
     def test_cards_without_a_tick_for_three_intervals_become_unobserved(self) -> None:
-        told = snapshot((card(0, age_ms=12_000), card(1, age_ms=70_000)), (holder(), holder(gpu="GPU-1", index=1)))
-        later = aged(told, 21_000)
+        snap = snapshot((card(0, age_ms=12_000), card(1, age_ms=70_000)), (holder(), holder(gpu="GPU-1", index=1)))
+        later = aged(snap, 21_000)
         assert [one.state for one in later.cards] == ["idle-held", "unobserved"]
         assert [(one.state, one.idle_ms) for one in later.holders] == [("idle", HOUR_MS), ("unobserved", None)]
         assert later.cards[1].last_state == "idle-held"
@@ -313,14 +311,14 @@ class TestSilence:
 
 class TestTheAgent:
     def test_a_card_that_was_given_back_is_free_since_then(self) -> None:
-        told = status()
-        told["cards"][0] |= {"free_seconds": 120.0, "free_is_lower_bound": True}
-        (card,) = snapshot_of_agent(told, where="").cards
+        snap = status()
+        snap["cards"][0] |= {"free_seconds": 120.0, "free_is_lower_bound": True}
+        (card,) = snapshot_of_agent(snap, where="").cards
         assert (card.free_ms, card.free_is_lower_bound) == (2 * MINUTE_MS, True)
 
     def test_its_cards_and_holders_are_shown_without_ignored_processes(self) -> None:
-        told = snapshot_of_agent(status(), where="/run/gua/agent.sock")
-        (shown,), (held,) = told.cards, told.holders
+        snap = snapshot_of_agent(status(), where="/run/gua/agent.sock")
+        (shown,), (held,) = snap.cards, snap.holders
         assert (shown.host, shown.state, shown.state_ms, shown.state_is_lower_bound) == (
             "gpu-1",
             "idle-held",
@@ -330,31 +328,31 @@ class TestTheAgent:
         assert (held.pid, held.slurm_job_id, held.idle_ms, held.idle_is_lower_bound) == (1, "7", 3_600_000, True)
 
     def test_a_process_that_came_after_the_card_fell_idle_is_idle_no_longer_than_it_lives(self) -> None:
-        told = status()
-        told["cards"][0]["holders"][0]["since"] = "2999-01-01T00:00:00Z"
-        assert snapshot_of_agent(told, where="").holders[0].idle_ms == 0
+        snap = status()
+        snap["cards"][0]["holders"][0]["since"] = "2999-01-01T00:00:00Z"
+        assert snapshot_of_agent(snap, where="").holders[0].idle_ms == 0
 
     def test_how_long_a_process_is_idle_on_a_card_at_work_is_not_known(self) -> None:
-        told = status()
-        told["cards"][0]["state"] = "active"
-        assert snapshot_of_agent(told, where="").holders[0].idle_ms is None
+        snap = status()
+        snap["cards"][0]["state"] = "active"
+        assert snapshot_of_agent(snap, where="").holders[0].idle_ms is None
 
     def test_a_card_that_it_has_not_read_for_three_intervals_is_unobserved(self) -> None:
-        told = status(stalled=True)
-        told["cards"][0]["sample_age_seconds"] = 91.0
-        shown = snapshot_of_agent(told, where="")
+        snap = status(stalled=True)
+        snap["cards"][0]["sample_age_seconds"] = 91.0
+        shown = snapshot_of_agent(snap, where="")
         assert shown.cards[0].state == shown.holders[0].state == "unobserved"
         assert "stalled" in shown.conditions[0]
 
-    def test_whom_its_cards_are_allocated_to_is_shown_the_worst_first(self) -> None:
+    def test_allocations_of_a_card_are_sorted_worst_first(self) -> None:
         allocation = {"source": "slurm", "id": "77", "owner": "ana", "use": "used", "use_seconds": 60.0}
-        told = status(
+        snap = status(
             allocation_sources=[
                 {"source": "files", "ok": True, "reason": None},
                 {"source": "slurm", "ok": False, "reason": "no answer"},
             ]
         )
-        told["cards"][0] |= {
+        snap["cards"][0] |= {
             "allocation": "allocated",
             "allocations": [
                 allocation,
@@ -362,7 +360,7 @@ class TestTheAgent:
                 {**allocation, "id": "79", "use": "free beer"},
             ],
         }
-        shown = snapshot_of_agent(told, where="")
+        shown = snapshot_of_agent(snap, where="")
         assert shown.cards[0].allocation == "allocated"
         assert [(one.id, one.use, one.use_ms, one.use_is_lower_bound) for one in shown.cards[0].allocations] == [
             ("78", "empty", 60_000, True),
@@ -373,15 +371,15 @@ class TestTheAgent:
 
     @pytest.mark.parametrize("value", [None, "x", -1, 1e400, True, [], {}, 2**80])
     def test_nonsense_is_unknown(self, value: object) -> None:
-        told = status(conditions=value, agent=value, allocation_sources=[value, {"source": value}])
-        told["cards"] = [dict.fromkeys(told["cards"][0], value), {}, value]
-        told["cards"][1] = {
+        snap = status(conditions=value, agent=value, allocation_sources=[value, {"source": value}])
+        snap["cards"] = [dict.fromkeys(snap["cards"][0], value), {}, value]
+        snap["cards"][1] = {
             **status()["cards"][0],
             "holders": [dict.fromkeys(status()["cards"][0]["holders"][0], value)],
             "allocation": "allocated",
             "allocations": [dict.fromkeys(("source", "id", "owner", "uid", "pod_name", "use", "use_seconds"), value)],
         }
-        drawn(snapshot_of_agent(told, where=""))
+        drawn(snapshot_of_agent(snap, where=""))
         drawn(snapshot_of_agent(status(cards=value), where=""))
 
 
@@ -397,7 +395,7 @@ class Store:
         return self.views[view]
 
 
-def test_a_store_without_ticks_and_hosts_that_it_does_not_know_are_told() -> None:
+def test_an_empty_store_and_unknown_hosts_are_refused() -> None:
     with pytest.raises(UnavailableError, match="no ticks yet"):
         snapshot_of_store(Store(top_cards=[], top_holders=[], extent=[]), where="")
     extent = {"host": "gpu-1", "source": "agent", "cards": 1, "first_ms": 0, "last_ms": 1, "interval_ms": 1}
@@ -405,7 +403,7 @@ def test_a_store_without_ticks_and_hosts_that_it_does_not_know_are_told() -> Non
         snapshot_of_store(Store(top_cards=[], top_holders=[], extent=[extent]), where="", hosts=["gpu-9"])
 
 
-def test_a_store_tells_whom_cards_are_allocated_to_and_which_source_cannot_be_read() -> None:
+def test_a_store_yields_the_allocations_of_cards_and_the_unreadable_sources() -> None:
     row = whole(TOP_CARDS, {"host": "gpu-1", "gpu": "GPU-0", "state": "truly-idle", "last_state": "truly-idle"})
     job = whole(CURRENT_ALLOCATIONS, {"host": "gpu-1", "gpu": "GPU-0", "source": "slurm", "owner": "ana"})
     store = Store(
@@ -433,13 +431,13 @@ def test_a_store_tells_whom_cards_are_allocated_to_and_which_source_cannot_be_re
 
 
 def test_json_is_the_golden_one(golden: Golden) -> None:
-    told = lab()
-    golden("top.json", render_top_json(told, chosen_cards(told, TopView()), chosen_holders(told, TopView())))
+    snap = lab()
+    golden("top.json", render_top_json(snap, chosen_cards(snap, TopView()), chosen_holders(snap, TopView())))
 
 
 def test_json_says_null_where_nothing_is_known() -> None:
-    told = replace(lab(), taken_ms=NOW_MS + MINUTE_MS)
-    found = json.loads(render_top_json(told, told.cards, told.holders))
+    snap = replace(lab(), taken_ms=NOW_MS + MINUTE_MS)
+    found = json.loads(render_top_json(snap, snap.cards, snap.holders))
     assert found["states"]["unobserved"] == 1
     unknown = next(one for one in found["holders"] if one["pid"] == 4245)
     assert (unknown["owner"], unknown["memory_bytes"], unknown["idle_seconds"]) == (None, None, None)

@@ -14,7 +14,7 @@ LISTED_US = 20_000_000
 
 
 @pytest.mark.parametrize(("left_us", "kinds"), [(2, ["listed"]), (1000, ["listed", "unlisted"])])
-def test_what_rounding_leaves_of_ticks_that_are_cut_is_nobodys_memory(left_us: int, kinds: list[str]) -> None:
+def test_a_rounding_rest_of_cut_ticks_is_not_memory_without_a_listed_process(left_us: int, kinds: list[str]) -> None:
     states = dict.fromkeys((ACTIVE, TRULY_IDLE, UNKNOWN), StateTime(card_ticks=0, gpu_ms=0.0))
     states[IDLE_HELD] = StateTime(card_ticks=1, gpu_ms=(LISTED_US + left_us) / 1000)
     whole = Whole.of([states], NO_PRICES, ())
@@ -23,7 +23,7 @@ def test_what_rounding_leaves_of_ticks_that_are_cut_is_nobodys_memory(left_us: i
     assert [one.kind for one in usage_of("owner", [row], whole).rows] == kinds
 
 
-def test_what_no_listed_process_had_is_told_of_each_host_and_adds_up() -> None:
+def test_memory_without_a_listed_process_is_reported_per_host_and_adds_up() -> None:
     """Hosts a and b have 30 s and 50 s of idle-held time each, of which processes had 20 s and 0; c has none left."""
     prices = Prices((PriceSpan("A30", "EUR", 3.6, 0, None, None),))
     left = {"a": (30, 20), "b": (50, 0), "c": (7, 7)}
@@ -39,8 +39,8 @@ def test_what_no_listed_process_had_is_told_of_each_host_and_adds_up() -> None:
     ]
     groups = {host: Whole.of([states[host]], prices, [costs[host]]) for host in left}
     found = usage_of("host", rows, Whole.of(states.values(), prices, costs.values()), groups).rows
-    told = {(one.kind, one.name): (one.gpu_ms, one.costs[IDLE_HELD].amounts["EUR"]) for one in found if one.costs}
-    assert told == {
+    by_name = {(one.kind, one.name): (one.gpu_ms, one.costs[IDLE_HELD].amounts["EUR"]) for one in found if one.costs}
+    assert by_name == {
         ("unlisted", "b"): (50_000, pytest.approx(0.05)),
         ("listed", "a"): (20_000, pytest.approx(0.02)),
         ("unlisted", "a"): (10_000, pytest.approx(0.01)),

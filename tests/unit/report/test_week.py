@@ -46,7 +46,7 @@ def test_json_is_the_golden_one(report: Report, golden: Golden) -> None:
 
 @pytest.mark.parametrize("unicode", [True, False])
 @pytest.mark.parametrize("width", [*range(NARROWEST, 60, 3), *range(60, 141, 7)])
-def test_no_line_is_wider_than_asked_for(report: Report, width: int, *, unicode: bool) -> None:
+def test_no_line_is_wider_than_the_requested_width(report: Report, width: int, *, unicode: bool) -> None:
     lines = render_text(report, Style(width=width, unicode=unicode)).splitlines()
     assert [line for line in lines if cells(line) > width] == []
 
@@ -85,7 +85,7 @@ def test_a_section_alone_stands_between_heading_and_basis(report: Report, sectio
 
 
 @pytest.mark.parametrize("section", section_names())
-def test_json_has_the_keys_of_the_sections_asked_for_only(report: Report, section: str) -> None:
+def test_json_has_the_keys_of_the_requested_sections_only(report: Report, section: str) -> None:
     every = set(json.loads(render_json(report)))
     without = set(json.loads(render_json(replace(report, sections=tuple({*section_names()} - {section})))))
     alone = set(json.loads(render_json(replace(report, sections=(section,)))))

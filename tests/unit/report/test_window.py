@@ -33,7 +33,7 @@ def test_a_recording_is_reported_on_for_the_seven_days_that_end_with_it(source: 
     assert (window.since_ms, window.until_ms) == (UNTIL_MS - 7 * DAY_MS, UNTIL_MS)
 
 
-def test_only_the_hosts_asked_for_decide_when_the_window_ends() -> None:
+def test_only_the_requested_hosts_determine_the_windows_end() -> None:
     both = store_of([card("a", "GPU-1", (1.0, 0.0, 0.0, 0.0))], extents=[extent("a", "import"), extent("b", "agent")])
     assert report(both, hosts=("a",)).window.until_ms == UNTIL_MS
     assert report(both).window.until_ms == NOW_MS
@@ -127,31 +127,31 @@ def test_a_month_or_week_is_the_zones_as_far_as_it_is_over(
         ({"where": ("team",)}, "write KEY=VALUE"),
     ],
 )
-def test_what_no_store_could_make_sense_of_is_told_before_one_is_asked(request_: dict[str, object], said: str) -> None:
+def test_an_invalid_request_is_refused_before_a_store_is_queried(request_: dict[str, object], said: str) -> None:
     with pytest.raises(UsageError, match=said):
         check_request(ReportRequest(**{"now_ms": NOW_MS, **request_}))  # type: ignore[arg-type]
 
 
-def test_an_unknown_host_is_told_which_are_known() -> None:
+def test_an_unknown_host_is_refused_with_the_known_ones() -> None:
     many = store_of([], extents=[extent(f"node-{number}") for number in range(9)])
     with pytest.raises(UsageError, match=r"no host 'nod-1' .* node-0, .* node-4 and 4 more"):
         report(many, hosts=("nod-1",))
 
 
-def test_an_empty_store_is_told_how_to_fill() -> None:
+def test_an_empty_store_is_refused_with_how_to_fill_it() -> None:
     empty = store_of([])
     empty.views["extent"] = []
     with pytest.raises(UnavailableError, match="gua import"):
         report(empty, hosts=("a",))
 
 
-def test_a_window_without_data_is_told_what_there_is() -> None:
+def test_a_window_without_data_is_refused_with_the_range_that_has_data() -> None:
     nothing = store_of([card("a", "GPU-1", (0.0, 0.0, 0.0, 0.0))], extents=[extent("a", "import")])
     with pytest.raises(UnavailableError, match=f"no data from 2020.* reach from {to_rfc3339(SINCE_MS)} to"):
         report(nothing, since="2020-01-01", until="2020-01-02")
 
 
-def test_every_view_is_asked_for_the_same_window_and_hosts() -> None:
+def test_every_view_is_queried_for_the_same_window_and_hosts() -> None:
     asked = lab()
     report(asked, since="2d", hosts=("gpu-1",), timezone="Asia/Tokyo")
     bounds = {"since_ms": NOW_MS - 2 * DAY_MS, "until_ms": NOW_MS, "hosts": ["gpu-1"]}

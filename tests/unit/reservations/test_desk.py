@@ -44,7 +44,7 @@ def test_cards_are_given_in_order_and_never_twice(desk: Desk) -> None:
     assert granted.reservation.cards == ("GPU-3",)
 
 
-def test_who_asks_for_more_than_there_is_does_not_wait(desk: Desk) -> None:
+def test_a_request_for_more_gpus_than_the_host_has_does_not_wait(desk: Desk) -> None:
     request = asked(5)
     desk.enter(request)
     refused = desk.attempt(request.place)
@@ -58,7 +58,7 @@ def test_a_manual_reservation_ends_at_its_time(desk: Desk) -> None:
     (over,) = desk.since(0)
     assert over.ending is Ending.EXPIRED
     assert over.ended_ms is not None
-    assert over.ended_ms - over.since_ms >= 300  # and nobody had to ask for it
+    assert over.ended_ms - over.since_ms >= 300  # and without a request for it
 
 
 def test_it_can_be_extended_and_released(tmp_path: Path) -> None:
@@ -135,7 +135,7 @@ def test_the_next_agent_finds_what_was_reserved(tmp_path: Path) -> None:
     second.close()
 
 
-def test_the_place_of_who_has_ended_is_gone_with_the_next_agent(tmp_path: Path) -> None:
+def test_the_queue_place_of_an_ended_requester_is_removed_by_the_next_agent(tmp_path: Path) -> None:
     waits = subprocess.Popen(["sleep", "60"])
     head, second = asked(4, pid=waits.pid), asked(4, pid=os.getpid())
     killed_while_waiting(tmp_path / "reservations", head, second)
@@ -145,7 +145,7 @@ def test_the_place_of_who_has_ended_is_gone_with_the_next_agent(tmp_path: Path) 
     again.close()
 
 
-def test_the_next_agent_serves_in_the_order_of_asking_whoever_was_written_down_first(tmp_path: Path) -> None:
+def test_the_next_agent_serves_in_the_order_of_requests_not_of_writing(tmp_path: Path) -> None:
     first = opened(tmp_path / "reservations")
     got(first, asked(4))
     early, middle, late = asked(4), asked(4), asked(4)
@@ -180,7 +180,7 @@ def test_a_place_is_kept_for_a_minute_however_often_the_agent_is_started_anew(tm
 
 
 @pytest.mark.parametrize("kind", list(Kind))
-def test_a_grant_of_which_a_killed_agent_told_nobody_is_handed_over_by_the_next(tmp_path: Path, kind: Kind) -> None:
+def test_a_grant_that_a_killed_agent_did_not_announce_is_handed_over_by_the_next(tmp_path: Path, kind: Kind) -> None:
     first = opened(tmp_path / "reservations")
     request = asked(4, kind=kind, pid=os.getpid())
     granted = got(first, request)
@@ -196,7 +196,7 @@ def test_a_grant_of_which_a_killed_agent_told_nobody_is_handed_over_by_the_next(
     assert (again.reservation.id, again.indices) == (granted.reservation.id, (0, 1, 2, 3))
     assert (again.lifeline is None) == (kind is Kind.MANUAL)
     second.handed_over(again)
-    once_more = second.granted_before(request)  # of cards by hand the answer may be lost, of a command the lock tells
+    once_more = second.granted_before(request)  # by hand the answer may be lost, for a command the lock shows it
     assert (once_more is None) == (kind is Kind.RUN)
     assert len(second.reservations()) == 1
     second.close()
@@ -205,9 +205,9 @@ def test_a_grant_of_which_a_killed_agent_told_nobody_is_handed_over_by_the_next(
 
 
 @pytest.mark.parametrize("kind", list(Kind))
-def test_a_grant_of_which_nobody_was_told_ends_with_who_asked(tmp_path: Path, kind: Kind) -> None:
+def test_an_unannounced_grant_ends_with_its_requester(tmp_path: Path, kind: Kind) -> None:
     asks = subprocess.Popen(["sleep", "60"])
-    killed_before_it_told(tmp_path, kind, asks.pid)
+    killed_before_its_answer(tmp_path, kind, asks.pid)
     ended(asks)
     second = opened(tmp_path / "reservations")
     until(lambda: not second.reservations())
@@ -215,12 +215,12 @@ def test_a_grant_of_which_nobody_was_told_ends_with_who_asked(tmp_path: Path, ki
 
 
 @pytest.mark.parametrize("kind", list(Kind))
-def test_of_who_asked_and_does_not_come_back_a_living_command_keeps_its_cards(
+def test_a_living_command_keeps_its_cards_if_its_requester_does_not_come_back(
     tmp_path: Path, kind: Kind, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It was told, as a client that was not asks again or ends; and it may have closed every descriptor."""
+    """It knows, as a client without an answer repeats its request or ends; and it may have closed every descriptor."""
     command = subprocess.Popen(["sleep", "60"])
-    killed_before_it_told(tmp_path, kind, command.pid)
+    killed_before_its_answer(tmp_path, kind, command.pid)
     monkeypatch.setattr(of_desk, "PLACE_SECONDS", 0.2)
     second = opened(tmp_path / "reservations")
     if kind is Kind.RUN:
@@ -235,7 +235,7 @@ def test_of_who_asked_and_does_not_come_back_a_living_command_keeps_its_cards(
     ended(command)
 
 
-def killed_before_it_told(tmp_path: Path, kind: Kind, pid: int) -> None:
+def killed_before_its_answer(tmp_path: Path, kind: Kind, pid: int) -> None:
     first = opened(tmp_path / "reservations")
     granted = got(first, asked(1, kind=kind, pid=pid))
     if granted.lifeline is not None:
@@ -263,10 +263,10 @@ def test_a_damaged_truth_is_set_aside_and_those_that_live_go_on(tmp_path: Path) 
     first.close()
     for path in (tmp_path / "reservations").glob("reservations.db*"):
         path.write_bytes(b"nonsense " * 1000)
-    said: list[str] = []
-    second = opened(tmp_path / "reservations", log=said.append)
+    logged: list[str] = []
+    second = opened(tmp_path / "reservations", log=logged.append)
     assert [each.id for each in second.reservations()] == [granted.reservation.id]
-    assert "damaged" in said[0]
+    assert "damaged" in logged[0]
     process.kill()
     process.wait()
     until(lambda: not second.reservations())

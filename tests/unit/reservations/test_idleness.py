@@ -48,10 +48,10 @@ def streaks(*ticks: CardReading | tuple[CardReading, ...], source: str = "gua") 
     of = IdleReservations(source)
     idle = []
     for number, cards in enumerate(ticks, 1):
-        told = of.ticked(
+        idle_now = of.ticked(
             Tick(ts_ms=START + number * MINUTE, origin=ORIGIN, cards=cards if isinstance(cards, tuple) else (cards,))
         )
-        idle.append(told["r"].idle_ms // MINUTE if "r" in told else 0)
+        idle.append(idle_now["r"].idle_ms // MINUTE if "r" in idle_now else 0)
     return idle
 
 
@@ -89,8 +89,10 @@ def test_time_that_no_tick_covers_ends_a_streak() -> None:
     of = IdleReservations("gua")
     of.ticked(Tick(ts_ms=START, origin=ORIGIN, cards=(EMPTY,)))
     of.ticked(Tick(ts_ms=START + MINUTE + 20_000, origin=ORIGIN, cards=(EMPTY,)))
-    told = of.ticked(Tick(ts_ms=START + 3 * 60 * MINUTE, origin=ORIGIN, cards=(EMPTY,)))
-    assert told["r"] == IdleStreak(since_ms=START + (3 * 60 - 1) * MINUTE, seen_ms=START + 180 * MINUTE, idle_ms=MINUTE)
+    idle_now = of.ticked(Tick(ts_ms=START + 3 * 60 * MINUTE, origin=ORIGIN, cards=(EMPTY,)))
+    assert idle_now["r"] == IdleStreak(
+        since_ms=START + (3 * 60 - 1) * MINUTE, seen_ms=START + 180 * MINUTE, idle_ms=MINUTE
+    )
     assert of.ticked(Tick(ts_ms=START, origin=ORIGIN, cards=(EMPTY,)))["r"].idle_ms == MINUTE  # the clock was set back
 
 
@@ -101,7 +103,7 @@ def test_cards_that_are_held_and_idle_say_since_when() -> None:
     assert of.cards == {"a": START}
 
 
-def test_cards_say_until_when_somebody_was_on_them_or_was_allocated_them() -> None:
+def test_free_cards_have_the_end_of_their_last_use_or_allocation() -> None:
     of = IdleReservations("gua")
     free = replace(EMPTY, allocation=AllocationStatus.UNALLOCATED, allocations=())
     by_slurm = replace(EMPTY.allocations[0], source="slurm")
@@ -119,7 +121,7 @@ def test_cards_say_until_when_somebody_was_on_them_or_was_allocated_them() -> No
     }
 
 
-def test_of_free_cards_those_come_first_that_nobody_has_been_on_for_the_longest(tmp_path: Path) -> None:
+def test_the_free_card_unused_for_the_longest_is_given_first(tmp_path: Path) -> None:
     # GPU-0 was used without a reservation a moment ago, or by a scheduler's job.
     desk = opened(
         tmp_path / "reservations", probe=lambda: [replace(CARDS[0], free_since_ms=4_000_000_000_000), *CARDS[1:]]
@@ -130,8 +132,8 @@ def test_of_free_cards_those_come_first_that_nobody_has_been_on_for_the_longest(
 
 
 def test_a_reservation_ends_once_it_idled_for_too_long_and_not_while_its_owner_extends_it(tmp_path: Path) -> None:
-    told: list[str] = []
-    desk = opened(tmp_path / "reservations", idle_release_ms=30 * MINUTE, log=told.append)
+    idle_now: list[str] = []
+    desk = opened(tmp_path / "reservations", idle_release_ms=30 * MINUTE, log=idle_now.append)
     first, second = (got(desk, asked(for_ms=3_600_000)).reservation for _ in range(2))
 
     def idled(minutes: int) -> None:
@@ -142,7 +144,7 @@ def test_a_reservation_ends_once_it_idled_for_too_long_and_not_while_its_owner_e
     desk.extend(second.id, second.since_ms + 7_200_000)
     idled(30)
     assert [each.id for each in desk.reservations()] == [second.id]
-    assert told == [f"reservation {first.id} of user1000 (GPU-0) ended: {Ending.IDLE.value}"]
+    assert idle_now == [f"reservation {first.id} of user1000 (GPU-0) ended: {Ending.IDLE.value}"]
     idled(58)
     assert len(desk.reservations()) == 1
     idled(1)  # it was used meanwhile: the streak begins anew, and nothing is forgiven

@@ -41,7 +41,7 @@ def places(desk: Desk) -> list[str]:
 
 
 def test_with_a_place_those_before_it_are_kept(tmp_path: Path) -> None:
-    """The first looks at the cards, which may take long, when the agent is killed; who came later was told to wait."""
+    """The first looks at the cards, which may take long, when the agent is killed; the later ones were made to wait."""
     first = opened(tmp_path / "reservations")
     got(first, asked(4))
     head, second, newest = (asked(1, pid=os.getpid()) for _ in range(3))
@@ -52,7 +52,7 @@ def test_with_a_place_those_before_it_are_kept(tmp_path: Path) -> None:
     first.close()
     again = opened(tmp_path / "reservations")
     assert again.enter(second)
-    assert not again.enter(newest)  # nobody was behind it
+    assert not again.enter(newest)  # no request was behind it
     assert again.enter(head)
     assert places(again) == [head.place, second.place, newest.place]
     assert again.queue()[0].requested_ms == since
@@ -60,7 +60,7 @@ def test_with_a_place_those_before_it_are_kept(tmp_path: Path) -> None:
 
 
 def test_a_grant_and_the_end_of_its_place_are_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Else the next agent keeps the place of who has cards, and all who wait stand behind nobody for a minute."""
+    """Else the next agent keeps the place of the owner of cards, and all others wait behind it for a minute."""
     first = opened(tmp_path / "reservations")
     before = got(first, asked(4))
     head, second = asked(4, pid=os.getpid()), asked(1, pid=os.getpid())
@@ -79,13 +79,13 @@ def test_a_grant_and_the_end_of_its_place_are_one(tmp_path: Path, monkeypatch: p
     again.close()
 
 
-def test_a_place_to_which_nobody_can_come_back_is_gone_at_once(tmp_path: Path) -> None:
+def test_a_queue_place_whose_requester_has_ended_is_removed_at_once(tmp_path: Path) -> None:
     process = subprocess.Popen(["sleep", "600"])
     head, second = asked(4, pid=process.pid), asked(1, pid=os.getpid())
     killed_while_waiting(tmp_path / "reservations", head, second)
     again = opened(tmp_path / "reservations")
     assert places(again) == [head.place, second.place]
-    ended(process)  # after the next agent looked who is there, and before it asked that one
+    ended(process)  # after the next agent read which processes live, and before its request to that one
     until(lambda: places(again) == [second.place], seconds=30)  # the minute of its place is not over
     again.close()
 
@@ -94,9 +94,9 @@ def test_a_place_to_which_nobody_can_come_back_is_gone_at_once(tmp_path: Path) -
 def conversation(
     desk: Desk, cards: Callable[[], Sequence[Candidate]] = cards_of_now
 ) -> Iterator[tuple[socket.socket, list[Exception]]]:
-    """Ask the agent's end in a thread, for all cards by hand; give the other end, and the error that it tells."""
+    """Query the agent's end in a thread, for all cards by hand; return the other end, and the error that it reports."""
     here, there = socket.socketpair()
-    told: list[Exception] = []
+    raised: list[Exception] = []
     asks = Reservations(desk, cards=cards, requesters=Requesters(ProcFs(), str)).conversations()["reserve"]
     request = {"kind": "manual", "count": 4, "place": "mine"}
 
@@ -104,13 +104,13 @@ def conversation(
         with there:
             try:
                 asks(there, peer_credentials(there), request, Lines(there, longest_bytes=4096))
-            except Exception as error:  # noqa: BLE001 - what they are told
-                told.append(error)
+            except Exception as error:  # noqa: BLE001 - the error that they get
+                raised.append(error)
 
     thread = threading.Thread(target=serve)
     thread.start()
     with here:
-        yield here, told
+        yield here, raised
     thread.join(60)
     assert not thread.is_alive()
 
@@ -119,7 +119,7 @@ def line(connection: socket.socket) -> dict[str, object] | None:
     return Lines(connection, longest_bytes=2**20).object(deadline=time.monotonic() + 60)
 
 
-def test_who_has_to_wait_as_the_agent_stops_is_told_nothing_and_asks_the_next(
+def test_a_request_that_must_wait_as_the_agent_stops_gets_no_answer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     desk = opened(tmp_path / "reservations")
@@ -131,12 +131,14 @@ def test_who_has_to_wait_as_the_agent_stops_is_told_nothing_and_asks_the_next(
         keep_place(request)
 
     monkeypatch.setattr(desk, "keep_place", late)
-    with conversation(desk) as (connection, told):
+    with conversation(desk) as (connection, raised):
         assert line(connection) is None
-    assert told == []
+    assert raised == []
 
 
-def test_who_cannot_be_kept_is_told_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_request_that_cannot_be_stored_is_refused_with_the_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     desk = opened(tmp_path / "reservations")
     got(desk, asked(4))
 
@@ -145,24 +147,24 @@ def test_who_cannot_be_kept_is_told_so(tmp_path: Path, monkeypatch: pytest.Monke
         raise UnavailableError(msg)
 
     monkeypatch.setattr(Ledger, "enqueue", full)
-    with conversation(desk) as (connection, told):
+    with conversation(desk) as (connection, raised):
         assert line(connection) is None
-    assert [str(error) for error in told] == ["the disk is full"]
+    assert [str(error) for error in raised] == ["the disk is full"]
     assert desk.queue() == []
     desk.close()
 
 
-def test_nobody_is_told_to_have_what_was_taken_back_meanwhile(tmp_path: Path) -> None:
-    """A client that gave up a slow agent asks again, and is handed the grant that the first answer then takes back."""
+def test_a_grant_cancelled_before_its_confirmation_is_not_confirmed(tmp_path: Path) -> None:
+    """A client that gave up a slow agent repeats its request, and gets the grant that the first answer then cancels."""
     desk = opened(tmp_path / "reservations")
-    with conversation(desk) as (connection, told):
+    with conversation(desk) as (connection, raised):
         granted = line(connection)
         assert granted is not None
         (held,) = desk.reservations()
         desk.cancel(Granted(reservation=held, lifeline=None, indices=()))
         connection.sendall(b'{"got":true}\n')
         assert line(connection) is None
-    assert told == []
+    assert raised == []
     desk.close()
 
 
@@ -179,12 +181,12 @@ class Driver:
         return cards_of_now()
 
 
-def test_who_comes_back_while_the_cards_cannot_be_read_keeps_the_place(tmp_path: Path) -> None:
+def test_a_requester_that_returns_while_the_cards_are_unreadable_keeps_its_place(tmp_path: Path) -> None:
     head, second = asked(4, uid=os.geteuid(), place="mine"), asked(1)
     killed_while_waiting(tmp_path / "reservations", head, second)
     driver = Driver()
     again = opened(tmp_path / "reservations", driver)
-    with conversation(again, driver) as (connection, told):
+    with conversation(again, driver) as (connection, raised):
         waiting = line(connection)
         assert waiting is not None
         assert waiting["waiting"] == {
@@ -198,23 +200,23 @@ def test_who_comes_back_while_the_cards_cannot_be_read_keeps_the_place(tmp_path:
             "trouble": "the driver is not loaded",
         }
         assert places(again) == ["mine", second.place]
-    with conversation(again, driver) as (connection, told):  # a newcomer is told at once
+    with conversation(again, driver) as (connection, raised):  # a newcomer gets the error at once
         assert line(connection) is None
-    assert [str(error) for error in told] == ["the driver is not loaded"]
+    assert [str(error) for error in raised] == ["the driver is not loaded"]
     again.close()
 
 
-def test_who_comes_back_for_a_grant_while_the_cards_cannot_be_read_is_given_no_other(tmp_path: Path) -> None:
+def test_a_requester_that_returns_for_its_grant_while_the_cards_are_unreadable_gets_that_grant(tmp_path: Path) -> None:
     first = opened(tmp_path / "reservations")
     granted = got(first, asked(2, uid=os.geteuid(), place="mine", pid=os.getpid()))
     first.close()
     driver = Driver()
     again = opened(tmp_path / "reservations", driver)
-    with conversation(again, driver) as (connection, told):
-        assert line(connection) is None  # so they ask again
-    assert (told, again.queue(), len(again.reservations())) == ([], [], 1)
+    with conversation(again, driver) as (connection, raised):
+        assert line(connection) is None  # so they send the request again
+    assert (raised, again.queue(), len(again.reservations())) == ([], [], 1)
     driver.is_away = False
-    with conversation(again, driver) as (connection, told):
+    with conversation(again, driver) as (connection, raised):
         answer = line(connection)
         assert answer is not None
         assert isinstance(answer["granted"], dict)
@@ -237,7 +239,7 @@ class Agents:
         self._thread.start()
 
     def _serve(self) -> None:
-        with self._listening:  # once all have answered nobody listens
+        with self._listening:  # once all have answered there is no listener
             for answer in self._answers:
                 connection, _ = self._listener.accept()
                 with connection:
@@ -273,20 +275,22 @@ def gives(connection: socket.socket) -> None:
 def test_the_minute_of_a_place_begins_when_the_agent_went_however_long_it_was_silent(
     tmp_path: Path, passed: list[float]
 ) -> None:
-    said: list[str] = []
+    printed: list[str] = []
 
     def waits(connection: socket.socket) -> None:
         says(waiting={"ahead": 1})(connection)
-        until(lambda: said)
+        until(lambda: printed)
         passed.append(3600)
 
     agents = Agents(tmp_path / "agent.sock", waits, gives)
-    assert reserve([agents.path], {"kind": "manual", "count": 1}, progress=said.append).gpus == "0"
+    assert reserve([agents.path], {"kind": "manual", "count": 1}, progress=printed.append).gpus == "0"
     agents.close()
-    assert said == ["waiting: 1 request is before yours"]
+    assert printed == ["waiting: 1 request is before yours"]
 
 
-def test_who_was_told_nothing_gives_an_agent_that_only_ends_a_minute(tmp_path: Path, passed: list[float]) -> None:
+def test_a_client_without_an_answer_waits_a_minute_for_an_agent_that_only_ends(
+    tmp_path: Path, passed: list[float]
+) -> None:
     def ends(_: socket.socket) -> None:
         passed.append(40)
 
@@ -299,12 +303,12 @@ def test_who_was_told_nothing_gives_an_agent_that_only_ends_a_minute(tmp_path: P
 
 
 def test_a_wait_is_as_long_as_it_was_to_be_however_many_agents_it_sees(tmp_path: Path, passed: list[float]) -> None:
-    said: list[str] = []
+    printed: list[str] = []
 
     def waits(connection: socket.socket) -> None:
-        before = len(said)
+        before = len(printed)
         says(waiting={"ahead": before + 1})(connection)
-        until(lambda: len(said) > before)
+        until(lambda: len(printed) > before)
         passed.append(240)
 
     def over(connection: socket.socket) -> None:
@@ -312,7 +316,7 @@ def test_a_wait_is_as_long_as_it_was_to_be_however_many_agents_it_sees(tmp_path:
 
     agents = Agents(tmp_path / "agent.sock", waits, waits, waits, over)
     with pytest.raises(NotNowError):
-        reserve([agents.path], {"kind": "run", "count": 1, "wait_ms": 600_000}, progress=said.append)
+        reserve([agents.path], {"kind": "run", "count": 1, "wait_ms": 600_000}, progress=printed.append)
     agents.close()
     assert [request["wait_ms"] for request in agents.asked] == [600_000, 359_500, 119_000, 0]
     assert len({request["place"] for request in agents.asked}) == 1

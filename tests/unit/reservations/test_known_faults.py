@@ -29,7 +29,7 @@ def test_cards_that_expire_while_somebody_waits_are_given_once_and_whole(tmp_pat
     for request in (head, next_one):
         desk.enter(request)
         assert isinstance(desk.attempt(request.place), Waiting)
-    # The one free card is nobody's until all can be given: the truth has the three of the first and no other.
+    # The one free card is not given until all can be given: the truth has the three of the first and no other.
     assert [len(each.cards) for each in desk.reservations()] == [3]
     boot += 1
     until(lambda: not desk.reservations())
@@ -54,7 +54,7 @@ def test_the_truth_refuses_a_card_that_somebody_has(tmp_path: Path) -> None:
     ledger.close()
 
 
-def test_who_names_cards_is_told_of_these_alone(tmp_path: Path) -> None:
+def test_a_request_for_named_cards_lists_reasons_for_these_only(tmp_path: Path) -> None:
     desk = opened(tmp_path / "reservations")
     got(desk, asked(cards=("GPU-0", "GPU-1", "GPU-3")))
     named = asked(cards=("GPU-1", "GPU-2"), uid=1001)
@@ -73,12 +73,12 @@ def test_a_driver_that_takes_its_time_gives_no_card_twice(tmp_path: Path) -> Non
     desk = opened(tmp_path / "reservations", slow)
     answers: list[object] = []
 
-    def ask(uid: int) -> None:
+    def request_cards(uid: int) -> None:
         request = asked(cards=("GPU-0",), uid=uid)
         desk.enter(request)
         answers.append(desk.attempt(request.place))
 
-    threads = [threading.Thread(target=ask, args=(uid,)) for uid in (1, 2, 3)]
+    threads = [threading.Thread(target=request_cards, args=(uid,)) for uid in (1, 2, 3)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -89,34 +89,34 @@ def test_a_driver_that_takes_its_time_gives_no_card_twice(tmp_path: Path) -> Non
 
 
 def test_the_end_of_a_command_whose_card_was_given_back_ends_no_later_reservation(tmp_path: Path) -> None:
-    told: list[str] = []
-    desk = opened(tmp_path / "reservations", log=told.append)
+    logs: list[str] = []
+    desk = opened(tmp_path / "reservations", log=logs.append)
     process, first = run(desk, "exec sleep 60", cards=("GPU-1",))
     desk.end([first.reservation.id], by="root")
     second = got(desk, asked(cards=("GPU-1",), uid=1001))
     ended(process)
     time.sleep(0.5)
     assert [each.id for each in desk.reservations()] == [second.reservation.id]
-    # Nothing of it is silent: the history and the log have who ended it, whose it was and which card.
+    # Nothing of it is silent: the history and the log have who ended it, its owner and the card.
     history = {each.id: each for each in desk.since(0)}
     assert history[first.reservation.id].ending is Ending.RELEASED
     assert history[first.reservation.id].ended_by == "root"
-    assert [line for line in told if "user1000 (GPU-1) ended: released by root" in line]
+    assert [line for line in logs if "user1000 (GPU-1) ended: released by root" in line]
     desk.close()
 
 
-def test_who_takes_a_card_at_the_moment_of_its_grant_is_told_and_the_grant_stays(tmp_path: Path) -> None:
-    """The card was free when it was given; somebody who did not ask is on it a moment later."""
+def test_another_user_on_a_just_granted_card_is_reported_and_the_grant_stays(tmp_path: Path) -> None:
+    """The card was free when it was given; a user without a reservation is on it a moment later."""
     now = list(CARDS)
-    told: list[str] = []
-    desk = opened(tmp_path / "reservations", lambda: now, log=told.append)
+    logs: list[str] = []
+    desk = opened(tmp_path / "reservations", lambda: now, log=logs.append)
     granted = got(desk, asked(cards=("GPU-0", "GPU-1")))
     mine, other = frozenset({1000}), frozenset({1007})
     now[0] = replace(now[0], uids=other, held_by="bob (python 0.9 GiB)", refusal="is held by bob")
     now[1] = replace(now[1], uids=mine, held_by="user1000 (python)", refusal="is held by user1000")
     until(desk.raced)
     assert desk.raced() == {granted.reservation.id: "GPU 0: bob (python 0.9 GiB)"}
-    assert told == ["a second after user1000 was given cards, others were on them, too: GPU 0: bob (python 0.9 GiB)"]
+    assert logs == ["a second after user1000 was given cards, others were on them, too: GPU 0: bob (python 0.9 GiB)"]
     assert len(desk.reservations()) == 1
     desk.close()
 
@@ -140,14 +140,14 @@ def test_an_instance_is_a_card_of_its_own_and_is_named_by_its_uuid(tmp_path: Pat
     gpu, instance = Candidate(uuid="GPU-9", index=4, whole=False, refusal="is partitioned"), "MIG-a"
     cards = [*CARDS, gpu, Candidate(uuid=instance, index=5, whole=False, parent="GPU-9")]
     desk = opened(tmp_path / "reservations", lambda: cards)
-    told = got(desk, asked(cards=(instance,))).reservation
-    grant = Grant(reservation={"id": told.id, "cards": list(told.cards), "gpus": [5]}, lifeline=None)
+    logs = got(desk, asked(cards=(instance,))).reservation
+    grant = Grant(reservation={"id": logs.id, "cards": list(logs.cards), "gpus": [5]}, lifeline=None)
     made = environment(grant, {}, by_uuid=False)
     assert (made["CUDA_VISIBLE_DEVICES"], made["CUDA_DEVICE_ORDER"]) == (instance, "PCI_BUS_ID")
     desk.close()
 
 
-def test_who_has_a_gpu_has_its_instances_however_it_was_partitioned_since(tmp_path: Path) -> None:
+def test_the_owner_of_a_gpu_has_its_instances_however_it_was_partitioned_since(tmp_path: Path) -> None:
     now = list(CARDS)
     desk = opened(tmp_path / "reservations", lambda: now)
     whole = got(desk, asked(cards=("GPU-0",)))

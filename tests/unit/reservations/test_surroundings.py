@@ -45,14 +45,14 @@ def test_a_reservation_lasts_as_long_however_the_clock_is_set(tmp_path: Path, st
     clocks.pass_by(1800)
     (held,) = desk.reservations()
     assert held.until_ms == clocks.wall + HOUR_MS // 2  # what is shown is when it will end, by the clock as it is now
-    assert desk.since(clocks.wall - 30_000) == [held]  # and so are ticks told that it goes on
+    assert desk.since(clocks.wall - 30_000) == [held]  # and so ticks report that it goes on
     assert desk.since(0) == [held]
     desk.close()
     desk = opened(tmp_path / "reservations", **clocks.settings())  # and the agent was started anew
     time.sleep(0.2)
     assert [each.id for each in desk.reservations()] == [granted.id]
     clocks.pass_by(1801)
-    desk.extend("nobody", clocks.wall)  # wakes nobody
+    desk.extend("nobody", clocks.wall)  # wakes no request
     until(lambda: not desk.reservations())
     (over,) = desk.since(0)
     assert over.ending is Ending.EXPIRED
@@ -81,12 +81,12 @@ def test_what_has_ended_does_not_come_back_where_the_clock_is_set_back(tmp_path:
     desk.close()
 
 
-def test_who_waits_is_told_also_before_anybody_was_given_a_card(tmp_path: Path) -> None:
+def test_waits_are_reported_before_the_first_grant(tmp_path: Path) -> None:
     clocks = Clocks()
     held = [replace(card, refusal="is held by ana") for card in CARDS]
     desk = opened(tmp_path / "reservations", probe=lambda: held, **clocks.settings())
     looks = WithReservations(None, desk)
-    assert looks.look(clocks.wall - 30_000, clocks.wall, ()).sources == ()  # nobody asks here
+    assert looks.look(clocks.wall - 30_000, clocks.wall, ()).sources == ()  # no request here
     request = asked()
     desk.enter(request)
     assert isinstance(desk.attempt(request.place), Waiting)
@@ -97,7 +97,7 @@ def test_who_waits_is_told_also_before_anybody_was_given_a_card(tmp_path: Path) 
     desk.close()
 
 
-def test_after_a_boot_the_wall_clock_tells_the_end(tmp_path: Path) -> None:
+def test_after_a_boot_the_wall_clock_determines_the_end(tmp_path: Path) -> None:
     clocks = Clocks()
     desk = opened(tmp_path / "reservations", **clocks.settings())
     got(desk, asked(for_ms=HOUR_MS))
@@ -147,7 +147,7 @@ def test_a_full_disk_gives_nothing_and_leaves_nothing(tmp_path: Path, most: int)
 
 
 def test_a_truth_that_was_removed_is_found_again_by_the_locks(tmp_path: Path) -> None:
-    told: list[str] = []
+    logged: list[str] = []
     folder = tmp_path / "reservations"
     desk = opened(folder)
     process, granted = run(desk, "exec sleep 60", cards=("GPU-2",))
@@ -155,9 +155,9 @@ def test_a_truth_that_was_removed_is_found_again_by_the_locks(tmp_path: Path) ->
     desk.close()
     for path in folder.glob("reservations.db*"):
         path.unlink()
-    desk = opened(folder, log=told.append)
+    desk = opened(folder, log=logged.append)
     assert [(each.id, each.cards) for each in desk.reservations()] == [(granted.reservation.id, ("GPU-2",))]
-    assert told == [f"the reservation {granted.reservation.id} of user1000 was restored by its command's lock"]
+    assert logged == [f"the reservation {granted.reservation.id} of user1000 was restored by its command's lock"]
     assert [path.name for path in (folder / "locks").iterdir()] == [granted.reservation.id]
     ended(process)
     until(lambda: not desk.reservations())
@@ -195,7 +195,7 @@ def test_a_card_that_is_lost_is_waited_for_and_one_that_is_reserved_stays_so(tmp
     desk.close()
 
 
-def test_a_driver_that_does_not_answer_costs_nobody_a_place(tmp_path: Path) -> None:
+def test_an_unresponsive_driver_costs_no_queue_place(tmp_path: Path) -> None:
     answers = True
 
     def probe() -> Sequence[Candidate]:

@@ -8,7 +8,7 @@ from gua.core.allocation import QueueWaits
 from gua.reservations.ledger import WaitMeter
 
 
-def test_what_was_waited_is_what_each_request_waited_however_it_is_looked_at() -> None:
+def test_the_metered_waits_add_up_to_each_requests_wait_at_any_times_of_reading() -> None:
     for seed in range(50):
         rng = Random(seed)  # noqa: S311 - a simulation, no secret
         clock = [0]

@@ -14,7 +14,7 @@ def ticking(*absences: Absence, ticks: int = 2016, interval_ms: int = FIVE_MINUT
     return list(spans(end_ms=END_MS, ticks=ticks, interval_ms=interval_ms, absences=absences, rng=Random(seed)))  # noqa: S311 - no secret
 
 
-def test_a_stretch_tells_when_the_present_one_began() -> None:
+def test_a_stretch_returns_when_the_current_one_began() -> None:
     stretch = Stretch(MON + clock(9), MON + clock(10))
 
     assert stretch.begun_ms(MONDAY_MS + 9 * 60 * MINUTE_MS) == MONDAY_MS + 9 * 60 * MINUTE_MS

@@ -122,7 +122,7 @@ def test_the_week_has_two_gaps_on_the_whole_host(week: list[Tick]) -> None:
     assert len({tick.agent.started_ms for tick in week if tick.agent}) == 2
 
 
-def test_energy_only_grows_and_each_tick_tells_its_part(by_card: dict[str, list[tuple[int, CardReading]]]) -> None:
+def test_energy_only_grows_and_each_tick_has_its_part(by_card: dict[str, list[tuple[int, CardReading]]]) -> None:
     known = 0
     for cards in by_card.values():
         for (_, early), (_, late) in pairwise(cards):

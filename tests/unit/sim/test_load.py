@@ -28,9 +28,9 @@ def test_every_point_is_there() -> None:
         assert unknown == not_here, "what an instance has, an XID event; allocation and counters are not looked at"
         for process in card.processes:
             unknown = {field.name for field in fields(ProcessReading) if getattr(process, field.name) is None}
-            told_by_agents = {"idle_ms", "pod_name", "pod_namespace", "container_name"}
-            told_by_agents |= {"workload_kind", "workload_model"}
-            assert unknown <= {"slurm_job_id", "gpu_time_ms"} | told_by_agents
+            known_by_agents = {"idle_ms", "pod_name", "pod_namespace", "container_name"}
+            known_by_agents |= {"workload_kind", "workload_model"}
+            assert unknown <= {"slurm_job_id", "gpu_time_ms"} | known_by_agents
 
 
 def test_attributed_time_sums_to_the_card_s() -> None:

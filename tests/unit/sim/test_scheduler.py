@@ -1,4 +1,4 @@
-"""To whom the simulated week's cards are allocated, and what becomes of it, beside an account by the week's script."""
+"""The allocations of the simulated week's cards, and their use, beside an account by the week's script."""
 
 from __future__ import annotations
 
@@ -65,19 +65,19 @@ def test_a_tuesday_worked_out_by_hand() -> None:
     hours = {key: ms / HOUR_MS for key, ms in told(ticks).items() if ms > HOUR_MS // 2}
 
     assert hours == {
-        # GPU 0 is hers all day; on GPU 7 is root's container from 13:00 to 22:00, and nobody else.
+        # GPU 0 is hers all day; on GPU 7 is root's container from 13:00 to 22:00, and no other process.
         ("ana", "used"): pytest.approx(24 - hours["ana", "held"], abs=0.3),
         ("ana", "held"): pytest.approx(24 - hours["ana", "used"], abs=0.3),
         ("ana", "empty"): pytest.approx(15, abs=0.3),
         ("ana", "used-by-others"): pytest.approx(9, abs=0.3),
         # Two cards, all day.
         ("bo", "used"): pytest.approx(48, abs=0.3),
-        # From 10:00 to 18:15, of which 3 h 40 min by halves with dana; fay's process runs from 10:05 to 18:10.
+        # From 10:00 to 18:15, with 3 h 40 min of that by halves with dana; fay's process runs from 10:05 to 18:10.
         ("fay", "used"): pytest.approx(8.25 - 11 / 6 - hours["fay", "held"], abs=0.3),
         ("fay", "held"): pytest.approx(8.25 - 11 / 6 - hours["fay", "used"], abs=0.3),
         ("dana", "used"): pytest.approx(11 / 6 - hours["dana", "held"], abs=0.1),
         ("dana", "held"): pytest.approx(11 / 6 - hours["dana", "used"], abs=0.1),
-        # An instance of 3 of 7 slices, allocated all day: nobody came.
+        # An instance of 3 of 7 slices, allocated all day, without a process.
         ("kofi", "empty"): pytest.approx(24 * 3 / 7, abs=0.1),
         ("svc-llm", "used"): pytest.approx(24 - hours["svc-llm", "held"], abs=0.3),
         ("svc-llm", "held"): pytest.approx(24 - hours["svc-llm", "used"], abs=0.3),
@@ -85,7 +85,7 @@ def test_a_tuesday_worked_out_by_hand() -> None:
         ("-", "free"): pytest.approx(24 - 8.25 + 24 / 7, abs=0.1),
         # What a crashed job left on GPU 3.
         ("-", "unallocated-use"): pytest.approx(24, abs=0.1),
-        # hugo's instance, whose utilization the driver does not tell.
+        # hugo's instance; the driver does not report its utilization.
         ("-", "unknown"): pytest.approx(24 * 3 / 7, abs=0.3),
     }
 
@@ -125,7 +125,7 @@ def test_a_job_that_ends_before_its_limit_says_so_when_it_ends(week: list[Tick])
     assert at(week, "Wed 06:50").cards[1].allocations == ()
 
 
-def test_the_job_s_processes_say_its_number_and_the_pod_s_its_pod(week: list[Tick]) -> None:
+def test_processes_of_a_job_have_its_id_and_processes_of_a_pod_its_uid(week: list[Tick]) -> None:
     tick = at(week, "Tue 12:00")
 
     for place in (1, 8):
@@ -136,7 +136,7 @@ def test_the_job_s_processes_say_its_number_and_the_pod_s_its_pod(week: list[Tic
     assert {process.pod_uid for process in tick.cards[2].processes} == {pod.pod_uid} == {pod.id}
 
 
-def test_two_share_a_card_by_equal_parts_and_a_third_is_there_unasked(week: list[Tick]) -> None:
+def test_two_owners_share_a_card_equally_and_a_process_of_another_user_gives_both(week: list[Tick]) -> None:
     shared = at(week, "Tue 15:00").cards[7]
     assert sorted((each.owner, each.relation, each.gpu_time_ms) for each in shared.allocations) == [
         ("dana", Relation.OWNER, shared.gpu_time_ms // 2),

@@ -78,7 +78,7 @@ def readable(spool: Spool, destination: str = "store") -> tuple[dict[int, int], 
     return found, damaged
 
 
-def test_a_file_of_which_nothing_is_left_is_begun_anew_and_the_loss_is_not_known(path: Path) -> None:
+def test_a_spool_of_garbage_is_set_aside_and_replaced_with_an_unknown_loss(path: Path) -> None:
     for garbage in (b"", b"x", b"\xff" * 100_000):
         put(path, garbage)
         with Spool(path, destinations=BOTH) as spool:

@@ -103,7 +103,7 @@ def test_damage_that_is_met_while_running_costs_what_waited_and_no_new_tick(spoo
 
 
 def test_damage_of_a_page_that_the_log_holds_is_healed_by_the_log(spool: Spool, path: Path) -> None:
-    fill(spool, 1, 400)  # which let the file grow: its first page tells how long it is
+    fill(spool, 1, 400)  # which let the file grow: its first page has its length
     overwrite(path, 0, b"damaged" * 200)
     with Spool(path, destinations=None) as other:
         assert waiting(other) == list(range(1, 401))
@@ -187,7 +187,7 @@ def test_only_one_of_many_sets_a_damaged_file_aside(path: Path) -> None:
         try:
             for count in range(5):
                 spool.append(number, b"%d" % (number + count))
-        except BaseException as error:  # noqa: BLE001 - told by the test
+        except BaseException as error:  # noqa: BLE001 - reported by the test
             problems.append(error)
 
     def use_in_child() -> None:
@@ -219,7 +219,7 @@ def test_only_one_of_many_sets_a_damaged_file_aside(path: Path) -> None:
         assert len(asides) == opened[0].stats().repairs == 1
 
 
-def test_who_writes_while_another_repairs_for_long_is_told_to_try_again(
+def test_a_writer_during_a_long_repair_gets_a_transient_error(
     spool: Spool, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     spool.append(1, b"1")
@@ -244,7 +244,7 @@ def test_a_lock_file_that_is_a_link_is_not_followed(spool: Spool, path: Path) ->
     assert waiting(spool) == [1, 2]
 
 
-def test_a_lock_file_that_is_a_pipe_holds_nobody_up(spool: Spool, path: Path) -> None:
+def test_a_lock_file_that_is_a_pipe_does_not_block(spool: Spool, path: Path) -> None:
     path.with_name("spool.db.lock").unlink(missing_ok=True)
     os.mkfifo(path.with_name("spool.db.lock"))
     with at_most(20):
@@ -252,7 +252,7 @@ def test_a_lock_file_that_is_a_pipe_holds_nobody_up(spool: Spool, path: Path) ->
     assert waiting(spool) == [1]
 
 
-def test_a_full_disk_is_said_in_one_line(path: Path) -> None:
+def test_a_full_disk_is_reported_in_one_line(path: Path) -> None:
     def overfill(connection: sqlite3.Connection) -> None:
         pages = connection.execute("PRAGMA page_count").fetchone()[0]
         connection.execute(f"PRAGMA max_page_count = {pages + 2}")

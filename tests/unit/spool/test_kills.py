@@ -76,7 +76,7 @@ def told(pipe: int) -> list[int]:
     return [number for (number,) in NUMBER.iter_unpack(data[: len(data) // NUMBER.size * NUMBER.size])]
 
 
-def test_an_appender_that_is_killed_at_any_moment_loses_no_tick_that_it_was_told_is_stored(path: Path) -> None:
+def test_an_appender_killed_at_any_moment_loses_no_tick_it_reported_as_stored(path: Path) -> None:
     noise = random.Random(1)  # noqa: S311 - moments
     next_number = 1
     stored: list[int] = []

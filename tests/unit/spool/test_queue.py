@@ -81,7 +81,7 @@ def test_a_new_destination_gets_what_is_still_here_and_a_removed_one_holds_nothi
         assert [tick.ts_ms for tick in spool.peek("store", 10)] == [2]
 
 
-def test_who_names_no_destination_drops_none(path: Path) -> None:
+def test_opening_without_destinations_removes_none(path: Path) -> None:
     with Spool(path, destinations=("store", "otlp")) as spool:
         spool.append(1, b"x")
     with Spool(path, destinations=None) as child:
@@ -90,7 +90,7 @@ def test_who_names_no_destination_drops_none(path: Path) -> None:
         assert (spool.depth("store"), spool.depth("otlp")) == (0, 1)
 
 
-def test_the_figures_tell_what_waits_and_what_was_counted(path: Path) -> None:
+def test_the_stats_have_waiting_dropped_refused_and_delivered_ticks(path: Path) -> None:
     with Spool(path, destinations=("store", "otlp"), max_bytes=100_000) as spool:
         assert spool.stats().oldest_ms == {}
         for number in range(1, 41):
@@ -110,14 +110,14 @@ def test_the_figures_tell_what_waits_and_what_was_counted(path: Path) -> None:
         assert (stats.lost, stats.bytes) == (0, spool.size_bytes())
 
 
-def test_who_brings_ticks_to_a_destination_does_not_matter_to_their_count(path: Path) -> None:
+def test_delivered_ticks_count_for_their_destination_whichever_process_delivers(path: Path) -> None:
     began_ms = time.time_ns() // 1_000_000
     with Spool(path, destinations=("store", "otlp")) as agent, Spool(path, destinations=None) as report:
         extend(agent, ((number, b"x") for number in range(1, 11)))
         ids = [tick.id for tick in agent.peek("store", 10)]
         agent.acknowledge("store", ids[2])
         report.acknowledge("store", ids[6])
-        agent.acknowledge("store", ids[4])  # what the other has told already
+        agent.acknowledge("store", ids[4])  # what the other has reported already
         report.refuse("otlp", report.peek("otlp", 4), "bad")
         report.acknowledge("otlp", ids[3])
         assert agent.stats().delivered == report.stats().delivered == {"store": 7, "otlp": 0}

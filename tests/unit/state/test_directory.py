@@ -37,7 +37,7 @@ def mode(path: Path) -> int:
 
 
 def by_somebody(path: Path) -> list[str]:
-    """Return what an ordinary user is told of this directory: examined, then prepared."""
+    """Return what an ordinary user learns of this directory: examined, then prepared."""
     user = [str(SOMEBODY)] if os.geteuid() == 0 else []
     done = subprocess.run(
         [sys.executable, "-c", PREPARE, str(path), *user], capture_output=True, text=True, check=True, timeout=20
@@ -165,7 +165,7 @@ def test_a_symbolic_link_is_judged_by_where_it_leads(tmp_path: Path) -> None:
     assert "symbolic links" in refused(tmp_path / "loop")
 
 
-if os.geteuid() == 0:  # nobody else can be, or own things of, another user
+if os.geteuid() == 0:  # only root can become, or own things of, another user
 
     def test_a_symbolic_link_of_another_user_is_refused(tmp_path: Path) -> None:
         (tmp_path / "own").mkdir(mode=0o700)
@@ -264,7 +264,7 @@ def test_a_home_that_is_no_utf_8_is_refused_in_one_line() -> None:
         home_path(Path("/tmp/h\udcff"), {})  # noqa: S108 - nothing is made there
 
 
-def test_who_only_asks_needs_no_home(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_read_only_command_needs_no_home(monkeypatch: pytest.MonkeyPatch) -> None:
     def homeless() -> Path:
         raise RuntimeError
 

@@ -27,7 +27,7 @@ def name() -> str:
     return f"gua-test-{uuid.uuid4()}"
 
 
-def nobody_sleeps(_seconds: float) -> None:
+def no_real_sleep(_seconds: float) -> None:
     """Go on at once."""
 
 
@@ -44,7 +44,7 @@ def test_one_agent_has_the_host_until_it_releases_it(name: str) -> None:
     second.release()
 
 
-def test_the_second_is_told_who_samples_the_host_and_kill_9_frees_it(name: str) -> None:
+def test_the_second_lock_is_refused_with_the_agents_pid_and_user_and_kill_9_frees_it(name: str) -> None:
     agent = subprocess.Popen([sys.executable, "-c", HOLD, name], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert agent.stdout is not None
     assert agent.stdout.readline() == b"held\n"
@@ -73,7 +73,7 @@ def test_a_command_that_the_agent_started_does_not_hold_the_host(name: str) -> N
     child.communicate()
 
 
-def test_a_thousand_who_ask_do_not_use_up_the_answers(name: str) -> None:
+def test_a_thousand_queries_do_not_exhaust_the_answers(name: str) -> None:
     lock = HostLock(name)
     lock.acquire()
     for _ in range(10):
@@ -88,7 +88,7 @@ def test_a_name_that_was_taken_without_listening_is_refused_all_the_same(name: s
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as squatter:
         squatter.bind(f"\0{name}")
         with pytest.raises(UnavailableError, match="does not say who it is"):
-            HostLock(name).acquire(sleep=nobody_sleeps)
+            HostLock(name).acquire(sleep=no_real_sleep)
 
 
 def test_a_holder_that_ends_meanwhile_makes_room(name: str) -> None:
@@ -114,7 +114,7 @@ def test_a_name_that_is_none_is_refused(bad: str) -> None:
         HostLock.of({"GUA_HOST_LOCK": bad})
 
 
-def test_a_holder_is_told_even_if_little_is_known_of_it() -> None:
+def test_a_holder_is_described_even_if_little_is_known_of_it() -> None:
     assert str(Peer(pid=0, uid=54321, gid=0)) == "in another PID namespace, user uid 54321"
     assert str(Peer(pid=7, uid=0, gid=0)) == "pid 7, user root"
     assert user_name(2**40) == f"uid {2**40}"

@@ -122,7 +122,7 @@ def test_a_second_agent_is_refused_with_the_number_of_the_first(path: Path) -> N
     assert not path.exists()
 
 
-def test_kill_9_leaves_a_file_that_means_nobody_and_stops_nobody(path: Path) -> None:
+def test_after_kill_9_the_pid_file_identifies_no_agent_and_blocks_none(path: Path) -> None:
     process = started(path)
     process.kill()
     process.communicate()
@@ -199,7 +199,7 @@ def record() -> dict[str, object]:
     # Their own would name this process, and each worker collects for itself.
     ids=count(),
 )
-def test_a_damaged_file_means_nobody_even_if_it_is_locked(path: Path, content: bytes) -> None:
+def test_a_damaged_pid_file_identifies_no_agent_even_if_it_is_locked(path: Path, content: bytes) -> None:
     path.write_bytes(content)
     path.chmod(0o600)
     with path.open("r+b") as holder:
@@ -212,7 +212,7 @@ def test_a_damaged_file_means_nobody_even_if_it_is_locked(path: Path, content: b
     file.release()
 
 
-def test_an_agent_on_another_host_that_shares_the_disk_is_told_apart(path: Path) -> None:
+def test_an_agent_on_another_host_that_shares_the_disk_is_identified(path: Path) -> None:
     path.write_text(json.dumps({**record(), "boot_id": "that host's", "host": "gpu\x1b[2J02"}))
     with path.open("r+b") as holder:
         fcntl.flock(holder, fcntl.LOCK_EX)
@@ -262,7 +262,7 @@ def test_a_file_that_others_may_write_is_not_believed(path: Path) -> None:
     file.release()
 
 
-if os.geteuid() == 0:  # nobody else can be, or own things of, another user
+if os.geteuid() == 0:  # only root can become, or own things of, another user
 
     def test_a_file_of_another_user_is_not_taken_over(path: Path) -> None:
         path.write_text("")

@@ -124,7 +124,7 @@ def _stretches(rng: Random) -> list[tuple[int, int]]:
 
 
 def _cards(rng: Random, seed: int, duration_ms: int, slices: int) -> Iterator[CardReading]:
-    """Yield a whole GPU, and one of which an instance has ``slices`` of 7; of all 7 it is not partitioned."""
+    """Yield a whole GPU, and one with an instance of ``slices`` of 7; with all 7 it is not partitioned."""
     yield _card(rng, f"GPU-{seed}-0", duration_ms, duration_ms, index=0)
     of_instance = duration_ms * slices // 7
     if slices == 7:
@@ -300,12 +300,14 @@ def test_recomputed_from_ticks_from_ticks_and_counted_it_is_the_same(histories: 
             again = [tick for tick in each.ticks if tick.ts_ms % 7 == 0]
             assert store.land([spooled(tick) for tick in (*each.late, *again)]) == []
         reached: Counter[str] = Counter()
-        asked = [(each, window) for seed, each in zip(SEEDS, histories, strict=True) for window in windows(seed, each)]
-        told = []
-        for each, window in asked:
+        windows_by_history = [
+            (each, window) for seed, each in zip(SEEDS, histories, strict=True) for window in windows(seed, each)
+        ]
+        results = []
+        for each, window in windows_by_history:
             expected = list(pieces(each.every, *window))
             from_ticks = ask(store, each.host, window, from_ticks=True)
-            told.append(from_ticks)
+            results.append(from_ticks)
             assert from_ticks.uses == uses(expected), (each.host, window)
             assert from_ticks.streaks == empty_streaks(expected), (each.host, window)
             assert ask(store, each.host, window, from_ticks=False) == from_ticks, (each.host, window)
@@ -313,7 +315,7 @@ def test_recomputed_from_ticks_from_ticks_and_counted_it_is_the_same(histories: 
             assert sum(from_ticks.uses.values()) == has_source <= from_ticks.observed_us
             reached.update(key[2] for key in from_ticks.uses)
         assert store.count_hours() > 0
-        for (each, window), from_ticks in zip(asked, told, strict=True):
+        for (each, window), from_ticks in zip(windows_by_history, results, strict=True):
             assert ask(store, each.host, window, from_ticks=False) == from_ticks, (each.host, window)
         assert set(reached) == {use.value for use in Use}
 
@@ -356,9 +358,9 @@ def test_by_hand_a_job_of_two_cards_that_uses_one_ends_within_a_tick_and_a_stran
     """Two cards, ticks of 60 s. Ada's job 7 has both from second 30 to second 270; she works on the first alone.
 
     Grace comes to the second card at second 200, so from the tick that ends at 240 on; she stays to the end.
-    First card: 30 s free, 210 s used and in the fifth tick 30 s more, then 30 + 60 s without asking, as Ada goes on.
+    First card: 30 s free, 210 s used and in the fifth tick 30 s more, then 30 + 60 s unallocated, as Ada goes on.
     Second card: 30 s free; empty in the ticks to 180, 150 s; used by others 60 s and, in the fifth tick, 30 s more;
-    then 30 + 60 s without asking.
+    then 30 + 60 s unallocated.
     """
     origin = Origin(host="lab", source=Source.AGENT, interval_ms=60_000)
     job = Allocation(

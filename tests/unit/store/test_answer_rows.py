@@ -1,4 +1,4 @@
-"""Answers are kept as the columns that came, and told row by row."""
+"""Answers are kept as the columns that came, and yielded row by row."""
 
 from __future__ import annotations
 

@@ -128,14 +128,14 @@ def read_by(name: str, everything: dict[str, str]) -> set[str]:
     return direct | {one for other in direct for one in read_by(other, everything)}
 
 
-def test_what_a_view_takes_apart_is_sent_to_the_shard_of_its_host() -> None:
+def test_views_that_split_requests_write_to_the_distributed_tables() -> None:
     everything = made(TABLES)
     assert " TO gua.otel_metrics_gauge " in everything["gua.otlp_requests_to_gauge"]
     assert " TO gua.otel_metrics_sum " in everything["gua.otlp_requests_to_sum"]
 
 
 @FORMS
-def test_every_column_still_says_what_it_is(tokens: dict[str, str]) -> None:
+def test_every_distributed_table_has_the_comments_of_its_local_table(tokens: dict[str, str]) -> None:
     comments = {
         ".".join(one.creates): re.findall(r"^    (\w+) .* COMMENT '", re.sub(r"\n {8,}", " ", one.sql), re.MULTILINE)
         for one in load(tokens)
@@ -189,7 +189,7 @@ def test_one_server_has_none_of_it() -> None:
 
 
 @FORMS
-def test_points_come_in_by_what_is_made_last_or_not_before_the_end(tokens: dict[str, str]) -> None:
+def test_tables_that_receive_points_are_created_last_or_stay_closed_until_the_end(tokens: dict[str, str]) -> None:
     statements = load(tokens)
     ordered = in_order(statements)
     assert {one.name for one in ordered} == {one.name for one in statements}

@@ -1,4 +1,4 @@
-"""What is said where the engine has no memory: whether to wait, or to ask for less."""
+"""The message when the engine has no memory: whether to wait, or to query less."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ DSN = ServerDsn(host="db.example", port=8123, secure=False, user="gua_reader", p
 @pytest.mark.parametrize(
     ("limit", "advice"), [("Query", "query less time or fewer hosts"), ("User", "try again later")]
 )
-def test_only_where_others_may_give_memory_back_it_says_to_try_again(limit: str, advice: str) -> None:
+def test_the_error_suggests_a_retry_only_if_others_may_release_memory(limit: str, advice: str) -> None:
     text = f"Code: 241. DB::Exception: {limit} memory limit exceeded: would use 334.27 MiB. (MEMORY_LIMIT_EXCEEDED)"
     with pytest.raises(TransientError, match=f": {re.escape(advice)}$"), translated(DSN):
         raise OSError(text)
 
 
 @pytest.mark.engine
-def test_the_engine_says_it_in_these_words(tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_the_memory_error_of_the_engine_is_recognized(tmp_path_factory: pytest.TempPathFactory) -> None:
     with (
         open_store(f"chdb://{tmp_path_factory.mktemp('memory')}/store") as store,
         pytest.raises(TransientError, match=r"query less time or fewer hosts$"),
@@ -47,7 +47,7 @@ print(full - resident())
 """
 
 
-def test_what_answers_took_is_given_back_once_they_are_read() -> None:
+def test_memory_of_results_is_freed_once_they_are_read() -> None:
     """Otherwise the block that is left keeps all that lies below it."""
     ran = subprocess.run([sys.executable, "-c", BLOCKS], check=True, capture_output=True, text=True)
     assert int(ran.stdout) > 35_000_000

@@ -50,8 +50,8 @@ def spooled(tick: Tick) -> SpooledTick:
 
 
 def report(store: Store, *, from_ticks: bool = False, **request: object) -> str:
-    asked = ReportRequest(now_ms=END_MS, from_ticks=from_ticks, **request)  # type: ignore[arg-type] # as above
-    return render_json(collect(store, asked))
+    report_request = ReportRequest(now_ms=END_MS, from_ticks=from_ticks, **request)  # type: ignore[arg-type] # as above
+    return render_json(collect(store, report_request))
 
 
 def numbers(store: Store, *, from_ticks: bool = False, **request: object) -> str:
@@ -124,19 +124,19 @@ def make_few_ticks_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_report_rolls_up_what_an_upgrade_left_and_prints_a_line(
     store: Store, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    asked = ReportRequest(now_ms=END_MS)
-    counted = json.loads(render_json(collect(store, asked)))
+    report_request = ReportRequest(now_ms=END_MS)
+    counted = json.loads(render_json(collect(store, report_request)))
     command(store, "ALTER TABLE gua.rollups UPDATE fingerprint = 1 WHERE true SETTINGS mutations_sync = 1")
     make_few_ticks_too_many(monkeypatch)
     assert uncounted(store) > 40
 
-    assert json.loads(render_json(collect(store, asked, count=counting(store)))) == counted
+    assert json.loads(render_json(collect(store, report_request, count=counting(store)))) == counted
 
     assert uncounted(store) == 0
     assert capsys.readouterr().err == (
         "gua: hours of the store are not rolled up yet, or by another version: rolling them up now, once\n"
     )
-    assert json.loads(render_json(collect(store, asked, count=pytest.fail))) == counted
+    assert json.loads(render_json(collect(store, report_request, count=pytest.fail))) == counted
 
 
 def test_a_report_is_had_where_hours_cannot_be_counted(
@@ -148,10 +148,10 @@ def test_a_report_is_had_where_hours_cannot_be_counted(
 
     monkeypatch.setattr(Store, "count_hours", full)
     make_few_ticks_too_many(monkeypatch)
-    asked = ReportRequest(now_ms=END_MS, sections=SUMS)
-    before = json.loads(render_json(collect(store, asked)))
+    report_request = ReportRequest(now_ms=END_MS, sections=SUMS)
+    before = json.loads(render_json(collect(store, report_request)))
     command(store, "TRUNCATE TABLE gua.rollups")
-    assert json.loads(render_json(collect(store, asked, count=counting(store)))) == before
+    assert json.loads(render_json(collect(store, report_request, count=counting(store)))) == before
     assert capsys.readouterr().err.endswith("gua: hours could not be rolled up: the disk is full\n")
 
 
@@ -283,12 +283,12 @@ def test_an_hour_in_which_no_card_was_read_is_none_of_a_day(made_store: Callable
 def test_a_tick_of_no_time_is_in_no_hour_of_a_card(made_store: Callable[[Path], str], tmp_path: Path) -> None:
     with open_store(made_store(tmp_path / "nothing")) as store:
         add_card(store, "card", END_MS - 6 * HOUR_MS, interval_ms=30_000)
-        asked = "SELECT * FROM gua.card_hours ORDER BY ALL"
-        before = store.select(asked, {})
+        report_request = "SELECT * FROM gua.card_hours ORDER BY ALL"
+        before = store.select(report_request, {})
         columns = "(host, gpu, ts, duration_ms, gpu_time_ms)"
         moment_of_it = moment(END_MS - 5 * HOUR_MS + 1000)
         command(store, f"INSERT INTO gua.card_ticks {columns} VALUES ('one', 'card', {moment_of_it}, 0, 0)")
-        assert store.select(asked, {}) == before
+        assert store.select(report_request, {}) == before
 
 
 def test_ticks_kept_for_a_century_are_all_counted(made_store: Callable[[Path], str], tmp_path: Path) -> None:

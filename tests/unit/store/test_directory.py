@@ -79,18 +79,18 @@ def test_after_its_patience_it_gives_up_and_names_who_holds_the_store(tmp_path: 
     first.communicate()
 
 
-def test_who_waits_is_told_for_whom_after_a_second_and_once(tmp_path: Path) -> None:
+def test_a_waiting_process_warns_once_after_a_second_with_the_holders_pid(tmp_path: Path) -> None:
     first = holder(tmp_path / "store")
     time = Time()
-    told: list[tuple[float, str]] = []
+    warnings: list[tuple[float, str]] = []
     with pytest.raises(TransientError):
         StoreDirectory(tmp_path / "store").hold(
             patience_seconds=5,
-            warn=lambda line: told.append((time.now, line)),
+            warn=lambda line: warnings.append((time.now, line)),
             monotonic=time.monotonic,
             sleep=time.sleep,
         )
-    ((when, line),) = told
+    ((when, line),) = warnings
     assert 1 <= when < 1.2
     assert line == f"the store {tmp_path / 'store'} is in use by pid {first.pid}: waiting for it, 5 s at most"
     first.communicate()

@@ -57,14 +57,14 @@ def store(tmp_path_factory: pytest.TempPathFactory, made_store: Callable[[Path],
 
 
 def reported(store: Store, since_ms: int, until_ms: int, *, from_ticks: bool = False) -> Report:
-    asked = ReportRequest(
+    request = ReportRequest(
         since=to_rfc3339(since_ms),
         until=to_rfc3339(until_ms),
         sections=SECTIONS,
         now_ms=END_MS,
         from_ticks=from_ticks,
     )
-    return collect(store, asked)
+    return collect(store, request)
 
 
 @dataclass(frozen=True)

@@ -45,7 +45,7 @@ def test_an_address_names_a_server_or_a_directory(text: str, expected: ServerDsn
         server(host="::1", port=1, secure=True, user="us@er:x/y"),
     ],
 )
-def test_what_an_address_prints_as_names_the_same_again(dsn: ServerDsn | EmbeddedDsn) -> None:
+def test_a_printed_address_parses_to_the_same_address(dsn: ServerDsn | EmbeddedDsn) -> None:
     assert parse_dsn(str(dsn)) == dsn
 
 
@@ -90,7 +90,7 @@ def test_the_password_of_the_environment_counts_where_the_address_has_none() -> 
         "chdb:///pa%00th",
     ],
 )
-def test_an_address_that_means_nothing_is_refused_in_one_line_that_tells_the_forms(text: str) -> None:
+def test_an_invalid_address_is_refused_in_one_line_that_shows_the_formats(text: str) -> None:
     with pytest.raises(UsageError) as refused:
         parse_dsn(text)
     message = str(refused.value)

@@ -261,17 +261,17 @@ def test_a_server_that_is_down_is_one_line_without_the_password() -> None:
     assert "\n" not in str(refused.value)
 
 
-def test_questions_asked_at_once_share_the_memory_of_one_and_all_are_answered(whole: str) -> None:
-    told: list[object] = []
+def test_concurrent_queries_share_the_memory_of_one_and_all_are_answered(whole: str) -> None:
+    results: list[object] = []
 
-    def ask(store: Store) -> None:
+    def run_query(store: Store) -> None:
         # About 190 MB each, of 300: no two at a time, each once it is alone.
-        told.append(store.select("SELECT length(groupArray(number)) AS long FROM numbers(10000000)", {})[0]["long"])
+        results.append(store.select("SELECT length(groupArray(number)) AS long FROM numbers(10000000)", {})[0]["long"])
 
     with open_store(whole) as store:
-        threads = [threading.Thread(target=ask, args=(store,)) for _ in range(4)]
+        threads = [threading.Thread(target=run_query, args=(store,)) for _ in range(4)]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
-    assert told == [10_000_000] * 4
+    assert results == [10_000_000] * 4

@@ -33,7 +33,7 @@ def handles(*, most: int) -> tuple[Handles, list[Handle]]:
     return Handles(cast("Any", made[0]), another, most=most), made
 
 
-def test_who_asks_after_another_gets_the_same_handle() -> None:
+def test_sequential_callers_get_the_same_handle() -> None:
     lending, made = handles(most=4)
     for _ in range(3):
         with lending.lent():
@@ -41,7 +41,7 @@ def test_who_asks_after_another_gets_the_same_handle() -> None:
     assert len(made) == 1
 
 
-def test_who_asks_beside_another_gets_a_handle_of_its_own_up_to_the_most() -> None:
+def test_concurrent_callers_get_their_own_handles_up_to_the_maximum() -> None:
     lending, made = handles(most=2)
     waited = threading.Event()
     with ExitStack() as held:
@@ -65,15 +65,15 @@ def test_the_lowest_turn_of_those_who_wait_comes_first() -> None:
     lending, made = handles(most=1)
     order: list[int] = []
 
-    def asking(turn: int) -> None:
+    def borrow(turn: int) -> None:
         with lending.lent(turn):
             order.append(turn)
 
-    threads = [threading.Thread(target=asking, args=(turn,)) for turn in (3, 2, 0, 4, 1)]
+    threads = [threading.Thread(target=borrow, args=(turn,)) for turn in (3, 2, 0, 4, 1)]
     with lending.lent():
         for thread in threads:
             thread.start()
-        while len(lending._waiting) < len(threads):  # noqa: SLF001 - nothing tells when a thread has begun to wait
+        while len(lending._waiting) < len(threads):  # noqa: SLF001 - nothing shows when a thread has begun to wait
             time.sleep(0.001)
     for thread in threads:
         thread.join(60)
@@ -85,11 +85,11 @@ def test_who_has_a_later_turn_gets_the_other_handle_at_once() -> None:
     lending, _ = handles(most=2)
     both = threading.Barrier(2)
 
-    def asking(turn: int) -> None:
+    def borrow(turn: int) -> None:
         with lending.lent(turn):
             both.wait(timeout=60)  # two at a time, or none gets on
 
-    threads = [threading.Thread(target=asking, args=(turn,)) for turn in (2, 1)]
+    threads = [threading.Thread(target=borrow, args=(turn,)) for turn in (2, 1)]
     with lending.lent(ALONE):
         for waiting, thread in enumerate(threads, 1):
             thread.start()
@@ -100,7 +100,7 @@ def test_who_has_a_later_turn_gets_the_other_handle_at_once() -> None:
     assert not both.broken
 
 
-def test_who_wants_to_be_alone_waits_for_all_and_holds_up_those_after() -> None:
+def test_an_exclusive_caller_waits_for_all_and_blocks_later_ones() -> None:
     lending, _ = handles(most=3)
     order: list[str] = []
 
@@ -117,7 +117,7 @@ def test_who_wants_to_be_alone_waits_for_all_and_holds_up_those_after() -> None:
     threads = [threading.Thread(target=alone), threading.Thread(target=after)]
     with lending.lent():
         threads[0].start()
-        while lending._waiting != [-1]:  # noqa: SLF001 - nothing tells when a thread has begun to wait
+        while lending._waiting != [-1]:  # noqa: SLF001 - nothing shows when a thread has begun to wait
             time.sleep(0.001)
         threads[1].start()
         time.sleep(0.02)
@@ -141,7 +141,7 @@ def test_a_handle_that_cannot_be_opened_leaves_its_place_to_others() -> None:
         pass
 
 
-def test_closing_waits_for_who_asks_closes_all_and_refuses_who_comes_later() -> None:
+def test_closing_waits_for_running_callers_closes_all_handles_and_refuses_later_callers() -> None:
     lending, made = handles(most=2)
     with ExitStack() as held:
         held.enter_context(lending.lent())

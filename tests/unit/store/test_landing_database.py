@@ -47,7 +47,7 @@ def without(columns: Mapping[str, str], name: str) -> dict[str, str]:
     return {column: kind for column, kind in columns.items() if column != name}
 
 
-def test_times_in_nanoseconds_and_in_whole_seconds_are_told_apart() -> None:
+def test_times_in_nanoseconds_and_in_whole_seconds_are_distinguished() -> None:
     seconds = {"StartTimeUnix": "DateTime", "TimeUnix": "DateTime"}
     assert not require_tables("otel", Columns(COLUMNS, SUM))
     assert require_tables("otel", Columns({**COLUMNS, **seconds}, {**SUM, **seconds}))
@@ -61,13 +61,13 @@ def test_a_column_that_is_missing_or_of_another_type_is_named() -> None:
         require_tables("otel", Columns(COLUMNS, {**SUM, "TimeUnix": "UInt64"}))
 
 
-def test_a_table_from_before_a_column_got_its_name_is_told_how_to_rename_it() -> None:
+def test_a_table_with_an_old_column_name_is_refused_with_the_rename_statement() -> None:
     older = {**without(SUM, "AggregationTemporality"), "AggTemp": "Int32"}
     with pytest.raises(UnavailableError, match="RENAME COLUMN AggTemp TO AggregationTemporality"):
         require_tables("otel", Columns(COLUMNS, older))
 
 
-def test_a_table_that_is_absent_or_hidden_is_told_with_the_rights_it_needs() -> None:
+def test_a_missing_or_hidden_table_is_refused_with_the_rights_it_needs() -> None:
     with pytest.raises(UnavailableError, match=r"GRANT SELECT ON otel\.otel_metrics_sum TO `gua_owner`"):
         require_tables("otel", Columns(COLUMNS, {}))
 

@@ -1,4 +1,4 @@
-"""How many questions a server is asked at the same time."""
+"""How many queries a server gets at the same time."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ DSN = ServerDsn(host="db.example", port=8123, secure=False, user="gua_reader", p
 
 
 class Crowded:
-    """A client whose questions are answered once as many as may be are asked, and that counts them."""
+    """A client that answers its queries once the maximum number is waiting, and counts them."""
 
     def __init__(self) -> None:
         self.server_settings: dict[str, Any] = {}
@@ -35,10 +35,10 @@ class Crowded:
 def test_the_questions_of_many_hosts_wait_for_one_another() -> None:
     client = Crowded()
     store = Store(DSN, client, None)  # type: ignore[arg-type] # what a question needs of it
-    asking = [threading.Thread(target=store.select, args=("SELECT 1",)) for _ in range(4 * MOST_QUERIES_AT_ONCE)]
-    for thread in asking:
+    threads = [threading.Thread(target=store.select, args=("SELECT 1",)) for _ in range(4 * MOST_QUERIES_AT_ONCE)]
+    for thread in threads:
         thread.start()
-    for thread in asking:
+    for thread in threads:
         thread.join(timeout=60)
-    assert not any(thread.is_alive() for thread in asking)
+    assert not any(thread.is_alive() for thread in threads)
     assert client.most == MOST_QUERIES_AT_ONCE

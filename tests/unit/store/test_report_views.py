@@ -1,4 +1,4 @@
-"""The views of gua_report are asked by their queries, and ticks of a window are rolled up once for all of them."""
+"""The views of gua_report are queried by their statements, and ticks of a window are rolled up once for all of them."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Engine:
         return [given["tick_hours"] for sql, given in self.ran if sql.startswith("INSERT")]
 
 
-def test_a_view_is_asked_by_its_query_without_comments() -> None:
+def test_a_view_is_queried_by_its_statement_without_comments() -> None:
     assert VIEWS.query("tick_cards") == "SELECT host\nFROM gua.ticks\nWHERE hour IN {tick_hours:Array(Int64)}"
     with pytest.raises(UnavailableError, match=r"no view gua_report\.nothing"):
         VIEWS.query("nothing")
@@ -113,7 +113,7 @@ def test_what_was_written_is_read_anew() -> None:
     assert "tick_cards_2" in engine.tables.read(VIEWS.query("cards"), WINDOW)
 
 
-def test_a_server_is_asked_by_queries_only_where_its_views_are_ours() -> None:
+def test_a_server_is_queried_by_statements_only_if_its_views_are_of_this_version() -> None:
     times: list[int] = []
 
     def applied() -> tuple[int, str]:
@@ -128,10 +128,10 @@ def test_a_server_is_asked_by_queries_only_where_its_views_are_ours() -> None:
     assert views.query("extent") is None
     version, digest = this_version()
     for other in ((version - 1, digest), (version, f"{digest}x"), (0, "")):
-        assert ViewsOfServer(lambda told=other: told, this_version).query("extent") is None
+        assert ViewsOfServer(lambda other_version=other: other_version, this_version).query("extent") is None
 
 
-def test_a_user_who_may_not_read_the_version_is_not_asked_for_it_twice() -> None:
+def test_a_user_without_the_right_to_read_the_version_does_not_query_it_twice() -> None:
     times: list[int] = []
 
     def applied() -> tuple[int, str]:

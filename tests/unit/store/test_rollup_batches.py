@@ -13,7 +13,7 @@ from gua.store.hours import roll_up
 
 
 class RollingUp:
-    """Hours that are due, of which so many at most can be rolled up at once."""
+    """Pending hours, of which a limited number can be rolled up at once."""
 
     def __init__(self, due: int, *, room: int) -> None:
         self.due = due
@@ -38,7 +38,7 @@ class RollingUp:
         self.due -= min(most, self.due)
 
 
-def test_all_at_once_where_there_is_room() -> None:
+def test_full_batches_are_rolled_up_if_memory_suffices() -> None:
     hours = RollingUp(700, room=1_000)
 
     assert roll_up(hours.select, hours.run) == 700

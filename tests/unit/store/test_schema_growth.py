@@ -1,4 +1,4 @@
-"""How the way from the schema that is there to this version's is worked out, and what is said of differences."""
+"""The steps from an existing schema to this version's, and the listed differences."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gua.store.statements import Statement
 from gua.store.topology import Retention, Topology, retained
 
 
-def test_every_view_on_a_server_runs_with_the_rights_of_who_made_it() -> None:
+def test_every_view_on_a_server_runs_with_the_rights_of_its_definer() -> None:
     views = [one for one in Topology().statements(Retention()) if "view" in one.kind]
     assert len(views) > 20
     assert [one.object_name for one in views if not one.as_definer] == []
@@ -137,7 +137,7 @@ def test_a_materialized_view_gets_another_query_and_is_never_dropped() -> None:
         ({"engine_full": "AggregatingMergeTree ORDER BY host"}, "gua.things lacks the setting b = 2"),
     ],
 )
-def test_what_differs_is_said_by_name(changed: dict[str, object], line: str) -> None:
+def test_differences_are_listed_by_name(changed: dict[str, object], line: str) -> None:
     found = differences([statement(SMALL)], {"gua.things": there(**changed)}, formatted)
     assert any(each.startswith(line) for each in found.lines), found.lines
 

@@ -19,7 +19,7 @@ from gua.store.database import Store, open_store
 pytestmark = pytest.mark.engine
 
 DAYS = 3
-# Wednesday to Friday: a job ends, another hangs, Slurm is silent, a card is shared by two, somebody is there unasked.
+# Wednesday to Friday: a job ends, another hangs, Slurm is silent, two share a card, one user has no allocation.
 SCENARIO = Scenario(interval_ms=10 * MINUTE_MS, ticks=DAYS * DAY_MS // (10 * MINUTE_MS))
 
 
@@ -40,7 +40,7 @@ def store(ticks: list[Tick], tmp_path_factory: pytest.TempPathFactory) -> Iterat
 
 def asked(store: Store, sql: str) -> list[tuple[object, ...]]:
     """Return the rows of a query on the public views."""
-    return [tuple(row) for row in store._client.query(sql).result_rows]  # noqa: SLF001 - as a user asks the views
+    return [tuple(row) for row in store._client.query(sql).result_rows]  # noqa: SLF001 - as a user queries the views
 
 
 def by_owner_and_use(store: Store, view: str) -> Counter[tuple[str, str]]:
@@ -70,7 +70,7 @@ def test_the_uses_sum_to_the_observed_hours_card_by_card(store: Store, ticks: li
     assert stored == observed
 
 
-def test_the_store_knows_when_slurm_could_not_be_asked(store: Store, ticks: list[Tick]) -> None:
+def test_the_store_has_the_time_in_which_slurm_could_not_be_queried(store: Store, ticks: list[Tick]) -> None:
     rows = asked(
         store,
         "SELECT source, status, reason, sum(duration_ms) FROM gua.allocation_source_ticks FINAL "

@@ -91,7 +91,7 @@ def test_only_what_must_differ_between_the_engines_does() -> None:
     }
 
 
-def test_the_digest_tells_renderings_and_changes_apart() -> None:
+def test_the_digest_differs_between_renderings_and_after_changes() -> None:
     embedded = statements.load(statements.EMBEDDED_TOKENS)
     assert statements.digest(embedded) == statements.digest(statements.load(statements.EMBEDDED_TOKENS))
     assert statements.digest(embedded) != statements.digest(statements.load(statements.server_tokens()))

@@ -99,7 +99,7 @@ def test_every_column_of_the_catalogue_is_made() -> None:
         tick(0, ts_ms=NOW_MS + 1),
     ],
 )
-def test_a_tick_that_rows_cannot_tell_goes_by_its_points(odd: Tick) -> None:
+def test_a_tick_that_rows_cannot_represent_is_stored_by_its_points(odd: Tick) -> None:
     rows = TickRows(NOW_MS)
     assert not rows.add(odd)
     assert (rows.ticks, rows.characters, [*rows.parts()]) == (0, 0, [])
@@ -150,7 +150,7 @@ def test_no_cut_or_changed_byte_of_a_request_is_an_error() -> None:
         land_rows(spooled(cut, flipped, raw + raw[:at]), lambda parts: [*parts].clear())
 
 
-def test_what_the_engine_refuses_as_rows_and_what_is_damaged_is_left_for_points() -> None:
+def test_ticks_refused_as_rows_and_damaged_ones_are_left_for_points() -> None:
     good, damaged = spooled(encode(tick()), encode(tick(1)))
     damaged = replace(damaged, blob=damaged.blob[:-5])
     refusal = "Cannot parse input"

@@ -129,7 +129,7 @@ def served() -> Iterator[Callable[..., FakePrometheus]]:
 
 
 @pytest.mark.parametrize("case", ANSWERS)
-def test_it_is_said_in_one_line_and_nothing_is_made(
+def test_an_error_is_printed_in_one_line_and_nothing_is_created(
     case: str, served: Callable[..., FakePrometheus], capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     reply, code, line = ANSWERS[case]
@@ -137,8 +137,8 @@ def test_it_is_said_in_one_line_and_nothing_is_made(
     store = tmp_path / "store"
     with at_most(20):
         ended = main(["audit", fake.url, "--since", "2023-11-14", "--until", "2023-11-15", "--store", str(store)])
-    said = capsys.readouterr()
-    assert (said.out, said.err) == ("", f"gua: {line.format(url=fake.url)}\n")
+    printed = capsys.readouterr()
+    assert (printed.out, printed.err) == ("", f"gua: {line.format(url=fake.url)}\n")
     assert ended == code
     assert not store.exists()
 
@@ -227,12 +227,12 @@ def test_the_time_is_halved_until_the_samples_fit(served: Callable[..., FakeProm
     [found] = reader.raw("DCGM_FI_DEV_GPU_UTIL", BEGIN_MS, BEGIN_MS + 1000 * 30_000)
     assert list(zip(found.times, found.values, strict=True)) == list(series[0][1])
     before = len(fake.asked)
-    # What fitted is remembered: a second reading asks for no more than that.
+    # The size that fitted is remembered: a second reading requests no more than that.
     reader.raw("DCGM_FI_DEV_GPU_UTIL", BEGIN_MS, BEGIN_MS + 1000 * 30_000)
     assert len(fake.asked) - before == before - 4
 
 
-def test_a_minute_that_is_too_much_is_said(served: Callable[..., FakePrometheus]) -> None:
+def test_a_minute_that_exceeds_the_limits_is_reported(served: Callable[..., FakePrometheus]) -> None:
     fake = served(card(begin_ms=BEGIN_MS), most_samples=0)
     with pytest.raises(UnavailableError) as refused:
         SampleReader(Client(Access.of(fake.url))).raw("DCGM_FI_DEV_GPU_UTIL", BEGIN_MS, BEGIN_MS + 60_000)
@@ -253,7 +253,7 @@ def test_a_minute_that_is_too_much_is_said(served: Callable[..., FakePrometheus]
         (502, None, [0.01]),
     ],
 )
-def test_a_busy_server_is_asked_again_after_the_pause_it_wants(
+def test_a_busy_server_is_queried_again_after_its_retry_after(
     status: int, header: str | None, pauses: list[float], served: Callable[..., FakePrometheus]
 ) -> None:
     first = Reply(status=status, headers={} if header is None else {"Retry-After": header})
@@ -288,7 +288,7 @@ def test_names_and_series_that_are_too_many_are_listed_in_parts(served: Callable
 
 
 @pytest.mark.parametrize("path", ["series", "label/__name__/values"])
-def test_an_hour_that_cannot_be_listed_is_said(path: str, served: Callable[..., FakePrometheus]) -> None:
+def test_an_hour_that_cannot_be_listed_is_reported(path: str, served: Callable[..., FakePrometheus]) -> None:
     from gua.imports.prometheus.survey import survey  # noqa: PLC0415
 
     fake = served(card(begin_ms=BEGIN_MS), lambda asked: Reply(status=504) if asked.path == path else None)
@@ -320,14 +320,14 @@ def test_long_parameters_are_posted(served: Callable[..., FakePrometheus]) -> No
 
 
 def test_closing_ends_what_waits(served: Callable[..., FakePrometheus]) -> None:
-    """After Ctrl-C nobody waits for a query that a server still works at, or for a pause."""
+    """After Ctrl-C the command does not wait for a query that a server still works at, or for a pause."""
     import threading  # noqa: PLC0415
 
     fake = served(instead=lambda asked: Reply(after_seconds=60) if asked.path == "series" else Reply(status=503))
     client = Client(Access.of(fake.url))
     ended: list[str] = []
 
-    def ask(read: Callable[[], object]) -> None:
+    def send(read: Callable[[], object]) -> None:
         try:
             read()
         except (UnavailableError, TransientError) as error:
@@ -335,7 +335,7 @@ def test_closing_ends_what_waits(served: Callable[..., FakePrometheus]) -> None:
 
     reads = (lambda: client.series(["m"], 0, 1), lambda: client.metric_names(0, 1))
     client_module._PAUSES_SECONDS = (60.0,) * 5  # noqa: SLF001 - put back by the fixture
-    threads = [threading.Thread(target=ask, args=(read,)) for read in reads]
+    threads = [threading.Thread(target=send, args=(read,)) for read in reads]
     for one in threads:
         one.start()
     while len(fake.asked) < 2:

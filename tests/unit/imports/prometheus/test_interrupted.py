@@ -42,7 +42,7 @@ def must(home: Path, *arguments: str) -> tuple[str, str]:
 
 
 def samples() -> list[Series]:
-    """Return three days of two cards, of which one has a pod all the time."""
+    """Return three days of two cards, one of them with a pod all the time."""
     labels = {"exported_pod": "train-0", "exported_namespace": "ml"}
     return [
         *card("GPU-a", begin_ms=BEGIN_MS, count=3 * 288, step_ms=300_000, **labels),

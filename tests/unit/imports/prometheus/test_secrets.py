@@ -63,7 +63,7 @@ def test_each_way_reaches_the_server_and_is_not_shown(
     tmp_path: Path,
 ) -> None:
     given = [one.replace("FILE", str(file)) for one in options]
-    # The server tells what it got, as some proxies do.
+    # The server repeats what it got, as some proxies do.
     fake.instead = lambda asked: refusal(422, "no tenant") if asked.path == "series" else None
     code = main(["audit", fake.url, *WINDOW, "--store", str(tmp_path / "store"), *given])
     said = capsys.readouterr()
@@ -122,7 +122,7 @@ def test_a_url_with_credentials_is_refused_and_not_repeated(url: str, capsys: py
         ("", ""),
     ],
 )
-def test_what_is_no_url_is_said(url: str, shown: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_invalid_url_is_reported(url: str, shown: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["audit", url]) == 2
     assert capsys.readouterr().err == (
         f"gua: {shown!r} is no URL of a Prometheus: give it as in http://prometheus.example:9090\n"
@@ -178,7 +178,7 @@ def test_a_file_without_a_secret_is_refused(
         (["--client-cert", "FILE"], "--client-cert and --client-key go together: give both"),
     ],
 )
-def test_options_that_cannot_be_used_are_said_without_their_value(
+def test_unusable_options_are_reported_without_their_value(
     options: list[str], said: str, file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["audit", "http://127.0.0.1:1", *(one.replace("FILE", str(file)) for one in options)]) == 2
@@ -206,7 +206,7 @@ def test_no_text_of_an_object_has_a_secret(file: Path) -> None:
     assert SECRET not in repr(refused.value)
 
 
-def test_an_encrypted_key_is_refused_and_nobody_asked(tmp_path: Path) -> None:
+def test_an_encrypted_key_is_refused_without_a_prompt(tmp_path: Path) -> None:
     from cryptography.hazmat.primitives import serialization  # noqa: PLC0415
     from cryptography.hazmat.primitives.asymmetric import ec  # noqa: PLC0415
 
@@ -224,7 +224,7 @@ def test_an_encrypted_key_is_refused_and_nobody_asked(tmp_path: Path) -> None:
     certificate = tmp_path / "certificate.pem"
     trustme.CA().issue_cert("client").cert_chain_pems[0].write_to_path(certificate)
     options = ["--client-cert", str(certificate), "--client-key", str(path)]
-    # On a terminal of its own, where OpenSSL would ask for the password.
+    # On a terminal of its own, where OpenSSL would prompt for the password.
     process, terminal = pty.fork()
     if not process:
         os.execv(COMMAND, [str(COMMAND), "audit", "https://127.0.0.1:1", *options])  # noqa: S606

@@ -44,7 +44,7 @@ def test_series_without_a_uuid_are_counted_once_each(surveyed: Surveyed) -> None
     assert found.directory.left_out == {"series of dcgm-exporter without the UUID of a card": 3}
 
 
-def test_series_of_which_none_has_a_uuid_are_an_error(surveyed: Surveyed) -> None:
+def test_series_without_any_uuid_are_an_error(surveyed: Surveyed) -> None:
     with pytest.raises(DataError) as refused:
         surveyed([series("DCGM_FI_DEV_GPU_UTIL", gpu="0", job="dcgm", instance="n1:9400")])
     assert re.sub(r":\d+ has", " has", str(refused.value)) == (
@@ -53,7 +53,7 @@ def test_series_of_which_none_has_a_uuid_are_an_error(surveyed: Surveyed) -> Non
     )
 
 
-def test_similar_names_are_told_where_no_known_one_is(surveyed: Surveyed) -> None:
+def test_similar_names_are_listed_if_no_known_one_exists(surveyed: Surveyed) -> None:
     others = [series(f"other_{place}") for place in range(20)]
     with pytest.raises(DataError) as refused:
         surveyed([*others, series("node_gpu_busy"), series("DCGM_custom"), series("nvidia_\x1b[31m" + "x" * 10_000)])
@@ -63,7 +63,7 @@ def test_similar_names_are_told_where_no_known_one_is(surveyed: Surveyed) -> Non
     assert len(line) < 800
 
 
-def test_the_number_of_others_is_told_where_no_name_is_similar(surveyed: Surveyed) -> None:
+def test_the_number_of_other_metrics_is_reported_if_no_name_is_similar(surveyed: Surveyed) -> None:
     with pytest.raises(DataError, match=r"; none of its 20 metrics is like these$"):
         surveyed([series(f"other_{place}") for place in range(20)])
 
@@ -82,7 +82,7 @@ def test_without_honor_labels_pods_are_those_that_up_does_not_have(surveyed: Sur
     assert (directory.mapped, directory.unclear) == ({("dcgm-exporter", "dcgm"): "kubernetes"}, set())
 
 
-def test_a_job_without_up_is_told_and_its_pods_are_not_taken_for_the_cards(surveyed: Surveyed) -> None:
+def test_a_job_without_up_is_reported_and_its_pods_are_not_assigned_to_cards(surveyed: Surveyed) -> None:
     found = surveyed(card(begin_ms=BEGIN_MS, pod="train-0", namespace="ml", job=HOSTILE_JOB + "\x1b[31m")[:3])
     assert found.directory.mapped == {}
     [line] = [what for what, setting in missing(found) if setting == "store up for this job"]
