@@ -31,13 +31,16 @@ Identity = tuple[HolderKind, str]
 class HeldNow:
     """Holders that are idle or empty as of ``at_ms`` (Unix ms); ``unknown`` has in words what no notice may rest on.
 
-    ``used`` are kinds and keys of holders that use a card, or may use one.
+    ``used`` are kinds and keys of holders that use a card, or may use one. ``active_percent`` is the utilization from
+    which a card is active, ``interval_seconds`` how often it is read, ``None`` if that differs between the hosts.
     """
 
     at_ms: int
     held: tuple[Held, ...]
     unknown: tuple[str, ...]
     used: frozenset[Identity] = frozenset()
+    active_percent: float = 10
+    interval_seconds: float | None = None
 
 
 def held_now(reader: ViewReader, *, at_ms: int, lookback_ms: int, hosts: tuple[str, ...] = ()) -> HeldNow:
@@ -63,10 +66,18 @@ def _held_on(reader: ViewReader, hosts: tuple[str, ...], *, at_ms: int, lookback
         sections=frozenset({"now"}),
         now_ms=at_ms,
     )
-    now = collect(reader, request).get(Now)
+    report = collect(reader, request)
+    now = report.get(Now)
     if now is None:
         return HeldNow(at_ms=at_ms, held=(), unknown=("the section now could not be collected",))
-    return grouped_holders(now, fleet.labels(reader), at_ms=at_ms)
+    threshold = next(rule.value for rule in report.rules if rule.key == "active_utilization")
+    intervals_ms = {extent.interval_ms for extent in report.extents}
+    interval_ms = intervals_ms.pop() if len(intervals_ms) == 1 else None
+    return replace(
+        grouped_holders(now, fleet.labels(reader), at_ms=at_ms),
+        active_percent=100 * threshold,
+        interval_seconds=None if interval_ms is None else interval_ms / 1000,
+    )
 
 
 def grouped_holders(now: Now, labels: Labels, *, at_ms: int) -> HeldNow:

@@ -6,7 +6,7 @@ import os
 import secrets
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from gua.app.held_now import ON_SEVERAL_HOSTS, held_now
@@ -170,6 +170,7 @@ class NoticeRun:
         before = record.sent_before(store, with_failed=not self._retry_failed)
         self._newest_ms = before.newest_ms
         now = held_now(store, at_ms=self._at_ms, lookback_ms=_lookback_ms(self._policy), hosts=self._hosts)
+        self._setting = replace(self._setting, active_percent=now.active_percent, interval_seconds=now.interval_seconds)
         plan = _Plan(unknown=list(now.unknown), unresolved=[_unresolved(row) for row in before.unresolved()])
         for held in now.held:
             match = first_rule(self._policy, held, self._facts, self._at_ms, self._policy.timezone)

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Final
 
-from gua.app.held_now import HeldNow, grouped_holders
+import pytest
+
+from fakes import reports
+from fakes.store import FakeStore
+from gua.app import held_now as module
+from gua.app.held_now import HeldNow, grouped_holders, held_now
 from gua.notices.held import Held, HeldState, HolderKind
 from gua.report.sections.now_rows import SILENT, AllocatedCard, CardNow, Holder, Now, OtherHolder
 
@@ -213,3 +219,15 @@ def test_silent_cards_and_cards_of_unknown_state_are_reported_by_host() -> None:
         "n1: 2 GPUs without a notice: no tick for three intervals",
         "n2: 1 GPU without a notice: their state is unknown at the newest tick",
     )
+
+
+@pytest.mark.parametrize(("intervals_ms", "seconds"), [([30_000, 30_000], 30), ([30_000, 10_000], None)])
+def test_messages_have_the_threshold_of_the_store_and_an_interval_that_all_hosts_share(
+    intervals_ms: list[int], seconds: float | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    report = reports.week_report()
+    extents = [replace(report.extents[0], interval_ms=interval_ms) for interval_ms in intervals_ms]
+    monkeypatch.setattr(module, "collect", lambda *_: replace(report, extents=tuple(extents)))
+    monkeypatch.setattr(module.fleet, "labels", lambda _: {})
+    found = held_now(FakeStore({}), at_ms=report.window.until_ms, lookback_ms=1)
+    assert (found.active_percent, found.interval_seconds) == (5, seconds)
