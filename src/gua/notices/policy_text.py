@@ -9,7 +9,7 @@ from gua.core.moments import WEEKDAYS, format_duration, to_rfc3339
 from gua.core.plaintext import few, safe
 from gua.notices.channels import shown
 from gua.notices.held import HeldState
-from gua.notices.policy import Hold, Policy, Quiet, Rule, Step
+from gua.notices.policy import Digests, Hold, Policy, Quiet, Rule, Step
 from gua.notices.policy_values import DAY_MINUTES
 
 _WIDEST: Final = 60
@@ -22,14 +22,15 @@ _HOLDERS: Final = {
 
 
 def sentences(policy: Policy) -> list[str]:
-    """Return a sentence for each rule in order, then for what is common to all rules. None has a channel's URL."""
+    """Return a sentence for each rule in order, for what is common to them, and for digests. None has a URL."""
     common = [
         f"For all rules: at most {policy.most_per_owner_per_day} notices per owner and day, times in {policy.zone}."
     ]
     if policy.exempt_owners:
         common.append(f"No rule concerns {_patterns({'owners': policy.exempt_owners})}.")
     common += [f"No rule sends anything {_hold(hold)}." for hold in policy.holds]
-    return [_sentence(rule) for rule in policy.rules] + (common if policy.rules else ["No rule: nothing is sent."])
+    rules = [_sentence(rule) for rule in policy.rules] + (common if policy.rules else ["No rule: nothing is sent."])
+    return rules if policy.digests is None else [*rules, _digests(policy.digests)]
 
 
 def warnings(policy: Policy, *, now_ms: int) -> list[str]:
@@ -77,13 +78,25 @@ def _step(step: Step) -> str:
     after = format_duration(step.after_ms)
     parts: list[str] = []
     if step.to:
-        channels = few(list(dict.fromkeys(map(shown, step.to))), _MOST_NAMES)
-        parts.append(f"a notice by {channels} after {after}")
+        parts.append(f"a notice by {_channels(step.to)} after {after}")
     if distances := [format_duration(each) for each in step.reminder_distances_ms]:
         parts.append(f"reminders {few(distances, _MOST_NAMES)} after the one before")
     if step.command:
         parts.append(f"with --enforce the command {safe(' '.join(step.command), _WIDEST)} after {after}")
     return " and ".join(parts)
+
+
+def _digests(digests: Digests) -> str:
+    recipients = [f"owners by {_channels(digests.to)}"] if digests.to else []
+    recipients += [f"the leads of {safe(team.name, _WIDEST)} by {_channels(team.to)}" for team in digests.teams]
+    recipients += [f"admins by {_channels(digests.admins)}"] if digests.admins else []
+    without = f", without {_patterns({'owners': digests.opt_out})}" if digests.opt_out else ""
+    least = f"from {digests.least_gpu_hours:g} GPU-hours on"
+    return f"gua digest: {few(recipients, _MOST_NAMES) or 'nobody'}, {least}{without}."
+
+
+def _channels(templates: Sequence[str]) -> str:
+    return few(list(dict.fromkeys(map(shown, templates))), _MOST_NAMES)
 
 
 def _patterns(patterns: Mapping[str, Sequence[str]], between: str = " or ") -> str:

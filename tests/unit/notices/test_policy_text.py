@@ -146,3 +146,24 @@ def test_a_hold_that_has_ended_is_a_warning() -> None:
     text = f"hold = [{lasting}, {ended}]\n{rule(f'owners = [{chr(34)}a{chr(34)}]{chr(10)}hold = [{ended}]')}"
     after = "ended at 2026-11-28T00:00:00Z: remove it, or write a later end"
     assert warned(text) == [f"hold 2: {after}", f"rule idle: hold 1: {after}"]
+
+
+def test_digests_are_one_sentence_without_secrets() -> None:
+    text = """
+[digest]
+to = ["mailto://user:secret@smtp.example.org?from=a@example.org&to={address}"]
+admins = ["slack://token/b/c"]
+least_gpu_hours = 2.5
+opt_out = ["svc-*"]
+[[digest.team]]
+name = "vision"
+owners = ["ana"]
+to = ["slack://token/b/c"]
+"""
+    assert sentences(parse(text)) == [
+        "No rule: nothing is sent.",
+        (
+            "gua digest: owners by mailto://smtp.example.org, the leads of vision by slack://, admins by slack://, "
+            "from 2.5 GPU-hours on, without owners svc-*."
+        ),
+    ]
