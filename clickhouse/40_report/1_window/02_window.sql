@@ -26,6 +26,25 @@ ORDER BY
     host,
     source
 ;
+-- One row is one card with ticks in the window: its newest names.
+CREATE OR REPLACE VIEW gua_report.named_cards $ON_CLUSTER
+$DEFINER
+AS
+SELECT
+    toString(host) AS host,
+    toString(gpu) AS gpu,
+    gpu_index,
+    name,
+    model,
+    mig
+FROM gua.cards
+WHERE ${OF_HOSTS}
+    AND last_seen > fromUnixTimestamp64Milli({since_ms:Int64}, 'UTC')
+    AND first_seen < fromUnixTimestamp64Milli({until_ms:Int64}, 'UTC')
+ORDER BY
+    host,
+    gpu
+;
 -- One row is one UTC hour of {hours} (hours since 1970) with card ticks, and roughly how many.
 CREATE OR REPLACE VIEW gua_report.hour_ticks $ON_CLUSTER
 $DEFINER

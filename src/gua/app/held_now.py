@@ -13,7 +13,7 @@ from gua.core.words import Use
 from gua.core.workloads import workload_kind
 from gua.notices.held import Held, HeldCard, HeldState, HolderKind
 from gua.report import fleet
-from gua.report.collect import collect
+from gua.report.now_alone import collect_now
 from gua.report.sections.now_rows import SILENT, AllocatedCard, Holder, Now, OtherHolder
 from gua.report.window import ReportRequest
 
@@ -63,18 +63,14 @@ def _held_on(reader: ViewReader, hosts: tuple[str, ...], *, at_ms: int, lookback
         since=to_rfc3339(at_ms - lookback_ms),
         until=to_rfc3339(at_ms),
         hosts=hosts,
-        sections=frozenset({"now"}),
         now_ms=at_ms,
     )
-    report = collect(reader, request)
-    now = report.get(Now)
-    if now is None:
-        return HeldNow(at_ms=at_ms, held=(), unknown=("the section now could not be collected",))
-    threshold = next(rule.value for rule in report.rules if rule.key == "active_utilization")
-    intervals_ms = {extent.interval_ms for extent in report.extents}
+    found = collect_now(reader, request)
+    threshold = next(rule.value for rule in found.rules if rule.key == "active_utilization")
+    intervals_ms = {extent.interval_ms for extent in found.extents}
     interval_ms = intervals_ms.pop() if len(intervals_ms) == 1 else None
     return replace(
-        grouped_holders(now, fleet.labels(reader), at_ms=at_ms),
+        grouped_holders(found.now, fleet.labels(reader), at_ms=at_ms),
         active_percent=100 * threshold,
         interval_seconds=None if interval_ms is None else interval_ms / 1000,
     )

@@ -130,12 +130,18 @@ class UnknownReason:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Card(Placed):
-    """One card in the window; times in ms of GPU time."""
+class NamedCard(Placed):
+    """A card: the driver's name, the model of its GPU, and its role in MIG."""
 
     name: str | None
     model: str | None
     mig: str | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Card(NamedCard):
+    """One card in the window; times in ms of GPU time."""
+
     parent: str | None
     expected_gpu_ms: Hours[float]
     observed_gpu_ms: Hours[float]

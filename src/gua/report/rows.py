@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from gua.core.parameters import READ
+from gua.core.parameters import BOUNDS, READ
 from gua.core.view import Count, HourOfDay, Moment, StateName, View
 from gua.report.kit.fields import filled
-from gua.report.model import Coverage, Extent, Setting, UnknownReason
+from gua.report.model import Coverage, Extent, NamedCard, Setting, UnknownReason
 from gua.report.states import STATES, States, StateTime
 
 
@@ -80,5 +80,6 @@ class TimeOfDayRow(NamedTuple):
 
 EXTENT: Final = View("extent", Extent, ("hosts",))
 RULES: Final = View("rules", Setting)
+NAMED_CARDS: Final = View("named_cards", NamedCard, BOUNDS)
 OVERVIEW: Final = View("overview", OverviewRow, READ)
 TIME_OF_DAY: Final = View("time_of_day", TimeOfDayRow, (*READ, "timezone"))

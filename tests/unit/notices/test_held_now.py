@@ -12,6 +12,7 @@ from fakes.store import FakeStore
 from gua.app import held_now as module
 from gua.app.held_now import HeldNow, grouped_holders, held_now
 from gua.notices.held import Held, HeldState, HolderKind
+from gua.report.now_alone import NowAlone
 from gua.report.sections.now_rows import SILENT, AllocatedCard, CardNow, Holder, Now, OtherHolder
 
 HOUR_MS: Final = 3_600_000
@@ -227,7 +228,8 @@ def test_messages_have_the_threshold_of_the_store_and_an_interval_that_all_hosts
 ) -> None:
     report = reports.week_report()
     extents = [replace(report.extents[0], interval_ms=interval_ms) for interval_ms in intervals_ms]
-    monkeypatch.setattr(module, "collect", lambda *_: replace(report, extents=tuple(extents)))
+    found = NowAlone(now=report[Now], rules=report.rules, extents=tuple(extents))
+    monkeypatch.setattr(module, "collect_now", lambda *_: found)
     monkeypatch.setattr(module.fleet, "labels", lambda _: {})
-    found = held_now(FakeStore({}), at_ms=report.window.until_ms, lookback_ms=1)
-    assert (found.active_percent, found.interval_seconds) == (5, seconds)
+    held = held_now(FakeStore({}), at_ms=report.window.until_ms, lookback_ms=1)
+    assert (held.active_percent, held.interval_seconds) == (5, seconds)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from gua.report.allocations import ALLOCATION_NAMES
@@ -15,7 +15,7 @@ from gua.report.kit.figures import NONE, HourFormat, amount, at_least, percent, 
 from gua.report.kit.style import WIDEST, Style
 from gua.report.kit.tables import Heading, Part, more, placed_rows
 from gua.report.kit.words import NAME_WIDTH, card_name, cards_in_words, known
-from gua.report.model import Report
+from gua.report.model import NamedCard, Report
 from gua.report.section import Csv, Section
 from gua.report.sections.card_streaks import query_card_streaks
 from gua.report.sections.now_rows import (
@@ -146,12 +146,13 @@ _SINCE = {
 _OF_ALLOCATION = tuple(column for column in columns(AllocatedCard) if column not in {*columns(Holder), *_SINCE})
 
 
-def _collect(context: ReportContext) -> Finish:
+def query_now(context: ReportContext) -> Callable[[Sequence[NamedCard]], Now]:
+    """Start the queries of the section; the result makes it of the window's cards."""
     since_ms = current_since_ms(context.extents, context.window, context.request.now_ms)
     listed = context.rows(HOLDERS, current_since_ms=since_ms, batched=True)
     rows, allocations = query_card_streaks(context), context.allocations()
     names = context.rows(ALLOCATION_NAMES, only_if=context.sources())
-    return lambda _headline, cards: now_of(
+    return lambda cards: now_of(
         list(rows()),
         listed(),
         allocations(),
@@ -162,6 +163,11 @@ def _collect(context: ReportContext) -> Finish:
         now_ms=context.request.now_ms,
         prices=context.prices,
     )
+
+
+def _collect(context: ReportContext) -> Finish:
+    made = query_now(context)
+    return lambda _headline, cards: made(cards)
 
 
 def _rows(found: Now, _report: Report) -> Iterator[Cells]:

@@ -13,7 +13,7 @@ from gua.core.words import AllocationStatus, Mig, Use
 from gua.report.allocations import AllocationNameRow, AllocationUseRow
 from gua.report.costs import OneCost
 from gua.report.kit.fields import Hours, Ratio, Seconds, Timestamp, Unit, filled, grouped, of_card
-from gua.report.model import Card, Extent, Placed, Window
+from gua.report.model import Extent, NamedCard, Placed, Window
 from gua.report.prices import PricedTime, Prices
 from gua.report.sections.card_streaks import CardStreaksRow
 from gua.report.states import ACTIVE, IDLE_HELD, MS_PER_DAY, MS_PER_HOUR, STATES, TRULY_IDLE, UNKNOWN
@@ -240,7 +240,7 @@ def now_of(  # noqa: PLR0913 - the rows of six queries
     allocation_rows: Iterable[AllocationUseRow] = (),
     name_rows: Iterable[AllocationNameRow] = (),
     *,
-    cards: Sequence[Card],
+    cards: Sequence[NamedCard],
     extents: Sequence[Extent],
     window: Window,
     now_ms: int,
@@ -330,7 +330,7 @@ def now_of(  # noqa: PLR0913 - the rows of six queries
     )
 
 
-def _held(card: Card, row: CardStreaksRow, **others: object) -> dict[str, Any]:
+def _held(card: NamedCard, row: CardStreaksRow, **others: object) -> dict[str, Any]:
     """Return the fields of :class:`_HeldCard` that rows name differently, and others."""
     return {"index": card.index, "card_name": card.name, "card_state": row.state, "as_of_ms": row.as_of_ms, **others}
 
@@ -348,7 +348,7 @@ def _worst_first(holder: Holder) -> tuple[bool, int, int, str, str, int]:
 
 
 def _holders(
-    card: Card, row: CardStreaksRow, listed: Sequence[CardProcess], since_ms: int, prices: Prices
+    card: NamedCard, row: CardStreaksRow, listed: Sequence[CardProcess], since_ms: int, prices: Prices
 ) -> Iterator[Holder]:
     if row.state == TRULY_IDLE:  # processes too small to hold a card are not reported
         return
@@ -427,7 +427,7 @@ def _status(parts: Sequence[AllocationUseRow]) -> AllocationStatus | None:
 
 
 def _allocated(
-    card: Card, row: CardStreaksRow, part: AllocationUseRow, name: AllocationNameRow | None
+    card: NamedCard, row: CardStreaksRow, part: AllocationUseRow, name: AllocationNameRow | None
 ) -> AllocatedCard:
     return filled(
         AllocatedCard,
@@ -441,7 +441,7 @@ def _allocated(
     )
 
 
-def _free(card: Card, row: CardStreaksRow, parts: Sequence[AllocationUseRow]) -> FreeCard:
+def _free(card: NamedCard, row: CardStreaksRow, parts: Sequence[AllocationUseRow]) -> FreeCard:
     """Return a truly-idle card; with an allocation source it is free from the end of its last allocation."""
     begins = [(row.since_ms or 0, row.is_lower_bound)]
     observed_ms = [row.in_state_ms or 0]
