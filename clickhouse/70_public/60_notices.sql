@@ -12,7 +12,7 @@ CREATE OR REPLACE VIEW gua_public.notices $ON_CLUSTER
     result LowCardinality(String) COMMENT 'started (unknown whether it was sent), sent or failed',
     detail String COMMENT 'Why it failed',
     state LowCardinality(String) COMMENT 'idle-held, empty or no-process',
-    gpus UInt64 COMMENT 'Number of cards and MIG instances',
+    gpus UInt64 COMMENT 'Number of cards and MIG instances [cards]',
     owner LowCardinality(Nullable(String)) COMMENT 'User or namespace; NULL if unknown',
     program LowCardinality(Nullable(String)) COMMENT 'Process name; NULL if unknown',
     pid Nullable(UInt32) COMMENT 'Process id on the host; NULL without a process',

@@ -22,7 +22,6 @@ _ADDED: Final = {
         "    info.parent AS parent,\n    info.serial AS serial,",
     ),
 }
-_SHOWN: Final = ("    source Nullable(String)", f"{_COLUMN}    source Nullable(String)")
 _RUN: Final = """
 import sys
 from pathlib import Path
@@ -41,7 +40,6 @@ def write(folder: Path) -> Path:
     shutil.copytree(schema_directory(), directory)
     for name, (before, now) in _ADDED.items():
         _replace(directory / "10_ticks" / name, before, now)
-    _replace(directory / "10_ticks" / "30_cards.sql", *_SHOWN)
     return directory
 
 

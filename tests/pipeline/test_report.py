@@ -59,7 +59,9 @@ def test_a_simulated_host_gives_the_same_report(
 
     report = gua.report(served, *EVERY_SECTION)
 
-    assert not [*differences(report, reported(TWO_DAYS, options=EVERY_SECTION))]
+    # The demo records notices of its own with its report, which a server that gets its ticks does not have.
+    differing = [*differences(report, {**reported(TWO_DAYS, options=EVERY_SECTION), "notices": report["notices"]})]
+    assert not differing
     assert all(state["card_ticks"] > 0 for state in report["headline"]["states"].values()), report["headline"]
     # What the active hours were worth is in what was compared.
     assert report["usefulness"]["loaded"]["idle_gpu_hours"] > 0

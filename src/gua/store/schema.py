@@ -27,7 +27,7 @@ _OWNER_RIGHTS: Final = (
 # a view applies its owner's rights only on the server that received the query.
 _QUERIED_ON_SHARDS: Final = (
     *("agents", "allocation_hours", "card_hours", "card_info", "card_seen", "card_states", "execution_idle_hours"),
-    *("owner_hours", "prices", "process_states", "settings"),
+    *("notices", "owner_hours", "prices", "process_states", "settings"),
 )
 _ENGINES: Final = ("MergeTree", "AggregatingMergeTree", "ReplacingMergeTree", "Null")
 
