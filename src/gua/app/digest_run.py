@@ -99,18 +99,18 @@ class DigestRun:
             report = collect(store, self.request, count=counting(store))
         recipients = tuple(self._recipients(report, unknown))
         lease = record.Lease(now_ms=now_ms, sleep=time.sleep)
-        with self.stores() as store:
+        try:
+            with self.stores() as store:
+                if not dry_run:
+                    lease.take(store)
+                before = record.digests_before(store)
+            deliveries = tuple(self._deliveries(recipients, before, report.window))
             if not dry_run:
-                lease.take(store)
-            before = record.digests_before(store)
-        deliveries = tuple(self._deliveries(recipients, before, report.window))
-        if not dry_run:
-            try:
                 self._send(deliveries, report.window, lease)
-            finally:
-                if lease.is_held:
-                    with self.stores() as store:
-                        lease.give_back(store)
+        finally:
+            if lease.is_held:
+                with self.stores() as store:
+                    lease.give_back(store)
         return DigestOutcome(report=report, recipients=recipients, deliveries=deliveries, unknown=tuple(unknown))
 
     def _recipients(self, report: Report, unknown: list[str]) -> Iterator[Recipient]:

@@ -149,10 +149,10 @@ class NoticeRun:
         A channel that cannot be reached is not recorded, and due again. Raises UnavailableError if another run sends.
         """
         lease = Lease(now_ms=_now_ms, sleep=time.sleep)
-        with self._stores() as store:
-            lease.take(store)
-            plan = self._plan(store)
         try:
+            with self._stores() as store:
+                lease.take(store)
+                plan = self._plan(store)
             ready = [delivery for delivery in plan.deliveries if self._is_ready(delivery)]
             results = send_all(
                 ready, lease, stores=self._stores, send=self._sent, rows=self._rows, written_ms=self._written_ms

@@ -64,7 +64,7 @@ def send_all(
         results = [SendResult(result=NoticeResult.STARTED)] * len(batch)
         for is_sent in (False, True):
             if is_sent:
-                results = [send(delivery) for delivery in batch]
+                results = [_sent(delivery, send, lease, stores) for delivery in batch]
             version_ms = written_ms()
             with stores() as store:
                 if not is_sent:
@@ -73,6 +73,14 @@ def send_all(
                 store.insert_json("notices", [row for one in both for row in rows(*one, version_ms)])
         sent += results
     return sent
+
+
+def _sent(delivery: T, send: Callable[[T], SendResult], lease: Lease, stores: Stores) -> SendResult:
+    """Send one message, after the lease was renewed if that is due: a slow channel takes half a minute."""
+    if lease.is_held and lease.is_renewal_due:
+        with stores() as store:
+            lease.renew(store)
+    return send(delivery)
 
 
 def now_ms() -> int:

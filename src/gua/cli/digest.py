@@ -70,7 +70,7 @@ def command(
         now_ms=time.time_ns() // 1_000_000,
     )
     check_request(request)
-    with lock(home_path(state_dir, os.environ)), stores_of(store) as (_, stores):
+    with lock(home_path(state_dir, os.environ), store), stores_of(store) as (_, stores):
         outcome = DigestRun(
             policy=read,
             digests=digests,

@@ -85,7 +85,7 @@ def command(
     home = home_path(state_dir, os.environ)
     if not dry_run:
         _require_acceptance(read, home, yes=yes)
-    with lock(home), stores_of(store) as (first, stores):
+    with lock(home, store), stores_of(store) as (first, stores):
         run = NoticeRun(
             read,
             stores,
@@ -188,10 +188,26 @@ def _require_acceptance(policy: Policy, home: Path, *, yes: bool) -> None:
 
 
 @contextmanager
-def lock(home: Path) -> Iterator[None]:
-    """Wait for another run on this host. Raises UnavailableError after a minute."""
+def lock(home: Path, store: str | None) -> Iterator[None]:
+    """Wait for another run on this host: with the same state, or of whoever uses the same embedded store.
+
+    Raises UnavailableError after a minute.
+    """
+    from gua.app.opening import store_address  # noqa: PLC0415 - as above
+    from gua.store.directory import StoreDirectory  # noqa: PLC0415 - as above
+    from gua.store.dsn import EmbeddedDsn, parse_dsn  # noqa: PLC0415 - as above
+
     home.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with (home / "notify.lock").open("w") as file:
+    parsed = parse_dsn(store_address(store), password=os.environ.get("GUA_STORE_PASSWORD"))
+    is_there = isinstance(parsed, EmbeddedDsn) and StoreDirectory(parsed.path).exists()
+    folder = parsed.path if isinstance(parsed, EmbeddedDsn) and is_there else home
+    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW  # the folder may be another user's
+    try:
+        descriptor = os.open(folder / "notify.lock", flags, 0o600)
+    except OSError as error:
+        path = safe(str(folder / "notify.lock"))
+        raise UnavailableError(f"{path} cannot be opened: {error.strerror}: run this as the store's user") from None
+    with os.fdopen(descriptor, "w") as file:
         end = time.monotonic() + _LOCK_SECONDS
         while True:
             try:

@@ -213,10 +213,24 @@ class Lease:
             self.renew(store)
             self._sleep(_POLL_SECONDS)
 
+    @property
+    def is_renewal_due(self) -> bool:
+        """Return whether a third of the lease has passed."""
+        return self._now_ms() - self._renewed_ms > LEASE_MS // 3
+
     def renew(self, store: Inserter) -> None:
-        """Extend the lease, where a third of it has passed."""
-        if not store.is_embedded and self._now_ms() - self._renewed_ms > LEASE_MS // 3:
-            self._write(store, self._now_ms() + LEASE_MS)
+        """Extend the lease, where a third of it has passed.
+
+        Raises UnavailableError if all of it has, as where the machine slept: another run may send by now.
+        """
+        if store.is_embedded or not self.is_renewal_due:
+            return
+        if self.is_held and self._now_ms() - self._renewed_ms > LEASE_MS:
+            raise UnavailableError(
+                f"this run could not renew its right to send within {LEASE_MS // 60_000} minutes, so another may send: "
+                "run it again, what it has not begun is still due"
+            )
+        self._write(store, self._now_ms() + LEASE_MS)
 
     def give_back(self, store: Inserter) -> None:
         """Let the next run send."""

@@ -192,3 +192,12 @@ def test_an_embedded_store_needs_no_lease() -> None:
     lease.renew(store)
     lease.give_back(store)
     assert store.inserts == 0
+
+
+def test_a_lease_that_ended_is_not_renewed_as_another_run_may_send() -> None:
+    store = Runs()
+    lease = store.lease()
+    lease.take(store)
+    store.now_ms += LEASE_MS + 1
+    with pytest.raises(UnavailableError, match="could not renew its right to send within 5 minutes"):
+        lease.renew(store)

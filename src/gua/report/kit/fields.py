@@ -1,6 +1,6 @@
 """Conversion of model fields to JSON and CSV: a field's unit defines its name, value and columns.
 
-A field that is not in the model's ``repr`` is not in its output either.
+A field with ``NO_OUTPUT`` as its dataclass metadata is in neither.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from gua.core.moments import to_rfc3339
 from gua.report.states import MS_PER_HOUR, STATES, States, share
 
 DECIMALS: Final = 6
+NO_OUTPUT: Final = {"is_internal": True}
+"""Metadata of a dataclass field that is only for gua itself."""
 Cell = str | float | None
 Cells = Mapping[str, Cell]
 Json = dict[str, object]
@@ -152,7 +154,7 @@ class _Field:
 @cache
 def _fields(kind: type) -> tuple[_Field, ...]:
     hints, plain, found = get_type_hints(kind, include_extras=True), get_type_hints(kind), []
-    for attribute in (one.name for one in fields(kind) if one.repr):
+    for attribute in (one.name for one in fields(kind) if not one.metadata.get("is_internal")):
         hint, name = plain[attribute], attribute
         unit = next((one for one in getattr(hints[attribute], "__metadata__", ()) if isinstance(one, Unit)), None)
         is_cell = set(get_args(hint) or (hint,)) <= {str, int, float, bool, NoneType}

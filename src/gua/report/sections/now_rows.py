@@ -12,7 +12,7 @@ from gua.core.view import Count, Moment, View
 from gua.core.words import AllocationStatus, Mig, Use
 from gua.report.allocations import AllocationNameRow, AllocationUseRow
 from gua.report.costs import OneCost
-from gua.report.kit.fields import Hours, Ratio, Seconds, Timestamp, Unit, filled, grouped, of_card
+from gua.report.kit.fields import NO_OUTPUT, Hours, Ratio, Seconds, Timestamp, Unit, filled, grouped, of_card
 from gua.report.model import Extent, NamedCard, Placed, Window
 from gua.report.prices import PricedTime, Prices
 from gua.report.sections.card_streaks import CardStreaksRow
@@ -177,7 +177,7 @@ class Now:
     by_card: tuple[CardNow, ...] = ()
     maybe_allocated: tuple[FreeCard, ...] = ()
     allocations: tuple[AllocatedCard, ...] = ()
-    unobserved: tuple[OtherHolder, ...] = field(default=(), repr=False)
+    unobserved: tuple[OtherHolder, ...] = field(default=(), metadata=NO_OUTPUT)
 
     @property
     def empty(self) -> tuple[AllocatedCard, ...]:
