@@ -143,7 +143,7 @@ class DigestRun:
             "the owner is unknown": digest.name is None,
             "opted out": any(fnmatchcase(digest.name or "", pattern) for pattern in opt_out),
             f"less than {least:g} GPU-hours": digest.gpu_ms() < least * MS_PER_HOUR,
-            "nothing to tell": not digest.gpu_ms(),
+            "no GPU-hours": not digest.gpu_ms(),
             "no channel": not to,
         }
         left_out = next((reason for reason, is_so in reasons.items() if is_so), "")
