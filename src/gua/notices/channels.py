@@ -341,7 +341,7 @@ def _apprise() -> ModuleType:
     try:
         import apprise  # noqa: PLC0415 - an optional dependency that takes 0.3 s
     except ImportError:
-        msg = "sending notices needs apprise, which is not installed: run pip install 'apprise>=2.3,<3' in its environment"
+        msg = "apprise, which sends notices, is not installed: run pip install 'apprise>=2.3,<3' where gua is"
         raise UsageError(msg) from None
     logger = logging.getLogger("apprise")
     logger.handlers[:] = [_log]
