@@ -505,7 +505,7 @@ def test_without_apprise_the_error_is_what_to_install(monkeypatch: pytest.Monkey
     channels._apprise.cache_clear()  # noqa: SLF001 - as in a process that has not sent
     for call in (lambda: send(Channel(url="json://x"), MESSAGE), lambda: reachable(Channel(url="json://x"))):
         with pytest.raises(
-            UsageError, match=r"needs apprise, which is not installed: run pip install 'gua-otel\[notify\]'"
+            UsageError, match=r"apprise, which sends notices, is not installed: run pip install 'apprise>=2\.3,<3'"
         ):
             call()
 
