@@ -46,6 +46,8 @@ CREATE TABLE IF NOT EXISTS gua.card_ticks${LOCAL} $ON_CLUSTER
         COMMENT 'Ignored processes of unknown memory; NULL if the list is unknown [{process}]' CODEC(ZSTD(1)),
     process_utilization_max SimpleAggregateFunction(anyLast, Nullable(UInt16))
         COMMENT 'Utilization of the busiest process [1/10,000]' CODEC(ZSTD(1)),
+    processes_seen SimpleAggregateFunction(anyLast, Nullable(UInt32))
+        COMMENT 'Processes listed at the tick''s start or end, or sampled in it; NULL if unknown [{process}]' CODEC(ZSTD(1)),
     power_mw SimpleAggregateFunction(anyLast, Nullable(UInt32)) COMMENT 'Power drawn by the card [mW]' CODEC(ZSTD(1)),
     temperature_celsius SimpleAggregateFunction(anyLast, Nullable(Int16)) COMMENT 'Temperature of the GPU core [Cel]' CODEC(ZSTD(1)),
     energy_total_mj SimpleAggregateFunction(anyLast, Nullable(UInt64)) COMMENT 'Energy since the driver was loaded [mJ]' CODEC(ZSTD(1)),

@@ -37,7 +37,8 @@ CREATE OR REPLACE VIEW gua.card_states${LOCAL} $ON_CLUSTER
     xid_errors Nullable(UInt32) COMMENT 'XID events since the last tick; NULL if unknown [{error}]',
     xid Nullable(UInt16) COMMENT 'Number of the newest XID event; NULL: none',
     ecc_errors Nullable(UInt32) COMMENT 'Uncorrected ECC errors since the last tick; NULL if unknown [{error}]',
-    row_remap Nullable(UInt8) COMMENT 'Row remapping, as in card_ticks; NULL if unknown'
+    row_remap Nullable(UInt8) COMMENT 'Row remapping, as in card_ticks; NULL if unknown',
+    without_process Nullable(Bool) COMMENT 'Active: whether without a process and held memory; NULL if unknown, or not active'
 )
 $DEFINER
 AS
@@ -88,7 +89,8 @@ FROM
             held_lower > threshold
             OR counted_unknown > 0
             OR (NOT list_known AND reserve_known AND upper_known AND held_upper > threshold)
-        ) AS is_held
+        ) AS is_held,
+        if(is_lost OR NOT is_active OR processes_seen IS NULL, NULL, toBool(is_free AND processes_seen = 0)) AS without_process
     FROM
     (
         SELECT
@@ -196,6 +198,7 @@ FROM
                     ticks.xid AS xid,
                     ticks.ecc_errors AS ecc_errors,
                     ticks.row_remap AS row_remap,
+                    if(known, ticks.processes_seen, NULL) AS processes_seen,
                     greatest(
                         toUInt64(in_force.held_memory_bytes),
                         intDiv(ifNull(memory_limit_bytes, 0) * toUInt64(round(in_force.held_memory_ratio * 10000)), 10000)

@@ -15,7 +15,8 @@ ${ROLLUP_COLUMNS},
     last_span_ms UInt32 COMMENT 'Length of the last tick [ms]' CODEC(ZSTD(1)),
     observed_ms UInt64 COMMENT 'Observed time [ms]' CODEC(ZSTD(1)),
     gpu_us UInt64 COMMENT 'GPU time [us]' CODEC(GCD, ZSTD(1)),
-    is_used Bool COMMENT 'Whether any engine or process was above 0 % in it' CODEC(ZSTD(1))
+    is_used Bool COMMENT 'Whether any engine or process was above 0 % in it' CODEC(ZSTD(1)),
+    is_without_process Bool COMMENT 'Whether it was active without a process and held memory' CODEC(ZSTD(1))
 )
 ENGINE = ${REPLICATED}ReplacingMergeTree(written)
 PARTITION BY toYYYYMM(hour)

@@ -9,7 +9,9 @@ CREATE OR REPLACE VIEW gua.card_hours${LOCAL} $ON_CLUSTER
     reason Nullable(String) COMMENT 'Reason of unknown: lost, utilization, pid_namespace, processes, memory',
     card_ticks UInt64 COMMENT 'Ticks',
     duration_ms UInt64 COMMENT 'Observed time [ms]',
-    gpu_time_ms UInt64 COMMENT 'GPU time [ms]'
+    gpu_time_ms UInt64 COMMENT 'GPU time [ms]',
+    listed_ms UInt64 COMMENT 'Active GPU time in which it is known whether a process was there [ms]',
+    without_process_ms UInt64 COMMENT 'Part of listed_ms without a process and held memory [ms]'
 )
 $DEFINER
 AS
@@ -24,7 +26,9 @@ SELECT
     if(state_code >= UNKNOWN, REASON_NAMES[state_code - UNKNOWN + 1], NULL) AS reason,
     sum(every.ticks) AS card_ticks,
     sum(every.observed_ms) AS duration_ms,
-    intDiv(sum(every.gpu_us), 1000) AS gpu_time_ms
+    intDiv(sum(every.gpu_us), 1000) AS gpu_time_ms,
+    intDiv(sum(every.listed_us), 1000) AS listed_ms,
+    intDiv(sum(every.without_process_us), 1000) AS without_process_ms
 FROM
 (
     SELECT
@@ -34,7 +38,9 @@ FROM
         ${STATE_CODE} AS state_code,
         toUInt64(1) AS ticks,
         toUInt64(card_states.duration_ms) AS observed_ms,
-        toUInt64(card_states.gpu_time_ms) * 1000 AS gpu_us
+        toUInt64(card_states.gpu_time_ms) * 1000 AS gpu_us,
+        if(without_process IS NULL, 0, gpu_us) AS listed_us,
+        if(ifNull(without_process, false), gpu_us, 0) AS without_process_us
     FROM gua.card_states${LOCAL} AS card_states
     WHERE ${IN_CHANGED_HOURS}
         AND card_states.duration_ms > 0
@@ -46,7 +52,9 @@ FROM
         state AS state_code,
         toUInt64(ticks) AS ticks,
         observed_ms,
-        gpu_us
+        gpu_us,
+        listed_us,
+        without_process_us
     FROM gua.hourly_cards${LOCAL} FINAL
     WHERE hour NOT IN (SELECT arrayJoin(changed)) AND ticks > 0
 ) AS every

@@ -25,7 +25,8 @@ SELECT
     ticks.newest.held_lower_bytes AS held_lower_bytes,
     ticks.newest.held_upper_bytes AS held_upper_bytes,
     ticks.newest.unattributed_lower_bytes AS unattributed_lower_bytes,
-    ticks.newest.allocation AS allocation
+    ticks.newest.allocation AS allocation,
+    if(stale, NULL, ticks.newest.without_process) AS without_process
 FROM
 (
     SELECT
@@ -42,7 +43,8 @@ FROM
                     held_lower_bytes,
                     held_upper_bytes,
                     unattributed_lower_bytes,
-                    allocation
+                    allocation,
+                    without_process
                 ),
                 ts
             ),
@@ -55,7 +57,8 @@ FROM
                 held_lower_bytes UInt64,
                 held_upper_bytes Nullable(UInt64),
                 unattributed_lower_bytes UInt64,
-                allocation LowCardinality(Nullable(String))
+                allocation LowCardinality(Nullable(String)),
+                without_process Nullable(Bool)
             )'
         ) AS newest,
         max(duration_ms) AS longest_ms,

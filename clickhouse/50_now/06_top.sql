@@ -20,6 +20,7 @@ SELECT
     cards.busiest_utilization / 10000 AS utilization,
     cards.held_lower_bytes AS held_lower_bytes,
     CAST(cards.allocation, 'Nullable(String)') AS allocation,
+    cards.without_process AS without_process,
     ticks.memory_used_bytes AS memory_used_bytes,
     ticks.memory_limit_bytes AS memory_limit_bytes,
     ticks.power_mw / 1000 AS power_watts,

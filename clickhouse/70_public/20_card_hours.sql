@@ -7,7 +7,8 @@ ${CARD_COLUMNS},
     reason Nullable(String) COMMENT 'Reason of unknown: lost, utilization, pid_namespace, processes, memory',
     observed_hours Float64 COMMENT 'Observed time in the state [h]',
     gpu_hours Float64 COMMENT 'GPU time in the state: observed time x share of a whole GPU [h]',
-    ticks UInt64 COMMENT 'Ticks in the state [ticks]'
+    ticks UInt64 COMMENT 'Ticks in the state [ticks]',
+    without_process_hours Nullable(Float64) COMMENT 'Part of active gpu_hours without a process and held memory; NULL if unknown, or not active [h]'
 )
 $DEFINER
 AS
@@ -18,7 +19,8 @@ ${CARD_VALUES},
     facts.reason AS reason,
     facts.duration_ms / 3600000 AS observed_hours,
     facts.gpu_time_ms / 3600000 AS gpu_hours,
-    facts.card_ticks AS ticks
+    facts.card_ticks AS ticks,
+    if(facts.listed_ms > 0, facts.without_process_ms / 3600000, NULL) AS without_process_hours
 FROM gua.card_hours AS facts
 ${DESCRIBED}
 COMMENT 'Hours of each card by state'

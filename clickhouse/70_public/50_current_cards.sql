@@ -16,7 +16,8 @@ ${CARD_COLUMNS},
     held_lower_bytes UInt64 COMMENT 'Held memory at the newest tick, at least [By]',
     held_upper_bytes Nullable(UInt64) COMMENT 'Held memory at the newest tick, at most; NULL if unknown [By]',
     unattributed_lower_bytes UInt64 COMMENT 'Held memory without a listed process, at least [By]',
-    allocation LowCardinality(Nullable(String)) COMMENT 'allocated, unallocated or unknown; NULL without an allocation source'
+    allocation LowCardinality(Nullable(String)) COMMENT 'allocated, unallocated or unknown; NULL without an allocation source',
+    without_process Nullable(Bool) COMMENT 'Active: whether without a process and held memory at the newest tick; NULL if unknown'
 )
 $DEFINER
 AS
@@ -36,7 +37,8 @@ ${CARD_VALUES},
     facts.held_lower_bytes AS held_lower_bytes,
     facts.held_upper_bytes AS held_upper_bytes,
     facts.unattributed_lower_bytes AS unattributed_lower_bytes,
-    facts.allocation AS allocation
+    facts.allocation AS allocation,
+    facts.without_process AS without_process
 FROM gua.current_cards AS facts
 ${DESCRIBED}
 COMMENT 'All cards at their newest tick'

@@ -305,7 +305,6 @@ def parameters_of(sql: str, values: dict[str, object]) -> dict[str, object]:
 RARE = {
     "overlaps()",
     "prices()",
-    "empty_streaks()",
     "due_days",  # the ticks are of days that are not over
     "empty_limits()",
     "allocations()",

@@ -2,7 +2,8 @@
 -- and low_us are idle-held GPU time of streaks without and with use, the long ones of streaks of at least {long_streak_ms}. A streak is
 -- consecutive ticks of one state. An active tick or one of the other idle state ends it. An unknown tick, or a gap up to twice the longer
 -- tick beside it, does not. watched_since_ms is the end of the last longer gap. is_lower_bound: the state before since_ms is unknown.
--- free_ratio_at_this_hour is the truly-idle share in the hour of day of the newest tick, in {timezone}.
+-- stuck_us is GPU time of stretches over {stuck_ms} in which it was active without a process; longest_without is the longest stretch:
+-- observed time, start and end. Any other tick and a gap end one. free_ratio_at_this_hour is the truly-idle share in the hour of day of the newest tick, in {timezone}.
 CREATE OR REPLACE VIEW gua_report.card_streaks $ON_CLUSTER
 $DEFINER
 AS
@@ -14,6 +15,7 @@ WITH
             *,
             sum(is_gap OR state IN (ACTIVE, TRULY_IDLE)) OVER so_far AS held_streak,
             sum(is_gap OR state IN (ACTIVE, IDLE_HELD)) OVER so_far AS free_streak,
+            sum(is_gap OR NOT is_without_process) OVER so_far AS without_streak,
             sum(is_gap) OVER so_far AS watched
         FROM
         (
@@ -44,6 +46,8 @@ SELECT
     sumIf(gpu_us, state_code = IDLE_HELD AND NOT was_used AND held_ms >= {long_streak_ms:Int64}) AS never_used_long_us,
     sumIf(gpu_us, state_code = IDLE_HELD AND was_used) AS low_us,
     sumIf(gpu_us, state_code = IDLE_HELD AND was_used AND held_ms >= {long_streak_ms:Int64}) AS low_long_us,
+    sumIf(gpu_us, is_without_process AND without_ms > {stuck_ms:Int64}) AS stuck_us,
+    maxIf((without_ms, without_since_ms, without_until_ms), is_without_process) AS longest_without,
     sumIf(observed_ms, hour_of_day = newest_hour AND state_code = TRULY_IDLE)
         / nullIf(sumIf(observed_ms, hour_of_day = newest_hour), 0) AS free_ratio_at_this_hour
 FROM
@@ -52,7 +56,10 @@ FROM
         *,
         min(if(is_current, start_ms, NULL)) OVER (PARTITION BY host, gpu) AS streak_since_ms,
         sum(if(state = IDLE_HELD, observed_ms, 0)) OVER of_streak AS held_ms,
-        max(is_used AND state = IDLE_HELD) OVER of_streak AS was_used
+        max(is_used AND state = IDLE_HELD) OVER of_streak AS was_used,
+        sum(observed_ms) OVER of_without AS without_ms,
+        min(start_ms) OVER of_without AS without_since_ms,
+        max(end_ms) OVER of_without AS without_until_ms
     FROM
     (
         SELECT
@@ -74,7 +81,9 @@ FROM
         FROM intervals
         WINDOW card AS (PARTITION BY host, gpu)
     )
-    WINDOW of_streak AS (PARTITION BY host, gpu, held_streak)
+    WINDOW
+        of_streak AS (PARTITION BY host, gpu, held_streak),
+        of_without AS (PARTITION BY host, gpu, is_without_process, without_streak)
 )
 GROUP BY
     host,

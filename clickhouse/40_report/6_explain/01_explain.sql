@@ -84,7 +84,8 @@ FROM
         unattributed_lower_bytes,
         idle_time_ms,
         idle_energy_mj,
-        idle_powered_ms
+        idle_powered_ms,
+        without_process
     FROM gua.card_states
     WHERE ${OF_CARD}
 ) AS states

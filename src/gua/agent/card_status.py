@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 from gua.core.allocation import use
 from gua.core.facts import CardFacts, TypeTotals, card_facts, ratio
 from gua.core.moments import to_rfc3339
-from gua.core.rules import Rules, State, Verdict, classify, process_state
+from gua.core.rules import Rules, State, Verdict, classify, process_state, without_process
 from gua.core.tick import AllocationReading, CardReading, ProcessReading, Tick
 from gua.core.untrusted import is_count, is_moment, is_number, is_row_of, object_in, objects_in, or_unknown, require
 from gua.core.words import AllocationStatus, ProcessList, ProcessType, Relation, Use
@@ -42,6 +42,8 @@ _FLAGS: Final = ("memory_shared", "failed")
 _NUMBERS: Final = field_names(CardFacts, *_FLAGS, "process_list", "processes")
 IDLE: Final = ("idle_seconds", "idle_is_lower_bound")
 """Keys of a card that are null unless it is idle-held or truly-idle."""
+WITHOUT_PROCESS: Final = "without_process_seconds"
+"""Key of a card: how long it has been active without a process and held memory; null if it is not."""
 FREE: Final = ("free_since", "free_seconds", "free_is_lower_bound", "free_after")
 """Keys of a card that are null unless it is free."""
 _is_amount: Final = or_unknown(is_count)
@@ -77,6 +79,7 @@ class Standing:
 
     With ``at_least`` the interval may have begun before ``since_ms``, in unobserved time. ``idle_since_ms`` and
     ``idle_at_least`` are the same of idle-held and truly-idle time together, ``None`` while active or unknown.
+    ``without_since_ms`` is the start of the time in which it was active without a process, ``None`` if it was not.
     ``uses`` are those of its current allocations, by source and id. ``free`` is ``None`` unless the card is free; it is
     retained while the allocation is unknown. ``missed`` counts the ticks since ``ts_ms``, all without this card.
     """
@@ -89,6 +92,7 @@ class Standing:
     at_least: bool
     idle_since_ms: int | None = None
     idle_at_least: bool = False
+    without_since_ms: int | None = None
     uses: Mapping[tuple[str, str], UseSince] = field(default_factory=dict)
     free: FreeSince | None = None
     missed: int = 0
@@ -127,6 +131,11 @@ def _standing(before: Standing | None, card: CardReading, tick: Tick, rules: Rul
         at_least=before.at_least if before is not None and same else not followed,
         idle_since_ms=None if not is_idle else before.idle_since_ms if before is not None and was_idle else start_ms,
         idle_at_least=is_idle and (before.idle_at_least if before is not None and was_idle else not followed),
+        without_since_ms=(
+            (before.without_since_ms if before is not None and followed else None) or start_ms
+            if without_process(facts, rules)
+            else None
+        ),
         uses=dict(_uses(before.uses if before is not None and followed else None, card, tick.ts_ms, verdict.state)),
     )
     return replace(now, free=_free(before if followed else None, now))
@@ -206,6 +215,9 @@ def card_status(standing: Standing, rules: Rules, *, age_seconds: float) -> dict
         "state_is_lower_bound": standing.at_least,
         "idle_seconds": None if standing.idle_since_ms is None else (standing.ts_ms - standing.idle_since_ms) / 1000,
         "idle_is_lower_bound": standing.idle_at_least,
+        WITHOUT_PROCESS: None
+        if standing.without_since_ms is None
+        else (standing.ts_ms - standing.without_since_ms) / 1000,
         **{name: getattr(card, name) for name in _READ},
         **{name: getattr(verdict, name) for name in _JUDGED},
         "power_watts": card.power_watts,
@@ -320,7 +332,7 @@ def reclassify(card: Mapping[str, Any], rules: Rules) -> dict[str, Any]:
         **{name: getattr(verdict, name) for name in _JUDGED},
     }
     if verdict.state != card.get("state"):
-        judged |= dict.fromkeys(("since", "state_seconds", "state_is_lower_bound", *IDLE, *FREE))
+        judged |= dict.fromkeys(("since", "state_seconds", "state_is_lower_bound", *IDLE, *FREE, WITHOUT_PROCESS))
     if "allocations" in card:  # absent in the status of agents from before allocations
         judged["allocations"] = allocations = [dict(each) for each in objects_in(card["allocations"])]
         for each in allocations:

@@ -269,7 +269,8 @@ class Sampler:
         self._started = self._now()
         self._errors: Counter[tuple[str, str]] = Counter()
         self._energy: dict[str, int] = {}
-        self._energy_mark: Mark | None = None
+        self._listed: dict[str, frozenset[int]] = {}
+        self._last: Mark | None = None
         self._is_first = True
 
     def sample(
@@ -295,18 +296,23 @@ class Sampler:
             self._count([ReadError(call="clock", code=covered.outcome.value)])
         if covered.duration_ms == 0:
             return Sample(tick=None, mark=now, outcome=covered.outcome)
-        energy_known = covered.outcome is Outcome.CONTINUED and mark == self._energy_mark
+        is_continued = covered.outcome is Outcome.CONTINUED and mark == self._last
         idling = Idling.after(mark, now, interval_ms=self.origin.interval_ms, is_restart=self._is_first)
         ticks = [self._card_tick(raw, covered.duration_ms, idling) for raw in raw_cards]
         look = self._look(raw_cards, ticks, now.ts_ms - covered.duration_ms, now.ts_ms)
         cards = tuple(
-            self._card(raw, tick, self._match(tick, look, now.ts_ms), now.ts_ms, energy_known=energy_known)
+            self._card(raw, tick, self._match(tick, look, now.ts_ms), now.ts_ms, is_continued=is_continued)
             for raw, tick in zip(raw_cards, ticks, strict=True)
         )
         now = replace(now, clocks=idling.clocks())
         self._is_first = False
         self._energy = {card.uuid: card.energy_total_mj for card in cards if card.energy_total_mj is not None}
-        self._energy_mark = now
+        self._listed = {
+            raw.reading.uuid: frozenset(process.pid for process in raw.processes)
+            for raw, tick in zip(raw_cards, ticks, strict=True)
+            if tick.process_list is ProcessList.KNOWN
+        }
+        self._last = now
         return Sample(
             tick=Tick(
                 ts_ms=now.ts_ms,
@@ -379,7 +385,7 @@ class Sampler:
         )
 
     def _card(
-        self, raw: RawCard, tick: CardTick, allocated: CardAllocations, ts_ms: int, *, energy_known: bool
+        self, raw: RawCard, tick: CardTick, allocated: CardAllocations, ts_ms: int, *, is_continued: bool
     ) -> CardReading:
         reading = raw.reading
         used = cover(raw.samples, reading.utilization, start_ms=ts_ms - tick.duration_ms, end_ms=ts_ms)
@@ -391,9 +397,12 @@ class Sampler:
         )
         # The counter's increase since the last tick, unknown across a reset of the counter.
         before_mj, energy_mj = self._energy.get(reading.uuid), None
-        if energy_known and before_mj is not None and reading.energy_total_mj is not None:
+        if is_continued and before_mj is not None and reading.energy_total_mj is not None:
             energy_mj = reading.energy_total_mj - before_mj if reading.energy_total_mj >= before_mj else None
         values: dict[str, Any] = allocated._asdict()
+        before = self._listed.get(reading.uuid) if is_continued else None
+        if before is not None and tick.process_list is ProcessList.KNOWN:
+            values["processes_seen"] = len(before.union(raw.unlisted, [process.pid for process in raw.processes]))
         if has_idle_time and used.idle_ms is not None:
             idle = idleness.in_steps(used.idle_ms, used.idle_mj, used.powered_ms, interval_ms=self.origin.interval_ms)
             values |= zip(("idle_time_ms", "idle_energy_mj", "idle_energy_coverage_ms"), idle, strict=True)

@@ -100,6 +100,7 @@ class CardFacts:
     process_list: ProcessList = ProcessList.ABSENT
     processes: dict[ProcessType, TypeTotals] | None = None
     failed: bool | None = None
+    processes_seen: int | None = None
 
 
 def ratio(value: float | None) -> int | None:
@@ -145,4 +146,5 @@ def card_facts(card: CardReading) -> CardFacts:
         memory_shared=card.memory_shared,
         process_list=card.process_list,
         failed=card.failed,
+        processes_seen=card.processes_seen,
     )

@@ -283,6 +283,13 @@ PROCESS_MEMORY_UNKNOWN: Final = _card_gauge(
     *_per_type("process_unknown_{type}", "UInt32"),
     attributes=("gua.process.type",),
 )
+PROCESSES_SEEN: Final = _card_gauge(
+    "gua.gpu.processes.seen",
+    "{process}",
+    "Processes that were on the card at some time of the tick: listed at its start or its end, or with utilization "
+    "samples in it. Absent unless the lists at its start and at its end are known.",
+    StoredColumn("processes_seen", 1, "UInt32"),
+)
 PROCESS_UTILIZATION_MAX: Final = _card_gauge(
     "gua.gpu.process.utilization.max",
     "1",

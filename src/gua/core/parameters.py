@@ -50,6 +50,7 @@ PARAMETERS: Final[Mapping[str, Parameter]] = {
     "limit": Parameter("UInt32", is_within(1, _MOST_TICKS)),
     "by": Parameter("String", is_word_of(*_BY)),
     "long_streak_ms": Parameter("Int64", is_moment),
+    "stuck_ms": Parameter("Int64", is_moment),
     "false_alarm_ms": Parameter("Int64", is_moment),
     "cell_ms": Parameter("Int64", is_within(1, LAST_MS)),
     "price_models": Parameter("Array(String)", is_list_of(is_host, most=_MOST_PRICES)),

@@ -101,7 +101,8 @@ class RawCard:
     reading, oldest first and without overlap. ``minor`` is the number of the device file (/dev/nvidia3); for an
     instance that of its GPU. ``gpu_instance_id`` is set for instances only. ``activity`` covers the ``activity_ms``
     before the reading, ``None`` if it is not read or unknown. ``has_activity`` is whether its counters were read; the
-    first reading has no activity yet.
+    first reading has no activity yet. ``unlisted`` are the pids that had utilization samples since the last reading but
+    are not on the process list.
     """
 
     reading: CardReading
@@ -113,6 +114,7 @@ class RawCard:
     activity: Activity | None = None
     activity_ms: int = 0
     has_activity: bool = False
+    unlisted: frozenset[int] = frozenset()
 
 
 class CardReader(Protocol):

@@ -8,7 +8,7 @@ both implementations agree exactly.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final, NamedTuple
 
@@ -203,6 +203,22 @@ def classify(facts: CardFacts, rules: Rules) -> Verdict:
         held_upper_bytes=card.held_upper_bytes,
         lines=tuple(has_source),
     )
+
+
+def without_process(facts: CardFacts, rules: Rules) -> bool | None:
+    """Return whether a card was active without a process and without held memory in one tick.
+
+    ``None`` if it was not active, or if its processes are not known for the whole tick. It holds no memory if it would
+    be truly-idle without its utilization. The source is docs/rules.md, "Active without a process".
+    """
+    seen = facts.processes_seen if facts.process_list is ProcessList.KNOWN else None
+    if seen is None or classify(facts, rules).state is not State.ACTIVE:
+        return None
+    general = None if facts.utilization is None else 0
+    unused = replace(
+        facts, utilization=general, utilization_encoder=None, utilization_decoder=None, process_utilization_max=None
+    )
+    return seen == 0 and classify(unused, rules).state is State.TRULY_IDLE
 
 
 def process_state(utilization: int | None, rules: Rules) -> ProcessState:

@@ -47,6 +47,7 @@ class CardValues:
     process_unknown_mps: Count | None
     process_unknown_ignored: Count | None
     process_utilization_max: Count | None
+    processes_seen: Count | None
     power_mw: Count | None
     temperature_celsius: int | None
     energy_total_mj: Count | None

@@ -105,6 +105,8 @@ class CardReading:
     ``idle_energy_coverage_ms`` of it that power samples cover; of all of it where that is ``None``.
     ``sm_utilization`` to ``memory_bandwidth_utilization`` are means of performance counters (GPM) over the span, as
     in :class:`gua.core.ports.Activity`; ``None`` where they are not read.
+    ``processes_seen`` is the number of processes that were listed at the start or at the end of the span, or had
+    utilization samples in it; ``None`` unless both lists are known.
     ``allocation`` is ``None`` without a configured source. ``unallocated_gpu_time_ms`` is the tick's GPU time without
     an allocation. GPU time in neither this nor an allocation is unknown.
     """
@@ -147,6 +149,7 @@ class CardReading:
     energy_total_mj: int | None = None
     energy_mj: int | None = None
     failed: bool | None = None
+    processes_seen: int | None = None
     allocation: AllocationStatus | None = None
     unallocated_gpu_time_ms: int | None = None
     processes: tuple[ProcessReading, ...] = ()

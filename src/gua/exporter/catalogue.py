@@ -23,7 +23,7 @@ from gua.core.facts import busiest, card_facts, ratio, totals_by_type
 from gua.core.fields import Field, PointForm
 from gua.core.metrics import Metric, MetricKind
 from gua.core.plaintext import storable
-from gua.core.rules import Rules, State, classify, process_state
+from gua.core.rules import Rules, State, classify, process_state, without_process
 from gua.core.tick import (
     AgentReading,
     AllocationSourceReading,
@@ -247,6 +247,8 @@ _RESERVED: Final = "__"
 """Prefix of labels that Prometheus reserves; a second ``__name__`` makes a page invalid."""
 _STATE_HELP: Final = {
     "gua_gpu_state": "1 for the state that the card was in over the last tick, 0 for the others.",
+    "gua_gpu_active_without_process": "1 if the active card had no process and no held memory over the last tick, else "
+    "0; no sample where that is unknown, or the card is not active.",
     "gua_gpu_unknown": "1 for the reason why the state of the card is unknown; no sample where it is known.",
     "gua_process_state": "1 for the state that the process was in over the last tick; no sample for others, "
     "nor for ignored processes.",
@@ -360,11 +362,14 @@ def _add_process(made: dict[str, Family], duration_ms: int, process: ProcessRead
 
 
 def _add_state(made: dict[str, Family], card: CardReading, labels: Labels) -> State:
-    verdict = classify(card_facts(card), _SHIPPED)
+    facts = card_facts(card)
+    verdict = classify(facts, _SHIPPED)
     if card.mig is Mig.PARENT and card.gpu_time_ms == 0:
         return verdict.state  # fully partitioned: a sample would count as one more card
     for state in State:
         add(made["gua_gpu_state"], labels | {"state": str(state)}, int(state is verdict.state))
+    if (without := without_process(facts, _SHIPPED)) is not None:
+        add(made["gua_gpu_active_without_process"], labels, int(without))
     if verdict.reason is not None:
         add(made["gua_gpu_unknown"], labels | {"reason": str(verdict.reason)}, 1)
     return verdict.state

@@ -190,7 +190,9 @@ def _read_card(calls: Calls, handle: Handle, cache: CardCache) -> list[RawCard]:
     cache.samples.drain(calls, handle)
     cache.process_utilization.drain(calls, handle)
     values["failed"] = failed_since(calls, before)
-    use = cache.process_utilization.take([process.pid for process in listing.processes])
+    pids = [process.pid for process in listing.processes]
+    unlisted = cache.process_utilization.unlisted(pids)
+    use = cache.process_utilization.take(pids)
     return [
         RawCard(
             reading=read_with(identity, memory, listing, **values),
@@ -198,6 +200,7 @@ def _read_card(calls: Calls, handle: Handle, cache: CardCache) -> list[RawCard]:
             processes=tuple(replace(process, utilization=use[process.pid]) for process in listing.processes),
             samples=cache.samples.take(),
             minor=cache.minor,
+            unlisted=unlisted,
         )
     ]
 

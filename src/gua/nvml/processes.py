@@ -172,6 +172,10 @@ class ProcessUtilization:
         self._doubt(calls, invalid, "not a percentage")
         self._windows_ms += window_ms
 
+    def unlisted(self, listed: Collection[int]) -> frozenset[int]:
+        """Return the processes with samples in this interval that are not listed; call it before :meth:`take`."""
+        return frozenset(self._weighted).difference(listed)
+
     def take(self, listed: Collection[int]) -> Mapping[int, float | None]:
         """Return the mean of each listed process as a ratio, and start the next interval.
 

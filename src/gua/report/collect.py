@@ -25,7 +25,7 @@ from gua.report.hours import (
     ticks_an_hour,
 )
 from gua.report.kit.fields import filled, grouped, of_card
-from gua.report.model import Card, Headline, IdleSeconds, MostIdle, Overlap, Report
+from gua.report.model import Card, Headline, IdleSeconds, MostIdle, Overlap, Report, WithoutProcess
 from gua.report.prices import PRICES, CostsRow, Prices, by_price_and_state
 from gua.report.questions import ask
 from gua.report.rows import EXTENT, OVERVIEW, RULES, OverviewRow
@@ -156,6 +156,7 @@ def _from_overview(overview: Sequence[OverviewRow], prices: Prices, costs: Seque
             equivalent_gpus={state: by_state[state].equivalent_gpus for state in STATES},
             costs=costs_of(states, costs),
             idle_seconds=_idle_seconds(total, of_cards),
+            active_without_process=_without_process(total),
         ),
         "cards": tuple(sorted(cards, key=lambda card: (*card.place()[:3], bool(card.parent), card.gpu))),
         "coverage": total.coverage,
@@ -186,6 +187,15 @@ def _idle_seconds(total: OverviewRow, rows: Iterable[OverviewRow]) -> IdleSecond
         idle_gpu_ms=total.active_idle_gpu_ms,
         idle_share=total.active_idle_gpu_ms / total.active_sampled_gpu_ms,
         most_idle=None if worst is None else filled(MostIdle, worst, idle_gpu_ms=worst.active_idle_gpu_ms),
+    )
+
+
+def _without_process(total: OverviewRow) -> WithoutProcess:
+    known_ms, gpu_ms = total.active_listed_gpu_ms, total.without_process_gpu_ms
+    return WithoutProcess(
+        gpu_ms=gpu_ms if known_ms else None,
+        known_gpu_ms=known_ms,
+        share=gpu_ms / total.active_gpu_ms if known_ms else None,
     )
 
 

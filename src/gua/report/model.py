@@ -102,6 +102,19 @@ class IdleSeconds:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class WithoutProcess:
+    """GPU time [ms] of active cards without a process and without held memory, and its ``share`` of active time.
+
+    ``known_gpu_ms`` is the active time in which it is known whether a process was there. The other two are ``None``
+    where that is 0.
+    """
+
+    gpu_ms: Hours[float | None]
+    known_gpu_ms: Hours[float]
+    share: Ratio[float | None]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Headline:
     """The observed time by state, with each state's share, equivalent GPUs, and cost.
 
@@ -113,6 +126,7 @@ class Headline:
     equivalent_gpus: Mapping[str, float | None]
     costs: Costs | None = None
     idle_seconds: IdleSeconds | None = None
+    active_without_process: WithoutProcess = WithoutProcess(gpu_ms=None, known_gpu_ms=0.0, share=None)
 
     @property
     def card_ticks(self) -> int:

@@ -47,6 +47,8 @@ class OverviewRow(NamedTuple):
     unknown_gpu_ms: float
     active_sampled_gpu_ms: float
     active_idle_gpu_ms: float
+    active_listed_gpu_ms: float
+    without_process_gpu_ms: float
     active_card_ticks: Count
     idle_held_card_ticks: Count
     truly_idle_card_ticks: Count

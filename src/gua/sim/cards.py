@@ -111,12 +111,14 @@ class WholeCard:
         self._rng = rng
         self._heat = Heat(rng)
         self._is_lost = False
+        self._listed: frozenset[int] | None = None
 
     def read(self, span: TickSpan, errors: list[ReadError], match: Match) -> Sequence[CardReading]:
         """Return the card's reading, a failed one while it is lost; append failed calls to ``errors``."""
         use = self._habit(span.ts_ms)
         if use.lost:
             self._heat.lose()
+            self._listed = None
             errors.append(ReadError(call="nvmlDeviceGetHandleByIndex", code="GPU_IS_LOST", uuid=self._slot.uuid))
             values = {} if self._is_lost else {"xid_errors": 1, "xid": LOST_XID}
             self._is_lost = True
@@ -127,6 +129,11 @@ class WholeCard:
             call = "nvmlDeviceGetComputeRunningProcesses_v3"
             errors.append(ReadError(call=call, code="UNKNOWN", uuid=self._slot.uuid))
         heat = self._heat.follow(use, span)
+        before, self._listed = self._listed, None
+        seen = None
+        if listed:
+            self._listed = frozenset(process.pid for process in use.processes)
+            seen = None if before is None or not span.continued else len(self._listed | before)
         card = _reading(
             self._slot,
             span,
@@ -150,6 +157,7 @@ class WholeCard:
             ecc_errors=0,
             row_remap=0,
             **(use.activity._asdict() if use.activity is not None and span.continued else {}),
+            processes_seen=seen,
             processes=use.processes if listed else (),
         )
         return (card,)

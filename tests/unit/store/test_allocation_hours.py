@@ -34,6 +34,7 @@ T0_MS = 1_774_440_000_000
 HOUR_MS = 3_600_000
 INTERVAL_MS = 60_000
 SPAN_MS = 4 * HOUR_MS
+LIMITS_MS = [0, 30_000, 60_000, 61_000, 90_000, 120_000, 300_000, 600_000]
 SEEDS = range(3)
 GIB = 2**30
 PEOPLE = {"ada": 1001, "grace": 1002, "linus": 1003}
@@ -219,8 +220,8 @@ def uses(every: Sequence[Piece]) -> dict[tuple[Any, ...], int]:
 
 
 def empty_streaks(every: Sequence[Piece]) -> list[tuple[Any, ...]]:
-    """Return streaks tick by tick: (gpu, source, id, start, end, time, GPU time)."""
-    found: list[tuple[Any, ...]] = []
+    """Return the empty streaks longer than each limit, tick by tick: (limit, number, time [ms], GPU time [us])."""
+    found: list[tuple[int, int]] = []
     for key in {(piece.gpu, piece.source, piece.id) for piece in every if piece.source}:
         its = sorted((one for one in every if (one.gpu, one.source, one.id) == key), key=lambda one: one.since_ms)
         streak: list[Piece] = []
@@ -228,13 +229,13 @@ def empty_streaks(every: Sequence[Piece]) -> list[tuple[Any, ...]]:
         for one in (*its, None):
             ends = one is None or one.use not in {Use.EMPTY, Use.UNKNOWN} or _is_gap(before, one)
             if ends and streak:
-                span = sum(each.until_ms - each.since_ms for each in streak)
-                found.append((*key, streak[0].since_ms, streak[-1].until_ms, span, sum(each.us for each in streak)))
+                found.append((sum(each.until_ms - each.since_ms for each in streak), sum(each.us for each in streak)))
                 streak = []
             if one is not None:
                 streak += [one] if one.use is Use.EMPTY else []
                 before = one
-    return sorted(found)
+    longer = {limit: [streak for streak in found if streak[0] > limit] for limit in LIMITS_MS}
+    return [(limit, len(its), *map(sum, zip(*its, strict=True))) for limit, its in longer.items() if its]
 
 
 def _is_gap(before: Piece, one: Piece) -> bool:
@@ -263,10 +264,10 @@ def ask(store: Store, host: str, window: tuple[int, int], *, from_ticks: bool) -
             for row in store.rows("allocations", priced)
             if row["is_total"]
         },
-        sorted(
-            tuple(row[name] for name in ("gpu", "source", "allocation_id", "start_ms", "end_ms", "empty_ms", "gpu_us"))
-            for row in store.rows("empty_streaks", priced)
-        ),
+        [
+            tuple(row[name] for name in ("limit_ms", "streaks", "empty_ms", "empty_us"))
+            for row in store.rows("empty_limits", {**priced, "limits_ms": LIMITS_MS, "false_alarm_ms": 0})
+        ],
         [(row["ok_ms"], row["failed_ms"]) for row in store.rows("allocation_sources", read)],
         round(total["observed_gpu_ms"] * 1000),
     )

@@ -52,6 +52,7 @@ def checks(
             ),
         ),
         ("models", lambda: state.check_models(allocation.status_of_agent(home))),
+        ("utilization", lambda: state.check_utilization(allocation.status_of_agent(home))),
         ("systemd", lambda: [state.check_unit(Path("/"), user=own_home)]),
     ]
 

@@ -61,6 +61,7 @@ class TickRow(CardValues):
     held_lower_bytes: Count
     held_upper_bytes: Count | None
     unattributed_lower_bytes: Count
+    without_process: bool | None
     allocation: str | None
     unallocated_gpu_time_ms: Count | None
 
@@ -196,6 +197,7 @@ CARD_VALUES: Final = (
             Value(column=f"process_unknown_{kind}", label="of unknown memory", unit="{process}"),
         )
     ),
+    Value(column="processes_seen", label="processes in the tick", unit="{process}"),
     Value(column="failed", label="lost or needs reset", unit=FLAG),
     Value(column="power_mw", label="power", unit="W", parts=1000),
     Value(column="temperature_celsius", label="temperature", unit="Cel"),
@@ -223,6 +225,7 @@ JUDGED_VALUES: Final = (
     Value(column="held_lower_bytes", label="held, at least", unit="By"),
     Value(column="held_upper_bytes", label="held, at most", unit="By"),
     Value(column="unattributed_lower_bytes", label="of nobody on the list", unit="By"),
+    Value(column="without_process", label="without a process", unit=FLAG, is_optional=True),
 )
 """Values that the rules derive from a card tick."""
 

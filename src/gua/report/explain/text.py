@@ -40,6 +40,11 @@ _NAME_WIDTH: Final = 60
 _LEAST_HOLE_MS: Final = 1000
 _SURROUNDINGS: Final = ("container_id", "pod_uid", "slurm_job_id", "systemd_unit")
 _WORK: Final = ("workload_kind", "workload_model")  # unknown for most processes
+NOBODY: Final = (
+    "No process was there: none was listed at the start or at the end of the tick, none had utilization samples in "
+    "it, and no memory was held. The time counts as active, as something may have run between two reads. Over ten "
+    "minutes of it are stuck utilization, which gua doctor on the host explains."
+)
 _RATIOS: Final = ("active_utilization", "held_memory_ratio")
 
 
@@ -86,6 +91,8 @@ def _what(explanation: Explanation, style: Style) -> Iterator[str]:
     yield from style.wrap(text, indent=2)
     if troubles := list(_troubles(tick)):
         yield from style.wrap(f"The driver reports: {'; '.join(troubles)}.", indent=2)
+    if tick.row.without_process:
+        yield from style.wrap(NOBODY, indent=2)
     if not tick.agrees:
         decided = tick.branches[-1].state
         yield from style.warning(
@@ -179,7 +186,8 @@ def _values(explanation: Explanation, style: Style) -> Iterator[str]:
     rows = [tick.row for tick in columns.ticks]
     values = [one for one in CARD_VALUES if not one.is_optional or any(one.of(row) is not None for row in rows)]
     zeros = [value for value in values if all(value.of(row) == 0 for row in rows)]
-    yield from columns.rows((*JUDGED_VALUES, *(value for value in values if value not in zeros)), rows)
+    judged = [one for one in JUDGED_VALUES if not one.is_optional or any(one.of(row) for row in rows)]
+    yield from columns.rows((*judged, *(value for value in values if value not in zeros)), rows)
     if zeros:
         text = f"and {plural(len(zeros), 'value')} of 0 or no in all of these ticks, which --json has"
         yield from style.wrap(text, indent=2)

@@ -33,7 +33,7 @@ from gua.report.model import Report
 from gua.report.section import AnySection
 from gua.report.section_list import section_named
 from gua.report.sections.allocation import allocation_name
-from gua.report.sections.headline import state_hours
+from gua.report.sections.headline import state_hours, without_process
 from gua.report.sections.now_rows import OtherHolder
 from gua.report.states import IDLE_HELD
 
@@ -93,7 +93,9 @@ def _wasted(report: Report, answers: Answers, where: Places, hours: HourFormat) 
         tag("p", tag("strong", state_hours(report, hours)[IDLE_HELD]), " GPU-hours", cost) if wasted.gpu_ms else None
     )
     verdict = tag("p", " ".join(sentences(report, answers, STYLE, hours)))
-    return join([amount, verdict, _idle_seconds(report, answers, where, hours)])
+    without = without_process(report, hours, where)
+    active = None if without is None else tag("p", tag("bdi", without))
+    return join([amount, verdict, active, _idle_seconds(report, answers, where, hours)])
 
 
 def _idle_seconds(report: Report, answers: Answers, where: Places, hours: HourFormat) -> Markup | None:

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from gua.report.costs import COST_COLUMNS, cost_json, costs_json, wasted, with_currencies
 from gua.report.kit.amounts import Amounts, sentence
-from gua.report.kit.fields import Cell, Cells, Json, hours, ratio, states_json, to_json
-from gua.report.kit.figures import HourFormat, amount, percent, percents, plural, within
+from gua.report.kit.fields import Cell, Cells, Json, hours, json_of, ratio, states_json, to_json
+from gua.report.kit.figures import HourFormat, amount, percent, percents, plural, span, within
 from gua.report.kit.html import CLASSES, Markup, draw_parts, join, stacked
 from gua.report.kit.style import Style
 from gua.report.kit.tables import STACKED_BELOW, Drawn, Part, Rows, Table, TableColumn, draw, shown_width
+from gua.report.kit.words import index
 from gua.report.model import Report
 from gua.report.section import Csv, Section
-from gua.report.sections.card_streaks import LONG_STREAK_MS, IdleSplit, query_split
-from gua.report.states import IDLE_HELD, MS_PER_HOUR, STATES, TRULY_IDLE, UNOBSERVED, observed_ms
+from gua.report.sections.card_streaks import LONG_STREAK_MS, STUCK_MS, IdleSplit, query_split
+from gua.report.states import ACTIVE, IDLE_HELD, MS_PER_HOUR, STATES, TRULY_IDLE, UNOBSERVED, observed_ms
 
 _COLUMNS: Final = (
     TableColumn(title="", left=True),
@@ -78,10 +79,44 @@ def _sentences(report: Report, style: Style, hours: HourFormat) -> Iterator[str]
         )
     if (cost := sentence(wasted(report.headline.costs), style.name, hours)) is not None:
         yield f"idle-held time cost {cost}"
+    labels = {
+        (card.host, card.gpu): f"{style.name(card.host)} GPU {index(card.index, card.gpu, style)}"
+        for card in report.cards
+    }
+    if (active := without_process(report, hours, lambda host, gpu: labels[host, gpu])) is not None:
+        yield active
     coverage = report.coverage
     yield (
         f"observed {hours.of(coverage.observed_gpu_ms)} GPU-hours, {percent(coverage.ratio)} % of what was expected; "
         f"unobserved {hours.of(coverage.unobserved_gpu_ms)}, {plural(coverage.gaps, 'gap')}"
+    )
+
+
+_LEAST_MS: Final = MS_PER_HOUR
+_LEAST_SHARE: Final = 0.01
+"""Active time without a process is a sentence from one GPU-hour, or from 1 % of the active time, on."""
+
+
+def without_process(report: Report, hours: HourFormat, where: Callable[[str, str], str]) -> str | None:
+    """Return the sentence on active time without a process, ``None`` below the limits or where it is unknown.
+
+    ``where`` returns the label of a card from its host and UUID.
+    """
+    found, split = report.headline.active_without_process, report.get(IdleSplit)
+    if not found.gpu_ms or (found.gpu_ms < _LEAST_MS and (found.share or 0) < _LEAST_SHARE):
+        return None
+    text = (
+        f"{hours.of(found.gpu_ms)} of {state_hours(report, hours)[ACTIVE]} active GPU-hours had no process and no held "
+        f"memory ({percent(found.share)} %)"
+    )
+    if split is None or not split.stuck:
+        return f"{text}."
+    worst, stuck_ms = split.stuck[0], sum(one.gpu_ms for one in split.stuck)
+    lasts = "so far" if worst.is_current else "until it ended"
+    on = f"{where(worst.host, worst.gpu)} for {span(worst.longest_ms)} {lasts}"
+    return (
+        f"{text}, {hours.of(stuck_ms)} of them in stretches over {STUCK_MS // 60_000} minutes (stuck utilization), the "
+        f"longest on {on}: gua doctor there has the causes."
     )
 
 
@@ -144,6 +179,18 @@ def _json(report: Report) -> Json:
         "costs": None if costs is None else costs_json(costs),
         "idle_held": _idle_held(report),
         "idle_seconds": to_json(report.headline.idle_seconds),
+        "active_without_process": _without_process_json(report),
+    }
+
+
+def _without_process_json(report: Report) -> Json:
+    split = report.get(IdleSplit)
+    stuck = None if split is None else hours(sum(one.gpu_ms for one in split.stuck))
+    return {
+        **json_of(report.headline.active_without_process),
+        "stuck_gpu_hours": stuck,
+        "stuck_seconds": STUCK_MS // 1000,
+        "stuck": None if split is None else to_json(split.stuck),
     }
 
 
@@ -177,6 +224,9 @@ def _rows(report: Report, _report: Report) -> Iterator[Cells]:
             "share": report.headline.shares[state],
             "card_ticks": part.card_ticks,
         }
+        without_ms = report.headline.active_without_process.gpu_ms
+        if state == ACTIVE and without_ms is not None:
+            row["without_process_gpu_hours"] = without_ms / MS_PER_HOUR
         if split is not None and state == IDLE_HELD:
             row |= {
                 "never_used_gpu_hours": split.never_used_gpu_ms / MS_PER_HOUR,
@@ -188,6 +238,7 @@ def _rows(report: Report, _report: Report) -> Iterator[Cells]:
 
 
 _OF_IDLE_HELD = ("never_used_gpu_hours", "low_gpu_hours", "unknown_gpu_hours", "in_long_streaks_gpu_hours")
+_OF_STATES = (*_OF_IDLE_HELD, "without_process_gpu_hours")
 HEADLINE_SECTION = Section(
     name="headline",
     title="Where the GPU-hours went",
@@ -197,7 +248,7 @@ HEADLINE_SECTION = Section(
     drawn=_drawn,
     html=_page,
     json=_json,
-    csv=Csv(("state", "gpu_hours", "share", "card_ticks", *_OF_IDLE_HELD, *COST_COLUMNS), _rows),
+    csv=Csv(("state", "gpu_hours", "share", "card_ticks", *_OF_STATES, *COST_COLUMNS), _rows),
 )
 
 

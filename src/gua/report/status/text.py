@@ -223,6 +223,8 @@ REASONS: Final[Mapping[str, str]] = {
     Reason.UTILIZATION: "utilization cannot be read",
     Reason.MEMORY: "held memory is unknown",
 }
+NO_PROCESS: Final = "no process"
+"""Note of a card that is active without a process and held memory."""
 
 
 def render_status(status: Mapping[str, Any], style: Style) -> str:
@@ -419,6 +421,8 @@ class _Holders:
         self._each = [self._one(one) for one in counted]
         reason, listed = card.get("reason"), card.get("process_list")
         self._notes = [note for note in (REASONS.get(str(reason)), LISTS.get(str(listed))) if note]
+        if (seconds := number_in(card.get("without_process_seconds"))) is not None:
+            self._notes.append(f"{NO_PROCESS} for {span(seconds)}")
 
     def fitting(self, width: int) -> str:
         """Return the notes, the holders that fit, and the number of the rest."""

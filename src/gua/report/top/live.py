@@ -92,6 +92,7 @@ def _card(one: Mapping[str, Any], host: str, interval_ms: int | None, now_ms: in
         interval_ms=interval_ms,
         now_ms=now_ms,
         age_ms=round(age_seconds * 1000),
+        without_process=None if state != State.ACTIVE else number_in(one.get("without_process_seconds")) is not None,
         allocation=allocation if allocation in set(AllocationStatus) else None,
         allocations=tuple(_allocations(one)),
         free_ms=_milliseconds(one.get("free_seconds")),

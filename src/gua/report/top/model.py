@@ -42,8 +42,9 @@ class TopCard:
 
     ``now_ms`` is the time of the query (Unix ms). ``state_ms`` is how long the state had lasted at the newest tick. An
     unobserved card was in ``last_state`` then. ``free_ms`` is how long the card had been truly-idle and unallocated by
-    then. Lower bounds mean at least so long. ``allocation`` is allocated, unallocated or unknown, ``None`` where
-    allocation is off; ``allocations`` have the worst use first. Utilization is a ratio.
+    then. Lower bounds mean at least so long. ``without_process``: it was active without a process and held memory.
+    ``allocation`` is allocated, unallocated or unknown, ``None`` where allocation is off; ``allocations`` have the
+    worst use first. Utilization is a ratio.
     """
 
     host: str
@@ -67,6 +68,7 @@ class TopCard:
     now_ms: Moment
     free_ms: Seconds[Count | None]
     free_is_lower_bound: bool = False
+    without_process: bool | None
     allocation: str | None
     allocations: tuple[TopAllocation, ...] = ()
 
@@ -147,7 +149,12 @@ class Snapshot:
 def aged(snapshot: Snapshot, elapsed_ms: int) -> Snapshot:
     """Return the snapshot as of ``elapsed_ms`` later: cards without a tick for three intervals are unobserved."""
     cards: list[TopCard] = []
-    silent: dict[str, Any] = {"state": UNOBSERVED, "reason": "silent", "free_ms": None, "state_is_lower_bound": False}
+    silent: dict[str, Any] = {
+        **dict.fromkeys(("free_ms", "without_process")),
+        "state": UNOBSERVED,
+        "reason": "silent",
+        "state_is_lower_bound": False,
+    }
     for card in snapshot.cards:
         age_ms = card.age_ms + elapsed_ms
         is_new = card.interval_ms is None or age_ms <= STALE_INTERVALS * card.interval_ms

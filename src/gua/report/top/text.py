@@ -21,7 +21,7 @@ from gua.report.kit.style import Style
 from gua.report.kit.tables import Rows, Table, columns, fits
 from gua.report.kit.words import cards_in_words
 from gua.report.states import UNOBSERVED
-from gua.report.status.text import LISTS, REASONS, short_name
+from gua.report.status.text import LISTS, NO_PROCESS, REASONS, short_name
 from gua.report.top.model import (
     ALL_STATES,
     SORTS,
@@ -243,6 +243,8 @@ def _whole(card: TopCard, value: float | None) -> str:
 
 
 def _note(card: TopCard) -> str:
+    if card.without_process:
+        return NO_PROCESS
     return _REASONS.get(card.reason or "", "") if _is_now(card) else f"was {card.last_state}"
 
 

@@ -35,7 +35,7 @@ from gua.report.model import Card, IdleSeconds, Report
 from gua.report.section_list import section_named
 from gua.report.sections.allocation import allocated_work, use_share, use_units
 from gua.report.sections.groups import Groupings
-from gua.report.sections.headline import state_hours
+from gua.report.sections.headline import state_hours, without_process
 from gua.report.sections.money import price_command
 from gua.report.sections.usage import Usage, usage_by
 from gua.report.states import ACTIVE, IDLE_HELD, STATES, TRULY_IDLE, UNKNOWN, observed_ms
@@ -199,8 +199,10 @@ SECTION: Final = "usefulness"
 """The section with the details on idle seconds: each card, and activity counters."""
 
 
-def _idle_seconds(report: Report, answers: Answers, style: Style, hours: HourFormat, steps: Steps) -> Iterator[str]:
-    """Yield the sentence on idle seconds and the command for details, nothing below the limits of answers."""
+def _active(report: Report, answers: Answers, style: Style, hours: HourFormat, steps: Steps) -> Iterator[str]:
+    """Yield the sentences on active time without a process and on idle seconds; nothing below their limits."""
+    if (text := without_process(report, hours, places(report, style))) is not None:
+        yield from style.wrap(text, indent=0)
     if answers.idle_seconds is None:
         return
     words = f"{idle_seconds_in_words(report, answers.idle_seconds, places(report, style), hours)}:".split()
@@ -312,7 +314,7 @@ def render_first_screen(
     hours = HourFormat.fitting(report.coverage.expected_gpu_ms)
     found = answers(report)
     head = _block(_heading(report, style, hours, brief=brief))
-    active = () if brief else _idle_seconds(report, found, style, hours, steps)
+    active = () if brief else _active(report, found, style, hours, steps)
     verdict = _block(chain(_verdict(report, found, style, hours), active, price_step(report, style, steps)))
     free_now = _block(free(report, found, style, brief=brief))
     below = [] if brief else [_block(cards(report, style, hours)), _block(day(report, style))]
