@@ -8,7 +8,7 @@ ${CARD_COLUMNS},
     observed_hours Float64 COMMENT 'Observed time in the state [h]',
     gpu_hours Float64 COMMENT 'GPU time in the state: observed time x share of a whole GPU [h]',
     ticks UInt64 COMMENT 'Ticks in the state [ticks]',
-    without_process_hours Nullable(Float64) COMMENT 'Part of active gpu_hours without a process and held memory; NULL if unknown, or not active [h]'
+    without_process_hours Nullable(Float64) COMMENT 'Active GPU time without a process and held memory; NULL if unknown, or not active [h]'
 )
 $DEFINER
 AS

@@ -24,6 +24,7 @@ SELECT host, gpu, toUnixTimestamp64Milli(ts) AS ts_ms, duration_ms, gpu_time_ms,
     ticks.reasons AS reasons, ticks.xids AS xids, ticks.last_xid AS xid, ticks.eccs AS eccs, ticks.remap AS remap,
     busiest_utilization, ticks.sm AS sm, ticks.occupancy AS occupancy, ticks.tensor AS tensor,
     ticks.bandwidth AS bandwidth,
+    ticks.list AS list, ticks.seen AS seen, ticks.used AS used, ticks.general AS general,
     ticks.sampled AS sampled, ticks.idle AS idle, ticks.powered AS powered, ticks.idle_joules AS idle_joules
 FROM gua.card_states
 LEFT JOIN
@@ -32,6 +33,7 @@ LEFT JOIN
             memory_limit_bytes AS size, memory_reserved_bytes AS reserve,
             ifNull(memory_shared, false) AS is_shared, clock_reasons AS reasons,
             xid_errors AS xids, xid AS last_xid, ecc_errors AS eccs, row_remap AS remap,
+            process_list AS list, processes_seen AS seen, memory_used_bytes AS used, utilization AS general,
             sm_utilization AS sm, sm_occupancy AS occupancy, tensor_utilization AS tensor,
             memory_bandwidth_utilization AS bandwidth,
             utilization_coverage_ms AS sampled, idle_time_ms AS idle,
@@ -375,6 +377,38 @@ def idle_split(counted: Counted, long_ms: int) -> dict[str, float]:
             if sum(one.ms for one in row) >= long_ms:
                 sums[f"{name}_long"] += gpu_ms
     return sums
+
+
+def without_process(one: Seen) -> bool | None:
+    """Return whether a card was active without a process and 100 MiB of memory in a tick, ``None`` if unknown."""
+    row = one.row
+    if one.state != ACTIVE or row["list"] != "known" or row["seen"] is None:
+        return None
+    is_free = row["general"] is not None if row["used"] is None or row["is_shared"] else row["used"] <= 100 * 2**20
+    return bool(row["seen"] == 0 and is_free)
+
+
+def time_without_process(counted: Counted) -> tuple[float, float]:
+    """Return the GPU time [ms] of active cards without a process, and the one of which it is known."""
+    every = [(without_process(one), one.gpu_ms) for ticks in counted.ticks.values() for one in ticks]
+    return sum(ms for without, ms in every if without), sum(ms for without, ms in every if without is not None)
+
+
+def stuck(counted: Counted, stuck_ms: int) -> dict[Key, tuple[float, int, int, int]]:
+    """Return by card the GPU time [ms] in stretches over ``stuck_ms``, and the longest one's time, start and end."""
+    found: dict[Key, tuple[float, int, int, int]] = {}
+    for key, ticks in counted.ticks.items():
+        stretches: list[list[Seen]] = [[]]
+        for before, one in pairwise([None, *ticks]):
+            if one is None or not without_process(one) or (before is not None and is_apart(before, one)):
+                stretches.append([])
+            if one is not None and without_process(one):
+                stretches[-1].append(one)
+        every = ((sum(one.ms for one in each), each) for each in stretches if each)
+        long = [(ms, each[0].since_ms, each[-1].until_ms, each) for ms, each in every if ms > stuck_ms]
+        if long:
+            found[key] = (sum(one.gpu_ms for *_, each in long for one in each), *max(each[:3] for each in long))
+    return found
 
 
 def holder_of(process: tuple[str, str, int, int], ticks: Sequence[Seen]) -> tuple[object, ...]:

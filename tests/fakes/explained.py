@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from fakes.store import whole
-from gua.core.rules import Rules, classify, counted
+from gua.core.rules import Rules, classify, counted, without_process
 from gua.report.explain.model import EXPLAIN_ALLOCATIONS, EXPLAIN_TICKS, TickRow, facts_of
 
 GIB = 2**30
@@ -72,6 +72,7 @@ def tick(second: int, **values: object) -> dict[str, Any]:
         "threshold_bytes": verdict.threshold_bytes,
         "held_lower_bytes": verdict.held_lower_bytes,
         "held_upper_bytes": verdict.held_upper_bytes,
+        "without_process": without_process(facts, Rules()),
         "unattributed_lower_bytes": 0 if processes.unknown else verdict.held_lower_bytes - processes.memory_bytes,
     }
     return {**row, **judged, **{name: values[name] for name in judged if name in values}}

@@ -37,7 +37,8 @@ def restless(host: str, *, seed: int, ticks: int, end_ms: int) -> Iterator[Tick]
 
     Ticks come late, cover less than the time since the last one, and stay away for one interval up to ten. Processes
     come, go, are missing for a tick, are on two cards, idle, are unknown, and call themselves by what they do; their
-    owners become known late. Cards are lost, lists fail, utilization cannot be read, the energy counter starts again.
+    owners become known late. Cards need a reset and show utilization without a process. Cards are lost, lists fail,
+    utilization cannot be read, the energy counter starts again.
     """
     rng = Random(f"restless {seed}")  # noqa: S311 - a simulation, no secret
     origin = Origin(host=host, source=Source.AGENT, interval_ms=INTERVAL_MS)
@@ -66,11 +67,13 @@ class _Card:
     def __init__(self, rng: Random, host: str, number: int) -> None:
         self._rng = rng
         self._activity_rng = Random(f"{host}:{number}:activity")  # noqa: S311 - as below
+        self._reset_rng = Random(f"{host}:{number}:reset")  # noqa: S311 - as below
         self._idle_rng = Random(f"{host}:{number}:idle")  # noqa: S311 - a simulation, no secret
         self._host = host
         self.number = number
         self._trouble: str | None = None
         self._is_stuck = False
+        self._needs_reset = False
         self.lives: list[_Life] = []
 
     def share(self, life: _Life) -> None:
@@ -94,6 +97,8 @@ class _Card:
             self.lives = [
                 replace(one, reading=replace(one.reading, owner=one.reading.owner or "late")) for one in self.lives
             ]
+        if self._reset_rng.random() < 0.03:
+            self._needs_reset = not self._needs_reset
         if rng.random() < 0.05:
             self._trouble = rng.choice((None, None, None, "lost", "list", "utilization", "memory"))
 
@@ -136,6 +141,9 @@ class _Card:
                 comm = "ray::task"
             processes.append(replace(one.reading, comm=comm, utilization=use, memory_bytes=memory))
         uses = [one.utilization for one in processes if one.utilization is not None]
+        if self._needs_reset and not self.lives:
+            uses.append(0.93)
+        seen = max(len(processes), self._reset_rng.choice((0,) * 30 + (1,)))
         held = sum(one.memory_bytes or 0 for one in processes)
         mig = (Mig.NONE, Mig.NONE, Mig.PARENT if left < _SLICES else Mig.NONE, Mig.INSTANCE, Mig.NONE)[self.number]
         share = {Mig.PARENT: left, Mig.INSTANCE: 3, Mig.NONE: _SLICES}[mig]
@@ -159,6 +167,7 @@ class _Card:
                 power_watts=None if rng.random() < 0.03 else 70 + 300 * max(uses, default=0.0),
                 energy_mj=None if rng.random() < 0.05 else round(duration_ms * (70 + 300 * max(uses, default=0.0))),
                 failed=self._trouble == "lost",
+                processes_seen=seen if known and self._reset_rng.random() < 0.97 else None,
                 processes=tuple(processes) if known else (),
                 **self._idle_time(duration_ms),
                 **self._health(),

@@ -19,7 +19,7 @@ def stuck(host: str, *, seed: int, ticks: int, end_ms: int) -> Iterator[Tick]:
     """Yield ``ticks`` ticks, the last at ``end_ms``, of a whole card and an instance.
 
     Now and then one is missing, so that runs have holes, or a card is not stuck, at 89 %, or reports nothing; processes
-    change their owners, and some are on no list.
+    change their owners, and some are on no list. For 50 ticks no process is there, and no memory is held.
     """
     rng = Random(f"stuck {seed}")  # noqa: S311 - a simulation, no secret
     origin = Origin(host=host, source=Source.AGENT, interval_ms=INTERVAL_MS)
@@ -39,6 +39,7 @@ def _card(rng: Random, host: str, place: int, number: int) -> CardReading:
         sm = rng.choice((None, 0.1, 0.7))
     elif odd < 0.02:
         utilization = 0.89
+    is_without = number // 50 == 3
     slices = 3 if place else _SLICES
     owner = ("ana", "bo", None)[number // 50 % 3]
     there = ProcessReading(
@@ -55,7 +56,8 @@ def _card(rng: Random, host: str, place: int, number: int) -> CardReading:
             mig=Mig.INSTANCE if place else Mig.NONE,
             parent=f"GPU-{host}-9" if place else None,
             utilization=utilization,
-            memory_used_bytes=_GIB,
+            memory_used_bytes=2**20 if is_without else _GIB,
+            processes_seen=0 if is_without and number % 50 != 49 else 1,
             memory_limit_bytes=80 * _GIB,
             memory_reserved_bytes=0,
             failed=False,

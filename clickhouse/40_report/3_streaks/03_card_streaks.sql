@@ -1,9 +1,10 @@
--- One row is one card observed in the window: its newest state, and the streak of that if it is idle-held or truly-idle. never_used_us
--- and low_us are idle-held GPU time of streaks without and with use, the long ones of streaks of at least {long_streak_ms}. A streak is
+-- One row is one card observed in the window: its newest state, and the streak of that if it is idle-held or truly-idle. never_used_us and
+-- low_us are idle-held GPU time of streaks without and with use, the long ones of streaks of at least {long_streak_ms}. A streak is
 -- consecutive ticks of one state. An active tick or one of the other idle state ends it. An unknown tick, or a gap up to twice the longer
 -- tick beside it, does not. watched_since_ms is the end of the last longer gap. is_lower_bound: the state before since_ms is unknown.
 -- stuck_us is GPU time of stretches over {stuck_ms} in which it was active without a process; longest_without is the longest stretch:
--- observed time, start and end. Any other tick and a gap end one. free_ratio_at_this_hour is the truly-idle share in the hour of day of the newest tick, in {timezone}.
+-- observed time, start and end. Any other tick and a gap end one. free_ratio_at_this_hour is the truly-idle share in the hour of day of
+-- the newest tick, in {timezone}.
 CREATE OR REPLACE VIEW gua_report.card_streaks $ON_CLUSTER
 $DEFINER
 AS

@@ -324,15 +324,18 @@ def reclassify(card: Mapping[str, Any], rules: Rules) -> dict[str, Any]:
     """
     facts = card.get("facts")
     require(isinstance(facts, dict), "a card without facts")
-    verdict = classify(parse_facts(object_in(facts)), rules)
+    known_facts = parse_facts(object_in(facts))
+    verdict = classify(known_facts, rules)
     judged = {
         **card,
         "state": verdict.state,
         "reason": verdict.reason,
         **{name: getattr(verdict, name) for name in _JUDGED},
     }
+    if not without_process(known_facts, rules):
+        judged[WITHOUT_PROCESS] = None
     if verdict.state != card.get("state"):
-        judged |= dict.fromkeys(("since", "state_seconds", "state_is_lower_bound", *IDLE, *FREE, WITHOUT_PROCESS))
+        judged |= dict.fromkeys(("since", "state_seconds", "state_is_lower_bound", *IDLE, *FREE))
     if "allocations" in card:  # absent in the status of agents from before allocations
         judged["allocations"] = allocations = [dict(each) for each in objects_in(card["allocations"])]
         for each in allocations:

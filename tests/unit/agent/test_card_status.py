@@ -344,3 +344,29 @@ def test_facts_of_a_wrong_kind_are_refused(wrong: dict[str, object]) -> None:
 def test_rules_of_a_wrong_kind_are_refused(wrong: dict[str, object]) -> None:
     with pytest.raises(ValueError, match="not the rules"):
         parse_rules(wrong)
+
+
+def test_time_without_a_process_begins_with_its_first_tick_and_ends_with_a_process() -> None:
+    def seconds(*seen: int | None, busy: float = 0.93, last: int | None = None) -> float | None:
+        ticks = [
+            (place, (card(busy=busy, memory_used_bytes=MIB, processes_seen=one),)) for place, one in enumerate(seen, 1)
+        ]
+        if last is not None:
+            ticks[-1] = (last, ticks[-1][1])
+        found = status_of(after(*ticks)["GPU-1"])["without_process_seconds"]
+        assert found is None or isinstance(found, float)
+        return found
+
+    interval = INTERVAL_MS / 1000
+    assert seconds(0) == interval
+    assert seconds(1, 0, 0, 0) == 3 * interval
+    assert seconds(0, 0, 1) is None
+    assert seconds(0, 0, None) is None
+    assert seconds(0, 0, busy=0.05) is None
+    assert seconds(0, 0, 0, last=9) == interval, "a hole begins it anew"
+
+
+def test_another_threshold_of_memory_leaves_time_without_a_process_of_an_active_card() -> None:
+    status = status_of(after((1, (card(busy=0.93, memory_used_bytes=MIB, processes_seen=0),)))["GPU-1"])
+    assert reclassify(status, Rules(held_memory_bytes=0))["without_process_seconds"] is None
+    assert reclassify(status, RULES)["without_process_seconds"] == INTERVAL_MS / 1000

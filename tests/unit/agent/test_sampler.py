@@ -416,3 +416,46 @@ def test_an_allocation_that_is_none_costs_its_card_only_what_is_known_of_it() ->
     tick = allocating(Cards(FakeClock(), WHOLE, other), Sources(broken)).sample(None).tick
     assert tick is not None
     assert [card.allocation for card in tick.cards] == [AllocationStatus.UNKNOWN, AllocationStatus.UNALLOCATED]
+
+
+def test_processes_seen_are_those_of_both_lists_and_of_the_samples_between_them() -> None:
+    clock = FakeClock()
+    cards = Cards(clock, WHOLE)
+    agent = sampler(cards)
+    mark: Mark | None = None
+
+    def seen(
+        *pids: int, unlisted: frozenset[int] = frozenset(), known: bool = True, wait_ms: int = 29_800
+    ) -> int | None:
+        nonlocal mark
+        clock.advance(wait_ms)
+        listed = ProcessList.KNOWN if known else ProcessList.FAILED
+        reading = replace(WHOLE.reading, process_list=listed)
+        cards.cards = [replace(WHOLE, reading=reading, processes=tuple(map(raw_process, pids)), unlisted=unlisted)]
+        sample = agent.sample(mark)
+        mark = sample.mark
+        assert sample.tick is not None
+        return sample.tick.cards[0].processes_seen
+
+    assert seen() is None, "the list at the start of the first tick is unknown"
+    assert seen() == 0
+    assert seen(7, 8) == 2
+    assert seen(9) == 3
+    assert seen() == 1, "a process that ended in the tick used the card"
+    assert seen(unlisted=frozenset({5})) == 1, "a process between two lists had samples"
+    assert seen(7, unlisted=frozenset({7})) == 1
+    assert seen(known=False) is None
+    assert seen() is None, "the list at the start is unknown"
+    assert seen() == 0
+    assert seen(wait_ms=120_000) is None, "after a break the tick does not begin at the list before"
+    assert seen() == 0
+
+
+def test_in_another_pid_namespace_processes_seen_are_unknown() -> None:
+    clock = FakeClock()
+    agent = sampler(Cards(clock, WHOLE), initial=False)
+    first = agent.sample(None)
+    clock.advance(29_800)
+    second = agent.sample(first.mark).tick
+    assert second is not None
+    assert second.cards[0].processes_seen is None

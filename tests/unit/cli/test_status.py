@@ -170,6 +170,19 @@ def test_a_status_without_sources_shows_that_and_an_older_agents_shows_no_alloca
     assert "allocation" not in render_status(older, Style(width=100))
 
 
+def test_an_active_card_without_a_process_says_how_long(status: dict[str, Any]) -> None:
+    one = {
+        **status["cards"][0],
+        "state": "active",
+        "holders": [],
+        "holders_total": 0,
+        "without_process_seconds": 39_900.0,
+    }
+    assert "no process for 11h 5m" in render_status({**status, "cards": [one]}, Style(width=140))
+    known = {**one, "without_process_seconds": None}
+    assert "no process" not in render_status({**status, "cards": [known]}, Style(width=140))
+
+
 @pytest.mark.parametrize(
     ("change", "text"),
     [

@@ -25,6 +25,7 @@ from gua.core.rules import (
     counted,
     process_state,
     threshold_bytes,
+    without_process,
 )
 from gua.core.tick import CardReading, ProcessReading
 from gua.core.words import ProcessList, ProcessType
@@ -61,20 +62,23 @@ def facts_of(card: dict[str, Any]) -> CardFacts:
         process_list=ProcessList(card.get("process_list", "absent")),
         processes=processes or None,
         failed=None if failed is None else bool(failed),
+        processes_seen=card.get("processes_seen"),
     )
 
 
 @pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
 def test_case(path: Path) -> None:
     case = json.loads(path.read_text())
-    verdict = classify(facts_of(case["card"]), Rules(**case.get("rules", {})))
+    facts, rules = facts_of(case["card"]), Rules(**case.get("rules", {}))
+    verdict = classify(facts, rules)
     assert {
         "state": verdict.state,
         "reason": verdict.reason,
         "threshold_bytes": verdict.threshold_bytes,
         "held_lower_bytes": verdict.held_lower_bytes,
         "held_upper_bytes": verdict.held_upper_bytes,
-    } == case["expect"], case["about"]
+        "without_process": without_process(facts, rules),
+    } == {"without_process": None, **case["expect"]}, case["about"]
 
 
 @pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)

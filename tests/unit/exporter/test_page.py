@@ -262,3 +262,13 @@ def test_a_help_text_is_one_line_in_both_formats() -> None:
     ):
         [found] = parse(text_of([family], is_openmetrics=is_openmetrics))
         assert found.documentation == 'says "a\\b"\nand more'
+
+
+@pytest.mark.parametrize(("seen", "value"), [(0, [1.0]), (1, [0.0]), (None, [])])
+def test_an_active_card_without_a_process_has_a_series_if_that_is_known(seen: int | None, value: list[float]) -> None:
+    one = card(busy=0.93, memory_used_bytes=2**20, processes_seen=seen)
+    found = read_families(Catalogue().families(tick(START_MS, one)))
+    assert values(found, "gua_gpu_active_without_process") == value
+    assert values(found, "gua_gpu_processes_seen") == ([] if seen is None else [float(seen)])
+    idle = read_families(Catalogue().families(tick(START_MS, card(busy=0.0, processes_seen=0))))
+    assert values(idle, "gua_gpu_active_without_process") == []

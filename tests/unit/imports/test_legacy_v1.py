@@ -311,3 +311,13 @@ def test_a_rollback_journal_database_is_read_too(tmp_path: Path) -> None:
     database.close()
     assert sqlite3.connect(path).execute("PRAGMA journal_mode").fetchone() == ("delete",)
     assert [tick.origin.host for tick in ticks_of(path)] == ["imported"]
+
+
+def test_processes_seen_are_those_of_a_row_and_the_row_before(tmp_path: Path) -> None:
+    database, more = begun(tmp_path / "gua.db", "1.7")
+    for seconds in (0, 30, 60, 90, 200, 260):
+        database.card(seconds, usage_state="idle", **more)
+    database.process(30, mib=1, **more)
+    database.card(230, usage_state=None, **more)
+    ticks = ticks_of(database.close())
+    assert [card.processes_seen for card in readings(ticks)] == [None, 1, 1, 0, None, None, None]

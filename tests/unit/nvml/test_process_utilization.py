@@ -233,3 +233,13 @@ def test_processes_beyond_the_limit_are_unknown_and_not_idle(monkeypatch: pytest
     bench.read()
     bench.window(10, p1=10, p2=10, p3=10)
     assert bench.read() == {1: pytest.approx(0.1), 2: pytest.approx(0.1), 3: None}
+
+
+def test_processes_with_samples_that_are_no_longer_listed_are_named_once() -> None:
+    bench = Bench(1)
+    bench.read()
+    bench.window(10, p1=60, p3=40)
+    (raw,), _ = bench.reader.read()
+    assert raw.unlisted == {3}
+    (raw,), _ = bench.reader.read()
+    assert raw.unlisted == frozenset()

@@ -30,7 +30,7 @@ from gua.report.model import IdleSeconds, Report
 from gua.report.section_list import section_names
 from gua.report.sections.allocation import AllocatedHours
 from gua.report.sections.calendar import Days, Week
-from gua.report.sections.card_streaks import LONG_STREAK_MS, IdleSplit
+from gua.report.sections.card_streaks import LONG_STREAK_MS, STUCK_MS, IdleSplit
 from gua.report.sections.contention import Contention, Contentions
 from gua.report.sections.energy import Energy
 from gua.report.sections.money import Money
@@ -199,6 +199,21 @@ def test_headline_and_idle_split(both: Both) -> None:
         "low": split.low_gpu_ms,
         "low_long": split.low_long_gpu_ms,
     } == {name: us(gpu_ms) for name, gpu_ms in expected.items()}
+
+
+def test_active_time_without_a_process(both: Both) -> None:
+    gpu_ms, known_ms = means.time_without_process(both.counted)
+    found = both.report.headline.active_without_process
+    assert (found.gpu_ms or 0, found.known_gpu_ms) == (us(gpu_ms), us(known_ms))
+    assert found.share == (pytest.approx(gpu_ms / both.counted.held_by_state()[ACTIVE]) if known_ms else None)
+    expected = means.stuck(both.counted, STUCK_MS)
+    stuck = both.report[IdleSplit].stuck
+    assert {(one.host, one.gpu): (us(one.gpu_ms), one.longest_ms, one.since_ms, one.until_ms) for one in stuck} == {
+        key: (us(ms), *longest) for key, (ms, *longest) in expected.items()
+    }
+    if both.asked == WINDOWS["everything"]:
+        assert expected
+        assert gpu_ms > 1.1 * sum(ms for ms, *_ in expected.values())
 
 
 def test_idle_streaks(both: Both) -> None:

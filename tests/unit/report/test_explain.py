@@ -494,3 +494,33 @@ def part_row(source: str, relation: Relation | None, of_use: Use) -> ExplainedPa
     values = part(30, source, relation=relation, use=of_use)
     (row,) = EXPLAIN_ALLOCATIONS.parsed([values])
     return row
+
+
+def test_an_active_tick_without_a_process_says_so_and_other_ticks_do_not() -> None:
+    nobody = {
+        "utilization": 9300,
+        "memory_used_bytes": 2**20,
+        "process_count_compute": 0,
+        "process_memory_compute_bytes": 0,
+    }
+
+    def explained(seen: int | None) -> tuple[str, dict[str, Any]]:
+        ticks = [tick(second, **nobody, processes_seen=seen) for second in (30, 60, 90)]
+        found = explain(ExplainedStore(cards=[card("GPU-a")], ticks=ticks), request())
+        text = " ".join(render_explanation(found, Style(width=100)).split())
+        return text, json.loads(render_explanation_json(found))
+
+    def judged(document: dict[str, Any]) -> object:
+        (value,) = [one["value"] for one in document["ticks"][1]["judged"] if one["name"] == "without_process"]
+        return value
+
+    text, document = explained(0)
+    assert "active, by line 2 of the rules" in text
+    assert "No process was there: none was listed at the start or at the end of the tick" in text
+    assert "without a process yes yes yes" in text
+    assert judged(document) is True
+    for seen in (1, None):
+        text, document = explained(seen)
+        assert "No process was there" not in text
+        assert "without a process" not in text
+        assert judged(document) is (None if seen is None else False)

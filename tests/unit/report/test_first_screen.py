@@ -26,10 +26,11 @@ from fakes.reports import (
 from gua.core.plaintext import cells
 from gua.report.forms.first_screen import SECTIONS, Steps
 from gua.report.forms.first_screen.screen import render_first_screen
+from gua.report.forms.html import render_html
 from gua.report.kit.basis import at
 from gua.report.kit.style import Style
-from gua.report.model import Headline, IdleSeconds, MostIdle, Report, UnknownReason, Window
-from gua.report.sections.card_streaks import IdleSplit
+from gua.report.model import Headline, IdleSeconds, MostIdle, Report, UnknownReason, Window, WithoutProcess
+from gua.report.sections.card_streaks import IdleSplit, StuckCard
 from gua.report.sections.groups import Groupings
 from gua.report.sections.now_rows import Now
 from gua.report.sections.usage import Usage
@@ -436,3 +437,57 @@ def test_a_command_over_several_lines_is_one_to_a_shell(week: Report, width: int
     assert " ".join(text.split()).count("--currency EUR --store chdb:///data/gua") == 1
     typed = [line for line in text.splitlines() if line.startswith("more: ")]
     assert shlex.split(typed[0].removeprefix("more: "))[:5] == [*shlex.split(steps.report), "--full;"]
+
+
+def without_process(report: Report, gpu_hours: float | None, share: float | None, *stuck: StuckCard) -> Report:
+    """Return the report with so many active GPU-hours without a process, and these cards with stuck utilization."""
+    found = WithoutProcess(
+        gpu_ms=None if gpu_hours is None else gpu_hours * HOUR_MS, known_gpu_ms=100 * HOUR_MS, share=share
+    )
+    made = replace(report, headline=replace(report.headline, active_without_process=found))
+    return having(made, replace(report[IdleSplit], stuck=stuck))
+
+
+@pytest.mark.parametrize(
+    ("gpu_hours", "share", "is_shown"),
+    [(1, 0.001, True), (0.99, 0.0099, False), (0.5, 0.01, True), (0, 0.0, False), (None, None, False)],
+)
+def test_active_time_without_a_process_is_shown_from_an_hour_or_a_hundredth_on(
+    week: Report, gpu_hours: float | None, share: float | None, *, is_shown: bool
+) -> None:
+    text = flat(without_process(week, gpu_hours, share))
+    assert ("had no process and no held memory" in text) == is_shown
+    assert "stuck" not in text
+    assert "no held memory" not in flat(without_process(week, gpu_hours, share), brief=True)
+
+
+@pytest.mark.parametrize(("is_current", "lasts"), [(True, "so far"), (False, "until it ended")])
+def test_stuck_utilization_is_named_with_its_longest_stretch(week: Report, *, is_current: bool, lasts: str) -> None:
+    gpu = next(card.gpu for card in week.cards if (card.host, card.index) == ("gpu-1", 1))
+    stuck = StuckCard(
+        host="gpu-1",
+        gpu=gpu,
+        index=1,
+        gpu_ms=11 * HOUR_MS,
+        longest_ms=9 * HOUR_MS + 5 * MINUTE_MS,
+        since_ms=UNTIL_MS - 10 * HOUR_MS,
+        until_ms=UNTIL_MS,
+        is_current=is_current,
+    )
+    report = without_process(week, 12.5, 0.071, stuck)
+    sentence = (
+        "12.5 of 175.6 active GPU-hours had no process and no held memory (7.1 %), 11.0 of them in stretches over 10 "
+        f"minutes (stuck utilization), the longest on gpu-1 GPU 1 for 9h 5m {lasts}: gua doctor there has the causes."
+    )
+    assert sentence in flat(report)
+    found = json.loads(render_json(report))["headline"]["active_without_process"]
+    assert {key: found[key] for key in ("gpu_hours", "share", "known_gpu_hours", "stuck_gpu_hours")} == {
+        "gpu_hours": 12.5,
+        "share": 0.071,
+        "known_gpu_hours": 100.0,
+        "stuck_gpu_hours": 11.0,
+    }
+    assert [(one["gpu"], one["longest_seconds"], one["is_current"]) for one in found["stuck"]] == [
+        (gpu, 32_700.0, is_current)
+    ]
+    assert sentence in " ".join(re.sub("<[^>]*>", "", render_html(report)).split())

@@ -190,6 +190,13 @@ class TestDrawing:
         assert re.match(r"4 +unobserved +1h .*was idle-held$", line)
         assert "121" not in line  # the watts of then
 
+    def test_an_active_card_without_a_process_has_a_note_until_it_is_silent(self) -> None:
+        one = card(state="active", last_state="active", utilization=0.93, without_process=True)
+        assert any(line.endswith("no process") for line in drawn(snapshot((one,)), width=140).splitlines())
+        later = aged(snapshot((one,)), 3_600_000)
+        assert later.cards[0].without_process is None
+        assert not any(line.endswith("no process") for line in drawn(later, width=140).splitlines())
+
     def test_an_empty_snapshot_shows_that_it_is_empty(self) -> None:
         assert "no card yet" in drawn(snapshot(()))
         assert "no process holds any of these cards" in drawn(snapshot((card(),)))
@@ -336,6 +343,13 @@ class TestTheAgent:
         snap = status()
         snap["cards"][0]["state"] = "active"
         assert snapshot_of_agent(snap, where="").holders[0].idle_ms is None
+
+    def test_an_active_card_without_a_process_is_marked(self) -> None:
+        snap = status()
+        snap["cards"][0] |= {"state": "active", "without_process_seconds": 60.0}
+        assert snapshot_of_agent(snap, where="").cards[0].without_process is True
+        snap["cards"][0] |= {"without_process_seconds": None}
+        assert snapshot_of_agent(snap, where="").cards[0].without_process is False
 
     def test_a_card_that_it_has_not_read_for_three_intervals_is_unobserved(self) -> None:
         snap = status(stalled=True)

@@ -119,7 +119,7 @@ def check_utilization(status: Mapping[str, Any] | None) -> list[Finding]:
     """Return a warning for each card with stuck utilization; ``status`` is the agent's status object."""
     remedies = (
         "the card may need a reset: end what uses it, then nvidia-smi --gpu-reset -i {index}, or restart the host; or "
-        "each command that opens it wakes it, as persistence mode is off: nvidia-smi -pm 1, or start nvidia-persistenced"
+        "each command that opens it wakes it, as persistence mode is off: nvidia-smi -pm 1, or nvidia-persistenced"
     )
     findings = []
     for card in objects_in((status or {}).get("cards")):

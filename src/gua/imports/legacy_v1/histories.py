@@ -151,7 +151,8 @@ class Histories:
     def ticks(self, origin: Origin) -> Iterator[Tick]:
         """Yield the ticks of all databases by time, and count them in ``counts``: one for each time, host and interval.
 
-        A row covers the interval of its run, at most back to the previous row of its card.
+        A row covers the interval of its run, at most back to the previous row of its card. ``processes_seen`` are those
+        of the lists of both rows, ``None`` where one is unknown or the rows are more than 1.5 intervals apart.
         """
         self.counts = counts = ImportCounts()
         for tick in make_ticks(self._readings(), origin):
@@ -163,6 +164,7 @@ class Histories:
     def _readings(self) -> Iterator[tuple[int, str, int, CardReading]]:
         stamps = Timestamps(UTC)
         last: dict[tuple[str, str], tuple[int, int]] = {}
+        pids_of: dict[tuple[str, str], frozenset[int] | None] = {}
         # Merged by time; each card is read in index order of its database.
         by_card = (
             _rows(database, file, uuid)
@@ -180,7 +182,13 @@ class Histories:
                 # Two daemons may write to one database: their rows of one time are separate ticks.
                 ts_ms = before_ms + 1
             last[host, row.uuid] = ts_ms, row.file
-            yield ts_ms, host, interval_ms, self._reading(row, min(interval_ms, ts_ms - before_ms))
+            reading = self._reading(row, min(interval_ms, ts_ms - before_ms))
+            pids = frozenset(each.pid for each in row.processes) if reading.process_list is ProcessList.KNOWN else None
+            pids_before = pids_of.get((host, row.uuid)) if 2 * (ts_ms - before_ms) <= 3 * interval_ms else None
+            if pids is not None and pids_before is not None:
+                reading.processes_seen = len(pids | pids_before)
+            pids_of[host, row.uuid] = pids
+            yield ts_ms, host, interval_ms, reading
 
     def close(self) -> None:
         """Close the files."""

@@ -197,7 +197,7 @@ CARD_VALUES: Final = (
             Value(column=f"process_unknown_{kind}", label="of unknown memory", unit="{process}"),
         )
     ),
-    Value(column="processes_seen", label="processes in the tick", unit="{process}"),
+    Value("processes_seen", "processes in the tick", "{process}", is_optional=True),
     Value(column="failed", label="lost or needs reset", unit=FLAG),
     Value(column="power_mw", label="power", unit="W", parts=1000),
     Value(column="temperature_celsius", label="temperature", unit="Cel"),
