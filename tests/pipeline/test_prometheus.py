@@ -135,6 +135,7 @@ def test_names_labels_and_values_are_those_that_a_collector_serves_of_the_same_t
     own = {
         "gua_gpu_state",
         "gua_gpu_unknown",
+        "gua_gpu_active_without_process",
         "gua_process_state",
         "gua_gpu_allocation_use",
         "gua_allocation_source_ok",
