@@ -35,6 +35,7 @@ def card(index: int | None = 0, **values: Any) -> TopCard:  # noqa: ANN401 - wha
         "age_ms": 12_000,
         "now_ms": NOW_MS,
         "free_ms": None,
+        "without_process": None,
         "allocation": None,
         **values,
     }

@@ -68,7 +68,7 @@ class TopCard:
     now_ms: Moment
     free_ms: Seconds[Count | None]
     free_is_lower_bound: bool = False
-    without_process: bool | None = None
+    without_process: bool | None
     allocation: str | None
     allocations: tuple[TopAllocation, ...] = ()
 
