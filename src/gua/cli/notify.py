@@ -9,6 +9,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import asdict
 from datetime import UTC
 from itertools import count
 from pathlib import Path
@@ -156,13 +157,13 @@ def policy_of(path: Path) -> Policy:
     return read_policy(path)
 
 
-def book_of(policy: Policy) -> AddressBook | None:
+def book_of(policy: Policy) -> AddressBook:
     """Return how the policy finds addresses. Raises UsageError, UnavailableError or DataError."""
     from gua.notices import addresses  # noqa: PLC0415 - as above
 
     given = policy.addresses
     if given is None:
-        return None
+        return addresses.no_addresses
     if given.file is not None:
         return addresses.file_addresses(given.file)
     if given.command:
@@ -271,13 +272,9 @@ def _lines(outcome: RunOutcome) -> Iterator[str]:
             yield f"    {safe(f'{each.channel}: {each.result}{why}', 400)}"
         if not notice.channels:
             yield "    the owner had as many messages today as the policy allows: due again tomorrow"
-    for title, lines in (
-        ("left out", outcome.left_out),
-        ("unknown, so no notice", outcome.unknown),
-        ("unknown whether it was sent", outcome.unresolved),
-    ):
-        for line in lines:
-            yield f"{title}: {safe(line, 400)}"
+    titles = ("left out", "unknown, so no notice", "unknown whether it was sent")
+    for title, lines in zip(titles, (outcome.left_out, outcome.unknown, outcome.unresolved), strict=True):
+        yield from (f"{title}: {safe(line, 400)}" for line in lines)
 
 
 def _what(outcome: NoticeOutcome) -> str:
@@ -321,8 +318,6 @@ def _notice_json(outcome: NoticeOutcome) -> dict[str, object]:
         "pod": held.pod,
         "since": to_rfc3339(held.since_ms),
         "idle_seconds": held.idle_ms / 1000,
-        "channels": [
-            {"channel": each.channel, "result": each.result, "detail": each.detail} for each in outcome.channels
-        ],
+        "channels": [asdict(each) for each in outcome.channels],
         "result": outcome.result,
     }
