@@ -283,7 +283,6 @@ class Explanation:
 
     card: ExplainedCard
     at_ms: int
-    now_ms: int
     timezone: str
     settings: tuple[Setting, ...]
     covering: ExplainedTick | None
@@ -342,7 +341,6 @@ def explain(reader: ViewReader, request: ExplainRequest) -> Explanation:
     return Explanation(
         card=card,
         at_ms=at_ms,
-        now_ms=request.now_ms,
         timezone=request.timezone,
         settings=settings,
         covering=next((tick for tick in ticks if tick.start_ms < at_ms <= tick.row.ts_ms), None),
