@@ -25,6 +25,7 @@ from gua.imports.prometheus.samples import MOST_POINTS, SampleReader
 from gua.imports.prometheus.survey import Inventory, survey
 from gua.imports.prometheus.ticks import TickMaker
 from gua.store.database import Store
+from gua.store.directory import ignore
 from gua.store.dsn import EmbeddedDsn, parse_dsn
 from gua.store.tick_rows import TickRows
 
@@ -161,7 +162,7 @@ class PrometheusImport:
         """
         written = -1
         while self._is_embedded and written:
-            with open_writer(self.store, warn=_ignore) as store:
+            with open_writer(self.store, warn=ignore) as store:
                 written = store.count_hours(most=_ROLLED_UP_AT_ONCE)
 
     def newest_hour(self, found: Inventory) -> Probe | None:
@@ -235,7 +236,7 @@ class PrometheusImport:
                 with open_writer(self.store) as store:
                     self._mark(store, span)
         else:
-            with open_writer(self.store, warn=_ignore) as store:
+            with open_writer(self.store, warn=ignore) as store:
                 made = without_stored(store, made, span, result)
                 land(store, made, found)
                 store.flush()
@@ -355,7 +356,3 @@ def check_step(text_ms: int | None, length_ms: int) -> int:
 
 def _day(unix_ms: int) -> date:
     return datetime.fromtimestamp(unix_ms / 1000, UTC).date()
-
-
-def _ignore(_: str) -> None:
-    """Drop the message that another process reads the store."""

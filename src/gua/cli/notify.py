@@ -8,12 +8,12 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict
 from datetime import UTC
-from itertools import count
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from gua.notices.addresses import AddressBook
     from gua.notices.policy import Policy
     from gua.notices.record import Inserter
+    from gua.store.database import Store
 
 SCHEMA: Final = "gua.notify/1"
 _UNSENT: Final = 3
@@ -222,31 +223,11 @@ def lock(home: Path, store: str | None) -> Iterator[None]:
                 return
 
 
-@contextmanager
-def stores_of(store: str | None) -> Iterator[tuple[Inserter, Callable[[], Any]]]:
-    """Yield the open store, and a function that opens it for a while.
-
-    A server stays open. An embedded store is closed after the function's first use, and opened again for the others:
-    other processes wait meanwhile.
-    """
+def stores_of(store: str | None) -> AbstractContextManager[tuple[Store, Callable[[], AbstractContextManager[Store]]]]:
+    """Return a context of the open store, and of a function that opens it for a while."""
     from gua.app import opening  # noqa: PLC0415 - as above
 
-    with ExitStack() as opened:
-        first = opened.enter_context(opening.open_reader(store))
-        uses = count()
-
-        @contextmanager
-        def stores() -> Iterator[Inserter]:
-            if not first.is_embedded:
-                yield first
-            elif next(uses):
-                with opening.open_reader(store, needs_newest=False) as again:
-                    yield again
-            else:
-                with opened.pop_all():
-                    yield first
-
-        yield first, stores
+    return opening.reopened(store, partial(opening.open_reader, store, needs_newest=False))
 
 
 def _clock(reader: Inserter, at: str | None) -> Callable[[], int]:
