@@ -14,6 +14,7 @@ from gua.core.words import Use
 from gua.core.workloads import workload_kind
 from gua.notices.held import Held, HeldCard, HeldState, HolderKind
 from gua.report import fleet
+from gua.report.filters import Labels
 from gua.report.kit.figures import plural
 from gua.report.now_alone import collect_now
 from gua.report.sections.now_rows import SILENT, AllocatedCard, Holder, Now, OtherHolder
@@ -25,8 +26,6 @@ _CLUSTER: Final = "cluster"
 _MAY_BE_USED: Final = (State.ACTIVE, State.UNKNOWN)
 
 ON_SEVERAL_HOSTS: Final = frozenset((HolderKind.JOB, HolderKind.POD))
-Labels = Mapping[str, Mapping[str, str]]
-"""Labels of each host."""
 Identity = tuple[HolderKind, str]
 
 

@@ -13,7 +13,7 @@ from gua.app.held_now import ON_SEVERAL_HOSTS, held_now
 from gua.app.notice_commands import command_arguments, run_command
 from gua.app.sending import DUE, MOST_DETAIL, UNREACHABLE, ChannelOutcome, Stores, Versions, now_ms, send_all, worst
 from gua.core.errors import UnavailableError
-from gua.core.moments import begin_ms, format_duration, local_day, to_rfc3339
+from gua.core.moments import DAY_MS, begin_ms, format_duration, local_day, to_rfc3339
 from gua.core.plaintext import safe
 from gua.notices import channels, messages, record
 from gua.notices.addresses import AddressBook, NotApplicableError, no_addresses
@@ -25,8 +25,7 @@ from gua.notices.messages import Message, MessageSettings, NextStep
 from gua.notices.policy import Policy, Step
 from gua.notices.record import Inserter, Lease, SentBefore, SentRow, channel_name, notice_row
 
-_DAY_MS: Final = 86_400_000
-_SHORTEST_LOOKBACK_MS: Final = 7 * _DAY_MS
+_SHORTEST_LOOKBACK_MS: Final = 7 * DAY_MS
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -359,7 +358,7 @@ def _match_text(match: Match) -> str:
 
 def _lookback_ms(policy: Policy) -> int:
     longest_ms = max((step.after_ms for rule in policy.rules for step in rule.steps), default=0)
-    return max(longest_ms + _DAY_MS, _SHORTEST_LOOKBACK_MS)
+    return max(longest_ms + DAY_MS, _SHORTEST_LOOKBACK_MS)
 
 
 def describe(held: Held) -> str:

@@ -20,7 +20,7 @@ import typer
 from gua.app.output import print_line, safe
 from gua.cli.options import AgentStateOption, HostsOption, StoreOption, flag, path_value, value
 from gua.core.errors import UnavailableError, UsageError
-from gua.core.moments import parse_moment_ms, to_rfc3339
+from gua.core.moments import WEEK_MS, parse_moment_ms, to_rfc3339
 from gua.state.directory import home_path
 
 if TYPE_CHECKING:
@@ -34,7 +34,6 @@ SCHEMA: Final = "gua.notify/1"
 _UNSENT: Final = 3
 _LOCK_SECONDS: Final = 60.0
 _POLL_SECONDS: Final = 0.2
-_WEEK_MS: Final = 7 * 24 * 3_600_000
 _CHECKS: Final = 56
 """Moments of the last week at which ``gua policy check`` evaluates a policy: every three hours."""
 
@@ -141,7 +140,7 @@ def check(
         print_line(f"! {safe(warning, 2000)}")
     with stores_of(store) as (first, stores):
         now_ms = _clock(first, None)()
-        moments = [now_ms - index * _WEEK_MS // _CHECKS for index in range(_CHECKS + 1)]
+        moments = [now_ms - index * WEEK_MS // _CHECKS for index in range(_CHECKS + 1)]
         now, week = concerned(read, stores, HostFacts(), moments, hosts=tuple(host or ()))
     print_line(f"Concerned as of {to_rfc3339(now_ms)}: {len(now)}")
     for line in now:

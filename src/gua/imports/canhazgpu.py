@@ -19,6 +19,7 @@ from typing import Any, Final
 
 from gua.core.allocation import Allocation, AllocationLook, AllocationMatcher, CardTick, SourceHealth
 from gua.core.errors import DataError
+from gua.core.moments import HOUR_MS
 from gua.core.plaintext import storable
 from gua.core.tick import AllocationSourceReading, CardReading, Origin, Tick
 from gua.core.untrusted import is_within, parsed_json, require
@@ -27,7 +28,6 @@ from gua.imports.recorded_file import read_errors_converted
 from gua.imports.values import Timestamps
 
 SOURCE: Final = "canhazgpu"
-HOUR_MS: Final = 3_600_000
 _KINDS: Final = ("run", "manual")
 _MOST_BYTES: Final = 256 * 2**20
 _MOST_CARDS: Final = 1024

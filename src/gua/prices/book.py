@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gua.core.errors import DataError, UsageError
-from gua.core.moments import parse_moment_ms, to_rfc3339
+from gua.core.moments import HOUR_MS, parse_moment_ms, to_rfc3339
 from gua.core.plaintext import aligned, few, safe
 from gua.core.view import Count, View
 from gua.state.named_file import read_named_file
@@ -26,7 +26,6 @@ NEEDED: Final = ("model", "currency", "per_gpu_hour")
 OPTIONAL: Final = ("valid_from", "source")
 _MOST_BYTES: Final = 16 * 2**20
 _NAMES: Final = f"{','.join(NEEDED)}, and valid_from and source if wanted"
-_HOUR_MS: Final = 3_600_000
 _LAST_MS: Final = 4_294_965_600_000  # last full hour of the column's type DateTime, in 2106
 _MOST: Final = 1e9
 _AMOUNT: Final = re.compile(r"[0-9]+(\.[0-9]*)?|\.[0-9]+", re.ASCII)
@@ -84,8 +83,8 @@ def parse_valid_from(text: str, *, now_ms: int) -> int:
     Raises UsageError unless it is a full UTC hour from 1970 to 2106: hourly rollups are priced as a whole.
     """
     moment_ms = parse_moment_ms(text, now_ms=now_ms, timezone=UTC)
-    if moment_ms % _HOUR_MS:
-        before_ms = moment_ms - moment_ms % _HOUR_MS
+    if moment_ms % HOUR_MS:
+        before_ms = moment_ms - moment_ms % HOUR_MS
         msg = f"a price begins with a UTC hour, and {text!r} is {to_rfc3339(moment_ms)}: write {to_rfc3339(before_ms)}"
         raise UsageError(msg)
     if not ALWAYS_MS <= moment_ms <= _LAST_MS:
