@@ -47,6 +47,7 @@ def test_every_metric_of_the_catalogue_has_the_name_that_the_specification_gives
         "hw.gpu.memory.limit": "hw_gpu_memory_limit_bytes",
         "gua.gpu.memory.reserved": "gua_gpu_memory_reserved_bytes",
         "gua.gpu.processes": "gua_gpu_processes",
+        "gua.gpu.processes.seen": "gua_gpu_processes_seen",
         "gua.gpu.process.memory.usage": "gua_gpu_process_memory_usage_bytes",
         "gua.gpu.process.memory.unknown": "gua_gpu_process_memory_unknown",
         "gua.gpu.process.utilization.max": "gua_gpu_process_utilization_max_ratio",
