@@ -209,6 +209,8 @@ def test_a_listing_without_types_is_compared_by_its_length(node: Node) -> None:
     node.text = listed(*[("(null)", names) for names in (files(C), files(B), "/dev/nvidia1", files(A))])
     node.slurm.gres = "gpu:4"
     assert node.allocated(0) == ({"0": ["MIG-c"]}, None)
+    node.slurm.gres, node.slurm.slurmd_started = "gpu:5", "2026-11-28T09:00:00"
+    assert node.reason() == "slurmd -G lists other GPUs than the controller has: restart slurmd"
 
 
 def test_a_failure_is_the_reason_and_slurmd_is_queried_again_after_ten_polls(node: Node) -> None:
