@@ -84,7 +84,12 @@ def run_command(
             if stream is not None:
                 stream.close()
     if child.returncode:
-        last_line = (output if with_errors else complaint).decode(errors="replace").strip().rpartition("\n")[2]
+        last_line = (
+            (output[-_MOST_COMPLAINT:] if with_errors else complaint)
+            .decode(errors="replace")
+            .strip()
+            .rpartition("\n")[2]
+        )
         raise CommandError(f"{name}: {_PREFIX.sub('', last_line) or f'ended with code {child.returncode}'}")
     return output.decode(errors="replace")
 

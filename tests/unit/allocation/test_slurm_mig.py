@@ -58,7 +58,7 @@ class Node:
         self.listing = GresListing(GresConf(self.folder), self.folder / "proc", self._run)
         self.poll = SlurmPoll(run=self.slurm.ask, listing=self.listing.look, wall_ms=lambda: NOW)
         self.reader = SlurmReader(
-            AllocationFolder(self.folder / "none"),
+            AllocationFolder(self.folder / "files"),
             poll=self.poll,
             conf=GresConf(self.folder, procfs=self.folder / "proc"),
         )
@@ -270,6 +270,13 @@ def test_two_instances_with_one_number_are_both_unknown(node: Node) -> None:
     access = next((node.folder / "proc").glob("**/gi9/ci0/access"))
     access.write_bytes(next((node.folder / "proc").glob("**/gi7/ci0/access")).read_bytes())
     assert node.reason() == f"no card here has {files(B)}"
+
+
+def test_a_hooks_file_with_a_gres_index_is_on_the_instance_too(node: Node) -> None:
+    (node.folder / "files").mkdir(mode=0o755)
+    entries = {"source": "slurm", "id": "7", "cards": [{"gres": 2}], "since": NOW / 1000 - 60}
+    (node.folder / "files" / "slurm-7.json").write_text(json.dumps(entries))
+    assert node.allocated(3)[0] == {"3": ["MIG-a"], "7": ["MIG-c"]}
 
 
 def test_an_index_beyond_the_listing_is_unknown(node: Node) -> None:
