@@ -33,7 +33,6 @@ _PART: Final = re.compile(r"(?:[^,\[]|\[[^\]]*\]?)+")
 _RANGE: Final = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?")
 _DEVICE: Final = re.compile(r".*?([0-9]+)")
 _INCLUDE: Final = re.compile(r"^\s*include\s", re.IGNORECASE | re.MULTILINE)
-_MOST_SHOWN: Final = 120
 
 
 def expand(text: str) -> list[str]:
@@ -95,7 +94,7 @@ class GresOrder:
             uuids |= matching
             if not matching and missing is None:
                 if is_of_mig:
-                    why = self.problem or f"no card here has {','.join(self._files(name))[:_MOST_SHOWN] or 'it'}"
+                    why = self.problem or f"no card here has {','.join(self._files(name))[:120] or 'it'}"
                     missing = f"Slurm's GPU {name.value} may be any MIG instance: {why}"
                 else:
                     missing = f"no card {name} here"

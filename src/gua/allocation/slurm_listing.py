@@ -32,7 +32,6 @@ _GPUS: Final = re.compile(r"(?:^|,)gpu(?::([^:,(]+))??(?::([0-9]{1,4}))?(?=[,(]|
 def run_slurmd(folder: Path, node: str) -> str:
     """Return the output of ``slurmd -G`` for the configuration in ``folder``. Raises CommandError and OSError."""
     name = Path(os.environ.get("SLURM_CONF", "slurm.conf")).name
-    user = _NOBODY if os.geteuid() == 0 else None
     with tempfile.TemporaryDirectory(prefix="gua-gres-") as temporary:
         Path(temporary).chmod(0o755)
         for file in folder.iterdir():
@@ -43,7 +42,7 @@ def run_slurmd(folder: Path, node: str) -> str:
         own.chmod(0o644)
         command = ["slurmd", "-f", f"{temporary}/{name}", "-N", node, "-G"]
         try:
-            return run_command(command, seconds=_SECONDS, user=user, with_errors=True)
+            return run_command(command, seconds=_SECONDS, user=None if os.geteuid() else _NOBODY, with_errors=True)
         except CommandError as error:
             raise CommandError(str(error).replace(temporary, str(folder))) from None
 
@@ -79,7 +78,7 @@ class GresListing:
             self._started, self._facts = node_gres[2], facts
             try:
                 output = self.run(file[0].parent, node)
-                self._order = _parse(output, configured, self._started if order.detects else None)
+                self._order = _parse(output, configured, file[0], self._started, is_detected=order.detects)
             except (CommandError, OSError, ValueError) as error:
                 self._retry_in, self._order = _RETRY_LOOKS, GresOrder(problem=str(error))
         elif facts != self._facts:
@@ -87,11 +86,8 @@ class GresListing:
         return self._order
 
 
-def _parse(output: str, configured: Counter[str], started: str | None) -> GresOrder:
-    """Return the order in the output of ``slurmd -G``. Raises ValueError if the running slurmd has another order.
-
-    ``configured`` are the controller's GPUs by type; ``started`` is when slurmd started, where it detects devices.
-    """
+def _parse(output: str, configured: Counter[str], gres_conf: Path, started: str, *, is_detected: bool) -> GresOrder:
+    """Return the order in the output of ``slurmd -G``. Raises ValueError if the running slurmd may have another."""
     listed = Counter[str]()
     devices: list[tuple[str, ...]] = []
     for settings in parse_settings(output):
@@ -103,8 +99,8 @@ def _parse(output: str, configured: Counter[str], started: str | None) -> GresOr
         raise ValueError("slurmd -G lists GPUs without device files")
     if listed.total() != configured.total() or (_NO_TYPE not in listed | configured and listed != configured):
         raise ValueError("slurmd -G lists other GPUs than the controller has: restart slurmd")
-    if started is not None:
-        latest = datetime.fromisoformat(f"{started}+00:00").timestamp() + _NEWER_SECONDS
-        if any(Path(file).stat().st_ctime > latest for files in devices for file in files):
-            raise ValueError("a device file is newer than slurmd: restart slurmd")
+    latest = datetime.fromisoformat(f"{started}+00:00").timestamp() + _NEWER_SECONDS
+    for name in (str(gres_conf), *(name for names in devices for name in names if is_detected)):
+        if Path(name).stat().st_ctime > latest:
+            raise ValueError(f"{name} is newer than slurmd: restart slurmd")
     return GresOrder(devices=tuple(devices), minors=to_minors(devices))

@@ -7,6 +7,7 @@ import os
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -53,7 +54,8 @@ class Node:
     failure: str | None = None
 
     def __post_init__(self) -> None:
-        self.slurm = FakeSlurm(gres="gpu:1g.5gb:2(S:0-1),gpu:a100:1,gpu:3g.20gb:1")
+        gres = "gpu:1g.5gb:2(S:0-1),gpu:a100:1,gpu:3g.20gb:1"
+        self.slurm = FakeSlurm(gres=gres, slurmd_started="2100-01-01T00:00:00")
         self.write()
         self.listing = GresListing(GresConf(self.folder), self.folder / "proc", self._run)
         self.poll = SlurmPoll(run=self.slurm.ask, listing=self.listing.look, wall_ms=lambda: NOW)
@@ -108,7 +110,6 @@ def detecting(tmp_path: Path) -> Node:
         for file in files(ids, str(dev)).split(","):
             Path(file).touch()
     (dev / "nvidia1").touch()
-    made.slurm.slurmd_started = "2100-01-01T00:00:00"
     return made
 
 
@@ -180,9 +181,26 @@ def test_a_changed_gres_conf_counts_from_the_next_start_of_slurmd(node: Node) ->
     assert node.reason() == "GPUs or gres.conf changed: restart slurmd"
 
 
-def test_a_device_file_that_is_newer_than_slurmd_makes_the_detected_order_unknown(detecting: Node) -> None:
-    detecting.slurm.slurmd_started = "2026-01-01T00:00:00"
-    assert detecting.reason() == "a device file is newer than slurmd: restart slurmd"
+def test_a_gres_conf_that_is_newer_than_slurmd_makes_the_order_unknown(node: Node) -> None:
+    changed = datetime.fromtimestamp((node.folder / "gres.conf").stat().st_ctime, UTC)
+    node.slurm.slurmd_started = f"{changed - timedelta(seconds=62):%Y-%m-%dT%H:%M:%S}"
+    assert node.reason() == f"{node.folder}/gres.conf is newer than slurmd: restart slurmd"
+    node.slurm.slurmd_started = f"{changed - timedelta(seconds=58):%Y-%m-%dT%H:%M:%S}"
+    assert node.allocated(0) == ({"0": ["MIG-b"]}, None), "a starting slurmd may fetch the file"
+
+
+def test_a_device_file_that_is_newer_than_slurmd_makes_the_detected_order_unknown(
+    detecting: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    device = detecting.folder / "dev" / "nvidia1"
+    others = [path for path in (detecting.folder / "dev").glob("**/nvidia*") if path not in {device, *device.parents}]
+    latest = max(path.stat().st_ctime for path in others)
+    while device.stat().st_ctime <= latest:
+        device.chmod(0o600)
+    between = (latest + device.stat().st_ctime) / 2
+    monkeypatch.setattr("gua.allocation.slurm_listing._NEWER_SECONDS", between - 1_800_000_000)
+    detecting.slurm.slurmd_started = f"{datetime.fromtimestamp(1_800_000_000, UTC):%Y-%m-%dT%H:%M:%S}"
+    assert detecting.reason() == f"{device} is newer than slurmd: restart slurmd"
 
 
 def test_a_missing_device_file_makes_the_detected_order_unknown(detecting: Node) -> None:
@@ -209,7 +227,7 @@ def test_a_listing_without_types_is_compared_by_its_length(node: Node) -> None:
     node.text = listed(*[("(null)", names) for names in (files(C), files(B), "/dev/nvidia1", files(A))])
     node.slurm.gres = "gpu:4"
     assert node.allocated(0) == ({"0": ["MIG-c"]}, None)
-    node.slurm.gres, node.slurm.slurmd_started = "gpu:5", "2026-11-28T09:00:00"
+    node.slurm.gres, node.slurm.slurmd_started = "gpu:5", "2100-01-01T09:00:00"
     assert node.reason() == "slurmd -G lists other GPUs than the controller has: restart slurmd"
 
 
@@ -238,7 +256,7 @@ def test_whole_gpus_of_several_types_are_in_the_order_of_slurm_conf(tmp_path: Pa
     node = Node(tmp_path, "Name=gpu Type=a File=/dev/nvidia0\nName=gpu Type=b File=/dev/nvidia1\n", instances={})
     node.slurm.gres, node.text = "gpu:b:1,gpu:a:1", listed(("b", "/dev/nvidia1"), ("a", "/dev/nvidia0"))
     assert node.allocated(0, 1) == ({"0": ["GPU-1"], "1": ["GPU-0"]}, None)
-    node.slurm.slurmd_started, node.failure = "2026-11-28T09:00:00", "slurmd: fatal"
+    node.slurm.slurmd_started, node.failure = "2100-01-01T09:00:00", "slurmd: fatal"
     assert node.allocated(0, 1) == ({"0": ["GPU-0"], "1": ["GPU-1"]}, None), "the order of gres.conf, without a better"
 
 
