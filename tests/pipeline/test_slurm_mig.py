@@ -147,8 +147,10 @@ def test_jobs_on_instances_of_multiple_files_are_allocated_to_the_right_instance
         day.end(large, whole, other, last)
         day.wait()
         ticks = [tick for tick in agent.ticks() if tick.ts_ms > first_ms]
-    finally:
         agent.stop()
+    finally:
+        if agent.process is not None:
+            agent.kill()
         slurm.stop()
     assert {span.uuid for span in day.spans} == CARDS
     assert all(source.reason is None for tick in ticks for source in tick.allocation_sources)
