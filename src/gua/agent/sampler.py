@@ -340,6 +340,7 @@ class Sampler:
                     pci=raw.reading.pci,
                     parent=tick.parent,
                     gpu_instance_id=raw.gpu_instance_id,
+                    compute_instance_id=raw.compute_instance_id,
                     pods=frozenset([process.pod_uid for process in tick.processes if process.pod_uid is not None]),
                 )
                 for raw, tick in zip(raw_cards, ticks, strict=True)
