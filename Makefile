@@ -28,7 +28,7 @@ $(UV):
 	.tools/uv/bin/pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
 
 .venv/.ready: pyproject.toml uv.lock | $(UV)
-	$(UV) sync --quiet --frozen --compile-bytecode --extra local --extra notify --python $(PYTHON)
+	$(UV) sync --quiet --frozen --compile-bytecode --extra instrument --extra local --extra notify --python $(PYTHON)
 	$(BIN)/python -m compileall -q src
 	@touch $@
 

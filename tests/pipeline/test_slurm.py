@@ -35,7 +35,7 @@ from gua.allocation.slurm_conf import GresConf
 from gua.allocation.slurm_poll import SECONDS, PollAnswer, SlurmPoll
 from gua.allocation.sources import Sources
 from gua.app.destinations import ENDPOINT
-from gua.app.host import owners_of
+from gua.identity.process import owners_of
 from gua.core.allocation import parts
 from gua.core.facts import card_facts
 from gua.core.ports import Mark
