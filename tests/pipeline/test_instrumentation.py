@@ -1,4 +1,4 @@
-"""Programs with OpenTelemetry's SDK on the simulated driver: exporters, Collector, server and report, beside an agent."""
+"""Programs with the SDK on the simulated driver: exporters, Collector, server and report, beside an agent."""
 
 from __future__ import annotations
 
@@ -132,7 +132,6 @@ def test_programs_by_hand_and_automatic_report_what_the_agent_reports(
 
     report = agent.report(applied.dsn("gua_reader"))
 
-    (tmp_path.parent / "r.json").write_text(json.dumps(report))
     found = hosts(report)
     assert sorted(found) == ["agent", "automatic", "by-hand"]
     for host, cards in found.items():

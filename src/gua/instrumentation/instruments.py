@@ -111,7 +111,9 @@ class Instruments:
             if batch.size >= MOST_MEMBERS[subject]:
                 if self._creating is None or not self._creating.is_alive():
                     # In a thread: the SDK holds a lock during a collection that creating instruments needs.
-                    self._creating = threading.Thread(target=self._create, args=[subject], daemon=True)
+                    self._creating = threading.Thread(
+                        target=self._create, args=[subject], name="gua-instruments", daemon=True
+                    )
                     self._creating.start()
                 return None
             batch.size += 1
