@@ -75,6 +75,7 @@ bench-agents: setup
 	$(BIN)/python bench/bench_agent.py $(BENCH_AGENT)
 	$(BIN)/python bench/bench_allocation.py
 	$(BIN)/python bench/bench_exporter.py $(BENCH_EXPORTER)
+	$(BIN)/python bench/bench_instrumentation.py
 	$(BIN)/python bench/bench_notices.py $(BENCH_NOTICES)
 	$(BIN)/python bench/bench_reservations.py $(BENCH_RESERVATIONS)
 

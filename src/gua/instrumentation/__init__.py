@@ -46,16 +46,13 @@ class GpuInstrumentor(BaseInstrumentor):  # type: ignore[misc] # it has no types
         instrument = self._instrument if self.is_instrumented_by_opentelemetry else super().instrument
         instrument(**options)
 
-    def _instrument(self, **options: Any) -> None:  # noqa: ANN401 - as above
-        with guarded():
-            self._add(**options)
-
+    @guarded()
     def _uninstrument(self, **_options: Any) -> None:  # noqa: ANN401 - as above
-        with guarded():
-            if self._source is not None:
-                self._source.stop()
+        if self._source is not None:
+            self._source.stop()
 
-    def _add(self, *, meter_provider: MeterProvider | None = None, scope: object = None, **more: object) -> None:
+    @guarded()
+    def _instrument(self, *, meter_provider: MeterProvider | None = None, scope: object = None, **more: Any) -> None:  # noqa: ANN401 - as above
         # Imported here, as a program that is not instrumented does not need them. Not later in a thread: a child that
         # is forked during an import could wait for it for ever.
         from opentelemetry.metrics import get_meter_provider  # noqa: PLC0415 - see above

@@ -24,12 +24,7 @@ from gua.otlp.encode import decode_attributes, points
 
 # A card has up to four sets of a metric; a process has one, and one more of gua.process.info when a fact changes.
 MOST_MEMBERS: Final = {Subject.CARD: 200, Subject.PROCESS: 1_000}
-_CREATE: Final = {
-    MetricKind.GAUGE: "create_observable_gauge",
-    MetricKind.DELTA: "create_observable_counter",
-    MetricKind.COUNTER: "create_observable_counter",
-    MetricKind.AMOUNT: "create_observable_up_down_counter",
-}
+_CREATE: Final = {MetricKind.GAUGE: "gauge", MetricKind.AMOUNT: "up_down_counter"}
 _METRICS: Final = {kind: [one for one in metrics.CATALOGUE if one.subject is kind] for kind in MOST_MEMBERS}
 Member = tuple[Any, ...]
 
@@ -78,13 +73,14 @@ class Instruments:
         """Report the values of a reading. Called for every reading, whichever provider collects."""
         observations: defaultdict[tuple[_Batch, str], list[Observation]] = defaultdict(list)
         seen: set[Member] = set()
-        of_metric = points(reading.tick)
+        tick, pids = reading
+        of_metric = points(tick)
         for metric in (*_METRICS[Subject.CARD], *_METRICS[Subject.PROCESS]):
             for message, _, value in of_metric[metric.name]:
                 raw = message.SerializeToString()
                 attributes, member = _point(raw)
                 pid = attributes.get("process.pid")
-                if pid is not None and reading.pids is not None and pid not in reading.pids:
+                if pid is not None and pids is not None and pid not in pids:
                     continue
                 lasting = member[:3]  # without names, which may change at each reading
                 seen.add(lasting)
@@ -128,7 +124,8 @@ class Instruments:
         meter = self.provider.get_meter(metrics.SCOPE, version("gua-otel"), attributes=attributes)
         for metric in _METRICS[subject]:
             callback = partial(self._observe, batch, metric)
-            getattr(meter, _CREATE[metric.kind])(metric.name, [callback], metric.unit, metric.description)
+            create = getattr(meter, f"create_observable_{_CREATE.get(metric.kind, 'counter')}")
+            create(metric.name, [callback], metric.unit, metric.description)
         self._newest[subject] = batch
 
     def _observe(self, batch: _Batch, metric: Metric, _options: CallbackOptions) -> Sequence[Observation]:

@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from gua.agent.sampler import Sampler
 from gua.core.ports import Mark
@@ -31,14 +31,8 @@ DEADLINE_SECONDS: Final = 2.0
 _FRESH_SECONDS: Final = 0.25
 # Shorter than the deadline, so that cards that answer are reported beside one that hangs.
 _CALL_SECONDS: Final = 1.5
-_MOST_ANCESTORS: Final = 64
-
-
-class Reading(NamedTuple):
-    """A tick of the cards in scope, with all processes on them; ``pids`` are those in scope, ``None`` for all."""
-
-    tick: Tick
-    pids: frozenset[int] | None
+Reading = tuple[Tick, frozenset[int] | None]
+"""A tick of the cards in scope with all processes on them, and the pids in scope, ``None`` for all."""
 
 
 class Readings:
@@ -83,9 +77,9 @@ class Readings:
         # Without the agent's own metrics, so that nothing takes this program for an agent.
         tick = replace(sample.tick, agent=None)
         if self._scope is Scope.HOST:
-            return Reading(tick, None)
+            return tick, None
         tick = replace(tick, cards=tuple(visible_cards(tick.cards)))
-        return Reading(tick, self._own_pids({process.pid for card in tick.cards for process in card.processes}))
+        return tick, self._own_pids({process.pid for card in tick.cards for process in card.processes})
 
     def _own_pids(self, pids: set[int]) -> frozenset[int]:
         """Return those of this process and its descendants, also of descendants whose parent has ended."""
@@ -98,12 +92,12 @@ class Readings:
         return frozenset(pid for pid, _ in self._own)
 
     def _is_descendant(self, pid: int) -> bool:
-        for _ in range(_MOST_ANCESTORS):
-            stat = None if pid == os.getpid() else self._procfs.stat(pid)
-            if stat is None:
-                break
+        while pid != os.getpid():
+            stat = self._procfs.stat(pid)
+            if stat is None:  # of 0, the parent of the first process, at the latest
+                return False
             pid = stat.parent
-        return pid == os.getpid()
+        return True
 
 
 class SharedReadings:
@@ -141,9 +135,9 @@ class SharedReadings:
                 return
             answers: list[Reading | None] = []
 
+            @guarded()
             def work() -> None:
-                with guarded():
-                    answers.append(readings.read())
+                answers.append(readings.read())
 
             if not self._run(work):
                 late = f"the NVIDIA driver has not answered for {DEADLINE_SECONDS:g} s"
@@ -170,11 +164,11 @@ class SharedReadings:
         self._thread = None
         self._read_at = float("-inf")
 
+    @guarded()
     def _after_fork(self) -> None:
         """Begin anew in a child: the parent's threads, and what they were reading, are not there."""
         self._begin()
-        with guarded():
-            if self._readings is not None:
-                self._readings = Readings(self.scope, inherited=self._readings.cards.is_open)
         for listener in self.listeners:
             listener.forget()
+        if self._readings is not None:
+            self._readings = Readings(self.scope, inherited=self._readings.cards.is_open)

@@ -43,7 +43,7 @@ class Driver:
         self.reads += 1
         self.act()
         origin = Origin(host="host", source=Source.PROGRAM, interval_ms=1000)
-        return Reading(Tick(ts_ms=self.reads * 1000, origin=origin, cards=tuple(self.here)), self.pids)
+        return (Tick(ts_ms=self.reads * 1000, origin=origin, cards=tuple(self.here)), self.pids)
 
     def close(self) -> None:
         self.closed += 1
