@@ -15,12 +15,14 @@ from importlib.metadata import version
 from typing import Any, Final
 
 from opentelemetry.metrics import CallbackOptions, MeterProvider, Observation
+from opentelemetry.proto.metrics.v1.metrics_pb2 import NumberDataPoint
 
 from gua.core import metrics
 from gua.core.metrics import Metric, MetricKind, Subject
 from gua.instrumentation.options import guarded
 from gua.instrumentation.readings import Reading, SharedReadings
-from gua.otlp.encode import decode_attributes, points
+from gua.otlp.decode import plain_attributes
+from gua.otlp.encode import points
 
 # A card has up to four sets of a metric; a process has one, and one more of gua.process.info when a fact changes.
 MOST_MEMBERS: Final = {Subject.CARD: 200, Subject.PROCESS: 1_000}
@@ -32,7 +34,7 @@ Member = tuple[Any, ...]
 @lru_cache(maxsize=4096)
 def _point(raw: bytes) -> tuple[dict[str, Any], Member]:
     """Return the attributes of a point, and those that identify its card or process."""
-    attributes = decode_attributes(raw)
+    attributes = plain_attributes(NumberDataPoint.FromString(raw).attributes)
     return attributes, tuple(attributes.get(key) for key in metrics.PROCESS_ATTRIBUTES)
 
 
@@ -96,24 +98,19 @@ class Instruments:
         self._batches = {member: batch for member, batch in self._batches.items() if batch in live}
 
     def forget(self) -> None:
-        """Report nothing until the next reading, of which delta sums count nothing."""
+        """Report nothing until the next reading, whose delta sums count nothing."""
         self._seen, self._observations = set(), {}
 
     def _batch(self, subject: Subject, member: Member) -> _Batch | None:
         """Return the batch of a member, ``None`` until there is room: then a later reading reports it."""
         batch = self._batches.get(member)
-        if batch is None:
-            batch = self._newest[subject]
-            if batch.size >= MOST_MEMBERS[subject]:
-                if self._creating is None or not self._creating.is_alive():
-                    # In a thread: the SDK holds a lock during a collection that creating instruments needs.
-                    self._creating = threading.Thread(
-                        target=self._create, args=[subject], name="gua-instruments", daemon=True
-                    )
-                    self._creating.start()
-                return None
+        if batch is None and self._newest[subject].size < MOST_MEMBERS[subject]:
+            batch = self._batches[member] = self._newest[subject]
             batch.size += 1
-            self._batches[member] = batch
+        elif batch is None and (self._creating is None or not self._creating.is_alive()):
+            # In a thread: the SDK holds a lock during a collection that creating instruments needs.
+            self._creating = threading.Thread(target=self._create, args=[subject], name="gua-instruments", daemon=True)
+            self._creating.start()
         return batch
 
     def _create(self, subject: Subject) -> None:

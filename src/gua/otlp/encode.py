@@ -71,12 +71,6 @@ def points(tick: Tick) -> Mapping[str, Sequence[tuple[Any, int, float]]]:
     return _Points.of(tick).of_metric
 
 
-def decode_attributes(raw: bytes) -> dict[str, Value]:
-    """Return the attributes of a serialized NumberDataPoint whose attributes are single values."""
-    pairs = NumberDataPoint.FromString(raw).attributes
-    return {pair.key: getattr(pair.value, pair.value.WhichOneof("value") or "string_value") for pair in pairs}
-
-
 class _Points:
     """Points of one tick by metric. Gauges of cards have no start time; sums start with their tick or the agent.
 
