@@ -227,7 +227,7 @@ SELECT
     greatest(span_ms, toUInt64(least(value_ms, toFloat64(span_ms + 1000)))) AS longest_ms,
     if(
         MetricName = 'gua.gpu.time',
-        (last_seen, if(toTypeName(TimeUnix) LIKE 'DateTime64%' OR abs(value_ms - toFloat64(span_ms)) >= 1000, least(value_ms / span_ms, 1.), 1.)),
+        (last_seen, if(toTypeName(TimeUnix) LIKE 'DateTime64%' OR abs(value_ms - span_ms) >= 1000, least(value_ms / span_ms, 1.), 1.)),
         (toDateTime64(0, 3, 'UTC'), 1.)
     ) AS newest_share
 FROM gua.otel_metrics_sum${LOCAL}
