@@ -236,7 +236,7 @@ WHERE MetricName IN ('gua.gpu.sample.duration', 'gua.gpu.time')
     AND Attributes['hw.id'] != ''
     AND AggregationTemporality = 1
     AND accurateCastOrNull(round(Value * 1000), 'UInt32') IS NOT NULL
-    AND span_ms > 0
+    AND dateDiff('millisecond', StartTimeUnix, TimeUnix) > 0
     AND dateDiff('second', StartTimeUnix, TimeUnix) < 4294967
 COMMENT 'First and last ticks of cards into card_seen'
 ;

@@ -12,6 +12,7 @@ from typing import Final
 from gua.core.errors import GuaError
 
 _VARIABLE: Final = "GUA_INSTRUMENT_SCOPE"
+_PREFIX: Final = _VARIABLE.removesuffix("_SCOPE")
 _MOST_CAUSES: Final = 64
 _warned: Final[set[str]] = set()
 
@@ -42,7 +43,7 @@ def guarded() -> Iterator[None]:
 
 def read_scope(option: object) -> Scope:
     """Return the scope of the option, else of GUA_INSTRUMENT_SCOPE, else PROCESS; warn of unknown values."""
-    for unknown in sorted(name for name in os.environ if name.startswith("GUA_INSTRUMENT") and name != _VARIABLE):
+    for unknown in sorted(name for name in os.environ if name.startswith(_PREFIX) and name != _VARIABLE):
         warn_once(unknown, f"unknown variable {unknown[:64]!r} is ignored: use {_VARIABLE}")
     name, value = ("scope", option) if option is not None else (_VARIABLE, os.environ.get(_VARIABLE) or "process")
     if value in (*Scope,):
