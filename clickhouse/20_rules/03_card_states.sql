@@ -37,7 +37,8 @@ CREATE OR REPLACE VIEW gua.card_states${LOCAL} $ON_CLUSTER
     xid_errors Nullable(UInt32) COMMENT 'XID events since the last tick; NULL if unknown [{error}]',
     xid Nullable(UInt16) COMMENT 'Number of the newest XID event; NULL: none',
     ecc_errors Nullable(UInt32) COMMENT 'Uncorrected ECC errors since the last tick; NULL if unknown [{error}]',
-    row_remap Nullable(UInt8) COMMENT 'Row remapping, as in card_ticks; NULL if unknown'
+    row_remap Nullable(UInt8) COMMENT 'Row remapping, as in card_ticks; NULL if unknown',
+    recovery_action Nullable(UInt32) COMMENT 'Recovery action, as in card_ticks; NULL if unknown'
 )
 $DEFINER
 AS
@@ -196,6 +197,7 @@ FROM
                     ticks.xid AS xid,
                     ticks.ecc_errors AS ecc_errors,
                     ticks.row_remap AS row_remap,
+                    ticks.recovery_action AS recovery_action,
                     greatest(
                         toUInt64(in_force.held_memory_bytes),
                         intDiv(ifNull(memory_limit_bytes, 0) * toUInt64(round(in_force.held_memory_ratio * 10000)), 10000)

@@ -41,6 +41,8 @@ WITH
             sumIf(gpu_us, state >= UNKNOWN) AS card_unknown_us,
             sumIf(sampled_us, state = ACTIVE) AS card_sampled_us,
             sumIf(idle_us, state = ACTIVE) AS card_idle_us,
+            argMaxIf(recovery_action, recovery_at_ms, recovery_action IS NOT NULL) AS card_recovery_action,
+            if(card_recovery_action IS NULL, NULL, sum(recovery_ms)) AS card_recovery_ms,
             sum(gpu_us) AS card_observed_us,
             sumMapIf([state], [toUInt64(ticks)], [gpu_us], state >= UNKNOWN) AS by_reason
         FROM ${HOURS_OF_CARDS}
@@ -284,6 +286,8 @@ WITH
             card_unknown_us,
             card_sampled_us,
             card_idle_us,
+            card_recovery_action,
+            card_recovery_ms,
             CAST(
                 arrayMap(
                     (code, ticks, us) -> (REASON_NAMES[code - UNKNOWN + 1], ticks, us),
@@ -328,6 +332,8 @@ SELECT
     sum(card_unknown_us) / 1000 AS unknown_gpu_ms,
     sum(card_sampled_us) / 1000 AS active_sampled_gpu_ms,
     sum(card_idle_us) / 1000 AS active_idle_gpu_ms,
+    min(card_recovery_action) AS recovery_action,
+    min(card_recovery_ms) AS recovery_ms,
     expected_gpu_ms / (effective_until_ms - effective_since_ms) AS expected_gpus,
     arrayMap(
         (state, card_ticks, gpu_ms) -> (

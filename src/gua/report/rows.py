@@ -47,6 +47,8 @@ class OverviewRow(NamedTuple):
     unknown_gpu_ms: float
     active_sampled_gpu_ms: float
     active_idle_gpu_ms: float
+    recovery_action: Count | None
+    recovery_ms: Count | None
     active_card_ticks: Count
     idle_held_card_ticks: Count
     truly_idle_card_ticks: Count

@@ -13,7 +13,7 @@ from gua.core.facts import CardFacts, TypeTotals
 from gua.core.metrics import ACTIVITY_SCALE
 from gua.core.stored import CardValues, ProcessValues
 from gua.core.view import Count, Moment, ProcessStateName, StateName, View
-from gua.core.words import ROW_REMAPS, ProcessList, ProcessType, held_down_by
+from gua.core.words import ROW_REMAPS, ProcessList, ProcessType, held_down_by, recovery_action
 from gua.report.kit.basis import size
 from gua.report.kit.fields import AS_IS, FirstSeen, LastSeen, Seconds
 from gua.report.uses import UseName
@@ -147,6 +147,7 @@ class Value:
 FLAG: Final = "flag"
 CLOCKS: Final = "clock reasons"
 REMAP: Final = "row remap"
+RECOVERY: Final = "recovery action"
 _MEGA: Final = 1_000_000
 
 
@@ -167,6 +168,7 @@ _TEXTS: Final[Mapping[str | None, Callable[[Any], str]]] = {
     FLAG: lambda value: YES if value else NO,
     CLOCKS: lambda value: ", ".join(held_down_by(value)) or "nothing",
     REMAP: lambda value: ROW_REMAPS.get(value, str(value)),
+    RECOVERY: recovery_action,
 }
 
 CARD_VALUES: Final = (
@@ -206,6 +208,7 @@ CARD_VALUES: Final = (
     Value(column="xid", label="newest XID", is_optional=True),
     Value(column="ecc_errors", label="uncorrected ECC errors", is_optional=True),
     Value(column="row_remap", label="row remapping", unit=REMAP, is_optional=True),
+    Value(column="recovery_action", label="recovery action", unit=RECOVERY, is_optional=True),
     Value(column="sm_utilization", label="SMs at work", unit="1", parts=ACTIVITY_SCALE, is_optional=True),
     Value(column="sm_occupancy", label="SM occupancy", unit="1", parts=ACTIVITY_SCALE, is_optional=True),
     Value(column="tensor_utilization", label="tensor operations", unit="1", parts=ACTIVITY_SCALE, is_optional=True),
