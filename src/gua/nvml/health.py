@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final, TypedDict
+from typing import Any, Final, TypedDict
 
 from gua.core.ports import Clock
 from gua.nvml.calls import ABSENT, Calls, CardLostError, DriverGoneError
@@ -15,7 +15,6 @@ from gua.nvml.driver import (
     Code,
     EventSet,
     Handle,
-    Struct,
     code_name,
 )
 
@@ -30,7 +29,7 @@ _MOST_XID: Final = 0xFFFF
 _MOST_ERRORS: Final = 0xFFFF_FFFF
 _NO_EVENT: Final[dict[int, None]] = {Code.TIMEOUT: None}
 # Codes for a field that the driver does not have: drivers before 570 have no recovery action.
-_NO_FIELD: Final[dict[int, tuple[Struct, ...]]] = dict.fromkeys((*ABSENT, Code.INVALID_ARGUMENT), ())
+_NO_FIELD: Final[dict[int, tuple[Any, ...]]] = dict.fromkeys((*ABSENT, Code.INVALID_ARGUMENT), ())
 
 
 class HealthValues(TypedDict):

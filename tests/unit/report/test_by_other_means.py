@@ -693,7 +693,6 @@ def test_slow_cards(both: Both) -> None:
 def test_recovery_actions_of_cards(both: Both) -> None:
     found = {(one.host, one.gpu): (one.recovery_action, one.recovery_ms) for one in both.report.cards}
     assert found == {key: means.recovery(both.counted, key) for key in found}
-    assert any(action for action, _ in found.values())
 
 
 def check_idle_time(one: IdleTime, sums: list[float]) -> None:

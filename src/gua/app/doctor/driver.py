@@ -104,11 +104,9 @@ def _card(card: RawCard, errors: Sequence[ReadError]) -> Finding:
     action = reading.recovery_action or 0
     needs = f"needs {recovery_need(action)}" if action else ""
     detail = "; ".join(filter(None, (*_facts(card), needs, *gaps, _codes(own))))
-    if action:
-        return warning(name, detail, recovery_steps(action, reading.index), title=title)
-    if gaps or own:
-        remedy = "what cannot be read stays unknown; a newer driver, or root, may read it"
-        return warning(name, detail, remedy, title=title)
+    if action or gaps or own:
+        unread = "what cannot be read stays unknown; a newer driver, or root, may read it"
+        return warning(name, detail, recovery_steps(action, reading.index) if action else unread, title=title)
     return ok(name, detail, title=title)
 
 

@@ -25,8 +25,8 @@ class SlowCard(OfCard):
 
     ``heat_ms``, ``power_cap_ms`` and ``hardware_ms`` are the times of ticks with that reason when the card was read;
     they may overlap. ``slowed_ms`` is heat or hardware. Error counts are lower bounds, ``None`` where not reported.
-    ``xid`` is the newest XID, ``row_remap`` the newest state: 0 neither, 1 pending, 2 failed, 3 both.
-    ``recovery_action`` is the newest one, 0 if none is needed.
+    ``xid`` is the newest XID, ``row_remap`` the newest state: 0 neither, 1 pending, 2 failed, 3 both. The newest
+    ``recovery_action`` is 0 if none is needed.
     """
 
     observed_ms: Hours[Count]

@@ -294,8 +294,7 @@ def _recoveries(cards: Sequence[Mapping[str, Any]], style: Style) -> Iterator[st
         if action := count_in(card.get("recovery_action")):
             index, is_lower_bound = count_in(card.get("index")), card.get("recovery_is_lower_bound")
             length = lasting(number_in(card.get("recovery_seconds")), style, is_lower_bound=is_lower_bound)
-            where = f"GPU {NONE if index is None else index} needs"
-            sentences.append(recovery_in_words(where, action, index, length))
+            sentences.append(recovery_in_words(f"GPU {NONE if index is None else index} needs", action, index, length))
     for text in few_sentences(sentences, *RECOVERY):
         yield from style.warning(text)
 
