@@ -121,8 +121,7 @@ class Health:
         self._values["recovery_action"] = None
         if now_ms < self._recovery_from_ms:
             return
-        call = calls.driver.nvmlDeviceGetFieldValues
-        values = calls.call_with(_NO_FIELD, call, handle, [RECOVERY_ACTION])
+        values = calls.call_with(_NO_FIELD, calls.driver.nvmlDeviceGetFieldValues, handle, [RECOVERY_ACTION])
         if values is None:
             return
         code = values[0].nvmlReturn if len(values) else Code.NOT_SUPPORTED
@@ -132,7 +131,7 @@ class Health:
         elif code == 0:
             self._values["recovery_action"] = values[0].value.uiVal
         else:
-            calls.note(call.__name__, code_name(code))
+            calls.note("nvmlDeviceGetFieldValues", code_name(code))
 
     def _read_events(self, calls: Calls, handle: Handle) -> None:
         """Count the pending XID events; the first call registers for them."""
