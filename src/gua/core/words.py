@@ -95,8 +95,8 @@ _CLOCK_REASONS: Final = (
     (0x100, "display"),
 )
 _RESET: Final = "nvidia-smi --gpu-reset -i {}"
-# NVML's recovery actions and how to do them, for a card's index. 5 has no name here: it is a bus reset in nvidia-ml-py
-# 13.580, and recovery of the IMEX domain from 13.610 on.
+# NVML's documented recovery actions and how to do them, for a card's index. Others have no name: 5 is a bus reset in
+# nvidia-ml-py 13.580, and recovery of the IMEX domain from 13.610 on.
 # https://docs.nvidia.com/deploy/a100-gpu-mem-error-mgmt/error-recovery-and-response-flags.html
 _RECOVERY_ACTIONS: Final[Mapping[int, tuple[str, str]]] = {
     0: ("none", ""),
@@ -104,8 +104,6 @@ _RECOVERY_ACTIONS: Final[Mapping[int, tuple[str, str]]] = {
     2: ("reboot", "reboot the host"),
     3: ("drain", "end its processes with peer-to-peer traffic, turn off UVM persistence mode, and look again"),
     4: ("drain and reset", f"start no new work on it; when its processes have ended, {_RESET}"),
-    6: ("bus reset", "end its processes, then reset its PCIe bus"),
-    7: ("system reboot", "reboot the system"),
 }
 ROW_REMAPS: Final[Mapping[int, str]] = {0: "nothing to do", 1: "pending", 2: "failed", 3: "pending and failed"}
 

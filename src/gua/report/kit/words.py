@@ -33,11 +33,11 @@ def few_sentences(sentences: Sequence[str], one: str, many: str) -> Iterator[str
 RECOVERY: Final = ("card that needs recovery", "cards that need recovery")
 
 
-def recoveries(report: Report, style: Style) -> Iterator[str]:
-    """Yield a sentence on each card whose newest recovery action is not ``none``, the longest first; five at most."""
+def recoveries(report: Report, style: Style, *, always: bool = False) -> Iterator[str]:
+    """Yield a sentence on each card that needs recovery, five at most; only ``always`` beside section slow-cards."""
     sentences = []
     for card in sorted(report.cards, key=lambda card: -(card.recovery_ms or 0)):
-        if card.recovery_action:
+        if card.recovery_action and (always or "slow-cards" not in report.sections):
             host = f"{style.name(card.host, NAME_WIDTH)} " if len(report.hosts) > 1 else ""
             where = f"{host}GPU {index(card.index, card.gpu, style)} {'needs' if report.ends_now else 'needed'}"
             sentences.append(recovery_in_words(where, card.recovery_action, card.index, span(card.recovery_ms)))

@@ -81,7 +81,7 @@ def _text(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
     if not shown:
         yield "No card reported any of these."
         return
-    yield from recoveries(report, style)
+    yield from recoveries(report, style, always=True)
     rows = card_rows(report, style, shown)
     rows.add("hours known", lambda card: hours.of(card.known_ms), leaves=3)
     rows.add(

@@ -47,10 +47,9 @@ _MUCH_OF_WINDOW: Final = 0.01  # share of the window
 
 
 def _heading(report: Report, style: Style, hours: HourFormat, *, brief: bool) -> Iterator[str]:
-    """Yield the warnings, the window, and the GPUs."""
-    for text in _warnings(report, style, hours, MOST_WARNINGS_BRIEFLY if brief else MOST_WARNINGS):
-        yield from style.warning(text)
-    for text in recoveries(report, style):
+    """Yield the warnings, the cards that need recovery, the window, and the GPUs."""
+    doubts = _warnings(report, style, hours, MOST_WARNINGS_BRIEFLY if brief else MOST_WARNINGS)
+    for text in chain(doubts, recoveries(report, style, always=True)):
         yield from style.warning(text)
     yield from style.wrap(window(report), indent=0)
     yield from style.wrap(whereabouts(report, style), indent=0)
