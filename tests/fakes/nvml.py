@@ -77,6 +77,7 @@ class Card:
     instances: list[Card | None] = field(default_factory=list)
     slices: int = 7
     gpu_instance: int = 0
+    compute_instance: int = 0
     gpm_supported: bool = False
     gpm_percent: float = 0.0
     activity: Sequence[float] = (0.0, 0.0, 0.0, 0.0)
@@ -295,6 +296,9 @@ class FakeDriver:
 
     def nvmlDeviceGetGpuInstanceId(self, device: object, /) -> int:
         return self._card("nvmlDeviceGetGpuInstanceId", device).gpu_instance
+
+    def nvmlDeviceGetComputeInstanceId(self, device: object, /) -> int:
+        return self._card("nvmlDeviceGetComputeInstanceId", device).compute_instance
 
     def nvmlDeviceGetCurrentClocksEventReasons(self, handle: object, /) -> int:
         return self._card("nvmlDeviceGetCurrentClocksEventReasons", handle).reasons

@@ -32,6 +32,8 @@ class FakeSlurm:
     jobs: list[SlurmJob] = field(default_factory=list)
     used: str = "gpu:h100:0(IDX:N/A)"
     node: str = "node7"
+    gres: str = "gpu:h100:4"
+    slurmd_started: str = "2026-11-28T07:00:00"
     failure: str | None = None
     asked: list[str] = field(default_factory=list)
 
@@ -59,7 +61,8 @@ class FakeSlurm:
             raise CommandError(msg)
         return (
             f"NodeName={node} Arch=x86_64 CoresPerSocket=1  CPUAlloc=2 CPUTot=12 CPULoad=N/A AvailableFeatures=(null) "
-            f"Gres=gpu:h100:4 GresDrain=N/A GresUsed={self.used} NodeAddr=127.0.0.1 NodeHostName=host7 \n"
+            f"Gres={self.gres} GresDrain=N/A GresUsed={self.used} NodeAddr=127.0.0.1 NodeHostName=host7 "
+            f"BootTime=2026-11-27T12:04:08 SlurmdStartTime={self.slurmd_started} LastBusyTime=2026-11-28T07:00:00 \n"
         )
 
 

@@ -153,6 +153,10 @@ class Slurm:
         """Return a job's state."""
         return self._run("squeue", "-h", "-t", "all", "-j", job, "-o", "%T").strip()
 
+    def show(self, *words: str) -> str:
+        """Return what scontrol shows in one line."""
+        return self._run("scontrol", "show", "-o", *words)
+
     def _answers(self) -> bool:
         return "UP" in self._run("scontrol", "ping")
 

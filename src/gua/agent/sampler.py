@@ -18,7 +18,7 @@ from gua.core.allocation import AllocationLook, AllocationMatcher, CardAllocatio
 from gua.core.facts import split_gpu_time
 from gua.core.idleness import GAP_MS, RESTART_GAP_MS, IdleCounter, IdleCounters, Key, advance, idle_ms, with_absent
 from gua.core.ports import AllocationSources, CardReader, Clock, Mark, ProcessFacts, RawCard, UtilizationSample
-from gua.core.rules import Rules
+from gua.core.rules import SHIPPED
 from gua.core.tick import (
     AgentReading,
     AllocationSourceReading,
@@ -157,7 +157,6 @@ def cover(samples: Iterable[UtilizationSample], instant: float | None, *, start_
     )
 
 
-_SHIPPED: Final = Rules()
 _DRIFT_MS: Final = 1_000
 
 
@@ -209,7 +208,7 @@ class Idling:
                 idle.append(None)
                 continue
             key = (uuid, process.pid, process.created_ms)
-            self.now[key] = clock = advance(self.before.get(key), process, now, _SHIPPED, gap_ms=self.gap_ms)
+            self.now[key] = clock = advance(self.before.get(key), process, now, SHIPPED, gap_ms=self.gap_ms)
             idle.append(idle_ms(clock, process))
         return idle
 
@@ -335,6 +334,7 @@ class Sampler:
                     pci=raw.reading.pci,
                     parent=tick.parent,
                     gpu_instance_id=raw.gpu_instance_id,
+                    compute_instance_id=raw.compute_instance_id,
                     pods=frozenset([process.pod_uid for process in tick.processes if process.pod_uid is not None]),
                 )
                 for raw, tick in zip(raw_cards, ticks, strict=True)

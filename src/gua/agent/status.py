@@ -12,7 +12,7 @@ from gua.agent.card_status import Standing, card_status, field_names, follow, in
 from gua.core.errors import GuaError
 from gua.core.moments import to_rfc3339
 from gua.core.ports import Clock, Moment
-from gua.core.rules import Rules
+from gua.core.rules import SHIPPED, Rules
 from gua.core.tick import Tick
 
 SCHEMA: Final = "gua.status/1"
@@ -22,7 +22,6 @@ STALLED_INTERVALS: Final = 2
 ALLOCATION_NOTES: Final = ("allocations", "silent jobs")
 """Keys of conditions that concern allocation: problems of sources, and jobs that no source reports."""
 
-_SHIPPED: Final = Rules()
 _MOST_ERRORS: Final = 100
 _LONGEST_TEXT: Final = 500
 
@@ -129,7 +128,7 @@ class Board:
             state = self._state
             state.made += 1
             state.last = _LastTick(tick=tick, lateness_ms=lateness_ms, seen=now)
-            state.cards = follow(state.cards, tick, _SHIPPED)
+            state.cards = follow(state.cards, tick, SHIPPED)
             seen = state.seen | {card.uuid: now for card in tick.cards}
             state.seen = {uuid: seen[uuid] for uuid in state.cards}
             state.sources = {
@@ -202,7 +201,7 @@ class Board:
             "destinations": [self._delivery(one, figures, now) for one in destinations],
             "errors": [{"call": error.call, "code": error.code, "count": error.count} for error in most],
             "conditions": list(dict.fromkeys(filter(None, [*state.conditions.values(), trouble]))),
-            "rules": {name: getattr(_SHIPPED, name) for name in field_names(Rules, "active_from")},
+            "rules": {name: getattr(SHIPPED, name) for name in field_names(Rules, "active_from")},
             "allocation_notes": [state.conditions[key] for key in ALLOCATION_NOTES if key in state.conditions],
             "allocation_sources": [
                 {
@@ -215,7 +214,7 @@ class Board:
                 for name, source in state.sources.items()
             ],
             "cards": [
-                card_status(one, _SHIPPED, age_seconds=_age(state.seen[one.card.uuid], now))
+                card_status(one, SHIPPED, age_seconds=_age(state.seen[one.card.uuid], now))
                 for one in in_order(state.cards)
             ],
         }

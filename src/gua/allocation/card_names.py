@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Final
@@ -58,7 +58,8 @@ class UnknownDeviceError(Exception):
 class CardTable:
     """Index of the host's cards by all their names.
 
-    Lookups return UUIDs: one if the card is certain, several if it may be any of them.
+    Lookups return UUIDs: one if the card is certain, several if it may be any of them. ``mig_devices`` are the MIG
+    instances by the number of their compute instance's device file, where Slurm's GPUs are looked up.
     """
 
     def __init__(self, cards: Sequence[CardKey]) -> None:
@@ -66,6 +67,7 @@ class CardTable:
         self.uuids = frozenset(card.uuid for card in cards)
         self.gpus = [card for card in cards if card.parent is None]
         self.has_instances = len(self.gpus) < len(self.cards)
+        self.mig_devices: Mapping[int, CardKey] = {}
         self._by_name: dict[tuple[str, str | int | None], str] = {
             ("uuid", card.uuid.lower()): card.uuid for card in cards
         }

@@ -259,7 +259,7 @@ def find_cards(
     ``node`` is this host's name in Slurm for files without one. Unknown cards of ended Slurm jobs are ignored.
     """
     for name, each in files.items():
-        cards, missing = conf.order(each.node or node).find(table, each.cards)
+        cards, missing = conf.find(table, each.cards, each.node or node)
         if missing is not None and (each.until_ms is None or each.source != SLURM):
             troubles.append(f"{name}: {missing}")
         if cards:
@@ -289,7 +289,7 @@ class FilesReader:
         if look.reason is not None:
             return ReaderLook(reason=look.reason)
         table = CardTable(cards)
-        self.conf.refresh()
+        self.conf.refresh(table)
         files, troubles = look.open_files(lambda name: not self.without(name), since_ms, now_ms)
         return ReaderLook(allocations=tuple(find_cards(files, self.conf, table, troubles)), reason=summarize(troubles))
 

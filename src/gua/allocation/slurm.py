@@ -22,6 +22,7 @@ from gua.allocation.files import (
     summarize,
 )
 from gua.allocation.slurm_conf import GresConf, detect_node
+from gua.allocation.slurm_listing import GresListing
 from gua.allocation.slurm_poll import PERIOD_SECONDS, PollAnswer, SlurmJob, SlurmPoll
 from gua.allocation.sources import Opener, ReaderLook
 from gua.allocation.trusted_files import TrustedFolder
@@ -181,7 +182,7 @@ class SlurmReader:
         table = CardTable(cards)
         answer = None if self.poll is None else self.poll.answer()
         folder = self.folder.look(since_ms, now_ms)
-        self.conf.refresh()
+        self.conf.refresh(table, None if answer is None else answer.listed)
         gathered = _Gathered()
         self._read_files(gathered, folder, since_ms, now_ms)
         if answer is not None:
@@ -291,7 +292,7 @@ class SlurmReader:
         if answer is None or not (answer.unexplained or answer.unplaced):
             return frozenset()
         names = [CardName("gres", place) for place in sorted(answer.unexplained)]
-        uuids, missing = self.conf.order(node).find(table, names)
+        uuids, missing = self.conf.find(table, names, node)
         allocated = frozenset(uuid for each in allocations if each.until_ms is None for uuid in each.cards)
         return (table.uuids if missing is not None or answer.unplaced else uuids) - allocated
 
@@ -336,7 +337,7 @@ def openers(folder: AllocationFolder, settings: SlurmSettings) -> tuple[Opener, 
 
     Files named ``slurm-…`` belong to the Slurm reader once it is open, else to the files reader.
     """
-    conf = GresConf(node=settings.node)
+    conf = GresConf(node=settings.node, procfs=settings.procfs)
     is_open: list[bool] = []
 
     def detect_slurm() -> str | None:
@@ -350,7 +351,8 @@ def openers(folder: AllocationFolder, settings: SlurmSettings) -> tuple[Opener, 
         site_files += [] if settings.job_mapping is None else [job_mapping(settings.job_mapping)]
         poll = None
         if settings.poll_seconds and shutil.which("scontrol") and shutil.which("squeue"):
-            poll = SlurmPoll(node=settings.node, period_seconds=settings.poll_seconds)
+            listing = GresListing(GresConf(node=settings.node), settings.procfs).look
+            poll = SlurmPoll(node=settings.node, period_seconds=settings.poll_seconds, listing=listing)
             poll.answer()  # starts polling, so that an answer exists by the first tick
         return SlurmReader(folder, poll=poll, site_files=site_files, conf=conf)
 

@@ -2,7 +2,8 @@
 
 The gres index is a GPU's position in gres.conf: in the order of ``File=`` if that names devices, in PCI bus order
 with ``AutoDetect=nvml`` (https://slurm.schedmd.com/gres.conf.html). SLURM_JOB_GPUS and ``IDX:`` contain it. It equals
-the device's minor number only if gres.conf names all devices in order.
+the device's minor number only if gres.conf names all devices in order. ``slurmd -G`` lists the order where gres.conf
+does not decide it: of several types, which slurm.conf orders, and of MIG instances.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import os
 import platform
 import re
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
@@ -19,6 +20,7 @@ from pathlib import Path
 from typing import Final
 
 from gua.allocation.card_names import CardName, CardTable
+from gua.allocation.mig_devices import find_devices, read_mig_devices
 from gua.allocation.trusted_files import Stamp, stamp
 
 PLACES: Final = (Path("/etc/slurm"), Path("/run/slurm/conf"), Path("/etc/slurm-llnl"), Path("/usr/local/etc"))
@@ -30,6 +32,7 @@ _PAIR: Final = re.compile(r"([A-Za-z]+)\s*=\s*(\S+)")
 _PART: Final = re.compile(r"(?:[^,\[]|\[[^\]]*\]?)+")
 _RANGE: Final = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?")
 _DEVICE: Final = re.compile(r".*?([0-9]+)")
+_INCLUDE: Final = re.compile(r"^\s*include\s", re.IGNORECASE | re.MULTILINE)
 
 
 def expand(text: str) -> list[str]:
@@ -55,7 +58,7 @@ def _names(part: str) -> Iterator[str]:
                 yield f"{before}{number:0{len(first)}d}{end}"
 
 
-def _settings(text: str) -> Iterator[dict[str, str]]:
+def parse_settings(text: str) -> Iterator[dict[str, str]]:
     """Yield the ``Key=value`` settings of each line by lower-case key, without comments."""
     for line in text.splitlines():
         yield {key.lower(): value for key, value in _PAIR.findall(line.partition("#")[0])}
@@ -66,26 +69,41 @@ class GresOrder:
     """Order in which Slurm numbers a node's GPUs.
 
     ``minors`` are the minor numbers by gres index, ``None`` if no ``File=`` names devices; ``by_pci`` is whether Slurm
-    detects and orders them itself. Without either, a gres index is taken as a minor number.
+    detects and orders them itself. Without either, a gres index is taken as a minor number. ``detects`` is whether any
+    AutoDetect is on, ``is_merged`` whether slurm.conf or another file may change the order. ``devices`` are the device
+    files by gres index, ``None`` unless ``slurmd -G`` listed them; ``problem`` is why not, in a few words.
     """
 
     minors: tuple[int, ...] | None = None
     by_pci: bool = False
+    detects: bool = False
+    is_merged: bool = False
+    devices: tuple[tuple[str, ...], ...] | None = None
+    problem: str | None = None
 
     def find(self, table: CardTable, names: Sequence[CardName]) -> tuple[frozenset[str], str | None]:
         """Return the UUIDs of the named cards, and the first name without a card in a few words, or ``None``."""
         uuids: set[str] = set()
         missing: str | None = None
         for name in names:
+            is_of_mig = name.kind == "gres" and table.has_instances
             real = self._real(name, table) if name.kind == "gres" else name
             matching = frozenset[str]() if real is None else table.find(real)
+            if is_of_mig:
+                matching = find_devices(self._files(name), table)
             uuids |= matching
             if not matching and missing is None:
-                if name.kind == "gres" and table.has_instances:
-                    missing = f"Slurm's GPU {name.value} may be any MIG instance"
+                if is_of_mig:
+                    why = self.problem or f"no card here has {','.join(self._files(name))[:120] or 'it'}"
+                    missing = f"Slurm's GPU {name.value} may be any MIG instance: {why}"
                 else:
                     missing = f"no card {name} here"
         return frozenset(uuids), missing
+
+    def _files(self, name: CardName) -> tuple[str, ...]:
+        if self.devices is None or not isinstance(name.value, int) or name.instance is not None:
+            return ()
+        return next(iter(self.devices[name.value : name.value + 1]), ())
 
     def _real(self, name: CardName, table: CardTable) -> CardName | None:
         place = name.value
@@ -101,21 +119,29 @@ class GresOrder:
         return CardName("minor", place)
 
 
+_NOT_LISTED: Final = GresOrder(problem="slurmd -G has not listed its device files")
+
+
 class GresConf:
     """Cached gres.conf of this host, in ``folder`` or Slurm's usual places. For one thread.
 
-    ``node`` is the host's default name in Slurm.
+    ``node`` is the host's default name in Slurm; ``read`` are path, stamp and text of the file last read.
     """
 
-    def __init__(self, folder: Path | None = None, *, node: str | None = None) -> None:
+    def __init__(self, folder: Path | None = None, *, node: str | None = None, procfs: Path = Path("/proc")) -> None:
         self._folder = folder
         self._node = node
-        self._read: tuple[Path, Stamp, str] | None = None
+        self._procfs = procfs
+        self._listed = _NOT_LISTED
+        self.read: tuple[Path, Stamp, str] | None = None
         self._orders: dict[str | None, GresOrder] = {}
 
-    def refresh(self) -> None:
-        """Read gres.conf again if it changed or moved; a missing or unreadable file clears the cache."""
-        before, self._read = self._read, None
+    def refresh(self, table: CardTable | None = None, listed: GresOrder | None = None) -> None:
+        """Read gres.conf again if it changed or moved; a missing or unreadable file clears the cache.
+
+        ``table`` has the cards that :meth:`find` will search. ``listed`` is the newest order by ``slurmd -G``, if any.
+        """
+        before, self.read = self.read, None
         slurm_conf = os.environ.get("SLURM_CONF")
         places = (*([Path(slurm_conf).parent] if slurm_conf else []), *PLACES)
         for folder in places if self._folder is None else (self._folder,):
@@ -123,10 +149,21 @@ class GresConf:
             with suppress(OSError):
                 now = stamp(file.stat())
                 is_same = before is not None and before[:2] == (file, now)
-                self._read = before if is_same else (file, now, _text(file) or "")
+                self.read = before if is_same else (file, now, _text(file) or "")
                 break
-        if self._read is not before:
+        if self.read is not before:
             self._orders.clear()
+        self._listed = listed or self._listed
+        if table is not None and table.has_instances:
+            table.mig_devices = read_mig_devices(self._procfs, table.instances())
+
+    def find(
+        self, table: CardTable, names: Sequence[CardName], node: str | None = None
+    ) -> tuple[frozenset[str], str | None]:
+        """Return the UUIDs of the named cards, and the first name without a card in a few words, or ``None``."""
+        order, listed = self.order(node), self._listed
+        is_used = table.has_instances or (listed.problem is None and order.is_merged and not order.detects)
+        return (listed if is_used else order).find(table, names)
 
     def order(self, node: str | None = None) -> GresOrder:
         """Return the order of a node's GPUs by the file last read; the default order without a file."""
@@ -134,24 +171,33 @@ class GresConf:
         if node not in self._orders:
             if len(self._orders) > _MOST_NODES:
                 self._orders.clear()
-            self._orders[node] = GresOrder() if self._read is None else parse_gres_conf(self._read[2], node)
+            self._orders[node] = GresOrder() if self.read is None else parse_gres_conf(self.read[2], node)
         return self._orders[node]
 
 
 def parse_gres_conf(text: str, node: str | None) -> GresOrder:
     """Return the order of a node's GPUs in a gres.conf; lines for other nodes are ignored."""
-    minors: list[int] = []
-    is_named = by_pci = False
-    for settings in _settings(text):
+    shared: list[dict[str, str]] = []  # Slurm reads these lines before the node's own
+    own: list[dict[str, str]] = []
+    for settings in parse_settings(text):
         nodes = settings.get("nodename")
-        if nodes is not None and (node is None or not matches(nodes, node)):
-            continue
-        if "autodetect" in settings:
-            by_pci = settings["autodetect"].lower() == "nvml"
-        if settings.get("name", "").lower() == "gpu" and "file" in settings:
-            is_named = True
-            minors += [int(match[1]) for match in map(_DEVICE.fullmatch, expand(settings["file"])) if match is not None]
-    return GresOrder(minors=tuple(minors) if is_named else None, by_pci=by_pci)
+        if nodes is None or (node is not None and matches(nodes, node)):
+            (shared if nodes is None else own).append(settings)
+    detections = [each["autodetect"].lower() for each in (*shared, *own) if "autodetect" in each]
+    gpus = [each for each in (*shared, *own) if each.get("name", "").lower() == "gpu"]
+    files = [file for each in gpus for file in expand(each.get("file", ""))]
+    return GresOrder(
+        minors=to_minors((file,) for file in files) if files else None,
+        by_pci=detections[-1:] == ["nvml"],
+        detects=detections[-1:] not in ([], ["off"]),
+        is_merged=bool(_INCLUDE.search(text)) or len({each.get("type", "").lower() for each in gpus}) > 1,
+    )
+
+
+def to_minors(devices: Iterable[Sequence[str]]) -> tuple[int, ...]:
+    """Return the number of each GPU's device file, -1 for a GPU with another number of files."""
+    matches = (_DEVICE.fullmatch(files[0]) if len(files) == 1 else None for files in devices)
+    return tuple(-1 if match is None else int(match[1]) for match in matches)
 
 
 def detect_node(node: str | None = None, *, procfs: Path = Path("/proc")) -> str | None:
@@ -176,7 +222,7 @@ def lists_host(conf: str, host: str) -> bool | None:
     """Return whether a slurm.conf lists the host as a node, by full or short name; ``None`` if it lists no nodes."""
     names = {host, host.partition(".")[0]}
     is_any = False
-    for settings in _settings(conf.replace("\\\n", " ")):
+    for settings in parse_settings(conf.replace("\\\n", " ")):
         node = settings.get("nodename", "DEFAULT")
         if node.upper() == "DEFAULT":
             continue

@@ -23,7 +23,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final
 
-from gua.allocation.slurm_conf import matches
+from gua.allocation.slurm_conf import GresOrder, matches
 from gua.core.errors import GuaError
 from gua.core.moments import to_ms
 from gua.core.plaintext import storable
@@ -42,10 +42,18 @@ class CommandError(GuaError):
     """The command could not be started, failed, timed out, or wrote too much."""
 
 
-def run_command(command: Sequence[str], *, seconds: float = SECONDS, most_bytes: int = MOST_BYTES) -> str:
+def run_command(
+    command: Sequence[str],
+    *,
+    seconds: float = SECONDS,
+    most_bytes: int = MOST_BYTES,
+    user: int | None = None,
+    with_errors: bool = False,
+) -> str:
     """Return the command's standard output. Raises CommandError if it fails, takes too long or writes too much.
 
-    It runs in UTC, without the agent's environment, in its own process group, which is killed at the end.
+    It runs in UTC, without the agent's environment, in its own process group, which is killed at the end; as ``user``
+    and group of that id, if any. ``with_errors`` adds the standard error to the output.
     """
     name = os.path.basename(command[0])  # noqa: PTH119 - a word for messages, not a path
     environ = {key: os.environ[key] for key in ("PATH", "SLURM_CONF", "SLURM_CONF_SERVER") if key in os.environ}
@@ -57,8 +65,11 @@ def run_command(command: Sequence[str], *, seconds: float = SECONDS, most_bytes:
             cwd="/",
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            stderr=subprocess.STDOUT if with_errors else subprocess.PIPE,
             start_new_session=True,
+            user=user,
+            group=user,
+            extra_groups=None if user is None else (),
         )
     except OSError as error:
         raise CommandError(f"{name} cannot be started ({error.strerror})") from None
@@ -73,7 +84,12 @@ def run_command(command: Sequence[str], *, seconds: float = SECONDS, most_bytes:
             if stream is not None:
                 stream.close()
     if child.returncode:
-        last_line = complaint.decode(errors="replace").strip().rpartition("\n")[2]
+        last_line = (
+            (output[-_MOST_COMPLAINT:] if with_errors else complaint)
+            .decode(errors="replace")
+            .strip()
+            .rpartition("\n")[2]
+        )
         raise CommandError(f"{name}: {_PREFIX.sub('', last_line) or f'ended with code {child.returncode}'}")
     return output.decode(errors="replace")
 
@@ -88,7 +104,7 @@ def _collect(child: subprocess.Popen[bytes], name: str, seconds: float, most_byt
             if stream is not None:
                 selector.register(stream, selectors.EVENT_READ)
                 received[stream.fileno()] = bytearray()
-        output, complaint = received.values()
+        output, complaint, *_ = *received.values(), bytearray()
         while selector.get_map():
             left = deadline - time.monotonic()
             for key, _ in selector.select(left) if left > 0 else ():
@@ -305,7 +321,7 @@ class PollAnswer:
 
     ``jobs`` are all jobs of the node, including those without a GPU and recently ended ones. ``unexplained`` are the
     gres indices of used GPUs without a job; ``unplaced`` is the number of further ones with unknown index. ``unclear``
-    are ids of jobs whose GPUs are unknown.
+    are ids of jobs whose GPUs are unknown. ``listed`` is the order of GPUs by ``slurmd -G``, if it was queried.
     """
 
     at_ms: int
@@ -314,6 +330,7 @@ class PollAnswer:
     unexplained: frozenset[int] = frozenset()
     unplaced: int = 0
     unclear: tuple[str, ...] = ()
+    listed: GresOrder | None = None
     reason: str | None = None
 
 
@@ -322,12 +339,14 @@ class SlurmPoll:
     """Polls ``squeue`` and ``scontrol`` every ``period_seconds`` (±10 %) in its own thread.
 
     The newest answer, also a failure, is valid until the next. ``node`` is this node's name in Slurm; if ``None``,
-    slurmd is queried for it, then the controller.
+    slurmd is queried for it, then the controller. ``listing`` returns :attr:`PollAnswer.listed` for the node and the
+    controller's text of it.
     """
 
     node: str | None = None
     period_seconds: float = PERIOD_SECONDS
     run: Callable[[Sequence[str]], str] = run_command
+    listing: Callable[[str, str], GresOrder | None] = lambda _node, _shown: None
     wall_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000
 
     def __post_init__(self) -> None:
@@ -381,7 +400,8 @@ class SlurmPoll:
 
     def _poll(self, at_ms: int) -> PollAnswer:
         node = self._node = self._node or self._find_node()
-        used = self._used(node)
+        shown = self._show_node(node)
+        used = parse_node_gres(shown, node)
         listed = parse_jobs(self.run(["squeue", "-h", "-t", "all", "-w", node, "-o", SQUEUE_FORMAT]), at_ms)
         keys = {job.key for job in listed}
         self._known = {key: known for key, known in self._known.items() if key in keys}
@@ -391,7 +411,7 @@ class SlurmPoll:
         if unexplained or self._unplaced(live, used):
             # A job may have ended between the two queries. If the first answer lacked indices, the second decides.
             was_placed = not self._unplaced(live, used)
-            used = self._used(node)
+            used = parse_node_gres(self._show_node(node), node)
             now = self._unexplained(live, used)
             unexplained = unexplained & now if was_placed else now
         jobs = [replace(self._known.get(job.key, job), until_ms=job.until_ms) for job in listed]
@@ -404,10 +424,11 @@ class SlurmPoll:
             unexplained=frozenset(unexplained),
             unplaced=self._unplaced(live, used),
             unclear=unclear,
+            listed=self.listing(node, shown),
         )
 
-    def _used(self, node: str) -> Gres:
-        return parse_node_gres(self.run(["scontrol", "show", "node", "-d", "-o", node]), node)
+    def _show_node(self, node: str) -> str:
+        return self.run(["scontrol", "show", "node", "-d", "-o", node])
 
     def _find_node(self) -> str:
         with suppress(CommandError):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -13,6 +14,8 @@ from gua.core.words import Use
 from gua.core.workloads import workload_kind
 from gua.notices.held import Held, HeldCard, HeldState, HolderKind
 from gua.report import fleet
+from gua.report.filters import Labels
+from gua.report.kit.figures import plural
 from gua.report.now_alone import collect_now
 from gua.report.sections.now_rows import SILENT, AllocatedCard, Holder, Now, OtherHolder
 from gua.report.window import ReportRequest
@@ -20,10 +23,9 @@ from gua.report.window import ReportRequest
 KUBERNETES: Final = "kubernetes"
 SLURM: Final = "slurm"
 _CLUSTER: Final = "cluster"
+_MAY_BE_USED: Final = (State.ACTIVE, State.UNKNOWN)
 
 ON_SEVERAL_HOSTS: Final = frozenset((HolderKind.JOB, HolderKind.POD))
-Labels = Mapping[str, Mapping[str, str]]
-"""Labels of each host."""
 Identity = tuple[HolderKind, str]
 
 
@@ -86,7 +88,8 @@ def grouped_holders(now: Now, labels: Labels, *, at_ms: int) -> HeldNow:
     used = {key for other in now.others if (key := _identity(other, labels)) is not None}
     used |= {(held.kind, held.key) for one, held in allocations if one.use == Use.USED}
     unobserved = {key for other in now.unobserved if (key := _identity(other, labels)) is not None}
-    unobserved |= {(held.kind, held.key) for one, held in allocations if one.use == Use.UNKNOWN and _may_be_used(one)}
+    may_be_used = [held for one, held in allocations if one.use == Use.UNKNOWN and one.card_state in _MAY_BE_USED]
+    unobserved |= {(held.kind, held.key) for held in may_be_used}
     blind = [one for one in now.holders if one.card_state == State.UNKNOWN]
     unobserved |= {key for one in blind if (key := _identity(one, labels)) is not None}
     unobserved -= used
@@ -143,13 +146,11 @@ def _of_holder(holder: Holder, identity: Identity, allocated: Held | None, label
         program=holder.program,
         workload=workload_kind(holder.program),
         pid=holder.pid,
-        created_ms=holder.created_ms,
         job=holder.slurm_job_id,
         job_name=allocated.job_name if allocated else None,
         pod=(allocated and allocated.pod) or holder.pod_uid,
         namespace=allocated.namespace if allocated else None,
         container_id=holder.container_id,
-        unit=holder.systemd_unit,
         since_ms=holder.idle_since_ms,
         idle_ms=holder.idle_ms,
         last_ms=holder.as_of_ms,
@@ -196,13 +197,13 @@ def _together(parts: list[Held]) -> Held:
         before = cards.get((card.host, card.gpu))
         sizes = [one.memory_bytes for one in (before, card) if one is not None]
         memory_bytes = None if None in sizes else sum(size or 0 for size in sizes)
-        cards[card.host, card.gpu] = HeldCard(
-            host=card.host, gpu=card.gpu, index=card.index, name=card.name, memory_bytes=memory_bytes
-        )
-    values = {name: getattr(shortest, name) for name in Held.__slots__}
-    last_ms = min(held.last_ms for held in parts)
-    since_ms = max(held.since_ms for held in parts)
-    return Held(**{**values, "cards": tuple(cards.values()), "since_ms": since_ms, "last_ms": last_ms})
+        cards[card.host, card.gpu] = replace(card, memory_bytes=memory_bytes)
+    return replace(
+        shortest,
+        cards=tuple(cards.values()),
+        since_ms=max(held.since_ms for held in parts),
+        last_ms=min(held.last_ms for held in parts),
+    )
 
 
 def _unknown_cards(now: Now) -> Iterator[str]:
@@ -211,19 +212,8 @@ def _unknown_cards(now: Now) -> Iterator[str]:
         (SILENT, "no tick for three intervals"),
         (State.UNKNOWN, "their state is unknown at the newest tick"),
     ):
-        hosts = _counted(card.host for card in now.by_card if card.state == state)
-        yield from (f"{host}: {count} GPU{'s' if count > 1 else ''} without a notice: {why}" for host, count in hosts)
-
-
-def _may_be_used(one: AllocatedCard) -> bool:
-    return one.card_state in {State.ACTIVE, State.UNKNOWN}
-
-
-def _counted(hosts: Iterable[str]) -> list[tuple[str, int]]:
-    numbers: dict[str, int] = {}
-    for host in hosts:
-        numbers[host] = numbers.get(host, 0) + 1
-    return sorted(numbers.items())
+        hosts = Counter(card.host for card in now.by_card if card.state == state)
+        yield from (f"{host}: {plural(count, 'GPU')} without a notice: {why}" for host, count in sorted(hosts.items()))
 
 
 def _place(holder: Holder) -> str:

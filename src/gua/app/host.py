@@ -19,7 +19,7 @@ from gua.app.settings import AgentSettings, open_allocations
 from gua.core.errors import UnavailableError
 from gua.core.facts import card_facts
 from gua.core.ports import AllocationSources, CardReader, Clock, ProcessFacts, RawCard
-from gua.core.rules import Reason, Rules, State, classify
+from gua.core.rules import SHIPPED, Reason, State, classify
 from gua.core.tick import Origin, ProcessReading
 from gua.core.words import Mig, ProcessType, Source
 from gua.identity.process import DEFAULT_IGNORED, Owners, ProcessIdentity, passwd_file_name, passwd_name
@@ -147,7 +147,6 @@ def agent_origin(*, interval_ms: int, home: Path) -> Origin:
 
 
 _GIB: Final = 2**30
-_RULES: Final = Rules()
 _MOST_NAMED: Final = 3
 _WHY_UNKNOWN: Final = {
     Reason.UTILIZATION: "is unknown: its utilization cannot be read",
@@ -194,7 +193,7 @@ class Candidates:
         card = raw.reading
         processes = tuple(self._processes.identify(process) for process in raw.processes)
         counted = [process for process in processes if process.type is not ProcessType.IGNORED]
-        verdict = classify(card_facts(replace(card, processes=processes)), _RULES)
+        verdict = classify(card_facts(replace(card, processes=processes)), SHIPPED)
         refusal, may_be_accepted = None, False
         if card.mig is Mig.PARENT:
             refusal = "is partitioned: name one of its instances"

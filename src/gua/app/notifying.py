@@ -6,18 +6,17 @@ import os
 import secrets
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Final
 
 from gua.app.held_now import ON_SEVERAL_HOSTS, held_now
 from gua.app.notice_commands import command_arguments, run_command
-from gua.app.sending import DUE, MOST_DETAIL, UNREACHABLE, ChannelOutcome, Stores, send_all, worst
-from gua.app.sending import now_ms as _now_ms
+from gua.app.sending import DUE, MOST_DETAIL, UNREACHABLE, ChannelOutcome, Stores, Versions, now_ms, send_all, worst
 from gua.core.errors import UnavailableError
-from gua.core.moments import begin_ms, format_duration, local_day, to_rfc3339
+from gua.core.moments import DAY_MS, begin_ms, format_duration, local_day, to_rfc3339
 from gua.core.plaintext import safe
 from gua.notices import channels, messages, record
-from gua.notices.addresses import AddressBook, NotApplicableError
+from gua.notices.addresses import AddressBook, NotApplicableError, no_addresses
 from gua.notices.channels import Channel, SendResult
 from gua.notices.due import COMMAND, Due
 from gua.notices.held import Held, HolderKind, Notice, NoticeResult
@@ -26,8 +25,7 @@ from gua.notices.messages import Message, MessageSettings, NextStep
 from gua.notices.policy import Policy, Step
 from gua.notices.record import Inserter, Lease, SentBefore, SentRow, channel_name, notice_row
 
-_DAY_MS: Final = 86_400_000
-_SHORTEST_LOOKBACK_MS: Final = 7 * _DAY_MS
+_SHORTEST_LOOKBACK_MS: Final = 7 * DAY_MS
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -97,44 +95,37 @@ class _Delivery:
             yield notice, ChannelOutcome(channel=name, result=result, detail=safe(detail, MOST_DETAIL))
 
 
+@dataclass(eq=False)
 class NoticeRun:
     """A run of ``gua notify`` by a policy, as of ``clock()`` (Unix ms).
 
     ``enforce`` lets steps run their commands. ``retry_failed`` sends again what a channel reported as failed.
     """
 
-    def __init__(
-        self,
-        policy: Policy,
-        stores: Stores,
-        *,
-        book: AddressBook | None,
-        facts: Facts,
-        clock: Callable[[], int],
-        hosts: tuple[str, ...] = (),
-        enforce: bool = False,
-        retry_failed: bool = False,
-        environ: Mapping[str, str] = os.environ,
-    ) -> None:
-        self._policy = policy
-        self._stores = stores
-        self._book = book
-        self._facts = facts
-        self._clock = clock
-        self._at_ms = clock()
-        self._hosts = hosts
-        self._enforce = enforce
-        self._retry_failed = retry_failed
-        self._environ = environ
+    policy: Policy
+    stores: Stores
+    _: KW_ONLY
+    book: AddressBook | None
+    facts: Facts
+    clock: Callable[[], int]
+    hosts: tuple[str, ...] = ()
+    enforce: bool = False
+    retry_failed: bool = False
+    environ: Mapping[str, str] = field(default_factory=lambda: os.environ, repr=False)
+
+    def __post_init__(self) -> None:
+        """Read the clock."""
+        policy = self.policy
+        self._at_ms = self.clock()
         self._setting = MessageSettings(timezone=policy.timezone, sender=policy.sender, contact=policy.contact)
         self._steps = {rule.name: rule.steps for rule in policy.rules}
-        self._newest_ms = 0
+        self._versions = Versions()
         self._reached: dict[tuple[str, int], str] = {}
         self._outcomes: dict[int, list[ChannelOutcome]] = {}
 
     def plan(self) -> RunOutcome:
         """Return what is due, without sending or recording anything."""
-        with self._stores() as store:
+        with self.stores() as store:
             plan = self._plan(store)
         for delivery in plan.deliveries:
             result = DUE if delivery.channel else NoticeResult.FAILED
@@ -148,35 +139,36 @@ class NoticeRun:
 
         A channel that cannot be reached is not recorded, and due again. Raises UnavailableError if another run sends.
         """
-        lease = Lease(now_ms=_now_ms, sleep=time.sleep)
+        lease = Lease(now_ms=now_ms, sleep=time.sleep)
         try:
-            with self._stores() as store:
+            with self.stores() as store:
                 lease.take(store)
                 plan = self._plan(store)
             ready = [delivery for delivery in plan.deliveries if self._is_ready(delivery)]
+            written_ms = self._versions.next_ms
             results = send_all(
-                ready, lease, stores=self._stores, send=self._sent, rows=self._rows, written_ms=self._written_ms
+                ready, lease, stores=self.stores, send=self._sent, rows=self._rows, written_ms=written_ms
             )
             for delivery, result in zip(ready, results, strict=True):
                 self._note(delivery.outcomes(result.result, result.detail))
             self._run_commands(plan.commands, lease)
         finally:
             if lease.is_held:
-                with self._stores() as store:
+                with self.stores() as store:
                     lease.give_back(store)
         return self._finished(plan)
 
     def _plan(self, store: Inserter) -> _Plan:
-        before = record.sent_before(store, with_failed=not self._retry_failed)
-        self._newest_ms = before.newest_ms
-        now = held_now(store, at_ms=self._at_ms, lookback_ms=_lookback_ms(self._policy), hosts=self._hosts)
+        before = record.sent_before(store, with_failed=not self.retry_failed)
+        self._versions = Versions(before.newest_ms)
+        now = held_now(store, at_ms=self._at_ms, lookback_ms=_lookback_ms(self.policy), hosts=self.hosts)
         self._setting = replace(self._setting, active_percent=now.active_percent, interval_seconds=now.interval_seconds)
         plan = _Plan(unknown=list(now.unknown), unresolved=[_unresolved(row) for row in before.unresolved()])
         for held in now.held:
-            match = first_rule(self._policy, held, self._facts, self._at_ms, self._policy.timezone)
+            match = first_rule(self.policy, held, self.facts, self._at_ms, self.policy.timezone)
             if match.outcome is MatchOutcome.MATCHED and match.rule is not None:
                 sent = before.of(held.kind, held.key, match.rule.name)
-                due = Due(rule=match.rule, held=held, sent=sent, at_ms=self._at_ms, enforce=self._enforce)
+                due = Due(rule=match.rule, held=held, sent=sent, at_ms=self._at_ms, enforce=self.enforce)
                 if notice := due.notice():
                     plan.notices.append(notice)
                     plan.commands += [notice] if due.runs_command(notice) else []
@@ -189,7 +181,7 @@ class NoticeRun:
 
     def _deliveries(self, notices: Sequence[Notice], before: SentBefore) -> list[_Delivery]:
         """Return the messages: one for each notice, or one for all of an owner where the day's limit needs it."""
-        zone = self._policy.timezone
+        zone = self.policy.timezone
         today = before.messages_since(begin_ms(local_day(self._at_ms, zone), zone))
         by_owner: dict[str, list[Notice]] = {}
         for notice in notices:
@@ -197,7 +189,7 @@ class NoticeRun:
                 by_owner.setdefault(notice.held.owner or "", []).append(notice)
         deliveries: list[_Delivery] = []
         for owner, each in by_owner.items():
-            left = self._policy.most_per_owner_per_day - today.get(owner, 0)
+            left = self.policy.most_per_owner_per_day - today.get(owner, 0)
             groups = [[notice] for notice in each]
             if left < len(each):  # without any left they stay due: a summary of the next day has them
                 groups = [each] if left > 0 else []
@@ -208,11 +200,12 @@ class NoticeRun:
         """Yield one delivery for each channel of some notices; one with several notices is a summary."""
         message = secrets.token_hex(8)
         by_channel: dict[tuple[str, str], _Delivery] = {}
+        find = self.book or no_addresses
         for notice in notices:
-            address = self._address(notice)
             for number, template in notice.to:
                 try:
-                    channel = _filled(template, notice, address)
+                    address = find(notice.held.owner) if "{address}" in template else None
+                    channel = channels.fill(template, channels.parts(notice, address))
                 except NotApplicableError as error:
                     yield _Delivery(message, ((number, notice),), template, None, str(error))
                     continue
@@ -221,20 +214,11 @@ class NoticeRun:
                 by_channel[key] = _Delivery(message, (*parts, (number, notice)), template, channel)
         yield from by_channel.values()
 
-    def _address(self, notice: Notice) -> str | NotApplicableError:
-        """Return the address of a notice's owner, or why there is none."""
-        if self._book is None:
-            return NotApplicableError("the policy has no [addresses]")
-        try:
-            return self._book(notice.held.owner)
-        except NotApplicableError as error:
-            return error
-
     def _is_ready(self, delivery: _Delivery) -> bool:
         """Return whether a message can be sent now; note why not."""
         if delivery.channel is None:
             return True  # recorded as failed: else it would be reported at each run
-        reason = channels.reachable(delivery.channel, environ=self._environ, checked=self._reached)
+        reason = channels.reachable(delivery.channel, environ=self.environ, checked=self._reached)
         if reason is not None:
             self._note(delivery.outcomes(UNREACHABLE, reason))
         return reason is None
@@ -248,7 +232,7 @@ class NoticeRun:
     def _sent(self, delivery: _Delivery) -> SendResult:
         if delivery.channel is None:
             return SendResult(result=NoticeResult.FAILED, detail=delivery.problem)
-        return channels.send(delivery.channel, self._message(delivery), environ=self._environ)
+        return channels.send(delivery.channel, self._message(delivery), environ=self.environ)
 
     def _message(self, delivery: _Delivery) -> Message:
         notices = [notice for _, notice in delivery.parts]
@@ -280,30 +264,25 @@ class NoticeRun:
         """Run the commands of due steps, each after its cards were read again, and record what was read."""
         for notice in notices:
             step, name, message = self._step(notice), self._command_name(notice), secrets.token_hex(8)
-            with self._stores() as store:
+            with self.stores() as store:
                 lease.renew(store)
                 held = self._read_again(store, notice.held)
                 result, arguments = _command_of(step, held)
-                store.insert_json("notices", [self._row(notice, name, message, result, self._written_ms())])
+                store.insert_json("notices", [self._row(notice, name, message, result, self._versions.next_ms())])
             if held is not None and arguments is not None:
                 done = run_command(arguments)
                 result = SendResult(result=done.result, detail=f"{done.detail}; read before: {_reading(held)}")
-                with self._stores() as store:
-                    store.insert_json("notices", [self._row(notice, name, message, result, self._written_ms())])
+                with self.stores() as store:
+                    store.insert_json("notices", [self._row(notice, name, message, result, self._versions.next_ms())])
             self._note([(notice, ChannelOutcome(channel=name, result=result.result, detail=result.detail))])
 
     def _command_name(self, notice: Notice) -> str:
         return channel_name(COMMAND, f"command {self._step(notice).command[0]}")
 
-    def _written_ms(self) -> int:
-        """Return the version of the next rows: now, but later than all before, also where the clock was set back."""
-        self._newest_ms = max(_now_ms(), self._newest_ms + 1)
-        return self._newest_ms
-
     def _read_again(self, store: Inserter, held: Held) -> Held | None:
         """Return the same holder as it is now, ``None`` if it is not idle on all its cards, or not known to be."""
         hosts = () if held.kind in ON_SEVERAL_HOSTS else held.hosts
-        now = held_now(store, at_ms=self._clock(), lookback_ms=_lookback_ms(self._policy), hosts=hosts)
+        now = held_now(store, at_ms=self.clock(), lookback_ms=_lookback_ms(self.policy), hosts=hosts)
         if (held.kind, held.key) in now.used:
             return None
         same = (held.state, held.kind, held.key)
@@ -337,15 +316,6 @@ class NoticeRun:
             unknown=tuple(plan.unknown),
             unresolved=tuple(plan.unresolved),
         )
-
-
-def _filled(template: str, notice: Notice, address: str | NotApplicableError) -> Channel:
-    """Return the channel of a notice. Raises NotApplicableError."""
-    if isinstance(address, str):
-        return channels.fill(template, channels.parts(notice, address))
-    if "{address}" in template:
-        raise address
-    return channels.fill(template, channels.parts(notice, None))
 
 
 def _command_of(step: Step, held: Held | None) -> tuple[SendResult, list[str] | None]:
@@ -388,7 +358,7 @@ def _match_text(match: Match) -> str:
 
 def _lookback_ms(policy: Policy) -> int:
     longest_ms = max((step.after_ms for rule in policy.rules for step in rule.steps), default=0)
-    return max(longest_ms + _DAY_MS, _SHORTEST_LOOKBACK_MS)
+    return max(longest_ms + DAY_MS, _SHORTEST_LOOKBACK_MS)
 
 
 def describe(held: Held) -> str:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from itertools import count
 from pathlib import Path
 from typing import Final
 
@@ -118,6 +119,33 @@ def open_reader(
             from gua.app.first_steps import nothing_recorded  # noqa: PLC0415 - as above
 
             raise nothing_recorded(parsed, home_directory()) from None
+
+
+@contextmanager
+def reopened(
+    store: str | None, again: Callable[[], AbstractContextManager[Store]]
+) -> Iterator[tuple[Store, Callable[[], AbstractContextManager[Store]]]]:
+    """Yield the open store, and a function that opens it for a while.
+
+    A server stays open. An embedded store is closed after the function's first use, and opened by ``again`` for the
+    others: other processes wait meanwhile.
+    """
+    with ExitStack() as opened:
+        first = opened.enter_context(open_reader(store))
+        uses = count()
+
+        @contextmanager
+        def stores() -> Iterator[Store]:
+            if not first.is_embedded:
+                yield first
+            elif next(uses):
+                with again() as reader:
+                    yield reader
+            else:
+                with opened.pop_all():
+                    yield first
+
+        yield first, stores
 
 
 @contextmanager

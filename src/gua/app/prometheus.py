@@ -17,6 +17,7 @@ from gua.app import delivery
 from gua.app.opening import open_writer, store_address
 from gua.app.prometheus_rows import table_lines, ticks_of
 from gua.core.errors import DataError, GuaError, UsageError
+from gua.core.moments import DAY_MS, HOUR_MS
 from gua.core.words import Mig
 from gua.identity.process import DEFAULT_IGNORED
 from gua.imports.prometheus.card_ticks import CardTicks, outside
@@ -25,19 +26,18 @@ from gua.imports.prometheus.samples import MOST_POINTS, SampleReader
 from gua.imports.prometheus.survey import Inventory, survey
 from gua.imports.prometheus.ticks import TickMaker
 from gua.store.database import Store
+from gua.store.directory import ignore
 from gua.store.dsn import EmbeddedDsn, parse_dsn
 from gua.store.tick_rows import TickRows
 
 RAW_UP_TO_MS: Final = 10 * 86_400_000
 """Up to this length an import reads raw samples, unless another resolution is given."""
 STEP_MS: Final = 300_000
-_DAY_MS: Final = 86_400_000
-_HOUR_MS: Final = 3_600_000
 # Samples of a span, about 20 bytes of JSON each; all of them are in memory.
 _MOST_SAMPLES: Final = 500_000
-_FIRST_SPAN_MS: Final = _HOUR_MS
+_FIRST_SPAN_MS: Final = HOUR_MS
 _LEAST_SPAN_MS: Final = 600_000
-_STEPS_SPAN_MS: Final = 4 * _DAY_MS
+_STEPS_SPAN_MS: Final = 4 * DAY_MS
 """Span of steps: the store is locked for others while one is landed, of 64 cards for less than 2 s."""
 # Hours of hosts: of 8 cards each 2 s.
 _ROLLED_UP_AT_ONCE: Final = 300
@@ -161,16 +161,16 @@ class PrometheusImport:
         """
         written = -1
         while self._is_embedded and written:
-            with open_writer(self.store, warn=_ignore) as store:
+            with open_writer(self.store, warn=ignore) as store:
                 written = store.count_hours(most=_ROLLED_UP_AT_ONCE)
 
     def newest_hour(self, found: Inventory) -> Probe | None:
         """Return what the last hour of the import has, or the newest of whole days earlier; ``None`` without any."""
         maker = self.maker(found)
         try:
-            for end_ms in range(self.until_ms, self.since_ms, -_DAY_MS):
+            for end_ms in range(self.until_ms, self.since_ms, -DAY_MS):
                 begin, before = time.monotonic(), maker.samples
-                ticks = maker.ticks(end_ms - _HOUR_MS, end_ms)
+                ticks = maker.ticks(end_ms - HOUR_MS, end_ms)
                 if ticks:
                     observed = sum(sum(one.duration_ms) for one in ticks)
                     cards = len({one.card.uuid for one in ticks})
@@ -178,7 +178,7 @@ class PrometheusImport:
                         card_ticks=sum(len(one.ts_ms) for one in ticks),
                         samples=maker.samples - before,
                         interval_ms=min(one.interval_ms for one in ticks),
-                        holes=max(0.0, 1 - observed / (cards * _HOUR_MS)),
+                        holes=max(0.0, 1 - observed / (cards * HOUR_MS)),
                         seconds=time.monotonic() - begin,
                     )
         finally:
@@ -200,11 +200,11 @@ class PrometheusImport:
             metric = next(one for one in found.exporters[0].first if one in found.metrics)
             end_ms = self.until_ms
             while end_ms > self.since_ms:
-                recent = reader.raw(metric, max(end_ms - _HOUR_MS, self.since_ms), end_ms)
+                recent = reader.raw(metric, max(end_ms - HOUR_MS, self.since_ms), end_ms)
                 if recent:
                     reader.find_edge(metric, recent[0])
                     break
-                end_ms -= _DAY_MS
+                end_ms -= DAY_MS
         return maker
 
     def _import(
@@ -226,19 +226,16 @@ class PrometheusImport:
     def _land(self, found: Inventory, made: list[CardTicks], span: Span, result: Imported) -> None:
         if not made and not span.days:
             return
-        if self.endpoint or not self._is_embedded:
-            if not self.endpoint:
-                with open_writer(self.store) as store:
-                    made = without_stored(store, made, span, result)
+        if self.endpoint:
             delivery.deliver(ticks_of(made, found), store=self.store, endpoint=self.endpoint)
-            if span.days and not self.endpoint:
-                with open_writer(self.store) as store:
-                    self._mark(store, span)
         else:
-            with open_writer(self.store, warn=_ignore) as store:
+            with open_writer(self.store, warn=ignore) as store:
                 made = without_stored(store, made, span, result)
-                land(store, made, found)
-                store.flush()
+                if store.is_embedded:
+                    land(store, made, found)
+                    store.flush()
+                else:
+                    delivery.deliver(ticks_of(made, found), store=self.store)
                 self._mark(store, span)
         result.add(made)
 
@@ -279,29 +276,29 @@ def spans(since_ms: int, until_ms: int, step_ms: int, done: set[date], samples: 
     length_ms = _FIRST_SPAN_MS if not step_ms else _STEPS_SPAN_MS
     start_ms = since_ms
     while start_ms < until_ms:
-        day_ms = start_ms // _DAY_MS * _DAY_MS
+        day_ms = start_ms // DAY_MS * DAY_MS
         if _day(day_ms) in done:
             skipped.add(_day(day_ms))
-            start_ms = day_ms + _DAY_MS
+            start_ms = day_ms + DAY_MS
             continue
         if step_ms:
-            end_ms = day_ms + min(length_ms, MOST_POINTS * step_ms // _DAY_MS * _DAY_MS)
-            ahead = (day_ms + one * _DAY_MS for one in range(1, (end_ms - day_ms) // _DAY_MS))
+            end_ms = day_ms + min(length_ms, MOST_POINTS * step_ms // DAY_MS * DAY_MS)
+            ahead = (day_ms + one * DAY_MS for one in range(1, (end_ms - day_ms) // DAY_MS))
             end_ms = min([end_ms, *(one for one in ahead if _day(one) in done)])
         else:
-            end_ms = min(start_ms + length_ms, day_ms + _DAY_MS)
+            end_ms = min(start_ms + length_ms, day_ms + DAY_MS)
         end_ms = min(end_ms, until_ms)
         days = tuple(
             _day(one)
-            for one in range(day_ms, end_ms, _DAY_MS)
-            if one >= since_ms and one + _DAY_MS <= end_ms and one + _DAY_MS + _HOUR_MS <= time.time() * 1000
+            for one in range(day_ms, end_ms, DAY_MS)
+            if one >= since_ms and one + DAY_MS <= end_ms and one + DAY_MS + HOUR_MS <= time.time() * 1000
         )
         before = samples()
         yield Span(since_ms=start_ms, until_ms=end_ms, days=days)
         read = samples() - before
         if not step_ms:
             factor = _MOST_SAMPLES / read if read else 4
-            length_ms = min(max(round(length_ms * factor) // _HOUR_MS * _HOUR_MS, _LEAST_SPAN_MS), _DAY_MS)
+            length_ms = min(max(round(length_ms * factor) // HOUR_MS * HOUR_MS, _LEAST_SPAN_MS), DAY_MS)
         start_ms = end_ms
     done.intersection_update(skipped)
 
@@ -329,7 +326,7 @@ def without_stored(store: Store, made: list[CardTicks], span: Span, result: Impo
     """
     covered: dict[str, list[tuple[int, int]]] = {}
     replaced: dict[str, set[int]] = {}
-    bounds = {"since_ms": span.since_ms - _HOUR_MS, "until_ms": span.until_ms}
+    bounds = {"since_ms": span.since_ms - HOUR_MS, "until_ms": span.until_ms}
     for row in store.select(_STORED_TICKS, {"gpus": [one.card.uuid for one in made], **bounds}):
         spans_of_card = covered.setdefault(row["gpu"], [])
         start_ms, end_ms = row["ts_ms"] - row["duration_ms"], row["ts_ms"]
@@ -348,14 +345,10 @@ def check_step(text_ms: int | None, length_ms: int) -> int:
     """Return the resolution [ms]: as given, else 0 (raw) up to ten days, else five minutes. Raises UsageError."""
     if text_ms is None:
         return 0 if length_ms <= RAW_UP_TO_MS else STEP_MS
-    if text_ms and (_DAY_MS % text_ms or text_ms < 60_000):
+    if text_ms and (DAY_MS % text_ms or text_ms < 60_000):
         raise UsageError("--resolution must be raw, or a part of a day from 1m on, as in 5m or 1h")
     return text_ms
 
 
 def _day(unix_ms: int) -> date:
     return datetime.fromtimestamp(unix_ms / 1000, UTC).date()
-
-
-def _ignore(_: str) -> None:
-    """Drop the message that another process reads the store."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any, Final
 
@@ -31,28 +32,14 @@ def origin_of(ticks: CardTicks, found: Inventory) -> Origin:
     """Return the origin of a card's ticks, with what they rest on as an attribute."""
     job = next(iter(ticks.scrapes[-1]), None)
     has_dra = bool(found.directory.dra_jobs) and (job is None or job.source == KUBERNETES)
-    return _origin(
-        ticks.card.host,
-        ticks.interval_ms,
-        basis(ticks, has_dra=has_dra),
-        ticks.card.cluster or "",
-    )
+    return _origin(ticks.card.host, ticks.interval_ms, basis(ticks, has_dra=has_dra), ticks.card.cluster or "")
 
 
 @lru_cache(maxsize=4096)
 def _origin(host: str, interval_ms: int, text: str, cluster: str) -> Origin:
     made = origin_elsewhere(Source.IMPORT, host, interval_ms, instance_id=_INSTANCE_ID)
     own = {fields.IMPORT_BASIS: text, **({"k8s.cluster.name": cluster} if cluster else {})}
-    attributes = tuple(sorted({**dict(made.attributes), **own}.items()))
-    return Origin(
-        host=host,
-        source=Source.IMPORT,
-        interval_ms=interval_ms,
-        instance_id=made.instance_id,
-        service_name=made.service_name,
-        service_version=made.service_version,
-        attributes=attributes,
-    )
+    return replace(made, attributes=tuple(sorted({**dict(made.attributes), **own}.items())))
 
 
 def basis(ticks: CardTicks, *, has_dra: bool = False) -> str:

@@ -89,10 +89,10 @@ def now_ms() -> int:
 
 
 class Versions:
-    """Versions of rows (Unix ms)."""
+    """Versions of rows (Unix ms), all later than ``newest_ms``."""
 
-    def __init__(self) -> None:
-        self._newest_ms = 0
+    def __init__(self, newest_ms: int = 0) -> None:
+        self._newest_ms = newest_ms
 
     def next_ms(self) -> int:
         """Return the time, but later than the version before, also where the clock was set back."""

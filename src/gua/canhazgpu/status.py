@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
-from gua.core.moments import to_ms, to_rfc3339
+from gua.core.moments import DAY_MS, HOUR_MS, to_ms, to_rfc3339
 from gua.core.plaintext import aligned, few, safe
 from gua.core.words import Mig
 
@@ -179,20 +179,18 @@ def lasting(length_ms: int) -> str:
     return f"{seconds // 3600}h {seconds // 60 % 60}m {seconds % 60}s"
 
 
-_HOUR_MS: Final = 3_600_000
-_DAY_MS: Final = 24 * _HOUR_MS
 _LONGEST_NAME: Final = 64
 
 
 def usage(reservations: Sequence[Mapping[str, Any]], *, days: int, now_ms: int) -> dict[str, Any]:
     """Return canhazgpu's JSON: GPU-hours of reservations in the last ``days``, by user, largest first."""
-    since_ms = now_ms - days * _DAY_MS
+    since_ms = now_ms - days * DAY_MS
     hours: defaultdict[str, float] = defaultdict(float)
     counts: Counter[tuple[str, str]] = Counter()
     for each in reservations:
         begin, end = max(each["since_ms"], since_ms), min(each["ended_ms"] or now_ms, now_ms)
         if begin < end:
-            hours[each["owner"]] += (end - begin) * len(each["cards"]) / _HOUR_MS
+            hours[each["owner"]] += (end - begin) * len(each["cards"]) / HOUR_MS
             counts[each["owner"], each["kind"]] += 1
     total = sum(hours.values())
     return {

@@ -55,7 +55,6 @@ def command(
     from gua.app.digest import SECTIONS, By  # noqa: PLC0415 - invalid options save its 0.3 s
     from gua.app.digest_run import DigestRun  # noqa: PLC0415 - as above
     from gua.app.job_facts import HostFacts  # noqa: PLC0415 - as above
-    from gua.notices.addresses import no_addresses  # noqa: PLC0415 - as above
     from gua.report.window import ReportRequest, check_request  # noqa: PLC0415 - as above
 
     if by not in {*By}:
@@ -78,7 +77,7 @@ def command(
             request=request,
             by=By(by),
             to_admins=to_admins,
-            book=book_of(read) or no_addresses,
+            book=book_of(read),
             facts=HostFacts(),
         ).run(dry_run=dry_run)
     if as_json:

@@ -26,10 +26,10 @@ from gua.cli.completion import zones
 from gua.cli.options import EndpointOption, StoreOption, value
 from gua.cli.prometheus import prometheus
 from gua.core.errors import DataError, UsageError
-from gua.core.moments import format_duration, to_rfc3339, zone
+from gua.core.moments import HOUR_MS, format_duration, to_rfc3339, zone
 from gua.core.tick import Tick
 from gua.identity.process import DEFAULT_IGNORED
-from gua.imports.canhazgpu import HOUR_MS, ReservedHistory, read
+from gua.imports.canhazgpu import ReservedHistory, read
 from gua.imports.legacy_v1.histories import Histories
 from gua.imports.recording import Recording
 from gua.imports.rows import DEFAULT_HOST, Reading

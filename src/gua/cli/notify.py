@@ -8,18 +8,19 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import asdict
 from datetime import UTC
-from itertools import count
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from gua.app.output import print_line, safe
 from gua.cli.options import AgentStateOption, HostsOption, StoreOption, flag, path_value, value
 from gua.core.errors import UnavailableError, UsageError
-from gua.core.moments import parse_moment_ms, to_rfc3339
+from gua.core.moments import WEEK_MS, parse_moment_ms, to_rfc3339
 from gua.state.directory import home_path
 
 if TYPE_CHECKING:
@@ -27,12 +28,12 @@ if TYPE_CHECKING:
     from gua.notices.addresses import AddressBook
     from gua.notices.policy import Policy
     from gua.notices.record import Inserter
+    from gua.store.database import Store
 
 SCHEMA: Final = "gua.notify/1"
 _UNSENT: Final = 3
 _LOCK_SECONDS: Final = 60.0
 _POLL_SECONDS: Final = 0.2
-_WEEK_MS: Final = 7 * 24 * 3_600_000
 _CHECKS: Final = 56
 """Moments of the last week at which ``gua policy check`` evaluates a policy: every three hours."""
 
@@ -139,7 +140,7 @@ def check(
         print_line(f"! {safe(warning, 2000)}")
     with stores_of(store) as (first, stores):
         now_ms = _clock(first, None)()
-        moments = [now_ms - index * _WEEK_MS // _CHECKS for index in range(_CHECKS + 1)]
+        moments = [now_ms - index * WEEK_MS // _CHECKS for index in range(_CHECKS + 1)]
         now, week = concerned(read, stores, HostFacts(), moments, hosts=tuple(host or ()))
     print_line(f"Concerned as of {to_rfc3339(now_ms)}: {len(now)}")
     for line in now:
@@ -156,13 +157,13 @@ def policy_of(path: Path) -> Policy:
     return read_policy(path)
 
 
-def book_of(policy: Policy) -> AddressBook | None:
+def book_of(policy: Policy) -> AddressBook:
     """Return how the policy finds addresses. Raises UsageError, UnavailableError or DataError."""
     from gua.notices import addresses  # noqa: PLC0415 - as above
 
     given = policy.addresses
     if given is None:
-        return None
+        return addresses.no_addresses
     if given.file is not None:
         return addresses.file_addresses(given.file)
     if given.command:
@@ -221,31 +222,11 @@ def lock(home: Path, store: str | None) -> Iterator[None]:
                 return
 
 
-@contextmanager
-def stores_of(store: str | None) -> Iterator[tuple[Inserter, Callable[[], Any]]]:
-    """Yield the open store, and a function that opens it for a while.
-
-    A server stays open. An embedded store is closed after the function's first use, and opened again for the others:
-    other processes wait meanwhile.
-    """
+def stores_of(store: str | None) -> AbstractContextManager[tuple[Store, Callable[[], AbstractContextManager[Store]]]]:
+    """Return a context of the open store, and of a function that opens it for a while."""
     from gua.app import opening  # noqa: PLC0415 - as above
 
-    with ExitStack() as opened:
-        first = opened.enter_context(opening.open_reader(store))
-        uses = count()
-
-        @contextmanager
-        def stores() -> Iterator[Inserter]:
-            if not first.is_embedded:
-                yield first
-            elif next(uses):
-                with opening.open_reader(store, needs_newest=False) as again:
-                    yield again
-            else:
-                with opened.pop_all():
-                    yield first
-
-        yield first, stores
+    return opening.reopened(store, partial(opening.open_reader, store, needs_newest=False))
 
 
 def _clock(reader: Inserter, at: str | None) -> Callable[[], int]:
@@ -271,13 +252,9 @@ def _lines(outcome: RunOutcome) -> Iterator[str]:
             yield f"    {safe(f'{each.channel}: {each.result}{why}', 400)}"
         if not notice.channels:
             yield "    the owner had as many messages today as the policy allows: due again tomorrow"
-    for title, lines in (
-        ("left out", outcome.left_out),
-        ("unknown, so no notice", outcome.unknown),
-        ("unknown whether it was sent", outcome.unresolved),
-    ):
-        for line in lines:
-            yield f"{title}: {safe(line, 400)}"
+    titles = ("left out", "unknown, so no notice", "unknown whether it was sent")
+    for title, lines in zip(titles, (outcome.left_out, outcome.unknown, outcome.unresolved), strict=True):
+        yield from (f"{title}: {safe(line, 400)}" for line in lines)
 
 
 def _what(outcome: NoticeOutcome) -> str:
@@ -321,8 +298,6 @@ def _notice_json(outcome: NoticeOutcome) -> dict[str, object]:
         "pod": held.pod,
         "since": to_rfc3339(held.since_ms),
         "idle_seconds": held.idle_ms / 1000,
-        "channels": [
-            {"channel": each.channel, "result": each.result, "detail": each.detail} for each in outcome.channels
-        ],
+        "channels": [asdict(each) for each in outcome.channels],
         "result": outcome.result,
     }

@@ -32,7 +32,7 @@ from gua.cli.options import (
 from gua.cli.output_options import OutputOptions, choose_output
 from gua.cli.report import render_report
 from gua.core.errors import UsageError
-from gua.core.moments import format_duration, parse_duration_ms, parse_moment_ms, to_rfc3339, zone
+from gua.core.moments import HOUR_MS, format_duration, parse_duration_ms, parse_moment_ms, to_rfc3339, zone
 from gua.core.plaintext import few
 from gua.imports.prometheus.client import Access, Client, Traffic
 from gua.imports.prometheus.survey import Inventory, missing, sources
@@ -47,8 +47,6 @@ HELP_GROUPS: Final = {
 }
 _RAW: Final = "raw"
 _MOST_SECRET: Final = 65_536
-_HOUR_MS: Final = 3_600_000
-_DAY_MS: Final = 86_400_000
 _MOST_WARNINGS: Final = 3
 
 UrlArgument = Annotated[str, typer.Argument(metavar="URL", help="Of Prometheus, Thanos, Mimir or VictoriaMetrics.")]
@@ -332,7 +330,7 @@ def summary(job: PrometheusImport, found: Inventory, imported: Imported) -> Iter
         yield f"skipped   {plural(imported.days_before, 'day')} of an earlier import (--again reads them again)"
     if imported.card_ticks:
         yield f"time      {to_rfc3339(imported.first_ms)} to {to_rfc3339(imported.last_ms)}"
-        if imported.first_ms > job.since_ms + _HOUR_MS and not imported.days_before:
+        if imported.first_ms > job.since_ms + HOUR_MS and not imported.days_before:
             yield f"missing   nothing before {to_rfc3339(imported.first_ms)}: no GPU samples, or beyond the retention"
     step = f"steps of {format_duration(job.step_ms)}, by Prometheus" if job.step_ms else "raw samples"
     yield f"sources   {few(sorted(imported.exporters), 6) or 'none new'}; {step}"
@@ -366,7 +364,7 @@ def _print_dry_run(job: PrometheusImport, found: Inventory) -> None:
     if probe is None:
         typer.echo("samples   none in the newest hour of any day")
     else:
-        hours = (job.until_ms - job.since_ms) / _HOUR_MS
+        hours = (job.until_ms - job.since_ms) / HOUR_MS
         per_step = max(job.step_ms / probe.interval_ms, 1)
         step = f"steps of {format_duration(job.step_ms)}" if job.step_ms else "raw samples"
         card_ticks, samples = probe.card_ticks * hours / per_step, probe.samples * hours

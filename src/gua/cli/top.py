@@ -5,27 +5,24 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import Annotated, Final
 
 from gua.app.local_agent import first_response, places
-from gua.app.opening import is_socket_named
-from gua.app.output import print_error
+from gua.app.opening import is_socket_named, open_reader, reopened
 from gua.cli.completion import owners, values
 from gua.cli.options import HostsOption, SocketOption, StoreOption, WidthOption, check_width, flag, style_for, value
 from gua.core.errors import UsageError
 from gua.core.moments import parse_duration_ms
 from gua.local_socket.client import NobodyError, query_status
-from gua.report.top.live import snapshot_of_agent
+from gua.report.top.live import snapshot_of_agent, snapshot_of_store
 from gua.report.top.model import SORTS, Snapshot, TopView, chosen_cards, chosen_holders
 from gua.report.top.text import render_top, render_top_json
 from gua.state.directory import reading_home
-
-if TYPE_CHECKING:
-    from gua.store.database import Store
+from gua.store.directory import ignore
 
 AGENT_SECONDS: Final = 2.0
 SERVER_SECONDS: Final = 5.0
@@ -99,9 +96,7 @@ class SnapshotSource:
 
 
 @contextmanager
-def open_source(
-    store: str | None, socket: Path | None, hosts: Sequence[str]
-) -> Iterator[SnapshotSource | _StoreSource]:
+def open_source(store: str | None, socket: Path | None, hosts: Sequence[str]) -> Iterator[SnapshotSource]:
     """Open the source of snapshots. Raises UsageError if both are named, UnavailableError if there is none."""
     named = is_socket_named(store, socket)
     home = reading_home(None, os.environ)
@@ -115,8 +110,14 @@ def open_source(
         else:
             yield SnapshotSource(query=partial(_of_agent, tried, hosts), seconds=AGENT_SECONDS)
             return
-    with ExitStack() as opened:
-        yield _StoreSource(store, hosts, opened)
+    # Messages would garble a screen that is already rendered.
+    with reopened(store, partial(open_reader, store, warn=ignore)) as (first, stores):
+
+        def query() -> Snapshot:
+            with stores() as reader:
+                return snapshot_of_store(reader, where=str(reader.dsn), hosts=hosts)
+
+        yield SnapshotSource(query=query, seconds=EMBEDDED_SECONDS if first.is_embedded else SERVER_SECONDS)
 
 
 def _of_agent(tried: list[Path], hosts: Sequence[str]) -> Snapshot:
@@ -126,35 +127,3 @@ def _of_agent(tried: list[Path], hosts: Sequence[str]) -> Snapshot:
         msg = f"the agent here is that of {', '.join(snapshot.hosts)}: name the store that has others with --store"
         raise UsageError(msg)
     return snapshot
-
-
-class _StoreSource:
-    """A store: one on a server stays open, an embedded one is opened for each query, as it locks others out."""
-
-    def __init__(self, store: str | None, hosts: Sequence[str], opened: ExitStack) -> None:
-        self._store = store
-        self._hosts = hosts
-        self._opened = opened
-        self._server: Store | None = None
-        self._shown = False
-        self.seconds = EMBEDDED_SECONDS
-
-    def query(self) -> Snapshot:
-        """Return the store's current snapshot."""
-        from gua.app import opening  # noqa: PLC0415 - not needed for an agent
-        from gua.report.top.live import snapshot_of_store  # noqa: PLC0415 - as above
-        from gua.store.directory import ignore  # noqa: PLC0415 - as above
-
-        if self._server is not None:
-            return snapshot_of_store(self._server, where=str(self._server.dsn), hosts=self._hosts)
-        with ExitStack() as once:
-            # Messages would garble a screen that is already rendered.
-            warn = ignore if self._shown else print_error
-            reader = once.enter_context(opening.open_reader(self._store, warn=warn))
-            self._shown = True
-            snapshot = snapshot_of_store(reader, where=str(reader.dsn), hosts=self._hosts)
-            if not reader.is_embedded:
-                self._opened.push(once.pop_all())
-                self._server = reader
-                self.seconds = SERVER_SECONDS
-            return snapshot

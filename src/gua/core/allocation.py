@@ -103,6 +103,7 @@ class CardKey(NamedTuple):
     pci: str | None = None
     parent: str | None = None
     gpu_instance_id: int | None = None
+    compute_instance_id: int | None = None
     pods: frozenset[str] = frozenset()
 
 

@@ -12,14 +12,11 @@ from zoneinfo import ZoneInfo, available_timezones
 
 from gua.core.errors import UsageError
 
-_MILLISECONDS = {
-    "ms": 1,
-    "s": 1_000,
-    "m": 60_000,
-    "h": 3_600_000,
-    "d": 86_400_000,
-    "w": 604_800_000,
-}
+MINUTE_MS: Final = 60_000
+HOUR_MS: Final = 60 * MINUTE_MS
+DAY_MS: Final = 24 * HOUR_MS
+WEEK_MS: Final = 7 * DAY_MS
+_MILLISECONDS: Final = {"ms": 1, "s": 1_000, "m": MINUTE_MS, "h": HOUR_MS, "d": DAY_MS, "w": WEEK_MS}
 _DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*(ms|seconds?|minutes?|hours?|days?|weeks?|[smhdw])", re.ASCII)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _LIMIT_MS = 100 * 366 * _MILLISECONDS["d"]
@@ -111,9 +108,14 @@ def last_week_ms(*, now_ms: int, timezone: tzinfo) -> tuple[int, int]:
     return begin_ms(monday - timedelta(days=7), timezone), begin_ms(monday, timezone)
 
 
+def local_time(unix_ms: int, timezone: tzinfo) -> datetime:
+    """Return the local time at a Unix time, in whole seconds."""
+    return datetime.fromtimestamp(unix_ms // 1000, UTC).astimezone(timezone)
+
+
 def local_day(unix_ms: int, timezone: tzinfo) -> date:
     """Return the local date at a Unix time."""
-    return datetime.fromtimestamp(unix_ms // 1000, UTC).astimezone(timezone).date()
+    return local_time(unix_ms, timezone).date()
 
 
 def begin_ms(day: date, timezone: tzinfo) -> int:

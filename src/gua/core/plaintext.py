@@ -9,6 +9,7 @@ from itertools import repeat
 from typing import Final
 
 MOST_CHARACTERS: Final = 256
+_QUOTED: Final = 60
 _UNSTORABLE: Final = re.compile("[\x00\ud800-\udfff]")
 # Control, format (all BiDi controls, zero-width characters), surrogate, private, unassigned, line and paragraph ends.
 _REMOVED = frozenset(("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"))
@@ -41,6 +42,11 @@ def safe(text: str, width: int | None = None, *, ellipsis: str = "…") -> str:
     while tail and unicodedata.category(tail[0]) in _NO_WIDTH:
         tail = tail[1:]
     return _head(clean, room - cells(tail)) + ellipsis + tail
+
+
+def quoted(text: object) -> str:
+    """Return text in quotes, on one line and short, for a message."""
+    return f"'{safe(str(text), _QUOTED)}'"
 
 
 def storable(text: str, most: int = MOST_CHARACTERS) -> str:

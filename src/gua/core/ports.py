@@ -99,9 +99,9 @@ class RawCard:
     ``gpu_fraction`` is the card's share of a whole GPU, as (slices, all slices). The reading's spans are placeholders
     that the sampler sets. Its utilization is the instant value. ``samples`` are the driver's samples since the last
     reading, oldest first and without overlap. ``minor`` is the number of the device file (/dev/nvidia3); for an
-    instance that of its GPU. ``gpu_instance_id`` is set for instances only. ``activity`` covers the ``activity_ms``
-    before the reading, ``None`` if it is not read or unknown. ``has_activity`` is whether its counters were read; the
-    first reading has no activity yet.
+    instance that of its GPU. ``gpu_instance_id`` and ``compute_instance_id`` are set for instances only. ``activity``
+    covers the ``activity_ms`` before the reading, ``None`` if it is not read or unknown. ``has_activity`` is whether
+    its counters were read; the first reading has no activity yet.
     """
 
     reading: CardReading
@@ -110,6 +110,7 @@ class RawCard:
     samples: tuple[UtilizationSample, ...] = ()
     minor: int | None = None
     gpu_instance_id: int | None = None
+    compute_instance_id: int | None = None
     activity: Activity | None = None
     activity_ms: int = 0
     has_activity: bool = False

@@ -93,6 +93,10 @@ class Rules:
         object.__setattr__(self, "active_from", round(self.active_utilization * RATIO_SCALE))
 
 
+SHIPPED: Final = Rules()
+"""The rules as gua ships them: an agent judges by no others."""
+
+
 class Line(NamedTuple):
     """An evaluated line of the rules: its number in docs/rules.md, the state it yields, whether it fits and why.
 

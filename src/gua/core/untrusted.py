@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections.abc import Callable
@@ -84,6 +85,14 @@ def is_row_of(*checks: Check) -> Check:
 def or_unknown(check: Check) -> Check:
     """Return a check that accepts ``None`` and everything that ``check`` accepts."""
     return lambda value: value is None or check(value)
+
+
+def parsed_json(text: str | bytes) -> Any:  # noqa: ANN401 - any JSON value
+    """Return the value of a JSON text, ``None`` if it is not JSON or is nested too deeply."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
 
 
 def object_in(value: object) -> dict[str, Any]:

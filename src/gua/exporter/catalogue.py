@@ -23,7 +23,7 @@ from gua.core.facts import busiest, card_facts, ratio, totals_by_type
 from gua.core.fields import Field, PointForm
 from gua.core.metrics import Metric, MetricKind
 from gua.core.plaintext import storable
-from gua.core.rules import Rules, State, classify, process_state
+from gua.core.rules import SHIPPED, State, classify, process_state
 from gua.core.tick import (
     AgentReading,
     AllocationSourceReading,
@@ -232,7 +232,6 @@ def add_source(made: Mapping[str, Family], source: AllocationSourceReading, coun
         series.add_field(made, one, getattr(source, one.name))
 
 
-_SHIPPED: Final = Rules()
 # These identify a process's container, pod or job on each of its series, so that alerts need no join.
 _HOLDER: Final = (
     "container.id",
@@ -355,12 +354,12 @@ def _add_process(made: dict[str, Family], duration_ms: int, process: ProcessRead
     info = labels_of((key, getattr(process, name)) for key, name in metrics.PROCESS_FACTS.items() if key not in _HOLDER)
     _add(made, metrics.PROCESS_INFO, 1, series.labels | info)
     if process.type is not ProcessType.IGNORED:
-        state = process_state(ratio(process.utilization), _SHIPPED)
+        state = process_state(ratio(process.utilization), SHIPPED)
         add(made["gua_process_state"], series.labels | {"state": str(state)}, 1)
 
 
 def _add_state(made: dict[str, Family], card: CardReading, labels: Labels) -> State:
-    verdict = classify(card_facts(card), _SHIPPED)
+    verdict = classify(card_facts(card), SHIPPED)
     if card.mig is Mig.PARENT and card.gpu_time_ms == 0:
         return verdict.state  # fully partitioned: a sample would count as one more card
     for state in State:

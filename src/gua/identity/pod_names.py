@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import http.client
-import json
 import math
 import re
 import ssl
@@ -20,7 +19,7 @@ from urllib.parse import urlsplit
 from gua.core.errors import GuaError, TransientError, UsageError
 from gua.core.pods import ListedPod, is_name
 from gua.core.tick import ReadError
-from gua.core.untrusted import LAST_MS, object_in, objects_in, require
+from gua.core.untrusted import LAST_MS, object_in, objects_in, parsed_json, require
 from gua.core.workloads import declared
 from gua.identity.process import NO_NAMES, Names, start_thread
 
@@ -76,10 +75,7 @@ def _bracketed(text: str) -> str:
 
 def parse_pod_list(body: bytes) -> list[dict[str, Any]]:
     """Return the items of a PodList, not yet validated. Raises ValueError for anything but a PodList."""
-    try:
-        pod_list = json.loads(body)
-    except RecursionError:
-        raise ValueError("nested too deeply") from None
+    pod_list = parsed_json(body)
     require(object_in(pod_list).get("kind") == "PodList", "no PodList")
     return objects_in(pod_list.get("items"))
 

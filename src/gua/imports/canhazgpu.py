@@ -7,7 +7,6 @@ The reserved time of each card becomes ticks that end where a reservation begins
 from __future__ import annotations
 
 import hashlib
-import json
 import sys
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -20,15 +19,15 @@ from typing import Any, Final
 
 from gua.core.allocation import Allocation, AllocationLook, AllocationMatcher, CardTick, SourceHealth
 from gua.core.errors import DataError
+from gua.core.moments import HOUR_MS
 from gua.core.plaintext import storable
 from gua.core.tick import AllocationSourceReading, CardReading, Origin, Tick
-from gua.core.untrusted import is_within, require
+from gua.core.untrusted import is_within, parsed_json, require
 from gua.core.words import ProcessList
 from gua.imports.recorded_file import read_errors_converted
 from gua.imports.values import Timestamps
 
 SOURCE: Final = "canhazgpu"
-HOUR_MS: Final = 3_600_000
 _KINDS: Final = ("run", "manual")
 _MOST_BYTES: Final = 256 * 2**20
 _MOST_CARDS: Final = 1024
@@ -140,9 +139,7 @@ def _records(path: Path, history: ReservedHistory) -> Iterator[ReservedCard]:
         if not line.strip():
             continue
         try:
-            fields: Any = None
-            with suppress(ValueError, RecursionError):
-                fields = json.loads(line)
+            fields = parsed_json(line)
             require(isinstance(fields, dict), "the line is not a JSON object")
             user, gpu, kind = fields.get("user"), fields.get("gpu_id"), fields.get("reservation_type")
             require(isinstance(user, str) and user.strip(), "user is not a name")

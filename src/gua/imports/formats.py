@@ -5,9 +5,11 @@ from __future__ import annotations
 import csv
 import json
 import re
+import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count, islice
+from pathlib import Path
 from typing import Any, Final, Generic, TypeVar
 
 from gua.core.errors import DataError
@@ -15,17 +17,6 @@ from gua.core.untrusted import require
 from gua.imports.recorded_file import RecordedFile
 
 _BRACKET = re.compile(r"[\[(]")
-_MEMORY_SUFFIXES = {
-    "": "mib",
-    "_mb": "mib",  # recorders copy MiB from nvidia-smi and name them MB
-    "_mib": "mib",
-    "_gb": "gib",
-    "_gib": "gib",
-    "_kb": "kib",
-    "_kib": "kib",
-    "_bytes": "b",
-}
-_STAMP_NAMES: Final = "timestamp time ts datetime @timestamp time_utc"
 _SHOWN = {"used": "memory.used", "uuid": "uuid", "index": "index"}
 
 
@@ -51,74 +42,32 @@ def _memory(fields: Iterable[str], names: str) -> dict[str, Alias]:
         f"{name.format(field)}{suffix}": Alias(field=field, unit=unit)
         for field in fields
         for name in names.split()
-        for suffix, unit in _MEMORY_SUFFIXES.items()
+        for suffix, unit in _NAMES["memory"]["units"].items()
     }
 
 
+_NAMES: Final = tomllib.loads(Path(__file__).with_name("columns.toml").read_text("utf-8"))
+_STAMP: Final = _aliases({"timestamp": _NAMES["timestamp"]})
 CARD_COLUMNS: Final[Mapping[str, Alias]] = {
-    **_aliases(
-        {
-            "timestamp": _STAMP_NAMES,
-            "uuid": "uuid gpu_uuid",
-            "host": "host hostname host_name node",
-            "index": "index gpu_index gpu_id device_index",
-            "name": "name gpu_name model gpu_model",
-            "driver": "driver_version driver",
-            "pci": "pci_bus_id gpu_bus_id bus_id",
-            "mig": "mig_mode_current mig_mode",
-            "utilization": "utilization_gpu gpu_util_pct gpu_util gpu_utilization gpu_utilization_pct util_pct "
-            "utilization_pct utilization_gpu_pct gpu_util_percent util utilization",
-            "encoder": "utilization_encoder encoder_util_pct encoder_util enc_util_pct",
-            "decoder": "utilization_decoder decoder_util_pct decoder_util dec_util_pct",
-            "power": "power_draw power_draw_average power_draw_instant power_w power_draw_w power_watts power_usage_w",
-            "temperature": "temperature_gpu gpu_temp_c gpu_temp temp_c temperature_c temperature_gpu_c temperature",
-            "clock_reasons": "clocks_event_reasons_active clocks_throttle_reasons_active",
-        }
-    ),
-    **_memory(("used", "total", "free", "reserved"), "memory_{} mem_{} gpu_memory_{} gpu_mem_{} vram_{}"),
+    **_STAMP,
+    **_aliases(_NAMES["card"]),
+    **_memory(("used", "total", "free", "reserved"), _NAMES["memory"]["card"]),
 }
-"""Columns of cards by normalised name, including those of ``nvidia-smi --help-query-gpu``."""
-
+"""Columns of cards by normalised name, as columns.toml declares them."""
+# The driver's utilization is the share of time in which the graphics engine was busy: the last choice.
+_GRAPHICS_ENGINE: Final = ("gract", "dcgm_fi_prof_gr_engine_active", "gr_engine_active", "1001")
 DMON_COLUMNS: Final[Mapping[str, Alias]] = {
     **CARD_COLUMNS,
-    **_aliases(
-        {
-            "index": "gpu entity",
-            "utilization": "sm gputl dcgm_fi_dev_gpu_util dcgm_fi_dev_gpu_util_ratio gpu_utilization 203",
-            "encoder": "enc ecutl dcgm_fi_dev_enc_util enc_utilization 206",
-            "decoder": "dec dcutl dcgm_fi_dev_dec_util dec_utilization 207",
-            "power": "pwr power dcgm_fi_dev_power_usage power_usage 155",
-            "temperature": "gtemp tmptr dcgm_fi_dev_gpu_temp gpu_temp 150",
-            "clock_reasons": "dvcctr dcgm_fi_dev_clocks_event_reasons dcgm_fi_dev_clock_throttle_reasons 112",
-        }
-    ),
-    **_aliases(
-        {
-            "used": "fb fbusd dcgm_fi_dev_fb_used fb_used 252",
-            "total": "fbttl dcgm_fi_dev_fb_total fb_total 250",
-            "free": "fbfre dcgm_fi_dev_fb_free fb_free 251",
-            "reserved": "fbrsv dcgm_fi_dev_fb_reserved fb_resv 253",
-            "sm_utilization": "smact dcgm_fi_prof_sm_active dcgm_fi_prof_sm_util_ratio sm_active 1002",
-            "sm_occupancy": "smocc dcgm_fi_prof_sm_occupancy dcgm_fi_prof_sm_occupancy_ratio 1003",
-            "tensor_utilization": "tenso dcgm_fi_prof_pipe_tensor_active dcgm_fi_prof_tensor_util_ratio "
-            "tensor_active 1004",
-            "memory_bandwidth_utilization": "drama dcgm_fi_prof_dram_active dcgm_fi_prof_dram_util_ratio "
-            "dram_active 1005",
-        }
-    ),
-    # The driver's utilization is the share of time in which the graphics engine was busy: the last choice.
-    **dict.fromkeys(
-        ("gract", "dcgm_fi_prof_gr_engine_active", "gr_engine_active", "1001"),
-        Alias(field="utilization", unit="ratio", rank=9),
-    ),
+    **_aliases(_NAMES["dmon"]),
+    **dict.fromkeys(_GRAPHICS_ENGINE, Alias(field="utilization", unit="ratio", rank=9)),
 }
-"""Columns of ``nvidia-smi dmon``, and DCGM fields by short name, name and id (``dcgmi dmon -l``)."""
-
+"""The same with those of dmon."""
 APP_COLUMNS: Final[Mapping[str, Alias]] = {
-    **_aliases({"timestamp": _STAMP_NAMES, "uuid": "gpu_uuid uuid", "pid": "pid", "program": "process_name name"}),
-    **_memory(("used",), "{}_gpu_memory {}_memory"),
+    **_STAMP,
+    **_aliases(_NAMES["process"]),
+    **_memory(("used",), _NAMES["memory"]["process"]),
 }
-"""Columns of processes (``nvidia-smi --help-query-compute-apps``)."""
+"""Columns of processes."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

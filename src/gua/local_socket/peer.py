@@ -9,6 +9,8 @@ import time
 from collections.abc import Callable
 from typing import Any, Final
 
+from gua.core.untrusted import parsed_json
+
 _CHUNK_BYTES: Final = 65_536
 
 
@@ -71,10 +73,7 @@ class Lines:
         line = self.line(deadline=deadline)
         if line is None:
             return None
-        try:
-            message = json.loads(line)
-        except (ValueError, RecursionError):
-            message = None
+        message = parsed_json(line)
         if not isinstance(message, dict):
             raise LineError("a line that is no JSON object")
         return message

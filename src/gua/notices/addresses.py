@@ -13,16 +13,16 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from gua.core.errors import DataError, GuaError, UnavailableError, UsageError
-from gua.core.plaintext import safe
+from gua.core.errors import DataError, GuaError, UsageError
+from gua.core.plaintext import quoted, safe
 from gua.notices.bounded import bounded
+from gua.state.named_file import read_named_file
 
 COMMAND_SECONDS: Final = 10.0
 HEADER: Final = ["owner", "address"]
 _MOST_BYTES: Final = 4 * 2**20
 _MOST_OUTPUT: Final = 1024
 _LONGEST: Final = 254  # octets of a mail address, RFC 5321 with its erratum 1690
-_SHOWN: Final = 60
 _OWNER: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._@+-]*", re.ASCII)
 # Apprise splits and cuts addresses at the other characters: o'brien@example.org becomes brien@example.org.
 _ADDRESS: Final = re.compile(r"[A-Za-z0-9._@+=~#!/:][A-Za-z0-9._@+=~#!/:-]*", re.ASCII)
@@ -46,7 +46,7 @@ def check_owner(owner: str | None) -> str:
     if not owner:
         raise NotApplicableError("the owner is unknown")
     if not _OWNER.fullmatch(owner) or len(owner) > _LONGEST:
-        raise NotApplicableError(f"owner {_shown(owner)} cannot be an address: only letters, digits and . _ @ + - can")
+        raise NotApplicableError(f"owner {quoted(owner)} cannot be an address: only letters, digits and . _ @ + - can")
     return owner
 
 
@@ -57,14 +57,10 @@ def check_address(address: str) -> str:
     """
     if not _ADDRESS.fullmatch(address) or ".." in address or len(address) > _LONGEST:
         allowed = f"letters, digits and . _ @ + - = ~ # ! / : are, up to {_LONGEST}"
-        raise NotApplicableError(f"address {_shown(address)} has characters that are not allowed: {allowed}")
+        raise NotApplicableError(f"address {quoted(address)} has characters that are not allowed: {allowed}")
     if address.count("@") > 1 or address.endswith("@"):
-        raise NotApplicableError(f"address {_shown(address)} is not one address")
+        raise NotApplicableError(f"address {quoted(address)} is not one address")
     return address
-
-
-def _shown(text: str) -> str:
-    return f"'{safe(text, _SHOWN)}'"
 
 
 def template_addresses(template: str) -> AddressBook:
@@ -72,7 +68,7 @@ def template_addresses(template: str) -> AddressBook:
     try:
         check_address(template.replace("{owner}", "x", 1) if "{owner}" in template else "")
     except NotApplicableError:
-        raise UsageError(f"{_shown(template)} makes no address: write it as in {{owner}}@example.org") from None
+        raise UsageError(f"{quoted(template)} makes no address: write it as in {{owner}}@example.org") from None
     return lambda owner: check_address(template.replace("{owner}", check_owner(owner)))
 
 
@@ -90,28 +86,20 @@ def file_addresses(path: Path) -> AddressBook:
         except NotApplicableError as error:
             raise DataError(f"{where}: {error}") from None
         if before != address:
-            raise DataError(f"{where}: owner {_shown(owner)} has another address above")
+            raise DataError(f"{where}: owner {quoted(owner)} has another address above")
 
     def find(owner: str | None) -> str:
         if not owner:
             return check_owner(owner)
         if owner not in addresses:
-            raise NotApplicableError(f"owner {_shown(owner)} is not in the file of addresses")
+            raise NotApplicableError(f"owner {quoted(owner)} is not in the file of addresses")
         return addresses[owner]
 
     return find
 
 
 def _read(path: Path) -> str:
-    try:
-        with path.open("rb") as file:
-            content = file.read(_MOST_BYTES + 1)
-    except (FileNotFoundError, IsADirectoryError) as error:
-        raise UsageError(f"{path}: {error.strerror}: give the path of a CSV or TOML file of addresses") from None
-    except OSError as error:
-        raise UnavailableError(f"{path} cannot be read: {error.strerror}: check its permissions") from None
-    if len(content) > _MOST_BYTES:
-        raise DataError(f"{path}: is larger than {_MOST_BYTES // 2**20} MiB: give a file of addresses")
+    content, _ = read_named_file(path, _MOST_BYTES, "a CSV or TOML file of addresses")
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -124,7 +112,7 @@ def _toml(path: Path, content: str) -> Iterator[tuple[str, str, str]]:
     except tomllib.TOMLDecodeError as error:
         raise DataError(f"{path}: is not TOML: {safe(str(error))}") from None
     for owner, address in table.items():
-        where = f"{path}: {_shown(owner)}"
+        where = f"{path}: {quoted(owner)}"
         if not isinstance(address, str):
             raise DataError(f'{where}: has no text as address: write it as in alice = "alice@example.org"')
         yield where, owner, address
@@ -173,7 +161,7 @@ def command_addresses(arguments: Sequence[str], *, seconds: float = COMMAND_SECO
 
 def _printed(command: Sequence[str], seconds: float) -> str:
     """Return the single line that a command prints. Raises NotApplicableError."""
-    name = f"the command {_shown(command[0])}"
+    name = f"the command {quoted(command[0])}"
     try:
         process = subprocess.Popen(  # noqa: S603 - the site's own command
             command,

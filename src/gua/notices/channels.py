@@ -24,7 +24,7 @@ from urllib.parse import parse_qsl, quote, unquote
 from urllib.request import getproxies, proxy_bypass
 
 from gua.core.errors import GuaError, UnavailableError, UsageError
-from gua.core.plaintext import safe
+from gua.core.plaintext import quoted, safe
 from gua.notices import terminals
 from gua.notices.addresses import NotApplicableError, check_address, check_owner
 from gua.notices.bounded import bounded
@@ -114,10 +114,10 @@ def fill(template: str, values: Mapping[str, str | None]) -> Channel:
             check_address(value)
         elif not _PART.fullmatch(value.replace("/", "", name == "pod")) or ".." in value:
             raise NotApplicableError(
-                f"{name} '{safe(value, 60)}' cannot be in a URL: it has other characters than . _ @ + -"
+                f"{name} {quoted(value)} cannot be in a URL: it has other characters than . _ @ + -"
             )
         if url and f"{{{name}}}" in url[2] and not _PART_OF_HOST.fullmatch(value):
-            raise NotApplicableError(f"{name} '{safe(value, 60)}' cannot be in the name of a server")
+            raise NotApplicableError(f"{name} {quoted(value)} cannot be in the name of a server")
 
     def filled(found: re.Match[str]) -> str:
         return found[0] if found[1] else quote(values[found[2]] or "", safe="")

@@ -62,13 +62,11 @@ class Held:
     program: str | None = None
     workload: str | None = None
     pid: int | None = None
-    created_ms: int | None = None
     job: str | None = None
     job_name: str | None = None
     pod: str | None = None
     namespace: str | None = None
     container_id: str | None = None
-    unit: str | None = None
     host_labels: Mapping[str, str] = field(default_factory=dict)
 
     @property

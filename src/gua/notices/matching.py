@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, tzinfo
+from datetime import tzinfo
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from typing import Final, Protocol
 
-from gua.core.moments import to_rfc3339
+from gua.core.moments import local_time, to_rfc3339
 from gua.core.plaintext import safe
 from gua.notices.held import Held, HeldState
 from gua.notices.policy import Hold, Policy, Rule
@@ -61,7 +61,7 @@ def first_rule(policy: Policy, held: Held, facts: Facts, at_ms: int, zone: tzinf
     the search.
     """
     exempt: Match | None = None
-    local = datetime.fromtimestamp(at_ms // 1000, UTC).astimezone(zone)
+    local = local_time(at_ms, zone)
     for rule in policy.rules:
         match = _match(rule, policy, held, facts, at_ms)
         if (

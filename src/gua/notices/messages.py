@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, tzinfo
+from datetime import UTC, tzinfo
 from html import escape
 from pathlib import Path
 from typing import Final
 
 from gua.core.errors import DataError, UnavailableError, UsageError
+from gua.core.moments import local_time
 from gua.core.plaintext import aligned, few, safe
 from gua.notices.held import Held, HeldState, HolderKind, Notice
 
@@ -67,7 +68,7 @@ class NextStep:
 
 def moment(unix_ms: int, timezone: tzinfo) -> str:
     """Return a time with its offset: ``2026-11-28 14:05 +01:00``."""
-    local = datetime.fromtimestamp(unix_ms // 1000, UTC).astimezone(timezone)
+    local = local_time(unix_ms, timezone)
     return f"{local:%Y-%m-%d %H:%M} {local.isoformat()[19:]}"
 
 

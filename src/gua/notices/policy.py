@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from gua.core import moments
-from gua.core.errors import DataError, UnavailableError, UsageError
+from gua.core.errors import DataError, UsageError
 from gua.core.moments import format_duration
 from gua.core.plaintext import safe
 from gua.notices import policy_values as values
 from gua.notices.held import HeldState
+from gua.state.named_file import read_named_file
 
 _OUTSIDE: Final = ("groups", "partitions", "accounts", "qos")  # slow to look up, so they are compared last
 EXCEPTIONS: Final = ("hosts", "owners", "namespaces", "programs", "workloads", *_OUTSIDE)
@@ -194,22 +195,11 @@ def read_policy(path: Path) -> Policy:
     Raises DataError for the first problem of its content, UsageError if it is no file, or has commands and others may
     change it, and UnavailableError if it cannot be read.
     """
-    shown = safe(str(path))
-    try:
-        with path.open("rb") as file:
-            status = os.fstat(file.fileno())
-            content = file.read(_MOST_BYTES + 1)
-    except (FileNotFoundError, IsADirectoryError) as error:
-        raise UsageError(f"{shown}: {error.strerror}: give the path of a policy, a TOML file") from None
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise UnavailableError(f"{shown} cannot be read: {reason}: check the path and its permissions") from None
-    if len(content) > _MOST_BYTES:
-        raise DataError(f"{shown}: is larger than 1 MiB: give a policy, a TOML file")
+    content, status = read_named_file(path, _MOST_BYTES, "a policy, a TOML file")
     try:
         policy = parse_policy(content.decode("utf-8-sig"), path)
     except UnicodeDecodeError:
-        raise DataError(f"{shown}: is not UTF-8 text: save it as TOML in UTF-8") from None
+        raise DataError(f"{safe(str(path))}: is not UTF-8 text: save it as TOML in UTF-8") from None
     check_permissions(policy, status)
     return policy
 

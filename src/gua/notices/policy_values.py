@@ -13,7 +13,7 @@ from typing import Final, TypeVar
 
 from gua.core.errors import UsageError
 from gua.core.moments import WEEKDAYS, begin_ms, parse_duration_ms, parse_moment_ms, zone_name
-from gua.core.plaintext import safe
+from gua.core.plaintext import quoted
 from gua.notices.channels import check_template
 from gua.notices.held import HeldState
 
@@ -34,11 +34,6 @@ _MOMENT: Final = re.compile(
 _WEEKDAYS: Final = {name: number for number, day in enumerate(WEEKDAYS) for name in (day[:3], day)}
 _SHELLS: Final = frozenset(("sh", "bash", "dash", "zsh", "ksh"))
 T = TypeVar("T")
-
-
-def shown(value: object) -> str:
-    """Return a value in quotes, on one line and short, for a message."""
-    return f"'{safe(str(value), 60)}'"
 
 
 def nearest(name: str, known: Collection[str]) -> str:
@@ -91,7 +86,7 @@ def labels(value: object) -> dict[str, tuple[str, ...]]:
 def name(value: object) -> str:
     """Return the name of a rule."""
     if not _NAME.fullmatch(text(value)):
-        raise UsageError(f"{shown(value)} is no name of a rule: write a-z, 0-9 and -, at most 64 characters")
+        raise UsageError(f"{quoted(value)} is no name of a rule: write a-z, 0-9 and -, at most 64 characters")
     return text(value)
 
 
@@ -99,7 +94,7 @@ def duration_ms(value: object) -> int:
     """Return a duration [ms] of a year at most."""
     duration = parse_duration_ms(text(value))
     if duration > _LONGEST_MS:
-        raise UsageError(f"{shown(value)} is longer than a year, so it never comes: write a shorter one, as in 8h")
+        raise UsageError(f"{quoted(value)} is longer than a year, so it never comes: write a shorter one, as in 8h")
     return duration
 
 
@@ -107,7 +102,7 @@ def size_bytes(value: object) -> int:
     """Return a size of memory in bytes."""
     match = _SIZE.fullmatch(text(value))
     if match is None:
-        raise UsageError(f'{shown(value)} is no size: write a number and MiB, GiB or TiB, as in "1GiB"')
+        raise UsageError(f'{quoted(value)} is no size: write a number and MiB, GiB or TiB, as in "1GiB"')
     return int(float(match[1]) * _UNITS[match[2]])
 
 
@@ -131,7 +126,7 @@ def minute_of_day(value: object) -> int:
     match = _CLOCK.fullmatch(text(value))
     minute = DAY_MINUTES + 1 if match is None else int(match[1]) * 60 + int(match[2])
     if minute > DAY_MINUTES:
-        raise UsageError(f'{shown(value)} is no time of the day: write hours and minutes, as in "22:00"')
+        raise UsageError(f'{quoted(value)} is no time of the day: write hours and minutes, as in "22:00"')
     return minute
 
 
@@ -144,7 +139,7 @@ def end_ms(value: object, zone: tzinfo) -> int:
         if _MOMENT.fullmatch(written):
             return parse_moment_ms(written, now_ms=0, timezone=zone)
     known = "2026-12-31 or 2026-12-31T18:00:00+01:00"
-    raise UsageError(f"{shown(written)} is no date, and no moment with an offset: write it as in {known}")
+    raise UsageError(f"{quoted(written)} is no date, and no moment with an offset: write it as in {known}")
 
 
 def placeholders(template: str) -> list[str]:
@@ -160,7 +155,7 @@ def template(value: object, known: Collection[str]) -> str:
     """Return a text with placeholders among ``known``."""
     for placeholder in placeholders(text(value)):
         if placeholder not in known:
-            raise UsageError(f"has the unknown placeholder {shown(placeholder)}: {nearest(placeholder, known)}")
+            raise UsageError(f"has the unknown placeholder {quoted(placeholder)}: {nearest(placeholder, known)}")
     return text(value)
 
 
@@ -208,7 +203,7 @@ def states(value: object) -> tuple[HeldState, ...]:
 
     def parse(word: object) -> HeldState:
         if text(word) not in {*HeldState}:
-            raise UsageError(f"{shown(word)} is no state: {nearest(text(word), [*HeldState])}")
+            raise UsageError(f"{quoted(word)} is no state: {nearest(text(word), [*HeldState])}")
         return HeldState(text(word))
 
     return (parse(value),) if isinstance(value, str) else items(parse, least=1)(value)
@@ -218,7 +213,7 @@ def weekdays(value: object) -> frozenset[int]:
     """Return the days of the week, Monday is 0, of a name or a range such as ``mon-fri``."""
     first, dash, last = text(value).lower().partition("-")
     if first not in _WEEKDAYS or (dash and last not in _WEEKDAYS):
-        raise UsageError(f"{shown(value)} is no day of the week: write mon, tue, wed, thu, fri, sat, sun or mon-fri")
+        raise UsageError(f"{quoted(value)} is no day of the week: write mon, tue, wed, thu, fri, sat, sun or mon-fri")
     length = (_WEEKDAYS[last] - _WEEKDAYS[first]) % 7 if dash else 0
     return frozenset((_WEEKDAYS[first] + ahead) % 7 for ahead in range(length + 1))
 
@@ -228,7 +223,7 @@ def dates(value: object) -> tuple[date, date]:
     first, slash, last = text(value.isoformat() if type(value) is date else value).partition("/")
     ends = _date(first), _date(last if slash else first)
     if ends[0] > ends[1]:
-        raise UsageError(f"{shown(value)} ends before it begins: write the earlier date first")
+        raise UsageError(f"{quoted(value)} ends before it begins: write the earlier date first")
     return ends
 
 
@@ -238,5 +233,5 @@ def _date(written: str) -> date:
     except ValueError:
         day = date.min
     if day.year not in _YEARS:
-        raise UsageError(f"{shown(written)} is no date from {_YEARS[0]} to {_YEARS[-1]}: write it as in 2026-12-24")
+        raise UsageError(f"{quoted(written)} is no date from {_YEARS[0]} to {_YEARS[-1]}: write it as in 2026-12-24")
     return day

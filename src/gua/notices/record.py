@@ -23,6 +23,7 @@ DIGEST: Final = "digest"
 """Kind and rule of digests, which are no notices."""
 _SETTLE_SECONDS: Final = 1.0
 _POLL_SECONDS: Final = 1.0
+_NOT_TAKEN: Final = Taken(2**63, frozenset(), is_sent=False)
 
 
 class Inserter(ViewReader, Protocol):
@@ -80,10 +81,11 @@ class SentBefore:
         for row in self.rows:
             of_holder = self._of.setdefault((row.kind, row.holder, row.rule), {})
             key = (row.step, row.reminder)
-            before, channel = of_holder.get(key), channel_number(row.channel)
+            before, channel = of_holder.get(key, _NOT_TAKEN), channel_number(row.channel)
             is_sent = row.result == NoticeResult.SENT and channel != COMMAND
-            taken = Taken(row.sent_ms, frozenset((channel,)), is_sent)
-            of_holder[key] = taken if before is None else _both(before, taken)
+            of_holder[key] = Taken(
+                min(before.at_ms, row.sent_ms), before.channels | {channel}, is_sent=before.is_sent or is_sent
+            )
 
     def of(self, kind: str, holder: str, rule: str) -> Sent:
         """Return what a holder got by a rule, by step and reminder."""
@@ -105,10 +107,6 @@ class SentBefore:
         """Return the notices of killed runs, newest first: it is unknown whether they were sent."""
         started = (row for row in self.rows if row.result == NoticeResult.STARTED)
         return sorted(started, key=lambda row: -row.sent_ms)
-
-
-def _both(one: Taken, other: Taken) -> Taken:
-    return Taken(min(one.at_ms, other.at_ms), one.channels | other.channels, one.is_sent or other.is_sent)
 
 
 def channel_name(number: int, shown: str) -> str:

@@ -44,7 +44,7 @@ class CardCache:
     """Cached state of one card. Only the card's thread writes to it; others do so while that thread waits.
 
     ``minor`` is the number of its device file, read once, then ``has_minor`` is set. ``instance_uuids`` are the UUIDs
-    of its instances by index. ``gpu_instance_ids`` are the ids of their GPU instances by UUID. ``gpm`` are the
+    of its instances by index. ``instance_ids`` are their GPU and compute instance ids by UUID. ``gpm`` are the
     counters of its instances, ``activity`` those of the whole card, ``None`` if disabled. ``drained`` are the distinct
     errors of drains since the last reading. ``lost`` is whether the card was lost at its last reading.
     """
@@ -63,7 +63,7 @@ class CardCache:
         self.minor: int | None = None
         self.has_minor = False
         self.instance_uuids: dict[int, str] = {}
-        self.gpu_instance_ids: dict[str, int | None] = {}
+        self.instance_ids: dict[str, tuple[int | None, int | None]] = {}
         self._last: tuple[tuple[CardReading, tuple[int, int]], ...] = ()
         self._abandoned: list[Gpm] = []
         self.health = Health(clock)
@@ -115,6 +115,7 @@ class CardCache:
         return {index: self._unread(*last[uuid], failed=None) for index, uuid in uuids.items() if uuid in last}
 
     def _unread(self, reading: CardReading, gpu_fraction: tuple[int, int], *, failed: bool | None) -> RawCard:
+        gpu_instance_id, compute_instance_id = self.instance_ids.get(reading.uuid, (None, None))
         return RawCard(
             reading=CardReading(
                 **{name: getattr(reading, name) for name in _IDENTITY},
@@ -126,7 +127,8 @@ class CardCache:
             gpu_fraction=gpu_fraction,
             processes=(),
             minor=self.minor,
-            gpu_instance_id=self.gpu_instance_ids.get(reading.uuid),
+            gpu_instance_id=gpu_instance_id,
+            compute_instance_id=compute_instance_id,
         )
 
 

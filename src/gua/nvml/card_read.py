@@ -184,7 +184,7 @@ def _read_card(calls: Calls, handle: Handle, cache: CardCache) -> list[RawCard]:
     if mode is Mig.PARENT:
         card = replace(identity, **values, failed=failed_since(calls, before))
         return read_partitioned(calls, handle, cache, (card, memory, listing))
-    cache.instance_uuids, cache.gpu_instance_ids = {}, {}
+    cache.instance_uuids, cache.instance_ids = {}, {}
     # None of these calls works in MIG mode, so they are made for whole cards only.
     values |= read_instant(calls, handle)
     cache.samples.drain(calls, handle)

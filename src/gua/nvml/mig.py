@@ -78,15 +78,24 @@ def read_partitioned(
     }
     cache.instance_uuids = uuids | {index: raw.reading.uuid for index, raw in unread.items()}
     ids = {  # each read once; ``None`` where the driver does not report it
-        instance.uuid: cache.gpu_instance_ids[instance.uuid]
-        if instance.uuid in cache.gpu_instance_ids
-        else calls.call_with(ABSENT, calls.driver.nvmlDeviceGetGpuInstanceId, instance.handle)
+        instance.uuid: cache.instance_ids[instance.uuid]
+        if instance.uuid in cache.instance_ids
+        else (
+            calls.call_with(ABSENT, calls.driver.nvmlDeviceGetGpuInstanceId, instance.handle),
+            calls.call_with(ABSENT, calls.driver.nvmlDeviceGetComputeInstanceId, instance.handle),
+        )
         for instance in present.values()
     }
-    cache.gpu_instance_ids = ids | {raw.reading.uuid: raw.gpu_instance_id for raw in unread.values()}
+    cache.instance_ids = ids | {
+        raw.reading.uuid: (raw.gpu_instance_id, raw.compute_instance_id) for raw in unread.values()
+    }
     used = _read_use(calls, handle, cache.gpm, list(present.values()))
     instances = [
-        *(replace(raw, minor=cache.minor, gpu_instance_id=ids[raw.reading.uuid]) for raw in used),
+        *(
+            replace(raw, minor=cache.minor, gpu_instance_id=gpu_id, compute_instance_id=compute_id)
+            for raw in used
+            for gpu_id, compute_id in [ids[raw.reading.uuid]]
+        ),
         *unread.values(),
     ]
     memory = _rest(memory, (raw.reading for raw in instances))

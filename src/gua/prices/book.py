@@ -13,10 +13,11 @@ from datetime import UTC
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from gua.core.errors import DataError, UnavailableError, UsageError
-from gua.core.moments import parse_moment_ms, to_rfc3339
+from gua.core.errors import DataError, UsageError
+from gua.core.moments import HOUR_MS, parse_moment_ms, to_rfc3339
 from gua.core.plaintext import aligned, few, safe
 from gua.core.view import Count, View
+from gua.state.named_file import read_named_file
 
 ALWAYS_MS: Final = 0
 """Start of a price without a start date: 1970 (Unix ms)."""
@@ -25,7 +26,6 @@ NEEDED: Final = ("model", "currency", "per_gpu_hour")
 OPTIONAL: Final = ("valid_from", "source")
 _MOST_BYTES: Final = 16 * 2**20
 _NAMES: Final = f"{','.join(NEEDED)}, and valid_from and source if wanted"
-_HOUR_MS: Final = 3_600_000
 _LAST_MS: Final = 4_294_965_600_000  # last full hour of the column's type DateTime, in 2106
 _MOST: Final = 1e9
 _AMOUNT: Final = re.compile(r"[0-9]+(\.[0-9]*)?|\.[0-9]+", re.ASCII)
@@ -83,8 +83,8 @@ def parse_valid_from(text: str, *, now_ms: int) -> int:
     Raises UsageError unless it is a full UTC hour from 1970 to 2106: hourly rollups are priced as a whole.
     """
     moment_ms = parse_moment_ms(text, now_ms=now_ms, timezone=UTC)
-    if moment_ms % _HOUR_MS:
-        before_ms = moment_ms - moment_ms % _HOUR_MS
+    if moment_ms % HOUR_MS:
+        before_ms = moment_ms - moment_ms % HOUR_MS
         msg = f"a price begins with a UTC hour, and {text!r} is {to_rfc3339(moment_ms)}: write {to_rfc3339(before_ms)}"
         raise UsageError(msg)
     if not ALWAYS_MS <= moment_ms <= _LAST_MS:
@@ -142,7 +142,8 @@ def read_prices(path: Path, *, now_ms: int) -> list[ModelPrice]:
 
 
 def _rows(path: Path, now_ms: int) -> Iterator[tuple[int, ModelPrice]]:
-    with io.TextIOWrapper(io.BytesIO(_read(path)), encoding="utf-8-sig", newline="") as file:
+    content, _ = read_named_file(path, _MOST_BYTES, f"a CSV file with the header {_NAMES}")
+    with io.TextIOWrapper(io.BytesIO(content), encoding="utf-8-sig", newline="") as file:
         reader = csv.reader(file, strict=True)
         names: list[str] | None = None
         try:
@@ -163,20 +164,6 @@ def _rows(path: Path, now_ms: int) -> Iterator[tuple[int, ModelPrice]]:
             raise DataError(msg) from None
         except csv.Error as error:
             raise DataError(f"{path}:{reader.line_num}: is not CSV ({error})") from None
-
-
-def _read(path: Path) -> bytes:
-    try:
-        with path.open("rb") as file:
-            content = file.read(_MOST_BYTES + 1)
-    except (FileNotFoundError, IsADirectoryError) as error:
-        raise UsageError(f"{path}: {error.strerror}: give the path of a CSV file with the header {_NAMES}") from None
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise UnavailableError(f"{path} cannot be read: {reason}: check the path and its permissions") from None
-    if len(content) > _MOST_BYTES:
-        raise DataError(f"{path}: is larger than {_MOST_BYTES // 2**20} MiB: give a CSV file with the header {_NAMES}")
-    return content
 
 
 def _price(path: Path, line: int, names: list[str], cells: list[str], now_ms: int) -> ModelPrice:

@@ -12,7 +12,7 @@ from typing import Final
 from gua.core.allocation import use
 from gua.core.facts import card_facts
 from gua.core.idleness import GAP_MS
-from gua.core.rules import Rules, State, classify
+from gua.core.rules import SHIPPED, State, classify
 from gua.core.tick import AllocationReading, Tick
 from gua.core.words import Use
 from gua.reservations.model import Kind
@@ -20,7 +20,6 @@ from gua.reservations.model import Kind
 _IDLE: Final = frozenset({Use.HELD, Use.EMPTY})
 _USED: Final = frozenset({State.ACTIVE, State.IDLE_HELD})
 _REMEMBERED_MS: Final = 30 * 24 * 3_600_000  # bounds the memory for UUIDs of past MIG instances
-_RULES: Final = Rules()
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +55,7 @@ class IdleReservations:
         held: dict[str, IdleStreak] = {}
         used: dict[str, int] = {}
         for card in tick.cards:
-            state = classify(card_facts(card), _RULES).state
+            state = classify(card_facts(card), SHIPPED).state
             if state in _USED:
                 used[card.uuid] = tick.ts_ms
             elif card.allocations:  # their time ends with the tick or within it

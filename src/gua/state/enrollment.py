@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from gua.core.errors import UnavailableError
+from gua.core.untrusted import parsed_json
 from gua.state.directory import open_private, replace_private
 
 NAME: Final = "enrolled"
@@ -67,11 +68,7 @@ def read_enrollment(home: Path) -> Enrollment | None:
         if mode & 0o077:
             msg = f"{path} can be read by others (mode {mode:04o}): chmod 600 {path}, and have its token replaced"
             raise UnavailableError(msg)
-        text = file.read(_LONGEST_BYTES)
-    try:
-        content = json.loads(text)
-    except (ValueError, RecursionError):  # RecursionError for deeply nested brackets
-        content = None
+        content = parsed_json(file.read(_LONGEST_BYTES))
     match content:
         case {
             "version": 1,

@@ -22,6 +22,7 @@ from typing import Final, get_args, get_type_hints
 
 from gua.core.errors import UnavailableError
 from gua.core.plaintext import safe
+from gua.core.untrusted import parsed_json
 from gua.procfs.reader import ProcFs
 from gua.state.directory import open_private
 
@@ -203,10 +204,7 @@ def _write(descriptor: int, record: AgentRecord, path: Path) -> None:
 
 def _parse(content: bytes) -> AgentRecord | None:
     """Return the record; ``None`` if any part is not valid."""
-    try:
-        record = json.loads(content)
-    except (ValueError, RecursionError):
-        return None
+    record = parsed_json(content)
     if not isinstance(record, dict) or any(type(record.get(name)) not in kinds for name, kinds in _KINDS.items()):
         return None
     numbers = [record[name] for name, kinds in _KINDS.items() if int in kinds]

@@ -20,13 +20,13 @@ from gua.core import fields, metrics
 from gua.core.facts import RATIO_SCALE, busiest, type_totals
 from gua.core.fields import Field, PointForm
 from gua.core.metrics import Metric, StoredColumn
+from gua.core.moments import DAY_MS
 from gua.core.plaintext import storable
 from gua.core.tick import AllocationReading, AllocationSourceReading, CardReading, Origin, ProcessReading, Tick
 from gua.core.words import ProcessList, ProcessType
 
 _YEAR_2000_MS: Final = 946_684_800_000
 _YEAR_2100_MS: Final = 4_102_444_800_000
-_DAY_MS: Final = 86_400_000
 _MOST_UINT32: Final = 0xFFFF_FFFF
 # A point's value is a double in whole units: larger numbers may lose their last digit there.
 _MOST: Final = 1 << 50
@@ -346,7 +346,7 @@ class TickRows:
             return
         labels = _sender(tick.origin).labels
         instance, host_id = labels.get("service.instance.id", ""), labels.get("host.id", "")
-        key = labels["host.name"], instance, host_id, tick.ts_ms // _DAY_MS
+        key = labels["host.name"], instance, host_id, tick.ts_ms // DAY_MS
         first_ms, last_ms, origin = self._agents.get(key, (tick.ts_ms, tick.ts_ms, tick.origin))
         self._agents[key] = (
             min(first_ms, tick.ts_ms),

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Final
 
 from gua.core.errors import UsageError
-from gua.core.moments import parse_duration_ms
+from gua.core.moments import DAY_MS, parse_duration_ms
 from gua.store.catalog import CatalogEntry, Select
 from gua.store.report_views import without_report_views
 from gua.store.statements import EMBEDDED_TOKENS, RAW_DAYS, Replication, Statement, cluster_tokens, load, server_tokens
@@ -16,7 +16,6 @@ from gua.store.statements import EMBEDDED_TOKENS, RAW_DAYS, Replication, Stateme
 FOREVER: Final = "forever"
 LEAST_TICKS_DAYS: Final = 2
 TICKS_SETTING: Final = "keep_ticks_days"
-_DAY_MS: Final = 86_400_000
 _DAYS: Final = re.compile(r"\btoIntervalDay\((\d+)\)")
 _CLUSTER: Final = re.compile(r"Distributed\('([^']+)'")
 _DATABASE_ENGINE: Final = "SELECT engine FROM system.databases WHERE name = 'gua'"
@@ -133,7 +132,7 @@ def parse_days(option: str, text: str) -> int | None:
     if text.strip().lower() == FOREVER:
         return None
     try:
-        days, rest = divmod(parse_duration_ms(text), _DAY_MS)
+        days, rest = divmod(parse_duration_ms(text), DAY_MS)
     except UsageError:
         days, rest = 0, 1
     if rest or not days:

@@ -321,9 +321,11 @@ def test_without_sources_allocation_is_not_looked_at() -> None:
 def test_sources_are_queried_for_the_ticks_span_with_all_identifiers_of_every_card() -> None:
     clock, sources = FakeClock(), Sources()
     reading = replace(WHOLE.reading, index=3, pci="0000:0f:00.0", parent="GPU-p")
-    allocating(Cards(clock, replace(WHOLE, reading=reading, minor=5, gpu_instance_id=2)), sources).sample(None)
+    allocating(
+        Cards(clock, replace(WHOLE, reading=reading, minor=5, gpu_instance_id=2, compute_instance_id=1)), sources
+    ).sample(None)
     now_ms = clock.wall_ms()
-    assert sources.asked == [(now_ms - 200, now_ms, [CardKey("GPU-a", 3, 5, "0000:0f:00.0", "GPU-p", 2)])]
+    assert sources.asked == [(now_ms - 200, now_ms, [CardKey("GPU-a", 3, 5, "0000:0f:00.0", "GPU-p", 2, 1)])]
 
 
 def test_sources_receive_the_pods_that_have_processes_on_each_card() -> None:

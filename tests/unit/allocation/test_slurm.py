@@ -255,7 +255,7 @@ def test_on_a_partitioned_host_only_uuids_identify_the_instance(node: Node) -> N
     node.runs(SlurmJob(12, "gpu:1(IDX:0)", NOW - 60_000), used="0")
     node.poll.ask_at(NOW)
     look = node.reader.look(NOW, NOW + TICK, cards)
-    assert look.reason == "job 12: Slurm's GPU 0 may be any MIG instance"
+    assert look.reason == ("job 12: Slurm's GPU 0 may be any MIG instance: slurmd -G has not listed its device files")
     node.prolog(12, [], NOW - 60_000, cards=["MIG-x"])
     look = node.reader.look(NOW + TICK, NOW + 2 * TICK, cards)
     assert (look.reason, brief(look)) == (None, [("12", ["MIG-x"], NOW - 60_000, None)])

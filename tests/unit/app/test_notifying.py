@@ -14,7 +14,7 @@ import pytest
 
 from fakes.idle_notice import card, idle
 from fakes.notice_store import NoticeStore, RecordingChannels, unix_ms
-from gua.app import notifying
+from gua.app import notifying, sending
 from gua.app.held_now import HeldNow
 from gua.app.notice_commands import command_arguments, run_command
 from gua.app.notifying import NoticeRun, RunOutcome
@@ -59,7 +59,8 @@ class World:
         self.monkeypatch.setattr(notifying, "held_now", self.held_now)
         self.monkeypatch.setattr(notifying.channels, "reachable", self.channels.reachable)
         self.monkeypatch.setattr(notifying.channels, "send", self.channels.send)
-        self.monkeypatch.setattr(notifying, "_now_ms", lambda: self.now_ms)
+        for module in (notifying, sending):
+            self.monkeypatch.setattr(module, "now_ms", lambda: self.now_ms)
 
     def held_now(self, _reader: object, *, at_ms: int, **_others: object) -> HeldNow:
         self.reads += 1

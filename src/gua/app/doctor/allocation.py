@@ -104,4 +104,7 @@ def card_keys(reader: Callable[[], CardReader]) -> list[CardKey]:
     except (GuaError, OSError):
         return []
     readings = ((raw, raw.reading) for raw in read)
-    return [CardKey(one.uuid, one.index, raw.minor, one.pci, one.parent, raw.gpu_instance_id) for raw, one in readings]
+    return [
+        CardKey(one.uuid, one.index, raw.minor, one.pci, one.parent, raw.gpu_instance_id, raw.compute_instance_id)
+        for raw, one in readings
+    ]

@@ -5,7 +5,6 @@ Documented at https://prometheus.io/docs/prometheus/latest/querying/api/.
 
 from __future__ import annotations
 
-import json
 import re
 import socket
 import ssl
@@ -25,6 +24,7 @@ from urllib3.util.ssl_ import create_urllib3_context
 
 from gua.core.errors import DataError, TransientError, UnavailableError, UsageError
 from gua.core.plaintext import safe
+from gua.core.untrusted import parsed_json
 
 MOST_AT_ONCE: Final = 2
 """Queries that one import runs at the same time: the server also evaluates alerts and serves dashboards."""
@@ -298,10 +298,7 @@ class Client:
         if status in {401, 403}:
             msg = f"{self.url} answered {status}: give credentials that may query (--token-file, or --user)"
             raise UnavailableError(msg)
-        try:
-            answer = json.loads(body)
-        except (ValueError, RecursionError):
-            answer = None
+        answer = parsed_json(body)
         if not isinstance(answer, dict) or "status" not in answer:
             raise self._no_api(status, headers, body)
         if answer.get("status") == "success":

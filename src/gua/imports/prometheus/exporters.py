@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import tomllib
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -62,8 +63,9 @@ class Exporter:
 
     ``measures``: of several for one column, the first with a sample counts. A card was read when a metric of
     ``first`` has a sample. ``sampled`` says what one sample of utilization is. ``reserve_excluded``: used memory
-    excludes the driver's reserve, which is not exported. ``instance`` and ``profile`` are labels of MIG instances that
-    have the UUID of their GPU. ``job_metrics`` have the number of a Slurm job and of its user as value.
+    excludes the driver's reserve, which is not exported. ``settings`` are what to set where something is missing.
+    ``instance`` and ``profile`` are labels of MIG instances that have the UUID of their GPU. ``job_metrics`` have the
+    number of a Slurm job and of its user as value.
     """
 
     name: str
@@ -89,6 +91,7 @@ class Exporter:
     program: str = ""
     program_info: str = ""
     reserve_excluded: bool = False
+    settings: Mapping[str, str] = field(default_factory=dict, hash=False)
 
     @property
     def metrics(self) -> tuple[str, ...]:

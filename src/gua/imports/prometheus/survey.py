@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, TypeVar
@@ -218,16 +218,16 @@ def missing(found: Inventory) -> Iterator[tuple[str, str]]:
     """Yield what the exporters lack for a whole report, and the setting that adds it."""
     for exporter in found.exporters:
         if not found.measured(exporter, "memory_used_bytes"):
-            yield f"{exporter.name}: no metric of used memory", _SETTINGS["memory"].get(exporter.name, _UPGRADE)
+            yield f"{exporter.name}: no metric of used memory", exporter.settings.get("memory", _UPGRADE)
         if not found.measured(exporter, "utilization"):
-            yield f"{exporter.name}: no metric of utilization", _SETTINGS["utilization"].get(exporter.name, _UPGRADE)
+            yield f"{exporter.name}: no metric of utilization", exporter.settings.get("utilization", _UPGRADE)
     dcgm = next((one for one in found.exporters if one.has_pods), None)
     if dcgm is None:
         return
     if not any(name == dcgm.name for name, _ in found.directory.mapped):
-        yield f"{dcgm.name}: no pod and no Slurm job on any card", _SETTINGS["pods"][dcgm.name]
+        yield f"{dcgm.name}: no pod and no Slurm job on any card", dcgm.settings["pods"]
     if found.has_instances and "DCGM_FI_PROF_GR_ENGINE_ACTIVE" not in found.metrics:
-        yield f"{dcgm.name}: MIG instances have no utilization", _SETTINGS["mig"][dcgm.name]
+        yield f"{dcgm.name}: MIG instances have no utilization", dcgm.settings["mig"]
     for job in sorted(found.directory.unclear):
         yield (
             f"job {safe(job, _LONGEST_NAME)}: pods of cards and of the exporter look alike without the metric up",
@@ -239,10 +239,3 @@ def missing(found: Inventory) -> Iterator[tuple[str, str]]:
 
 DRA: Final = "with DRA dcgm-exporter may leave out cards without a pod (its issue 569): they are unobserved"
 _UPGRADE: Final = "use a newer version of the exporter"
-_CSV: Final = "add {} to dcgm-exporter's counters file (--collectors)"
-_SETTINGS: Final[Mapping[str, Mapping[str, str]]] = {
-    "memory": {"dcgm-exporter": _CSV.format("DCGM_FI_DEV_FB_USED and DCGM_FI_DEV_FB_FREE")},
-    "utilization": {"dcgm-exporter": _CSV.format("DCGM_FI_DEV_GPU_UTIL")},
-    "pods": {"dcgm-exporter": "set DCGM_EXPORTER_KUBERNETES=true, or DCGM_HPC_JOB_MAPPING_DIR for Slurm"},
-    "mig": {"dcgm-exporter": _CSV.format("DCGM_FI_PROF_GR_ENGINE_ACTIVE")},
-}

@@ -27,6 +27,7 @@ _TRAIL_MS: Final = 300_000
 """And for this time after it, to know whether a tick of a preferred source overlaps the span's last ones."""
 _DEFAULT_INTERVAL_MS: Final = 30_000
 _MOST_INTERVAL_MS: Final = 3_600_000
+_MEAN: Final = "avg_over_time"
 _STEP_FUNCTIONS: Final = {"energy_total_mj": "max_over_time", "xid": "last_over_time"}
 _CONSTANT: Final = (FREE, "memory_limit_bytes")
 """Columns with one value for a span of steps: they change only with the card."""
@@ -79,8 +80,10 @@ class TickMaker:
         here = self.found.metrics
         constant = _CONSTANT if self.step_ms else ()
         measures = [one for one in exporter.measures if one.metric in here and one.column not in constant]
+        read = partial(self._read, since_ms=since_ms, until_ms=until_ms)
         reads: list[tuple[Callable[[Stream, Labels, Samples], None], Callable[[], list[Samples]]]] = [
-            (partial(self._add_values, measure), self._read(measure, since_ms, until_ms)) for measure in measures
+            (partial(self._add_values, measure), read(measure.selector, _STEP_FUNCTIONS.get(measure.column, _MEAN)))
+            for measure in measures
         ]
         counted = [metric for metric in exporter.first if metric in here]
         if self.step_ms and not self.found.has_instances:
@@ -88,14 +91,11 @@ class TickMaker:
         for metric in counted:
             is_read = any(one.metric == metric and not one.matchers for one in measures)
             if self.step_ms or not is_read:
-                reads.append((partial(self._add_presence, metric), self._read_presence(metric, since_ms, until_ms)))
+                reads.append((partial(self._add_presence, metric), read(metric, "count_over_time")))
         if self.step_ms and exporter.measures[0] in measures:
             maximum = exporter.measures[0]._replace(column=_MAXIMUM.column)
-            read = partial(
-                self.reader.steps, "max_over_time", maximum.selector, since_ms - self.step_ms, until_ms, self.step_ms
-            )
-            reads.append((partial(self._add_values, maximum), read))
-        for (add, _), series in zip(reads, self.reader.every([read for _, read in reads]), strict=True):
+            reads.append((partial(self._add_values, maximum), read(maximum.selector, "max_over_time")))
+        for (add, _), series in zip(reads, self.reader.every([each for _, each in reads]), strict=True):
             for samples in series:
                 self.samples += len(samples.times) - bisect_right(samples.times, since_ms)
                 stream = self._stream(streams, exporter, samples.labels)
@@ -108,16 +108,11 @@ class TickMaker:
         ordered = sorted(streams.values(), key=lambda stream: stream.target)
         return self._made(ordered, processes)
 
-    def _read(self, measure: Measure, since_ms: int, until_ms: int) -> Callable[[], list[Samples]]:
+    def _read(self, selector: str, function: str, since_ms: int, until_ms: int) -> Callable[[], list[Samples]]:
+        """Return the read of a selector's raw samples, or of ``function`` of each step, from before the span on."""
         if not self.step_ms:
-            return partial(self.reader.raw, measure.selector, since_ms - LEAD_MS, until_ms)
-        function = _STEP_FUNCTIONS.get(measure.column, "avg_over_time")
-        return partial(self.reader.steps, function, measure.selector, since_ms - self.step_ms, until_ms, self.step_ms)
-
-    def _read_presence(self, metric: str, since_ms: int, until_ms: int) -> Callable[[], list[Samples]]:
-        if not self.step_ms:
-            return partial(self.reader.raw, metric, since_ms - LEAD_MS, until_ms)
-        return partial(self.reader.steps, "count_over_time", metric, since_ms - self.step_ms, until_ms, self.step_ms)
+            return partial(self.reader.raw, selector, since_ms - LEAD_MS, until_ms)
+        return partial(self.reader.steps, function, selector, since_ms - self.step_ms, until_ms, self.step_ms)
 
     def _stream(self, streams: dict[tuple[Target, str], Stream], exporter: Exporter, labels: Labels) -> Stream | None:
         directory = self.found.directory
@@ -154,11 +149,7 @@ class TickMaker:
         metrics = [name for name in exporter.job_metrics or () if name in self.found.metrics]
         if not metrics:
             return
-        if self.step_ms:
-            bounds = (since_ms - self.step_ms, until_ms, self.step_ms)
-            reads = [partial(self.reader.steps, "last_over_time", name, *bounds) for name in metrics]
-        else:
-            reads = [partial(self.reader.raw, name, since_ms - LEAD_MS, until_ms) for name in metrics]
+        reads = [self._read(name, "last_over_time", since_ms, until_ms) for name in metrics]
         values: list[dict[tuple[Target, str], dict[int, str]]] = []
         for series in self.reader.every(reads):
             of_metric: dict[tuple[Target, str], dict[int, str]] = defaultdict(dict)
@@ -199,11 +190,7 @@ class TickMaker:
         measures = [one for one in exporter.processes if one.metric in self.found.metrics]
         if not measures:
             return {}
-        if self.step_ms:
-            bounds = (since_ms - self.step_ms, until_ms, self.step_ms)
-            reads = [partial(self.reader.steps, "avg_over_time", one.metric, *bounds) for one in measures]
-        else:
-            reads = [partial(self.reader.raw, one.metric, since_ms - LEAD_MS, until_ms) for one in measures]
+        reads = [self._read(one.metric, _MEAN, since_ms, until_ms) for one in measures]
         programs = self._programs(exporter, since_ms, until_ms)
         made: dict[str, dict[int, dict[str, ProcessReading]]] = defaultdict(lambda: defaultdict(dict))
         for measure, series in zip(measures, self.reader.every(reads), strict=True):
@@ -242,11 +229,7 @@ class TickMaker:
                 named[card.uuid, labels.get(exporter.pid, "")] = name
         return named
 
-    def _made(
-        self,
-        streams: Sequence[Stream],
-        processes: Mapping[str, Processes],
-    ) -> Iterator[CardTicks]:
+    def _made(self, streams: Sequence[Stream], processes: Mapping[str, Processes]) -> Iterator[CardTicks]:
         """Yield the ticks of each stream of an exporter, and of each GPU's unallocated MIG slices."""
         by_job: defaultdict[tuple[str, str], list[Stream]] = defaultdict(list)
         for stream in streams:

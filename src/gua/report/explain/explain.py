@@ -19,9 +19,10 @@ from gua.core.facts import CardFacts
 from gua.core.moments import parse_duration_ms, parse_moment_ms, to_rfc3339, zone
 from gua.core.plaintext import few, safe
 from gua.core.ports import ViewReader
-from gua.core.rules import UNKNOWN_RESERVE_BYTES, Line, Reason, Rules, State, Why, classify, ignored
+from gua.core.rules import UNKNOWN_RESERVE_BYTES, Line, Reason, Rules, State, classify, ignored
 from gua.core.words import Mig, ProcessList, Relation, Use
 from gua.report.explain.model import (
+    DECLARED,
     EXPLAIN_ALLOCATIONS,
     EXPLAIN_CARDS,
     EXPLAIN_MOMENTS,
@@ -64,41 +65,6 @@ def branches(facts: CardFacts, rules: Rules) -> tuple[Branch, ...]:
     )
 
 
-_TEXTS: Final = {
-    ("1", Why.STATUS): "the card's status is {status}",
-    ("2", Why.UTILIZATION_UNKNOWN): "no utilization is known",
-    ("2", Why.COMPARED): "utilization {utilizations}",
-    ("3", Why.COUNTED_MEMORY_UNKNOWN): "{counted} not have known memory: somebody is there",
-    ("3a", Why.HELD_UPPER_UNKNOWN): "held at most is not known: {why_no_upper}",
-    ("3a", Why.COMPARED): "held at most {comparison}",
-    ("3b", Why.HELD_UPPER_UNKNOWN): "held at most is not known",
-    ("3b", Why.RESERVE_KNOWN): "the driver reports its reserve, so what is above the threshold is not that",
-    ("3b", Why.LIST_UNKNOWN): "{no_list}",
-    ("3b", Why.IGNORED_MEMORY_UNKNOWN): "{ignored}",
-    ("3b", Why.COMPARED): (
-        "the driver does not report its reserve, which may be up to {reserve}: held at least {comparison}"
-    ),
-    ("3c", Why.HELD_UPPER_KNOWN): "held at most is known, so it decides",
-    ("3c", Why.LIST_UNKNOWN): "{no_list}",
-    ("3c", Why.UTILIZATION_UNKNOWN): "counted processes hold {comparison}, but general utilization is not known",
-    ("3c", Why.COMPARED): "counted processes hold {comparison}",
-    ("4", Why.UTILIZATION_UNKNOWN): "general utilization is not known, so it cannot be called low",
-    ("4a", Why.COMPARED): "held at least {comparison}{why_no_more}",
-    ("4b", Why.COUNTED_MEMORY_UNKNOWN): "{counted} not have known memory: one is there",
-    ("4b", Why.COUNTED_MEMORY_KNOWN): "the memory of every counted process is known",
-    ("4b", Why.LIST_UNKNOWN): "{no_list}",
-    ("4c", Why.LIST_KNOWN): "the list of processes is known, so held at least decides",
-    ("4c", Why.RESERVE_UNKNOWN): (
-        "neither the list of processes nor the driver's reserve is known: what is in use may be the reserve"
-    ),
-    ("4c", Why.HELD_UPPER_UNKNOWN): "held at most is not known: {why_no_upper}",
-    ("4c", Why.COMPARED): "held at most {comparison}: it is somebody's, whoever that is",
-    ("5", Why.UTILIZATION_UNKNOWN): "general utilization is not known while something may be held",
-    ("5", Why.LIST_UNKNOWN): "{no_list}",
-    ("5", Why.IGNORED_MEMORY_UNKNOWN): "{ignored}",
-}
-
-
 def line_text(line: Line, facts: CardFacts) -> str:
     """Return the reason why a line fits or does not."""
     comparison = "" if line.value is None or line.limit is None else compared(line.value, line.limit)
@@ -115,7 +81,8 @@ def line_text(line: Line, facts: CardFacts) -> str:
     }
     values = ", ".join(f"{what} {ratio_text(value)}" for what, value in each.items() if value != 0)
     largest = f"the largest of {values}" if values else "no engine and no process above 0"
-    return _TEXTS[line.number, line.why].format(
+    text: str = DECLARED["line"][line.number][line.why]
+    return text.format(
         status=_STATUS[facts.failed],
         utilizations=f"{ratio_text(line.value)} {'>=' if line.fits else '<'} {ratio_text(line.limit)}, {largest}",
         comparison=comparison,
@@ -283,7 +250,6 @@ class Explanation:
 
     card: ExplainedCard
     at_ms: int
-    now_ms: int
     timezone: str
     settings: tuple[Setting, ...]
     covering: ExplainedTick | None
@@ -342,7 +308,6 @@ def explain(reader: ViewReader, request: ExplainRequest) -> Explanation:
     return Explanation(
         card=card,
         at_ms=at_ms,
-        now_ms=request.now_ms,
         timezone=request.timezone,
         settings=settings,
         covering=next((tick for tick in ticks if tick.start_ms < at_ms <= tick.row.ts_ms), None),

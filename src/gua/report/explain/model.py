@@ -5,15 +5,16 @@ Rows come from the ``explain_*`` views: times in Unix ms, ratios in 1/10,000, ``
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
+from pathlib import Path
 from typing import Annotated, Any, Final, NamedTuple
 
 from gua.core.facts import CardFacts, TypeTotals
-from gua.core.metrics import ACTIVITY_SCALE
 from gua.core.stored import CardValues, ProcessValues
 from gua.core.view import Count, Moment, ProcessStateName, StateName, View
-from gua.core.words import ROW_REMAPS, ProcessList, ProcessType, held_down_by, recovery_action
+from gua.core.words import ROW_REMAPS, ProcessList, held_down_by, recovery_action
 from gua.report.kit.basis import size
 from gua.report.kit.fields import AS_IS, FirstSeen, LastSeen, Seconds
 from gua.report.uses import UseName
@@ -171,85 +172,11 @@ _TEXTS: Final[Mapping[str | None, Callable[[Any], str]]] = {
     RECOVERY: recovery_action,
 }
 
-CARD_VALUES: Final = (
-    Value(column="duration_ms", label="covers", unit="s", parts=1000),
-    Value(column="gpu_time_ms", label="GPU time", unit="s", parts=1000),
-    Value(column="interval_ms", label="interval", unit="s", parts=1000),
-    Value(column="utilization", label="utilization, general", unit="1", parts=10_000),
-    Value(column="utilization_encoder", label="encoder", unit="1", parts=10_000),
-    Value(column="utilization_decoder", label="decoder", unit="1", parts=10_000),
-    Value(column="process_utilization_max", label="busiest process", unit="1", parts=10_000),
-    Value(column="utilization_max", label="largest sample", unit="1", parts=10_000),
-    Value(column="utilization_coverage_ms", label="samples cover", unit="s", parts=1000),
-    Value(column="idle_time_ms", label="of that below active", unit="s", parts=1000),
-    Value(column="idle_energy_mj", label="energy of it", unit="J", parts=1000, is_optional=True),
-    Value(column="idle_energy_coverage_ms", label="sampled for", unit="s", parts=1000, is_optional=True),
-    Value(column="memory_used_bytes", label="memory in use", unit="By"),
-    Value(column="memory_limit_bytes", label="of the card", unit="By"),
-    Value(column="memory_reserved_bytes", label="driver's reserve", unit="By"),
-    Value(column="memory_shared", label="shared with the host", unit=FLAG),
-    Value(column="process_list", label="list of processes"),
-    *(
-        value
-        for kind in ProcessType
-        for value in (
-            Value(column=f"process_count_{kind}", label=f"{kind} processes", unit="{process}"),
-            Value(column=f"process_memory_{kind}_bytes", label="their known memory", unit="By"),
-            Value(column=f"process_unknown_{kind}", label="of unknown memory", unit="{process}"),
-        )
-    ),
-    Value(column="failed", label="lost or needs reset", unit=FLAG),
-    Value(column="power_mw", label="power", unit="W", parts=1000),
-    Value(column="temperature_celsius", label="temperature", unit="Cel"),
-    Value(column="energy_mj", label="energy of the tick", unit="J", parts=1000),
-    Value(column="energy_total_mj", label="energy in all", unit="J", parts=1000),
-    Value(column="clock_reasons", label="clocks held down by", unit=CLOCKS, is_optional=True),
-    Value(column="xid_errors", label="XID events", is_optional=True),
-    Value(column="xid", label="newest XID", is_optional=True),
-    Value(column="ecc_errors", label="uncorrected ECC errors", is_optional=True),
-    Value(column="row_remap", label="row remapping", unit=REMAP, is_optional=True),
-    Value(column="recovery_action", label="recovery action", unit=RECOVERY, is_optional=True),
-    Value(column="sm_utilization", label="SMs at work", unit="1", parts=ACTIVITY_SCALE, is_optional=True),
-    Value(column="sm_occupancy", label="SM occupancy", unit="1", parts=ACTIVITY_SCALE, is_optional=True),
-    Value(column="tensor_utilization", label="tensor operations", unit="1", parts=ACTIVITY_SCALE, is_optional=True),
-    Value("memory_bandwidth_utilization", "memory bandwidth", "1", ACTIVITY_SCALE, is_optional=True),
-    Value(column="mig", label="MIG"),
-    Value(column="source", label="source"),
-    Value(column="allocation", label="allocation", is_optional=True),
-    Value(column="unallocated_gpu_time_ms", label="not allocated", unit="s", parts=1000, is_optional=True),
+DECLARED: Final = tomllib.loads(Path(__file__).with_name("explain.toml").read_text("utf-8"))
+CARD_VALUES, JUDGED_VALUES, PROCESS_VALUES, PROCESS_FACTS = (
+    tuple(Value(**row) for row in DECLARED[name]) for name in ("card", "judged", "process", "fact")
 )
-"""All values of a card tick, in display order."""
-
-JUDGED_VALUES: Final = (
-    Value(column="busiest_utilization", label="utilization, largest", unit="1", parts=10_000),
-    Value(column="threshold_bytes", label="threshold", unit="By"),
-    Value(column="held_lower_bytes", label="held, at least", unit="By"),
-    Value(column="held_upper_bytes", label="held, at most", unit="By"),
-    Value(column="unattributed_lower_bytes", label="of nobody on the list", unit="By"),
-)
-"""Values that the rules derive from a card tick."""
-
-PROCESS_VALUES: Final = (
-    Value(column="utilization", label="utilization", unit="1", parts=10_000),
-    Value(column="memory_bytes", label="memory", unit="By"),
-    Value(column="gpu_time_ms", label="GPU time", unit="s", parts=1000),
-    Value(column="duration_ms", label="on the card", unit="s", parts=1000),
-)
-"""Values of a process that change from tick to tick."""
-
-PROCESS_FACTS: Final = (
-    Value(column="owner", label="owner"),
-    Value(column="uid", label="user id"),
-    Value(column="program", label="program"),
-    Value(column="type", label="type"),
-    Value(column="container_id", label="container"),
-    Value(column="pod_uid", label="pod"),
-    Value(column="slurm_job_id", label="Slurm job"),
-    Value(column="systemd_unit", label="systemd unit"),
-    Value(column="workload_kind", label="kind of work"),
-    Value(column="workload_model", label="served model"),
-)
-"""Identity of a process: constant over its ticks."""
+"""Values of a card tick, those that the rules derive from it, values of a process, and its identity."""
 
 
 _AS_STORED: Final = tuple({one.name for one in fields(CardFacts)} - {"process_list", "processes", "failed"})

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from itertools import pairwise
 from typing import Any, Final
 
-from gua.core.moments import to_rfc3339
+from gua.core.moments import local_day, local_time, to_rfc3339, zone
 from gua.core.plaintext import cells, pad, pad_left
 from gua.core.rules import State
 from gua.core.words import HARDWARE, HEAT, POWER_CAP, ROW_REMAPS, held_down_by, recovery_need
@@ -27,7 +27,7 @@ from gua.report.explain.model import (
     Value,
     ratio_text,
 )
-from gua.report.kit.basis import REASONS, SOURCES, local_time, moment, size
+from gua.report.kit.basis import REASONS, SOURCES, moment, size
 from gua.report.kit.fields import json_of
 from gua.report.kit.figures import plural, span
 from gua.report.kit.style import Style
@@ -223,8 +223,9 @@ class _Columns:
     def __init__(self, explanation: Explanation, style: Style) -> None:
         self._explanation = explanation
         self._style = style
-        days = {local_time(tick.row.ts_ms, explanation.timezone).date() for tick in explanation.ticks}
-        self._one_day = days <= {local_time(explanation.at_ms, explanation.timezone).date()}
+        self._zone = zone(explanation.timezone)
+        days = {local_day(tick.row.ts_ms, self._zone) for tick in explanation.ticks}
+        self._one_day = days <= {local_day(explanation.at_ms, self._zone)}
         values = [value for value in (*JUDGED_VALUES, *CARD_VALUES) if value.unit]
         texts = [value.text(value.of(tick.row)) for tick in explanation.ticks for value in values]
         states = [text or "" for tick in explanation.ticks for text in (tick.row.state, tick.row.reason)]
@@ -274,7 +275,7 @@ class _Columns:
 
     def _time(self, tick: ExplainedTick) -> str:
         mark = ">" if tick is self._explanation.covering else ""
-        local = local_time(tick.row.ts_ms, self._explanation.timezone)
+        local = local_time(tick.row.ts_ms, self._zone)
         return f"{mark}{local:%H:%M:%S}" if self._one_day else f"{mark}{local:%m-%d %H:%M:%S}"
 
 

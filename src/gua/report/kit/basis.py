@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
 from typing import Final
 
-from gua.core.moments import format_duration, zone
+from gua.core.moments import DAY_MS, MINUTE_MS, format_duration, local_time, zone
 from gua.report.kit.figures import NONE, HourFormat, amount, percent, plural
 from gua.report.kit.style import Style
 from gua.report.kit.words import gpus_in_words, parts
@@ -15,9 +14,6 @@ from gua.report.model import Report, Window
 from gua.report.states import ACTIVE, IDLE_HELD, TRULY_IDLE, UNKNOWN
 from gua.report.window import names
 
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_MINUTE_MS: Final = 60_000
-_DAY_MS: Final = 24 * 60 * _MINUTE_MS
 _NAME_WIDTH: Final = 32
 _MOST_VALUES: Final = 5
 REASONS: Final = MappingProxyType(
@@ -34,14 +30,9 @@ SOURCES: Final = MappingProxyType(
 )
 
 
-def local_time(unix_ms: int, timezone: str) -> datetime:
-    """Return a moment in a time zone."""
-    return (_EPOCH + timedelta(milliseconds=unix_ms)).astimezone(zone(timezone))
-
-
 def moment(unix_ms: int, timezone: str) -> str:
     """Return a moment in a time zone: ``2026-03-25 04:47``, with seconds if they are not 0."""
-    local = local_time(unix_ms, timezone)
+    local = local_time(unix_ms, zone(timezone))
     return local.strftime("%Y-%m-%d %H:%M:%S" if local.second else "%Y-%m-%d %H:%M")
 
 
@@ -49,13 +40,13 @@ def at(unix_ms: int | None, window: Window) -> str:
     """Return a moment in a window's time zone, without seconds if the window exceeds a day; ``-`` for ``None``."""
     if unix_ms is None:
         return NONE
-    whole = unix_ms - unix_ms % _MINUTE_MS if window.until_ms - window.since_ms > _DAY_MS else unix_ms
+    whole = unix_ms - unix_ms % MINUTE_MS if window.until_ms - window.since_ms > DAY_MS else unix_ms
     return moment(whole, window.timezone)
 
 
 def since(unix_ms: int, window: Window) -> str:
     """Return a moment in a window's time zone, without the date on the window's last day, as in ``09:10``."""
-    start, end = moment(unix_ms - unix_ms % _MINUTE_MS, window.timezone), moment(window.until_ms, window.timezone)
+    start, end = moment(unix_ms - unix_ms % MINUTE_MS, window.timezone), moment(window.until_ms, window.timezone)
     return start.partition(" ")[2] if start[:10] == end[:10] else start
 
 

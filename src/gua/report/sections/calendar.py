@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from datetime import UTC, date, datetime, tzinfo
+from datetime import date, tzinfo
 from types import MappingProxyType
 from typing import Annotated, Any, Final, NamedTuple
 
-from gua.core.moments import zone
+from gua.core.moments import local_day, local_time, zone
 from gua.core.parameters import READ
 from gua.core.view import Count, Date, HourOfDay, StateName, View, Weekday
 from gua.report.context import model_of
@@ -126,7 +126,7 @@ def ms_of_days(window: Window) -> dict[str, int]:
     local = zone(window.timezone)
     days: dict[str, int] = {}
     for since_ms, until_ms in _pieces(max(window.since_ms, _FIRST_MS), min(window.until_ms, _LAST_MS), local):
-        date = _local(since_ms, local).date().isoformat()
+        date = local_day(since_ms, local).isoformat()
         days[date] = days.get(date, 0) + until_ms - since_ms
     return days
 
@@ -139,15 +139,11 @@ def _pieces(since_ms: int, until_ms: int, local: tzinfo) -> Iterator[tuple[int, 
     """
     while since_ms < until_ms:
         end_ms = min(since_ms + _STRIDE_MS, until_ms)
-        first, last = _local(since_ms, local), _local(end_ms - 1, local)
+        first, last = local_time(since_ms, local), local_time(end_ms - 1, local)
         if first.date() != last.date() or first.utcoffset() != last.utcoffset():
             end_ms = min(since_ms - since_ms % _QUARTER_MS + _QUARTER_MS, until_ms)
         yield since_ms, end_ms
         since_ms = end_ms
-
-
-def _local(unix_ms: int, local: tzinfo) -> datetime:
-    return datetime.fromtimestamp(unix_ms // 1000, UTC).astimezone(local)
 
 
 def _all_states(states: States) -> States:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 from typing import Final
 
 from gua.core.parameters import READ
 from gua.core.view import Count, Moment, View
 from gua.report.context import Finish, ReportContext
-from gua.report.kit.fields import Cell, Cells, Hours, Seconds, Timestamp, cells, columns
+from gua.report.kit.fields import Cell, Cells, Hours, Seconds, Timestamp, cells, columns, grouped
 from gua.report.kit.figures import HourFormat, count, plural
 from gua.report.kit.style import Style
 from gua.report.kit.tables import Heading, Part, Rows, more
@@ -67,14 +66,9 @@ class SentNotice:
     released_ms: Timestamp[Moment | None]
 
     @property
-    def is_failed(self) -> bool:
-        """Return whether no channel took it."""
-        return all(each.result == _FAILED for each in self.channels)
-
-    @property
-    def is_unresolved(self) -> bool:
-        """Return whether it is unknown for a channel if it was sent, as the run was killed."""
-        return any(each.result == _STARTED for each in self.channels)
+    def results(self) -> frozenset[str]:
+        """Return the results of its channels, each once."""
+        return frozenset(each.result for each in self.channels)
 
     def is_released_within(self, hours: int) -> bool:
         """Return whether the holder left its cards within so many hours of the notice."""
@@ -137,13 +131,7 @@ def _collect(context: ReportContext) -> Finish:
 
 def notices_of(rows: Sequence[SentNotice]) -> Notices:
     """Return the section of the notices of a window."""
-    by_step = sorted(rows, key=lambda row: (row.rule, row.step))
-    steps = [
-        _step(rule, step, list(group)) for (rule, step), group in groupby(by_step, key=lambda row: (row.rule, row.step))
-    ]
-    by_owner: dict[str | None, list[SentNotice]] = {}
-    for row in rows:
-        by_owner.setdefault(row.owner, []).append(row)
+    steps = grouped(rows, lambda row: (row.rule, row.step))
     repeated = [
         NoticedOwner(
             owner=owner,
@@ -151,11 +139,15 @@ def notices_of(rows: Sequence[SentNotice]) -> Notices:
             holders=len({(row.kind, row.holder) for row in notices}),
             idle_after_gpu_ms=_idle_after_ms(notices),
         )
-        for owner, notices in by_owner.items()
+        for owner, notices in grouped(rows, lambda row: row.owner).items()
         if len(notices) >= _REPEATED and owner is not None
     ]
     repeated.sort(key=lambda one: (-one.notices, -one.idle_after_gpu_ms, one.owner or ""))
-    return Notices(steps=tuple(steps), repeated=tuple(repeated), sent=tuple(rows))
+    return Notices(
+        steps=tuple(_step(*key, notices) for key, notices in sorted(steps.items())),
+        repeated=tuple(repeated),
+        sent=tuple(rows),
+    )
 
 
 def _step(rule: str, step: int, rows: Sequence[SentNotice]) -> StepResult:
@@ -165,8 +157,8 @@ def _step(rule: str, step: int, rows: Sequence[SentNotice]) -> StepResult:
         rule=rule,
         step=step,
         notices=len(rows),
-        failed=sum(row.is_failed for row in rows),
-        unresolved=sum(row.is_unresolved for row in rows),
+        failed=sum(row.results == {_FAILED} for row in rows),
+        unresolved=sum(_STARTED in row.results for row in rows),
         false_alarms=sum(row.is_false_alarm for row in rows),
         idle_before_gpu_ms=sum(row.idle_before_gpu_ms for row in firsts.values()),
         idle_after_gpu_ms=_idle_after_ms(rows),

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from itertools import groupby
 from typing import Annotated, Final, NamedTuple
 
-from gua.core.moments import to_ms, to_rfc3339, zone
+from gua.core.moments import begin_ms, local_day, local_time, to_rfc3339, zone
 from gua.core.parameters import READ
 from gua.core.plaintext import safe
 from gua.core.view import Count, Moment, View
 from gua.core.words import Mig
 from gua.report.context import Finish, ReportContext
 from gua.report.hours import MOST_CARD_HOURS_IN_PARTS
-from gua.report.kit.basis import at, local_time
+from gua.report.kit.basis import at
 from gua.report.kit.fields import AS_IS, Cells, Seconds, Timestamp, Unit, cells, filled, grouped, of_card, state_columns
 from gua.report.kit.figures import NONE, HourFormat, apportion, percent, percents, plural, span
 from gua.report.kit.html import CLASSES, Markup, caption_of, join, name, paragraph, swatch, tag
@@ -442,7 +442,7 @@ def marks(since_ms: int, until_ms: int, timezone: str) -> list[tuple[float, str]
 
 def _hour_marks(since_ms: int, until_ms: int, timezone: str, step: int) -> Iterator[tuple[float, str]]:
     for at_ms in range(-(-since_ms // _QUARTER_MS) * _QUARTER_MS, until_ms, _QUARTER_MS):  # UTC offsets use these
-        local = local_time(at_ms, timezone)
+        local = local_time(at_ms, zone(timezone))
         place = (at_ms - since_ms) / (until_ms - since_ms)
         if local.minute == 0 and local.hour % step == 0:
             yield place, f"{local:%a %d %b}" if local.hour == 0 else f"{local:%H:%M}"
@@ -450,9 +450,9 @@ def _hour_marks(since_ms: int, until_ms: int, timezone: str, step: int) -> Itera
 
 def _day_marks(since_ms: int, until_ms: int, timezone: str, step: int) -> Iterator[tuple[float, str]]:
     """Yield every ``step``-th local midnight; weeks begin on Mondays."""
-    day = local_time(since_ms, timezone).date()
+    day = local_day(since_ms, zone(timezone))
     while True:
-        midnight = to_ms(datetime(day.year, day.month, day.day, tzinfo=zone(timezone)))
+        midnight = begin_ms(day, zone(timezone))
         place = (midnight - since_ms) / (until_ms - since_ms)
         if place >= 1:
             return

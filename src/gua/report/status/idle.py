@@ -30,7 +30,7 @@ class IdleVerdict(StrEnum):
     UNKNOWN = "unknown"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class JudgedPart:
     """One card, process or allocation that was judged: what it is, the verdict, and why, in words."""
 
@@ -55,17 +55,19 @@ def idleness(status: Mapping[str, Any], kind: str, value: str, *, for_ms: int) -
     status.
     """
     if status.get("stalled"):
-        return _of([JudgedPart(what="agent", verdict=IdleVerdict.UNKNOWN, why="the agent makes no ticks")])
-    cards = [card for card in objects_in(status["cards"]) if kind != "card" or _is_card(card, value)]
+        return _of([JudgedPart("agent", IdleVerdict.UNKNOWN, "the agent makes no ticks")])
+    cards = [
+        card
+        for card in objects_in(status["cards"])
+        if kind != "card" or value in {str(card.get("index")), str(card.get("uuid"))}
+    ]
     if not cards:
         what = f"card {value}" if kind == "card" else "card"
-        return _of([JudgedPart(what=what, verdict=IdleVerdict.UNKNOWN, why="the agent has no such card")])
+        return _of([JudgedPart(what, IdleVerdict.UNKNOWN, "the agent has no such card")])
     if kind in {"", "card"}:
         return _of([_card(card, for_ms) for card in cards])
     parts = [part for card in cards for part in (*_on_card(card, kind, value, for_ms), *_unlisted(card))]
-    absent = JudgedPart(
-        what=f"{kind} {value}", verdict=IdleVerdict.UNKNOWN, why="it has no process and no allocation on any card"
-    )
+    absent = JudgedPart(f"{kind} {value}", IdleVerdict.UNKNOWN, "it has no process and no allocation on any card")
     return _of(parts or [absent])
 
 
@@ -77,10 +79,6 @@ def _of(parts: list[JudgedPart]) -> Idleness:
     raise ValueError("nothing to judge")
 
 
-def _is_card(card: Mapping[str, Any], value: str) -> bool:
-    return value in {str(card.get("index")), str(card.get("uuid"))}
-
-
 def _name(card: Mapping[str, Any]) -> str:
     return f"GPU {card['index']}" if card.get("index") is not None else str(card.get("uuid"))
 
@@ -88,11 +86,9 @@ def _name(card: Mapping[str, Any]) -> str:
 def _card(card: Mapping[str, Any], for_ms: int) -> JudgedPart:
     state, seconds = str(card.get("state")), card.get("idle_seconds")
     if state == State.ACTIVE:
-        return JudgedPart(what=_name(card), verdict=IdleVerdict.IN_USE, why="it is active")
+        return JudgedPart(_name(card), IdleVerdict.IN_USE, "it is active")
     if state == State.UNKNOWN or not is_number(seconds):
-        return JudgedPart(
-            what=_name(card), verdict=IdleVerdict.UNKNOWN, why=f"its state is unknown ({card.get('reason')})"
-        )
+        return JudgedPart(_name(card), IdleVerdict.UNKNOWN, f"its state is unknown ({card.get('reason')})")
     return _lasting(_name(card), state, seconds, for_ms, is_lower_bound=card.get("idle_is_lower_bound") is True)
 
 
@@ -100,20 +96,18 @@ def _lasting(what: str, state: str, seconds: Any, for_ms: int, *, is_lower_bound
     """Return the part for something idle for ``seconds``; a shorter time whose start was not observed is unknown."""
     length = format_duration(int(seconds) * 1000) if seconds >= 1 else "less than 1s"
     if seconds * 1000 >= for_ms:
-        return JudgedPart(what=what, verdict=IdleVerdict.IDLE, why=f"{state} for {length}")
+        return JudgedPart(what, IdleVerdict.IDLE, f"{state} for {length}")
     if is_lower_bound:
-        return JudgedPart(what=what, verdict=IdleVerdict.UNKNOWN, why=f"{state}, observed for {length} only")
-    return JudgedPart(what=what, verdict=IdleVerdict.IN_USE, why=f"{state} for {length} only")
+        return JudgedPart(what, IdleVerdict.UNKNOWN, f"{state}, observed for {length} only")
+    return JudgedPart(what, IdleVerdict.IN_USE, f"{state} for {length} only")
 
 
 def _unlisted(card: Mapping[str, Any]) -> Iterator[JudgedPart]:
     """Yield an unknown part for a card that may have further processes of whatever is selected."""
     if card.get("process_list") != ProcessList.KNOWN:
-        yield JudgedPart(what=_name(card), verdict=IdleVerdict.UNKNOWN, why="its processes are unknown")
+        yield JudgedPart(_name(card), IdleVerdict.UNKNOWN, "its processes are unknown")
     elif card.get("holders_total") != len(card.get("holders", ())):
-        yield JudgedPart(
-            what=_name(card), verdict=IdleVerdict.UNKNOWN, why="it has too many processes to list them all"
-        )
+        yield JudgedPart(_name(card), IdleVerdict.UNKNOWN, "it has too many processes to list them all")
 
 
 def _matches(one: Mapping[str, Any], kind: str, value: str) -> bool:
@@ -132,9 +126,9 @@ def _on_card(card: Mapping[str, Any], kind: str, value: str, for_ms: int) -> Ite
     for holder in selected:
         what, seconds = f"process {holder.get('pid')} on {_name(card)}", holder.get("idle_seconds")
         if holder.get("state") == ProcessState.ACTIVE:
-            yield JudgedPart(what=what, verdict=IdleVerdict.IN_USE, why="it is active")
+            yield JudgedPart(what, IdleVerdict.IN_USE, "it is active")
         elif holder.get("state") != ProcessState.IDLE or not is_number(seconds):
-            yield JudgedPart(what=what, verdict=IdleVerdict.UNKNOWN, why="its utilization is unknown")
+            yield JudgedPart(what, IdleVerdict.UNKNOWN, "its utilization is unknown")
         else:
             yield _lasting(what, "idle", seconds, for_ms, is_lower_bound=False)
     for allocation in objects_in(card.get("allocations", [])):
@@ -152,10 +146,10 @@ def _allocation(
     what, use = f"allocation {allocation.get('id')} of {_name(card)}", allocation.get("use")
     seconds, is_lower_bound = allocation.get("use_seconds"), allocation.get("use_is_lower_bound") is True
     if use == Use.USED and (allocation.get("relation") == Relation.OWNER or not is_listed):
-        yield JudgedPart(what=what, verdict=IdleVerdict.IN_USE, why="it is used")
+        yield JudgedPart(what, IdleVerdict.IN_USE, "it is used")
     elif use == Use.UNKNOWN or (use == Use.USED_BY_OTHERS and not is_listed):
         why = "its use is unknown" if use == Use.UNKNOWN else "others use it"
-        yield JudgedPart(what=what, verdict=IdleVerdict.UNKNOWN, why=why)
+        yield JudgedPart(what, IdleVerdict.UNKNOWN, why)
     elif (use == Use.EMPTY or (use == Use.HELD and not is_listed)) and is_number(seconds):
         why = "no process" if use == Use.EMPTY else "idle-held"
         yield _lasting(what, why, seconds, for_ms, is_lower_bound=is_lower_bound)

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, wait
 from dataclasses import dataclass, replace
 from datetime import datetime
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Any, Final, NamedTuple, NoReturn, Self
 
 from gua.core.errors import GuaError
@@ -374,9 +374,7 @@ class Screen:
             raise
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._give_back()
         for number, handler in self._handlers.items():
             signal.signal(number, handler)
