@@ -1,7 +1,7 @@
 -- Clocks of cards in use at each reading, errors read once a minute, and activity.
 INSERT INTO gua.card_ticks (
     host, gpu, ts,
-    clock_reasons, xid_errors, ecc_errors, row_remap,
+    clock_reasons, xid_errors, ecc_errors, row_remap, recovery_action,
     sm_utilization, sm_occupancy, tensor_utilization, memory_bandwidth_utilization
 )
 SELECT
@@ -9,6 +9,7 @@ SELECT
     gpu,
     ts,
     multiIf(utilization = 0, 1, utilization > 8000 AND cityHash64(gpu, ts) % 5 = 0, 4, cityHash64(gpu, ts) % 997 = 0, 32, 0),
+    0,
     0,
     0,
     0,

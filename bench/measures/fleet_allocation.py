@@ -12,7 +12,7 @@ TURNS = 3
 _SHOWN_MS = 10
 _OF_ALLOCATION = ("allocation", "unallocated_gpu_time_ms")
 _OF_IDLE_TIME = ("idle_time_ms", "idle_energy_mj", "idle_energy_coverage_ms")
-_OF_HEALTH = ("clock_reasons", "xid_errors", "ecc_errors", "xid", "row_remap")
+_OF_HEALTH = ("clock_reasons", "xid_errors", "ecc_errors", "xid", "row_remap", "recovery_action")
 _OF_ACTIVITY = ("sm_utilization", "sm_occupancy", "tensor_utilization", "memory_bandwidth_utilization")
 _COLUMNS = """
 SELECT sum(column_bytes_on_disk)

@@ -17,7 +17,17 @@ TICKS_A_DAY, TICKS_AN_HOUR = 2_880, 120
 _ROWS_AT_ONCE = 1_000_000
 # Days of hosts that one statement copies: of more it would need more memory than the server has.
 _COPIES_AT_ONCE = 3_000
-_TIMES = ("start_ms", "end_ms", "created_ms", "first_ms", "last_ms", "last_failed_ms", "xid_at_ms", "row_remap_at_ms")
+_TIMES = (
+    "start_ms",
+    "end_ms",
+    "created_ms",
+    "first_ms",
+    "last_ms",
+    "last_failed_ms",
+    "xid_at_ms",
+    "row_remap_at_ms",
+    "recovery_at_ms",
+)
 # How a copied row differs, by column. Hosts have eight cards each, numbered one host after the other.
 _CHANGED = {
     "host": "hosts[host_number + 1]",

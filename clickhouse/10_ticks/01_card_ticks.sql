@@ -79,6 +79,8 @@ CREATE TABLE IF NOT EXISTS gua.card_ticks${LOCAL} $ON_CLUSTER
     xid SimpleAggregateFunction(anyLast, Nullable(UInt16)) COMMENT 'Number of the newest XID event; NULL: none' CODEC(ZSTD(1)),
     row_remap SimpleAggregateFunction(anyLast, Nullable(UInt8))
         COMMENT 'Row remapping: 0 none, 1 pending until a reset, 2 failed, 3 both; NULL if unknown' CODEC(ZSTD(1)),
+    recovery_action SimpleAggregateFunction(anyLast, Nullable(UInt32))
+        COMMENT 'Recovery action of NVML: 0 none, 1 reset, 2 reboot, 3 drain, 4 drain and reset; NULL if unknown' CODEC(ZSTD(1)),
     sm_utilization SimpleAggregateFunction(anyLast, Nullable(UInt8))
         COMMENT 'Mean share of busy SMs, by GPM; NULL if unknown [1/200]' CODEC(ZSTD(1)),
     sm_occupancy SimpleAggregateFunction(anyLast, Nullable(UInt8))

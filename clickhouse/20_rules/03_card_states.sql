@@ -38,6 +38,7 @@ CREATE OR REPLACE VIEW gua.card_states${LOCAL} $ON_CLUSTER
     xid Nullable(UInt16) COMMENT 'Number of the newest XID event; NULL: none',
     ecc_errors Nullable(UInt32) COMMENT 'Uncorrected ECC errors since the last tick; NULL if unknown [{error}]',
     row_remap Nullable(UInt8) COMMENT 'Row remapping, as in card_ticks; NULL if unknown',
+    recovery_action Nullable(UInt32) COMMENT 'Recovery action, as in card_ticks; NULL if unknown',
     without_process Nullable(Bool) COMMENT 'Active: whether without a process and held memory; NULL if unknown, or not active'
 )
 $DEFINER
@@ -199,6 +200,7 @@ FROM
                     ticks.ecc_errors AS ecc_errors,
                     ticks.row_remap AS row_remap,
                     if(known, ticks.processes_seen, NULL) AS processes_seen,
+                    ticks.recovery_action AS recovery_action,
                     greatest(
                         toUInt64(in_force.held_memory_bytes),
                         intDiv(ifNull(memory_limit_bytes, 0) * toUInt64(round(in_force.held_memory_ratio * 10000)), 10000)

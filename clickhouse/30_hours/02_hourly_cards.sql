@@ -44,6 +44,9 @@ ${ROLLUP_COLUMNS},
     ecc_errors Nullable(UInt64) COMMENT 'Uncorrected ECC errors; NULL if unknown [{error}]' CODEC(ZSTD(1)),
     row_remap Nullable(UInt8) COMMENT 'Newest row remapping, as in gua.card_ticks; NULL if unknown' CODEC(ZSTD(1)),
     row_remap_at_ms Int64 COMMENT 'Unix time of the tick that reported it; 0 if none did [ms]' CODEC(ZSTD(1)),
+    recovery_action Nullable(UInt32) COMMENT 'Newest recovery action, as in gua.card_ticks; NULL if unknown' CODEC(ZSTD(1)),
+    recovery_at_ms Int64 COMMENT 'Unix time of the tick that reported it; 0 if none did [ms]' CODEC(ZSTD(1)),
+    recovery_ms UInt64 COMMENT 'Observed time in which a recovery action was needed [ms]' CODEC(ZSTD(1)),
     whole_bytes Nullable(UInt64) COMMENT 'Most memory of a partitioned GPU and its instances in a tick; else NULL [By]' CODEC(ZSTD(1))
 )
 ENGINE = ${REPLICATED}ReplacingMergeTree(written)

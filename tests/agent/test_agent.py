@@ -277,3 +277,37 @@ def test_an_agent_with_gpm_enabled_reads_activity_and_reports_none_while_the_dri
     agent.driver.write(Scenario(cards=[stuck, Card(uuid(1))]))
     agent.stop()
     assert_spans_never_overlap(agent.ticks())
+
+
+def test_a_card_that_needs_a_reset_is_named_from_the_driver_to_the_report(agent: Agent) -> None:
+    actions: list[int | str] = [0, 1, "unsupported", 9]
+    agent.driver.write(Scenario(cards=[Card(uuid(n), recovery=action) for n, action in enumerate(actions)]))
+    agent.start()
+    agent.wait_for_ticks(3)
+    reset = "end its processes, then nvidia-smi --gpu-reset -i 1"
+    cards = agent.status()["cards"]
+    assert [card["recovery_action"] for card in cards] == [0, 1, None, 9]
+    assert [card["recovery_seconds"] is None for card in cards] == [True, False, True, False]
+    status = " ".join(agent.must("status").split())
+    assert "! GPU 1 needs a reset, reported for ≥" in status
+    assert reset in status
+    doctor = " ".join(agent.run("doctor").stdout.split())
+    assert f"needs a reset -> {reset}" in doctor
+    assert "needs attention (recovery action code 9)" in doctor
+    told = json.loads(agent.must("report", "--json", "--section", "cards", "--section", "slow-cards"))
+    assert [card["recovery_action"] for card in told["cards"]] == [0, 1, None, 9]
+    hours = [card["recovery_hours"] for card in told["cards"]]
+    assert (hours[0], hours[1], hours[2]) == (0, pytest.approx(told["cards"][1]["observed_gpu_hours"]), None)
+    assert {card["index"]: card["recovery_action"] for card in told["slow_cards"]["cards"]} == dict(
+        enumerate([0, 1, None, 9])
+    )
+    for options in ((), ("--full",), ("--section", "slow-cards"), ("--markdown",)):
+        report = " ".join(agent.must("report", *options).split())
+        assert report.count("GPU 1 needs a reset, reported for") == 1
+        assert reset in report
+        assert "GPU 3 needs attention (recovery action code 9)" in report
+        assert "GPU 0 needs" not in report
+        assert "GPU 2 needs" not in report
+    explained = " ".join(agent.must("explain", "1").split())
+    assert "the card needs a reset" in explained
+    agent.stop()

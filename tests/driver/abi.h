@@ -61,6 +61,19 @@ typedef struct {
     } value;
 } Sample;
 
+#define RECOVERY_ACTION 230u
+typedef struct {
+    unsigned field, scope;
+    int64_t time_us, latency_us;
+    unsigned type;
+    int code;
+    union {
+        double d;
+        unsigned u;
+        uint64_t u64;
+    } value;
+} FieldValue;
+
 typedef struct {
     unsigned pid;
     uint64_t memory;

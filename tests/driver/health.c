@@ -1,4 +1,4 @@
-/* Why a card is slow: clocks that are held down, ECC errors, remapped rows, XID events. Assumptions: README.md. */
+/* Why a card is slow: clocks held down, ECC errors, remapped rows, the recovery action, XID events. Assumptions: README.md. */
 #include <stddef.h>
 #include <stdlib.h>
 
@@ -36,6 +36,22 @@ EXPORT int nvmlDeviceGetRemappedRows(Handle *device, unsigned *corrected, unsign
     *pending = subject.card->rows_pending;
     *failed = subject.card->rows_failed;
     return leave(subject.card->has_ecc && subject.instance == NULL ? SUCCESS : NOT_SUPPORTED);
+}
+
+/* Of all fields only the recovery action is known, and of whole cards only; each field has a code of its own. */
+EXPORT int nvmlDeviceGetFieldValues(Handle *device, int count, FieldValue *values)
+{
+    ENTER(about_handle(device));
+    for (int i = 0; i < count; i++) {
+        FieldValue *one = &values[i];
+        one->code = NOT_SUPPORTED;
+        if (one->field != RECOVERY_ACTION || !subject.card->has_recovery || subject.instance != NULL)
+            continue;
+        one->code = subject.card->recovery_code;
+        one->type = VALUE_UNSIGNED_INT;
+        one->value.u = subject.card->recovery_action;
+    }
+    return leave(SUCCESS);
 }
 
 EXPORT int nvmlEventSetCreate(EventSet **set)

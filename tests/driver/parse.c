@@ -206,6 +206,7 @@ static void begin_card(Parser *p)
     card->idle_watts = card->full_watts = card->energy_watts = 70;
     card->temperature = 35;
     card->sample_period_us = 200000;
+    card->has_recovery = 1;
     card->ring = 71;
     card->power_period_us = 20000;
     card->power_ring = 119;
@@ -311,6 +312,13 @@ static void card_ecc(Parser *p)
     p->card->ecc_errors = whole(p, 1);
     p->card->rows_pending = p->count > 2 ? (unsigned)whole(p, 2) : 0;
     p->card->rows_failed = p->count > 3 ? (unsigned)whole(p, 3) : 0;
+}
+
+static void card_recovery(Parser *p)
+{
+    p->card->has_recovery = !is(p, 1, "unsupported");
+    p->card->recovery_action = p->card->has_recovery ? (unsigned)whole(p, 1) : 0;
+    p->card->recovery_code = p->count > 2 ? (int)whole(p, 2) : 0;
 }
 
 static void card_xid(Parser *p)
@@ -431,6 +439,7 @@ static const struct {
     {"activity", NULL, card_activity, NULL, NULL},
     {"clocks", NULL, card_clocks, NULL, NULL},
     {"ecc", NULL, card_ecc, NULL, NULL},
+    {"recovery", NULL, card_recovery, NULL, NULL},
     {"xid", NULL, card_xid, NULL, NULL},
     {"mig", NULL, card_mig, NULL, NULL},
     {"slices", NULL, card_slices, instance_slices, NULL},

@@ -243,6 +243,7 @@ class Card:
     activity: tuple[float, float, float, float] = (100, 50, 0, 30)
     clocks: int = 0
     ecc: tuple[int, int, int] | None = None
+    recovery: int | str = 0
     xid: tuple[int, int, float] | None = None
     architecture: int = 9
     addressing: Literal["none", "hmm", "ats"] = "none"
@@ -256,6 +257,16 @@ class Card:
         yield f"gpm {'on' if self.gpm else 'off'}"
         if self.gpm:
             yield f"activity {' '.join(f'{part:g}' for part in self.activity)}"
+
+    def _health(self) -> Iterator[str]:
+        if self.clocks:
+            yield f"clocks {self.clocks}"
+        if self.ecc is not None:
+            yield f"ecc {self.ecc[0]} {self.ecc[1]} {self.ecc[2]}"
+        if self.recovery:
+            yield f"recovery {self.recovery}"
+        if self.xid is not None:
+            yield f"xid {self.xid[0]} {self.xid[1]} {self.xid[2]:.6f}"
 
     def lines(self) -> Iterator[str]:
         yield f"card {self.uuid}"
@@ -280,12 +291,7 @@ class Card:
         yield f"samples {self.sample_period_ms:.3f} {self.ring}"
         yield f"padding {self.padding}"
         yield from self._counters()
-        if self.clocks:
-            yield f"clocks {self.clocks}"
-        if self.ecc is not None:
-            yield f"ecc {self.ecc[0]} {self.ecc[1]} {self.ecc[2]}"
-        if self.xid is not None:
-            yield f"xid {self.xid[0]} {self.xid[1]} {self.xid[2]:.6f}"
+        yield from self._health()
         yield f"architecture {self.architecture}"
         yield f"addressing {self.addressing}"
         yield f"mig {self.mig}"

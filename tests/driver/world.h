@@ -64,6 +64,8 @@ typedef struct {
     int has_ecc; /* 0: the card reports neither errors nor rows */
     uint64_t ecc_errors;
     unsigned rows_pending, rows_failed;
+    int has_recovery, recovery_code; /* 0: an older driver, which does not know the field */
+    unsigned recovery_action;
     uint64_t xid, xid_count;
     int64_t xid_at_us;
     MigMode mig;

@@ -22,6 +22,7 @@ SELECT host, gpu, toUnixTimestamp64Milli(ts) AS ts_ms, duration_ms, gpu_time_ms,
     energy_mj, power_mw, ticks.mig AS mig, ticks.allocation AS allocation, ticks.nobodys_ms AS nobodys_ms,
     ticks.size AS size, ticks.reserve AS reserve, ticks.is_shared AS is_shared,
     ticks.reasons AS reasons, ticks.xids AS xids, ticks.last_xid AS xid, ticks.eccs AS eccs, ticks.remap AS remap,
+    ticks.recovery AS recovery,
     busiest_utilization, ticks.sm AS sm, ticks.occupancy AS occupancy, ticks.tensor AS tensor,
     ticks.bandwidth AS bandwidth,
     ticks.list AS list, ticks.seen AS seen, ticks.used AS used, ticks.general AS general,
@@ -32,8 +33,8 @@ LEFT JOIN
         SELECT host, gpu, ts, mig, allocation, unallocated_gpu_time_ms AS nobodys_ms,
             memory_limit_bytes AS size, memory_reserved_bytes AS reserve,
             ifNull(memory_shared, false) AS is_shared, clock_reasons AS reasons,
-            xid_errors AS xids, xid AS last_xid, ecc_errors AS eccs, row_remap AS remap,
             process_list AS list, processes_seen AS seen, memory_used_bytes AS used, utilization AS general,
+            xid_errors AS xids, xid AS last_xid, ecc_errors AS eccs, row_remap AS remap, recovery_action AS recovery,
             sm_utilization AS sm, sm_occupancy AS occupancy, tensor_utilization AS tensor,
             memory_bandwidth_utilization AS bandwidth,
             utilization_coverage_ms AS sampled, idle_time_ms AS idle,
@@ -838,7 +839,16 @@ def slowed(counted: Counted, key: Key) -> dict[str, int | None]:
         "xid": told("xid")[-1] if told("xid") else None,
         "ecc_errors": sum(told("eccs")) if told("eccs") else None,
         "row_remap": told("remap")[-1] if told("remap") else None,
+        "recovery_action": told("recovery")[-1] if told("recovery") else None,
     }
+
+
+def recovery(counted: Counted, key: Key) -> tuple[int | None, int | None]:
+    """Return a card's newest recovery action, and the time [ms] in which one was needed; ``None`` where unknown."""
+    ticks = counted.ticks.get(key, [])
+    actions = [one.row["recovery"] for one in ticks if one.ts_ms <= counted.until_ms]
+    newest = next((action for action in reversed(actions) if action is not None), None)
+    return newest, None if newest is None else sum(one.ms for one in ticks if (one.row["recovery"] or 0) > 0)
 
 
 def local(moment_ms: int, timezone: str) -> datetime:

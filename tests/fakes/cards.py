@@ -104,6 +104,7 @@ def full_tick(ts_ms: int = START_MS) -> Tick:
         xid=79,
         row_remap=1,
         processes_seen=1,
+        recovery_action=4,
         sm_utilization=0.625,
         sm_occupancy=0.31,
         tensor_utilization=0.445,

@@ -62,6 +62,7 @@ FULL = CardReading(
     ecc_errors=1,
     xid=79,
     row_remap=1,
+    recovery_action=9,
     sm_utilization=0.5025,
     sm_occupancy=1.0,
     tensor_utilization=0.0025,

@@ -85,6 +85,7 @@ class Card:
     reasons: int = 0
     ecc: int = 0
     rows: Sequence[int] = (0, 0, 0, 0)
+    recovery: tuple[int, int, int] = (0, 0, 1)  # the action, its return code and its type
     xids: list[int] = field(default_factory=list)
     faults: dict[str, int] = field(default_factory=dict)
     hangs: dict[str, threading.Event] = field(default_factory=dict)
@@ -308,6 +309,12 @@ class FakeDriver:
 
     def nvmlDeviceGetRemappedRows(self, device: object, /) -> Sequence[int]:
         return self._card("nvmlDeviceGetRemappedRows", device).rows
+
+    def nvmlDeviceGetFieldValues(self, device: object, fields: Sequence[int], /) -> Sequence[SimpleNamespace]:
+        assert fields == [230]
+        action, code, kind = self._card("nvmlDeviceGetFieldValues", device).recovery
+        self.asked.append(("nvmlDeviceGetFieldValues", 0))
+        return [SimpleNamespace(nvmlReturn=code, valueType=kind, value=SimpleNamespace(uiVal=action))]
 
     def nvmlEventSetCreate(self) -> SimpleNamespace:
         self._host("nvmlEventSetCreate")

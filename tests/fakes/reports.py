@@ -574,6 +574,8 @@ def _card(card: LivedCard) -> Card:
         unobserved_gpu_ms=expected - observed,
         gaps=int(observed < expected),
         states=states,
+        recovery_action=0,
+        recovery_ms=0,
         costs=PRICES.costs({state: time.gpu_ms * 1000 for state, time in states.items()}, _priced(card)),
     )
 
@@ -1098,6 +1100,7 @@ def _slow_cards(cards: Sequence[LivedCard]) -> SlowCards:
             xid=79 if place == 1 else None,
             ecc_errors=(None, 3, 0)[min(place, 2)],
             row_remap=(None, 1, 0)[min(place, 2)],
+            recovery_action=None if place == 0 else 0,
         )
         found.append(one)
     return SlowCards(cards=tuple(sorted(found, key=lambda one: -one.slowed_ms)))

@@ -211,6 +211,7 @@ class _Card:
             fields["clock_reasons"] = rng.choice((0, 0, 0x01, 0x04, 0x20, 0x44, 0x08, 0xA8))
         if rng.random() < 0.7:
             fields |= {"xid_errors": rng.choice((0, 0, 0, 3)), "row_remap": rng.choice((0, 0, 1, 2))}
+            fields["recovery_action"] = rng.choice((0, 0, 0, 1, 4, 9))
             if fields["xid_errors"]:
                 fields["xid"] = rng.choice((13, 31, 79))
         if rng.random() < 0.7:

@@ -43,6 +43,8 @@ WITH
             sumIf(idle_us, state = ACTIVE) AS card_idle_us,
             sum(listed_us) AS card_listed_us,
             sum(without_process_us) AS card_without_process_us,
+            argMaxIf(recovery_action, recovery_at_ms, recovery_action IS NOT NULL) AS card_recovery_action,
+            if(card_recovery_action IS NULL, NULL, sum(recovery_ms)) AS card_recovery_ms,
             sum(gpu_us) AS card_observed_us,
             sumMapIf([state], [toUInt64(ticks)], [gpu_us], state >= UNKNOWN) AS by_reason
         FROM ${HOURS_OF_CARDS}
@@ -288,6 +290,8 @@ WITH
             card_idle_us,
             card_listed_us,
             card_without_process_us,
+            card_recovery_action,
+            card_recovery_ms,
             CAST(
                 arrayMap(
                     (code, ticks, us) -> (REASON_NAMES[code - UNKNOWN + 1], ticks, us),
@@ -334,6 +338,8 @@ SELECT
     sum(card_idle_us) / 1000 AS active_idle_gpu_ms,
     sum(card_listed_us) / 1000 AS active_listed_gpu_ms,
     sum(card_without_process_us) / 1000 AS without_process_gpu_ms,
+    min(card_recovery_action) AS recovery_action,
+    min(card_recovery_ms) AS recovery_ms,
     expected_gpu_ms / (effective_until_ms - effective_since_ms) AS expected_gpus,
     arrayMap(
         (state, card_ticks, gpu_ms) -> (

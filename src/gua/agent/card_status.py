@@ -78,7 +78,8 @@ class Standing:
     """A card as last read at ``ts_ms``, and its state interval (``since_ms``, ``ts_ms``].
 
     With ``at_least`` the interval may have begun before ``since_ms``, in unobserved time. ``idle_since_ms`` and
-    ``idle_at_least`` are the same of idle-held and truly-idle time together, ``None`` while active or unknown.
+    ``idle_at_least`` are the same of idle-held and truly-idle time together, ``None`` while active or unknown;
+    ``recovery_since_ms`` and ``recovery_at_least`` of the time in which the driver reports a recovery action.
     ``without_since_ms`` is the start of the time in which it was active without a process, ``None`` if it was not.
     ``uses`` are those of its current allocations, by source and id. ``free`` is ``None`` unless the card is free; it is
     retained while the allocation is unknown. ``missed`` counts the ticks since ``ts_ms``, all without this card.
@@ -93,6 +94,8 @@ class Standing:
     idle_since_ms: int | None = None
     idle_at_least: bool = False
     without_since_ms: int | None = None
+    recovery_since_ms: int | None = None
+    recovery_at_least: bool = False
     uses: Mapping[tuple[str, str], UseSince] = field(default_factory=dict)
     free: FreeSince | None = None
     missed: int = 0
@@ -118,27 +121,29 @@ def _standing(before: Standing | None, card: CardReading, tick: Tick, rules: Rul
     verdict = classify(facts, rules)
     start_ms = tick.ts_ms - card.duration_ms
     longest_ms = BREAK_INTERVALS * tick.origin.interval_ms
-    followed = before is not None and 0 <= start_ms - before.ts_ms <= longest_ms
-    same = before is not None and followed and before.verdict.state is verdict.state
+    adjacent = before if before is not None and 0 <= start_ms - before.ts_ms <= longest_ms else None
+    same = adjacent if adjacent is not None and adjacent.verdict.state is verdict.state else None
+    is_without = without_process(facts, rules) is True
     is_idle = verdict.state in {State.IDLE_HELD, State.TRULY_IDLE}
-    was_idle = before is not None and followed and before.idle_since_ms is not None
+    idle = adjacent if adjacent is not None and adjacent.idle_since_ms is not None else None
+    is_sick = bool(card.recovery_action)
+    sick = adjacent if adjacent is not None and adjacent.recovery_since_ms is not None else None
+    was_well = adjacent is not None and adjacent.card.recovery_action == 0
     now = Standing(
         card=card,
         facts=facts,
         verdict=verdict,
         ts_ms=tick.ts_ms,
-        since_ms=before.since_ms if before is not None and same else start_ms,
-        at_least=before.at_least if before is not None and same else not followed,
-        idle_since_ms=None if not is_idle else before.idle_since_ms if before is not None and was_idle else start_ms,
-        idle_at_least=is_idle and (before.idle_at_least if before is not None and was_idle else not followed),
-        without_since_ms=(
-            (before.without_since_ms if before is not None and followed else None) or start_ms
-            if without_process(facts, rules)
-            else None
-        ),
-        uses=dict(_uses(before.uses if before is not None and followed else None, card, tick.ts_ms, verdict.state)),
+        since_ms=start_ms if same is None else same.since_ms,
+        at_least=adjacent is None if same is None else same.at_least,
+        idle_since_ms=None if not is_idle else start_ms if idle is None else idle.idle_since_ms,
+        idle_at_least=is_idle and (adjacent is None if idle is None else idle.idle_at_least),
+        without_since_ms=(None if adjacent is None else adjacent.without_since_ms) or start_ms if is_without else None,
+        recovery_since_ms=None if not is_sick else start_ms if sick is None else sick.recovery_since_ms,
+        recovery_at_least=is_sick and (not was_well if sick is None else sick.recovery_at_least),
+        uses=dict(_uses(None if adjacent is None else adjacent.uses, card, tick.ts_ms, verdict.state)),
     )
-    return replace(now, free=_free(before if followed else None, now))
+    return replace(now, free=_free(adjacent, now))
 
 
 def _free(before: Standing | None, now: Standing) -> FreeSince | None:
@@ -213,11 +218,12 @@ def card_status(standing: Standing, rules: Rules, *, age_seconds: float) -> dict
         "since": to_rfc3339(standing.since_ms),
         "state_seconds": (standing.ts_ms - standing.since_ms) / 1000,
         "state_is_lower_bound": standing.at_least,
-        "idle_seconds": None if standing.idle_since_ms is None else (standing.ts_ms - standing.idle_since_ms) / 1000,
+        "idle_seconds": _seconds_since(standing.idle_since_ms, standing),
         "idle_is_lower_bound": standing.idle_at_least,
-        WITHOUT_PROCESS: None
-        if standing.without_since_ms is None
-        else (standing.ts_ms - standing.without_since_ms) / 1000,
+        WITHOUT_PROCESS: _seconds_since(standing.without_since_ms, standing),
+        "recovery_action": card.recovery_action,
+        "recovery_seconds": _seconds_since(standing.recovery_since_ms, standing),
+        "recovery_is_lower_bound": standing.recovery_at_least,
         **{name: getattr(card, name) for name in _READ},
         **{name: getattr(verdict, name) for name in _JUDGED},
         "power_watts": card.power_watts,
@@ -237,6 +243,10 @@ def card_status(standing: Standing, rules: Rules, *, age_seconds: float) -> dict
         else {name: getattr(free.after, name) for name in _ALLOCATION},
         "facts": facts_status(standing.facts),
     }
+
+
+def _seconds_since(since_ms: int | None, standing: Standing) -> float | None:
+    return None if since_ms is None else (standing.ts_ms - since_ms) / 1000
 
 
 def _largest(processes: Sequence[ProcessReading]) -> list[ProcessReading]:

@@ -82,6 +82,7 @@ CARD_FIELDS: Final = (
     *_fields(PointForm.MILLI, metrics.ENERGY_TOTAL, metrics.ENERGY),
     *_fields(PointForm.INTEGER, metrics.STATUS, metrics.CLOCK_REASONS, metrics.ERRORS, metrics.XID, metrics.ROW_REMAP),
     *_fields(PointForm.INTEGER, metrics.PROCESSES_SEEN),
+    *_fields(PointForm.INTEGER, metrics.RECOVERY_ACTION),
     *_fields(PointForm.DOUBLE, metrics.SM_UTILIZATION, metrics.SM_OCCUPANCY, metrics.TENSOR_UTILIZATION),
     *_fields(PointForm.DOUBLE, metrics.MEMORY_BANDWIDTH_UTILIZATION),
     *_fields(PointForm.MILLI, metrics.UNALLOCATED_TIME),

@@ -217,6 +217,13 @@ ROW_REMAP: Final = _card_gauge(
     "failed, 3 both; read once a minute. Absent if unknown.",
     StoredColumn("row_remap", 1, "UInt8"),
 )
+RECOVERY_ACTION: Final = _card_gauge(
+    "gua.gpu.recovery.action",
+    "{action}",
+    "What the driver says the card needs, as NVML's recovery action: 0 none, 1 reset, 2 reboot, 3 drain, 4 drain and "
+    "reset, others as the driver numbers them; read once a minute. Absent if unknown.",
+    StoredColumn("recovery_action", 1, "UInt32"),
+)
 ACTIVITY_SCALE: Final = 200
 """Scale of stored activity: steps of 0.5 %, one byte a value. Smaller differences are sampling noise."""
 SM_UTILIZATION: Final = _card_gauge(

@@ -27,6 +27,7 @@ class CardValues:
     ecc_errors: Count | None
     xid: Count | None
     row_remap: Count | None
+    recovery_action: Count | None
     sm_utilization: Count | None
     sm_occupancy: Count | None
     tensor_utilization: Count | None

@@ -137,6 +137,7 @@ class CardReading:
     ecc_errors: int | None = None
     xid: int | None = None
     row_remap: int | None = None
+    recovery_action: int | None = None
     sm_utilization: float | None = None
     sm_occupancy: float | None = None
     tensor_utilization: float | None = None

@@ -95,9 +95,37 @@ _CLOCK_REASONS: Final = (
     (0x10, "sync boost"),
     (0x100, "display"),
 )
+_RESET: Final = "nvidia-smi --gpu-reset -i {}"
+# NVML's documented recovery actions and how to do them, for a card's index. Others have no name: 5 is a bus reset in
+# nvidia-ml-py 13.580, and recovery of the IMEX domain from 13.610 on.
+# https://docs.nvidia.com/deploy/a100-gpu-mem-error-mgmt/error-recovery-and-response-flags.html
+_RECOVERY_ACTIONS: Final[Mapping[int, tuple[str, str]]] = {
+    0: ("none", ""),
+    1: ("reset", f"end its processes, then {_RESET}"),
+    2: ("reboot", "reboot the host"),
+    3: ("drain", "end its processes with peer-to-peer traffic, turn off UVM persistence mode, and look again"),
+    4: ("drain and reset", f"start no new work on it; when its processes have ended, {_RESET}"),
+}
 ROW_REMAPS: Final[Mapping[int, str]] = {0: "nothing to do", 1: "pending", 2: "failed", 3: "pending and failed"}
 
 
 def held_down_by(reasons: int) -> list[str]:
     """Return the words for the set bits, slowdowns first. Unknown bits are skipped."""
     return [word for bits, word in _CLOCK_REASONS if reasons & bits]
+
+
+def recovery_action(code: int) -> str:
+    """Return the name of a recovery action: ``none``, ``reset``, ``code 9`` for one without a name."""
+    return _RECOVERY_ACTIONS.get(code, (f"code {code}", ""))[0]
+
+
+def recovery_need(code: int) -> str:
+    """Return what a card needs: ``a reset``, ``attention (recovery action code 9)``."""
+    name = recovery_action(code)
+    return f"a {name}" if code in _RECOVERY_ACTIONS else f"attention (recovery action {name})"
+
+
+def recovery_steps(code: int, index: int | None) -> str:
+    """Return how to do a recovery action; a card of unknown index is ``N`` in commands."""
+    steps = _RECOVERY_ACTIONS.get(code, ("", "look at nvidia-smi -q and at dmesg"))[1]
+    return steps.format("N" if index is None else index)

@@ -22,6 +22,8 @@ GPM_DRAM_BANDWIDTH_UTILIZATION: Final = 10
 UNCORRECTED_ECC: Final = 1
 ECC_SINCE_LOAD: Final = 0
 XID_EVENTS: Final = 8
+RECOVERY_ACTION: Final = 230  # NVML_FI_DEV_GET_GPU_RECOVERY_ACTION, which nvidia-ml-py names since 12.570
+UNSIGNED_INT: Final = 1
 
 
 class Code(IntEnum):

@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Final, TypedDict
+from typing import Any, Final, TypedDict
 
 from gua.core.ports import Clock
 from gua.nvml.calls import ABSENT, Calls, CardLostError, DriverGoneError
-from gua.nvml.driver import ECC_SINCE_LOAD, UNCORRECTED_ECC, XID_EVENTS, Code, EventSet, Handle
+from gua.nvml.driver import (
+    ECC_SINCE_LOAD,
+    RECOVERY_ACTION,
+    UNCORRECTED_ECC,
+    UNSIGNED_INT,
+    XID_EVENTS,
+    Code,
+    EventSet,
+    Handle,
+    code_name,
+)
 
 READ_EVERY_MS: Final = 60_000
+RETRY_MS: Final = 3_600_000
+"""How long the recovery action is not queried again after a driver did not know it."""
 MOST_EVENTS: Final = 64
 """Most events per reading. In a storm the rest is discarded with the event set, and the count is a lower bound."""
 # NVML defines eleven reasons; a value with higher bits is invalid.
@@ -16,6 +28,8 @@ _MOST_REASONS: Final = 0xFFFF
 _MOST_XID: Final = 0xFFFF
 _MOST_ERRORS: Final = 0xFFFF_FFFF
 _NO_EVENT: Final[dict[int, None]] = {Code.TIMEOUT: None}
+# Codes for a field that the driver does not have: drivers before 570 have no recovery action.
+_NO_FIELD: Final[dict[int, tuple[Any, ...]]] = dict.fromkeys((*ABSENT, Code.INVALID_ARGUMENT), ())
 
 
 class HealthValues(TypedDict):
@@ -26,6 +40,7 @@ class HealthValues(TypedDict):
     xid: int | None
     ecc_errors: int | None
     row_remap: int | None
+    recovery_action: int | None
 
 
 class Health:
@@ -40,8 +55,11 @@ class Health:
         """Discard all values and the event set, because the driver was reopened or the card is lost."""
         self._read_ms: int | None = None
         self._reads_reasons = True
+        self._recovery_from_ms = 0
         self._events: EventSet | None = None
-        self._values = HealthValues(clock_reasons=None, xid_errors=None, xid=None, ecc_errors=None, row_remap=None)
+        self._values = HealthValues(
+            clock_reasons=None, xid_errors=None, xid=None, ecc_errors=None, row_remap=None, recovery_action=None
+        )
 
     def read(self, calls: Calls, handle: Handle) -> HealthValues:
         """Return the values since the last reading, each error once. Raises CardLostError and DriverGoneError."""
@@ -62,6 +80,7 @@ class Health:
                     self._values["row_remap"] = pending + 2 * failed
                 else:
                     calls.note("nvmlDeviceGetRemappedRows", "neither yes nor no")
+            self._read_recovery_action(calls, handle, now_ms)
         return self._take(reasons)
 
     def read_last_events(self, calls: Calls, handle: Handle) -> None:
@@ -96,6 +115,23 @@ class Health:
             calls.note("nvmlDeviceGetCurrentClocksEventReasons", "not a set of reasons")
             return None
         return reasons
+
+    def _read_recovery_action(self, calls: Calls, handle: Handle, now_ms: int) -> None:
+        """Set the recovery action, as NVML numbers it; unknown where the driver does not have the field."""
+        self._values["recovery_action"] = None
+        if now_ms < self._recovery_from_ms:
+            return
+        values = calls.call_with(_NO_FIELD, calls.driver.nvmlDeviceGetFieldValues, handle, [RECOVERY_ACTION])
+        if values is None:
+            return
+        code = values[0].nvmlReturn if len(values) else Code.NOT_SUPPORTED
+        # A driver that ignores the field leaves the zeros of nvidia-ml-py, which would mean that no action is needed.
+        if code in _NO_FIELD or (code == 0 and values[0].valueType != UNSIGNED_INT):
+            self._recovery_from_ms = now_ms + RETRY_MS
+        elif code == 0:
+            self._values["recovery_action"] = values[0].value.uiVal
+        else:
+            calls.note("nvmlDeviceGetFieldValues", code_name(code))
 
     def _read_events(self, calls: Calls, handle: Handle) -> None:
         """Count the pending XID events; the first call registers for them."""

@@ -154,7 +154,11 @@ class NamedCard(Placed):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Card(NamedCard):
-    """One card in the window; times in ms of GPU time."""
+    """One card in the window; times in ms of GPU time.
+
+    ``recovery_action`` is the newest one that NVML reported, 0 if none is needed. ``recovery_ms`` is the observed time
+    in which one was needed [ms].
+    """
 
     parent: str | None
     expected_gpu_ms: Hours[float]
@@ -162,6 +166,8 @@ class Card(NamedCard):
     unobserved_gpu_ms: Hours[float]
     gaps: int
     states: ByState
+    recovery_action: Count | None = None
+    recovery_ms: Hours[Count | None] = None
     costs: CostByState = None
 
 

@@ -49,6 +49,8 @@ class OverviewRow(NamedTuple):
     active_idle_gpu_ms: float
     active_listed_gpu_ms: float
     without_process_gpu_ms: float
+    recovery_action: Count | None
+    recovery_ms: Count | None
     active_card_ticks: Count
     idle_held_card_ticks: Count
     truly_idle_card_ticks: Count

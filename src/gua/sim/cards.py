@@ -156,6 +156,7 @@ class WholeCard:
             xid_errors=0,
             ecc_errors=0,
             row_remap=0,
+            recovery_action=0,
             **(use.activity._asdict() if use.activity is not None and span.continued else {}),
             processes_seen=seen,
             processes=use.processes if listed else (),

@@ -94,6 +94,32 @@ def test_a_card_that_missed_one_tick_keeps_its_stretch() -> None:
     assert (one.since_ms, one.missed) == (START_MS, 0)
 
 
+@pytest.mark.parametrize(
+    ("actions", "since", "is_lower_bound"),
+    [
+        ([1], 0, True),
+        ([0, 1, 4], 1, False),
+        ([1, 0, 2], 2, False),
+        ([0, 1, None, 1], 3, True),
+        ([0, 99], 1, False),
+        ([1, 0], None, False),
+        ([None], None, False),
+    ],
+)
+def test_a_card_needs_recovery_since_its_first_action_in_a_row(
+    actions: list[int | None], since: int | None, *, is_lower_bound: bool
+) -> None:
+    told = status_of(after(*((n + 1, (card(recovery_action=each),)) for n, each in enumerate(actions)))["GPU-1"])
+    seconds = None if since is None else (len(actions) - since) * INTERVAL_MS / 1000
+    assert (told["recovery_action"], told["recovery_seconds"]) == (actions[-1], seconds)
+    assert told["recovery_is_lower_bound"] is is_lower_bound
+
+
+def test_a_gap_makes_the_time_of_a_recovery_action_a_lower_bound() -> None:
+    told = status_of(after((1, (card(recovery_action=0),)), (9, (card(recovery_action=1),)))["GPU-1"])
+    assert (told["recovery_seconds"], told["recovery_is_lower_bound"]) == (INTERVAL_MS / 1000, True)
+
+
 def test_cards_stand_by_index_and_a_partitioned_one_before_its_instances() -> None:
     known = after(
         (

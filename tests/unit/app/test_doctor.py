@@ -161,6 +161,36 @@ def test_a_lost_card_fails_whether_it_still_has_a_name_or_not(tmp_path: Path) ->
     assert look(tmp_path, Cards(READING, errors=[other]))["driver"].state is CheckState.WARNING
 
 
+@pytest.mark.parametrize(
+    ("action", "need", "remedy"),
+    [
+        (1, "needs a reset", "end its processes, then nvidia-smi --gpu-reset -i 0"),
+        (2, "needs a reboot", "reboot the host"),
+        (
+            3,
+            "needs a drain",
+            "end its processes with peer-to-peer traffic, turn off UVM persistence mode, and look again",
+        ),
+        (4, "needs a drain and reset", "when its processes have ended, nvidia-smi --gpu-reset -i 0"),
+        (5, "needs attention (recovery action code 5)", "look at nvidia-smi -q and at dmesg"),
+        (4_294_967_295, "needs attention (recovery action code 4294967295)", "look at nvidia-smi -q and at dmesg"),
+    ],
+)
+def test_a_card_that_needs_recovery_is_a_warning_with_the_command(
+    tmp_path: Path, action: int, need: str, remedy: str
+) -> None:
+    card = look(tmp_path, Cards(replace(READING, recovery_action=action)))["card.GPU-1"]
+    assert card.state is CheckState.WARNING
+    assert need in card.detail.split("; ")
+    assert (card.remedy or "").endswith(remedy)
+
+
+@pytest.mark.parametrize("action", [0, None])
+def test_a_card_that_needs_no_recovery_or_of_which_that_is_unknown_is_sound(tmp_path: Path, action: int | None) -> None:
+    card = look(tmp_path, Cards(replace(READING, recovery_action=action)))["card.GPU-1"]
+    assert (card.state, "needs" in card.detail) == (CheckState.OK, False)
+
+
 def test_instances_are_read_twice_and_their_parent_is_not_missed(tmp_path: Path) -> None:
     parent = replace(READING, mig=Mig.PARENT, utilization=None)
     instance = replace(READING, uuid="MIG-1", mig=Mig.INSTANCE, parent="GPU-1")

@@ -50,6 +50,7 @@ def card_row(**values: object) -> dict[str, Any]:
             "ecc_errors",
             "xid",
             "row_remap",
+            "recovery_action",
             "sm_utilization",
             "sm_occupancy",
             "tensor_utilization",

@@ -625,3 +625,34 @@ def test_strange_reservations_are_shown_as_unknown(status: dict[str, Any], value
     strange = [{"cards": [gpu], "owner": HOSTILE, "since_ms": value, "until_ms": 10**30, "kind": value, "id": value}]
     text = render_status({**status, "reservations": strange}, Style(width=80))
     assert not set(text) & {"\x1b", "\u202e", "\x07"}
+
+
+def test_cards_that_need_recovery_are_named_with_the_command_and_how_long_the_driver_has_said_so() -> None:
+    status = {
+        "cards": [
+            {"index": 0, "uuid": "GPU-0", "recovery_action": 0, "recovery_seconds": None},
+            {"index": 1, "uuid": "GPU-1", "recovery_action": None},
+            {
+                "index": 2,
+                "uuid": "GPU-2",
+                "recovery_action": 1,
+                "recovery_seconds": 7200,
+                "recovery_is_lower_bound": True,
+            },
+            {"index": HOSTILE, "uuid": HOSTILE, "recovery_action": 9, "recovery_seconds": HOSTILE},
+            {"index": 4, "uuid": "GPU-4", "recovery_action": HOSTILE},
+        ]
+    }
+    text = render_status(status, Style(width=200))
+    assert [line for line in text.splitlines() if line.startswith("!")] == [
+        "! GPU 2 needs a reset, reported for ≥2h: end its processes, then nvidia-smi --gpu-reset -i 2.",
+        "! GPU - needs attention (recovery action code 9), reported for -: look at nvidia-smi -q and at dmesg.",
+    ]
+
+
+def test_of_many_cards_that_need_recovery_five_are_named_and_the_others_counted() -> None:
+    cards = [{"index": n, "recovery_action": 2, "recovery_seconds": 60} for n in range(8)]
+    shown = [line for line in render_status({"cards": cards}, Style(width=200)).splitlines() if line.startswith("!")]
+    assert shown[0] == "! GPU 0 needs a reboot, reported for 1m: reboot the host."
+    assert shown[-1] == "! And 3 more cards that need recovery (--json has all)."
+    assert len(shown) == 6

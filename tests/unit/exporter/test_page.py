@@ -37,6 +37,7 @@ def test_every_metric_of_the_catalogue_has_the_name_that_the_specification_gives
         "hw.errors": "hw_errors_total",
         "gua.gpu.xid": "gua_gpu_xid",
         "gua.gpu.row.remap": "gua_gpu_row_remap",
+        "gua.gpu.recovery.action": "gua_gpu_recovery_action",
         "gua.gpu.sm.utilization": "gua_gpu_sm_utilization_ratio",
         "gua.gpu.sm.occupancy": "gua_gpu_sm_occupancy_ratio",
         "gua.gpu.tensor.utilization": "gua_gpu_tensor_utilization_ratio",

@@ -86,6 +86,7 @@ SPARE = (
     "nvmlDeviceGetTotalEccErrors",
     "nvmlDeviceGetRemappedRows",
     "nvmlEventSetWait_v2",
+    "nvmlDeviceGetFieldValues",
 )
 
 
@@ -107,9 +108,10 @@ def test_a_call_that_a_card_can_do_without_costs_its_own_answer_alone(
         assert readings[0].reading.power_watts == 71.8
         assert errors == [ReadError(call=call, code="NO_ANSWER", uuid="GPU-a")]
     first, last = readings[0].reading, readings[-1].reading
-    assert (last.clock_reasons, last.xid_errors, last.ecc_errors, last.row_remap) == (0, 0, 0, 0)
+    health = (last.clock_reasons, last.xid_errors, last.ecc_errors, last.row_remap, last.recovery_action)
+    assert health == (0, 0, 0, 0, 0)
     known = {SPARE[0]: first.clock_reasons, SPARE[1]: first.ecc_errors, SPARE[2]: first.row_remap}
-    known[SPARE[3]] = first.xid_errors
+    known |= {SPARE[3]: first.xid_errors, SPARE[4]: first.recovery_action}
     assert known.pop(call) is None
     assert None not in known.values()
     assert mig is False or readings[1].reading.clock_reasons is None

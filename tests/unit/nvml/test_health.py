@@ -9,18 +9,20 @@ import pytest
 from fakes.clock import FakeClock
 from fakes.nvml import NO_PERMISSION, NOT_SUPPORTED, Card, FakeDriver
 from gua.core.tick import CardReading
-from gua.nvml.health import MOST_EVENTS, READ_EVERY_MS
+from gua.nvml.driver import RECOVERY_ACTION, load
+from gua.nvml.health import MOST_EVENTS, READ_EVERY_MS, RETRY_MS, HealthValues
 from gua.nvml.reader import NvmlReader
 
 CALLS = (
     "nvmlDeviceGetCurrentClocksEventReasons",
     "nvmlDeviceGetTotalEccErrors",
     "nvmlDeviceGetRemappedRows",
+    "nvmlDeviceGetFieldValues",
     "nvmlDeviceRegisterEvents",
     "nvmlEventSetWait_v2",
 )
-UNKNOWN = {"clock_reasons": None, "xid_errors": None, "xid": None, "ecc_errors": None, "row_remap": None}
-NOTHING = {"clock_reasons": 0, "xid_errors": 0, "xid": None, "ecc_errors": None, "row_remap": 0}
+UNKNOWN = dict.fromkeys(HealthValues.__annotations__)
+NOTHING = {**UNKNOWN, "clock_reasons": 0, "xid_errors": 0, "row_remap": 0, "recovery_action": 0}
 UNKNOWN_ERROR = 999
 
 
@@ -51,7 +53,7 @@ def test_clocks_are_read_at_each_reading_and_errors_once_a_minute() -> None:
     world.card.reasons, world.card.ecc, world.card.rows = 0x44, 3, (1, 2, 1, 0)
     world.card.xids += [31, 79]
     assert world.tell(30_000) == {**NOTHING, "clock_reasons": 0x44}
-    first = {"clock_reasons": 0x44, "xid_errors": 2, "xid": 79, "ecc_errors": 3, "row_remap": 1}
+    first = {**NOTHING, "clock_reasons": 0x44, "xid_errors": 2, "xid": 79, "ecc_errors": 3, "row_remap": 1}
     assert world.tell(30_000) == first
     assert world.tell(30_000) == {**first, "xid_errors": 0, "xid": None, "ecc_errors": 0}
     world.card.rows = (1, 2, 1, 1)
@@ -72,7 +74,9 @@ def test_a_driver_that_refuses_all_of_it_is_read_as_before(code: int) -> None:
     assert world.tell(30_000) == UNKNOWN
     assert world.errors == []  # read again after a minute only
     world.card.faults.clear()
-    assert world.tell(30_000) == NOTHING
+    is_refused = code in {NO_PERMISSION, UNKNOWN_ERROR}
+    assert world.tell(30_000) == {**NOTHING, "recovery_action": 0 if is_refused else None}
+    assert world.tell(RETRY_MS)["recovery_action"] == 0
 
 
 @pytest.mark.parametrize(
@@ -140,3 +144,53 @@ def test_an_event_set_that_fails_is_made_anew_a_minute_later() -> None:
     assert world.tell(READ_EVERY_MS)["xid_errors"] == 0
     world.card.xids.append(43)
     assert world.tell(READ_EVERY_MS)["xid"] == 43
+
+
+@pytest.mark.parametrize("action", [0, 1, 2, 3, 4, 5, 99, 2**32 - 1])
+def test_any_recovery_action_is_read_once_a_minute_as_the_driver_numbers_it(action: int) -> None:
+    world = World()
+    assert world.tell()["recovery_action"] == 0
+    world.card.recovery = (action, 0, 1)
+    assert world.tell(READ_EVERY_MS - 1)["recovery_action"] == 0
+    assert world.tell(1)["recovery_action"] == action
+    assert world.errors == []
+
+
+@pytest.mark.parametrize("answer", [(1, NOT_SUPPORTED, 1), (1, 2, 1), (1, 13, 1), (0, 0, 0)])
+def test_a_driver_without_recovery_actions_is_asked_once_an_hour_and_none_is_never_assumed(
+    answer: tuple[int, int, int],
+) -> None:
+    world = World(recovery=answer)
+    for after_ms in (0, READ_EVERY_MS, RETRY_MS - 2 * READ_EVERY_MS):
+        assert world.tell(after_ms)["recovery_action"] is None
+        assert world.errors == []
+    assert [call for call, _ in world.driver.asked].count("nvmlDeviceGetFieldValues") == 1
+    world.card.recovery = (2, 0, 1)
+    assert world.tell(READ_EVERY_MS)["recovery_action"] == 2
+
+
+def test_a_recovery_action_that_cannot_be_read_is_unknown_with_an_error_until_it_can() -> None:
+    world = World(recovery=(4, 0, 1))
+    assert world.tell()["recovery_action"] == 4
+    world.card.recovery = (4, UNKNOWN_ERROR, 1)
+    assert world.tell(READ_EVERY_MS)["recovery_action"] is None
+    assert world.errors == ["nvmlDeviceGetFieldValues UNKNOWN"]
+    world.card.recovery = (4, 0, 1)
+    assert world.tell(READ_EVERY_MS)["recovery_action"] == 4
+
+
+def test_a_lost_card_reports_its_last_recovery_action_once() -> None:
+    world = World(recovery=(1, 0, 1))
+    world.tell()
+    world.card.faults |= dict.fromkeys(("nvmlDeviceGetUUID", "nvmlDeviceGetMemoryInfo_v2", CALLS[0]), 15)
+    assert [world.tell(30_000)["recovery_action"] for _ in range(2)] == [1, None]
+
+
+def test_the_recovery_action_of_a_partitioned_card_is_that_of_its_gpu() -> None:
+    world = World(recovery=(1, 0, 1), mig=True, instances=[Card("MIG-1", slices=3, recovery=(2, 0, 1))])
+    readings, _ = world.reader.read()
+    assert [raw.reading.recovery_action for raw in readings] == [1, None]
+
+
+def test_the_number_of_the_field_is_that_of_nvidia_ml_py() -> None:
+    assert load().NVML_FI_DEV_GET_GPU_RECOVERY_ACTION == RECOVERY_ACTION

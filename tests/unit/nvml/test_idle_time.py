@@ -300,7 +300,7 @@ def test_a_clock_set_forward_a_day_yields_no_power_for_the_time_between() -> Non
 def test_a_driver_without_any_of_it_is_read_as_before(code: int) -> None:
     calls = ("nvmlDeviceGetSamples", "power samples", "nvmlDeviceGetCurrentClocksEventReasons")
     calls += ("nvmlDeviceGetTotalEccErrors", "nvmlDeviceGetRemappedRows", "nvmlDeviceRegisterEvents")
-    calls += ("nvmlGpmQueryDeviceSupport",)
+    calls += ("nvmlGpmQueryDeviceSupport", "nvmlDeviceGetFieldValues")
     clock = FakeClock(wall_ms=START_MS)
     driver = FakeDriver(
         Card("GPU-a", gpu=70, gpm_supported=True, faults=dict.fromkeys(calls, code)), Card("GPU-b", gpu=70)
@@ -312,7 +312,7 @@ def test_a_driver_without_any_of_it_is_read_as_before(code: int) -> None:
         reader.drain()
     # The samples are older than any driver: a driver without any samples is reported.
     assert {error.call for error in errors} <= ({"nvmlDeviceGetSamples"} if code == FUNCTION_NOT_FOUND else set())
-    health = ("clock_reasons", "xid_errors", "xid", "ecc_errors", "row_remap")
+    health = ("clock_reasons", "xid_errors", "xid", "ecc_errors", "row_remap", "recovery_action")
     assert {getattr(without.reading, name) for name in health} == {None}
     names = set(CardReading.__dataclass_fields__) - {*health, "uuid", "index", "pci"}
     assert {name: getattr(without.reading, name) for name in names} == {

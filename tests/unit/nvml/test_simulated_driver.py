@@ -462,6 +462,7 @@ CALLS_USED = {
     "nvmlDeviceGetCurrentClocksEventReasons(card(0))": "nvmlDeviceGetCurrentClocksEventReasons",
     "nvmlDeviceGetTotalEccErrors(card(0), 1, 0)": "nvmlDeviceGetTotalEccErrors",
     "nvmlDeviceGetRemappedRows(card(0))": "nvmlDeviceGetRemappedRows",
+    "nvmlDeviceGetFieldValues(card(0), [230])": "nvmlDeviceGetFieldValues",
     "nvmlDeviceRegisterEvents(card(0), 8, None)": "nvmlDeviceRegisterEvents",
     "nvmlDeviceGetTemperature(card(0), 0)": "nvmlDeviceGetTemperature",
     "nvmlDeviceGetTemperatureV(card(0), 0)": "nvmlDeviceGetTemperatureV",
@@ -541,6 +542,20 @@ def test_a_card_reports_clock_reasons_and_each_event_once(world: World) -> None:
     world.at(NOW + 1)
     assert [world.ask(wait), world.ask(wait), world.code(wait)] == [79, 79, 10]
     assert world.code("nvmlEventSetFree(events)") == 0
+
+
+def test_a_card_reports_its_recovery_action_and_an_older_driver_none(world: World) -> None:
+    cards = [
+        Card(uuid(0)),
+        Card(uuid(1), recovery=4),
+        Card(uuid(2), recovery="unsupported"),
+        Card(uuid(3), recovery="1 999"),
+    ]
+    world.is_(*cards)
+    for index, told in enumerate(([0, 1, 0], [0, 1, 4], [3, 0, 0], [999, 1, 1])):
+        value = f"nvmlDeviceGetFieldValues(card({index}), [230])[0]"
+        assert world.ask(f"(lambda it: [it.nvmlReturn, it.valueType, it.value.uiVal])({value})") == told
+    assert world.ask("nvmlDeviceGetFieldValues(card(0), [186])[0].nvmlReturn") == 3
 
 
 def test_a_fault_hits_its_call_and_its_card_only_and_only_in_its_time(world: World) -> None:

@@ -705,6 +705,11 @@ def test_slow_cards(both: Both) -> None:
     assert order == sorted(order, reverse=True)
 
 
+def test_recovery_actions_of_cards(both: Both) -> None:
+    found = {(one.host, one.gpu): (one.recovery_action, one.recovery_ms) for one in both.report.cards}
+    assert found == {key: means.recovery(both.counted, key) for key in found}
+
+
 def check_idle_time(one: IdleTime, sums: list[float]) -> None:
     """Compare; each tick is rounded to whole microseconds, and its energy to whole mJ."""
     gpu_ms, sampled_ms, idle_ms, powered_ms, joules = sums

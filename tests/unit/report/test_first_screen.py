@@ -491,3 +491,40 @@ def test_stuck_utilization_is_named_with_its_longest_stretch(week: Report, *, is
         (gpu, 32_700.0, is_current)
     ]
     assert sentence in " ".join(re.sub("<[^>]*>", "", render_html(report)).split())
+
+
+def _needing(report: Report, *actions: int | None) -> Report:
+    """Return the report with these recovery actions of its first cards, each an hour longer than the one before."""
+    cards = [
+        replace(card, recovery_action=action, recovery_ms=None if action is None else place * HOUR_MS)
+        for place, (card, action) in enumerate(zip(report.cards, actions, strict=False), 1)
+    ]
+    return replace(report, cards=(*cards, *report.cards[len(cards) :]))
+
+
+def _needs(report: Report) -> list[str]:
+    return [line.removeprefix("! ") for line in drawn(report, 200).splitlines() if " reported for " in line]
+
+
+def test_cards_that_need_recovery_are_named_with_the_command_longest_first(week: Report) -> None:
+    one = replace(week, hosts=("gpu-1",))
+    assert _needs(_needing(one, 0, 0, None)) == []
+    assert _needs(_needing(one, 1, 0, 9, None)) == [
+        "GPU 2 needs attention (recovery action code 9), reported for 3h: look at nvidia-smi -q and at dmesg.",
+        "GPU 0 needs a reset, reported for 1h: end its processes, then nvidia-smi --gpu-reset -i 0.",
+    ]
+    assert _needs(_needing(week, 2)) == ["gpu-1 GPU 0 needs a reboot, reported for 1h: reboot the host."]
+    past = replace(_needing(one, 2), requested_at_ms=one.window.until_ms + 90 * 24 * HOUR_MS)
+    assert _needs(past) == ["GPU 0 needed a reboot, reported for 1h: reboot the host."]
+
+
+def test_of_many_cards_that_need_recovery_five_are_named(fleet: Report) -> None:
+    many = _needing(fleet, *([1] * 12))
+    assert len(_needs(many)) == 5
+    assert "! And 7 more cards that need recovery (--json has all)." in drawn(many, 200).splitlines()
+    assert all(cells(line) <= 80 for line in drawn(many).splitlines())
+
+
+def test_a_recovery_action_is_null_in_json_where_the_driver_reports_none(week: Report) -> None:
+    told = json.loads(render_json(_needing(week, None, 0, 9)))["cards"]
+    assert [(card["recovery_action"], card["recovery_hours"]) for card in told[:3]] == [(None, None), (0, 2), (9, 3)]

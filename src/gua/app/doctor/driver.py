@@ -15,7 +15,7 @@ from gua.app.doctor.finding import Finding, error_finding, failed, ok, skipped, 
 from gua.core.errors import UnavailableError
 from gua.core.ports import CardReader, RawCard
 from gua.core.tick import ReadError
-from gua.core.words import Mig, ProcessList
+from gua.core.words import Mig, ProcessList, recovery_need, recovery_steps
 from gua.report.kit.figures import plural
 from gua.report.kit.words import gpus_in_words
 
@@ -101,10 +101,12 @@ def _card(card: RawCard, errors: Sequence[ReadError]) -> Finding:
     if reading.failed:
         return failed(name, f"{reading.uuid} is lost or needs a reset; {_codes(own)}", _RESET, title=title)
     gaps = _gaps(card)
-    detail = "; ".join(filter(None, (*_facts(card), *gaps, _codes(own))))
-    if gaps or own:
-        remedy = "what cannot be read stays unknown; a newer driver, or root, may read it"
-        return warning(name, detail, remedy, title=title)
+    action = reading.recovery_action or 0
+    needs = f"needs {recovery_need(action)}" if action else ""
+    detail = "; ".join(filter(None, (*_facts(card), needs, *gaps, _codes(own))))
+    if action or gaps or own:
+        unread = "what cannot be read stays unknown; a newer driver, or root, may read it"
+        return warning(name, detail, recovery_steps(action, reading.index) if action else unread, title=title)
     return ok(name, detail, title=title)
 
 

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Final, NamedTuple
 from gua.core.facts import CardFacts, TypeTotals
 from gua.core.stored import CardValues, ProcessValues
 from gua.core.view import Count, Moment, ProcessStateName, StateName, View
-from gua.core.words import ROW_REMAPS, ProcessList, held_down_by
+from gua.core.words import ROW_REMAPS, ProcessList, held_down_by, recovery_action
 from gua.report.kit.basis import size
 from gua.report.kit.fields import AS_IS, FirstSeen, LastSeen, Seconds
 from gua.report.uses import UseName
@@ -149,6 +149,7 @@ class Value:
 FLAG: Final = "flag"
 CLOCKS: Final = "clock reasons"
 REMAP: Final = "row remap"
+RECOVERY: Final = "recovery action"
 _MEGA: Final = 1_000_000
 
 
@@ -169,6 +170,7 @@ _TEXTS: Final[Mapping[str | None, Callable[[Any], str]]] = {
     FLAG: lambda value: YES if value else NO,
     CLOCKS: lambda value: ", ".join(held_down_by(value)) or "nothing",
     REMAP: lambda value: ROW_REMAPS.get(value, str(value)),
+    RECOVERY: recovery_action,
 }
 
 DECLARED: Final = tomllib.loads(Path(__file__).with_name("explain.toml").read_text("utf-8"))

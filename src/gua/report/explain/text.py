@@ -11,7 +11,7 @@ from typing import Any, Final
 from gua.core.moments import local_day, local_time, to_rfc3339, zone
 from gua.core.plaintext import cells, pad, pad_left
 from gua.core.rules import State
-from gua.core.words import HARDWARE, HEAT, POWER_CAP, ROW_REMAPS, held_down_by
+from gua.core.words import HARDWARE, HEAT, POWER_CAP, ROW_REMAPS, held_down_by, recovery_need
 from gua.report.explain.explain import ExplainedPart, ExplainedTick, Explanation, is_allocation_known
 from gua.report.explain.model import (
     CARD_VALUES,
@@ -111,6 +111,8 @@ def _troubles(tick: ExplainedTick) -> Iterator[str]:
         yield plural(row.ecc_errors, "uncorrected ECC error")
     if row.row_remap:
         yield f"remapping of memory rows {ROW_REMAPS.get(row.row_remap, str(row.row_remap))}"
+    if row.recovery_action:
+        yield f"the card needs {recovery_need(row.recovery_action)}"
 
 
 def _hole(explanation: Explanation) -> str:

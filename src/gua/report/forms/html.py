@@ -28,7 +28,7 @@ from gua.report.kit.figures import HourFormat, at_least
 from gua.report.kit.html import CLASSES, Markup, draw_parts, has_figures, join, name, paragraph, patterns, swatch, tag
 from gua.report.kit.style import WIDEST, Style
 from gua.report.kit.tables import Table
-from gua.report.kit.words import NOT_KNOWN
+from gua.report.kit.words import NOT_KNOWN, recoveries
 from gua.report.model import Report
 from gua.report.section import AnySection
 from gua.report.section_list import section_named
@@ -43,6 +43,7 @@ STYLE: Final = Style(width=WIDEST, times=5)
 def heading(report: Report, hours: HourFormat) -> Markup:
     """Return the page's header with window, hosts, filters and warnings."""
     doubts = [tag("li", words) for words in warnings(report, STYLE, hours)]
+    sick = [tag("li", tag("bdi", words)) for words in recoveries(report, STYLE)]
     return tag(
         "header",
         tag("h1", "GPU usage report"),
@@ -50,6 +51,7 @@ def heading(report: Report, hours: HourFormat) -> Markup:
         tag("p", whereabouts(report, STYLE)),
         tag("p", f"Only {chosen(report, STYLE)}") if report.filters else None,
         tag("ul", *doubts, class_="warnings", aria_label="What makes this report doubtful") if doubts else None,
+        tag("ul", *sick, class_="warnings", aria_label="Cards that need recovery") if sick else None,
     )
 
 

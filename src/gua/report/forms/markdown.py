@@ -12,6 +12,7 @@ from gua.report.kit.basis import evidence, meanings
 from gua.report.kit.figures import HourFormat
 from gua.report.kit.style import Style
 from gua.report.kit.tables import Drawn, Heading, Part, Table
+from gua.report.kit.words import recoveries
 from gua.report.model import Report
 
 _WIDE: Final = Style(width=1_000_000)
@@ -33,7 +34,7 @@ def _blocks(report: Report, hours: HourFormat) -> Iterator[str]:
     title, *rest = sentences(report, _WIDE)
     yield f"# {escape(title)}"
     yield from map(paragraph, rest)
-    for warning in warnings(report, _WIDE, hours):
+    for warning in (*warnings(report, _WIDE, hours), *recoveries(report, _WIDE)):
         yield f"> **Note:** {escape(warning)}"
     for mark, section in numbered(report):
         yield f"## {f'{mark} ' if mark.strip() else ''}{escape(section.titled(report))}"

@@ -10,7 +10,7 @@ from gua.report.kit.basis import at, chosen, evidence, length, meanings
 from gua.report.kit.figures import HourFormat, percent, plural, span
 from gua.report.kit.style import Style
 from gua.report.kit.tables import draw
-from gua.report.kit.words import MOST_NAMED, few_sentences, gpus_in_words, parts
+from gua.report.kit.words import MOST_NAMED, few_sentences, gpus_in_words, parts, recoveries
 from gua.report.model import Claim, Report, ReportedSource, Skew, shortened
 from gua.report.section import AnySection
 from gua.report.section_list import is_part_of, section_named, section_numbers, sections_of
@@ -152,10 +152,10 @@ def whereabouts(report: Report, style: Style) -> str:
 
 
 def heading(report: Report, style: Style, hours: HourFormat) -> Iterator[str]:
-    """Yield window, hosts and filters, then the warnings."""
+    """Yield window, hosts and filters, then the warnings and the cards that need recovery."""
     for text in sentences(report, style):
         yield from style.wrap(text, indent=0)
-    for text in warnings(report, style, hours):
+    for text in (*warnings(report, style, hours), *recoveries(report, style)):
         yield from style.warning(text)
 
 

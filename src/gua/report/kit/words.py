@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import Final
 
-from gua.core.words import Mig
-from gua.report.kit.figures import NONE, plural
+from gua.core.words import Mig, recovery_need, recovery_steps
+from gua.report.kit.figures import NONE, plural, span
 from gua.report.kit.style import Style
-from gua.report.model import Card
+from gua.report.model import Card, Report
 
 MOST_NAMED: Final = 5
 NAME_WIDTH: Final = 32
@@ -28,6 +28,25 @@ def few_sentences(sentences: Sequence[str], one: str, many: str) -> Iterator[str
     rest = len(sentences) - MOST_NAMED
     if rest > 0:
         yield f"And {plural(rest, f'more {one}', f'more {many}')} (--json has all)."
+
+
+RECOVERY: Final = ("card that needs recovery", "cards that need recovery")
+
+
+def recoveries(report: Report, style: Style, *, always: bool = False) -> Iterator[str]:
+    """Yield a sentence on each card that needs recovery, five at most; only ``always`` beside section slow-cards."""
+    sentences = []
+    for card in sorted(report.cards, key=lambda card: -(card.recovery_ms or 0)):
+        if card.recovery_action and (always or "slow-cards" not in report.sections):
+            host = f"{style.name(card.host, NAME_WIDTH)} " if len(report.hosts) > 1 else ""
+            where = f"{host}GPU {index(card.index, card.gpu, style)} {'needs' if report.ends_now else 'needed'}"
+            sentences.append(recovery_in_words(where, card.recovery_action, card.index, span(card.recovery_ms)))
+    yield from few_sentences(sentences, *RECOVERY)
+
+
+def recovery_in_words(where: str, action: int, number: int | None, length: str) -> str:
+    """Return what a card (``GPU 3 needs``) needs, for how long the driver has reported it, and how to do it."""
+    return f"{where} {recovery_need(action)}, reported for {length}: {recovery_steps(action, number)}."
 
 
 def known(name: str | None, style: Style, width: int = NAME_WIDTH) -> str:

@@ -14,6 +14,7 @@ from gua.report.kit.fields import Hours, cells, columns
 from gua.report.kit.figures import NONE, HourFormat, count, percent
 from gua.report.kit.style import Style
 from gua.report.kit.tables import Part, card_rows, more
+from gua.report.kit.words import recoveries
 from gua.report.model import OfCard, Report
 from gua.report.section import Csv, Section
 
@@ -24,7 +25,8 @@ class SlowCard(OfCard):
 
     ``heat_ms``, ``power_cap_ms`` and ``hardware_ms`` are the times of ticks with that reason when the card was read;
     they may overlap. ``slowed_ms`` is heat or hardware. Error counts are lower bounds, ``None`` where not reported.
-    ``xid`` is the newest XID, ``row_remap`` the newest state: 0 neither, 1 pending, 2 failed, 3 both.
+    ``xid`` is the newest XID, ``row_remap`` the newest state: 0 neither, 1 pending, 2 failed, 3 both. The newest
+    ``recovery_action`` is 0 if none is needed.
     """
 
     observed_ms: Hours[Count]
@@ -37,12 +39,13 @@ class SlowCard(OfCard):
     xid: Count | None
     ecc_errors: Count | None
     row_remap: Count | None
+    recovery_action: Count | None
 
     @property
     def is_noteworthy(self) -> bool:
-        """Return whether the driver reported a slowdown, a power cap, an error or a row remapping."""
-        problems = (self.slowed_ms, self.power_cap_ms, self.xid_errors, self.ecc_errors, self.row_remap)
-        return any(problems)
+        """Return whether the driver reported a slowdown, a power cap, an error, row remapping or a recovery action."""
+        errors = (self.xid_errors, self.ecc_errors, self.row_remap, self.recovery_action)
+        return any((self.slowed_ms, self.power_cap_ms, *errors))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -78,6 +81,7 @@ def _text(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
     if not shown:
         yield "No card reported any of these."
         return
+    yield from recoveries(report, style, always=True)
     rows = card_rows(report, style, shown)
     rows.add("hours known", lambda card: hours.of(card.known_ms), leaves=3)
     rows.add(

@@ -17,7 +17,7 @@ from gua.report.kit.basis import gib, size
 from gua.report.kit.figures import NONE, percent, plural, ranges
 from gua.report.kit.style import Style
 from gua.report.kit.tables import Table, TableColumn, columns, shown_width
-from gua.report.kit.words import COMMANDS, GUA, LEFT_OVER
+from gua.report.kit.words import COMMANDS, GUA, LEFT_OVER, RECOVERY, few_sentences, recovery_in_words
 
 WORST_FIRST: Final = (Use.EMPTY, Use.USED_BY_OTHERS, Use.UNKNOWN, Use.HELD, Use.USED)
 _LONGEST: Final = 40
@@ -229,7 +229,8 @@ NO_PROCESS: Final = "no process"
 
 def render_status(status: Mapping[str, Any], style: Style) -> str:
     """Return the status for a terminal, no line wider than the style's width."""
-    lines = [*_agent(status, style), "", *_cards(cards_now(status, time.time_ns() // 1_000_000), style)]
+    cards = cards_now(status, time.time_ns() // 1_000_000)
+    lines = [*_agent(status, style), *_recoveries(cards, style), "", *_cards(cards, style)]
     return "\n".join(lines) + "\n"
 
 
@@ -286,6 +287,18 @@ def _agent(status: Mapping[str, Any], style: Style) -> Iterator[str]:
     for label, words in rest.items():
         if words:
             yield from style.term(label, words)
+
+
+def _recoveries(cards: Sequence[Mapping[str, Any]], style: Style) -> Iterator[str]:
+    """Yield a warning on each card for which the driver reports a recovery action, five at most."""
+    sentences = []
+    for card in cards:
+        if action := count_in(card.get("recovery_action")):
+            index, is_lower_bound = count_in(card.get("index")), card.get("recovery_is_lower_bound")
+            length = lasting(number_in(card.get("recovery_seconds")), style, is_lower_bound=is_lower_bound)
+            sentences.append(recovery_in_words(f"GPU {NONE if index is None else index} needs", action, index, length))
+    for text in few_sentences(sentences, *RECOVERY):
+        yield from style.warning(text)
 
 
 def _spool(spool: Mapping[str, Any]) -> str:

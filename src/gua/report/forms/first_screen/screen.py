@@ -31,6 +31,7 @@ from gua.report.kit.basis import REASONS, at, chosen, length, size
 from gua.report.kit.figures import NONE, HourFormat, percent, percents, plural
 from gua.report.kit.style import Style
 from gua.report.kit.tables import draw, shown_width
+from gua.report.kit.words import recoveries
 from gua.report.model import Card, IdleSeconds, Report
 from gua.report.section_list import section_named
 from gua.report.sections.allocation import allocated_work, use_share, use_units
@@ -46,8 +47,9 @@ _MUCH_OF_WINDOW: Final = 0.01  # share of the window
 
 
 def _heading(report: Report, style: Style, hours: HourFormat, *, brief: bool) -> Iterator[str]:
-    """Yield the warnings, the window, and the GPUs."""
-    for text in _warnings(report, style, hours, MOST_WARNINGS_BRIEFLY if brief else MOST_WARNINGS):
+    """Yield the warnings, the cards that need recovery, the window, and the GPUs."""
+    doubts = _warnings(report, style, hours, MOST_WARNINGS_BRIEFLY if brief else MOST_WARNINGS)
+    for text in chain(doubts, recoveries(report, style, always=True)):
         yield from style.warning(text)
     yield from style.wrap(window(report), indent=0)
     yield from style.wrap(whereabouts(report, style), indent=0)
