@@ -28,7 +28,7 @@ $(UV):
 	.tools/uv/bin/pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
 
 .venv/.ready: pyproject.toml uv.lock | $(UV)
-	$(UV) sync --quiet --frozen --compile-bytecode --extra local --extra notify --python $(PYTHON)
+	$(UV) sync --quiet --frozen --compile-bytecode --extra instrument --extra local --extra notify --python $(PYTHON)
 	$(BIN)/python -m compileall -q src
 	@touch $@
 
@@ -75,6 +75,7 @@ bench-agents: setup
 	$(BIN)/python bench/bench_agent.py $(BENCH_AGENT)
 	$(BIN)/python bench/bench_allocation.py
 	$(BIN)/python bench/bench_exporter.py $(BENCH_EXPORTER)
+	$(BIN)/python bench/bench_instrumentation.py
 	$(BIN)/python bench/bench_notices.py $(BENCH_NOTICES)
 	$(BIN)/python bench/bench_reservations.py $(BENCH_RESERVATIONS)
 

@@ -60,7 +60,7 @@ Prometheus' own OTLP endpoint refuses delta sums: put the Collector's `deltatocu
 
 Resource attributes: `service.name` (`gua` unless OTEL_SERVICE_NAME or OTEL_RESOURCE_ATTRIBUTES say otherwise),
 `service.version`, `service.instance.id`, `host.name`, `host.id`, `gua.sample.interval` (seconds), `gua.source`
-(`agent`, `import` or `simulator`), `k8s.*` in Kubernetes, and those of OTEL_RESOURCE_ATTRIBUTES.
+(`agent`, `import`, `program` or `simulator`), `k8s.*` in Kubernetes, and those of OTEL_RESOURCE_ATTRIBUTES.
 """
 KINDS = {
     MetricKind.GAUGE: "gauge",

@@ -56,7 +56,7 @@ CREATE TABLE IF NOT EXISTS gua.card_ticks${LOCAL} $ON_CLUSTER
         COMMENT 'Whether the process list is known: known, failed, pid_namespace, absent' CODEC(ZSTD(1)),
     memory_shared SimpleAggregateFunction(anyLast, Nullable(Bool)) COMMENT 'Whether the card uses the host''s memory' CODEC(ZSTD(1)),
     mig SimpleAggregateFunction(anyLast, LowCardinality(Nullable(String))) COMMENT 'none, parent (partitioned) or instance' CODEC(ZSTD(1)),
-    source SimpleAggregateFunction(anyLast, LowCardinality(Nullable(String))) COMMENT 'Origin: agent, import, simulator' CODEC(ZSTD(1)),
+    source SimpleAggregateFunction(anyLast, LowCardinality(Nullable(String))) COMMENT 'Resource attribute gua.source' CODEC(ZSTD(1)),
     interval_ms SimpleAggregateFunction(anyLast, Nullable(UInt32)) COMMENT 'Nominal sampling interval [ms]' CODEC(ZSTD(1)),
     allocation SimpleAggregateFunction(anyLast, LowCardinality(Nullable(String)))
         COMMENT 'allocated, unallocated or unknown; NULL without an allocation source' CODEC(ZSTD(1)),

@@ -13,7 +13,7 @@ CREATE TABLE IF NOT EXISTS gua.card_info${LOCAL} $ON_CLUSTER
     mig Nullable(String) COMMENT 'none, parent (partitioned) or instance',
     parent Nullable(String) COMMENT 'UUID of the GPU of a MIG instance',
     memory_shared Nullable(Bool) COMMENT 'Whether the card uses the host''s memory',
-    source Nullable(String) COMMENT 'Origin: agent, import, simulator',
+    source Nullable(String) COMMENT 'Origin: agent, import, program, simulator',
     interval_ms Nullable(UInt32) COMMENT 'Nominal sampling interval [ms]',
     labels Map(LowCardinality(String), String) COMMENT 'All resource attributes of the sender'
 )

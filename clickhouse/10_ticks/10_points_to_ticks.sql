@@ -208,7 +208,7 @@ SELECT
     greatest(span_ms, toUInt64(least(value_ms, toFloat64(span_ms + 1000)))) AS longest_ms,
     if(
         MetricName = 'gua.gpu.time',
-        (last_seen, if(toTypeName(TimeUnix) LIKE 'DateTime64%' OR abs(value_ms - toFloat64(span_ms)) >= 1000, value_ms / span_ms, 1.)),
+        (last_seen, if(toTypeName(TimeUnix) LIKE 'DateTime64%' OR abs(value_ms - span_ms) >= 1000, least(value_ms / span_ms, 1.), 1.)),
         (toDateTime64(0, 3, 'UTC'), 1.)
     ) AS newest_share
 FROM gua.otel_metrics_sum${LOCAL}
@@ -217,7 +217,7 @@ WHERE MetricName IN ('gua.gpu.sample.duration', 'gua.gpu.time')
     AND Attributes['hw.id'] != ''
     AND AggregationTemporality = 1
     AND accurateCastOrNull(round(Value * 1000), 'UInt32') IS NOT NULL
-    AND StartTimeUnix < TimeUnix
+    AND dateDiff('millisecond', StartTimeUnix, TimeUnix) > 0
     AND dateDiff('second', StartTimeUnix, TimeUnix) < 4294967
 COMMENT 'First and last ticks of cards into card_seen'
 ;

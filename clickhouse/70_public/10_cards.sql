@@ -7,7 +7,7 @@ ${CARD_COLUMNS},
     parent Nullable(String) COMMENT 'UUID of the GPU of a MIG instance',
     pci Nullable(String) COMMENT 'PCI bus id',
     driver_version Nullable(String) COMMENT 'Version of the driver',
-    source Nullable(String) COMMENT 'Origin of its ticks: agent, import, simulator',
+    source Nullable(String) COMMENT 'Origin of its ticks: agent, import, program, simulator',
     interval_seconds Nullable(Float64) COMMENT 'Nominal time from one tick to the next [s]',
     first_seen DateTime64(3, 'UTC') COMMENT 'Start of its first tick [UTC]',
     last_seen DateTime64(3, 'UTC') COMMENT 'Its newest tick [UTC]'

@@ -5,7 +5,7 @@ CREATE OR REPLACE VIEW gua_public.hosts $ON_CLUSTER
     team Nullable(String) COMMENT 'Label team of the host; NULL if it has none',
     labels Map(String, String) COMMENT 'All labels of the host (OTEL_RESOURCE_ATTRIBUTES)',
     cards UInt64 COMMENT 'Whole GPUs and MIG instances in its newest ticks [cards]',
-    source String COMMENT 'Origin of its ticks: agent, import, simulator',
+    source String COMMENT 'Origin of its ticks: agent, import, program, simulator',
     version String COMMENT 'Version of gua at its newest tick; empty if unknown',
     agents UInt64 COMMENT 'Agents that used this host name; 0 without agents'' own points [agents]',
     interval_seconds Float64 COMMENT 'Nominal time from one tick to the next; 0 if unknown [s]',

@@ -3,7 +3,7 @@ CREATE OR REPLACE VIEW gua_public.current_cards $ON_CLUSTER
 (
 ${CARD_COLUMNS},
     mig Nullable(String) COMMENT 'none, parent (partitioned) or instance',
-    source Nullable(String) COMMENT 'Origin of its ticks: agent, import, simulator',
+    source Nullable(String) COMMENT 'Origin of its ticks: agent, import, program, simulator',
     tick_time DateTime64(3, 'UTC') COMMENT 'Newest tick [UTC]',
     age_seconds Float64 COMMENT 'Time since the newest tick; below 0: the host''s clock is ahead of the server''s [s]',
     is_stale Bool COMMENT 'Whether the newest tick is older than three intervals',

@@ -35,14 +35,13 @@ from gua.allocation.slurm_conf import GresConf
 from gua.allocation.slurm_poll import SECONDS, PollAnswer, SlurmPoll
 from gua.allocation.sources import Sources
 from gua.app.destinations import ENDPOINT
-from gua.app.host import owners_of
 from gua.core.allocation import parts
 from gua.core.facts import card_facts
 from gua.core.ports import Mark
 from gua.core.rules import Rules, classify
 from gua.core.tick import Origin, Tick
 from gua.core.words import Source, Use
-from gua.identity.process import ProcessIdentity
+from gua.identity.process import ProcessIdentity, owners_of
 from gua.nvml.reader import NvmlReader
 from gua.procfs.reader import ProcFs, SystemClock, stored_boot_time_ms
 from gua.spool.queue import Spool

@@ -1,5 +1,5 @@
 -- One row is one card expected in the window, and (is_total) all of them together. One query serves both, so a report reads the intervals
--- once. A card is expected from its first tick to the window's end, weighted by its share of a GPU. Imports, simulations and MIG
+-- once. A card is expected from its first tick to the window's end, weighted by its share of a GPU. Imports, programs, simulations and MIG
 -- instances are expected to their own last tick only. An instance is not expected in a hole in which its GPU, or another instance of it,
 -- has a tick. A gap is a hole longer than one interval; before the window's end longer than two, as the next tick may be on its way.
 -- elapsed_ms runs from the first tick to the last, without such holes; observed time beyond it was observed twice. The states' ratio is a
@@ -16,7 +16,7 @@ WITH
             *,
             greatest(toUnixTimestamp64Milli(first_seen), {since_ms:Int64}) AS expected_since_ms,
             if(
-                ifNull(source IN ('import', 'simulator'), false) OR ifNull(mig = 'instance', false),
+                ifNull(source IN ('import', 'program', 'simulator'), false) OR ifNull(mig = 'instance', false),
                 least(toUnixTimestamp64Milli(last_seen), {until_ms:Int64}),
                 {until_ms:Int64}
             ) AS expected_until_ms

@@ -21,7 +21,7 @@ WITH
             ifNull(mig = 'parent', false) AS is_partitioned,
             greatest(toUnixTimestamp64Milli(first_seen), {since_ms:Int64}) AS since_ms,
             if(
-                ifNull(source IN ('import', 'simulator'), false),
+                ifNull(source IN ('import', 'program', 'simulator'), false),
                 least(toUnixTimestamp64Milli(last_seen), {until_ms:Int64}),
                 {until_ms:Int64}
             ) AS until_ms,

@@ -8,7 +8,6 @@ import threading
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -22,7 +21,7 @@ from gua.core.ports import AllocationSources, CardReader, Clock, ProcessFacts, R
 from gua.core.rules import SHIPPED, Reason, State, classify
 from gua.core.tick import Origin, ProcessReading
 from gua.core.words import Mig, ProcessType, Source
-from gua.identity.process import DEFAULT_IGNORED, Owners, ProcessIdentity, passwd_file_name, passwd_name
+from gua.identity.process import DEFAULT_IGNORED, Owners, ProcessIdentity, owners_of
 from gua.nvml.reader import NvmlReader
 from gua.otlp.resource import origin
 from gua.procfs.reader import ProcFs, SystemClock, machine_id, stored_boot_time_ms
@@ -235,14 +234,3 @@ def _named(processes: Sequence[ProcessReading]) -> str:
         names.append(f"{user} ({one.comm or 'unknown'}{size})")
     more = len(ranked) - len(names)
     return ", ".join(names) + (f" and {more} more" if more else "")
-
-
-def owners_of(host: ProcFs) -> Owners:
-    """Return the resolver of the host's user names, which never uses names that only this container knows.
-
-    With the host's root file system that is /etc/passwd, which never blocks, then the name service. Otherwise it is the
-    host's passwd file alone, if readable; users missing there stay numbers.
-    """
-    if host.shares_host_root():
-        return Owners(passwd_name, local=partial(passwd_file_name, Path("/etc/passwd")))
-    return Owners(partial(passwd_file_name, host.host_passwd))

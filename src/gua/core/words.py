@@ -12,6 +12,7 @@ class Source(StrEnum):
 
     AGENT = "agent"
     IMPORT = "import"
+    PROGRAM = "program"
     SIMULATOR = "simulator"
 
 

@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -155,6 +155,17 @@ class Owners:
             self._answers[uid] = _Answer(None, now, now + _NO_NAME_SECONDS)
         if len(self._answers) > _MOST_NAMES:
             del self._answers[next(iter(self._answers))]
+
+
+def owners_of(host: ProcFs) -> Owners:
+    """Return the resolver of the host's user names, which never uses names that only this container knows.
+
+    With the host's root file system that is /etc/passwd, which never blocks, then the name service. Otherwise it is the
+    host's passwd file alone, if readable; users missing there stay numbers.
+    """
+    if host.shares_host_root():
+        return Owners(passwd_name, local=partial(passwd_file_name, Path("/etc/passwd")))
+    return Owners(partial(passwd_file_name, host.host_passwd))
 
 
 _UNIFIED = ""

@@ -210,6 +210,7 @@ class Executor:
         self._threads = _Threads()
         self._hung: list[Job] = []
         self.close = weakref.finalize(self, self._threads.close)
+        self.close.atexit = False  # an instrumented program makes its last reading while it exits
 
     def run(self, jobs: Sequence[Job], until: float) -> None:
         """Start jobs and :meth:`wait` for them. If no thread can be created, they end with that error."""

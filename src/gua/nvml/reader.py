@@ -46,6 +46,9 @@ class NvmlReader:
 
     ``with_activity``: also read performance counters (GPM) of cards that support them.
 
+    ``inherited``: this process was forked while its parent had the driver open. The first reading releases the
+    inherited session and opens the driver anew.
+
     The driver is opened at the first reading, and again after it failed as a whole (at once, then with growing waits).
     It is also opened again after it lost a card, because only that can restore it. Use it from one thread only.
     """
@@ -57,10 +60,11 @@ class NvmlReader:
     start_limit_seconds: float = 30.0
     stopping: Callable[[], bool] = lambda: False
     with_activity: bool = False
+    inherited: bool = False
 
     def __post_init__(self) -> None:
         self._backoff = _Backoff(self.clock)
-        self._executor, self._session, self._slots = self._closed()
+        self._executor, self._session, self._slots = self._closed(is_open=self.inherited)
         self._seen = False
 
     def read(self) -> tuple[Sequence[RawCard], Sequence[ReadError]]:
@@ -107,10 +111,15 @@ class NvmlReader:
         self._backoff.good()
         self._seen = False
 
-    def _closed(self) -> tuple[Executor, DriverSession, Slots]:
+    @property
+    def is_open(self) -> bool:
+        """Whether this process has the driver open."""
+        return self._session.is_open
+
+    def _closed(self, *, is_open: bool = False) -> tuple[Executor, DriverSession, Slots]:
         executor = Executor(self.stopping)
         slots = Slots(self.driver, self.clock, executor, with_activity=self.with_activity)
-        return executor, DriverSession(self.driver, executor), slots
+        return executor, DriverSession(self.driver, executor, is_open=is_open), slots
 
     def _ready(self, until: float, errors: list[ReadError]) -> bool:
         """Return whether the driver is usable, after opening it if the wait is over."""

@@ -17,15 +17,15 @@ T = TypeVar("T")
 class DriverSession:
     """Session with the driver: opens it and counts its cards. Deadlines ``until`` are times of time.monotonic.
 
-    ``usable`` is whether it is open and works, ``version`` the driver's version. ``failure`` is the last failed call,
-    ``code`` its NVML return code, ``None`` while the call has not returned.
+    ``is_open`` is whether it must be released, ``usable`` whether it also works, ``version`` the driver's version.
+    ``failure`` is the last failed call, ``code`` its NVML return code, ``None`` while the call has not returned.
     """
 
-    def __init__(self, driver: Driver, executor: Executor) -> None:
+    def __init__(self, driver: Driver, executor: Executor, *, is_open: bool = False) -> None:
         self._driver = driver
         self._executor = executor
         self._job: Job | None = None
-        self._is_open = False
+        self.is_open = is_open
         self._when_done: Callable[[], None] | None = None
         self.usable = False
         self.version: str | None = None
@@ -40,7 +40,7 @@ class DriverSession:
         if not self.settle(until):
             return False
         self.usable = False
-        release, self._is_open = self._is_open, False
+        release, self.is_open = self.is_open, False
         calls = Calls(self._driver)
 
         def work() -> str | None:
@@ -53,7 +53,7 @@ class DriverSession:
             return None
 
         def opened(version: str | None) -> None:
-            self._is_open = self.usable = True
+            self.is_open = self.usable = True
             self.version = version or self.version
             self.failure = calls.errors[0] if calls.errors else None
 
@@ -94,10 +94,10 @@ class DriverSession:
 
     def release(self, until: float, gpms: Iterable[Gpm]) -> None:
         """Release the driver. If it does not respond by ``until``, process exit releases it."""
-        if self.settle(until) and self._is_open:
+        if self.settle(until) and self.is_open:
             calls = Calls(self._driver)
             self._do("nvmlShutdown", calls, lambda: self._release(calls, gpms), lambda _: None, until)
-        self.usable = self._is_open = False
+        self.usable = self.is_open = False
 
     def _release(self, calls: Calls, gpms: Iterable[Gpm]) -> None:
         # A driver that is gone cannot be released and does not need to be.

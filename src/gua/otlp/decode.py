@@ -141,7 +141,7 @@ def make_tick(request: Any) -> Tick:  # noqa: ANN401 - protobuf's generated clas
     (resource_metrics,) = request.resource_metrics
     try:
         points = _Points(resource_metrics)
-        attributes = _attributes(resource_metrics.resource.attributes)
+        attributes = plain_attributes(resource_metrics.resource.attributes)
         values = {
             "host": attributes.pop("host.name"),
             "source": Source(attributes.pop("gua.source")),
@@ -246,7 +246,7 @@ def _place(name: str, raw: bytes) -> _Place:
 
     Raises TypeError if an attribute has another type than its field.
     """
-    attributes = _attributes(NumberDataPoint.FromString(raw).attributes)
+    attributes = plain_attributes(NumberDataPoint.FromString(raw).attributes)
     metric = _METRICS[name]
     kind = ErrorCount if metric is metrics.AGENT_ERRORS else _READINGS[metric.subject]
     keys = _IDENTITIES[kind]
@@ -267,7 +267,8 @@ def _fact(name: str, value: Any) -> Any:  # noqa: ANN401 - any attribute value
     return _ENUMS[name](value) if name in _ENUMS else value
 
 
-def _attributes(pairs: Any) -> _Values:  # noqa: ANN401 - protobuf's generated classes are untyped
+def plain_attributes(pairs: Any) -> _Values:  # noqa: ANN401 - protobuf's generated classes are untyped
+    """Return the attributes that are single values."""
     kinds = ((pair, pair.value.WhichOneof("value")) for pair in pairs)
     return {pair.key: getattr(pair.value, kind) for pair, kind in kinds if kind in _SINGLE_VALUES}
 

@@ -66,6 +66,11 @@ def count_points(tick: Tick) -> int:
     return _Points.of(tick).count()
 
 
+def points(tick: Tick) -> Mapping[str, Sequence[tuple[Any, int, float]]]:
+    """Return the points of a tick by metric name, each as (NumberDataPoint with attributes, start [ns], value)."""
+    return _Points.of(tick).of_metric
+
+
 class _Points:
     """Points of one tick by metric. Gauges of cards have no start time; sums start with their tick or the agent.
 
@@ -75,7 +80,7 @@ class _Points:
     def __init__(self, ts_ms: int, agent: AgentReading | None) -> None:
         self._ts_ms = ts_ms
         self._agent_start_ns = None if agent is None else min(max(agent.started_ms, 0), ts_ms) * _NS_PER_MS
-        self._of_metric: dict[str, list[tuple[Any, int, float]]] = {metric.name: [] for metric in metrics.CATALOGUE}
+        self.of_metric: dict[str, list[tuple[Any, int, float]]] = {metric.name: [] for metric in metrics.CATALOGUE}
 
     @classmethod
     def of(cls, tick: Tick) -> Self:
@@ -91,7 +96,7 @@ class _Points:
 
     def count(self) -> int:
         """Return the number of points."""
-        return sum(map(len, self._of_metric.values()))
+        return sum(map(len, self.of_metric.values()))
 
     def add_card(self, card: CardReading) -> None:
         starts = self._starts(card.duration_ms)
@@ -136,7 +141,7 @@ class _Points:
         """Append the metrics that have points, in catalogue order."""
         time_ns = self._ts_ms * _NS_PER_MS
         for metric in metrics.CATALOGUE:
-            points = self._of_metric[metric.name]
+            points = self.of_metric[metric.name]
             if not points:
                 continue
             # Without description, which would be a third of a small tick; docs/metrics.md has it.
@@ -172,7 +177,7 @@ class _Points:
 
     def _add(self, metric: Metric, value: float | None, attributes: object, starts: Mapping[MetricKind, int]) -> None:
         if value is not None:
-            self._of_metric[metric.name].append((attributes, starts[metric.kind], value))
+            self.of_metric[metric.name].append((attributes, starts[metric.kind], value))
 
 
 @lru_cache(maxsize=_MOST_CARDS)

@@ -27,11 +27,12 @@ _MOST_BYTES: Final = 4 * 2**20
 
 
 class Stat(NamedTuple):
-    """Fields of ``/proc/<pid>/stat``: the process's name, its start in clock ticks since boot, its state letter."""
+    """Fields of ``/proc/<pid>/stat``: name, start in clock ticks since boot, state letter, parent's pid (0: none)."""
 
     comm: str
     start_ticks: int
     state: str = "S"
+    parent: int = 0
 
     @property
     def is_dead(self) -> bool:
@@ -50,7 +51,7 @@ def parse_stat(text: str) -> Stat | None:
     last = _START_FIELD - _FIRST_FIELD_AFTER_COMM
     fields = text[closed + 2 :].split(" ", last + 1)
     try:
-        return Stat(text[opened + 1 : closed], int(fields[last]), fields[0])
+        return Stat(text[opened + 1 : closed], int(fields[last]), fields[0], int(fields[1]))
     except (IndexError, ValueError):
         return None
 

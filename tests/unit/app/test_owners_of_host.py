@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gua.app.host import owners_of
+from gua.identity.process import owners_of
 from gua.procfs.reader import ProcFs
 
 

@@ -26,7 +26,7 @@ TAIL = "S 1 4242 4242 0 -1 4194304 1 0 0 0 10 20 0 0 20 0 33 0 987654 1844674407
 
 @pytest.mark.parametrize("comm", ["python3", "a b", "(sd-pam)", "x) R 1 2", "", ")(", "naïve"])
 def test_a_name_may_hold_spaces_and_parentheses(comm: str) -> None:
-    assert parse_stat(f"4242 ({comm}) {TAIL}\n") == Stat(comm=comm, start_ticks=987654)
+    assert parse_stat(f"4242 ({comm}) {TAIL}\n") == Stat(comm=comm, start_ticks=987654, parent=1)
 
 
 @pytest.mark.parametrize("text", ["", "4242", "4242 (python3", "4242 (python3) S 1 2", "4242 )x( S 1", "x" * 5000])

@@ -26,7 +26,12 @@ REASONS: Final = MappingProxyType(
     }
 )
 SOURCES: Final = MappingProxyType(
-    {"agent": "sampled by gua daemon", "import": "imported recordings", "simulator": "simulated, no real machine"}
+    {
+        "agent": "sampled by gua daemon",
+        "import": "imported recordings",
+        "program": "sampled by instrumented programs",
+        "simulator": "simulated, no real machine",
+    }
 )
 
 
