@@ -220,8 +220,8 @@ ROW_REMAP: Final = _card_gauge(
 RECOVERY_ACTION: Final = _card_gauge(
     "gua.gpu.recovery.action",
     "{action}",
-    "What the driver says the card needs, as NVML's recovery action: 0 none, 1 reset, 2 reboot, 3 drain, 4 drain and "
-    "reset, others as the driver numbers them; read once a minute. Absent if unknown.",
+    "NVML's recovery action: 0 none, 1 reset, 2 reboot, 3 drain, 4 drain and reset; read once a minute. Absent if "
+    "unknown.",
     StoredColumn("recovery_action", 1, "UInt32"),
 )
 ACTIVITY_SCALE: Final = 200
