@@ -13,6 +13,7 @@ import pytest
 
 from fakes.reports import having, render_json, week_report
 from gua.report.sections.allocation import AllocatedHours, AllocatedWork, AllocatedWorkBy
+from gua.report.sections.card_streaks import IdleSplit, StuckCard
 from gua.report.states import STATES
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "report-json.md"
@@ -87,7 +88,11 @@ def written() -> set[str]:
     week = week_report()
     work = AllocatedWork(name=None, allocated_gpu_ms=0, uses={})
     by_kind = replace(week[AllocatedHours], work_by=(AllocatedWorkBy(by="kind", rows=(work,)),))
-    return set(keys(json.loads(render_json(having(week, by_kind)))))
+    stuck = StuckCard(
+        host="gpu-1", gpu="GPU-a", index=0, gpu_ms=1.0, longest_ms=1, since_ms=0, until_ms=1, is_current=True
+    )
+    split = replace(week[IdleSplit], stuck=(stuck,))
+    return set(keys(json.loads(render_json(having(week, by_kind, split)))))
 
 
 def test_every_key_is_documented(written: set[str]) -> None:
