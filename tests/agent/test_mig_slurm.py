@@ -170,7 +170,7 @@ def test_a_destroyed_instance_makes_the_order_unknown_until_slurmd_restarts(site
     wait(agent, 4)
     [*_, last] = wait(agent, 2)
     [source] = last.allocation_sources
-    reason = "may be any MIG instance: GPUs or gres.conf changed: restart slurmd"
+    reason = "may be any MIG instance: GPUs, slurm.conf or gres.conf changed: restart slurmd"
     assert source.reason == f"job {job.id}: Slurm's GPU 2 {reason}"
     assert {card.allocation for card in last.cards} == {AllocationStatus.UNKNOWN}
     doctor = agent.run("doctor").stdout

@@ -10,7 +10,8 @@ import os
 import re
 import tempfile
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -25,6 +26,8 @@ _NOBODY: Final = 65_534
 _RETRY_LOOKS: Final = 10
 _NEWER_SECONDS: Final = 60  # a starting slurmd creates device files, too
 _SHOWN: Final = re.compile(r" Gres=(\S*) .* SlurmdStartTime=([0-9]\S+)")
+_INCLUDE: Final = re.compile(r"^\s*include\s+(\S+)", re.IGNORECASE | re.MULTILINE)
+_MOST_FILES: Final = 64
 _NO_TYPE: Final = "(null)"
 _GPUS: Final = re.compile(r"(?:^|,)gpu(?::([^:,(]+))??(?::([0-9]{1,4}))?(?=[,(]|$)")
 
@@ -72,21 +75,36 @@ class GresListing:
         configured = Counter[str]()
         for kind, count in _GPUS.findall(re.sub(r"\([^)]*\)", "", node_gres[1])):
             configured[kind.lower() or _NO_TYPE] += int(count or 1)
-        facts = file[2], configured, order.detects and instances
+        texts = _configuration(file[0])
+        facts = texts, configured, order.detects and instances
         self._retry_in -= 1
         if node_gres[2] != self._started or self._retry_in == 0:
             self._started, self._facts = node_gres[2], facts
             try:
                 output = self.run(file[0].parent, node)
-                self._order = _parse(output, configured, file[0], self._started, is_detected=order.detects)
+                self._order = _parse(output, configured, texts, self._started, is_detected=order.detects)
             except (CommandError, OSError, ValueError) as error:
                 self._retry_in, self._order = _RETRY_LOOKS, GresOrder(problem=str(error))
         elif facts != self._facts:
-            self._retry_in, self._order = 0, GresOrder(problem="GPUs or gres.conf changed: restart slurmd")
+            self._retry_in, self._order = 0, GresOrder(problem="GPUs, slurm.conf or gres.conf changed: restart slurmd")
         return self._order
 
 
-def _parse(output: str, configured: Counter[str], gres_conf: Path, started: str, *, is_detected: bool) -> GresOrder:
+def _configuration(gres_conf: Path) -> dict[Path, str]:
+    """Return the texts of gres.conf, of slurm.conf beside it, and of the files that they include."""
+    texts: dict[Path, str] = {}
+    unread = [gres_conf.with_name(Path(os.environ.get("SLURM_CONF", "slurm.conf")).name), gres_conf]
+    while unread and len(texts) < _MOST_FILES:
+        file = unread.pop()
+        with suppress(OSError):
+            texts[file] = file.read_text("utf-8", errors="replace")
+            unread += {gres_conf.parent / name for name in _INCLUDE.findall(texts[file])} - texts.keys()
+    return texts
+
+
+def _parse(
+    output: str, configured: Counter[str], conf: Iterable[Path], started: str, *, is_detected: bool
+) -> GresOrder:
     """Return the order in the output of ``slurmd -G``. Raises ValueError if the running slurmd may have another."""
     listed = Counter[str]()
     devices: list[tuple[str, ...]] = []
@@ -100,7 +118,7 @@ def _parse(output: str, configured: Counter[str], gres_conf: Path, started: str,
     if listed.total() != configured.total() or (_NO_TYPE not in listed | configured and listed != configured):
         raise ValueError("slurmd -G lists other GPUs than the controller has: restart slurmd")
     latest = datetime.fromisoformat(f"{started}+00:00").timestamp() + _NEWER_SECONDS
-    for name in (str(gres_conf), *(name for names in devices for name in names if is_detected)):
+    for name in (*map(str, conf), *(name for names in devices for name in names if is_detected)):
         if Path(name).stat().st_ctime > latest:
             raise ValueError(f"{name} is newer than slurmd: restart slurmd")
     return GresOrder(devices=tuple(devices), minors=to_minors(devices))

@@ -164,11 +164,11 @@ def test_where_slurm_detects_instances_a_change_makes_all_unknown_until_slurmd_r
     assert detecting.allocated(0, 3) == ({"0": ["MIG-b"], "3": ["MIG-a"]}, None)
     moved = detecting.instances.pop("MIG-c")
     detecting.write()
-    assert detecting.reason() == "GPUs or gres.conf changed: restart slurmd"
+    assert detecting.reason() == "GPUs, slurm.conf or gres.conf changed: restart slurmd"
     detecting.instances["MIG-c"] = moved  # slurmd may have detected what was there meanwhile
     detecting.write()
     for _ in range(12):
-        assert detecting.reason() == "GPUs or gres.conf changed: restart slurmd"
+        assert detecting.reason() == "GPUs, slurm.conf or gres.conf changed: restart slurmd"
     assert detecting.runs == 1
     detecting.slurm.slurmd_started = "2100-01-01T00:05:00"
     assert detecting.allocated(0, 3) == ({"0": ["MIG-b"], "3": ["MIG-a"]}, None)
@@ -178,7 +178,7 @@ def test_a_changed_gres_conf_counts_from_the_next_start_of_slurmd(node: Node) ->
     assert node.allocated(0)[1] is None
     node.gres_conf += "# changed\n"
     node.write()
-    assert node.reason() == "GPUs or gres.conf changed: restart slurmd"
+    assert node.reason() == "GPUs, slurm.conf or gres.conf changed: restart slurmd"
 
 
 def test_a_gres_conf_that_is_newer_than_slurmd_makes_the_order_unknown(node: Node) -> None:
@@ -187,6 +187,28 @@ def test_a_gres_conf_that_is_newer_than_slurmd_makes_the_order_unknown(node: Nod
     assert node.reason() == f"{node.folder}/gres.conf is newer than slurmd: restart slurmd"
     node.slurm.slurmd_started = f"{changed - timedelta(seconds=58):%Y-%m-%dT%H:%M:%S}"
     assert node.allocated(0) == ({"0": ["MIG-b"]}, None), "a starting slurmd may fetch the file"
+
+
+def test_an_included_file_and_slurm_conf_count_as_gres_conf_does(node: Node) -> None:
+    (node.folder / "slurm.conf").write_text("Include nodes.conf\n")
+    (node.folder / "nodes.conf").write_text("NodeName=node7\n")
+    changed = (node.folder / "nodes.conf").stat().st_ctime
+    node.slurm.slurmd_started = f"{datetime.fromtimestamp(changed - 62, UTC):%Y-%m-%dT%H:%M:%S}"
+    assert "is newer than slurmd: restart slurmd" in (node.reason() or "")
+    node.slurm.slurmd_started = "2100-01-01T00:01:00"
+    assert node.allocated(0) == ({"0": ["MIG-b"]}, None)
+    (node.folder / "nodes.conf").write_text("NodeName=node7 # changed\n")
+    assert node.reason() == "GPUs, slurm.conf or gres.conf changed: restart slurmd"
+    node.slurm.slurmd_started = "2100-01-01T00:02:00"
+    assert node.allocated(0) == ({"0": ["MIG-b"]}, None)
+    (node.folder / "nodes.conf").unlink()
+    assert node.reason() == "GPUs, slurm.conf or gres.conf changed: restart slurmd"
+
+
+def test_files_that_include_each_other_end(node: Node) -> None:
+    (node.folder / "slurm.conf").write_text("Include a.conf\nInclude missing.conf\n")
+    (node.folder / "a.conf").write_text("Include slurm.conf\nInclude a.conf\n")
+    assert node.allocated(0) == ({"0": ["MIG-b"]}, None)
 
 
 def test_a_device_file_that_is_newer_than_slurmd_makes_the_detected_order_unknown(
