@@ -10,8 +10,7 @@ CREATE OR REPLACE VIEW gua.card_hours${LOCAL} $ON_CLUSTER
     card_ticks UInt64 COMMENT 'Ticks',
     duration_ms UInt64 COMMENT 'Observed time [ms]',
     gpu_time_ms UInt64 COMMENT 'GPU time [ms]',
-    listed_ms UInt64 COMMENT 'Active GPU time in which it is known whether a process was there [ms]',
-    without_process_ms UInt64 COMMENT 'Part of listed_ms without a process and held memory [ms]'
+    without_process_ms Nullable(UInt64) COMMENT 'Active GPU time without a process and held memory; NULL if unknown, or not active [ms]'
 )
 $DEFINER
 AS
@@ -27,8 +26,7 @@ SELECT
     sum(every.ticks) AS card_ticks,
     sum(every.observed_ms) AS duration_ms,
     intDiv(sum(every.gpu_us), 1000) AS gpu_time_ms,
-    intDiv(sum(every.listed_us), 1000) AS listed_ms,
-    intDiv(sum(every.without_process_us), 1000) AS without_process_ms
+    if(sum(every.listed_us) > 0, intDiv(sum(every.without_process_us), 1000), NULL) AS without_process_ms
 FROM
 (
     SELECT

@@ -20,7 +20,7 @@ ${CARD_VALUES},
     facts.duration_ms / 3600000 AS observed_hours,
     facts.gpu_time_ms / 3600000 AS gpu_hours,
     facts.card_ticks AS ticks,
-    if(facts.listed_ms > 0, facts.without_process_ms / 3600000, NULL) AS without_process_hours
+    facts.without_process_ms / 3600000 AS without_process_hours
 FROM gua.card_hours AS facts
 ${DESCRIBED}
 COMMENT 'Hours of each card by state'

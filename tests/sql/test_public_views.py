@@ -39,7 +39,8 @@ VIEWS: dict[str, tuple[str, dict[str, str], dict[str, tuple[str, float]]]] = {
     "card_hours": (
         "card_hours",
         {"card_ticks": "ticks"},
-        {"observed_hours": ("duration_ms", HOUR_MS), "gpu_hours": ("gpu_time_ms", HOUR_MS)},
+        {"observed_hours": ("duration_ms", HOUR_MS), "gpu_hours": ("gpu_time_ms", HOUR_MS)}
+        | {"without_process_hours": ("without_process_ms", HOUR_MS)},
     ),
     "owner_hours": (
         "usage_hours",
