@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
+from weakref import WeakSet
 
 from gua.instrumentation.options import guarded, read_scope, warn_once
 
@@ -35,7 +36,8 @@ class GpuInstrumentor(BaseInstrumentor):  # type: ignore[misc] # it has no types
     """
 
     _source: SharedReadings | None = None
-    _instruments: tuple[Instruments, ...] = ()
+    # A provider has its instruments for its life, also after uninstrument(), and keeps them.
+    _instruments: ClassVar[WeakSet[Instruments]] = WeakSet()
 
     def instrumentation_dependencies(self) -> Collection[str]:
         """Return nothing: gua itself requires nvidia-ml-py."""
@@ -65,15 +67,15 @@ class GpuInstrumentor(BaseInstrumentor):  # type: ignore[misc] # it has no types
         provider = meter_provider or get_meter_provider()
         source = self._source = self._source or SharedReadings()
         if not source.listeners:
+            source.stop()
             source.scope = read_scope(scope)
         elif scope not in {None, source.scope}:
             warn_once("scope", f"scope {scope!r:.64} is ignored: {source.scope} is in use until uninstrument()")
         if any(listener.provider is provider for listener in source.listeners):
             warn_once("twice", "this MeterProvider is already instrumented: nothing changes")
             return
-        # A provider has its instruments for its life, also after uninstrument().
         instruments = next((one for one in self._instruments if one.provider is provider), None)
         if instruments is None:
             instruments = Instruments(provider, source)
-            self._instruments = (*self._instruments, instruments)
+            self._instruments.add(instruments)
         source.start(instruments)

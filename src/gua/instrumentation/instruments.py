@@ -3,6 +3,9 @@
 The SDK never forgets an attribute set of an asynchronous instrument, and from 2,000 sets on it merges new ones into its
 overflow set. Instruments are therefore created in batches. A card or process belongs to one batch for its life, and a
 batch takes few enough of them. A process is reported from its second reading on, so short ones create no set.
+
+A callback cannot know which reader collects, and readings are shared. A delta sum counts a reading only if the provider
+collects it, and only if the provider has one reader. So gauges cover all time that is exported with them.
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ from opentelemetry.proto.metrics.v1.metrics_pb2 import NumberDataPoint
 
 from gua.core import metrics
 from gua.core.metrics import Metric, MetricKind, Subject
-from gua.instrumentation.options import guarded
+from gua.instrumentation.options import guarded, warn_once
 from gua.instrumentation.readings import Reading, SharedReadings
 from gua.otlp.decode import plain_attributes
 from gua.otlp.encode import points
@@ -58,12 +61,15 @@ class _Batch:
 class Instruments:
     """The instruments of one provider. They report the values of the last :meth:`feed`, until :meth:`forget`."""
 
+    _reading: Reading | None = None
+
     def __init__(self, provider: MeterProvider, source: SharedReadings) -> None:
         self.provider = provider
         self._source = source
         self._newest: dict[Subject, _Batch] = {}
         self._batches: dict[Member, _Batch] = {}
         self._seen: set[Member] = set()
+        self._readers: set[Any] = set()
         self._observations: dict[tuple[_Batch, str], list[Observation]] = {}
         self._created: Counter[Subject] = Counter()
         self._creating: threading.Thread | None = None
@@ -71,14 +77,20 @@ class Instruments:
             self._create(subject)
         self._first = self._newest[Subject.CARD]
 
-    def feed(self, reading: Reading) -> None:
-        """Report the values of a reading. Called for every reading, whichever provider collects."""
+    def feed(self, reading: Reading | None) -> None:
+        """Report the values of a reading, none without one; count it once."""
+        if reading is None:
+            self.forget()
+        if reading is None or reading is self._reading:
+            return
+        has_sums = self._has_one_reader()
         observations: defaultdict[tuple[_Batch, str], list[Observation]] = defaultdict(list)
         seen: set[Member] = set()
         tick, pids = reading
         of_metric = points(tick)
         for metric in (*_METRICS[Subject.CARD], *_METRICS[Subject.PROCESS]):
-            for message, _, value in of_metric[metric.name]:
+            is_reported = has_sums or metric.kind is not MetricKind.DELTA
+            for message, _, value in of_metric[metric.name] if is_reported else ():
                 raw = message.SerializeToString()
                 attributes, member = _point(raw)
                 pid = attributes.get("process.pid")
@@ -91,7 +103,7 @@ class Instruments:
                 if batch is not None:
                     reported = batch.value(metric, raw, value, is_new=is_new)
                     observations[batch, metric.name].append(Observation(reported, attributes))
-        self._seen, self._observations = seen, observations
+        self._reading, self._seen, self._observations = reading, seen, observations
         live = {batch for batch, _ in observations} | set(self._newest.values())
         for batch in set(self._batches.values()) - live:  # no member lives, and it takes no more
             batch.totals.clear()
@@ -99,7 +111,17 @@ class Instruments:
 
     def forget(self) -> None:
         """Report nothing until the next reading, whose delta sums count nothing."""
-        self._seen, self._observations = set(), {}
+        self._reading, self._seen, self._observations = None, set(), {}
+
+    def _has_one_reader(self) -> bool:
+        """Return whether the provider has one reader and never had another; the API does not tell."""
+        provider = getattr(self.provider, "_real_meter_provider", self.provider)
+        self._readers.update(getattr(getattr(provider, "_measurement_consumer", None), "_reader_storages", ()))
+        if len(self._readers) == 1:
+            return True
+        reason = f"the MeterProvider has {len(self._readers) or 'unknown'} readers"
+        warn_once(reason, f"no durations, GPU times and other delta sums: {reason}. Give each its own MeterProvider")
+        return False
 
     def _batch(self, subject: Subject, member: Member) -> _Batch | None:
         """Return the batch of a member, ``None`` until there is room: then a later reading reports it."""
@@ -110,7 +132,8 @@ class Instruments:
         elif batch is None and (self._creating is None or not self._creating.is_alive()):
             # In a thread: the SDK holds a lock during a collection that creating instruments needs.
             self._creating = threading.Thread(target=self._create, args=[subject], name="gua-instruments", daemon=True)
-            self._creating.start()
+            with guarded():
+                self._creating.start()
         return batch
 
     def _create(self, subject: Subject) -> None:
@@ -128,6 +151,6 @@ class Instruments:
     def _observe(self, batch: _Batch, metric: Metric, _options: CallbackOptions) -> Sequence[Observation]:
         """Return the points of one instrument. The SDK collects in the order of creation: the first one reads."""
         if metric is _METRICS[Subject.CARD][0] and batch is self._first:
-            with guarded():
-                self._source.refresh()
+            with guarded(self.forget):
+                self.feed(self._source.refresh(self))
         return self._observations.get((batch, metric.name), ())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import StrEnum
 from typing import Final
@@ -32,11 +32,12 @@ def warn_once(cause: str, message: str) -> None:
 
 
 @contextmanager
-def guarded() -> Iterator[None]:
-    """Log an error of the block as a warning: the program must not fail because of gua."""
+def guarded(undo: Callable[[], object] = bool) -> Iterator[None]:
+    """After an error of the block, call ``undo`` and log a warning: the program must not fail because of gua."""
     try:
         yield
     except Exception as error:  # noqa: BLE001 - see above
+        undo()
         reason = str(error) if isinstance(error, GuaError) else f"unexpected {error!r}"
         warn_once(reason, f"no GPU metrics: {reason}")
 

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
+from weakref import WeakSet
 
 from gua.agent.sampler import Sampler
 from gua.core.ports import Mark
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 DEADLINE_SECONDS: Final = 2.0
 # For how long a reading serves other collections, such as those of other providers.
 _FRESH_SECONDS: Final = 0.25
-# Shorter than the deadline, so that cards that answer are reported beside one that hangs.
+# Shorter than the deadline, so that cards that answer are reported beside one that hangs, also at the first reading.
 _CALL_SECONDS: Final = 1.5
 Reading = tuple[Tick, frozenset[int] | None]
 """A tick of the cards in scope with all processes on them, and the pids in scope, ``None`` for all."""
@@ -47,7 +48,9 @@ class Readings:
         table, boot_time_ms = self._procfs if self._seen_by_host else None, self._procfs.boot_time_ms()
         interval = os.environ.get("OTEL_METRIC_EXPORT_INTERVAL", "").strip()
         interval_ms = int(interval) if interval.isdecimal() and 0 < len(interval) < 10 else 60_000
-        self.cards = NvmlReader(self._clock, call_limit_seconds=_CALL_SECONDS, inherited=inherited)
+        self.cards = NvmlReader(
+            self._clock, call_limit_seconds=_CALL_SECONDS, start_limit_seconds=_CALL_SECONDS, inherited=inherited
+        )
         self._sampler = Sampler(
             cards=self.cards,
             processes=ProcessIdentity(table, owners_of(self._procfs), boot_time_ms=boot_time_ms),
@@ -105,9 +108,10 @@ class SharedReadings:
 
     def __init__(self) -> None:
         self.scope = Scope.PROCESS
-        self.listeners: tuple[Instruments, ...] = ()
+        self.listeners: WeakSet[Instruments] = WeakSet()
         self._readings: Readings | None = None
         self._thread: threading.Thread | None = None
+        self._last: Reading | None = None
         self._read_at = 0.0
         self._begin()
         os.register_at_fork(after_in_child=self._after_fork)
@@ -115,40 +119,41 @@ class SharedReadings:
     def start(self, listener: Instruments) -> None:
         """Add the instruments of a provider. The first reading opens the driver."""
         self._readings = self._readings or Readings(self.scope)
-        self.listeners = (*self.listeners, listener)
+        with self._lock:
+            self.listeners.add(listener)
 
     def stop(self) -> None:
         """Remove all listeners and release the driver; afterwards nothing is read."""
         with self._lock:  # a collection has it for no longer than the deadline
             readings, self._readings = self._readings, None
-            for listener in self.listeners:
-                listener.forget()
-            self.listeners = ()
+            self._forget()
+            self.listeners.clear()
             if readings is not None:
                 self._run(readings.cards.close)
 
-    def refresh(self) -> None:
-        """Feed a new reading to all listeners, unless the last one is fresh."""
+    def refresh(self, listener: Instruments) -> Reading | None:
+        """Return the last reading if it is fresh, else a new one; if that fails, ``None``, and all listeners forget."""
         with self._lock:
             readings = self._readings
-            if readings is None or time.monotonic() - self._read_at < _FRESH_SECONDS:
-                return
+            if readings is None or listener not in self.listeners:
+                return None
+            if time.monotonic() - self._read_at < _FRESH_SECONDS:
+                return self._last
             answers: list[Reading | None] = []
 
             @guarded()
             def work() -> None:
                 answers.append(readings.read())
 
-            if not self._run(work):
-                late = f"the NVIDIA driver has not answered for {DEADLINE_SECONDS:g} s"
-                warn_once(late, f"no GPU metrics until the driver answers: {late}")
-            reading = answers[0] if answers else None
-            for listener in self.listeners:
-                if reading is None:
-                    listener.forget()
-                else:
-                    listener.feed(reading)
+            with guarded():
+                if not self._run(work):
+                    late = f"the NVIDIA driver has not answered for {DEADLINE_SECONDS:g} s"
+                    warn_once(late, f"no GPU metrics until the driver answers: {late}")
+            self._last = answers[0] if answers else None
+            if self._last is None:
+                self._forget()
             self._read_at = time.monotonic()
+            return self._last
 
     def _run(self, work: Callable[[], object]) -> bool:
         """Run ``work`` in a thread; return whether it ended in time. Return at once while the last one still runs."""
@@ -162,13 +167,16 @@ class SharedReadings:
     def _begin(self) -> None:
         self._lock = threading.Lock()
         self._thread = None
-        self._read_at = float("-inf")
+        self._forget()
+
+    def _forget(self) -> None:
+        self._last, self._read_at = None, float("-inf")
+        for listener in self.listeners:
+            listener.forget()
 
     @guarded()
     def _after_fork(self) -> None:
         """Begin anew in a child: the parent's threads, and what they were reading, are not there."""
         self._begin()
-        for listener in self.listeners:
-            listener.forget()
         if self._readings is not None:
             self._readings = Readings(self.scope, inherited=self._readings.cards.is_open)

@@ -168,7 +168,7 @@ class NvmlReader:
             errors.append(self._session.failure)
 
     def _refuse(self, errors: Sequence[ReadError]) -> NoReturn:
-        """Close, and raise UnavailableError with the reason and the remedy in one line."""
+        """Close unless a call hangs, and raise UnavailableError with the reason and the remedy in one line."""
         failure, code = self._session.failure, self._session.code
         if errors and errors[0].code == "no card":
             msg = "the NVIDIA driver lists no card: check nvidia-smi -L, and that this process may open /dev/nvidia*"
@@ -178,7 +178,8 @@ class NvmlReader:
             name = "UNKNOWN" if failure is None else failure.code
             remedy = _REMEDIES.get(code or 0, "check that nvidia-smi works here")
             msg = f"cannot read the GPUs (NVML {name}): {remedy}"
-        self.close()
+        if self._slots.idle and self._session.settle(time.monotonic()):  # else each reading would add a hanging thread
+            self.close()
         raise UnavailableError(msg)
 
 

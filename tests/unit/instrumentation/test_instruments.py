@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import threading
 import tracemalloc
+import weakref
 from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any
@@ -235,16 +237,98 @@ def test_one_reading_serves_all_instruments_and_providers_that_collect_together(
     assert collected[0] == collected[1] != {}
 
 
+def test_a_slow_provider_exports_only_the_time_that_its_gauges_cover(
+    instrumentor: GpuInstrumentor, driver: Driver
+) -> None:
+    (first, fast), (second, slow) = provider(delta=True), provider(delta=True)
+    for made, reader in ((first, fast), (second, slow)):
+        instrumentor.instrument(meter_provider=made)
+        collect(reader)
+    driver.here = [card(utilization=0.9)]
+    for _ in range(5):
+        points = collect(fast)
+        assert value(points, "gua.gpu.sample.duration") == 1
+    driver.here = [card(utilization=0.0)]
+    for _ in range(2):
+        points = collect(slow)
+        assert value(points, "hw.gpu.utilization") == 0
+        assert value(points, "gua.gpu.sample.duration") == value(points, "gua.gpu.time") == 1
+
+
+def test_several_readers_of_a_provider_get_no_delta_sums_and_one_warning(
+    instrumentor: GpuInstrumentor, driver: Driver, caplog: pytest.LogCaptureFixture
+) -> None:
+    fast, slow = InMemoryMetricReader(), InMemoryMetricReader()
+    made = MeterProvider(metric_readers=[fast, slow])
+    instrumentor.instrument(meter_provider=made)
+    for number in range(3):
+        driver.here = [card(process(7), utilization=0.9, energy_total_mj=1000 * number)]
+        points = collect(fast)
+    driver.here = [card(process(7), utilization=0.0, energy_total_mj=4000)]
+    late = collect(slow)
+    for each in (points, late):
+        assert not {"gua.gpu.sample.duration", "gua.gpu.time", "gua.process.gpu.time"} & each.keys()
+        assert pids(each) == [7]
+    assert value(late, "hw.gpu.utilization") == 0
+    assert value(late, "hw.energy") == 4
+    assert [record.getMessage() for record in caplog.records] == [
+        "gua: no durations, GPU times and other delta sums: the MeterProvider has 2 readers. Give each its own MeterProvider"
+    ]
+
+
 @pytest.mark.usefixtures("driver")
-def test_each_provider_counts_every_reading_whoever_collects(instrumentor: GpuInstrumentor) -> None:
+def test_a_reader_that_replaces_another_gets_no_time_of_before(instrumentor: GpuInstrumentor) -> None:
+    made, reader = provider()
+    if not hasattr(made, "add_metric_reader"):
+        pytest.skip("this SDK cannot add a reader")
+    instrumentor.instrument(meter_provider=made)
+    assert value([collect(reader) for _ in range(3)][-1], "gua.gpu.time") == 2
+    made.remove_metric_reader(reader)
+    later = InMemoryMetricReader()
+    made.add_metric_reader(later)
+    assert "gua.gpu.time" not in collect(later)
+
+
+@pytest.mark.usefixtures("driver")
+def test_a_provider_that_has_ended_leaves_nothing(instrumentor: GpuInstrumentor) -> None:
+    ended = []
+    for number in range(4):
+        made, reader = provider()
+        instrumentor.instrument(meter_provider=made)
+        assert collect(reader)
+        if number % 2:
+            instrumentor.uninstrument()
+        made.shutdown()
+        ended.append(weakref.ref(made))
+    del made, reader
+    gc.collect()
+    assert [one() for one in ended] == [None] * 4
+
+
+def test_the_scope_may_change_once_all_providers_have_ended(instrumentor: GpuInstrumentor, driver: Driver) -> None:
+    made, reader = provider()
+    instrumentor.instrument(meter_provider=made)
+    made.shutdown()
+    del made, reader
+    gc.collect()
+    made, reader = provider()
+    instrumentor.instrument(meter_provider=made, scope="host")
+    assert collect(reader)
+    assert driver.scopes == [Scope.PROCESS, Scope.HOST]
+    assert driver.closed == 1
+
+
+def test_after_uninstrument_only_providers_that_are_instrumented_again_report(
+    instrumentor: GpuInstrumentor, driver: Driver
+) -> None:
     (first, one), (second, other) = provider(), provider()
     instrumentor.instrument(meter_provider=first)
     collect(one)
+    instrumentor.uninstrument()
     instrumentor.instrument(meter_provider=second)
-    assert value(collect(other), "gua.gpu.time") == 0
-    collect(one)
-    assert value(collect(other), "gua.gpu.time") == 2
-    assert value(collect(one), "gua.gpu.time") == 4
+    assert collect(other)
+    assert collect(one) == {}
+    assert driver.reads == 2
 
 
 @pytest.mark.usefixtures("driver")
@@ -315,6 +399,38 @@ def test_each_error_is_one_warning_and_never_the_programs(
     ]
     driver.act = lambda: None
     assert collect(reader)
+
+
+@pytest.mark.usefixtures("driver")
+def test_without_a_thread_nothing_is_reported_and_one_warning_says_so(
+    instrumentor: GpuInstrumentor, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (first, one), (second, other) = provider(), provider()
+    for made, reader in ((first, one), (second, other)):
+        instrumentor.instrument(meter_provider=made)
+        assert collect(reader)
+
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", refuse)
+        assert [collect(reader) for reader in (one, one, other)] == [{}] * 3
+    assert [record.getMessage() for record in caplog.records] == [
+        """gua: no GPU metrics: unexpected RuntimeError("can't start new thread")"""
+    ]
+    assert [value(collect(one), "gua.gpu.time") for _ in range(2)] == [0, 1]
+
+
+def test_a_reading_that_cannot_be_reported_leaves_no_old_one(
+    instrumentor: GpuInstrumentor, driver: Driver, caplog: pytest.LogCaptureFixture
+) -> None:
+    made, reader = provider()
+    instrumentor.instrument(meter_provider=made)
+    assert collect(reader)
+    driver.here = [card(utilization="much")]
+    assert collect(reader) == collect(reader) == {}
+    assert len(caplog.records) == 1
 
 
 @pytest.mark.usefixtures("driver")

@@ -142,7 +142,7 @@ def test_children_that_are_forked_or_spawned_amid_readings_wait_for_no_lock(simu
 instrumentor = GpuInstrumentor()
 instrumentor.instrument(meter_provider=provider)
 source = instrumentor._source
-threading.Thread(target=lambda: [source.refresh() for _ in range(10**6)], daemon=True).start()
+threading.Thread(target=lambda: [source.refresh(*source.listeners) for _ in range(10**6)], daemon=True).start()
 time.sleep(0.1)
 children = []
 for number in range(5):
@@ -249,6 +249,43 @@ say(after=cards(points), failed=[a["hw.id"] for a, v in points["hw.status"] if a
     assert said == [{"before": [A, B]}, {"after": [B], "failed": [A]}]
     assert all("GPU_IS_LOST" in line for line in warnings)
     assert 1 <= len(warnings) == len(set(warnings)) <= 2
+
+
+def test_the_first_reading_reports_the_cards_that_answer_beside_one_that_hangs(
+    simulated_driver: SimulatedDriver,
+) -> None:
+    two_cards(simulated_driver, wrong=[Hang("nvmlDeviceGet*", 60_000)])
+    said, _ = run(
+        simulated_driver,
+        """
+readings._CALL_SECONDS = 0.4
+GpuInstrumentor().instrument(meter_provider=provider)
+say(found=cards(collect()))
+os._exit(0)
+""",
+    )
+    assert said == [{"found": [B]}]
+
+
+def test_a_driver_that_never_opens_has_one_thread_until_it_does(simulated_driver: SimulatedDriver) -> None:
+    two_cards(simulated_driver)
+    said, _ = run(
+        simulated_driver,
+        """
+readings._CALL_SECONDS = 0.1
+GpuInstrumentor().instrument(meter_provider=provider)
+usual = open(os.environ["GUA_SIMULATED_DRIVER"]).read()
+open(os.environ["GUA_SIMULATED_DRIVER"], "w").write("hang *\n" + usual)
+time.sleep(0.03)
+silent = [collect() for _ in range(4)]
+say(silent=silent == [{}] * 4, threads=sum(thread.name == "nvml" for thread in threading.enumerate()))
+open(os.environ["GUA_SIMULATED_DRIVER"], "w").write(usual)
+while not cards(collect()):
+    time.sleep(0.05)
+say(back=len(cards(collect())))
+""",
+    )
+    assert said == [{"silent": True, "threads": 1}, {"back": 2}]
 
 
 def test_a_driver_that_hangs_as_a_whole_costs_one_deadline_and_comes_back(simulated_driver: SimulatedDriver) -> None:
