@@ -275,7 +275,7 @@ def test_a_driver_that_never_opens_has_one_thread_until_it_does(simulated_driver
 readings._CALL_SECONDS = 0.1
 GpuInstrumentor().instrument(meter_provider=provider)
 usual = open(os.environ["GUA_SIMULATED_DRIVER"]).read()
-open(os.environ["GUA_SIMULATED_DRIVER"], "w").write("hang *\n" + usual)
+open(os.environ["GUA_SIMULATED_DRIVER"], "w").write("hang *\\n" + usual)
 time.sleep(0.03)
 silent = [collect() for _ in range(4)]
 say(silent=silent == [{}] * 4, threads=sum(thread.name == "nvml" for thread in threading.enumerate()))
