@@ -235,6 +235,11 @@ def test_one_reading_serves_all_instruments_and_providers_that_collect_together(
         thread.join()
     assert driver.reads == 1
     assert collected[0] == collected[1] != {}
+    monkeypatch.setattr(readings, "_FRESH_SECONDS", 0)
+    collect(one)
+    monkeypatch.setattr(readings, "_FRESH_SECONDS", 60)
+    # Whoever collects that reading counts it once.
+    assert [value(collect(each), "gua.gpu.time") for each in (one, one, other, other)] == [1] * 4
 
 
 def test_a_slow_provider_exports_only_the_time_that_its_gauges_cover(
@@ -362,6 +367,23 @@ def test_after_uninstrument_nothing_is_read_and_the_driver_is_closed(
     assert driver.scopes == [Scope.PROCESS, Scope.HOST]
 
 
+@pytest.mark.usefixtures("driver")
+def test_uninstrument_amid_a_collection_leaves_nothing_for_the_next(
+    instrumentor: GpuInstrumentor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, reader = provider()
+    instrumentor.instrument(meter_provider=made)
+    points = instruments.points
+
+    def uninstrument_first(tick: Tick) -> object:
+        instrumentor.uninstrument()
+        return points(tick)
+
+    monkeypatch.setattr(instruments, "points", uninstrument_first)
+    collect(reader)
+    assert collect(reader) == {}
+
+
 def test_a_driver_that_hangs_costs_one_deadline_then_nothing_until_it_answers(
     instrumentor: GpuInstrumentor, driver: Driver, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -417,11 +439,34 @@ def test_without_a_thread_nothing_is_reported_and_one_warning_says_so(
 
     with monkeypatch.context() as patched:
         patched.setattr(threading.Thread, "start", refuse)
-        assert [collect(reader) for reader in (one, one, other)] == [{}] * 3
+        assert [collect(one) for _ in range(2)] == [{}] * 2
     assert [record.getMessage() for record in caplog.records] == [
         """gua: no GPU metrics: unexpected RuntimeError("can't start new thread")"""
     ]
-    assert [value(collect(one), "gua.gpu.time") for _ in range(2)] == [0, 1]
+    # The time in which nothing could be read is not counted, of the other provider neither.
+    assert [value(collect(each), "gua.gpu.time") for each in (other, one, other, one)] == [0, 0, 1, 1]
+
+
+def test_without_a_thread_for_more_instruments_the_first_thousand_processes_are_reported(
+    instrumentor: GpuInstrumentor, driver: Driver, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, reader = provider()
+    instrumentor.instrument(meter_provider=made)
+    driver.here = [card(*(process(pid) for pid in range(1, 1_101)))]
+    start = threading.Thread.start
+
+    def refuse(thread: threading.Thread) -> None:
+        if thread.name == "gua-instruments":
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", refuse)
+        assert [len(pids(collect(reader))) for _ in range(3)] == [0, 1_000, 1_000]
+    assert len(caplog.records) == 1
+    collect(reader)
+    settle()
+    assert len(pids(collect(reader))) == 1_100
 
 
 def test_a_reading_that_cannot_be_reported_leaves_no_old_one(

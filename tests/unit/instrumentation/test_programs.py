@@ -120,15 +120,15 @@ collect()
 child = os.fork()
 if not child:
     on_cards(f"process {os.getpid()}\\nmemory 1048576")
-    collect()
+    before = sum(seconds for _, seconds in collect()["gua.gpu.sample.duration"])
     points = collect()
-    say(me=os.getpid(), found=pids(points), cards=len(cards(points)))
+    say(me=os.getpid(), found=pids(points), cards=len(cards(points)), before=before)
     os._exit(0)
 os.waitpid(child, 0)
 say(cards=len(cards(collect())))
 """,
     )
-    assert said == [{"me": said[0]["me"], "found": [said[0]["me"]], "cards": 2}, {"cards": 2}]
+    assert said == [{"me": said[0]["me"], "found": [said[0]["me"]], "cards": 2, "before": 0}, {"cards": 2}]
     of_child = [call for pid, call in calls(tmp_path / "trace") if pid == said[0]["me"]]
     assert of_child[:2] == ["nvmlShutdown", "nvmlInitWithFlags"]
     assert warnings == []
