@@ -42,11 +42,13 @@ def cards(points, name="hw.gpu.utilization"):
 def pids(points):
     return sorted(attributes["process.pid"] for attributes, _ in points.get("gua.process.info", []))
 
-def on_cards(*lines):
-    text = open(os.environ["GUA_SIMULATED_DRIVER"]).read()
+def drive(text):
     with open(os.environ["GUA_SIMULATED_DRIVER"] + ".new", "w") as file:
-        file.write(text + "\\n".join(lines) + "\\n")
+        file.write(text)
     os.replace(file.name, os.environ["GUA_SIMULATED_DRIVER"])
+
+def on_cards(*lines):
+    drive(open(os.environ["GUA_SIMULATED_DRIVER"]).read() + "\\n".join(lines) + "\\n")
     time.sleep(0.03)
 
 def say(**values):
@@ -197,7 +199,7 @@ for _ in range(10):
     count = max(number for attributes, number in points["gua.gpu.processes"])
     for child in children:
         child.kill(); child.wait()
-    open(os.environ["GUA_SIMULATED_DRIVER"], "w").write(base)
+    drive(base)
 say(reported=sorted(reported), me=os.getpid(), count=count)
 """,
     )
@@ -240,7 +242,7 @@ GpuInstrumentor().instrument(meter_provider=provider)
 say(before=cards(collect()))
 text = open(os.environ["GUA_SIMULATED_DRIVER"]).read()
 import re
-open(os.environ["GUA_SIMULATED_DRIVER"], "w").write(re.sub(r"lost 15 from [0-9.]+", "lost 15", text))
+drive(re.sub(r"lost 15 from [0-9.]+", "lost 15", text))
 time.sleep(0.03)
 points = collect()
 say(after=cards(points), failed=[a["hw.id"] for a, v in points["hw.status"] if a["hw.state"] == "failed" and v])
@@ -275,11 +277,11 @@ def test_a_driver_that_never_opens_has_one_thread_until_it_does(simulated_driver
 readings._CALL_SECONDS = 0.1
 GpuInstrumentor().instrument(meter_provider=provider)
 usual = open(os.environ["GUA_SIMULATED_DRIVER"]).read()
-open(os.environ["GUA_SIMULATED_DRIVER"], "w").write("hang *\\n" + usual)
+drive("hang *\\n" + usual)
 time.sleep(0.03)
 silent = [collect() for _ in range(4)]
 say(silent=silent == [{}] * 4, threads=sum(thread.name == "nvml" for thread in threading.enumerate()))
-open(os.environ["GUA_SIMULATED_DRIVER"], "w").write(usual)
+drive(usual)
 while not cards(collect()):
     time.sleep(0.05)
 say(back=len(cards(collect())))
@@ -297,12 +299,12 @@ readings.DEADLINE_SECONDS, readings._CALL_SECONDS = 0.3, 5.0
 GpuInstrumentor().instrument(meter_provider=provider)
 collect()
 usual = open(os.environ["GUA_SIMULATED_DRIVER"]).read()
-open(os.environ["GUA_SIMULATED_DRIVER"], "w").write("hang *\\n" + usual)
+drive("hang *\\n" + usual)
 time.sleep(0.03)
 started = time.monotonic()
 silent = [collect() for _ in range(20)]
 say(silent=silent == [{}] * 20, seconds=time.monotonic() - started)
-open(os.environ["GUA_SIMULATED_DRIVER"], "w").write(usual)
+drive(usual)
 while not cards(collect()):
     time.sleep(0.05)
 say(back=len(cards(collect())))
