@@ -13,7 +13,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -82,7 +82,8 @@ class Site:
     def restart_slurmd(self, listing: str) -> None:
         (self.folder / "listing").write_text(listing.replace("/dev/", f"{self.folder}/dev/"))
         self._install("slurmd", f"#!/bin/sh\nexec cat {self.folder}/listing >&2\n")
-        self.started = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S")
+        after = datetime.now(UTC) + timedelta(seconds=1)  # the files of this second may be newer than slurmd
+        self.started = after.strftime("%Y-%m-%dT%H:%M:%S")
         self._write()
 
     def partition(self) -> None:
