@@ -174,7 +174,7 @@ def test_a_destroyed_instance_makes_the_order_unknown_until_slurmd_restarts(site
     reason = "may be any MIG instance: GPUs, slurm.conf or gres.conf changed: restart slurmd"
     assert source.reason == f"job {job.id}: Slurm's GPU 2 {reason}"
     assert {card.allocation for card in last.cards} == {AllocationStatus.UNKNOWN}
-    doctor = agent.run("doctor").stdout
+    doctor = " ".join(agent.run("doctor").stdout.split())  # its lines are wrapped
     assert doctor.count(reason) == 1
     lines = [line for line in agent.tail().splitlines() if reason in line]
     assert len(lines) == 1, "the log has it once, not at each tick"
