@@ -325,7 +325,7 @@ def test_gpus_of_several_types_are_unknown_without_a_listing_and_after_a_failure
     names = [CardName("gres", 0), CardName("uuid", "GPU-1")]
     types.reader.conf.refresh(CardTable(types.cards()))
     reason = "Slurm's GPU 0 may be any card: slurmd -G has not listed its device files"
-    assert types.reader.conf.find(CardTable(types.cards()), names) == (frozenset({"GPU-1"}), reason), "other names count"
+    assert types.reader.conf.find(CardTable(types.cards()), names) == (frozenset({"GPU-1"}), reason)
     assert types.allocated(0)[1] is None
     types.slurm.slurmd_started, types.failure = "2100-01-01T09:00:00", "slurmd: fatal"
     assert types.allocated(0) == ({}, "job 0: Slurm's GPU 0 may be any card: slurmd: fatal")
