@@ -843,12 +843,13 @@ def slowed(counted: Counted, key: Key) -> dict[str, int | None]:
     }
 
 
-def recovery(counted: Counted, key: Key) -> tuple[int | None, int | None]:
-    """Return a card's newest recovery action, and the time [ms] in which one was needed; ``None`` where unknown."""
+def recovery(counted: Counted, key: Key) -> tuple[int | None, int | None, int | None]:
+    """Return a card's newest recovery action, the time [ms] in which one was needed, and the newest tick (Unix ms)."""
     ticks = counted.ticks.get(key, [])
-    actions = [one.row["recovery"] for one in ticks if one.ts_ms <= counted.until_ms]
-    newest = next((action for action in reversed(actions) if action is not None), None)
-    return newest, None if newest is None else sum(one.ms for one in ticks if (one.row["recovery"] or 0) > 0)
+    known = [one for one in ticks if one.ts_ms <= counted.until_ms and one.row["recovery"] is not None]
+    if not known:
+        return None, None, None
+    return known[-1].row["recovery"], sum(one.ms for one in ticks if (one.row["recovery"] or 0) > 0), known[-1].ts_ms
 
 
 def local(moment_ms: int, timezone: str) -> datetime:

@@ -576,6 +576,7 @@ def _card(card: LivedCard) -> Card:
         states=states,
         recovery_action=0,
         recovery_ms=0,
+        recovery_at_ms=UNTIL_MS,
         costs=PRICES.costs({state: time.gpu_ms * 1000 for state, time in states.items()}, _priced(card)),
     )
 

@@ -132,6 +132,8 @@ def test_jobs_on_instances_of_multiple_files_are_allocated_to_the_right_instance
     run_slurmd(slurm.folder / "etc", NODE)
     assert not [*(slurm.folder / "spool").iterdir()], "slurmd -G leaves nothing behind"
     try:
+        second = int(max(file.stat().st_ctime for file in (slurm.folder / "etc").iterdir()))
+        poll(lambda: int(time.time()) > second, "files older than the second in which slurmd starts")
         slurm.start()
         agent.start("--allocation", "slurm", "--allocation-folder", str(tmp_path / "none"))
         poll(lambda: agent.status()["allocation_sources"][0]["ok"], "the first answer", seconds=30)

@@ -45,6 +45,7 @@ WITH
             sum(without_process_us) AS card_without_process_us,
             argMaxIf(recovery_action, recovery_at_ms, recovery_action IS NOT NULL) AS card_recovery_action,
             if(card_recovery_action IS NULL, NULL, sum(recovery_ms)) AS card_recovery_ms,
+            if(card_recovery_action IS NULL, NULL, max(recovery_at_ms)) AS card_recovery_at_ms,
             sum(gpu_us) AS card_observed_us,
             sumMapIf([state], [toUInt64(ticks)], [gpu_us], state >= UNKNOWN) AS by_reason
         FROM ${HOURS_OF_CARDS}
@@ -292,6 +293,7 @@ WITH
             card_without_process_us,
             card_recovery_action,
             card_recovery_ms,
+            card_recovery_at_ms,
             CAST(
                 arrayMap(
                     (code, ticks, us) -> (REASON_NAMES[code - UNKNOWN + 1], ticks, us),
@@ -340,6 +342,7 @@ SELECT
     sum(card_without_process_us) / 1000 AS without_process_gpu_ms,
     min(card_recovery_action) AS recovery_action,
     min(card_recovery_ms) AS recovery_ms,
+    max(card_recovery_at_ms) AS recovery_at_ms,
     expected_gpu_ms / (effective_until_ms - effective_since_ms) AS expected_gpus,
     arrayMap(
         (state, card_ticks, gpu_ms) -> (

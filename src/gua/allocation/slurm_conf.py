@@ -3,7 +3,7 @@
 The gres index is a GPU's position in gres.conf: in the order of ``File=`` if that names devices, in PCI bus order
 with ``AutoDetect=nvml`` (https://slurm.schedmd.com/gres.conf.html). SLURM_JOB_GPUS and ``IDX:`` contain it. It equals
 the device's minor number only if gres.conf names all devices in order. ``slurmd -G`` lists the order where gres.conf
-does not decide it: of several types, which slurm.conf orders, and of MIG instances.
+does not decide it: of several types, which slurm.conf orders, and of MIG instances. Without it these are unknown.
 """
 
 from __future__ import annotations
@@ -21,18 +21,19 @@ from typing import Final
 
 from gua.allocation.card_names import CardName, CardTable
 from gua.allocation.mig_devices import find_devices, read_mig_devices
-from gua.allocation.trusted_files import Stamp, stamp
 
 PLACES: Final = (Path("/etc/slurm"), Path("/run/slurm/conf"), Path("/etc/slurm-llnl"), Path("/usr/local/etc"))
 _COMMANDS: Final = ("scontrol", "squeue")
 _MOST_BYTES: Final = 4 << 20
 _MOST_NAMES: Final = 65_536
 _MOST_NODES: Final = 64
+_MOST_FILES: Final = 64
 _PAIR: Final = re.compile(r"([A-Za-z]+)\s*=\s*(\S+)")
 _PART: Final = re.compile(r"(?:[^,\[]|\[[^\]]*\]?)+")
 _RANGE: Final = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?")
 _DEVICE: Final = re.compile(r".*?([0-9]+)")
-_INCLUDE: Final = re.compile(r"^\s*include\s", re.IGNORECASE | re.MULTILINE)
+_CONTINUED: Final = re.compile(r"^([^#\n]*)\\\n", re.MULTILINE)
+_INCLUDE: Final = re.compile(r"^[ \t]*include[ \t]+([^\s#]*)", re.IGNORECASE | re.MULTILINE)
 
 
 def expand(text: str) -> list[str]:
@@ -59,8 +60,8 @@ def _names(part: str) -> Iterator[str]:
 
 
 def parse_settings(text: str) -> Iterator[dict[str, str]]:
-    """Yield the ``Key=value`` settings of each line by lower-case key, without comments."""
-    for line in text.splitlines():
+    """Yield the ``Key=value`` settings of each line, with its continuations, by lower-case key, without comments."""
+    for line in _CONTINUED.sub(r"\1 ", text).splitlines():
         yield {key.lower(): value for key, value in _PAIR.findall(line.partition("#")[0])}
 
 
@@ -70,8 +71,8 @@ class GresOrder:
 
     ``minors`` are the minor numbers by gres index, ``None`` if no ``File=`` names devices; ``by_pci`` is whether Slurm
     detects and orders them itself. Without either, a gres index is taken as a minor number. ``detects`` is whether any
-    AutoDetect is on, ``is_merged`` whether slurm.conf or another file may change the order. ``devices`` are the device
-    files by gres index, ``None`` unless ``slurmd -G`` listed them; ``problem`` is why not, in a few words.
+    AutoDetect is on, ``is_merged`` whether slurm.conf or an unreadable file may change the order. ``devices`` are the
+    device files by gres index, ``None`` unless ``slurmd -G`` listed them; ``problem`` is why not, in a few words.
     """
 
     minors: tuple[int, ...] | None = None
@@ -86,16 +87,17 @@ class GresOrder:
         uuids: set[str] = set()
         missing: str | None = None
         for name in names:
-            is_of_mig = name.kind == "gres" and table.has_instances
-            real = self._real(name, table) if name.kind == "gres" else name
+            is_gres = name.kind == "gres"
+            is_of_mig = is_gres and table.has_instances
+            real = self._real(name, table) if is_gres else name
             matching = frozenset[str]() if real is None else table.find(real)
             if is_of_mig:
                 matching = find_devices(self._files(name), table)
             uuids |= matching
             if not matching and missing is None:
-                if is_of_mig:
+                if is_of_mig or (is_gres and self.problem is not None):
                     why = self.problem or f"no card here has {','.join(self._files(name))[:120] or 'it'}"
-                    missing = f"Slurm's GPU {name.value} may be any MIG instance: {why}"
+                    missing = f"Slurm's GPU {name.value} may be any {'MIG instance' if is_of_mig else 'card'}: {why}"
                 else:
                     missing = f"no card {name} here"
         return frozenset(uuids), missing
@@ -107,7 +109,7 @@ class GresOrder:
 
     def _real(self, name: CardName, table: CardTable) -> CardName | None:
         place = name.value
-        if not isinstance(place, int) or table.has_instances:
+        if not isinstance(place, int) or table.has_instances or self.problem is not None:
             return None
         if self.by_pci:
             # The index is PCI bus order.
@@ -123,9 +125,9 @@ _NOT_LISTED: Final = GresOrder(problem="slurmd -G has not listed its device file
 
 
 class GresConf:
-    """Cached gres.conf of this host, in ``folder`` or Slurm's usual places. For one thread.
+    """The gres.conf of this host, in ``folder`` or Slurm's usual places. For one thread.
 
-    ``node`` is the host's default name in Slurm; ``read`` are path, stamp and text of the file last read.
+    ``node`` is the host's default name in Slurm; ``read`` are path and text of the file last read, with included files.
     """
 
     def __init__(self, folder: Path | None = None, *, node: str | None = None, procfs: Path = Path("/proc")) -> None:
@@ -133,11 +135,11 @@ class GresConf:
         self._node = node
         self._procfs = procfs
         self._listed = _NOT_LISTED
-        self.read: tuple[Path, Stamp, str] | None = None
+        self.read: tuple[Path, str] | None = None
         self._orders: dict[str | None, GresOrder] = {}
 
     def refresh(self, table: CardTable | None = None, listed: GresOrder | None = None) -> None:
-        """Read gres.conf again if it changed or moved; a missing or unreadable file clears the cache.
+        """Read gres.conf again. An unreadable file counts as an Include of it, whose types are unknown.
 
         ``table`` has the cards that :meth:`find` will search. ``listed`` is the newest order by ``slurmd -G``, if any.
         """
@@ -147,11 +149,11 @@ class GresConf:
         for folder in places if self._folder is None else (self._folder,):
             file = folder / "gres.conf"
             with suppress(OSError):
-                now = stamp(file.stat())
-                is_same = before is not None and before[:2] == (file, now)
-                self.read = before if is_same else (file, now, _text(file) or "")
+                file.stat()
+                text = read_included(file, folder, {})
+                self.read = file, f"Include {file}" if text is None else text
                 break
-        if self.read is not before:
+        if self.read != before:
             self._orders.clear()
         self._listed = listed or self._listed
         if table is not None and table.has_instances:
@@ -161,9 +163,9 @@ class GresConf:
         self, table: CardTable, names: Sequence[CardName], node: str | None = None
     ) -> tuple[frozenset[str], str | None]:
         """Return the UUIDs of the named cards, and the first name without a card in a few words, or ``None``."""
-        order, listed = self.order(node), self._listed
-        is_used = table.has_instances or (listed.problem is None and order.is_merged and not order.detects)
-        return (listed if is_used else order).find(table, names)
+        order = self.order(node)
+        is_listed = table.has_instances or (order.is_merged and not order.detects)
+        return (self._listed if is_listed else order).find(table, names)
 
     def order(self, node: str | None = None) -> GresOrder:
         """Return the order of a node's GPUs by the file last read; the default order without a file."""
@@ -171,7 +173,7 @@ class GresConf:
         if node not in self._orders:
             if len(self._orders) > _MOST_NODES:
                 self._orders.clear()
-            self._orders[node] = GresOrder() if self.read is None else parse_gres_conf(self.read[2], node)
+            self._orders[node] = GresOrder() if self.read is None else parse_gres_conf(self.read[1], node)
         return self._orders[node]
 
 
@@ -222,7 +224,7 @@ def lists_host(conf: str, host: str) -> bool | None:
     """Return whether a slurm.conf lists the host as a node, by full or short name; ``None`` if it lists no nodes."""
     names = {host, host.partition(".")[0]}
     is_any = False
-    for settings in parse_settings(conf.replace("\\\n", " ")):
+    for settings in parse_settings(conf):
         node = settings.get("nodename", "DEFAULT")
         if node.upper() == "DEFAULT":
             continue
@@ -233,7 +235,24 @@ def lists_host(conf: str, host: str) -> bool | None:
     return False if is_any else None
 
 
+def read_included(file: Path, folder: Path, texts: dict[Path, str]) -> str | None:
+    """Return a file's text with included files in their places; ``None`` if unreadable, in ``texts`` or one too many.
+
+    The file's own text is added to ``texts``. Relative names are in ``folder``. Include lines without such text remain.
+    """
+    text = None if file in texts or len(texts) >= _MOST_FILES else _text(file)
+    if text is None:
+        return None
+    texts[file] = text
+
+    def included(line: re.Match[str]) -> str:
+        inside = read_included(folder / line[1], folder, texts)
+        return line[0] if inside is None else f"{inside}\n"
+
+    return _INCLUDE.sub(included, text)
+
+
 def _text(file: Path) -> str | None:
-    with suppress(OSError), file.open("rb") as opened:
+    with suppress(OSError, ValueError), file.open("rb") as opened:
         return opened.read(_MOST_BYTES).decode(errors="replace")
     return None

@@ -11,23 +11,21 @@ import re
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Final
 
 from gua.allocation.mig_devices import list_instances
-from gua.allocation.slurm_conf import GresConf, GresOrder, expand, parse_settings, to_minors
+from gua.allocation.slurm_conf import PLACES, GresConf, GresOrder, expand, parse_settings, read_included, to_minors
 from gua.allocation.slurm_poll import CommandError, run_command
 
 _SECONDS: Final = 10.0
 _NOBODY: Final = 65_534
 _RETRY_LOOKS: Final = 10
 _NEWER_SECONDS: Final = 60  # a starting slurmd creates device files, too
-_SHOWN: Final = re.compile(r" Gres=(\S*) .* SlurmdStartTime=([0-9]\S+)")
-_INCLUDE: Final = re.compile(r"^\s*include\s+(\S+)", re.IGNORECASE | re.MULTILINE)
-_MOST_FILES: Final = 64
+_CONFIGLESS: Final = PLACES[1]  # a starting slurmd writes these files
+_SHOWN: Final = re.compile(r" Gres=(\S*) .* SlurmdStartTime=([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2})")
 _NO_TYPE: Final = "(null)"
 _GPUS: Final = re.compile(r"(?:^|,)gpu(?::([^:,(]+))??(?::([0-9]{1,4}))?(?=[,(]|$)")
 
@@ -75,7 +73,9 @@ class GresListing:
         configured = Counter[str]()
         for kind, count in _GPUS.findall(re.sub(r"\([^)]*\)", "", node_gres[1])):
             configured[kind.lower() or _NO_TYPE] += int(count or 1)
-        texts = _configuration(file[0])
+        texts: dict[Path, str] = {}
+        for name in "gres.conf", Path(os.environ.get("SLURM_CONF", "slurm.conf")).name:
+            read_included(file[0].with_name(name), file[0].parent, texts)
         facts = texts, configured, order.detects and instances
         self._retry_in -= 1
         if node_gres[2] != self._started or self._retry_in == 0:
@@ -84,22 +84,13 @@ class GresListing:
                 output = self.run(file[0].parent, node)
                 self._order = _parse(output, configured, texts, self._started, is_detected=order.detects)
             except (CommandError, OSError, ValueError) as error:
-                self._retry_in, self._order = _RETRY_LOOKS, GresOrder(problem=str(error))
+                problem = str(error)
+                if isinstance(error, OSError):
+                    problem = f"{error.filename or 'a temporary file'} cannot be used ({error.strerror})"
+                self._retry_in, self._order = _RETRY_LOOKS, GresOrder(problem=problem)
         elif facts != self._facts:
             self._retry_in, self._order = 0, GresOrder(problem="GPUs, slurm.conf or gres.conf changed: restart slurmd")
         return self._order
-
-
-def _configuration(gres_conf: Path) -> dict[Path, str]:
-    """Return the texts of gres.conf, of slurm.conf beside it, and of the files that they include."""
-    texts: dict[Path, str] = {}
-    unread = [gres_conf.with_name(Path(os.environ.get("SLURM_CONF", "slurm.conf")).name), gres_conf]
-    while unread and len(texts) < _MOST_FILES:
-        file = unread.pop()
-        with suppress(OSError):
-            texts[file] = file.read_text("utf-8", errors="replace")
-            unread += {gres_conf.parent / name for name in _INCLUDE.findall(texts[file])} - texts.keys()
-    return texts
 
 
 def _parse(
@@ -110,15 +101,21 @@ def _parse(
     devices: list[tuple[str, ...]] = []
     for settings in parse_settings(output):
         if settings.get("name") == "gpu" and "id" in settings:
-            listed[settings.get("type", _NO_TYPE).lower()] += int(settings.get("count", "1"))
+            if not re.fullmatch("[0-9]{1,9}", count := settings.get("count", "1")):
+                raise ValueError("the output of slurmd -G has an unknown format")
+            listed[settings.get("type", _NO_TYPE).lower()] += int(count)
             files = expand(settings.get("file", ""))  # also those of MultipleFiles, whose count is 1
-            devices += [(file,) for file in files] if settings.get("count") != "1" else [tuple(files)] if files else []
+            devices += [(file,) for file in files] if count != "1" else [tuple(files)] if files else []
     if len(devices) != listed.total():
         raise ValueError("slurmd -G lists GPUs without device files")
     if listed.total() != configured.total() or (_NO_TYPE not in listed | configured and listed != configured):
         raise ValueError("slurmd -G lists other GPUs than the controller has: restart slurmd")
-    latest = datetime.fromisoformat(f"{started}+00:00").timestamp() + _NEWER_SECONDS
-    for name in (*map(str, conf), *(name for names in devices for name in names if is_detected)):
-        if Path(name).stat().st_ctime > latest:
-            raise ValueError(f"{name} is newer than slurmd: restart slurmd")
+    started_at = datetime.fromisoformat(f"{started}+00:00").timestamp()
+    # Slurm omits the fraction: other files of the same second may be newer.
+    latest = {file: started_at + (file.parent.resolve() == _CONFIGLESS.resolve()) for file in conf}
+    if is_detected:
+        latest |= {Path(name): started_at + _NEWER_SECONDS for names in devices for name in names}
+    for file, end in latest.items():
+        if file.stat().st_ctime >= end:
+            raise ValueError(f"{file} may be newer than slurmd: restart slurmd")
     return GresOrder(devices=tuple(devices), minors=to_minors(devices))

@@ -157,7 +157,7 @@ class Card(NamedCard):
     """One card in the window; times in ms of GPU time.
 
     ``recovery_action`` is the newest one that NVML reported, 0 if none is needed. ``recovery_ms`` is the observed time
-    in which one was needed [ms].
+    in which one was needed [ms], ``recovery_at_ms`` the newest tick that had it (Unix ms).
     """
 
     parent: str | None
@@ -168,6 +168,7 @@ class Card(NamedCard):
     states: ByState
     recovery_action: Count | None = None
     recovery_ms: Hours[Count | None] = None
+    recovery_at_ms: Timestamp[int | None] = None
     costs: CostByState = None
 
 
@@ -281,8 +282,15 @@ class Report:
     @property
     def ends_now(self) -> bool:
         """Return whether the window ends at the request, within three intervals or five minutes; True if unknown."""
-        near_ms = _NOW_TICKS * max((extent.interval_ms or 0 for extent in self.extents), default=0)
-        return self.requested_at_ms is None or self.window.until_ms >= self.requested_at_ms - max(near_ms, _NOW_MS)
+        return self.requested_at_ms is None or self.window.until_ms >= self.requested_at_ms - self._near_ms
+
+    def is_now(self, unix_ms: int) -> bool:
+        """Return whether a time is at most three intervals or five minutes before a window's end that is now."""
+        return self.ends_now and unix_ms >= self.window.until_ms - self._near_ms
+
+    @property
+    def _near_ms(self) -> int:
+        return max(_NOW_TICKS * max((extent.interval_ms or 0 for extent in self.extents), default=0), _NOW_MS)
 
     def get(self, kind: type[T]) -> T | None:
         """Return the model of this class, ``None`` where its section was not requested or could not be made."""

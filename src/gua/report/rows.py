@@ -51,6 +51,7 @@ class OverviewRow(NamedTuple):
     without_process_gpu_ms: float
     recovery_action: Count | None
     recovery_ms: Count | None
+    recovery_at_ms: Moment | None
     active_card_ticks: Count
     idle_held_card_ticks: Count
     truly_idle_card_ticks: Count

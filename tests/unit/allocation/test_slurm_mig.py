@@ -51,7 +51,7 @@ class Node:
     text: str = listed(("1g.5gb", files(B)), ("a100", "/dev/nvidia1"), ("1g.5gb", files(C)), ("3g.20gb", files(A)))
     instances: dict[str, Ids] = field(default_factory=lambda: {"MIG-a": A, "MIG-b": B, "MIG-c": C})
     runs: int = 0
-    failure: str | None = None
+    failure: str | OSError | None = None
 
     def __post_init__(self) -> None:
         gres = "gpu:1g.5gb:2(S:0-1),gpu:a100:1,gpu:3g.20gb:1"
@@ -68,6 +68,8 @@ class Node:
     def _run(self, folder: Path, node: str) -> str:
         assert (folder, node) == (self.folder, "node7")
         self.runs += 1
+        if isinstance(self.failure, OSError):
+            raise self.failure
         if self.failure is not None:
             raise CommandError(self.failure)
         return self.text
@@ -181,20 +183,36 @@ def test_a_changed_gres_conf_counts_from_the_next_start_of_slurmd(node: Node) ->
     assert node.reason() == "GPUs, slurm.conf or gres.conf changed: restart slurmd"
 
 
-def test_a_gres_conf_that_is_newer_than_slurmd_makes_the_order_unknown(node: Node) -> None:
-    changed = datetime.fromtimestamp((node.folder / "gres.conf").stat().st_ctime, UTC)
-    node.slurm.slurmd_started = f"{changed - timedelta(seconds=62):%Y-%m-%dT%H:%M:%S}"
-    assert node.reason() == f"{node.folder}/gres.conf is newer than slurmd: restart slurmd"
-    node.slurm.slurmd_started = f"{changed - timedelta(seconds=58):%Y-%m-%dT%H:%M:%S}"
-    assert node.allocated(0) == ({"0": ["MIG-b"]}, None), "a starting slurmd may fetch the file"
+def start_slurmd(node: Node, file: str, seconds: int) -> None:
+    """Start slurmd so many seconds after the second in which a file of the configuration changed."""
+    changed = datetime.fromtimestamp((node.folder / file).stat().st_ctime, UTC)
+    node.slurm.slurmd_started = f"{changed + timedelta(seconds=seconds):%Y-%m-%dT%H:%M:%S}"
+
+
+def test_a_gres_conf_that_may_be_newer_than_slurmd_makes_the_order_unknown(node: Node) -> None:
+    for seconds in (-50, -1, 0):  # Slurm omits the fraction: the file may be newer in the same second
+        start_slurmd(node, "gres.conf", seconds)
+        assert node.reason() == f"{node.folder}/gres.conf may be newer than slurmd: restart slurmd"
+    start_slurmd(node, "gres.conf", 1)
+    assert node.allocated(0) == ({"0": ["MIG-b"]}, None)
+
+
+def test_the_files_that_slurmd_writes_as_it_starts_may_be_of_the_same_second(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (node.folder / "link").symlink_to(node.folder)  # as /run/slurm/conf
+    monkeypatch.setattr("gua.allocation.slurm_listing._CONFIGLESS", node.folder / "link")
+    start_slurmd(node, "gres.conf", -1)
+    assert node.reason() == f"{node.folder}/gres.conf may be newer than slurmd: restart slurmd"
+    start_slurmd(node, "gres.conf", 0)
+    assert node.allocated(0) == ({"0": ["MIG-b"]}, None)
 
 
 def test_an_included_file_and_slurm_conf_count_as_gres_conf_does(node: Node) -> None:
     (node.folder / "slurm.conf").write_text("Include nodes.conf\n")
     (node.folder / "nodes.conf").write_text("NodeName=node7\n")
-    changed = (node.folder / "nodes.conf").stat().st_ctime
-    node.slurm.slurmd_started = f"{datetime.fromtimestamp(changed - 62, UTC):%Y-%m-%dT%H:%M:%S}"
-    assert "is newer than slurmd: restart slurmd" in (node.reason() or "")
+    start_slurmd(node, "nodes.conf", -50)
+    assert "may be newer than slurmd: restart slurmd" in (node.reason() or "")
     node.slurm.slurmd_started = "2100-01-01T00:01:00"
     assert node.allocated(0) == ({"0": ["MIG-b"]}, None)
     (node.folder / "nodes.conf").write_text("NodeName=node7 # changed\n")
@@ -222,12 +240,24 @@ def test_a_device_file_that_is_newer_than_slurmd_makes_the_detected_order_unknow
     between = (latest + device.stat().st_ctime) / 2
     monkeypatch.setattr("gua.allocation.slurm_listing._NEWER_SECONDS", between - 1_800_000_000)
     detecting.slurm.slurmd_started = f"{datetime.fromtimestamp(1_800_000_000, UTC):%Y-%m-%dT%H:%M:%S}"
-    assert detecting.reason() == f"{device} is newer than slurmd: restart slurmd"
+    assert detecting.reason() == f"{device} may be newer than slurmd: restart slurmd"
 
 
 def test_a_missing_device_file_makes_the_detected_order_unknown(detecting: Node) -> None:
     (detecting.folder / "dev" / "nvidia1").unlink()
-    assert detecting.reason() == f"[Errno 2] No such file or directory: '{detecting.folder}/dev/nvidia1'"
+    assert detecting.reason() == f"{detecting.folder}/dev/nvidia1 cannot be used (No such file or directory)"
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (PermissionError(13, "Permission denied", "/etc/slurm"), "/etc/slurm cannot be used (Permission denied)"),
+        (OSError(28, "No space left on device"), "a temporary file cannot be used (No space left on device)"),
+    ],
+)
+def test_an_error_of_the_system_is_a_reason_with_the_file(node: Node, error: OSError, reason: str) -> None:
+    node.failure = error
+    assert node.reason() == reason
 
 
 @pytest.mark.parametrize(
@@ -236,7 +266,8 @@ def test_a_missing_device_file_makes_the_detected_order_unknown(detecting: Node)
         (listed(("1g.5gb", files(B)), ("1g.5gb", files(C))), "slurmd -G lists other GPUs than the controller has"),
         (listed(*[("1g.5gb", files(each)) for each in (A, B, C)], ("a100", "/dev/nvidia1")), "slurmd -G lists other"),
         ("slurmd: Gres Name=gpu Type=(null) Count=4 ID=7696487 (null)\n", "slurmd -G lists GPUs without device files"),
-        ("slurmd: Gres Name=gpu Type=a Count=many ID=7 File=/dev/nvidia1\n", "invalid literal for int()"),
+        ("slurmd: Gres Name=gpu Type=a Count=many ID=7 File=/dev/nvidia1\n", "the output of slurmd -G has an unknown"),
+        (f"slurmd: Gres Name=gpu Type=a Count={'1' * 5000} ID=7 File=/dev/nvidia1\n", "the output of slurmd -G has an"),
         ("", "slurmd -G lists other GPUs than the controller has"),
     ],
 )
@@ -264,8 +295,9 @@ def test_a_failure_is_the_reason_and_slurmd_is_queried_again_after_ten_polls(nod
 
 
 def test_without_the_start_of_slurmd_nothing_is_known(node: Node) -> None:
-    node.slurm.slurmd_started = "None"
-    assert node.reason() == "Slurm does not show when slurmd started"
+    for text in ("None", "2100-01-01", "4102444800"):
+        node.slurm.slurmd_started = text
+        assert node.reason() == "Slurm does not show when slurmd started"
 
 
 def test_slurmd_is_not_queried_where_gres_conf_decides(tmp_path: Path) -> None:
@@ -274,12 +306,80 @@ def test_slurmd_is_not_queried_where_gres_conf_decides(tmp_path: Path) -> None:
     assert node.runs == 0
 
 
-def test_whole_gpus_of_several_types_are_in_the_order_of_slurm_conf(tmp_path: Path) -> None:
-    node = Node(tmp_path, "Name=gpu Type=a File=/dev/nvidia0\nName=gpu Type=b File=/dev/nvidia1\n", instances={})
-    node.slurm.gres, node.text = "gpu:b:1,gpu:a:1", listed(("b", "/dev/nvidia1"), ("a", "/dev/nvidia0"))
+A_B = "Name=gpu Type=a File=/dev/nvidia0\nName=gpu Type=b File=/dev/nvidia1\n"
+
+
+@pytest.fixture
+def types(tmp_path: Path) -> Node:
+    """A node with two whole GPUs of different types, which slurm.conf lists in another order than gres.conf."""
+    node = Node(tmp_path, A_B, listed(("b", "/dev/nvidia1"), ("a", "/dev/nvidia0")), instances={})
+    node.slurm.gres = "gpu:b:1,gpu:a:1"
+    return node
+
+
+def test_whole_gpus_of_several_types_are_in_the_order_of_slurm_conf(types: Node) -> None:
+    assert types.allocated(0, 1) == ({"0": ["GPU-1"], "1": ["GPU-0"]}, None)
+
+
+def test_gpus_of_several_types_are_unknown_without_a_listing_and_after_a_failure(types: Node) -> None:
+    names = [CardName("gres", 0), CardName("uuid", "GPU-1")]
+    types.reader.conf.refresh(CardTable(types.cards()))
+    reason = "Slurm's GPU 0 may be any card: slurmd -G has not listed its device files"
+    assert types.reader.conf.find(CardTable(types.cards()), names) == (frozenset({"GPU-1"}), reason)
+    assert types.allocated(0)[1] is None
+    types.slurm.slurmd_started, types.failure = "2100-01-01T09:00:00", "slurmd: fatal"
+    assert types.allocated(0) == ({}, "job 0: Slurm's GPU 0 may be any card: slurmd: fatal")
+    types.slurm.slurmd_started, types.failure = "2100-01-01T10:00:00", None
+    assert types.allocated(0)[1] is None
+    types.gres_conf += "# changed\n"
+    types.write()
+    reason = "GPUs, slurm.conf or gres.conf changed: restart slurmd"
+    assert types.allocated(0) == ({}, f"job 0: Slurm's GPU 0 may be any card: {reason}")
+
+
+@pytest.mark.parametrize(
+    ("gres_conf", "included"),
+    [
+        ("Include more.conf # the GPUs\n", "Name=gpu Type=a File=/dev/nvidia[1,0]\n"),
+        ("name=gpu type=a File=/dev/nvidia1\n  include more.conf", "Name=gpu Type=A File=/dev/nvidia0"),
+        ("Include more.conf\nName=gpu Type=a File=/dev/nvidia0\n", "Name=gpu Type=a \\\n File=/dev/nvidia1"),
+        ("Name=gpu File=/dev/nvidia[1,0]\nInclude more.conf\n", ""),
+    ],
+)
+def test_included_files_with_one_type_are_read_in_their_places(tmp_path: Path, gres_conf: str, included: str) -> None:
+    (tmp_path / "more.conf").write_text(included)
+    node = Node(tmp_path, gres_conf, instances={}, failure="slurmd cannot be started")
     assert node.allocated(0, 1) == ({"0": ["GPU-1"], "1": ["GPU-0"]}, None)
-    node.slurm.slurmd_started, node.failure = "2100-01-01T09:00:00", "slurmd: fatal"
-    assert node.allocated(0, 1) == ({"0": ["GPU-0"], "1": ["GPU-1"]}, None), "the order of gres.conf, without a better"
+    assert node.runs == 0
+    (tmp_path / "more.conf").write_text(f"{A_B}Include gres.conf\n")
+    assert node.allocated(0) == ({}, "job 0: Slurm's GPU 0 may be any card: slurmd cannot be started")
+
+
+@pytest.mark.parametrize("name", ["missing.conf", "*.conf", "%c.conf", "gres.conf", "a\0b", "."])
+def test_an_included_file_that_cannot_be_read_may_have_other_types(types: Node, name: str) -> None:
+    types.gres_conf, types.failure = f"Name=gpu File=/dev/nvidia[0-1]\nInclude {name}\n", "slurmd: fatal"
+    types.write()
+    assert types.allocated(0) == ({}, "job 0: Slurm's GPU 0 may be any card: slurmd: fatal")
+    types.slurm.slurmd_started, types.failure = "2100-01-01T09:00:00", None
+    assert types.allocated(0, 1) == ({"0": ["GPU-1"], "1": ["GPU-0"]}, None)
+
+
+def test_a_gres_conf_that_cannot_be_read_may_have_several_types_and_an_empty_one_has_none(types: Node) -> None:
+    types.failure = "slurmd: fatal"
+    (types.folder / "gres.conf").write_text("")
+    assert types.allocated(0, 1) == ({"0": ["GPU-0"], "1": ["GPU-1"]}, None)
+    (types.folder / "gres.conf").unlink()
+    (types.folder / "gres.conf").mkdir()  # root can read any file
+    assert types.allocated(0) == ({}, "job 0: Slurm's GPU 0 may be any card: slurmd: fatal")
+
+
+def test_types_on_continued_lines_count(types: Node) -> None:
+    types.gres_conf = A_B.replace("gpu ", "gpu \\\n ") + "# comments are not continued \\\nName=gpu Type=c\n"
+    types.write()
+    assert types.allocated(0, 1) == ({"0": ["GPU-1"], "1": ["GPU-0"]}, None)
+    types.gres_conf = "# not continued \\\nName=gpu Type=a \\\n File=/dev/nvidia[1,0]\n"
+    types.write()
+    assert types.allocated(0, 1) == ({"0": ["GPU-1"], "1": ["GPU-0"]}, None)
 
 
 @pytest.mark.parametrize(

@@ -498,15 +498,18 @@ def test_stuck_utilization_is_a_warning_with_its_two_causes_and_a_hostile_uuid_i
         {"index": 3, "uuid": "GPU-3", "without_process_seconds": 601.0, "utilization": 0.93},
         {"index": 4, "uuid": "GPU-4", "without_process_seconds": 600.0, "utilization": 0.93},
         {"index": None, "uuid": "\x1b[2JGPU", "without_process_seconds": 90_000.0, "utilization": None},
+        {"index": 0, "uuid": "MIG-a", "mig": "instance", "without_process_seconds": 1200.0, "utilization": 0.5},
         {"index": 5, "uuid": "GPU-5", "without_process_seconds": None, "utilization": 0.93},
         {"index": 6, "without_process_seconds": "long"},
     ]
     found = check_utilization({"cards": cards})
-    assert [one.state for one in found] == [CheckState.WARNING] * 2
+    assert [one.state for one in found] == [CheckState.WARNING] * 3
     assert found[0].detail == "GPU 3 has been active for 10m 1s without a process and without held memory, 93.0 % now"
     assert "nvidia-smi --gpu-reset -i 3" in (found[0].remedy or "")
     assert "nvidia-smi -pm 1" in (found[0].remedy or "")
     assert "\x1b" not in found[1].detail
     assert "active for 1d 1h without" in found[1].detail
     assert "-i N" in (found[1].remedy or "")
+    assert found[2].detail.startswith("MIG-a has been active for 20m")
+    assert "end all that uses its GPU, also in other instances" in (found[2].remedy or "")
     assert check_utilization(None) == check_utilization({}) == check_utilization({"cards": 7}) == []

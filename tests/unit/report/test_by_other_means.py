@@ -706,7 +706,9 @@ def test_slow_cards(both: Both) -> None:
 
 
 def test_recovery_actions_of_cards(both: Both) -> None:
-    found = {(one.host, one.gpu): (one.recovery_action, one.recovery_ms) for one in both.report.cards}
+    found = {
+        (one.host, one.gpu): (one.recovery_action, one.recovery_ms, one.recovery_at_ms) for one in both.report.cards
+    }
     assert found == {key: means.recovery(both.counted, key) for key in found}
 
 

@@ -439,10 +439,12 @@ def test_a_command_over_several_lines_is_one_to_a_shell(week: Report, width: int
     assert shlex.split(typed[0].removeprefix("more: "))[:5] == [*shlex.split(steps.report), "--full;"]
 
 
-def without_process(report: Report, gpu_hours: float | None, share: float | None, *stuck: StuckCard) -> Report:
+def without_process(
+    report: Report, gpu_hours: float | None, share: float | None, *stuck: StuckCard, known_hours: float = 175.0
+) -> Report:
     """Return the report with so many active GPU-hours without a process, and these cards with stuck utilization."""
     found = WithoutProcess(
-        gpu_ms=None if gpu_hours is None else gpu_hours * HOUR_MS, known_gpu_ms=100 * HOUR_MS, share=share
+        gpu_ms=None if gpu_hours is None else gpu_hours * HOUR_MS, known_gpu_ms=known_hours * HOUR_MS, share=share
     )
     made = replace(report, headline=replace(report.headline, active_without_process=found))
     return having(made, replace(report[IdleSplit], stuck=stuck))
@@ -484,7 +486,7 @@ def test_stuck_utilization_is_named_with_its_longest_stretch(week: Report, *, is
     assert {key: found[key] for key in ("gpu_hours", "share", "known_gpu_hours", "stuck_gpu_hours")} == {
         "gpu_hours": 12.5,
         "share": 0.071,
-        "known_gpu_hours": 100.0,
+        "known_gpu_hours": 175.0,
         "stuck_gpu_hours": 11.0,
     }
     assert [(one["gpu"], one["longest_seconds"], one["is_current"]) for one in found["stuck"]] == [
@@ -496,7 +498,12 @@ def test_stuck_utilization_is_named_with_its_longest_stretch(week: Report, *, is
 def _needing(report: Report, *actions: int | None) -> Report:
     """Return the report with these recovery actions of its first cards, each an hour longer than the one before."""
     cards = [
-        replace(card, recovery_action=action, recovery_ms=None if action is None else place * HOUR_MS)
+        replace(
+            card,
+            recovery_action=action,
+            recovery_ms=None if action is None else place * HOUR_MS,
+            recovery_at_ms=None if action is None else report.window.until_ms - MINUTE_MS,
+        )
         for place, (card, action) in enumerate(zip(report.cards, actions, strict=False), 1)
     ]
     return replace(report, cards=(*cards, *report.cards[len(cards) :]))
@@ -515,7 +522,15 @@ def test_cards_that_need_recovery_are_named_with_the_command_longest_first(week:
     ]
     assert _needs(_needing(week, 2)) == ["gpu-1 GPU 0 needs a reboot, reported for 1h: reboot the host."]
     past = replace(_needing(one, 2), requested_at_ms=one.window.until_ms + 90 * 24 * HOUR_MS)
-    assert _needs(past) == ["GPU 0 needed a reboot, reported for 1h: reboot the host."]
+    assert _needs(past) == ["GPU 0 needed a reboot, reported for 1h, not now."]
+
+
+def test_a_recovery_action_that_is_not_of_now_gets_no_command(week: Report) -> None:
+    made = _needing(replace(week, hosts=("gpu-1",)), 1)
+    before = replace(made.cards[0], recovery_at_ms=made.window.until_ms - HOUR_MS)
+    old = replace(made, cards=(before, *made.cards[1:]))
+    assert _needs(old) == ["GPU 0 needed a reset, reported for 1h, not now."]
+    assert _needs(replace(old, cards=(replace(before, recovery_at_ms=None), *made.cards[1:]))) == _needs(old)
 
 
 def test_of_many_cards_that_need_recovery_five_are_named(fleet: Report) -> None:
@@ -528,3 +543,8 @@ def test_of_many_cards_that_need_recovery_five_are_named(fleet: Report) -> None:
 def test_a_recovery_action_is_null_in_json_where_the_driver_reports_none(week: Report) -> None:
     told = json.loads(render_json(_needing(week, None, 0, 9)))["cards"]
     assert [(card["recovery_action"], card["recovery_hours"]) for card in told[:3]] == [(None, None), (0, 2), (9, 3)]
+
+
+def test_active_time_of_which_only_a_part_is_known_says_so(week: Report) -> None:
+    text = flat(without_process(week, 3, 0.017, known_hours=88.0))
+    assert "had no process and no held memory (1.7 %, of 88.0 with known processes)." in text

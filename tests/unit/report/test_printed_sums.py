@@ -12,12 +12,13 @@ from fakes.reports import having, week_report
 from gua.core.words import Use
 from gua.report.answers import EmptyAllocations, EmptyOwner, IdleOwner, Unowned, answers
 from gua.report.costs import Cost, added_by_state
-from gua.report.forms.first_screen.answers import amounts, other_people, places
+from gua.report.forms.first_screen.answers import amounts, other_people
 from gua.report.forms.first_screen.overview import day
 from gua.report.forms.first_screen.screen import idle_seconds_in_words, sentences
 from gua.report.kit.figures import HourFormat
 from gua.report.kit.style import Style
 from gua.report.kit.tables import Part, Table
+from gua.report.kit.words import places
 from gua.report.model import IdleSeconds, Report
 from gua.report.section_list import section_named
 from gua.report.sections.allocation import AllocatedHours

@@ -19,6 +19,7 @@ from gua.app.first_steps import import_command, older_history
 from gua.core.errors import GuaError, UnavailableError
 from gua.core.plaintext import safe
 from gua.core.untrusted import count_in, number_in, object_in, objects_in, text_in
+from gua.core.words import Mig
 from gua.procfs.reader import ProcFs
 from gua.report.kit.figures import percent, span
 from gua.report.sections.card_streaks import STUCK_MS
@@ -117,21 +118,22 @@ def check_models(status: Mapping[str, Any] | None) -> list[Finding]:
 
 def check_utilization(status: Mapping[str, Any] | None) -> list[Finding]:
     """Return a warning for each card with stuck utilization; ``status`` is the agent's status object."""
-    remedies = (
-        "the card may need a reset: end what uses it, then nvidia-smi --gpu-reset -i {index}, or restart the host; or "
-        "each command that opens it wakes it, as persistence mode is off: nvidia-smi -pm 1, or nvidia-persistenced"
-    )
     findings = []
     for card in objects_in((status or {}).get("cards")):
         seconds, used = number_in(card.get("without_process_seconds")), number_in(card.get("utilization"))
         if seconds is None or seconds * 1000 <= STUCK_MS:
             continue
-        index = count_in(card.get("index"))
-        named = text_in(card.get("uuid")) or "?" if index is None else f"GPU {index}"
+        index, is_instance = count_in(card.get("index")), card.get("mig") == Mig.INSTANCE
+        named = safe(text_in(card.get("uuid")) or "?", 64) if index is None or is_instance else f"GPU {index}"
         level = "" if used is None else f", {percent(used)} % now"
-        lasting = f"active for {span(seconds * 1000)} without a process and without held memory{level}"
-        text = f"{safe(named, 64)} has been {lasting}"
-        findings.append(warning("utilization", text, remedies.format(index="N" if index is None else index)))
+        text = f"{named} has been active for {span(seconds * 1000)} without a process and without held memory{level}"
+        what = "all that uses its GPU, also in other instances" if is_instance else "what uses it"
+        remedy = (
+            f"the GPU may need a reset: end {what}, then nvidia-smi --gpu-reset -i {'N' if index is None else index}, "
+            "or restart the host; or each command that opens it wakes it, as persistence mode is off: nvidia-smi -pm "
+            "1, or nvidia-persistenced"
+        )
+        findings.append(warning("utilization", text, remedy))
     return findings
 
 

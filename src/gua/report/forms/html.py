@@ -10,13 +10,11 @@ from typing import Final
 from gua.report.answers import Answers, EmptyOwner, IdleOwner, TopOwner, answers
 from gua.report.costs import added
 from gua.report.forms.first_screen.answers import (
-    Places,
     allocated_to,
     amounts,
     before,
     cost_suffix,
     other_people,
-    places,
     sentences_of_free,
     unowned,
     when,
@@ -28,7 +26,7 @@ from gua.report.kit.figures import HourFormat, at_least
 from gua.report.kit.html import CLASSES, Markup, draw_parts, has_figures, join, name, paragraph, patterns, swatch, tag
 from gua.report.kit.style import WIDEST, Style
 from gua.report.kit.tables import Table
-from gua.report.kit.words import NOT_KNOWN, recoveries
+from gua.report.kit.words import NOT_KNOWN, Places, places, recoveries
 from gua.report.model import Report
 from gua.report.section import AnySection
 from gua.report.section_list import section_named

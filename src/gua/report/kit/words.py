@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import Final
 
 from gua.core.words import Mig, recovery_need, recovery_steps
@@ -20,6 +21,7 @@ COMMANDS: Final = {"run": "gua run", "manual": "gua reserve"}
 """The command that made a reservation, by its kind."""
 _CARD_WIDTH: Final = 30
 _ID_WIDTH: Final = 13
+_ID_HEAD: Final = len("MIG-0123")
 
 
 def few_sentences(sentences: Sequence[str], one: str, many: str) -> Iterator[str]:
@@ -34,13 +36,21 @@ RECOVERY: Final = ("card that needs recovery", "cards that need recovery")
 
 
 def recoveries(report: Report, style: Style, *, always: bool = False) -> Iterator[str]:
-    """Yield a sentence on each card that needs recovery, five at most; only ``always`` beside section slow-cards."""
+    """Yield a sentence on each card that needs recovery, five at most; only ``always`` beside section slow-cards.
+
+    A card that is not known to need it at the window's end, or in a window of the past, gets no command.
+    """
     sentences = []
     for card in sorted(report.cards, key=lambda card: -(card.recovery_ms or 0)):
         if card.recovery_action and (always or "slow-cards" not in report.sections):
             host = f"{style.name(card.host, NAME_WIDTH)} " if len(report.hosts) > 1 else ""
-            where = f"{host}GPU {index(card.index, card.gpu, style)} {'needs' if report.ends_now else 'needed'}"
-            sentences.append(recovery_in_words(where, card.recovery_action, card.index, span(card.recovery_ms)))
+            where, length = f"{host}GPU {index(card.index, card.gpu, style)}", span(card.recovery_ms)
+            if card.recovery_at_ms is not None and report.is_now(card.recovery_at_ms):
+                sentences.append(recovery_in_words(f"{where} needs", card.recovery_action, card.index, length))
+            else:
+                sentences.append(
+                    f"{where} needed {recovery_need(card.recovery_action)}, reported for {length}, not now."
+                )
     yield from few_sentences(sentences, *RECOVERY)
 
 
@@ -74,6 +84,35 @@ def short_name(name: str) -> str:
 def index(number: int | None, gpu: str, style: Style) -> str:
     """Return a card's index on its host, or its shortened UUID where it has none."""
     return style.name(gpu, _ID_WIDTH) if number is None else str(number)
+
+
+Places = Callable[[str, str], str]
+
+
+def places(report: Report, style: Style) -> Places:
+    """Return a function from host and card id to the card's label: ``GPU 3``, ``node-1 GPU 3``, ``GPU 4 3g.40gb``.
+
+    MIG instances with equal labels get the beginning of their UUID instead.
+    """
+    several = len(report.hosts) > 1
+    found = {}
+    for card in report.cards:
+        host = f"{style.name(card.host, NAME_WIDTH)} " if several else ""
+        slices = (card.name or "").partition(" MIG ")[2] or card.gpu
+        parts = {str(Mig.PARENT): " unallocated", str(Mig.INSTANCE): f" {style.name(slices, _ID_WIDTH)}"}
+        part = parts.get(card.mig or "", "")
+        found[card.host, card.gpu] = f"{host}GPU {index(card.index, card.gpu, style)}{part}"
+    twins = {label for label, count in Counter(found.values()).items() if count > 1}
+    heads = Counter(gpu[:_ID_HEAD] for _, gpu in found)
+
+    def place(host: str, gpu: str) -> str:
+        label = found.get((host, gpu), "")
+        if label and label not in twins:
+            return label
+        short = gpu[:_ID_HEAD] if heads[gpu[:_ID_HEAD]] == 1 else gpu
+        return f"{label.rpartition(' ')[0]} {style.name(short, _ID_WIDTH)}".strip()
+
+    return place
 
 
 PartOfGpu = tuple[Hashable, str | None, Hashable]

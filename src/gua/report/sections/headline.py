@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Final
 
 from gua.report.costs import COST_COLUMNS, cost_json, costs_json, wasted, with_currencies
@@ -12,7 +12,7 @@ from gua.report.kit.figures import HourFormat, amount, percent, percents, plural
 from gua.report.kit.html import CLASSES, Markup, draw_parts, join, stacked
 from gua.report.kit.style import Style
 from gua.report.kit.tables import STACKED_BELOW, Drawn, Part, Rows, Table, TableColumn, draw, shown_width
-from gua.report.kit.words import index
+from gua.report.kit.words import Places, places
 from gua.report.model import Report
 from gua.report.section import Csv, Section
 from gua.report.sections.card_streaks import LONG_STREAK_MS, STUCK_MS, IdleSplit, query_split
@@ -79,11 +79,7 @@ def _sentences(report: Report, style: Style, hours: HourFormat) -> Iterator[str]
         )
     if (cost := sentence(wasted(report.headline.costs), style.name, hours)) is not None:
         yield f"idle-held time cost {cost}"
-    labels = {
-        (card.host, card.gpu): f"{style.name(card.host)} GPU {index(card.index, card.gpu, style)}"
-        for card in report.cards
-    }
-    if (active := without_process(report, hours, lambda host, gpu: labels[host, gpu])) is not None:
+    if (active := without_process(report, hours, places(report, style))) is not None:
         yield active
     coverage = report.coverage
     yield (
@@ -97,7 +93,7 @@ _LEAST_SHARE: Final = 0.01
 """Active time without a process is a sentence from one GPU-hour, or from 1 % of the active time, on."""
 
 
-def without_process(report: Report, hours: HourFormat, where: Callable[[str, str], str]) -> str | None:
+def without_process(report: Report, hours: HourFormat, where: Places) -> str | None:
     """Return the sentence on active time without a process, ``None`` below the limits or where it is unknown.
 
     ``where`` returns the label of a card from its host and UUID.
@@ -105,9 +101,11 @@ def without_process(report: Report, hours: HourFormat, where: Callable[[str, str
     found, split = report.headline.active_without_process, report.get(IdleSplit)
     if not found.gpu_ms or (found.gpu_ms < _LEAST_MS and (found.share or 0) < _LEAST_SHARE):
         return None
+    active = report.headline.states[ACTIVE].gpu_ms
+    known = f", of {hours.of(found.known_gpu_ms)} with known processes" if found.known_gpu_ms < 0.99 * active else ""
     text = (
         f"{hours.of(found.gpu_ms)} of {state_hours(report, hours)[ACTIVE]} active GPU-hours had no process and no held "
-        f"memory ({percent(found.share)} %)"
+        f"memory ({percent(found.share)} %{known})"
     )
     if split is None or not split.stuck:
         return f"{text}."

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from gua.core.words import Mig, Use
+from gua.core.words import Use
 from gua.report.answers import Answers, EmptyOwner, IdleOwner, TopOwner, Unowned
 from gua.report.costs import Cost, added
 from gua.report.kit.amounts import Amounts, written
@@ -15,15 +14,12 @@ from gua.report.kit.fields import grouped, of_card
 from gua.report.kit.figures import NONE, HourFormat, apportion, at_least, percent, plural, span
 from gua.report.kit.style import Style
 from gua.report.kit.tables import Rows, Table, draw, shown_width
-from gua.report.kit.words import NAME_WIDTH, NOT_KNOWN, index, known
+from gua.report.kit.words import NOT_KNOWN, Places, known, places
 from gua.report.model import Report
 from gua.report.sections.allocation import allocation_name, use_units
 from gua.report.sections.headline import state_units
 from gua.report.sections.now_rows import AllocatedCard, FreeCard
 from gua.report.states import IDLE_HELD
-
-_ID_WIDTH: Final = 13
-_ID_HEAD: Final = len("MIG-0123")
 
 
 def flow(items: Iterable[str], style: Style, *, indent: int = 2, gap: str = "  ") -> Iterator[str]:
@@ -48,35 +44,6 @@ def uncut(text: str, style: Style, *, indent: int = 0, hanging: int | None = Non
     if is_cut or indent + shown_width(text) <= style.width:
         return [" " * indent + text]
     return list(style.wrap(text, indent=indent, hanging=hanging))
-
-
-Places = Callable[[str, str], str]
-
-
-def places(report: Report, style: Style) -> Places:
-    """Return a function from host and card id to the card's label: ``GPU 3``, ``node-1 GPU 3``, ``GPU 4 3g.40gb``.
-
-    MIG instances with equal labels get the beginning of their UUID instead.
-    """
-    several = len(report.hosts) > 1
-    found = {}
-    for card in report.cards:
-        host = f"{style.name(card.host, NAME_WIDTH)} " if several else ""
-        slices = (card.name or "").partition(" MIG ")[2] or card.gpu
-        parts = {str(Mig.PARENT): " unallocated", str(Mig.INSTANCE): f" {style.name(slices, _ID_WIDTH)}"}
-        part = parts.get(card.mig or "", "")
-        found[card.host, card.gpu] = f"{host}GPU {index(card.index, card.gpu, style)}{part}"
-    twins = {label for label, count in Counter(found.values()).items() if count > 1}
-    heads = Counter(gpu[:_ID_HEAD] for _, gpu in found)
-
-    def place(host: str, gpu: str) -> str:
-        label = found.get((host, gpu), "")
-        if label and label not in twins:
-            return label
-        short = gpu[:_ID_HEAD] if heads[gpu[:_ID_HEAD]] == 1 else gpu
-        return f"{label.rpartition(' ')[0]} {style.name(short, _ID_WIDTH)}".strip()
-
-    return place
 
 
 MOST_OWNERS_SHOWN: Final = 5

@@ -8,12 +8,12 @@ from typing import Final
 
 from gua.core.plaintext import cells
 from gua.report.costs import wasted
-from gua.report.forms.first_screen.answers import places, when
+from gua.report.forms.first_screen.answers import when
 from gua.report.kit.amounts import Amounts
 from gua.report.kit.figures import NONE, HourFormat, at_least, percents, plural
 from gua.report.kit.style import Style
 from gua.report.kit.tables import Rows, Table, draw
-from gua.report.kit.words import NAME_WIDTH, card_name
+from gua.report.kit.words import NAME_WIDTH, card_name, places
 from gua.report.model import Card, Report
 from gua.report.sections.calendar import TimeOfDay
 from gua.report.sections.groups import Group, Groupings, added

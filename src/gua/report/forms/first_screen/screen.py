@@ -16,10 +16,8 @@ from gua.report.forms.first_screen import SECTIONS, Steps
 from gua.report.forms.first_screen.answers import (
     MOST_BRIEFLY,
     MOST_OWNERS_SHOWN,
-    Places,
     flow,
     free,
-    places,
     top_holders,
     uncut,
 )
@@ -31,7 +29,7 @@ from gua.report.kit.basis import REASONS, at, chosen, length, size
 from gua.report.kit.figures import NONE, HourFormat, percent, percents, plural
 from gua.report.kit.style import Style
 from gua.report.kit.tables import draw, shown_width
-from gua.report.kit.words import recoveries
+from gua.report.kit.words import Places, places, recoveries
 from gua.report.model import Card, IdleSeconds, Report
 from gua.report.section_list import section_named
 from gua.report.sections.allocation import allocated_work, use_share, use_units
