@@ -79,6 +79,14 @@ def test_an_instance_has_a_uuid_and_a_partitioned_gpu_stands_for_its_first_one(
     assert visible(monkeypatch, text, PARTITIONED) == uuids
 
 
+@pytest.mark.parametrize(("uuid", "uuids"), [(f"MIG-{B}/1/0", [f"MIG-{B}/1/0"]), (M1, [])])
+def test_the_old_form_of_an_instance_names_one_only_where_uuids_have_it(
+    monkeypatch: pytest.MonkeyPatch, uuid: str, uuids: list[str]
+) -> None:
+    cards = [card(B, 0, mig=Mig.PARENT), card(uuid, 0, mig=Mig.INSTANCE, parent=B)]
+    assert visible(monkeypatch, f"MIG-{B}/1/0", cards) == uuids
+
+
 def test_without_the_variable_every_card_is_visible() -> None:
     assert visible_cards(PARTITIONED) == PARTITIONED
 
