@@ -5,7 +5,8 @@ overflow set. Instruments are therefore created in batches. A card or process be
 batch takes few enough of them. A process is reported from its second reading on, so short ones create no set.
 
 A callback cannot know which reader collects, and readings are shared. A delta sum counts a reading only if the provider
-collects it, and only if the provider has one reader. So gauges cover all time that is exported with them.
+collects it, and only while one thread beside the main one collects, as each of the SDK's periodic readers has its own.
+So gauges cover all time that is exported with them.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ class Instruments:
         self._newest: dict[Subject, _Batch] = {}
         self._batches: dict[Member, _Batch] = {}
         self._seen: set[Member] = set()
-        self._readers: set[Any] = set()
+        self.collecting: set[int] = set()
         self._observations: dict[tuple[_Batch, str], list[Observation]] = {}
         self._created: Counter[Subject] = Counter()
         self._creating: threading.Thread | None = None
@@ -83,7 +84,7 @@ class Instruments:
             self.forget()
         if reading is None or reading is self._reading:
             return
-        has_sums = self._has_one_reader()
+        has_sums = self._has_one_thread()
         observations: defaultdict[tuple[_Batch, str], list[Observation]] = defaultdict(list)
         seen: set[Member] = set()
         tick, pids = reading
@@ -113,14 +114,14 @@ class Instruments:
         """Report nothing until the next reading, whose delta sums count nothing."""
         self._reading, self._seen, self._observations = None, set(), {}
 
-    def _has_one_reader(self) -> bool:
-        """Return whether the provider has one reader and never had another; the API does not tell."""
-        provider = getattr(self.provider, "_real_meter_provider", self.provider)
-        self._readers.update(getattr(getattr(provider, "_measurement_consumer", None), "_reader_storages", ()))
-        if len(self._readers) == 1:
+    def _has_one_thread(self) -> bool:
+        """Return whether no second thread has collected, beside the main one; else there may be several readers."""
+        if threading.current_thread() is not threading.main_thread():
+            self.collecting.add(threading.get_ident())
+        if len(self.collecting) <= 1:
             return True
-        reason = f"the MeterProvider has {len(self._readers) or 'unknown'} readers"
-        warn_once(reason, f"no durations, GPU times and other delta sums: {reason}. Give each its own MeterProvider")
+        reason = "several threads collect from the MeterProvider"
+        warn_once(reason, f"no durations, GPU times and other delta sums: {reason}. Give each reader its own")
         return False
 
     def _batch(self, subject: Subject, member: Member) -> _Batch | None:

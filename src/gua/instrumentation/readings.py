@@ -178,5 +178,7 @@ class SharedReadings:
     def _after_fork(self) -> None:
         """Begin anew in a child: the parent's threads, and what they were reading, are not there."""
         self._begin()
+        for listener in self.listeners:
+            listener.collecting.clear()  # the SDK starts its readers' threads anew
         if self._readings is not None:
             self._readings = Readings(self.scope, inherited=self._readings.cards.is_open)
