@@ -51,6 +51,7 @@ def card_row(**values: object) -> dict[str, Any]:
             "xid",
             "row_remap",
             "recovery_action",
+            "processes_seen",
             "sm_utilization",
             "sm_occupancy",
             "tensor_utilization",
