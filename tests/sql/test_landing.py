@@ -336,6 +336,7 @@ def everything(engine: Engine) -> dict[str, list[dict[str, Any]]]:
         "timezone": "Asia/Kolkata",
         "by": "identity",
         "long_streak_ms": 1_800_000,
+        "stuck_ms": 600_000,
         "false_alarm_ms": 600_000,
         "cell_ms": 3_600_000,
         "limits_ms": [0, 300_000],

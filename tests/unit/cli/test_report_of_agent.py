@@ -450,6 +450,7 @@ class TestWithTheEngine:
             "use_hourly": 0,
             "by": "model",
             "long_streak_ms": 1_800_000,
+            "stuck_ms": 600_000,
             "current_since_ms": 0,
             "days": [-1],
             "false_alarm_ms": 600_000,

@@ -164,7 +164,8 @@ def test_every_view_is_queried_for_the_same_window_and_hosts() -> None:
     assert by_view.pop("overview") == by_view.pop("allocation_sources") == read
     assert by_view.pop("holders") == {**merged, "current_since_ms": NOW_MS - 3 * DAY_MS}
     assert by_view.pop("usage") == {**merged, "by": "identity"}
-    assert by_view.pop("card_streaks") == {**read, "timezone": "Asia/Tokyo", "long_streak_ms": 1_800_000}
+    streaks = {**read, "timezone": "Asia/Tokyo", "long_streak_ms": 1_800_000, "stuck_ms": 600_000}
+    assert by_view.pop("card_streaks") == streaks
     assert set(by_view) == {"hours", "fleet", "host_name_conflicts"}
     assert all(parameters == bounds for parameters in by_view.values())
 
