@@ -107,6 +107,7 @@ class _LoadedCard:
             xid_errors=0,
             ecc_errors=0,
             row_remap=0,
+            processes_seen=10,
             recovery_action=0,
             memory_used_bytes=62 * GIB,
             memory_limit_bytes=MEMORY_BYTES,

@@ -24,7 +24,7 @@ STATES = ("active", "idle-held", "truly-idle", "unknown")
 def whole(view: View[Any], row: Mapping[str, Any]) -> dict[str, Any]:
     """Return a row with every column that is read: what a test left out is 0, nothing or unknown."""
     empty = {
-        name: next(value for value in (None, 0, [], {}, "", "active", "unknown") if column.check(value))
+        name: next(value for value in (None, 0, [], [0, 0, 0], {}, "", "active", "unknown") if column.check(value))
         for name, column in view.columns.items()
     }
     return {**empty, **row}
