@@ -89,12 +89,17 @@ def test_status_shows_the_cards_and_who_holds_them(host: Host) -> None:
 @pytest.mark.engine
 def test_two_concurrent_reports_both_show_what_the_agent_observed(host: Host) -> None:
     host.agent.wait_for_ticks(3)
-    both = [host.user.start("report", "--json"), host.user.start("report", "--width", "100")]
-    (report, report_errors), (text, text_errors) = [each.communicate(timeout=120) for each in both]
-    assert [(each.returncode, err) for each, err in zip(both, (report_errors, text_errors), strict=True)] == [
-        (0, ""),
-        (0, ""),
-    ]
+    commands = (["report", "--json"], ["report", "--width", "100"])
+    both = [host.user.start(*command) for command in commands]
+    printed = [each.communicate(timeout=120) for each in both]
+    # A report that waits for the store for a minute is refused, as on a busy machine.
+    late = [place for place, (_, errors) in enumerate(printed) if "still: try later" in errors]
+    assert len(late) < 2
+    for place in late:
+        both[place] = host.user.start(*commands[place])
+        printed[place] = both[place].communicate(timeout=120)
+    assert [(each.returncode, errors) for each, (_, errors) in zip(both, printed, strict=True)] == [(0, ""), (0, "")]
+    (report, _), (text, _) = printed
     figures = json.loads(report)["headline"]
     assert figures["card_ticks"] >= 9
     assert figures["states"]["idle-held"]["card_ticks"] == figures["states"]["active"]["card_ticks"] >= 3
