@@ -126,7 +126,10 @@ def scrapes(count: int) -> None:
         port = int(child.stdout.readline())
         reports = [json.loads(child.stdout.readline()) for _ in range(2)]
         for form, headers in (("text", {}), ("OpenMetrics, gzip", PACKED)):
-            body = next(filter(None, (fetch(port, headers) for _ in range(5))))
+            body = next(filter(None, (fetch(port, headers) for _ in range(5))), None)
+            if body is None:
+                show(f"{form}: scrape", "no answer in five")
+                continue
             plain = gzip.decompress(body) if headers else body
             samples = sum(not line.startswith(b"#") for line in plain.splitlines())
             taken = []

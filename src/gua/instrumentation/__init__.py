@@ -14,7 +14,7 @@ from gua.instrumentation.options import guarded, read_scope, warn_once
 try:
     from opentelemetry.instrumentation.instrumentor import BaseInstrumentor  # type: ignore[attr-defined] # no types
 except ImportError as error:
-    raise ImportError("gua.instrumentation needs an extra: pip install 'gua-otel[instrument]'") from error
+    raise ImportError("gua.instrumentation needs the extra: install gua with [instrument]") from error
 
 if TYPE_CHECKING:
     from opentelemetry.metrics import MeterProvider

@@ -463,7 +463,7 @@ def test_active_time_without_a_process_is_shown_from_an_hour_or_a_hundredth_on(
     assert "no held memory" not in flat(without_process(week, gpu_hours, share), brief=True)
 
 
-@pytest.mark.parametrize(("is_current", "lasts"), [(True, "so far"), (False, "until it ended")])
+@pytest.mark.parametrize(("is_current", "lasts"), [(True, " so far"), (False, "")])
 def test_stuck_utilization_is_named_with_its_longest_stretch(week: Report, *, is_current: bool, lasts: str) -> None:
     gpu = next(card.gpu for card in week.cards if (card.host, card.index) == ("gpu-1", 1))
     stuck = StuckCard(
@@ -479,7 +479,7 @@ def test_stuck_utilization_is_named_with_its_longest_stretch(week: Report, *, is
     report = without_process(week, 12.5, 0.071, stuck)
     sentence = (
         "12.5 of 175.6 active GPU-hours had no process and no held memory (7.1 %), 11.0 of them in stretches over 10 "
-        f"minutes (stuck utilization), the longest on gpu-1 GPU 1 for 9h 5m {lasts}: gua doctor there has the causes."
+        f"minutes (stuck utilization), the longest on gpu-1 GPU 1 for 9h 5m{lasts}: gua doctor there has the causes."
     )
     assert sentence in flat(report)
     found = json.loads(render_json(report))["headline"]["active_without_process"]

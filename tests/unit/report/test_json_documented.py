@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from fakes.reports import having, render_json, week_report
+from gua.report.model import WithoutProcess
 from gua.report.sections.allocation import AllocatedHours, AllocatedWork, AllocatedWorkBy
 from gua.report.sections.card_streaks import IdleSplit, StuckCard
 from gua.report.states import STATES
@@ -92,7 +93,9 @@ def written() -> set[str]:
         host="gpu-1", gpu="GPU-a", index=0, gpu_ms=1.0, longest_ms=1, since_ms=0, until_ms=1, is_current=True
     )
     split = replace(week[IdleSplit], stuck=(stuck,))
-    return set(keys(json.loads(render_json(having(week, by_kind, split)))))
+    without = WithoutProcess(gpu_ms=1.0, known_gpu_ms=1.0, share=1.0)
+    known = replace(week, headline=replace(week.headline, active_without_process=without))
+    return set(keys(json.loads(render_json(having(known, by_kind, split)))))
 
 
 def test_every_key_is_documented(written: set[str]) -> None:

@@ -110,8 +110,8 @@ def without_process(report: Report, hours: HourFormat, where: Places) -> str | N
     if split is None or not split.stuck:
         return f"{text}."
     worst, stuck_ms = split.stuck[0], sum(one.gpu_ms for one in split.stuck)
-    lasts = "so far" if worst.is_current else "until it ended"
-    on = f"{where(worst.host, worst.gpu)} for {span(worst.longest_ms)} {lasts}"
+    lasts = " so far" if worst.is_current and report.is_now(worst.until_ms) else ""
+    on = f"{where(worst.host, worst.gpu)} for {span(worst.longest_ms)}{lasts}"
     return (
         f"{text}, {hours.of(stuck_ms)} of them in stretches over {STUCK_MS // 60_000} minutes (stuck utilization), the "
         f"longest on {on}: gua doctor there has the causes."
@@ -182,13 +182,13 @@ def _json(report: Report) -> Json:
 
 
 def _without_process_json(report: Report) -> Json:
-    split = report.get(IdleSplit)
-    stuck = None if split is None else hours(sum(one.gpu_ms for one in split.stuck))
+    found, split = report.headline.active_without_process, report.get(IdleSplit)
+    stuck = None if split is None or found.gpu_ms is None else split.stuck
     return {
-        **json_of(report.headline.active_without_process),
-        "stuck_gpu_hours": stuck,
+        **json_of(found),
+        "stuck_gpu_hours": None if stuck is None else hours(sum(one.gpu_ms for one in stuck)),
         "stuck_seconds": STUCK_MS // 1000,
-        "stuck": None if split is None else to_json(split.stuck),
+        "stuck": to_json(stuck),
     }
 
 
