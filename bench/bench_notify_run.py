@@ -1,6 +1,7 @@
 """A run of `gua notify` with nothing due on an embedded store of a fleet, beside `gua sql 'SELECT 1'`: CPU and wall.
 
-The store has hourly rollups. Both commands run by turns, as processes of their own. The limit is 1.5 times.
+The store has hourly rollups, but of the current hour. Both commands run by turns, as processes of their own.
+The limit is 1.5 times.
 """
 
 from __future__ import annotations
@@ -20,14 +21,13 @@ from measures.figures import machine, show, title
 
 from fakes.attribution import attribute
 from fakes.fleet import spooled_ticks
-from gua.core.moments import to_rfc3339
 from gua.core.tick import CardReading, Origin, ProcessReading, Tick
 from gua.core.words import ProcessList, Source
 from gua.store.database import open_store
 
 LIMIT = 1.5
-AT_MS = 1_795_878_000_000
 TICK_MS = 600_000
+AT_MS = int(time.time() * 1000) // TICK_MS * TICK_MS
 GIB = 2**30
 POLICY = """
 [[rule]]
@@ -94,10 +94,9 @@ def main() -> None:
         policy = Path(folder, "policy.toml")
         policy.write_text(POLICY)
         environment = {**os.environ, "HOME": folder, "GUA_HOME": f"{folder}/gua"}
-        at = ["--at", to_rfc3339(AT_MS), "--yes"]
         commands = {
             "gua sql 'SELECT 1'": [gua, "sql", "SELECT 1", "--store", address],
-            "gua notify": [gua, "notify", "--policy", str(policy), "--store", address, *at],
+            "gua notify": [gua, "notify", "--policy", str(policy), "--store", address, "--yes"],
         }
         times: dict[str, list[tuple[float, float]]] = {name: [] for name in commands}
         for _ in range(options.times + 1):

@@ -10,9 +10,6 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
 
-from gua.allocation.slurm_poll import CommandError, run_command
-
-_run: Final = partial(run_command, seconds=10.0)
 # Each has its own squeue: accounts are any text of users where Slurm does not check them, and may look like other jobs.
 _FORMATS: Final = {"partitions": "%A|%P", "qos": "%A|%q", "accounts": "%A|%a"}
 _JOB: Final = re.compile(r"([0-9]{1,10})\|(.*)")
@@ -25,7 +22,7 @@ class HostFacts:
     squeue runs once for partitions, QOS and accounts each, when the first is looked up, and not again after a failure.
     """
 
-    def __init__(self, run: Callable[[Sequence[str]], str] = _run) -> None:
+    def __init__(self, run: Callable[[Sequence[str]], str] | None = None) -> None:
         self._run = run
         self._groups: dict[str, frozenset[str] | None] = {}
         self._jobs: dict[str, dict[str, str | None]] = {}
@@ -40,11 +37,12 @@ class HostFacts:
 
     def of_job(self, job: str, key: str) -> str | None:
         """Return the ``partitions``, ``qos`` or ``accounts`` of a job of Slurm; ``None`` if unknown."""
+        from gua.allocation.slurm_poll import CommandError, run_command  # noqa: PLC0415 - few policies need Slurm
+
         if key not in self._jobs and self.trouble is None:
+            run = self._run or partial(run_command, seconds=10.0)
             try:
-                self._jobs[key] = parse_squeue(
-                    self._run(("squeue", "--noheader", "--all", f"--format={_FORMATS[key]}"))
-                )
+                self._jobs[key] = parse_squeue(run(("squeue", "--noheader", "--all", f"--format={_FORMATS[key]}")))
             except CommandError as error:
                 self.trouble = str(error)
         return self._jobs.get(key, {}).get(job)

@@ -18,7 +18,7 @@ class Entry:
     """One command: its module in ``cli``, and its function there, or ``app`` of a ``group`` of commands.
 
     ``summary`` is its line in ``gua --help``. Aliases and commands that only the agent starts have none. A command that
-    ``is_short`` queries a store once: it ends with its last line, and collects no garbage until then.
+    ``is_short`` reads a store or agent once: it ends with its last line, and collects no garbage until then.
     """
 
     module: str
@@ -35,7 +35,9 @@ COMMANDS: Final = {
     "report": Entry("report", "Show where the GPU hours went, and who held idle cards.", is_short=True),
     "audit": Entry("prometheus", "Report on the past of GPUs from an existing Prometheus.", function="audit"),
     "status": Entry("status", "Show whether the agent runs, and the cards as they are now."),
-    "idle": Entry("idle", "Tell by the exit code whether a card, job, pod or user has been idle for a time."),
+    "idle": Entry(
+        "idle", "Tell by the exit code whether a card, job, pod or user has been idle for a time.", is_short=True
+    ),
     "top": Entry("top", "Watch every card and who holds it, live."),
     "explain": Entry("explain", "Explain why a card was in its state at a moment.", is_short=True),
     "stop": Entry("stop", "Stop the agent of this host and release the driver."),
@@ -49,7 +51,7 @@ COMMANDS: Final = {
     "import": Entry("import_", "Import recordings that other tools made.", group=True),
     "enroll": Entry("fleet", "Join a fleet: prove an endpoint with a tick and keep its token.", function="enroll"),
     "sync-once": Entry("fleet", "Take one tick, keep it, and deliver what waits to the fleet.", function="sync_once"),
-    "notify": Entry("notify", "Send notices to holders of idle GPUs, by a policy."),
+    "notify": Entry("notify", "Send notices to holders of idle GPUs, by a policy.", is_short=True),
     "digest": Entry("digest", "Send to owners, teams or namespaces what they had of GPUs, by a policy."),
     "policy": Entry("notify", "Check a policy of notices.", group=True),
     "exporter": Entry("daemon", "Serve this host's cards, and who idles on them, to Prometheus.", function="exporter"),

@@ -7,7 +7,6 @@ import errno
 import gc
 import os
 import sys
-import traceback
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -60,6 +59,8 @@ def main(arguments: Sequence[str]) -> int:
         words = _of_the_system(error) if isinstance(error, OSError) else _exhausted(error)
         if words is None:
             if os.environ.get("GUA_DEBUG"):
+                import traceback  # noqa: PLC0415 - only for this
+
                 traceback.print_exc()
             words = (
                 f"unexpected {type(error).__name__}: {error}; this is a fault in gua, please report it "

@@ -87,6 +87,7 @@ def command(
     if not dry_run:
         _require_acceptance(read, home, yes=yes)
     with lock(home, store), stores_of(store) as (first, stores):
+        first.is_single_threaded = True
         run = NoticeRun(
             read,
             stores,

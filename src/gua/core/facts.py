@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from gua.core.tick import ProcessReading
 from gua.core.words import ProcessList, ProcessType
 
 Holder = tuple[str, str | int | None]

@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from gua.core.errors import (
     DataError,
@@ -21,13 +21,14 @@ from gua.core.errors import (
     UnavailableError,
     UsageError,
 )
-from gua.core.parameters import PARAMETERS
 from gua.core.plaintext import safe
-from gua.core.view import View
 from gua.local_socket.peer import LineError, Lines, send_line
 from gua.state.socket_address import Peer, peer_credentials, short_address
 
-Views = Mapping[str, View[Any]]
+if TYPE_CHECKING:
+    from gua.core.view import View
+
+Views = Mapping[str, "View[Any]"]
 """Views that may be queried, by name."""
 
 
@@ -38,6 +39,8 @@ def checked_query(views: Views, name: object, parameters: object) -> tuple[View[
     view = views[name]
     if not isinstance(parameters, dict) or set(parameters) != set(view.parameters):
         raise ValueError(f"the view {name} has the parameters {', '.join(sorted(view.parameters)) or 'none'}")
+    from gua.core.parameters import PARAMETERS  # noqa: PLC0415 - only for views
+
     for parameter, value in parameters.items():
         if not PARAMETERS[parameter].check(value):
             raise ValueError(f"the parameter {parameter} of {name} cannot be used")
