@@ -10,7 +10,7 @@ CREATE TABLE IF NOT EXISTS gua.notices${LOCAL} $ON_CLUSTER
     reminder UInt8 COMMENT '1 for the step''s first notice; the later ones are reminders',
     channel LowCardinality(String) COMMENT 'Number in the step, scheme and host of the channel, or command',
     sent DateTime64(3, 'UTC') COMMENT 'When sending began',
-    result LowCardinality(String) COMMENT 'sent, failed, or started: unknown whether it was sent, if no later row replaces it',
+    result LowCardinality(String) COMMENT 'sent, accepted (by a service that confirms no delivery), failed, or started: unknown whether it was sent',
     detail String COMMENT 'Why it failed',
     message String COMMENT 'Id of the message; a summary has several notices',
     state LowCardinality(String) COMMENT 'idle-held, empty or no-process',
@@ -20,10 +20,11 @@ CREATE TABLE IF NOT EXISTS gua.notices${LOCAL} $ON_CLUSTER
     pid Nullable(UInt32) COMMENT 'Process id on the host; NULL without a process',
     since DateTime64(3, 'UTC') COMMENT 'Since when it was idle',
     idle_ms UInt64 COMMENT 'How long it was idle when the notice was sent [ms]',
-    written DateTime64(3, 'UTC') COMMENT 'Version of the row; the newest is valid'
+    written DateTime64(3, 'UTC') COMMENT 'Version of the row; the newest is valid; rewritten daily while the holder exists'
 )
 ENGINE = ${REPLICATED}ReplacingMergeTree(written)
 ORDER BY (host, kind, holder, rule, step, reminder, channel)
+$NOTICES_TTL
 $TABLE_SETTINGS
 COMMENT 'Notices to holders of idle GPUs; read with FINAL'
 ;
@@ -39,5 +40,6 @@ CREATE TABLE IF NOT EXISTS gua.notice_runs${LOCAL} $ON_CLUSTER
 )
 ENGINE = ${REPLICATED}ReplacingMergeTree(written)
 ORDER BY (host, run)
+TTL toDate(until) + INTERVAL 2 DAY
 $TABLE_SETTINGS
 COMMENT 'Runs of gua notify: one at a time sends; read with FINAL'

@@ -9,7 +9,7 @@ CREATE OR REPLACE VIEW gua_public.notices $ON_CLUSTER
     reminder UInt8 COMMENT '1 for the step''s first notice; the later ones are reminders',
     channel LowCardinality(String) COMMENT 'Number in the step, scheme and host of the channel, or command',
     sent DateTime64(3, 'UTC') COMMENT 'When sending began [UTC]',
-    result LowCardinality(String) COMMENT 'started (unknown whether it was sent), sent or failed',
+    result LowCardinality(String) COMMENT 'started (unknown whether it was sent), sent, accepted (delivery unconfirmed) or failed',
     detail String COMMENT 'Why it failed',
     state LowCardinality(String) COMMENT 'idle-held, empty or no-process',
     gpus UInt64 COMMENT 'Number of cards and MIG instances [cards]',

@@ -29,6 +29,7 @@ class NoticeStore:
     is_concurrent: bool = False
     stored: dict[tuple[object, ...], Mapping[str, Any]] = field(default_factory=dict)
     inserted: list[Mapping[str, Any]] = field(default_factory=list)
+    kept: list[str] = field(default_factory=list)
 
     def insert_json(self, table: str, rows: Sequence[Mapping[str, object]]) -> None:
         assert table == "notices"
@@ -38,6 +39,9 @@ class NoticeStore:
             before = self.stored.get(key)
             if before is None or unix_ms(row["written"]) >= unix_ms(before["written"]):
                 self.stored[key] = row
+
+    def keep_notices(self, holders: Sequence[str]) -> None:
+        self.kept += holders
 
     def rows(self, view: str, parameters: Mapping[str, object]) -> Iterable[Mapping[str, Any]]:
         assert (view, parameters) == ("sent_notices", {"since_ms": 0})

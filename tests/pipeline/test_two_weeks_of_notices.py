@@ -1,4 +1,7 @@
-"""Two weeks of notices against a script that knows the truth: each at the right run, none on what is unknown."""
+"""Two weeks of notices against a script that knows the truth: each at the right run, none on what is unknown.
+
+A run after each tick: .venv/bin/python -m pytest -s tests/pipeline/test_two_weeks_of_notices.py --notify-every-tick
+"""
 
 from __future__ import annotations
 
@@ -218,16 +221,23 @@ class Site:
         return NoticeRun(policy, self.stores, book=None, facts=NoFacts(), clock=lambda: now_ms, environ={}).send()
 
 
-def moments(seed: int) -> list[int]:
-    """Return when runs are made: at random, and now and then two minutes after another."""
+def moments(seed: int, *, is_every_tick: bool) -> list[int]:
+    """Return when runs are made: a minute after each tick; or at random, and now and then two minutes after another."""
+    if is_every_tick:
+        return list(range(BEGIN_MS + TICK_MS + MINUTE_MS, END_MS, TICK_MS))
     rng = Random(f"runs {seed}")  # noqa: S311 - a simulation, no secret
     found = [BEGIN_MS + round((number + rng.random()) * DAYS * DAY_MS / RUNS) for number in range(RUNS)]
     return sorted({*found, *(moment + 2 * MINUTE_MS for moment in rng.sample(found, 4))})
 
 
 def test_every_notice_reminder_and_escalation_is_sent_at_its_run(
-    tmp_path: Path, made_store: Callable[[Path], str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
+    made_store: Callable[[Path], str],
+    monkeypatch: pytest.MonkeyPatch,
+    request: pytest.FixtureRequest,
 ) -> None:
+    is_every_tick = request.config.getoption("--notify-every-tick")
+    runs = moments(1, is_every_tick=is_every_tick)
     weeks, channels = TwoWeeks(seed=1), RecordingChannels()
     truth = Truth(weeks)
     monkeypatch.setattr(notifying.channels, "reachable", channels.reachable)
@@ -236,7 +246,7 @@ def test_every_notice_reminder_and_escalation_is_sent_at_its_run(
     found: list[set[Sent]] = []
     with open_store(made_store(tmp_path / "store")) as store:
         site = Site(store, weeks)
-        for number, now_ms in enumerate(moments(1)):
+        for number, now_ms in enumerate(runs):
             site.arrive(now_ms)
             if number % 7 == 3:
                 store.count_hours()
@@ -251,6 +261,8 @@ def test_every_notice_reminder_and_escalation_is_sent_at_its_run(
             found.append(set(notices))
             assert len(notices) == len(found[-1])
             assert found[-1] == expected[-1], f"run {number} at {now_ms}"
+            if is_every_tick and not (number + 1) % (DAY_MS // TICK_MS):
+                print(f"{number + 1} of {len(runs)} runs: {sum(map(len, found))} notices", flush=True)  # noqa: T201 - hours
 
     kinds = Counter((rule, step, reminder) for each in expected for rule, _, step, reminder in each)
     every = {
@@ -262,7 +274,10 @@ def test_every_notice_reminder_and_escalation_is_sent_at_its_run(
     assert set(kinds) == every, "the weeks have each kind of notice"
     assert set(truth.reasons) >= {"silent", "lost", "blind", "computes", "owner unknown", "exempt, on hold or quiet"}
     assert sum(map(len, expected)) > 40
-    assert max(moments(1)) < END_MS
+    assert max(runs) < END_MS
+    if is_every_tick:
+        total = sum(map(len, expected))
+        print(f"{len(runs)} runs, {total} notices: {sorted(kinds.items())}; {dict(truth.reasons)}")  # noqa: T201 - its figures
     owners = {life.job or f"{life.place[0]} {life.pid} {life.created_ms}": life.owner for life in weeks.lives}
     assert not [one for each in found for one in each if owners.get(one[1]) == "svc-llm"]
     reused = Counter((life.place[0], life.pid) for life in weeks.lives)

@@ -1,6 +1,5 @@
--- One row is one notice that was sent in the window, with its results by channel, and what its holder did on its cards until the window's
--- end. idle_before_gpu_ms is its idle GPU time [ms] in the window before the notice, idle_after_gpu_ms after it. used_ms is when it used a
--- card again, released_ms when it had left all its cards; NULL: not so far, or its cards were not observed later.
+-- One row is one notice that was sent in the window, and what its holder did until the window's end. idle_before_gpu_ms is its idle GPU time
+-- [ms] before the notice. used_ms is when it used a card again, released_ms when it had left all; NULL: not so far, or not observed.
 CREATE OR REPLACE VIEW gua_report.notices $ON_CLUSTER
 $DEFINER
 AS

@@ -6,7 +6,7 @@ import os
 import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC
 from fnmatch import fnmatchcase
 from functools import partial
@@ -20,7 +20,7 @@ from gua.core.plaintext import few, safe
 from gua.notices import channels, record
 from gua.notices.addresses import AddressBook, NotApplicableError
 from gua.notices.channels import Channel, SendResult
-from gua.notices.held import NoticeResult
+from gua.notices.held import SUCCESSES, NoticeResult
 from gua.notices.matching import Facts
 from gua.notices.messages import MOST_ROWS, Message
 from gua.notices.policy import Digests, Policy, Team
@@ -75,7 +75,7 @@ class DigestOutcome:
     @property
     def has_failed(self) -> bool:
         """Return whether a channel failed, could not be reached, or it is unknown whether it sent."""
-        return worst(each.outcome for each in self.deliveries) not in {None, DUE, str(NoticeResult.SENT)}
+        return worst(each.outcome for each in self.deliveries) not in {None, DUE, *SUCCESSES}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,7 +93,10 @@ class DigestRun:
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ, repr=False)
 
     def run(self, *, dry_run: bool) -> DigestOutcome:
-        """Send to each recipient, once for the UTC days of the window, and return the results; or, dry, what is due."""
+        """Send to each recipient, once for the UTC days of the window, and return the results; or, dry, what is due.
+
+        One that was refused is sent again by the next run. One that may have arrived stays ``started``, and is not.
+        """
         unknown: list[str] = []
         with self.stores() as store:
             report = collect(store, self.request, count=counting(store))
@@ -103,10 +106,10 @@ class DigestRun:
             with self.stores() as store:
                 if not dry_run:
                     lease.take(store)
-                before = record.digests_before(store)
+                before, newest_ms = record.digests_before(store)
             deliveries = tuple(self._deliveries(recipients, before, report.window))
             if not dry_run:
-                self._send(deliveries, report.window, lease)
+                self._send(deliveries, report.window, lease, Versions(newest_ms))
         finally:
             if lease.is_held:
                 with self.stores() as store:
@@ -169,7 +172,7 @@ class DigestRun:
             for number, template in enumerate(recipient.to, 1):
                 shown = record.channel_name(number, channels.shown(template))
                 due = Delivery(recipient=recipient, key=key, outcome=ChannelOutcome(channel=shown, result=DUE))
-                if (key, number) in before:
+                if before.get((key, number), NoticeResult.FAILED) != NoticeResult.FAILED:
                     due.end(before[key, number], "by an earlier run, not sent again")
                 else:
                     try:
@@ -179,7 +182,7 @@ class DigestRun:
                         due.end(NoticeResult.FAILED, str(error))
                 yield due
 
-    def _send(self, deliveries: Sequence[Delivery], window: Window, lease: record.Lease) -> None:
+    def _send(self, deliveries: Sequence[Delivery], window: Window, lease: record.Lease, versions: Versions) -> None:
         """Send what is due and can be reached, and set the outcomes."""
         sent_ms = now_ms()
         reached: dict[tuple[str, int], str] = {}
@@ -199,11 +202,12 @@ class DigestRun:
             moments = {"since": window.since_ms, "sent": sent_ms, "written": written_ms}
             return [row | {name: to_rfc3339(unix_ms) for name, unix_ms in moments.items()}]
 
-        results = send_all(ready, lease, stores=self.stores, send=self._sent, rows=rows, written_ms=Versions().next_ms)
+        results = send_all(ready, lease, stores=self.stores, send=self._sent, rows=rows, written_ms=versions.next_ms)
         for each, result in zip(ready, results, strict=True):
             each.end(result.result, result.detail)
 
     def _sent(self, each: Delivery) -> SendResult:
         if each.channel is None or each.recipient.message is None:
             return SendResult(result=NoticeResult.FAILED)
-        return channels.send(each.channel, each.recipient.message, environ=self.environ)
+        result = channels.send(each.channel, each.recipient.message, environ=self.environ)
+        return replace(result, result=NoticeResult.STARTED) if result.may_have_arrived else result

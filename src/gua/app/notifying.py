@@ -19,7 +19,7 @@ from gua.notices import channels, messages, record
 from gua.notices.addresses import AddressBook, NotApplicableError, no_addresses
 from gua.notices.channels import Channel, SendResult
 from gua.notices.due import COMMAND, Due
-from gua.notices.held import Held, HolderKind, Notice, NoticeResult
+from gua.notices.held import SUCCESSES, Held, HolderKind, Notice, NoticeResult
 from gua.notices.matching import Facts, Match, MatchOutcome, first_rule
 from gua.notices.messages import Message, MessageSettings, NextStep
 from gua.notices.policy import Policy, Step
@@ -58,7 +58,7 @@ class RunOutcome:
     @property
     def has_failed(self) -> bool:
         """Return whether a channel failed or could not be reached."""
-        good = {DUE, str(NoticeResult.SENT), str(NoticeResult.LIMITED)}
+        good = {DUE, str(NoticeResult.LIMITED), *SUCCESSES}
         return any(notice.result not in good for notice in self.notices)
 
 
@@ -72,6 +72,8 @@ class _Plan:
     unknown: list[str] = field(default_factory=list)
     unresolved: list[str] = field(default_factory=list)
     deliveries: list[_Delivery] = field(default_factory=list)
+    lasting: list[str] = field(default_factory=list)
+    """Holders that are still there, with notices that would expire."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +146,7 @@ class NoticeRun:
             with self.stores() as store:
                 lease.take(store)
                 plan = self._plan(store)
+                store.keep_notices(plan.lasting)
             ready = [delivery for delivery in plan.deliveries if self._is_ready(delivery)]
             written_ms = self._versions.next_ms
             results = send_all(
@@ -177,6 +180,9 @@ class NoticeRun:
             elif match.outcome is not MatchOutcome.NONE:
                 plan.left_out.append(f"{describe(held)}: {match.outcome}, {match.reason}")
         plan.deliveries = self._deliveries(plan.notices, before)
+        there = {(held.kind, held.key) for held in now.held} | now.used
+        old = (row for row in before.rows if row.written_ms < now_ms() - DAY_MS)
+        plan.lasting = sorted({f"{row.kind} {row.holder}" for row in old if (row.kind, row.holder) in there})
         return plan
 
     def _deliveries(self, notices: Sequence[Notice], before: SentBefore) -> list[_Delivery]:

@@ -40,7 +40,7 @@ class ChannelOutcome:
 def worst(outcomes: Iterable[ChannelOutcome]) -> str | None:
     """Return the worst result of some channels, ``None`` without any."""
     results = {each.result for each in outcomes}
-    order = (NoticeResult.STARTED, NoticeResult.FAILED, UNREACHABLE, NoticeResult.SENT, DUE)
+    order = (NoticeResult.STARTED, NoticeResult.FAILED, UNREACHABLE, NoticeResult.ACCEPTED, NoticeResult.SENT, DUE)
     return next((str(each) for each in order if each in results), None)
 
 

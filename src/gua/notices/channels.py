@@ -1,12 +1,14 @@
 """Channels: fill a URL template with a notice's parts, add secrets, and send one message, by apprise or to terminals.
 
-Only this module imports apprise, and only to send. Success is the SMTP server's reply, the HTTP status, and for Slack
-the answer ``ok``. Elsewhere, as for JSON, Mattermost and Teams, an error in an answer with status 200 is unseen.
+Only this module imports apprise, and only to send. Apprise reports the SMTP server's reply and the HTTP status, not
+what a webhook answers with status 200: requests, by which it sends, passes that to a hook.
 """
 
 from __future__ import annotations
 
 import functools
+import gc
+import json
 import logging
 import os
 import re
@@ -21,7 +23,6 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 from urllib.parse import parse_qsl, quote, unquote
-from urllib.request import getproxies, proxy_bypass
 
 from gua.core.errors import GuaError, UnavailableError, UsageError
 from gua.core.plaintext import quoted, safe
@@ -49,6 +50,10 @@ _URL: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://([^/?#]*)(.*)", re.ASCII)
 _HOST: Final = re.compile(r"(?:.*@)?([A-Za-z0-9._-]+(?::[0-9]+)?)", re.ASCII)
 _PART: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._@+-]*", re.ASCII)
 _PART_OF_HOST: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*", re.ASCII)
+_BAD: Final = frozenset(("false", "error", "fail", "failed", "failure"))
+_GOOD: Final = frozenset(("true", "ok", "success"))
+_REFUSAL: Final = re.compile(r"\(\d{3}, ")
+_RECIPIENTS: Final = re.compile(r"(?<=[?&])(?:to|cc|bcc)=[^&]*", re.IGNORECASE)
 _REVEALING: Final = re.compile(r"\S+://\S*|\S+@\S+")
 _MOST_SECRET: Final = 4096
 
@@ -63,10 +68,14 @@ class Channel:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SendResult:
-    """SENT or FAILED, and what the channel reported, without secrets and addresses."""
+    """SENT, ACCEPTED or FAILED, and what the channel reported, without secrets and addresses.
+
+    ``may_have_arrived``: it failed, but without an answer that refuses the message.
+    """
 
     result: NoticeResult
     detail: str = ""
+    may_have_arrived: bool = False
 
 
 def check_template(template: str) -> frozenset[str]:
@@ -192,7 +201,9 @@ def reachable(
         lines, reason = terminals.terminals(channel.owner or "")
         return None if lines else reason
     log = _log.begin()
-    service = _service(url)
+    if _schema(url) in _MAIL:
+        url = _RECIPIENTS.sub("", url)
+    service = _server_service(url) or _service(url)
     if service is None:
         return f"apprise cannot use the URL: {_without_secrets(log, url)}"
     server = _server(service, url)
@@ -219,6 +230,8 @@ def _server(service: Any, url: str) -> tuple[str, int] | None:  # noqa: ANN401 -
     found = _URL.match(url)
     if not found or not (_schema(url) in _WITH_HOST or re.search(r":[0-9]+$", found[2])):
         return None
+    from urllib.request import getproxies, proxy_bypass  # noqa: PLC0415 - takes 15 ms, and few runs send anything
+
     host = getattr(service, "smtp_host", None) or service.host
     scheme = "https" if service.secure else "http"
     if _schema(url) not in _MAIL and scheme in getproxies() and not proxy_bypass(host):
@@ -251,11 +264,11 @@ def send(
         return _failed(f"apprise cannot use the URL: {_without_secrets(log, url)}")
     with _authorities(needed=_schema(url) != "mailto" or service.secure):
         result = bounded(lambda: _deliver(service, url, message, log), seconds)
-    return result or _failed(f"no answer within {seconds:g} s")
+    return result or _failed(f"no answer within {seconds:g} s", may_have_arrived=True)
 
 
-def _failed(detail: str) -> SendResult:
-    return SendResult(result=NoticeResult.FAILED, detail=safe(detail, 200))
+def _failed(detail: str, *, may_have_arrived: bool = False) -> SendResult:
+    return SendResult(result=NoticeResult.FAILED, detail=safe(detail, 200), may_have_arrived=may_have_arrived)
 
 
 def _deliver(service: Any, url: str, message: Message, log: list[str]) -> SendResult:  # noqa: ANN401 - see _server
@@ -274,14 +287,43 @@ def _deliver(service: Any, url: str, message: Message, log: list[str]) -> SendRe
         # An object that is never False itself; with optional=yes in the URL it is true for a failure, too.
         is_sent = bool(result) and all(any(attempts) for attempts in result)
     except Exception as error:  # noqa: BLE001 - of 150 services, which may raise anything
-        return _failed(f"apprise failed with {type(error).__name__}")
+        return _failed(f"apprise failed with {type(error).__name__}", may_have_arrived=True)
+    answers = [line.removeprefix(_Log.ANSWER).partition(" ") for line in log if line.startswith(_Log.ANSWER)]
+    verdicts = [_verdict(text) for status, _, text in answers if status.startswith("2")]
+    if is_sent and False in verdicts:
+        log.append(f"answered with status 200: {next(text for *_, text in answers if _verdict(text) is False)}")
     detail = _without_secrets(log, url)
-    return SendResult(result=NoticeResult.SENT, detail=detail) if is_sent else _failed(detail or "no reason is known")
+    if is_sent and False not in verdicts:
+        is_known = schema in _MAIL or (bool(verdicts) and all(verdicts))
+        return SendResult(result=NoticeResult.SENT if is_known else NoticeResult.ACCEPTED, detail=detail)
+    # A connection that broke, or a gateway's 504, says nothing; a mail server's refusal has a number. Of several
+    # recipients one may have it.
+    is_open = any(line.startswith(_Log.CAUSE) and not _REFUSAL.search(line) for line in log)
+    is_open |= any(line.startswith(_Log.MAILED) for line in log) or any(each is not False for each in verdicts)
+    is_open |= any(status.startswith("5") for status, *_ in answers)
+    return _failed(detail or "no reason is known", may_have_arrived=is_open)
+
+
+def _verdict(answer: str) -> bool | None:
+    """Return whether an answer with status 2xx says that the message was delivered, ``None`` if neither.
+
+    Known are the texts of Slack, Mattermost and Teams, and JSON in one of the usual forms.
+    """
+    try:
+        value = json.loads(answer)
+    except (ValueError, RecursionError):
+        value = None
+    if not isinstance(value, dict):
+        return False if answer.startswith("Webhook message delivery failed") else answer.lower() in {"1", "ok"} or None
+    words = [str(value.get(key)).lower() for key in ("ok", "success", "status")]
+    if any(value.get(key) for key in ("error", "errors", "errcode")) or _BAD.intersection(words):
+        return False
+    return bool(_GOOD.intersection(words)) or None
 
 
 def _without_secrets(log: list[str], url: str) -> str:
     """Return the last warning and the error behind it, without what is in the URL besides its server."""
-    warned = [line for line in log if not line.startswith(_Log.CAUSE)]
+    warned = [line for line in log if not line.startswith((_Log.CAUSE, _Log.ANSWER, _Log.MAILED))]
     causes = [f"({line.removeprefix(_Log.CAUSE).strip()})" for line in log if line.startswith(_Log.CAUSE)]
     text = " ".join([*warned[-1:], *causes[-1:]])
     authority, _, rest = url.partition("://")[2].partition("/")
@@ -295,9 +337,11 @@ def _without_secrets(log: list[str], url: str) -> str:
 
 
 class _Log(logging.Handler):
-    """Collects apprise's warnings, and the errors that it logs for debugging only, for each thread that began."""
+    """Collects apprise's warnings, errors that it logs for debugging only, and answers, for each thread that began."""
 
     CAUSE = "Socket Exception:"
+    ANSWER = "Answer:"
+    MAILED = "Sent Email"
 
     def __init__(self) -> None:
         super().__init__(logging.DEBUG)
@@ -310,8 +354,13 @@ class _Log(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Append a record of a thread that began."""
-        if record.levelno >= logging.WARNING or str(record.msg).startswith(self.CAUSE):
+        if record.levelno >= logging.WARNING or str(record.msg).startswith((self.CAUSE, self.MAILED)):
             getattr(self._local, "lines", []).append(record.getMessage())
+
+    def answered(self, response: Any, **_options: object) -> None:  # noqa: ANN401 - of an optional dependency
+        """Append what a service answers."""
+        text = response.content[:_MOST_SECRET].decode("utf-8", "replace").strip()
+        getattr(self._local, "lines", []).append(f"{self.ANSWER}{response.status_code} {text}")
 
 
 @contextmanager
@@ -340,11 +389,15 @@ _turn: Final = threading.Lock()
 def _apprise() -> ModuleType:
     try:
         import apprise  # noqa: PLC0415 - an optional dependency that takes 0.3 s
+        import requests  # noqa: PLC0415 - it comes with apprise
     except ImportError:
         msg = "apprise, which sends notices, is not installed: run pip install 'apprise>=2.3,<3' where gua is"
         raise UsageError(msg) from None
+    gc.enable()  # thousands of messages leave cycles; commands that are short collect none
     logger = logging.getLogger("apprise")
     logger.handlers[:] = [_log]
+    # Each call of apprise makes a session, which has these hooks.
+    setattr(requests.sessions, "default_hooks", lambda: {"response": [_log.answered]})  # noqa: B010 - not exported
     logger.propagate = False
     logger.setLevel(logging.DEBUG)
     warnings.filterwarnings("ignore", module="urllib3")  # of the site's own verify=no
@@ -361,3 +414,7 @@ def _asset() -> Any:  # noqa: ANN401 - a class of an optional dependency
 def _service(url: str) -> Any:  # noqa: ANN401 - see _asset
     """Return apprise's service of a URL, ``None`` if it has none; connects to nothing."""
     return _apprise().Apprise.instantiate(url, asset=_asset())
+
+
+# To find its server only: thousands of mails go to one server, and making a service takes 2 ms.
+_server_service: Final = functools.lru_cache(maxsize=16)(_service)

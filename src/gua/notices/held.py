@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Final
 
 
 class HeldState(StrEnum):
@@ -90,6 +91,7 @@ class NoticeResult(StrEnum):
     """What became of a notice on one channel, as stored.
 
     STARTED: it may have been sent; without a later result it is unknown whether it was, and it is not sent again.
+    SENT: the mail server, terminal or service took it. ACCEPTED: a webhook answered 200, but not that it delivers it.
     FAILED: the channel reported an error, so it may not have arrived; it is sent again only with ``--retry-failed``.
     LIMITED: left out, as the owner had as many notices on that day as the policy allows. A channel that cannot be
     reached at all has no row: it is tried at the next run.
@@ -97,8 +99,12 @@ class NoticeResult(StrEnum):
 
     STARTED = "started"
     SENT = "sent"
+    ACCEPTED = "accepted"
     FAILED = "failed"
     LIMITED = "limited"
+
+
+SUCCESSES: Final = frozenset((NoticeResult.SENT, NoticeResult.ACCEPTED))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

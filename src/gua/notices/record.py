@@ -14,7 +14,7 @@ from gua.core.plaintext import safe
 from gua.core.ports import ViewReader
 from gua.core.view import Count, Moment, View
 from gua.notices.due import COMMAND, Sent, Taken
-from gua.notices.held import Notice, NoticeResult
+from gua.notices.held import SUCCESSES, Notice, NoticeResult
 
 LEASE_MS: Final = 5 * 60_000
 """How long other runs wait for a run that does not renew its lease."""
@@ -35,6 +35,9 @@ class Inserter(ViewReader, Protocol):
 
     def insert_json(self, table: str, rows: Sequence[Mapping[str, object]]) -> None:
         """Insert rows into ``gua.<table>``; they are stored on return."""
+
+    def keep_notices(self, holders: Sequence[str]) -> None:
+        """Write notices of holders (``<kind> <holder>``) anew that are older than a day, so that they do not expire."""
 
 
 class SentRow(NamedTuple):
@@ -82,7 +85,7 @@ class SentBefore:
             of_holder = self._of.setdefault((row.kind, row.holder, row.rule), {})
             key = (row.step, row.reminder)
             before, channel = of_holder.get(key, _NOT_TAKEN), channel_number(row.channel)
-            is_sent = row.result == NoticeResult.SENT and channel != COMMAND
+            is_sent = row.result in SUCCESSES and channel != COMMAND
             of_holder[key] = Taken(
                 min(before.at_ms, row.sent_ms), before.channels | {channel}, is_sent=before.is_sent or is_sent
             )
@@ -161,10 +164,16 @@ def sent_before(reader: ViewReader, *, with_failed: bool = True) -> SentBefore:
     return SentBefore(rows, with_failed=with_failed)
 
 
-def digests_before(reader: ViewReader) -> dict[tuple[str, int], str]:
-    """Return the results of digests by recipient and channel number: none of these is sent again."""
-    rows = SENT.rows(reader, {"since_ms": 0})
-    return {(row.holder, channel_number(row.channel)): row.result for row in rows if row.kind == DIGEST}
+def digests_before(reader: ViewReader) -> tuple[dict[tuple[str, int], str], int]:
+    """Return the results of digests by recipient and channel number, and when the newest row was written (Unix ms).
+
+    A failed one was refused, so it is sent again. A channel may be of another server than before: any other result is
+    the one that counts.
+    """
+    rows = [row for row in SENT.rows(reader, {"since_ms": 0}) if row.kind == DIGEST]
+    rows.sort(key=lambda row: row.result != NoticeResult.FAILED)
+    results = {(row.holder, channel_number(row.channel)): row.result for row in rows}
+    return results, max((row.written_ms for row in rows), default=0)
 
 
 class Lease:

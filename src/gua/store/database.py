@@ -35,6 +35,12 @@ if TYPE_CHECKING:
     from gua.core.ports import SpooledTick
     from gua.store.tick_rows import TableLines, TickRows
 
+_KEEP_NOTICES: Final = (
+    "INSERT INTO gua.notices SELECT * REPLACE (now64(3, 'UTC') AS written) FROM gua.notices AS before FINAL "
+    "WHERE has({holders:Array(String)}, concat(kind, ' ', holder)) AND before.written < now64(3) - INTERVAL 1 DAY "
+    "SETTINGS distributed_foreground_insert = 1"
+)
+_MOST_HOLDERS: Final = 500
 QUERY_MEMORY_BYTES = 300_000_000
 # Per report. A page sends one query per host for hosts read from ticks. A server user's memory allows twenty
 # queries at a time, each of up to a minute.
@@ -134,6 +140,8 @@ class Store(AbstractContextManager["Store"]):
         self._query_slots = threading.BoundedSemaphore(MOST_QUERIES_AT_ONCE)
         self._ticks = TickTables(report_views(), self._command, self._read) if directory is not None else None
         self._has_views = False
+        self.is_single_threaded = False
+        """Set for few and short queries of an embedded store: a thread each takes less CPU."""
         self.schema = Schema(dsn, client, self.select, embedded=directory is not None)
         self._server_views = ViewsOfServer(self.schema.applied, this_version)
 
@@ -275,6 +283,13 @@ class Store(AbstractContextManager["Store"]):
         finally:
             self._forget_ticks()
 
+    def keep_notices(self, holders: Sequence[str]) -> None:
+        """Write notices that are older than a day anew, so that they do not expire; holders are ``<kind> <holder>``."""
+        with translated(self.dsn):
+            for first in range(0, len(holders), _MOST_HOLDERS):
+                part = list(holders[first : first + _MOST_HOLDERS])
+                self._client.command(_KEEP_NOTICES, parameters={"holders": part})
+
     def select(self, sql: str, parameters: Mapping[str, object] | None = None) -> list[Mapping[str, Any]]:
         """Return the rows of a query. Concurrent queries of an embedded store share one query's memory limit."""
         settings = _REPORT_SETTINGS if self._directory is not None and DATABASE in sql else {}
@@ -346,7 +361,8 @@ class Store(AbstractContextManager["Store"]):
     @property
     def _settings(self) -> dict[str, Any]:
         """Settings for every query on the embedded engine; empty for a server, where the user's profile has them."""
-        return {**READ_SETTINGS, **_ENGINE_SETTINGS} if self._directory else {}
+        threads = {"max_threads": 1} if self.is_single_threaded else {}
+        return {**READ_SETTINGS, **_ENGINE_SETTINGS, **threads} if self._directory else {}
 
 
 def open_store(

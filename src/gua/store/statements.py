@@ -69,6 +69,7 @@ def server_tokens(
         "TICKS_TTL": _ttl("toDate(ts) + 1", ticks_days),
         "HOURS_TTL": _ttl("toDate(hour) + 1", hours_days),
         "DAYS_TTL": _ttl("toDate(day) + 1", hours_days),
+        "NOTICES_TTL": _ttl("toDate(written) + 1", hours_days),
         "LANDING_ENGINE": _landing("MergeTree", raw_days),
         "DEFINER": "DEFINER = CURRENT_USER SQL SECURITY DEFINER",
         "RECEIVED": "now64(3)",

@@ -73,7 +73,7 @@ class Topology:
         served = server_tokens(**asdict(retention))
         if not self.embedded:
             return served
-        return {**EMBEDDED_TOKENS, **{name: served[name] for name in ("TICKS_TTL", "HOURS_TTL", "DAYS_TTL")}}
+        return EMBEDDED_TOKENS | {name: served[name] for name in served if name.endswith("_TTL")}
 
 
 def current_topology(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -423,17 +423,50 @@ def test_a_server_that_is_down_gets_it_at_the_next_run(store: Store) -> None:
 
 
 @pytest.mark.usefixtures("collected")
-def test_one_refused_address_stops_no_other_and_is_not_tried_again(store: Store) -> None:
-    mailbox = Mailbox(refused=frozenset({"bo@example.org"}))
-    with mail_server(mailbox) as port:
-        first = run_of(store, policy_to(port), since="150h").run(dry_run=False)
-        again = run_of(store, policy_to(port), since="150h").run(dry_run=False)
-    for outcome in (first, again):
+def test_a_refused_digest_is_sent_again_for_the_same_days_and_no_other_twice(store: Store) -> None:
+    mailbox, willing = Mailbox(refused=frozenset({"bo@example.org"})), Mailbox()
+    with mail_server(mailbox) as port, mail_server(willing) as other:
+        runs = [run_of(store, policy_to(port), since="150h").run(dry_run=False) for _ in range(2)]
+        others = [run_of(store, policy_to(other), since="150h").run(dry_run=False) for _ in range(2)]
+    for outcome in runs:
         results = {each.recipient.digest.name: each.outcome.result for each in outcome.deliveries}
         assert results.pop("bo") == NoticeResult.FAILED
         assert {*results.values()} == {NoticeResult.SENT}
         assert outcome.has_failed
+    assert not any(outcome.has_failed for outcome in others)
+    assert Counter(sent_to(mailbox)) == dict.fromkeys(sent_to(mailbox), 1)
     assert "bo" not in sent_to(mailbox)
+    assert sent_to(willing) == ["bo"]
+    key = next(each.key for each in others[0].deliveries if each.recipient.digest.name == "bo")
+    rows = [row for row in record.SENT.rows(store, {"since_ms": 0}) if row.holder == key]
+    assert {row.result for row in rows if row.channel.endswith(f":{other}")} == {NoticeResult.SENT}
+
+
+@pytest.mark.usefixtures("collected")
+def test_a_refused_digest_is_sent_again_also_where_the_clock_was_set_back(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mailbox = Mailbox(refused=frozenset({"bo@example.org"}))
+    with mail_server(mailbox) as port:
+        assert run_of(store, policy_to(port), since="250h").run(dry_run=False).has_failed
+        mailbox._refused = frozenset()  # noqa: SLF001 - the address is there now
+        monkeypatch.setattr(sending.time, "time_ns", lambda: 1_000_000_000_000_000_000)
+        results = [run_of(store, policy_to(port), since="250h").run(dry_run=False).has_failed for _ in range(2)]
+    assert results == [False, False]
+    assert Counter(sent_to(mailbox))["bo"] == 1
+
+
+@pytest.mark.usefixtures("collected")
+def test_a_digest_that_may_have_arrived_is_not_sent_again(store: Store) -> None:
+    mailbox = Mailbox(drops_after_data=True)
+    with mail_server(mailbox) as port:
+        first = run_of(store, policy_to(port), since="275h").run(dry_run=False)
+        count = len(mailbox.mails)
+        again = run_of(store, policy_to(port), since="275h").run(dry_run=False)
+    assert count == len(first.deliveries) == len(mailbox.mails)
+    for outcome in (first, again):
+        assert {each.outcome.result for each in outcome.deliveries} == {NoticeResult.STARTED}
+        assert outcome.has_failed
 
 
 @pytest.mark.usefixtures("collected")

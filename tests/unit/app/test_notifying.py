@@ -502,3 +502,22 @@ def test_versions_of_rows_grow_within_a_run_and_from_run_to_run(world: World) ->
     world.run(ONE_STEP)
     written = [unix_ms(row["written"]) for row in world.store.inserted]
     assert written == sorted(set(written))
+
+
+def test_notices_of_a_day_ago_are_kept_while_their_holder_is_there_idle_or_not(world: World) -> None:
+    world.held = [
+        idle(owner=owner, key=f"n1 {pid} 5", since_ms=AT_MS - 3 * HOUR_MS)
+        for pid, owner in enumerate(("ana", "bo", "cleo"))
+    ]
+    world.run(ONE_STEP)
+    keys = [held.key for held in world.held]
+    world.later(23)
+    world.run(ONE_STEP)
+    assert world.store.kept == []
+    world.later(2)
+    world.held = world.held[:1]
+    world.used = frozenset({(HolderKind.PROCESS, keys[1])})
+    world.run(ONE_STEP, dry=True)
+    assert world.store.kept == [], "a dry run writes nothing"
+    world.run(ONE_STEP)
+    assert world.store.kept == sorted(f"process {key}" for key in keys[:2])

@@ -31,7 +31,7 @@ from gua.notices.channels import (
 from gua.notices.held import NoticeResult
 from gua.notices.messages import Message, notice_message
 from servers.process import free_ports
-from servers.smtp import silent_server
+from servers.smtp import Mailbox, mail_server, silent_server
 from servers.webhook import Webhook
 
 MESSAGE = Message(subject="2 GPUs idle", text="2 GPUs idle.\nOwner: alice\n", html="<p>2 GPUs idle.</p>")
@@ -291,7 +291,7 @@ def test_what_chat_services_get_has_no_markup_of_a_name(url: str, monkeypatch: p
         return response
 
     monkeypatch.setattr(requests.Session, "request", request)
-    assert send(Channel(url=url), notice_message(hostile(), SETTING)).result is NoticeResult.SENT
+    assert send(Channel(url=url), notice_message(hostile(), SETTING)).result is NoticeResult.ACCEPTED
     (body,) = bodies
     for markup in ("<!", "&lt;", "<script", "@channel", "](http", "http://evil", "`x`", "*b*"):
         assert markup not in body
@@ -313,11 +313,59 @@ def test_an_error_status_of_a_webhook_is_a_failure_with_its_number(status: int) 
     assert len(hook.requests) == 1
 
 
-def test_a_webhook_that_answers_200_with_an_error_counts_as_sent() -> None:
-    """Neither JSON webhooks nor Mattermost's have a known form of errors: documented, not detected."""
-    with Webhook(body=b'{"error": "channel_not_found"}') as hook:
+@pytest.mark.parametrize("schema", ["json", "form", "xml", "mmost"])
+@pytest.mark.parametrize(
+    "answer",
+    [
+        '{"ok": false, "error": "channel_not_found"}',
+        '{"ok": false}',
+        '{"success": false}',
+        '{"error": {"code": 7}}',
+        '{"errors": ["no such channel"]}',
+        '{"errcode": 310000, "errmsg": "sign not match"}',
+        '{"status": "Error"}',
+        "Webhook message delivery failed with error: Microsoft Teams endpoint returned HTTP error 413",
+    ],
+)
+def test_an_answer_with_status_200_and_an_error_is_a_failure_that_shows_it(schema: str, answer: str) -> None:
+    with Webhook(body=answer.encode()) as hook:
+        failed = send(Channel(url=f"{schema}://{hook.address}/{TOKEN}"), MESSAGE)
+    assert (failed.result, failed.may_have_arrived) == (NoticeResult.FAILED, False)
+    assert answer[:40] in failed.detail
+
+
+@pytest.mark.parametrize("answer", ["", "{}", "[]", '{"error": null, "id": 7}', '{"errcode": 0}', "<html>", "[" * 9999])
+def test_an_answer_without_an_error_that_confirms_nothing_is_accepted(answer: str) -> None:
+    with Webhook(body=answer.encode()) as hook:
+        assert send(Channel(url=f"json://{hook.address}/"), MESSAGE).result is NoticeResult.ACCEPTED
+
+
+@pytest.mark.parametrize("answer", ["ok", "OK\n", "1", '{"ok": true}', '{"success": true}', '{"status": "success"}'])
+def test_an_answer_that_confirms_the_message_is_sent(answer: str) -> None:
+    with Webhook(body=answer.encode()) as hook:
         assert send(Channel(url=f"json://{hook.address}/"), MESSAGE) == SENT
-        assert send(Channel(url=f"mmost://{hook.address}/{TOKEN}"), MESSAGE) == SENT
+
+
+def test_no_secret_of_the_url_is_in_a_failure_that_shows_the_answer() -> None:
+    with Webhook(body=f'{{"ok": false, "url": "{TOKEN}"}}'.encode()) as hook:
+        assert TOKEN not in send(Channel(url=f"json://{hook.address}/{TOKEN}"), MESSAGE).detail
+
+
+@pytest.mark.parametrize(("status", "may"), [(400, False), (404, False), (500, True), (504, True)])
+def test_only_an_answer_that_refuses_a_message_says_that_it_did_not_arrive(status: int, may: bool) -> None:  # noqa: FBT001
+    with Webhook(status=status) as hook:
+        assert send(Channel(url=f"json://{hook.address}/"), MESSAGE).may_have_arrived is may
+
+
+def test_a_mail_that_one_of_two_recipients_got_may_have_arrived() -> None:
+    mailbox = Mailbox(refused=frozenset({"bo@example.org"}))
+    with mail_server(mailbox) as port:
+        url = f"mailto://127.0.0.1:{port}?from=gua@example.org&to="
+        both = send(Channel(url=f"{url}ana@example.org,bo@example.org"), MESSAGE)
+        alone = send(Channel(url=f"{url}bo@example.org"), MESSAGE)
+    assert mailbox.recipients() == ["ana@example.org"]
+    assert (both.result, both.may_have_arrived) == (NoticeResult.FAILED, True)
+    assert (alone.result, alone.may_have_arrived) == (NoticeResult.FAILED, False)
 
 
 def test_a_slack_answer_other_than_ok_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -366,7 +414,7 @@ def test_no_secret_is_in_what_a_failure_reports(
 def test_a_webhook_that_never_answers_is_given_up() -> None:
     with silent_server() as port:
         failed = send(Channel(url=f"json://127.0.0.1:{port}/?rto=60"), MESSAGE, seconds=0.3)
-    assert failed == SendResult(result=NoticeResult.FAILED, detail="no answer within 0.3 s")
+    assert failed == SendResult(result=NoticeResult.FAILED, detail="no answer within 0.3 s", may_have_arrived=True)
 
 
 def test_a_service_that_raises_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -376,7 +424,9 @@ def test_a_service_that_raises_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> 
     apprise = channels._apprise()  # noqa: SLF001 - the only place that has it
     monkeypatch.setattr(apprise.Apprise, "notify", notify)
     failed = send(Channel(url=f"json://{TOKEN}"), MESSAGE)
-    assert failed == SendResult(result=NoticeResult.FAILED, detail="apprise failed with RuntimeError")
+    assert failed == SendResult(
+        result=NoticeResult.FAILED, detail="apprise failed with RuntimeError", may_have_arrived=True
+    )
 
 
 @pytest.mark.parametrize(
