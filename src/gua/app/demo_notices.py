@@ -33,17 +33,17 @@ def record_notices(store: Store, *, since_ms: int, until_ms: int) -> None:
     """
     ids = {(row["host"], row["gpu"], row["pid"], row["created"]): row for row in store.select(_IDS)}
     streaks = store.rows("idle_streaks", {"since_ms": since_ms, "until_ms": until_ms, "hosts": []})
-    rows: dict[tuple[str, int], dict[str, object]] = {}
+    rows: dict[tuple[object, object], dict[str, object]] = {}
     for streak in sorted(streaks, key=lambda row: (row["start"], row["gpu"], row["pid"])):
         key = (streak["host"], streak["gpu"], streak["pid"], streak["created"])
-        for notice, row in _notices(streak, ids[key]):
-            rows.setdefault((notice.held.key, notice.step), row)
+        for row in _notices(streak, ids[key]):
+            rows.setdefault((row["holder"], row["step"]), row)
     if rows:
         store.insert_json("notices", [*rows.values()])
 
 
-def _notices(streak: Mapping[str, Any], ids: Mapping[str, Any]) -> Iterator[tuple[Notice, dict[str, object]]]:
-    """Yield the notices of a streak and their rows."""
+def _notices(streak: Mapping[str, Any], ids: Mapping[str, Any]) -> Iterator[dict[str, object]]:
+    """Yield the rows of a streak's notices."""
     since_ms, created_ms = _ms(streak["start"]), _ms(streak["created"])
     kind, holder = HolderKind.PROCESS, f"{streak['host']} {streak['pid']} {created_ms}"
     if ids["job"] or ids["pod"]:
@@ -63,18 +63,13 @@ def _notices(streak: Mapping[str, Any], ids: Mapping[str, Any]) -> Iterator[tupl
             idle_ms=after_ms,
             last_ms=since_ms + after_ms,
         )
-        notice = Notice(rule=RULE, step=number, reminder=1, held=held, to=())
-        sent_ms = since_ms + after_ms
-        yield (
-            notice,
-            notice_row(
-                notice,
-                channel=channel_name(1, channel),
-                message=f"{holder} {number}",
-                result=NoticeResult.SENT,
-                sent_ms=sent_ms,
-                written_ms=sent_ms,
-            ),
+        yield notice_row(
+            Notice(rule=RULE, step=number, reminder=1, held=held, to=()),
+            channel=channel_name(1, channel),
+            message=f"{holder} {number}",
+            result=NoticeResult.SENT,
+            sent_ms=held.last_ms,
+            written_ms=held.last_ms,
         )
 
 

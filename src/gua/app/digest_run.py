@@ -93,10 +93,7 @@ class DigestRun:
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ, repr=False)
 
     def run(self, *, dry_run: bool) -> DigestOutcome:
-        """Send to each recipient, once for the UTC days of the window, and return the results; or, dry, what is due.
-
-        One that was refused is sent again by the next run. One that may have arrived stays ``started``, and is not.
-        """
+        """Send to each once for the window's UTC days, again if refused; return the results, or, dry, what is due."""
         unknown: list[str] = []
         with self.stores() as store:
             report = collect(store, self.request, count=counting(store))

@@ -72,8 +72,7 @@ class _Plan:
     unknown: list[str] = field(default_factory=list)
     unresolved: list[str] = field(default_factory=list)
     deliveries: list[_Delivery] = field(default_factory=list)
-    lasting: list[str] = field(default_factory=list)
-    """Holders that are still there, with notices that would expire."""
+    lasting: list[str] = field(default_factory=list)  # holders that are there, with notices that would expire
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,7 +276,8 @@ class NoticeRun:
                 store.insert_json("notices", [self._row(notice, name, message, result, self._versions.next_ms())])
             if held is not None and arguments is not None:
                 done = run_command(arguments)
-                result = SendResult(result=done.result, detail=f"{done.detail}; read before: {_reading(held)}")
+                idle = f"{held.state} for {format_duration(held.idle_ms // 1000 * 1000)} at {to_rfc3339(held.last_ms)}"
+                result = SendResult(result=done.result, detail=f"{done.detail}; read before: {idle}")
                 with self.stores() as store:
                     store.insert_json("notices", [self._row(notice, name, message, result, self._versions.next_ms())])
             self._note([(notice, ChannelOutcome(channel=name, result=result.result, detail=result.detail))])
@@ -332,10 +332,6 @@ def _command_of(step: Step, held: Held | None) -> tuple[SendResult, list[str] | 
     if arguments is None:
         return SendResult(result=NoticeResult.FAILED, detail="not run: a value that it needs is unknown"), None
     return SendResult(result=NoticeResult.STARTED), arguments
-
-
-def _reading(held: Held) -> str:
-    return f"{held.state} for {format_duration(held.idle_ms // 1000 * 1000)} at {to_rfc3339(held.last_ms)}"
 
 
 def concerned(

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 from gua.app.output import print_line, safe
-from gua.cli.notify import book_of, lock, policy_of, stores_of
+from gua.cli.notify import book_of, lock, stores_of
 from gua.cli.options import AgentStateOption, StoreOption, flag, path_value, value
 from gua.core.errors import UsageError
 from gua.core.moments import to_rfc3339
@@ -55,11 +55,12 @@ def command(
     from gua.app.digest import SECTIONS, By  # noqa: PLC0415 - invalid options save its 0.3 s
     from gua.app.digest_run import DigestRun  # noqa: PLC0415 - as above
     from gua.app.job_facts import HostFacts  # noqa: PLC0415 - as above
+    from gua.notices.policy import read_policy  # noqa: PLC0415 - as above
     from gua.report.window import ReportRequest, check_request  # noqa: PLC0415 - as above
 
     if by not in {*By}:
         raise UsageError(f"--by {safe(by, 40)}: write one of {', '.join(By)}")
-    read = policy_of(policy)
+    read = read_policy(policy)
     digests = _digests(read, by, to_admins=to_admins)
     request = ReportRequest(
         since=since,

@@ -81,8 +81,9 @@ def command(
     """
     from gua.app.job_facts import HostFacts  # noqa: PLC0415 - invalid options save its 0.3 s
     from gua.app.notifying import NoticeRun  # noqa: PLC0415 - as above
+    from gua.notices.policy import read_policy  # noqa: PLC0415 - as above
 
-    read = policy_of(policy)
+    read = read_policy(policy)
     home = home_path(state_dir, os.environ)
     if not dry_run:
         _require_acceptance(read, home, yes=yes)
@@ -133,8 +134,9 @@ def check(
     from gua.app.job_facts import HostFacts  # noqa: PLC0415 - as above
     from gua.app.notifying import concerned  # noqa: PLC0415 - as above
     from gua.notices import policy_text  # noqa: PLC0415 - as above
+    from gua.notices.policy import read_policy  # noqa: PLC0415 - as above
 
-    read = policy_of(policy)
+    read = read_policy(policy)
     for sentence in policy_text.sentences(read):
         print_line(safe(sentence, 2000))
     for warning in policy_text.warnings(read, now_ms=time.time_ns() // 1_000_000):
@@ -149,13 +151,6 @@ def check(
     print_line(f"Concerned in the 7 days before: {len(week)}")
     for line in week:
         print_line(f"  {line}")
-
-
-def policy_of(path: Path) -> Policy:
-    """Return the policy of a file. Raises as :func:`gua.notices.policy.read_policy`."""
-    from gua.notices.policy import read_policy  # noqa: PLC0415 - as above
-
-    return read_policy(path)
 
 
 def book_of(policy: Policy) -> AddressBook:
@@ -291,12 +286,7 @@ def _notice_json(outcome: NoticeOutcome) -> dict[str, object]:
         "host": held.host,
         "gpu": held.cards[0].gpu,
         "gpus": [{"host": card.host, "gpu": card.gpu, "index": card.index} for card in held.cards],
-        "kind": held.kind,
-        "owner": held.owner,
-        "program": held.program,
-        "pid": held.pid,
-        "job": held.job,
-        "pod": held.pod,
+        **{name: getattr(held, name) for name in ("kind", "owner", "program", "pid", "job", "pod")},
         "since": to_rfc3339(held.since_ms),
         "idle_seconds": held.idle_ms / 1000,
         "channels": [asdict(each) for each in outcome.channels],

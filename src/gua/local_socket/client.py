@@ -21,6 +21,7 @@ from gua.core.errors import (
     UnavailableError,
     UsageError,
 )
+from gua.core.parameters import PARAMETERS
 from gua.core.plaintext import safe
 from gua.local_socket.peer import LineError, Lines, send_line
 from gua.state.socket_address import Peer, peer_credentials, short_address
@@ -39,8 +40,6 @@ def checked_query(views: Views, name: object, parameters: object) -> tuple[View[
     view = views[name]
     if not isinstance(parameters, dict) or set(parameters) != set(view.parameters):
         raise ValueError(f"the view {name} has the parameters {', '.join(sorted(view.parameters)) or 'none'}")
-    from gua.core.parameters import PARAMETERS  # noqa: PLC0415 - only for views
-
     for parameter, value in parameters.items():
         if not PARAMETERS[parameter].check(value):
             raise ValueError(f"the parameter {parameter} of {name} cannot be used")

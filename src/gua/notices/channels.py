@@ -50,8 +50,6 @@ _URL: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://([^/?#]*)(.*)", re.ASCII)
 _HOST: Final = re.compile(r"(?:.*@)?([A-Za-z0-9._-]+(?::[0-9]+)?)", re.ASCII)
 _PART: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._@+-]*", re.ASCII)
 _PART_OF_HOST: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*", re.ASCII)
-_BAD: Final = frozenset(("false", "error", "fail", "failed", "failure"))
-_GOOD: Final = frozenset(("true", "ok", "success"))
 _REFUSAL: Final = re.compile(r"\(\d{3}, ")
 _RECIPIENTS: Final = re.compile(r"(?<=[?&])(?:to|cc|bcc)=[^&]*", re.IGNORECASE)
 _REVEALING: Final = re.compile(r"\S+://\S*|\S+@\S+")
@@ -68,10 +66,7 @@ class Channel:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SendResult:
-    """SENT, ACCEPTED or FAILED, and what the channel reported, without secrets and addresses.
-
-    ``may_have_arrived``: it failed, but without an answer that refuses the message.
-    """
+    """SENT, ACCEPTED, or FAILED (refused, unless it ``may_have_arrived``), and why, without secrets and addresses."""
 
     result: NoticeResult
     detail: str = ""
@@ -305,20 +300,18 @@ def _deliver(service: Any, url: str, message: Message, log: list[str]) -> SendRe
 
 
 def _verdict(answer: str) -> bool | None:
-    """Return whether an answer with status 2xx says that the message was delivered, ``None`` if neither.
-
-    Known are the texts of Slack, Mattermost and Teams, and JSON in one of the usual forms.
-    """
+    """Return whether an answer (text of Slack, Mattermost, Teams, or JSON) confirms, denies, or neither (``None``)."""
     try:
         value = json.loads(answer)
     except (ValueError, RecursionError):
         value = None
     if not isinstance(value, dict):
         return False if answer.startswith("Webhook message delivery failed") else answer.lower() in {"1", "ok"} or None
-    words = [str(value.get(key)).lower() for key in ("ok", "success", "status")]
-    if any(value.get(key) for key in ("error", "errors", "errcode")) or _BAD.intersection(words):
+    words = {str(value.get(key)).lower() for key in ("ok", "success", "status")}
+    has_error = any(value.get(key) for key in ("error", "errors", "errcode"))
+    if has_error or words & {"false", "error", "fail", "failed", "failure"}:
         return False
-    return bool(_GOOD.intersection(words)) or None
+    return bool(words & {"true", "ok", "success"}) or None
 
 
 def _without_secrets(log: list[str], url: str) -> str:

@@ -64,13 +64,9 @@ def first_rule(policy: Policy, held: Held, facts: Facts, at_ms: int, zone: tzinf
     local = local_time(at_ms, zone)
     for rule in policy.rules:
         match = _match(rule, policy, held, facts, at_ms)
-        if (
-            match is not None
-            and match.outcome is MatchOutcome.MATCHED
-            and any(each.contains(local) for each in rule.quiet)
-        ):
+        if match and match.outcome is MatchOutcome.MATCHED and any(each.contains(local) for each in rule.quiet):
             return Match(outcome=MatchOutcome.QUIET, rule=rule, reason="a quiet time of the rule")
-        if match is not None and match.outcome is not MatchOutcome.EXEMPT:
+        if match and match.outcome is not MatchOutcome.EXEMPT:
             return match
         exempt = exempt or match
     return exempt or Match(outcome=MatchOutcome.NONE, reason="no rule concerns it")

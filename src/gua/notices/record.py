@@ -165,13 +165,9 @@ def sent_before(reader: ViewReader, *, with_failed: bool = True) -> SentBefore:
 
 
 def digests_before(reader: ViewReader) -> tuple[dict[tuple[str, int], str], int]:
-    """Return the results of digests by recipient and channel number, and when the newest row was written (Unix ms).
-
-    A failed one was refused, so it is sent again. A channel may be of another server than before: any other result is
-    the one that counts.
-    """
+    """Return the results of digests by recipient and channel number, and when the newest row was written (Unix ms)."""
     rows = [row for row in SENT.rows(reader, {"since_ms": 0}) if row.kind == DIGEST]
-    rows.sort(key=lambda row: row.result != NoticeResult.FAILED)
+    rows.sort(key=lambda row: row.result != NoticeResult.FAILED)  # a channel that failed may have another server now
     results = {(row.holder, channel_number(row.channel)): row.result for row in rows}
     return results, max((row.written_ms for row in rows), default=0)
 
