@@ -73,6 +73,7 @@ class RecordingChannels:
     unreachable: set[str] = field(default_factory=set)
     failing: set[str] = field(default_factory=set)
     killed: set[str] = field(default_factory=set)
+    success: NoticeResult = NoticeResult.SENT
     sent: list[tuple[str, str]] = field(default_factory=list)
 
     def reachable(self, channel: Channel, **_others: object) -> str | None:
@@ -84,7 +85,7 @@ class RecordingChannels:
         if channel.url in self.failing:
             return SendResult(result=NoticeResult.FAILED, detail="refused")
         self.sent.append((channel.url, message.text))
-        return SendResult(result=NoticeResult.SENT)
+        return SendResult(result=self.success)
 
     @property
     def urls(self) -> list[str]:

@@ -358,6 +358,19 @@ def test_a_command_runs_only_with_enforce_and_after_a_notice_and_its_grace(
     assert touched == [["CMD", "7", "alice"]]
 
 
+def test_a_notice_that_a_service_accepted_is_good_and_a_command_may_follow_it(
+    world: World, touched: list[list[str]]
+) -> None:
+    world.held = [job(hours=50)]
+    world.channels.success = NoticeResult.ACCEPTED
+    first = world.run(COMMAND, enforce=True)
+    assert (results(first), first.has_failed) == ([(42, 1, 1, "accepted")], False)
+    assert set(world.store.results().values()) == {"accepted"}
+    world.later(6)
+    assert results(world.run(COMMAND, enforce=True)) == [(42, 2, 1, "sent")]
+    assert touched == [["CMD", "7", "alice"]]
+
+
 def test_a_command_is_recorded_before_it_runs_and_with_what_was_read(world: World, touched: list[list[str]]) -> None:
     world.held = [job()]
     world.run(COMMAND)

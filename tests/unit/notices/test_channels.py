@@ -368,6 +368,21 @@ def test_a_mail_that_one_of_two_recipients_got_may_have_arrived() -> None:
     assert (alone.result, alone.may_have_arrived) == (NoticeResult.FAILED, False)
 
 
+def test_a_message_that_one_of_two_chat_channels_got_may_have_arrived() -> None:
+    hook = Webhook()
+
+    class Requests(list[tuple[str, bytes]]):
+        def append(self, one: tuple[str, bytes]) -> None:
+            super().append(one)
+            hook.status = 400 if len(self) > 1 else 200
+
+    hook.requests = Requests()
+    with hook:
+        failed = send(Channel(url=f"mmost://{hook.address}/{TOKEN}?channels=one,two"), MESSAGE)
+    assert len(hook.requests) == 2
+    assert (failed.result, failed.may_have_arrived) == (NoticeResult.FAILED, True)
+
+
 def test_a_slack_answer_other_than_ok_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     import requests  # noqa: PLC0415 - what apprise sends by
 
