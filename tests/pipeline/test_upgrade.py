@@ -18,7 +18,7 @@ from servers.gua import SUMS, Gua, differences
 from servers.process import poll
 
 DEMO = ("demo", "--seed", "7", "--ticks", "60", "--gpus", "4")
-LONGER = ("demo", "--seed", "7", "--days", "1", "--gpus", "4")
+LONGER = ("demo", "--seed", "7", "--ticks", "1000", "--gpus", "4")
 TICKS = "SELECT count(), sum(duration_ms), sum(gpu_time_ms) FROM gua.card_ticks FINAL"
 SERIALS = "SELECT host, serial FROM gua.cards ORDER BY host"
 
@@ -62,7 +62,7 @@ def test_what_lands_meanwhile_counts_once(
 ) -> None:
     sending = threading.Thread(target=land, args=(gua, collector, *LONGER))
     sending.start()
-    for _ in range(3):
+    for _ in range(2):
         later.must("schema", "apply", "--store", clickhouse.dsn())
     sending.join()
 
