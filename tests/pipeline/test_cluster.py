@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -87,10 +87,10 @@ def of_host(body: bytes, host: str) -> Iterator[bytes]:
 
 
 @pytest.fixture(scope="module")
-def landed(requests: list[bytes], tmp_path_factory: pytest.TempPathFactory) -> Path:
+def landed(requests: list[bytes], tmp_path_factory: pytest.TempPathFactory, made_store: Callable[[Path], str]) -> Path:
     """Return an embedded store in which the same requests have landed."""
     path = tmp_path_factory.mktemp("one-node") / "store"
-    with open_store(f"chdb://{path}") as store:
+    with open_store(made_store(path)) as store:
         ticks = [
             SpooledTick(id=number, ts_ms=number, raw_length=len(body), blob=compress(body))
             for number, body in enumerate(requests)
