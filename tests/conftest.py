@@ -100,11 +100,11 @@ for _name in [name for name in os.environ if name.startswith(("GUA_", "OTEL_"))]
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="write the outputs in tests/golden anew")
-    parser.addoption("--notify-kills", type=int, default=5, help="how often gua notify is killed")
+    parser.addoption("--notify-kills", type=int, default=15, help="how often gua notify is killed")
     parser.addoption("--hours-away", type=int, default=6, help="how long the endpoint of a host is down")
     parser.addoption("--chaos", type=float, default=5.0, help="seconds in which commands with cards are killed")
-    parser.addoption("--agent-kills", type=int, default=16, help="how often agents are killed at random moments")
-    parser.addoption("--kills", type=int, default=2, help="how often each kind of them is killed at least")
+    parser.addoption("--agent-kills", type=int, default=32, help="how often agents are killed at random moments")
+    parser.addoption("--kills", type=int, default=3, help="how often each kind of them is killed at least")
 
 
 # No test listens where this host's own agent does, nor queries it; what a test starts inherits it or names its own.

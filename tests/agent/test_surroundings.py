@@ -61,7 +61,7 @@ def test_a_home_with_any_name_works(agent: Agent, tmp_path: Path) -> None:
     try:
         assert started.startswith("gua agent started: pid ")
         assert agent.status()["running"] is True
-        assert agent.must("report", "--section", "headline").startswith("GPU usage of ")
+        assert agent.must("report").startswith("GPU usage of ")
     finally:
         assert agent.run("stop").returncode == 0
     assert (home / "spool.db").exists()

@@ -239,10 +239,10 @@ def test_kills_at_random_moments_cost_no_tick_but_those_in_progress(
     assert figures["ends"] == each * len(told)
     assert figures["ticks"] > figures["ends"] // 4  # a busy machine starts agents later than its first one reported
     # Nothing half-written: the store takes every tick that was ever spooled, and refuses none.
-    report = json.loads(told[0].agent.must("report", "--json", "--section", "headline"))
+    report = json.loads(told[0].agent.must("report", "--json"))
     assert report["headline"]["card_ticks"] == 3 * len(told[0].ticks)
     assert told[0].agent.ticks() == []
-    assert "refused" not in told[0].agent.run("report", "--section", "headline").stderr
+    assert "refused" not in told[0].agent.run("report").stderr
 
 
 @pytest.mark.reliability
