@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
 from typing import Final
 
@@ -34,11 +34,12 @@ RAW_UP_TO_MS: Final = 10 * 86_400_000
 """Up to this length an import reads raw samples, unless another resolution is given."""
 STEP_MS: Final = 300_000
 # Samples of a span, about 20 bytes of JSON each; all of them are in memory.
-_MOST_SAMPLES: Final = 500_000
+_MOST_SAMPLES: Final = 200_000
+# Card ticks, with 100 bytes each in memory. The store is locked for others while they are landed, for about a second.
+_LANDED_AT_ONCE: Final = 250_000
 _FIRST_SPAN_MS: Final = HOUR_MS
 _LEAST_SPAN_MS: Final = 600_000
 _STEPS_SPAN_MS: Final = 4 * DAY_MS
-"""Span of steps: the store is locked for others while one is landed, of 64 cards for less than 2 s."""
 # Hours of hosts: of 8 cards each 2 s.
 _ROLLED_UP_AT_ONCE: Final = 300
 # VictoriaMetrics hides the samples of the last 30 s (search.latencyOffset).
@@ -163,6 +164,8 @@ class PrometheusImport:
         while self._is_embedded and written:
             with open_writer(self.store, warn=ignore) as store:
                 written = store.count_hours(most=_ROLLED_UP_AT_ONCE)
+                if 0 < written < _ROLLED_UP_AT_ONCE:  # the last hours: what is left takes little time
+                    written = store.count_hours(most=_ROLLED_UP_AT_ONCE)
 
     def newest_hour(self, found: Inventory) -> Probe | None:
         """Return what the last hour of the import has, or the newest of whole days earlier; ``None`` without any."""
@@ -210,17 +213,27 @@ class PrometheusImport:
     def _import(
         self, maker: TickMaker, done: set[date], result: Imported, progress: Callable[[int, int], None]
     ) -> None:
-        """Read the next span while the one before is landed."""
+        """Read the next spans while those before are landed: opening a store takes as long as landing many ticks."""
         with ThreadPoolExecutor(max_workers=1) as worker:
             landing: Future[None] | None = None
+            card_ticks, waiting = 0, 0
+            read: Span | None = None
+            every: list[CardTicks] = []
             for span in spans(self.since_ms, self.until_ms, self.step_ms, done, lambda: maker.samples):
                 made = maker.ticks(span.since_ms, span.until_ms)
-                if landing is not None:
-                    landing.result()
-                landing = worker.submit(self._land, maker.found, made, span, result)
-                progress(span.until_ms, result.card_ticks + sum(len(one.ts_ms) for one in made))
+                read = span if read is None else replace(span, since_ms=read.since_ms, days=read.days + span.days)
+                every += made
+                waiting += sum(len(one.ts_ms) for one in made)
+                progress(span.until_ms, card_ticks + waiting)
+                if landing is None or landing.done() or waiting >= _LANDED_AT_ONCE:
+                    if landing is not None:
+                        landing.result()
+                    landing = worker.submit(self._land, maker.found, every, read, result)
+                    card_ticks, waiting, read, every = card_ticks + waiting, 0, None, []
             if landing is not None:
                 landing.result()
+            if read is not None:
+                self._land(maker.found, every, read, result)
         result.days_before = len(done)
 
     def _land(self, found: Inventory, made: list[CardTicks], span: Span, result: Imported) -> None:

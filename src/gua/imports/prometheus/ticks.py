@@ -7,8 +7,9 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import pairwise
+from itertools import pairwise, repeat
 from math import inf
+from operator import sub
 from statistics import median_low
 from typing import Final
 
@@ -292,8 +293,8 @@ class TickMaker:
         if stream.exporter.measures[0].column in columns:
             sampled = [min(sum(of.values()), full) * 1000 for of in scrapes] if self.step_ms else [0] * len(times)
             columns["utilization_coverage_ms"] = [
-                None if value is None else min(coverage, duration)
-                for value, coverage, duration in zip(columns["utilization"], sampled, durations, strict=True)
+                None if value is None else coverage
+                for value, coverage in zip(columns["utilization"], map(min, sampled, durations), strict=True)
             ]
         return CardTicks(
             card=stream.card,
@@ -312,7 +313,7 @@ class TickMaker:
 
 def _durations(times: Sequence[int], interval_ms: int) -> list[int]:
     """Return what each raw sample covers: the interval before it, at most back to the sample before it."""
-    return [interval_ms, *(min(interval_ms, after - before) for before, after in pairwise(times))]
+    return [interval_ms, *map(min, repeat(interval_ms), map(sub, times[1:], times))]
 
 
 def _step_durations(scrapes: Sequence[Scrapes], full: int, interval_ms: int, step_ms: int) -> list[int]:
@@ -337,7 +338,7 @@ def _usual_interval_ms(streams: Sequence[Stream]) -> int:
     for stream in streams:
         times, _ = stream.readings()
         if len(times) > 1:
-            medians.append(median_low(after - before for before, after in pairwise(times)))
+            medians.append(median_low(map(sub, times[1:], times)))
     usual = median_low(medians) if medians else _DEFAULT_INTERVAL_MS
     return min(max(round(usual / 1000), 1) * 1000, _MOST_INTERVAL_MS)
 
