@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from typing import Final
 
@@ -36,7 +36,7 @@ STEP_MS: Final = 300_000
 # Samples of a span, about 20 bytes of JSON each; all of them are in memory.
 _MOST_SAMPLES: Final = 200_000
 # Card ticks, with 100 bytes each in memory. The store is locked for others while they are landed, for about a second.
-_LANDED_AT_ONCE: Final = 250_000
+_MOST_PENDING: Final = 200_000
 _FIRST_SPAN_MS: Final = HOUR_MS
 _LEAST_SPAN_MS: Final = 600_000
 _STEPS_SPAN_MS: Final = 4 * DAY_MS
@@ -214,26 +214,29 @@ class PrometheusImport:
         self, maker: TickMaker, done: set[date], result: Imported, progress: Callable[[int, int], None]
     ) -> None:
         """Read the next spans while those before are landed: opening a store takes as long as landing many ticks."""
+        pending: list[tuple[Span, list[CardTicks]]] = []
+
+        def land_pending() -> None:
+            several = pending[:]
+            del pending[: len(several)]
+            if several:
+                days = tuple(day for span, _ in several for day in span.days)
+                span = Span(since_ms=several[0][0].since_ms, until_ms=several[-1][0].until_ms, days=days)
+                self._land(maker.found, [ticks for _, made in several for ticks in made], span, result)
+
+        card_ticks = 0
         with ThreadPoolExecutor(max_workers=1) as worker:
-            landing: Future[None] | None = None
-            card_ticks, waiting = 0, 0
-            read: Span | None = None
-            every: list[CardTicks] = []
+            landings: list[Future[None]] = []
             for span in spans(self.since_ms, self.until_ms, self.step_ms, done, lambda: maker.samples):
                 made = maker.ticks(span.since_ms, span.until_ms)
-                read = span if read is None else replace(span, since_ms=read.since_ms, days=read.days + span.days)
-                every += made
-                waiting += sum(len(one.ts_ms) for one in made)
-                progress(span.until_ms, card_ticks + waiting)
-                if landing is None or landing.done() or waiting >= _LANDED_AT_ONCE:
-                    if landing is not None:
-                        landing.result()
-                    landing = worker.submit(self._land, maker.found, every, read, result)
-                    card_ticks, waiting, read, every = card_ticks + waiting, 0, None, []
-            if landing is not None:
+                pending.append((span, made))
+                landings.append(worker.submit(land_pending))
+                while landings and (landings[0].done() or _count(pending) >= _MOST_PENDING):
+                    landings.pop(0).result()
+                card_ticks += _count([(span, made)])
+                progress(span.until_ms, card_ticks)
+            for landing in landings:
                 landing.result()
-            if read is not None:
-                self._land(maker.found, every, read, result)
         result.days_before = len(done)
 
     def _land(self, found: Inventory, made: list[CardTicks], span: Span, result: Imported) -> None:
@@ -361,6 +364,10 @@ def check_step(text_ms: int | None, length_ms: int) -> int:
     if text_ms and (DAY_MS % text_ms or text_ms < 60_000):
         raise UsageError("--resolution must be raw, or a part of a day from 1m on, as in 5m or 1h")
     return text_ms
+
+
+def _count(pending: Sequence[tuple[Span, list[CardTicks]]]) -> int:
+    return sum(len(ticks.ts_ms) for _, made in pending for ticks in made)
 
 
 def _day(unix_ms: int) -> date:
