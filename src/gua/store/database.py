@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from gua.core.errors import TransientError, UnavailableError
@@ -19,6 +20,7 @@ from gua.store.dsn import EmbeddedDsn, ServerDsn, parse_dsn
 from gua.store.engine import ALONE, Handles, check_engine, engine_version, require_addresses
 from gua.store.report_views import (
     DATABASE,
+    SentTicks,
     TickTables,
     ViewsOfServer,
     bound_call,
@@ -30,6 +32,7 @@ from gua.store.schema import Schema, this_version
 
 if TYPE_CHECKING:
     from clickhouse_connect.driver.client import Client
+    from clickhouse_connect.driver.external import ExternalData
     from clickhouse_connect.driver.query import QueryResult
 
     from gua.core.ports import SpooledTick
@@ -72,6 +75,29 @@ def view_call(view: str, parameters: Mapping[str, object]) -> tuple[str, dict[st
     """Return the SQL that selects the rows of ``gua_report.<view>``, and the values to bind."""
     call, values = bound_call(parameters, _PARAMETER_TYPES)
     return f"SELECT * FROM gua_report.{view}{call}", values  # noqa: S608 - gua's own names, bound values
+
+
+def external_tables(tables: Mapping[str, bytes]) -> ExternalData | None:
+    """Return tables to send with a query, each by its name and an answer in TabSeparatedWithNamesAndTypes.
+
+    Source: https://clickhouse.com/docs/engines/table-engines/special/external-data.
+    """
+    if not tables:
+        return None
+    from clickhouse_connect.driver.external import ExternalData  # noqa: PLC0415 - only needed on a server
+
+    external = ExternalData()
+    for name, answer in tables.items():
+        names, types, rows = answer.split(b"\n", 2)
+        columns = zip(names.decode().split("\t"), types.decode().replace("\\'", "'").split("\t"), strict=True)
+        structure = ", ".join(f"{column} {type_name}" for column, type_name in columns)
+        external.add_file(file_name=name, data=rows, fmt="TabSeparated", structure=structure)
+    return external
+
+
+def _used(sql: str, parameters: Mapping[str, object]) -> dict[str, object]:
+    """Return the parameters that ``sql`` uses: with any other the client would apply Python's "%" formatting."""
+    return {name: value for name, value in parameters.items() if f"{{{name}:" in sql}
 
 
 class AnswerRows:
@@ -136,6 +162,7 @@ class Store(AbstractContextManager["Store"]):
         self._has_views = False
         self.schema = Schema(dsn, client, self.select, embedded=directory is not None)
         self._server_views = ViewsOfServer(self.schema.applied, this_version)
+        self._sent_ticks = SentTicks(self._server_views.query, self._read_raw)
 
     def __exit__(self, *_: object) -> None:
         self.close()
@@ -242,6 +269,7 @@ class Store(AbstractContextManager["Store"]):
             self._forget_ticks()
 
     def _forget_ticks(self) -> None:
+        self._sent_ticks.forget()
         if self._ticks is not None:
             self._ticks.forget()
 
@@ -258,8 +286,11 @@ class Store(AbstractContextManager["Store"]):
             return self._select(sql, parameters, self._report_settings)
         try:
             if query := self._server_views.query(view):
-                query = without_ticks(query, parameters)
-                return self._select(*bound_query(query, parameters, _PARAMETER_TYPES), self._report_settings)
+                if view == "hours":  # each report begins with it
+                    self._sent_ticks.forget()
+                query, tables = self._sent_ticks.sent_with(without_ticks(query, parameters), parameters)
+                sql, values = bound_query(query, parameters, _PARAMETER_TYPES)
+                return self._select(sql, values, self._report_settings, tables)
         except QueryError as error:
             if not error.no_right:
                 raise
@@ -282,10 +313,16 @@ class Store(AbstractContextManager["Store"]):
         settings = _REPORT_SETTINGS if self._directory is not None and DATABASE in sql else {}
         return list(self._select(sql, parameters or {}, settings))
 
-    def _select(self, sql: str, parameters: Mapping[str, object], settings: Mapping[str, object]) -> AnswerRows:
+    def _select(
+        self,
+        sql: str,
+        parameters: Mapping[str, object],
+        settings: Mapping[str, object],
+        tables: Mapping[str, bytes] = MappingProxyType({}),
+    ) -> AnswerRows:
         if self._handles is None:
             with self._query_slots:
-                return self._query(self._client, sql, parameters, settings)
+                return self._query(self._client, sql, parameters, settings, tables)
         turn = next(self._turns)  # first in, first served, also for queries that wait for a shared tick table
         shared = {"max_memory_usage": QUERY_MEMORY_BYTES // self._handles.most}
         try:
@@ -328,13 +365,27 @@ class Store(AbstractContextManager["Store"]):
         with self._handles.lent() as handle:
             return list(self._query(handle, sql, parameters, self._report_settings))
 
+    def _read_raw(self, sql: str, parameters: Mapping[str, object]) -> bytes:
+        """Return the answer of a server as TabSeparatedWithNamesAndTypes."""
+        sql, values = bound_query(sql, parameters, _PARAMETER_TYPES)
+        with self._query_slots, translated(self.dsn):
+            return self._client.raw_query(
+                sql, _used(sql, values), settings=dict(self._report_settings), fmt="TabSeparatedWithNamesAndTypes"
+            )
+
     def _query(
-        self, client: Client, sql: str, parameters: Mapping[str, object], settings: Mapping[str, object]
+        self,
+        client: Client,
+        sql: str,
+        parameters: Mapping[str, object],
+        settings: Mapping[str, object],
+        tables: Mapping[str, bytes] = MappingProxyType({}),
     ) -> AnswerRows:
-        # With parameters that the query does not use, the client would apply Python's "%" formatting.
-        bound = {name: value for name, value in parameters.items() if f"{{{name}:" in sql}
+        settings = {**self._settings, **settings}
         with translated(self.dsn):
-            return read_rows(client.query(sql, parameters=bound, settings={**self._settings, **settings}))
+            return read_rows(
+                client.query(sql, _used(sql, parameters), settings=settings, external_data=external_tables(tables))
+            )
 
     @property
     def _report_settings(self) -> Mapping[str, object]:

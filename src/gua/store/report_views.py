@@ -1,4 +1,4 @@
-"""Queries of the ``gua_report`` views, and in-memory tables of a report's unrolled ticks.
+"""Queries of the ``gua_report`` views, and tables of a report's unrolled ticks.
 
 A report runs a view's query directly, as planning the view takes twice as long. An embedded store has no report
 views: the engine would parse them at each opening.
@@ -41,6 +41,8 @@ _MOST_WINDOWS: Final = 4
 # Card ticks to roll up in one query, whose limit is 300 MB. Windows of up to _FEW_HOURS hours are not counted first.
 _MOST_CARD_TICKS: Final = 200_000
 _FEW_HOURS: Final = 4
+# Of tick rows that are sent with a query: 10,000 cards have some 30 MB an hour.
+_MOST_BYTES: Final = 8 * 2**20
 _HOUR_TICKS: Final = (
     "SELECT intDiv(toUnixTimestamp64Milli(ts) - 1, 3600000) AS hour, count() AS ticks FROM gua.card_ticks "
     "WHERE hour IN {tick_hours:Array(Int64)} AND (empty({hosts:Array(String)}) OR has({hosts:Array(String)}, host)) "
@@ -200,6 +202,47 @@ class TickTables:
             for name in self._tables.pop(key).values():
                 self._command(f"DROP TABLE IF EXISTS {name}", {})
             self._parts.pop(key, None)
+
+
+class SentTicks:
+    """Rollups of the few unrolled ticks in a report's window, read once from a server and sent with its queries.
+
+    The reader of a server cannot create tables, and planning the tick views in each query takes half of a report's
+    time. ``views`` returns the query of a view, ``read`` the answer of a query as TabSeparatedWithNamesAndTypes.
+    """
+
+    def __init__(self, views: Callable[[str], str | None], read: Callable[[str, Parameters], bytes]) -> None:
+        self._views = views
+        self._read = read
+        self._lock = threading.Lock()
+        self._answers: dict[tuple[str, str], bytes] = {}
+
+    def sent_with(self, query: str, parameters: Parameters) -> tuple[str, dict[str, bytes]]:
+        """Return the query with tables in place of its tick views, and the answer that each table, by name, holds.
+
+        A query of many hours, or of more than 8 MB of rows, is returned unchanged, without tables.
+        """
+        names = sorted({call["view"] for call in _TICKS.finditer(query)})
+        hours = parameters.get("tick_hours")
+        if not names or not isinstance(hours, Sequence) or not 0 < len(hours) <= _FEW_HOURS:
+            return query, {}
+        window = {name: parameters[name] for name in _WINDOW}
+        with self._lock:
+            answers = {name: self._answer(name, window) for name in names}
+        if sum(map(len, answers.values())) > _MOST_BYTES:
+            return query, {}
+        return _TICKS.sub(lambda call: call["view"], query), answers
+
+    def forget(self) -> None:
+        """Read the ticks anew from now on."""
+        with self._lock:
+            self._answers.clear()
+
+    def _answer(self, name: str, window: Parameters) -> bytes:
+        key = (name, repr(window))
+        if key not in self._answers:
+            self._answers[key] = self._read(self._views(name) or "", window)
+        return self._answers[key]
 
 
 def _card_ticks(row: Mapping[str, Any]) -> int:

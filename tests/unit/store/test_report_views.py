@@ -10,8 +10,8 @@ import pytest
 
 from fakes.fleet import agent_tick, spooled_ticks
 from gua.core.errors import UnavailableError
-from gua.store.database import open_store
-from gua.store.report_views import ReportViews, TickTables, ViewsOfServer, report_views
+from gua.store.database import external_tables, open_store
+from gua.store.report_views import ReportViews, SentTicks, TickTables, ViewsOfServer, report_views
 from gua.store.schema import this_version
 from gua.store.statements import EMBEDDED_TOKENS, Statement, load
 from gua.store.topology import Retention, Topology
@@ -111,6 +111,62 @@ def test_what_was_written_is_read_anew() -> None:
     engine.tables.forget()
 
     assert "tick_cards_2" in engine.tables.read(VIEWS.query("cards"), WINDOW)
+
+
+class Server:
+    """Answers each query of ticks with one row of the asked size, and remembers the window."""
+
+    def __init__(self, size: int = 1) -> None:
+        self.read: list[Mapping[str, object]] = []
+        self._size = size
+        self.ticks = SentTicks(VIEWS.query, self._answer)
+
+    def _answer(self, sql: str, window: Mapping[str, object]) -> bytes:
+        assert sql == VIEWS.query("tick_cards")
+        self.read.append(window)
+        return b"host\nString\n" + b"x" * self._size
+
+
+def test_ticks_are_read_from_a_server_once_and_sent_with_every_query_of_their_window() -> None:
+    server = Server()
+
+    for _ in range(2):
+        query, tables = server.ticks.sent_with(VIEWS.query("cards"), WINDOW)
+        assert (query, tables) == ("SELECT count() FROM tick_cards", {"tick_cards": b"host\nString\nx"})
+
+    assert server.read == [{name: value for name, value in WINDOW.items() if name != "use_hourly"}]
+    server.ticks.sent_with(VIEWS.query("cards"), {**WINDOW, "since_ms": 2})
+    assert len(server.read) == 2
+    server.ticks.forget()
+    server.ticks.sent_with(VIEWS.query("cards"), WINDOW)
+    assert len(server.read) == 3
+
+
+@pytest.mark.parametrize(
+    ("size", "hours", "reads"), [(1, [], 0), (1, [*range(5)], 0), (9 * 2**20, [3], 1)], ids=["none", "many", "large"]
+)
+def test_the_server_reads_ticks_itself_where_there_are_none_or_many(size: int, hours: list[int], reads: int) -> None:
+    server = Server(size)
+
+    for _ in range(2):
+        window = {**WINDOW, "tick_hours": hours}
+        assert server.ticks.sent_with(VIEWS.query("cards"), window) == (VIEWS.query("cards"), {})
+
+    assert len(server.read) == reads
+
+
+def test_tables_that_are_sent_have_the_names_and_types_of_the_answer() -> None:
+    answer = b"host\thour\nLowCardinality(String)\tDateTime(\\'UTC\\')\na\\tb\t2026-01-01 00:00:00\n"
+
+    external = external_tables({"tick_cards": answer})
+
+    assert external is not None
+    assert external.query_params == {
+        "tick_cards_format": "TabSeparated",
+        "tick_cards_structure": "host LowCardinality(String), hour DateTime('UTC')",
+    }
+    assert external.form_data["tick_cards"][1] == b"a\\tb\t2026-01-01 00:00:00\n"
+    assert external_tables({}) is None
 
 
 def test_a_server_is_queried_by_statements_only_if_its_views_are_of_this_version() -> None:
