@@ -291,7 +291,7 @@ class TickMaker:
         columns = _columns(stream, times, scrapes, full)
         _add_changes(columns, times, durations)
         if stream.exporter.measures[0].column in columns:
-            sampled = [min(sum(of.values()), full) * 1000 for of in scrapes] if self.step_ms else [0] * len(times)
+            sampled = [one * 1000 for one in _numbers(scrapes, full)] if self.step_ms else [0] * len(times)
             columns["utilization_coverage_ms"] = [
                 None if value is None else coverage
                 for value, coverage in zip(columns["utilization"], map(min, sampled, durations), strict=True)
@@ -318,8 +318,15 @@ def _durations(times: Sequence[int], interval_ms: int) -> list[int]:
 
 def _step_durations(scrapes: Sequence[Scrapes], full: int, interval_ms: int, step_ms: int) -> list[int]:
     """Return what each step covers: its scrapes times their interval; all of it if less than one scrape is missing."""
-    numbers = (min(sum(of.values()), full) for of in scrapes)
+    numbers = _numbers(scrapes, full)
     return [step_ms if number * interval_ms > step_ms - interval_ms else number * interval_ms for number in numbers]
+
+
+def _numbers(scrapes: Sequence[Scrapes], full: int) -> list[int]:
+    """Return the number of scrapes in each step; equal ones are one object."""
+    known = {id(of): of for of in scrapes}
+    numbers = {key: min(sum(of.values()), full) for key, of in known.items()}
+    return [numbers[id(of)] for of in scrapes]
 
 
 def _usual_count(streams: Iterable[Stream]) -> int:
