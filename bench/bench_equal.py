@@ -51,7 +51,7 @@ READ = {
 }
 # In the Python of a version: land ticks (every seventh, or the others), or print the reports of all windows.
 _COMMON = """
-import json, sys
+import inspect, json, sys
 store_path, end_ms, *given = sys.argv[1:]
 from gua.store.database import open_store
 opened = open_store(store_path)
@@ -83,10 +83,12 @@ finally:
 _LAND = f"""{_COMMON}
 from fakes.fleet import spooled_ticks
 from fakes.restless import restless
+# Ticks that both versions make alike.
+alike = {{"resets": False}} if "resets" in inspect.signature(restless).parameters else {{}}
 hosts, hours, late = json.loads(given[0]), int(given[1]), given[2] == "late"
 with opened as store:
     for host, seed in hosts.items():
-        ticks = enumerate(restless(host, seed=seed, ticks=hours * 120, end_ms=int(end_ms)))
+        ticks = enumerate(restless(host, seed=seed, ticks=hours * 120, end_ms=int(end_ms), **alike))
         landed = list(spooled_ticks(tick for number, tick in ticks if (number % 7 == 3) == late))
         store.land(landed)
         store.land(landed[:100])

@@ -102,6 +102,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="write the outputs in tests/golden anew")
     parser.addoption("--notify-kills", type=int, default=15, help="how often gua notify is killed")
     parser.addoption("--notify-every-tick", action="store_true", help="run gua notify after each tick of two weeks")
+    parser.addoption("--hours-away", type=int, default=6, help="how long the endpoint of a host is down")
     parser.addoption("--chaos", type=float, default=5.0, help="seconds in which commands with cards are killed")
     parser.addoption("--agent-kills", type=int, default=32, help="how often agents are killed at random moments")
     parser.addoption("--kills", type=int, default=3, help="how often each kind of them is killed at least")

@@ -10,7 +10,7 @@ CREATE TABLE IF NOT EXISTS gua.notices${LOCAL} $ON_CLUSTER
     reminder UInt8 COMMENT '1 for the step''s first notice; the later ones are reminders',
     channel LowCardinality(String) COMMENT 'Number in the step, scheme and host of the channel, or command',
     sent DateTime64(3, 'UTC') COMMENT 'When sending began',
-    result LowCardinality(String) COMMENT 'sent, accepted (by a service that confirms no delivery), failed, or started: unknown whether it was sent',
+    result LowCardinality(String) COMMENT 'sent, accepted (delivery unconfirmed), failed, or started: unknown whether it was sent',
     detail String COMMENT 'Why it failed',
     message String COMMENT 'Id of the message; a summary has several notices',
     state LowCardinality(String) COMMENT 'idle-held, empty or no-process',
@@ -40,6 +40,6 @@ CREATE TABLE IF NOT EXISTS gua.notice_runs${LOCAL} $ON_CLUSTER
 )
 ENGINE = ${REPLICATED}ReplacingMergeTree(written)
 ORDER BY (host, run)
-TTL toDate(until) + INTERVAL 2 DAY
+TTL toDate(until) + toIntervalDay(2)
 $TABLE_SETTINGS
 COMMENT 'Runs of gua notify: one at a time sends; read with FINAL'

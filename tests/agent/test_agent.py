@@ -150,7 +150,7 @@ def test_a_stop_in_the_middle_of_a_tick_lets_it_be_finished(
 def test_a_report_lands_what_the_running_agent_has_spooled(agent: Agent) -> None:
     agent.start()
     agent.wait_for_ticks(3)
-    report = json.loads(agent.must("report", "--json"))
+    report = json.loads(agent.must("report", "--json", "--section", "headline"))
     assert report["headline"]["card_ticks"] >= 9
     assert report["headline"]["states"]["idle-held"]["gpu_hours"] > 0
     assert report["headline"]["states"]["unknown"]["card_ticks"] == 0

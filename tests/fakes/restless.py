@@ -30,19 +30,19 @@ class _Life:
     habit: str
 
 
-def restless(host: str, *, seed: int, ticks: int, end_ms: int) -> Iterator[Tick]:
+def restless(host: str, *, seed: int, ticks: int, end_ms: int, resets: bool = True) -> Iterator[Tick]:
     """Yield ``ticks`` ticks, the last at ``end_ms``, of two whole cards and one that is partitioned by turns.
 
     While it is, it has an instance. A host with an odd seed has one card more, which is mostly free.
 
     Ticks come late, cover less than the time since the last one, and stay away for one interval up to ten. Processes
     come, go, are missing for a tick, are on two cards, idle, are unknown, and call themselves by what they do; their
-    owners become known late. Cards need a reset and show utilization without a process. Cards are lost, lists fail,
-    utilization cannot be read, the energy counter starts again.
+    owners become known late. Cards need a reset and, with ``resets``, show utilization without a process. Cards are
+    lost, lists fail, utilization cannot be read, the energy counter starts again.
     """
     rng = Random(f"restless {seed}")  # noqa: S311 - a simulation, no secret
     origin = Origin(host=host, source=Source.AGENT, interval_ms=INTERVAL_MS)
-    cards = [_Card(rng, host, number) for number in range(4 + seed % 2)]
+    cards = [_Card(rng, host, number, resets=resets) for number in range(4 + seed % 2)]
     moments = [end_ms]
     for _ in range(ticks - 1):
         away = rng.choice((0,) * 30 + (0, 0.3, 1, 1.5, 2, 2.1, 3, 10))
@@ -64,7 +64,7 @@ def restless(host: str, *, seed: int, ticks: int, end_ms: int) -> Iterator[Tick]
 
 
 class _Card:
-    def __init__(self, rng: Random, host: str, number: int) -> None:
+    def __init__(self, rng: Random, host: str, number: int, *, resets: bool) -> None:
         self._rng = rng
         self._activity_rng = Random(f"{host}:{number}:activity")  # noqa: S311 - as below
         self._reset_rng = Random(f"{host}:{number}:reset")  # noqa: S311 - as below
@@ -73,6 +73,7 @@ class _Card:
         self.number = number
         self._trouble: str | None = None
         self._is_stuck = False
+        self._resets = resets
         self._needs_reset = False
         self.lives: list[_Life] = []
 
@@ -97,7 +98,7 @@ class _Card:
             self.lives = [
                 replace(one, reading=replace(one.reading, owner=one.reading.owner or "late")) for one in self.lives
             ]
-        if self._reset_rng.random() < 0.03:
+        if self._resets and self._reset_rng.random() < 0.03:
             self._needs_reset = not self._needs_reset
         if rng.random() < 0.05:
             self._trouble = rng.choice((None, None, None, "lost", "list", "utilization", "memory"))
@@ -211,7 +212,7 @@ class _Card:
             fields["clock_reasons"] = rng.choice((0, 0, 0x01, 0x04, 0x20, 0x44, 0x08, 0xA8))
         if rng.random() < 0.7:
             fields |= {"xid_errors": rng.choice((0, 0, 0, 3)), "row_remap": rng.choice((0, 0, 1, 2))}
-            fields["recovery_action"] = rng.choice((0, 0, 0, 1, 4, 9))
+            fields["recovery_action"] = self._reset_rng.choice((0, 0, 0, 1, 4, 9))
             if fields["xid_errors"]:
                 fields["xid"] = rng.choice((13, 31, 79))
         if rng.random() < 0.7:

@@ -80,7 +80,9 @@ def test_over_tls_without_any_right_of_system_as_in_a_cloud(served: ClickHouseSe
         assert len(strange.stderr.splitlines()) == 1
         gua = Gua(tmp_path, SSL_CERT_FILE=str(front.authority))
         assert "as it should be" in gua.must("schema", "check", "--store", owner)
-        assert "2 GPUs" in gua.must("report", "--store", f"clickhouses://gua_reader:reader{address}")
+        assert "2 GPUs" in gua.must(
+            "report", "--section", "cards", "--store", f"clickhouses://gua_reader:reader{address}"
+        )
 
 
 @pytest.mark.usefixtures("_built")
@@ -307,7 +309,7 @@ def running(server: ClickHouseServer) -> int:
 
 
 def test_a_reader_reads_every_view_and_may_set_what_is_not_held(gua: Gua, served: ClickHouseServer) -> None:
-    assert gua.report(served.dsn("gua_reader"))["headline"]["card_ticks"] > 0
+    assert gua.report(served.dsn("gua_reader"), "--section", "headline")["headline"]["card_ticks"] > 0
     assert served.query("SELECT 1 SETTINGS max_execution_time = 5, async_insert = 1", user="gua_reader") == "1"
     assert served.query("SELECT 1 SETTINGS max_threads = 2, max_memory_usage = 1000000", user="gua_reader") == "1"
     assert "as it should be" in gua.must("schema", "check", "--store", served.dsn("gua_reader"))

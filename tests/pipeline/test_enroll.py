@@ -18,7 +18,7 @@ from driver.scenario import Scenario, Unload
 from servers.agent import Agent
 from servers.clickhouse import ClickHouseServer
 from servers.collector import Collector
-from servers.gua import Gua, differences
+from servers.gua import SUMS, Gua, differences
 from servers.process import poll
 from servers.secrets import files_below, places_of
 from servers.tools import ROOT
@@ -262,7 +262,7 @@ def test_history_from_before_gives_the_fleet_the_same_report(
 ) -> None:
     store = f"chdb://{tmp_path / 'embedded'}"
     gua.must("demo", "--seed", "7", "--ticks", "60", "--gpus", "4", "--store", store)
-    local = gua.report(store)
+    local = gua.report(store, *SUMS)
     (host,) = local["hosts"]
     agent.environ = {"GUA_HOST_NAME": host, "GUA_STORE": store}
     agent.driver.write(Scenario(unload=Unload()))  # nothing but history is sent
@@ -270,4 +270,4 @@ def test_history_from_before_gives_the_fleet_the_same_report(
     assert f"history: {local['headline']['card_ticks'] // 4} ticks of {host}" in printed
     secure.process.wait_until_delivered()
     window = ("--since", local["window"]["since"], "--until", local["window"]["until"])
-    assert not [*differences(gua.report(served, *window), gua.report(store, *window))]
+    assert not [*differences(gua.report(served, *window, *SUMS), gua.report(store, *window, *SUMS))]

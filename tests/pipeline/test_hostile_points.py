@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import urllib.request
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ import pytest
 
 from servers.clickhouse import ClickHouseServer
 from servers.collector import Collector
-from servers.gua import Gua, differences
+from servers.gua import SUMS, Gua, differences
 from servers.process import poll
 
 DEMO = ("demo", "--seed", "7", "--ticks", "60", "--gpus", "4")
@@ -100,10 +100,9 @@ HOSTILE: dict[str, list[dict[str, Any]]] = {
 
 
 @pytest.fixture
-def expected(gua: Gua, tmp_path: Path) -> dict[str, Any]:
-    store = f"chdb://{tmp_path / 'embedded'}"
-    gua.must(*DEMO, "--store", store)
-    return gua.report(store)
+def expected(reported: Callable[..., dict[str, Any]]) -> dict[str, Any]:
+    """Return the report of the good host's ticks alone."""
+    return reported(DEMO, options=SUMS)
 
 
 def counted(server: ClickHouseServer, table: str) -> int:
@@ -119,7 +118,9 @@ def test_no_hostile_point_changes_a_report_or_holds_up_what_comes_after(
     gua.must(*DEMO, "--endpoint", collector.endpoint)
     reader = clickhouse.dsn("gua_reader")
     poll(lambda: counted(clickhouse, "card_ticks") >= 240, f"the good host's ticks; see {collector.log}")
-    poll(lambda: not [*differences(gua.report(reader), expected)], f"the good host's report; see {collector.log}")
+    poll(
+        lambda: not [*differences(gua.report(reader, *SUMS), expected)], f"the good host's report; see {collector.log}"
+    )
 
     cards = clickhouse.query("SELECT DISTINCT gpu FROM gua.cards WHERE host = 'demo-host'").split()
     assert "GPU-x" not in cards
@@ -138,7 +139,9 @@ def test_a_host_that_claims_anothers_name_breaks_no_report(
     post(collector, [resource([delta("gua.gpu.sample.duration", theirs), delta("gua.gpu.time", theirs)])])
     poll(lambda: counted(clickhouse, "card_ticks") == 250, f"the ticks of both; see {collector.log}")
 
-    report = gua.report(clickhouse.dsn("gua_reader"), "--since", "2026-03-20T00:00Z", "--until", "2026-03-28T00:00Z")
+    report = gua.report(
+        clickhouse.dsn("gua_reader"), *SUMS, "--since", "2026-03-20T00:00Z", "--until", "2026-03-28T00:00Z"
+    )
 
     assert len(report["cards"]) == 5
     gua.must("report", "--store", clickhouse.dsn("gua_reader"), "--since", "2026-03-20T00:00Z")
@@ -158,7 +161,10 @@ def test_points_of_impossible_times_in_tables_without_our_filter_are_counted_by_
         gua.must(*DEMO, "--endpoint", collector.endpoint)
         reader = clickhouse.dsn("gua_reader")
         poll(lambda: counted(clickhouse, "card_ticks") >= 240, f"the good host's ticks; see {collector.log}")
-        poll(lambda: not [*differences(gua.report(reader), expected)], f"the good host's report; see {collector.log}")
+        poll(
+            lambda: not [*differences(gua.report(reader, *SUMS), expected)],
+            f"the good host's report; see {collector.log}",
+        )
     finally:
         collector.kill()
 

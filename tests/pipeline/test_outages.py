@@ -54,8 +54,14 @@ def test_an_outage_costs_no_tick(which: Outage, tmp_path: Path, say: Say) -> Non
             outage.of_the_collector_without_spools,
             lambda _: CONFIG,
             id="collector down, agents killed meanwhile with their spools",
+            marks=pytest.mark.wide,
         ),
-        pytest.param(outage.of_both, outage.forgetful, id="server down, then collector killed with its queue"),
+        pytest.param(
+            outage.of_both,
+            outage.forgetful,
+            id="server down, then collector killed with its queue",
+            marks=pytest.mark.wide,
+        ),
     ],
 )
 def test_the_same_outage_costs_ticks_that_are_stored_nowhere(

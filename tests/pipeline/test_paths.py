@@ -18,7 +18,7 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportM
 
 from servers.clickhouse import ClickHouseServer
 from servers.collector import CONFIG, Collector
-from servers.gua import Gua, differences
+from servers.gua import SUMS, Gua, differences
 from servers.process import free_ports, poll
 from servers.prometheus import Prometheus
 from servers.site import CONFIG as PLAIN
@@ -133,7 +133,7 @@ class TestTablesThatTheExporterMade:
         assert [line.strip() for line in printed.splitlines() if "GRANT" in line] == [
             f"{one} TO `gua_owner`" for one in GRANTS
         ]
-        found, expected = gua.report(clickhouse.dsn("gua_reader")), reported(DEMO)
+        found, expected = gua.report(clickhouse.dsn("gua_reader"), *SUMS), reported(DEMO, options=SUMS)
         if form == "newer":
             assert_same_but_for_seconds(found, expected)
         else:
@@ -147,7 +147,8 @@ class TestTablesThatTheExporterMade:
         gua.must("schema", "apply", "--store", clickhouse.dsn(), "--landing-database", "otel")
 
         assert_same_but_for_seconds(
-            gua.report(clickhouse.dsn("gua_reader")), reported(("import", "nvidia-smi", *recordings))
+            gua.report(clickhouse.dsn("gua_reader"), *SUMS),
+            reported(("import", "nvidia-smi", *recordings), options=SUMS),
         )
 
     def test_attaching_again_and_applying_again_change_nothing(
@@ -163,7 +164,7 @@ class TestTablesThatTheExporterMade:
 
         assert "points of 0 days" in second, (first, second)
         gua.must("schema", "check", "--store", clickhouse.dsn())
-        assert not [*differences(gua.report(clickhouse.dsn("gua_reader")), reported(DEMO))]
+        assert not [*differences(gua.report(clickhouse.dsn("gua_reader"), *SUMS), reported(DEMO, options=SUMS))]
 
     def test_a_backfill_that_was_cut_off_goes_on_where_it_was(
         self, gua: Gua, clickhouse: ClickHouseServer, start: Start, reported: Reported
@@ -183,7 +184,7 @@ class TestTablesThatTheExporterMade:
         printed = gua.must(*attach)
 
         assert "of 0 days" not in printed
-        assert not [*differences(gua.report(clickhouse.dsn("gua_reader")), reported(days))]
+        assert not [*differences(gua.report(clickhouse.dsn("gua_reader"), *SUMS), reported(days, options=SUMS))]
 
     def test_missing_or_unreadable_tables_give_an_error_with_the_rights_they_need(
         self, gua: Gua, clickhouse: ClickHouseServer
@@ -204,7 +205,7 @@ class TestAgentAndGateway:
         agent.wait_until_delivered()
         collector.wait_until_delivered()
 
-        assert not [*differences(gua.report(clickhouse.dsn("gua_reader")), reported(DEMO))]
+        assert not [*differences(gua.report(clickhouse.dsn("gua_reader"), *SUMS), reported(DEMO, options=SUMS))]
 
     def test_nothing_is_lost_while_the_gateway_is_away_and_the_agents_collector_is_killed(
         self, gua: Gua, clickhouse: ClickHouseServer, collector: Collector, start: Start, reported: Reported
@@ -216,12 +217,12 @@ class TestAgentAndGateway:
         agent.kill()
         agent.start()
         collector.start()
-        expected = reported(DEMO)
+        expected = reported(DEMO, options=SUMS)
         reader = clickhouse.dsn("gua_reader")
 
         def whole() -> bool:
             # With a non-zero exit there is no tick yet.
-            done = gua.run("report", "--json", "--store", reader)
+            done = gua.run("report", "--json", "--store", reader, *SUMS)
             return done.returncode == 0 and not [*differences(json.loads(done.stdout), expected)]
 
         poll(whole, f"the points out of the agent's queue; see {agent.log}")
@@ -256,7 +257,7 @@ class TestPrometheus:
         self, gua: Gua, reported: Reported, page: Callable[..., Page], tmp_path: Path
     ) -> None:
         ticks = [tick for request in requests_of(gua, *DEMO) for tick in by_tick(request)]
-        expected = reported(DEMO)
+        expected = reported(DEMO, options=SUMS)
 
         found = page(ticks)
 

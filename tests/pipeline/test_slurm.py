@@ -476,8 +476,8 @@ def test_hooks_and_polling_report_the_scripted_day_of_jobs_in_the_local_store_an
         served = Served(clickhouse, name)
         told = json.loads(gua.must("sql", "--json", "--store", store, f"SELECT {HOURS} ORDER BY told"))["rows"]
         assert [row["told"] for row in told] == [row[0] for row in served.ask(HOURS, "ORDER BY told FORMAT TSVRaw")]
-        reported = gua.report(clickhouse.dsn("gua_reader"), "--host", name)["allocation"]
-        assert reported == gua.report(store)["allocation"]
+        reported = gua.report(clickhouse.dsn("gua_reader"), "--host", name, "--section", "allocation")["allocation"]
+        assert reported == gua.report(store, "--section", "allocation")["allocation"]
         truth_of = truth if name == "hooks" else truth.by_polling()
         assert_reported(served, reported, truth_of, slack_ms=round(POLL_SECONDS * 1000))
         during = served.allocations_between(truth.noticed_ms, truth.away_ms[1])

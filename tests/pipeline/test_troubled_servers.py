@@ -18,7 +18,7 @@ from gua.store.connection import check_version
 from gua.store.dsn import ServerDsn
 from servers.clickhouse import ClickHouseServer
 from servers.collector import Collector
-from servers.gua import Gua, differences
+from servers.gua import SUMS, Gua, differences
 from servers.process import poll
 
 DEMO = ("demo", "--seed", "7", "--ticks", "60", "--gpus", "4")
@@ -42,7 +42,7 @@ def refusal(gua: Gua, *arguments: str) -> str:
 @pytest.fixture
 def expected(reported: Callable[..., dict[str, object]]) -> dict[str, object]:
     """Return the report of the same ticks from the embedded store."""
-    return reported(DEMO)
+    return reported(DEMO, options=SUMS)
 
 
 @pytest.mark.usefixtures("_built")
@@ -62,7 +62,7 @@ def test_a_server_in_another_time_zone_reports_the_same_numbers(
         collector.wait_until_delivered()
 
         for user in ("gua_reader", "gua_owner"):
-            assert not [*differences(gua.report(server.dsn(user)), expected)]
+            assert not [*differences(gua.report(server.dsn(user), *SUMS), expected)]
             # The hours that were rolled up by then report the same.
             gua.must("rollup", "--store", server.dsn())
         gua.must("schema", "check", "--store", server.dsn())
@@ -90,7 +90,7 @@ def test_a_full_server_gives_an_error_and_has_lost_nothing_once_it_has_room(
     clickhouse.start()
     collector.wait_until_delivered()
 
-    assert not [*differences(gua.report(clickhouse.dsn("gua_reader")), expected)]
+    assert not [*differences(gua.report(clickhouse.dsn("gua_reader"), *SUMS), expected)]
 
 
 POINT = """

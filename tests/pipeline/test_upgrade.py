@@ -14,11 +14,11 @@ from fakes import later_schema
 from gua.store.statements import SCHEMA_VERSION
 from servers.clickhouse import ClickHouseServer
 from servers.collector import Collector
-from servers.gua import Gua, differences
+from servers.gua import SUMS, Gua, differences
 from servers.process import poll
 
 DEMO = ("demo", "--seed", "7", "--ticks", "60", "--gpus", "4")
-LONGER = ("demo", "--seed", "7", "--days", "1", "--gpus", "4")
+LONGER = ("demo", "--seed", "7", "--ticks", "1000", "--gpus", "4")
 TICKS = "SELECT count(), sum(duration_ms), sum(gpu_time_ms) FROM gua.card_ticks FINAL"
 SERIALS = "SELECT host, serial FROM gua.cards ORDER BY host"
 
@@ -51,7 +51,7 @@ def test_a_column_that_is_new_is_unknown_of_old_rows_and_stored_of_new_ones(
     # Ticks of before land once, also from agents that do not know the new column.
     land(gua, collector, *DEMO)
     assert clickhouse.query(TICKS) == before
-    assert not [*differences(later.report(clickhouse.dsn("gua_reader")), reported(DEMO))]
+    assert not [*differences(later.report(clickhouse.dsn("gua_reader"), *SUMS), reported(DEMO, options=SUMS))]
     clickhouse.query(later_schema.info_point("node-9", int(time.time() * 1000), "SN-9"), user="gua_writer")
     assert clickhouse.query("SELECT serial FROM gua.card_info WHERE host = 'node-9'") == "SN-9"
 
@@ -62,11 +62,11 @@ def test_what_lands_meanwhile_counts_once(
 ) -> None:
     sending = threading.Thread(target=land, args=(gua, collector, *LONGER))
     sending.start()
-    for _ in range(3):
+    for _ in range(2):
         later.must("schema", "apply", "--store", clickhouse.dsn())
     sending.join()
 
-    assert not [*differences(later.report(clickhouse.dsn("gua_reader")), reported(LONGER))]
+    assert not [*differences(later.report(clickhouse.dsn("gua_reader"), *SUMS), reported(LONGER, options=SUMS))]
 
 
 @pytest.mark.usefixtures("applied")

@@ -162,5 +162,5 @@ def test_a_pid_that_passed_to_another_process_is_another_process(
         ("jupyter (lab) x", first_ms + apart_ms),
         ("trainer", first_ms + 2 * apart_ms),
     }
-    report = json.loads(agent.must("report", "--json"))
+    report = json.loads(agent.must("report", "--json", "--section", "usage"))
     assert {row["program"] for row in report["owners"]} >= {"jupyter (lab) x", "trainer"}

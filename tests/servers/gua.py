@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 COMMAND = Path(sys.executable).with_name("gua")
+SUMS = ("--section", "headline", "--section", "cards", "--section", "usage")
+"""What every tick counts in: enough where whole reports are compared elsewhere (tests/pipeline/test_report.py)."""
 
 
 class Gua:

@@ -2,8 +2,10 @@
 
 Counted hours change what a view shows only where it reads them, by itself or through another view. To count them takes
 more than all else of a case, so the cases that are of some hosts lie in one store, each under hosts of its own, and are
-counted once. Shards change where the rows of a table lie, so there a view runs with each of the tables that its cases
-fill, and with a case of several hosts, whose rows lie on both.
+counted once. Shards change where the rows of a table lie, so there a view runs with a case of several hosts, whose rows
+lie on both.
+
+What another view reads is run through that one wherever not every case is run.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ from __future__ import annotations
 import json
 import re
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -53,6 +55,7 @@ def view_of(case: Path) -> View:
     return "gua_report" if (case / "parameters.json").exists() else database_of(name), name
 
 
+@cache
 def rows_of(case: Path) -> dict[str, list[dict[str, Any]]]:
     """Return the rows that a case puts into each table."""
     rows: dict[str, list[dict[str, Any]]] = {}
@@ -71,7 +74,8 @@ def parameters_of(case: Path) -> dict[str, Any] | None:
 
 def hosts_of(case: Path) -> set[str]:
     rows = [row for each in rows_of(case).values() for row in each]
-    named = (row.get("host") or row.get("ResourceAttributes", {}).get("host.name") for row in rows)
+    named = [row.get("host") or row.get("ResourceAttributes", {}).get("host.name") for row in rows]
+    named += [card["host"] for row in rows for card in row.get("cards", ())]
     return {host for host in named if host}
 
 
@@ -131,38 +135,53 @@ def reads_counted_hours(case: Path) -> bool:
 
 
 @cache
+def outermost_views() -> frozenset[View]:
+    """Return the views with cases that no other view with cases reads."""
+    views = {view_of(case) for case in CASES}
+    return frozenset(views.difference(*map(read_by, views)))
+
+
+@cache
 def on_shards() -> frozenset[Path]:
-    """Return for each view its largest case of several hosts, and cases that fill its other tables."""
-    several = {view_of(case): case for case in sorted(CASES, key=_size) if len(hosts_of(case)) > 1}
-    return _with_each_table_of([*several.values()])
+    """Return for each of the outermost views its largest case of several hosts, or else its largest; and each table."""
+    several = [case for case in CASES if len(hosts_of(case)) > 1]
+    return _with_every_table({**_largest(CASES), **_largest(several)})
+
+
+@cache
+def of_other_engines() -> frozenset[Path]:
+    """Return the largest case of each of the outermost views, and cases that fill the other tables."""
+    return _with_every_table(_largest(CASES))
 
 
 @cache
 def of_each_view() -> frozenset[Path]:
     """Return for each view as few cases as fill every table that one of its cases fills, the largest first."""
-    return _with_each_table_of([])
-
-
-@cache
-def largest_of_each_view() -> frozenset[Path]:
-    """Return the largest case of each view."""
-    largest = {case.parent.name: case for case in sorted(CASES, key=_size)}
-    return frozenset(largest.values())
+    chosen: list[Path] = []
+    filled: defaultdict[View, set[str]] = defaultdict(set)
+    for case in sorted(CASES, key=_size, reverse=True):
+        view, tables = view_of(case), rows_of(case).keys()
+        if view not in filled or tables - filled[view]:
+            filled[view] |= tables
+            chosen.append(case)
+    return frozenset(chosen)
 
 
 OF_EACH_ROLLUP = {"energy", "card_streaks", "usage", "allocations", "allocation_sources"}
 """Views that together read every rollup table."""
 
 
-def _with_each_table_of(chosen: list[Path]) -> frozenset[Path]:
-    filled: defaultdict[View, set[str]] = defaultdict(set)
-    for case in chosen:
-        filled[view_of(case)] |= rows_of(case).keys()
+def _largest(cases: Iterable[Path]) -> dict[View, Path]:
+    return {view_of(case): case for case in sorted(cases, key=_size)}
+
+
+def _with_every_table(largest: Mapping[View, Path]) -> frozenset[Path]:
+    chosen = {case for view, case in largest.items() if view in outermost_views()}
+    filled = {table for case in chosen for table in rows_of(case)}
     for case in sorted(CASES, key=_size, reverse=True):
-        view, tables = view_of(case), rows_of(case).keys()
-        if view not in filled or tables - filled[view]:
-            filled[view] |= tables
-            chosen.append(case)
+        if rows_of(case).keys() - filled:
+            filled |= rows_of(case).keys()
+            chosen.add(case)
     return frozenset(chosen)
 
 
@@ -174,25 +193,31 @@ def _size(case: Path) -> tuple[int, int, str]:
 def runs_on(engine: str, case: Path, *, counted: bool) -> bool:
     """Return whether a case is worth a run on an engine.
 
-    The newest engine runs every case. A server that is read over HTTP runs a case or two of each view. The oldest
-    engine, which takes seconds to plan a view, runs the largest case of each. The SQL of rollups is the same
-    everywhere: the oldest engine and the shards run one view of each rollup table. tests/pipeline/test_cluster.py
+    The newest engine runs every case. A server that is read over HTTP, the oldest engine, which takes seconds to plan a
+    view, and the shards run one case of each outermost view. The SQL of rollups is the same everywhere: the oldest
+    engine and the shards run one view of each rollup table. tests/pipeline/test_cluster.py
     compares whole reports from rolled up hours of shards.
     """
     if engine == "embedded":
         return True
     if counted and (engine == "served" or case.parent.name not in OF_EACH_ROLLUP):
         return False
-    return case in {"sharded": on_shards, "oldest": largest_of_each_view, "served": of_each_view}[engine]()
+    return case in (on_shards if engine == "sharded" else of_other_engines)()
 
 
 # Their rows belong to a host; rows without a host, as settings, would change the other cases too.
-OF_HOSTS = {"card_ticks", "process_ticks", "allocation_ticks", "allocation_source_ticks", "card_info", "card_seen"}
+OF_HOSTS = {
+    *("card_ticks", "process_ticks", "allocation_ticks", "allocation_source_ticks", "card_info", "card_seen"),
+    "notices",
+}
 
 
 def is_of_some_hosts(case: Path) -> bool:
-    """Return whether a case can lie beside others: its rows are of hosts, and its view takes hosts as a parameter."""
-    return rows_of(case).keys() <= OF_HOSTS and "hosts" in (parameters_of(case) or ())
+    """Return whether a case can lie beside others: its rows are of hosts, and its view takes or shows hosts."""
+    parameters = parameters_of(case)
+    rows = (case / "expect.jsonl").read_text("utf-8").splitlines()
+    knows_hosts = all("host" in json.loads(row) for row in rows) if parameters is None else "hosts" in parameters
+    return rows_of(case).keys() <= OF_HOSTS and knows_hosts
 
 
 def mark_of(case: Path) -> str:
@@ -203,12 +228,25 @@ def mark_of(case: Path) -> str:
 def rows_beside_others(case: Path) -> dict[str, list[dict[str, Any]]]:
     """Return the rows of a case under hosts of its own."""
     mark = mark_of(case)
-    return {table: [{**row, "host": mark + row["host"]} for row in rows] for table, rows in rows_of(case).items()}
+
+    def marked(row: dict[str, Any]) -> dict[str, Any]:
+        found = {**row, "host": mark + row["host"]}
+        if "cards" in row:
+            found["cards"] = [marked(card) for card in row["cards"]]
+        if "holder" in row:
+            found["holder"] = " ".join(
+                mark + word if word == row["host"] else word for word in row["holder"].split(" ")
+            )
+        return found
+
+    return {table: [marked(row) for row in rows] for table, rows in rows_of(case).items()}
 
 
-def parameters_beside_others(case: Path) -> dict[str, Any]:
-    """Return the view's parameters that select this case only."""
-    parameters = parameters_of(case) or {}
+def parameters_beside_others(case: Path) -> dict[str, Any] | None:
+    """Return the view's parameters that select this case only, None for a view without."""
+    parameters = parameters_of(case)
+    if parameters is None:
+        return None
     hosts = parameters["hosts"] or sorted(hosts_of(case)) or ["nobody"]
     return {**parameters, "hosts": [mark_of(case) + host for host in hosts]}
 

@@ -26,8 +26,9 @@ ENGINES = [
     pytest.param("served", marks=pytest.mark.pipeline),
     pytest.param("oldest", marks=pytest.mark.pipeline),
 ]
-# What they read is tried on every engine; tests/pipeline/test_bi.py reads them on a server.
-OF_THE_NEWEST = {"test_public_views.py"}
+# What they read is tried on every engine. On servers tests/pipeline/test_bi.py reads public views, and
+# tests/pipeline/test_cluster.py whole reports of hours that were rolled up.
+OF_THE_NEWEST = {"test_public_views.py", "test_merged_days.py"}
 # No embedded store has a cluster's tables.
 OF_SERVERS = {"test_cluster_forms.py"}
 OF_THE_OLDEST = {"test_views.py", "test_rule_cases.py", "test_allocation_cases.py", "test_cluster_forms.py"}

@@ -20,9 +20,12 @@ from sql.cases import (
     UNCOUNTED,
     is_of_some_hosts,
     mark_of,
+    of_other_engines,
+    on_shards,
     parameters_beside_others,
     parameters_of,
     read_by,
+    rows_of,
     runs,
     ticked_views,
     view_of,
@@ -66,11 +69,22 @@ def test_every_view_that_takes_tick_hours_reads_other_hours_from_rollups() -> No
     assert {name for name in ticked_views() if not ROLLED_UP & read_by(("gua_report", name))} <= of_ticks
 
 
+def test_every_view_and_table_is_run_on_every_engine_by_itself_or_through_another() -> None:
+    for chosen in (of_other_engines(), on_shards()):
+        views = {view_of(case) for case in chosen}
+        assert {view_of(case) for case in CASES} <= views.union(*map(read_by, views))
+        filled, every = ({table for case in some for table in rows_of(case)} for some in (chosen, CASES))
+        assert filled == every
+
+
 @runs(CASES)
 def test_case(opened: Engine, case: Path, *, counted: bool) -> None:
     if counted and is_of_some_hosts(case):
         opened.hold_cases()
-        rows = opened.rows(case.parent.name, parameters_beside_others(case))
+        parameters = parameters_beside_others(case)
+        rows = opened.rows(case.parent.name, parameters)
+        if parameters is None:
+            rows = [row for row in rows if row["host"].startswith(mark_of(case))]
         # Whatever is named after a host, wherever it stands.
         found = json.loads(json.dumps(rows).replace(mark_of(case), ""))
     else:

@@ -1,5 +1,5 @@
--- One row is one notice that was sent in the window, and what its holder did until the window's end. idle_before_gpu_ms is its idle GPU time
--- [ms] before the notice. used_ms is when it used a card again, released_ms when it had left all; NULL: not so far, or not observed.
+-- One row is one notice that was sent in the window, and what its holder did until the window's end. idle_before_gpu_ms is its idle GPU
+-- time [ms] before the notice. used_ms is when it used a card again, released_ms when it had left all; NULL: not so far, or not observed.
 CREATE OR REPLACE VIEW gua_report.notices $ON_CLUSTER
 $DEFINER
 AS

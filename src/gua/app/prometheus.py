@@ -34,11 +34,12 @@ RAW_UP_TO_MS: Final = 10 * 86_400_000
 """Up to this length an import reads raw samples, unless another resolution is given."""
 STEP_MS: Final = 300_000
 # Samples of a span, about 20 bytes of JSON each; all of them are in memory.
-_MOST_SAMPLES: Final = 500_000
+_MOST_SAMPLES: Final = 200_000
+# Card ticks, with 100 bytes each in memory. The store is locked for others while they are landed, for about a second.
+_MOST_PENDING: Final = 200_000
 _FIRST_SPAN_MS: Final = HOUR_MS
 _LEAST_SPAN_MS: Final = 600_000
 _STEPS_SPAN_MS: Final = 4 * DAY_MS
-"""Span of steps: the store is locked for others while one is landed, of 64 cards for less than 2 s."""
 # Hours of hosts: of 8 cards each 2 s.
 _ROLLED_UP_AT_ONCE: Final = 300
 # VictoriaMetrics hides the samples of the last 30 s (search.latencyOffset).
@@ -163,6 +164,8 @@ class PrometheusImport:
         while self._is_embedded and written:
             with open_writer(self.store, warn=ignore) as store:
                 written = store.count_hours(most=_ROLLED_UP_AT_ONCE)
+                if 0 < written < _ROLLED_UP_AT_ONCE:  # the last hours: what is left takes little time
+                    written = store.count_hours(most=_ROLLED_UP_AT_ONCE)
 
     def newest_hour(self, found: Inventory) -> Probe | None:
         """Return what the last hour of the import has, or the newest of whole days earlier; ``None`` without any."""
@@ -210,16 +213,29 @@ class PrometheusImport:
     def _import(
         self, maker: TickMaker, done: set[date], result: Imported, progress: Callable[[int, int], None]
     ) -> None:
-        """Read the next span while the one before is landed."""
+        """Read the next spans while those before are landed: opening a store takes as long as landing many ticks."""
+        pending: list[tuple[Span, list[CardTicks]]] = []
+
+        def land_pending() -> None:
+            several = pending[:]
+            del pending[: len(several)]
+            if several:
+                days = tuple(day for span, _ in several for day in span.days)
+                span = Span(since_ms=several[0][0].since_ms, until_ms=several[-1][0].until_ms, days=days)
+                self._land(maker.found, [ticks for _, made in several for ticks in made], span, result)
+
+        card_ticks = 0
         with ThreadPoolExecutor(max_workers=1) as worker:
-            landing: Future[None] | None = None
+            landings: list[Future[None]] = []
             for span in spans(self.since_ms, self.until_ms, self.step_ms, done, lambda: maker.samples):
                 made = maker.ticks(span.since_ms, span.until_ms)
-                if landing is not None:
-                    landing.result()
-                landing = worker.submit(self._land, maker.found, made, span, result)
-                progress(span.until_ms, result.card_ticks + sum(len(one.ts_ms) for one in made))
-            if landing is not None:
+                pending.append((span, made))
+                landings.append(worker.submit(land_pending))
+                while landings and (landings[0].done() or _count(pending) >= _MOST_PENDING):
+                    landings.pop(0).result()
+                card_ticks += _count([(span, made)])
+                progress(span.until_ms, card_ticks)
+            for landing in landings:
                 landing.result()
         result.days_before = len(done)
 
@@ -348,6 +364,10 @@ def check_step(text_ms: int | None, length_ms: int) -> int:
     if text_ms and (DAY_MS % text_ms or text_ms < 60_000):
         raise UsageError("--resolution must be raw, or a part of a day from 1m on, as in 5m or 1h")
     return text_ms
+
+
+def _count(pending: Sequence[tuple[Span, list[CardTicks]]]) -> int:
+    return sum(len(ticks.ts_ms) for _, made in pending for ticks in made)
 
 
 def _day(unix_ms: int) -> date:

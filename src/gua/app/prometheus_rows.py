@@ -19,6 +19,7 @@ from gua.imports.prometheus.cards import KUBERNETES, SLURM, Attribution
 from gua.imports.prometheus.series import Scrapes, has_own_series
 from gua.imports.prometheus.survey import DRA, Inventory
 from gua.otlp.resource import origin_elsewhere
+from gua.store.native import block
 from gua.store.tick_rows import TABLES, TableLines
 
 _VENDOR: Final = "NVIDIA"
@@ -86,25 +87,29 @@ def parts_of(
 
 def table_lines(every: Sequence[CardTicks], found: Inventory) -> Iterator[TableLines]:
     """Yield the rows of cards without known processes, table by table; cards last, as an import may be interrupted."""
-    allocations: list[str] = []
-    sources: dict[tuple[str, str, int], int] = {}
-    infos: list[str] = []
-    seen: list[str] = []
-    cards: dict[tuple[str, ...], list[str]] = defaultdict(list)
-    for ticks in every:
-        origin = origin_of(ticks, found)
-        cards[tuple(sorted(ticks.columns))] += _card_lines(ticks, allocations, sources)
-        infos.append(_info_line(ticks, origin))
-        seen.append(_seen_line(ticks))
-    if allocations:
-        yield TableLines("allocation_ticks", _pick("allocation_ticks", _ALLOCATION_COLUMNS), allocations)
-    if sources:
-        lines = [_text([host, at, source, "ok", duration]) for (host, source, at), duration in sources.items()]
-        yield TableLines("allocation_source_ticks", _pick("allocation_source_ticks", _SOURCE_COLUMNS), lines)
-    yield TableLines("card_info", _pick("card_info", _INFO_COLUMNS), infos)
-    yield TableLines("card_seen", TABLES["card_seen"], seen)
-    for names, lines in cards.items():
-        yield TableLines("card_ticks", _pick("card_ticks", (*_CARD_COLUMNS, *names)), lines)
+    sources: defaultdict[tuple[str, str], dict[int, int]] = defaultdict(dict)
+    # Of each card the status and the unallocated GPU time of its ticks.
+    allocated: list[tuple[object, object]] = []
+    blocks = (one for ticks in every for one in _allocation_blocks(ticks, allocated, sources))
+    yield _rows_of("allocation_ticks", _ALLOCATION_COLUMNS, blocks)
+    columns = _pick("allocation_source_ticks", _SOURCE_COLUMNS)
+    of_sources = (
+        block(columns, [host, [*durations], source, "ok", [*durations.values()]], len(durations))
+        for (host, source), durations in sources.items()
+    )
+    yield _rows_of("allocation_source_ticks", _SOURCE_COLUMNS, of_sources)
+    infos = [_info_line(ticks, origin_of(ticks, found)) for ticks in every]
+    yield TableLines("card_info", _pick("card_info", _INFO_COLUMNS), ["\n".join(infos).encode()])
+    yield TableLines("card_seen", TABLES["card_seen"], ["\n".join(map(_seen_line, every)).encode()])
+    cards: defaultdict[tuple[str, ...], list[tuple[CardTicks, tuple[object, object]]]] = defaultdict(list)
+    for ticks, of_card in zip(every, allocated, strict=True):
+        cards[tuple(sorted(ticks.columns))].append((ticks, of_card))
+    for names, alike in cards.items():
+        yield _rows_of("card_ticks", (*_CARD_COLUMNS, *names), (_card_block(*one) for one in alike))
+
+
+def _rows_of(table: str, names: Iterable[str], blocks: Iterable[bytes]) -> TableLines:
+    return TableLines(table, _pick(table, names), blocks, "Native")
 
 
 _ALLOCATION_COLUMNS: Final = (
@@ -126,59 +131,48 @@ def _pick(table: str, names: Iterable[str]) -> list:  # type: ignore[type-arg] #
     return [_COLUMNS[table][name] for name in names]
 
 
-def _card_lines(ticks: CardTicks, allocations: list[str], sources: dict[tuple[str, str, int], int]) -> list[str]:
-    """Return the rows of ``card_ticks``; add those of its allocations and their sources."""
-    card = ticks.card
+def _card_block(ticks: CardTicks, allocated: tuple[object, object]) -> bytes:
+    """Return the rows of ``card_ticks``."""
+    card, names = ticks.card, sorted(ticks.columns)
     known = ProcessList.ABSENT if ticks.processes is None else ProcessList.KNOWN
-    begin = _text([card.host, Source.IMPORT, ticks.interval_ms, card.uuid, known, card.mig])[:-1]
-    gpu = gpu_times(ticks)
-    status, unallocated = _allocated(ticks, gpu, allocations, sources)
-    columns = [
-        [value if value is not None else "null" for value in ticks.columns[name]] for name in sorted(ticks.columns)
-    ]
-    rows = zip(ticks.ts_ms, ticks.duration_ms, gpu, status, unallocated, *columns, strict=True)
-    template = f"{begin.replace('%', '%%')}{',%s' * (5 + len(columns))}]"
-    return [template % row for row in rows]
+    begin = [card.host, Source.IMPORT, ticks.interval_ms, card.uuid, known, card.mig]
+    values = [*begin, ticks.ts_ms, ticks.duration_ms, gpu_times(ticks), *allocated]
+    columns = _pick("card_ticks", (*_CARD_COLUMNS, *names))
+    return block(columns, [*values, *(ticks.columns[name] for name in names)], len(ticks.ts_ms))
 
 
-def _allocated(
-    ticks: CardTicks, gpu: Sequence[int], allocations: list[str], sources: dict[tuple[str, str, int], int]
-) -> tuple[Sequence[object], Sequence[object]]:
-    """Return status and unallocated GPU time of each tick as JSON; add the rows of allocations and sources."""
-    count = len(ticks.ts_ms)
-    if not ticks.is_mapped and not any(one for scrapes in ticks.scrapes for one in scrapes):
-        return ["null"] * count, ["null"] * count
-    host, uuid = _text(ticks.card.host), _text(ticks.card.uuid)
-    known: dict[tuple[int, int], tuple[str, int | str, list[str], tuple[str, str]]] = {}
-    status: list[object] = []
-    unallocated: list[object] = []
-    for at, duration, gpu_ms, scrapes in zip(ticks.ts_ms, ticks.duration_ms, gpu, ticks.scrapes, strict=True):
-        of_tick = known.get((id(scrapes), duration))
-        if of_tick is None:
-            parts, left = parts_of(ticks, scrapes, duration, gpu_ms)
-            ends = [f",{uuid},{covered},{part},{_attribution_text(one, of)}" for one, of, covered, part in parts]
-            source = next((one.source for one in scrapes if one is not None), KUBERNETES)
-            of_tick = (
-                _ALLOCATED if parts else _UNALLOCATED,
-                left if ticks.is_mapped else "null",
-                ends,
-                (ticks.card.host, source),
-            )
-            known[id(scrapes), duration] = of_tick
-        status.append(of_tick[0])
-        unallocated.append(of_tick[1])
-        allocations.extend(f"[{host},{at}{end}" for end in of_tick[2])
-        sources[*of_tick[3], at] = duration
-    return status, unallocated
+def _allocation_blocks(
+    ticks: CardTicks, allocated: list[tuple[object, object]], sources: dict[tuple[str, str], dict[int, int]]
+) -> Iterator[bytes]:
+    """Yield the rows of a card's allocations; add its status and unallocated GPU time, and times of its sources [ms].
 
-
-_ALLOCATED: Final = _text(AllocationStatus.ALLOCATED)
-_UNALLOCATED: Final = _text(AllocationStatus.UNALLOCATED)
-
-
-def _attribution_text(one: Attribution, relation: Relation) -> str:
-    values = [relation, one.source, one.id, one.owner, one.uid, _KIND[one.source], one.job_name]
-    return _text([*values, one.pod_uid, one.pod_name, one.pod_namespace])[1:]
+    Equal scrapes are one object: their allocations differ in time alone.
+    """
+    places: defaultdict[int, list[int]] = defaultdict(list)
+    for place, scrapes in enumerate(ticks.scrapes):
+        places[id(scrapes)].append(place)
+    if not ticks.is_mapped and not any(any(ticks.scrapes[of[0]]) for of in places.values()):
+        allocated.append((None, None))
+        return
+    card = ticks.card
+    status: list[str] = [AllocationStatus.UNALLOCATED] * len(ticks.ts_ms)
+    unallocated: list[int | None] = [None] * len(ticks.ts_ms)
+    for of_scrapes in places.values():
+        scrapes = ticks.scrapes[of_scrapes[0]]
+        times, durations = [ticks.ts_ms[one] for one in of_scrapes], [ticks.duration_ms[one] for one in of_scrapes]
+        made = {one: parts_of(ticks, scrapes, one, one * card.slices // card.total) for one in set(durations)}
+        source = next((one.source for one in scrapes if one is not None), KUBERNETES)
+        sources[card.host, source].update(zip(times, durations, strict=True))
+        parts, _ = made[durations[0]]
+        for place, duration in zip(of_scrapes, durations, strict=True):
+            unallocated[place] = made[duration][1] if ticks.is_mapped else None
+            status[place] = AllocationStatus.ALLOCATED if parts else AllocationStatus.UNALLOCATED
+        for number, (one, relation, *_) in enumerate(parts):
+            amounts = [[made[duration][0][number][which] for duration in durations] for which in (2, 3)]
+            who = [relation, one.source, one.id, one.owner, one.uid, _KIND[one.source], one.job_name]
+            values = [card.host, times, card.uuid, *amounts, *who, one.pod_uid, one.pod_name, one.pod_namespace]
+            yield block(_pick("allocation_ticks", _ALLOCATION_COLUMNS), values, len(times))
+    allocated.append((status, unallocated))
 
 
 def _info_line(ticks: CardTicks, origin: Origin) -> str:

@@ -21,6 +21,7 @@ from gua.core.ports import SpooledTick
 from gua.state.compression import compress, decompress
 from gua.store.connection import QueryError
 from gua.store.directory import BATCH_PREFIX
+from gua.store.native import size
 from gua.store.statements import proto_file
 from gua.store.tick_rows import TableLines, TickRows
 
@@ -40,19 +41,14 @@ _SETTINGS: Final = {
 # As part of the statement: the client sets and resets each setting of a command separately, 4 ms of CPU together.
 # The tables are read with FINAL: merging equal keys within the inserted block takes as long as all the rest.
 _OF_ROWS: Final = ", ".join(
-    f"{name} = {value}" for name, value in {**_SETTINGS, "max_insert_threads": 1, "optimize_on_insert": 0}.items()
+    f"{name} = {value}"
+    for name, value in {**_SETTINGS, "max_threads": 1, "max_insert_threads": 1, "optimize_on_insert": 0}.items()
 )
 
 
 def batch_bytes(batch: Sequence[SpooledTick]) -> bytes:
     """Return the batch as one zstd stream with a ProtobufList message."""
-    length = bytearray()
-    left = sum(tick.raw_length for tick in batch)
-    while left > 0x7F:
-        length.append(left & 0x7F | 0x80)
-        left >>= 7
-    length.append(left)
-    return compress(bytes(length)) + b"".join(tick.blob for tick in batch)
+    return compress(size(sum(tick.raw_length for tick in batch))) + b"".join(tick.blob for tick in batch)
 
 
 def land_rows(batch: Sequence[SpooledTick], insert: Callable[[Iterable[TableLines]], None]) -> list[SpooledTick]:
@@ -135,11 +131,14 @@ def insert_rows(client: Client, parts: Iterable[TableLines], directory: Path) ->
     with _folder(directory) as folder:
         for part in parts:
             path = folder / part.table
-            path.write_text("\n".join(part.lines), encoding="utf-8")
+            with path.open("wb") as file:
+                file.writelines(part.pieces)
+            if not path.stat().st_size:
+                continue
             names = ", ".join(column.name for column in part.columns)
             read = ", ".join(f"{column.name} {column.read}" for column in part.columns)
             values = ", ".join(column.sql for column in part.columns)
-            source = f"file({_quoted(str(path))}, 'JSONCompactEachRow', {_quoted(read)})"
+            source = f"file({_quoted(str(path))}, '{part.form}', {_quoted(read)})"
             client.command(
                 f"INSERT INTO gua.{part.table} ({names}) SETTINGS {_OF_ROWS} SELECT {values} FROM {source}"  # noqa: S608 - of our making
             )

@@ -43,11 +43,12 @@ class TickColumn(NamedTuple):
 
 
 class TableLines(NamedTuple):
-    """Rows of one table, each a JSON array with the values of ``columns`` in order."""
+    """Rows of one table: pieces of a file in ``form``, by default JSON arrays of the values of ``columns`` in order."""
 
     table: str
     columns: Sequence[TickColumn]
-    lines: Sequence[str]
+    pieces: Iterable[bytes]
+    form: str = "JSONCompactEachRow"
 
 
 class _Part(NamedTuple):
@@ -339,7 +340,7 @@ class TickRows:
         }
         for table, columns in TABLES.items():
             if lines := every.get(table):
-                yield TableLines(table, columns, lines)
+                yield TableLines(table, columns, ["\n".join(lines).encode()])
 
     def _hear(self, tick: Tick) -> None:
         if tick.agent is None or tick.agent.tick_duration_seconds is None:

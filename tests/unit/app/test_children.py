@@ -51,7 +51,7 @@ def test_a_child_lands_the_spool_and_a_report_finds_it_there(home: Home, capsys:
     assert children.land(home, destination, threading.Event()) == DrainResult(landed=0, refused=0)
     with Spool(home.spool, destinations=None) as spool:
         assert spool.depth(destination.name) == 0
-    assert main(["report", "--json", "--since", "2026-03-20", "--until", "2026-03-21"]) == 0
+    assert main(["report", "--json", "--section", "headline", "--since", "2026-03-20", "--until", "2026-03-21"]) == 0
     assert json.loads(capsys.readouterr().out)["headline"]["card_ticks"] == 7
 
 

@@ -109,8 +109,8 @@ class TestDeliver:
         assert list(temporary.iterdir()) == []
         assert not home.exists()
 
-    def test_again_changes_nothing(self, tmp_path: Path) -> None:
-        address = f"chdb://{tmp_path / 'store'}"
+    def test_again_changes_nothing(self, made_store: Callable[[Path], str], tmp_path: Path) -> None:
+        address = made_store(tmp_path / "store")
         for _ in range(2):
             delivery.deliver((tick(n) for n in range(5)), store=address)
         assert card_ticks(address) == 5
@@ -128,26 +128,26 @@ class TestDeliver:
             assert len(store.rows("extent", {"hosts": []})) == 1
 
     def test_that_fails_half_way_keeps_what_was_delivered_and_leaves_no_spool(
-        self, tmp_path: Path, temporary: Path
+        self, made_store: Callable[[Path], str], tmp_path: Path, temporary: Path
     ) -> None:
         def ticks() -> Iterator[Tick]:
             yield from (tick(n) for n in range(delivery.BATCH_TICKS))
             msg = "the rest cannot be read"
             raise UnavailableError(msg)
 
-        address = f"chdb://{tmp_path / 'store'}"
+        address = made_store(tmp_path / "store")
         with pytest.raises(UnavailableError, match="the rest"):
             delivery.deliver(ticks(), store=address)
         assert card_ticks(address) == delivery.BATCH_TICKS
         assert list(temporary.iterdir()) == []
 
     def test_a_refused_tick_is_reported_and_the_others_are_stored(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+        self, made_store: Callable[[Path], str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         damaged = by_points(tick(1))
         whole = encoding.encode
         monkeypatch.setattr(encoding, "encode", lambda one: b"abcde" if one == damaged else whole(one))
-        address = f"chdb://{tmp_path / 'store'}"
+        address = made_store(tmp_path / "store")
         with pytest.raises(DataError, match="refused 1 of 4 ticks"):
             delivery.deliver([tick(0), damaged, by_points(tick(2)), tick(3)], store=address)
         assert card_ticks(address) == 3

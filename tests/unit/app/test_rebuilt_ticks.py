@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -260,9 +260,11 @@ def allocated(card: CardReading) -> CardReading:
 
 
 @pytest.mark.engine
-def test_a_store_filled_from_history_has_every_row_of_the_first(tmp_path: Path) -> None:
+def test_a_store_filled_from_history_has_every_row_of_the_first(
+    made_store: Callable[[Path], str], tmp_path: Path
+) -> None:
     stranger = Tick(ts_ms=1, origin=Origin(host="other", source=Source.AGENT, interval_ms=1), cards=())
-    with open_store(f"chdb://{tmp_path / 'first'}") as first:
+    with open_store(made_store(tmp_path / "first")) as first:
         land(first, [stranger, *map(with_allocations, simulate(Scenario(ticks=400, interval_ms=INTERVAL_MS)))])
         tables = (
             "card_ticks",
@@ -275,7 +277,7 @@ def test_a_store_filled_from_history_has_every_row_of_the_first(tmp_path: Path) 
         expected = {name: first.select(f"SELECT * FROM gua.{name} FINAL ORDER BY ALL", {}) for name in tables}
         history = [*again(first, 50 * INTERVAL_MS)]
     assert len(expected["card_ticks"]) > 3_000
-    with open_store(f"chdb://{tmp_path / 'second'}") as second:
+    with open_store(made_store(tmp_path / "second")) as second:
         land(second, history)
         for name in tables:
             assert second.select(f"SELECT * FROM gua.{name} FINAL ORDER BY ALL", {}) == expected[name], name

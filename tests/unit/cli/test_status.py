@@ -27,6 +27,7 @@ from gua.core.errors import UsageError
 from gua.core.plaintext import cells
 from gua.core.tick import AgentReading, ErrorCount
 from gua.core.words import AllocationStatus, Mig, ProcessList, ProcessType, Relation
+from gua.local_socket.client import query_status
 from gua.local_socket.server import PUBLIC_MODE, Listen, LocalServer
 from gua.procfs.reader import ProcFs
 from gua.report.kit.style import Style
@@ -480,7 +481,11 @@ def test_a_home_that_is_not_there_is_not_made(gua: Callable[..., Ran], tmp_path:
     assert not (tmp_path / "none").exists()
 
 
-def test_an_agent_that_does_not_answer_ends_it_with_4(gua: Callable[..., Ran], tmp_path: Path) -> None:
+def test_an_agent_that_does_not_answer_ends_it_with_4(
+    gua: Callable[..., Ran], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert query_status.__kwdefaults__ is not None
+    monkeypatch.setitem(query_status.__kwdefaults__, "timeout_seconds", 0.5)  # it waits so long
     with listening(tmp_path / "agent.sock"):
         began = time.monotonic()
         ran = gua()

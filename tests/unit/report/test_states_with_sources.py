@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -40,14 +40,14 @@ class WithAllocations:
         return self._store.rows(view.removesuffix("_without_allocations"), parameters)
 
 
-def report_of(folder: Path, ticks: Iterable[Tick]) -> dict[str, Any]:
+def report_of(address: str, ticks: Iterable[Tick]) -> dict[str, Any]:
     """Return the report of ticks with the hours of one half rolled up, as JSON has it."""
     spooled = []
     for tick in ticks:
         raw = encode(tick)
         spooled.append(SpooledTick(id=tick.ts_ms, ts_ms=tick.ts_ms, raw_length=len(raw), blob=compress(raw)))
     half = len(spooled) // 2
-    with open_store(f"chdb://{folder}") as store:
+    with open_store(address) as store:
         assert store.land(spooled[:half]) == []
         store.count_hours()
         assert store.land(spooled[half:]) == []
@@ -62,9 +62,13 @@ def report_of(folder: Path, ticks: Iterable[Tick]) -> dict[str, Any]:
         return whole
 
 
-def test_everything_but_what_is_free_is_the_same_with_and_without_sources(tmp_path: Path) -> None:
-    bare = report_of(tmp_path / "bare", restless("node-1", seed=3, ticks=300, end_ms=END_MS))
-    told = report_of(tmp_path / "told", allocated(restless("node-1", seed=3, ticks=300, end_ms=END_MS), seed=3))
+def test_everything_but_what_is_free_is_the_same_with_and_without_sources(
+    made_store: Callable[[Path], str], tmp_path: Path
+) -> None:
+    bare = report_of(made_store(tmp_path / "bare"), restless("node-1", seed=3, ticks=300, end_ms=END_MS))
+    told = report_of(
+        made_store(tmp_path / "told"), allocated(restless("node-1", seed=3, ticks=300, end_ms=END_MS), seed=3)
+    )
     assert told["allocation"]["has_source"]
     assert told["allocation"]["without_source_gpu_hours"] == 0
     assert not bare["allocation"]["has_source"]

@@ -37,12 +37,10 @@ def windows() -> Iterator[tuple[int, int]]:
     yield MIDNIGHT_MS - 3 * DAY_MS, MIDNIGHT_MS
     yield MIDNIGHT_MS - 7 * HOUR_MS, MIDNIGHT_MS - 5 * HOUR_MS
     rng = Random("windows")  # noqa: S311 - a simulation, no secret
-    for _ in range(2):
-        since_ms, until_ms = sorted(MIDNIGHT_MS - rng.randrange(5 * DAY_MS) for _ in range(2))
-        yield since_ms, until_ms + 1
-    for _ in range(3):
-        since_ms = MIDNIGHT_MS - rng.randrange(4 * DAY_MS)
-        yield since_ms, since_ms + rng.randrange(1, 90 * 60_000)
+    since_ms, until_ms = sorted(MIDNIGHT_MS - rng.randrange(5 * DAY_MS) for _ in range(2))
+    yield since_ms, until_ms + 1
+    since_ms = MIDNIGHT_MS - rng.randrange(4 * DAY_MS)
+    yield since_ms, since_ms + rng.randrange(1, 90 * 60_000)
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -29,11 +30,13 @@ def ticks() -> list[Tick]:
 
 
 @pytest.fixture(scope="module")
-def store(ticks: list[Tick], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+def store(
+    ticks: list[Tick], tmp_path_factory: pytest.TempPathFactory, made_store: Callable[[Path], str]
+) -> Iterator[Store]:
     folder = tmp_path_factory.mktemp("allocated") / "store"
     raw = [(tick.ts_ms, encode(tick)) for tick in ticks]
     batch = [SpooledTick(id=at, ts_ms=at, raw_length=len(one), blob=compress(one)) for at, one in raw]
-    with open_store(f"chdb://{folder}") as opened:
+    with open_store(made_store(folder)) as opened:
         assert opened.land(batch) == []
         yield opened
 

@@ -43,6 +43,8 @@ class CardTicks:
             return self
 
         def pick(values: list) -> list:  # type: ignore[type-arg] # any column
+            if isinstance(places, range):
+                return values[places.start : places.stop]
             return [values[place] for place in places]
 
         return replace(

@@ -76,7 +76,9 @@ class Stream:
 
     def add_presence(self, metric: str, attribution: Attribution | None, samples: Samples, *, counts: bool) -> None:
         """Add the times of a series at which the card was read; ``counts``: values are numbers of scrapes."""
-        numbers = [round(min(max(0, float(value)), _MOST_COUNT)) for value in samples.values] if counts else None
+        texts = set(samples.values) if counts else ()
+        known = {text: round(min(max(0, float(text)), _MOST_COUNT)) for text in texts}
+        numbers = [known[text] for text in samples.values] if counts else None
         self.presence[metric].append((attribution, samples.times, numbers))
 
     def readings(self) -> tuple[list[int], list[Scrapes]]:
@@ -97,7 +99,8 @@ class Stream:
             if counts is None:
                 here = dict.fromkeys(times, shared((attribution, 1)))
             else:
-                here = {at: shared((attribution, count)) for at, count in zip(times, counts, strict=True)}
+                of_count = {count: shared((attribution, count)) for count in set(counts)}
+                here = {at: of_count[count] for at, count in zip(times, counts, strict=True)}
             for at in known.keys() & here.keys():
                 both = known[at] | {one: max(count, known[at].get(one, 0)) for one, count in here[at].items()}
                 here[at] = shared(*both.items())

@@ -7,8 +7,9 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import pairwise
+from itertools import pairwise, repeat
 from math import inf
+from operator import sub
 from statistics import median_low
 from typing import Final
 
@@ -290,10 +291,10 @@ class TickMaker:
         columns = _columns(stream, times, scrapes, full)
         _add_changes(columns, times, durations)
         if stream.exporter.measures[0].column in columns:
-            sampled = [min(sum(of.values()), full) * 1000 for of in scrapes] if self.step_ms else [0] * len(times)
+            sampled = [one * 1000 for one in _numbers(scrapes, full)] if self.step_ms else [0] * len(times)
             columns["utilization_coverage_ms"] = [
-                None if value is None else min(coverage, duration)
-                for value, coverage, duration in zip(columns["utilization"], sampled, durations, strict=True)
+                None if value is None else coverage
+                for value, coverage in zip(columns["utilization"], map(min, sampled, durations), strict=True)
             ]
         return CardTicks(
             card=stream.card,
@@ -312,13 +313,20 @@ class TickMaker:
 
 def _durations(times: Sequence[int], interval_ms: int) -> list[int]:
     """Return what each raw sample covers: the interval before it, at most back to the sample before it."""
-    return [interval_ms, *(min(interval_ms, after - before) for before, after in pairwise(times))]
+    return [interval_ms, *map(min, repeat(interval_ms), map(sub, times[1:], times))]
 
 
 def _step_durations(scrapes: Sequence[Scrapes], full: int, interval_ms: int, step_ms: int) -> list[int]:
     """Return what each step covers: its scrapes times their interval; all of it if less than one scrape is missing."""
-    numbers = (min(sum(of.values()), full) for of in scrapes)
+    numbers = _numbers(scrapes, full)
     return [step_ms if number * interval_ms > step_ms - interval_ms else number * interval_ms for number in numbers]
+
+
+def _numbers(scrapes: Sequence[Scrapes], full: int) -> list[int]:
+    """Return the number of scrapes in each step; equal ones are one object."""
+    known = {id(of): of for of in scrapes}
+    numbers = {key: min(sum(of.values()), full) for key, of in known.items()}
+    return [numbers[id(of)] for of in scrapes]
 
 
 def _usual_count(streams: Iterable[Stream]) -> int:
@@ -337,7 +345,7 @@ def _usual_interval_ms(streams: Sequence[Stream]) -> int:
     for stream in streams:
         times, _ = stream.readings()
         if len(times) > 1:
-            medians.append(median_low(after - before for before, after in pairwise(times)))
+            medians.append(median_low(map(sub, times[1:], times)))
     usual = median_low(medians) if medians else _DEFAULT_INTERVAL_MS
     return min(max(round(usual / 1000), 1) * 1000, _MOST_INTERVAL_MS)
 
