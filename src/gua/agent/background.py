@@ -1,7 +1,5 @@
 """Start of the agent in the background: the launching command waits until the agent is ready or has failed."""
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import json

@@ -5,8 +5,6 @@ measured (:mod:`gua.agent.sampler`). The phase spreads a fleet's requests to the
 Events go to the status board, the log, and the service manager.
 """
 
-from __future__ import annotations
-
 import hashlib
 import traceback
 from collections.abc import Callable

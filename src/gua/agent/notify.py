@@ -1,7 +1,5 @@
 """Notifications for a systemd service of Type=notify (sd_notify(3)), for which Python has no module."""
 
-from __future__ import annotations
-
 import contextlib
 import socket
 from collections.abc import Mapping

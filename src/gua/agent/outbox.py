@@ -1,7 +1,5 @@
 """Buffer between the loop and the spool: holds ticks in memory, in order, while the disk rejects them."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Sequence
 from itertools import islice

@@ -5,8 +5,6 @@ and the agent's uptime. The spans of one agent never overlap, despite restarts, 
 except after a counted set-back of more than 10 minutes. Their sum never exceeds the real elapsed time.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace

@@ -7,8 +7,6 @@ at its end, and no handler runs while a lock is held. A child process inherits t
 sigtimedwait(2) does not work: after SIGCONT, CPython 3.11 returns a siginfo as if a signal had arrived.
 """
 
-from __future__ import annotations
-
 import signal
 import threading
 from typing import Final

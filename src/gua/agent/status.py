@@ -1,7 +1,5 @@
 """Status of the running agent in memory: written by the loop and the senders, read by the local socket."""
 
-from __future__ import annotations
-
 import threading
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence

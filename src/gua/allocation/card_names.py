@@ -1,7 +1,5 @@
 """Resolution of card names from allocation files, Slurm, device plugins and DRA drivers to UUIDs."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet

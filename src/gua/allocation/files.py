@@ -1,7 +1,5 @@
 """Allocations from a folder of JSON files, one each, that trusted programs write: docs/allocation.md."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence

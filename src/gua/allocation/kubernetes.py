@@ -1,7 +1,5 @@
 """Kubernetes as a source: cards allocated to pods, by the kubelet's PodResources API or by pods' limits."""
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import os

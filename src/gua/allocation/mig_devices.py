@@ -5,8 +5,6 @@ An instance has the files of its GPU (``/dev/nvidia0``), its GPU instance and it
 (https://docs.nvidia.com/datacenter/tesla/mig-user-guide/).
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping
 from contextlib import suppress

@@ -4,8 +4,6 @@ pod_resources.proto has the messages. The response contains pods' names and name
 include pods that ended.
 """
 
-from __future__ import annotations
-
 import os
 import time
 from dataclasses import dataclass

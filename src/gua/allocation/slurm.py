@@ -1,7 +1,5 @@
 """Slurm as a source: files of prolog and epilog hooks for exact times, files of other tools, and polling."""
 
-from __future__ import annotations
-
 import re
 import shutil
 from collections.abc import Callable, Iterable, Sequence

@@ -6,8 +6,6 @@ the device's minor number only if gres.conf names all devices in order. ``slurmd
 does not decide it: of several types, which slurm.conf orders, and of MIG instances. Without it these are unknown.
 """
 
-from __future__ import annotations
-
 import os
 import platform
 import re

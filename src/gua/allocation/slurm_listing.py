@@ -4,8 +4,6 @@
 not the rights of root: with the site's file it changes cgroups as root, and refuses other users under cgroup v2.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import tempfile

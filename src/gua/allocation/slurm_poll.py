@@ -5,8 +5,6 @@ and times therefore come from ``squeue`` in a format without such text. ``scontr
 at a time, so that a user's text can corrupt only the output for that job.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import platform

@@ -1,7 +1,5 @@
 """Allocation sources: interface of a reader, and their combination (:class:`gua.core.ports.AllocationSources`)."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Cached reading of folders with small files that only root or the agent's user can write."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import os

@@ -4,8 +4,6 @@ The exec drops the command line's libraries, 10 MB of memory, and preserves the 
 Settings pass through the environment, which only the same user can read, and are removed from it at once.
 """
 
-from __future__ import annotations
-
 import ctypes
 import gc
 import os

@@ -1,7 +1,5 @@
 """Delivery of stored ticks from before this host's enrollment, re-encoded like new ones."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys

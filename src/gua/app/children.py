@@ -1,7 +1,5 @@
 """Short-lived child processes for work that loads the engine, so that the agent's memory stays small."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -1,7 +1,5 @@
 """Delivery of ticks to stores and endpoints: recorded or simulated ticks, and what the spool holds."""
 
-from __future__ import annotations
-
 import os
 import time
 from collections import deque

@@ -1,7 +1,5 @@
 """``gua enroll``: read the token, prove that the endpoint accepts a tick, and store or forget the enrollment."""
 
-from __future__ import annotations
-
 import ipaddress
 import os
 import re

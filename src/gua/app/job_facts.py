@@ -1,7 +1,5 @@
 """What policies of notices need from outside of gua: groups from this host's name service, and jobs from squeue."""
 
-from __future__ import annotations
-
 import grp
 import os
 import pwd

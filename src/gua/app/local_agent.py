@@ -1,7 +1,5 @@
 """The local sockets of this host's agent: the user's own first, then the public one."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The time zone of this host as an IANA name, as stores need it."""
 
-from __future__ import annotations
-
 import logging
 import os
 import time

@@ -1,7 +1,5 @@
 """Open the store or agent that options name, to land in or to report from. Imports only what a report needs."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress

@@ -1,7 +1,5 @@
 """Output of all commands: lines, one-line errors, and sanitized text of unknown origin."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import sys

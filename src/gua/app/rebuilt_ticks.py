@@ -3,8 +3,6 @@
 A card tick whose rows are incomplete is left out and counted: a partial one would look whole to the receiver.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace

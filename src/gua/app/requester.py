@@ -1,7 +1,5 @@
 """Identity of a requester: the user that the kernel reports, or the container of its process."""
 
-from __future__ import annotations
-
 import contextlib
 import grp
 import os

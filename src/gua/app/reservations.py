@@ -1,7 +1,5 @@
 """The agent's handlers of reservation requests on the local socket, and reservations as an allocation source."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import select

@@ -1,7 +1,5 @@
 """The client of reservation requests: send the request, wait in the queue, and exec the command of ``gua run``."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import fcntl

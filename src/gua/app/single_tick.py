@@ -1,7 +1,5 @@
 """One tick of this host without an agent, and delivery of the spooled ticks."""
 
-from __future__ import annotations
-
 import os
 from collections import Counter
 from collections.abc import Callable, Sequence

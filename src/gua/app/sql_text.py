@@ -1,7 +1,5 @@
 """SQL as text: a report's queries as a clickhouse-client script, and the results of a user's own statement."""
 
-from __future__ import annotations
-
 import csv
 import datetime as dt
 import io

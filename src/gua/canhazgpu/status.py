@@ -4,8 +4,6 @@ Fields are those in canhazgpu's documentation of status. ``last_heartbeat``, whi
 agent's last reading of the card.
 """
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from datetime import datetime

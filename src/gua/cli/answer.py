@@ -4,8 +4,6 @@ The agent starts it, not people. Its own process opens the store, answers the re
 agent never loads the engine.
 """
 
-from __future__ import annotations
-
 import os
 import socket
 import time

@@ -4,8 +4,6 @@
 code 1, as in canhazgpu.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys

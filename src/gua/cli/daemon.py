@@ -1,7 +1,5 @@
 """``gua daemon`` and ``gua exporter``: run the agent of this host, or take a single tick."""
 
-from __future__ import annotations
-
 import os
 from dataclasses import dataclass
 from pathlib import Path

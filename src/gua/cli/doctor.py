@@ -1,7 +1,5 @@
 """``gua doctor``: read-only checks of everything that gua needs on this host."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import sys

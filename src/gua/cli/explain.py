@@ -1,7 +1,5 @@
 """``gua explain``: why a card was in its state at a time."""
 
-from __future__ import annotations
-
 import os
 import sys
 import time as clock

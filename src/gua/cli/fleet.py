@@ -1,7 +1,5 @@
 """``gua enroll`` and ``gua sync-once``: join or leave a fleet, or deliver one tick to it."""
 
-from __future__ import annotations
-
 import json
 import os
 import time

@@ -1,7 +1,5 @@
 """``gua import``: recordings of other tools."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import closing

@@ -1,7 +1,5 @@
 """``gua land``: started hourly by the agent, so that the agent itself does not load the engine."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The ``gua`` command: finds and imports one command by name, and turns errors into one line and an exit code."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import gc

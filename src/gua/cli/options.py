@@ -1,7 +1,5 @@
 """Options shared by several commands (one name, one meaning, one environment variable), single or in groups."""
 
-from __future__ import annotations
-
 import dataclasses
 import inspect
 import re

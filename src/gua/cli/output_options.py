@@ -1,7 +1,5 @@
 """Output options of a report: format, sections, the condition for exit code 1, and suggested next commands."""
 
-from __future__ import annotations
-
 import os
 import re
 import shlex

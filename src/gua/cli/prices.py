@@ -1,7 +1,5 @@
 """``gua prices``: prices of GPU time, by model and start time."""
 
-from __future__ import annotations
-
 import sys
 import time
 from pathlib import Path

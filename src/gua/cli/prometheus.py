@@ -1,7 +1,5 @@
 """``gua audit`` and ``gua import prometheus``: the past of GPUs from a Prometheus that is already there."""
 
-from __future__ import annotations
-
 import os
 import shlex
 import sys

@@ -1,7 +1,5 @@
 """``gua report``: use of the GPU hours, from any store."""
 
-from __future__ import annotations
-
 import os
 import sys
 import time

@@ -1,7 +1,5 @@
 """``gua run``, ``reserve``, ``extend``, ``release`` and ``queue``: reservations of cards, through the agent."""
 
-from __future__ import annotations
-
 import json
 import os
 import shlex

@@ -3,8 +3,6 @@
 Its variables begin with GUA_SIMULATE_: those of a real agent must never send simulated numbers to a real fleet.
 """
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """``gua status``: whether the agent is running, and the cards' current state."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

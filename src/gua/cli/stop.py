@@ -1,7 +1,5 @@
 """``gua stop``: stops the agent and so releases the driver."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import select

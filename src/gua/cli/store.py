@@ -1,7 +1,5 @@
 """``gua schema``, ``gua rollup`` and ``gua sql``: create, roll up and query a store's tables and views."""
 
-from __future__ import annotations
-
 import os
 import sys
 from typing import Annotated

@@ -1,7 +1,5 @@
 """``gua top``: every card and its holders, live, from a store or the agent of this host."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence

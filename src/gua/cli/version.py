@@ -1,7 +1,5 @@
 """``gua version``: installed versions, as needed in a bug report."""
 
-from __future__ import annotations
-
 import platform
 from importlib import metadata
 

@@ -5,8 +5,6 @@ The agent applies :class:`AllocationMatcher` when it makes a tick. Reports decid
 test both.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace

@@ -1,7 +1,5 @@
 """Split items into batches of limited size."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 

@@ -4,8 +4,6 @@ The command line prints the message as one line and exits with ``exit_code``: 2 
 4 data rejected. Commands that reserve cards also exit with 69, 75 and 77 (sysexits.h).
 """
 
-from __future__ import annotations
-
 
 class GuaError(Exception):
     """Base class: an error that stops a command and that its user can resolve.

@@ -5,8 +5,6 @@ gpu-idle-exporter (two consecutive polls at 0 % of a process that holds memory).
 The module also rounds the idle seconds of a card's tick and decides whether they are known.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple

@@ -4,8 +4,6 @@
 A test compares its columns and scales with the SQL that admits points (``clickhouse/10_ticks``).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum

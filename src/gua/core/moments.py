@@ -1,7 +1,5 @@
 """Parse and format times (``7d`` ago, ISO 8601, ``yesterday``, ``2026-11``), durations, and names of time zones."""
 
-from __future__ import annotations
-
 import difflib
 import re
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """Parameters of the report views: their ClickHouse types, and checks for values from untrusted clients."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 

@@ -1,7 +1,5 @@
 """Make untrusted text (process and user names, hosts, file contents) safe to print on a terminal."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections.abc import Callable, Sequence

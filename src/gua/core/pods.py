@@ -1,7 +1,5 @@
 """Pods of a node as the kubelet lists them, with their device limits."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field

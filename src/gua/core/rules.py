@@ -5,8 +5,6 @@
 both implementations agree exactly.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from enum import StrEnum

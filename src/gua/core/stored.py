@@ -1,7 +1,5 @@
 """Stored values of a card tick and of a process on it, in stored units: ratios in 1/10,000, ``None`` is unknown."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from gua.core.view import Count

@@ -3,8 +3,6 @@
 The agent, the simulator and the imports all produce ticks. ``None`` always means unknown, never zero.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Final
 

@@ -1,7 +1,5 @@
 """Checks and conversions for untrusted values decoded from JSON."""
 
-from __future__ import annotations
-
 import json
 import math
 import re

@@ -5,8 +5,6 @@ define valid values: plain types, the kinds below, ``| None`` if unknown is poss
 array of tuples. Dataclass fields with a default are not columns of the view.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
 from functools import cache

@@ -1,7 +1,5 @@
 """Enumerations and bit masks shared by ticks, stored rows and reports."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from enum import StrEnum
 from typing import Final

@@ -3,8 +3,6 @@
 ``clickhouse/40_report/3_streaks/05_usage.sql`` has the same mapping from process names to kinds in SQL.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple

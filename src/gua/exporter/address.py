@@ -4,8 +4,6 @@ The check prevents DNS rebinding: a web page's own host name may resolve to this
 are refused. Host header: https://www.rfc-editor.org/rfc/rfc9110#name-host-and-authority.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field

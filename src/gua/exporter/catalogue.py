@@ -4,8 +4,6 @@ Names follow https://opentelemetry.io/docs/specs/otel/compatibility/prometheus_a
 underscores; the unit and, for counters, ``_total`` are suffixes. The Collector's prometheus exporter yields the same.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections import defaultdict

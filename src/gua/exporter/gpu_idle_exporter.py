@@ -4,8 +4,6 @@ Definition (README of https://github.com/affinode/gpu-idle-exporter): a compute 
 utilization was 0 % in two polls in a row. Differences: unknown values have no sample, and video codecs count as use.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple, TypeVar

@@ -1,7 +1,5 @@
 """Names of pods and containers by id: queries the kubelet in a thread of its own, only if an id is new."""
 
-from __future__ import annotations
-
 import contextlib
 import http.client
 import math

@@ -4,8 +4,6 @@ Only known options of a few known servers are read. A value that may be anything
 a path is reduced to its last part. No other argument is stored, and none is logged.
 """
 
-from __future__ import annotations
-
 import re
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence

@@ -9,8 +9,6 @@ collects it, and only while one thread beside the main one collects, as each of 
 So gauges cover all time that is exported with them.
 """
 
-from __future__ import annotations
-
 import threading
 from collections import Counter, defaultdict
 from collections.abc import Sequence

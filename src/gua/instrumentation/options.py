@@ -1,7 +1,5 @@
 """The scope, and warnings instead of errors."""
 
-from __future__ import annotations
-
 import logging
 import os
 from collections.abc import Callable, Iterator

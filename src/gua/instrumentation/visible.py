@@ -4,8 +4,6 @@ Rules: docs.nvidia.com/cuda/cuda-programming-guide (environment variables). An e
 beginning of one. Entries from the first invalid one on have no effect; a card named twice leaves no card.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Sequence

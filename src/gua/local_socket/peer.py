@@ -1,7 +1,5 @@
 """Unix sockets: credentials of the peer, and JSON lines."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import socket

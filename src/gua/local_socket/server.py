@@ -5,8 +5,6 @@ connection to ``answer``, other names to the conversation of that name. Errors g
 ``{"error": words, "exit_code": number}``, and the connection is closed.
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import os

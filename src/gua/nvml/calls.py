@@ -4,8 +4,6 @@ A card's calls are a :class:`Job` of an :class:`Executor`, which runs the jobs o
 deadline. An unfinished job continues in its thread, and its card gets no other job until it returns.
 """
 
-from __future__ import annotations
-
 import contextlib
 import threading
 import time

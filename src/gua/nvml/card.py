@@ -3,8 +3,6 @@
 Version 2 of the memory call reports the driver's reserve separately; version 1 includes it in used memory.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final

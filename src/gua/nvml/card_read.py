@@ -1,7 +1,5 @@
 """Work of a card's thread: look up the card at an index, read it, or drain its ring buffers."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from dataclasses import replace

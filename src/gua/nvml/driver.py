@@ -3,8 +3,6 @@
 Functions have NVML's own names, so that errors match NVIDIA's reference: https://docs.nvidia.com/deploy/nvml-api/
 """
 
-from __future__ import annotations
-
 import importlib
 from enum import IntEnum
 from functools import lru_cache

@@ -6,8 +6,6 @@ of busy multiprocessors and would classify a small kernel as idle. Two samples o
 yield the means in between (https://docs.nvidia.com/deploy/nvml-api/group__nvmlGpmFunctions.html).
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple

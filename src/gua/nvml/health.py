@@ -1,7 +1,5 @@
 """Reasons why a card may be slow or failing: clock reasons at each reading, and its errors once a minute."""
 
-from __future__ import annotations
-
 from typing import Any, Final, TypedDict
 
 from gua.core.ports import Clock

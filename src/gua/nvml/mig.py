@@ -1,7 +1,5 @@
 """Multi-Instance GPU: the instances of a partitioned card as cards, and the parent for the unallocated slices."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final

@@ -9,8 +9,6 @@ the next result covers it too.
 https://docs.nvidia.com/deploy/nvml-api/ (nvmlDeviceGetProcessUtilization)
 """
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Known driver defects and the values that are rejected because of them, each with its source."""
 
-from __future__ import annotations
-
 import re
 import time
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Reader of the host's NVIDIA cards through NVML: :class:`gua.core.ports.CardReader`."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, field

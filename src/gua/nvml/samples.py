@@ -5,8 +5,6 @@ nvmlDeviceGetSamples). On an H100 with driver 580 it holds 71 of 200 ms, or 14 s
 ring reaches back 2.4 s there (119 samples of 20 ms), so it may cover only a part of the idle time.
 """
 
-from __future__ import annotations
-
 import struct
 from bisect import bisect_right
 from collections import deque

@@ -1,7 +1,5 @@
 """Driver-wide calls (open, count, release), each in its own job because it may hang."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable, Iterable
 from typing import TypeVar

@@ -1,7 +1,5 @@
 """Slots for the host's cards: one per driver index with its current job, and card caches by UUID."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
 

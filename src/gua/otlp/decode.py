@@ -1,7 +1,5 @@
 """Decode the bytes of an OTLP request, or a file of OTLP JSON lines, into the ticks they were encoded from."""
 
-from __future__ import annotations
-
 import json
 import stat
 from collections import defaultdict

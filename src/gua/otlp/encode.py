@@ -4,8 +4,6 @@ Fills the classes directly: the SDK exporter's ``encode_metrics`` builds each at
 for a tick of 8 cards with 10 processes each. Here attributes are cached and copied from tick to tick.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from operator import attrgetter

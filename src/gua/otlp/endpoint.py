@@ -3,8 +3,6 @@
 Specified in opentelemetry.io/docs/specs/otel/protocol/exporter; OTEL_EXPORTER_OTLP_METRICS_* take precedence.
 """
 
-from __future__ import annotations
-
 import re
 import time
 from collections.abc import Callable, Mapping

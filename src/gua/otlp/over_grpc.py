@@ -1,7 +1,5 @@
 """OTLP/gRPC client: sends each message unchanged and maps the status to gua's errors."""
 
-from __future__ import annotations
-
 import os
 import re
 import threading

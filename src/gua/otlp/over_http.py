@@ -3,8 +3,6 @@
 Uses urllib3 directly: requests on top of it costs an agent 5 MB, and has no timeout for a whole request.
 """
 
-from __future__ import annotations
-
 import ipaddress
 import os
 import socket

@@ -1,7 +1,5 @@
 """OTLP resource of this sender, from the machine's environment and the user's OTEL_* variables."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from importlib.metadata import version

@@ -1,7 +1,5 @@
 """Export of spooled ticks to an OTLP endpoint, over HTTP or gRPC."""
 
-from __future__ import annotations
-
 import random
 import threading
 import time

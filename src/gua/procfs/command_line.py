@@ -3,8 +3,6 @@
 Callers pass them to :mod:`gua.identity.served_models`, which stores a model's name and discards the rest at once.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Final
 

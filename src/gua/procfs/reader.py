@@ -4,8 +4,6 @@ It does not read command lines (see :mod:`gua.procfs.command_line`) or environme
 mount the host's /proc elsewhere, tests use saved trees.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

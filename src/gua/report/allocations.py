@@ -1,7 +1,5 @@
 """Rows of allocations and their use, names of allocations, queue waits, and reservations."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 

@@ -1,7 +1,5 @@
 """The answers on a report's first screen: wasted time, top idle holders, free cards."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final

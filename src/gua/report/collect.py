@@ -1,7 +1,5 @@
 """Collect one typed report from the views of a store; all aggregation is done by the views."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final

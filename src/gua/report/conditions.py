@@ -1,7 +1,5 @@
 """Conditions of ``--fail-on`` for cron and CI: ``idle-held > 2h``, ``coverage < 90%``; unknown never passes."""
 
-from __future__ import annotations
-
 import operator
 import re
 from collections.abc import Callable, Mapping

@@ -1,7 +1,5 @@
 """Queries of the views that a report's sections are made of; each view is queried once per parameter set."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache

@@ -1,7 +1,5 @@
 """Costs of GPU time by the prices valid at that time; estimates, because prices are entered by hand."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass

@@ -1,11 +1,9 @@
 """Selection of a report's hosts by name, cluster and label; labels are resource attributes of their agents."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Self
 
 from gua.core.errors import UsageError
 from gua.core.plaintext import few
@@ -29,7 +27,7 @@ class Selection:
     wanted: Mapping[str, frozenset[str]]
 
     @classmethod
-    def of(cls, clusters: Sequence[str], where: Sequence[str]) -> Selection:
+    def of(cls, clusters: Sequence[str], where: Sequence[str]) -> Self:
         """Return the selection of ``--cluster NAME`` and ``--where KEY=VALUE``. Raises UsageError for a bad pair."""
         wanted: dict[str, frozenset[str]] = {}
         pairs = [(CLUSTER_KEY, name) for name in clusters]

@@ -1,7 +1,5 @@
 """Problems of hosts: silent, one name used by two agents, a clock that differs from the server's."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from itertools import groupby
 from typing import Final, NamedTuple

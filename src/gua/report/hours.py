@@ -1,7 +1,5 @@
 """Selection of the hours of a window that are read from hourly rollups or from their ticks."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple

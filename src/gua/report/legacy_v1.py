@@ -1,7 +1,5 @@
 """Comparison of the gpu-usage-audit 1.0 to 1.8 rule with the current rules, on the stored ticks."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Iterator

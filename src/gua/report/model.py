@@ -1,7 +1,5 @@
 """The report before formatting: typed models, GPU time in milliseconds, unknown values as ``None``."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Final, TypeVar

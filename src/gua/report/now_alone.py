@@ -1,7 +1,5 @@
 """The section ``now`` alone, by fewer queries than a report: for notices, which ask for it every few minutes."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from gua.core.ports import ViewReader

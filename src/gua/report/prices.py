@@ -1,12 +1,10 @@
 """The prices of a report: queried once and passed to the views, which return GPU time by price."""
 
-from __future__ import annotations
-
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Self
 
 from gua.core.parameters import PRICED, READ
 from gua.core.view import Count, Moment, View
@@ -79,7 +77,7 @@ class Prices:
     rows: tuple[PriceSpan, ...] = ()
 
     @classmethod
-    def within(cls, rows: Iterable[PriceSpan], *, since_ms: int, until_ms: int) -> Prices:
+    def within(cls, rows: Iterable[PriceSpan], *, since_ms: int, until_ms: int) -> Self:
         """Return the prices that are valid at some time of the window (Unix ms)."""
         counting = (
             row for row in rows if row.valid_from_ms < until_ms and (row.until_ms is None or row.until_ms > since_ms)

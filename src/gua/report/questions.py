@@ -1,7 +1,5 @@
 """Query several views of a store concurrently, where the reader supports it; record the views of a report."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future

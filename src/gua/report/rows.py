@@ -1,7 +1,5 @@
 """Rows of the views that every report reads: extents of the store, settings, totals of the window."""
 
-from __future__ import annotations
-
 from typing import Final, NamedTuple
 
 from gua.core.parameters import BOUNDS, READ

@@ -1,7 +1,5 @@
 """The declaration of a report section: made once in its module, listed once in ``gua.report.sections``."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar

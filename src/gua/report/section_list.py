@@ -3,8 +3,6 @@
 A section's module is imported only if the section is requested: eight of 20 by default.
 """
 
-from __future__ import annotations
-
 from collections.abc import Container, Iterable, Iterator, Sequence
 from difflib import get_close_matches
 from functools import cache

@@ -1,7 +1,5 @@
 """GPU time by state, the unit of every report. In milliseconds, unknown as ``None``."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final

@@ -1,7 +1,5 @@
 """GPU time by use of allocated and unallocated cards."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from typing import Annotated, Final
 

@@ -1,7 +1,5 @@
 """The views that a report through this host's agent may read: readable by any user of the host."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from importlib import import_module
 from types import MappingProxyType

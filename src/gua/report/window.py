@@ -1,7 +1,5 @@
 """The hosts and the window of a report: defaults that fit the data, and errors that list the valid choices."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final

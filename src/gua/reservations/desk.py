@@ -1,7 +1,5 @@
 """Reservation service of the agent: requests in strict order, grants and ends. One thread-safe object."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import secrets

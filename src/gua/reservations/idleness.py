@@ -3,8 +3,6 @@
 A tick in which a card is used ends the streak. So do unknown use and time that no tick covers: unknown is never idle.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final

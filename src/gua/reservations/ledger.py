@@ -1,7 +1,5 @@
 """Ledger of reservations, an SQLite file whose unique index prevents granting a card twice; and the queue."""
 
-from __future__ import annotations
-
 import contextlib
 import sqlite3
 import time

@@ -6,8 +6,6 @@ when the last of them has ended or closed the descriptor. The agent tests it wit
 description. Other users cannot take or release the lock.
 """
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import os

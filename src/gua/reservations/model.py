@@ -1,7 +1,5 @@
 """Data types of reservations and requests, and the choice of cards for a request. Nothing here does IO."""
 
-from __future__ import annotations
-
 import json
 import secrets
 import time

@@ -1,7 +1,5 @@
 """Thread that detects the end of reservations: ended commands, expired times, and grants that were not received."""
 
-from __future__ import annotations
-
 import contextlib
 import math
 import os

@@ -1,7 +1,5 @@
 """Simulated cards: readings as the driver of an H100 reports them under a habit's use."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import exp

@@ -3,8 +3,6 @@
 All figures, people and programs are invented unless a source is named. Times are UTC.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache

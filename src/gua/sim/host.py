@@ -1,7 +1,5 @@
 """Simulated ticks of one host: cards, people, and an agent with interruptions."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 Separate from the habits, as a scheduler does not know how its allocations are used. All names and figures are invented.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple

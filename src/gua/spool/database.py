@@ -1,7 +1,5 @@
 """The spool's SQLite file: created, opened, checked; reopened or replaced if it is damaged or missing."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import fcntl

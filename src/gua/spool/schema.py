@@ -1,7 +1,5 @@
 """Tables of the spool, its file signature, names of its lifetime counters, and kinds of its errors."""
 
-from __future__ import annotations
-
 import os
 import sqlite3
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,5 @@
 """Statistics of the spool, computed without reading its rows."""
 
-from __future__ import annotations
-
 import sqlite3
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Read-only check for pending ticks in a spool that others write. Imports little: each report calls it first."""
 
-from __future__ import annotations
-
 import os
 from contextlib import closing
 from pathlib import Path

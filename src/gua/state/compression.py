@@ -1,7 +1,5 @@
 """Compression of stored ticks: zstd level 3, written by the spool and read by the landings."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Mapping
 from typing import Final

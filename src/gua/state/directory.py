@@ -1,7 +1,5 @@
 """The agent's directories and files: paths, ownership and permission checks."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import fcntl

@@ -1,7 +1,5 @@
 """The host's enrollment in the state directory: read by the agent, written and removed by ``gua enroll``."""
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import json

@@ -8,15 +8,13 @@ ends, and reports the owner's pid and uid. Limits:
 - Any user can take the name and so prevent the agent's start. The error names that process and user.
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import os
 import socket
 import time
 from collections.abc import Callable, Iterator, Mapping
-from typing import Final
+from typing import Final, Self
 
 from gua.core.errors import UnavailableError, UsageError
 from gua.state.socket_address import Peer, peer_credentials, user_name
@@ -40,7 +38,7 @@ class HostLock:
         self._socket: socket.socket | None = None
 
     @classmethod
-    def of(cls, environ: Mapping[str, str]) -> HostLock:
+    def of(cls, environ: Mapping[str, str]) -> Self:
         """Return the lock named by ``GUA_HOST_LOCK`` (for tests), else the host's lock.
 
         Raises UsageError if the name is invalid.

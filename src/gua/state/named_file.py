@@ -1,7 +1,5 @@
 """Files that a user names, such as policies and price lists."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -5,8 +5,6 @@ has the start time and boot id in the file. So a file on a disk that several hos
 identifies a process on the wrong host.
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import fcntl

@@ -1,7 +1,5 @@
 """Unix sockets: credentials of the peer, and addresses for paths that exceed the limit of ``sun_path``."""
 
-from __future__ import annotations
-
 import os
 import pwd
 import socket

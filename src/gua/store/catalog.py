@@ -7,8 +7,6 @@ of a table need equal constraints, also those that join later. So with replicate
 enter only by the Distributed tables, which are created last.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field

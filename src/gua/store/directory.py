@@ -5,8 +5,6 @@
 <path>/data/            the engine's own files
 """
 
-from __future__ import annotations
-
 import fcntl
 import json
 import os

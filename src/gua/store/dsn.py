@@ -1,7 +1,5 @@
 """Store addresses: ``chdb:///path`` (embedded) and ``clickhouse://`` or ``clickhouses://`` (a server)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import SplitResult, quote, unquote, urlsplit

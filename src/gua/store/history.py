@@ -3,8 +3,6 @@
 Times are Unix ms; amounts are the stored integers (ratios in 1/10,000); ``None`` is unknown.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple

@@ -1,7 +1,5 @@
 """The hourly rollup: recomputes hours that changed since their last rollup, and merges their days."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 

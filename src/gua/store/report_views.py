@@ -4,8 +4,6 @@ A report runs a view's query directly, as planning the view takes twice as long.
 views: the engine would parse them at each opening.
 """
 
-from __future__ import annotations
-
 import itertools
 import re
 import threading

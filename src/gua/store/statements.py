@@ -4,8 +4,6 @@ The same files serve the embedded store, one server and a cluster. On a cluster,
 ``gua.name_local`` on every server, and ``gua.name`` is the Distributed table over them (docs/fleet.md).
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import re

@@ -7,8 +7,6 @@ Numbers are written in stored units. The engine turns those that the column's ty
 the views of ``clickhouse/10_ticks`` do.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache

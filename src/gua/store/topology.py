@@ -1,11 +1,9 @@
 """Topology of a store's schema (embedded, one server, cluster), and retention of its rows."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import Final
+from typing import Final, Self
 
 from gua.core.errors import UsageError
 from gua.core.moments import DAY_MS, parse_duration_ms
@@ -30,7 +28,7 @@ class Retention:
     ticks_days: int | None = None
     hours_days: int | None = None
 
-    def changed(self, days: Mapping[str, int | None]) -> Retention:
+    def changed(self, days: Mapping[str, int | None]) -> Self:
         """Return a copy with the new days by name. Raises UsageError if the three values contradict each other."""
         changed = replace(self, **days)
         if changed.ticks_days is not None and changed.ticks_days < LEAST_TICKS_DAYS:

@@ -1,7 +1,5 @@
 """Checks of allocation: the sources of this host, whether each is readable, and what the agent reports of them."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing

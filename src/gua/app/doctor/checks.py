@@ -1,7 +1,5 @@
 """All checks in order of dependency; a crashing check does not stop the others."""
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """Checks of the destinations of ticks: the embedded engine, a store, an endpoint."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping, Sequence
 from importlib import metadata

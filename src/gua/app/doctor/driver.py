@@ -1,7 +1,5 @@
 """Checks of the driver: device files, the library, and one reading of every card by the agent's own reader."""
 
-from __future__ import annotations
-
 import ctypes
 import os
 import re

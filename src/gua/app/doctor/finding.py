@@ -1,7 +1,5 @@
 """Findings of checks with their remedies, as text and as JSON, schema "gua.doctor/1"."""
 
-from __future__ import annotations
-
 import json
 import re
 import textwrap

@@ -1,7 +1,5 @@
 """Checks of a Prometheus for an audit: GPU exporters, allocation, and what is missing."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Final
 

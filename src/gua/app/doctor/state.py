@@ -1,7 +1,5 @@
 """Checks of the system, its clock and /proc; the state directory, its disk and spool; the agent and its unit."""
 
-from __future__ import annotations
-
 import ctypes
 import os
 import platform

@@ -4,8 +4,6 @@ States and reasons come from the store's views. The rules in Python yield the li
 rules of another version) is reported.
 """
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Sequence

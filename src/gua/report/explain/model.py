@@ -3,8 +3,6 @@
 Rows come from the ``explain_*`` views: times in Unix ms, ratios in 1/10,000, ``None`` is unknown.
 """
 
-from __future__ import annotations
-
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields

@@ -1,7 +1,5 @@
 """Explanation as text for terminals from 20 columns on, and as JSON."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict

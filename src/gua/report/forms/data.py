@@ -1,7 +1,5 @@
 """The report as one JSON object, schema ``gua.report/1`` (keys are only added), and sections as CSV."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

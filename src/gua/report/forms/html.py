@@ -1,7 +1,5 @@
 """The report as one self-contained HTML page without scripts."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.resources import files

@@ -1,7 +1,5 @@
 """The HTML report as a file, written atomically."""
 
-from __future__ import annotations
-
 import os
 import stat
 import tempfile

@@ -1,7 +1,5 @@
 """The report as Markdown for chat and mail: sections as tables, names escaped against markup and mentions."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from typing import Final

@@ -1,7 +1,5 @@
 """The report as text: window and hosts, warnings, the requested sections, and the basis."""
 
-from __future__ import annotations
-
 from collections.abc import Container, Iterator, Sequence
 from typing import Final
 

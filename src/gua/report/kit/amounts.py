@@ -1,10 +1,8 @@
 """Formatting of costs: a column per currency beside GPU-hours, as soon as a price matches."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Self
 
 from gua.report.costs import Cost, added
 from gua.report.kit.figures import NONE, HourFormat, amount, amounts
@@ -25,7 +23,7 @@ class Amounts:
     currencies: tuple[str, ...]
 
     @classmethod
-    def of_report(cls, report: Report) -> Amounts:
+    def of_report(cls, report: Report) -> Self:
         """Return the columns for a report's currencies."""
         total = added((report.headline.costs or {}).values())
         return cls(tuple(total.amounts) if total else ())

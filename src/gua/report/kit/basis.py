@@ -1,7 +1,5 @@
 """The basis of a report: rules and thresholds, window, hosts, coverage, unknown time by reason."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from types import MappingProxyType
 from typing import Final

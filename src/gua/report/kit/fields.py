@@ -3,13 +3,11 @@
 A field with ``NO_OUTPUT`` as its dataclass metadata is in neither.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cache
 from types import NoneType
-from typing import Annotated, Any, Final, Protocol, TypeVar, cast, get_args, get_type_hints
+from typing import Annotated, Any, Final, Protocol, Self, TypeVar, cast, get_args, get_type_hints
 
 from gua.core.moments import to_rfc3339
 from gua.report.states import MS_PER_HOUR, STATES, States, share
@@ -47,7 +45,7 @@ class Unit:
     columns: tuple[str, ...] = ()
     cells: Callable[[Any], Cells] | None = None
 
-    def named(self, name: str) -> Unit:
+    def named(self, name: str) -> Self:
         """Return the same unit with a fixed field name in JSON and CSV."""
         return replace(self, name=name)
 

@@ -1,10 +1,9 @@
 """Formatting of numbers: parts add up to the totals beside them, and a nonzero value never prints as zero."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Self
 
 from gua.report.states import MS_PER_HOUR
 
@@ -92,7 +91,7 @@ class HourFormat:
     decimals: int
 
     @classmethod
-    def fitting(cls, total_ms: float) -> HourFormat:
+    def fitting(cls, total_ms: float) -> Self:
         """Return the format for a report of ``total_ms``: three decimals below ten hours, one from 100 on."""
         hours = total_ms / MS_PER_HOUR
         return cls(3 if hours < 10 else 2 if hours < 100 else 1)

@@ -1,7 +1,5 @@
 """HTML elements of a page: markup that escapes every string, SVG bars of states, tables with captions and heads."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
 from itertools import zip_longest

@@ -1,7 +1,5 @@
 """Terminal output: width, character set, colour, and the bars and sparklines of all reports."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType

@@ -1,7 +1,5 @@
 """The parts of a section (sentences, headings, tables) and their terminal lines: columns, or one paragraph per row."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

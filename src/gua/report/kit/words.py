@@ -1,7 +1,5 @@
 """Names and phrases shared by sections, and numbers of GPUs and MIG instances in words."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import Final

@@ -1,7 +1,5 @@
 """The sections of a report, listed once in the order in which they are printed and numbered."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 

@@ -1,7 +1,5 @@
 """Section allocation: allocated time by owner and source, and its use."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

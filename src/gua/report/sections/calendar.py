@@ -1,7 +1,5 @@
 """Sections time-of-day, week and days: GPU time by hour of the day, hour of the week, and day."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import date, tzinfo

@@ -1,7 +1,5 @@
 """Streaks of cards: each card's newest state and its beginning, and idle-held time by kind of streak."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Final, NamedTuple

@@ -1,7 +1,5 @@
 """Section contention: time in which no card was free while some were held without being used."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Final, NamedTuple

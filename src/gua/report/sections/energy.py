@@ -1,7 +1,5 @@
 """Section energy: energy by state, and the power that holding a card adds over its truly-idle power."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Final, NamedTuple

@@ -1,7 +1,5 @@
 """Sections groups and cards: cards added up by host, cluster, model or a label, and one row per card."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence

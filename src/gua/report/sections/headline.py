@@ -1,7 +1,5 @@
 """Sections headline and idle-capacity: observed time by state, and idle-held time by kind of streak."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Final
 

@@ -1,7 +1,5 @@
 """Section money: the cost of GPU time by the prices valid at that time."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections import Counter, defaultdict

@@ -1,7 +1,5 @@
 """Section notices: what was sent to holders of idle GPUs, and whether they gave the GPUs back."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final

@@ -1,7 +1,5 @@
 """Section now: the processes idle on cards at this moment, worst first, and the free cards."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 

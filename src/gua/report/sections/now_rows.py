@@ -1,7 +1,5 @@
 """Rows of section now: idle holders, other holders, free cards, allocations and each card's state."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf

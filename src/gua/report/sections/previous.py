@@ -1,7 +1,5 @@
 """Section previous: this window compared with the window of the same length before it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Annotated

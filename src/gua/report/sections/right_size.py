@@ -1,7 +1,5 @@
 """Section right-size: peak memory of programs, and which smaller cards or slices they would have fitted."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Section slow-cards: throttle reasons and errors that the driver reports per card."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final

@@ -1,7 +1,5 @@
 """Sections streaks and what-if: idle streaks of processes, and GPU time that an idle limit would have freed."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace

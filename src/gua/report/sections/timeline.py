@@ -1,7 +1,5 @@
 """Section timeline: each card's states over time, one row per card, and its longest processes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta

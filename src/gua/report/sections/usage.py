@@ -1,12 +1,10 @@
 """Section usage: time on cards that were not truly-idle, by owner and program and by other requested keys."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import Annotated, Any, Final, NamedTuple
+from typing import Annotated, Any, Final, NamedTuple, Self
 
 from gua.core.parameters import PRICED, READ_DAYS
 from gua.core.view import Count, Moment, View
@@ -145,7 +143,7 @@ class Whole:
     priced: PricedUs
 
     @classmethod
-    def of(cls, every: Iterable[Mapping[str, StateTime]], prices: Prices, costs: Iterable[CostsRow]) -> Whole:
+    def of(cls, every: Iterable[Mapping[str, StateTime]], prices: Prices, costs: Iterable[CostsRow]) -> Self:
         """Return the total of several cards, each with its time by state; ``costs`` are the rows of their prices."""
         times = list(every)
         gpu_us = {state: sum(round(time[state].gpu_ms * 1000) for time in times) for state in STATES}

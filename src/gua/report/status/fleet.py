@@ -1,7 +1,5 @@
 """``gua status --all``: every host of a store with its last contact and the current state of its cards."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple

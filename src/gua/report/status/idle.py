@@ -1,7 +1,5 @@
 """Whether a card, or what a process, user, job, pod or container has on cards, has been idle for some time."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum

@@ -1,7 +1,5 @@
 """The agent's status object as text; it is untrusted, so invalid values show as unknown."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """Data and view state of ``gua top``: every card and holder as of the newest tick, from agent or store."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace

@@ -3,8 +3,6 @@
 Columns that do not fit are left out.
 """
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Sections of the first screen, and the follow-up commands; imports no rendering code."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Final
 

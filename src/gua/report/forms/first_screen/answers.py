@@ -1,7 +1,5 @@
 """Top idle holders by waste in the window with their current cards, and free cards."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 

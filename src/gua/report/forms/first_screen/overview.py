@@ -1,7 +1,5 @@
 """One line per card, or per host for many cards; and the hours of the day."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Final

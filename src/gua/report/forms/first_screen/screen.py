@@ -1,7 +1,5 @@
 """The default report: one screen of short answers; the sections have the details."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
