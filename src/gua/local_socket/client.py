@@ -1,5 +1,7 @@
 """Client of the local socket: queries this host's agent after checking that its process is trusted."""
 
+from __future__ import annotations
+
 import contextlib
 import os
 import socket
