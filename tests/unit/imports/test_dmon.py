@@ -194,6 +194,13 @@ def test_a_hole_is_a_hole_and_a_row_stands_for_the_interval_alone(read: Read) ->
     assert [card.duration_ms for tick in ticks(recording, None) for card in tick.cards] == [60_000] * 4
 
 
+def test_a_row_with_a_number_sign_is_a_damaged_row_and_no_header(read: Read) -> None:
+    lines = DCGM.splitlines(keepends=True)
+    lines.insert(4, lines[4].replace("N/A", "9# ", 1))
+    with pytest.raises(DataError, match=r":5: utilization\.gpu is '9#', not a number: correct or remove the line$"):
+        ticks(read("".join(lines)))
+
+
 def test_it_is_the_same_twice_and_a_torn_end_is_left_out(read: Read) -> None:
     recording = read(TEXT + " 20260325   04:47:30      0     72     3")
     whole = ticks(recording)
