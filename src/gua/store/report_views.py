@@ -39,7 +39,7 @@ _MOST_WINDOWS: Final = 4
 # Card ticks to roll up in one query, whose limit is 300 MB. Windows of up to _FEW_HOURS hours are not counted first.
 _MOST_CARD_TICKS: Final = 200_000
 _FEW_HOURS: Final = 4
-# Of tick rows that are sent with a query: 10,000 cards have some 30 MB an hour.
+# Of the rows of one tick view: those of processes of 10,000 cards would be some 30 MB an hour.
 _MOST_BYTES: Final = 8 * 2**20
 _HOUR_TICKS: Final = (
     "SELECT intDiv(toUnixTimestamp64Milli(ts) - 1, 3600000) AS hour, count() AS ticks FROM gua.card_ticks "
@@ -218,7 +218,7 @@ class SentTicks:
     def sent_with(self, query: str, parameters: Parameters) -> tuple[str, dict[str, bytes]]:
         """Return the query with tables in place of its tick views, and the answer that each table, by name, holds.
 
-        A query of many hours, or of more than 8 MB of rows, is returned unchanged, without tables.
+        A query of many hours, or of a view with more than 8 MB of rows, is returned unchanged, without tables.
         """
         names = sorted({call["view"] for call in _TICKS.finditer(query)})
         hours = parameters.get("tick_hours")
@@ -227,7 +227,7 @@ class SentTicks:
         window = {name: parameters[name] for name in _WINDOW}
         with self._lock:
             answers = {name: self._answer(name, window) for name in names}
-        if sum(map(len, answers.values())) > _MOST_BYTES:
+        if not all(answers.values()):
             return query, {}
         return _TICKS.sub(lambda call: call["view"], query), answers
 
@@ -237,9 +237,11 @@ class SentTicks:
             self._answers.clear()
 
     def _answer(self, name: str, window: Parameters) -> bytes:
+        """Return the rows of a tick view with their header, nothing if they are too large to send."""
         key = (name, repr(window))
         if key not in self._answers:
-            self._answers[key] = self._read(self._views(name) or "", window)
+            answer = self._read(self._views(name) or "", window)
+            self._answers[key] = answer if len(answer) <= _MOST_BYTES else b""
         return self._answers[key]
 
 
