@@ -19,12 +19,12 @@ from hypothesis import HealthCheck, settings
 settings.register_profile("any-load", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any-load")
 
-# Markers whose tests need more than Python and a package index, with what they need.
+# Markers whose tests need more than Python and a package index, with what they need. A test counts for the first of its own.
 NEEDS = {
-    "pipeline": "a Collector and a ClickHouse server, made with Go, npm and Maven, a browser, Slurm: .ci/run",
-    "reliability": "some minutes; .ci/run runs them",
     "gpu": "a real card",
     "wide": "a Docker Engine with Compose, or root, containerd and a kubelet, compiled in 12 minutes; TESTS=wide",
+    "pipeline": "a Collector and a ClickHouse server, made with Go, npm and Maven, a browser, Slurm: .ci/run",
+    "reliability": "some minutes; .ci/run runs them",
 }
 
 
@@ -40,7 +40,8 @@ class LeftOut:
         self.deselected: Counter[str] = Counter()
 
     def pytest_deselected(self, items: list[pytest.Item]) -> None:
-        self.deselected.update(marker for item in items for marker in NEEDS if item.get_closest_marker(marker))
+        for item in items:
+            self.deselected.update([marker for marker in NEEDS if item.get_closest_marker(marker)][:1])
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:  # noqa: ANN401 - a process of pytest-xdist, each collects all tests
