@@ -19,7 +19,7 @@ from hypothesis import HealthCheck, settings
 settings.register_profile("any-load", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any-load")
 
-# Markers whose tests need more than Python and a package index, with what they need. A test counts for the first of its own.
+# Markers whose tests need more than Python and a package index, with what they need. A test counts for its first one.
 NEEDS = {
     "gpu": "a real card",
     "wide": "a Docker Engine with Compose, or root, containerd and a kubelet, compiled in 12 minutes; TESTS=wide",
