@@ -118,7 +118,7 @@ _PLAIN: Final = ("Content-Type", "text/plain; charset=utf-8")
 _ALWAYS: Final = (("Cache-Control", "no-store"), ("X-Content-Type-Options", "nosniff"), ("Server", "gua"))
 _REMEMBERED_TICKS: Final = 10
 _FASTEST: Final = 1
-_BLOCK_BYTES: Final = 2**14
+_BLOCK_BYTES: Final = 2**17
 
 
 class Page:
