@@ -874,6 +874,7 @@ def _contention(hosts: Sequence[str], cards: int, hours: int) -> tuple[Contentio
         return Contention(
             host=host,
             cards=count,
+            share=contended / (free + contended + busy + unknown),
             free_ms=free,
             contended_ms=contended,
             busy_ms=busy,

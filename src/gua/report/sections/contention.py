@@ -1,7 +1,7 @@
 """Section contention: time in which no card was free while some were held without being used."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, Final, NamedTuple
 
 from gua.core.parameters import PRICED, READ
@@ -40,7 +40,7 @@ class Contention:
 
     host: str | None
     cards: int
-    share: Annotated[float | None, replace(RATIO, column="contended_share")] = field(init=False)
+    share: Annotated[float | None, replace(RATIO, column="contended_share")]
     contended_ms: Hours[int]
     free_ms: Hours[int]
     busy_ms: Hours[int]
@@ -56,10 +56,6 @@ class Contention:
     waited_others_gpu_ms: Hours[float | None] = None
     waited_free_gpu_ms: Hours[float | None] = None
     waits_unknown_ms: Hours[int | None] = None
-
-    def __post_init__(self) -> None:
-        total = self.free_ms + self.contended_ms + self.busy_ms + self.unknown_ms
-        object.__setattr__(self, "share", self.contended_ms / total if total else None)
 
 
 class Contentions(tuple[Contention, ...]):
@@ -99,6 +95,7 @@ def contention(
             Contention,
             row,
             host=None if row.is_total else row.host,
+            share=row.contended_ms / whole_ms if (whole_ms := sum(_times(row))) else None,
             cost=prices.cost(row.contended_us, row.contended_priced),
             **_waited(
                 [each for each in waits if row.is_total or each.host == row.host],
@@ -154,9 +151,9 @@ def _text(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
         shortest=8,
     )
     rows.add("GPUs", lambda one: f"{one.cards:,}", leaves=1)
-    rows.add("contended %", lambda one: _shares(one)[0])
+    rows.add("contended %", lambda one: percents(_times(one))[0])
     rows.add("hours", lambda one: hours.of(one.contended_ms), leaves=2)
-    rows.add(("some free %", "all active %", "not known %"), lambda one: _shares(one)[1:])
+    rows.add(("some free %", "all active %", "not known %"), lambda one: percents(_times(one))[1:])
     rows.add("idle-held GPU-h", lambda one: hours.of(one.contended_gpu_ms), leaves=4)
     if has_source:
         rows.add("allocated GPU-h", lambda one: hours.of(one.contended_allocated_gpu_ms), leaves=3)
@@ -174,8 +171,8 @@ _NOTES: Final = {
 }
 
 
-def _shares(one: Contention) -> list[str]:
-    return percents([one.contended_ms, one.free_ms, one.busy_ms, one.unknown_ms])
+def _times(one: Contention | ContentionRow) -> list[int]:
+    return [one.contended_ms, one.free_ms, one.busy_ms, one.unknown_ms]
 
 
 def _waits(one: Contention, hours: HourFormat) -> Iterator[str]:

@@ -89,7 +89,7 @@ def _holders(holders: Sequence[Holder], report: Report, style: Style, hours: Hou
     if style.width >= WIDEST:
         rows.add("idle since", lambda one: at(one.idle_since_ms, report.window), left=True, leaves=8)
     rows.add("active 24 h", lambda one: span(one.active_24h_ms), leaves=4)
-    rows.add("GB-h", _gigabyte_hours, leaves=3)
+    rows.add("GB-h", lambda one: amount(one.wasted_byte_ms and gigabyte_hours(one.wasted_byte_ms)), leaves=3)
     rows.add("card is", lambda one: style.name(one.card_state, NAME_WIDTH), left=True, leaves=5)
     rows.add("alone", lambda one: "yes" if one.is_alone else "no", left=True, leaves=6)
     rows.add("in", lambda one: home(one, style), left=True, shortest=8, leaves=7)
@@ -109,10 +109,6 @@ def _whose(one: Holder, style: Style) -> tuple[str, str]:
     """Return the owner and the program."""
     is_unlisted = one.pid is None and one.owner is None and one.program is None
     return (UNLISTED, NONE) if is_unlisted else (known(one.owner, style), known(one.program, style))
-
-
-def _gigabyte_hours(one: Holder) -> str:
-    return NONE if one.wasted_byte_ms is None else amount(gigabyte_hours(one.wasted_byte_ms))
 
 
 def home(one: Holder, style: Style) -> str:
