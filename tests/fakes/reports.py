@@ -31,7 +31,7 @@ from gua.report.model import (
     UnknownReason,
     Window,
 )
-from gua.report.prices import CostsRow, Prices, PriceSpan
+from gua.report.prices import CostsRow, Price, Prices
 from gua.report.section_list import section_names
 from gua.report.sections.allocation import Allocated, AllocatedHours, worst_first
 from gua.report.sections.calendar import CalendarDay, DayHour, Days, TimeOfDay, Week, WeekHour
@@ -513,7 +513,7 @@ def _report(cards: Sequence[LivedCard], moments: Sequence[datetime], window: Win
             Claim(
                 host="gpu-1",
                 agents=tuple(
-                    Claimant(instance=name, host_id=None, first_ms=window.since_ms, last_ms=window.until_ms)
+                    Claimant(host="gpu-1", instance=name, host_id="", first_ms=window.since_ms, last_ms=window.until_ms)
                     for name in (SCRIPT, "4f1c0a7be2d94f4e")
                 ),
             ),
@@ -583,8 +583,8 @@ def _card(card: LivedCard) -> Card:
 
 PRICES: Final = Prices(
     (
-        PriceSpan("H100", "EUR", 2.85, SINCE_MS - 100 * 24 * HOUR_MS, f"the lab's contract {SCRIPT}", None),
-        PriceSpan("L4", "USD", 0.8, SINCE_MS + 40 * HOUR_MS, None, None),
+        Price("H100", "EUR", 2.85, SINCE_MS - 100 * 24 * HOUR_MS, f"the lab's contract {SCRIPT}", None),
+        Price("L4", "USD", 0.8, SINCE_MS + 40 * HOUR_MS, None, None),
     )
 )
 
@@ -615,13 +615,15 @@ def _rollup(by: str, cards: Sequence[Card], key: Callable[[Card], str | None]) -
     groups = []
     for name in dict.fromkeys(map(key, cards)):
         members = [card for card in cards if key(card) == name]
+        expected_ms = sum(card.expected_gpu_ms for card in members)
         groups.append(
             Group(
+                ratio=sum(card.observed_gpu_ms for card in members) / expected_ms if expected_ms else None,
                 name=name,
                 hosts=len({card.host for card in members}),
                 gpus=len(members),
                 cards=len(members),
-                expected_gpu_ms=sum(card.expected_gpu_ms for card in members),
+                expected_gpu_ms=expected_ms,
                 observed_gpu_ms=sum(card.observed_gpu_ms for card in members),
                 unobserved_gpu_ms=sum(card.unobserved_gpu_ms for card in members),
                 gaps=sum(card.gaps for card in members),
@@ -872,6 +874,7 @@ def _contention(hosts: Sequence[str], cards: int, hours: int) -> tuple[Contentio
         return Contention(
             host=host,
             cards=count,
+            share=contended / (free + contended + busy + unknown),
             free_ms=free,
             contended_ms=contended,
             busy_ms=busy,
@@ -1157,6 +1160,8 @@ def _timeline(cards: Sequence[LivedCard], window: Window) -> Timeline:
     def presences(place: int) -> tuple[Presence, ...]:
         return tuple(
             Presence(
+                host=cards[place].host,
+                gpu=cards[place].gpu,
                 owner=owner,
                 program=program,
                 pid=4000 + place * 10 + number,
@@ -1164,6 +1169,9 @@ def _timeline(cards: Sequence[LivedCard], window: Window) -> Timeline:
                 until_ms=window.until_ms - number * 31 * HOUR_MS,
                 observed_ms=window.until_ms - window.since_ms - number * 40 * HOUR_MS,
                 idle_ms=(60 - number * 20) * HOUR_MS,
+                unknown_ms=0,
+                processes=3,
+                place=number,
             )
             for number, (owner, program) in enumerate((_PEOPLE * 3)[place * 3 : place * 3 + 3])
         )

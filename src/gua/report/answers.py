@@ -1,4 +1,4 @@
-"""The answers on a report's first screen: wasted time, top idle holders, free cards."""
+"""The answers on a report's first screen: top idle holders, and idle seconds where they matter."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -10,41 +10,14 @@ from gua.report.costs import wasted as idle_held_cost
 from gua.report.kit.fields import grouped
 from gua.report.model import IdleSeconds, Report
 from gua.report.sections.allocation import AllocatedHours
-from gua.report.sections.now_rows import SILENT_AFTER, AllocatedCard, FreeCard, Holder, Now, OtherHolder
+from gua.report.sections.now_rows import SILENT_AFTER, AllocatedCard, Holder, Now, OtherHolder
 from gua.report.sections.usage import OwnerUsage, Usage
-from gua.report.states import IDLE_HELD, MS_PER_HOUR, TRULY_IDLE
-from gua.report.uses import share
+from gua.report.states import IDLE_HELD, MS_PER_HOUR
 
 LEAST_IDLE_SHARE: Final = 0.05
 """Share of idle seconds in sampled active GPU time, 0 to 1: below it the answer is hidden."""
 LEAST_IDLE_MS: Final = MS_PER_HOUR
 """Idle GPU time in active time [ms]: below it the answer is hidden."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Wasted:
-    """The idle-held GPU time of the window [ms], and its equivalent in GPUs.
-
-    ``of_gpus`` is the number of expected GPUs. Both are ``None`` where nothing was observed, ``cost`` where no price
-    matches.
-    """
-
-    gpu_ms: float
-    cost: Cost | None
-    gpus: float | None
-    of_gpus: float | None
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class EmptyAllocations:
-    """The allocated GPU time without a process [ms], and its share of the time in which a source was read.
-
-    ``cost`` is ``None`` where no price matches.
-    """
-
-    gpu_ms: float
-    cost: Cost | None
-    share: float | None
 
 
 Holding = Holder | OtherHolder
@@ -101,21 +74,14 @@ class Unowned:
 class Answers:
     """The answers; ``owners`` are the top idle holders, by cost if all wasted time has a price in one currency.
 
-    ``free`` is ``None`` where current holders were not queried. ``maybe_allocated`` are truly-idle cards whose
-    allocation is unknown, ``allocated`` allocated ones. ``empty`` is ``None`` without an allocation source.
     ``idle_seconds`` are those of active time; ``None`` where unknown or below the limits. ``uses`` are the uses of
     allocated time that count for its owners.
     """
 
-    wasted: Wasted
     owners: tuple[TopOwner, ...]
     unowned: Unowned | None
-    free: tuple[FreeCard, ...] | None
-    maybe_allocated: tuple[FreeCard, ...] = ()
-    allocated: tuple[AllocatedCard, ...] = ()
-    empty: EmptyAllocations | None = None
-    idle_seconds: IdleSeconds | None = None
-    uses: tuple[Use, ...] = (Use.EMPTY,)
+    idle_seconds: IdleSeconds | None
+    uses: tuple[Use, ...]
 
 
 def answers(report: Report) -> Answers:
@@ -132,15 +98,7 @@ def answers(report: Report) -> Answers:
     holding: tuple[Holding, ...] = (*now.holders, *now.others) if now else ()
     holds = grouped((one for one in holding if one.pid is not None), lambda one: one.owner)
     unowned = tuple(one for one in holding if one.pid is None)
-    split = report.headline
-    each = [value for value in split.equivalent_gpus.values() if value is not None]
-    wasted = Wasted(
-        gpu_ms=split.states[IDLE_HELD].gpu_ms,
-        cost=idle_held_cost(split.costs),
-        gpus=split.equivalent_gpus[IDLE_HELD],
-        of_gpus=sum(each) if each else None,
-    )
-    empty, idle = _empty(report), split.idle_seconds
+    idle = report.headline.idle_seconds
     if idle is not None and (idle.idle_gpu_ms < LEAST_IDLE_MS or idle.idle_share < LEAST_IDLE_SHARE):
         idle = None
     allocated = report.get(AllocatedHours)
@@ -151,19 +109,15 @@ def answers(report: Report) -> Answers:
         *(_idle_owner(report, owner, rows, tuple(holds.get(owner, ()))) for owner, rows in owners.items()),
         *_empty_owners(report, uses),
     ]
-    total = wasted.cost if empty is None else added([wasted.cost, empty.cost])
+    empty_cost = allocated.costs[Use.EMPTY] if allocated is not None and allocated.costs is not None else None
+    total = added([idle_held_cost(report.headline.costs), empty_cost])
     rest_ms = max(sum(one.states[IDLE_HELD].gpu_ms for one in unlisted) - allocated_ms, 0)
     if allocated_ms and now:
         held = {(one.host, one.gpu) for one in now.allocations if one.use == Use.HELD}
         unowned = tuple(one for one in unowned if (one.host, one.gpu) not in held)
     return Answers(
-        wasted=wasted,
         owners=tuple(sorted((one for one in owners_and_allocations if one.wasted_gpu_ms > 0), key=_most_first(total))),
         unowned=Unowned(wasted_gpu_ms=rest_ms, cost=_cost(unlisted), holds=unowned) if rest_ms > 0 or unowned else None,
-        free=None if now is None else now.free,
-        maybe_allocated=() if now is None else now.maybe_allocated,
-        allocated=() if now is None else tuple(one for one in now.allocations if one.card_state == TRULY_IDLE),
-        empty=empty,
         idle_seconds=idle,
         uses=uses,
     )
@@ -182,17 +136,6 @@ def _most_first(total: Cost | None) -> Callable[[TopOwner], tuple[float, float, 
 
 def _cost(rows: Iterable[OwnerUsage]) -> Cost | None:
     return added(idle_held_cost(one.costs) for one in rows)
-
-
-def _empty(report: Report) -> EmptyAllocations | None:
-    found = report.get(AllocatedHours)
-    if found is None or not found.has_source:
-        return None
-    return EmptyAllocations(
-        gpu_ms=found.uses[Use.EMPTY],
-        cost=None if found.costs is None else found.costs[Use.EMPTY],
-        share=share(found.uses, Use.EMPTY),
-    )
 
 
 def _empty_owners(report: Report, uses: Sequence[Use]) -> Iterable[EmptyOwner]:

@@ -1,6 +1,6 @@
 """Collect one typed report from the views of a store; all aggregation is done by the views."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -11,7 +11,7 @@ from gua.report import fleet
 from gua.report.allocations import sources_of
 from gua.report.context import Finish, ReportContext
 from gua.report.costs import Costs
-from gua.report.filters import Selection, filters
+from gua.report.filters import choose_hosts, filters, parse_conditions
 from gua.report.hours import (
     HOURS,
     MOST_CARD_HOURS_OF_A_PART,
@@ -45,15 +45,15 @@ def collect(reader: ViewReader, request: ReportRequest, *, count: Callable[[], N
     """
     hosts = list(request.hosts)
     known = sorted(EXTENT.rows(reader, {"hosts": []}), key=lambda e: (e.host, e.source))
-    selection = Selection.of(request.clusters, request.where)
+    conditions = parse_conditions(request.clusters, request.where)
     is_imported = any(extent.source == Source.IMPORT for extent in known)
-    labels = fleet.labels(reader) if selection or is_imported or needs_labels(request.groups_by) else {}
+    labels = fleet.labels(reader) if conditions or is_imported or needs_labels(request.groups_by) else {}
     extents = choose_extents(known, hosts)
-    if selection:
-        chosen = selection.choose({extent.host for extent in extents}, labels)
+    if conditions:
+        chosen = choose_hosts(conditions, {extent.host for extent in extents}, labels)
         extents = choose_extents(extents, chosen)
         # An empty list selects all hosts: the server takes long to parse a list of thousands.
-        hosts = [] if {extent.host for extent in known} == set(chosen) else list(chosen)
+        hosts = [] if {extent.host for extent in known} == set(chosen) else chosen
     check_by(request.groups_by, {extent.host for extent in extents}, labels)
     window = choose_window(extents, request)
     bounds = {"since_ms": window.since_ms, "until_ms": window.until_ms, "hosts": hosts}
@@ -105,6 +105,7 @@ def collect(reader: ViewReader, request: ReportRequest, *, count: Callable[[], N
     if not headline.card_ticks:
         raise no_data(window, extents)
     reported = {card.host for card in cards}
+    of_hosts = [labels.get(host, {}) for host in reported]
     silent, skewed = fleet.troubles(fleet_rows())
     context.results.clear()
     return Report(
@@ -113,8 +114,8 @@ def collect(reader: ViewReader, request: ReportRequest, *, count: Callable[[], N
         extents=tuple(extent for extent in extents if extent.host in reported),
         rules=tuple(sorted(rule_rows(), key=lambda s: _place(s.key, _RULES))),
         **totals,
-        imported=_imported(labels.get(host, {}) for host in reported),
-        filters=filters(request.hosts, selection, known={extent.host for extent in known}),
+        imported=tuple(sorted({one[IMPORT_BASIS] for one in of_hosts if IMPORT_BASIS in one})),
+        filters=filters(request.hosts, conditions, known={extent.host for extent in known}),
         silent=silent,
         skewed=skewed,
         claimed=fleet.claims(claim_rows()),
@@ -125,11 +126,6 @@ def collect(reader: ViewReader, request: ReportRequest, *, count: Callable[[], N
         groups_by=request.groups_by,
         models={type(model): model for model in _finished(finishing, headline, cards)},
     )
-
-
-def _imported(labels: Iterable[Mapping[str, str]]) -> tuple[str, ...]:
-    """Return what the ticks of imported hosts rest on, each sentence once."""
-    return tuple(sorted({of_host[IMPORT_BASIS] for of_host in labels if IMPORT_BASIS in of_host}))
 
 
 def _from_overview(overview: Sequence[OverviewRow], prices: Prices, costs: Sequence[CostsRow]) -> dict[str, Any]:
@@ -145,6 +141,7 @@ def _from_overview(overview: Sequence[OverviewRow], prices: Prices, costs: Seque
         filled(Card, row, states=row.state_times, costs=costs_of(row.state_times, by_card.get(of_card(row), ())))
         for row in of_cards
     )
+    known_ms = total.active_listed_gpu_ms
     by_state = {one.state: one for one in total.states}
     states = {state: filled(StateTime, by_state[state]) for state in STATES}
     return {
@@ -154,7 +151,11 @@ def _from_overview(overview: Sequence[OverviewRow], prices: Prices, costs: Seque
             equivalent_gpus={state: by_state[state].equivalent_gpus for state in STATES},
             costs=costs_of(states, costs),
             idle_seconds=_idle_seconds(total, of_cards),
-            active_without_process=_without_process(total),
+            active_without_process=WithoutProcess(
+                gpu_ms=total.without_process_gpu_ms if known_ms else None,
+                known_gpu_ms=known_ms,
+                share=total.without_process_gpu_ms / total.active_gpu_ms if known_ms else None,
+            ),
         ),
         "cards": tuple(sorted(cards, key=lambda card: (*card.place()[:3], bool(card.parent), card.gpu))),
         "coverage": total.coverage,
@@ -180,20 +181,11 @@ def _idle_seconds(total: OverviewRow, rows: Iterable[OverviewRow]) -> IdleSecond
         return None
     cards = (row for row in rows if row.active_idle_gpu_ms)
     worst = min(cards, key=lambda row: (-row.active_idle_gpu_ms, row.host, row.gpu_index or 0, row.gpu), default=None)
-    return IdleSeconds(
-        sampled_gpu_ms=total.active_sampled_gpu_ms,
-        idle_gpu_ms=total.active_idle_gpu_ms,
+    return filled(
+        IdleSeconds,
+        total,
         idle_share=total.active_idle_gpu_ms / total.active_sampled_gpu_ms,
-        most_idle=None if worst is None else filled(MostIdle, worst, idle_gpu_ms=worst.active_idle_gpu_ms),
-    )
-
-
-def _without_process(total: OverviewRow) -> WithoutProcess:
-    known_ms, gpu_ms = total.active_listed_gpu_ms, total.without_process_gpu_ms
-    return WithoutProcess(
-        gpu_ms=gpu_ms if known_ms else None,
-        known_gpu_ms=known_ms,
-        share=gpu_ms / total.active_gpu_ms if known_ms else None,
+        most_idle=None if worst is None else filled(MostIdle, worst),
     )
 
 

@@ -11,9 +11,10 @@ from gua.core.errors import UsageError
 from gua.core.moments import parse_duration_ms
 from gua.core.words import Use
 from gua.report.filters import short
-from gua.report.kit.figures import amount, percent, percents, span
+from gua.report.kit.figures import amount, percent, span
 from gua.report.model import Report
 from gua.report.sections.allocation import AllocatedHours
+from gua.report.sections.headline import state_percents
 from gua.report.sections.now_rows import Now
 from gua.report.states import IDLE_HELD, MS_PER_HOUR, STATES, UNOBSERVED
 from gua.report.uses import USES
@@ -133,7 +134,7 @@ def judge(condition: Condition, report: Report) -> ConditionResult:
     else:
         gpu_ms, of = report.headline.states[condition.metric].gpu_ms, f"of what was observed is {condition.metric}"
         part = report.headline.shares[condition.metric]
-        written = percents([report.headline.states[state].gpu_ms for state in STATES])[STATES.index(condition.metric)]
+        written = state_percents(report)[condition.metric]
     if condition.unit == "%":
         return _ratio(condition, part, written, of)
     return _compared(condition, gpu_ms, f"{amount(gpu_ms / MS_PER_HOUR, 3)} GPU-hours are {condition.metric}")

@@ -9,10 +9,10 @@ from gua.core.ports import ViewReader
 from gua.core.view import View
 from gua.report.allocations import ALLOCATIONS, SOURCES, AllocationUseRow, SourceRow
 from gua.report.filters import Labels
-from gua.report.hours import Hour, PartReader, Parts, parts_of_ticks
+from gua.report.hours import Hour, Parts, parts_of_ticks
 from gua.report.model import Card, Extent, Headline, Window
 from gua.report.prices import COSTS, CostsRow, Prices
-from gua.report.questions import Answer, ask
+from gua.report.questions import Answer, start
 from gua.report.window import ReportRequest
 
 R = TypeVar("R")
@@ -50,10 +50,15 @@ class ReportContext:
         """
         key = (view.name, str(more))
         if key not in self.results:
-            reader = PartReader(self.reader, self.parts) if batched and self.parts else self.reader
-            every = {**self.read, **self.prices.parameters, "timezone": self.window.timezone, **more}
-            parameters = {name: every[name] for name in view.parameters}
-            self.results[key] = cache(ask(reader, view, parameters, only_if))
+            parameters = {**self.read, **self.prices.parameters, "timezone": self.window.timezone, **more}
+            batches = [{"hosts": list(hosts)} for hosts in self.parts] if batched else []
+
+            def rows() -> Sequence[R]:
+                if only_if is not None and not only_if():
+                    return ()
+                return [row for batch in batches or [{}] for row in view.rows(self.reader, {**parameters, **batch})]
+
+            self.results[key] = cache(start(self.reader, rows))
         return cast("Answer[R]", self.results[key])
 
     def rows_of_ticks(

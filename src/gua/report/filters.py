@@ -2,8 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Final, Self
+from typing import Final
 
 from gua.core.errors import UsageError
 from gua.core.plaintext import few
@@ -20,60 +19,51 @@ Labels = Mapping[str, Mapping[str, str]]
 """The labels of every host, by host name."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Selection:
-    """The labels that a host must have: for each key one of its values."""
-
-    wanted: Mapping[str, frozenset[str]]
-
-    @classmethod
-    def of(cls, clusters: Sequence[str], where: Sequence[str]) -> Self:
-        """Return the selection of ``--cluster NAME`` and ``--where KEY=VALUE``. Raises UsageError for a bad pair."""
-        wanted: dict[str, frozenset[str]] = {}
-        pairs = [(CLUSTER_KEY, name) for name in clusters]
-        for text in where:
-            key, equals, value = text.partition("=")
-            if not equals or not key.strip():
-                raise UsageError(f"--where {short(text)!r} is no label: write KEY=VALUE, as in team=vision")
-            pairs.append((key.strip(), value))
-        for key, value in pairs:
-            wanted[key] = wanted.get(key, frozenset()) | {value}
-        return cls(wanted=wanted)
-
-    def __bool__(self) -> bool:
-        return bool(self.wanted)
-
-    def choose(self, hosts: Iterable[str], labels: Labels) -> tuple[str, ...]:
-        """Return the hosts that meet every condition, sorted.
-
-        Raises UsageError for a label that no host has, and where no host meets all of them; it lists the existing ones.
-        """
-        among = {host: labels.get(host, {}) for host in hosts}
-        for key, values in sorted(self.wanted.items()):
-            check_key(key, among)
-            if not any(of_host.get(key) in values for of_host in among.values()):
-                counted = Counter(of_host[key] for of_host in among.values() if key in of_host)
-                counts = sorted(counted.items(), key=lambda one: (-one[1], one[0]))
-                known = few([short(f"{short(value)} ({count})") for value, count in counts], _MOST_NAMED)
-                raise UsageError(f"no host has {_or(key, values)}: {key} is {known}")
-        chosen = tuple(
-            sorted(
-                host
-                for host, of_host in among.items()
-                if all(of_host.get(key) in values for key, values in self.wanted.items())
-            )
-        )
-        if not chosen:
-            together = " and ".join(_or(key, values) for key, values in sorted(self.wanted.items()))
-            raise UsageError(f"no host has {together} together: leave one of them out")
-        return chosen
+Conditions = Mapping[str, frozenset[str]]
+"""The labels that a host must have: for each key one of its values."""
 
 
-def filters(hosts: Sequence[str], selection: Selection, *, known: Iterable[str]) -> tuple[Filter, ...]:
+def parse_conditions(clusters: Sequence[str], where: Sequence[str]) -> Conditions:
+    """Return the conditions of ``--cluster NAME`` and ``--where KEY=VALUE``. Raises UsageError for a bad pair."""
+    wanted: dict[str, frozenset[str]] = {}
+    pairs = [(CLUSTER_KEY, name) for name in clusters]
+    for text in where:
+        key, equals, value = text.partition("=")
+        if not equals or not key.strip():
+            raise UsageError(f"--where {short(text)!r} is no label: write KEY=VALUE, as in team=vision")
+        pairs.append((key.strip(), value))
+    for key, value in pairs:
+        wanted[key] = wanted.get(key, frozenset()) | {value}
+    return wanted
+
+
+def choose_hosts(conditions: Conditions, hosts: Iterable[str], labels: Labels) -> list[str]:
+    """Return the hosts that meet every condition, sorted.
+
+    Raises UsageError for a label that no host has, and where no host meets all of them; it lists the existing ones.
+    """
+    among = {host: labels.get(host, {}) for host in hosts}
+    for key, values in sorted(conditions.items()):
+        check_key(key, among)
+        if not any(of_host.get(key) in values for of_host in among.values()):
+            counted = Counter(of_host[key] for of_host in among.values() if key in of_host)
+            counts = sorted(counted.items(), key=lambda one: (-one[1], one[0]))
+            known = few([short(f"{short(value)} ({count})") for value, count in counts], _MOST_NAMED)
+            raise UsageError(f"no host has {_or(key, values)}: {key} is {known}")
+    chosen = [
+        host for host in sorted(among) if all(among[host].get(key) in values for key, values in conditions.items())
+    ]
+    if not chosen:
+        together = " and ".join(_or(key, values) for key, values in sorted(conditions.items()))
+        raise UsageError(f"no host has {together} together: leave one of them out")
+    return chosen
+
+
+def filters(hosts: Sequence[str], conditions: Conditions, *, known: Iterable[str]) -> tuple[Filter, ...]:
     """Return the requested filters sorted by key, for printing; a list of all known hosts is no filter."""
     named = {HOST_KEY: frozenset(hosts)} if hosts and set(known) - set(hosts) else {}
     return tuple(
-        Filter(key=key, values=tuple(sorted(values))) for key, values in sorted({**selection.wanted, **named}.items())
+        Filter(key=key, values=tuple(sorted(values))) for key, values in sorted({**conditions, **named}.items())
     )
 
 

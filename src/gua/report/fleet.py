@@ -29,19 +29,9 @@ class FleetRow(NamedTuple):
     behind_ms: int | None
 
 
-class ClaimRow(NamedTuple):
-    """One of several agents that used a host's name at the same time (Unix ms)."""
-
-    host: str
-    instance: str
-    host_id: str
-    first_ms: Moment
-    last_ms: Moment
-
-
 LABELS: Final = View("labels", LabelsRow)
 FLEET: Final = View("fleet", FleetRow, BOUNDS)
-CLAIMS: Final = View("host_name_conflicts", ClaimRow, BOUNDS)
+CLAIMS: Final = View("host_name_conflicts", Claimant, BOUNDS)
 
 
 def labels(reader: ViewReader) -> Labels:
@@ -57,15 +47,7 @@ def troubles(found: Iterable[FleetRow]) -> tuple[tuple[Silent, ...], tuple[Skew,
     return silent, tuple(filled(Skew, row) for row in skewed)
 
 
-def claims(found: Iterable[ClaimRow]) -> tuple[Claim, ...]:
+def claims(found: Iterable[Claimant]) -> tuple[Claim, ...]:
     """Return host names used by several agents at once, with the agents, from the view ``host_name_conflicts``."""
     rows = sorted(found, key=lambda row: (row.host, row.first_ms, row.instance, row.host_id))
-    return tuple(
-        Claim(
-            host=host,
-            agents=tuple(
-                filled(Claimant, row, instance=row.instance or None, host_id=row.host_id or None) for row in group
-            ),
-        )
-        for host, group in groupby(rows, key=lambda row: row.host)
-    )
+    return tuple(Claim(host=host, agents=tuple(group)) for host, group in groupby(rows, key=lambda row: row.host))

@@ -1,11 +1,10 @@
 """Selection of the hours of a window that are read from hourly rollups or from their ticks."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from gua.core.parameters import BOUNDS
-from gua.core.ports import Row, ViewReader
+from gua.core.ports import ViewReader
 from gua.core.view import Count, View
 from gua.report.model import Extent
 from gua.report.states import MS_PER_DAY, MS_PER_HOUR
@@ -152,21 +151,3 @@ def parts_of_ticks(extents: Sequence[Extent], hours: Iterable[Hour]) -> Parts:
     return (
         tuple(tuple(hosts[first : first + most]) for first in range(0, len(hosts), most)) if most < len(hosts) else ()
     )
-
-
-@dataclass(frozen=True)
-class PartReader:
-    """A reader that runs each query once per batch of hosts, in sequence, and yields the rows of all."""
-
-    reader: ViewReader
-    parts: Parts
-
-    @property
-    def is_concurrent(self) -> bool:
-        """Whether several threads may query at the same time."""
-        return self.reader.is_concurrent
-
-    def rows(self, view: str, parameters: Mapping[str, object]) -> Iterable[Row]:
-        """Yield the rows of a view batch by batch; the next batch is queried once the rows before are read."""
-        for hosts in self.parts:
-            yield from self.reader.rows(view, {**parameters, "hosts": list(hosts)})

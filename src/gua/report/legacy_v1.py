@@ -12,7 +12,7 @@ from gua.core.ports import ViewReader
 from gua.core.untrusted import is_word_of
 from gua.core.view import Count, StateName, View
 from gua.report import fleet
-from gua.report.filters import Selection
+from gua.report.filters import choose_hosts, parse_conditions
 from gua.report.hours import Hour, choose_hours, read_of
 from gua.report.kit.fields import AS_IS, Hours, Unit, filled, to_json
 from gua.report.kit.figures import NONE, HourFormat, plural
@@ -114,9 +114,8 @@ def collect_older_rules(reader: ViewReader, request: ReportRequest) -> OlderRule
     """
     hosts = list(request.hosts)
     extents = choose_extents(EXTENT.rows(reader, {"hosts": []}), hosts)
-    conditions = Selection.of(request.clusters, request.where)
-    if conditions:
-        hosts = list(conditions.choose({extent.host for extent in extents}, fleet.labels(reader)))
+    if conditions := parse_conditions(request.clusters, request.where):
+        hosts = choose_hosts(conditions, {extent.host for extent in extents}, fleet.labels(reader))
         extents = choose_extents(extents, hosts)
     window = choose_window(extents, request)
     bounds = {"since_ms": window.since_ms, "until_ms": window.until_ms, "hosts": hosts}

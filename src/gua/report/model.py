@@ -6,7 +6,7 @@ from typing import Annotated, Final, TypeVar
 
 from gua.core.view import Count, Moment, Named
 from gua.report.costs import CostByState, Costs
-from gua.report.kit.fields import ByState, FirstSeen, Hours, LastSeen, Ratio, Seconds, Timestamp, Unit
+from gua.report.kit.fields import NO_OUTPUT, ByState, FirstSeen, Hours, LastSeen, Ratio, Seconds, Timestamp, Unit
 from gua.report.states import States
 
 T = TypeVar("T")
@@ -15,12 +15,12 @@ _NOW_TICKS: Final = 3
 _NOW_MS: Final = 5 * 60_000
 
 
-def shortened(identifier: str | None) -> str | None:
-    """Return the first 12 characters of an id: enough to distinguish agents without publishing the full id."""
-    return identifier if identifier is None else identifier[:_ID_LENGTH]
+def shortened(identifier: str) -> str | None:
+    """Return the first 12 characters of an id: enough to distinguish agents; ``None`` for an unknown one (``""``)."""
+    return identifier[:_ID_LENGTH] or None
 
 
-ShortId = Annotated[str | None, Unit(json=shortened, cell=shortened)]
+ShortId = Annotated[str, Unit(json=shortened, cell=shortened)]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -83,7 +83,7 @@ class Coverage:
 class MostIdle(Placed):
     """The card with the most idle seconds in active time, in ms of GPU time."""
 
-    idle_gpu_ms: Hours[float]
+    idle_gpu_ms: Annotated[Hours[float], Named("active_idle_gpu_ms")]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -93,8 +93,8 @@ class IdleSeconds:
     ``idle_share`` is the share of the sampled time, 0 to 1. ``most_idle`` is ``None`` where no card had idle seconds.
     """
 
-    sampled_gpu_ms: Hours[float]
-    idle_gpu_ms: Hours[float]
+    sampled_gpu_ms: Annotated[Hours[float], Named("active_sampled_gpu_ms")]
+    idle_gpu_ms: Annotated[Hours[float], Named("active_idle_gpu_ms")]
     idle_share: Ratio[float]
     most_idle: MostIdle | None
 
@@ -125,6 +125,12 @@ class Headline:
     costs: Costs | None = None
     idle_seconds: IdleSeconds | None = None
     active_without_process: WithoutProcess = WithoutProcess(gpu_ms=None, known_gpu_ms=0.0, share=None)
+
+    @property
+    def expected_gpus(self) -> float | None:
+        """Return the number of expected GPUs, ``None`` where nothing was observed."""
+        known = [gpus for gpus in self.equivalent_gpus.values() if gpus is not None]
+        return sum(known) if known else None
 
     @property
     def card_ticks(self) -> int:
@@ -215,10 +221,11 @@ class Skew:
 class Claimant:
     """An agent that used a host's name: its installation, its machine, its first and last tick (Unix ms)."""
 
+    host: str = field(metadata=NO_OUTPUT)
     instance: ShortId
     host_id: ShortId
-    first_ms: FirstSeen[int]
-    last_ms: LastSeen[int]
+    first_ms: FirstSeen[Moment]
+    last_ms: LastSeen[Moment]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

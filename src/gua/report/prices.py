@@ -3,13 +3,13 @@
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple, Self
 
 from gua.core.parameters import PRICED, READ
 from gua.core.view import Count, Moment, View
 from gua.report.costs import Cost, Costs
-from gua.report.kit.fields import Number, Timestamp
+from gua.report.kit.fields import NO_OUTPUT, Number, Timestamp
 from gua.report.states import MS_PER_HOUR, STATES
 
 PricedUs = Mapping[tuple[int, str], int]
@@ -18,20 +18,17 @@ PricedUs = Mapping[tuple[int, str], int]
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """The price of one hour of a whole GPU of a model, valid from a moment (Unix ms), and its source."""
+    """The price of one hour of a whole GPU of a model, and its source.
+
+    It is valid from a moment until the model's next price (Unix ms).
+    """
 
     model: str
     currency: str
     per_gpu_hour: Number[float]
     valid_from_ms: Timestamp[Moment]
     source: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class PriceSpan(Price):
-    """A price and the start of the model's next price (Unix ms)."""
-
-    until_ms: Moment | None
+    until_ms: Moment | None = field(metadata=NO_OUTPUT)
 
 
 class CostsRow(NamedTuple):
@@ -66,7 +63,7 @@ class PricedState(NamedTuple):
     gpu_us: Count
 
 
-PRICES: Final = View("prices", PriceSpan)
+PRICES: Final = View("prices", Price)
 COSTS: Final = View("costs", CostsRow, (*READ, *PRICED))
 
 
@@ -74,10 +71,10 @@ COSTS: Final = View("costs", CostsRow, (*READ, *PRICED))
 class Prices:
     """The prices valid in a window, by start of validity. A price's number is its position here, from 1."""
 
-    rows: tuple[PriceSpan, ...] = ()
+    rows: tuple[Price, ...] = ()
 
     @classmethod
-    def within(cls, rows: Iterable[PriceSpan], *, since_ms: int, until_ms: int) -> Self:
+    def within(cls, rows: Iterable[Price], *, since_ms: int, until_ms: int) -> Self:
         """Return the prices that are valid at some time of the window (Unix ms)."""
         counting = (
             row for row in rows if row.valid_from_ms < until_ms and (row.until_ms is None or row.until_ms > since_ms)

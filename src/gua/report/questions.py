@@ -14,11 +14,9 @@ T = TypeVar("T")
 Answer = Callable[[], Sequence[R]]
 
 
-def ask(
-    reader: ViewReader, view: View[R], parameters: Mapping[str, object], only_if: Callable[[], object] | None = None
-) -> Answer[R]:
-    """Start the query of a view and return a callable for its rows; no rows where ``only_if()`` is empty."""
-    return start(reader, lambda: view.rows(reader, parameters) if only_if is None or only_if() else ())
+def ask(reader: ViewReader, view: View[R], parameters: Mapping[str, object]) -> Answer[R]:
+    """Start the query of a view and return a callable for its rows."""
+    return start(reader, lambda: view.rows(reader, parameters))
 
 
 def start(reader: ViewReader, rows: Answer[R]) -> Answer[R]:
@@ -52,14 +50,11 @@ Question = tuple[str, Mapping[str, object]]
 class RecordingReader:
     """A reader that forwards to another one and records the queries in order."""
 
+    is_concurrent = False  # concurrent queries would be recorded in random order
+
     def __init__(self, reader: ViewReader) -> None:
         self._reader = reader
         self.questions: list[Question] = []
-
-    @property
-    def is_concurrent(self) -> bool:
-        """Return False: concurrent queries would be recorded in random order."""
-        return False
 
     def rows(self, view: str, parameters: Mapping[str, object]) -> Iterable[Row]:
         """Return the rows of a view and record the query."""

@@ -1,11 +1,11 @@
 """The declaration of a report section: made once in its module, listed once in ``gua.report.sections``."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from gua.report.context import Collect
-from gua.report.kit.fields import Cells, Json, to_json
+from gua.report.kit.fields import Cells, Json, cells, to_json
 from gua.report.kit.figures import HourFormat
 from gua.report.kit.html import Markup
 from gua.report.kit.tables import Body
@@ -20,6 +20,13 @@ class Csv(Generic[M]):
 
     columns: tuple[str, ...]
     rows: Callable[[M, Report], Iterable[Cells]]
+
+
+def cells_by_state(rows: Iterable[Any]) -> Iterator[Cells]:
+    """Yield a CSV row for each state of models with ``states``."""
+    for row in rows:
+        for state, part in row.states.items():
+            yield {**cells(row), "state": state, **cells(part)}
 
 
 Html = Callable[[Report, HourFormat], Markup | None]

@@ -26,9 +26,14 @@ class StateTime:
 States = Mapping[str, StateTime]
 
 
+def times(states: States) -> list[float]:
+    """Return the GPU time of each state [ms], in the order of ``STATES``."""
+    return [states[state].gpu_ms for state in STATES]
+
+
 def observed_ms(states: States) -> float:
     """Return the GPU time of all states together [ms]."""
-    return sum(states[state].gpu_ms for state in STATES)
+    return sum(times(states))
 
 
 def share(states: States, state: str) -> float | None:

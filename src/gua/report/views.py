@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from importlib import import_module
-from types import MappingProxyType
 from typing import Any, Final
 
 from gua.core.view import View
@@ -13,11 +12,9 @@ _MODULES: Final = (
     *(f"sections.{name}" for name in (*_SECTIONS.split(), "usage", "usefulness")),
 )
 """The modules whose views are all shared."""
-SHARED: Final[Mapping[str, View[Any]]] = MappingProxyType(
-    {
-        view.name: view
-        for module in _MODULES
-        for view in vars(import_module(f"gua.report.{module}")).values()
-        if isinstance(view, View)
-    }
-)
+SHARED: Final[Mapping[str, View[Any]]] = {
+    view.name: view
+    for module in _MODULES
+    for view in vars(import_module(f"gua.report.{module}")).values()
+    if isinstance(view, View)
+}

@@ -7,7 +7,7 @@ from typing import Final
 from gua.core.errors import NothingRecordedError, UnavailableError, UsageError
 from gua.core.moments import last_week_ms, local_day, month_ms, parse_moment_ms, to_rfc3339, zone
 from gua.core.plaintext import few
-from gua.report.filters import Selection
+from gua.report.filters import parse_conditions
 from gua.report.model import Extent, Window
 
 DEFAULT_LENGTH_MS: Final = 7 * 24 * 3_600_000
@@ -106,7 +106,7 @@ def choose_window(extents: Sequence[Extent], request: ReportRequest) -> Window:
 def check_request(request: ReportRequest) -> None:
     """Raise UsageError for an invalid time zone, moment or label, without a store."""
     zone(request.timezone)
-    Selection.of(request.clusters, request.where)
+    parse_conditions(request.clusters, request.where)
     if _calendar_bounds(request) is None:
         _bounds(request, request.now_ms)
 

@@ -12,7 +12,7 @@ from fakes.reports import empty_report
 from fakes.store import whole
 from gua.core.ports import Row
 from gua.report.model import Window
-from gua.report.sections.calendar import CALENDAR, DAYS_SECTION, WEEK_SECTION, calendar_of, ms_of_days
+from gua.report.sections.calendar import CALENDAR, DAYS_SECTION, WEEK_SECTION, days_of, ms_of_days, week_of
 from gua.report.sections.previous import before
 from gua.report.states import STATES, StateTime
 from gua.report.views import SHARED
@@ -114,7 +114,9 @@ def test_all_hours_of_the_week_come_and_days_without_ticks_do() -> None:
             "card_ticks": 2,
         },
     ]
-    week, days = calendar_of(CALENDAR.parsed(rows), window("2026-03-28T00:00+00:00", "2026-03-30T00:00+00:00", "UTC"))
+    parsed = CALENDAR.parsed(rows)
+    week = week_of(parsed)
+    days = days_of(parsed, window("2026-03-28T00:00+00:00", "2026-03-30T00:00+00:00", "UTC"))
     assert [(one.weekday, one.hour) for one in week] == [(day, hour) for day in range(7) for hour in range(24)]
     assert week[-1].states["active"] == StateTime(gpu_ms=5.0, card_ticks=2)
     assert sum(one.states[state].gpu_ms for one in week for state in STATES) == 5

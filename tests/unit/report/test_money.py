@@ -6,7 +6,7 @@ import pytest
 
 from gua.core.ports import Row
 from gua.report.model import Card
-from gua.report.prices import COSTS, Prices, PriceSpan
+from gua.report.prices import COSTS, Price, Prices
 from gua.report.sections.energy import ENERGY, StateEnergy, energy_of
 from gua.report.sections.money import Money, money
 from gua.report.states import STATES, StateTime
@@ -42,12 +42,12 @@ def priced(gpu: str, price: int, *hours: float) -> Row:
 
 PRICES = Prices.within(
     [
-        PriceSpan("H100", "USD", 3.0, 2_000, None, None),
-        PriceSpan("H100", "EUR", 2.5, 1_000, None, 2_000),
-        PriceSpan("H100", "EUR", 2.0, 500, None, 1_000),
-        PriceSpan("L4", "EUR", 0.0, 0, None, None),
-        PriceSpan("H100", "EUR", 9.0, 100, None, 500),
-        PriceSpan("H100", "EUR", 9.0, 9_000, None, None),
+        Price("H100", "USD", 3.0, 2_000, None, None),
+        Price("H100", "EUR", 2.5, 1_000, None, 2_000),
+        Price("H100", "EUR", 2.0, 500, None, 1_000),
+        Price("L4", "EUR", 0.0, 0, None, None),
+        Price("H100", "EUR", 9.0, 100, None, 500),
+        Price("H100", "EUR", 9.0, 9_000, None, None),
     ],
     since_ms=500,
     until_ms=9_000,

@@ -12,7 +12,7 @@ from gua.report.allocations import ALLOCATION_NAMES, ALLOCATIONS
 from gua.report.costs import Cost
 from gua.report.kit.fields import filled
 from gua.report.model import Card, Extent, Window
-from gua.report.prices import Prices, PriceSpan
+from gua.report.prices import Price, Prices
 from gua.report.rows import OVERVIEW
 from gua.report.sections.card_streaks import CARD_STREAKS
 from gua.report.sections.now_rows import HOLDERS, Now, now_of
@@ -21,9 +21,9 @@ TICK_MS = 30_000
 MINUTE_MS = 60_000
 PRICES = Prices(
     (
-        PriceSpan("H100", "EUR", 2.4, 0, None, UNTIL_MS - 2 * HOUR_MS),
-        PriceSpan("H100", "EUR", 9.9, UNTIL_MS - 2 * HOUR_MS, None, UNTIL_MS - HOUR_MS),
-        PriceSpan("H100", "USD", 1.2, UNTIL_MS - HOUR_MS, None, None),
+        Price("H100", "EUR", 2.4, 0, None, UNTIL_MS - 2 * HOUR_MS),
+        Price("H100", "EUR", 9.9, UNTIL_MS - 2 * HOUR_MS, None, UNTIL_MS - HOUR_MS),
+        Price("H100", "USD", 1.2, UNTIL_MS - HOUR_MS, None, None),
     )
 )
 WINDOW = Window(since_ms=UNTIL_MS - 24 * HOUR_MS, until_ms=UNTIL_MS, timezone="UTC")

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import pytest
 
 from fakes.report_context import report_context
 from fakes.reports import empty_report, lacking, week_report
 from fakes.store import extent
+from gua.core.view import View
 from gua.report.forms.text import warnings
-from gua.report.hours import PART_CARD_TICKS, Hour, PartReader, parts_of, parts_of_ticks
+from gua.report.hours import PART_CARD_TICKS, Hour, parts_of, parts_of_ticks
 from gua.report.kit.figures import HourFormat
 from gua.report.kit.style import Style
 from gua.report.model import Extent, Window
@@ -39,6 +41,12 @@ class Asked:
         return [{"view": view, "hosts": parameters["hosts"]}]
 
 
+class Part(NamedTuple):
+    """A row with the hosts of its query."""
+
+    hosts: tuple[str, ...]
+
+
 def test_hosts_fill_parts_and_a_host_is_never_divided() -> None:
     assert parts_of(hosts(8, 8, 8), 100, 2_400) == ()
     assert parts_of(hosts(8, 8, 8), 100, 2_399) == (("node-0", "node-1"), ("node-2",))
@@ -60,10 +68,11 @@ def test_ticks_are_read_of_as_many_hosts_as_a_question_takes() -> None:
 
 def test_each_part_is_queried_by_its_hosts() -> None:
     reader = Asked()
+    context = report_context(reader, Window(since_ms=0, until_ms=1, timezone="UTC"), (("a", "b"), ("c",)))
 
-    rows = PartReader(reader, (("a", "b"), ("c",))).rows("streaks", {"hosts": [], "limit": 3})
+    rows = context.rows(View("streaks", Part, ("hosts", "limit")), batched=True, limit=3)()
 
-    assert list(rows) == [{"view": "streaks", "hosts": ["a", "b"]}, {"view": "streaks", "hosts": ["c"]}]
+    assert [row.hosts for row in rows] == [("a", "b"), ("c",)]
     assert reader.asked == [{"hosts": ["a", "b"], "limit": 3}, {"hosts": ["c"], "limit": 3}]
 
 

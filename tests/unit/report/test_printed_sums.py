@@ -10,7 +10,7 @@ import pytest
 
 from fakes.reports import having, week_report
 from gua.core.words import Use
-from gua.report.answers import EmptyAllocations, EmptyOwner, IdleOwner, Unowned, answers
+from gua.report.answers import EmptyOwner, IdleOwner, Unowned, answers
 from gua.report.costs import Cost, added_by_state
 from gua.report.forms.first_screen.answers import amounts, other_people
 from gua.report.forms.first_screen.overview import day
@@ -177,8 +177,7 @@ def test_top_idle_holders_the_rest_and_unowned_add_up_to_held_and_empty() -> Non
         found = replace(answers(shown), unowned=no_owner)
         of_named, of_rest, of_unowned = amounts(shown, found, named, [*held[most:], *empty[most:]], hours)
         assert sum(map(float, (*of_named, of_rest, of_unowned))) == pytest.approx(together)
-    result = replace(answers(shown), empty=EmptyAllocations(gpu_ms=3 * SIXTHS, cost=None, share=0.6))
-    said = " ".join(sentences(shown, result, STYLE, hours))
+    said = " ".join(sentences(shown, STYLE, hours))
     assert f"{of_empty} GPU-hours ({next(row[2] for row in uses if row[0] == Use.EMPTY)} %) were allocated" in said
 
 

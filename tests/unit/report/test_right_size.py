@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gua.report.prices import PricedTime, Prices, PriceSpan
+from gua.report.prices import Price, PricedTime, Prices
 from gua.report.sections.right_size import (
     CardSize,
     ModelSize,
@@ -165,7 +165,7 @@ def test_an_owner_on_several_cards_is_judged_on_each_and_hours_and_money_add_up(
         row("GPU-d", "ana", GIB),
         row("GPU-gone", "ana", GIB),
     ]
-    prices = Prices((PriceSpan("H100", "EUR", 2.5, 0, None, None),))
+    prices = Prices((Price("H100", "EUR", 2.5, 0, None, None),))
     found = right_size_of(rows, sizes, prices, 20 * 3_600_000)
     fits = {(one.gpu, one.owner): (one.fits_half, one.slice, one.fits) for one in found.workloads}
     assert fits == {

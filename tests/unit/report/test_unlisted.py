@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gua.report.prices import CostsRow, PricedState, Prices, PriceSpan
+from gua.report.prices import CostsRow, Price, PricedState, Prices
 from gua.report.sections.usage import OwnerSpanRow, Whole, owners_of, usage_of
 from gua.report.states import ACTIVE, IDLE_HELD, STATES, TRULY_IDLE, UNKNOWN, StateTime
 
@@ -25,7 +25,7 @@ def test_a_rounding_rest_of_cut_ticks_is_not_memory_without_a_listed_process(lef
 
 def test_memory_without_a_listed_process_is_reported_per_host_and_adds_up() -> None:
     """Hosts a and b have 30 s and 50 s of idle-held time each, of which processes had 20 s and 0; c has none left."""
-    prices = Prices((PriceSpan("A30", "EUR", 3.6, 0, None, None),))
+    prices = Prices((Price("A30", "EUR", 3.6, 0, None, None),))
     left = {"a": (30, 20), "b": (50, 0), "c": (7, 7)}
     states = {
         host: {state: StateTime(gpu_ms=every * 1000 if state == IDLE_HELD else 0) for state in STATES}

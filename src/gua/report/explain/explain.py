@@ -29,6 +29,7 @@ from gua.report.explain.model import (
     ExplainedCard,
     ExplainedPartRow,
     ExplainedProcessRow,
+    MomentRow,
     TickRow,
     facts_of,
     ratio_text,
@@ -123,7 +124,6 @@ THERE: Final = {
     Relation.UNKNOWN: "the owners of its processes are unknown",
 }
 NOBODYS: Final = "not allocated"
-_ALLOCATION_NOT_KNOWN: Final = "whether it was allocated is unknown"
 
 
 class UseLine(NamedTuple):
@@ -132,42 +132,6 @@ class UseLine(NamedTuple):
     line: str
     fits: bool
     text: str
-
-
-def is_allocation_known(row: ExplainedPartRow) -> bool:
-    """Return whether it is known if the part was allocated, and to which allocation."""
-    return bool(row.source) or row.relation is None
-
-
-def use_lines(state: State, row: ExplainedPartRow) -> tuple[UseLine, ...]:
-    """Return the lines up to the first that fits, which decides; the last line always fits."""
-    is_known = is_allocation_known(row)
-    relation = Relation(row.relation) if row.source and row.relation in set(Relation) else None
-    there = THERE[relation or Relation.UNKNOWN]
-    is_idle, is_sole = state is State.TRULY_IDLE, relation is Relation.SOLE
-    is_owners = relation in {Relation.OWNER, Relation.BOTH} or (is_sole and not is_idle)
-    every = (
-        UseLine("a", state is State.UNKNOWN, f"the card is {state}"),
-        UseLine("b", not is_known, "whether it was allocated is known" if is_known else _ALLOCATION_NOT_KNOWN),
-        UseLine("c", not row.source, "allocated to an owner" if row.source else f"{NOBODYS}, and the card is {state}"),
-        UseLine("d", is_owners, f"{there}, and the card is {state}"),
-        UseLine("e", relation is Relation.OTHERS, there),
-        UseLine(
-            "f",
-            relation is Relation.CO_OWNERS or (is_idle and (is_sole or relation is Relation.NOBODY)),
-            there if relation is Relation.CO_OWNERS else f"{there}, and the card is {state}",
-        ),
-        UseLine("g", True, f"{there}, though the card is {state}" if relation is Relation.NOBODY else there),  # noqa: FBT003 - the last line fits
-    )
-    decides = next(place for place, one in enumerate(every) if one.fits)
-    return every[: decides + 1]
-
-
-def decided(state: State, row: ExplainedPartRow) -> Use:
-    """Return the use according to the rules in Python."""
-    if not row.source:
-        return use(state, None) if is_allocation_known(row) else Use.UNKNOWN
-    return use(state, Relation(row.relation) if row.relation in set(Relation) else Relation.UNKNOWN)
 
 
 MOST_TICKS: Final = 1000
@@ -204,14 +168,40 @@ class ExplainedPart:
     state: State
 
     @property
+    def relation(self) -> Relation:
+        """Return the allocation's relation to the card's processes; unknown for a word of another version."""
+        return Relation(self.row.relation) if self.row.relation in set(Relation) else Relation.UNKNOWN
+
+    @property
     def lines(self) -> tuple[UseLine, ...]:
-        """Return the rules' lines on use, up to the one that fits."""
-        return use_lines(self.state, self.row)
+        """Return the rules' lines on use up to the first that fits, which decides; the last line always fits."""
+        state, relation, is_known = self.state, self.relation, self.row.is_allocation_known
+        there, is_allocated = THERE[relation], bool(self.row.source)
+        is_idle, is_sole = state is State.TRULY_IDLE, relation is Relation.SOLE
+        is_owners = relation in {Relation.OWNER, Relation.BOTH} or (is_sole and not is_idle)
+        of_whom = "allocated to an owner" if is_allocated else f"{NOBODYS}, and the card is {state}"
+        every = (
+            UseLine("a", state is State.UNKNOWN, f"the card is {state}"),
+            UseLine("b", not is_known, f"whether it was allocated is {'known' if is_known else 'unknown'}"),
+            UseLine("c", not is_allocated, of_whom),
+            UseLine("d", is_owners, f"{there}, and the card is {state}"),
+            UseLine("e", relation is Relation.OTHERS, there),
+            UseLine(
+                "f",
+                relation is Relation.CO_OWNERS or (is_idle and (is_sole or relation is Relation.NOBODY)),
+                there if relation is Relation.CO_OWNERS else f"{there}, and the card is {state}",
+            ),
+            UseLine("g", True, f"{there}, though the card is {state}" if relation is Relation.NOBODY else there),  # noqa: FBT003 - the last line fits
+        )
+        decides = next(place for place, one in enumerate(every) if one.fits)
+        return every[: decides + 1]
 
     @property
     def agrees(self) -> bool:
         """Return whether the rules in Python yield the stored use."""
-        return decided(self.state, self.row) == self.row.use
+        if not self.row.source and not self.row.is_allocation_known:
+            return self.row.use == Use.UNKNOWN
+        return self.row.use == use(self.state, self.relation if self.row.source else None)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -385,8 +375,8 @@ def _around(text: str) -> tuple[int, int]:
     return int(stripped), 0
 
 
-def _moments(reader: ViewReader, card: ExplainedCard, at_ms: int, most: int) -> list[tuple[int, int]]:
-    """Return ticks near a time as (end, duration) in ms: up to ``most`` on each side of the covering one."""
+def _moments(reader: ViewReader, card: ExplainedCard, at_ms: int, most: int) -> list[MomentRow]:
+    """Return the ends of ticks near a time: up to ``most`` on each side of the covering one."""
     near = _query_moments(reader, card, at_ms, most + 1, (at_ms - _NEAR_MS, at_ms + _NEAR_MS))
     before, after = _sides(near, at_ms)
     is_short_before = len(before) <= most and card.first_ms < at_ms - _NEAR_MS
@@ -394,18 +384,18 @@ def _moments(reader: ViewReader, card: ExplainedCard, at_ms: int, most: int) -> 
     if is_short_before or is_short_after:  # other ticks are farther away
         near = _query_moments(reader, card, at_ms, most + 1, (_FIRST_MS, _LAST_MS))
         before, after = _sides(near, at_ms)
-    covered = bool(after) and after[0][0] - after[0][1] < at_ms
+    covered = bool(after) and after[0].ts_ms - after[0].duration_ms < at_ms
     return before[-most:] + after[: most + covered]
 
 
-def _sides(moments: list[tuple[int, int]], at_ms: int) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
+def _sides(moments: list[MomentRow], at_ms: int) -> tuple[list[MomentRow], list[MomentRow]]:
     """Return the ticks that end before a time, and the others."""
-    return [tick for tick in moments if tick[0] < at_ms], [tick for tick in moments if tick[0] >= at_ms]
+    return [tick for tick in moments if tick.ts_ms < at_ms], [tick for tick in moments if tick.ts_ms >= at_ms]
 
 
 def _query_moments(
     reader: ViewReader, card: ExplainedCard, at_ms: int, most: int, bounds: tuple[int, int]
-) -> list[tuple[int, int]]:
+) -> list[MomentRow]:
     parameters = {
         "host": card.host,
         "gpu": card.gpu,
@@ -414,11 +404,11 @@ def _query_moments(
         "since_ms": max(bounds[0], _FIRST_MS),
         "until_ms": min(bounds[1], _LAST_MS),
     }
-    return [(row.ts_ms, row.duration_ms) for row in EXPLAIN_MOMENTS.rows(reader, parameters)]
+    return EXPLAIN_MOMENTS.rows(reader, parameters)
 
 
 def _explained(
-    reader: ViewReader, card: ExplainedCard, moments: list[tuple[int, int]], settings: tuple[Setting, ...]
+    reader: ViewReader, card: ExplainedCard, moments: list[MomentRow], settings: tuple[Setting, ...]
 ) -> tuple[ExplainedTick, ...]:
     values = {setting.key: setting.value for setting in settings}
     rules = Rules(
@@ -426,7 +416,7 @@ def _explained(
         held_memory_bytes=int(values["held_memory_bytes"]),
         held_memory_ratio=values["held_memory_ratio"],
     )
-    parameters = {"host": card.host, "gpu": card.gpu, "since_ms": moments[0][0] - 1, "until_ms": moments[-1][0]}
+    parameters = {"host": card.host, "gpu": card.gpu, "since_ms": moments[0].ts_ms - 1, "until_ms": moments[-1].ts_ms}
     process_rows = ask(reader, EXPLAIN_PROCESSES, parameters)
     ticks = EXPLAIN_TICKS.rows(reader, parameters)
     processes = grouped(process_rows(), lambda row: row.ts_ms)

@@ -100,6 +100,11 @@ class ExplainedPartRow:
     duration_ms: Count
     gpu_time_ms: Count
 
+    @property
+    def is_allocation_known(self) -> bool:
+        """Return whether it is known if the part was allocated, and to which allocation."""
+        return bool(self.source) or self.relation is None
+
 
 EXPLAIN_CARDS: Final = View("explain_cards", ExplainedCard, ("hosts",))
 EXPLAIN_MOMENTS: Final = View("explain_moments", MomentRow, (*_CARD, "at_ms", "limit"))

@@ -10,7 +10,7 @@ from gua.core.moments import local_day, local_time, to_rfc3339, zone
 from gua.core.plaintext import cells, pad, pad_left
 from gua.core.rules import State
 from gua.core.words import HARDWARE, HEAT, POWER_CAP, ROW_REMAPS, held_down_by, recovery_need
-from gua.report.explain.explain import ExplainedPart, ExplainedTick, Explanation, is_allocation_known
+from gua.report.explain.explain import ExplainedPart, ExplainedTick, Explanation
 from gua.report.explain.model import (
     CARD_VALUES,
     FLAG,
@@ -64,7 +64,7 @@ def _what(explanation: Explanation, style: Style) -> Iterator[str]:
     name = style.name(card.name, _NAME_WIDTH) if card.name else "a card of unknown name"
     host, gpu = style.name(card.host, _NAME_WIDTH), style.name(card.gpu, _NAME_WIDTH)
     yield from style.wrap(f"Card{index} of {host}: {name}, {gpu}", indent=0, hanging=2)
-    at = f"{_moment(explanation.at_ms, explanation)} {explanation.timezone}"
+    at = f"{moment(explanation.at_ms, explanation.timezone)} {explanation.timezone}"
     if tick is None:
         yield from style.wrap(
             f"{at}: {UNOBSERVED}. No tick covers that moment: {_hole(explanation)}", indent=0, hanging=2
@@ -82,9 +82,10 @@ def _what(explanation: Explanation, style: Style) -> Iterator[str]:
         coverage = "how much of it utilization samples cover is not known"
     elif covered:
         coverage = f"utilization samples cover {covered / 1000:.1f} of its {length_seconds:.1f} s"
+    start, end = (moment(unix_ms, explanation.timezone) for unix_ms in (tick.start_ms, tick.row.ts_ms))
     text = (
-        f"It lies in the tick from {_moment(tick.start_ms, explanation)} to {_moment(tick.row.ts_ms, explanation)} "
-        f"({length_seconds:.1f} s); {coverage}; {SOURCES.get(source) or style.name(source)}."
+        f"It lies in the tick from {start} to {end} ({length_seconds:.1f} s); {coverage}; "
+        f"{SOURCES.get(source) or style.name(source)}."
     )
     yield from style.wrap(text, indent=2)
     if troubles := list(_troubles(tick)):
@@ -117,10 +118,10 @@ def _hole(explanation: Explanation) -> str:
     at_ms, before, after = explanation.at_ms, "", ""
     if explanation.before is not None:
         end_ms = explanation.before[1]
-        before = f"the tick before ended {span(at_ms - end_ms)} earlier, at {_moment(end_ms, explanation)}"
+        before = f"the tick before ended {span(at_ms - end_ms)} earlier, at {moment(end_ms, explanation.timezone)}"
     if explanation.after is not None:
         start_ms = explanation.after[0]
-        after = f"the next began {span(start_ms - at_ms)} later, at {_moment(start_ms, explanation)}"
+        after = f"the next began {span(start_ms - at_ms)} later, at {moment(start_ms, explanation.timezone)}"
     if not before:
         return f"there is none before it, {after}."
     return f"{before}; {after or 'there is none after it'}."
@@ -145,7 +146,7 @@ def _use(part: ExplainedPart, explanation: Explanation, style: Style) -> Iterato
     if row.source:
         title = f"Allocation {style.name(row.source, _NAME_WIDTH)} {style.name(row.allocation_id, _NAME_WIDTH)}"
     else:
-        title = NOT_ALLOCATED if is_allocation_known(row) else "Unknown whether allocated"
+        title = NOT_ALLOCATED if row.is_allocation_known else "Unknown whether allocated"
     yield from style.heading(f"{title}: {row.use}, by line {part.lines[-1].line} of the uses")
     yield from style.wrap(", ".join(_allocation(part, explanation, style)), indent=2)
     for one in part.lines:
@@ -162,8 +163,8 @@ def _allocation(part: ExplainedPart, explanation: Explanation, style: Style) -> 
             if name:
                 yield f"{label}{style.name(name, _NAME_WIDTH)}"
         if row.since_ms is not None:
-            yield f"since {_moment(row.since_ms, explanation)}"
-        yield "until nobody says" if row.until_ms is None else f"until {_moment(row.until_ms, explanation)}"
+            yield f"since {moment(row.since_ms, explanation.timezone)}"
+        yield "until nobody says" if row.until_ms is None else f"until {moment(row.until_ms, explanation.timezone)}"
     yield f"{row.gpu_time_ms / 1000:.1f} s of the tick's GPU time"
 
 
@@ -206,7 +207,7 @@ def _processes(explanation: Explanation, style: Style) -> Iterator[str]:
         return
     for (pid, created_ms), newest in known.items():
         yield ""
-        began = f"started {_moment(created_ms, explanation)}" if created_ms is not None else "start not known"
+        began = f"started {moment(created_ms, explanation.timezone)}" if created_ms is not None else "start not known"
         yield from columns.head(f"Process {pid}")
         # Unknown for most processes: no container, no declared workload.
         rare = {*_SURROUNDINGS, *_WORK}
@@ -293,10 +294,6 @@ def _labelled(label: str, text: str, style: Style) -> Iterator[str]:
         return
     for place, line in enumerate(style.wrap(text, indent=4 + _LABEL_WIDTH)):
         yield line if place else f"  {pad(label, _LABEL_WIDTH)}  {line.lstrip()}"
-
-
-def _moment(unix_ms: int, explanation: Explanation) -> str:
-    return moment(unix_ms, explanation.timezone)
 
 
 SCHEMA: Final = "gua.explain/1"

@@ -1,12 +1,11 @@
 """The report as one self-contained HTML page without scripts."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from importlib.resources import files
 from typing import Final
 
 from gua.report.answers import Answers, EmptyOwner, IdleOwner, TopOwner, answers
-from gua.report.costs import added
+from gua.report.costs import added, wasted
 from gua.report.forms.first_screen.answers import (
     allocated_to,
     amounts,
@@ -21,16 +20,15 @@ from gua.report.forms.first_screen.screen import SECTION, idle_seconds_in_words,
 from gua.report.forms.text import warnings, whereabouts
 from gua.report.kit.basis import at, chosen, evidence, meanings, since, size
 from gua.report.kit.figures import HourFormat, at_least
-from gua.report.kit.html import CLASSES, Markup, draw_parts, has_figures, join, name, paragraph, patterns, swatch, tag
+from gua.report.kit.html import CLASSES, PATTERNS, Markup, draw_parts, has_figures, join, name, paragraph, swatch, tag
 from gua.report.kit.style import WIDEST, Style
 from gua.report.kit.tables import Table
 from gua.report.kit.words import NOT_KNOWN, Places, places, recoveries
 from gua.report.model import Report
-from gua.report.section import AnySection
 from gua.report.section_list import section_named
 from gua.report.sections.allocation import allocation_name
 from gua.report.sections.headline import state_hours, without_process
-from gua.report.sections.now_rows import OtherHolder
+from gua.report.sections.now_rows import Now, OtherHolder
 from gua.report.states import IDLE_HELD
 
 STYLE: Final = Style(width=WIDEST, times=5)
@@ -79,18 +77,16 @@ def first(report: Report, hours: HourFormat) -> Markup:
     blocks = {
         "Wasted": _wasted(report, found, where, hours),
         "Top idle holders": _top_holders(report, found, where, hours),
-        f"Free {when(report)}": _free(report, found, where),
+        f"Free {when(report)}": _free(report, where),
     }
     return tag("div", *(tag("div", tag("h2", title), body) for title, body in blocks.items()), class_="answers")
 
 
 def _wasted(report: Report, answers: Answers, where: Places, hours: HourFormat) -> Markup:
-    wasted = answers.wasted
-    cost = tag("bdi", cost_suffix(wasted.cost, STYLE))
-    amount = (
-        tag("p", tag("strong", state_hours(report, hours)[IDLE_HELD]), " GPU-hours", cost) if wasted.gpu_ms else None
-    )
-    verdict = tag("p", " ".join(sentences(report, answers, STYLE, hours)))
+    held = tag("strong", state_hours(report, hours)[IDLE_HELD])
+    cost = tag("bdi", cost_suffix(wasted(report.headline.costs), STYLE))
+    amount = tag("p", held, " GPU-hours", cost) if report.headline.states[IDLE_HELD].gpu_ms else None
+    verdict = tag("p", " ".join(sentences(report, STYLE, hours)))
     without = without_process(report, hours, where)
     active = None if without is None else tag("p", tag("bdi", without))
     return join([amount, verdict, active, _idle_seconds(report, answers, where, hours)])
@@ -109,7 +105,7 @@ def _idle_seconds(report: Report, answers: Answers, where: Places, hours: HourFo
 def _top_holders(report: Report, answers: Answers, where: Places, hours: HourFormat) -> Markup:
     shown, rest = answers.owners[:MOST], answers.owners[MOST:]
     written, of_rest, of_unowned = amounts(report, answers, shown, rest, hours)
-    owners = [tag("li", *_owner(report, one, wasted, where)) for one, wasted in zip(shown, written, strict=True)]
+    owners = [tag("li", *_owner(report, one, gpu_hours, where)) for one, gpu_hours in zip(shown, written, strict=True)]
     of_others = cost_suffix(added(one.cost for one in rest), STYLE)
     left = None if answers.unowned is None else tag("bdi", unowned(report, answers.unowned, of_unowned, where, STYLE))
     return join(
@@ -121,9 +117,9 @@ def _top_holders(report: Report, answers: Answers, where: Places, hours: HourFor
     )
 
 
-def _owner(report: Report, one: TopOwner, wasted: str, where: Places) -> Iterator[str]:
+def _owner(report: Report, one: TopOwner, gpu_hours: str, where: Places) -> Iterator[str]:
     yield tag("b", NOT_KNOWN if one.owner is None else name(one.owner, _NAME_WIDTH))
-    yield f" {wasted} GPU-hours"
+    yield f" {gpu_hours} GPU-hours"
     if cost := cost_suffix(one.cost, STYLE):
         yield tag("bdi", cost)
     held = _allocated(report, one, where) if isinstance(one, EmptyOwner) else _holds(report, one, where)
@@ -166,11 +162,12 @@ def _holds(report: Report, one: IdleOwner, where: Places) -> Iterator[str]:
     yield f"; and {rest:,} more" if rest else ""
 
 
-def _free(report: Report, answers: Answers, where: Places) -> Markup:
-    if answers.free is None:
+def _free(report: Report, where: Places) -> Markup:
+    now = report.get(Now)
+    if now is None:
         return tag("p", "Not looked at.")
-    rest = len(answers.free) - MOST
-    _, *others = sentences_of_free(report, answers, where, STYLE)
+    rest = len(now.free) - MOST
+    _, *others = sentences_of_free(report, now, where, STYLE)
     cards = [
         tag(
             "li",
@@ -178,14 +175,14 @@ def _free(report: Report, answers: Answers, where: Places) -> Markup:
             f" for {at_least(card.free_ms, is_lower_bound=card.is_lower_bound)}",
             tag("bdi", words) if (words := before(card, STYLE)) else None,
         )
-        for card in answers.free[:MOST]
+        for card in now.free[:MOST]
     ]
     return join(
         [
-            tag("p", tag("strong", f"{len(answers.free):,}"), " card" if len(answers.free) == 1 else " cards"),
+            tag("p", tag("strong", f"{len(now.free):,}"), " card" if len(now.free) == 1 else " cards"),
             tag("ul", *cards) if cards else None,
             paragraph(f"And {rest:,} more." if rest > 0 else None),
-            paragraph(allocated_to(answers.free) if answers.free else None),
+            paragraph(allocated_to(now.free) if now.free else None),
             *(paragraph(tag("bdi", text)) for text in others),
         ]
     )
@@ -198,9 +195,9 @@ _BASIS: Final = "basis"
 def render_html(report: Report) -> str:
     """Return the report as one HTML page: its sections in their order, empty ones left out."""
     hours = HourFormat.fitting(report.coverage.expected_gpu_ms)
-    shown = (section for section in map(section_named, report.sections) if section.is_shown(report))
-    blocks = [one for one in (_block(section, report, hours) for section in shown) if one is not None]
-    blocks.append(_Block(_BASIS, _BASIS.capitalize(), basis(report, hours)))
+    blocks = list(_blocks(report, hours))
+    # The link of a section is its title without the bracketed part.
+    links = [tag("a", title.partition(" (")[0], href=f"#{key}") for key, title, _ in blocks]
     css = files(__package__).joinpath("page.css").read_text(encoding="utf-8")
     page = tag(
         "html",
@@ -218,13 +215,13 @@ def render_html(report: Report) -> str:
         ),
         tag(
             "body",
-            patterns(),
+            PATTERNS,
             tag(
                 "main",
                 heading(report, hours),
                 first(report, hours),
-                tag("nav", *(block.link for block in blocks), aria_label="Sections"),
-                join((block.drawn for block in blocks), Markup("\n")),
+                tag("nav", *links, aria_label="Sections"),
+                join((block for _, _, block in blocks), Markup("\n")),
             ),
         ),
         lang="en",
@@ -232,34 +229,25 @@ def render_html(report: Report) -> str:
     return f"<!doctype html>\n{page}\n"
 
 
-@dataclass(frozen=True, slots=True)
-class _Block:
-    """A section of the page; without figures it is folded, with the text ``nothing`` as summary."""
-
-    key: str
-    title: str
-    body: Markup
-    nothing: str | None = None
-
-    @property
-    def link(self) -> Markup:
-        """Return the link to the section: its title without the bracketed part."""
-        return tag("a", self.title.partition(" (")[0], href=f"#{self.key}")
-
-    @property
-    def drawn(self) -> Markup:
-        """Return the section's markup."""
-        head = tag("h2", self.title, id=f"{self.key}-title")
-        parts: tuple[Markup, ...] = (head, self.body)
-        if self.nothing is not None:
-            parts = (tag("details", tag("summary", head, tag("span", self.nothing, class_="quiet")), self.body),)
-        return tag("section", *parts, id=self.key, aria_labelledby=f"{self.key}-title")
+def _blocks(report: Report, hours: HourFormat) -> Iterator[tuple[str, str, Markup]]:
+    """Yield the key, the title and the markup of each section of the page; one without figures is folded."""
+    for section in map(section_named, report.sections):
+        if not section.is_shown(report):
+            continue
+        title = section.titled(report)
+        parts = list(section.text(report, STYLE, hours))
+        body = draw_parts(parts, title) if section.html is None else section.html(report, hours)
+        has_content = any(isinstance(part, Table) and has_figures(part) for part in parts)
+        nothing = None if has_content else next((part for part in parts if isinstance(part, str)), "nothing to show")
+        if body is not None:
+            yield section.name, title, _block(section.name, title, body, nothing)
+    title = _BASIS.capitalize()
+    yield _BASIS, title, _block(_BASIS, title, basis(report, hours))
 
 
-def _block(section: AnySection, report: Report, hours: HourFormat) -> _Block | None:
-    title = section.titled(report)
-    parts = list(section.text(report, STYLE, hours))
-    body = draw_parts(parts, title) if section.html is None else section.html(report, hours)
-    has_content = any(isinstance(part, Table) and has_figures(part) for part in parts)
-    nothing = None if has_content else next((part for part in parts if isinstance(part, str)), "nothing to show")
-    return None if body is None else _Block(section.name, title, body, nothing)
+def _block(key: str, title: str, body: Markup, nothing: str | None = None) -> Markup:
+    """Return a section of the page, folded behind the summary ``nothing`` if that is given."""
+    parts = [tag("h2", title, id=f"{key}-title"), body]
+    if nothing is not None:
+        parts = [tag("details", tag("summary", parts[0], tag("span", nothing, class_="quiet")), body)]
+    return tag("section", *parts, id=key, aria_labelledby=f"{key}-title")

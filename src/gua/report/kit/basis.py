@@ -1,7 +1,6 @@
 """The basis of a report: rules and thresholds, window, hosts, coverage, unknown time by reason."""
 
-from collections.abc import Iterator, Sequence
-from types import MappingProxyType
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from gua.core.moments import DAY_MS, MINUTE_MS, format_duration, local_time, zone
@@ -14,23 +13,19 @@ from gua.report.window import names
 
 _NAME_WIDTH: Final = 32
 _MOST_VALUES: Final = 5
-REASONS: Final = MappingProxyType(
-    {
-        "lost": "the card was lost or needs a reset",
-        "utilization": "utilization could not be read while something may be held",
-        "pid_namespace": "the agent did not see the host's processes (PID namespace)",
-        "processes": "the list of processes could not be read",
-        "memory": "the held memory is unknown",
-    }
-)
-SOURCES: Final = MappingProxyType(
-    {
-        "agent": "sampled by gua daemon",
-        "import": "imported recordings",
-        "program": "sampled by instrumented programs",
-        "simulator": "simulated, no real machine",
-    }
-)
+REASONS: Final[Mapping[str, str]] = {
+    "lost": "the card was lost or needs a reset",
+    "utilization": "utilization could not be read while something may be held",
+    "pid_namespace": "the agent did not see the host's processes (PID namespace)",
+    "processes": "the list of processes could not be read",
+    "memory": "the held memory is unknown",
+}
+SOURCES: Final[Mapping[str, str]] = {
+    "agent": "sampled by gua daemon",
+    "import": "imported recordings",
+    "program": "sampled by instrumented programs",
+    "simulator": "simulated, no real machine",
+}
 
 
 def moment(unix_ms: int, timezone: str) -> str:

@@ -3,13 +3,14 @@
 A field with ``NO_OUTPUT`` as its dataclass metadata is in neither.
 """
 
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cache
 from types import NoneType
 from typing import Annotated, Any, Final, Protocol, Self, TypeVar, cast, get_args, get_type_hints
 
 from gua.core.moments import to_rfc3339
+from gua.core.view import Named
 from gua.report.states import MS_PER_HOUR, STATES, States, share
 
 DECIMALS: Final = 6
@@ -187,26 +188,34 @@ def filled(
 ) -> T:
     """Return a model built from ``given`` fields; the others come from the first row that has them.
 
-    A field ``x_ms`` is also read from ``x_us`` [us], and ``index`` from ``gpu_index``. A field that no row has keeps
-    its default.
+    A row may have a field under the name of its ``Named`` annotation, microseconds and millijoules as ``x_us`` and
+    ``x_mj``. A field ``x_ms`` is also read from ``x_us``. A field that no row has keeps its default.
     """
     values = dict(given)
-    for field in fields(cast("type[Any]", kind)):
-        if field.init and field.name not in given:
-            values.update(_found(field.name, rows))
+    for name, sources in _sources(cast("Any", kind)).items():
+        if name not in given:
+            values.update(_found(name, sources, rows))
     return kind(**values)
 
 
-def _found(name: str, rows: Iterable[Any]) -> dict[str, object]:
-    microseconds = f"{name.removesuffix('_ms')}_us"
+@cache
+def _sources(kind: type) -> Mapping[str, tuple[str, ...]]:
+    """Return the names under which rows may have each field of a model class."""
+    hints = get_type_hints(kind, include_extras=True)
+    names = {}
+    for name in (field.name for field in fields(kind) if field.init):
+        named = [one.column for one in getattr(hints[name], "__metadata__", ()) if isinstance(one, Named)]
+        names[name] = (name, *named, f"{name.removesuffix('_ms')}_us")
+    return names
+
+
+def _found(name: str, sources: Sequence[str], rows: Iterable[Any]) -> dict[str, object]:
     for row in rows:
         known = getattr(row, "_fields", None) or row.__dataclass_fields__
-        if name in known:
-            return {name: getattr(row, name)}
-        if name.endswith("_ms") and microseconds in known:
-            return {name: getattr(row, microseconds) / 1000}
-        if name == "index" and "gpu_index" in known:
-            return {name: row.gpu_index}
+        for source in sources:
+            if source in known:
+                value = getattr(row, source)
+                return {name: value / 1000 if source != name and source.endswith(("_us", "_mj")) else value}
     return {}
 
 

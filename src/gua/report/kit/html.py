@@ -3,13 +3,12 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
 from itertools import zip_longest
-from types import MappingProxyType
 from typing import Final
 
 from gua.core.plaintext import safe
 from gua.report.kit.figures import NONE, percents
 from gua.report.kit.tables import Drawn, Heading, Part, Table
-from gua.report.states import ACTIVE, IDLE_HELD, STATES, TRULY_IDLE, UNKNOWN, UNOBSERVED, States, observed_ms
+from gua.report.states import ACTIVE, IDLE_HELD, STATES, TRULY_IDLE, UNKNOWN, UNOBSERVED, States, observed_ms, times
 
 _VOID: Final = frozenset(("meta", "link", "br"))
 _SHAPES: Final = frozenset(("rect", "path"))
@@ -68,40 +67,23 @@ def name(written: str, width: int = 40) -> Markup:
     return tag("bdi", cut or '""', title=safe(written, _LONGEST_TITLE) if cut != clean else None)
 
 
-CLASSES: Final[Mapping[str, str]] = MappingProxyType(
-    {ACTIVE: "a", IDLE_HELD: "h", TRULY_IDLE: "t", UNKNOWN: "u", UNOBSERVED: "n"}
-)
+CLASSES: Final[Mapping[str, str]] = {ACTIVE: "a", IDLE_HELD: "h", TRULY_IDLE: "t", UNKNOWN: "u", UNOBSERVED: "n"}
 BarPart = tuple[str, str, float]  # the class of its fill, its tooltip, its size
 
 
-def patterns() -> Markup:
-    """Return the fill patterns of all bars of a page: states remain distinguishable without colour."""
-    return tag(
-        "svg",
-        tag(
-            "defs",
-            _pattern("h", 6, "M-1 1l2-2M0 6l6-6M5 7l2-2"),
-            _pattern("t", 6, "M1 1.5h1M4 4.5h1"),
-            _pattern("u", 6, "M0 0l6 6M6 0l-6 6"),
-            _pattern("n", 8, "M-1 7l2 2M0 0l8 8M7-1l2 2"),
-        ),
-        class_="defs",
-        width=0,
-        height=0,
-        aria_hidden="true",
-    )
-
-
-def _pattern(kind: str, size: int, path: str) -> Markup:
-    return tag(
-        "pattern",
-        tag("rect", width=size, height=size, class_=f"b-{kind}"),
-        tag("path", d=path, class_=f"s-{kind}"),
-        id=f"p-{kind}",
-        width=size,
-        height=size,
-        patternUnits="userSpaceOnUse",
-    )
+PATTERNS: Final = Markup(
+    '<svg class="defs" width="0" height="0" aria-hidden="true"><defs>'
+    '<pattern id="p-h" width="6" height="6" patternUnits="userSpaceOnUse">'
+    '<rect width="6" height="6" class="b-h"/><path d="M-1 1l2-2M0 6l6-6M5 7l2-2" class="s-h"/></pattern>'
+    '<pattern id="p-t" width="6" height="6" patternUnits="userSpaceOnUse">'
+    '<rect width="6" height="6" class="b-t"/><path d="M1 1.5h1M4 4.5h1" class="s-t"/></pattern>'
+    '<pattern id="p-u" width="6" height="6" patternUnits="userSpaceOnUse">'
+    '<rect width="6" height="6" class="b-u"/><path d="M0 0l6 6M6 0l-6 6" class="s-u"/></pattern>'
+    '<pattern id="p-n" width="8" height="8" patternUnits="userSpaceOnUse">'
+    '<rect width="8" height="8" class="b-n"/><path d="M-1 7l2 2M0 0l8 8M7-1l2 2" class="s-n"/></pattern>'
+    "</defs></svg>"
+)
+"""The fill patterns of all bars of a page: states remain distinguishable without colour."""
 
 
 def swatch(kind: str) -> Markup:
@@ -134,10 +116,8 @@ def stacked(parts: Sequence[BarPart], label: str, *, of: float | None = None, cl
 
 def split_in_words(states: States) -> str:
     """Return ``active 21.4 %, idle-held …`` in percent of the observed time, or ``nothing observed``."""
-    values = [states[state].gpu_ms for state in STATES]
-    total = sum(values)
-    shares = ", ".join(f"{state} {part} %" for state, part in zip(STATES, percents(values), strict=True))
-    return shares if total else "nothing observed"
+    shares = zip(STATES, percents(times(states)), strict=True)
+    return ", ".join(f"{state} {part} %" for state, part in shares) if observed_ms(states) else "nothing observed"
 
 
 def caption_of(words: str) -> Markup:

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Final
 
 from gua.core.plaintext import ascii_only, cells, safe
@@ -25,8 +24,8 @@ _SGR: Final = {
     "dim": "2",
     "warning": "1;31",
 }
-_FILL: Final = MappingProxyType({ACTIVE: "█", IDLE_HELD: "▒", TRULY_IDLE: "·", UNKNOWN: "?", UNOBSERVED: "░"})
-_FILL_ASCII: Final = MappingProxyType({ACTIVE: "#", IDLE_HELD: "=", TRULY_IDLE: ".", UNKNOWN: "?", UNOBSERVED: "_"})
+_FILL: Final[Mapping[str, str]] = {ACTIVE: "█", IDLE_HELD: "▒", TRULY_IDLE: "·", UNKNOWN: "?", UNOBSERVED: "░"}
+_FILL_ASCII: Final[Mapping[str, str]] = {ACTIVE: "#", IDLE_HELD: "=", TRULY_IDLE: ".", UNKNOWN: "?", UNOBSERVED: "_"}
 _EIGHTHS: Final = " ▏▎▍▌▋▊▉"
 _HEIGHTS: Final = " ▁▂▃▄▅▆▇█"
 _HEIGHTS_ASCII: Final = " .:-=+*%#"

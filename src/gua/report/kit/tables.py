@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
+from types import MappingProxyType
 from typing import Final, Generic, TypeVar
 
 from gua.core.plaintext import cells
@@ -64,7 +65,6 @@ class Rows(Generic[T]):
         self._columns: list[TableColumn] = []
         self._cells: list[list[str]] = [[] for _ in self.things]
         self._heads = 0
-        self._notes: list[tuple[str, str]] = []
 
     def add(  # noqa: PLR0913 - all properties of a column
         self,
@@ -75,12 +75,10 @@ class Rows(Generic[T]):
         shortest: int = 0,
         leaves: int = 0,
         is_head: bool = False,
-        note: str | None = None,
     ) -> None:
         """Add one column, or several whose cells are formatted together, with a function that formats each item.
 
-        ``is_head``: the column identifies a row. ``note`` explains it. Other arguments are those of
-        :class:`TableColumn`.
+        ``is_head``: the column identifies a row. Other arguments are those of :class:`TableColumn`.
         """
         several = [titles] if isinstance(titles, str) else titles
         self._columns += [TableColumn(title=title, left=left, shortest=shortest, leaves=leaves) for title in several]
@@ -88,16 +86,17 @@ class Rows(Generic[T]):
             texts = cells(thing)
             row.extend([texts] if isinstance(texts, str) else texts)
         self._heads += len(several) if is_head else 0
-        if note:
-            self.explain(several, note)
 
-    def explain(self, titles: Sequence[str], note: str) -> None:
-        """Add a note on columns after the existing notes."""
-        self._notes += [(title, note) for title in titles]
-
-    def table(self, bars: Sequence[States] = ()) -> Table:
-        """Return the table; without a head column the first column is the head."""
-        return Table(columns=self._columns, rows=self._cells, heads=max(self._heads, 1), bars=bars, notes=self._notes)
+    def table(self, bars: Sequence[States] = (), notes: Mapping[str, str] = MappingProxyType({})) -> Table:
+        """Return the table, with the ``notes`` on its columns; without a head column the first column is the head."""
+        titles = {column.title for column in self._columns}
+        return Table(
+            columns=self._columns,
+            rows=self._cells,
+            heads=max(self._heads, 1),
+            bars=bars,
+            notes=[(title, note) for title, note in notes.items() if title in titles],
+        )
 
 
 @dataclass(frozen=True, slots=True)

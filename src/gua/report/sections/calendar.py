@@ -1,12 +1,13 @@
 """Sections time-of-day, week and days: GPU time by hour of the day, hour of the week, and day."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from datetime import date, tzinfo
-from types import MappingProxyType
-from typing import Annotated, Any, Final, NamedTuple
+from datetime import date, timedelta
+from itertools import pairwise, product
+from typing import Annotated, Any, Final, NamedTuple, TypeVar
 
-from gua.core.moments import local_day, local_time, zone
+from gua.core.moments import begin_ms, local_day, zone
 from gua.core.parameters import READ
 from gua.core.view import Count, Date, HourOfDay, StateName, View, Weekday
 from gua.report.context import model_of
@@ -18,7 +19,7 @@ from gua.report.kit.tables import STACKED_BELOW, Part, Rows
 from gua.report.model import Report, Window
 from gua.report.rows import TIME_OF_DAY, TimeOfDayRow
 from gua.report.section import Csv, Section, zoned
-from gua.report.states import IDLE_HELD, STATES, TRULY_IDLE, States, StateTime, observed_ms, share
+from gua.report.states import IDLE_HELD, STATES, TRULY_IDLE, States, StateTime, observed_ms, share, times
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -70,8 +71,6 @@ class Days(tuple[CalendarDay, ...]):
 
 _DAYS_OF_WEEK: Final = 7
 _HOURS_OF_DAY: Final = 24
-_QUARTER_MS: Final = 15 * 60_000
-_STRIDE_MS: Final = 6 * 3_600_000
 # Stores accept no tick before 2000 and no time after 2106.
 _FIRST_MS: Final = 946_684_800_000
 _LAST_MS: Final = 4_294_967_295_000
@@ -92,28 +91,37 @@ class CalendarRow(NamedTuple):
 CALENDAR: Final = View("calendar", CalendarRow, (*READ, "timezone"))
 
 
-def calendar_of(rows: Iterable[CalendarRow], window: Window) -> tuple[tuple[WeekHour, ...], tuple[CalendarDay, ...]]:
-    """Return the rows of ``gua_report.calendar`` as hours of the week and days, with all four states each."""
-    hours: dict[tuple[int, int], dict[str, StateTime]] = {}
-    days: dict[str, dict[str, StateTime]] = {}
+Row = TypeVar("Row", CalendarRow, TimeOfDayRow)
+Key = TypeVar("Key", bound=Hashable)
+
+
+def _by(rows: Iterable[Row], key: Callable[[Row], Key]) -> Mapping[Key, dict[str, StateTime]]:
+    """Return the time by state of each key of the rows; a key without rows has none in any state."""
+    found: defaultdict[Key, dict[str, StateTime]] = defaultdict(lambda: dict.fromkeys(STATES, StateTime(card_ticks=0)))
     for row in rows:
-        states: dict[str, StateTime] = {}
-        if row.is_week and row.weekday is not None and row.hour is not None:
-            states = hours.setdefault((row.weekday - 1, row.hour), {})
-        elif row.date is not None:
-            states = days.setdefault(row.date, {})
-        states[row.state] = StateTime(gpu_ms=row.gpu_ms, card_ticks=row.card_ticks)
-    week = tuple(
-        WeekHour(weekday=weekday, hour=hour, states=_all_states(hours.get((weekday, hour), {})))
-        for weekday in range(_DAYS_OF_WEEK)
-        for hour in range(_HOURS_OF_DAY)
-    )
+        found[key(row)][row.state] = StateTime(gpu_ms=row.gpu_ms, card_ticks=row.card_ticks)
+    return found
+
+
+def time_of_day(rows: Iterable[TimeOfDayRow]) -> TimeOfDay:
+    """Return the hours of the day, with all four states each."""
+    states = _by(rows, lambda row: row.hour)
+    return TimeOfDay(DayHour(hour=hour, states=states[hour]) for hour in range(_HOURS_OF_DAY))
+
+
+def week_of(rows: Iterable[CalendarRow]) -> Week:
+    """Return the hours of the week of rows of ``gua_report.calendar``, with all four states each."""
+    states = _by((row for row in rows if row.is_week), lambda row: (row.weekday, row.hour))
+    hours = product(range(_DAYS_OF_WEEK), range(_HOURS_OF_DAY))
+    return Week(WeekHour(weekday=weekday, hour=hour, states=states[weekday + 1, hour]) for weekday, hour in hours)
+
+
+def days_of(rows: Iterable[CalendarRow], window: Window) -> Days:
+    """Return the days of rows of ``gua_report.calendar``, with all four states each."""
+    states = _by((row for row in rows if not row.is_week), lambda row: row.date or "")
     # A date that only the store's time zone data has stays in the result, with length 0.
-    lengths = dict.fromkeys(days, 0) | ms_of_days(window)
-    return week, tuple(
-        CalendarDay(date=date, seconds=lengths[date] / 1000, states=_all_states(days.get(date, {})))
-        for date in sorted(lengths)
-    )
+    lengths = dict.fromkeys(states, 0) | ms_of_days(window)
+    return Days(CalendarDay(date=date, seconds=lengths[date] / 1000, states=states[date]) for date in sorted(lengths))
 
 
 def ms_of_days(window: Window) -> dict[str, int]:
@@ -122,30 +130,11 @@ def ms_of_days(window: Window) -> dict[str, int]:
     A day has 23 or 25 hours where clocks change. A date that a time zone skips (Samoa, 2011-12-30) is missing.
     """
     local = zone(window.timezone)
-    days: dict[str, int] = {}
-    for since_ms, until_ms in _pieces(max(window.since_ms, _FIRST_MS), min(window.until_ms, _LAST_MS), local):
-        date = local_day(since_ms, local).isoformat()
-        days[date] = days.get(date, 0) + until_ms - since_ms
-    return days
-
-
-def _pieces(since_ms: int, until_ms: int, local: tzinfo) -> Iterator[tuple[int, int]]:
-    """Yield consecutive intervals (Unix ms) of at most 6 h, each within one local date.
-
-    Where the date or UTC offset changes they end on quarters of an hour, because the view assigns whole quarters to a
-    date.
-    """
-    while since_ms < until_ms:
-        end_ms = min(since_ms + _STRIDE_MS, until_ms)
-        first, last = local_time(since_ms, local), local_time(end_ms - 1, local)
-        if first.date() != last.date() or first.utcoffset() != last.utcoffset():
-            end_ms = min(since_ms - since_ms % _QUARTER_MS + _QUARTER_MS, until_ms)
-        yield since_ms, end_ms
-        since_ms = end_ms
-
-
-def _all_states(states: States) -> States:
-    return {state: states.get(state, StateTime(card_ticks=0)) for state in STATES}
+    since_ms, until_ms = max(window.since_ms, _FIRST_MS), min(window.until_ms, _LAST_MS)
+    first, last = local_day(since_ms, local), local_day(until_ms - 1, local)
+    dates = [first + timedelta(days=number) for number in range((last - first).days + 1)]
+    bounds = pairwise([since_ms, *(begin_ms(day, local) for day in dates[1:]), until_ms])
+    return {day.isoformat(): end - begin for day, (begin, end) in zip(dates, bounds, strict=False) if begin < end}
 
 
 _SHADE_WIDTH: Final = 3
@@ -162,7 +151,7 @@ def _hours_of_day(report: Report, style: Style, *, is_shaded: bool = False) -> I
     yield f"% of what was observed in the hour{f'; {legend(style)}' if is_shaded else ''}"
 
     def parts(one: DayHour) -> list[str]:
-        written = percents([one.states[state].gpu_ms for state in STATES])
+        written = percents(times(one.states))
         if not is_shaded:
             return written
         shades = (style.paint(state, style.shade(share(one.states, state), _SHADE_WIDTH)) for state in STATES)
@@ -211,20 +200,14 @@ def _days_text(report: Report, _style: Style, hours: HourFormat) -> Iterator[Par
     yield "% of what was observed on the day"
     rows = Rows(report[Days])
     rows.add("day", lambda one: f"{one.date} {WEEKDAYS[date.fromisoformat(one.date).weekday()]}", left=True)
-    rows.add(STATES, lambda one: percents([one.states[state].gpu_ms for state in STATES]))
+    rows.add(STATES, lambda one: percents(times(one.states)))
     rows.add("GPU-hours", lambda one: hours.of(observed_ms(one.states)), leaves=2)
-    rows.add(
-        "day's hours",
-        lambda one: f"{one.seconds / 3600:.2f}".rstrip("0").rstrip("."),
-        leaves=1,
-        note="how much of it is in the window; 23 or 25 where the clock changed",
-    )
-    yield rows.table(bars=[one.states for one in report[Days]])
+    rows.add("day's hours", lambda one: f"{one.seconds / 3600:.2f}".rstrip("0").rstrip("."), leaves=1)
+    notes = {"day's hours": "how much of it is in the window; 23 or 25 where the clock changed"}
+    yield rows.table([one.states for one in report[Days]], notes)
 
 
-_HEATMAPS: Final[Mapping[str, str]] = MappingProxyType(
-    {IDLE_HELD: "held without being used", TRULY_IDLE: "held by nobody"}
-)
+_HEATMAPS: Final[Mapping[str, str]] = {IDLE_HELD: "held without being used", TRULY_IDLE: "held by nobody"}
 
 
 def _week_page(report: Report, _hours: HourFormat) -> Markup:
@@ -262,13 +245,6 @@ def _heat(state: str, weekday: int, hour: int, states: States | None) -> Markup:
     return tag("td", whole(part), class_=f"{CLASSES[state]}{level}", title=when + split_in_words(states))
 
 
-def _time_of_day(rows: Iterable[TimeOfDayRow]) -> TimeOfDay:
-    hours = [dict.fromkeys(STATES, StateTime(card_ticks=0)) for _ in range(_HOURS_OF_DAY)]
-    for row in rows:
-        hours[row.hour][row.state] = StateTime(gpu_ms=row.gpu_ms, card_ticks=row.card_ticks)
-    return TimeOfDay(DayHour(hour=hour, states=states) for hour, states in enumerate(hours))
-
-
 def _with_shares(kind: type) -> Csv[Any]:
     def rows(model: Iterable[DayHour | WeekHour | CalendarDay], _report: Report) -> Iterator[Cells]:
         return ({**cells(row), **shares(row.states)} for row in model)
@@ -280,7 +256,7 @@ TIME_OF_DAY_SECTION = Section(
     name="time-of-day",
     title=zoned("Time of day"),
     model=TimeOfDay,
-    collect=model_of(TIME_OF_DAY, lambda rows, _window: _time_of_day(rows)),
+    collect=model_of(TIME_OF_DAY, lambda rows, _window: time_of_day(rows)),
     text=lambda report, style, _hours: _hours_of_day(report, style),
     drawn=lambda report, style, _hours: _hours_of_day(report, style, is_shaded=style.width >= STACKED_BELOW),
     csv=_with_shares(DayHour),
@@ -289,7 +265,7 @@ WEEK_SECTION = Section(
     name="week",
     title=zoned("Hours of the week"),
     model=Week,
-    collect=model_of(CALENDAR, lambda rows, window: Week(calendar_of(rows, window)[0])),
+    collect=model_of(CALENDAR, lambda rows, _window: week_of(rows)),
     text=lambda report, style, _hours: _hours_of_week(report, style),
     drawn=lambda report, style, _hours: _hours_of_week(report, style, is_shaded=style.width >= STACKED_BELOW),
     html=_week_page,
@@ -299,7 +275,7 @@ DAYS_SECTION = Section(
     name="days",
     title=zoned("Days"),
     model=Days,
-    collect=model_of(CALENDAR, lambda rows, window: Days(calendar_of(rows, window)[1])),
+    collect=model_of(CALENDAR, days_of),
     text=_days_text,
     csv=_with_shares(CalendarDay),
 )

@@ -7,7 +7,7 @@ from typing import Annotated, Final, NamedTuple
 from gua.core.parameters import READ
 from gua.core.rules import State
 from gua.core.untrusted import is_word_of
-from gua.core.view import Count, Moment, View
+from gua.core.view import Count, Moment, Named, View
 from gua.report.context import Finish, ReportContext
 from gua.report.kit.fields import Hours, Seconds, Timestamp, filled, of_card
 from gua.report.model import Card, Placed
@@ -27,8 +27,8 @@ class StuckCard(Placed):
     ``is_current``: the longest stretch lasts until the card's newest tick in the window.
     """
 
-    gpu_ms: Hours[float]
-    longest_ms: Seconds[int]
+    gpu_ms: Annotated[Hours[float], Named("stuck_us")]
+    longest_ms: Annotated[Seconds[int], Named("observed_ms")]
     since_ms: Timestamp[int]
     until_ms: Timestamp[int]
     is_current: bool
@@ -107,10 +107,8 @@ def idle_split(rows: Sequence[CardStreaksRow], cards: Sequence[Card]) -> IdleSpl
         filled(
             StuckCard,
             by_card[of_card(row)],
-            gpu_ms=row.stuck_us / 1000,
-            longest_ms=row.longest_without.observed_ms,
-            since_ms=row.longest_without.since_ms,
-            until_ms=row.longest_without.until_ms,
+            row.longest_without,
+            row,
             is_current=row.longest_without.until_ms == row.as_of_ms,
         )
         for row in rows

@@ -1,11 +1,11 @@
 """Section contention: time in which no card was free while some were held without being used."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, Final, NamedTuple
 
 from gua.core.parameters import PRICED, READ
-from gua.core.view import Count, View
+from gua.core.view import Count, Named, View
 from gua.report.allocations import WAITS, SourceRow, WaitsRow
 from gua.report.context import Finish, ReportContext
 from gua.report.costs import OneCost, with_currencies
@@ -40,13 +40,13 @@ class Contention:
 
     host: str | None
     cards: int
-    share: Annotated[float | None, replace(RATIO, column="contended_share")] = field(init=False)
+    share: Annotated[float | None, replace(RATIO, column="contended_share")]
     contended_ms: Hours[int]
     free_ms: Hours[int]
     busy_ms: Hours[int]
     unknown_ms: Hours[int]
-    contended_gpu_ms: Hours[float]
-    contended_allocated_gpu_ms: Hours[float] = 0
+    contended_gpu_ms: Annotated[Hours[float], Named("contended_us")]
+    contended_allocated_gpu_ms: Annotated[Hours[float], Named("contended_allocated_us")] = 0
     cost: OneCost = None
     most_waiting: int | None = None
     wait_ms: Hours[int | None] = None
@@ -56,10 +56,6 @@ class Contention:
     waited_others_gpu_ms: Hours[float | None] = None
     waited_free_gpu_ms: Hours[float | None] = None
     waits_unknown_ms: Hours[int | None] = None
-
-    def __post_init__(self) -> None:
-        total = self.free_ms + self.contended_ms + self.busy_ms + self.unknown_ms
-        object.__setattr__(self, "share", self.contended_ms / total if total else None)
 
 
 class Contentions(tuple[Contention, ...]):
@@ -99,8 +95,7 @@ def contention(
             Contention,
             row,
             host=None if row.is_total else row.host,
-            contended_gpu_ms=row.contended_us / 1000,
-            contended_allocated_gpu_ms=row.contended_allocated_us / 1000,
+            share=row.contended_ms / whole_ms if (whole_ms := sum(_times(row))) else None,
             cost=prices.cost(row.contended_us, row.contended_priced),
             **_waited(
                 [each for each in waits if row.is_total or each.host == row.host],
@@ -155,35 +150,29 @@ def _text(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
         left=True,
         shortest=8,
     )
-    rows.add("GPUs", lambda one: f"{one.cards:,}", leaves=1, note=_GPUS)
-    rows.add("contended %", lambda one: _shares(one)[0])
+    rows.add("GPUs", lambda one: f"{one.cards:,}", leaves=1)
+    rows.add("contended %", lambda one: percents(_times(one))[0])
     rows.add("hours", lambda one: hours.of(one.contended_ms), leaves=2)
-    rows.add(("some free %", "all active %", "not known %"), lambda one: _shares(one)[1:])
-    rows.add(
-        "idle-held GPU-h",
-        lambda one: hours.of(one.contended_gpu_ms),
-        leaves=4,
-        note="what the idle-held cards were worth in the contended hours",
-    )
+    rows.add(("some free %", "all active %", "not known %"), lambda one: percents(_times(one))[1:])
+    rows.add("idle-held GPU-h", lambda one: hours.of(one.contended_gpu_ms), leaves=4)
     if has_source:
-        rows.add(
-            "allocated GPU-h",
-            lambda one: hours.of(one.contended_allocated_gpu_ms),
-            leaves=3,
-            note="the same of allocated cards that nothing held",
-        )
+        rows.add("allocated GPU-h", lambda one: hours.of(one.contended_allocated_gpu_ms), leaves=3)
     amounts = Amounts.of_report(report)
     rows.add(amounts.titles("", style.name), lambda one: amounts.cells(one.cost), leaves=5)
-    yield rows.table()
+    yield rows.table(notes=_NOTES)
     if len(hosts) > most:
         yield f"and {len(hosts) - most:,} hosts with less of it: --csv contention has every one."
 
 
-_GPUS: Final = "those that are not partitioned, the most at a time; a MIG instance is no GPU for who wants one"
+_NOTES: Final = {
+    "GPUs": "those that are not partitioned, the most at a time; a MIG instance is no GPU for who wants one",
+    "idle-held GPU-h": "what the idle-held cards were worth in the contended hours",
+    "allocated GPU-h": "the same of allocated cards that nothing held",
+}
 
 
-def _shares(one: Contention) -> list[str]:
-    return percents([one.contended_ms, one.free_ms, one.busy_ms, one.unknown_ms])
+def _times(one: Contention | ContentionRow) -> list[int]:
+    return [one.contended_ms, one.free_ms, one.busy_ms, one.unknown_ms]
 
 
 def _waits(one: Contention, hours: HourFormat) -> Iterator[str]:

@@ -5,14 +5,14 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Final, NamedTuple
 
 from gua.core.parameters import READ
-from gua.core.view import Count, StateName, View
+from gua.core.view import Count, Named, StateName, View
 from gua.report.context import model_of
-from gua.report.kit.fields import RATIO, Cells, Number, Seconds, cells, columns, filled
+from gua.report.kit.fields import RATIO, Number, Seconds, columns, filled
 from gua.report.kit.figures import NONE, HourFormat, amount, plural
 from gua.report.kit.style import Style
 from gua.report.kit.tables import Heading, Part, Rows, Table, card_rows, more
 from gua.report.model import OfCard, Report
-from gua.report.section import Csv, Section
+from gua.report.section import Csv, Section, cells_by_state
 from gua.report.states import STATES
 
 
@@ -24,9 +24,9 @@ class StateEnergy:
     counter value (no counter, or a reset). ``unknown_ms``: observed time with neither.
     """
 
-    measured_joules: Number[float]
+    measured_joules: Annotated[Number[float], Named("measured_mj")]
     measured_ms: Seconds[int]
-    estimated_joules: Number[float]
+    estimated_joules: Annotated[Number[float], Named("estimated_mj")]
     estimated_ms: Seconds[int]
     unknown_ms: Seconds[int]
 
@@ -85,11 +85,8 @@ def energy_of(rows: Iterable[EnergyRow]) -> Energy:
     """Return the rows of ``gua_report.energy`` as cards ordered by host and index, with all four states each."""
     cards = []
     for row in rows:
-        states = dict.fromkeys(STATES, _NONE)
-        for one in row.states:
-            joules = {"measured_joules": one.measured_mj / 1000, "estimated_joules": one.estimated_mj / 1000}
-            states[one.state] = filled(StateEnergy, one, **joules)
-        cards.append(filled(CardEnergy, row, states=states))
+        states = {one.state: filled(StateEnergy, one) for one in row.states}
+        cards.append(filled(CardEnergy, row, states={**dict.fromkeys(STATES, _NONE), **states}))
     return Energy(cards=tuple(sorted(cards, key=CardEnergy.place)))
 
 
@@ -140,12 +137,6 @@ def _kwh(joules: float) -> str:
     return amount(joules / JOULES_PER_KWH, 2)
 
 
-def _rows(found: Energy, _report: Report) -> Iterator[Cells]:
-    for card in found.cards:
-        for state, part in card.states.items():
-            yield {**cells(card), "state": state, **cells(part)}
-
-
 _CARD = columns(CardEnergy)
 ENERGY_SECTION = Section(
     name="energy",
@@ -153,5 +144,7 @@ ENERGY_SECTION = Section(
     model=Energy,
     collect=model_of(ENERGY, lambda rows, _window: energy_of(rows)),
     text=_text,
-    csv=Csv((*_CARD[:4], "state", *columns(StateEnergy), *_CARD[4:]), _rows),
+    csv=Csv(
+        (*_CARD[:4], "state", *columns(StateEnergy), *_CARD[4:]), lambda found, _report: cells_by_state(found.cards)
+    ),
 )

@@ -3,7 +3,7 @@
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Annotated, Final
 
 from gua.core.plaintext import safe
@@ -18,7 +18,7 @@ from gua.report.kit.tables import Heading, Part, Rows, most_idle
 from gua.report.kit.words import LEFT_OVER, gpu_numbers, known, parts, short_name
 from gua.report.model import Card, Report
 from gua.report.section import Csv, Section
-from gua.report.states import IDLE_HELD, STATES, TRULY_IDLE, StateTime
+from gua.report.states import IDLE_HELD, STATES, TRULY_IDLE, StateTime, times
 from gua.report.window import BY_HOST, BY_MODEL
 
 MOST_CARDS: Final = 100
@@ -47,7 +47,7 @@ def _cards_text(report: Report, style: Style, hours: HourFormat) -> Iterator[Par
 
     rows.add("name", label, left=True, shortest=8, is_head=True)
     rows.add("uuid", lambda card: style.name(card.gpu, _ID_WIDTH), left=True, leaves=2)
-    rows.add(STATES, lambda card: percents([card.states[state].gpu_ms for state in STATES]))
+    rows.add(STATES, lambda card: percents(times(card.states)))
     rows.add(amounts.titles(WASTED, style.name), lambda card: amounts.cells(wasted(card.costs)))
     rows.add("observed", lambda card: hours.of(card.observed_gpu_ms), leaves=1)
     rows.add("unobserved", lambda card: hours.of(card.unobserved_gpu_ms), leaves=1)
@@ -101,15 +101,11 @@ class Group:
     expected_gpu_ms: Hours[float]
     observed_gpu_ms: Hours[float]
     unobserved_gpu_ms: Hours[float]
-    ratio: Annotated[float | None, replace(RATIO, column="observed_ratio")] = field(init=False)
+    ratio: Annotated[float | None, replace(RATIO, column="observed_ratio")]
     gaps: int
     states: ByState
     gpus: int
     costs: CostByState = None
-
-    def __post_init__(self) -> None:
-        ratio = self.observed_gpu_ms / self.expected_gpu_ms if self.expected_gpu_ms > 0 else None
-        object.__setattr__(self, "ratio", ratio)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -184,13 +180,16 @@ def added(groups: Sequence[Group]) -> Group:
 
 
 def _added(name: str | None, every: Sequence[Card] | Sequence[Group], *, hosts: int, gpus: int, cards: int) -> Group:
+    expected_ms = _sum(one.expected_gpu_ms for one in every)
+    observed_ms = _sum(one.observed_gpu_ms for one in every)
     return Group(
         name=name,
         hosts=hosts,
         gpus=gpus,
         cards=cards,
-        expected_gpu_ms=_sum(one.expected_gpu_ms for one in every),
-        observed_gpu_ms=_sum(one.observed_gpu_ms for one in every),
+        expected_gpu_ms=expected_ms,
+        observed_gpu_ms=observed_ms,
+        ratio=observed_ms / expected_ms if expected_ms > 0 else None,
         unobserved_gpu_ms=_sum(one.unobserved_gpu_ms for one in every),
         gaps=sum(one.gaps for one in every),
         states={
@@ -232,7 +231,7 @@ def _text(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
         if grouping.by != BY_HOST:
             rows.add("hosts", lambda one: f"{one[1].hosts:,}", leaves=3)
         rows.add("GPUs", lambda one: f"{one[1].gpus:,}")
-        rows.add(STATES, lambda one: percents([one[1].states[state].gpu_ms for state in STATES]))
+        rows.add(STATES, lambda one: percents(times(one[1].states)))
         rows.add(amounts.titles(WASTED, style.name), lambda one: one[2])
         rows.add("GPU-hours", lambda one: hours.of(one[1].observed_gpu_ms), leaves=1)
         rows.add("observed %", lambda one: percent(one[1].ratio), leaves=2)

@@ -14,7 +14,7 @@ from gua.report.kit.words import Places, places
 from gua.report.model import Report
 from gua.report.section import Csv, Section
 from gua.report.sections.card_streaks import LONG_STREAK_MS, STUCK_MS, IdleSplit, query_split
-from gua.report.states import ACTIVE, IDLE_HELD, MS_PER_HOUR, STATES, TRULY_IDLE, UNOBSERVED, observed_ms
+from gua.report.states import ACTIVE, IDLE_HELD, MS_PER_HOUR, STATES, TRULY_IDLE, UNOBSERVED, observed_ms, times
 
 _COLUMNS: Final = (
     TableColumn(title="", left=True),
@@ -54,7 +54,7 @@ def rows(report: Report, hours: HourFormat, *, before: str) -> list[list[str]]:
     Rounded parts add up to their state.
     """
     states, split = report.headline.states, report.get(IdleSplit)
-    values = [states[state].gpu_ms for state in STATES]
+    values = times(states)
     found = [
         [state, of_state, part, f"{states[state].card_ticks or 0:,}"]
         for state, of_state, part in zip(STATES, hours.parts(values), percents(values), strict=True)
@@ -118,13 +118,17 @@ def without_process(report: Report, hours: HourFormat, where: Places) -> str | N
 
 def state_hours(report: Report, hours: HourFormat) -> dict[str, str]:
     """Return each state's hours, rounded so that they add up to the observed hours, the same in every section."""
-    units = state_units(report, hours)
-    return {state: hours.written(report.headline.states[state].gpu_ms, units[state]) for state in STATES}
+    return dict(zip(STATES, hours.parts(times(report.headline.states)), strict=True))
 
 
 def state_units(report: Report, hours: HourFormat) -> dict[str, int]:
     """Return each state's hours in units of the last decimal, as :func:`state_hours` writes them."""
-    return dict(zip(STATES, hours.units([report.headline.states[state].gpu_ms for state in STATES]), strict=True))
+    return dict(zip(STATES, hours.units(times(report.headline.states)), strict=True))
+
+
+def state_percents(report: Report) -> dict[str, str]:
+    """Return each state's percentage of the observed time, rounded so that they add up to 100."""
+    return dict(zip(STATES, percents(times(report.headline.states)), strict=True))
 
 
 def _idle_text(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
@@ -143,8 +147,8 @@ def _idle_text(report: Report, style: Style, hours: HourFormat) -> Iterator[Part
     rows.add(amounts.titles("", style.name), lambda state: amounts.cells(costs[state] if costs else None))
     rows.add("that is", lambda state: meanings[state], left=True)
     yield rows.table()
-    whole = sum(value for value in report.headline.equivalent_gpus.values() if value is not None)
-    yield f"GPUs: as many as if they had been idle all the time, of {amount(whole, 2)} expected."
+    whole = amount(report.headline.expected_gpus or 0, 2)
+    yield f"GPUs: as many as if they had been idle all the time, of {whole} expected."
 
 
 def _page(report: Report, hours: HourFormat) -> Markup:

@@ -10,14 +10,14 @@ from typing import Final
 from gua.report.context import Finish, ReportContext
 from gua.report.kit.amounts import CENTS
 from gua.report.kit.basis import at
-from gua.report.kit.fields import Cells, Hours, Number, cells, columns, filled, grouped, of_card
+from gua.report.kit.fields import Hours, Number, columns, grouped, of_card
 from gua.report.kit.figures import NONE, HourFormat, amount, amounts
 from gua.report.kit.style import Style
 from gua.report.kit.tables import Heading, Part, Rows, Table
 from gua.report.kit.words import NAME_WIDTH, known, named
 from gua.report.model import Card, Report
 from gua.report.prices import CostsRow, Price, Prices
-from gua.report.section import Csv, Section
+from gua.report.section import Csv, Section, cells_by_state
 from gua.report.states import IDLE_HELD, MS_PER_HOUR, STATES
 
 
@@ -90,7 +90,7 @@ def money(rows: Sequence[CostsRow], cards: Iterable[Card], prices: Prices) -> Mo
         for cost in _costs_of(model, models[model], prices)
     ]
     used = sorted({price for of_model in models.values() for price, _ in of_model if price})
-    return Money(costs=tuple(costs), prices=tuple(filled(Price, prices.rows[number - 1]) for number in used))
+    return Money(costs=tuple(costs), prices=tuple(prices.rows[number - 1] for number in used))
 
 
 def _costs_of(model: str | None, gpu_us: Mapping[tuple[int, str], int], prices: Prices) -> Iterable[ModelCost]:
@@ -163,17 +163,11 @@ def _collect(context: ReportContext) -> Finish:
     return lambda _headline, cards: money(costs(), cards, context.prices)
 
 
-def _rows(found: Money, _report: Report) -> Iterator[Cells]:
-    for cost in found.costs:
-        for state, part in cost.states.items():
-            yield {**cells(cost), "state": state, **cells(part)}
-
-
 MONEY_SECTION = Section(
     name="money",
     title="Money",
     model=Money,
     collect=_collect,
     text=_text,
-    csv=Csv((*columns(ModelCost), "state", *columns(StateCost)), _rows),
+    csv=Csv((*columns(ModelCost), "state", *columns(StateCost)), lambda found, _report: cells_by_state(found.costs)),
 )

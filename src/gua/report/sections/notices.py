@@ -6,8 +6,8 @@ from typing import Final
 
 from gua.core.parameters import READ
 from gua.core.view import Count, Moment, View
-from gua.report.context import Finish, ReportContext
-from gua.report.kit.fields import Cell, Cells, Hours, Seconds, Timestamp, cells, columns, grouped
+from gua.report.context import model_of
+from gua.report.kit.fields import Cells, Hours, Seconds, Timestamp, cells, columns, grouped
 from gua.report.kit.figures import HourFormat, count, plural
 from gua.report.kit.style import Style
 from gua.report.kit.tables import Heading, Part, Rows, more
@@ -122,11 +122,6 @@ class Notices:
 NOTICES: Final = View("notices", SentNotice, READ)
 
 
-def _collect(context: ReportContext) -> Finish:
-    rows = context.rows(NOTICES)
-    return lambda _headline, _cards: notices_of(rows())
-
-
 def notices_of(rows: Sequence[SentNotice]) -> Notices:
     """Return the section of the notices of a window."""
     steps = grouped(rows, lambda row: (row.rule, row.step))
@@ -211,18 +206,14 @@ _RULE_WIDTH: Final = 20
 
 def _rows(found: Notices, _report: Report) -> Iterator[Cells]:
     for row in found.sent:
-        yield {**cells(row), "channels": _channels(row)}
-
-
-def _channels(row: SentNotice) -> Cell:
-    return "; ".join(f"{each.channel}: {each.result}" for each in row.channels)
+        yield {**cells(row), "channels": "; ".join(f"{each.channel}: {each.result}" for each in row.channels)}
 
 
 NOTICES_SECTION = Section(
     name="notices",
     title="Notices to holders of idle GPUs",
     model=Notices,
-    collect=_collect,
+    collect=model_of(NOTICES, lambda rows, _window: notices_of(rows)),
     text=_text,
     csv=Csv((*columns(SentNotice), "channels"), _rows),
 )

@@ -8,7 +8,7 @@ from gua.report.context import Finish, ReportContext
 from gua.report.costs import with_currencies
 from gua.report.kit.amounts import WASTED, Amounts
 from gua.report.kit.basis import at, size
-from gua.report.kit.fields import Cell, Cells, cells, columns
+from gua.report.kit.fields import Cell, Cells, cells, columns, of_card
 from gua.report.kit.figures import NONE, HourFormat, amount, at_least, percent, plural, span
 from gua.report.kit.style import WIDEST, Style
 from gua.report.kit.tables import Heading, Part, more, placed_rows
@@ -47,7 +47,7 @@ def _text(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
     yield from _free(found.free, report, style) if found.free else ("none",)
     if (sentence := allocated_to(found, report)) is not None:
         yield sentence
-    allocated = {(one.host, one.gpu) for one in found.allocations if one.card_state == TRULY_IDLE}
+    allocated = {of_card(one) for one in found.allocated_idle}
     if allocated:
         yield f"{plural(len(allocated), 'other card')} that nothing holds: allocated (section allocation)."
     if found.maybe_allocated:
@@ -80,7 +80,7 @@ def _holders(holders: Sequence[Holder], report: Report, style: Style, hours: Hou
     rows = placed_rows(report, style, holders, MOST_HOLDERS * style.times)
     rows.add("owner", lambda one: _whose(one, style)[0], left=True, shortest=10, is_head=True)
     rows.add("program", lambda one: _whose(one, style)[1], left=True, shortest=8, is_head=True)
-    rows.add("GPU-h", lambda one: hours.of(one.wasted_gpu_ms), note=_OF_STREAK)
+    rows.add("GPU-h", lambda one: hours.of(one.wasted_gpu_ms))
     titles = amounts.titles(WASTED, style.name)
     rows.add(titles, lambda one: amounts.cells(one.wasted_cost), leaves=1)
     rows.add("pid", lambda one: NONE if one.pid is None else str(one.pid))
@@ -89,28 +89,26 @@ def _holders(holders: Sequence[Holder], report: Report, style: Style, hours: Hou
     if style.width >= WIDEST:
         rows.add("idle since", lambda one: at(one.idle_since_ms, report.window), left=True, leaves=8)
     rows.add("active 24 h", lambda one: span(one.active_24h_ms), leaves=4)
-    rows.add("GB-h", _gigabyte_hours, leaves=3, note="its memory in that time, in GB-hours of 10^9 bytes")
+    rows.add("GB-h", lambda one: amount(one.wasted_byte_ms and gigabyte_hours(one.wasted_byte_ms)), leaves=3)
     rows.add("card is", lambda one: style.name(one.card_state, NAME_WIDTH), left=True, leaves=5)
-    alone = "no other process is listed on the card"
-    rows.add("alone", lambda one: "yes" if one.is_alone else "no", left=True, leaves=6, note=alone)
+    rows.add("alone", lambda one: "yes" if one.is_alone else "no", left=True, leaves=6)
     rows.add("in", lambda one: home(one, style), left=True, shortest=8, leaves=7)
-    rows.explain(titles, "what these GPU-hours cost, estimated")
-    yield rows.table()
+    yield rows.table(notes={**_NOTES, **dict.fromkeys(titles, "what these GPU-hours cost, estimated")})
     yield from more(rows.rest, "holder", _EVERY)
 
 
 _EVERY: Final = "--csv now and --json have all of them"
-_OF_STREAK: Final = "its GPU-hours in the window while its card was idle-held; of (unlisted) memory, of this streak"
+_NOTES: Final = {
+    "GPU-h": "its GPU-hours in the window while its card was idle-held; of (unlisted) memory, of this streak",
+    "GB-h": "its memory in that time, in GB-hours of 10^9 bytes",
+    "alone": "no other process is listed on the card",
+}
 
 
 def _whose(one: Holder, style: Style) -> tuple[str, str]:
     """Return the owner and the program."""
     is_unlisted = one.pid is None and one.owner is None and one.program is None
     return (UNLISTED, NONE) if is_unlisted else (known(one.owner, style), known(one.program, style))
-
-
-def _gigabyte_hours(one: Holder) -> str:
-    return NONE if one.wasted_byte_ms is None else amount(gigabyte_hours(one.wasted_byte_ms))
 
 
 def home(one: Holder, style: Style) -> str:

@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
-from typing import Annotated, Any, ClassVar, Final, NamedTuple
+from typing import Annotated, ClassVar, Final, NamedTuple
 
 from gua.core.parameters import PRICED, READ_DAYS
-from gua.core.view import Count, Moment, View
+from gua.core.view import Count, Moment, Named, View
 from gua.core.words import AllocationStatus, Mig, Use
 from gua.report.allocations import AllocationNameRow, AllocationUseRow
 from gua.report.costs import OneCost
@@ -36,14 +36,14 @@ _GB_HOURS: Final = Unit(
 class _NamedCard(Placed):
     """A card with the driver's name."""
 
-    card_name: str | None
+    card_name: Annotated[str | None, Named("name")]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _HeldCard(_NamedCard):
     """A card's state at its newest tick, and the time of that tick (Unix ms)."""
 
-    card_state: str
+    card_state: Annotated[str, Named("state")]
     as_of_ms: Timestamp[int]
 
 
@@ -70,7 +70,7 @@ class Holder(_HeldCard):
     is_lower_bound: bool
     is_alone: bool
     active_24h_ms: Seconds[int | None] = None
-    wasted_gpu_ms: Hours[float]
+    wasted_gpu_ms: Annotated[Hours[float], Named("idle_held_us")]
     wasted_byte_ms: Annotated[float | None, _GB_HOURS] = None
     wasted_cost: OneCost = None
     container_id: str | None = None
@@ -91,7 +91,7 @@ class OtherHolder(_HeldCard):
     pid: int
     created_ms: Timestamp[int | None] = None
     memory_bytes: int | None
-    since_ms: Timestamp[int]
+    since_ms: Annotated[Timestamp[int], Named("first_ms")]
     container_id: str | None = None
     pod_uid: str | None = None
     slurm_job_id: str | None = None
@@ -176,6 +176,11 @@ class Now:
     maybe_allocated: tuple[FreeCard, ...] = ()
     allocations: tuple[AllocatedCard, ...] = ()
     unobserved: tuple[OtherHolder, ...] = field(default=(), metadata=NO_OUTPUT)
+
+    @property
+    def allocated_idle(self) -> tuple[AllocatedCard, ...]:
+        """Return the allocations of truly-idle cards."""
+        return tuple(one for one in self.allocations if one.card_state == TRULY_IDLE)
 
     @property
     def empty(self) -> tuple[AllocatedCard, ...]:
@@ -269,12 +274,7 @@ def now_of(  # noqa: PLR0913 - the rows of six queries
         key=_worst_first,
     )
     others = (
-        filled(
-            OtherHolder,
-            process.owner,
-            process,
-            **_held(known[key], row, since_ms=process.first_ms, created_ms=process.created_ms or None),
-        )
+        filled(OtherHolder, process.owner, process, row, known[key], created_ms=process.created_ms or None)
         for key, row in newest.items()
         for process in _present(row, processes.get(key, []))
         if row.state != TRULY_IDLE and not process.is_idle
@@ -300,10 +300,8 @@ def now_of(  # noqa: PLR0913 - the rows of six queries
             process.owner,
             process,
             card,
-            card_name=card.name,
             card_state=newest[key].state if key in newest else SILENT,
             as_of_ms=process.last_ms,
-            since_ms=process.first_ms,
             created_ms=process.created_ms or None,
         )
         for key, card in known.items()
@@ -326,11 +324,6 @@ def now_of(  # noqa: PLR0913 - the rows of six queries
         ),
         cards={**{state: states.count(state) for state in STATES}, SILENT: len(known) - len(newest)},
     )
-
-
-def _held(card: NamedCard, row: CardStreaksRow, **others: object) -> dict[str, Any]:
-    """Return the fields of :class:`_HeldCard` that rows name differently, and others."""
-    return {"index": card.index, "card_name": card.name, "card_state": row.state, "as_of_ms": row.as_of_ms, **others}
 
 
 def _worst_first(holder: Holder) -> tuple[bool, int, int, str, str, int]:
@@ -364,12 +357,12 @@ def _holders(
                 Holder,
                 process.owner,
                 process,
-                **_held(card, row),
+                row,
+                card,
                 created_ms=process.created_ms or None,
                 is_lower_bound=(process.idle_since_ms or 0) - known_ms > near_ms,
                 is_alone=len(present) == 1,
                 active_24h_ms=process.active_24h_ms if is_whole_day else None,
-                wasted_gpu_ms=process.idle_held_us / 1000,
                 wasted_byte_ms=float(process.idle_held_kib_ms * _BYTES_PER_KIB) if process.idle_held_known_ms else None,
                 wasted_cost=prices.cost(process.idle_held_us, process.idle_held_priced),
             )
@@ -377,10 +370,9 @@ def _holders(
         yield filled(
             Holder,
             card,
-            **_held(card, row),
+            row,
             idle_since_ms=row.since_ms or 0,
             idle_ms=row.in_state_ms or 0,
-            is_lower_bound=row.is_lower_bound,
             is_alone=True,
             wasted_gpu_ms=(row.in_state_us or 0) / 1000,
             wasted_cost=prices.cost_throughout(
@@ -430,7 +422,8 @@ def _allocated(
     return filled(
         AllocatedCard,
         part,
-        **_held(card, row),
+        row,
+        card,
         allocation_kind=name and name.kind,
         job_name=name and name.job_name,
         allocated_since_ms=name and name.since_ms,
@@ -454,12 +447,10 @@ def _free(card: NamedCard, row: CardStreaksRow, parts: Sequence[AllocationUseRow
     return filled(
         FreeCard,
         card,
-        card_name=card.name,
-        as_of_ms=row.as_of_ms,
+        row,
         free_since_ms=since_ms,
         free_ms=min(observed_ms),
         is_lower_bound=all(is_lower_bound for begin_ms, is_lower_bound in begins if begin_ms == since_ms),
-        free_ratio_at_this_hour=row.free_ratio_at_this_hour,
         allocation=_status(parts),
         previous_owner=owners.get(since_ms),
     )

@@ -17,7 +17,7 @@ from gua.report.model import Coverage, Report, Window
 from gua.report.questions import start
 from gua.report.rows import OVERVIEW, OverviewRow
 from gua.report.section import Csv, Section
-from gua.report.states import STATES, StateTime, observed_ms
+from gua.report.states import STATES, StateTime, observed_ms, times
 
 _OBSERVED = Unit(
     # A comparison window needs no effective bounds.
@@ -76,8 +76,8 @@ def _text(report: Report, _style: Style, hours: HourFormat) -> Iterator[Part]:
             f"observed {percent(found.coverage.ratio)} % of what was expected then, "
             f"{percent(report.coverage.ratio)} % now"
         )
-    here = [report.headline.states[state].gpu_ms for state in STATES]
-    there = [found.states[state].gpu_ms for state in STATES]
+    here = times(report.headline.states)
+    there = times(found.states)
     yield table_of(
         {
             TableColumn(title="", left=True): STATES,

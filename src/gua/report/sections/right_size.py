@@ -359,41 +359,26 @@ def _programs_table(groups: Sequence[Sequence[ProgramOnCard]], style: Style, hou
     rows.add("owner", lambda group: known(group[0].owner, style), left=True, shortest=6, is_head=True)
     rows.add("program", lambda group: known(group[0].program, style), left=True, shortest=6, is_head=True)
     rows.add("on", lambda group: _model(group[0], style), left=True, shortest=6, is_head=True)
-    rows.add(
-        "fits",
-        lambda group: _fits(group, style),
-        left=True,
-        note="the smallest part of the GPU, or a model here, that would have done",
-    )
+    rows.add("fits", lambda group: _fits(group, style), left=True)
     rows.add("GPU-hours", lambda group: hours.of(sum(one.gpu_ms for one in group)))
-    rows.add(
-        "peak GiB",
-        lambda group: gib(_largest(group).peak_bytes),
-        leaves=3,
-        note="largest memory of its processes on one card",
-    )
-    rows.add(
-        "95 %",
-        lambda group: gib(_most(one.p95_bytes for one in group)),
-        leaves=5,
-        note="GiB that 95 % of the time did not exceed",
-    )
-    rows.add("of GiB", lambda group: gib(_largest(group).usable_bytes), leaves=2, note="what the card has for programs")
-    rows.add(
-        "busy %",
-        lambda group: percent(_most(one.peak_utilization for one in group)),
-        leaves=4,
-        note="largest utilization of a process",
-    )
+    rows.add("peak GiB", lambda group: gib(_largest(group).peak_bytes), leaves=3)
+    rows.add("95 %", lambda group: gib(_most(one.p95_bytes for one in group)), leaves=5)
+    rows.add("of GiB", lambda group: gib(_largest(group).usable_bytes), leaves=2)
+    rows.add("busy %", lambda group: percent(_most(one.peak_utilization for one in group)), leaves=4)
     if any(one.p95_sm_utilization is not None for group in groups for one in group):
-        rows.add(
-            "SMs %",
-            lambda group: percent(_most(one.p95_sm_utilization for one in group)),
-            leaves=6,
-            note="of the card, not exceeded for 95 % of the time",
-        )
-    yield rows.table()
+        rows.add("SMs %", lambda group: percent(_most(one.p95_sm_utilization for one in group)), leaves=6)
+    yield rows.table(notes=_NOTES)
     yield from more(rows.rest, "program", "--csv right-size has every one")
+
+
+_NOTES: Final = {
+    "fits": "the smallest part of the GPU, or a model here, that would have done",
+    "peak GiB": "largest memory of its processes on one card",
+    "95 %": "GiB that 95 % of the time did not exceed",
+    "of GiB": "what the card has for programs",
+    "busy %": "largest utilization of a process",
+    "SMs %": "of the card, not exceeded for 95 % of the time",
+}
 
 
 def _largest(group: Sequence[ProgramOnCard]) -> ProgramOnCard:

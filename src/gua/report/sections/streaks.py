@@ -187,11 +187,18 @@ def _text(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
     rows = Rows(report[Streaks].classes)
     rows.add("longer than", lambda one: span(one.longer_than_ms) if one.longer_than_ms else "0 (all)", left=True)
     rows.add("streaks", lambda one: f"{one.streaks:,}")
-    rows.add("holders", lambda one: f"{one.holders:,}", note="Slurm jobs, pods, containers or owners")
-    rows.add("idle hours", lambda one: hours.of(one.idle_ms), leaves=1, note="each process's own")
-    rows.add("GPU-hours", lambda one: hours.of(one.idle_held_gpu_ms), note="the idle-held time of cards that is theirs")
+    rows.add("holders", lambda one: f"{one.holders:,}")
+    rows.add("idle hours", lambda one: hours.of(one.idle_ms), leaves=1)
+    rows.add("GPU-hours", lambda one: hours.of(one.idle_held_gpu_ms))
     rows.add(amounts.titles("", style.name), lambda one: amounts.cells(one.cost))
-    yield rows.table()
+    yield rows.table(notes=_NOTES)
+
+
+_NOTES: Final = {
+    "holders": "Slurm jobs, pods, containers or owners",
+    "idle hours": "each process's own",
+    "GPU-hours": "the idle-held time of cards that is theirs",
+}
 
 
 def _what_if_text(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:

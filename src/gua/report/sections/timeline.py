@@ -1,7 +1,7 @@
 """Section timeline: each card's states over time, one row per card, and its longest processes."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from itertools import groupby
 from typing import Annotated, Final, NamedTuple
@@ -9,12 +9,24 @@ from typing import Annotated, Final, NamedTuple
 from gua.core.moments import begin_ms, local_day, local_time, to_rfc3339, zone
 from gua.core.parameters import READ
 from gua.core.plaintext import safe
-from gua.core.view import Count, Moment, View
+from gua.core.view import Count, Moment, Named, View
 from gua.core.words import Mig
 from gua.report.context import Finish, ReportContext
 from gua.report.hours import MOST_CARD_HOURS_IN_PARTS
 from gua.report.kit.basis import at
-from gua.report.kit.fields import AS_IS, Cells, Seconds, Timestamp, Unit, cells, filled, grouped, of_card, state_columns
+from gua.report.kit.fields import (
+    AS_IS,
+    NO_OUTPUT,
+    Cells,
+    Seconds,
+    Timestamp,
+    Unit,
+    cells,
+    filled,
+    grouped,
+    of_card,
+    state_columns,
+)
 from gua.report.kit.figures import NONE, HourFormat, apportion, percent, percents, plural, span
 from gua.report.kit.html import CLASSES, Markup, caption_of, join, name, paragraph, swatch, tag
 from gua.report.kit.style import Style
@@ -29,19 +41,24 @@ _CELLS = Unit(json=lambda cells: [[part / 1000 for part in cell] for cell in cel
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Presence:
-    """One process on a card, clipped to the window (Unix ms).
+    """One of the processes with the longest time on a card, clipped to the window (Unix ms).
 
     ``observed_ms`` is its time covered by ticks; ``idle_ms`` and ``unknown_ms`` are the idle and unknown parts.
+    ``place`` is its rank, of ``processes`` in total.
     """
 
+    host: str = field(metadata=NO_OUTPUT)
+    gpu: str = field(metadata=NO_OUTPUT)
     owner: str | None
     program: str | None
-    pid: int
-    since_ms: Timestamp[int]
-    until_ms: Timestamp[int]
-    observed_ms: Seconds[int]
-    idle_ms: Seconds[int]
-    unknown_ms: Seconds[int] = 0
+    pid: Count
+    since_ms: Annotated[Timestamp[Moment], Named("first_ms")]
+    until_ms: Annotated[Timestamp[Moment], Named("last_ms")]
+    observed_ms: Seconds[Count]
+    idle_ms: Seconds[Count]
+    unknown_ms: Seconds[Count]
+    processes: Count = field(metadata=NO_OUTPUT)
+    place: Count = field(metadata=NO_OUTPUT)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -52,7 +69,7 @@ class CardTimeline(Placed):
     rest of a cell is unobserved. ``holders``: the processes with the longest time on it, longest first.
     """
 
-    card_name: str | None
+    card_name: Annotated[str | None, Named("name")]
     cells: Annotated[tuple[tuple[int, int, int, int], ...], _CELLS]
     holders: tuple[Presence, ...]
     more_holders: int
@@ -94,25 +111,8 @@ class TimelineRow(NamedTuple):
     cells: tuple[TimelineCell, ...]
 
 
-class PresenceRow(NamedTuple):
-    """One of the processes with the longest time on a card: its rank ``place``, of ``processes`` in total."""
-
-    host: str
-    gpu: str
-    pid: Count
-    owner: str | None
-    program: str | None
-    first_ms: Moment
-    last_ms: Moment
-    observed_ms: Count
-    idle_ms: Count
-    unknown_ms: Count
-    processes: Count
-    place: Count
-
-
 TIMELINE: Final = View("timeline", TimelineRow, (*READ, "cell_ms"))
-PRESENCES: Final = View("timeline_processes", PresenceRow, (*READ, "limit"))
+PRESENCES: Final = View("timeline_processes", Presence, (*READ, "limit"))
 
 
 def cell_ms(window: Window) -> int:
@@ -122,7 +122,7 @@ def cell_ms(window: Window) -> int:
 
 
 def timeline(
-    rows: Iterable[TimelineRow], presences: Iterable[PresenceRow], window: Window, cards: Sequence[Card]
+    rows: Iterable[TimelineRow], presences: Iterable[Presence], window: Window, cards: Sequence[Card]
 ) -> Timeline:
     """Return the timeline of every card, in the order of ``cards``."""
     length = cell_ms(window)
@@ -140,17 +140,14 @@ def timeline(
     )
 
 
-def _card_timeline(
-    card: Card, cells: Iterable[TimelineCell], present: Sequence[PresenceRow], count: int
-) -> CardTimeline:
+def _card_timeline(card: Card, cells: Iterable[TimelineCell], present: Sequence[Presence], count: int) -> CardTimeline:
     known = {number: (active, held, free, unknown) for number, active, held, free, unknown in cells}
     ordered = sorted(present, key=lambda row: row.place)
     return filled(
         CardTimeline,
         card,
-        card_name=card.name,
         cells=tuple(known.get(number, (0, 0, 0, 0)) for number in range(count)),
-        holders=tuple(filled(Presence, row, since_ms=row.first_ms, until_ms=row.last_ms) for row in ordered),
+        holders=tuple(ordered),
         more_holders=ordered[0].processes - len(ordered) if ordered else 0,
     )
 

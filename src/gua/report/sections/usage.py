@@ -238,10 +238,10 @@ def _owners(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
     rows.add(UNKNOWN, lambda line: states(line)[-1], leaves=1)
     titles = amounts.titles(WASTED, style.name)
     rows.add(titles, lambda line: amounts.cells(added(wasted(one.costs) for one in line[1])))
-    rows.add("process-h", lambda line: hours.of(sum(one.process_ms for one in line[1])), leaves=2, note=_OF_PROCESSES)
+    rows.add("process-h", lambda line: hours.of(sum(one.process_ms for one in line[1])), leaves=2)
     rows.add(("longest idle", "sessions"), lambda line: line[2], leaves=3)
-    rows.explain(titles, WASTED_NOTE)
-    yield rows.table(bars=[one.states for one in top])
+    notes = {"process-h": _NOTES["process-h"], **dict.fromkeys(titles, WASTED_NOTE)}
+    yield rows.table([one.states for one in top], notes)
 
 
 def usage_by(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
@@ -267,23 +267,25 @@ def _usage_by_table(by: UsageBy, report: Report, style: Style, hours: HourFormat
 
     rows.add(by.by, lambda one: _row_name(one[0], by.by, style), left=True, shortest=_SHORTEST_NAME)
     rows.add("GPU-hours", lambda one: hours.of(one[0].gpu_ms))
-    rows.add("share %", lambda one: one[1], leaves=5, note="of all these GPU-hours")
+    rows.add("share %", lambda one: one[1], leaves=5)
     rows.add(_HELD[:-1], lambda one: states(one[0])[:-1])
     rows.add(UNKNOWN, lambda one: states(one[0])[-1], leaves=7)
     wasted_titles = amounts.titles(WASTED, style.name)
     rows.add(wasted_titles, lambda one: amounts.cells(wasted(one[0].costs)))
-    rows.add("process-h", lambda one: hours.of(one[0].process_ms), leaves=4, note=_OF_PROCESSES)
-    rows.add("longest idle", lambda one: span(one[0].longest_idle_ms), leaves=2, note=_LONGEST_IDLE)
-    rows.add("sessions", lambda one: count(one[0].sessions), leaves=3, note=_SESSIONS)
+    rows.add("process-h", lambda one: hours.of(one[0].process_ms), leaves=4)
+    rows.add("longest idle", lambda one: span(one[0].longest_idle_ms), leaves=2)
+    rows.add("sessions", lambda one: count(one[0].sessions), leaves=3)
     rows.add("first seen", lambda one: at(one[0].first_ms, report.window), leaves=8)
     rows.add("last seen", lambda one: at(one[0].last_ms, report.window), leaves=6)
-    rows.explain(wasted_titles, WASTED_NOTE)
-    return rows.table()
+    return rows.table(notes={**_NOTES, **dict.fromkeys(wasted_titles, WASTED_NOTE)})
 
 
-_LONGEST_IDLE: Final = "the longest idle streak of one process"
-_SESSIONS: Final = "processes, each counted once however many cards it was on"
-_OF_PROCESSES: Final = "the hours of each process on its cards, also on shared ones"
+_NOTES: Final = {
+    "share %": "of all these GPU-hours",
+    "process-h": "the hours of each process on its cards, also on shared ones",
+    "longest idle": "the longest idle streak of one process",
+    "sessions": "processes, each counted once however many cards it was on",
+}
 
 
 def _row_name(one: UsageRow, by: str, style: Style) -> str:

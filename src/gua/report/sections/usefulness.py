@@ -1,7 +1,5 @@
 """Section usefulness: idle seconds in active and idle-held time, and SM, tensor and memory activity."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -134,7 +132,53 @@ class IdleTimeRow(NamedTuple):
     idle_mj: Count
 
 
+class ActivityRow(NamedTuple):
+    """A card's active GPU time with a metric [us], the metric times that [us/200], and the part below 10 % [us]."""
+
+    host: str
+    gpu: str
+    gpu_index: Count | None
+    model: str | None
+    metric: Count
+    known_us: Count
+    weighted: Count
+    low_us: Count
+
+
+class OwnerActivityRow(NamedTuple):
+    """SM and tensor activity [us/200] of an owner's program, with the GPU time [us] they were sampled for."""
+
+    owner: str | None
+    program: str | None
+    gpu_us: Count
+    sm_weighted: Count
+    tensor_us: Count
+    tensor_weighted: Count
+    low_us: Count
+
+
+class BusyWithFewSmsRow(NamedTuple):
+    """An interval of :class:`BusyWithFewSms` on a card; an unknown owner or program is ``""``."""
+
+    host: str
+    gpu: str
+    gpu_index: Count | None
+    model: str | None
+    since_ms: Moment
+    until_ms: Moment
+    observed_ms: Count
+    gpu_us: Count
+    sm_weighted: Count
+    tensor_us: Count
+    tensor_weighted: Count
+    owners: tuple[str, ...]
+    programs: tuple[str, ...]
+
+
 IDLE_TIME: Final = View("idle_time", IdleTimeRow, READ)
+ACTIVITY: Final = View("activity", ActivityRow, READ)
+ACTIVITY_OWNERS: Final = View("activity_owners", OwnerActivityRow, (*BOUNDS, "tick_hours"))
+BUSY_WITH_FEW_SMS: Final = View("busy_with_few_sms", BusyWithFewSmsRow, (*BOUNDS, "tick_hours"))
 
 
 def usefulness(context: ReportContext) -> Finish:
@@ -181,54 +225,6 @@ def _added(rows: Iterable[IdleTimeRow], *states: str) -> IdleTime:
         measured_gpu_ms=powered_us / 1000,
         idle_joules=sum(row.idle_mj for row in chosen) / 1000 if powered_us else None,
     )
-
-
-class ActivityRow(NamedTuple):
-    """A card's active GPU time with a metric [us], the metric times that [us/200], and the part below 10 % [us]."""
-
-    host: str
-    gpu: str
-    gpu_index: Count | None
-    model: str | None
-    metric: Count
-    known_us: Count
-    weighted: Count
-    low_us: Count
-
-
-class OwnerActivityRow(NamedTuple):
-    """SM and tensor activity [us/200] of an owner's program, with the GPU time [us] they were sampled for."""
-
-    owner: str | None
-    program: str | None
-    gpu_us: Count
-    sm_weighted: Count
-    tensor_us: Count
-    tensor_weighted: Count
-    low_us: Count
-
-
-class BusyWithFewSmsRow(NamedTuple):
-    """An interval of :class:`BusyWithFewSms` on a card; an unknown owner or program is ``""``."""
-
-    host: str
-    gpu: str
-    gpu_index: Count | None
-    model: str | None
-    since_ms: Moment
-    until_ms: Moment
-    observed_ms: Count
-    gpu_us: Count
-    sm_weighted: Count
-    tensor_us: Count
-    tensor_weighted: Count
-    owners: tuple[str, ...]
-    programs: tuple[str, ...]
-
-
-ACTIVITY: Final = View("activity", ActivityRow, READ)
-ACTIVITY_OWNERS: Final = View("activity_owners", OwnerActivityRow, (*BOUNDS, "tick_hours"))
-BUSY_WITH_FEW_SMS: Final = View("busy_with_few_sms", BusyWithFewSmsRow, (*BOUNDS, "tick_hours"))
 
 
 def means_of(rows: Iterable[ActivityRow]) -> tuple[MeanActivity, ...]:

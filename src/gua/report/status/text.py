@@ -379,7 +379,7 @@ def _cards(cards: Sequence[Mapping[str, Any]], style: Style) -> Iterator[str]:
     below = " " * head.index("name")
     yield f"{head:{used}}holders" if is_beside else head
     for (card, *_), line in zip(alike, lines, strict=True):
-        holders = _Holders(card, style).fitting(style.width - (used if is_beside else len(below)))
+        holders = _holders(card, style, style.width - (used if is_beside else len(below)))
         blank = " " * (used - shown_width(line))
         yield f"{line}{blank}{holders}".rstrip() if is_beside else line
         allocation = allocation_in_words(card, style, style.width - len(below))
@@ -391,7 +391,7 @@ def _alike(cards: Sequence[Mapping[str, Any]], style: Style) -> list[list[Mappin
     found: dict[Hashable, list[Mapping[str, Any]]] = {}
     for place, card in enumerate(cards):
         whole = card.get("index") in range(_MOST_CARDS) and card.get("mig") not in {Mig.INSTANCE, Mig.PARENT}
-        words = (_Holders(card, style).fitting(style.width), allocation_in_words(card, style, style.width))
+        words = (_holders(card, style, style.width), allocation_in_words(card, style, style.width))
         found.setdefault((*_figures(card, style)[1:], *words) if whole else place, []).append(card)
     return list(found.values())
 
@@ -420,41 +420,31 @@ def short_name(name: str, mig: object) -> str:
     return (profile or name).removeprefix("NVIDIA ")
 
 
-class _Holders:
-    """The holders of a card, shortened to a width."""
-
-    def __init__(self, card: Mapping[str, Any], style: Style) -> None:
-        self._style = style
-        counted = [one for one in objects_in(card.get("holders")) if one.get("type") != ProcessType.IGNORED]
-        ignored = len(objects_in(card.get("holders"))) - len(counted)
-        total = number_in(card.get("holders_total"))
-        self._total = len(counted) if total is None else max(int(total) - ignored, len(counted))
-        self._each = [self._one(one) for one in counted]
-        reason, listed = card.get("reason"), card.get("process_list")
-        self._notes = [note for note in (REASONS.get(str(reason)), LISTS.get(str(listed))) if note]
-        if (seconds := number_in(card.get("without_process_seconds"))) is not None:
-            self._notes.append(f"{NO_PROCESS} for {span(seconds)}")
-
-    def fitting(self, width: int) -> str:
-        """Return the notes, the holders that fit, and the number of the rest."""
-        text = ", ".join([*self._notes, *self._each])
-        if self._total == len(self._each) and cells(text) <= width:
+def _holders(card: Mapping[str, Any], style: Style, width: int) -> str:
+    """Return the notes on a card, its holders that fit into ``width`` columns, and the number of the rest."""
+    listed = objects_in(card.get("holders"))
+    each = [_holder(one, style) for one in listed if one.get("type") != ProcessType.IGNORED]
+    total = number_in(card.get("holders_total"))
+    count = len(each) if total is None else max(int(total) - (len(listed) - len(each)), len(each))
+    notes = [REASONS.get(str(card.get("reason"))), LISTS.get(str(card.get("process_list")))]
+    if (seconds := number_in(card.get("without_process_seconds"))) is not None:
+        notes.append(f"{NO_PROCESS} for {span(seconds)}")
+    noted = ", ".join(filter(None, notes))
+    for shown in range(len(each), -1, -1):
+        text = ", ".join(filter(None, [noted, *each[:shown]]))
+        if rest := count - shown:
+            crowd = f"{', ' if text else ''}{plural(count, 'process', 'processes')}"
+            text += f" and {rest} more" if shown else crowd
+        if cells(text) <= width:
             return text
-        for shown in range(len(self._each), -1, -1):
-            more = f"and {self._total - shown} more" if shown else plural(self._total, "process", "processes")
-            parts = [*self._notes, *self._each[:shown]]
-            text = ", ".join(parts) + (" " if shown else ", " if parts else "") + more if self._total > shown else text
-            if cells(text) <= width:
-                return text
-        return self._style.name(", ".join(self._notes) or text, width)
+    return style.name(noted or text, width)
 
-    def _one(self, one: Mapping[str, Any]) -> str:
-        style, memory = self._style, number_in(one.get("memory_bytes"))
-        names = (one.get(name) for name in ("owner", "comm"))
-        who = "/".join("?" if name is None else _text(name, style, 16) for name in names)
-        text = f"{who} {_text(one.get('pid'), style)} {'memory unknown' if memory is None else size(memory)}"
-        model = one.get("workload_model")
-        return f"{text}, serves {style.name(model, _LONGEST_MODEL)}" if isinstance(model, str) else text
+
+def _holder(one: Mapping[str, Any], style: Style) -> str:
+    memory, model = number_in(one.get("memory_bytes")), one.get("workload_model")
+    who = "/".join("?" if name is None else _text(name, style, 16) for name in (one.get("owner"), one.get("comm")))
+    text = f"{who} {_text(one.get('pid'), style)} {'memory unknown' if memory is None else size(memory)}"
+    return f"{text}, serves {style.name(model, _LONGEST_MODEL)}" if isinstance(model, str) else text
 
 
 def _count(value: object) -> str:

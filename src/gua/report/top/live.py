@@ -4,8 +4,6 @@
 without flicker, and restores the terminal on every exit.
 """
 
-from __future__ import annotations
-
 import contextlib
 import math
 import os
@@ -201,9 +199,7 @@ def snapshot_of_store(reader: ViewReader, *, where: str, hosts: Sequence[str] = 
         source="store",
         where=where,
         taken_ms=now_ms,
-        cards=tuple(
-            replace(card, allocations=tuple(_current(allocations.get((card.host, card.gpu), ())))) for card in found
-        ),
+        cards=tuple(replace(card, allocations=_current(allocations.get(of_card(card), ()))) for card in found),
         holders=tuple(holders()),
         conditions=tuple(
             f"allocations by {one.source} on {one.host} cannot be read: {one.reason or '?'}"
@@ -213,11 +209,10 @@ def snapshot_of_store(reader: ViewReader, *, where: str, hosts: Sequence[str] = 
     )
 
 
-def _current(rows: Iterable[CurrentAllocationRow]) -> Iterator[TopAllocation]:
-    """Yield the allocations of a card, the worst use first."""
-    for row in sorted(rows, key=lambda row: WORST_FIRST.index(Use(row.use))):
-        use_ms, is_lower_bound = row.last_ms - row.use_since_ms, row.use_since_is_lower_bound
-        yield filled(TopAllocation, row, id=row.allocation_id, use_ms=use_ms, use_is_lower_bound=is_lower_bound)
+def _current(rows: Iterable[CurrentAllocationRow]) -> tuple[TopAllocation, ...]:
+    """Return the allocations of a card, the worst use first."""
+    worst_first = sorted(rows, key=lambda row: WORST_FIRST.index(Use(row.use)))
+    return tuple(filled(TopAllocation, row, use_ms=row.last_ms - row.use_since_ms) for row in worst_first)
 
 
 Query = Callable[[], Snapshot]
@@ -245,7 +240,7 @@ _KEY: Final = re.compile(r"\x1b[\[O](?:[^@-~]{0,13}[@-~]|[^@-~]{0,14})|\x1b[^\x1
 _SIGNALLED: Final = 128
 
 
-@dataclass
+@dataclass(frozen=True, slots=True)
 class _Latest:
     """The newest snapshot, its arrival time (monotonic), and the failure of the query after it."""
 
@@ -254,77 +249,54 @@ class _Latest:
     failure: str | None = None
 
 
-class _Poller:
-    """Runs each query in a thread, so that keys work while it is slow."""
-
-    def __init__(self, query: Query, first: Snapshot, wake: Callable[[], None]) -> None:
-        self._query = query
-        self._wake = wake
-        self._running: Future[Snapshot] | None = None
-        self._latest = _Latest(first, time.monotonic())
-        self.queried_at = self._latest.at
-
-    @property
-    def is_busy(self) -> bool:
-        """Return whether a query is running."""
-        return self._running is not None
-
-    @property
-    def latest(self) -> _Latest:
-        """Return the result of the last query that ended. Raises its error if that is unexpected."""
-        if self._running is not None and self._running.done():
-            ended, self._running = self._running, None
-            try:
-                self._latest = _Latest(ended.result(), time.monotonic())
-            except GuaError as error:
-                self._latest = _Latest(self._latest.snapshot, self._latest.at, str(error))
-        return self._latest
-
-    def start(self) -> None:
-        """Start a query; :meth:`is_busy` is true until its result is read."""
-        self.queried_at = time.monotonic()
-        self._running = in_thread(self._query)
-        self._running.add_done_callback(lambda _: self._wake())
-
-    def finish(self) -> None:
-        """Wait up to 10 s for the running query: exit must not interrupt an engine in this process."""
-        if self._running is not None:
-            wait([self._running], _END_SECONDS)
-
-
 def watch(query: Query, first: Snapshot, *, view: TopView, interval_seconds: float, style: Callable[[], Style]) -> None:
     """Show the snapshot and its successors until the user quits or the terminal closes.
 
-    ``style`` is called for each frame, as the terminal may have been resized.
+    A query runs in a thread, so that keys work while it is slow. ``style`` is called for each frame, as the terminal
+    may have been resized.
     """
-    poller: _Poller | None = None
+    running: Future[Snapshot] | None = None
+    latest = _Latest(first, time.monotonic())
+    queried_at = latest.at
     try:
         with Screen() as screen:
-            poller = _Poller(query, first, screen.wake)
-            _loop(screen, poller, view, interval_seconds, style)
+            while True:
+                if running is not None and running.done():
+                    latest, running = _newest(running, latest), None
+                seconds = _due(latest, queried_at, interval_seconds)
+                if seconds <= 0 and not view.paused and running is None:
+                    queried_at, running = time.monotonic(), in_thread(query)
+                    running.add_done_callback(lambda _: screen.wake())
+                screen.draw(_drawn(latest, view, style()))
+                is_waiting = running is not None or view.paused
+                pressed = screen.keys(_REDRAW_SECONDS if is_waiting else min(max(seconds, 0.05), _REDRAW_SECONDS))
+                after = None if pressed is None else _pressed(view, pressed)
+                if after is None:
+                    return
+                view = after
     except KeyboardInterrupt:  # Ctrl-C quits
         return
     finally:
-        if poller is not None:
-            poller.finish()
+        if running is not None:  # exit must not interrupt an engine in this process
+            wait([running], _END_SECONDS)
 
 
-def _loop(screen: Screen, poller: _Poller, view: TopView, interval_seconds: float, style: Callable[[], Style]) -> None:
-    while True:
-        latest = poller.latest
-        seconds = _due(latest, poller.queried_at, interval_seconds)
-        if seconds <= 0 and not view.paused and not poller.is_busy:
-            poller.start()
-        screen.draw(_drawn(latest, view, style()))
-        busy_or_paused = poller.is_busy or view.paused
-        pressed = screen.keys(_REDRAW_SECONDS if busy_or_paused else min(max(seconds, 0.05), _REDRAW_SECONDS))
-        if pressed is None:
-            return
-        for key in pressed:
-            after = press(view, key)
-            if after is None:
-                return
-            view = after
+def _newest(ended: Future[Snapshot], before: _Latest) -> _Latest:
+    """Return the result of a query, or the one before it with the failure. Raises its error if that is unexpected."""
+    try:
+        return _Latest(ended.result(), time.monotonic())
+    except GuaError as error:
+        return replace(before, failure=str(error))
+
+
+def _pressed(view: TopView, keys: Iterable[str]) -> TopView | None:
+    """Return the view after the keys, ``None`` if one of them quits."""
+    for key in keys:
+        after = press(view, key)
+        if after is None:
+            return None
+        view = after
+    return view
 
 
 def _due(latest: _Latest, queried_at: float, interval_seconds: float) -> float:

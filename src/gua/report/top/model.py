@@ -3,11 +3,11 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 from gua.core.plaintext import safe
 from gua.core.rules import ProcessState
-from gua.core.view import Count, Moment
+from gua.core.view import Count, Moment, Named
 from gua.core.words import AllocationStatus, Mig, Use
 from gua.report.kit.fields import Seconds, Timestamp
 from gua.report.states import STATES, UNOBSERVED
@@ -25,12 +25,12 @@ class TopAllocation:
     """
 
     source: str
-    id: str
+    id: Annotated[str, Named("allocation_id")]
     owner: str | None
     job_name: str | None
     use: str
     use_ms: Seconds[int | None]
-    use_is_lower_bound: bool
+    use_is_lower_bound: Annotated[bool, Named("use_since_is_lower_bound")]
     until_ms: Timestamp[int | None] = None
 
 

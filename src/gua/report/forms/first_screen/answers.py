@@ -16,7 +16,7 @@ from gua.report.kit.words import NOT_KNOWN, Places, known, places
 from gua.report.model import Report
 from gua.report.sections.allocation import allocation_name, use_units
 from gua.report.sections.headline import state_units
-from gua.report.sections.now_rows import AllocatedCard, FreeCard
+from gua.report.sections.now_rows import AllocatedCard, FreeCard, Now
 from gua.report.states import IDLE_HELD
 
 
@@ -57,8 +57,8 @@ def top_holders(report: Report, answers: Answers, style: Style, hours: HourForma
     hours_of, of_rest, of_unowned = amounts(report, answers, shown, rest, hours)
     where = places(report, style)
     if shown:
-        yield from draw(_owners(report, answers, [*zip(shown, hours_of, strict=True)], where, style), style)
-    elif answers.wasted.gpu_ms:
+        yield from draw(_owners(report, [*zip(shown, hours_of, strict=True)], where, style), style)
+    elif report.headline.states[IDLE_HELD].gpu_ms:
         yield from style.wrap("Top idle holders: none; no listed process held a card without using it.", indent=0)
     if rest:
         cost = cost_suffix(added(one.cost for one in rest), style)
@@ -67,26 +67,21 @@ def top_holders(report: Report, answers: Answers, style: Style, hours: HourForma
         yield from style.wrap(unowned(report, answers.unowned, of_unowned, where, style), hanging=4)
 
 
-def _owners(
-    report: Report, answers: Answers, wasted: Sequence[tuple[TopOwner, str]], where: Places, style: Style
-) -> Table:
+def _owners(report: Report, wasted: Sequence[tuple[TopOwner, str]], where: Places, style: Style) -> Table:
     """Return a row for each owner: what it wasted, and if current holders were read, what it holds."""
-    money = Amounts.of_report(report)
+    money, has_now = Amounts.of_report(report), report.get(Now) is not None
     lines = Rows([(one, gpu_hours, _holds(report, one, where, style)) for one, gpu_hours in wasted])
     # Without the column of current cards, mark owners of empty allocations here.
     lines.add(
         "Top idle holders",
-        lambda row: (
-            known(row[0].owner, style)
-            + ("" if isinstance(row[0], IdleOwner) or answers.free is not None else f" {NOBODY}")
-        ),
+        lambda row: known(row[0].owner, style) + ("" if isinstance(row[0], IdleOwner) or has_now else f" {NOBODY}"),
         left=True,
         shortest=11,
     )
     lines.add("wasted GPU-h", lambda row: row[1])
     lines.add(money.titles("", style.name), lambda row: money.cells(row[0].cost, 0))
     lines.add("idle %", lambda row: percent(row[0].wasted_gpu_ms / row[0].gpu_ms if row[0].gpu_ms else None), leaves=2)
-    if answers.free is not None:
+    if has_now:
         lines.add(f"holds {when(report)}", lambda row: row[2][0], left=True)
         lines.add("idle for", lambda row: row[2][1])
         lines.add("memory", lambda row: row[2][2], leaves=1)
@@ -195,17 +190,17 @@ _NAME_WIDTH: Final = 14
 NOT_LOOKED_AT: Final = "No allocation source is read: it may be allocated."
 
 
-def free(report: Report, answers: Answers, style: Style, *, brief: bool = False) -> Iterator[str]:
+def free(report: Report, style: Style, *, brief: bool = False) -> Iterator[str]:
     """Yield the free cards, and idle cards that are allocated or may be; nothing if they were not read.
 
     ``brief`` only counts the latter.
     """
-    if answers.free is None:
+    now = report.get(Now)
+    if now is None:
         return
-    where = places(report, style)
-    first, *others = sentences_of_free(report, answers, where, style)
+    first, *others = sentences_of_free(report, now, places(report, style), style)
     if brief:  # only the number of idle cards that are not, or may not be, free
-        allocated, maybe = len(_by_card(answers.allocated)), len(answers.maybe_allocated)
+        allocated, maybe = len(_by_card(now.allocated_idle)), len(now.maybe_allocated)
         is_allocated = (
             f"{allocated:,} that nothing holds {'is' if allocated == 1 else 'are'} allocated" if allocated else ""
         )
@@ -214,25 +209,24 @@ def free(report: Report, answers: Answers, style: Style, *, brief: bool = False)
     yield from style.wrap(" ".join([first, *others]), indent=0)
 
 
-def sentences_of_free(report: Report, answers: Answers, where: Places, style: Style) -> Iterator[str]:
+def sentences_of_free(report: Report, now: Now, where: Places, style: Style) -> Iterator[str]:
     """Yield sentences on free cards, on allocated idle cards, and on idle cards of unknown allocation."""
-    if not answers.free:
+    if not now.free:
         yield f"Free {when(report)}: none."
     else:
         shown = [
             f"{where(one.host, one.gpu)} for {at_least(one.free_ms, is_lower_bound=one.is_lower_bound)}"
             f"{before(one, style)}"
-            for one in answers.free[:MOST_FREE]
+            for one in now.free[:MOST_FREE]
         ]
-        yield f"Free {when(report)}: {_listed(shown, len(answers.free))}. {allocated_to(answers.free)}"
-    if answers.allocated:
-        cards = _by_card(answers.allocated)
+        yield f"Free {when(report)}: {_listed(shown, len(now.free))}. {allocated_to(now.free)}"
+    if cards := _by_card(now.allocated_idle):
         most = MOST_ALLOCATED if len(report.hosts) == 1 else 1  # labels with host names are longer
         allocated = [_allocated(report, of_card, where, style) for of_card in cards[:most]]
         yield f"Not free: {_listed(allocated, len(cards), '; ')}."
-    if answers.maybe_allocated:
-        names = [where(one.host, one.gpu) for one in answers.maybe_allocated[:MOST_FREE]]
-        yield f"Unknown whether allocated: {_listed(names, len(answers.maybe_allocated))}."
+    if now.maybe_allocated:
+        names = [where(one.host, one.gpu) for one in now.maybe_allocated[:MOST_FREE]]
+        yield f"Unknown whether allocated: {_listed(names, len(now.maybe_allocated))}."
 
 
 def allocated_to(cards: Sequence[FreeCard]) -> str:

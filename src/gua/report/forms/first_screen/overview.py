@@ -16,7 +16,7 @@ from gua.report.model import Card, Report
 from gua.report.sections.calendar import TimeOfDay
 from gua.report.sections.groups import Group, Groupings, added
 from gua.report.sections.now_rows import SILENT, CardNow, Now
-from gua.report.states import IDLE_HELD, STATES, share
+from gua.report.states import IDLE_HELD, STATES, share, times
 from gua.report.window import BY_HOST
 
 MOST_CARDS: Final = 10
@@ -85,7 +85,7 @@ def _now(one: CardNow | None) -> list[str]:
 
 
 def _hours(one: Card | Group, hours: HourFormat) -> list[str]:
-    written = hours.parts([one.states[state].gpu_ms for state in STATES])
+    written = hours.parts(times(one.states))
     return [NONE if not one.observed_gpu_ms else part for part in written]
 
 
@@ -128,7 +128,7 @@ def _state_row(hours: TimeOfDay, state: str) -> tuple[str, Sequence[float], str]
     """Return a state, its share of each hour, and its peak hour, rounded as in the section."""
     parts = [share(hour.states, state) or 0 for hour in hours]
     most = max(range(_HOURS_OF_DAY), key=parts.__getitem__)
-    written = percents([hours[most].states[one].gpu_ms for one in STATES])[STATES.index(state)]
+    written = percents(times(hours[most].states))[STATES.index(state)]
     return state, parts, f"most {most:02d}: {written} %"
 
 

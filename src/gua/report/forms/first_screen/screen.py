@@ -9,7 +9,8 @@ from typing import Final
 from gua.core.moments import format_duration, to_rfc3339
 from gua.core.plaintext import cells
 from gua.core.words import Use
-from gua.report.answers import Answers, EmptyAllocations, answers
+from gua.report.answers import Answers, answers
+from gua.report.costs import wasted
 from gua.report.forms.first_screen import SECTIONS, Steps
 from gua.report.forms.first_screen.answers import (
     MOST_BRIEFLY,
@@ -24,18 +25,19 @@ from gua.report.forms.text import basis as whole_basis
 from gua.report.forms.text import just_begun_ms, numbered, section_lines, warnings, whereabouts
 from gua.report.kit.amounts import sentence, written
 from gua.report.kit.basis import REASONS, at, chosen, length, size
-from gua.report.kit.figures import NONE, HourFormat, percent, percents, plural
+from gua.report.kit.figures import NONE, HourFormat, percent, plural
 from gua.report.kit.style import Style
 from gua.report.kit.tables import draw, shown_width
 from gua.report.kit.words import Places, places, recoveries
 from gua.report.model import Card, IdleSeconds, Report
 from gua.report.section_list import section_named
-from gua.report.sections.allocation import allocated_work, use_share, use_units
+from gua.report.sections.allocation import AllocatedHours, allocated_work, use_share, use_units
 from gua.report.sections.groups import Groupings
-from gua.report.sections.headline import state_hours, without_process
+from gua.report.sections.headline import state_hours, state_percents, without_process
 from gua.report.sections.money import price_command
 from gua.report.sections.usage import Usage, usage_by
 from gua.report.states import ACTIVE, IDLE_HELD, STATES, TRULY_IDLE, UNKNOWN, observed_ms
+from gua.report.uses import share
 
 MOST_WARNINGS: Final = 3
 MOST_WARNINGS_BRIEFLY: Final = 2
@@ -93,9 +95,9 @@ _BESIDE_FROM: Final = 44
 _COLOURED_FROM: Final = 36
 
 
-def _verdict(report: Report, answers: Answers, style: Style, hours: HourFormat) -> Iterator[str]:
+def _verdict(report: Report, style: Style, hours: HourFormat) -> Iterator[str]:
     """Yield the summary sentences, the bar of expected time, and the hours of each state."""
-    yield from style.heading(" ".join(sentences(report, answers, style, hours)))
+    yield from style.heading(" ".join(sentences(report, style, hours)))
     if observed_ms(report.headline.states):
         covered = f"{percent(report.coverage.ratio)} % observed"
         beside = style.width >= _BESIDE_FROM
@@ -105,35 +107,38 @@ def _verdict(report: Report, answers: Answers, style: Style, hours: HourFormat) 
         yield from flow([*_states(report, plain, hours), *([] if beside else [covered])], style)
 
 
-def sentences(report: Report, answers: Answers, style: Style, hours: HourFormat) -> Iterator[str]:
+def sentences(report: Report, style: Style, hours: HourFormat) -> Iterator[str]:
     """Yield sentences on idle-held time, on empty allocations if large, and on unknown time.
 
     The larger of the first two comes first.
     """
-    wasted = answers.wasted
-    states = report.headline.states
+    headline, states, allocated = report.headline, report.headline.states, report.get(AllocatedHours)
     observed = observed_ms(states)
     if not observed:
         expected = hours.of(report.coverage.expected_gpu_ms)
         yield f"Nothing was observed: nobody knows what happened in the {expected} GPU-hours expected."
         return
-    written, shares = _written(report, hours)
+    written, shares = state_hours(report, hours), state_percents(report)
+    empty_ms = 0 if allocated is None else allocated.uses.get(Use.EMPTY, 0)
+    is_much_empty = allocated is not None and (share(allocated.uses, Use.EMPTY) or 0) >= _MUCH_EMPTY
     if states[UNKNOWN].gpu_ms == observed:
         reasons = [REASONS.get(one.reason) for one in sorted(report.unknown, key=lambda one: -one.gpu_ms)]
         why = next(filter(None, reasons), "the values that decide could not be read")
         yield f"Nothing is known of the {hours.of(observed)} GPU-hours observed: {why}."
     elif states[IDLE_HELD].gpu_ms:
-        gpus, cost = "", sentence(wasted.cost, style.name, hours)
-        if wasted.gpus is not None and wasted.of_gpus is not None:
-            whole = _tenths(wasted.of_gpus)
-            gpus = f": as much as {_tenths(wasted.gpus)} of {whole} GPU{'' if whole == '1' else 's'}"
+        gpus, cost = "", sentence(wasted(headline.costs), style.name, hours)
+        if (held_gpus := headline.equivalent_gpus[IDLE_HELD]) is not None:
+            whole = _tenths(headline.expected_gpus or 0)
+            gpus = f": as much as {_tenths(held_gpus)} of {whole} GPU{'' if whole == '1' else 's'}"
         held = (
             f"{written[IDLE_HELD]} of {hours.of(observed)} GPU-hours observed ({shares[IDLE_HELD]} %) were "
             f"held and did nothing{gpus}{'' if cost is None else f', {cost}'}."
         )
-        yield from _worst_first(held, report, answers, style, hours)
-    elif answers.empty is not None and (answers.empty.share or 0) >= _MUCH_EMPTY:
-        yield _empty(report, answers.empty, style, hours)
+        is_more = empty_ms > states[IDLE_HELD].gpu_ms
+        both = [held, _empty(report, style, hours)] if is_much_empty or is_more else [held]
+        yield from reversed(both) if is_more else both
+    elif is_much_empty:
+        yield _empty(report, style, hours)
     else:
         yield (
             f"No GPU was held without being used: of {hours.of(observed)} GPU-hours observed, "
@@ -150,19 +155,12 @@ def sentences(report: Report, answers: Answers, style: Style, hours: HourFormat)
         )
 
 
-def _worst_first(held: str, report: Report, answers: Answers, style: Style, hours: HourFormat) -> Iterator[str]:
-    empty, is_more = answers.empty, answers.empty is not None and answers.empty.gpu_ms > answers.wasted.gpu_ms
-    if empty is None or ((empty.share or 0) < _MUCH_EMPTY and not is_more):
-        yield held
-        return
-    both = [held, _empty(report, empty, style, hours)]
-    yield from reversed(both) if is_more else both
-
-
-def _empty(report: Report, empty: EmptyAllocations, style: Style, hours: HourFormat) -> str:
-    cost = "" if empty.cost is None or not empty.cost.amounts else f": {written(empty.cost, style.name)}"
-    gpu_hours = hours.written(empty.gpu_ms, use_units(report, hours)[Use.EMPTY])
-    return f"{gpu_hours} GPU-hours ({use_share(report, Use.EMPTY)} %) were allocated without a process{cost}."
+def _empty(report: Report, style: Style, hours: HourFormat) -> str:
+    found = report[AllocatedHours]
+    cost = None if found.costs is None else found.costs[Use.EMPTY]
+    amounts = "" if cost is None or not cost.amounts else f": {written(cost, style.name)}"
+    gpu_hours = hours.written(found.uses[Use.EMPTY], use_units(report, hours)[Use.EMPTY])
+    return f"{gpu_hours} GPU-hours ({use_share(report, Use.EMPTY)} %) were allocated without a process{amounts}."
 
 
 def _tenths(value: float) -> str:
@@ -179,18 +177,12 @@ def _bar(report: Report, style: Style, label: str) -> str:
 
 
 def _states(report: Report, style: Style, hours: HourFormat) -> Iterator[str]:
-    written, shares = _written(report, hours)
+    written, shares = state_hours(report, hours), state_percents(report)
     for state in STATES:
-        share = "" if shares[state] == NONE else f" ({shares[state]} %)"
-        yield f"{style.paint(state, style.fill[state])} {style.paint(state, state)} {written[state]}{share}"
+        part = "" if shares[state] == NONE else f" ({shares[state]} %)"
+        yield f"{style.paint(state, style.fill[state])} {style.paint(state, state)} {written[state]}{part}"
     if report.coverage.unobserved_gpu_ms > 0:
         yield f"unobserved {hours.of(report.coverage.unobserved_gpu_ms)}"
-
-
-def _written(report: Report, hours: HourFormat) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the hours and the share of each state, rounded as everywhere in the report."""
-    values = [report.headline.states[state].gpu_ms for state in STATES]
-    return dict(zip(STATES, hours.parts(values), strict=True)), dict(zip(STATES, percents(values), strict=True))
 
 
 SECTION: Final = "usefulness"
@@ -313,8 +305,8 @@ def render_first_screen(
     found = answers(report)
     head = _block(_heading(report, style, hours, brief=brief))
     active = () if brief else _active(report, found, style, hours, steps)
-    verdict = _block(chain(_verdict(report, found, style, hours), active, price_step(report, style, steps)))
-    free_now = _block(free(report, found, style, brief=brief))
+    verdict = _block(chain(_verdict(report, style, hours), active, price_step(report, style, steps)))
+    free_now = _block(free(report, style, brief=brief))
     below = [] if brief else [_block(cards(report, style, hours)), _block(day(report, style))]
     last = whole_basis(report, style, hours) if with_basis else () if brief else _basis(report, style)
     end = _block(chain(last, _more(report, style, steps)))
