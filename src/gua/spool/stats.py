@@ -2,7 +2,7 @@
 
 import sqlite3
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from gua.spool.schema import (
     DELIVERED,
@@ -30,14 +30,14 @@ class SpoolStats:
 
     ticks: int
     bytes: int
-    waiting: Mapping[str, int]
-    oldest_ms: Mapping[str, int]
-    dropped: int
-    delivered: Mapping[str, int]
-    delivered_ms: Mapping[str, int]
-    refused: Mapping[str, int]
-    repairs: int
-    lost: int | None
+    waiting: Mapping[str, int] = field(default_factory=dict)
+    oldest_ms: Mapping[str, int] = field(default_factory=dict)
+    dropped: int = 0
+    delivered: Mapping[str, int] = field(default_factory=dict)
+    delivered_ms: Mapping[str, int] = field(default_factory=dict)
+    refused: Mapping[str, int] = field(default_factory=dict)
+    repairs: int = 0
+    lost: int | None = 0
 
 
 def stats(database: sqlite3.Connection, size_bytes: int) -> SpoolStats:
