@@ -177,17 +177,6 @@ def _is_in_pod(process: ProcessReading, allocation: Allocation) -> bool | None:
     return False if process.uid is not None and process.pod_uid is None and process.pod_name is None else None
 
 
-class CardTick(NamedTuple):
-    """Fields of :class:`gua.core.tick.CardReading` that decide a card's allocations in a tick."""
-
-    uuid: str
-    parent: str | None
-    duration_ms: int
-    gpu_time_ms: int
-    process_list: ProcessList
-    processes: tuple[ProcessReading, ...]
-
-
 _Key = tuple[str, str]
 
 
@@ -201,7 +190,7 @@ class _Standing(NamedTuple):
 _UNKNOWN: Final = _Standing(Relation.UNKNOWN)
 
 
-def _standings(card: CardTick, allocations: Sequence[Allocation]) -> dict[_Key, _Standing]:
+def _standings(card: CardReading, allocations: Sequence[Allocation]) -> dict[_Key, _Standing]:
     """Return the standing of each of a card's simultaneous allocations."""
     if card.process_list is not ProcessList.KNOWN:
         return {each.key: _UNKNOWN for each in allocations}
@@ -244,14 +233,6 @@ def _relation(belonging: Iterable[Sequence[bool | None]], place: int) -> Relatio
 _MOST_CARDS: Final = 4096
 
 
-class CardAllocations(NamedTuple):
-    """Fields of a card's reading that describe its allocations."""
-
-    allocation: AllocationStatus | None = None
-    unallocated_gpu_time_ms: int | None = None
-    allocations: tuple[AllocationReading, ...] = ()
-
-
 @dataclass(slots=True)
 class AllocationMatcher:
     """Matcher of allocations to cards; it stores each card's last relations from tick to tick."""
@@ -260,14 +241,15 @@ class AllocationMatcher:
     _by_card: dict[str, dict[_Key, Allocation]] = field(default_factory=dict)
     _at_end: dict[str, list[tuple[Allocation, _Standing]]] = field(default_factory=dict)
 
-    def match(self, card: CardTick, look: AllocationLook, *, ts_ms: int) -> CardAllocations:
-        """Return the allocations of a card in the tick that ends at ``ts_ms`` [Unix ms].
+    def allocate(self, card: CardReading, look: AllocationLook, *, ts_ms: int) -> None:
+        """Set the allocations of a new reading in the tick that ends at ``ts_ms`` [Unix ms].
 
+        Its processes get the work that their allocations declare, unless they have a value of their own.
         An allocation whose start is after the tick (the clock was set back) covers all of it. One that ended within the
         tick retains the relation of the previous tick, because its processes were not read since.
         """
         if not look.sources:
-            return CardAllocations()
+            return
         start_ms = ts_ms - card.duration_ms
         is_known = look.is_known(card.uuid) and (card.parent is None or look.is_known(card.parent))
         covers = [
@@ -278,9 +260,9 @@ class AllocationMatcher:
         ]
         if not covers:
             self._at_end.pop(card.uuid, None)
-            if is_known:
-                return CardAllocations(AllocationStatus.UNALLOCATED, card.gpu_time_ms)
-            return CardAllocations(AllocationStatus.UNKNOWN)
+            card.allocation = AllocationStatus.UNALLOCATED if is_known else AllocationStatus.UNKNOWN
+            card.unallocated_gpu_time_ms = card.gpu_time_ms if is_known else None
+            return
         # Simultaneous allocations have equal parts of the GPU time, to the millisecond.
         times = [0] * len(covers)
         for since, until in pairwise(sorted({bound for _, *bounds in covers for bound in bounds})):
@@ -288,17 +270,17 @@ class AllocationMatcher:
             whole = _until(card, until - start_ms) - _until(card, since - start_ms)
             for order, place in enumerate(inside):
                 times[place] += whole // len(inside) + (order < whole % len(inside))
-        standings = self._standings(card, [allocation for allocation, _, until_ms in covers if until_ms == ts_ms])
-        return CardAllocations(
-            AllocationStatus.ALLOCATED,
-            card.gpu_time_ms - sum(times) if is_known else None,
-            tuple(
-                _reading(each, standings.get(each.key, _UNKNOWN), until_ms - since_ms, gpu_time_ms)
-                for (each, since_ms, until_ms), gpu_time_ms in zip(covers, times, strict=True)
-            ),
+        at_end = [allocation for allocation, _, until_ms in covers if until_ms == ts_ms]
+        standings = self._standings(card, at_end)
+        card.allocation = AllocationStatus.ALLOCATED
+        card.unallocated_gpu_time_ms = card.gpu_time_ms - sum(times) if is_known else None
+        card.allocations = tuple(
+            _reading(each, standings.get(each.key, _UNKNOWN), until_ms - since_ms, gpu_time_ms)
+            for (each, since_ms, until_ms), gpu_time_ms in zip(covers, times, strict=True)
         )
+        card.processes = _labelled(card.processes, at_end)
 
-    def _card_allocations(self, card: CardTick, look: AllocationLook) -> list[Allocation]:
+    def _card_allocations(self, card: CardReading, look: AllocationLook) -> list[Allocation]:
         """Return the allocations of a card and of its parent GPU, each once, sorted by source and id."""
         if look.allocations != self._allocations:
             by_card: defaultdict[str, dict[_Key, Allocation]] = defaultdict(dict)
@@ -309,25 +291,7 @@ class AllocationMatcher:
         by_key = {**self._by_card.get(card.parent or "", {}), **self._by_card.get(card.uuid, {})}
         return [by_key[key] for key in sorted(by_key)]
 
-    def labelled(self, card: CardTick) -> tuple[ProcessReading, ...]:
-        """Return the card's processes after :meth:`match`, with the work that each process's allocation declares.
-
-        Values of the process itself take precedence.
-        """
-        at_end = [each for each, _ in self._at_end.get(card.uuid, ())]
-        declared = [each for each in at_end if each.workload_kind is not None or each.workload_model is not None]
-        if not declared:
-            return card.processes
-        labelled = []
-        for process in card.processes:
-            own = next((each for each in declared if belongs(process, each)), None)
-            if own is not None and process.type is not ProcessType.IGNORED:
-                kind, model = process.workload_kind or own.workload_kind, process.workload_model or own.workload_model
-                process = replace(process, workload_kind=kind, workload_model=model)  # noqa: PLW2901 - the same one
-            labelled.append(process)
-        return tuple(labelled)
-
-    def _standings(self, card: CardTick, at_end: list[Allocation]) -> Mapping[_Key, _Standing]:
+    def _standings(self, card: CardReading, at_end: list[Allocation]) -> Mapping[_Key, _Standing]:
         """Return the standing of every allocation that the card has or had since the previous tick."""
         before = {each.key: standing for each, standing in self._at_end.pop(card.uuid, ())}
         newest = _standings(card, at_end)
@@ -335,6 +299,21 @@ class AllocationMatcher:
         if len(self._at_end) > _MOST_CARDS:  # MIG instances come and go, each with its own UUID
             del self._at_end[next(iter(self._at_end))]
         return before | newest
+
+
+def _labelled(processes: tuple[ProcessReading, ...], allocations: list[Allocation]) -> tuple[ProcessReading, ...]:
+    """Return the processes with the work that each one's allocation declares, as far as it has none itself."""
+    declared = [each for each in allocations if each.workload_kind is not None or each.workload_model is not None]
+    if not declared:
+        return processes
+    labelled = []
+    for process in processes:
+        own = next((each for each in declared if belongs(process, each)), None)
+        if own is not None and process.type is not ProcessType.IGNORED:
+            kind, model = process.workload_kind or own.workload_kind, process.workload_model or own.workload_model
+            process = replace(process, workload_kind=kind, workload_model=model)  # noqa: PLW2901 - the same one
+        labelled.append(process)
+    return tuple(labelled)
 
 
 _FUTURE_MS: Final = 1000
@@ -351,7 +330,7 @@ def _cover(allocation: Allocation, start_ms: int, end_ms: int) -> tuple[int, int
     return min(max(since, start_ms), end_ms), min(max(until, start_ms), end_ms)
 
 
-def _until(card: CardTick, elapsed_ms: int) -> int:
+def _until(card: CardReading, elapsed_ms: int) -> int:
     """Return the GPU time [ms] of the tick's first ``elapsed_ms``."""
     return card.gpu_time_ms * elapsed_ms // card.duration_ms
 
