@@ -5,8 +5,8 @@ a path is reduced to its last part. No other argument is stored, and none is log
 """
 
 import re
-from collections import OrderedDict
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from gua.core.workloads import LONGEST_LABEL, NO_WORK, Work
@@ -57,19 +57,13 @@ class ServedModels:
 
     def __init__(self, procfs: ProcFs) -> None:
         self._procfs = procfs
-        self._known: OrderedDict[tuple[int, int, str], Work] = OrderedDict()
+        self._cached = lru_cache(_MOST_REMEMBERED)(self._look)
 
     def work(self, pid: int, start_ticks: int, comm: str, uid: int | None) -> Work:
         """Return what a process serves, as far as known; a changed ``comm`` means that it executed another program."""
-        key = (pid, start_ticks, comm)
-        known = self._known.get(key)
-        if known is None:
-            known = self._known[key] = self._look(pid, uid)
-            if len(self._known) > _MOST_REMEMBERED:
-                self._known.popitem(last=False)
-        return known
+        return self._cached(pid, start_ticks, comm, uid)
 
-    def _look(self, pid: int, uid: int | None) -> Work:
+    def _look(self, pid: int, _start_ticks: int, _comm: str, uid: int | None) -> Work:
         for each in self._ancestry(pid, uid):
             work = served(read_arguments(self._procfs.root, each) or ())
             if work.model is not None:
