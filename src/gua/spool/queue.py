@@ -175,7 +175,7 @@ class Spool:
 
     def depth(self, destination: str) -> int:
         """Return the number of ticks pending for ``destination``."""
-        return self._database.read(lambda database: depth(database, destination))
+        return self._database.read(lambda database: depth(database, acknowledged(database, destination)))
 
     def stats(self) -> SpoolStats:
         """Return the spool's counters; cheap enough for every tick, as no rows are counted."""

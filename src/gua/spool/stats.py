@@ -46,7 +46,7 @@ def stats(database: sqlite3.Connection, size_bytes: int) -> SpoolStats:
     names = dict(database.execute("SELECT name, acknowledged_id FROM destinations"))
     if not all(isinstance(number, int) for number in names.values()):
         raise DamagedError
-    waiting = {name: _depth(database, delivered) for name, delivered in names.items()}
+    waiting = {name: depth(database, delivered) for name, delivered in names.items()}
     oldest_of = "SELECT ts_ms FROM ticks WHERE id > ? ORDER BY id LIMIT 1"
     oldest = {
         name: _time(database.execute(oldest_of, (delivered,)).fetchone())
@@ -67,12 +67,7 @@ def stats(database: sqlite3.Connection, size_bytes: int) -> SpoolStats:
     )
 
 
-def depth(database: sqlite3.Connection, destination: str) -> int:
-    """Return the number of ticks pending for ``destination``."""
-    return _depth(database, acknowledged(database, destination))
-
-
-def _depth(database: sqlite3.Connection, delivered: int) -> int:
+def depth(database: sqlite3.Connection, delivered: int) -> int:
     """Return the number of ticks after id ``delivered``. Ids have no gaps, as only the oldest ticks are deleted."""
     first, last = database.execute("SELECT (SELECT min(id) FROM ticks), (SELECT max(id) FROM ticks)").fetchone()
     return 0 if last is None else max(0, last - max(delivered, first - 1))
