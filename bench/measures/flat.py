@@ -20,7 +20,7 @@ from fakes.nvml import Card, FakeDriver, Process, Use
 from gua.agent.delivery import drain
 from gua.agent.outbox import Outbox
 from gua.agent.sampler import QueueHealth, Sampler
-from gua.agent.status import Board, SpoolFigures
+from gua.agent.status import Board
 from gua.core.ports import SpooledTick
 from gua.core.tick import Origin
 from gua.core.words import Source
@@ -28,6 +28,7 @@ from gua.identity.process import Owners, ProcessIdentity
 from gua.nvml.reader import NvmlReader
 from gua.otlp.encode import encode
 from gua.spool.queue import Spool
+from gua.spool.stats import SpoolStats
 
 CHECKPOINTS = (1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000, 200_000, 500_000, 1_000_000)
 CARDS, ON_EACH, INTERVAL_MS, DELIVERED_EVERY = 8, 10, 30_000, 10
@@ -103,7 +104,7 @@ def main() -> None:
             interval_ms=INTERVAL_MS,
             destinations=[("store", "")],
             clock=clock,
-            spool=lambda: SpoolFigures(ticks=0, bytes=0),
+            spool=lambda: SpoolStats(ticks=0, bytes=0),
         )
         begun = time.process_time()
         for number in range(1, ticks + 1):

@@ -23,7 +23,7 @@ from gua.agent.loop import AgentEvents, Loop
 from gua.agent.notify import Notifier
 from gua.agent.outbox import Outbox
 from gua.agent.sampler import QueueHealth, Sampler
-from gua.agent.status import Board, SpoolFigures
+from gua.agent.status import Board
 from gua.allocation.sources import Sources
 from gua.app.agent_process import give_back_memory
 from gua.app.host import owners_of
@@ -42,10 +42,6 @@ class BenchEvents(AgentEvents):
     """Says when a delivery came to an end, either way."""
 
     def __init__(self, clock: FileClock, log: Path, destination: str, spool: Spool, interval_ms: int) -> None:
-        def figures() -> SpoolFigures:
-            now = spool.stats()
-            return SpoolFigures(ticks=now.ticks, bytes=now.bytes)
-
         super().__init__(
             board=Board(
                 pid=os.getpid(),
@@ -55,7 +51,7 @@ class BenchEvents(AgentEvents):
                 interval_ms=interval_ms,
                 destinations=[(destination, "")],
                 clock=clock,
-                spool=figures,
+                spool=spool.stats,
             ),
             changes=Changes(open_log(log)),
             notifier=Notifier({}),

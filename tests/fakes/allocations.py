@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Final
 
-from gua.core.allocation import Allocation, AllocationLook, AllocationMatcher, CardTick, SourceHealth
+from gua.core.allocation import Allocation, AllocationLook, AllocationMatcher, SourceHealth
 from gua.core.tick import AllocationSourceReading, CardReading, Tick
 
 SOURCES: Final = ("slurm", "kubernetes", "gua")
@@ -65,9 +65,9 @@ def allocated_card(
     allocations: AllocationMatcher, card: CardReading, look: AllocationLook, *, ts_ms: int
 ) -> CardReading:
     """Return the card with its allocations in the tick that ends at ``ts_ms``, as an agent makes it."""
-    tick = CardTick(*(getattr(card, name) for name in CardTick._fields))
-    allocation = allocations.match(tick, look, ts_ms=ts_ms)
-    return replace(card, processes=allocations.labelled(tick), **allocation._asdict())
+    allocated = replace(card, allocation=None, unallocated_gpu_time_ms=None, allocations=())
+    allocations.allocate(allocated, look, ts_ms=ts_ms)
+    return allocated
 
 
 def allocated(ticks: Iterable[Tick], *, seed: int, without_source: int = 0) -> Iterator[Tick]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -16,13 +16,14 @@ from gua.agent.loop import AgentEvents, Loop
 from gua.agent.notify import Notifier
 from gua.agent.outbox import Outbox
 from gua.agent.sampler import QueueHealth, Sampler
-from gua.agent.status import Board, SpoolFigures
+from gua.agent.status import Board
 from gua.core.ports import CardReader, Clock, RawCard, RawProcess
 from gua.core.tick import CardReading, Origin, ProcessReading, ReadError, Tick
 from gua.core.words import ProcessList, Source
 from gua.otlp.decode import decode
 from gua.otlp.encode import encode
 from gua.spool.queue import Spool
+from gua.spool.stats import SpoolStats
 from gua.state.compression import decompress
 
 GIB = 2**30
@@ -132,7 +133,8 @@ class Host:
             interval_ms=self.interval_ms,
             destinations=[(DESTINATION, "its URL")],
             clock=now,
-            spool=self._figures,
+            spool=self._stats,
+            in_memory=lambda: self.outbox.waiting,
         )
         self.watcher = AgentEvents(
             board=self.board,
@@ -207,19 +209,9 @@ class Host:
         found: dict[str, int] = self.status()["ticks"]["skipped"]
         return found
 
-    def _figures(self) -> SpoolFigures:
+    def _stats(self) -> SpoolStats:
         stats = self.spool.stats()
-        return SpoolFigures(
-            ticks=stats.ticks,
-            bytes=stats.bytes,
-            in_memory_ticks=self.outbox.waiting,
-            dropped_ticks=stats.dropped + self.outbox.dropped,
-            waiting=stats.waiting,
-            oldest_ms=stats.oldest_ms,
-            delivered=stats.delivered,
-            delivered_ms=stats.delivered_ms,
-            refused=stats.refused,
-        )
+        return replace(stats, dropped=stats.dropped + self.outbox.dropped)
 
     def __enter__(self) -> Self:
         return self

@@ -73,14 +73,19 @@ class FreeSince(NamedTuple):
     after: AllocationReading | None = None
 
 
+class Since(NamedTuple):
+    """Start [Unix ms] of an interval, and whether it may have begun earlier, in unobserved time."""
+
+    since_ms: int
+    at_least: bool
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Standing:
-    """A card as last read at ``ts_ms``, and its state interval (``since_ms``, ``ts_ms``].
+    """A card as last read at ``ts_ms``, and the start of its ``state``.
 
-    With ``at_least`` the interval may have begun before ``since_ms``, in unobserved time. ``idle_since_ms`` and
-    ``idle_at_least`` are the same of idle-held and truly-idle time together, ``None`` while active or unknown;
-    ``recovery_since_ms`` and ``recovery_at_least`` of the time in which the driver reports a recovery action.
-    ``without_since_ms`` is the start of the time in which it was active without a process, ``None`` if it was not.
+    ``idle`` is the start of idle-held and truly-idle time together, ``without`` that of active time without a process,
+    ``recovery`` that of the time in which the driver reports a recovery action; ``None`` while that is not so.
     ``uses`` are those of its current allocations, by source and id. ``free`` is ``None`` unless the card is free; it is
     retained while the allocation is unknown. ``missed`` counts the ticks since ``ts_ms``, all without this card.
     """
@@ -89,13 +94,10 @@ class Standing:
     facts: CardFacts
     verdict: Verdict
     ts_ms: int
-    since_ms: int
-    at_least: bool
-    idle_since_ms: int | None = None
-    idle_at_least: bool = False
-    without_since_ms: int | None = None
-    recovery_since_ms: int | None = None
-    recovery_at_least: bool = False
+    state: Since
+    idle: Since | None = None
+    without: Since | None = None
+    recovery: Since | None = None
     uses: Mapping[tuple[str, str], UseSince] = field(default_factory=dict)
     free: FreeSince | None = None
     missed: int = 0
@@ -122,25 +124,21 @@ def _standing(before: Standing | None, card: CardReading, tick: Tick, rules: Rul
     start_ms = tick.ts_ms - card.duration_ms
     longest_ms = BREAK_INTERVALS * tick.origin.interval_ms
     adjacent = before if before is not None and 0 <= start_ms - before.ts_ms <= longest_ms else None
-    same = adjacent if adjacent is not None and adjacent.verdict.state is verdict.state else None
-    is_without = without_process(facts, rules) is True
-    is_idle = verdict.state in {State.IDLE_HELD, State.TRULY_IDLE}
-    idle = adjacent if adjacent is not None and adjacent.idle_since_ms is not None else None
-    is_sick = bool(card.recovery_action)
-    sick = adjacent if adjacent is not None and adjacent.recovery_since_ms is not None else None
-    was_well = adjacent is not None and adjacent.card.recovery_action == 0
+    begun = Since(start_ms, adjacent is None)
+    state, idle, without, recovery = begun, begun, begun, Since(start_ms, at_least=True)
+    if adjacent is not None:
+        state = adjacent.state if adjacent.verdict.state is verdict.state else begun
+        idle, without = adjacent.idle or begun, adjacent.without or begun
+        recovery = adjacent.recovery or Since(start_ms, adjacent.card.recovery_action != 0)
     now = Standing(
         card=card,
         facts=facts,
         verdict=verdict,
         ts_ms=tick.ts_ms,
-        since_ms=start_ms if same is None else same.since_ms,
-        at_least=adjacent is None if same is None else same.at_least,
-        idle_since_ms=None if not is_idle else start_ms if idle is None else idle.idle_since_ms,
-        idle_at_least=is_idle and (adjacent is None if idle is None else idle.idle_at_least),
-        without_since_ms=(None if adjacent is None else adjacent.without_since_ms) or start_ms if is_without else None,
-        recovery_since_ms=None if not is_sick else start_ms if sick is None else sick.recovery_since_ms,
-        recovery_at_least=is_sick and (not was_well if sick is None else sick.recovery_at_least),
+        state=state,
+        idle=idle if verdict.state in {State.IDLE_HELD, State.TRULY_IDLE} else None,
+        without=without if without_process(facts, rules) else None,
+        recovery=recovery if card.recovery_action else None,
         uses=dict(_uses(None if adjacent is None else adjacent.uses, card, tick.ts_ms, verdict.state)),
     )
     return replace(now, free=_free(adjacent, now))
@@ -162,9 +160,9 @@ def _free(before: Standing | None, now: Standing) -> FreeSince | None:
         return FreeSince(min(max(until_ms, start_ms), now.ts_ms), at_least=False, after=last)
     if lasting is not None:
         return lasting
-    if now.since_ms < start_ms:  # truly-idle before, but whether it was allocated then is unknown
+    if now.state.since_ms < start_ms:  # truly-idle before, but whether it was allocated then is unknown
         return FreeSince(start_ms, at_least=True)
-    return FreeSince(now.since_ms, now.at_least)
+    return FreeSince(*now.state)
 
 
 def _having(standing: Standing) -> list[AllocationReading]:
@@ -215,15 +213,15 @@ def card_status(standing: Standing, rules: Rules, *, age_seconds: float) -> dict
         **{name: getattr(card, name) for name in ("index", "uuid", "name", "mig", "parent")},
         "state": verdict.state,
         "reason": verdict.reason,
-        "since": to_rfc3339(standing.since_ms),
-        "state_seconds": (standing.ts_ms - standing.since_ms) / 1000,
-        "state_is_lower_bound": standing.at_least,
-        "idle_seconds": _seconds_since(standing.idle_since_ms, standing),
-        "idle_is_lower_bound": standing.idle_at_least,
-        WITHOUT_PROCESS: _seconds_since(standing.without_since_ms, standing),
+        "since": to_rfc3339(standing.state.since_ms),
+        "state_seconds": _seconds(standing.state, standing),
+        "state_is_lower_bound": standing.state.at_least,
+        "idle_seconds": _seconds(standing.idle, standing),
+        "idle_is_lower_bound": standing.idle is not None and standing.idle.at_least,
+        WITHOUT_PROCESS: _seconds(standing.without, standing),
         "recovery_action": card.recovery_action,
-        "recovery_seconds": _seconds_since(standing.recovery_since_ms, standing),
-        "recovery_is_lower_bound": standing.recovery_at_least,
+        "recovery_seconds": _seconds(standing.recovery, standing),
+        "recovery_is_lower_bound": standing.recovery is not None and standing.recovery.at_least,
         **{name: getattr(card, name) for name in _READ},
         **{name: getattr(verdict, name) for name in _JUDGED},
         "power_watts": card.power_watts,
@@ -236,7 +234,7 @@ def card_status(standing: Standing, rules: Rules, *, age_seconds: float) -> dict
         "allocations": [_allocation(each, standing) for each in allocations[:MOST_ALLOCATIONS]],
         "allocations_total": len(allocations),
         "free_since": None if free is None else to_rfc3339(free.since_ms),
-        "free_seconds": None if free is None else (standing.ts_ms - free.since_ms) / 1000,
+        "free_seconds": _seconds(free, standing),
         "free_is_lower_bound": None if free is None else free.at_least,
         "free_after": None
         if free is None or free.after is None
@@ -245,8 +243,8 @@ def card_status(standing: Standing, rules: Rules, *, age_seconds: float) -> dict
     }
 
 
-def _seconds_since(since_ms: int | None, standing: Standing) -> float | None:
-    return None if since_ms is None else (standing.ts_ms - since_ms) / 1000
+def _seconds(since: Since | FreeSince | UseSince | None, standing: Standing) -> float | None:
+    return None if since is None else (standing.ts_ms - since.since_ms) / 1000
 
 
 def _largest(processes: Sequence[ProcessReading]) -> list[ProcessReading]:
@@ -278,7 +276,7 @@ def _allocation(allocation: AllocationReading, standing: Standing) -> dict[str, 
         "relation": allocation.relation,
         "use": now.use,
         "use_since": to_rfc3339(now.since_ms),
-        "use_seconds": (standing.ts_ms - now.since_ms) / 1000,
+        "use_seconds": _seconds(now, standing),
         "use_is_lower_bound": now.at_least,
     }
 

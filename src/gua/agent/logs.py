@@ -1,7 +1,5 @@
 """The agent's size-limited log, which has lines at changes of state only, not at every tick."""
 
-from __future__ import annotations
-
 import contextlib
 import logging
 import math
@@ -60,6 +58,24 @@ def close_log() -> None:
         opened.close()
 
 
+@dataclass(slots=True)
+class _Subject:
+    """Log state of one subject: ``failing`` is the kind of its failure, ``None`` while it works."""
+
+    failing: str | None = None
+    left_out: int = 0
+    logged_at: float = -math.inf
+    lines: deque[float] = field(default_factory=lambda: deque(maxlen=LINES_PER_PERIOD))
+
+    def may_log(self, now: float) -> bool:
+        """Return whether another line is allowed in this hour, and count it."""
+        is_full = len(self.lines) == LINES_PER_PERIOD and now - self.lines[0] < REPEAT_SECONDS
+        if not is_full:
+            self.logged_at = now
+            self.lines.append(now)
+        return not is_full
+
+
 class Changes:
     """Logger of changes: a subject fails, fails differently or recovers. Continuing failures are logged hourly.
 
@@ -114,24 +130,6 @@ class Changes:
         if len(self._subjects) >= MAX_SUBJECTS:
             name = _OTHERS
         return self._subjects.setdefault(name, _Subject())
-
-
-@dataclass(slots=True)
-class _Subject:
-    """Log state of one subject: ``failing`` is the kind of its failure, ``None`` while it works."""
-
-    failing: str | None = None
-    left_out: int = 0
-    logged_at: float = -math.inf
-    lines: deque[float] = field(default_factory=lambda: deque(maxlen=LINES_PER_PERIOD))
-
-    def may_log(self, now: float) -> bool:
-        """Return whether another line is allowed in this hour, and count it."""
-        is_full = len(self.lines) == LINES_PER_PERIOD and now - self.lines[0] < REPEAT_SECONDS
-        if not is_full:
-            self.logged_at = now
-            self.lines.append(now)
-        return not is_full
 
 
 class _Line(logging.Formatter):

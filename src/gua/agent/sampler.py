@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import Any, Final, NamedTuple, Self
 
 from gua.core import idleness
-from gua.core.allocation import AllocationLook, AllocationMatcher, CardAllocations, CardKey, CardTick, SourceHealth
+from gua.core.allocation import AllocationLook, AllocationMatcher, CardKey, SourceHealth
 from gua.core.facts import split_gpu_time
 from gua.core.idleness import GAP_MS, RESTART_GAP_MS, IdleCounter, IdleCounters, Key, advance, idle_ms, with_absent
 from gua.core.ports import AllocationSources, CardReader, Clock, Mark, ProcessFacts, RawCard, UtilizationSample
@@ -295,19 +295,16 @@ class Sampler:
             return Sample(tick=None, mark=now, outcome=covered.outcome)
         is_continued = covered.outcome is Outcome.CONTINUED and mark == self._last
         idling = Idling.after(mark, now, interval_ms=self.origin.interval_ms, is_restart=self._is_first)
-        ticks = [self._card_tick(raw, covered.duration_ms, idling) for raw in raw_cards]
-        look = self._look(raw_cards, ticks, now.ts_ms - covered.duration_ms, now.ts_ms)
-        cards = tuple(
-            self._card(raw, tick, self._match(tick, look, now.ts_ms), now.ts_ms, is_continued=is_continued)
-            for raw, tick in zip(raw_cards, ticks, strict=True)
-        )
+        cards = tuple(self._card(raw, covered.duration_ms, idling, is_continued=is_continued) for raw in raw_cards)
+        look = self._look(raw_cards, cards, now.ts_ms - covered.duration_ms, now.ts_ms)
+        self._allocate(cards, look, now.ts_ms)
         now = replace(now, clocks=idling.clocks())
         self._is_first = False
         self._energy = {card.uuid: card.energy_total_mj for card in cards if card.energy_total_mj is not None}
         self._listed = {
-            raw.reading.uuid: frozenset(process.pid for process in raw.processes)
-            for raw, tick in zip(raw_cards, ticks, strict=True)
-            if tick.process_list is ProcessList.KNOWN
+            card.uuid: frozenset(process.pid for process in raw.processes)
+            for raw, card in zip(raw_cards, cards, strict=True)
+            if card.process_list is ProcessList.KNOWN
         }
         self._last = now
         return Sample(
@@ -324,7 +321,7 @@ class Sampler:
         )
 
     def _look(
-        self, raw_cards: Sequence[RawCard], ticks: Sequence[CardTick], since_ms: int, now_ms: int
+        self, raw_cards: Sequence[RawCard], cards: Sequence[CardReading], since_ms: int, now_ms: int
     ) -> AllocationLook:
         """Return the allocations from all sources; an unexpected exception makes all sources failed ones."""
         if self.allocations is None:
@@ -332,16 +329,16 @@ class Sampler:
         try:
             keys = [
                 CardKey(
-                    uuid=tick.uuid,
-                    gpu_index=raw.reading.index,
+                    uuid=card.uuid,
+                    gpu_index=card.index,
                     minor=raw.minor,
-                    pci=raw.reading.pci,
-                    parent=tick.parent,
+                    pci=card.pci,
+                    parent=card.parent,
                     gpu_instance_id=raw.gpu_instance_id,
                     compute_instance_id=raw.compute_instance_id,
-                    pods=frozenset([process.pod_uid for process in tick.processes if process.pod_uid is not None]),
+                    pods=frozenset([process.pod_uid for process in card.processes if process.pod_uid is not None]),
                 )
-                for raw, tick in zip(raw_cards, ticks, strict=True)
+                for raw, card in zip(raw_cards, cards, strict=True)
             ]
             self._last_look = self.allocations.look(since_ms, now_ms, keys)
         except Exception as error:  # noqa: BLE001 - no error of a source may stop the sampling of cards
@@ -351,73 +348,66 @@ class Sampler:
             self._last_look = AllocationLook(sources=tuple(SourceHealth(source=name, reason=reason) for name in names))
         return self._last_look
 
-    def _match(self, card: CardTick, look: AllocationLook, ts_ms: int) -> CardAllocations:
-        try:
-            return self._matcher.match(card, look, ts_ms=ts_ms)
-        except Exception as error:  # noqa: BLE001 - as above, for an invalid allocation
-            self._count([ReadError(call="allocation", code=type(error).__name__)])
-            return CardAllocations(AllocationStatus.UNKNOWN)
+    def _allocate(self, cards: Sequence[CardReading], look: AllocationLook, ts_ms: int) -> None:
+        for card in cards:
+            try:
+                self._matcher.allocate(card, look, ts_ms=ts_ms)
+            except Exception as error:  # noqa: BLE001 - as above, for an invalid allocation
+                self._count([ReadError(call="allocation", code=type(error).__name__)])
+                card.allocation = AllocationStatus.UNKNOWN
 
     def _now(self) -> Mark:
         return Mark(ts_ms=self.clock.wall_ms(), monotonic_ms=self.clock.monotonic_ms(), boot_id=self.clock.boot_id())
 
-    def _card_tick(self, raw: RawCard, duration_ms: int, idling: Idling) -> CardTick:
-        slices, all_slices = raw.gpu_fraction
-        reading = raw.reading
-        gpu_time_ms = duration_ms * slices // all_slices
-        listed, process_list = raw.processes, reading.process_list
+    def _identify(self, raw: RawCard) -> tuple[ProcessList, list[ProcessReading]]:
+        listed, process_list = raw.processes, raw.reading.process_list
         if not self.initial_pid_namespace:
             # In a container the driver may list container pids but report utilization by host pids, so that every
             # process seems to be idle (driver 560: https://github.com/Project-HAMi/HAMi-core/issues/112).
             listed = tuple(replace(process, utilization=None) for process in listed)
             if process_list is not ProcessList.ABSENT:
                 process_list = ProcessList.PID_NAMESPACE
-        identified = [self.processes.identify(process) for process in listed]
-        return CardTick(
-            uuid=reading.uuid,
-            parent=reading.parent,
-            duration_ms=duration_ms,
-            gpu_time_ms=gpu_time_ms,
-            process_list=process_list,
-            processes=split_gpu_time(gpu_time_ms, identified, idling.idle_ms(reading.uuid, identified, duration_ms)),
-        )
+        return process_list, [self.processes.identify(process) for process in listed]
 
-    def _card(
-        self, raw: RawCard, tick: CardTick, allocated: CardAllocations, ts_ms: int, *, is_continued: bool
-    ) -> CardReading:
+    def _card(self, raw: RawCard, duration_ms: int, idling: Idling, *, is_continued: bool) -> CardReading:
+        """Return the reading of a card, without its allocations."""
         reading = raw.reading
-        used = cover(raw.samples, reading.utilization, start_ms=ts_ms - tick.duration_ms, end_ms=ts_ms)
+        slices, all_slices = raw.gpu_fraction
+        gpu_time_ms = duration_ms * slices // all_slices
+        process_list, identified = self._identify(raw)
+        processes = split_gpu_time(gpu_time_ms, identified, idling.idle_ms(reading.uuid, identified, duration_ms))
+        used = cover(raw.samples, reading.utilization, start_ms=idling.ts_ms - duration_ms, end_ms=idling.ts_ms)
         has_idle_time = used.idle_ms is not None and idleness.counts_as_idle(
             used.mean,
             encoder=reading.utilization_encoder,
             decoder=reading.utilization_decoder,
-            processes=tick.processes,
+            processes=processes,
         )
         # The counter's increase since the last tick, unknown across a reset of the counter.
         before_mj, energy_mj = self._energy.get(reading.uuid), None
         if is_continued and before_mj is not None and reading.energy_total_mj is not None:
             energy_mj = reading.energy_total_mj - before_mj if reading.energy_total_mj >= before_mj else None
-        values: dict[str, Any] = allocated._asdict()
+        values: dict[str, Any] = {}
         before = self._listed.get(reading.uuid) if is_continued else None
-        if before is not None and tick.process_list is ProcessList.KNOWN:
+        if before is not None and process_list is ProcessList.KNOWN:
             values["processes_seen"] = len(before.union(raw.unlisted, [process.pid for process in raw.processes]))
         if has_idle_time and used.idle_ms is not None:
             idle = idleness.in_steps(used.idle_ms, used.idle_mj, used.powered_ms, interval_ms=self.origin.interval_ms)
             values |= zip(("idle_time_ms", "idle_energy_mj", "idle_energy_coverage_ms"), idle, strict=True)
         # Activity over a span that differs by more than a tenth (after a pause or a break) is not the tick's.
-        slack_ms = max(_SPAN_SLACK_MS, tick.duration_ms // 10)
-        if raw.activity is not None and abs(raw.activity_ms - tick.duration_ms) <= slack_ms:
+        slack_ms = max(_SPAN_SLACK_MS, duration_ms // 10)
+        if raw.activity is not None and abs(raw.activity_ms - duration_ms) <= slack_ms:
             values |= raw.activity._asdict()
         return replace(
             reading,
-            duration_ms=tick.duration_ms,
-            gpu_time_ms=tick.gpu_time_ms,
-            process_list=tick.process_list,
+            duration_ms=duration_ms,
+            gpu_time_ms=gpu_time_ms,
+            process_list=process_list,
             utilization=used.mean,
             utilization_max=used.largest,
             utilization_coverage_ms=used.coverage_ms,
             energy_mj=energy_mj,
-            processes=tick.processes if allocated.allocation is None else self._matcher.labelled(tick),
+            processes=processes,
             **values,
         )
 

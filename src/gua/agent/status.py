@@ -1,10 +1,12 @@
 """Status of the running agent in memory: written by the loop and the senders, read by the local socket."""
 
+from __future__ import annotations
+
 import threading
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from gua.agent.card_status import Standing, card_status, field_names, follow, in_order
 from gua.core.errors import GuaError
@@ -12,6 +14,9 @@ from gua.core.moments import to_rfc3339
 from gua.core.ports import Clock, Moment
 from gua.core.rules import SHIPPED, Rules
 from gua.core.tick import Tick
+
+if TYPE_CHECKING:
+    from gua.spool.stats import SpoolStats
 
 SCHEMA: Final = "gua.status/1"
 STALLED_INTERVALS: Final = 2
@@ -22,27 +27,6 @@ ALLOCATION_NOTES: Final = ("allocations", "silent jobs")
 
 _MOST_ERRORS: Final = 100
 _LONGEST_TEXT: Final = 500
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SpoolFigures:
-    """Spool metrics: its ticks and bytes, ticks that wait in memory for it, and dropped ticks.
-
-    ``waiting`` is the number of unacknowledged ticks per destination, ``oldest_ms`` the known time of the oldest of
-    them (Unix ms). ``delivered`` and ``refused`` count accepted and permanently refused ticks since the agent started,
-    by any process. ``delivered_ms`` is the time of the last accepted one. ``trouble`` is why values are ``None``.
-    """
-
-    ticks: int | None
-    bytes: int | None
-    in_memory_ticks: int | None = 0
-    dropped_ticks: int | None = 0
-    trouble: str | None = None
-    waiting: Mapping[str, int] = field(default_factory=dict)
-    oldest_ms: Mapping[str, int] = field(default_factory=dict)
-    delivered: Mapping[str, int] = field(default_factory=dict)
-    delivered_ms: Mapping[str, int] = field(default_factory=dict)
-    refused: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(kw_only=True, slots=True)
@@ -85,8 +69,9 @@ class _State:
 class Board:
     """The agent's state as ``gua status`` shows it. Methods are thread-safe, and none blocks for long.
 
-    ``destinations`` are (name, where) without passwords. ``started_ms`` is Unix time. ``spool`` is called for each
-    status in the caller's thread; a GuaError from it is shown as a condition.
+    ``destinations`` are (name, where) without passwords. ``started_ms`` is Unix time. ``spool`` and ``in_memory`` are
+    called for each status in the caller's thread, for the spool's counters since the start, and the number of ticks
+    that wait in memory for it. A GuaError from ``spool`` is shown as a condition.
     """
 
     def __init__(  # noqa: PLR0913 - by keyword only, the fixed properties of an agent
@@ -99,7 +84,8 @@ class Board:
         interval_ms: int,
         destinations: Sequence[tuple[str, str]],
         clock: Clock,
-        spool: Callable[[], SpoolFigures],
+        spool: Callable[[], SpoolStats],
+        in_memory: Callable[[], int] = int,
         detects_models: bool = False,
         reads_activity: bool = False,
     ) -> None:
@@ -114,6 +100,7 @@ class Board:
         self._interval_ms = interval_ms
         self._clock = clock
         self._spool = spool
+        self._in_memory = in_memory
         self._born = Moment.of(clock)
         self._lock = threading.Lock()
         self._state = _State()
@@ -163,11 +150,11 @@ class Board:
 
     def status(self) -> dict[str, Any]:
         """Return the status object "gua.status/1": times RFC 3339 UTC, ages in seconds, unknown as None."""
+        stats, trouble = None, None
         try:
-            figures = self._spool()
+            stats = self._spool()
         except GuaError as error:
-            figures = SpoolFigures(ticks=None, bytes=None, in_memory_ticks=None, dropped_ticks=None, trouble=str(error))
-        trouble = figures.trouble and figures.trouble[:_LONGEST_TEXT]
+            trouble = str(error)[:_LONGEST_TEXT]
         with self._lock:  # only the copy needs the lock: the loop must not wait for the rest
             now = Moment.of(self._clock)
             state = replace(self._state, skipped=self._state.skipped.copy(), conditions=dict(self._state.conditions))
@@ -195,8 +182,13 @@ class Board:
                 "activity_cards": sum(card.sm_utilization is not None for card in state.last.tick.cards),
             },
             "ticks": {"made": state.made, "skipped": dict(sorted(state.skipped.items()))},
-            "spool": {name: getattr(figures, name) for name in ("ticks", "bytes", "in_memory_ticks", "dropped_ticks")},
-            "destinations": [self._delivery(one, figures, now) for one in destinations],
+            "spool": {
+                "ticks": stats and stats.ticks,
+                "bytes": stats and stats.bytes,
+                "in_memory_ticks": self._in_memory(),
+                "dropped_ticks": stats and stats.dropped,
+            },
+            "destinations": [_delivery(one, stats, now) for one in destinations],
             "errors": [{"call": error.call, "code": error.code, "count": error.count} for error in most],
             "conditions": list(dict.fromkeys(filter(None, [*state.conditions.values(), trouble]))),
             "rules": {name: getattr(SHIPPED, name) for name in field_names(Rules, "active_from")},
@@ -217,25 +209,28 @@ class Board:
             ],
         }
 
-    def _delivery(self, destination: _Destination, figures: SpoolFigures, now: Moment) -> dict[str, Any]:
-        name, error_time = destination.name, destination.last_error_time
-        waiting, oldest_ms = figures.waiting.get(name), figures.oldest_ms.get(name)
-        lag_ms = 0 if waiting == 0 else None if waiting is None or oldest_ms is None else now.wall_ms - oldest_ms
-        delivered_ms = figures.delivered_ms.get(name)
-        since = delivered_ms is not None and error_time is not None and delivered_ms > error_time.wall_ms
-        return {
-            "name": name,
-            "where": destination.where,
-            "failing": destination.failing and not since,
-            "waiting_ticks": waiting,
-            "lag_seconds": None if lag_ms is None else max(0, lag_ms) / 1000,
-            "delivered_ticks": figures.delivered.get(name),
-            "refused_ticks": figures.refused.get(name),
-            "last_delivery": delivered_ms and to_rfc3339(delivered_ms),
-            "last_delivery_age_seconds": delivered_ms and max(now.wall_ms - delivered_ms, 0) / 1000,
-            "last_error": destination.last_error,
-            "last_error_time": error_time and to_rfc3339(error_time.wall_ms),
-        }
+
+def _delivery(destination: _Destination, stats: SpoolStats | None, now: Moment) -> dict[str, Any]:
+    name, error_time = destination.name, destination.last_error_time
+    waiting, oldest_ms, delivered, delivered_ms, refused = (
+        None if stats is None else getattr(stats, counts).get(name)
+        for counts in ("waiting", "oldest_ms", "delivered", "delivered_ms", "refused")
+    )
+    lag_ms = 0 if waiting == 0 else None if waiting is None or oldest_ms is None else now.wall_ms - oldest_ms
+    since = delivered_ms is not None and error_time is not None and delivered_ms > error_time.wall_ms
+    return {
+        "name": name,
+        "where": destination.where,
+        "failing": destination.failing and not since,
+        "waiting_ticks": waiting,
+        "lag_seconds": None if lag_ms is None else max(0, lag_ms) / 1000,
+        "delivered_ticks": delivered,
+        "refused_ticks": refused,
+        "last_delivery": delivered_ms and to_rfc3339(delivered_ms),
+        "last_delivery_age_seconds": delivered_ms and max(now.wall_ms - delivered_ms, 0) / 1000,
+        "last_error": destination.last_error,
+        "last_error_time": error_time and to_rfc3339(error_time.wall_ms),
+    }
 
 
 def _age(then: Moment, now: Moment) -> float:

@@ -262,7 +262,6 @@ class KubernetesReader:
         self._answer: KubeletAnswer | None = None
         self._next_tick: float | None = None
         self._is_urgent = self._is_closed = False
-        self._newest: tuple[tuple[object, ...], PodAllocations] | None = None
         self._before: dict[str, Allocation] = {}
         self._since_ms: dict[str, int] = {}
         self._seen: dict[str, frozenset[str]] = {}
@@ -366,9 +365,6 @@ class KubernetesReader:
         )
 
     def _current(self, answer: KubeletAnswer, cards: Sequence[CardKey], queried_ms: int) -> PodAllocations:
-        key = answer.devices, answer.listed, tuple(cards)
-        if self._newest is not None and self._newest[0] == key:
-            return self._newest[1]
         # A pod owns the cards on which its processes were seen for as long as it runs.
         live = frozenset(uid for pod in answer.listed if not pod.has_ended for uid in pod.uids)
         self._seen = {card.uuid: (self._seen.get(card.uuid, frozenset()) | card.pods) & live for card in cards}
@@ -383,7 +379,6 @@ class KubernetesReader:
         for id_, allocation in current.allocations.items():
             if allocation.since_ms == UNKNOWN_START:
                 current.allocations[id_] = replace(allocation, since_ms=self._since_ms[id_])
-        self._newest = key, current
         return current
 
     def _ended(

@@ -9,7 +9,7 @@ import platform
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -23,7 +23,7 @@ from gua.agent.loop import AgentEvents, Loop, Watcher, phase_ms
 from gua.agent.notify import Notifier
 from gua.agent.outbox import Outbox
 from gua.agent.sampler import QueueHealth
-from gua.agent.status import ALLOCATION_NOTES, Board, SpoolFigures
+from gua.agent.status import ALLOCATION_NOTES, Board
 from gua.app import children
 from gua.app.destinations import Destination, open_agent_endpoint
 from gua.app.host import Host, open_host
@@ -88,7 +88,8 @@ def run(settings: AgentSettings, *, ready: Ready, on_ready: Callable[[], None]) 
             interval_ms=host.origin.interval_ms,
             destinations=[(destination.name, destination.where) for destination in destinations],
             clock=host.clock,
-            spool=lambda: _figures(viewed, outbox, before),
+            spool=lambda: _since_start(viewed, outbox, before),
+            in_memory=lambda: outbox.waiting,
             detects_models=settings.detect_models,
             reads_activity=settings.activity,
         )
@@ -225,24 +226,13 @@ def _loop(
     )
 
 
-def _figures(spool: Spool, outbox: Outbox, before: SpoolStats) -> SpoolFigures:
+def _since_start(spool: Spool, outbox: Outbox, before: SpoolStats) -> SpoolStats:
     """Return the spool's counters for the status; deliveries and refusals count since the start."""
-    try:
-        stats = spool.stats()
-    except UnavailableError as error:
-        # The number of ticks in memory is known without the spool.
-        return SpoolFigures(
-            ticks=None, bytes=None, in_memory_ticks=outbox.waiting, dropped_ticks=None, trouble=str(error)
-        )
-    return SpoolFigures(
-        ticks=stats.ticks,
-        bytes=stats.bytes,
-        in_memory_ticks=outbox.waiting,
-        dropped_ticks=stats.dropped + outbox.dropped,
-        waiting=stats.waiting,
-        oldest_ms=stats.oldest_ms,
+    stats = spool.stats()
+    return replace(
+        stats,
+        dropped=stats.dropped + outbox.dropped,
         delivered=_since(before.delivered, stats.delivered),
-        delivered_ms=stats.delivered_ms,
         refused=_since(before.refused, stats.refused),
     )
 

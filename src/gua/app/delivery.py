@@ -133,7 +133,7 @@ def _land(batch: _Batch, opening: Future[Landing], on_tick: Callable[[int], None
     landing = opening.result()
     landed = refused = 0
     if isinstance(landing, Store) and batch.rows is not None and batch.rows.ticks:
-        landing.land_rows(batch.rows)
+        landing.land_lines(batch.rows.parts())
         landed += batch.rows.ticks
         on_tick(batch.rows.ticks)
     most = _MOST_TICKS if isinstance(landing, Store) else BATCH_TICKS

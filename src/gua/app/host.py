@@ -100,10 +100,15 @@ def open_host(settings: AgentSettings) -> Host:
             models=models,
         )
 
+    models = None
+    if settings.detect_models and seen_by_host:
+        from gua.identity.served_models import ServedModels  # noqa: PLC0415 - only with --detect-models
+
+        models = ServedModels(host)
     stopping = signals.stop_requested
     return Host(
         cards=NvmlReader(clock, call_limit_seconds=limit_seconds, stopping=stopping, with_activity=settings.activity),
-        processes=identity(_served_models(host) if settings.detect_models and seen_by_host else None),
+        processes=identity(models),
         # Separate readers, as reservations run in other threads than ticks; the first request opens the driver.
         candidates=Candidates(
             NvmlReader(clock, call_limit_seconds=limit_seconds, stopping=stopping),
@@ -117,17 +122,6 @@ def open_host(settings: AgentSettings) -> Host:
         pods=pods,
         allocations=open_allocations(settings.allocation, pods),
     )
-
-
-def _served_models(host: ProcFs) -> ServedModels:
-    from gua.identity.served_models import ServedModels  # noqa: PLC0415 - only with --detect-models
-    from gua.procfs.command_line import CommandLines  # noqa: PLC0415 - as above
-
-    def uid(pid: int) -> int | None:
-        process = host.process(pid)
-        return None if process is None else process.uid
-
-    return ServedModels(CommandLines(host.root), uid)
 
 
 def agent_origin(*, interval_ms: int, home: Path) -> Origin:

@@ -330,7 +330,7 @@ def land(store: Store, made: Sequence[CardTicks], found: Inventory) -> None:
         for tick in ticks_of(by_ticks, found):
             if not rows.add(tick):
                 raise DataError(f"a tick at {tick.ts_ms} of {tick.origin.host} cannot be stored: nothing of it was")
-        store.land_rows(rows)
+        store.land_lines(rows.parts())
     if plain:
         store.land_lines(table_lines(plain, found))
 

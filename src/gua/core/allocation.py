@@ -9,7 +9,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from operator import attrgetter
 from typing import Final, NamedTuple
 
 from gua.core.rules import State
@@ -150,25 +149,7 @@ def parts(card: CardReading, state: State) -> tuple[Part, ...]:
     return tuple(made)
 
 
-class _Identity(NamedTuple):
-    """Identity of a process as far as known, and its work."""
-
-    slurm_job_id: str | None
-    uid: int | None
-    owner: str | None
-    pod_uid: str | None
-    pod_name: str | None
-    pod_namespace: str | None
-    container_id: str | None
-    comm: str | None
-    workload_kind: str | None
-    workload_model: str | None
-
-
-_identity: Final = attrgetter(*_Identity._fields)
-
-
-def belongs(process: ProcessReading | _Identity, allocation: Allocation) -> bool | None:
+def belongs(process: ProcessReading, allocation: Allocation) -> bool | None:
     """Return whether a process belongs to an allocation; ``None`` if both sides have no identity in common."""
     if allocation.container_id is not None:
         # A container's root differs from the host's. A process whose identity is unreadable may be in the container.
@@ -186,7 +167,7 @@ def belongs(process: ProcessReading | _Identity, allocation: Allocation) -> bool
     return None if process.owner.isdecimal() or allocation.owner.isdecimal() else False
 
 
-def _is_in_pod(process: ProcessReading | _Identity, allocation: Allocation) -> bool | None:
+def _is_in_pod(process: ProcessReading, allocation: Allocation) -> bool | None:
     if allocation.pod_uid is not None and process.pod_uid is not None:
         return process.pod_uid == allocation.pod_uid
     if allocation.pod_name is not None and process.pod_name is not None:
@@ -194,6 +175,9 @@ def _is_in_pod(process: ProcessReading | _Identity, allocation: Allocation) -> b
     # A process outside pods is not in this one. One in a pod that is known by its other identity may be, and so may
     # one whose identity is unreadable.
     return False if process.uid is not None and process.pod_uid is None and process.pod_name is None else None
+
+
+_Key = tuple[str, str]
 
 
 class _Standing(NamedTuple):
@@ -206,20 +190,23 @@ class _Standing(NamedTuple):
 _UNKNOWN: Final = _Standing(Relation.UNKNOWN)
 
 
-def _standings(on_card: frozenset[_Identity], allocations: Sequence[Allocation]) -> list[_Standing]:
-    """Return the standing of each of a card's simultaneous allocations; the process list must be known."""
-    belonging = {process: [belongs(process, each) for each in allocations] for process in on_card}
-    return [
-        _Standing(
-            _relation(belonging.values(), place),
+def _standings(card: CardReading, allocations: Sequence[Allocation]) -> dict[_Key, _Standing]:
+    """Return the standing of each of a card's simultaneous allocations."""
+    if card.process_list is not ProcessList.KNOWN:
+        return {each.key: _UNKNOWN for each in allocations}
+    counted = [process for process in card.processes if process.type is not ProcessType.IGNORED]
+    belonging = [[belongs(process, each) for each in allocations] for process in counted]
+    return {
+        each.key: _Standing(
+            _relation(belonging, place),
             together(
                 Work(process.workload_kind or workload_kind(process.comm), process.workload_model)
-                for process, of_process in belonging.items()
+                for process, of_process in zip(counted, belonging, strict=True)
                 if of_process[place]
             ),
         )
-        for place in range(len(allocations))
-    ]
+        for place, each in enumerate(allocations)
+    }
 
 
 def _relation(belonging: Iterable[Sequence[bool | None]], place: int) -> Relation:
@@ -243,38 +230,7 @@ def _relation(belonging: Iterable[Sequence[bool | None]], place: int) -> Relatio
     return Relation.CO_OWNERS if is_co_owner else Relation.NOBODY
 
 
-_Key = tuple[str, str]
-_Cover = tuple["Allocation", int, int]
-"""An allocation within a tick, with start and end [Unix ms]."""
 _MOST_CARDS: Final = 4096
-
-
-class CardTick(NamedTuple):
-    """Fields of :class:`gua.core.tick.CardReading` that decide a card's allocations in a tick."""
-
-    uuid: str
-    parent: str | None
-    duration_ms: int
-    gpu_time_ms: int
-    process_list: ProcessList
-    processes: tuple[ProcessReading, ...]
-
-
-class CardAllocations(NamedTuple):
-    """Fields of a card's reading that describe its allocations."""
-
-    allocation: AllocationStatus | None = None
-    unallocated_gpu_time_ms: int | None = None
-    allocations: tuple[AllocationReading, ...] = ()
-
-
-@dataclass(slots=True)
-class _Known:
-    """Standing of each allocation of a card, and the processes and allocations that it was derived from."""
-
-    standings: dict[_Key, _Standing] = field(default_factory=dict)
-    on_card: frozenset[_Identity] | None = None
-    at_end: list[Allocation] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -283,16 +239,17 @@ class AllocationMatcher:
 
     _allocations: tuple[Allocation, ...] = ()
     _by_card: dict[str, dict[_Key, Allocation]] = field(default_factory=dict)
-    _cards: dict[str, _Known] = field(default_factory=dict)
+    _at_end: dict[str, list[tuple[Allocation, _Standing]]] = field(default_factory=dict)
 
-    def match(self, card: CardTick, look: AllocationLook, *, ts_ms: int) -> CardAllocations:
-        """Return the allocations of a card in the tick that ends at ``ts_ms`` [Unix ms].
+    def allocate(self, card: CardReading, look: AllocationLook, *, ts_ms: int) -> None:
+        """Set the allocations of a new reading in the tick that ends at ``ts_ms`` [Unix ms].
 
+        Its processes get the work that their allocations declare, unless they have a value of their own.
         An allocation whose start is after the tick (the clock was set back) covers all of it. One that ended within the
         tick retains the relation of the previous tick, because its processes were not read since.
         """
         if not look.sources:
-            return CardAllocations()
+            return
         start_ms = ts_ms - card.duration_ms
         is_known = look.is_known(card.uuid) and (card.parent is None or look.is_known(card.parent))
         covers = [
@@ -302,10 +259,10 @@ class AllocationMatcher:
             if since_ms < until_ms
         ]
         if not covers:
-            self._cards.pop(card.uuid, None)
-            if is_known:
-                return CardAllocations(AllocationStatus.UNALLOCATED, card.gpu_time_ms)
-            return CardAllocations(AllocationStatus.UNKNOWN)
+            self._at_end.pop(card.uuid, None)
+            card.allocation = AllocationStatus.UNALLOCATED if is_known else AllocationStatus.UNKNOWN
+            card.unallocated_gpu_time_ms = card.gpu_time_ms if is_known else None
+            return
         # Simultaneous allocations have equal parts of the GPU time, to the millisecond.
         times = [0] * len(covers)
         for since, until in pairwise(sorted({bound for _, *bounds in covers for bound in bounds})):
@@ -313,17 +270,17 @@ class AllocationMatcher:
             whole = _until(card, until - start_ms) - _until(card, since - start_ms)
             for order, place in enumerate(inside):
                 times[place] += whole // len(inside) + (order < whole % len(inside))
-        standings = self._standings(card, [allocation for allocation, _, until_ms in covers if until_ms == ts_ms])
-        return CardAllocations(
-            AllocationStatus.ALLOCATED,
-            card.gpu_time_ms - sum(times) if is_known else None,
-            tuple(
-                _reading(each, standings.get(each.key, _UNKNOWN), until_ms - since_ms, gpu_time_ms)
-                for (each, since_ms, until_ms), gpu_time_ms in zip(covers, times, strict=True)
-            ),
+        at_end = [allocation for allocation, _, until_ms in covers if until_ms == ts_ms]
+        standings = self._standings(card, at_end)
+        card.allocation = AllocationStatus.ALLOCATED
+        card.unallocated_gpu_time_ms = card.gpu_time_ms - sum(times) if is_known else None
+        card.allocations = tuple(
+            _reading(each, standings.get(each.key, _UNKNOWN), until_ms - since_ms, gpu_time_ms)
+            for (each, since_ms, until_ms), gpu_time_ms in zip(covers, times, strict=True)
         )
+        card.processes = _labelled(card.processes, at_end)
 
-    def _card_allocations(self, card: CardTick, look: AllocationLook) -> list[Allocation]:
+    def _card_allocations(self, card: CardReading, look: AllocationLook) -> list[Allocation]:
         """Return the allocations of a card and of its parent GPU, each once, sorted by source and id."""
         if look.allocations != self._allocations:
             by_card: defaultdict[str, dict[_Key, Allocation]] = defaultdict(dict)
@@ -334,40 +291,29 @@ class AllocationMatcher:
         by_key = {**self._by_card.get(card.parent or "", {}), **self._by_card.get(card.uuid, {})}
         return [by_key[key] for key in sorted(by_key)]
 
-    def labelled(self, card: CardTick) -> tuple[ProcessReading, ...]:
-        """Return the card's processes after :meth:`match`, with the work that each process's allocation declares.
-
-        Values of the process itself take precedence.
-        """
-        known = self._cards.get(card.uuid, _Known())
-        declared = [each for each in known.at_end if each.workload_kind is not None or each.workload_model is not None]
-        if not declared:
-            return card.processes
-        labelled = []
-        for process in card.processes:
-            own = next((each for each in declared if belongs(process, each)), None)
-            if own is not None and process.type is not ProcessType.IGNORED:
-                kind, model = process.workload_kind or own.workload_kind, process.workload_model or own.workload_model
-                process = replace(process, workload_kind=kind, workload_model=model)  # noqa: PLW2901 - the same one
-            labelled.append(process)
-        return tuple(labelled)
-
-    def _standings(self, card: CardTick, at_end: list[Allocation]) -> Mapping[_Key, _Standing]:
+    def _standings(self, card: CardReading, at_end: list[Allocation]) -> Mapping[_Key, _Standing]:
         """Return the standing of every allocation that the card has or had since the previous tick."""
-        known = self._cards.setdefault(card.uuid, _Known())
-        if len(self._cards) > _MOST_CARDS:  # MIG instances come and go, each with its own UUID
-            del self._cards[next(iter(self._cards))]
-        on_card = None
-        if card.process_list is ProcessList.KNOWN:  # a set: a hundred processes of one job have one identity
-            counted = [process for process in card.processes if process.type is not ProcessType.IGNORED]
-            on_card = frozenset(_Identity(*identity) for identity in set(map(_identity, counted)))
-        # The same processes under the same allocations have the same relations.
-        if on_card is None or on_card != known.on_card or at_end != known.at_end:
-            newest = [_UNKNOWN] * len(at_end) if on_card is None else _standings(on_card, at_end)
-            before = {each.key: known.standings[each.key] for each in known.at_end}
-            known.standings = before | {each.key: of for each, of in zip(at_end, newest, strict=True)}
-            known.on_card, known.at_end = on_card, at_end
-        return known.standings
+        before = {each.key: standing for each, standing in self._at_end.pop(card.uuid, ())}
+        newest = _standings(card, at_end)
+        self._at_end[card.uuid] = [(each, newest[each.key]) for each in at_end]
+        if len(self._at_end) > _MOST_CARDS:  # MIG instances come and go, each with its own UUID
+            del self._at_end[next(iter(self._at_end))]
+        return before | newest
+
+
+def _labelled(processes: tuple[ProcessReading, ...], allocations: list[Allocation]) -> tuple[ProcessReading, ...]:
+    """Return the processes with the work that each one's allocation declares, as far as it has none itself."""
+    declared = [each for each in allocations if each.workload_kind is not None or each.workload_model is not None]
+    if not declared:
+        return processes
+    labelled = []
+    for process in processes:
+        own = next((each for each in declared if belongs(process, each)), None)
+        if own is not None and process.type is not ProcessType.IGNORED:
+            kind, model = process.workload_kind or own.workload_kind, process.workload_model or own.workload_model
+            process = replace(process, workload_kind=kind, workload_model=model)  # noqa: PLW2901 - the same one
+        labelled.append(process)
+    return tuple(labelled)
 
 
 _FUTURE_MS: Final = 1000
@@ -384,7 +330,7 @@ def _cover(allocation: Allocation, start_ms: int, end_ms: int) -> tuple[int, int
     return min(max(since, start_ms), end_ms), min(max(until, start_ms), end_ms)
 
 
-def _until(card: CardTick, elapsed_ms: int) -> int:
+def _until(card: CardReading, elapsed_ms: int) -> int:
     """Return the GPU time [ms] of the tick's first ``elapsed_ms``."""
     return card.gpu_time_ms * elapsed_ms // card.duration_ms
 

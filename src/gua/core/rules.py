@@ -191,9 +191,9 @@ def classify(facts: CardFacts, rules: Rules) -> Verdict:
     totals = counted(facts)
     card = _Card(facts, totals, *_held(facts, totals, ignored(facts)), threshold_bytes(facts, rules))
     busiest = utilization(facts)
-    has_source = []
+    evaluated = []
     for line in _lines(card, busiest, rules.active_from):
-        has_source.append(line)
+        evaluated.append(line)
         if line.fits:
             break
     return Verdict(
@@ -203,7 +203,7 @@ def classify(facts: CardFacts, rules: Rules) -> Verdict:
         threshold_bytes=card.threshold_bytes,
         held_lower_bytes=card.held_lower_bytes,
         held_upper_bytes=card.held_upper_bytes,
-        lines=tuple(has_source),
+        lines=tuple(evaluated),
     )
 
 

@@ -90,16 +90,17 @@ class Series:
         total = self.sums[name] = round(amount + self.sums.get(name, 0), 3)
         return total
 
-    def add_field(self, families: Mapping[str, Family], each: Field, value: float | None) -> None:
-        """Add a sample of the field to its metric's family: deltas as running sums; unknown values are left out."""
-        number = each.form.to_wire(value)
-        if number is None or not math.isfinite(number):
-            return
-        if each.metric.kind is MetricKind.DELTA:
-            # Keyed by field: several fields of one metric may differ in attributes only.
-            number = self.total(f"{each.metric.name} {each.name}", number)
-        labels = self.labels | labels_of(each.attributes) if each.attributes else self.labels
-        add(families[each.metric.name], labels, number)
+    def add_fields(self, families: Mapping[str, Family], every: Iterable[Field], reading: object) -> None:
+        """Add a sample of each field to its metric's family: deltas as running sums; unknown values are left out."""
+        for each in every:
+            number = each.form.to_wire(getattr(reading, each.name))
+            if number is None:
+                continue
+            if each.metric.kind is MetricKind.DELTA:
+                # Keyed by field: several fields of one metric may differ in attributes only.
+                number = self.total(f"{each.metric.name} {each.name}", number)
+            labels = self.labels | labels_of(each.attributes) if each.attributes else self.labels
+            add(families[each.metric.name], labels, number)
 
 
 class Counters:
@@ -143,67 +144,6 @@ _BREAK_INTERVALS: Final = 2
 _Key = tuple[str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class _Seen:
-    """A card at its last tick: time [ms] for which each of its allocations has been empty."""
-
-    ts_ms: int
-    empty_ms: Mapping[_Key, int]
-
-
-class AllocationSeries:
-    """Adds allocation samples to families, and tracks across ticks how long each allocation has been empty."""
-
-    def __init__(self) -> None:
-        self._seen: dict[str, _Seen] = {}
-
-    def add_card(
-        self, made: Mapping[str, Family], card: CardReading, state: State, counters: Counters, tick: Tick
-    ) -> None:
-        """Add the samples of a card's allocations and GPU time by use; none if its allocations were not read."""
-        ts_ms, interval_ms = tick.ts_ms, tick.origin.interval_ms
-        if card.allocation is None:
-            return
-        _add_use_time(made, card, state, counters)
-        seen = self._seen.get(card.uuid)
-        before: Mapping[_Key, int] = {}
-        if seen is not None and 0 <= ts_ms - card.duration_ms - seen.ts_ms <= _BREAK_INTERVALS * interval_ms:
-            before = seen.empty_ms
-        # After a source failed, missing allocations may still exist: their empty time is retained.
-        is_known = card.unallocated_gpu_time_ms is not None
-        empty_ms: dict[_Key, int] = {} if is_known else dict(before)
-        for allocation in card.allocations:
-            ids = zip(metrics.ALLOCATION_ATTRIBUTES, (card.uuid, allocation.source, allocation.id), strict=True)
-            names = ((name, getattr(allocation, metrics.ALLOCATION_FACTS[name])) for name in _NAMED)
-            labels = labels_of([*ids, *names])
-            if counters.has(labels):
-                continue
-            series = counters.series(labels)
-            for each in fields.ALLOCATION_FIELDS:
-                series.add_field(made, each, getattr(allocation, each.name))
-            others = ((name, key) for name, key in metrics.ALLOCATION_FACTS.items() if name not in _NAMED)
-            values = ((name, key, getattr(allocation, key)) for name, key in others)
-            info = ((name, fields.moment(value) if key in fields.MOMENTS else value) for name, key, value in values)
-            add(made[metrics.ALLOCATION_INFO.name], labels | labels_of(info), 1)
-            has_ended = allocation.until_ms is not None and allocation.until_ms <= ts_ms
-            if has_ended or card.mig is Mig.PARENT:  # unallocated MIG slices cannot have processes
-                continue
-            key = allocation.source, allocation.id
-            now = use(state, allocation.relation)
-            add(made[_USE], labels | {"use": str(now)}, 1)
-            # Unknown use neither ends the empty time nor adds to it.
-            empty_ms[key] = before.get(key, 0) if now in {Use.EMPTY, Use.UNKNOWN} else 0
-            empty_ms[key] += allocation.duration_ms if now is Use.EMPTY else 0
-            if now is not Use.UNKNOWN:
-                add(made[_EMPTY_DURATION], labels, empty_ms[key] / 1000)
-        self._seen[card.uuid] = _Seen(ts_ms, empty_ms)
-
-    def forget(self, tick: Tick) -> None:
-        """Forget cards without a tick for more than two intervals: their empty time starts at 0 again."""
-        longest_ms = _BREAK_INTERVALS * tick.origin.interval_ms
-        self._seen = {uuid: seen for uuid, seen in self._seen.items() if abs(tick.ts_ms - seen.ts_ms) <= longest_ms}
-
-
 def _add_use_time(made: Mapping[str, Family], card: CardReading, state: State, counters: Counters) -> None:
     uses = {each: labels_of([("hw.id", card.uuid), ("use", each)]) for each in Use}
     if card.mig is Mig.PARENT and not card.gpu_time_ms and not counters.had(uses[Use.FREE]):
@@ -226,8 +166,7 @@ def add_source(made: Mapping[str, Family], source: AllocationSourceReading, coun
         if each == status or counters.had(with_status):
             add(made[duration], with_status, counters.series(with_status).total(duration, amount))
     series = counters.series(labels)
-    for one in fields.SOURCE_FIELDS:
-        series.add_field(made, one, getattr(source, one.name))
+    series.add_fields(made, fields.SOURCE_FIELDS, source)
 
 
 # These identify a process's container, pod or job on each of its series, so that alerts need no join.
@@ -261,7 +200,8 @@ class Catalogue:
     def __init__(self) -> None:
         self._sums: dict[str, Sums] = {}
         self._sources: Sums = {}
-        self._allocations = AllocationSeries()
+        self._empty: dict[str, tuple[int, Mapping[_Key, int]]] = {}
+        """By card: its last tick [Unix ms], and for how long each of its allocations has been empty [ms]."""
 
     def families(self, tick: Tick) -> list[Family]:
         """Return the families of a tick: cards, processes, allocations, agent and ``target_info``.
@@ -281,7 +221,9 @@ class Catalogue:
                 counters = Counters(self._sums.get(uuid, {}))
                 self._add_card(made, card, counters, tick)
                 after[uuid] = counters.after
-        self._allocations.forget(tick)
+        # A card without a tick for more than two intervals is forgotten: its empty time starts at 0 again.
+        longest_ms = _BREAK_INTERVALS * tick.origin.interval_ms
+        self._empty = {uuid: seen for uuid, seen in self._empty.items() if abs(tick.ts_ms - seen[0]) <= longest_ms}
         sources = Counters(self._sources)
         for source in {clean(each.source): each for each in tick.allocation_sources}.values():
             add_source(made, source, sources)
@@ -292,8 +234,7 @@ class Catalogue:
 
     def _add_card(self, made: dict[str, Family], card: CardReading, counters: Counters, tick: Tick) -> None:
         series = counters.series(labels_of([("hw.id", card.uuid)]))
-        for each in fields.CARD_FIELDS:
-            series.add_field(made, each, getattr(card, each.name))
+        series.add_fields(made, fields.CARD_FIELDS, card)
         if card.failed is not None:
             _add(made, metrics.STATUS, int(not card.failed), series.labels | labels_of(fields.STATUS_OK))
         values = [(key, getattr(card, name)) for key, name in metrics.CARD_FACTS.items()]
@@ -307,7 +248,7 @@ class Catalogue:
                 _add(made, metrics.PROCESS_MEMORY, of_type.memory_bytes, labels)
                 _add(made, metrics.PROCESS_MEMORY_UNKNOWN, of_type.unknown, labels)
         state = _add_state(made, card, series.labels)
-        self._allocations.add_card(made, card, state, counters, tick)
+        self._add_allocations(made, card, state, counters, tick)
         for process in card.processes:
             labels = labels_of(
                 [
@@ -320,9 +261,48 @@ class Catalogue:
                 ]
             )
             if not counters.has(labels):
-                _add_process(made, card.duration_ms, process, counters.series(labels))
+                _add_process(made, card, process, counters.series(labels))
         if card.process_list is not ProcessList.KNOWN and not card.processes:
             counters.after = counters.before | counters.after  # the unlisted processes may still run
+
+    def _add_allocations(
+        self, made: Mapping[str, Family], card: CardReading, state: State, counters: Counters, tick: Tick
+    ) -> None:
+        """Add the samples of a card's allocations and GPU time by use; none if its allocations were not read."""
+        ts_ms, interval_ms = tick.ts_ms, tick.origin.interval_ms
+        if card.allocation is None:
+            return
+        _add_use_time(made, card, state, counters)
+        seen_ms, before = self._empty.get(card.uuid, (0, {}))
+        if not 0 <= ts_ms - card.duration_ms - seen_ms <= _BREAK_INTERVALS * interval_ms:
+            before = {}
+        # After a source failed, missing allocations may still exist: their empty time is retained.
+        is_known = card.unallocated_gpu_time_ms is not None
+        empty_ms: dict[_Key, int] = {} if is_known else dict(before)
+        for allocation in card.allocations:
+            ids = zip(metrics.ALLOCATION_ATTRIBUTES, (card.uuid, allocation.source, allocation.id), strict=True)
+            names = ((name, getattr(allocation, metrics.ALLOCATION_FACTS[name])) for name in _NAMED)
+            labels = labels_of([*ids, *names])
+            if counters.has(labels):
+                continue
+            series = counters.series(labels)
+            series.add_fields(made, fields.ALLOCATION_FIELDS, allocation)
+            others = ((name, key) for name, key in metrics.ALLOCATION_FACTS.items() if name not in _NAMED)
+            values = ((name, key, getattr(allocation, key)) for name, key in others)
+            info = ((name, fields.moment(value) if key in fields.MOMENTS else value) for name, key, value in values)
+            add(made[metrics.ALLOCATION_INFO.name], labels | labels_of(info), 1)
+            has_ended = allocation.until_ms is not None and allocation.until_ms <= ts_ms
+            if has_ended or card.mig is Mig.PARENT:  # unallocated MIG slices cannot have processes
+                continue
+            key = allocation.source, allocation.id
+            now = use(state, allocation.relation)
+            add(made[_USE], labels | {"use": str(now)}, 1)
+            # Unknown use neither ends the empty time nor adds to it.
+            empty_ms[key] = before.get(key, 0) if now in {Use.EMPTY, Use.UNKNOWN} else 0
+            empty_ms[key] += allocation.duration_ms if now is Use.EMPTY else 0
+            if now is not Use.UNKNOWN:
+                add(made[_EMPTY_DURATION], labels, empty_ms[key] / 1000)
+        self._empty[card.uuid] = ts_ms, empty_ms
 
 
 def target_info(origin: Origin) -> Family:
@@ -347,10 +327,9 @@ def _add(made: dict[str, Family], metric: Metric, value: float | None, labels: L
         add(made[metric.name], labels, value)
 
 
-def _add_process(made: dict[str, Family], duration_ms: int, process: ProcessReading, series: Series) -> None:
-    series.add_field(made, _PROCESS_DURATION, duration_ms)
-    for each in fields.PROCESS_FIELDS:
-        series.add_field(made, each, getattr(process, each.name))
+def _add_process(made: dict[str, Family], card: CardReading, process: ProcessReading, series: Series) -> None:
+    series.add_fields(made, [_PROCESS_DURATION], card)
+    series.add_fields(made, fields.PROCESS_FIELDS, process)
     info = labels_of((key, getattr(process, name)) for key, name in metrics.PROCESS_FACTS.items() if key not in _HOLDER)
     _add(made, metrics.PROCESS_INFO, 1, series.labels | info)
     if process.type is not ProcessType.IGNORED:
@@ -373,8 +352,7 @@ def _add_state(made: dict[str, Family], card: CardReading, labels: Labels) -> St
 
 
 def _add_agent(made: dict[str, Family], agent: AgentReading) -> None:
-    for each in fields.AGENT_FIELDS:
-        Series().add_field(made, each, getattr(agent, each.name))
+    Series().add_fields(made, fields.AGENT_FIELDS, agent)
     # Cleaning may make two codes equal, and a page must not contain a series twice.
     errors: defaultdict[tuple[str, str], int] = defaultdict(int)
     for error in agent.errors:

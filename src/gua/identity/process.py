@@ -105,10 +105,6 @@ class Owners:
                 return None
         return answer.name or str(uid)
 
-    def __len__(self) -> int:
-        """Return the number of cached user ids."""
-        return len(self._answers)
-
     def _query(self, uid: int, before: _Answer | None) -> _Answer | None:
         name = self.local(uid)
         with self._changed:
@@ -338,10 +334,6 @@ class ProcessCache:
         self._now: dict[int, CachedProcess] = {}
         self._before: dict[int, CachedProcess] = {}
 
-    def __len__(self) -> int:
-        """Return the number of cached processes."""
-        return len(self._now.keys() | self._before.keys())
-
     def look(self, pid: int) -> CachedProcess | None:
         """Return the process, ``None`` if it is unknown.
 
@@ -470,10 +462,6 @@ class ProcessIdentity:
             workload_model=work.model,
             **workload,
         )
-
-    def __len__(self) -> int:
-        """Return the number of cached processes."""
-        return len(self._cache)
 
 
 def process_type(lists: frozenset[str]) -> ProcessType:

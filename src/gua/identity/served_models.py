@@ -5,12 +5,13 @@ a path is reduced to its last part. No other argument is stored, and none is log
 """
 
 import re
-from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from gua.core.workloads import LONGEST_LABEL, NO_WORK, Work
-from gua.procfs.command_line import CommandLines
+from gua.procfs.command_line import read_arguments
+from gua.procfs.reader import ProcFs
 
 MOST_ANCESTORS: Final = 3
 _MOST_REMEMBERED: Final = 4_096
@@ -52,41 +53,32 @@ _SERVERS: Final = (
 
 
 class ServedModels:
-    """Cached detection of the model served by a process, or by up to three ancestors of the same user.
+    """Cached detection of the model served by a process, or by up to three ancestors of the same user."""
 
-    ``uid`` returns the host's user id of a process, ``None`` if unknown.
-    """
-
-    def __init__(self, lines: CommandLines, uid: Callable[[int], int | None]) -> None:
-        self._lines = lines
-        self._uid = uid
-        self._known: OrderedDict[tuple[int, int, str], Work] = OrderedDict()
+    def __init__(self, procfs: ProcFs) -> None:
+        self._procfs = procfs
+        self._cached = lru_cache(_MOST_REMEMBERED)(self._look)
 
     def work(self, pid: int, start_ticks: int, comm: str, uid: int | None) -> Work:
         """Return what a process serves, as far as known; a changed ``comm`` means that it executed another program."""
-        key = (pid, start_ticks, comm)
-        known = self._known.get(key)
-        if known is None:
-            known = self._known[key] = self._look(pid, uid)
-            if len(self._known) > _MOST_REMEMBERED:
-                self._known.popitem(last=False)
-        return known
+        return self._cached(pid, start_ticks, comm, uid)
 
-    def _look(self, pid: int, uid: int | None) -> Work:
+    def _look(self, pid: int, _start_ticks: int, _comm: str, uid: int | None) -> Work:
         for each in self._ancestry(pid, uid):
-            work = served(self._lines.arguments(each) or ())
+            work = served(read_arguments(self._procfs.root, each) or ())
             if work.model is not None:
                 return work
         return NO_WORK
 
     def _ancestry(self, pid: int, uid: int | None) -> Iterator[int]:
         yield pid
-        ancestor: int | None = pid
         for _ in range(MOST_ANCESTORS if uid is not None else 0):
-            ancestor = self._lines.parent(ancestor) if ancestor is not None else None
-            if ancestor is None or self._uid(ancestor) != uid:
+            stat = self._procfs.stat(pid)
+            parent = None if stat is None else self._procfs.process(stat.parent)
+            if parent is None or parent.uid != uid:
                 return
-            yield ancestor
+            pid = parent.pid
+            yield pid
 
 
 def served(arguments: Sequence[str]) -> Work:

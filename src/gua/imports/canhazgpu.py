@@ -11,19 +11,18 @@ import sys
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
-from gua.core.allocation import Allocation, AllocationLook, AllocationMatcher, CardTick, SourceHealth
+from gua.core.allocation import Allocation, AllocationLook, AllocationMatcher, SourceHealth
 from gua.core.errors import DataError
 from gua.core.moments import HOUR_MS
 from gua.core.plaintext import storable
 from gua.core.tick import AllocationSourceReading, CardReading, Origin, Tick
 from gua.core.untrusted import is_within, parsed_json, require
-from gua.core.words import ProcessList
 from gua.imports.recorded_file import read_errors_converted
 from gua.imports.values import Timestamps
 
@@ -126,10 +125,9 @@ def _card_ticks(uuid: str, index: int, records: Sequence[ReservedCard]) -> Itera
             )
             look = AllocationLook(allocations=allocations, sources=(SourceHealth(source=SOURCE),))
             length_ms = end_ms - start_ms
-            tick = CardTick(uuid, None, length_ms, length_ms, ProcessList.ABSENT, ())
-            matched = matcher.match(tick, look, ts_ms=end_ms)
             reading = CardReading(uuid=uuid, duration_ms=length_ms, gpu_time_ms=length_ms, index=index)
-            yield end_ms, replace(reading, **matched._asdict())
+            matcher.allocate(reading, look, ts_ms=end_ms)
+            yield end_ms, reading
 
 
 def _records(path: Path, history: ReservedHistory) -> Iterator[ReservedCard]:

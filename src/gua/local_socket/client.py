@@ -98,7 +98,7 @@ class Conversation(AbstractContextManager["Conversation"]):
     """Connection to the agent at ``path`` for requests and responses; a context manager.
 
     Waits without limit for each line by default. ``descriptors`` lists received file descriptors, in order.
-    Raises the errors of :func:`ask_status`, from the constructor on, and those that the agent reports.
+    Raises the errors of :func:`query_status`, from the constructor on, and those that the agent reports.
     """
 
     def __init__(
@@ -152,7 +152,7 @@ class RemoteReader(AbstractContextManager["RemoteReader"]):
     """Reads report views through the agent at ``path``; a context manager, like a store.
 
     ``views`` are the views that may be queried. Opening waits while the agent makes other reports. Raises the errors
-    of :func:`ask_status`, and the error of the agent's own report.
+    of :func:`query_status`, and the error of the agent's own report.
     """
 
     is_concurrent: Final = False

@@ -1,4 +1,4 @@
-"""Unix sockets: credentials of the peer, and JSON lines."""
+"""JSON lines over Unix sockets."""
 
 import contextlib
 import json

@@ -4,8 +4,8 @@ Version 2 of the memory call reports the driver's reserve separately; version 1 
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Final
+from dataclasses import replace
+from typing import Final, NamedTuple
 
 from gua.core.ports import Clock, RawCard
 from gua.core.tick import CardReading, ReadError
@@ -14,22 +14,14 @@ from gua.nvml.calls import Calls, GivenUp, Job
 from gua.nvml.driver import Code, Handle
 from gua.nvml.gpm import Gpm
 from gua.nvml.health import Health
-from gua.nvml.processes import Listing, ProcessUtilization
+from gua.nvml.processes import ProcessUtilization
 from gua.nvml.quirks import DriverClock, ratio
 from gua.nvml.samples import SampleBuffer
 
 VENDOR: Final = "NVIDIA"
 _IDENTITY: Final = (
-    "uuid",
-    "index",
-    "name",
-    "model",
-    "vendor",
-    "driver_version",
-    "pci",
-    "mig",
-    "parent",
-    "memory_shared",
+    *("uuid", "index", "name", "model", "vendor"),
+    *("driver_version", "pci", "mig", "parent", "memory_shared"),
 )
 """Fields that stay known while the card cannot be read."""
 # Drivers before 510 lack version 2 and return one of these codes; version 1 is used then.
@@ -130,13 +122,12 @@ class CardCache:
         )
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class DeviceMemory:
-    """Device memory in bytes; ``used`` includes the driver's reserve if ``reserved`` is ``None``."""
+class DeviceMemory(NamedTuple):
+    """Device memory, in fields of its reading; used memory includes the driver's reserve if that is ``None``."""
 
-    used: int | None = None
-    limit: int | None = None
-    reserved: int | None = None
+    memory_used_bytes: int | None = None
+    memory_limit_bytes: int | None = None
+    memory_reserved_bytes: int | None = None
 
 
 def read_memory(calls: Calls, handle: Handle) -> DeviceMemory:
@@ -144,7 +135,7 @@ def read_memory(calls: Calls, handle: Handle) -> DeviceMemory:
     split = calls.call_with(_OLDER_DRIVER, calls.driver.nvmlDeviceGetMemoryInfo, handle, calls.driver.nvmlMemory_v2)
     if split is not None:
         if split.used + split.reserved <= split.total and split.total > 0:
-            return DeviceMemory(used=split.used, limit=split.total, reserved=split.reserved)
+            return DeviceMemory(split.used, split.total, split.reserved)
         calls.note("nvmlDeviceGetMemoryInfo", "used and reserved exceed total" if split.total else "total is 0")
     whole = calls.call(calls.driver.nvmlDeviceGetMemoryInfo, handle)
     if whole is None:
@@ -152,7 +143,7 @@ def read_memory(calls: Calls, handle: Handle) -> DeviceMemory:
     if whole.used > whole.total or whole.total == 0:
         calls.note("nvmlDeviceGetMemoryInfo", "used exceeds total" if whole.total else "total is 0")
         return DeviceMemory()
-    return DeviceMemory(used=whole.used, limit=whole.total)
+    return DeviceMemory(whole.used, whole.total)
 
 
 def read_instant(calls: Calls, handle: Handle) -> dict[str, float | None]:
@@ -190,20 +181,3 @@ def failed_since(calls: Calls, before: int) -> bool | None:
     a dead card.
     """
     return False if calls.answers > before else None
-
-
-def read_with(
-    card: CardReading,
-    memory: DeviceMemory,
-    listing: Listing,
-    **values: Any,  # noqa: ANN401 - passed on to `replace`
-) -> CardReading:
-    """Return the card with its memory, the validity of its process list, and the other ``values``."""
-    return replace(
-        card,
-        process_list=ProcessList.KNOWN if listing.known else ProcessList.FAILED,
-        memory_used_bytes=memory.used,
-        memory_limit_bytes=memory.limit,
-        memory_reserved_bytes=memory.reserved,
-        **values,
-    )

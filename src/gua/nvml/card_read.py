@@ -8,7 +8,7 @@ from typing import Any, Final
 from gua.core.ports import RawCard
 from gua.core.words import Mig
 from gua.nvml.calls import ABSENT, Calls, CardLostError, DriverGoneError
-from gua.nvml.card import CardCache, failed_since, read_instant, read_memory, read_with
+from gua.nvml.card import CardCache, failed_since, read_instant, read_memory
 from gua.nvml.driver import ADDRESSING_MODE_ATS, TEMPERATURE_GPU, Code, Handle
 from gua.nvml.gpm import GpmMeans, add_activity
 from gua.nvml.health import HealthValues
@@ -169,10 +169,12 @@ def _read_card(calls: Calls, handle: Handle, cache: CardCache) -> list[RawCard]:
     shared = _read_memory_shared(calls, handle, identity.name)
     before = calls.answers
     memory = read_memory(calls, handle)
-    listing = list_processes(calls, handle, identity.driver_version, limit_bytes=memory.limit)
+    listing = list_processes(calls, handle, identity.driver_version, limit_bytes=memory.memory_limit_bytes)
     power_mw = calls.call(driver.nvmlDeviceGetPowerUsage, handle)
     # Set on the reading at once, below, because each copy of it goes through all of its fields.
     values: dict[str, Any] = {
+        **memory._asdict(),
+        "process_list": listing.process_list,
         "mig": mode,
         "memory_shared": shared,
         "power_watts": None if power_mw is None else power_mw / 1000,
@@ -193,7 +195,7 @@ def _read_card(calls: Calls, handle: Handle, cache: CardCache) -> list[RawCard]:
     use = cache.process_utilization.take(pids)
     return [
         RawCard(
-            reading=read_with(identity, memory, listing, **values),
+            reading=replace(identity, **values),
             gpu_fraction=(1, 1),
             processes=tuple(replace(process, utilization=use[process.pid]) for process in listing.processes),
             samples=cache.samples.take(),

@@ -6,9 +6,9 @@ from typing import Final
 
 from gua.core.ports import Activity, RawCard, UtilizationSample
 from gua.core.tick import CardReading
-from gua.core.words import Mig
+from gua.core.words import Mig, ProcessList
 from gua.nvml.calls import ABSENT, Calls
-from gua.nvml.card import CardCache, DeviceMemory, failed_since, read_memory, read_with
+from gua.nvml.card import CardCache, DeviceMemory, failed_since, read_memory
 from gua.nvml.driver import Code, Handle
 from gua.nvml.gpm import Gpm, GpmMeans, add_activity
 from gua.nvml.processes import Listing, list_processes
@@ -98,12 +98,12 @@ def read_partitioned(
     ]
     memory = _rest(memory, (raw.reading for raw in instances))
     if missing:
-        memory, listing = DeviceMemory(), replace(listing, known=False)
+        memory, listing = DeviceMemory(), replace(listing, process_list=ProcessList.FAILED)
     in_instances = {process.pid for instance in present.values() for process in instance.listing.processes}
     in_instances |= listing.instances.keys()
     return [
         RawCard(
-            reading=read_with(card, memory, listing),
+            reading=replace(card, process_list=listing.process_list, **memory._asdict()),
             gpu_fraction=(slices - allocated, slices),
             processes=tuple(process for process in listing.processes if process.pid not in in_instances),
             minor=cache.minor,
@@ -160,9 +160,9 @@ def _read_instance(
     calls.uuid = uuid
     before = calls.answers
     memory = read_memory(calls, handle)
-    listing = list_processes(calls, handle, parent.driver_version, limit_bytes=memory.limit)
+    listing = list_processes(calls, handle, parent.driver_version, limit_bytes=memory.memory_limit_bytes)
     failed = failed_since(calls, before)
-    identity = replace(
+    reading = replace(
         parent,
         uuid=uuid,
         mig=Mig.INSTANCE,
@@ -172,9 +172,10 @@ def _read_instance(
         temperature_celsius=None,
         energy_total_mj=None,
         failed=failed,
+        process_list=listing.process_list,
+        **memory._asdict(),
     )
     calls.uuid = parent.uuid
-    reading = read_with(identity, memory, listing)
     raw = RawCard(reading=reading, gpu_fraction=gpu_fraction, processes=listing.processes)
     return _Instance(handle=handle, raw=raw, listing=listing)
 
@@ -231,10 +232,10 @@ def _rest(parent: DeviceMemory, instances: Iterable[CardReading]) -> DeviceMemor
 
     Unknown if any instance's memory is unknown.
     """
-    used, limit = parent.used, parent.limit
+    used, limit, reserved = parent
     for instance in instances:
         if used is None or limit is None or instance.memory_used_bytes is None or instance.memory_limit_bytes is None:
             return DeviceMemory()
         used = max(0, used - instance.memory_used_bytes)
         limit = max(0, limit - instance.memory_limit_bytes)
-    return DeviceMemory(used=used, limit=limit, reserved=parent.reserved)
+    return DeviceMemory(used, limit, reserved)

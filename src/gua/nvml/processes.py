@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from gua.core.ports import RawProcess
+from gua.core.words import ProcessList
 from gua.nvml.calls import Calls
 from gua.nvml.driver import Code, Handle, Row, Struct
 from gua.nvml.quirks import MOST_GPU_INSTANCE, DriverClock, has_wide_lists, ratio
@@ -58,14 +59,14 @@ If one of the three is not a percentage, this is not one either, and the row is 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Listing:
-    """The merged process lists of one card; ``known`` only if all lists were read and are valid.
+    """The merged process lists of one card; ``process_list`` is known only if all were read and are valid.
 
     ``instances`` are the MIG GPU instances by process id, for processes on an instance.
     """
 
     processes: tuple[RawProcess, ...]
     instances: Mapping[int, int]
-    known: bool
+    process_list: ProcessList
 
 
 def list_processes(calls: Calls, handle: Handle, version: str | None, *, limit_bytes: int | None) -> Listing:
@@ -100,7 +101,8 @@ def list_processes(calls: Calls, handle: Handle, version: str | None, *, limit_b
             by_pid[info.pid] = _merged(by_pid.get(info.pid), name, info, limit_bytes)
             if info.gpuInstanceId != _ALL_ONES_32:
                 instances[info.pid] = info.gpuInstanceId
-    return Listing(processes=tuple(by_pid.values()), instances=instances, known=known)
+    process_list = ProcessList.KNOWN if known else ProcessList.FAILED
+    return Listing(processes=tuple(by_pid.values()), instances=instances, process_list=process_list)
 
 
 def _merged(before: RawProcess | None, name: str, info: Struct, limit_bytes: int | None) -> RawProcess:

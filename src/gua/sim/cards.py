@@ -1,13 +1,12 @@
 """Simulated cards: readings as the driver of an H100 reports them under a habit's use."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import exp
 from random import Random
 from typing import Any, Final, TypeAlias
 from uuid import UUID
 
-from gua.core.allocation import CardAllocations, CardTick
 from gua.core.facts import split_gpu_time
 from gua.core.idleness import ACTIVE_FROM, counts_as_idle
 from gua.core.tick import CardReading, ReadError
@@ -95,8 +94,6 @@ class Heat:
 
 
 Simulated: TypeAlias = "WholeCard | PartitionedCard"
-Match = Callable[[CardTick], CardAllocations]
-"""Function that returns the allocations of a card's tick."""
 
 
 class WholeCard:
@@ -111,7 +108,7 @@ class WholeCard:
         self._is_lost = False
         self._listed: frozenset[int] | None = None
 
-    def read(self, span: TickSpan, errors: list[ReadError], match: Match) -> Sequence[CardReading]:
+    def read(self, span: TickSpan, errors: list[ReadError]) -> Sequence[CardReading]:
         """Return the card's reading, a failed one while it is lost; append failed calls to ``errors``."""
         use = self._habit(span.ts_ms)
         if use.lost:
@@ -120,7 +117,7 @@ class WholeCard:
             errors.append(ReadError(call="nvmlDeviceGetHandleByIndex", code="GPU_IS_LOST", uuid=self._slot.uuid))
             values = {} if self._is_lost else {"xid_errors": 1, "xid": LOST_XID}
             self._is_lost = True
-            return (_reading(self._slot, span, match, process_list=ProcessList.FAILED, failed=True, **values),)
+            return (_reading(self._slot, span, process_list=ProcessList.FAILED, failed=True, **values),)
         self._is_lost = False
         listed = self._rng.random() >= FAILED_LIST_CHANCE
         if not listed:
@@ -135,7 +132,6 @@ class WholeCard:
         card = _reading(
             self._slot,
             span,
-            match,
             process_list=ProcessList.KNOWN if listed else ProcessList.FAILED,
             mig=Mig.NONE,
             memory_shared=False,
@@ -174,12 +170,7 @@ class PartitionedCard:
         self.uuids = (slot.uuid, *(uuid for uuid, _ in self._instances))
         self._heat = Heat(rng)
 
-    def read(
-        self,
-        span: TickSpan,
-        errors: list[ReadError],  # noqa: ARG002 - no call fails here
-        match: Match,
-    ) -> Sequence[CardReading]:
+    def read(self, span: TickSpan, errors: list[ReadError]) -> Sequence[CardReading]:  # noqa: ARG002 - no call fails
         """Return readings of the parent, for its unallocated slices, and of the instances."""
         uses = [(uuid, habit(span.ts_ms)) for uuid, habit in self._instances]
         heat = self._heat.follow(_together([use for _, use in uses]), span)
@@ -187,7 +178,6 @@ class PartitionedCard:
         parent = _reading(
             self._slot,
             span,
-            match,
             gpu_time_ms=span.duration_ms * left_slices // SLICES,
             process_list=ProcessList.KNOWN,
             mig=Mig.PARENT,
@@ -198,13 +188,12 @@ class PartitionedCard:
             **heat,
             failed=False,
         )
-        return (parent, *(self._instance(uuid, use, span, match) for uuid, use in uses))
+        return (parent, *(self._instance(uuid, use, span) for uuid, use in uses))
 
-    def _instance(self, uuid: str, use: CardUsage, span: TickSpan, match: Match) -> CardReading:
+    def _instance(self, uuid: str, use: CardUsage, span: TickSpan) -> CardReading:
         return _reading(
             self._slot,
             span,
-            match,
             uuid=uuid,
             gpu_time_ms=span.duration_ms * INSTANCE_SLICES // SLICES,
             process_list=ProcessList.KNOWN,
@@ -220,11 +209,10 @@ class PartitionedCard:
         )
 
 
-def _reading(slot: CardSlot, span: TickSpan, match: Match, **values: Any) -> CardReading:  # noqa: ANN401 - fields of a reading
+def _reading(slot: CardSlot, span: TickSpan, **values: Any) -> CardReading:  # noqa: ANN401 - fields of a reading
     """Return a reading of ``values`` on top of the host's common values.
 
-    Splits the GPU time among its processes and adds its allocations. Built in one step, as copying a reading takes
-    longer than everything else.
+    Splits the GPU time among its processes. Built in one step, as copying a reading takes longer than everything else.
     """
     values = {
         "uuid": slot.uuid,
@@ -236,14 +224,11 @@ def _reading(slot: CardSlot, span: TickSpan, match: Match, **values: Any) -> Car
         "vendor": "NVIDIA",
         "driver_version": DRIVER,
         "pci": slot.pci,
-        "parent": None,
-        "processes": (),
         **values,
     }
-    if values["processes"]:
+    if values.get("processes"):
         values["processes"] = split_gpu_time(values["gpu_time_ms"], values["processes"])
-    matched = match(CardTick(*[values[name] for name in CardTick._fields]))
-    return CardReading(**values, **matched._asdict())
+    return CardReading(**values)
 
 
 def _clock_reasons(use: CardUsage, *, power_watts: float, temperature_celsius: float, **_: object) -> int:

@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
 from math import ceil
 from random import Random
 from typing import Final
@@ -104,11 +103,12 @@ def simulate(
             agent_ms = span.started_ms
             failures.clear()
         look = scheduler.look(span.ts_ms - span.duration_ms, span.ts_ms)
-        match = partial(matcher.match, look=look, ts_ms=span.ts_ms)
         errors: list[ReadError] = []
         readings: list[CardReading] = []
         for card in cards:
-            readings += card.read(span, errors, match)
+            readings += card.read(span, errors)
+        for reading in readings:
+            matcher.allocate(reading, look, ts_ms=span.ts_ms)
         failures.update((error.call, error.code) for error in errors)
         yield Tick(
             ts_ms=span.ts_ms,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
 
-from gua.core.allocation import Allocation, AllocationLook, CardKey, SourceHealth
+from gua.core.allocation import Allocation, AllocationLook, SourceHealth
 from gua.sim.calendar import FRI, HOUR_MS, MINUTE_MS, MON, NEXT_WEEK, SAT, SUN, THU, TUE, WED, Stretch, clock
 from gua.sim.habits import HabitSetting, server, start
 
@@ -120,7 +120,7 @@ def _pod(setting: HabitSetting, cards: frozenset[str]) -> _Recurring:
 
 
 class Scheduler:
-    """Schedule of the cards' allocations; implements :class:`gua.core.ports.AllocationSources`.
+    """Schedule of the cards' allocations.
 
     ``cards`` lists the host's cards: each habit's setting, and the card's UUID followed by those of its instances.
     """
@@ -132,7 +132,7 @@ class Scheduler:
         self._newest = AllocationLook()
         self._holds_until_ms = 0
 
-    def look(self, since_ms: int, now_ms: int, cards: Sequence[CardKey] = ()) -> AllocationLook:  # noqa: ARG002 - signature of the port
+    def look(self, since_ms: int, now_ms: int) -> AllocationLook:
         """Return the allocations that cover any time in (since_ms, now_ms], and the health of the sources.
 
         Call with ascending times. Returns the same object if nothing changed.

@@ -6,9 +6,10 @@ import fcntl
 import os
 import sqlite3
 import stat
+import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
@@ -22,13 +23,13 @@ from gua.spool.schema import (
     UNKNOWN_LOSSES,
     VERSION,
     DamagedError,
-    Trouble,
+    Remedy,
     all_counters,
     build,
     copy,
     pragma,
+    remedies,
     translated,
-    trouble,
 )
 from gua.state.directory import sync
 
@@ -36,18 +37,12 @@ WAIT_SECONDS: Final = 5.0
 _STEP_SECONDS: Final = 0.01
 
 
-def lock_for_writing(path: Path) -> AbstractContextManager[None]:
-    """Lock the spool at ``path`` against replacement. Raises TransientError if that is impossible for 5 s."""
-    return _held(path, fcntl.LOCK_SH)
-
-
-def lock_for_replacing(path: Path) -> AbstractContextManager[None]:
-    """Lock out writers of the spool at ``path``. Raises TransientError if that is impossible for 5 s."""
-    return _held(path, fcntl.LOCK_EX)
-
-
 @contextmanager
-def _held(path: Path, kind: int) -> Iterator[None]:
+def locked(path: Path, kind: int) -> Iterator[None]:
+    """Lock the spool at ``path``, shared for writing (``LOCK_SH``) or alone for replacing the file (``LOCK_EX``).
+
+    Raises TransientError if that is impossible for 5 s.
+    """
     # Opened each time: a lock on a removed file has no effect.
     # O_NOFOLLOW and O_NONBLOCK: a planted symlink would create or lock another file, a pipe would block.
     flags = os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
@@ -90,7 +85,7 @@ _Identity = tuple[int, int]
 
 
 class Database:
-    """Connection to the spool at ``path``, for one thread at a time.
+    """Connection to the spool at ``path``; several threads take turns.
 
     Creates a missing file and folder for their owner alone. Renames a damaged file to ``<name>.corrupt-<UTC time>``,
     retains the two newest of these, and starts an empty file that counts the loss. A process that has the file open
@@ -105,6 +100,7 @@ class Database:
         """New path of the last damaged file that this object set aside; ``None`` if none."""
         self._path = path
         self._prepare = prepare
+        self._lock = threading.RLock()
         self._connection: sqlite3.Connection | None = None
         self._suspect: sqlite3.Connection | None = None
         self._identity: _Identity | None = None
@@ -138,45 +134,47 @@ class Database:
 
     def upkeep(self, work: Callable[[sqlite3.Connection], None]) -> None:
         """Run ``work`` outside a transaction while the file is not replaced; ignores errors."""
-        with contextlib.suppress(sqlite3.Error, OSError, UnavailableError), lock_for_writing(self._path):
+        ignored = contextlib.suppress(sqlite3.Error, OSError, UnavailableError)
+        with self._lock, ignored, locked(self._path, fcntl.LOCK_SH):
             if self._connection is not None and self._is_current():
                 work(self._connection)
 
     def close(self) -> None:
         """Close the connection permanently."""
-        self._closed = True
-        self._disconnect()
+        with self._lock:
+            self._closed = True
+            self._disconnect()
 
     def _run(self, work: Callable[[sqlite3.Connection], T], *, writing: bool) -> T:
-        if self._closed:
-            raise UnavailableError(f"the spool {self._path} was closed")
-        tried: set[Trouble] = set()
-        with translated(self._path):
+        tried: set[Remedy] = set()
+        with self._lock, translated(self._path):
+            if self._closed:
+                raise UnavailableError(f"the spool {self._path} was closed")
             while True:
                 try:
                     connection = self._connected()
-                    with lock_for_writing(self._path) if writing else contextlib.nullcontext():
+                    with locked(self._path, fcntl.LOCK_SH) if writing else contextlib.nullcontext():
                         if not writing or self._is_current():
                             return work(connection)
                 except (sqlite3.Error, DamagedError, UnicodeDecodeError) as error:
                     self._mend(error, tried)
 
-    def _mend(self, error: sqlite3.Error | DamagedError | UnicodeDecodeError, tried: set[Trouble]) -> None:
-        """Apply the remedy for ``error``, each one once; re-raise the error if none is left."""
-        kind = trouble(error)
+    def _mend(self, error: sqlite3.Error | DamagedError | UnicodeDecodeError, tried: set[Remedy]) -> None:
+        """Apply the next remedy for ``error``, each one once; re-raise the error if none is left."""
+        known = remedies(error)
         if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_READONLY and os.access(self._path, os.W_OK):
-            kind = Trouble.DAMAGED  # the disk is writable, so the file's header is wrong
-        if kind in (Trouble.REOPEN, Trouble.UNREADABLE) and Trouble.REOPEN not in tried:
-            tried.add(Trouble.REOPEN)
-            self._disconnect()
-        elif kind in (Trouble.DAMAGED, Trouble.UNREADABLE) and Trouble.DAMAGED not in tried:
-            tried.add(Trouble.DAMAGED)
-            self._repair()
-        elif kind is Trouble.FULL and Trouble.FULL not in tried:
-            tried.add(Trouble.FULL)
-            self.upkeep(lambda connection: connection.execute("PRAGMA wal_checkpoint(PASSIVE)").close())
-        else:
+            known = (Remedy.REPLACE,)  # the disk is writable, so the file's header is wrong
+        remedy = next((one for one in known if one not in tried), None)
+        if remedy is None:
             raise error
+        tried.add(remedy)
+        match remedy:
+            case Remedy.REOPEN:
+                self._disconnect()
+            case Remedy.REPLACE:
+                self._repair()
+            case Remedy.CHECKPOINT:
+                self.upkeep(lambda connection: connection.execute("PRAGMA wal_checkpoint(PASSIVE)").close())
 
     def _connected(self) -> sqlite3.Connection:
         """Return a connection to the file that is at the path now."""
@@ -189,7 +187,7 @@ class Database:
                 # Only the write-ahead log was removed: write its content into the file before the connection is closed.
                 self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
             self._disconnect()
-            with lock_for_writing(self._path), contextlib.suppress(FileNotFoundError):
+            with locked(self._path, fcntl.LOCK_SH), contextlib.suppress(FileNotFoundError):
                 return self._connect()
 
     def _is_current(self) -> bool:
@@ -242,7 +240,7 @@ class Database:
     def _begin(self) -> None:
         """Create the missing file: a copy from the connection that is still open, or an empty spool."""
         self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with lock_for_replacing(self._path):
+        with locked(self._path, fcntl.LOCK_EX):
             if self._path.exists():
                 return
             new = _fresh(self._path)
@@ -260,7 +258,7 @@ class Database:
         if time.monotonic() < self._repair_from:
             msg = f"the spool {self._path} is damaged and could not be repaired a moment ago: check its disk"
             raise UnavailableError(msg)
-        with lock_for_replacing(self._path):
+        with locked(self._path, fcntl.LOCK_EX):
             if _identity(self._path) != self._identity:
                 self._disconnect()
                 return  # another process has repaired it

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 import sqlite3
-import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Self, TypeVar
+from typing import TYPE_CHECKING, Final, Self
 
 from gua.core.ports import Mark, SpooledTick
 from gua.spool.database import Database
@@ -38,7 +37,6 @@ _SHRUNK_USED_BYTES: Final = 4 * 2**20
 _BUSY_MS: Final = 50
 _WAIT_MS: Final = 5_000
 
-T = TypeVar("T")
 Blob = tuple[int, int, bytes]
 """Time [Unix ms], length of the encoded tick [bytes], and the compressed tick."""
 
@@ -70,7 +68,6 @@ class Spool:
         self._files = (self.path, self.path.with_name(self.path.name + "-wal"))
         self._named = set(self.destinations or ())
         self._newest_id = 0
-        self._lock = threading.RLock()
         self._database = Database(self.path, prepare=self._name_destinations)
         try:
             self._forget_destinations()
@@ -107,8 +104,7 @@ class Spool:
             _limit_size(database, self.max_bytes)
             return _newest_id(database)
 
-        with self._lock:
-            self._newest_id = self._write(work)
+        self._newest_id = max(self._newest_id, self._database.write(work))
 
     def mark(self) -> Mark | None:
         """Return the last stored mark; ``None`` without one."""
@@ -121,7 +117,7 @@ class Spool:
                     return Mark(ts_ms=ts_ms, monotonic_ms=monotonic_ms, boot_id=boot_id, clocks=_unpacked(clocks))
             raise DamagedError
 
-        return self._read(work)
+        return self._database.read(work)
 
     def peek(self, destination: str, limit: int, *, after: int = 0) -> list[SpooledTick]:
         """Return up to ``limit`` of the oldest ticks above id ``after`` that ``destination`` has not acknowledged."""
@@ -133,7 +129,7 @@ class Spool:
             ).fetchall()
             return [_tick(row) for row in rows]
 
-        return self._read(work)
+        return self._database.read(work)
 
     def acknowledge(self, destination: str, up_to_id: int) -> None:
         """Record that ``destination`` has all ticks up to ``up_to_id``, and count them; delete ticks that all have."""
@@ -156,9 +152,8 @@ class Spool:
             database.execute("UPDATE destinations SET acknowledged_id = ? WHERE name = ?", (up_to_id, destination))
             return _delete_acknowledged(database) and _is_large(database)
 
-        with self._lock:
-            if self._write(work):
-                self._database.upkeep(_shrink)
+        if self._database.write(work):
+            self._database.upkeep(_shrink)
 
     def refuse(self, destination: str, ticks: Sequence[SpooledTick], reason: str) -> None:
         """Store ticks that ``destination`` refused permanently, and count them; does not acknowledge them.
@@ -176,15 +171,15 @@ class Spool:
             )
             add(database, REFUSED + destination, new)
 
-        self._write(work)
+        self._database.write(work)
 
     def depth(self, destination: str) -> int:
         """Return the number of ticks pending for ``destination``."""
-        return self._read(lambda database: depth(database, destination))
+        return self._database.read(lambda database: depth(database, acknowledged(database, destination)))
 
     def stats(self) -> SpoolStats:
         """Return the spool's counters; cheap enough for every tick, as no rows are counted."""
-        return self._read(lambda database: stats(database, self.size_bytes()))
+        return self._database.read(lambda database: stats(database, self.size_bytes()))
 
     def size_bytes(self) -> int:
         """Return the bytes on disk, write-ahead log included."""
@@ -192,22 +187,13 @@ class Spool:
 
     def close(self) -> None:
         """Close the file."""
-        with self._lock:
-            self._database.close()
+        self._database.close()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-    def _read(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        with self._lock:
-            return self._database.read(work)
-
-    def _write(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        with self._lock:
-            return self._database.write(work)
 
     def _name_destinations(self, database: sqlite3.Connection) -> None:
         """Register the destinations; called on each opening, as the file may be new."""
@@ -220,7 +206,7 @@ class Spool:
 
     def _forget_destinations(self) -> None:
         named = self.destinations
-        known = self._read(lambda database: list(database.execute("SELECT name FROM destinations")))
+        known = self._database.read(lambda database: list(database.execute("SELECT name FROM destinations")))
         if named is None or not (gone := [row for row in known if row[0] not in named]):
             return
 
@@ -228,7 +214,7 @@ class Spool:
             database.executemany("DELETE FROM destinations WHERE name = ?", gone)
             _delete_acknowledged(database)
 
-        self._write(work)
+        self._database.write(work)
 
 
 def _size(file: Path) -> int:

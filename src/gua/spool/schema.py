@@ -35,36 +35,32 @@ class UnknownDestinationError(UnavailableError, ValueError):
     """The destination is not registered in the spool, or not yet again after a repair."""
 
 
-class Trouble(Enum):
-    """Remedy for an error."""
+class Remedy(Enum):
+    """What may repair the spool after an error."""
 
-    DAMAGED = auto()
-    """Set the file aside and create a new one."""
-    UNREADABLE = auto()
-    """Reopen the file; if the error persists, set it aside."""
     REOPEN = auto()
-    """Reopen the file."""
-    FULL = auto()
-    """Checkpoint the write-ahead log, so that its space can be reused."""
-    OTHER = auto()
-    """Raise it to the caller: the file is locked or not writable."""
+    REPLACE = auto()  # set the file aside and create a new one
+    CHECKPOINT = auto()  # of the write-ahead log, so that its space can be reused
 
 
-def trouble(error: Exception) -> Trouble:
-    """Return the remedy for an error of SQLite or a :class:`DamagedError`."""
+def remedies(error: Exception) -> tuple[Remedy, ...]:
+    """Return the remedies to try in order for an error of SQLite or a :class:`DamagedError`.
+
+    Empty if the caller has to handle it: the file is locked or not writable.
+    """
     if isinstance(error, DamagedError | UnicodeDecodeError):
-        return Trouble.DAMAGED  # SQLite's message may contain bytes of a damaged file
+        return (Remedy.REPLACE,)  # SQLite's message may contain bytes of a damaged file
     extended = getattr(error, "sqlite_errorcode", None)
     if extended is None:
         # Text that is not UTF-8 raises OperationalError without a code; a closed connection raises another class.
-        return Trouble.DAMAGED if isinstance(error, sqlite3.OperationalError) else Trouble.OTHER
+        return (Remedy.REPLACE,) if isinstance(error, sqlite3.OperationalError) else ()
     if extended in _UNREADABLE:
-        return Trouble.UNREADABLE
+        return Remedy.REOPEN, Remedy.REPLACE
     if extended == _READONLY_MOVED or extended & 0xFF in _REOPEN:
-        return Trouble.REOPEN
+        return (Remedy.REOPEN,)
     if extended & 0xFF == sqlite3.SQLITE_FULL:
-        return Trouble.FULL
-    return Trouble.DAMAGED if extended & 0xFF in _DAMAGED else Trouble.OTHER
+        return (Remedy.CHECKPOINT,)
+    return (Remedy.REPLACE,) if extended & 0xFF in _DAMAGED else ()
 
 
 @contextmanager

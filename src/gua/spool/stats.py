@@ -2,7 +2,7 @@
 
 import sqlite3
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from gua.spool.schema import (
     DELIVERED,
@@ -30,14 +30,14 @@ class SpoolStats:
 
     ticks: int
     bytes: int
-    waiting: Mapping[str, int]
-    oldest_ms: Mapping[str, int]
-    dropped: int
-    delivered: Mapping[str, int]
-    delivered_ms: Mapping[str, int]
-    refused: Mapping[str, int]
-    repairs: int
-    lost: int | None
+    waiting: Mapping[str, int] = field(default_factory=dict)
+    oldest_ms: Mapping[str, int] = field(default_factory=dict)
+    dropped: int = 0
+    delivered: Mapping[str, int] = field(default_factory=dict)
+    delivered_ms: Mapping[str, int] = field(default_factory=dict)
+    refused: Mapping[str, int] = field(default_factory=dict)
+    repairs: int = 0
+    lost: int | None = 0
 
 
 def stats(database: sqlite3.Connection, size_bytes: int) -> SpoolStats:
@@ -46,7 +46,7 @@ def stats(database: sqlite3.Connection, size_bytes: int) -> SpoolStats:
     names = dict(database.execute("SELECT name, acknowledged_id FROM destinations"))
     if not all(isinstance(number, int) for number in names.values()):
         raise DamagedError
-    waiting = {name: _depth(database, delivered) for name, delivered in names.items()}
+    waiting = {name: depth(database, delivered) for name, delivered in names.items()}
     oldest_of = "SELECT ts_ms FROM ticks WHERE id > ? ORDER BY id LIMIT 1"
     oldest = {
         name: _time(database.execute(oldest_of, (delivered,)).fetchone())
@@ -67,12 +67,7 @@ def stats(database: sqlite3.Connection, size_bytes: int) -> SpoolStats:
     )
 
 
-def depth(database: sqlite3.Connection, destination: str) -> int:
-    """Return the number of ticks pending for ``destination``."""
-    return _depth(database, acknowledged(database, destination))
-
-
-def _depth(database: sqlite3.Connection, delivered: int) -> int:
+def depth(database: sqlite3.Connection, delivered: int) -> int:
     """Return the number of ticks after id ``delivered``. Ids have no gaps, as only the oldest ticks are deleted."""
     first, last = database.execute("SELECT (SELECT min(id) FROM ticks), (SELECT max(id) FROM ticks)").fetchone()
     return 0 if last is None else max(0, last - max(delivered, first - 1))

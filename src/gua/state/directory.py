@@ -25,46 +25,20 @@ _OWN: Final = {
 _OLDER: Final = {"gua.db", "gua.pid", "gua.log", "cloud.json"}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass
 class Home:
-    """A state directory; ``path`` is absolute. No method accesses the disk."""
+    """A state directory and the paths in it; ``path`` is absolute. Does not access the disk."""
 
     path: Path
 
-    @property
-    def spool(self) -> Path:
-        """The spool: ticks pending for their destinations."""
-        return self.path / "spool.db"
-
-    @property
-    def pid_file(self) -> Path:
-        """The agent's PID file; see :mod:`gua.state.pid_file`."""
-        return self.path / "agent.pid"
-
-    @property
-    def socket(self) -> Path:
-        """The agent's socket for its own user."""
-        return self.path / "agent.sock"
-
-    @property
-    def log_file(self) -> Path:
-        """Log of an agent in the background."""
-        return self.path / "agent.log"
-
-    @property
-    def boot_file(self) -> Path:
-        """Time of the last boot, written once per boot."""
-        return self.path / "boot.json"
-
-    @property
-    def reservations(self) -> Path:
-        """Directory of reservations."""
-        return self.path / "reservations"
-
-    @property
-    def store(self) -> Path:
-        """The embedded store by default."""
-        return self.path / "store"
+    def __post_init__(self) -> None:
+        self.spool = self.path / "spool.db"  # ticks pending for their destinations
+        self.pid_file = self.path / "agent.pid"
+        self.socket = self.path / "agent.sock"  # for the agent's own user
+        self.log_file = self.path / "agent.log"  # of an agent in the background
+        self.boot_file = self.path / "boot.json"  # time of the last boot, written once per boot
+        self.reservations = self.path / "reservations"
+        self.store = self.path / "store"  # the embedded store by default
 
 
 def home_path(option: Path | None, environ: Mapping[str, str]) -> Path:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from clickhouse_connect.driver.query import QueryResult
 
     from gua.core.ports import SpooledTick
-    from gua.store.tick_rows import TableLines, TickRows
+    from gua.store.tick_rows import TableLines
 
 _KEEP_NOTICES: Final = (
     "INSERT INTO gua.notices SELECT * REPLACE (now64(3, 'UTC') AS written) FROM gua.notices AS before FINAL "
@@ -219,7 +219,7 @@ class Store(AbstractContextManager["Store"]):
                     landing.insert_embedded(self._client, part, self._directory.path)
 
         try:
-            others = batch if self._directory is None else landing.land_rows(batch, self._insert_rows)
+            others = batch if self._directory is None else landing.land_rows(batch, self.land_lines)
             refused = landing.land_bisecting(others, insert)
             if len(refused) == len(batch) > 1:
                 insert(batch)  # raises: if every tick is refused, the cause is not the ticks
@@ -227,25 +227,18 @@ class Store(AbstractContextManager["Store"]):
         finally:
             self._forget_ticks()
 
-    def land_rows(self, rows: TickRows) -> None:
-        """Insert converted ticks into an embedded store. Idempotent. Raises ValueError on a server's store."""
-        self.land_lines(rows.parts())
-
     def land_lines(self, lines: Iterable[TableLines]) -> None:
-        """Insert rows that are tables' lines already into an embedded store, in order. Idempotent."""
-        try:
-            self._insert_rows(lines)
-        finally:
-            self._forget_ticks()
-
-    def _insert_rows(self, parts: Iterable[TableLines]) -> None:
+        """Insert rows of tables into an embedded store, in order. Idempotent. Raises ValueError on a server's store."""
         from gua.store import landing  # noqa: PLC0415 - only needed for landing
 
         if self._directory is None:
             raise ValueError("rows of ticks are for an embedded store")
         self._landed = True
-        with translated(self.dsn):
-            landing.insert_rows(self._client, parts, self._directory.path)
+        try:
+            with translated(self.dsn):
+                landing.insert_rows(self._client, lines, self._directory.path)
+        finally:
+            self._forget_ticks()
 
     def flush(self) -> None:
         """Sync landed rows to the disk of an embedded store; a no-op on a server. Raises UnavailableError."""

@@ -107,19 +107,15 @@ def land_bisecting(batch: Sequence[SpooledTick], insert: Callable[[Sequence[Spoo
 
 
 def insert_embedded(client: Client, batch: Sequence[SpooledTick], directory: Path) -> None:
-    """Land a batch as points through two files: the embedded engine reads each file in its own thread."""
-    middle = (len(batch) + 1) // 2
-    halves = [half for half in (batch[:middle], batch[middle:]) if half]
+    """Land a batch as points through a file."""
     with _folder(directory) as folder:
-        for number, half in enumerate(halves):
-            (folder / str(number)).write_bytes(batch_bytes(half))
-        names = "{0,1}" if len(halves) > 1 else "0"
-        source = f"file({_quoted(f'{folder}/{names}')}, 'ProtobufList', 'auto', 'zstd')"
+        path = folder / "points"
+        path.write_bytes(batch_bytes(batch))
+        source = f"file({_quoted(str(path))}, 'ProtobufList', 'auto', 'zstd')"
         client.command(
             f"INSERT INTO gua.otlp_requests SELECT * FROM {source}",  # noqa: S608 - a name of our making, quoted
             settings={
                 **_SETTINGS,
-                "max_insert_threads": len(halves),
                 "format_schema": f"{proto_file()}:{MESSAGE}",
                 "use_structure_from_insertion_table_in_table_functions": 1,
             },

@@ -3,8 +3,6 @@
 https://clickhouse.com/docs/interfaces/formats/Native
 """
 
-from __future__ import annotations
-
 from array import array
 from collections.abc import Sequence
 from typing import Any

@@ -8,7 +8,7 @@ import itertools
 import re
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cache
+from functools import cache, cached_property
 from typing import Any, Final
 
 from gua.core.batches import in_batches
@@ -110,22 +110,18 @@ class ViewsOfServer:
     def __init__(self, applied: Callable[[], tuple[int, str]], ours: Callable[[], tuple[int, str]]) -> None:
         self._applied = applied
         self._ours = ours
-        self._views: ReportViews | None = None
-        self._is_known = False
-        self._lock = threading.Lock()
+
+    @cached_property
+    def _views(self) -> ReportViews | None:
+        return ReportViews(load(server_tokens())) if self._applied() == self._ours() else None
 
     def query(self, view: str) -> str | None:
         """Return the query to run in place of a view; ``None`` if the view itself must be queried."""
-        with self._lock:
-            if not self._is_known:
-                if self._applied() == self._ours():
-                    self._views = ReportViews(load(server_tokens()))
-                self._is_known = True
         return None if self._views is None else self._views.query(view)
 
     def refuse(self) -> None:
         """Query the views themselves from now on: the user may not read the tables."""
-        self._is_known, self._views = True, None
+        self._views = None
 
 
 class TickTables:

@@ -78,21 +78,16 @@ def server_tokens(
 
 
 def cluster_tokens(
-    name: str,
-    *,
-    raw_days: int | None = RAW_DAYS,
-    ticks_days: int | None = None,
-    hours_days: int | None = None,
-    replication: Replication = Replication.TABLES,
+    name: str, *, replication: Replication = Replication.TABLES, raw_days: int | None = RAW_DAYS, **days: int | None
 ) -> dict[str, str]:
     """Return the tokens for the cluster ``name`` in remote_servers, or for a macro such as ``{cluster}``.
 
-    Raises UsageError for an invalid name or number of days.
+    Days are those of :func:`server_tokens`. Raises UsageError for an invalid name or number of days.
     """
     if not _CLUSTER.fullmatch(name):
         raise UsageError(f"{name!r} is no cluster's name: take one that the server has in system.clusters")
     tokens = {
-        **server_tokens(raw_days=raw_days, ticks_days=ticks_days, hours_days=hours_days),
+        **server_tokens(raw_days=raw_days, **days),
         "LOCAL": "_local",
         "CLUSTER": f"'{name}'",
     }

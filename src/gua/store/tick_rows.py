@@ -302,16 +302,14 @@ class TickRows:
             key = sender.host, _clean(card.uuid)
             ts_ms, duration_ms, gpu_time_ms = tick.ts_ms, card.duration_ms, card.gpu_time_ms
             newest = ts_ms, gpu_time_ms / duration_ms, gpu_time_ms, duration_ms
-            before = self._seen.get(key)
-            if before is None:
-                self._seen[key] = _Seen(ts_ms - duration_ms, ts_ms, duration_ms, newest)
-            else:
-                self._seen[key] = _Seen(
-                    min(before.first_ms, ts_ms - duration_ms),
-                    max(before.last_ms, ts_ms),
-                    max(before.longest_ms, duration_ms),
-                    max(before.newest, newest),
-                )
+            now = _Seen(ts_ms - duration_ms, ts_ms, duration_ms, newest)
+            before = self._seen.get(key, now)
+            self._seen[key] = _Seen(
+                min(before.first_ms, now.first_ms),
+                max(before.last_ms, now.last_ms),
+                max(before.longest_ms, now.longest_ms),
+                max(before.newest, now.newest),
+            )
             described = self._newest.get(key)
             if described is None or described[0] <= ts_ms:
                 self._newest[key] = ts_ms, tick.origin, card

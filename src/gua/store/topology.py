@@ -61,17 +61,13 @@ class Topology:
 
     def statements(self, retention: Retention) -> list[Statement]:
         """Return every statement of this topology, in the order to apply them."""
-        loaded = load(self.tokens(retention))
-        return without_report_views(loaded) if self.embedded else loaded
-
-    def tokens(self, retention: Retention) -> dict[str, str]:
-        """Return the values of the tokens in the SQL."""
         if self.cluster is not None:
-            return cluster_tokens(self.cluster, **asdict(retention), replication=self.replication)
-        served = server_tokens(**asdict(retention))
+            return load(cluster_tokens(self.cluster, **asdict(retention), replication=self.replication))
+        tokens = server_tokens(**asdict(retention))
         if not self.embedded:
-            return served
-        return EMBEDDED_TOKENS | {name: served[name] for name in served if name.endswith("_TTL")}
+            return load(tokens)
+        kept = {name: text for name, text in tokens.items() if name.endswith("_TTL")}
+        return without_report_views(load(EMBEDDED_TOKENS | kept))
 
 
 def current_topology(

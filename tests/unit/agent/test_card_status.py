@@ -45,26 +45,26 @@ def status_of(standing: Standing) -> dict[str, Any]:
 
 def test_a_card_seen_first_may_have_been_in_its_state_before() -> None:
     one = after((1, (card(busy=0.9),)))["GPU-1"]
-    assert (one.verdict.state, one.at_least) == (State.ACTIVE, True)
-    assert one.since_ms == START_MS
+    assert (one.verdict.state, one.state.at_least) == (State.ACTIVE, True)
+    assert one.state.since_ms == START_MS
 
 
 def test_ticks_in_a_row_make_one_stretch() -> None:
     one = after(*((place, (card(busy=0.9),)) for place in range(1, 11)))["GPU-1"]
-    assert (one.since_ms, one.ts_ms, one.at_least) == (START_MS, START_MS + 10 * INTERVAL_MS, True)
+    assert (one.state.since_ms, one.ts_ms, one.state.at_least) == (START_MS, START_MS + 10 * INTERVAL_MS, True)
 
 
 def test_a_change_that_was_seen_begins_a_stretch_of_known_length() -> None:
     one = after((1, (card(busy=0.9),)), (2, (card(held=GIB),)), (3, (card(held=GIB),)))["GPU-1"]
-    assert (one.verdict.state, one.at_least) == (State.IDLE_HELD, False)
-    assert one.since_ms == START_MS + INTERVAL_MS
+    assert (one.verdict.state, one.state.at_least) == (State.IDLE_HELD, False)
+    assert one.state.since_ms == START_MS + INTERVAL_MS
 
 
 def test_another_reason_for_unknown_is_the_same_state() -> None:
     lost = card(failed=True)
     unreadable = card(busy=None, held=GIB)
     one = after((1, (card(),)), (2, (lost,)), (3, (unreadable,)))["GPU-1"]
-    assert (one.verdict.state, one.since_ms) == (State.UNKNOWN, START_MS + INTERVAL_MS)
+    assert (one.verdict.state, one.state.since_ms) == (State.UNKNOWN, START_MS + INTERVAL_MS)
 
 
 @pytest.mark.parametrize(("hole", "known"), [(1, True), (2, True), (2.5, False), (100, False)])
@@ -73,14 +73,14 @@ def test_a_hole_of_more_than_two_intervals_ends_what_is_known(hole: float, *, kn
     before = follow({}, tick(START_MS, card()), RULES)
     before = follow(before, tick(START_MS + INTERVAL_MS, first), RULES)
     one = follow(before, tick(int(START_MS + INTERVAL_MS * (2 + hole)), later), RULES)["GPU-1"]
-    assert one.at_least is not known
-    assert (one.since_ms == START_MS) is known
+    assert one.state.at_least is not known
+    assert (one.state.since_ms == START_MS) is known
 
 
 def test_a_clock_set_back_ends_what_is_known() -> None:
     known = after((100, (card(busy=0.9),)), (101, (card(busy=0.9),)))
     one = follow(known, tick(START_MS, card(busy=0.9)), RULES)["GPU-1"]
-    assert (one.at_least, one.since_ms) == (True, START_MS - INTERVAL_MS)
+    assert (one.state.at_least, one.state.since_ms) == (True, START_MS - INTERVAL_MS)
 
 
 def test_a_card_leaves_after_two_ticks_without_it() -> None:
@@ -91,7 +91,7 @@ def test_a_card_leaves_after_two_ticks_without_it() -> None:
 
 def test_a_card_that_missed_one_tick_keeps_its_stretch() -> None:
     one = after((1, (card(busy=0.9),)), (2, ()), (3, (card(busy=0.9),)))["GPU-1"]
-    assert (one.since_ms, one.missed) == (START_MS, 0)
+    assert (one.state.since_ms, one.missed) == (START_MS, 0)
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,10 @@ from fakes.clock import FakeClock
 from gua.agent.logs import Changes
 from gua.agent.loop import PATIENCE_MS, AgentEvents, SilentJobs
 from gua.agent.notify import Notifier
-from gua.agent.status import Board, SpoolFigures
+from gua.agent.status import Board
 from gua.core.tick import AllocationSourceReading, CardReading, Origin, ProcessReading, ReadError, Tick
 from gua.core.words import AllocationStatus, ProcessType, Source
+from gua.spool.stats import SpoolStats
 
 CARD = CardReading(uuid="GPU-a", duration_ms=1_000, gpu_time_ms=1_000)
 TICK = Tick(ts_ms=1_700_000_000_000, origin=Origin(host="gpu01", source=Source.AGENT, interval_ms=1_000), cards=(CARD,))
@@ -44,7 +45,7 @@ def board() -> Board:
         interval_ms=1_000,
         destinations=[("endpoint", "http://collector.example:4318/v1/metrics")],
         clock=FakeClock(),
-        spool=lambda: SpoolFigures(ticks=0, bytes=0),
+        spool=lambda: SpoolStats(ticks=0, bytes=0),
     )
 
 

@@ -17,15 +17,7 @@ from gua.otlp.encode import encode
 from gua.sim.host import HOST, Scenario, demo_origin, simulate
 from gua.state.compression import compress
 from gua.store.database import Store, open_store
-from gua.store.history import (
-    ALLOCATIONS,
-    CARDS,
-    PROCESSES,
-    SOURCES,
-    card_info,
-    recorded_days,
-    rows_of_ticks,
-)
+from gua.store.history import card_info, recorded_days, rows_of_ticks
 
 ORIGIN = Origin(host="gpu01", source=Source.AGENT, interval_ms=30_000)
 TYPES = ("compute", "graphics", "mps", "ignored")
@@ -129,8 +121,7 @@ def rebuild(
     sources: Iterable[Mapping[str, Any]] = (),
 ) -> tuple[list[Tick], Rebuilt]:
     rebuilt = Rebuilt(ORIGIN, {})
-    rows = (CARDS.parsed(cards), PROCESSES.parsed(processes), ALLOCATIONS.parsed(allocations), SOURCES.parsed(sources))
-    return [*rebuilt.ticks(*rows)], rebuilt
+    return [*rebuilt.ticks(cards, processes, allocations, sources)], rebuilt
 
 
 def test_what_is_unknown_stays_unknown_and_zero_stays_zero() -> None:

@@ -20,7 +20,7 @@ import pytest
 from fakes.cards import GIB, INTERVAL_MS, MIB, START_MS, allocated, allocation, card, process, tick
 from fakes.clock import FakeClock
 from fakes.sockets import bound, listening
-from gua.agent.status import Board, SpoolFigures
+from gua.agent.status import Board
 from gua.cli.main import main
 from gua.cli.status import Threshold, parse_threshold, with_threshold
 from gua.core.errors import UsageError
@@ -32,6 +32,7 @@ from gua.local_socket.server import PUBLIC_MODE, Listen, LocalServer
 from gua.procfs.reader import ProcFs
 from gua.report.kit.style import Style
 from gua.report.status.text import allocation_in_words, render_status, span
+from gua.spool.stats import SpoolStats
 from gua.state.pid_file import AgentRecord, PidFile
 from servers.user import as_user, other_uid, shared_folder
 
@@ -51,10 +52,10 @@ def lab(clock: FakeClock | None = None) -> Board:
         interval_ms=INTERVAL_MS,
         destinations=[("store", "chdb:///var/lib/gua/store"), ("endpoint", "https://otel.example:4318")],
         clock=clock,
-        spool=lambda: SpoolFigures(
+        spool=lambda: SpoolStats(
             ticks=117,
             bytes=496_640,
-            dropped_ticks=2,
+            dropped=2,
             waiting={"store": 40, "endpoint": 117},
             oldest_ms={"store": clock.wall - 1_200_000, "endpoint": clock.wall - 3_510_000},
             delivered={"store": 960, "endpoint": 0},

@@ -476,7 +476,7 @@ def test_instances_that_came_and_went_are_forgotten() -> None:
     for number in range(5_000):
         uuid = f"MIG-{number}"
         allocated(replace(JOB, cards=frozenset({uuid})), card=replace(CARD, uuid=uuid), matcher=matcher)
-    assert len(matcher._cards) <= 4_096  # noqa: SLF001 - memory is no behaviour that a caller sees
+    assert len(matcher._at_end) <= 4_096  # noqa: SLF001 - memory is no behaviour that a caller sees
 
 
 def test_a_reading_has_all_known_fields_of_the_allocation() -> None:

@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 
 from gua.core.workloads import LONGEST_LABEL
+from gua.identity import served_models
 from gua.identity.served_models import MOST_ANCESTORS, ServedModels, model_name, served
-from gua.procfs.command_line import CommandLines
+from gua.procfs.command_line import read_arguments
+from gua.procfs.reader import ProcFs
 
 
 @pytest.mark.parametrize(
@@ -109,62 +111,75 @@ def test_whatever_the_arguments_are_what_comes_out_is_a_short_plain_name() -> No
         assert model is None or not set(model) & set(" =:@<>'\"")
 
 
-class Tree:
-    """Processes by pid: arguments, parent, user; and who was looked at."""
-
-    def __init__(self, **processes: tuple[str, int, int]) -> None:
-        self.processes = {int(name[1:]): of for name, of in processes.items()}
-        self.has_source: list[int] = []
-
-    def arguments(self, pid: int) -> list[str] | None:
-        self.has_source.append(pid)
-        return self.processes[pid][0].split() if pid in self.processes else None
-
-    def parent(self, pid: int) -> int | None:
-        return self.processes[pid][1] if pid in self.processes else None
-
-    def uid(self, pid: int) -> int | None:
-        return self.processes[pid][2] if pid in self.processes else None
+def write(root: Path, **processes: tuple[str, int, int]) -> ProcFs:
+    """Write processes by pid: arguments, parent, user."""
+    for name, (line, parent, uid) in processes.items():
+        folder = root / name[1:]
+        folder.mkdir(parents=True)
+        (folder / "cmdline").write_bytes(line.replace(" ", "\0").encode() + b"\0")
+        (folder / "stat").write_text(f"{name[1:]} (a ) b) S {parent} {'1 ' * 17}77 1\n")
+        (folder / "status").write_text(f"Uid:\t{uid}\t{uid}\t{uid}\t{uid}\n")
+    return ProcFs(root)
 
 
-def test_an_engine_is_named_by_the_server_that_started_it_and_each_is_looked_at_once() -> None:
-    tree = Tree(
-        p9=("VLLM::EngineCore", 8, 1000), p8=("python3 /bin/vllm serve org/qwen", 7, 1000), p7=("bash", 1, 1000)
+@pytest.fixture
+def looked(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Pids whose arguments were read."""
+    pids: list[int] = []
+
+    def read(root: Path, pid: int) -> list[str] | None:
+        pids.append(pid)
+        return read_arguments(root, pid)
+
+    monkeypatch.setattr(served_models, "read_arguments", read)
+    return pids
+
+
+def test_an_engine_is_named_by_the_server_that_started_it_and_each_is_looked_at_once(
+    tmp_path: Path, looked: list[int]
+) -> None:
+    tree = write(
+        tmp_path,
+        p9=("VLLM::EngineCore", 8, 1000),
+        p8=("python3 /bin/vllm serve org/qwen", 7, 1000),
+        p7=("bash", 1, 1000),
     )
-    models = ServedModels(tree, tree.uid)
+    models = ServedModels(tree)
     for _ in range(5):
         assert models.work(9, 77, "VLLM::EngineCor", 1000) == ("vLLM", "org/qwen")
-    assert tree.has_source == [9, 8]
+    assert looked == [9, 8]
     assert models.work(9, 78, "VLLM::EngineCor", 1000) == ("vLLM", "org/qwen"), "another process of that pid"
     assert models.work(9, 78, "bash", 1000) == ("vLLM", "org/qwen"), "one that began another program"
-    assert tree.has_source == [9, 8] * 3
+    assert looked == [9, 8] * 3
 
 
-def test_no_further_ancestor_and_none_of_another_user_is_looked_at() -> None:
-    far = Tree(**{f"p{pid}": ("sh", pid - 1, 1000) for pid in range(2, 10)}, p1=("vllm serve a/b", 0, 1000))
-    assert ServedModels(far, far.uid).work(9, 1, "sh", 1000) == (None, None)
-    assert far.has_source == [9, 8, 7, 6]
-    assert len(far.has_source) == 1 + MOST_ANCESTORS
-    other = Tree(p9=("sh", 8, 1000), p8=("vllm serve their/model", 1, 1001))
-    assert ServedModels(other, other.uid).work(9, 1, "sh", 1000) == (None, None)
-    assert other.has_source == [9]
-    other_tree = Tree(p9=("sh", 8, 1000), p8=("vllm serve a/b", 1, 1000))
-    assert ServedModels(other_tree, other_tree.uid).work(9, 1, "sh", None) == (None, None)
-    assert other_tree.has_source == [9]
+def test_no_further_ancestor_and_none_of_another_user_is_looked_at(tmp_path: Path, looked: list[int]) -> None:
+    processes = {f"p{pid}": ("sh", pid - 1, 1000) for pid in range(2, 10)}
+    far = write(tmp_path / "far", **processes, p1=("vllm serve a/b", 0, 1000))
+    assert ServedModels(far).work(9, 1, "sh", 1000) == (None, None)
+    assert looked == [9, 8, 7, 6]
+    assert len(looked) == 1 + MOST_ANCESTORS
+    looked.clear()
+    other = write(tmp_path / "other", p9=("sh", 8, 1000), p8=("vllm serve their/model", 1, 1001))
+    assert ServedModels(other).work(9, 1, "sh", 1000) == (None, None)
+    assert looked == [9]
+    looked.clear()
+    first = write(tmp_path / "first", p9=("sh", 0, 1000))
+    assert ServedModels(first).work(9, 1, "sh", 1000) == (None, None)
+    gone = write(tmp_path / "gone")
+    assert ServedModels(gone).work(9, 1, "sh", 1000) == (None, None)
+    unknown = write(tmp_path / "unknown", p9=("sh", 8, 1000), p8=("vllm serve a/b", 1, 1000))
+    assert ServedModels(unknown).work(9, 1, "sh", None) == (None, None)
+    assert looked == [9] * 3
 
 
 def test_arguments_are_read_as_the_kernel_has_them_and_a_cut_one_is_left_out(tmp_path: Path) -> None:
     (tmp_path / "7").mkdir()
-    lines = CommandLines(tmp_path)
     (tmp_path / "7/cmdline").write_bytes(b"vllm\0serve\0org/m\xff\0")
-    (tmp_path / "7/stat").write_text("7 (a ) b) S 3 1 1")
-    assert lines.arguments(7) == ["vllm", "serve", "org/m\ufffd"]
-    assert served(lines.arguments(7) or ()) == (None, None)
-    assert lines.parent(7) == 3
+    assert read_arguments(tmp_path, 7) == ["vllm", "serve", "org/m\ufffd"]
+    assert served(read_arguments(tmp_path, 7) or ()) == (None, None)
     (tmp_path / "7/cmdline").write_bytes(b"vllm\0serve\0" + b"x" * 20_000)
-    assert lines.arguments(7) == ["vllm", "serve"]
+    assert read_arguments(tmp_path, 7) == ["vllm", "serve"]
     (tmp_path / "7/cmdline").write_bytes(b"")
-    assert lines.arguments(7) is None
-    assert (lines.arguments(8), lines.parent(8)) == (None, None)
-    (tmp_path / "7/stat").write_text("7 (init) S 0 1 1")
-    assert lines.parent(7) is None
+    assert read_arguments(tmp_path, 7) is None
+    assert read_arguments(tmp_path, 8) is None

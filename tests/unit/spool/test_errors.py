@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import resource
 import signal
@@ -224,7 +225,7 @@ def test_a_writer_during_a_long_repair_gets_a_transient_error(
 ) -> None:
     spool.append(1, b"1")
     monkeypatch.setattr(database, "WAIT_SECONDS", 0.05)
-    with database.lock_for_replacing(path):
+    with database.locked(path, fcntl.LOCK_EX):
         with pytest.raises(TransientError, match="being repaired"):
             spool.append(2, b"2")
         assert waiting(spool) == [1]

@@ -46,7 +46,7 @@ def as_rows(store: Store, ticks: Sequence[Tick]) -> None:
     rows = TickRows(NOW_MS)
     assert all(map(rows.add, ticks))
     assert rows.ticks == len(ticks)
-    store.land_rows(rows)
+    store.land_lines(rows.parts())
 
 
 def stored(address: str, land: Callable[[Store, Sequence[Tick]], None], ticks: Sequence[Tick]) -> dict[str, list[Any]]:

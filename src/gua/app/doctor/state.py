@@ -21,7 +21,7 @@ from gua.core.words import Mig
 from gua.procfs.reader import ProcFs
 from gua.report.kit.figures import percent, span
 from gua.report.sections.card_streaks import STUCK_MS
-from gua.spool.schema import APPLICATION_ID, VERSION, DamagedError, Trouble, pragma, trouble
+from gua.spool.schema import APPLICATION_ID, VERSION, DamagedError, pragma, remedies
 from gua.spool.stats import stats
 from gua.state.directory import Home, examine_home
 from gua.state.host_lock import HostLock
@@ -215,7 +215,7 @@ def check_spool(path: Path) -> Finding:
         with closing(sqlite3.connect(address, uri=True, timeout=1)) as connection:
             return _spooled(path, connection, size)
     except (sqlite3.Error, DamagedError) as error:
-        if trouble(error) is Trouble.OTHER:
+        if not remedies(error):
             return warning("spool", f"{path} cannot be read now ({error})", "run gua doctor again in a moment")
         return warning("spool", f"{path} is damaged", "start the agent: it sets the file aside and begins a new one")
 

@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import Annotated, Any, Final, NamedTuple
 
 from gua.core.facts import CardFacts, TypeTotals
-from gua.core.stored import CardValues, ProcessValues
 from gua.core.view import Count, Moment, ProcessStateName, StateName, View
-from gua.core.words import ROW_REMAPS, ProcessList, held_down_by, recovery_action
+from gua.core.words import ROW_REMAPS, ProcessList, ProcessType, held_down_by, recovery_action
 from gua.report.kit.basis import size
 from gua.report.kit.fields import AS_IS, FirstSeen, LastSeen, Seconds
 from gua.report.uses import UseName
@@ -47,9 +46,54 @@ class MomentRow(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class TickRow(CardValues):
+class TickRow:
     """A card tick: every stored value, and the results of the rules."""
 
+    utilization: Count | None
+    utilization_encoder: Count | None
+    utilization_decoder: Count | None
+    utilization_max: Count | None
+    utilization_coverage_ms: Count | None
+    idle_time_ms: Count | None
+    idle_energy_mj: Count | None
+    idle_energy_coverage_ms: Count | None
+    clock_reasons: Count | None
+    xid_errors: Count | None
+    ecc_errors: Count | None
+    xid: Count | None
+    row_remap: Count | None
+    recovery_action: Count | None
+    sm_utilization: Count | None
+    sm_occupancy: Count | None
+    tensor_utilization: Count | None
+    memory_bandwidth_utilization: Count | None
+    memory_used_bytes: Count | None
+    memory_limit_bytes: Count | None
+    memory_reserved_bytes: Count | None
+    process_count_compute: Count | None
+    process_count_graphics: Count | None
+    process_count_mps: Count | None
+    process_count_ignored: Count | None
+    process_memory_compute_bytes: Count | None
+    process_memory_graphics_bytes: Count | None
+    process_memory_mps_bytes: Count | None
+    process_memory_ignored_bytes: Count | None
+    process_unknown_compute: Count | None
+    process_unknown_graphics: Count | None
+    process_unknown_mps: Count | None
+    process_unknown_ignored: Count | None
+    process_utilization_max: Count | None
+    processes_seen: Count | None
+    power_mw: Count | None
+    temperature_celsius: int | None
+    energy_total_mj: Count | None
+    energy_mj: Count | None
+    failed: Count | None
+    process_list: str | None
+    memory_shared: bool | None
+    mig: str | None
+    source: str | None
+    interval_ms: Count | None
     ts_ms: Moment
     duration_ms: Count
     gpu_time_ms: Count
@@ -66,9 +110,19 @@ class TickRow(CardValues):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class ExplainedProcessRow(ProcessValues):
+class ExplainedProcessRow:
     """A process in a card tick."""
 
+    pid: Count
+    owner: str | None
+    program: str | None
+    type: str | None
+    memory_bytes: Count | None
+    utilization: Count | None
+    container_id: str | None
+    pod_uid: str | None
+    slurm_job_id: str | None
+    systemd_unit: str | None
     ts_ms: Moment
     created_ms: Moment | None
     uid: Count | None
@@ -193,8 +247,12 @@ def facts_of(row: TickRow) -> CardFacts:
     processes = None
     if listed is ProcessList.KNOWN:
         processes = {
-            kind: TypeTotals(count=count or 0, memory_bytes=memory_bytes or 0, unknown=unknown or 0)
-            for kind, (count, memory_bytes, unknown) in row.totals.items()
+            kind: TypeTotals(
+                count=getattr(row, f"process_count_{kind}") or 0,
+                memory_bytes=getattr(row, f"process_memory_{kind}_bytes") or 0,
+                unknown=getattr(row, f"process_unknown_{kind}") or 0,
+            )
+            for kind in ProcessType
         }
     return CardFacts(
         **{name: getattr(row, name) for name in _AS_STORED},

@@ -69,7 +69,7 @@ def test_ticks_land_in_columns_as_they_land_as_ticks(tmp_path: Path, made_store:
     rows = TickRows(time.time_ns() // 1_000_000)
     assert all(map(rows.add, ticks_of(made, found)))
     with open_store(made_store(tmp_path / "ticks")) as store:
-        store.land_rows(rows)
+        store.land_lines(rows.parts())
         as_ticks = tables_of(store)
     assert [len(in_columns[table]) for table in ("card_ticks", "allocation_ticks")] == [24, 12]
     for table, expected in as_ticks.items():

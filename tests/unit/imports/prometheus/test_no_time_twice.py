@@ -65,7 +65,7 @@ def test_times_of_the_agent_are_left_out_and_its_host_counts(
         ts_ms = BEGIN_MS + SECONDS * 1000 * place - 13_000
         assert rows.add(Tick(ts_ms=ts_ms, origin=origin, cards=(card_reading("GPU-a", busy=0.9),)))
     with open_writer(store) as opened:
-        opened.land_rows(rows)
+        opened.land_lines(rows.parts())
     with FakePrometheus(card("GPU-a", begin_ms=BEGIN_MS, count=COUNT)) as fake:
         out = must(capsys, "import", "prometheus", fake.url, *WINDOW, "--store", store)
     assert "left out  20 card ticks at times with other ticks in the store" in out
