@@ -104,7 +104,7 @@ class Spool:
             _limit_size(database, self.max_bytes)
             return _newest_id(database)
 
-        self._newest_id = max(self._newest_id, self._database.write(work))
+        self._newest_id = self._database.write(work)
 
     def mark(self) -> Mark | None:
         """Return the last stored mark; ``None`` without one."""

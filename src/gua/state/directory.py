@@ -20,6 +20,7 @@ _ELSEWHERE: Final = "name another with --state-dir or GUA_HOME"
 _OWN: Final = {
     *("spool.db", "agent.pid", "agent.sock", "agent.log", "boot.json"),
     *("store", "enrolled", "history.json", "reservations"),
+    *("audits", "accepted-policy", "notify.lock"),  # of gua audit and gua notify
 }
 # Files of gpu-usage-audit 1.x, which used the same directory.
 _OLDER: Final = {"gua.db", "gua.pid", "gua.log", "cloud.json"}
@@ -223,7 +224,7 @@ def replace_private(path: Path, content: bytes) -> None:
 
     Replaces any file of that name; of a symlink the link itself. Raises OSError.
     """
-    descriptor, temporary = tempfile.mkstemp(prefix=f"{path.stem}-", suffix=".tmp", dir=path.parent)
+    descriptor, temporary = tempfile.mkstemp(prefix=f"{path.name}-", suffix=".tmp", dir=path.parent)
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(content)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from gua.core.errors import UnavailableError
-from gua.state.directory import Home, examine_home, home_path, prepare_home, reading_home
+from gua.state.directory import Home, examine_home, home_path, prepare_home, reading_home, replace_private
 
 SOMEBODY = 65534
 PREPARE = """
@@ -120,9 +120,22 @@ def test_a_home_that_others_may_read_becomes_private(tmp_path: Path) -> None:
     path = tmp_path / "home"
     path.mkdir()
     path.chmod(0o755)
-    for name in ("spool.db", "spool.db-wal", "agent.log.1"):
+    for name in ("spool.db", "spool.db-wal", "agent.log.1", "accepted-policy", "notify.lock", "audits"):
         (path / name).touch()
     assert mode(path) == 0o755
+    prepare_home(path)
+    assert mode(path) == 0o700
+
+
+def test_what_a_killed_process_left_of_a_file_is_gua_s_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "home"
+    path.mkdir()
+    path.chmod(0o755)
+    while_writing: list[str] = []
+    monkeypatch.setattr(os, "fsync", lambda _: while_writing.extend(one.name for one in path.iterdir()))
+    replace_private(path / "history.json", b"{}")
+    (path / while_writing[0]).touch()
+    assert while_writing[0] != "history.json"
     prepare_home(path)
     assert mode(path) == 0o700
 
