@@ -1,7 +1,5 @@
 """A run of ``gua digest``: who gets which digest by a policy, each sent once for a window."""
 
-from __future__ import annotations
-
 import os
 import secrets
 import time

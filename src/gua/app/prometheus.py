@@ -1,7 +1,5 @@
 """Import of a Prometheus' past into a store: in spans of time; finished days are not read again."""
 
-from __future__ import annotations
-
 import gc
 import hashlib
 import time

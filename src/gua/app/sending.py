@@ -1,7 +1,5 @@
 """Send messages in batches: each is recorded as started before it is sent, and with its result after."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager

@@ -1,7 +1,5 @@
 """Parsers of cells: times, memory, percentages, watts and unknown values as nvidia-smi writes them."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Callable, Mapping

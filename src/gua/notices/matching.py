@@ -1,7 +1,5 @@
 """Which rule of a policy concerns a holder at a moment, or why none does."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import tzinfo
