@@ -1,7 +1,5 @@
 """Notices of the demo: those that a policy would have sent to the holders of the simulated lab. Nothing is sent."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """Digests: what each owner, team or namespace had of GPUs in a window, from one report, sent once to each."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum

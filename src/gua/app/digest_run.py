@@ -1,10 +1,7 @@
 """A run of ``gua digest``: who gets which digest by a policy, each sent once for a window."""
 
-from __future__ import annotations
-
 import os
 import secrets
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC
@@ -12,9 +9,10 @@ from fnmatch import fnmatchcase
 from functools import partial
 from typing import Final
 
+from gua.app import sending
 from gua.app.digest import By, Digest, Digester, message_of, message_of_several, named
 from gua.app.opening import counting
-from gua.app.sending import DUE, MOST_DETAIL, UNREACHABLE, ChannelOutcome, Stores, Versions, now_ms, send_all, worst
+from gua.app.sending import DUE, MOST_DETAIL, UNREACHABLE, ChannelOutcome, Stores, Versions, now_ms, worst
 from gua.core.moments import local_day, to_rfc3339
 from gua.core.plaintext import few, safe
 from gua.notices import channels, record
@@ -98,8 +96,7 @@ class DigestRun:
         with self.stores() as store:
             report = collect(store, self.request, count=counting(store))
         recipients = tuple(self._recipients(report, unknown))
-        lease = record.Lease(now_ms=now_ms, sleep=time.sleep)
-        try:
+        with sending.giving_back(self.stores) as lease:
             with self.stores() as store:
                 if not dry_run:
                     lease.take(store)
@@ -107,10 +104,6 @@ class DigestRun:
             deliveries = tuple(self._deliveries(recipients, before, report.window))
             if not dry_run:
                 self._send(deliveries, report.window, lease, Versions(newest_ms))
-        finally:
-            if lease.is_held:
-                with self.stores() as store:
-                    lease.give_back(store)
         return DigestOutcome(report=report, recipients=recipients, deliveries=deliveries, unknown=tuple(unknown))
 
     def _recipients(self, report: Report, unknown: list[str]) -> Iterator[Recipient]:
@@ -199,7 +192,9 @@ class DigestRun:
             moments = {"since": window.since_ms, "sent": sent_ms, "written": written_ms}
             return [row | {name: to_rfc3339(unix_ms) for name, unix_ms in moments.items()}]
 
-        results = send_all(ready, lease, stores=self.stores, send=self._sent, rows=rows, written_ms=versions.next_ms)
+        results = sending.send_all(
+            ready, lease, stores=self.stores, send=self._sent, rows=rows, written_ms=versions.next_ms
+        )
         for each, result in zip(ready, results, strict=True):
             each.end(result.result, result.detail)
 

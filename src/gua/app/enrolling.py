@@ -91,17 +91,17 @@ def join(
         agent = AgentSettings(interval_ms=interval_ms, procfs=procfs, home=home, allocation=off)
         if running is None:
             lock.acquire()  # until the tick is spooled, and the next one continues from it
-            proven, raw = _read(agent)
+            proven = _read(agent)
         else:
-            proven, raw = _newest_of_agent(agent, running)
-        _send(offered, raw, proven.ts_ms)
+            proven = _newest_of_agent(agent, running)
+        _send(offered, proven)
         stored = store_enrollment(home.path, offered, authorities)
         usual = [one.name for one in agent_destinations(os.environ.get("GUA_STORE"), None, home.path)]
         # The spool's other destinations stay: their pending ticks must not be lost.
         names = sorted({*(read_destinations(home.spool) or usual), ENDPOINT})
         with Spool(home.spool, destinations=names) as spool:
-            if proven.to_spool is not None:  # other destinations lack it, and the next tick continues from it
-                spool.append(proven.ts_ms, *proven.to_spool)
+            if proven.mark is not None:  # other destinations lack it, and the next tick continues from it
+                spool.append(proven.ts_ms, proven.raw, proven.mark)
     finally:
         lock.release()
     print_line(safe(f"accepted: {proven.what}"))
@@ -172,14 +172,15 @@ def read_authorities(path: Path) -> bytes:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Proof:
-    """The accepted tick. ``what`` describes it; ``to_spool`` is its encoding and mark if the spool lacks it."""
+    """The accepted tick, encoded. ``what`` describes it; ``mark`` is its mark if the spool lacks it."""
 
     what: str
     ts_ms: int
-    to_spool: tuple[bytes, Mark] | None = None
+    raw: bytes
+    mark: Mark | None = None
 
 
-def _read(agent: AgentSettings) -> tuple[Proof, bytes]:
+def _read(agent: AgentSettings) -> Proof:
     host = open_host(agent)
     try:
         mark = None
@@ -191,22 +192,21 @@ def _read(agent: AgentSettings) -> tuple[Proof, bytes]:
         return _without_cards(host, str(error))
     finally:
         host.cards.close()
-    raw = encode(tick)
-    return Proof(what=summary(tick), ts_ms=tick.ts_ms, to_spool=(raw, mark)), raw
+    return Proof(what=summary(tick), ts_ms=tick.ts_ms, raw=encode(tick), mark=mark)
 
 
-def _newest_of_agent(agent: AgentSettings, holder: Peer) -> tuple[Proof, bytes]:
+def _newest_of_agent(agent: AgentSettings, holder: Peer) -> Proof:
     for name in sorted(read_destinations(agent.home.spool)):
         with Spool(agent.home.spool, destinations=None) as spool:
             oldest = spool.peek(name, 1)
             newest = spool.peek(name, 1, after=oldest[0].id + spool.depth(name) - 2) or oldest if oldest else []
         if newest:
             what = f"the newest tick of the agent that runs ({holder})"
-            return Proof(what=what, ts_ms=newest[0].ts_ms), decompress(newest[0].blob)
+            return Proof(what=what, ts_ms=newest[0].ts_ms, raw=decompress(newest[0].blob))
     return _without_cards(open_host(agent), f"an agent runs ({holder}), and none of its ticks is here")
 
 
-def _without_cards(host: Host, why: str) -> tuple[Proof, bytes]:
+def _without_cards(host: Host, why: str) -> Proof:
     now_ms = host.clock.wall_ms()
     tick = Tick(
         ts_ms=now_ms,
@@ -214,14 +214,14 @@ def _without_cards(host: Host, why: str) -> tuple[Proof, bytes]:
         cards=(),
         agent=AgentReading(started_ms=now_ms, tick_duration_seconds=0.0),  # one point: an empty request proves little
     )
-    return Proof(what=f"1 tick of {host.origin.host} without cards ({why})", ts_ms=now_ms), encode(tick)
+    return Proof(what=f"1 tick of {host.origin.host} without cards ({why})", ts_ms=now_ms, raw=encode(tick))
 
 
-def _send(offered: Enrollment, raw: bytes, ts_ms: int) -> None:
+def _send(offered: Enrollment, proven: Proof) -> None:
     """Send one tick to the offered endpoint; raise UnavailableError unless it accepts all of it."""
     from gua.otlp.send import open_endpoint  # noqa: PLC0415 - loads an exporter
 
-    tick = SpooledTick(id=0, ts_ms=ts_ms, raw_length=len(raw), blob=compress(raw))
+    tick = SpooledTick(id=0, ts_ms=proven.ts_ms, raw_length=len(proven.raw), blob=compress(proven.raw))
     with closing(
         open_endpoint(offered.endpoint, environ=os.environ, enrollment=offered, patience_seconds=0)
     ) as endpoint:

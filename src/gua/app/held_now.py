@@ -1,7 +1,5 @@
 """Holders that are idle or empty at a moment, for notices: the section ``now`` of a report, grouped by job and pod."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace

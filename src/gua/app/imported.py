@@ -1,7 +1,5 @@
 """Shared parts of the imports of recordings: files, host, interval, and the printed summary."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import sys

@@ -4,8 +4,6 @@ import grp
 import os
 import pwd
 import re
-from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Final
 
 # Each has its own squeue: accounts are any text of users where Slurm does not check them, and may look like other jobs.
@@ -20,8 +18,7 @@ class HostFacts:
     squeue runs once for partitions, QOS and accounts each, when the first is looked up, and not again after a failure.
     """
 
-    def __init__(self, run: Callable[[Sequence[str]], str] | None = None) -> None:
-        self._run = run
+    def __init__(self) -> None:
         self._groups: dict[str, frozenset[str] | None] = {}
         self._jobs: dict[str, dict[str, str | None]] = {}
         self.trouble: str | None = None
@@ -38,9 +35,9 @@ class HostFacts:
         from gua.allocation.slurm_poll import CommandError, run_command  # noqa: PLC0415 - few policies need Slurm
 
         if key not in self._jobs and self.trouble is None:
-            run = self._run or partial(run_command, seconds=10.0)
+            command = ("squeue", "--noheader", "--all", f"--format={_FORMATS[key]}")
             try:
-                self._jobs[key] = parse_squeue(run(("squeue", "--noheader", "--all", f"--format={_FORMATS[key]}")))
+                self._jobs[key] = parse_squeue(run_command(command, seconds=10.0))
             except CommandError as error:
                 self.trouble = str(error)
         return self._jobs.get(key, {}).get(job)

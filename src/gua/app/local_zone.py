@@ -3,7 +3,7 @@
 import logging
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Final
@@ -38,34 +38,27 @@ def chosen_zone(text: str | None, environ: Mapping[str, str], *, or_fail: bool =
     return "UTC"
 
 
-def local_zone(
-    environ: Mapping[str, str], localtime: Path = LOCALTIME, *, configured: Callable[[], str | None] | None = None
-) -> str | None:
-    """Return the IANA name of this process's zone, from ``TZ`` or the host's files; ``None`` if it has none.
-
-    ``configured`` reads the name from the host's files, by default with tzlocal.
-    """
+def local_zone(environ: Mapping[str, str]) -> str | None:
+    """Return the IANA name of this process's zone, from ``TZ`` or the host's files; ``None`` if it has none."""
     variable = environ.get("TZ")
     if variable is None:
-        return _of_host(configured) if localtime.exists() else "UTC"
+        return _of_host() if LOCALTIME.exists() else "UTC"
     rule = variable.removeprefix(":")
     if rule.startswith("/"):
         rule = os.path.realpath(rule).partition("/zoneinfo/")[2] or rule
     return "UTC" if rule in {"", "UTC0"} else _known(rule)
 
 
-def _of_host(configured: Callable[[], str | None] | None) -> str | None:
+def _of_host() -> str | None:
     """Return the zone named in the host's files if it had the C library's offset in each quarter of the last year.
 
     In a container with the host's ``localtime``, /etc/timezone may name another zone: the result is then ``None``.
     """
-    if configured is None:
-        from tzlocal import get_localzone_name  # noqa: PLC0415 - only where TZ is not set
+    from tzlocal import get_localzone_name  # noqa: PLC0415 - only where TZ is not set
 
-        logging.getLogger("tzlocal").disabled = True  # gua prints its own one-line error
-        configured = get_localzone_name
+    logging.getLogger("tzlocal").disabled = True  # gua prints its own one-line error
     try:
-        name = _known(configured() or "")
+        name = _known(get_localzone_name() or "")
     except ZoneInfoNotFoundError:  # several files name different zones
         return None
     now = time.time()

@@ -1,7 +1,5 @@
 """Commands of a policy's steps: their arguments from a holder, and one run of them."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 from collections.abc import Sequence

@@ -1,17 +1,15 @@
 """One run of notices: what is due by a policy, sent by its channels, and recorded in the store before and after."""
 
-from __future__ import annotations
-
 import os
 import secrets
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Final
 
+from gua.app import sending
 from gua.app.held_now import ON_SEVERAL_HOSTS, held_now
 from gua.app.notice_commands import command_arguments, run_command
-from gua.app.sending import DUE, MOST_DETAIL, UNREACHABLE, ChannelOutcome, Stores, Versions, now_ms, send_all, worst
+from gua.app.sending import DUE, MOST_DETAIL, UNREACHABLE, ChannelOutcome, Stores, Versions, now_ms, worst
 from gua.core.errors import UnavailableError
 from gua.core.moments import DAY_MS, begin_ms, format_duration, local_day, to_rfc3339
 from gua.core.plaintext import safe
@@ -33,7 +31,7 @@ class NoticeOutcome:
     """A notice that was due, and its channels; without any the owner had enough messages for the day."""
 
     notice: Notice
-    channels: tuple[ChannelOutcome, ...]
+    channels: list[ChannelOutcome] = field(default_factory=list)
 
     @property
     def result(self) -> str:
@@ -41,7 +39,7 @@ class NoticeOutcome:
         return worst(self.channels) or str(NoticeResult.LIMITED)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(kw_only=True, slots=True)
 class RunOutcome:
     """The notices of a run as of ``at_ms`` (Unix ms).
 
@@ -50,29 +48,16 @@ class RunOutcome:
     """
 
     at_ms: int
-    notices: tuple[NoticeOutcome, ...]
-    left_out: tuple[str, ...]
-    unknown: tuple[str, ...]
-    unresolved: tuple[str, ...]
+    unknown: list[str]
+    unresolved: list[str]
+    notices: list[NoticeOutcome] = field(default_factory=list)
+    left_out: list[str] = field(default_factory=list)
 
     @property
     def has_failed(self) -> bool:
         """Return whether a channel failed or could not be reached."""
         good = {DUE, str(NoticeResult.LIMITED), *SUCCESSES}
         return any(notice.result not in good for notice in self.notices)
-
-
-@dataclass(kw_only=True, slots=True)
-class _Plan:
-    """What is due, and in words what is not."""
-
-    notices: list[Notice] = field(default_factory=list)
-    commands: list[Notice] = field(default_factory=list)
-    left_out: list[str] = field(default_factory=list)
-    unknown: list[str] = field(default_factory=list)
-    unresolved: list[str] = field(default_factory=list)
-    deliveries: list[_Delivery] = field(default_factory=list)
-    lasting: list[str] = field(default_factory=list)  # holders that are there, with notices that would expire
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,16 +69,30 @@ class _Delivery:
     """
 
     message: str
-    parts: tuple[tuple[int, Notice], ...]
+    parts: tuple[tuple[int, NoticeOutcome], ...]
     template: str
     channel: Channel | None
     problem: str = ""
 
-    def outcomes(self, result: str, detail: str = "") -> Iterator[tuple[Notice, ChannelOutcome]]:
-        """Yield the same outcome for each of its notices."""
-        for number, notice in self.parts:
-            name = channel_name(number, channels.shown(self.template))
-            yield notice, ChannelOutcome(channel=name, result=result, detail=safe(detail, MOST_DETAIL))
+    def note(self, result: str, detail: str = "") -> None:
+        """Add the same outcome to each of its notices."""
+        for number, part in self.parts:
+            name, text = self.channel_name(number), safe(detail, MOST_DETAIL)
+            part.channels.append(ChannelOutcome(channel=name, result=result, detail=text))
+
+    def channel_name(self, number: int) -> str:
+        """Return the name of its channel in the record."""
+        return channel_name(number, channels.shown(self.template))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Plan:
+    """What is due, and what is to be sent and run for it."""
+
+    outcome: RunOutcome
+    commands: list[NoticeOutcome]
+    deliveries: list[_Delivery]
+    lasting: list[str]  # holders that are there, with notices that would expire
 
 
 @dataclass(eq=False)
@@ -122,101 +121,98 @@ class NoticeRun:
         self._steps = {rule.name: rule.steps for rule in policy.rules}
         self._versions = Versions()
         self._reached: dict[tuple[str, int], str] = {}
-        self._outcomes: dict[int, list[ChannelOutcome]] = {}
 
     def plan(self) -> RunOutcome:
         """Return what is due, without sending or recording anything."""
         with self.stores() as store:
             plan = self._plan(store)
         for delivery in plan.deliveries:
-            result = DUE if delivery.channel else NoticeResult.FAILED
-            self._note(delivery.outcomes(result, delivery.problem))
-        for notice in plan.commands:
-            self._note([(notice, ChannelOutcome(channel=self._command_name(notice), result=DUE))])
-        return self._finished(plan)
+            delivery.note(DUE if delivery.channel else NoticeResult.FAILED, delivery.problem)
+        for one in plan.commands:
+            one.channels.append(ChannelOutcome(channel=self._command_name(one.notice), result=DUE))
+        return plan.outcome
 
     def send(self) -> RunOutcome:
         """Send what is due and record it; return the results.
 
         A channel that cannot be reached is not recorded, and due again. Raises UnavailableError if another run sends.
         """
-        lease = Lease(now_ms=now_ms, sleep=time.sleep)
-        try:
+        with sending.giving_back(self.stores) as lease:
             with self.stores() as store:
                 lease.take(store)
                 plan = self._plan(store)
                 store.keep_notices(plan.lasting)
             ready = [delivery for delivery in plan.deliveries if self._is_ready(delivery)]
             written_ms = self._versions.next_ms
-            results = send_all(
+            results = sending.send_all(
                 ready, lease, stores=self.stores, send=self._sent, rows=self._rows, written_ms=written_ms
             )
             for delivery, result in zip(ready, results, strict=True):
-                self._note(delivery.outcomes(result.result, result.detail))
+                delivery.note(result.result, result.detail)
             self._run_commands(plan.commands, lease)
-        finally:
-            if lease.is_held:
-                with self.stores() as store:
-                    lease.give_back(store)
-        return self._finished(plan)
+        return plan.outcome
 
     def _plan(self, store: Inserter) -> _Plan:
         before = record.sent_before(store, with_failed=not self.retry_failed)
         self._versions = Versions(before.newest_ms)
         now = held_now(store, at_ms=self._at_ms, lookback_ms=_lookback_ms(self.policy), hosts=self.hosts)
         self._setting = replace(self._setting, active_percent=now.active_percent, interval_seconds=now.interval_seconds)
-        plan = _Plan(unknown=list(now.unknown), unresolved=[_unresolved(row) for row in before.unresolved()])
+        unresolved = [_unresolved(row) for row in before.unresolved()]
+        outcome = RunOutcome(at_ms=self._at_ms, unknown=list(now.unknown), unresolved=unresolved)
+        commands: list[NoticeOutcome] = []
         for held in now.held:
-            match = first_rule(self.policy, held, self.facts, self._at_ms, self.policy.timezone)
-            if match.outcome is MatchOutcome.MATCHED and match.rule is not None:
+            match = first_rule(self.policy, held, self.facts, self._at_ms)
+            if match is None:
+                continue
+            if match.outcome is MatchOutcome.MATCHED:
                 sent = before.of(held.kind, held.key, match.rule.name)
                 due = Due(rule=match.rule, held=held, sent=sent, at_ms=self._at_ms, enforce=self.enforce)
                 if notice := due.notice():
-                    plan.notices.append(notice)
-                    plan.commands += [notice] if due.runs_command(notice) else []
+                    outcome.notices.append(NoticeOutcome(notice=notice))
+                    commands += outcome.notices[-1:] if due.runs_command(notice) else []
             elif match.outcome is MatchOutcome.UNKNOWN:
-                plan.unknown.append(f"{describe(held)}: {match.reason}")
-            elif match.outcome is not MatchOutcome.NONE:
-                plan.left_out.append(f"{describe(held)}: {match.outcome}, {match.reason}")
-        plan.deliveries = self._deliveries(plan.notices, before)
+                outcome.unknown.append(f"{describe(held)}: {match.reason}")
+            else:
+                outcome.left_out.append(f"{describe(held)}: {match.outcome}, {match.reason}")
         there = {(held.kind, held.key) for held in now.held} | now.used
         old = (row for row in before.rows if row.written_ms < now_ms() - DAY_MS)
-        plan.lasting = sorted({f"{row.kind} {row.holder}" for row in old if (row.kind, row.holder) in there})
-        return plan
+        lasting = sorted({f"{row.kind} {row.holder}" for row in old if (row.kind, row.holder) in there})
+        deliveries = self._deliveries(outcome.notices, before)
+        return _Plan(outcome=outcome, commands=commands, deliveries=deliveries, lasting=lasting)
 
-    def _deliveries(self, notices: Sequence[Notice], before: SentBefore) -> list[_Delivery]:
+    def _deliveries(self, notices: Sequence[NoticeOutcome], before: SentBefore) -> list[_Delivery]:
         """Return the messages: one for each notice, or one for all of an owner where the day's limit needs it."""
         zone = self.policy.timezone
         today = before.messages_since(begin_ms(local_day(self._at_ms, zone), zone))
-        by_owner: dict[str, list[Notice]] = {}
-        for notice in notices:
-            if notice.to:  # not where only a command is due
-                by_owner.setdefault(notice.held.owner or "", []).append(notice)
+        by_owner: dict[str, list[NoticeOutcome]] = {}
+        for one in notices:
+            if one.notice.to:  # not where only a command is due
+                by_owner.setdefault(one.notice.held.owner or "", []).append(one)
         deliveries: list[_Delivery] = []
         for owner, each in by_owner.items():
             left = self.policy.most_per_owner_per_day - today.get(owner, 0)
-            groups = [[notice] for notice in each]
+            groups = [[one] for one in each]
             if left < len(each):  # without any left they stay due: a summary of the next day has them
                 groups = [each] if left > 0 else []
             deliveries += (delivery for group in groups for delivery in self._of_group(group))
         return deliveries
 
-    def _of_group(self, notices: Sequence[Notice]) -> Iterator[_Delivery]:
+    def _of_group(self, notices: Sequence[NoticeOutcome]) -> Iterator[_Delivery]:
         """Yield one delivery for each channel of some notices; one with several notices is a summary."""
         message = secrets.token_hex(8)
         by_channel: dict[tuple[str, str], _Delivery] = {}
         find = self.book or no_addresses
-        for notice in notices:
-            for number, template in notice.to:
+        for one in notices:
+            for number, template in one.notice.to:
                 try:
-                    address = find(notice.held.owner) if "{address}" in template else None
-                    channel = channels.fill(template, channels.parts(notice, address))
+                    address = find(one.notice.held.owner) if "{address}" in template else None
+                    channel = channels.fill(template, channels.parts(one.notice, address))
                 except NotApplicableError as error:
-                    yield _Delivery(message, ((number, notice),), template, None, str(error))
+                    yield _Delivery(message, ((number, one),), template, None, str(error))
                     continue
                 key = (channel.url, channel.owner or "")
                 parts = by_channel[key].parts if key in by_channel else ()
-                by_channel[key] = _Delivery(message, (*parts, (number, notice)), template, channel)
+                by_channel[key] = _Delivery(message, (*parts, (number, one)), template, channel)
         yield from by_channel.values()
 
     def _is_ready(self, delivery: _Delivery) -> bool:
@@ -225,13 +221,13 @@ class NoticeRun:
             return True  # recorded as failed: else it would be reported at each run
         reason = channels.reachable(delivery.channel, environ=self.environ, checked=self._reached)
         if reason is not None:
-            self._note(delivery.outcomes(UNREACHABLE, reason))
+            delivery.note(UNREACHABLE, reason)
         return reason is None
 
     def _rows(self, delivery: _Delivery, result: SendResult, written_ms: int) -> list[dict[str, object]]:
         return [
-            self._row(notice, outcome.channel, delivery.message, result, written_ms)
-            for notice, outcome in delivery.outcomes(result.result)
+            self._row(one.notice, delivery.channel_name(number), delivery.message, result, written_ms)
+            for number, one in delivery.parts
         ]
 
     def _sent(self, delivery: _Delivery) -> SendResult:
@@ -240,7 +236,7 @@ class NoticeRun:
         return channels.send(delivery.channel, self._message(delivery), environ=self.environ)
 
     def _message(self, delivery: _Delivery) -> Message:
-        notices = [notice for _, notice in delivery.parts]
+        notices = [one.notice for _, one in delivery.parts]
         if len(notices) > 1:
             return messages.summary_message(notices, self._setting)
         notice = notices[0]
@@ -265,9 +261,10 @@ class NoticeRun:
             following.append(NextStep(what=what, at_ms=self._at_ms + follower.after_ms - step.after_ms))
         return min(following, key=lambda one: one.at_ms, default=None)
 
-    def _run_commands(self, notices: Iterable[Notice], lease: Lease) -> None:
+    def _run_commands(self, notices: Iterable[NoticeOutcome], lease: Lease) -> None:
         """Run the commands of due steps, each after its cards were read again, and record what was read."""
-        for notice in notices:
+        for one in notices:
+            notice = one.notice
             step, name, message = self._step(notice), self._command_name(notice), secrets.token_hex(8)
             with self.stores() as store:
                 lease.renew(store)
@@ -280,7 +277,7 @@ class NoticeRun:
                 result = SendResult(result=done.result, detail=f"{done.detail}; read before: {idle}")
                 with self.stores() as store:
                     store.insert_json("notices", [self._row(notice, name, message, result, self._versions.next_ms())])
-            self._note([(notice, ChannelOutcome(channel=name, result=result.result, detail=result.detail))])
+            one.channels.append(ChannelOutcome(channel=name, result=result.result, detail=result.detail))
 
     def _command_name(self, notice: Notice) -> str:
         return channel_name(COMMAND, f"command {self._step(notice).command[0]}")
@@ -307,22 +304,6 @@ class NoticeRun:
             detail=safe(result.detail, MOST_DETAIL),
         )
 
-    def _note(self, outcomes: Iterable[tuple[Notice, ChannelOutcome]]) -> None:
-        for notice, outcome in outcomes:
-            self._outcomes.setdefault(id(notice), []).append(outcome)
-
-    def _finished(self, plan: _Plan) -> RunOutcome:
-        return RunOutcome(
-            at_ms=self._at_ms,
-            notices=tuple(
-                NoticeOutcome(notice=notice, channels=tuple(self._outcomes.get(id(notice), ())))
-                for notice in plan.notices
-            ),
-            left_out=tuple(plan.left_out),
-            unknown=tuple(plan.unknown),
-            unresolved=tuple(plan.unresolved),
-        )
-
 
 def _command_of(step: Step, held: Held | None) -> tuple[SendResult, list[str] | None]:
     """Return what is recorded before a step's command runs, and its arguments; ``None`` if it must not run."""
@@ -346,16 +327,16 @@ def concerned(
                 held = held_now(store, at_ms=at_ms, lookback_ms=lookback_ms, hosts=hosts).held
             except UnavailableError:  # before the first tick
                 held = ()
-            matches = [(one, first_rule(policy, one, facts, at_ms, policy.timezone)) for one in held]
-            lines = (f"{describe(one)}: {_match_text(match)}" for one, match in matches if match.rule is not None)
+            matches = [(one, first_rule(policy, one, facts, at_ms)) for one in held]
+            lines = (f"{describe(one)}: {_match_text(match)}" for one, match in matches if match)
             found.append(dict.fromkeys(lines))
     earlier = dict.fromkeys(line for lines in found[1:] for line in lines)
     return list(found[0]), list(earlier)
 
 
 def _match_text(match: Match) -> str:
-    name = match.rule.name if match.rule else ""
-    return f"rule {name}" if match.outcome is MatchOutcome.MATCHED else f"rule {name}, {match.outcome}: {match.reason}"
+    rule = f"rule {match.rule.name}"
+    return rule if match.outcome is MatchOutcome.MATCHED else f"{rule}, {match.outcome}: {match.reason}"
 
 
 def _lookback_ms(policy: Policy) -> int:

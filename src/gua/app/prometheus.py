@@ -1,11 +1,9 @@
 """Import of a Prometheus' past into a store: in spans of time; finished days are not read again."""
 
-from __future__ import annotations
-
 import gc
 import hashlib
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
@@ -20,7 +18,7 @@ from gua.core.errors import DataError, GuaError, UsageError
 from gua.core.moments import DAY_MS, HOUR_MS
 from gua.core.words import Mig
 from gua.identity.process import DEFAULT_IGNORED
-from gua.imports.prometheus.card_ticks import CardTicks, outside
+from gua.imports.prometheus.card_ticks import CardTicks, joined, outside
 from gua.imports.prometheus.client import Client
 from gua.imports.prometheus.samples import MOST_POINTS, SampleReader
 from gua.imports.prometheus.survey import Inventory, survey
@@ -340,19 +338,15 @@ def without_stored(store: Store, made: list[CardTicks], span: Span, result: Impo
 
     An earlier import of the same samples has ticks at the same times, which are replaced.
     """
-    covered: dict[str, list[tuple[int, int]]] = {}
-    replaced: dict[str, set[int]] = {}
+    covered: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
+    replaced: defaultdict[str, set[int]] = defaultdict(set)
     bounds = {"since_ms": span.since_ms - HOUR_MS, "until_ms": span.until_ms}
     for row in store.select(_STORED_TICKS, {"gpus": [one.card.uuid for one in made], **bounds}):
-        spans_of_card = covered.setdefault(row["gpu"], [])
-        start_ms, end_ms = row["ts_ms"] - row["duration_ms"], row["ts_ms"]
+        end_ms = row["ts_ms"]
+        covered[row["gpu"]].append((end_ms - row["duration_ms"], end_ms))
         if not row["is_agents"]:
-            replaced.setdefault(row["gpu"], set()).add(end_ms)
-        if spans_of_card and start_ms <= spans_of_card[-1][1]:
-            spans_of_card[-1] = (spans_of_card[-1][0], end_ms)
-        else:
-            spans_of_card.append((start_ms, end_ms))
-    kept = [outside(one, covered.get(one.card.uuid, ()), but=replaced.get(one.card.uuid, frozenset())) for one in made]
+            replaced[row["gpu"]].add(end_ms)
+    kept = [outside(one, joined(covered[one.card.uuid]), but=replaced[one.card.uuid]) for one in made]
     result.stored_before += sum(len(one.ts_ms) for one in made) - sum(len(one.ts_ms) for one in kept)
     return [one for one in kept if one.ts_ms]
 

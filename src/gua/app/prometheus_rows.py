@@ -1,7 +1,5 @@
 """Card ticks in columns as rows of an embedded store's tables, or as ticks for other destinations."""
 
-from __future__ import annotations
-
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence

@@ -13,7 +13,7 @@ from typing import Final
 from gua.core.errors import TransientError
 from gua.identity.process import container_id
 from gua.procfs.reader import ProcFs
-from gua.reservations.lifeline import open_peer_pidfd
+from gua.reservations.lifeline import open_pidfd
 from gua.reservations.model import Reservation
 from gua.state.socket_address import Peer
 
@@ -74,12 +74,12 @@ class Requesters:
 
     def _container_and_start(self, connection: socket.socket, peer: Peer) -> tuple[str | None, int]:
         """Return the requester's container and start, read while its process surely lives. Raises TransientError."""
+        begun = self.start_ticks(peer.pid)
         try:
-            process = open_peer_pidfd(connection, peer.pid, self.start_ticks)
+            handle = None if begun is None else open_pidfd(peer.pid, begun, self.start_ticks, connection)
         except OSError as error:
             raise TransientError(f"the requester cannot be identified ({error.strerror}): try again") from None
-        if process is not None:
-            handle, begun = process
+        if begun is not None and handle is not None:
             try:
                 record = self._processes.process(peer.pid)
                 ended = select.poll()

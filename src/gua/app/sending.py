@@ -1,10 +1,8 @@
 """Send messages in batches: each is recorded as started before it is sent, and with its result after."""
 
-from __future__ import annotations
-
 import time
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
@@ -42,6 +40,18 @@ def worst(outcomes: Iterable[ChannelOutcome]) -> str | None:
     results = {each.result for each in outcomes}
     order = (NoticeResult.STARTED, NoticeResult.FAILED, UNREACHABLE, NoticeResult.ACCEPTED, NoticeResult.SENT, DUE)
     return next((str(each) for each in order if each in results), None)
+
+
+@contextmanager
+def giving_back(stores: Stores) -> Iterator[Lease]:
+    """Yield a lease that is not taken yet; at the end give it back if it was taken."""
+    lease = Lease(now_ms=now_ms, sleep=time.sleep)
+    try:
+        yield lease
+    finally:
+        if lease.is_held:
+            with stores() as store:
+                lease.give_back(store)
 
 
 def send_all(

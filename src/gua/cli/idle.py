@@ -1,7 +1,5 @@
 """``gua idle``: whether a card, or what somebody has on cards, has been idle for some time, as exit code."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys

@@ -270,9 +270,9 @@ def _json(outcome: RunOutcome) -> dict[str, object]:
         "schema": SCHEMA,
         "at": to_rfc3339(outcome.at_ms),
         "notices": [_notice_json(notice) for notice in outcome.notices],
-        "left_out": list(outcome.left_out),
-        "unknown": list(outcome.unknown),
-        "unresolved": list(outcome.unresolved),
+        "left_out": outcome.left_out,
+        "unknown": outcome.unknown,
+        "unresolved": outcome.unresolved,
     }
 
 

@@ -5,7 +5,7 @@ import os
 import re
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Final, NoReturn
 
@@ -100,14 +100,6 @@ def command(
     return STALLED if status.get("stalled") else 0
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Threshold:
-    """Memory from which a card is held: bytes, or a ratio (0 to 1) of the card's memory."""
-
-    bytes: int | None = None
-    ratio: float | None = None
-
-
 def _all(store: str | None, width: int | None, *, as_json: bool) -> int:
     from gua.app import opening  # noqa: PLC0415 - a store, only for --all
     from gua.report.status import fleet  # noqa: PLC0415 - a store, only for --all
@@ -119,35 +111,39 @@ def _all(store: str | None, width: int | None, *, as_json: bool) -> int:
     return fleet.SILENT if any(host["silent"] for host in hosts) else 0
 
 
-def parse_threshold(text: str) -> Threshold:
-    """Return the parsed threshold; a number alone is MiB, as in canhazgpu. Raises UsageError."""
+def parse_threshold(text: str) -> dict[str, Any]:
+    """Return the setting of the rules: bytes, or a ratio (0 to 1) of the card's memory. Raises UsageError.
+
+    A number alone is MiB, as in canhazgpu.
+    """
     from gua.imports.values import BYTES_PER_UNIT, MIB  # noqa: PLC0415 - only with this option
 
     match = _SIZE.fullmatch(text.strip())
     number, unit = (match.group(1), match.group(2).lower()) if match else ("", "?")
     if unit == "%" and float(number) <= 100:
-        return Threshold(ratio=float(number) / 100)
+        return {"held_memory_ratio": float(number) / 100}
     factor = MIB if not unit else BYTES_PER_UNIT.get(unit, BYTES_PER_UNIT.get(f"{unit}ib"))
     if factor is None or float(number) * factor > _LARGEST_BYTES:
         raise UsageError(f"--memory-threshold {text!r} is no size of memory: write it as in 512MiB, 1.5GB or 5%")
-    return Threshold(bytes=round(float(number) * factor))
+    return {"held_memory_bytes": round(float(number) * factor)}
 
 
-def with_threshold(status: dict[str, Any], threshold: Threshold) -> dict[str, Any]:
-    """Return the status with its cards classified by another threshold.
+def with_threshold(status: dict[str, Any], threshold: dict[str, Any]) -> dict[str, Any]:
+    """Return the status with its cards classified by another threshold, as :func:`parse_threshold` returns it.
 
     The agent's own threshold remains for a ratio of a card with unknown memory.
     """
     from gua.agent.card_status import parse_rules, reclassify  # noqa: PLC0415 - only for another threshold
 
     own = parse_rules(status["rules"])
-    judged = replace(own, held_memory_bytes=threshold.bytes or 0, held_memory_ratio=threshold.ratio or 0.0)
-    held = {"held_memory_bytes": judged.held_memory_bytes, "held_memory_ratio": judged.held_memory_ratio}
+    held = {"held_memory_bytes": 0, "held_memory_ratio": 0.0, **threshold}
+    judged = replace(own, **held)
+    is_ratio = "held_memory_ratio" in threshold
     return {
         **status,
         "rules": {**status["rules"], **held},
         "cards": [
-            reclassify(card, own if threshold.bytes is None and card["memory_limit_bytes"] is None else judged)
+            reclassify(card, own if is_ratio and card["memory_limit_bytes"] is None else judged)
             for card in status["cards"]
         ],
     }

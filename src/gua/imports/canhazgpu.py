@@ -4,8 +4,6 @@ The history has one JSON object per line, as ``redis-cli --raw ZRANGE canhazgpu:
 The reserved time of each card becomes ticks that end where a reservation begins or ends and at each full hour.
 """
 
-from __future__ import annotations
-
 import hashlib
 import sys
 from collections import defaultdict

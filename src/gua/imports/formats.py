@@ -1,7 +1,5 @@
 """Parsers of recorded files (CSV of nvidia-smi, JSON Lines of custom recorders, output of dmon); names of columns."""
 
-from __future__ import annotations
-
 import csv
 import json
 import re

@@ -1,7 +1,5 @@
 """Recorded files as text lines, and merging of the rows of several files by time."""
 
-from __future__ import annotations
-
 import heapq
 import os
 import stat

@@ -3,8 +3,6 @@
 A recording that fails the first pass yields nothing. Both passes stream: memory does not grow with the files.
 """
 
-from __future__ import annotations
-
 from bisect import bisect
 from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Sequence

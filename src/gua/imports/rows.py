@@ -1,7 +1,5 @@
 """Rows of a recording, each one card or one process on a card at one time, and their parsers."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -99,6 +97,41 @@ class Assumed:
     reserve_excluded: bool = False
     times_without_offset: bool = False
     memory_unknown: bool = False
+
+
+class _Cards:
+    """Cached parser of the cells that identify a card, for one file; it remembers uuids by host and index."""
+
+    def __init__(self, host: str | None, cards: tuple[str, ...]) -> None:
+        self._host = host
+        self._cards = cards
+        self._uuids: dict[tuple[str, int], str] = {}
+        self.parse = lru_cache(maxsize=_MOST_KNOWN)(self._read)
+
+    def _read(  # noqa: PLR0913, PLR0917 - one parameter for each name in _IDENTITY
+        self, uuid: Cell, host: Cell, index: Cell, name: Cell, driver: Cell, pci: Cell, mig: Cell
+    ) -> tuple[str, dict[str, Any]]:
+        """Return the host and the identifying fields of the card's reading. Raises ValueError for invalid cells."""
+        recorded_host = label(host, "host") or self._host or DEFAULT_HOST
+        number, known = whole(index, "index", _MAX_INDEX), label(uuid, "uuid")
+        require((known, number) != (None, None), "the row has neither uuid nor index of a card")
+        if known is None and number is not None and self._cards:
+            count = len(self._cards)
+            require(number < count, f"GPU {number} is not among the {count} of --cards (name it, too)")
+            known = self._cards[number]
+        if known is None:
+            # A lost card has no uuid any more: its index identifies it, as in files without uuids.
+            known = self._uuids.get((recorded_host, number or 0), f"imported-{recorded_host}-{number}")
+        elif number is not None:
+            self._uuids[recorded_host, number] = known
+        return self._host or recorded_host, {
+            "uuid": known,
+            "index": number,
+            "name": label(name, "name"),
+            "driver_version": label(driver, "driver_version"),
+            "pci": label(pci, "pci.bus_id"),
+            "mig": _MIG.get(str(mig).strip().lower()),
+        }
 
 
 class CardRowReader:
@@ -207,41 +240,6 @@ def _reserved(used: int | None, total: int | None, free: int | None, reserved_by
         return reserved_bytes
     computed = total - used - free
     return computed if computed > 0 else None
-
-
-class _Cards:
-    """Cached parser of the cells that identify a card, for one file; it remembers uuids by host and index."""
-
-    def __init__(self, host: str | None, cards: tuple[str, ...]) -> None:
-        self._host = host
-        self._cards = cards
-        self._uuids: dict[tuple[str, int], str] = {}
-        self.parse = lru_cache(maxsize=_MOST_KNOWN)(self._read)
-
-    def _read(  # noqa: PLR0913, PLR0917 - one parameter for each name in _IDENTITY
-        self, uuid: Cell, host: Cell, index: Cell, name: Cell, driver: Cell, pci: Cell, mig: Cell
-    ) -> tuple[str, dict[str, Any]]:
-        """Return the host and the identifying fields of the card's reading. Raises ValueError for invalid cells."""
-        recorded_host = label(host, "host") or self._host or DEFAULT_HOST
-        number, known = whole(index, "index", _MAX_INDEX), label(uuid, "uuid")
-        require((known, number) != (None, None), "the row has neither uuid nor index of a card")
-        if known is None and number is not None and self._cards:
-            count = len(self._cards)
-            require(number < count, f"GPU {number} is not among the {count} of --cards (name it, too)")
-            known = self._cards[number]
-        if known is None:
-            # A lost card has no uuid any more: its index identifies it, as in files without uuids.
-            known = self._uuids.get((recorded_host, number or 0), f"imported-{recorded_host}-{number}")
-        elif number is not None:
-            self._uuids[recorded_host, number] = known
-        return self._host or recorded_host, {
-            "uuid": known,
-            "index": number,
-            "name": label(name, "name"),
-            "driver_version": label(driver, "driver_version"),
-            "pci": label(pci, "pci.bus_id"),
-            "mig": _MIG.get(str(mig).strip().lower()),
-        }
 
 
 def read_apps(source: RecordedFile, timezone: tzinfo, ignored: Sequence[str] = ()) -> Iterator[AppRow]:

@@ -1,14 +1,12 @@
 """Parsers of cells: times, memory, percentages, watts and unknown values as nvidia-smi writes them."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, tzinfo
 from fractions import Fraction
 from functools import lru_cache
-from typing import Final, TypeAlias, TypeVar
+from typing import Final, TypeAlias
 
 from gua.core.errors import UsageError
 from gua.core.moments import to_ms
@@ -17,12 +15,9 @@ from gua.core.untrusted import require
 Cell: TypeAlias = str | int | float | None
 """A value in a file: text in CSV; text, number or null in JSON."""
 
-T = TypeVar("T")
-
 MIB: Final = 2**20
 LONGEST_VALUE: Final = 256
 """Maximum characters of a number or time: the patterns take quadratic time on other text."""
-_CACHED = 20_000
 _NUMBER = re.compile(r"([+-]?[0-9]*\.?[0-9]+(?:[eE][+-]?[0-9]+)?)\s*([A-Za-z%°]*)", re.ASCII)
 _UNKNOWN = frozenset(
     ("", "n/a", "na", "nan", "none", "null", "-", "err!", "not supported", "unknown error", "unknown", "not found")
@@ -58,9 +53,8 @@ _DISORDER_MS: Final = 60_000
 _CACHED_MINUTES = 10_000
 
 
-def remembered(parse: Callable[[Cell], T]) -> Callable[[Cell], T]:
-    """Return the parser with an LRU cache: a recording repeats few values often. Lists raise TypeError."""
-    return lru_cache(maxsize=_CACHED)(parse)
+remembered: Final = lru_cache(maxsize=20_000)
+"""Decorator of parsers: a recording repeats few values often. Lists raise TypeError."""
 
 
 def is_unknown(cell: Cell) -> bool:

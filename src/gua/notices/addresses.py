@@ -1,7 +1,5 @@
 """From an owner to an address: by a template, a file or a command. Owners are untrusted, addresses are checked."""
 
-from __future__ import annotations
-
 import csv
 import os
 import re

@@ -1,7 +1,5 @@
 """Run a call for a limited time, where a server or a program may be slow or silent."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable
 from queue import Empty, SimpleQueue

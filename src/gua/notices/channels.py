@@ -4,8 +4,6 @@ Only this module imports apprise, and only to send. Apprise reports the SMTP ser
 what a webhook answers with status 200: requests, by which it sends, passes that to a hook.
 """
 
-from __future__ import annotations
-
 import functools
 import gc
 import json

@@ -1,7 +1,5 @@
 """Which step of a rule is due for a holder, given what was sent before."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple

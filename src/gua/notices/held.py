@@ -1,7 +1,5 @@
 """What a notice is about: a process, job, pod, allocation or card that holds GPUs without using them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum

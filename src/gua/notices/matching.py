@@ -1,10 +1,7 @@
 """Which rule of a policy concerns a holder at a moment, or why none does."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import tzinfo
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from typing import Final, Protocol
@@ -31,7 +28,7 @@ class MatchOutcome(StrEnum):
     """Whether a rule concerns a holder. Only with MATCHED may something be sent.
 
     QUIET: one does, in a quiet time. EXEMPT and HOLD: an exception or a hold exempts it. UNKNOWN: a value that decides
-    is unknown. NONE: no rule concerns it.
+    is unknown.
     """
 
     MATCHED = "matched"
@@ -39,29 +36,28 @@ class MatchOutcome(StrEnum):
     EXEMPT = "exempt"
     HOLD = "hold"
     UNKNOWN = "unknown"
-    NONE = "none"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Match:
     """The first rule that concerns, or may concern, a holder, and the reason in a few words unless it matched.
 
-    ``rule`` is ``None`` if none does. An exempt holder has the first rule that would concern it.
+    An exempt holder has the first rule that would concern it.
     """
 
     outcome: MatchOutcome
-    rule: Rule | None = None
+    rule: Rule
     reason: str = ""
 
 
-def first_rule(policy: Policy, held: Held, facts: Facts, at_ms: int, zone: tzinfo) -> Match:
-    """Return the first rule that concerns a holder at ``at_ms`` (Unix ms); quiet times are in ``zone``.
+def first_rule(policy: Policy, held: Held, facts: Facts, at_ms: int) -> Match | None:
+    """Return the first rule that concerns a holder at ``at_ms`` (Unix ms), ``None`` if none does.
 
     A rule with an exception for the holder does not concern it, and the next rule may. An unknown value or a hold ends
     the search.
     """
     exempt: Match | None = None
-    local = local_time(at_ms, zone)
+    local = local_time(at_ms, policy.timezone)
     for rule in policy.rules:
         match = _match(rule, policy, held, facts, at_ms)
         if match and match.outcome is MatchOutcome.MATCHED and any(each.contains(local) for each in rule.quiet):
@@ -69,7 +65,7 @@ def first_rule(policy: Policy, held: Held, facts: Facts, at_ms: int, zone: tzinf
         if match and match.outcome is not MatchOutcome.EXEMPT:
             return match
         exempt = exempt or match
-    return exempt or Match(outcome=MatchOutcome.NONE, reason="no rule concerns it")
+    return exempt
 
 
 def _match(rule: Rule, policy: Policy, held: Held, facts: Facts, at_ms: int) -> Match | None:

@@ -1,7 +1,5 @@
 """Text and HTML of notices, of a summary of notices, and of any table, as mail, chat and terminals take them."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -64,6 +62,23 @@ class NextStep:
 
     what: str
     at_ms: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Template:
+    """A message's template: a subject, and a body with placeholders in braces; ``{{`` and ``}}`` are braces."""
+
+    subject: str
+    body: str
+    is_html: bool
+
+    def fill(self, message: Message, values: Mapping[str, str]) -> Message:
+        """Return the message by this template; of one in HTML, values are escaped and the text is the message's."""
+        subject = safe(_filled(self.subject, values), LONGEST_SUBJECT)
+        if not self.is_html:
+            return Message(subject=subject, text=_filled(self.body, values))
+        escaped = {name: escape(value) for name, value in values.items()}
+        return Message(subject=subject, text=message.text, html=_filled(self.body, escaped))
 
 
 def moment(unix_ms: int, timezone: tzinfo) -> str:
@@ -215,23 +230,6 @@ def _keep(setting: MessageSettings) -> str:
 
 def _sender(setting: MessageSettings) -> str:
     return f"Sent by {_name(setting.sender)}."
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Template:
-    """A message's template: a subject, and a body with placeholders in braces; ``{{`` and ``}}`` are braces."""
-
-    subject: str
-    body: str
-    is_html: bool
-
-    def fill(self, message: Message, values: Mapping[str, str]) -> Message:
-        """Return the message by this template; of one in HTML, values are escaped and the text is the message's."""
-        subject = safe(_filled(self.subject, values), LONGEST_SUBJECT)
-        if not self.is_html:
-            return Message(subject=subject, text=_filled(self.body, values))
-        escaped = {name: escape(value) for name, value in values.items()}
-        return Message(subject=subject, text=message.text, html=_filled(self.body, escaped))
 
 
 def _filled(template: str, values: Mapping[str, str]) -> str:

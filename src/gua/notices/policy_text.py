@@ -1,7 +1,5 @@
 """A policy in plain sentences, and warnings about rules that may not do what their author wants."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Final
 

@@ -1,7 +1,5 @@
 """Parsers of single values of a policy. Each raises UsageError with what is wrong and what to write, not where."""
 
-from __future__ import annotations
-
 import difflib
 import re
 from collections.abc import Callable, Collection

@@ -1,7 +1,5 @@
 """The record of notices in the store: what was sent before, rows of what is sent now, and the lease of a run."""
 
-from __future__ import annotations
-
 import os
 import secrets
 import socket

@@ -1,7 +1,5 @@
 """The terminals of a user on this host: listed by ``who``, written to by util-linux' ``write``."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 from time import monotonic

@@ -56,23 +56,14 @@ def remove(path: Path) -> None:
         path.unlink()
 
 
-def open_peer_pidfd(
-    connection: socket.socket, pid: int, start_ticks: Callable[[int], int | None]
-) -> tuple[int, int] | None:
-    """Return a pidfd of the peer process and its start in kernel ticks; ``None`` if it has ended.
-
-    Before Linux 6.5 (SO_PEERPIDFD) the pidfd is opened by pid. Its start time, read before and after, proves that the
-    pid was not reused. Raises OSError if no pidfd can be opened.
-    """
-    begun = start_ticks(pid)
-    handle = None if begun is None else open_pidfd(pid, begun, start_ticks, connection)
-    return None if handle is None or begun is None else (handle, begun)
-
-
 def open_pidfd(
     pid: int, begun: int, start_ticks: Callable[[int], int | None], peer: socket.socket | None = None
 ) -> int | None:
-    """Return a pidfd of the process with this pid and start [kernel ticks], ``None`` if it ended. Raises OSError."""
+    """Return a pidfd of the process with this pid and start [kernel ticks], ``None`` if it ended. Raises OSError.
+
+    From Linux 6.5 on (SO_PEERPIDFD) it is that of a connection's ``peer``. Before, the pidfd is opened by pid, and the
+    start time, read before and after, proves that the pid was not reused.
+    """
     handle: int | None = None
     if peer is not None:
         with contextlib.suppress(OSError):

@@ -13,11 +13,13 @@ from contextlib import closing, contextmanager
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from driver.fixture import SimulatedDriver
 from driver.scenario import Card, Fault, Process, Scenario, uuid
+from gua.app.doctor import driver
 from gua.app.doctor.checks import run_checks
 from gua.app.doctor.delivery import check_delivery, check_embedded, check_endpoint
 from gua.app.doctor.driver import check_driver
@@ -96,7 +98,10 @@ class Cards:
 
 
 def look(dev: Path, cards: Cards) -> dict[str, Finding]:
-    return by_id(check_driver(dev, lambda: cards, load=lambda _: None, sleep=lambda _: None))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(driver.ctypes, "CDLL", lambda _: None)
+        patch.setattr(driver, "_BETWEEN_SECONDS", 0)
+        return by_id(check_driver(dev, lambda: cards))
 
 
 def by_id(findings: Sequence[Finding]) -> dict[str, Finding]:
@@ -106,12 +111,15 @@ def by_id(findings: Sequence[Finding]) -> dict[str, Finding]:
     return found
 
 
-def test_a_host_without_a_driver_gets_the_advice_to_install_one(tmp_path: Path) -> None:
+def test_a_host_without_a_driver_gets_the_advice_to_install_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def nothing(name: str) -> None:
         msg = f"{name}: cannot open shared object file: No such file or directory"
         raise OSError(msg)
 
-    found = by_id(check_driver(tmp_path, lambda: pytest.fail("asked"), load=nothing))
+    monkeypatch.setattr(driver.ctypes, "CDLL", nothing)
+    found = by_id(check_driver(tmp_path, lambda: pytest.fail("asked")))
     assert {name: one.state for name, one in found.items()} == {
         "devices": CheckState.FAILED,
         "library": CheckState.FAILED,
@@ -201,14 +209,13 @@ def test_instances_are_read_twice_and_their_parent_is_not_missed(tmp_path: Path)
     assert found["driver"].detail == "version 575.57.08, 1 GPU (in 1 MIG instance)"
 
 
-def test_a_device_that_is_not_permitted_fails(tmp_path: Path) -> None:
+def test_a_device_that_is_not_permitted_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("nvidia0", "nvidia1", "nvidiactl", "nvidia-uvm"):
         (tmp_path / name).touch()
-    found = check_driver(
-        tmp_path, lambda: Cards(READING), load=lambda _: None, permitted=lambda path: path.name != "nvidia1"
-    )
-    assert by_id(found)["devices"].state is CheckState.FAILED
-    assert by_id(found)["devices"].detail.endswith("nvidia1 may not be read and written by this user (1 of 3)")
+    monkeypatch.setattr(os, "access", lambda path, _mode: path.name != "nvidia1")
+    found = look(tmp_path, Cards(READING))
+    assert found["devices"].state is CheckState.FAILED
+    assert found["devices"].detail.endswith("nvidia1 may not be read and written by this user (1 of 3)")
 
 
 def test_activity_says_which_cards_have_counters_and_why_others_do_not(tmp_path: Path) -> None:
@@ -248,14 +255,21 @@ def test_a_clock_must_be_of_this_time_and_better_kept_by_others(
 
 
 @pytest.mark.parametrize(("status", "answer", "expected"), [(0x41, 5, False), (0x2001, 0, True), (0, -1, None)])
-def test_the_kernels_clock_status_is_read_and_never_set(status: int, answer: int, expected: bool | None) -> None:  # noqa: FBT001 - a case
+def test_the_kernels_clock_status_is_read_and_never_set(
+    status: int,
+    answer: int,
+    expected: bool | None,  # noqa: FBT001 - a case
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert kernel_synchronized() in {True, False, None}
+
     def adjtimex(timex: ctypes.Array[ctypes.c_char]) -> int:
         assert timex.raw == bytes(208)
         ctypes.memmove(ctypes.addressof(timex) + 40, status.to_bytes(4, "little"), 4)
         return answer
 
-    assert kernel_synchronized(adjtimex) is expected
-    assert kernel_synchronized() in {True, False, None}
+    monkeypatch.setattr(ctypes, "CDLL", lambda _: SimpleNamespace(adjtimex=adjtimex))
+    assert kernel_synchronized() is expected
 
 
 def test_the_hosts_own_namespaces_pass_and_others_report_what_is_lost() -> None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from zoneinfo import ZoneInfoNotFoundError, available_timezones
 
 import pytest
+import tzlocal
 
+from gua.app import local_zone as module
 from gua.app.local_zone import chosen_zone, local_zone
 from gua.core.errors import UsageError
 
@@ -22,6 +24,18 @@ def berlin(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     yield
     monkeypatch.undo()
     time.tzset()
+
+
+Configure = Callable[[Callable[[], str | None]], None]
+
+
+@pytest.fixture
+def configure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Configure:
+    """Return a function that sets what tzlocal reads from the host's files; /etc/localtime exists."""
+    localtime = tmp_path / "localtime"
+    localtime.touch()
+    monkeypatch.setattr(module, "LOCALTIME", localtime)
+    return lambda read: monkeypatch.setattr(tzlocal, "get_localzone_name", read)
 
 
 @pytest.mark.parametrize(
@@ -40,8 +54,9 @@ def berlin(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         ("UTC0", "UTC"),
     ],
 )
-def test_tz_names_a_zone_or_a_file(tz: str, name: str) -> None:
-    assert local_zone({"TZ": tz}, Path("/nowhere")) == name
+def test_tz_names_a_zone_or_a_file(tz: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "LOCALTIME", Path("/nowhere"))
+    assert local_zone({"TZ": tz}) == name
 
 
 @pytest.mark.parametrize("tz", ["CET-1CEST", "JST-9", "CET-1CEST,M3.5.0,M10.5.0/3", "Mars", "/nowhere/zone", "X+15"])
@@ -50,27 +65,28 @@ def test_a_rule_or_a_file_without_a_name_is_none(tz: str) -> None:
 
 
 @pytest.mark.usefixtures("berlin")
-def test_the_hosts_files_are_believed_where_the_c_library_has_the_same_offsets(tmp_path: Path) -> None:
-    (tmp_path / "localtime").touch()
-
+def test_the_hosts_files_are_believed_where_the_c_library_has_the_same_offsets(configure: Configure) -> None:
     def resolved(name: str | None) -> str | None:
-        return local_zone({}, tmp_path / "localtime", configured=lambda: name)
+        configure(lambda: name)
+        return local_zone({})
 
     assert resolved("Europe/Berlin") == "Europe/Berlin"
     assert [resolved(name) for name in ("Etc/UTC", "Africa/Lagos", "Europe/London", "Mars", None)] == [None] * 5
 
 
 @pytest.mark.usefixtures("berlin")
-def test_files_that_contradict_each_other_are_not_believed(tmp_path: Path) -> None:
+def test_files_that_contradict_each_other_are_not_believed(configure: Configure) -> None:
     def contradiction() -> str:
         raise ZoneInfoNotFoundError
 
-    (tmp_path / "localtime").touch()
-    assert local_zone({}, tmp_path / "localtime", configured=contradiction) is None
+    configure(contradiction)
+    assert local_zone({}) is None
 
 
-def test_a_host_without_localtime_has_utc(tmp_path: Path) -> None:
-    assert local_zone({}, tmp_path / "none", configured=lambda: "Asia/Tokyo") == "UTC"
+def test_a_host_without_localtime_has_utc(configure: Configure, monkeypatch: pytest.MonkeyPatch) -> None:
+    configure(lambda: "Asia/Tokyo")
+    monkeypatch.setattr(module, "LOCALTIME", Path("/nowhere"))
+    assert local_zone({}) == "UTC"
 
 
 def test_the_files_of_this_host_can_be_read() -> None:

@@ -87,11 +87,11 @@ def test_a_notice_is_not_sent_again_to_a_process_that_is_older_than_the_retentio
     store.schema.apply(keep={"ticks_days": 2, "hours_days": KEPT_DAYS})
     store.insert_json("notices", [row(one, KEPT_DAYS - 1) for one in (there, gone)])
     sent = to_rfc3339(NOW_MS - (KEPT_DAYS - 1) * DAY_MS)
-    assert run(store, monkeypatch, [there]).notices == ()
+    assert run(store, monkeypatch, [there]).notices == []
     # A retention that ends before the rows' first version is as good as days of waiting.
     store.schema.apply(keep={"ticks_days": 2, "hours_days": 2})
     assert set(notices(store)) == {("process", there.key)}
-    assert run(store, monkeypatch, [there]).notices == ()
+    assert run(store, monkeypatch, [there]).notices == []
     again = run(store, monkeypatch, [there, replace(gone, idle_ms=400 * HOUR_MS, last_ms=NOW_MS)])
     assert [one.notice.held.key for one in again.notices] == [gone.key], "what has expired is no longer known"
     assert sent[:10] in str(notices(store)["process", there.key]).replace("/", "-")

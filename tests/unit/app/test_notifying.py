@@ -248,7 +248,7 @@ def test_a_killed_run_s_notice_is_unresolved_and_not_sent_again(world: World) ->
     outcome = world.run(ONE_STEP, retry_failed=True)
     assert results(outcome) == []
     what = "process node1 42 7, rule idle, step 1, channel 1 json://one.example, at 2026-11-25T12:00:00Z"
-    assert outcome.unresolved == (f"{what}: the run was killed, and it is not sent again",)
+    assert outcome.unresolved == [f"{what}: the run was killed, and it is not sent again"]
 
 
 def test_an_owner_gets_one_summary_where_there_would_be_more_than_the_day_s_limit(world: World) -> None:
@@ -311,10 +311,10 @@ def test_an_exempt_owner_and_one_on_hold_get_nothing_and_are_reported(world: Wor
     world.held = [process(1, owner="svc-llm"), process(2, owner="bob")]
     outcome = world.run(policy)
     assert (results(outcome), world.channels.sent) == ([], [])
-    assert outcome.left_out == (
+    assert outcome.left_out == [
         "pid 1 of svc-llm on node1 GPU 0: exempt, exempt_owners",
         "pid 2 of bob on node1 GPU 0: hold, until 2026-12-02T00:00:00Z: thesis",
-    )
+    ]
 
 
 def test_a_quiet_time_delays_a_notice_to_its_end(world: World) -> None:

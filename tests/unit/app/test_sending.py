@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gua.app import notifying
+from gua.app import notifying, sending
 from gua.app.job_facts import HostFacts
 from gua.app.notifying import NoticeRun
 from gua.app.sending import Versions, send_all
@@ -96,8 +96,8 @@ def test_a_run_that_fails_to_read_the_store_gives_its_lease_back(monkeypatch: py
         raise UnavailableError("no data")
 
     monkeypatch.setattr(notifying, "held_now", failing)
-    monkeypatch.setattr(notifying.time, "sleep", lambda _: None)
-    monkeypatch.setattr(notifying, "Lease", lambda **_: Lease(now_ms=lambda: server.now_ms, sleep=lambda _: None))
+    monkeypatch.setattr(sending.time, "sleep", lambda _: None)
+    monkeypatch.setattr(sending, "Lease", lambda **_: Lease(now_ms=lambda: server.now_ms, sleep=lambda _: None))
     policy = parse_policy("", Path("policy.toml"))
     run = NoticeRun(policy, server.open, book=None, facts=HostFacts(), clock=lambda: START_MS, environ={})
     with pytest.raises(UnavailableError, match="no data"):

@@ -22,7 +22,7 @@ from fakes.clock import FakeClock
 from fakes.sockets import bound, listening
 from gua.agent.status import Board
 from gua.cli.main import main
-from gua.cli.status import Threshold, parse_threshold, with_threshold
+from gua.cli.status import parse_threshold, with_threshold
 from gua.core.errors import UsageError
 from gua.core.plaintext import cells
 from gua.core.tick import AgentReading, ErrorCount
@@ -331,20 +331,20 @@ def test_a_span_is_short_and_never_longer_than_it_was(seconds: float | None, tex
 @pytest.mark.parametrize(
     ("text", "threshold"),
     [
-        ("1024", Threshold(bytes=GIB)),
-        ("1024MiB", Threshold(bytes=GIB)),
-        ("1024 m", Threshold(bytes=GIB)),
-        ("1GiB", Threshold(bytes=GIB)),
-        ("1.5GB", Threshold(bytes=1_500_000_000)),
-        ("0", Threshold(bytes=0)),
-        ("500 mb", Threshold(bytes=500_000_000)),
-        ("4096B", Threshold(bytes=4096)),
-        ("5%", Threshold(ratio=0.05)),
-        ("0.5 %", Threshold(ratio=0.005)),
-        ("100%", Threshold(ratio=1.0)),
+        ("1024", {"held_memory_bytes": GIB}),
+        ("1024MiB", {"held_memory_bytes": GIB}),
+        ("1024 m", {"held_memory_bytes": GIB}),
+        ("1GiB", {"held_memory_bytes": GIB}),
+        ("1.5GB", {"held_memory_bytes": 1_500_000_000}),
+        ("0", {"held_memory_bytes": 0}),
+        ("500 mb", {"held_memory_bytes": 500_000_000}),
+        ("4096B", {"held_memory_bytes": 4096}),
+        ("5%", {"held_memory_ratio": 0.05}),
+        ("0.5 %", {"held_memory_ratio": 0.005}),
+        ("100%", {"held_memory_ratio": 1.0}),
     ],
 )
-def test_a_threshold_is_a_size_or_a_part(text: str, threshold: Threshold) -> None:
+def test_a_threshold_is_a_size_or_a_part(text: str, threshold: dict[str, float]) -> None:
     assert parse_threshold(text) == threshold
 
 
@@ -355,7 +355,7 @@ def test_what_is_no_threshold_is_refused(text: str) -> None:
 
 
 def test_a_threshold_judges_every_card_again(status: dict[str, Any]) -> None:
-    judged = with_threshold(status, Threshold(bytes=46 * GIB))
+    judged = with_threshold(status, {"held_memory_bytes": 46 * GIB})
     assert [one["state"] for one in status["cards"]][:3] == ["active", "idle-held", "truly-idle"]
     assert [one["state"] for one in judged["cards"]][:3] == ["active", "truly-idle", "truly-idle"]
     assert [one["state_seconds"] for one in judged["cards"]][:3] == [30_000, None, 30_000]
@@ -365,7 +365,7 @@ def test_a_threshold_judges_every_card_again(status: dict[str, Any]) -> None:
 def test_a_part_of_a_card_of_unknown_size_leaves_the_agents_threshold() -> None:
     board = lab()
     board.ticked(tick(START_MS, card("GPU-9", index=9, memory_limit_bytes=None, held=90 * MIB)), lateness_ms=0)
-    judged = with_threshold(status_of(board), Threshold(ratio=0.05))["cards"]
+    judged = with_threshold(status_of(board), {"held_memory_ratio": 0.05})["cards"]
     by_uuid = {one["uuid"]: one["threshold_bytes"] for one in judged}
     assert by_uuid["GPU-9"] == 100 * MIB
     assert by_uuid["GPU-1"] == 4 * GIB

@@ -64,29 +64,27 @@ def rule(lines: str = "", *, name: str = "idle", after: str = "2h", state: str =
 
 
 def match(text: str, held: Held = HELD, facts: Facts | None = None, at_ms: int = AT_MS) -> Match:
-    policy = parse_policy(text, Path("policy.toml"))
-    return first_rule(policy, held, facts or KnownFacts(), at_ms, policy.timezone)
+    found = first_rule(parse_policy(text, Path("policy.toml")), held, facts or KnownFacts(), at_ms)
+    assert found is not None
+    return found
 
 
-def outcome(text: str, held: Held = HELD, facts: Facts | None = None) -> MatchOutcome:
-    return match(text, held, facts).outcome
-
-
-def named(found: Match) -> str | None:
-    return found.rule and found.rule.name
+def outcome(text: str, held: Held = HELD, facts: Facts | None = None) -> MatchOutcome | None:
+    found = first_rule(parse_policy(text, Path("policy.toml")), held, facts or KnownFacts(), AT_MS)
+    return found and found.outcome
 
 
 def test_the_first_matching_rule_wins() -> None:
     text = rule('owners = ["bob"]', name="bob") + rule(name="first") + rule(name="second", after="1h")
-    assert named(match(text)) == "first"
+    assert match(text).rule.name == "first"
 
 
 def test_a_rule_concerns_its_states_from_its_idle_time_on() -> None:
     assert outcome(rule(after="3h")) is MatchOutcome.MATCHED
-    assert outcome(rule(after="10801s")) is MatchOutcome.NONE
-    assert outcome(rule(state="empty")) is MatchOutcome.NONE
-    assert named(match(rule(after="4h", name="later") + rule(name="now"))) == "now"
-    assert outcome("") is MatchOutcome.NONE
+    assert outcome(rule(after="10801s")) is None
+    assert outcome(rule(state="empty")) is None
+    assert match(rule(after="4h", name="later") + rule(name="now")).rule.name == "now"
+    assert outcome("") is None
 
 
 @pytest.mark.parametrize(
@@ -106,7 +104,7 @@ def test_a_rule_concerns_its_states_from_its_idle_time_on() -> None:
 )
 def test_all_patterns_are_compared_with_case(key: str, yes: str, no: str) -> None:
     assert outcome(rule(f'{key} = ["{no}", "{yes}"]')) is MatchOutcome.MATCHED
-    assert outcome(rule(f'{key} = ["{no}"]')) is MatchOutcome.NONE
+    assert outcome(rule(f'{key} = ["{no}"]')) is None
     if key != "models":
         exempt = match(rule(f'except_{key} = ["{no}", "{yes}"]'))
         assert (exempt.outcome, exempt.reason) == (MatchOutcome.EXEMPT, f"except_{key}")
@@ -115,20 +113,20 @@ def test_all_patterns_are_compared_with_case(key: str, yes: str, no: str) -> Non
 
 def test_all_labels_of_a_rule_must_match() -> None:
     assert outcome(rule('labels = { team = ["audio", "vis*"] }')) is MatchOutcome.MATCHED
-    assert outcome(rule('labels = { team = "vision", room = "*" }')) is MatchOutcome.NONE
+    assert outcome(rule('labels = { team = "vision", room = "*" }')) is None
 
 
 def test_conditions_must_match_all_cards_and_an_exception_only_one() -> None:
     held = replace(HELD, cards=TWO_CARDS)
     assert outcome(rule('hosts = ["gpu-1", "gpu-2"]'), held) is MatchOutcome.MATCHED
-    assert outcome(rule('hosts = ["gpu-1"]'), held) is MatchOutcome.NONE
-    assert outcome(rule('models = ["*H100"]'), held) is MatchOutcome.NONE
+    assert outcome(rule('hosts = ["gpu-1"]'), held) is None
+    assert outcome(rule('models = ["*H100"]'), held) is None
     assert outcome(rule('except_hosts = ["gpu-2"]'), held) is MatchOutcome.EXEMPT
 
 
 def test_the_memory_of_all_cards_counts() -> None:
     assert outcome(rule('min_memory = "2GiB"')) is MatchOutcome.MATCHED
-    assert outcome(rule('min_memory = "2.1GiB"')) is MatchOutcome.NONE
+    assert outcome(rule('min_memory = "2.1GiB"')) is None
     assert outcome(rule('min_memory = "4GiB"'), replace(HELD, cards=TWO_CARDS)) is MatchOutcome.MATCHED
     unknown = replace(HELD, cards=(CARD, replace(CARD, memory_bytes=None)))
     assert outcome(rule('min_memory = "1MiB"'), unknown) is MatchOutcome.UNKNOWN
@@ -141,14 +139,14 @@ def test_an_allocation_without_a_process_needs_no_memory() -> None:
 
 def test_an_exempt_holder_of_one_rule_may_be_concerned_by_the_next() -> None:
     text = rule('except_groups = ["vision"]', name="all") + rule(name="vision", after="3h")
-    assert named(match(text)) == "vision"
+    assert match(text).rule.name == "vision"
     assert match(rule('except_groups = ["vision"]', name="all")).reason == "except_groups"
 
 
 def test_an_exempt_owner_is_exempt_from_all_rules() -> None:
     found = match('exempt_owners = ["ali*"]\n' + rule() + rule('partitions = ["x"]', name="two"), facts=NOTHING)
-    assert (found.outcome, found.reason, named(found)) == (MatchOutcome.EXEMPT, "exempt_owners", "idle")
-    assert outcome('exempt_owners = ["ali*"]\n' + rule(after="4h")) is MatchOutcome.NONE
+    assert (found.outcome, found.reason, found.rule.name) == (MatchOutcome.EXEMPT, "exempt_owners", "idle")
+    assert outcome('exempt_owners = ["ali*"]\n' + rule(after="4h")) is None
 
 
 @pytest.mark.parametrize(
@@ -170,7 +168,7 @@ def test_an_exempt_owner_is_exempt_from_all_rules() -> None:
 )
 def test_an_unknown_value_ends_the_search_without_a_notice(lines: str, held: Held, key: str) -> None:
     found = match(rule(lines) + rule(name="everybody"), held, NOTHING)
-    assert (found.outcome, named(found)) == (MatchOutcome.UNKNOWN, "idle")
+    assert (found.outcome, found.rule.name) == (MatchOutcome.UNKNOWN, "idle")
     assert found.reason == f"a value that {key} needs is unknown"
 
 
@@ -181,10 +179,10 @@ def test_an_unknown_owner_may_be_an_exempt_one() -> None:
 
 def test_an_unknown_value_does_not_matter_if_another_condition_excludes_the_holder() -> None:
     text = rule('partitions = ["gpu"]\nprograms = ["vllm"]') + rule(name="everybody")
-    assert named(match(text, facts=NOTHING)) == "everybody"
-    assert named(match(rule('models = ["x"]\nowners = ["bob"]') + rule(name="e"), replace(HELD, owner=None))) == "e"
+    assert match(text, facts=NOTHING).rule.name == "everybody"
+    assert match(rule('models = ["x"]\nowners = ["bob"]') + rule(name="e"), replace(HELD, owner=None)).rule.name == "e"
     two = replace(HELD, cards=(replace(CARD, name=None), CARD))
-    assert outcome(rule('models = ["*A100"]'), two) is MatchOutcome.NONE
+    assert outcome(rule('models = ["*A100"]'), two) is None
 
 
 def test_an_exception_that_is_certain_wins_over_an_unknown_one() -> None:
@@ -195,11 +193,11 @@ def test_an_exception_that_is_certain_wins_over_an_unknown_one() -> None:
 def test_a_field_that_a_holder_cannot_have_matches_except_rules_only() -> None:
     bare = replace(HELD, job=None, pod=None, namespace=None)
     for key in ("partitions", "accounts", "qos", "namespaces"):
-        assert outcome(rule(f'{key} = ["*"]'), bare, NOTHING) is MatchOutcome.NONE
+        assert outcome(rule(f'{key} = ["*"]'), bare, NOTHING) is None
         assert outcome(rule(f'except_{key} = ["*"]'), bare, NOTHING) is MatchOutcome.MATCHED
     for key in ("owners", "groups", "programs", "workloads"):
         state = "no-process"
-        assert outcome(rule(f'{key} = ["*"]', state=state), NO_PROCESS, NOTHING) is MatchOutcome.NONE
+        assert outcome(rule(f'{key} = ["*"]', state=state), NO_PROCESS, NOTHING) is None
         assert outcome(rule(f'except_{key} = ["a"]', state=state), NO_PROCESS, NOTHING) is MatchOutcome.MATCHED
 
 
@@ -217,7 +215,7 @@ def test_a_namespace_that_is_an_owner_has_no_groups_of_a_user() -> None:
 def test_facts_are_queried_only_if_they_decide() -> None:
     facts = KnownFacts()
     for text in (rule('groups = ["x"]', after="4h"), rule('groups = ["x"]\nprograms = ["x"]'), rule("except_qos = []")):
-        match(text, facts=facts)
+        outcome(text, facts=facts)
     assert facts.queries == []
 
 
@@ -262,9 +260,9 @@ def test_a_hold_ends_at_its_end_and_has_its_reason() -> None:
 
 def test_a_hold_of_a_rule_concerns_only_that_rule_and_ends_the_search() -> None:
     held_by_first = rule(hold('owner = "alice"').replace("[[hold]]", "[[rule.hold]]"), name="first")
-    assert named(match(held_by_first + rule(name="second"))) == "first"
+    assert match(held_by_first + rule(name="second")).rule.name == "first"
     assert match(held_by_first + rule(name="second")).outcome is MatchOutcome.HOLD
-    assert named(match(rule('owners = ["alice"]', name="own") + held_by_first)) == "own"
+    assert match(rule('owners = ["alice"]', name="own") + held_by_first).rule.name == "own"
 
 
 def test_a_hold_of_an_unknown_owner_or_pod_is_not_decidable() -> None:
@@ -280,7 +278,7 @@ def test_a_hold_of_an_unknown_owner_or_pod_is_not_decidable() -> None:
 def quiet_at(quiet: str, local: datetime) -> bool:
     found = match(f'zone = "Europe/Berlin"\n{rule(f"quiet = [{quiet}]")}', at_ms=int(local.timestamp() * 1000))
     assert found.outcome in {MatchOutcome.QUIET, MatchOutcome.MATCHED}
-    assert named(found) == "idle"
+    assert found.rule.name == "idle"
     return found.outcome is MatchOutcome.QUIET
 
 
@@ -335,7 +333,7 @@ def test_quiet_times_are_those_of_the_policys_clock(quiet: str, local: datetime,
 
 def test_a_quiet_rule_ends_the_search() -> None:
     found = match(rule('quiet = [{ days = ["wed"] }]', name="quiet") + rule(name="loud"))
-    assert (found.outcome, named(found)) == (MatchOutcome.QUIET, "quiet")
+    assert (found.outcome, found.rule.name) == (MatchOutcome.QUIET, "quiet")
 
 
 def test_hostile_names_are_compared_and_never_shown() -> None:

@@ -27,21 +27,14 @@ _GIB: Final = 2**30
 _BETWEEN_SECONDS: Final = 0.25
 
 
-def check_driver(
-    dev: Path,
-    reader: Callable[[], CardReader],
-    *,
-    load: Callable[[str], object] = ctypes.CDLL,
-    sleep: Callable[[float], None] = time.sleep,
-    permitted: Callable[[Path], bool] = lambda path: os.access(path, os.R_OK | os.W_OK),
-) -> list[Finding]:
+def check_driver(dev: Path, reader: Callable[[], CardReader]) -> list[Finding]:
     """Return findings on the device files in ``dev``, the library, the driver, and each card."""
     try:
-        load(LIBRARY)
+        ctypes.CDLL(LIBRARY)
     except OSError as error:
         reason = (str(error).splitlines() or ["unknown"])[0].removeprefix(f"{LIBRARY}: ")
         return [
-            _devices(dev, permitted, works=False),
+            _devices(dev, works=False),
             failed("library", f"{LIBRARY} cannot be loaded ({reason})", _INSTALL),
             skipped("driver", "not without its library"),
         ]
@@ -50,23 +43,23 @@ def check_driver(
     try:
         read, errors = cards.read()
         if any(card.reading.mig is Mig.INSTANCE for card in read):
-            sleep(_BETWEEN_SECONDS)
+            time.sleep(_BETWEEN_SECONDS)
             read, errors = cards.read()
     except UnavailableError as error:
-        return [_devices(dev, permitted, works=False), *findings, error_finding("driver", error)]
+        return [_devices(dev, works=False), *findings, error_finding("driver", error)]
     finally:
         cards.close()
     general = [error for error in errors if error.uuid is None]
     findings += [_driver(read, general), *(_card(card, errors) for card in read), _activity(read, errors)]
-    return [_devices(dev, permitted, works=True), *findings]
+    return [_devices(dev, works=True), *findings]
 
 
-def _devices(dev: Path, permitted: Callable[[Path], bool], *, works: bool) -> Finding:
+def _devices(dev: Path, *, works: bool) -> Finding:
     try:
         names = sorted(name for name in os.listdir(dev) if _DEVICE.fullmatch(name))  # noqa: PTH208 - only names
     except OSError:
         names = []
-    denied = [name for name in names if not permitted(dev / name)]
+    denied = [name for name in names if not os.access(dev / name, os.R_OK | os.W_OK)]
     if denied:
         return failed(
             "devices",

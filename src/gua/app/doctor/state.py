@@ -5,7 +5,7 @@ import os
 import platform
 import shutil
 import sqlite3
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import closing
 from datetime import UTC, datetime
 from importlib import metadata
@@ -65,15 +65,13 @@ def check_clock(now_s: float, boot_id: str | None, synchronized: bool | None) ->
     return findings
 
 
-def kernel_synchronized(adjtimex: Callable[[ctypes.Array[ctypes.c_char]], int] | None = None) -> bool | None:
+def kernel_synchronized() -> bool | None:
     """Return whether the kernel's clock is synchronized (adjtimex, read only), ``None`` if unknown."""
     if ctypes.sizeof(ctypes.c_long) != 8:
         return None
     timex = ctypes.create_string_buffer(_TIMEX_BYTES)  # modes = 0: read only
     try:
-        if adjtimex is None:
-            adjtimex = ctypes.CDLL(None).adjtimex
-        if adjtimex(timex) < 0:
+        if ctypes.CDLL(None).adjtimex(timex) < 0:
             return None
     except (OSError, AttributeError):
         return None

@@ -5,8 +5,6 @@ The interval of each daemon run is stored from 1.0.3 on. From 1.4 on ``usage_sta
 processes could not be read.
 """
 
-from __future__ import annotations
-
 import sqlite3
 import stat
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """Conversion of databases of gpu-usage-audit 1.0 to 1.8 to ticks; values that they lack stay unknown."""
 
-from __future__ import annotations
-
 import heapq
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack

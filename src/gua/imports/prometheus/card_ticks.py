@@ -1,11 +1,10 @@
 """Ticks of one card in columns, and the choice of one source for each card and time."""
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Self
 
 from gua.core.tick import ProcessReading
 from gua.imports.prometheus.cards import ScrapedCard
@@ -37,7 +36,7 @@ class CardTicks:
     scrapes: list[Scrapes]
     processes: Processes | None = None
 
-    def keep(self, places: Sequence[int]) -> CardTicks:
+    def keep(self, places: Sequence[int]) -> Self:
         """Return the ticks at these places only."""
         if len(places) == len(self.ts_ms):
             return self
@@ -72,7 +71,8 @@ def one_source(made: Sequence[CardTicks]) -> list[CardTicks]:
             kept = outside(ticks, covered)
             if kept.ts_ms:
                 chosen.append(kept)
-                covered = sorted([*covered, *_spans(kept)])
+                spans = ((at - duration, at) for at, duration in zip(kept.ts_ms, kept.duration_ms, strict=True))
+                covered = sorted([*covered, *joined(spans)])
     return chosen
 
 
@@ -100,15 +100,12 @@ def outside(ticks: CardTicks, covered: Sequence[tuple[int, int]], *, but: Collec
     return ticks.keep(kept)
 
 
-def _spans(ticks: CardTicks) -> Iterator[tuple[int, int]]:
-    """Yield the time that ticks cover as spans [Unix ms] without holes within."""
-    start = end = None
-    for at, duration in zip(ticks.ts_ms, ticks.duration_ms, strict=True):
-        if end is not None and start is not None and at - duration <= end:
-            end = at
-            continue
-        if start is not None and end is not None:
-            yield start, end
-        start, end = at - duration, at
-    if start is not None and end is not None:
-        yield start, end
+def joined(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Return spans [Unix ms] in the order of time, with those that touch as one."""
+    every: list[tuple[int, int]] = []
+    for start, end in spans:
+        if every and start <= every[-1][1]:
+            every[-1] = every[-1][0], end
+        else:
+            every.append((start, end))
+    return every

@@ -1,7 +1,5 @@
 """Which card, host, pod and job a series is of: labels of exporters, and of the targets that Prometheus scraped."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping

@@ -3,8 +3,6 @@
 Documented at https://prometheus.io/docs/prometheus/latest/querying/api/.
 """
 
-from __future__ import annotations
-
 import re
 import socket
 import ssl
@@ -16,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from http.client import HTTPConnection
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Self
 from urllib.parse import urlencode, urlsplit, urlunsplit
 
 import urllib3
@@ -34,6 +32,7 @@ _LONGEST_URL: Final = 200
 # Proxies refuse longer addresses; from there on parameters are the body of a POST, which every such server takes.
 _LONGEST_GET: Final = 4_000
 _FIRST_ANSWER_SECONDS: Final = 30.0
+_ANSWER_SECONDS: Final = 130.0
 _HEADER: Final = re.compile(r"([!#$%&'*+.^_`|~0-9A-Za-z-]+)\s*:\s*(.*)", re.DOTALL)
 _DIGITS: Final = re.compile(r"[0-9]{1,9}")
 _BUSY: Final = (429, 502, 503)
@@ -61,7 +60,6 @@ class Access:
     ca_file: Path | None = None
     client_certificate: Path | None = None
     client_key: Path | None = None
-    timeout_seconds: float = 130.0
 
     @classmethod
     def of(  # noqa: PLR0913 - keyword-only; one for each option
@@ -75,7 +73,7 @@ class Access:
         ca_file: Path | None = None,
         client_certificate: Path | None = None,
         client_key: Path | None = None,
-    ) -> Access:
+    ) -> Self:
         """Return the access for options. Raises UsageError for a URL or header that cannot be used."""
         clean = _clean(url)
         every: dict[str, str] = {}
@@ -211,13 +209,12 @@ class Client:
         path: str,
         parameters: Mapping[str, str] | Sequence[tuple[str, str]],
         *,
-        timeout_seconds: float | None = None,
+        timeout_seconds: float = _ANSWER_SECONDS,
     ) -> Any:  # noqa: ANN401 - JSON
         pairs = [*(parameters.items() if isinstance(parameters, Mapping) else parameters), *_PARAMETERS.items()]
         form = urlencode(pairs, errors="replace")
-        seconds = min(timeout_seconds or self._access.timeout_seconds, self._access.timeout_seconds)
         for pause in (*_PAUSES_SECONDS, None):
-            status, headers, body = self._exchange(f"{self.url}/api/v1/{path}", form, seconds)
+            status, headers, body = self._exchange(f"{self.url}/api/v1/{path}", form, timeout_seconds)
             if self._closed.is_set():
                 raise UnavailableError(f"{self.url} was closed")
             if status in _BUSY and not (status != _BUSY[0] and _TOO_MUCH.search(_reason(body))):

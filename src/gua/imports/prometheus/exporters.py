@@ -1,7 +1,5 @@
 """The exporters whose samples can be imported, as exporters.toml declares them: a new one is a table there."""
 
-from __future__ import annotations
-
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Reading of samples: raw ones by instant queries of range selectors, or means and counts of steps."""
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -23,10 +21,6 @@ class Samples(NamedTuple):
     labels: Labels
     times: list[int]
     values: list[str]
-
-    def followed_by(self, later: Samples) -> Samples:
-        """Return these samples and later ones of the same series."""
-        return Samples(self.labels, self.times + later.times, self.values + later.values)
 
 
 class SampleReader:
@@ -117,7 +111,9 @@ class SampleReader:
                 if samples is not None:
                     key = tuple(sorted(samples.labels.items()))
                     before = merged.get(key)
-                    merged[key] = samples if before is None else before.followed_by(samples)
+                    if before is not None:
+                        samples = Samples(before.labels, before.times + samples.times, before.values + samples.values)
+                    merged[key] = samples
             start_ms = end_ms
         return list(merged.values())
 

@@ -1,7 +1,5 @@
 """Series of one card from one target, and the merging of what several pods' or jobs' series have at the same time."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field

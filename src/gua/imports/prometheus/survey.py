@@ -1,7 +1,5 @@
 """What a Prometheus has of GPUs in the time of an import: exporters, cards, hosts, pods, and what is missing."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """Card ticks from the samples of a span of time: durations, holes, allocations, processes; one source per card."""
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
