@@ -54,7 +54,7 @@ def _cell(value: object) -> str | int | float:
     if isinstance(value, int | float) and not isinstance(value, bool):
         return value
     text = safe(_text(value))
-    return f"'{text}" if text.startswith(_FORMULA) and isinstance(value, str) else text
+    return f"'{text}" if text.startswith(_FORMULA) and isinstance(value, str | bytes) else text
 
 
 def _text(value: object) -> str:

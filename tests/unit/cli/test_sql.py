@@ -80,6 +80,11 @@ def test_csv_is_harmless_and_json_is_whole(gua: Run) -> None:
     assert values["u"] == 2**64 - 1
 
 
+@pytest.mark.parametrize("text", ["'=1+1'", "toFixedString('=1+1', 4)", "toLowCardinality('=1+1')"])
+def test_no_text_of_any_type_is_a_formula_in_csv(gua: Run, text: str) -> None:
+    assert gua(f"SELECT {text} AS f, toDecimal32(-1.5, 1) AS d", "--csv")[1].splitlines()[1] == "'=1+1,-1.5"
+
+
 @pytest.mark.parametrize(
     ("sql", "code", "told"),
     [
