@@ -179,11 +179,11 @@ class ExplainedPart:
         there, is_allocated = THERE[relation], bool(self.row.source)
         is_idle, is_sole = state is State.TRULY_IDLE, relation is Relation.SOLE
         is_owners = relation in {Relation.OWNER, Relation.BOTH} or (is_sole and not is_idle)
-        of_whom = "allocated to an owner" if is_allocated else f"{NOBODYS}, and the card is {state}"
+        holder = "allocated to an owner" if is_allocated else f"{NOBODYS}, and the card is {state}"
         every = (
             UseLine("a", state is State.UNKNOWN, f"the card is {state}"),
             UseLine("b", not is_known, f"whether it was allocated is {'known' if is_known else 'unknown'}"),
-            UseLine("c", not is_allocated, of_whom),
+            UseLine("c", not is_allocated, holder),
             UseLine("d", is_owners, f"{there}, and the card is {state}"),
             UseLine("e", relation is Relation.OTHERS, there),
             UseLine(
