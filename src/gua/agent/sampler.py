@@ -354,7 +354,7 @@ class Sampler:
                 self._matcher.allocate(card, look, ts_ms=ts_ms)
             except Exception as error:  # noqa: BLE001 - as above, for an invalid allocation
                 self._count([ReadError(call="allocation", code=type(error).__name__)])
-                card.allocation = AllocationStatus.UNKNOWN
+                card.allocation, card.unallocated_gpu_time_ms, card.allocations = AllocationStatus.UNKNOWN, None, ()
 
     def _now(self) -> Mark:
         return Mark(ts_ms=self.clock.wall_ms(), monotonic_ms=self.clock.monotonic_ms(), boot_id=self.clock.boot_id())

@@ -85,7 +85,7 @@ class Board:
         destinations: Sequence[tuple[str, str]],
         clock: Clock,
         spool: Callable[[], SpoolStats],
-        in_memory: Callable[[], int] = int,
+        in_memory: Callable[[], int],
         detects_models: bool = False,
         reads_activity: bool = False,
     ) -> None:
@@ -212,10 +212,9 @@ class Board:
 
 def _delivery(destination: _Destination, stats: SpoolStats | None, now: Moment) -> dict[str, Any]:
     name, error_time = destination.name, destination.last_error_time
-    waiting, oldest_ms, delivered, delivered_ms, refused = (
-        None if stats is None else getattr(stats, counts).get(name)
-        for counts in ("waiting", "oldest_ms", "delivered", "delivered_ms", "refused")
-    )
+    waiting = None if stats is None else stats.waiting.get(name)
+    oldest_ms = None if stats is None else stats.oldest_ms.get(name)
+    delivered_ms = None if stats is None else stats.delivered_ms.get(name)
     lag_ms = 0 if waiting == 0 else None if waiting is None or oldest_ms is None else now.wall_ms - oldest_ms
     since = delivered_ms is not None and error_time is not None and delivered_ms > error_time.wall_ms
     return {
@@ -224,8 +223,8 @@ def _delivery(destination: _Destination, stats: SpoolStats | None, now: Moment) 
         "failing": destination.failing and not since,
         "waiting_ticks": waiting,
         "lag_seconds": None if lag_ms is None else max(0, lag_ms) / 1000,
-        "delivered_ticks": delivered,
-        "refused_ticks": refused,
+        "delivered_ticks": None if stats is None else stats.delivered.get(name),
+        "refused_ticks": None if stats is None else stats.refused.get(name),
         "last_delivery": delivered_ms and to_rfc3339(delivered_ms),
         "last_delivery_age_seconds": delivered_ms and max(now.wall_ms - delivered_ms, 0) / 1000,
         "last_error": destination.last_error,

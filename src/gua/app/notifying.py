@@ -168,8 +168,10 @@ class NoticeRun:
                 sent = before.of(held.kind, held.key, match.rule.name)
                 due = Due(rule=match.rule, held=held, sent=sent, at_ms=self._at_ms, enforce=self.enforce)
                 if notice := due.notice():
-                    outcome.notices.append(NoticeOutcome(notice=notice))
-                    commands += outcome.notices[-1:] if due.runs_command(notice) else []
+                    found = NoticeOutcome(notice=notice)
+                    outcome.notices.append(found)
+                    if due.runs_command(notice):
+                        commands.append(found)
             elif match.outcome is MatchOutcome.UNKNOWN:
                 outcome.unknown.append(f"{describe(held)}: {match.reason}")
             else:

@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
+from operator import attrgetter
 from typing import Final, NamedTuple
 
 from gua.core.rules import State
@@ -188,13 +189,20 @@ class _Standing(NamedTuple):
 
 
 _UNKNOWN: Final = _Standing(Relation.UNKNOWN)
+_OF_POD: Final = ("pod_uid", "pod_name", "pod_namespace")
+# What decides to whom a process belongs, and what its work is.
+_identity: Final = attrgetter(
+    "slurm_job_id", "uid", "owner", *_OF_POD, "container_id", "comm", "workload_kind", "workload_model"
+)
 
 
 def _standings(card: CardReading, allocations: Sequence[Allocation]) -> dict[_Key, _Standing]:
     """Return the standing of each of a card's simultaneous allocations."""
     if card.process_list is not ProcessList.KNOWN:
         return {each.key: _UNKNOWN for each in allocations}
-    counted = [process for process in card.processes if process.type is not ProcessType.IGNORED]
+    # A hundred processes of one job have one identity, and so the same relations.
+    alike = {_identity(process): process for process in card.processes if process.type is not ProcessType.IGNORED}
+    counted = [*alike.values()]
     belonging = [[belongs(process, each) for each in allocations] for process in counted]
     return {
         each.key: _Standing(

@@ -43,7 +43,7 @@ Blob = tuple[int, int, bytes]
 
 @dataclass(eq=False)
 class Spool:
-    """The spool file at ``path``, for use by several threads, objects and processes at a time.
+    """The spool file at ``path``, for use by several threads, objects and processes at a time; one thread appends.
 
     A tick is deleted after all ``destinations`` acknowledged it. A new destination gets every tick still stored; one
     that is no longer listed is forgotten. ``None`` takes the destinations in the file, for a helper that delivers to

@@ -1,7 +1,8 @@
 """Stored ticks of one host, read by time range.
 
 Rows have the columns of the tables of ``clickhouse/10_ticks``, with times as Unix ms in ``ts_ms``, ``created_ms``,
-``since_ms`` and ``until_ms``; amounts are the stored integers (ratios in 1/10,000); ``None`` is unknown.
+``since_ms`` and ``until_ms``; amounts are the stored integers (ratios in 1/10,000); ``None`` is unknown, also as a
+``duration_ms`` that is partly stored. A ``created_ms`` of 0 is unknown.
 """
 
 from collections.abc import Sequence

@@ -8,7 +8,7 @@ import itertools
 import re
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cache, cached_property
+from functools import cache
 from typing import Any, Final
 
 from gua.core.batches import in_batches
@@ -110,18 +110,24 @@ class ViewsOfServer:
     def __init__(self, applied: Callable[[], tuple[int, str]], ours: Callable[[], tuple[int, str]]) -> None:
         self._applied = applied
         self._ours = ours
-
-    @cached_property
-    def _views(self) -> ReportViews | None:
-        return ReportViews(load(server_tokens())) if self._applied() == self._ours() else None
+        self._views: ReportViews | None = None
+        self._is_known = False
+        self._lock = threading.Lock()
 
     def query(self, view: str) -> str | None:
         """Return the query to run in place of a view; ``None`` if the view itself must be queried."""
-        return None if self._views is None else self._views.query(view)
+        with self._lock:
+            if not self._is_known:
+                if self._applied() == self._ours():
+                    self._views = ReportViews(load(server_tokens()))
+                self._is_known = True
+            views = self._views
+        return None if views is None else views.query(view)
 
     def refuse(self) -> None:
         """Query the views themselves from now on: the user may not read the tables."""
-        self._views = None
+        with self._lock:
+            self._is_known, self._views = True, None
 
 
 class TickTables:

@@ -46,6 +46,7 @@ def board() -> Board:
         destinations=[("endpoint", "http://collector.example:4318/v1/metrics")],
         clock=FakeClock(),
         spool=lambda: SpoolStats(ticks=0, bytes=0),
+        in_memory=lambda: 0,
     )
 
 

@@ -418,6 +418,7 @@ def test_an_allocation_that_is_none_costs_its_card_only_what_is_known_of_it() ->
     tick = allocating(Cards(FakeClock(), WHOLE, other), Sources(broken)).sample(None).tick
     assert tick is not None
     assert [card.allocation for card in tick.cards] == [AllocationStatus.UNKNOWN, AllocationStatus.UNALLOCATED]
+    assert (tick.cards[0].unallocated_gpu_time_ms, tick.cards[0].allocations) == (None, ())
 
 
 def test_processes_seen_are_those_of_both_lists_and_of_the_samples_between_them() -> None:

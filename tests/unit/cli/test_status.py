@@ -52,6 +52,7 @@ def lab(clock: FakeClock | None = None) -> Board:
         interval_ms=INTERVAL_MS,
         destinations=[("store", "chdb:///var/lib/gua/store"), ("endpoint", "https://otel.example:4318")],
         clock=clock,
+        in_memory=lambda: 0,
         spool=lambda: SpoolStats(
             ticks=117,
             bytes=496_640,

@@ -205,7 +205,8 @@ def _sources(kind: type) -> Mapping[str, tuple[str, ...]]:
     names = {}
     for name in (field.name for field in fields(kind) if field.init):
         named = [one.column for one in getattr(hints[name], "__metadata__", ()) if isinstance(one, Named)]
-        names[name] = (name, *named, f"{name.removesuffix('_ms')}_us")
+        microseconds = [f"{name.removesuffix('_ms')}_us"] if name.endswith("_ms") else []
+        names[name] = (name, *named, *microseconds)
     return names
 
 

@@ -127,7 +127,8 @@ def days_of(rows: Iterable[CalendarRow], window: Window) -> Days:
 def ms_of_days(window: Window) -> dict[str, int]:
     """Return the milliseconds of each day (``2026-03-29``) within the window, oldest first.
 
-    A day has 23 or 25 hours where clocks change. A date that a time zone skips (Samoa, 2011-12-30) is missing.
+    A day begins with the first moment of its date, and has 23 or 25 hours where clocks change. A date that a time zone
+    skips (Samoa, 2011-12-30) is missing.
     """
     local = zone(window.timezone)
     since_ms, until_ms = max(window.since_ms, _FIRST_MS), min(window.until_ms, _LAST_MS)
