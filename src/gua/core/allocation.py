@@ -190,7 +190,7 @@ class _Standing(NamedTuple):
 
 _UNKNOWN: Final = _Standing(Relation.UNKNOWN)
 _OF_POD: Final = ("pod_uid", "pod_name", "pod_namespace")
-# What decides to whom a process belongs, and what its work is.
+# What decides the allocation to which a process belongs, and what its work is.
 _identity: Final = attrgetter(
     "slurm_job_id", "uid", "owner", *_OF_POD, "container_id", "comm", "workload_kind", "workload_model"
 )
