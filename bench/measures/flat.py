@@ -105,6 +105,7 @@ def main() -> None:
             destinations=[("store", "")],
             clock=clock,
             spool=lambda: SpoolStats(ticks=0, bytes=0),
+            in_memory=lambda: 0,
         )
         begun = time.process_time()
         for number in range(1, ticks + 1):

@@ -52,6 +52,7 @@ class BenchEvents(AgentEvents):
                 destinations=[(destination, "")],
                 clock=clock,
                 spool=spool.stats,
+                in_memory=lambda: 0,
             ),
             changes=Changes(open_log(log)),
             notifier=Notifier({}),
