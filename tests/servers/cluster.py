@@ -219,6 +219,30 @@ class Cluster:
         found = self.get("pods", f"--namespace={namespace}", f"--selector={selector}")["items"]
         return [pod for pod in found if "deletionTimestamp" not in pod["metadata"]]
 
+    def run_pod(self, name: str, namespace: str, *, cards: int, seconds: float) -> int:
+        """Run a pod that is allocated cards, and return the pid of its process once it runs."""
+        limits = {"nvidia.com/gpu": cards} if cards else {}
+        container = {"name": "main", "image": WORKER, "imagePullPolicy": "Never", "resources": {"limits": limits}}
+        pod = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": name, "namespace": namespace},
+            "spec": {"containers": [container], "terminationGracePeriodSeconds": 1},
+        }
+        self.must("apply", "--filename=-", given=json.dumps(pod))
+        self.must("wait", "--for=condition=Ready", f"--namespace={namespace}", f"pod/{name}", f"--timeout={seconds}s")
+        return self.pid(self.get("pod", name, f"--namespace={namespace}"))
+
+    def pid(self, pod: Any, container: str = "main") -> int:  # noqa: ANN401 - what the API says
+        """Return the pid of a pod's container on the node."""
+        statuses = [*pod["status"].get("containerStatuses", []), *pod["status"].get("initContainerStatuses", [])]
+        (name,) = (each["containerID"].rpartition("/")[2] for each in statuses if each["name"] == container)
+        for line in self.ctr("tasks", "ls").splitlines():
+            if line.startswith(name):
+                return int(line.split()[1])
+        message = f"{name} does not run"
+        raise AssertionError(message)
+
     def ctr(self, *arguments: str) -> str:
         """Run ctr, and insist on success."""
         done = self._ctr(*arguments)

@@ -21,7 +21,7 @@ import pytest
 
 from driver.scenario import MIB, Card, Process, Scenario, replace_text, uuid
 from servers.clickhouse import PASSWORDS, ClickHouseServer
-from servers.cluster import NODE, OUTSIDE, WORKER, WORLD, Cluster, image, missing, overlay, program_image
+from servers.cluster import NODE, OUTSIDE, WORLD, Cluster, image, missing, overlay, program_image
 from servers.gua import Gua
 from servers.process import poll
 from servers.tools import ROOT, collector_binary
@@ -70,28 +70,8 @@ class Lab:
 
     def run(self, name: str, *, cards: int) -> None:
         """Run a pod that was allocated cards and holds one."""
-        limits = {"nvidia.com/gpu": cards} if cards else {}
-        container = {"name": "main", "image": WORKER, "imagePullPolicy": "Never", "resources": {"limits": limits}}
-        pod = {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "metadata": {"name": name, "namespace": TEAM},
-            "spec": {"containers": [container], "terminationGracePeriodSeconds": 1},
-        }
-        self.cluster.must("apply", "--filename=-", given=json.dumps(pod))
-        self.cluster.must("wait", "--for=condition=Ready", f"--namespace={TEAM}", f"pod/{name}", f"--timeout={LONG}s")
-        self.pids[name] = self.pid(self.cluster.get("pod", name, f"--namespace={TEAM}"))
+        self.pids[name] = self.cluster.run_pod(name, TEAM, cards=cards, seconds=LONG)
         self.write()
-
-    def pid(self, pod: Any, container: str = "main") -> int:  # noqa: ANN401 - what the API says
-        """Return the pid of a pod's container on the node."""
-        statuses = [*pod["status"].get("containerStatuses", []), *pod["status"].get("initContainerStatuses", [])]
-        (name,) = (each["containerID"].rpartition("/")[2] for each in statuses if each["name"] == container)
-        for line in self.cluster.ctr("tasks", "ls").splitlines():
-            if line.startswith(name):
-                return int(line.split()[1])
-        message = f"{name} does not run"
-        raise AssertionError(message)
 
     def apply(
         self, resource: str, components: Sequence[str] = (), *, patches: Sequence[object] = (), **more: object
@@ -245,7 +225,7 @@ def test_each_overlay_is_ready_with_its_rights_and_names_the_holder(lab: Lab, na
     assert not names_of_pods(page), "nobody is asked for names"
     process = dict(
         line.split(":\t", 1)
-        for line in Path(f"/proc/{lab.pid(pod, 'agent')}/status").read_text().splitlines()
+        for line in Path(f"/proc/{lab.cluster.pid(pod, 'agent')}/status").read_text().splitlines()
         if ":\t" in line
     )
     assert process["Uid"].split() == ["10001"] * 4
@@ -262,7 +242,8 @@ def test_each_overlay_is_ready_with_its_rights_and_names_the_holder(lab: Lab, na
 def memory(lab: Lab, pod: Any) -> int:  # noqa: ANN401 - what the API says
     """Return what `kubectl top` shows of the agent: its working set, by its control group [bytes]."""
     groups = dict(
-        line.split(":", 2)[1:] for line in Path(f"/proc/{lab.pid(pod, 'agent')}/cgroup").read_text().splitlines()
+        line.split(":", 2)[1:]
+        for line in Path(f"/proc/{lab.cluster.pid(pod, 'agent')}/cgroup").read_text().splitlines()
     )
     ways = {"memory": ("/sys/fs/cgroup/memory", "usage_in_bytes"), "": ("/sys/fs/cgroup", "current")}
     kind = "memory" if "memory" in groups else ""

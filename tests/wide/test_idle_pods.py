@@ -16,7 +16,7 @@ from typing import Any, Final
 import pytest
 
 from driver.scenario import IDLE, MIB, Card, Constant, Process, Scenario, replace_text, uuid
-from servers.cluster import NODE, WORKER, Cluster, missing
+from servers.cluster import NODE, Cluster, missing
 from servers.process import poll
 from servers.tools import ROOT
 
@@ -77,20 +77,7 @@ class Site:
 
     def run(self, name: str, load: Constant | None, *, cards: int = 1) -> None:
         """Run a pod that is allocated a card, or none; its process is on the card with a load, or is not."""
-        limits = {"nvidia.com/gpu": cards} if cards else {}
-        container = {"name": "main", "image": WORKER, "imagePullPolicy": "Never", "resources": {"limits": limits}}
-        pod = {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "metadata": {"name": name, "namespace": TEAM},
-            "spec": {"containers": [container], "terminationGracePeriodSeconds": 1},
-        }
-        self.cluster.must("apply", "--filename=-", given=json.dumps(pod))
-        self.cluster.must("wait", "--for=condition=Ready", f"--namespace={TEAM}", f"pod/{name}", f"--timeout={LONG}s")
-        status = self.cluster.get("pod", name, f"--namespace={TEAM}")["status"]
-        container_id = status["containerStatuses"][0]["containerID"].rpartition("/")[2]
-        tasks = self.cluster.ctr("tasks", "ls").splitlines()
-        (self.pids[name],) = (int(line.split()[1]) for line in tasks if line.startswith(container_id))
+        self.pids[name] = self.cluster.run_pod(name, TEAM, cards=cards, seconds=LONG)
         if cards:
             self.cards[name] = poll(lambda: self.allocated(name), f"the allocation of {name}", seconds=LONG)
         if load is not None:
