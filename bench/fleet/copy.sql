@@ -21,4 +21,4 @@ INNER JOIN
     FROM numbers($HOSTS * $DAYS)
 ) AS copy
     ON toUInt64(substring(source.host, 10)) = copy.host_number % $SOURCES
-    AND toUInt64(intDiv(toUnixTimestamp(source.hour), 86400)) = copy.source_day
+    AND toUInt64(intDiv(toUnixTimestamp(source.$TIME), 86400)) = copy.source_day

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from measures.fleet_server import PATIENCE_S, ROLLUPS, FleetServer
+from measures.fleet_server import DAYS, PATIENCE_S, ROLLUPS, FleetServer
 
 from gua.store.statements import server_tokens
 
@@ -27,13 +27,19 @@ _TIMES = (
     "xid_at_ms",
     "row_remap_at_ms",
     "recovery_at_ms",
+    "known_until_ms",
+    "head_since_ms",
+    "tail_since_ms",
+    "tail_known_before_ms",
 )
-# How a copied row differs, by column. Hosts have eight cards each, numbered one host after the other.
+# How a copied row differs, by column. Hosts have eight cards each, numbered one host after the other. The marker row of
+# a host has no card.
 _CHANGED = {
     "host": "hosts[host_number + 1]",
-    "gpu": "cards[host_number * 8 + (indexOf(cards, source.gpu) - 1 + turned) % 8 + 1]",
+    "gpu": "if(source.gpu = '', '', cards[host_number * 8 + (indexOf(cards, source.gpu) - 1 + turned) % 8 + 1])",
     "hour": "source.hour + toIntervalDay(later_days)",
-    "pid": "toUInt32(1000 + (source.pid + other_user * 7919) % 4000000)",
+    "day": "source.day + toIntervalDay(later_days)",
+    "pid": "if(source.gpu = '', 0, toUInt32(1000 + (source.pid + other_user * 7919) % 4000000))",
     "owner": (
         "if(source.owner IS NULL, NULL, "
         "users[(toUInt32OrZero(substring(assumeNotNull(source.owner), 5)) + other_user) % 300 + 1])"
@@ -110,27 +116,27 @@ def _parts(fleet: Fleet, step: int) -> Iterator[dict[str, int]]:
 
 
 def store_source(server: FleetServer) -> None:
-    """Store the rolled up hours that larger fleets are copied from."""
-    for table in ROLLUPS:
+    """Store the rolled up hours and merged days that larger fleets are copied from."""
+    for table in (*ROLLUPS, DAYS):
         server.query(f"DROP TABLE IF EXISTS gua.bench_{table}")
         # Rows of a host itself have marks; a copy of one would start the chain of rollups.
-        where = "" if table == "rollups" else "WHERE marks = 0"
+        where = "" if table in ("rollups", DAYS) else "WHERE marks = 0"
         query = f"SELECT * FROM gua.{table} FINAL {where}"  # noqa: S608 - names of tables
-        server.query(f"CREATE TABLE gua.bench_{table} ENGINE = MergeTree ORDER BY (host, hour) AS {query}")
+        server.query(f"CREATE TABLE gua.bench_{table} ENGINE = MergeTree ORDER BY (host, {_time_of(table)}) AS {query}")
 
 
 def seed_hours(server: FleetServer, fleet: Fleet, source: Fleet) -> float:
-    """Fill an empty server with hours copied from those of ``source``, and merge days; return the seconds it took."""
+    """Fill an empty server with hours and days copied from those of ``source``; return the seconds it took."""
     begun = time.perf_counter()
     _seed_inventory(server, fleet)
-    copy_hours(server, fleet, source)
+    copy_hours(server, fleet, source, (*ROLLUPS, DAYS))
     server.run("hour_marks")
     roll_up(server)
     return time.perf_counter() - begun
 
 
-def copy_hours(server: FleetServer, fleet: Fleet, source: Fleet, tables: Sequence[str] = ROLLUPS) -> None:
-    """Copy rows of some hourly tables from those of ``source``."""
+def copy_hours(server: FleetServer, fleet: Fleet, source: Fleet, tables: Sequence[str]) -> None:
+    """Copy rows of some hourly or daily tables from those of ``source``."""
     for table in tables:
         columns = [line.split("\t")[0] for line in server.query(f"DESCRIBE TABLE gua.{table}").splitlines()]
         changed = ",\n    ".join(f"{_CHANGED[column]} AS {column}" for column in columns if column in _CHANGED)
@@ -139,6 +145,7 @@ def copy_hours(server: FleetServer, fleet: Fleet, source: Fleet, tables: Sequenc
                 "copy",
                 **part,
                 table=table,
+                time=_time_of(table),
                 changed=changed,
                 days=fleet.days,
                 first_day=fleet.first_day,
@@ -146,6 +153,10 @@ def copy_hours(server: FleetServer, fleet: Fleet, source: Fleet, tables: Sequenc
                 source_days=source.days,
                 source_first_day=source.first_day,
             )
+
+
+def _time_of(table: str) -> str:
+    return "day" if table == DAYS else "hour"
 
 
 def _seed_inventory(server: FleetServer, fleet: Fleet) -> None:

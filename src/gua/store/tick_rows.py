@@ -29,7 +29,7 @@ _MOST_UINT32: Final = 0xFFFF_FFFF
 # A point's value is a double in whole units: larger numbers may lose their last digit there.
 _MOST: Final = 1 << 50
 _NO_TOTALS: Final = (None,) * 3 * len(ProcessType)
-_line = json.JSONEncoder(ensure_ascii=False, check_circular=False, separators=(",", ":")).encode
+_encode = json.JSONEncoder(ensure_ascii=False, check_circular=False, separators=(",", ":")).encode
 
 
 class TickColumn(NamedTuple):
@@ -76,17 +76,8 @@ def _text(name: str) -> TickColumn:
     return TickColumn(name, "Nullable(String)", f"nullIf({name}, '')")
 
 
-def _numbers(columns: Iterable[StoredColumn], values: Callable[[Any], Iterable[int | None]]) -> _Part:
-    """Return integer columns. Their values raise _NotPlainError for numbers of 2^50 or more, which points may round."""
-
-    def checked(reading: object) -> list[int | None]:
-        numbers = [*values(reading)]
-        known = [number for number in numbers if number is not None]
-        if known and not (min(known) > -_MOST and max(known) < _MOST):
-            raise _NotPlainError
-        return numbers
-
-    return _Part(tuple(_integer(column.name, column.type) for column in columns), checked)
+def _integers(columns: Iterable[StoredColumn], values: Callable[[Any], Iterable[int | None]]) -> _Part:
+    return _Part(tuple(_integer(column.name, column.type) for column in columns), values)
 
 
 def _ratios(every: Iterable[Field]) -> _Part:
@@ -98,14 +89,27 @@ def _ratios(every: Iterable[Field]) -> _Part:
         ratios = [(getattr(reading, name), scale) for name, scale in scales]
         return [None if ratio is None else round(ratio * scale) for ratio, scale in ratios]
 
-    return _numbers([column for _, column in stored], values)
+    return _integers([column for _, column in stored], values)
 
 
 def _counts(every: Iterable[Field], **more: StoredColumn) -> _Part:
     """Return the columns of integers and thousandths, stored as in a reading, and of the fields in ``more``."""
     forms = PointForm.MILLI, PointForm.INTEGER
     stored = {one.name: one.column for one in every if one.form in forms and one.column} | more
-    return _numbers(stored.values(), attrgetter(*stored))
+    return _integers(stored.values(), attrgetter(*stored))
+
+
+def _numbers(*parts: _Part) -> _Part:
+    """Return integer columns as one part. Numbers of 2^50 or more raise _NotPlainError: points may round them."""
+
+    def values(reading: object) -> list[int | None]:
+        numbers = _values(parts, reading)
+        known = [number for number in numbers if number is not None]
+        if known and not (min(known) > -_MOST and max(known) < _MOST):
+            raise _NotPlainError
+        return numbers
+
+    return _Part(_columns(*parts), values)
 
 
 def _texts(*names: str, **named: str) -> _Part:
@@ -123,7 +127,7 @@ def _columns(*parts: _Part) -> tuple[TickColumn, ...]:
     return tuple(column for part in parts for column in part.columns)
 
 
-def _values(parts: Sequence[_Part], reading: object) -> list[object]:
+def _values(parts: Sequence[_Part], reading: object) -> list[Any]:
     return [value for part in parts for value in part.values(reading)]
 
 
@@ -163,20 +167,22 @@ _INTERVAL: Final = _integer("interval_ms", "UInt32")
 _WORKLOAD: Final = ("workload_kind", "workload_model")
 _TOTALS: Final = (metrics.PROCESS_COUNT, metrics.PROCESS_MEMORY, metrics.PROCESS_MEMORY_UNKNOWN)
 _CARD: Final = (
-    _ratios(fields.CARD_FIELDS),
-    _counts(fields.CARD_FIELDS),
     _numbers(
-        [
-            _only(metrics.PROCESS_UTILIZATION_MAX),
-            *[
-                column
-                for kind in ProcessType
-                for metric in _TOTALS
-                for column in metric.columns
-                if column.attributes == (("gua.process.type", kind.value),)
+        _ratios(fields.CARD_FIELDS),
+        _counts(fields.CARD_FIELDS),
+        _integers(
+            [
+                _only(metrics.PROCESS_UTILIZATION_MAX),
+                *[
+                    column
+                    for kind in ProcessType
+                    for metric in _TOTALS
+                    for column in metric.columns
+                    if column.attributes == (("gua.process.type", kind.value),)
+                ],
             ],
-        ],
-        _of_processes,
+            _of_processes,
+        ),
     ),
     _Part(
         (*map(_text, ("process_list", "mig", "allocation")), _SHARED),
@@ -185,12 +191,11 @@ _CARD: Final = (
 )
 _PROCESS: Final = (
     _Part((_plain("pid", "UInt32"), _moment("created")), _process_key),
-    _counts(fields.PROCESS_FIELDS, uid=_UID),
-    _ratios(fields.PROCESS_FIELDS),
+    _numbers(_counts(fields.PROCESS_FIELDS, uid=_UID), _ratios(fields.PROCESS_FIELDS)),
     _texts("owner", "type", "container_id", "pod_uid", "slurm_job_id", "systemd_unit", *_WORKLOAD, comm="program"),
 )
 _ALLOCATION: Final = (
-    _counts(fields.ALLOCATION_FIELDS, uid=_UID),
+    _numbers(_counts(fields.ALLOCATION_FIELDS, uid=_UID)),
     _Part(
         (
             _plain("source", "String"),
@@ -204,7 +209,7 @@ _ALLOCATION: Final = (
 )
 _SOURCE: Final = (
     _Part((_plain("source", "String"), _text("status"), _text("reason")), _source_key),
-    _counts(fields.SOURCE_FIELDS, duration_ms=_only(metrics.ALLOCATION_SOURCE_DURATION)),
+    _numbers(_counts(fields.SOURCE_FIELDS, duration_ms=_only(metrics.ALLOCATION_SOURCE_DURATION))),
 )
 _INFO: Final = (
     _Part((_integer("gpu_index", "UInt16"), _SHARED), attrgetter("index", "memory_shared")),
@@ -291,13 +296,14 @@ class TickRows:
             return False
         sender = _sender(tick.origin)
         try:
-            made = [*_rows(tick, sender)]
+            made = _rows(tick, sender)
         except (_NotPlainError, ValueError, OverflowError):
             return False
-        for table, row in made:
-            line = _line(row)
-            self._lines.setdefault(table, []).append(line)
-            self.characters += len(line)
+        for table, rows in made.items():
+            if rows:
+                lines = _lines(rows)
+                self._lines.setdefault(table, []).append(lines)
+                self.characters += len(lines)
         for card in tick.cards:
             key = sender.host, _clean(card.uuid)
             ts_ms, duration_ms, gpu_time_ms = tick.ts_ms, card.duration_ms, card.gpu_time_ms
@@ -320,23 +326,23 @@ class TickRows:
     def parts(self) -> Iterator[TableLines]:
         """Yield the rows of each non-empty table, in the order to insert them."""
         every = {
-            **self._lines,
             "card_info": [
-                _line((host, gpu, ts_ms, *_sender(origin).begin[1:], _sender(origin).labels, *_values(_INFO, card)))
+                (host, gpu, ts_ms, *_sender(origin).begin[1:], _sender(origin).labels, *_values(_INFO, card))
                 for (host, gpu), (ts_ms, origin, card) in self._newest.items()
             ],
             "card_seen": [
-                _line((*key, of.first_ms, of.last_ms, of.longest_ms, (of.newest[0], *of.newest[2:])))
+                (*key, of.first_ms, of.last_ms, of.longest_ms, (of.newest[0], *of.newest[2:]))
                 for key, of in self._seen.items()
             ],
             "agents": [
-                _line((*key[:3], first_ms, last_ms, last_ms, _version(origin)))
+                (*key[:3], first_ms, last_ms, last_ms, _version(origin))
                 for key, (first_ms, last_ms, origin) in self._agents.items()
             ],
         }
+        lines = {**self._lines, **{table: [_lines(rows)] for table, rows in every.items() if rows}}
         for table, columns in TABLES.items():
-            if lines := every.get(table):
-                yield TableLines(table, columns, ["\n".join(lines).encode()])
+            if table in lines:
+                yield TableLines(table, columns, [",".join(lines[table]).encode()])
 
     def _hear(self, tick: Tick) -> None:
         if tick.agent is None or tick.agent.tick_duration_seconds is None:
@@ -378,19 +384,30 @@ def _cleaned(*texts: str | None) -> tuple[str | None, ...]:
     return tuple([None if text is None else storable(text) for text in texts])
 
 
-def _rows(tick: Tick, sender: _Sender) -> Iterator[tuple[str, Sequence[object]]]:
+def _rows(tick: Tick, sender: _Sender) -> dict[str, list[Sequence[object]]]:
+    """Return the rows of each table."""
     if not sender.host or (tick.agent is not None and not isfinite(tick.agent.tick_duration_seconds or 0)):
         raise _NotPlainError
     host, ts_ms = sender.host, tick.ts_ms
+    cards: list[Sequence[object]] = []
+    processes: list[Sequence[object]] = []
+    allocations: list[Sequence[object]] = []
     for card in tick.cards:
         duration_ms = card.duration_ms
         if duration_ms > _MOST_UINT32:
             raise _NotPlainError
         gpu = _clean(card.uuid)
-        yield "card_ticks", (*sender.begin, ts_ms, gpu, *_values(_CARD, card))
-        for process in card.processes:
-            yield "process_ticks", (host, ts_ms, gpu, duration_ms, *_values(_PROCESS, process))
-        for allocation in card.allocations:
-            yield "allocation_ticks", (host, ts_ms, gpu, *_values(_ALLOCATION, allocation))
-    for source in tick.allocation_sources:
-        yield "allocation_source_ticks", (host, ts_ms, *_values(_SOURCE, source))
+        cards.append((*sender.begin, ts_ms, gpu, *_values(_CARD, card)))
+        processes += [(host, ts_ms, gpu, duration_ms, *_values(_PROCESS, process)) for process in card.processes]
+        allocations += [(host, ts_ms, gpu, *_values(_ALLOCATION, allocation)) for allocation in card.allocations]
+    return {
+        "card_ticks": cards,
+        "process_ticks": processes,
+        "allocation_ticks": allocations,
+        "allocation_source_ticks": [(host, ts_ms, *_values(_SOURCE, source)) for source in tick.allocation_sources],
+    }
+
+
+def _lines(rows: Sequence[Sequence[object]]) -> str:
+    """Return the rows as JSON arrays, separated by commas: one call for all takes half the time of one for each."""
+    return _encode(rows)[1:-1]
