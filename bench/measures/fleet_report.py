@@ -41,6 +41,7 @@ class TimedReader:
         self._store = store
         self._pid = pid
         self.is_concurrent = is_concurrent
+        self.is_embedded = store.is_embedded
         self.cpu_ms: defaultdict[str, float] = defaultdict(float)
         self.seconds: defaultdict[str, float] = defaultdict(float)
         self._spans: list[tuple[float, float]] = []

@@ -59,6 +59,8 @@ class FakeStore:
     def is_concurrent(self) -> bool:
         return False
 
+    is_embedded = True
+
     def rows(self, view: str, parameters: Mapping[str, object]) -> Iterable[dict[str, Any]]:
         self.asked.append((view, dict(parameters)))
         found = (
@@ -73,7 +75,9 @@ class FakeStore:
     def _overview(self) -> list[dict[str, Any]]:
         """Return the cards and their total, as in the view that contains the parts of the others."""
         states = ("state", "card_ticks", "gpu_ms", "share", "equivalent_gpus")
+        columns = {row["state"].replace("-", "_"): row for row in self.views["headline"]}
         total = {
+            **{f"{name}_{what}": row[what] for name, row in columns.items() for what in ("gpu_ms", "card_ticks")},
             **self.views["coverage"][0],
             "is_total": True,
             "states": [tuple(row[name] for name in states) for row in self.views["headline"]],

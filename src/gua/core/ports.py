@@ -179,5 +179,9 @@ class ViewReader(Protocol):
     def is_concurrent(self) -> bool:
         """Whether several threads may query at the same time."""
 
+    @property
+    def is_embedded(self) -> bool:
+        """Whether an embedded engine answers, whose queries may use less memory than those of a server."""
+
     def rows(self, view: str, parameters: Mapping[str, object]) -> Iterable[Row]:
         """Return the rows of ``gua_report.<view>``; times are Unix ms, unknown is ``None``."""

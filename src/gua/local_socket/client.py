@@ -157,6 +157,7 @@ class RemoteReader(AbstractContextManager["RemoteReader"]):
 
     is_concurrent: Final = False
     """The agent answers one query at a time."""
+    is_embedded: Final = True
 
     def __init__(self, path: Path, views: Views) -> None:
         self._path = path

@@ -14,10 +14,10 @@ from gua.report.costs import Costs
 from gua.report.filters import choose_hosts, filters, parse_conditions
 from gua.report.hours import (
     HOURS,
-    MOST_CARD_HOURS_OF_A_PART,
     MOST_UNROLLED_TICKS,
     card_hours,
     hours_of,
+    most_of_a_part,
     parts_of,
     read_of,
     ticks_an_hour,
@@ -26,7 +26,7 @@ from gua.report.kit.fields import filled, grouped, of_card
 from gua.report.model import Card, Headline, IdleSeconds, MostIdle, Overlap, Report, WithoutProcess
 from gua.report.prices import PRICES, CostsRow, Prices, by_price_and_state
 from gua.report.questions import ask
-from gua.report.rows import EXTENT, OVERVIEW, RULES, OverviewRow
+from gua.report.rows import EXTENT, OVERVIEW, RULES, OverviewRow, with_one_total
 from gua.report.section_list import default_sections, section_names, sections_of
 from gua.report.sections.groups import check_by, needs_labels
 from gua.report.states import STATES, States, StateTime
@@ -87,10 +87,10 @@ def collect(reader: ViewReader, request: ReportRequest, *, count: Callable[[], N
         bounds=bounds,
         read=read,
         prices=prices,
-        parts=parts_of(extents, len(hours), MOST_CARD_HOURS_OF_A_PART),
+        parts=parts_of(extents, len(hours), most_of_a_part(reader)),
     )
     # Start the slowest queries first; those that no other query waits for start last.
-    overview_rows = ask(reader, OVERVIEW, read)
+    overview_rows = context.rows(OVERVIEW, batched=True)
     costs, allocation_sources = context.costs(), context.sources()
     collecting = [section.collect for section in sections_of(wanted - left_out) if section.collect is not None]
     finishing = [finish for finish in [each(context) for each in collecting] if finish is not None]
@@ -99,7 +99,7 @@ def collect(reader: ViewReader, request: ReportRequest, *, count: Callable[[], N
     claim_rows = ask(reader, fleet.CLAIMS, bounds)
     rule_rows = ask(reader, RULES, {})
     # Results of large fleets take much memory: each is released after its last use.
-    totals = _from_overview(overview_rows(), prices, costs())
+    totals = _from_overview(with_one_total(overview_rows()), prices, costs())
     del overview_rows
     headline, cards = totals["headline"], totals["cards"]
     if not headline.card_ticks:

@@ -113,7 +113,9 @@ Parts = tuple[tuple[str, ...], ...]
 MOST_UNROLLED_TICKS: Final = 250_000
 """Card ticks without an hourly rollup: above this many an embedded store rolls them up before it reports."""
 MOST_CARD_HOURS_OF_A_PART: Final = 100_000
-"""Card-hours of process intervals that one query reads: takes 220 MB of the embedded engine's 300."""
+"""Card-hours of intervals that one query of an embedded store reads: takes 220 MB of its 300."""
+MOST_CARD_HOURS_OF_A_SERVERS_PART: Final = 500_000
+"""The same for a server, whose readers may use 2 GB a query, in up to a minute."""
 MOST_CARD_HOURS_IN_PARTS: Final = 2_000_000
 """Maximum card-hours of default sections that read intervals in batches of hosts: 930 cards over 90 days."""
 MOST_CARD_HOURS_AT_ONCE: Final = 500_000
@@ -125,6 +127,11 @@ MOST_CARD_HOURS_OF_TICKS: Final = 2_000_000
 def card_hours(hours: Sequence[Hour], extents: Iterable[Extent]) -> int:
     """Return the card-hours of a window: its hours with ticks times all cards."""
     return len(hours) * sum(extent.cards for extent in extents)
+
+
+def most_of_a_part(reader: ViewReader) -> int:
+    """Return the card-hours of intervals that one query of this store reads."""
+    return MOST_CARD_HOURS_OF_A_PART if reader.is_embedded else MOST_CARD_HOURS_OF_A_SERVERS_PART
 
 
 def parts_of(extents: Sequence[Extent], hours: int, most: int) -> Parts:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from gua.core.ports import ViewReader
 from gua.report.context import ReportContext
-from gua.report.hours import HOURS, MOST_CARD_HOURS_OF_A_PART, hours_of, parts_of, read_of, ticks_an_hour
+from gua.report.hours import HOURS, hours_of, most_of_a_part, parts_of, read_of, ticks_an_hour
 from gua.report.model import Extent, Setting
 from gua.report.prices import Prices
 from gua.report.questions import ask
@@ -44,7 +44,7 @@ def collect_now(reader: ViewReader, request: ReportRequest) -> NowAlone:
         bounds=bounds,
         read=read_of(bounds, hours),
         prices=Prices.within((), since_ms=window.since_ms, until_ms=window.until_ms),
-        parts=parts_of(extents, len(hours), MOST_CARD_HOURS_OF_A_PART),
+        parts=parts_of(extents, len(hours), most_of_a_part(reader)),
     )
     finish = query_now(context)
     rules, cards = ask(reader, RULES, {}), context.rows(NAMED_CARDS)()

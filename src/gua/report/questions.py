@@ -54,6 +54,7 @@ class RecordingReader:
 
     def __init__(self, reader: ViewReader) -> None:
         self._reader = reader
+        self.is_embedded = reader.is_embedded
         self.questions: list[Question] = []
 
     def rows(self, view: str, parameters: Mapping[str, object]) -> Iterable[Row]:

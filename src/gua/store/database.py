@@ -283,8 +283,8 @@ class Store(AbstractContextManager["Store"]):
     def rows(self, view: str, parameters: Mapping[str, object]) -> AnswerRows:
         """Return the rows of ``gua_report.<view>`` with the bound ``parameters``."""
         if self._ticks is not None:
-            sql = self._ticks.read(report_views().query(view), parameters)
-            return self._select(sql, parameters, self._report_settings)
+            with self._ticks.reading(report_views().query(view), parameters) as sql:
+                return self._select(sql, parameters, self._report_settings)
         try:
             if query := self._server_views.query(view):
                 if view == "hours":  # each report begins with it

@@ -7,7 +7,9 @@ views: the engine would parse them at each opening.
 import itertools
 import re
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cache
 from typing import Any, Final
 
@@ -150,13 +152,23 @@ class TickTables:
         self._numbers = itertools.count(1)
         self._tables: dict[str, dict[str, str]] = {}
         self._parts: dict[str, list[list[int]]] = {}
+        self._readers: Counter[str] = Counter()
 
-    def read(self, sql: str, parameters: Parameters) -> str:
-        """Return ``sql`` with tables in place of its tick views; create and fill missing tables."""
+    @contextmanager
+    def reading(self, sql: str, parameters: Parameters) -> Iterator[str]:
+        """Yield ``sql`` with tables in place of its tick views, filled if missing, and kept until the block ends."""
         if not _TICKS.search(sql):
-            return sql
-        with self._lock:
-            return _TICKS.sub(lambda call: self._table(call["view"], parameters), sql)
+            yield sql
+            return
+        key = repr(_window(parameters))
+        try:
+            with self._lock:
+                self._readers[key] += 1
+                read = _TICKS.sub(lambda call: self._table(call["view"], parameters), sql)
+            yield read
+        finally:
+            with self._lock:
+                self._readers[key] -= 1
 
     def forget(self) -> None:
         """Drop all tables, as the store's ticks changed."""
@@ -164,10 +176,10 @@ class TickTables:
             self._drop(list(self._tables))
 
     def _table(self, view: str, parameters: Parameters) -> str:
-        window = {name: parameters[name] for name in _WINDOW} if parameters["tick_hours"] else {}
+        window = _window(parameters)
         key = repr(window)
         if key not in self._tables:
-            self._drop(list(self._tables)[: 1 - _MOST_WINDOWS])
+            self._drop([old for old in list(self._tables)[: 1 - _MOST_WINDOWS] if not self._readers[old]])
             self._tables[key] = {}
         tables = self._tables[key]
         if view not in tables:
@@ -202,6 +214,10 @@ class TickTables:
             for name in self._tables.pop(key).values():
                 self._command(f"DROP TABLE IF EXISTS {name}", {})
             self._parts.pop(key, None)
+
+
+def _window(parameters: Parameters) -> dict[str, Any]:
+    return {name: parameters[name] for name in _WINDOW} if parameters["tick_hours"] else {}
 
 
 class SentTicks:

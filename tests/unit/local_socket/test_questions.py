@@ -32,6 +32,7 @@ class Together:
     """A reader that answers only when two queries wait."""
 
     is_concurrent = True
+    is_embedded = True
 
     def __init__(self) -> None:
         self.both = threading.Barrier(2, timeout=10)
@@ -43,6 +44,7 @@ class Together:
 
 class Failing:
     is_concurrent = True
+    is_embedded = True
 
     def rows(self, view: str, parameters: Mapping[str, object]) -> Iterable[dict[str, Any]]:
         msg = f"no {view} by {parameters}"

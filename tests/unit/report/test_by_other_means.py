@@ -867,7 +867,7 @@ def test_a_fleet_in_parts_of_hosts_has_the_same_numbers(store: Store, monkeypatc
     asked = ReportRequest(since="3d", what_if_limits_ms=LIMITS_MS, now_ms=END_MS)
     asked = replace(asked, sections=frozenset({"streaks", "what-if", "timeline"}))
     whole = collect(store, asked)
-    monkeypatch.setattr("gua.report.collect.MOST_CARD_HOURS_OF_A_PART", 1)
+    monkeypatch.setattr("gua.report.hours.MOST_CARD_HOURS_OF_A_PART", 1)
 
     in_parts = collect(store, asked)
 

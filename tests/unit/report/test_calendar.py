@@ -131,6 +131,7 @@ class Store:
     """Answers as a store does, and records its queries."""
 
     is_concurrent = False
+    is_embedded = True
 
     def __init__(self, **answers: list[Row]) -> None:
         self.answers = answers

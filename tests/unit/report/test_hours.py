@@ -28,6 +28,7 @@ class Store:
     """Returns hour 7's ticks, and records its queries."""
 
     is_concurrent = False
+    is_embedded = True
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, dict[str, object]]] = []

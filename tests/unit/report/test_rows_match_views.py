@@ -59,8 +59,8 @@ def plain(described: str) -> str:
 def test_a_row_class_is_what_its_view_describes(store: Store, view: View[Any]) -> None:
     values = {name: GIVEN.get(PARAMETERS[name].type, 1) for name in view.parameters}
     assert store._ticks is not None  # noqa: SLF001 - what stands in place of views of ticks has no other name
-    query = store._ticks.read(report_views().query(view.name), values)  # noqa: SLF001 - as above
-    described = {row["name"]: plain(row["type"]) for row in store.select(f"DESCRIBE ({query})", values)}
+    with store._ticks.reading(report_views().query(view.name), values) as query:  # noqa: SLF001 - as above
+        described = {row["name"]: plain(row["type"]) for row in store.select(f"DESCRIBE ({query})", values)}
     differing = {}
     for name, column in view.columns.items():
         found, expected = described.get(name, "absent"), column.types

@@ -35,6 +35,7 @@ class WithAllocations:
     def __init__(self, store: Store) -> None:
         self._store = store
         self.is_concurrent = False
+        self.is_embedded = True
 
     def rows(self, view: str, parameters: Mapping[str, object]) -> Sequence[Row]:
         return self._store.rows(view.removesuffix("_without_allocations"), parameters)

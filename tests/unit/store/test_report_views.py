@@ -53,6 +53,10 @@ class Engine:
             return [{"name": "host"}]
         return [{"hour": hour, "ticks": ticks} for hour, ticks in self.ticks.items()]
 
+    def read(self, sql: str, parameters: Mapping[str, object]) -> str:
+        with self.tables.reading(sql, parameters) as read:
+            return read
+
     def inserted(self) -> list[object]:
         """Return the hours of each insert."""
         return [given["tick_hours"] for sql, given in self.ran if sql.startswith("INSERT")]
@@ -68,20 +72,20 @@ def test_the_ticks_of_a_window_are_rolled_up_once_for_all_queries() -> None:
     engine = Engine()
 
     for _ in range(2):
-        assert engine.tables.read(VIEWS.query("cards"), WINDOW) == "SELECT count() FROM gua_report.tick_cards_1"
+        assert engine.read(VIEWS.query("cards"), WINDOW) == "SELECT count() FROM gua_report.tick_cards_1"
 
     assert [sql.split("\n")[0] for sql, _ in engine.ran] == [
         "CREATE DATABASE IF NOT EXISTS gua_report ENGINE = Memory COMMENT 'Views of reports'",
         "CREATE TABLE gua_report.tick_cards_1 AS gua.hourly_cards ENGINE = Memory",
         "INSERT INTO gua_report.tick_cards_1 (host)",
     ]
-    assert engine.tables.read("SELECT 1", WINDOW) == "SELECT 1"
+    assert engine.read("SELECT 1", WINDOW) == "SELECT 1"
 
 
 def test_a_window_without_ticks_to_read_has_an_empty_table() -> None:
     engine = Engine()
 
-    assert "tick_cards_1" in engine.tables.read(VIEWS.query("cards"), {**WINDOW, "tick_hours": []})
+    assert "tick_cards_1" in engine.read(VIEWS.query("cards"), {**WINDOW, "tick_hours": []})
 
     assert engine.inserted() == []
 
@@ -89,7 +93,7 @@ def test_a_window_without_ticks_to_read_has_an_empty_table() -> None:
 def test_many_ticks_are_rolled_up_in_parts_of_whole_hours() -> None:
     engine = Engine(dict.fromkeys(range(7), 90000))
 
-    engine.tables.read(VIEWS.query("cards"), {**WINDOW, "tick_hours": [*range(7)]})
+    engine.read(VIEWS.query("cards"), {**WINDOW, "tick_hours": [*range(7)]})
 
     assert engine.inserted() == [[0, 1], [2, 3], [4, 5], [6]]
 
@@ -98,19 +102,32 @@ def test_each_window_has_its_own_table_and_the_oldest_goes() -> None:
     engine = Engine()
 
     for number in range(6):
-        engine.tables.read(VIEWS.query("cards"), {**WINDOW, "since_ms": number})
+        engine.read(VIEWS.query("cards"), {**WINDOW, "since_ms": number})
 
     dropped = [sql for sql, _ in engine.ran if sql.startswith("DROP")]
     assert dropped == [f"DROP TABLE IF EXISTS gua_report.tick_cards_{number}" for number in (1, 2)]
 
 
+def test_a_table_that_a_query_reads_stays_while_other_windows_are_read() -> None:
+    engine = Engine()
+
+    with engine.tables.reading(VIEWS.query("cards"), WINDOW):
+        for number in range(2, 8):
+            engine.read(VIEWS.query("cards"), {**WINDOW, "since_ms": number})
+        dropped = [sql for sql, _ in engine.ran if sql.startswith("DROP")]
+        assert dropped == [f"DROP TABLE IF EXISTS gua_report.tick_cards_{number}" for number in (2, 3)]
+    engine.read(VIEWS.query("cards"), {**WINDOW, "since_ms": 9})
+
+    assert "DROP TABLE IF EXISTS gua_report.tick_cards_1" in [sql for sql, _ in engine.ran]
+
+
 def test_what_was_written_is_read_anew() -> None:
     engine = Engine()
 
-    engine.tables.read(VIEWS.query("cards"), WINDOW)
+    engine.read(VIEWS.query("cards"), WINDOW)
     engine.tables.forget()
 
-    assert "tick_cards_2" in engine.tables.read(VIEWS.query("cards"), WINDOW)
+    assert "tick_cards_2" in engine.read(VIEWS.query("cards"), WINDOW)
 
 
 class Server:

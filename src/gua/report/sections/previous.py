@@ -7,7 +7,7 @@ from typing import Annotated
 from gua.core.moments import to_rfc3339
 from gua.core.ports import ViewReader
 from gua.report.context import Finish, ReportContext
-from gua.report.hours import choose_hours, read_of
+from gua.report.hours import Parts, choose_hours, read_of
 from gua.report.kit.basis import at, length
 from gua.report.kit.fields import AS_IS, ByState, Cells, Timestamp, Unit, gpu_hours, json_of, shares, state_columns
 from gua.report.kit.figures import HourFormat, percent, percents, points
@@ -15,7 +15,7 @@ from gua.report.kit.style import Style
 from gua.report.kit.tables import Part, TableColumn, table_of
 from gua.report.model import Coverage, Report, Window
 from gua.report.questions import start
-from gua.report.rows import OVERVIEW, OverviewRow
+from gua.report.rows import OVERVIEW, OverviewRow, with_one_total
 from gua.report.section import Csv, Section
 from gua.report.states import STATES, StateTime, observed_ms, times
 
@@ -36,16 +36,20 @@ class Previous:
     states: ByState
 
 
-def before(reader: ViewReader, window: Window, hosts: object, *, from_ticks: bool = False) -> Callable[[], Previous]:
+def before(
+    reader: ViewReader, window: Window, hosts: object, *, from_ticks: bool = False, parts: Parts = ()
+) -> Callable[[], Previous]:
     """Start querying the window of the same length just before this one; return a callable for the result.
 
-    Its coverage is ``None`` where no card was expected in it.
+    Its coverage is ``None`` where no card was expected in it. ``parts`` are batches of hosts, each of one query.
     """
     earlier_ms = window.since_ms - (window.until_ms - window.since_ms)
     bounds = {"since_ms": max(earlier_ms, 0), "until_ms": window.since_ms, "hosts": hosts}
 
     def rows() -> list[OverviewRow]:
-        return OVERVIEW.rows(reader, read_of(bounds, choose_hours(reader, bounds, from_ticks=from_ticks)))
+        read = read_of(bounds, choose_hours(reader, bounds, from_ticks=from_ticks))
+        of_parts = [{**read, "hosts": list(part)} for part in parts] or [read]
+        return with_one_total([row for part in of_parts for row in OVERVIEW.rows(reader, part)])
 
     answer = start(reader, rows)
 
@@ -91,7 +95,8 @@ def _text(report: Report, _style: Style, hours: HourFormat) -> Iterator[Part]:
 
 
 def _collect(context: ReportContext) -> Finish:
-    answer = before(context.reader, context.window, context.bounds["hosts"], from_ticks=context.request.from_ticks)
+    from_ticks, hosts = context.request.from_ticks, context.bounds["hosts"]
+    answer = before(context.reader, context.window, hosts, from_ticks=from_ticks, parts=context.parts)
     return lambda _headline, _cards: answer()
 
 

@@ -132,6 +132,24 @@ class OwnerSpanRow(NamedTuple):
 
 
 USAGE_VIEW: Final = View("usage", OwnerSpanRow, (*READ_DAYS, "by", *PRICED))
+_ADDED: Final = ("active_us", "idle_held_us", "unknown_us", "process_ms", "sessions")
+
+
+def merged(rows: Iterable[OwnerSpanRow]) -> list[OwnerSpanRow]:
+    """Return the rows of batches of hosts, those of one name added up: no process is on two hosts."""
+    return [
+        same[0]._replace(
+            **{name: sum(getattr(one, name) for one in same) for name in _ADDED},
+            first_ms=min((one.first_ms for one in same if one.first_ms is not None), default=None),
+            last_ms=max((one.last_ms for one in same if one.last_ms is not None), default=None),
+            longest_idle_ms=max((one.longest_idle_ms for one in same if one.longest_idle_ms is not None), default=None),
+            priced=tuple(
+                PricedState(*key, sum(part.gpu_us for part in parts))
+                for key, parts in grouped((part for one in same for part in one.priced), lambda part: part[:2]).items()
+            ),
+        )
+        for same in grouped(rows, lambda row: (row.name, row.program)).values()
+    ]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -303,16 +321,17 @@ def _owner(one: OwnerUsage, style: Style) -> tuple[str, str]:
 
 def _collect(context: ReportContext) -> Finish:
     prices = context.prices
-    processes = context.rows(USAGE_VIEW, by=OWNER_AND_PROGRAM)
-    by = {key: context.rows(USAGE_VIEW, by=key) for key in context.request.usage_by}
+    processes = context.rows(USAGE_VIEW, by=OWNER_AND_PROGRAM, batched=True)
+    by = {key: context.rows(USAGE_VIEW, by=key, batched=True) for key in context.request.usage_by}
     costs = context.costs()
 
     def finish(headline: Headline, cards: Sequence[Card]) -> Usage:
         whole = Whole.of([headline.states], prices, costs())
         return Usage(
-            owners=owners_of(list(processes()), whole),
+            owners=owners_of(merged(processes()), whole),
             usage_by=tuple(
-                usage_of(key, list(answer()), whole, _groups(key, cards, prices, costs())) for key, answer in by.items()
+                usage_of(key, merged(answer()), whole, _groups(key, cards, prices, costs()))
+                for key, answer in by.items()
             ),
         )
 
