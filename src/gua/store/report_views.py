@@ -168,7 +168,7 @@ class TickTables:
             yield read
         finally:
             with self._lock:
-                self._readers[key] -= 1
+                self._readers -= Counter([key])  # also forgets a window that nobody reads any more
 
     def forget(self) -> None:
         """Drop all tables, as the store's ticks changed."""
