@@ -89,3 +89,4 @@ FROM
 GROUP BY
     host,
     gpu
+${ONE_THREAD}

@@ -7,14 +7,7 @@ $DEFINER
 AS
 WITH
     ${STATES},
-    its_days AS
-    (
-        SELECT
-            *,
-            cityHash64(host, gpu, pid, created_ms) AS process
-        FROM ${DAYS_OF_PROCESSES}
-    ),
-    -- Active time of processes in the 24 h before their last tick.
+    -- Processes with ticks since current_since_ms or up to 25 h before, and their active time in the 24 h before their last tick.
     recent AS
     (
         SELECT
@@ -43,6 +36,16 @@ WITH
         )
         WHERE end_ms > its_last_ms - 86400000
         GROUP BY process
+    ),
+    its_days AS
+    (
+        SELECT
+            every.*,
+            recent.process AS process,
+            recent.active_24h_ms AS active_24h_ms
+        FROM ${DAYS_OF_PROCESSES} AS every
+        INNER JOIN recent
+            ON recent.process = cityHash64(every.host, every.gpu, every.pid, every.created_ms)
     )
 SELECT
     toString(streaks.host) AS host,
@@ -74,7 +77,7 @@ SELECT
         NULL
     ) AS known_before_ms,
     min(start_ms) AS first_ms,
-    any(recent.active_24h_ms) AS active_24h_ms,
+    any(streaks.active_24h_ms) AS active_24h_ms,
     sum(streaks.idle_held_us) AS idle_held_us,
     sum(memory_kib_ms) AS idle_held_kib_ms,
     sum(memory_known_ms) AS idle_held_known_ms,
@@ -119,10 +122,9 @@ ${PROCESS_STREAKS}
         ON cards.card_host = streaks.host AND cards.card_gpu = streaks.gpu
     WHERE its_last_ms = card_last_ms AND card_last_ms > {current_since_ms:Int64}
 ) AS streaks
-LEFT JOIN recent
-    ON recent.process = streaks.process
 GROUP BY
     streaks.host,
     streaks.gpu,
     streaks.pid,
     streaks.created_ms
+${ONE_THREAD}

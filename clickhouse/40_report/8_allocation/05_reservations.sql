@@ -38,8 +38,8 @@ FROM
             toString(rolled_up.allocation_id) AS allocation_id,
             '' AS known_kind
         FROM gua.allocation_intervals AS rolled_up FINAL
-        WHERE ${USED_HOURS}
-            AND rolled_up.source IN ('gua', 'canhazgpu')
+        PREWHERE ${USED_HOURS}
+        WHERE rolled_up.source IN ('gua', 'canhazgpu')
             AND gpu_us > 0
     )
     GROUP BY ALL

@@ -45,7 +45,7 @@ _FEW_HOURS: Final = 4
 _MOST_BYTES: Final = 8 * 2**20
 _HOUR_TICKS: Final = (
     "SELECT intDiv(toUnixTimestamp64Milli(ts) - 1, 3600000) AS hour, count() AS ticks FROM gua.card_ticks "
-    "WHERE hour IN {tick_hours:Array(Int64)} AND (empty({hosts:Array(String)}) OR has({hosts:Array(String)}, host)) "
+    "WHERE hour IN {tick_hours:Array(Int64)} AND (empty({hosts:Array(String)}) OR host IN {hosts:Array(String)}) "
     "GROUP BY hour ORDER BY hour"
 )
 
